@@ -1,0 +1,101 @@
+"""What PyTorch and NumPy call the pointwise operators, and which operands an operator is measured with.
+
+An operator that is called the same in a library needs no entry: it is found by its name.
+
+>>> reference("arccos", "torch", {"arccos": "acos"}.get)
+'acos'
+>>> reference("tk::exp", "torch", {}.get)
+'exp'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+__all__ = ["LEFT_OUT", "NUMPY", "OPERANDS", "TORCH", "reference", "resolve"]
+
+# Our name -> a dotted name in torch, or an expression of the operands x1, x2, x3 where PyTorch has no function.
+TORCH: Mapping[str, str] = {
+    "equal": "eq",
+    "erf": "special.erf",
+    "erfc": "special.erfc",
+    "gelu": "nn.functional.gelu",
+    "greater": "gt",
+    "greater_equal": "ge",
+    "leaky_relu": "nn.functional.leaky_relu",
+    "less": "lt",
+    "less_equal": "le",
+    "not_equal": "ne",
+    "positive": "x1 + 0",  # torch.positive returns its argument; ours makes an array, as NumPy's does
+    "silu": "nn.functional.silu",
+    "softplus": "nn.functional.softplus",
+}
+
+# The same for NumPy, where a composition stands for what its users write.
+NUMPY: Mapping[str, str] = {
+    "acos": "arccos",
+    "acosh": "arccosh",
+    "asin": "arcsin",
+    "asinh": "arcsinh",
+    "atan": "arctan",
+    "atan2": "arctan2",
+    "atanh": "arctanh",
+    "bitwise_invert": "bitwise_not",
+    "clamp": "clip",
+    "pow": "power",
+    "relu": "maximum(x1, 0)",
+    "round": "rint",
+    "rsqrt": "1 / sqrt(x1)",
+    "sigmoid": "1 / (1 + exp(-x1))",
+    "silu": "x1 / (1 + exp(-x1))",
+    "softplus": "logaddexp(x1, 0)",
+}
+
+# Operands other than float32: one letter per operand, "b" a bool array, "f" float32 within the operator's domain.
+OPERANDS: Mapping[str, str] = {
+    "where": "bff",
+}
+
+_INTEGERS = "an operator of integers and bools"
+_COMPLEX = "an operator of complex numbers; of real ones it returns its argument, or zeros"
+
+# The row that the figures are stated for is float32; these have no work to do there. Name -> reason.
+LEFT_OUT: Mapping[str, str] = {
+    "bitwise_and": _INTEGERS,
+    "bitwise_invert": _INTEGERS,
+    "bitwise_left_shift": _INTEGERS,
+    "bitwise_or": _INTEGERS,
+    "bitwise_right_shift": _INTEGERS,
+    "bitwise_xor": _INTEGERS,
+    "conj": _COMPLEX,
+    "imag": _COMPLEX,
+    "real": _COMPLEX,
+}
+
+
+def reference(name: str, library: str, lookup: Callable[[str], str | None] | None = None) -> str:
+    """The library's name, or expression, for our operator ``name`` (with or without its namespace)."""
+    short = name.partition("::")[2] or name
+    if lookup is None:
+        lookup = (TORCH if library == "torch" else NUMPY).get
+    return lookup(short) or short
+
+
+def resolve(module: Any, text: str, arity: int) -> Callable[..., Any] | None:
+    """The function that ``text`` names in ``module``, or that its expression defines; None where there is none.
+
+    >>> import math
+    >>> resolve(math, "exp", 1)(0.0), resolve(math, "1 / (1 + exp(-x1))", 1)(0.0), resolve(math, "no_such", 1)
+    (1.0, 0.5, None)
+    """
+    if not text.replace(".", "").isidentifier():
+        parameters = ", ".join(f"x{position}" for position in range(1, arity + 1))
+        made: Callable[..., Any] = eval(f"lambda {parameters}: {text}", {**vars(module)})  # text is from this file
+        return made
+    found = module
+    for part in text.split("."):
+        found = getattr(found, part, None)
+        if found is None:
+            return None
+    return found if callable(found) else None

@@ -1,0 +1,96 @@
+"""tenkey: an extensible tensor framework. ``import tenkey as tk``.
+
+This module is the composition root: it imports the layers, lets each subscribe to the operators, and names what is
+public.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import core, dispatch, ops
+from .backends import cpu as _cpu
+from .backends import meta as _meta
+from .core.device import Device as device
+from .core.dtypes import (
+    bool,
+    complex64,
+    complex128,
+    finfo,
+    float16,
+    float32,
+    float64,
+    iinfo,
+    int8,
+    int16,
+    int32,
+    int64,
+    isdtype,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from .core.printing import get_printoptions, printoptions, set_printoptions
+from .core.tensor import Tensor, shares_storage
+from .creation import asarray, tensor
+from .dispatch import registry as _registry
+from .dispatch.mode import install_modes as _install_modes
+from .ops import install as _install
+from .ops.builtin.complex import conj, imag, real
+from .ops.builtin.copying import astype, concat, flip, stack
+from .ops.builtin.creation import arange, empty, eye, full, full_like, linspace, ones, ones_like, zeros, zeros_like
+from .ops.builtin.indexing import scatter_add, take, take_along_axis
+from .ops.builtin.linalg import matmul
+from .ops.builtin.nn import cross_entropy, log_softmax, softmax
+from .ops.builtin.pointwise import (
+    abs,
+    add,
+    ceil,
+    cos,
+    divide,
+    equal,
+    exp,
+    expm1,
+    floor,
+    floor_divide,
+    greater,
+    greater_equal,
+    isfinite,
+    isnan,
+    less,
+    less_equal,
+    log,
+    log1p,
+    logical_and,
+    logical_not,
+    logical_or,
+    maximum,
+    minimum,
+    multiply,
+    negative,
+    not_equal,
+    pow,
+    reciprocal,
+    relu,
+    remainder,
+    round,
+    rsqrt,
+    sigmoid,
+    sign,
+    sin,
+    sqrt,
+    square,
+    subtract,
+    tanh,
+    where,
+)
+from .ops.builtin.reduction import all, any, argmax, argmin, logsumexp, max, mean, min, prod, sum
+from .ops.builtin.view import broadcast_to, expand_dims, matrix_transpose, permute_dims, reshape, squeeze
+
+_install_modes(_registry)
+_install.install(_registry)
+_cpu.install(_registry)
+_meta.install(_registry)
+
+__version__ = "0.1.0"

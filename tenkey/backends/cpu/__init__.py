@@ -1,0 +1,39 @@
+"""The CPU backend: NumPy at once, Numba where it pays."""
+
+from __future__ import annotations
+
+from ...dispatch.kernel import Handle, Kernel
+from ...dispatch.keys import DispatchKey
+from ...dispatch.operator import Operator
+from ...dispatch.registry import Registry
+from .inplace import inplace_kernel
+from .kernels import KERNELS
+from .pointwise import pointwise_kernel
+from .reduction import reduction_kernel
+from .threads import get_num_threads, set_num_threads
+from .view import view_kernel
+
+__all__ = ["get_num_threads", "install", "set_num_threads"]
+
+
+def _install(operator: Operator) -> list[Handle]:
+    """Give an operator the CPU kernel that follows from its facets."""
+    facets = operator.facets
+    key = DispatchKey.CPU
+    made: Kernel | None = None
+    if operator.name in KERNELS:
+        made = Kernel(KERNELS[operator.name], key, origin="generated")
+    elif "Pointwise" in facets:
+        made = Kernel(pointwise_kernel, key, origin="generated", specialize=pointwise_kernel)
+    elif "Reduce" in facets:
+        made = Kernel(reduction_kernel, key, origin="generated", specialize=reduction_kernel)
+    elif "View" in facets:
+        made = Kernel(view_kernel(operator), key, origin="generated")
+    elif "Inplace" in facets:
+        made = Kernel(inplace_kernel(operator), key, origin="generated")
+    return [] if made is None else [operator.registry.impl(operator.name, made)]
+
+
+def install(registry: Registry) -> None:
+    """Subscribe the CPU backend to all operators, present and future."""
+    registry.subscribe(_install)

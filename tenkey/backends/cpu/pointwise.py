@@ -1,0 +1,218 @@
+"""CPU kernels of pointwise operators, specialised for a dispatch word.
+
+Note [Small and large calls]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+A small call goes straight to the program's NumPy function, in a closure that knows its dtypes. A large one allocates
+its result, cuts it into pieces that fit a core's cache, and gives these to several threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from ...core.tensor import Tensor, cpu_word, make_tensor
+from ...core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
+from ...dispatch.operator import Operator
+from ...ops.declare.facets import Pointwise
+from ...ops.shapes import broadcast_shapes
+from .errors import ignore, restore
+from .program import Program, program_of
+from .threads import PIECE, for_pieces
+
+__all__ = ["pointwise_kernel"]
+
+LARGE: Final = 1 << 15  # elements from which allocation, pieces and compiled code pay
+_ndarray: Final = np.ndarray
+_new: Final = object.__new__
+
+
+def pointwise_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
+    """The kernel of a pointwise operator for tensors of these dtypes."""
+    facet: Pointwise = operator.facets["Pointwise"]
+    arrays, weak = dtypes_of(word & DTYPE_MASK), weak_of(word & WEAK_MASK)
+    compute, result = facet.promotion.dtypes(operator.name, arrays, weak)
+    program = program_of(operator.name, facet, compute, result)
+    mixed = bool(weak) or any(dtype != compute for dtype in arrays) or len(facet.boolean) > 0
+    if mixed or len(facet.parameters) != len(facet.tensors):
+        return _general(operator, facet, program)
+    if len(facet.parameters) == 1:
+        return _unary(operator, program)
+    if len(facet.parameters) == 2:
+        return _binary(operator, program)
+    return _general(operator, facet, program)
+
+
+def _unary(operator: Operator, program: Program) -> Callable[[Tensor], Tensor]:
+    word = cpu_word(program.result)
+
+    def kernel(x: Tensor) -> Tensor:
+        a = x._data
+        if a.size >= LARGE:
+            return make_tensor(large(program, (a,), a.shape), word)
+        token = ignore()
+        try:
+            data = program.call(a)
+        finally:
+            restore(token)
+        if data.__class__ is not _ndarray:
+            data = np.asarray(data)
+        made: Tensor = _new(Tensor)
+        made._data = data
+        made._word = word
+        made._storage = None
+        made._autograd = None
+        return made
+
+    return kernel if program.is_ufunc else _counting(kernel, program)
+
+
+def _binary(operator: Operator, program: Program) -> Callable[[Tensor, Tensor], Tensor]:
+    word = cpu_word(program.result)
+    name = operator.name
+
+    def kernel(x1: Tensor, x2: Tensor) -> Tensor:
+        a = x1._data
+        b = x2._data
+        if a.size >= LARGE or b.size >= LARGE:
+            return make_tensor(large(program, (a, b), _shape(name, (a, b))), word)
+        token = ignore()
+        try:
+            data = program.call(a, b)
+        except ValueError:
+            _shape(name, (a, b))
+            raise
+        finally:
+            restore(token)
+        if data.__class__ is not _ndarray:
+            data = np.asarray(data)
+        made: Tensor = _new(Tensor)
+        made._data = data
+        made._word = word
+        made._storage = None
+        made._autograd = None
+        return made
+
+    return kernel if program.is_ufunc else _counting(kernel, program)
+
+
+def _counting(kernel: Callable[..., Tensor], program: Program) -> Callable[..., Tensor]:
+    def count(*args: Tensor) -> Tensor:
+        program.count()
+        return kernel(*args)
+
+    return count
+
+
+def _shape(name: str, arrays: tuple[np.ndarray, ...]) -> tuple[int, ...]:
+    first = arrays[0].shape
+    if all(a.shape == first for a in arrays):
+        return first
+    return broadcast_shapes(name.partition("::")[2], *[a.shape for a in arrays])
+
+
+def _general(operator: Operator, facet: Pointwise, program: Program) -> Callable[..., Tensor]:
+    """For mixed dtypes, weak scalars, boolean operands and arguments that are no tensors."""
+    word = cpu_word(program.result)
+    wanted = [np.dtype(bool) if p in facet.boolean else program.dtype for p in facet.parameters]
+    name = operator.name
+
+    def kernel(*args: Any) -> Tensor:
+        arrays = []
+        for value, dtype in zip(args, wanted):
+            a = value._data if isinstance(value, Tensor) else np.asarray(value)
+            arrays.append(a if a.dtype == dtype else a.astype(dtype))
+        operands = tuple(arrays)
+        shape = _shape(name, operands)
+        size = 1
+        for n in shape:
+            size *= n
+        if size >= LARGE:
+            return make_tensor(large(program, operands, shape), word)
+        program.count()
+        token = ignore()
+        try:
+            data = program.call(*operands)
+        finally:
+            restore(token)
+        if data.__class__ is not _ndarray:
+            data = np.asarray(data)
+        if data.dtype != program.result:
+            data = data.astype(program.result)
+        return make_tensor(data, word)
+
+    return kernel
+
+
+def pointwise_into(operator: Operator, out: np.ndarray, operands: tuple[Tensor, ...], rest: tuple[Any, ...]) -> None:
+    """Write a pointwise result into an array: for in-place variants. ``out`` has the broadcast shape."""
+    word = 0
+    for tensor in operands:
+        word |= tensor._word
+    facet: Pointwise = operator.facets["Pointwise"]
+    compute, result = facet.promotion.dtypes(operator.name, dtypes_of(word & DTYPE_MASK), weak_of(word & WEAK_MASK))
+    program = program_of(operator.name, facet, compute, result)
+    arrays = []
+    for parameter, value in zip(facet.parameters, (*operands, *rest)):
+        dtype = np.dtype(bool) if parameter in facet.boolean else compute
+        a = value._data if isinstance(value, Tensor) else np.asarray(value)
+        arrays.append(a if a.dtype == dtype else a.astype(dtype))
+    token = ignore()
+    try:
+        if program.is_ufunc and result == out.dtype:
+            program.call(*arrays, out=out)
+        else:
+            out[...] = program.call(*arrays)
+    finally:
+        restore(token)
+
+
+def large(program: Program, arrays: tuple[np.ndarray, ...], shape: tuple[int, ...]) -> np.ndarray:
+    """Run a program over many elements, in pieces, on several threads."""
+    program.request()
+    out = np.empty(shape, program.result)
+    length = out.size
+    if all(a.size == 1 or (a.shape == shape and a.flags.c_contiguous) for a in arrays):
+        flat = [a.reshape(-1) for a in arrays]
+        if program.is_ufunc and length > PIECE:
+            flat = [np.full(PIECE, a[0], a.dtype) if a.size == 1 and program.compiled else a for a in flat]
+        _flat(program, flat, out.reshape(-1), [a.size == 1 for a in arrays])
+        return out
+    rows = shape[0]
+    if rows <= 1 or length < PIECE:
+        _assign(program, arrays, out)
+        return out
+    spread = [np.broadcast_to(a, shape) for a in arrays]
+    per_row = max(1, length // rows)
+
+    def rows_of(start: int, stop: int) -> None:
+        _assign(program, tuple([a[start:stop] for a in spread]), out[start:stop])
+
+    for_pieces(rows_of, rows, max(1, PIECE // per_row))
+    return out
+
+
+def _flat(program: Program, flat: list[np.ndarray], out: np.ndarray, single: list[bool]) -> None:
+    def piece(start: int, stop: int) -> None:
+        operands = [
+            (a if a.size == 1 else a[: stop - start]) if one else a[start:stop] for a, one in zip(flat, single)
+        ]
+        _assign(program, tuple(operands), out[start:stop])
+
+    for_pieces(piece, out.size)
+
+
+def _assign(program: Program, arrays: tuple[np.ndarray, ...], out: np.ndarray) -> None:
+    token = ignore()
+    try:
+        call = program.call
+        if isinstance(call, np.ufunc):
+            call(*arrays, out=out)
+        else:
+            out[...] = call(*arrays)
+    finally:
+        restore(token)
+
+

@@ -1,0 +1,127 @@
+"""CPU kernels of reductions: NumPy's ``reduce`` of the ufunc that the combining expression is, or was compiled to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...core.tensor import Tensor, cpu_word, make_tensor
+from ...core.word import DTYPE_MASK, dtypes_of
+from ...dispatch.operator import Operator
+from ...dispatch.schema import parse_schema
+from ...ops.declare.facets import Pointwise, Reduce
+from ...ops.declare.promotion import SAME
+from ...ops.shapes import normalize_axes
+from .errors import ignore, restore
+from .pointwise import LARGE
+from .program import Program, program_of
+from .threads import PIECE, for_pieces
+
+__all__ = ["reduction_kernel"]
+
+_EMPTY = "[{operator}] got shape {shape} with axis={axis}: reducing no elements needs an identity, which it lacks."
+_PAIR = parse_schema("combine(Tensor a, Tensor b) -> Tensor")
+_ONE = parse_schema("map(Tensor x) -> Tensor")
+
+
+def reduction_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
+    """The kernel of a reduction for a tensor of this dtype."""
+    facet: Reduce = operator.facets["Reduce"]
+    natural, _ = facet.promotion.dtypes(operator.name, dtypes_of(word & DTYPE_MASK))
+    takes_dtype = any(a.name == "dtype" for a in operator.schema.arguments)
+    chosen = _reducer(operator, facet, natural)
+    if not takes_dtype:
+
+        def kernel(x: Tensor, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+            return chosen(x._data, axis, keepdims)
+
+        return kernel
+
+    def kernel_with_dtype(x: Tensor, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
+        if dtype is None or dtype == natural:
+            return chosen(x._data, axis, keepdims)
+        return _reducer(operator, facet, dtype)(x._data, axis, keepdims)
+
+    return kernel_with_dtype
+
+
+def _reducer(operator: Operator, facet: Reduce, dtype: np.dtype) -> Callable[[np.ndarray, Any, bool], Tensor]:
+    pair = Pointwise(_PAIR, facet.combine, SAME, (0, 1), ("a", "b") if dtype.kind == "b" else ())
+    program = program_of(f"{operator.name} combine", _keep(facet, pair, "pair", dtype), dtype, dtype)
+    mapping = None
+    if facet.scalar is not None:
+        one = _keep(facet, Pointwise(_ONE, facet.scalar, SAME, (0, 1)), "map", dtype)
+        mapping = program_of(f"{operator.name} map", one, dtype, dtype)
+    word = cpu_word(dtype)
+    combine = program.call if isinstance(program.call, np.ufunc) else None
+    reduce: Any = combine.reduce if combine is not None else None
+    may_split = combine in (np.add, np.multiply, np.maximum, np.minimum)
+
+    def run(a: np.ndarray, axis: Any, keepdims: bool) -> Tensor:
+        token = ignore()
+        try:
+            if mapping is not None:
+                a = np.asarray(mapping.call(a if a.dtype == dtype else a.astype(dtype)))
+            if reduce is None:
+                data = _reduce_any(program, facet, a.astype(dtype, copy=False), axis, keepdims)
+            elif axis is None and may_split and a.size >= 2 * PIECE and a.flags.c_contiguous and not keepdims:
+                data = _split(reduce, a.reshape(-1), dtype)
+            else:
+                data = reduce(a, axis, dtype, None, keepdims)
+        except (ValueError, IndexError):
+            _explain(operator, facet, a.shape, axis)
+            raise
+        finally:
+            restore(token)
+        if data.__class__ is not np.ndarray:
+            data = np.asarray(data)
+        return make_tensor(data, word)
+
+    return run
+
+
+_kept: dict[tuple[int, str, np.dtype], tuple[Reduce, Pointwise]] = {}
+
+
+def _keep(facet: Reduce, made: Pointwise, role: str, dtype: np.dtype) -> Pointwise:
+    """One Pointwise facet for each role of a reduction, so that its program is found again."""
+    return _kept.setdefault((id(facet), role, dtype), (facet, made))[1]
+
+
+def _explain(operator: Operator, facet: Reduce, shape: tuple[int, ...], axis: Any) -> None:
+    axes = normalize_axes(operator.schema.base_name, axis, len(shape))
+    if facet.identity is None and any(shape[i] == 0 for i in axes):
+        raise ValueError(_EMPTY.format(operator=operator.schema.base_name, shape=shape, axis=axis)) from None
+
+
+def _split(reduce: Any, a: np.ndarray, dtype: np.dtype) -> Any:
+    """Reduce fixed pieces on several threads and then their results: the same for any number of threads."""
+    partial = np.empty(-(-a.size // PIECE), dtype)
+
+    def piece(start: int, stop: int) -> None:
+        partial[start // PIECE] = reduce(a[start:stop], None, dtype)
+
+    for_pieces(piece, a.size)
+    return reduce(partial, None, dtype)
+
+
+def _reduce_any(program: Program, facet: Reduce, a: np.ndarray, axis: Any, keepdims: bool) -> np.ndarray:
+    """Combine halves again and again: any associative function, vectorised over what is left."""
+    axes = normalize_axes("reduction", axis, a.ndim)
+    rest = [i for i in range(a.ndim) if i not in axes]
+    count = int(np.prod([a.shape[i] for i in axes], dtype=np.int64))
+    moved = a.transpose([*axes, *rest]).reshape((count, *[a.shape[i] for i in rest]))
+    if count == 0:
+        if facet.identity is None:
+            raise ValueError("empty")
+        moved = np.full((1, *moved.shape[1:]), facet.identity, a.dtype)
+    if moved.size >= LARGE:
+        program.request()
+    while moved.shape[0] > 1:
+        half = moved.shape[0] // 2
+        joined = np.asarray(program.call(moved[0 : 2 * half : 2], moved[1 : 2 * half : 2]))
+        moved = np.concatenate([joined, moved[2 * half :]]) if moved.shape[0] % 2 else joined
+    shape = tuple([1 if i in axes else n for i, n in enumerate(a.shape)]) if keepdims else moved.shape[1:]
+    return np.asarray(moved[0]).reshape(shape)

@@ -1,0 +1,116 @@
+"""Splitting large calls over the cores.
+
+Note [One parallel region at a time]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+The workers serve one call at a time. A call that finds them busy runs on its own thread alone: concurrent callers
+already use the cores. Pieces are cut by size, never by the number of threads, so results do not depend on it. The
+inner loops release the GIL. Guarded by ``tests/test_cpu_threads.py``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections.abc import Callable
+
+from .errors import ignore
+
+__all__ = ["PIECE", "for_pieces", "get_num_threads", "set_num_threads"]
+
+PIECE = 1 << 17  # elements in a piece: half a megabyte of float32, which a core's cache holds
+Task = Callable[[int], None]
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class _Worker:
+    def __init__(self) -> None:
+        self.go = threading.Lock()
+        self.done = threading.Lock()
+        self.go.acquire()
+        self.done.acquire()
+        self.work: Callable[[], None] = lambda: None
+        threading.Thread(target=self._run, name="tenkey worker", daemon=True).start()
+
+    def _run(self) -> None:
+        ignore()  # for the life of the thread
+        while True:
+            self.go.acquire()
+            try:
+                self.work()
+            finally:
+                self.done.release()
+
+
+class _Team:
+    def __init__(self) -> None:
+        self.region = threading.Lock()
+        self.workers: list[_Worker] = []
+        self.limit = _cores()
+
+    def run(self, task: Task, count: int) -> None:
+        helpers = min(self.limit, count) - 1
+        if helpers < 1 or not self.region.acquire(blocking=False):
+            for piece in range(count):
+                task(piece)
+            return
+        try:
+            while len(self.workers) < helpers:
+                self.workers.append(_Worker())
+            pieces = itertools.count()
+            errors: list[BaseException] = []
+
+            def work() -> None:
+                try:
+                    while not errors and (piece := next(pieces)) < count:
+                        task(piece)
+                except BaseException as error:
+                    errors.append(error)
+
+            active = self.workers[:helpers]
+            for worker in active:
+                worker.work = work
+                worker.go.release()
+            work()
+            for worker in active:
+                worker.done.acquire()
+            if errors:
+                raise errors[0]
+        finally:
+            self.region.release()
+
+
+_team = _Team()
+
+
+def _after_fork() -> None:
+    global _team
+    _team = _Team()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def for_pieces(task: Callable[[int, int], None], length: int, piece: int = PIECE) -> None:
+    """Call ``task(start, stop)`` for every piece of ``range(length)``, on several threads."""
+    count = -(-length // piece)
+    if count == 1:
+        task(0, length)
+        return
+    _team.run(lambda i: task(i * piece, min(length, (i + 1) * piece)), count)
+
+
+def get_num_threads() -> int:
+    """How many threads a large call uses at most."""
+    return _team.limit
+
+
+def set_num_threads(count: int) -> None:
+    """Let a large call use at most ``count`` threads; results do not depend on it."""
+    if count < 1:
+        raise ValueError(f"[set_num_threads] needs at least 1 thread, got {count}.")
+    _team.limit = count

@@ -1,0 +1,96 @@
+"""CPU kernels of views: NumPy's own where it has the operation, else a window made from the View facet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from ...core.tensor import Tensor, make_tensor, make_view
+from ...core.word import GRADIENT
+from ...dispatch.operator import Operator
+from ...ops.declare.facets import View
+from ...ops.shapes import infer_reshape
+
+__all__ = ["view_kernel"]
+
+
+def _reshape(x: Tensor, shape: Sequence[int]) -> Tensor:
+    a = x._data
+    try:
+        data = a.reshape(shape)
+    except (ValueError, TypeError):
+        infer_reshape(a.shape, shape)
+        raise
+    base = data.base
+    if base is a or (base is not None and base is a.base):
+        return make_view(x, data)
+    return make_tensor(data, x._word & ~GRADIENT)
+
+
+def _select(x: Tensor, axis: int, index: int) -> Tensor:
+    a = x._data
+    try:
+        if axis == 0:
+            return make_view(x, a[index, ...])
+        return make_view(x, a[(slice(None),) * (axis if axis >= 0 else a.ndim + axis) + (index, ...)])
+    except IndexError:
+        raise_for(x, "select", axis, index)
+        raise
+
+
+def _slice(x: Tensor, axis: int, start: int, stop: int, step: int = 1) -> Tensor:
+    a = x._data
+    if axis == 0 and step >= 1 and a.ndim:
+        return make_view(x, a[start:stop:step])
+    raise_for(x, "slice", axis, start, stop, step)
+    return make_view(x, a[(slice(None),) * (axis if axis >= 0 else a.ndim + axis) + (slice(start, stop, step),)])
+
+
+def _permute(x: Tensor, axes: Sequence[int]) -> Tensor:
+    try:
+        return make_view(x, x._data.transpose(axes))
+    except ValueError:
+        raise_for(x, "permute_dims", axes)
+        raise
+
+
+_windows: dict[str, Callable[..., Any]] = {}
+
+
+def raise_for(x: Tensor, name: str, *args: Any) -> None:
+    """Raise the View facet's own error for arguments that NumPy has refused."""
+    _windows[name](x, *args)
+
+
+_FAST: Final[dict[str, Callable[..., Tensor]]] = {
+    "tk::reshape": _reshape,
+    "tk::select": _select,
+    "tk::slice": _slice,
+    "tk::permute_dims": _permute,
+}
+
+
+def view_kernel(operator: Operator) -> Callable[..., Tensor]:
+    """The kernel of a view."""
+    facet: View = operator.facets["View"]
+    _windows[operator.schema.base_name] = facet.window
+    fast = _FAST.get(operator.name)
+    if fast is not None:
+        return fast
+
+    def kernel(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        window = facet.window(x, *args, **kwargs)
+        a = x._data
+        if window is None:
+            raise NotImplementedError(f"[{operator.name}] cannot be a view of this layout.")
+        shape, strides, offset = window
+        itemsize = a.dtype.itemsize
+        flat = a
+        if offset:
+            flat = np.lib.stride_tricks.as_strided(a, (offset + 1,), (itemsize,))[offset:]
+        data = np.lib.stride_tricks.as_strided(flat, shape, [s * itemsize for s in strides])
+        return make_view(x, data)
+
+    return kernel

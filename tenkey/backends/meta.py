@@ -1,0 +1,108 @@
+"""The meta backend: shapes and dtypes without values, from the same rules that the other backends allocate by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..core.device import META, Device
+from ..core.storage import StridedArray
+from ..core.tensor import Tensor, make_tensor, make_view, word_for
+from ..core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
+from ..dispatch.kernel import Handle, Kernel
+from ..dispatch.keys import DispatchKey
+from ..dispatch.operator import Operator
+from ..dispatch.registry import Registry, registry
+from ..ops.declare.facets import TensorSpec
+from ..ops.shapes import broadcast_shapes, reduced_shape
+
+__all__ = ["install", "spec_rule"]
+
+
+def spec_rule(operator: Operator) -> Callable[..., Any] | None:
+    """The rule that gives the TensorSpec of a result from the arguments: the Meta facet, or what follows from others."""
+    facets = operator.facets
+    if "Meta" in facets:
+        return facets["Meta"].rule  # type: ignore[no-any-return]
+    if "Pointwise" in facets:
+        return lambda *args: _pointwise_spec(operator, args)
+    if "Reduce" in facets:
+        return lambda x, **options: _reduction_spec(operator, x, **options)
+    return None
+
+
+def _pointwise_spec(operator: Operator, args: tuple[Any, ...]) -> TensorSpec:
+    facet = operator.facets["Pointwise"]
+    tensors = [value for value in args if isinstance(value, Tensor)]
+    word = 0
+    for tensor in tensors:
+        word |= tensor._word
+    dtype = facet.promotion.dtypes(operator.name, dtypes_of(word & DTYPE_MASK), weak_of(word & WEAK_MASK))[1]
+    return TensorSpec(broadcast_shapes(operator.schema.base_name, *[t.shape for t in tensors]), dtype)
+
+
+def _reduction_spec(
+    operator: Operator, x: Tensor, *, axis: Any = None, dtype: Any = None, keepdims: bool = False
+) -> TensorSpec:
+    facet = operator.facets["Reduce"]
+    result = dtype or facet.promotion.dtypes(operator.name, (x.dtype,))[1]
+    return TensorSpec(reduced_shape(operator.schema.base_name, x.shape, axis, keepdims), result)
+
+
+def _empty(spec: TensorSpec, device: Device = META) -> Tensor:
+    return make_tensor(StridedArray(None, spec.shape, spec.dtype, device), word_for(device, spec.dtype))
+
+
+def view_of(operator: Operator, x: Tensor, window: Any) -> Tensor:
+    """A view of a tensor on a strided array."""
+    shape, strides, offset = window
+    data: StridedArray = x._data
+    size = data.dtype.itemsize
+    return make_view(x, data.window(shape, tuple([s * size for s in strides]), data.offset + offset * size))
+
+
+def _install(operator: Operator) -> list[Handle]:
+    key = DispatchKey.Meta
+    rule = spec_rule(operator)
+    function: Callable[..., Any]
+    if "View" in operator.facets:
+        make_window = operator.facets["View"].window
+
+        def view_kernel(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+            window = make_window(x, *args, **kwargs)
+            if window is None:
+                x = _empty(TensorSpec(x.shape, x.dtype))
+                window = make_window(x, *args, **kwargs)
+            return view_of(operator, x, window)
+
+        function = view_kernel
+    elif operator.name == "tk::to_device":
+
+        def move(x: Tensor, device: Device) -> Tensor:
+            if device.type == "meta":
+                return x
+            raise RuntimeError(f"[to_device] a tensor on 'meta' has no values to take to {str(device)!r}.")
+
+        function = move
+    elif rule is not None:
+        spec = rule
+
+        def meta_kernel(*args: Any, **kwargs: Any) -> Any:
+            result = spec(*args, **kwargs)
+            return _empty(result) if isinstance(result, TensorSpec) else tuple([_empty(one) for one in result])
+
+        function = meta_kernel
+    elif "Inplace" in operator.facets or operator.name == "tk::put_":
+        function = _inplace
+    else:
+        return []
+    return [registry.impl(operator.name, Kernel(function, key, origin="generated"))]
+
+
+def _inplace(x: Tensor, *args: Any) -> Tensor:
+    return x
+
+
+def install(registry: Registry) -> None:
+    """Subscribe the meta backend to all operators, present and future."""
+    registry.subscribe(_install)

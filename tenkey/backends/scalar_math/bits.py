@@ -1,0 +1,276 @@
+"""Numba intrinsics beneath the scalar functions: bit casts, single LLVM operations, Horner's rule, a rare slow path.
+
+This is the only module of the package that imports numba. `float32.py` and `float64.py` use nothing but arithmetic,
+comparisons, integer operations and the names exported here.
+
+Note [Select, not branch]
+-------------------------
+A conditional expression in Numba becomes a branch, a block and a phi node, which cost compile time, and LLVM vectorises
+the loop only if it can turn every one of them back. `llvm_select` is LLVM's `select` at once. The order of its operands
+matters: `llvm_select(LIMIT < x, LIMIT, x)` is one `minps` instruction and keeps a NaN in `x`.
+Guard: `tests/test_scalar_math.py::test_loops_are_vectorised`.
+
+Note [Rare slow path]
+---------------------
+Reducing a huge argument modulo pi takes far more work than the rest of a sine, and hardly any argument is huge. A branch
+would stop vectorisation. `library_sin(x, limit)` therefore calls a small function that has vector variants (LLVM's
+`vector-function-abi-variant` attribute): the loop vectoriser calls the variant of its width, which tests whether *any*
+lane is beyond the limit and only then walks over the lanes and asks the C library, whose reduction is exact. The cost
+in the usual case is one call for every vector. Where no variant fits, the loop is merely not vectorised.
+Guard: `tests/test_scalar_math.py::test_huge_angles`, `test_loops_are_vectorised`.
+
+Note [Large ufunc bodies]
+-------------------------
+`numba.vectorize` compiles the element-wise function on its own and leaves it to LLVM's inliner to bring it into the
+loop. A body with two or three transcendental functions, or one `pow`, exceeds the inliner's threshold: the loop then
+calls a scalar function and runs ten times slower. The statement `always_inline()` in that body forces the inlining. An
+explicit loop in `njit` does not need it (and must not have it: the loop itself would be copied into its wrappers).
+Guard: `tests/test_scalar_math.py::test_large_ufunc_bodies_are_inlined`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic
+
+__all__ = [
+    "DEFINITIONS",
+    "always_inline",
+    "bits_from_float32",
+    "bits_from_float64",
+    "float32_from_bits",
+    "float64_from_bits",
+    "horner",
+    "library_cos",
+    "library_sin",
+    "library_tan",
+    "llvm_ceil",
+    "llvm_copysign",
+    "llvm_fabs",
+    "llvm_floor",
+    "llvm_fma",
+    "llvm_rint",
+    "llvm_select",
+    "llvm_sqrt",
+    "llvm_trunc",
+]
+
+_Lowering = tuple[Any, Callable[..., Any]]
+
+_FLOAT, _DOUBLE, _I32, _I64 = ir.FloatType(), ir.DoubleType(), ir.IntType(32), ir.IntType(64)
+
+
+def _to_bits(float_type: Any, int_type: Any, llvm_int: Any) -> Callable[[Any, Any], _Lowering | None]:
+    def define(typing_context: Any, x: Any) -> _Lowering | None:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Sequence[Any]) -> Any:
+            return builder.bitcast(arguments[0], llvm_int)
+
+        return (int_type(float_type), generate) if x == float_type else None
+
+    return define
+
+
+def _from_bits(float_type: Any, llvm_int: Any, llvm_float: Any) -> Callable[[Any, Any], _Lowering | None]:
+    def define(typing_context: Any, bits: Any) -> _Lowering | None:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Sequence[Any]) -> Any:
+            value = arguments[0]
+            # Numba widens int32 arithmetic to int64; LLVM narrows it again once the result is truncated here.
+            if value.type.width > llvm_int.width:
+                value = builder.trunc(value, llvm_int)
+            elif value.type.width < llvm_int.width:
+                value = builder.sext(value, llvm_int)
+            return builder.bitcast(value, llvm_float)
+
+        return (float_type(bits), generate) if isinstance(bits, types.Integer) else None
+
+    return define
+
+
+def _select(typing_context: Any, condition: Any, chosen: Any, otherwise: Any) -> _Lowering | None:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Sequence[Any]) -> Any:
+        return builder.select(*arguments)
+
+    if condition != types.boolean or chosen != otherwise:
+        return None
+    return chosen(condition, chosen, otherwise), generate
+
+
+def _llvm_function(name: str, arity: int) -> Callable[..., _Lowering | None]:
+    def lowering(arguments: tuple[Any, ...]) -> _Lowering | None:
+        def generate(context: Any, builder: Any, signature: Any, values: Sequence[Any]) -> Any:
+            element = values[0].type
+            function_type = ir.FunctionType(element, [element] * arity)
+            return builder.call(builder.module.declare_intrinsic(f"llvm.{name}", [element], function_type), values)
+
+        if not all(argument == arguments[0] and isinstance(argument, types.Float) for argument in arguments):
+            return None
+        return arguments[0](*arguments), generate
+
+    # Numba takes the arity of an intrinsic from its signature, so each arity is spelled out.
+    def unary(typing_context: Any, x: Any) -> _Lowering | None:
+        return lowering((x,))
+
+    def binary(typing_context: Any, x: Any, y: Any) -> _Lowering | None:
+        return lowering((x, y))
+
+    def ternary(typing_context: Any, x: Any, y: Any, z: Any) -> _Lowering | None:
+        return lowering((x, y, z))
+
+    return (unary, binary, ternary)[arity - 1]
+
+
+def _always_inline(typing_context: Any) -> _Lowering:
+    """Marks the compiled function that contains the call: see Note [Large ufunc bodies]."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Sequence[Any]) -> Any:
+        builder.function.attributes.add("alwaysinline")
+        return context.get_dummy_value()
+
+    return types.none(), generate
+
+
+def _horner(typing_context: Any, x: Any, coefficients: Any) -> _Lowering | None:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Sequence[Any]) -> Any:
+        value, packed = arguments
+        terms = [builder.extract_value(packed, index) for index in range(coefficients.count)]
+        result = terms.pop()
+        while terms:
+            # A polynomial gains from fused multiply-add and depends on no rounding, so contraction is always allowed.
+            product = builder.fmul(result, value, flags=("contract",))
+            result = builder.fadd(product, terms.pop(), flags=("contract",))
+        return result
+
+    if not isinstance(coefficients, types.UniTuple) or coefficients.dtype != x:
+        return None
+    return x(x, coefficients), generate
+
+
+def _mark_pure(function: Any) -> None:
+    function.attributes.add("noinline")
+    function.attributes.add("nounwind")
+    # llvmlite checks attribute names against a list that lacks these two; the vectoriser needs them.
+    set.add(function.attributes, "memory(none)")
+    set.add(function.attributes, "willreturn")
+
+
+def _beyond(builder: Any, x: Any, limit: Any) -> Any:
+    name = f"llvm.fabs.v{x.type.count}f{32 if x.type.element == _FLOAT else 64}" if hasattr(x.type, "count") else None
+    if name is None:
+        magnitude = builder.module.declare_intrinsic("llvm.fabs", [x.type])
+    else:
+        known = builder.module.globals.get(name)
+        magnitude = known or ir.Function(builder.module, ir.FunctionType(x.type, [x.type]), name)
+    return builder.fcmp_ordered(">", builder.call(magnitude, [x]), limit)
+
+
+def _define_scalar(module: Any, name: str, element: Any) -> Any:
+    """Function `element(element x, element limit)`: the C library's value if `|x| > limit`, else `x`."""
+    library_type = ir.FunctionType(element, [element])
+    library_name = f"{name}f" if element == _FLOAT else name
+    library = module.globals.get(library_name) or ir.Function(module, library_type, library_name)
+    suffix = "float32" if element == _FLOAT else "float64"
+    function = ir.Function(module, ir.FunctionType(element, [element, element]), f"tenkey_library_{name}_{suffix}")
+    function.linkage = "linkonce_odr"
+    _mark_pure(function)
+    x, limit = function.args
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    with builder.if_then(_beyond(builder, x, limit), likely=False):
+        builder.ret(builder.call(library, [x]))
+    builder.ret(x)
+    return function
+
+
+def _define_vector(module: Any, scalar: Any, width: int) -> Any:
+    """The variant of `scalar` for `width` lanes: returns `x` at once unless some lane is beyond the limit."""
+    element = scalar.args[0].type
+    vector = ir.VectorType(element, width)
+    function = ir.Function(module, ir.FunctionType(vector, [vector, vector]), f"{scalar.name}_{width}")
+    # Nothing refers to the variants before the vectoriser runs; `weak_odr` keeps them until then.
+    function.linkage = "weak_odr"
+    _mark_pure(function)
+    x, limit = function.args
+    entry, loop, fast, done = (function.append_basic_block(name) for name in ("entry", "loop", "fast", "done"))
+    builder = ir.IRBuilder(entry)
+    mask = builder.bitcast(_beyond(builder, x, limit), ir.IntType(width))
+    builder.cbranch(builder.icmp_unsigned("!=", mask, ir.Constant(mask.type, 0)), loop, fast)
+    builder.position_at_end(fast)
+    builder.ret(x)
+    builder.position_at_end(loop)
+    lane, partial = builder.phi(_I32, "lane"), builder.phi(vector, "partial")
+    value = builder.call(scalar, [builder.extract_element(x, lane), builder.extract_element(limit, lane)])
+    result, following = builder.insert_element(partial, value, lane), builder.add(lane, ir.Constant(_I32, 1))
+    for phi, initial, later in ((lane, ir.Constant(_I32, 0), following), (partial, x, result)):
+        phi.add_incoming(initial, entry)
+        phi.add_incoming(later, loop)
+    builder.cbranch(builder.icmp_unsigned("<", following, ir.Constant(_I32, width)), loop, done)
+    builder.position_at_end(done)
+    builder.ret(result)
+    return function
+
+
+def _library(name: str) -> Callable[[Any, Any, Any], _Lowering | None]:
+    """`f(x, limit)`: the C library's function where `|x| > limit`, otherwise `x`. See Note [Rare slow path]."""
+
+    def define(typing_context: Any, x: Any, limit: Any) -> _Lowering | None:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Sequence[Any]) -> Any:
+            module, element = builder.module, arguments[0].type
+            suffix, widths = ("float32", (4, 8, 16)) if element == _FLOAT else ("float64", (2, 4, 8))
+            scalar = module.globals.get(f"tenkey_library_{name}_{suffix}")
+            if scalar is None:
+                scalar = _define_scalar(module, name, element)
+                for width in widths:
+                    _define_vector(module, scalar, width)
+            variants = ",".join(f"_ZGV_LLVM_N{width}vv_{scalar.name}({scalar.name}_{width})" for width in widths)
+            call = builder.call(scalar, arguments)
+            set.add(call.attributes, f'"vector-function-abi-variant"="{variants}"')
+            return call
+
+        return (x(x, limit), generate) if x == limit and isinstance(x, types.Float) else None
+
+    return define
+
+
+#: Name to typing function, for a target that has an `intrinsic` decorator of its own (CUDA; it has no `library_*`).
+DEFINITIONS: dict[str, Callable[..., Any]] = {
+    "always_inline": _always_inline,
+    "bits_from_float32": _to_bits(types.float32, types.int32, _I32),
+    "bits_from_float64": _to_bits(types.float64, types.int64, _I64),
+    "float32_from_bits": _from_bits(types.float32, _I32, _FLOAT),
+    "float64_from_bits": _from_bits(types.float64, _I64, _DOUBLE),
+    "horner": _horner,
+    "library_cos": _library("cos"),
+    "library_sin": _library("sin"),
+    "library_tan": _library("tan"),
+    "llvm_ceil": _llvm_function("ceil", 1),
+    "llvm_copysign": _llvm_function("copysign", 2),
+    "llvm_fabs": _llvm_function("fabs", 1),
+    "llvm_floor": _llvm_function("floor", 1),
+    "llvm_fma": _llvm_function("fma", 3),
+    "llvm_rint": _llvm_function("rint", 1),
+    "llvm_select": _select,
+    "llvm_sqrt": _llvm_function("sqrt", 1),
+    "llvm_trunc": _llvm_function("trunc", 1),
+}
+
+always_inline: Any = intrinsic(DEFINITIONS["always_inline"])
+bits_from_float32: Any = intrinsic(DEFINITIONS["bits_from_float32"])
+bits_from_float64: Any = intrinsic(DEFINITIONS["bits_from_float64"])
+float32_from_bits: Any = intrinsic(DEFINITIONS["float32_from_bits"])
+float64_from_bits: Any = intrinsic(DEFINITIONS["float64_from_bits"])
+horner: Any = intrinsic(DEFINITIONS["horner"])
+library_cos: Any = intrinsic(DEFINITIONS["library_cos"])
+library_sin: Any = intrinsic(DEFINITIONS["library_sin"])
+library_tan: Any = intrinsic(DEFINITIONS["library_tan"])
+llvm_ceil: Any = intrinsic(DEFINITIONS["llvm_ceil"])
+llvm_copysign: Any = intrinsic(DEFINITIONS["llvm_copysign"])
+llvm_fabs: Any = intrinsic(DEFINITIONS["llvm_fabs"])
+llvm_floor: Any = intrinsic(DEFINITIONS["llvm_floor"])
+llvm_fma: Any = intrinsic(DEFINITIONS["llvm_fma"])
+llvm_rint: Any = intrinsic(DEFINITIONS["llvm_rint"])
+llvm_select: Any = intrinsic(DEFINITIONS["llvm_select"])
+llvm_sqrt: Any = intrinsic(DEFINITIONS["llvm_sqrt"])
+llvm_trunc: Any = intrinsic(DEFINITIONS["llvm_trunc"])

@@ -1,0 +1,30 @@
+"""Core: dtypes, promotion, devices, storage, the Tensor, printing, random numbers."""
+
+from ..dispatch.registry import registry
+from .device import CPU, Device, register_device, to_device
+from .dtypes import to_dtype
+from .lift import lift, weak_tensor
+from .storage import Storage, StridedArray
+from .tensor import Tensor, make_tensor, make_view, shares_storage, storage_of
+from .word import GRADIENT
+
+registry.converters["DType"] = to_dtype
+registry.lifters.append(lift)
+
+__all__ = [
+    "CPU",
+    "GRADIENT",
+    "Device",
+    "Storage",
+    "StridedArray",
+    "Tensor",
+    "lift",
+    "make_tensor",
+    "make_view",
+    "register_device",
+    "shares_storage",
+    "storage_of",
+    "to_device",
+    "to_dtype",
+    "weak_tensor",
+]

@@ -1,0 +1,60 @@
+"""Turning Python scalars and NumPy arrays among tensor arguments into tensors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ..dispatch.errors import ArgumentError
+from .tensor import Tensor, cpu_word, make_tensor
+from .word import DTYPE_TRAIT, WEAK_TRAIT
+
+if TYPE_CHECKING:
+    from ..dispatch.operator import Operator
+
+__all__ = ["lift", "weak_tensor"]
+
+_SCALAR_DTYPE: Final = {bool: np.bool_, int: np.int64, float: np.float64, complex: np.complex128}
+_TOO_LARGE: Final = "the Python int {value} does not fit into 64 bits: convert it to a float."
+_NO_TENSOR: Final = (
+    "[{operator}] needs at least one Tensor, got {given}. Convert a number with tk.asarray(...) or compute with it "
+    "in plain Python."
+)
+_ONE: dict[tuple[type, Any], Tensor] = {}
+
+
+def weak_tensor(value: bool | int | float | complex) -> Tensor:
+    """The 0-d tensor that stands for a Python scalar (Note [Weak scalars])."""
+    kind = value.__class__
+    try:
+        array = np.array(value, _SCALAR_DTYPE[kind])
+    except OverflowError:
+        if 0 <= value < 2**64:  # type: ignore[operator]
+            array = np.array(value, np.uint64)
+        else:
+            raise OverflowError(_TOO_LARGE.format(value=value)) from None
+    return make_tensor(array, WEAK_TRAIT[kind])
+
+
+def _lift_one(value: Any) -> Any:
+    if isinstance(value, Tensor) or value is None:
+        return value
+    if value.__class__ in _SCALAR_DTYPE:
+        return weak_tensor(value)
+    if isinstance(value, np.generic) and value.dtype.kind in "biufc":
+        return weak_tensor(value.item())
+    if isinstance(value, np.ndarray) and value.dtype in DTYPE_TRAIT:
+        return make_tensor(value, cpu_word(value.dtype))
+    return value
+
+
+def lift(operator: Operator, values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Lift the scalars and NumPy arrays of one call; at least one argument must be a Tensor already."""
+    if "keeps_python_scalars" in operator.tags or all(isinstance(v, (Tensor, list, tuple)) for v in values):
+        return values
+    if not any(isinstance(v, Tensor) for v in values) and any(v.__class__ in _SCALAR_DTYPE for v in values):
+        raise ArgumentError(
+            _NO_TENSOR.format(operator=operator.name, given=", ".join(type(v).__name__ for v in values))
+        )
+    return tuple([_lift_one(value) for value in values])

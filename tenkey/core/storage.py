@@ -1,0 +1,122 @@
+"""Storage, which views share, and strided arrays for backends whose native array is a plain buffer.
+
+Note [Views share a version counter]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+A storage is made when somebody first needs it: when a tensor is changed in place, or asked for its storage. Until
+then a view refers to the tensor at the root of its chain of views, whose storage will be the view's too; a root without
+storage was never changed and has version 0. So results and views cost nothing extra, and a change through any of them
+is seen by all. Guarded by ``tests/tiny/test_tensor.py::test_views_share_a_version``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .device import Device
+
+__all__ = ["Storage", "StridedArray", "contiguous_strides", "is_contiguous"]
+
+
+class Storage:
+    """The memory behind one tensor and its views: ``buffer`` (what owns it), ``device`` and ``version``."""
+
+    __slots__ = ("__weakref__", "buffer", "device", "version")
+
+    def __init__(self, buffer: Any, device: Device) -> None:
+        self.buffer = buffer
+        self.device = device
+        self.version = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return int(getattr(self.buffer, "nbytes", 0) or 0)
+
+    @property
+    def data_pointer(self) -> int | None:
+        """Address of the first byte where the buffer has one in host memory, else None."""
+        return int(self.buffer.ctypes.data) if isinstance(self.buffer, np.ndarray) else None
+
+    def __repr__(self) -> str:
+        return f"Storage(nbytes={self.nbytes}, device={str(self.device)!r}, version={self.version})"
+
+
+def contiguous_strides(shape: tuple[int, ...], itemsize: int = 1) -> tuple[int, ...]:
+    """Row-major strides, in elements (or bytes with ``itemsize``).
+
+    >>> contiguous_strides((2, 3))
+    (3, 1)
+    """
+    strides: list[int] = []
+    step = itemsize
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+def is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
+    """Whether the elements lie in row-major order without gaps."""
+    expected = itemsize
+    for size, stride in zip(reversed(shape), reversed(strides)):
+        if size == 0:
+            return True
+        if size != 1 and stride != expected:
+            return False
+        expected *= size
+    return True
+
+
+class StridedArray:
+    """A strided window on a backend's buffer: what a tensor of a backend other than the CPU holds as its data.
+
+    ``buffer`` is what the backend's ``allocate`` returned, or None on the meta device. ``strides`` are in bytes, as in
+    NumPy; ``offset`` is the byte at which the first element lies.
+    """
+
+    __slots__ = ("buffer", "device", "dtype", "offset", "shape", "strides")
+
+    def __init__(
+        self,
+        buffer: Any,
+        shape: tuple[int, ...],
+        dtype: np.dtype,
+        device: Device,
+        strides: tuple[int, ...] | None = None,
+        offset: int = 0,
+    ) -> None:
+        self.buffer = buffer
+        self.shape = shape
+        self.dtype = dtype
+        self.device = device
+        self.strides = contiguous_strides(shape, dtype.itemsize) if strides is None else strides
+        self.offset = offset
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        size = 1
+        for length in self.shape:
+            size *= length
+        return size
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the elements take."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie in row-major order without gaps."""
+        return is_contiguous(self.shape, self.strides, self.dtype.itemsize)
+
+    def window(self, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> StridedArray:
+        """Another window on the same buffer; ``strides`` and ``offset`` in bytes."""
+        return StridedArray(self.buffer, shape, self.dtype, self.device, strides, offset)

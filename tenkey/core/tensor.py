@@ -1,0 +1,357 @@
+"""The Tensor: a handle to a strided array of its backend, a dispatch word, and a slot for autograd.
+
+Operators and most methods are dispatch calls, put on the class from the declarations of the operators (a block that
+says ``methods=("__add__", "sum")``); the gradient attributes are put on it by ``tenkey.autograd``. This module holds
+what needs no operator: shape, dtype, device, storage, conversion to Python and NumPy, printing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ..dispatch.keys import DispatchKeySet, highest_backend
+from ..dispatch.registry import registry
+from .device import CPU, Device, base_word
+from .printing import format_tensor
+from .storage import Storage, StridedArray, is_contiguous
+from .word import DTYPE_TRAIT, GRADIENT, WEAK_MASK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import EllipsisType
+
+__all__ = ["Tensor", "make_tensor", "make_view", "shares_storage", "storage_of"]
+
+_NOT_FROM_CLASS: Final = "a Tensor is made by tk.tensor(data), tk.asarray(data) or a creation function, not by Tensor(...)."
+_ITEM: Final = "[item] only a tensor of one element converts to a Python scalar, got shape {shape}: index it first."
+_TRUTH: Final = (
+    "[bool] the truth of a tensor with shape {shape} is ambiguous: use tk.any(x) or tk.all(x), or index one element."
+)
+_TO_NUMPY_GRADIENT: Final = "[{what}] the tensor requires a gradient, which NumPy would lose: call x.detach().numpy()."
+_TO_NUMPY_META: Final = "[{what}] a tensor on the device 'meta' has no values: make it on another device."
+_LEN: Final = "[len] a 0-d tensor has no length; its value is x.item()."
+_INDEX: Final = "[index] only a 0-d tensor of integers converts to an index, got shape {shape}, dtype {dtype}."
+
+
+class Tensor:
+    """A multi-dimensional array with one dtype on one device.
+
+    Made by :func:`tenkey.tensor`, :func:`tenkey.asarray` and the creation functions.
+
+    >>> import tenkey as tk
+    >>> x = tk.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> x.shape, x.dtype, x.device, x.strides
+    ((2, 2), dtype('float32'), device('cpu'), (2, 1))
+    """
+
+    __slots__ = ("__weakref__", "_autograd", "_data", "_storage", "_word")
+
+    _word: int
+    _data: Any
+    _storage: Storage | Tensor | None  # a Tensor: the root of the views (Note [Views share a version counter])
+    _autograd: Any
+
+    __array_priority__ = 1000
+    __array_ufunc__ = None  # ``numpy_array + tensor`` asks the tensor's reflected operator
+    __hash__ = object.__hash__
+
+    if TYPE_CHECKING:  # put on the class by the layers above
+        requires_grad: bool
+        grad: Tensor | None
+        grad_fn: Any
+        is_leaf: bool
+        _version: int
+
+        def __getattr__(self, name: str) -> Any: ...
+        def __add__(self, other: Any) -> Tensor: ...
+        def __radd__(self, other: Any) -> Tensor: ...
+        def __sub__(self, other: Any) -> Tensor: ...
+        def __rsub__(self, other: Any) -> Tensor: ...
+        def __mul__(self, other: Any) -> Tensor: ...
+        def __rmul__(self, other: Any) -> Tensor: ...
+        def __truediv__(self, other: Any) -> Tensor: ...
+        def __rtruediv__(self, other: Any) -> Tensor: ...
+        def __pow__(self, other: Any) -> Tensor: ...
+        def __matmul__(self, other: Any) -> Tensor: ...
+        def __neg__(self) -> Tensor: ...
+        def __lt__(self, other: Any) -> Tensor: ...
+        def __le__(self, other: Any) -> Tensor: ...
+        def __gt__(self, other: Any) -> Tensor: ...
+        def __ge__(self, other: Any) -> Tensor: ...
+        def __getitem__(self, index: Any) -> Tensor: ...
+        def __setitem__(self, index: Any, value: Any) -> None: ...
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Tensor:
+        raise TypeError(_NOT_FROM_CLASS)
+
+    # ---- what it is
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Length of each dimension."""
+        shape: tuple[int, ...] = self._data.shape
+        return shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The dtype, a NumPy ``np.dtype``."""
+        dtype: np.dtype = self._data.dtype
+        return dtype
+
+    @property
+    def device(self) -> Device:
+        """The device that the elements are on."""
+        data = self._data
+        return CPU if data.__class__ is np.ndarray else data.device
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self._data.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        size: int = self._data.size
+        return size
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Distance between neighbours of each dimension, in elements."""
+        itemsize = self._data.dtype.itemsize
+        return tuple([stride // itemsize for stride in self._data.strides])
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie in row-major order without gaps."""
+        return is_contiguous(self._data.shape, self._data.strides, self._data.dtype.itemsize)
+
+    @property
+    def keyset(self) -> DispatchKeySet:
+        """The dispatch keys that the tensor brings to a call."""
+        return DispatchKeySet.from_word(self._word)
+
+    @property
+    def data(self) -> Any:
+        """The array native to the backend: an ``ndarray`` on the CPU, else a ``StridedArray`` on the backend's buffer.
+
+        For authors of kernels and backends. Changing it does not bump the version counter.
+        """
+        return self._data
+
+    # ---- to Python and NumPy
+
+    def numpy(self) -> np.ndarray:
+        """The values as a NumPy array: on the CPU without copying, from other devices copied.
+
+        >>> import tenkey as tk
+        >>> tk.tensor([1, 2]).numpy()
+        array([1, 2])
+        """
+        return self._to_numpy("numpy")
+
+    def _to_numpy(self, what: str) -> np.ndarray:
+        if self._word & GRADIENT:
+            raise RuntimeError(_TO_NUMPY_GRADIENT.format(what=what))
+        return self._values(what)
+
+    def _values(self, what: str) -> np.ndarray:
+        data = self._data
+        if data.__class__ is np.ndarray:
+            array: np.ndarray = data
+            return array
+        if data.device.backend is None:
+            raise RuntimeError(_TO_NUMPY_META.format(what=what))
+        host: np.ndarray = registry.find("tk::to_device").call(self.detach(), CPU)._data
+        return host
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self._to_numpy("__array__"), dtype=dtype, copy=copy)
+
+    def item(self) -> Any:
+        """The one element as a Python bool, int, float or complex."""
+        if self.size != 1:
+            raise ValueError(_ITEM.format(shape=self.shape))
+        return self._values("item").item()
+
+    def tolist(self) -> Any:
+        """The values as nested Python lists."""
+        return self._values("tolist").tolist()
+
+    def __bool__(self) -> bool:
+        if self.size != 1:
+            raise ValueError(_TRUTH.format(shape=self.shape))
+        return bool(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __index__(self) -> int:
+        if self.ndim != 0 or self.dtype.kind not in "iu":
+            raise TypeError(_INDEX.format(shape=self.shape, dtype=self.dtype))
+        return int(self.item())
+
+    def __len__(self) -> int:
+        if self.ndim == 0:
+            raise TypeError(_LEN)
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if self.ndim == 0:
+            raise TypeError("[iter] a 0-d tensor cannot be iterated over.")
+        return iter([self[i] for i in range(self.shape[0])])
+
+    def __repr__(self) -> str:
+        extra = ""
+        if self._word & GRADIENT:
+            node = self.grad_fn
+            extra = "requires_grad=True" if node is None else f"grad_fn=<{node.name()}>"
+        if self._data.__class__ is not np.ndarray and self._data.device.backend is None:
+            extra = f", {extra}" if extra else ""
+            return f"tensor(..., shape={self.shape}, dtype={self.dtype}, device={str(self.device)!r}{extra})"
+        return format_tensor(self._values("repr"), dtype=self.dtype, device=str(self.device), extra=extra)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if self.ndim == 0 and spec else format(repr(self), spec)
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """The namespace of functions for this array (array API standard)."""
+        import sys
+
+        return sys.modules["tenkey"]
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[object, ...]:
+        return (_rebuild, (self._values("pickle"), str(self.device), bool(self._word & GRADIENT)))
+
+    def __copy__(self) -> Tensor:
+        return registry.find("tk::clone").call(self)  # type: ignore[no-any-return]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        made = registry.find("tk::clone").call(self.detach())
+        if self._word & GRADIENT:
+            made.requires_grad_()
+        memo[id(self)] = made
+        return made  # type: ignore[no-any-return]
+
+
+def _rebuild(values: np.ndarray, device: str, requires_grad: bool) -> Tensor:
+    made = make_tensor(values, cpu_word(values.dtype))
+    if device != "cpu":
+        from .device import to_device
+
+        made = registry.find("tk::to_device").call(made, to_device(device))
+    if requires_grad:
+        made.requires_grad_()
+    return made
+
+
+_new = object.__new__
+
+
+def make_tensor(data: Any, word: int, *, new: Any = _new, kind: type[Tensor] = Tensor) -> Tensor:
+    """A tensor around native data; ``word`` must hold the key bits of its device and the trait of its dtype."""
+    made: Tensor = new(kind)
+    made._data = data
+    made._word = word
+    made._storage = None
+    made._autograd = None
+    return made
+
+
+def make_view(source: Tensor, data: Any) -> Tensor:
+    """A tensor around a window on the memory of ``source``; shares its storage and has its dtype and keys."""
+    made: Tensor = _new(Tensor)
+    made._data = data
+    made._word = source._word & ~GRADIENT
+    made._storage = source if source._storage is None else source._storage
+    made._autograd = None
+    return made
+
+
+def storage_of(tensor: Tensor) -> Storage:
+    """The storage of a tensor, made if nobody needed it before (Note [Views share a version counter])."""
+    storage = tensor._storage
+    if storage.__class__ is Storage:
+        return storage  # type: ignore[return-value]
+    if storage is None:
+        data = tensor._data
+        if data.__class__ is np.ndarray:
+            made = Storage(data if data.base is None else data.base, CPU)
+        else:
+            made = Storage(data.buffer, data.device)
+    else:
+        made = storage_of(storage)  # type: ignore[arg-type]
+    tensor._storage = made
+    return made
+
+
+def version_of(tensor: Tensor) -> int:
+    """How often the memory of a tensor was changed in place."""
+    storage = tensor._storage
+    if storage is None:
+        return 0
+    if storage.__class__ is Storage:
+        return storage.version  # type: ignore[union-attr]
+    root = storage._storage  # type: ignore[union-attr]
+    return 0 if root is None else storage_of(tensor).version
+
+
+def shares_storage(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors are windows on one memory.
+
+    >>> import tenkey as tk
+    >>> x = tk.zeros((2, 3))
+    >>> tk.shares_storage(x, x[0]), tk.shares_storage(x, x + 0)
+    (True, False)
+    """
+    if a is b or storage_of(a) is storage_of(b):
+        return True
+    if a._data.__class__ is np.ndarray and b._data.__class__ is np.ndarray:
+        return bool(np.shares_memory(a._data, b._data, max_work=1))
+    return getattr(a._data, "buffer", None) is not None and a._data.buffer is getattr(b._data, "buffer", None)
+
+
+_CPU_WORD: Final = base_word("cpu")
+
+
+def cpu_word(dtype: np.dtype) -> int:
+    """The dispatch word of a CPU tensor of this dtype."""
+    return _CPU_WORD | DTYPE_TRAIT[dtype]
+
+
+def word_for(device: Device, dtype: np.dtype) -> int:
+    """The dispatch word of a tensor of this dtype on a device."""
+    return base_word(device.type) | DTYPE_TRAIT[dtype]
+
+
+def is_weak(tensor: Tensor) -> bool:
+    """Whether the tensor stands for a Python scalar (Note [Weak scalars])."""
+    return bool(tensor._word & WEAK_MASK)
+
+
+def backend_name(tensor: Tensor) -> str | None:
+    """The name of the backend key of a tensor."""
+    return highest_backend(tensor._word)
+
+
+_Index = int | slice | None | Tensor
+if TYPE_CHECKING:
+    Index = _Index | EllipsisType | tuple[_Index | EllipsisType, ...]

@@ -1,0 +1,44 @@
+"""What core puts into the dispatch word of a tensor: its dtype, "requires a gradient", and weak Python scalars.
+
+Note [Weak scalars]
+~~~~~~~~~~~~~~~~~~~
+A Python number among tensor arguments becomes a 0-d tensor without backend and without dtype trait: it carries one of
+four *weak* traits instead. It takes part in promotion by its kind alone, and the kernel converts it to the dtype it
+computes in. Guarded by ``tests/test_promotion.py`` and ``tests/tiny/test_tensor.py::test_weak_scalars``.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final
+
+import numpy as np
+
+from ..dispatch.keys import register_trait
+from .dtypes import ALL
+
+__all__ = ["DTYPE_MASK", "DTYPE_TRAIT", "GRADIENT", "WEAK_MASK", "WEAK_TRAIT", "dtypes_of", "trait_of", "weak_of"]
+
+GRADIENT: Final = register_trait("requires_grad")
+WEAK_TRAIT: Final = {kind: register_trait(f"weak {kind.__name__}") for kind in (bool, int, float, complex)}
+DTYPE_TRAIT: Final[dict[np.dtype, int]] = {dtype: register_trait(str(dtype)) for dtype in ALL}
+
+WEAK_MASK: Final = sum(WEAK_TRAIT.values())
+DTYPE_MASK: Final = sum(DTYPE_TRAIT.values())
+
+
+def trait_of(dtype: np.dtype) -> int:
+    """The trait bit of a dtype."""
+    return DTYPE_TRAIT[dtype]
+
+
+@cache
+def dtypes_of(word: int) -> tuple[np.dtype, ...]:
+    """The dtypes whose trait is set."""
+    return tuple(dtype for dtype, bit in DTYPE_TRAIT.items() if word & bit)
+
+
+@cache
+def weak_of(word: int) -> tuple[type, ...]:
+    """The types of the weak Python scalars whose trait is set."""
+    return tuple(kind for kind, bit in WEAK_TRAIT.items() if word & bit)

@@ -1,0 +1,117 @@
+"""Making tensors from data: ``tensor`` (copies) and ``asarray`` (shares memory where it can)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from .core import dtypes
+from .core.device import CPU, Device, default_device, to_device
+from .core.dtypes import DType, to_dtype
+from .core.tensor import Tensor, cpu_word, make_tensor
+from .core.word import DTYPE_TRAIT, GRADIENT
+from .dispatch.registry import registry
+
+__all__ = ["asarray", "tensor"]
+
+_RAGGED: Final = "[asarray] the nested sequence has rows of different lengths or kinds: {error}."
+_KIND: Final = "[asarray] cannot make a tensor of {value!r} with dtype {dtype}: give numbers or bools."
+_NO_COPY: Final = "[asarray] copy=False, but {why} needs a copy."
+_GRADIENT: Final = "[tensor] only floating and complex dtypes can require a gradient, got {dtype}."
+
+
+def asarray(
+    obj: Any, /, *, dtype: Any = None, device: Device | str | None = None, copy: bool | None = None
+) -> Tensor:
+    """A tensor of ``obj``: a tensor, NumPy array, nested sequence or number.
+
+    Python floats give the default dtype (float32), ints int64, complex numbers complex64; arrays keep theirs. Memory
+    is shared with a NumPy array or tensor unless ``copy`` is true or dtype or device change.
+
+    Raises TypeError for what is no number, ValueError for ragged sequences and for an impossible ``copy=False``.
+
+    >>> import numpy as np, tenkey as tk
+    >>> tk.asarray([[1.0, 2.0]]).dtype, tk.asarray(np.ones(2)).dtype
+    (dtype('float32'), dtype('float64'))
+    """
+    wanted = None if dtype is None else to_dtype(dtype)
+    target = None if device is None else to_device(device)
+    if isinstance(obj, Tensor):
+        return _from_tensor(obj, wanted, target, copy)
+    made = _from_array(obj, wanted, copy)
+    target = target or default_device()
+    if target is CPU:
+        return made
+    if copy is False:
+        raise ValueError(_NO_COPY.format(why=f"moving to {target}"))
+    return registry.find("tk::to_device").call(made, target)  # type: ignore[no-any-return]
+
+
+def _from_tensor(obj: Tensor, dtype: DType | None, device: Device | None, copy: bool | None) -> Tensor:
+    changes = (dtype is not None and dtype != obj.dtype) or (device is not None and device is not obj.device)
+    if copy is False and changes:
+        raise ValueError(_NO_COPY.format(why="another dtype or device"))
+    if changes:
+        return registry.find("tk::to").call(obj, dtype=dtype, device=device)  # type: ignore[no-any-return]
+    return registry.find("tk::clone").call(obj) if copy else obj
+
+
+def _from_array(obj: Any, dtype: DType | None, copy: bool | None) -> Tensor:
+    if hasattr(obj, "__dlpack__") and not isinstance(obj, (np.ndarray, np.generic)) and not hasattr(obj, "__array__"):
+        obj = np.from_dlpack(obj)
+    try:
+        array = np.asarray(_plain(obj))
+    except ValueError as error:
+        raise ValueError(_RAGGED.format(error=error)) from None
+    source = array
+    if dtype is None and not isinstance(obj, (np.ndarray, np.generic)) and not hasattr(obj, "__array__"):
+        default = {"f": dtypes.default_float, "c": dtypes.default_complex, "i": dtypes.default_int}.get(array.dtype.kind)
+        dtype = default() if default is not None else None
+    if dtype is None:
+        dtype = array.dtype if array.dtype.isnative else array.dtype.newbyteorder("=")
+    if array.dtype.kind not in "biufcV" or dtype not in DTYPE_TRAIT:
+        raise TypeError(_KIND.format(value=_short(obj), dtype=dtype))
+    if array.dtype != dtype:
+        array = array.astype(dtype)
+    if any(s < 0 or s % array.dtype.itemsize for s in array.strides) or not array.flags.aligned:
+        array = array.copy()  # negative strides do not exist here, and kernels want whole elements
+    if not array.flags.writeable:
+        array = array.copy()
+    if copy and array is source:
+        array = array.copy()
+    if copy is False and (array is not source or not isinstance(obj, np.ndarray)):
+        raise ValueError(_NO_COPY.format(why=f"making a tensor of a {type(obj).__name__}"))
+    return make_tensor(array, cpu_word(dtype))
+
+
+def _plain(obj: Any) -> Any:
+    """Nested sequences with their tensors as arrays."""
+    if isinstance(obj, Tensor):
+        return obj._values("asarray")
+    if isinstance(obj, (list, tuple)):
+        return [_plain(item) for item in obj] if any(isinstance(i, (list, tuple, Tensor)) for i in obj) else obj
+    return obj
+
+
+def _short(obj: Any) -> str:
+    text = repr(obj)
+    return text if len(text) < 60 else text[:57] + "..."
+
+
+def tensor(
+    data: Any, *, dtype: Any = None, device: Device | str | None = None, requires_grad: bool = False
+) -> Tensor:
+    """A new tensor with a copy of ``data``; with ``requires_grad`` a leaf that collects a gradient.
+
+    >>> import tenkey as tk
+    >>> tk.tensor([1.0, 2.0], requires_grad=True).requires_grad
+    True
+    """
+    source = data.detach() if isinstance(data, Tensor) else data
+    made = asarray(source, dtype=dtype, device=device, copy=True)
+    if requires_grad:
+        if made.dtype.kind not in "fc" and made.dtype.name != "bfloat16":
+            raise RuntimeError(_GRADIENT.format(dtype=made.dtype))
+        made._word |= GRADIENT
+    return made

@@ -1,0 +1,50 @@
+"""Dispatch: keys, schemas, operators, tables and the registry. Knows no tensors, imports neither numpy nor numba."""
+
+from .errors import (
+    ArgumentError,
+    DeviceMismatchError,
+    MissingKernelError,
+    OperatorNotFoundError,
+    RegistrationError,
+    SchemaError,
+    TenkeyError,
+)
+from .explain import explain
+from .kernel import Handle, Kernel, fallthrough_kernel
+from .keys import DispatchKey, DispatchKeySet, register_key
+from .local import ExcludeDispatchKeyGuard, IncludeDispatchKeyGuard
+from .mode import DispatchMode
+from .operator import Operator, OperatorPacket
+from .registry import Registry, registry
+from .schema import FunctionSchema, parse_schema
+from .table import compute_table
+
+registrations = registry.registrations
+
+__all__ = [
+    "ArgumentError",
+    "DeviceMismatchError",
+    "DispatchKey",
+    "DispatchKeySet",
+    "DispatchMode",
+    "ExcludeDispatchKeyGuard",
+    "FunctionSchema",
+    "Handle",
+    "IncludeDispatchKeyGuard",
+    "Kernel",
+    "MissingKernelError",
+    "Operator",
+    "OperatorNotFoundError",
+    "OperatorPacket",
+    "RegistrationError",
+    "Registry",
+    "SchemaError",
+    "TenkeyError",
+    "compute_table",
+    "explain",
+    "fallthrough_kernel",
+    "parse_schema",
+    "register_key",
+    "registrations",
+    "registry",
+]

@@ -1,0 +1,147 @@
+"""Conversion and checking of the arguments that are no tensors, as the schema says.
+
+For each argument the entry of an operator gets at most one line, which tests cheaply whether there is anything to do.
+"""
+
+from __future__ import annotations
+
+import numbers
+import operator as _operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from .errors import ArgumentError
+from .schema import Argument, BaseType, ListType, OptionalType, TupleType
+
+if TYPE_CHECKING:
+    from .operator import Operator
+
+__all__ = ["coercer", "convert"]
+
+_WRONG: Final = "[{operator}] the argument {argument!r} must be {kind}, got {value!r} of type {type}."
+_LENGTH: Final = "[{operator}] the argument {argument!r} must have {size} elements, got {value!r}."
+
+_EXACT: Final = {"int": "int", "float": "float", "bool": "bool", "str": "str"}
+_WORDS: Final = {
+    "int": "an int",
+    "float": "a float",
+    "bool": "a bool",
+    "complex": "a complex number",
+    "str": "a str",
+    "Scalar": "a Python number",
+    "Tensor": "a Tensor",
+}
+
+
+def coercer(operator: Operator, argument: Argument) -> tuple[str, Callable[[Any], Any] | None]:
+    """The line that converts ``argument`` in the entry of ``operator`` and the function it calls, or an empty line."""
+    kind, name = argument.type, argument.name
+    if kind.is_tensor_like:
+        return "", None
+    optional = isinstance(kind, OptionalType)
+    inner = kind.element if isinstance(kind, OptionalType) else kind
+
+    def coerce(value: Any) -> Any:
+        return convert(operator, argument.name, inner, value)
+
+    tests = [f"{name} is not None"] if optional else []
+    if isinstance(inner, BaseType) and inner.name in _EXACT:
+        tests.append(f"{name}.__class__ is not {_EXACT[inner.name]}")
+    elif isinstance(inner, BaseType) and inner.name == "Scalar":
+        tests.append(f"{name}.__class__ is not float and {name}.__class__ is not int")
+    elif isinstance(inner, (ListType, TupleType)):
+        pass
+    if not tests:
+        return f"{name} = _coerce_{name}({name})", coerce
+    return f"if {' and '.join(tests)}: {name} = _coerce_{name}({name})", coerce
+
+
+def convert(operator: Operator, argument: str, kind: Any, value: Any) -> Any:
+    """``value`` as the schema type ``kind``, or ArgumentError naming operator, argument and rule."""
+    if isinstance(kind, OptionalType):
+        return None if value is None else convert(operator, argument, kind.element, value)
+    if isinstance(kind, ListType):
+        return _convert_list(operator, argument, kind, value)
+    if isinstance(kind, TupleType):
+        if not isinstance(value, (tuple, list)) or len(value) != len(kind.elements):
+            raise ArgumentError(
+                _LENGTH.format(operator=operator.name, argument=argument, size=len(kind.elements), value=value)
+            )
+        return tuple(convert(operator, argument, e, v) for e, v in zip(kind.elements, value))
+    name = kind.name
+    hook = operator.registry.converters.get(name)
+    if hook is not None:
+        try:
+            return hook(value)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"[{operator.name}] the argument {argument!r}: {error}") from None
+    checked = _check(name, value)
+    if checked is NotImplemented:
+        raise ArgumentError(
+            _WRONG.format(
+                operator=operator.name,
+                argument=argument,
+                kind=_WORDS.get(name, name),
+                value=value,
+                type=type(value).__name__,
+            )
+        )
+    return checked
+
+
+def _check(name: str, value: Any) -> Any:
+    if name == "int":
+        if isinstance(value, bool):
+            return int(value)
+        try:
+            return _operator.index(value)
+        except TypeError:
+            return NotImplemented
+    if name == "float":
+        return float(value) if isinstance(value, numbers.Real) else NotImplemented
+    if name == "complex":
+        return complex(value) if isinstance(value, numbers.Complex) else NotImplemented
+    if name == "bool":
+        return bool(value) if isinstance(value, bool) or type(value).__name__ == "bool" else NotImplemented
+    if name == "str":
+        return value if isinstance(value, str) else NotImplemented
+    if name == "Scalar":
+        return _check_scalar(value)
+    if name == "Tensor":
+        return value if hasattr(value, "_word") else NotImplemented
+    return value
+
+
+def _check_scalar(value: Any) -> Any:
+    if isinstance(value, (bool, int, float, complex)):
+        return value
+    for abstract, kind in ((numbers.Integral, int), (numbers.Real, float), (numbers.Complex, complex)):
+        if isinstance(value, abstract):
+            return kind(value)  # type: ignore[call-overload]
+    return bool(value) if type(value).__name__ == "bool" else NotImplemented
+
+
+def _convert_list(operator: Operator, argument: str, kind: ListType, value: Any) -> Any:
+    if kind.size is not None and not isinstance(value, (list, tuple)):
+        value = (value,) * kind.size  # one int stands for all N, as in PyTorch's ``int[2]``
+    if not isinstance(value, (list, tuple)):
+        try:
+            value = tuple(value)
+        except TypeError:
+            raise ArgumentError(
+                _WRONG.format(
+                    operator=operator.name,
+                    argument=argument,
+                    kind=f"a sequence of {kind.element}",
+                    value=value,
+                    type=type(value).__name__,
+                )
+            ) from None
+    if kind.size not in (None, 1) and len(value) != kind.size:
+        raise ArgumentError(_LENGTH.format(operator=operator.name, argument=argument, size=kind.size, value=value))
+    if kind.element == BaseType("int"):
+        for item in value:
+            if item.__class__ is not int:
+                return tuple([convert(operator, argument, kind.element, item) for item in value])
+        return tuple(value)
+    return tuple([convert(operator, argument, kind.element, item) for item in value])

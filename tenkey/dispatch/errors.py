@@ -1,0 +1,108 @@
+"""Exceptions of the dispatcher; each also is the built-in exception that a caller would catch.
+
+A message says in this order which operator or text it is about, what was given, which rule was broken, and the remedy.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ArgumentError",
+    "DeviceMismatchError",
+    "MissingKernelError",
+    "OperatorNotFoundError",
+    "RegistrationError",
+    "SchemaError",
+    "TenkeyError",
+]
+
+# A line longer than this is shown as a window around the caret, so that a message stays readable.
+_MAX_SHOWN = 400
+_WINDOW = 80
+
+
+class TenkeyError(Exception):
+    """Base of all exceptions that tenkey itself raises.
+
+    >>> issubclass(SchemaError, TenkeyError) and issubclass(ArgumentError, TenkeyError)
+    True
+    """
+
+
+class SchemaError(TenkeyError, ValueError):
+    """A schema text that breaks a rule of the schema language.
+
+    Attributes: ``rule`` and ``remedy`` (sentences), ``text`` (the schema text, ``""`` if what was given is no string)
+    and ``column`` (0-based index into ``text``; ``len(text)`` where something is missing at the end).
+
+    >>> print(SchemaError("'Tenso' is not a type.", "Did you mean 'Tensor'?", "f(Tenso x) -> int", 2))
+    [schema] column 2: 'Tenso' is not a type. Did you mean 'Tensor'?
+        f(Tenso x) -> int
+          ^
+    """
+
+    def __init__(self, rule: str, remedy: str, text: str = "", column: int = 0) -> None:
+        # All parameters are handed to the base class: this is what makes the exception picklable.
+        super().__init__(rule, remedy, text, column)
+        self.rule = rule
+        self.remedy = remedy
+        self.text = text
+        self.column = column
+
+    def __str__(self) -> str:
+        head = f"[schema] column {self.column}: {self.rule} {self.remedy}"
+        line, caret = _excerpt(self.text, self.column)
+        return f"{head}\n    {line}\n    {' ' * caret}^"
+
+
+class RegistrationError(TenkeyError, RuntimeError):
+    """A definition, kernel or key that cannot be registered; the registry is left as it was.
+
+    >>> issubclass(RegistrationError, RuntimeError)
+    True
+    """
+
+
+class OperatorNotFoundError(TenkeyError, LookupError):
+    """No operator, overload or namespace has the name that was asked for.
+
+    >>> issubclass(OperatorNotFoundError, LookupError)
+    True
+    """
+
+
+class MissingKernelError(TenkeyError, NotImplementedError):
+    """An operator has no kernel for the keys of its arguments.
+
+    >>> issubclass(MissingKernelError, NotImplementedError)
+    True
+    """
+
+
+class DeviceMismatchError(TenkeyError, RuntimeError):
+    """The tensor arguments of one call live on devices that the operator cannot mix.
+
+    >>> issubclass(DeviceMismatchError, RuntimeError)
+    True
+    """
+
+
+class ArgumentError(TenkeyError, TypeError):
+    """The arguments of a call do not fit the operator's schema.
+
+    >>> issubclass(ArgumentError, TypeError)
+    True
+    """
+
+
+def _excerpt(text: str, column: int) -> tuple[str, int]:
+    """The line of `text` that holds `column`, and the caret's place in it; every character takes one place."""
+    first = text.rfind("\n", 0, column) + 1
+    last = text.find("\n", column)
+    last = len(text) if last < 0 else last
+    lead = tail = ""
+    if last - first > _MAX_SHOWN:
+        start, stop = max(first, column - _WINDOW), min(last, column + _WINDOW)
+        lead, tail = "..." * (start > first), "..." * (stop < last)
+        first, last = start, stop
+    shown = "".join(character if character.isprintable() else " " for character in text[first:last])
+    return f"{lead}{shown}{tail}", len(lead) + column - first

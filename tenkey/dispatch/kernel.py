@@ -1,0 +1,155 @@
+"""Kernels, handles, and the places in user code that made a registration."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from .errors import RegistrationError
+from .keys import DispatchKey
+from .schema import FunctionSchema
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from .operator import Operator
+
+__all__ = ["Handle", "Kernel", "caller_site", "check_signature", "fallthrough_kernel"]
+
+Specialize = Callable[["Operator", int], Callable[..., Any]]
+
+_SIGNATURE: Final = (
+    "[{schema}] the kernel {kernel} at {site} has the signature {signature}, which cannot be called with this schema: "
+    "{reason}. A kernel takes {positional} by position{keyword}."
+)
+
+
+def fallthrough_kernel(*args: Any, **kwargs: Any) -> Any:
+    """Registered for a key, it says: skip this key. It is masked before selection and never called."""
+    raise AssertionError("a fallthrough kernel is never called")
+
+
+def caller_site(depth: int = 1) -> str:
+    """``file:line`` of the nearest caller outside of this package's registration machinery."""
+    frame = sys._getframe(depth)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(
+        ("tenkey.dispatch", "tenkey.library", "tenkey.ops.declare")
+    ):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def function_site(function: Callable[..., Any]) -> str:
+    """``file:line`` of a function's definition, or its name where there is none."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else repr(function)
+
+
+class Kernel:
+    """One registered implementation: inert data that the table reads.
+
+    ``specialize(operator, word)`` may give a callable made for one dispatch word (see Note [Dispatch word]); without
+    it ``function`` is called as it is. ``only_with`` names traits: a call that has none of them skips the kernel.
+    ``boxed`` kernels are fallbacks: they take the operator as their first argument.
+    """
+
+    __slots__ = (
+        "boxed",
+        "function",
+        "key",
+        "only_with",
+        "origin",
+        "priority",
+        "site",
+        "specialize",
+        "when",
+        "with_keyset",
+    )
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        key: DispatchKey,
+        *,
+        origin: Literal["explicit", "generated"] = "explicit",
+        site: str = "",
+        specialize: Specialize | None = None,
+        only_with: int = 0,
+        boxed: bool = False,
+        with_keyset: bool = False,
+        when: Callable[..., bool] | None = None,
+        priority: int = 0,
+    ) -> None:
+        self.function = function
+        self.key = key
+        self.origin = origin
+        self.site = site or function_site(function)
+        self.specialize = specialize
+        self.only_with = only_with
+        self.boxed = boxed
+        self.with_keyset = with_keyset
+        self.when = when
+        self.priority = priority
+
+    @property
+    def is_fallthrough(self) -> bool:
+        """Whether the kernel only says "skip this key"."""
+        return self.function is fallthrough_kernel
+
+    def __repr__(self) -> str:
+        name = getattr(self.function, "__qualname__", repr(self.function))
+        return f"<{self.origin} kernel {name} for {self.key.name} from {self.site}>"
+
+
+class Handle:
+    """What a registration returns: ``remove()`` takes it back, once; also a context manager."""
+
+    __slots__ = ("_remove", "description")
+
+    def __init__(self, remove: Callable[[], None], description: str = "") -> None:
+        self._remove: Callable[[], None] | None = remove
+        self.description = description
+
+    def remove(self) -> None:
+        """Take the registration back; a second call does nothing."""
+        remove, self._remove = self._remove, None
+        if remove is not None:
+            remove()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.remove()
+
+    def __repr__(self) -> str:
+        return f"<Handle: {self.description}{'' if self._remove else ' (removed)'}>"
+
+
+def check_signature(function: Callable[..., Any], schema: FunctionSchema, *, with_keyset: bool, site: str) -> None:
+    """Raise if ``function`` cannot be called the way that ``schema`` calls its kernels."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # builtins without a signature cannot be checked
+        return
+    positional = [a.name for a in schema.arguments if not a.kwarg_only]
+    keyword = [a.name for a in schema.arguments if a.kwarg_only]
+    try:
+        signature.bind(*(["keyset"] if with_keyset else []), *positional, **dict.fromkeys(keyword))
+    except TypeError as error:
+        raise RegistrationError(
+            _SIGNATURE.format(
+                schema=schema,
+                kernel=getattr(function, "__qualname__", repr(function)),
+                site=site,
+                signature=signature,
+                reason=error,
+                positional=", ".join((["the keyset"] if with_keyset else []) + positional) or "nothing",
+                keyword=f" and {', '.join(keyword)} by keyword" if keyword else "",
+            )
+        ) from None

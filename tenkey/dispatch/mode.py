@@ -1,0 +1,71 @@
+"""Modes: objects that see every operator call in a ``with`` block."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from .kernel import Kernel
+from .keys import DispatchKey
+from .local import current_state, get_state, make_state, set_state
+from .operator import Operator
+from .registry import Registry
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["DispatchMode", "install_modes"]
+
+
+class DispatchMode:
+    """Subclass it and write ``__tk_dispatch__``; the innermost mode is asked first and is off while it runs.
+
+    A handler that returns ``NotImplemented`` passes the call on to the next mode, and at last to the operator.
+
+    >>> import tenkey as tk
+    >>> class Names(DispatchMode):
+    ...     def __tk_dispatch__(self, op, types, args, kwargs):
+    ...         print(op)
+    ...         return op(*args, **kwargs)
+    >>> with Names():
+    ...     _ = tk.asarray([1.0]) + tk.asarray([2.0])
+    tk::add
+    """
+
+    def __tk_dispatch__(self, op: Operator, types: tuple[type, ...], args: tuple[Any, ...], kwargs: Any) -> Any:
+        """Handle one call; the default passes it on."""
+        return NotImplemented
+
+    def __enter__(self) -> Self:
+        state = current_state()
+        stack: list[Any] = self.__dict__.setdefault("_outer_states", [])
+        stack.append(get_state())
+        set_state(make_state(state.include | DispatchKey.Mode.mask, state.exclude, (*state.modes, self)))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        set_state(self.__dict__["_outer_states"].pop())
+
+
+def _run_modes(op: Operator, *args: Any, **kwargs: Any) -> Any:
+    outer = get_state()
+    state = current_state()
+    types = tuple({type(value) for value in (*args, *kwargs.values()) if hasattr(value, "_word")})
+    try:
+        for depth in reversed(range(len(state.modes))):
+            modes = state.modes[:depth]
+            include = state.include if modes else state.include & ~DispatchKey.Mode.mask
+            set_state(make_state(include, state.exclude, modes))
+            result = state.modes[depth].__tk_dispatch__(op, types, args, kwargs)
+            if result is not NotImplemented:
+                return result
+        return op.call(*args, **kwargs)
+    finally:
+        set_state(outer)
+
+
+def install_modes(registry: Registry) -> None:
+    """Register the fallback of the key ``Mode``, which runs the stack of modes."""
+    registry.fallback(Kernel(_run_modes, DispatchKey.Mode, boxed=True, origin="generated"))

@@ -1,0 +1,326 @@
+"""Operators: a schema, kernels, and one callable that is built for the schema.
+
+Note [The entry of an operator]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+``operator.call`` is a Python function generated from the schema, with the schema's own parameters and defaults. It
+unites the words of the arguments that are tensors, converts what the schema says must be converted, reads the local
+state once, and calls what the operator's dict holds for the resulting word (Note [Dispatch word]). Everything that
+depends on the schema alone was decided when the text of the function was written, so nothing generic is left to run.
+"""
+
+from __future__ import annotations
+
+import keyword
+import linecache
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from .coerce import coercer
+from .errors import ArgumentError, OperatorNotFoundError
+from .kernel import Kernel
+from .keys import DispatchKey, DispatchKeySet, key_mask
+from .local import current_state, get_state
+from .schema import Argument, BaseType, FunctionSchema, ListType, OptionalType
+from .table import Slot, Table, all_runtime_keys, resolve
+
+if TYPE_CHECKING:
+    from .registry import Registry
+
+__all__ = ["Operator", "OperatorNamespace", "OperatorPacket"]
+
+_REMOVED: Final = "[{operator}] was removed from the registry: define it again before you call it."
+_NO_OVERLOAD: Final = "[{packet}] no overload fits the arguments:\n{reasons}"
+
+
+class _Cache(dict[int, Callable[..., Any]]):
+    """Dispatch word to resolved callable."""
+
+    __slots__ = ("operator",)
+
+    def __init__(self, operator: Operator) -> None:
+        super().__init__()
+        self.operator = operator
+
+    def __missing__(self, word: int) -> Callable[..., Any]:
+        operator = self.operator
+        if operator.removed:
+            raise OperatorNotFoundError(_REMOVED.format(operator=operator.name))
+        with operator.registry.lock:
+            operator.registry.prepare(operator, word)
+            function = resolve(operator, word)
+            self[word] = function
+            return function
+
+
+def _is_tensor(argument: Argument) -> bool:
+    return argument.type.is_tensor_like
+
+
+class Operator:
+    """One overload of an operator. Made by a registry; called like the function that its schema describes.
+
+    ``facets`` holds what a declaration says of the operator; this package does not look into it. ``tags`` are the
+    words of the declaration that drive derived rules.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        schema: FunctionSchema,
+        *,
+        facets: Mapping[str, Any] | None = None,
+        tags: frozenset[str] = frozenset(),
+        site: str = "",
+        doc: str | None = None,
+    ) -> None:
+        self.registry = registry
+        self.schema = schema
+        self.facets: dict[str, Any] = dict(facets or {})
+        self.tags = tags
+        self.site = site
+        self.kernels: dict[DispatchKey, list[Kernel]] = {}
+        self.removed = False
+        self.cache = _Cache(self)
+        self._slots: dict[DispatchKey, Slot] = {}
+        self.doc = doc
+        self.__name__ = schema.base_name
+        self.__qualname__ = self.name
+        self.__doc__ = doc
+        self.call: Callable[..., Any] = build_entry(self)
+
+    @property
+    def name(self) -> str:
+        """``namespace::name`` or ``namespace::name.overload``."""
+        overload = self.schema.overload_name
+        return f"{self.schema.name}.{overload}" if overload else self.schema.name
+
+    @property
+    def mixes_devices(self) -> bool:
+        """Whether a call may take tensors of several devices."""
+        return "mixes_devices" in self.tags
+
+    def slot(self, key: DispatchKey) -> Slot:
+        """The table's slot for one runtime key, computed when it is first asked for."""
+        slot = self._slots.get(key)
+        if slot is None:
+            slot = self._slots[key] = self.registry.compute_slot(self, key)
+        return slot
+
+    def table(self) -> Table:
+        """The dispatch table: runtime key to kernel and rule."""
+        return Table({key: self.slot(key) for key in all_runtime_keys()})
+
+    def invalidate(self) -> None:
+        """Forget everything that was resolved."""
+        self._slots.clear()
+        self.cache.clear()
+
+    def word_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int:
+        """The union of the words of all tensors among the arguments, in lists too."""
+        word = 0
+        for value in (*args, *kwargs.values()):
+            word |= _any_word(value)
+        return word
+
+    def redispatch(self, keyset: DispatchKeySet, *args: Any, **kwargs: Any) -> Any:
+        """Call the kernel that ``keyset``, taken as it is, leads to. Arguments equal to their defaults are kept."""
+        traits = self.word_of(args, kwargs) & ~key_mask() & current_state().keep
+        return self.cache[keyset.mask | traits](*args, **kwargs)
+
+    def bind(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Arguments by name, with defaults filled in; raises ArgumentError where they do not fit."""
+        bound: dict[str, Any] = {}
+        arguments = self.schema.arguments
+        positional = [a for a in arguments if not a.kwarg_only]
+        if len(args) > len(positional):
+            raise ArgumentError(f"[{self.name}] takes {len(positional)} arguments by position, got {len(args)}.")
+        bound.update((a.name, value) for a, value in zip(positional, args))
+        for name, value in kwargs.items():
+            if name in bound:
+                raise ArgumentError(f"[{self.name}] got two values for the argument {name!r}.")
+            if all(a.name != name for a in arguments):
+                raise ArgumentError(f"[{self.name}] has no argument {name!r}; its schema is {self.schema}.")
+            bound[name] = value
+        for a in arguments:
+            if a.name not in bound:
+                if not a.has_default:
+                    raise ArgumentError(f"[{self.name}] needs the argument {a.name!r}; its schema is {self.schema}.")
+                bound[a.name] = a.default
+        return bound
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.call(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<operator {self.schema}>"
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (self.registry.reducer, (self.name,))
+
+
+def _any_word(value: Any) -> int:
+    if isinstance(value, (list, tuple)):
+        word = 0
+        for item in value:
+            word |= _any_word(item)
+        return word
+    if isinstance(value, dict):
+        return _any_word(tuple(value.values()))
+    found: int = getattr(value, "_word", 0)
+    return found
+
+
+def _union(values: Any) -> int:
+    word = 0
+    for value in values:
+        if value is not None:
+            word |= value._word
+    return word
+
+
+def retire(operator: Operator) -> None:
+    """Make every further call of a removed operator an error."""
+    operator.removed = True
+    operator.invalidate()
+
+
+def _word_expression(argument: Argument) -> str:
+    kind = argument.type
+    if kind == BaseType("Tensor"):
+        return f"{argument.name}._word"
+    if kind == OptionalType(BaseType("Tensor")):
+        return f"(0 if {argument.name} is None else {argument.name}._word)"
+    if isinstance(kind, ListType):
+        return f"_union({argument.name})"
+    return f"(0 if {argument.name} is None else _union({argument.name}))"
+
+
+def build_entry(operator: Operator) -> Callable[..., Any]:
+    """Write and compile the function of Note [The entry of an operator]."""
+    schema = operator.schema
+    arguments = schema.arguments
+    scope: dict[str, Any] = {
+        "_operator": operator,
+        "_cache": operator.cache,
+        "_state": get_state,
+        "_union": _union,
+        "_registry": operator.registry,
+    }
+    parameters: list[str] = []
+    starred = False
+    for a in arguments:
+        if a.kwarg_only and not starred:
+            parameters.append("*")
+            starred = True
+        if a.has_default:
+            scope[f"_default_{a.name}"] = a.default
+            parameters.append(f"{a.name}=_default_{a.name}")
+        else:
+            parameters.append(a.name)
+    name = schema.base_name if not keyword.iskeyword(schema.base_name) else schema.base_name + "_"
+    body: list[str] = []
+    for a in arguments:
+        line, function = coercer(operator, a)
+        if line:
+            scope[f"_coerce_{a.name}"] = function
+            body.append(line)
+    tensors = [a for a in arguments if _is_tensor(a)]
+    devices = [a.name for a in arguments if a.type in (BaseType("Device"), OptionalType(BaseType("Device")))]
+    if tensors:
+        union = " | ".join(_word_expression(a) for a in tensors)
+        names = ", ".join(a.name for a in tensors)
+        body += [
+            "try:",
+            f"    _word = {union}",
+            "except (AttributeError, TypeError):",
+            f"    {names}, = _registry.lift(_operator, ({names},))",
+            f"    _word = {union}",
+        ]
+    elif devices:
+        body.append(f"_word = _registry.device_word({devices[0]})")
+    else:
+        body.append("_word = 0")
+    passed = ", ".join(f"{a.name}={a.name}" if a.kwarg_only else a.name for a in arguments)
+    body += [
+        "_local = _state()",
+        "if _local is not None:",
+        "    _word = (_word | _local.include) & _local.keep",
+        f"return _cache[_word]({passed})",
+    ]
+    source = f"def {name}({', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in body)
+    filename = f"<operator {operator.name}>"
+    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+    exec(compile(source, filename, "exec"), scope)
+    function: Callable[..., Any] = scope[name]
+    function.__doc__ = operator.doc
+    function.__qualname__ = name
+    function.__module__ = f"tenkey.ops.{schema.namespace}"
+    function.operator = operator  # type: ignore[attr-defined]
+    return function
+
+
+class OperatorPacket:
+    """All overloads of one name; calling it picks the first overload that the arguments fit."""
+
+    def __init__(self, registry: Registry, name: str) -> None:
+        self._registry = registry
+        self._name = name
+        self.__name__ = name.partition("::")[2]
+
+    def overloads(self) -> list[str]:
+        """The names of the overloads; the unnamed one is called ``default``."""
+        return [op.schema.overload_name or "default" for op in self._registry.overloads(self._name)]
+
+    def __getattr__(self, overload: str) -> Operator:
+        if overload.startswith("__"):
+            raise AttributeError(overload)
+        name = self._name if overload == "default" else f"{self._name}.{overload}"
+        try:
+            return self._registry.find(name)
+        except OperatorNotFoundError as error:
+            raise AttributeError(str(error)) from None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        candidates = self._registry.overloads(self._name)
+        if len(candidates) == 1:
+            return candidates[0].call(*args, **kwargs)
+        reasons: list[str] = []
+        for op in candidates:
+            try:
+                op.registry.check_arguments(op, op.bind(*args, **kwargs))
+            except (ArgumentError, TypeError) as error:
+                reasons.append(f"  {op.schema}: {error}")
+                continue
+            return op.call(*args, **kwargs)
+        raise ArgumentError(_NO_OVERLOAD.format(packet=self._name, reasons="\n".join(reasons)))
+
+    def __repr__(self) -> str:
+        return f"<operator packet {self._name}: {', '.join(self.overloads())}>"
+
+    def __str__(self) -> str:
+        return self._name
+
+
+class OperatorNamespace:
+    """``tk.ops.<namespace>``: the operators of one namespace as attributes."""
+
+    def __init__(self, registry: Registry, namespace: str) -> None:
+        self._registry = registry
+        self._namespace = namespace
+
+    def __getattr__(self, name: str) -> OperatorPacket:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        qualified = f"{self._namespace}::{name}"
+        if not self._registry.overloads(qualified):
+            raise AttributeError(self._registry.unknown(qualified))
+        return OperatorPacket(self._registry, qualified)
+
+    def __dir__(self) -> Iterator[str]:  # type: ignore[override]
+        return iter(sorted({op.schema.base_name for op in self._registry if op.schema.namespace == self._namespace}))
+
+    def __repr__(self) -> str:
+        return f"<operators of the namespace {self._namespace!r}>"

@@ -1,0 +1,279 @@
+"""The registry: every operator, kernel, fallback, declaration and installer that there is.
+
+Note [Registrations are transactional]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+A registration checks everything before it changes anything, under one lock, and returns a handle. Removing handles in
+any order leaves the state that the remaining registrations alone would have made, because nothing derived is stored:
+slots and caches are computed from the stacks of kernels and are forgotten whenever a stack changes. Guarded by
+``tests/tiny/test_registry.py::test_any_order_of_registration_and_removal``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, NamedTuple
+
+from . import keys as _keys
+from .coerce import convert
+from .errors import ArgumentError, OperatorNotFoundError, RegistrationError
+from .kernel import Handle, Kernel, caller_site, check_signature
+from .keys import AliasKey, DispatchKey
+from .operator import Operator, OperatorNamespace, retire
+from .schema import FunctionSchema, parse_schema
+from .table import Slot, best, compute_slot
+
+__all__ = ["Declaration", "Registry", "registry"]
+
+_DUPLICATE_OPERATOR: Final = (
+    "[{operator}] is defined already, at {first}, and again at {second}. Remove the first definition (its handle's "
+    "remove()), or choose another name or overload."
+)
+_DUPLICATE_KERNEL: Final = (
+    "[{operator}] has a kernel for {key} already, registered at {first}, and another one at {second}. Pass "
+    "allow_override=True to put the new one on top, or remove the first."
+)
+_DUPLICATE_FALLBACK: Final = (
+    "there is a fallback for {key} already, registered at {first}, and another one at {second}. Remove the first."
+)
+_UNKNOWN: Final = "there is no operator {name!r}.{close} Define it with tk.library.Library(namespace, 'DEF').define(schema)."
+_SHADOWED: Final = "[{operator}] the kernel for {key} from {new} hides the one from {old}."
+_NOT_A_TENSOR: Final = (
+    "[{operator}] the argument {argument!r} must be a Tensor, got {value!r} of type {type}. "
+    "Convert it with tk.asarray(...)."
+)
+
+
+class Declaration(NamedTuple):
+    """What a block says of an operator: a schema and a bag of facets that only the layers understand."""
+
+    operator: Operator
+    facets: dict[str, Any]
+
+
+Installer = Callable[[Operator], Iterable[Handle] | None]
+
+
+class Registry:
+    """All registrations of a process; made anew only by tests."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.operators: dict[str, Operator] = {}
+        self.fallbacks: dict[DispatchKey, list[Kernel]] = {}
+        self.autograd_other: tuple[str, ...] = ()
+        self.converters: dict[str, Callable[[Any], Any]] = {}
+        self.lifters: list[Callable[[Operator, tuple[Any, ...]], tuple[Any, ...]]] = []
+        self.device_word: Callable[[Any], int] = lambda device: 0
+        self.device_names: dict[str, str] = {}
+        self.preparers: list[Callable[[Operator, int], None]] = []
+        self.pending: dict[str, list[Kernel]] = {}
+        self.compute_slot: Callable[[Operator, DispatchKey], Slot] = compute_slot
+        self._installers: list[Installer] = []
+        self._installed: dict[tuple[int, str], list[Handle]] = {}
+
+    # ---- operators
+
+    def define(
+        self,
+        schema: str | FunctionSchema,
+        *,
+        facets: dict[str, Any] | None = None,
+        tags: Iterable[str] = (),
+        site: str | None = None,
+        doc: str | None = None,
+    ) -> Operator:
+        """Make an operator and let every installer act on it. A failure leaves nothing behind."""
+        parsed = parse_schema(schema) if isinstance(schema, str) else schema
+        site = site or caller_site(2)
+        if parsed.namespace is None:
+            raise RegistrationError(f"[{parsed.name}] needs a namespace: write it as 'namespace::{parsed.name}(...)'.")
+        with self.lock:
+            operator = Operator(self, parsed, facets=facets, tags=frozenset(tags), site=site, doc=doc)
+            previous = self.operators.get(operator.name)
+            if previous is not None:
+                raise RegistrationError(
+                    _DUPLICATE_OPERATOR.format(operator=operator.name, first=previous.site, second=site)
+                )
+            waiting = self.pending.get(operator.name, [])
+            for kernel in waiting:
+                check_signature(kernel.function, parsed, with_keyset=kernel.with_keyset, site=kernel.site)
+            self.operators[operator.name] = operator
+            try:
+                for kernel in waiting:
+                    operator.kernels.setdefault(kernel.key, []).append(kernel)
+                for installer in self._installers:
+                    self._install(installer, operator)
+            except BaseException:
+                self.undefine(operator)
+                raise
+            return operator
+
+    def undefine(self, operator: Operator) -> None:
+        """Remove an operator and what installers made of it."""
+        with self.lock:
+            if self.operators.get(operator.name) is operator:
+                del self.operators[operator.name]
+            for key in [k for k in self._installed if k[1] == operator.name]:
+                del self._installed[key]
+            retire(operator)
+
+    def find(self, name: str) -> Operator:
+        """The operator ``namespace::name[.overload]``; OperatorNotFoundError with close matches."""
+        try:
+            return self.operators[name]
+        except KeyError:
+            raise OperatorNotFoundError(self.unknown(name)) from None
+
+    def unknown(self, name: str) -> str:
+        """The text that says that there is no such operator, and which come close."""
+        close = difflib.get_close_matches(name, self.operators, n=3)
+        return _UNKNOWN.format(name=name, close=f" Close: {', '.join(close)}." if close else "")
+
+    def overloads(self, name: str) -> list[Operator]:
+        """All operators of one qualified name, in the order of definition."""
+        return [op for op in tuple(self.operators.values()) if op.schema.name == name]
+
+    def namespace(self, namespace: str) -> OperatorNamespace:
+        """The operators of a namespace as attributes."""
+        return OperatorNamespace(self, namespace)
+
+    def reducer(self, name: str) -> Operator:
+        """Rebuild an operator from its name (pickling)."""
+        return self.find(name)
+
+    def __iter__(self) -> Iterator[Operator]:
+        return iter(tuple(self.operators.values()))
+
+    # ---- installers
+
+    def subscribe(self, installer: Installer) -> None:
+        """Call ``installer`` for every operator defined so far and for every later one."""
+        with self.lock:
+            self._installers.append(installer)
+            for operator in self:
+                self._install(installer, operator)
+
+    def _install(self, installer: Installer, operator: Operator) -> None:
+        handles = installer(operator)
+        if handles is not None:
+            self._installed[id(installer), operator.name] = list(handles)
+
+    def reinstall(self, operator: Operator) -> None:
+        """Let the installers act again after the facets of an operator have changed."""
+        with self.lock:
+            for installer in self._installers:
+                for handle in self._installed.pop((id(installer), operator.name), ()):
+                    handle.remove()
+                self._install(installer, operator)
+
+    # ---- kernels
+
+    def impl(self, name: str, kernel: Kernel, *, allow_override: bool = False) -> Handle:
+        """Put a kernel on the stack of its key. An operator that is not defined yet gets it when it is."""
+        with self.lock:
+            operator = self.operators.get(name)
+            stack = self.pending.setdefault(name, []) if operator is None else operator.kernels.get(kernel.key, [])
+            if operator is not None and not kernel.is_fallthrough and kernel.specialize is None:
+                check_signature(kernel.function, operator.schema, with_keyset=kernel.with_keyset, site=kernel.site)
+            top = best([k for k in stack if k.key is kernel.key])
+            if top is not None and kernel.when is None and top.origin == kernel.origin and not allow_override:
+                raise RegistrationError(
+                    _DUPLICATE_KERNEL.format(operator=name, key=kernel.key.name, first=top.site, second=kernel.site)
+                )
+            if operator is not None:
+                operator.kernels.setdefault(kernel.key, []).append(kernel)
+                operator.invalidate()
+            else:
+                stack.append(kernel)
+            return Handle(lambda: self._remove_kernel(name, kernel), f"kernel of {name} for {kernel.key.name}")
+
+    def _remove_kernel(self, name: str, kernel: Kernel) -> None:
+        with self.lock:
+            operator = self.operators.get(name)
+            for stack in (self.pending.get(name, []), operator.kernels.get(kernel.key, []) if operator else []):
+                if kernel in stack:
+                    stack.remove(kernel)
+            if not self.pending.get(name, True):
+                del self.pending[name]
+            if operator is not None:
+                if not operator.kernels.get(kernel.key, True):
+                    del operator.kernels[kernel.key]
+                operator.invalidate()
+
+    def fallback(self, kernel: Kernel) -> Handle:
+        """Register a kernel for all operators that have none for this key; stackable, the newest wins."""
+        with self.lock:
+            if isinstance(kernel.key, AliasKey) and kernel.key.name != "Autograd":
+                raise RegistrationError(f"a fallback needs a runtime key, got the alias {kernel.key.name}.")
+            self.fallbacks.setdefault(kernel.key, []).append(kernel)
+            self.invalidate()
+
+            def remove() -> None:
+                with self.lock:
+                    stack = self.fallbacks[kernel.key]
+                    stack.remove(kernel)
+                    if not stack:
+                        del self.fallbacks[kernel.key]
+                    self.invalidate()
+
+            return Handle(remove, f"fallback for {kernel.key.name}")
+
+    def invalidate(self) -> None:
+        """Forget everything that was resolved, for every operator."""
+        for operator in self:
+            operator.invalidate()
+
+    def registrations(self, key: DispatchKey) -> list[Kernel]:
+        """Every kernel and fallback registered for ``key``."""
+        found = [kernel for op in self for kernel in op.kernels.get(key, ())]
+        return found + self.fallbacks.get(key, [])
+
+    def dangling(self) -> dict[str, list[Kernel]]:
+        """Kernels whose operator was never defined."""
+        return {name: list(stack) for name, stack in self.pending.items() if name not in self.operators}
+
+    # ---- what the layers above plug in
+
+    def prepare(self, operator: Operator, word: int) -> None:
+        """Called before a word is resolved: lets a layer load what was left for the first use."""
+        for prepare in self.preparers:
+            prepare(operator, word)
+
+    def lift(self, operator: Operator, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Turn what is no tensor into one where the layers above allow it, else raise ArgumentError."""
+        for lifter in self.lifters:
+            values = lifter(operator, values)
+        tensors = [a for a in operator.schema.arguments if a.type.is_tensor_like]
+        for argument, value in zip(tensors, values):
+            for item in value if isinstance(value, (list, tuple)) else (value,):
+                if item is None and "?" in str(argument.type):
+                    continue
+                if not hasattr(item, "_word"):
+                    raise ArgumentError(
+                        _NOT_A_TENSOR.format(
+                            operator=operator.name, argument=argument.name, value=item, type=type(item).__name__
+                        )
+                    )
+        return values
+
+    def check_arguments(self, operator: Operator, bound: dict[str, Any]) -> None:
+        """Raise ArgumentError unless every value fits the type that the schema gives its argument."""
+        for argument in operator.schema.arguments:
+            convert(operator, argument.name, argument.type, bound[argument.name])
+
+    def device_name(self, backend: str) -> str:
+        """The device string of a backend key."""
+        return self.device_names.get(backend, backend.lower())
+
+    def warn_shadowed(self, operator: str, key: DispatchKey, old: Kernel, new: Kernel) -> None:
+        """Say once that a registration hides another one."""
+        warnings.warn(_SHADOWED.format(operator=operator, key=key.name, new=new.site, old=old.site), stacklevel=3)
+
+
+registry: Final = Registry()
+"""The registry of the process."""
+
+key_mask = _keys.key_mask

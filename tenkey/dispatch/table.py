@@ -1,0 +1,218 @@
+"""The dispatch table of an operator, and the one function that fills its slots.
+
+Note [Dispatch word]
+~~~~~~~~~~~~~~~~~~~~
+Every tensor carries one int, ``_word``: the bits of its keys and, above them, *traits*: bits that the dispatcher
+carries along and does not read (the dtype, "requires a gradient"). A call unites the words of its tensors, applies the
+local state, and looks the result up in one dict of the operator. What the dict holds was resolved and specialised for
+this very word: a kernel for float32 alone, say, or, where no bit asks for a gradient, the backend's kernel with the
+autograd hop left out. So semantics that need many layers cost one look-up. The dict is filled lazily and cleared by
+every registration. Guarded by ``tests/tiny/test_dispatch.py``.
+
+Note [Precedence]
+~~~~~~~~~~~~~~~~~
+The kernel for one operator and one runtime key, the first rule that applies:
+
+1.   a kernel registered for this very key;
+2.1  on a backend's own key: the operator's ``CompositeExplicitAutograd`` kernel;
+2.2  the ``CompositeImplicitAutograd`` kernel, unless this is an autograd key and its backend has a kernel of its own
+     or the operator has a ``CompositeExplicitAutograd`` kernel (these need a gradient formula instead); on
+     ``AutogradOther`` it is ambiguous, an error, if a backend behind that key has a kernel of its own;
+2.3  on an autograd key: the kernel of the alias ``Autograd``;
+3    the fallback registered for the key;
+4    none: a backend's own key is missing its kernel, every other key falls through.
+
+Within rule 1 an ``explicit`` kernel beats a ``generated`` one, and of equals the newest wins. Guarded by
+``tests/tiny/test_table.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from .errors import DeviceMismatchError, MissingKernelError, RegistrationError
+from .kernel import Kernel
+from .keys import DispatchKey, DispatchKeySet, all_runtime_keys, backend_mask, backends_in, runtime_keys
+
+if TYPE_CHECKING:
+    from .operator import Operator
+
+__all__ = ["Slot", "Table", "compute_slot", "compute_table", "resolve"]
+
+_AMBIGUOUS: Final = (
+    "[{operator}] is ambiguous for AutogradOther: it has a composite kernel, and {backends} has a kernel of its own. "
+    "Register a kernel for AutogradOther."
+)
+_MISSING: Final = "[{operator}] has no kernel for {where}. {remedy}\nKernels there are: {kernels}"
+_MIXED: Final = (
+    "[{operator}] got tensors on different devices ({devices}): all tensors of a call live on one device. "
+    "Move them with x.to(device)."
+)
+
+
+class Slot(NamedTuple):
+    """The kernel for one runtime key, and the rule of Note [Precedence] that chose it."""
+
+    rule: str
+    kernel: Kernel | None
+    conditional: tuple[Kernel, ...] = ()
+
+    @property
+    def falls_through(self) -> bool:
+        """Whether a call passes this key by."""
+        return self.kernel is None and not self.conditional and self.rule == "4 falls through"
+
+
+class Table(dict[DispatchKey, Slot]):
+    """Runtime key to slot, in the order of dispatch; prints as a table."""
+
+    def __str__(self) -> str:
+        rows = [(key.name, slot.rule, repr(slot.kernel) if slot.kernel else "-") for key, slot in self.items()]
+        return _columns([row for row in rows if row[1] != "4 falls through"])
+
+
+def _columns(rows: Iterable[tuple[str, ...]]) -> str:
+    rows = list(rows)
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))] if rows else []
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)
+
+
+def best(stack: list[Kernel]) -> Kernel | None:
+    """The unconditional kernel that a stack of registrations for one key amounts to."""
+    for origin in ("explicit", "generated"):
+        for kernel in reversed(stack):
+            if kernel.origin == origin and kernel.when is None:
+                return kernel
+    return None
+
+
+def compute_slot(operator: Operator, key: DispatchKey) -> Slot:
+    """Fill one slot; the only place that knows Note [Precedence]."""
+    kernels = operator.kernels
+    stack = kernels.get(key, [])
+    conditional = tuple(sorted((k for k in reversed(stack) if k.when is not None), key=lambda k: -k.priority))
+    # 1
+    direct = best(stack)
+    if direct is not None:
+        return Slot("1 direct", direct, conditional)
+    explicit = best(kernels.get(DispatchKey.CompositeExplicitAutograd, []))
+    implicit = best(kernels.get(DispatchKey.CompositeImplicitAutograd, []))
+    is_backend = key.functionality == "Dense"
+    # 2.1
+    if explicit is not None and is_backend:
+        return Slot("2.1 CompositeExplicitAutograd", explicit, conditional)
+    # 2.2
+    if implicit is not None and (is_backend or key.is_autograd):
+        if key.functionality == "AutogradOther":
+            behind = [name for name in operator.registry.autograd_other if kernels.get(getattr(DispatchKey, name))]
+            if behind:
+                raise RegistrationError(_AMBIGUOUS.format(operator=operator.name, backends=", ".join(behind)))
+        has_own = explicit is not None
+        if key.is_autograd and key.backend is not None:
+            has_own = has_own or bool(kernels.get(getattr(DispatchKey, key.backend)))
+        if is_backend or not has_own:
+            return Slot("2.2 CompositeImplicitAutograd", implicit, conditional)
+    # 2.3
+    if key.is_autograd:
+        autograd = best(kernels.get(DispatchKey.Autograd, []))
+        if autograd is not None:
+            return Slot("2.3 Autograd", autograd, conditional)
+    # 3
+    fallback = best(operator.registry.fallbacks.get(key, []))
+    if fallback is None and key.is_autograd:
+        fallback = best(operator.registry.fallbacks.get(DispatchKey.Autograd, []))
+    if fallback is not None:
+        return Slot("3 fallback", fallback, conditional)
+    # 4
+    return Slot("4 missing" if is_backend else "4 falls through", None, conditional)
+
+
+def compute_table(operator: Operator) -> Table:
+    """The whole table, from the registrations alone."""
+    return Table({key: compute_slot(operator, key) for key in all_runtime_keys()})
+
+
+class Step(NamedTuple):
+    """What a call does at one key: for ``explain``."""
+
+    key: DispatchKey
+    slot: Slot
+    chosen: bool
+    why: str
+
+
+def steps(operator: Operator, word: int) -> Iterable[Step]:
+    """Walk the keys of a word from the first, up to and with the one that handles the call."""
+    for key in runtime_keys(word):
+        slot = operator.slot(key)
+        kernel = slot.kernel
+        if slot.falls_through or (kernel is not None and kernel.is_fallthrough):
+            yield Step(key, slot, False, "falls through")
+        elif kernel is not None and kernel.only_with and not word & kernel.only_with and not slot.conditional:
+            yield Step(key, slot, False, "skipped: no argument needs it")
+        else:
+            yield Step(key, slot, True, "missing" if kernel is None and not slot.conditional else "handles the call")
+            return
+
+
+def resolve(operator: Operator, word: int) -> Callable[..., Any]:
+    """The callable that handles a call of ``operator`` with this dispatch word."""
+    for step in steps(operator, word):
+        if step.chosen:
+            if step.key.functionality == "Dense" and step.slot.rule == "1 direct" and not operator.mixes_devices:
+                present = backends_in(word & backend_mask())
+                if len(present) > 1:
+                    raise DeviceMismatchError(_MIXED.format(operator=operator.name, devices=" and ".join(present)))
+            return _bind(operator, word, step)
+    raise missing_kernel(operator, word)
+
+
+def _bind(operator: Operator, word: int, step: Step) -> Callable[..., Any]:
+    slot = step.slot
+    base = _bind_kernel(operator, word, slot.kernel) if slot.kernel is not None else None
+    if not slot.conditional:
+        if base is None:
+            raise missing_kernel(operator, word)
+        return base
+    choices = [(kernel.when, _bind_kernel(operator, word, kernel)) for kernel in slot.conditional]
+
+    def choose(*args: Any, **kwargs: Any) -> Any:
+        for when, function in choices:
+            if when is not None and when(*args, **kwargs):
+                return function(*args, **kwargs)
+        if base is None:
+            raise missing_kernel(operator, word)
+        return base(*args, **kwargs)
+
+    return choose
+
+
+def _bind_kernel(operator: Operator, word: int, kernel: Kernel) -> Callable[..., Any]:
+    if kernel.specialize is not None:
+        return kernel.specialize(operator, word)
+    leading: list[Any] = [operator] if kernel.boxed else []
+    if kernel.with_keyset:
+        leading.append(DispatchKeySet.from_word(word))
+    return partial(kernel.function, *leading) if leading else kernel.function
+
+
+def missing_kernel(operator: Operator, word: int) -> MissingKernelError:
+    """The error for a call that nothing handles: the nearest remedy first, then the kernels there are."""
+    present = backends_in(word & backend_mask())
+    where = " and ".join(operator.registry.device_name(name) for name in present) or "a call without tensors"
+    having = sorted(
+        {
+            f"{operator.registry.device_name(key.backend)} ({stack[-1].site})"
+            for key, stack in operator.kernels.items()
+            if stack and key.functionality == "Dense" and key.backend is not None
+        }
+    )
+    remedy = (
+        f"Register one with tk.library.register_kernel({operator.name!r}, {present[-1].lower() if present else 'device'!r}), "
+        f"or move the tensors to a device that has one."
+    )
+    return MissingKernelError(
+        _MISSING.format(operator=operator.name, where=where, remedy=remedy, kernels="; ".join(having[:12]) or "none")
+    )

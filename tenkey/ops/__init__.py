@@ -1,0 +1,36 @@
+"""The built-in operators, one block each, and ``tk.ops.<namespace>.<operator>.<overload>`` for direct calls."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ..dispatch.operator import OperatorNamespace
+from ..dispatch.registry import registry
+from . import builtin, declare, scalar
+
+__all__ = ["PointwiseOperator", "builtin", "declare", "pointwise_operators", "scalar"]
+
+
+class PointwiseOperator(NamedTuple):
+    """One row of :func:`pointwise_operators`."""
+
+    name: str
+    arity: int
+    domain: tuple[float, float]
+    call: Any
+
+
+def pointwise_operators() -> list[PointwiseOperator]:
+    """The built-in pointwise operators: name, number of tensor arguments, interval to sample from, and the callable."""
+    found = []
+    for op in registry:
+        facet = op.facets.get("Pointwise")
+        if facet is not None and op.schema.namespace == "tk" and "derived" not in op.tags:
+            found.append(PointwiseOperator(op.name, len(facet.tensors), facet.domain, op.call))
+    return found
+
+
+def __getattr__(namespace: str) -> OperatorNamespace:
+    if namespace.startswith("__") or all(op.schema.namespace != namespace for op in registry):
+        raise AttributeError(f"there are no operators in a namespace {namespace!r}: define one with tk.library.Library.")
+    return registry.namespace(namespace)

@@ -1,0 +1,60 @@
+"""Complex conjugate, real and imaginary part."""
+
+from __future__ import annotations
+
+from ...core.dtypes import complex_of, real_of
+from ...core.tensor import Tensor
+from ..declare import TensorSpec, structured
+
+
+def _part_meta(x: Tensor) -> TensorSpec:
+    return TensorSpec(x.shape, real_of(x.dtype) if x.dtype.kind == "c" else x.dtype)
+
+
+conj = structured(
+    "conj(Tensor x) -> Tensor",
+    meta=lambda x: TensorSpec(x.shape, x.dtype),
+    vjp={"x": lambda g: conj(g)},
+    samples=lambda rng: [((rng.standard_normal((3,)) + 1j * rng.standard_normal((3,)),), {})],
+    doc="""Complex conjugate; a real tensor is copied.
+
+    >>> import tenkey as tk
+    >>> tk.conj(tk.asarray([1 + 2j])).tolist()
+    [(1-2j)]
+    """,
+)
+
+real = structured(
+    "real(Tensor x) -> Tensor",
+    meta=_part_meta,
+    vjp={"x": lambda g, x_meta: complex_from(g, zeros_like(g)) if x_meta.dtype.kind == "c" else g},
+    samples=lambda rng: [((rng.standard_normal((3,)) + 1j * rng.standard_normal((3,)),), {})],
+    doc="""Real part, a real tensor.
+
+    >>> import tenkey as tk
+    >>> tk.real(tk.asarray([1 + 2j])).tolist()
+    [1.0]
+    """,
+)
+
+imag = structured(
+    "imag(Tensor x) -> Tensor",
+    meta=_part_meta,
+    vjp={"x": lambda g, x_meta: complex_from(zeros_like(g), g) if x_meta.dtype.kind == "c" else zeros_like(g)},
+    samples=lambda rng: [((rng.standard_normal((3,)) + 1j * rng.standard_normal((3,)),), {})],
+    doc="""Imaginary part, a real tensor; zeros for a real one.
+
+    >>> import tenkey as tk
+    >>> tk.imag(tk.asarray([1 + 2j])).tolist()
+    [2.0]
+    """,
+)
+
+complex_from = structured(
+    "complex_from(Tensor real, Tensor imag) -> Tensor",
+    meta=lambda real, imag: TensorSpec(real.shape, complex_of(real.dtype)),
+    vjp={"real": lambda g: real(g), "imag": lambda g: imag(g)},
+    samples=lambda rng: [((rng.standard_normal((3,)), rng.standard_normal((3,))), {})],
+)
+
+from .creation import zeros_like  # noqa: E402  (the formulas above run later)

@@ -1,0 +1,164 @@
+"""Copies: to another dtype, to another device, into another tensor; flipping, joining."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...core.device import Device
+from ...core.promotion import result_dtype
+from ...core.tensor import Tensor
+from ..declare import TensorSpec, composite, structured
+from ..shapes import broadcast_shapes, normalize_axes, normalize_axis
+from .view import broadcast_to, expand_dims, slice
+
+clone = structured(
+    "clone(Tensor x) -> Tensor",
+    meta=lambda x: TensorSpec(x.shape, x.dtype),
+    vjp={"x": lambda g: g},
+    samples=lambda rng: [((rng.standard_normal((3, 4)),), {})],
+    methods=("clone",),
+    doc="""A contiguous copy.
+
+    >>> import tenkey as tk
+    >>> x = tk.asarray([1.0])
+    >>> tk.shares_storage(x, x.clone())
+    False
+    """,
+)
+
+cast = structured(
+    "cast(Tensor x, DType dtype) -> Tensor",
+    meta=lambda x, dtype: TensorSpec(x.shape, dtype),
+    vjp={"x": lambda g, x_meta: cast(g, x_meta.dtype)},
+    samples=lambda rng: [((rng.standard_normal((3, 4)), np.dtype("float64")), {})],
+)
+
+
+@composite("astype(Tensor x, DType dtype, *, bool copy=True) -> Tensor", methods=("astype",))
+def astype(x: Tensor, dtype: np.dtype, *, copy: bool = True) -> Tensor:
+    """The values in another dtype; without ``copy`` the tensor itself where it has the dtype already.
+
+    >>> import tenkey as tk
+    >>> tk.astype(tk.asarray([1.9, -1.9]), tk.int64).tolist()
+    [1, -1]
+    """
+    if x.dtype.kind == "c" and dtype.kind not in "cb":
+        raise TypeError(f"[astype] {x.dtype} to {dtype} would lose the imaginary part: take tk.real(x) first.")
+    result: Tensor = x if dtype == x.dtype and not copy else cast(x, dtype)
+    return result
+
+
+to_device = structured(
+    "to_device(Tensor x, Device device) -> Tensor",
+    meta=lambda x, device: TensorSpec(x.shape, x.dtype),
+    vjp={"x": lambda g, x_meta: to_device(g, x_meta.device)},
+    methods=("to_device",),
+    doc="""The values on another device; the tensor itself if it is there already.
+
+    >>> import tenkey as tk
+    >>> str(tk.asarray([1.0]).to_device("meta").device)
+    'meta'
+    """,
+)
+
+
+@composite("to(Tensor x, *, DType? dtype=None, Device? device=None) -> Tensor")
+def to(x: Tensor, *, dtype: np.dtype | None = None, device: Device | None = None) -> Tensor:
+    """The values with another dtype, on another device, or both."""
+    moved: Tensor = x if device is None or device is x.device else to_device(x, device)
+    result: Tensor = moved if dtype is None or dtype == moved.dtype else cast(moved, dtype)
+    return result
+
+
+def _flip_meta(x: Tensor, *, axis: Any = None) -> TensorSpec:
+    normalize_axes("flip", axis, x.ndim)
+    return TensorSpec(x.shape, x.dtype)
+
+
+flip = structured(
+    "flip(Tensor x, *, int[1]? axis=None) -> Tensor",
+    meta=_flip_meta,
+    vjp={"x": lambda g, axis: flip(g, axis=axis)},
+    samples=lambda rng: [((rng.standard_normal((3, 4)),), {"axis": 1}), ((rng.standard_normal((3,)),), {})],
+    doc="""The elements in reverse order along axes; a copy.
+
+    >>> import tenkey as tk
+    >>> tk.flip(tk.asarray([1, 2, 3])).tolist()
+    [3, 2, 1]
+    """,
+)
+
+
+def _concat_meta(arrays: Sequence[Tensor], *, axis: int = 0) -> TensorSpec:
+    if not arrays:
+        raise ValueError("[concat] needs at least one tensor.")
+    first = arrays[0]
+    i = normalize_axis("concat", axis, first.ndim)
+    for x in arrays:
+        if x.ndim != first.ndim or any(n != m for k, (n, m) in enumerate(zip(x.shape, first.shape)) if k != i):
+            shapes = " and ".join(str(x.shape) for x in arrays)
+            raise ValueError(f"[concat] the shapes {shapes} must agree in every dimension but axis {i}.")
+    shape = (*first.shape[:i], sum(x.shape[i] for x in arrays), *first.shape[i + 1 :])
+    return TensorSpec(shape, result_dtype(tuple(x.dtype for x in arrays), ()))
+
+
+def _concat_vjp(g: Tensor, arrays_meta: Any, axis: int) -> list[Tensor]:
+    parts: list[Tensor] = []
+    start = 0
+    for meta in arrays_meta:
+        n = meta.shape[axis]
+        parts.append(slice(g, axis, start, start + n, 1))
+        start += n
+    return parts
+
+
+concatenate = structured(
+    "concatenate(Tensor[] arrays, *, int axis=0) -> Tensor",
+    meta=_concat_meta,
+    vjp={"arrays": _concat_vjp},
+    samples=lambda rng: [(([rng.standard_normal((2, 3)), rng.standard_normal((1, 3))],), {"axis": 0})],
+)
+
+
+@composite("concat(Tensor[] arrays, *, int? axis=0) -> Tensor")
+def concat(arrays: Sequence[Tensor], *, axis: int | None = 0) -> Tensor:
+    """The tensors joined along an existing axis; with ``axis=None`` they are flattened first.
+
+    >>> import tenkey as tk
+    >>> tk.concat([tk.asarray([1, 2]), tk.asarray([3])]).tolist()
+    [1, 2, 3]
+    """
+    from .view import reshape
+
+    if axis is None:
+        arrays, axis = [reshape(x, (-1,)) for x in arrays], 0
+    result: Tensor = concatenate(list(arrays), axis=axis)
+    return result
+
+
+@composite("stack(Tensor[] arrays, *, int axis=0) -> Tensor")
+def stack(arrays: Sequence[Tensor], *, axis: int = 0) -> Tensor:
+    """The tensors, all of one shape, joined along a new axis.
+
+    >>> import tenkey as tk
+    >>> tk.stack([tk.asarray([1, 2]), tk.asarray([3, 4])]).tolist()
+    [[1, 2], [3, 4]]
+    """
+    result: Tensor = concat([expand_dims(x, axis) for x in arrays], axis=axis)
+    return result
+
+
+def _copy_meta(x: Tensor, source: Tensor) -> TensorSpec:
+    if broadcast_shapes("copy_", x.shape, source.shape) != x.shape:
+        raise ValueError(f"[copy_] a source of shape {source.shape} cannot be broadcast into shape {x.shape}.")
+    return TensorSpec(x.shape, x.dtype)
+
+
+@composite("expand_as(Tensor x, Tensor other) -> Tensor")
+def expand_as(x: Tensor, other: Tensor) -> Tensor:
+    """The tensor broadcast to the shape of another."""
+    result: Tensor = broadcast_to(x, other.shape)
+    return result

@@ -1,0 +1,177 @@
+"""Creation. ``device=`` decides the backend; without it the default device is used."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...core import dtypes
+from ...core.device import Device
+from ...core.tensor import Tensor
+from ..declare import TensorSpec, composite, factory
+
+
+def _shape(shape: Any) -> tuple[int, ...]:
+    for n in shape:
+        if n < 0:
+            raise ValueError(f"[creation] a shape has no negative lengths, got {tuple(shape)}.")
+    return tuple(shape)
+
+
+def _filled_meta(shape: Sequence[int], *, dtype: np.dtype | None = None, device: Any = None) -> TensorSpec:
+    return TensorSpec(_shape(shape), dtype or dtypes.default_float())
+
+
+empty = factory(
+    "empty(int[1] shape, *, DType? dtype=None, Device? device=None) -> Tensor",
+    meta=_filled_meta,
+    tags=("nondeterministic",),
+    doc="""A tensor whose elements are whatever the memory held.
+
+    >>> import tenkey as tk
+    >>> tk.empty((2, 3)).shape
+    (2, 3)
+    """,
+)
+
+zeros = factory(
+    "zeros(int[1] shape, *, DType? dtype=None, Device? device=None) -> Tensor",
+    meta=_filled_meta,
+    doc="""A tensor of zeros; float32 unless ``dtype`` says otherwise.
+
+    >>> import tenkey as tk
+    >>> tk.zeros(2).tolist()
+    [0.0, 0.0]
+    """,
+)
+
+ones = factory(
+    "ones(int[1] shape, *, DType? dtype=None, Device? device=None) -> Tensor",
+    meta=_filled_meta,
+    doc="""A tensor of ones; float32 unless ``dtype`` says otherwise.
+
+    >>> import tenkey as tk
+    >>> tk.ones(2).tolist()
+    [1.0, 1.0]
+    """,
+)
+
+
+def _full_meta(
+    shape: Sequence[int], fill_value: Any, *, dtype: np.dtype | None = None, device: Any = None
+) -> TensorSpec:
+    return TensorSpec(_shape(shape), dtype or dtypes.to_dtype(type(fill_value)))
+
+
+full = factory(
+    "full(int[1] shape, Scalar fill_value, *, DType? dtype=None, Device? device=None) -> Tensor",
+    meta=_full_meta,
+    doc="""A tensor filled with one number, whose kind gives the default dtype.
+
+    >>> import tenkey as tk
+    >>> tk.full((2,), 7).tolist()
+    [7, 7]
+    """,
+)
+
+
+def _arange_meta(start: Any, stop: Any, step: Any, *, dtype: np.dtype | None = None, device: Any = None) -> TensorSpec:
+    if step == 0:
+        raise ValueError("[arange] the step must not be 0.")
+    kind = float if any(isinstance(v, float) for v in (start, stop, step)) else int
+    return TensorSpec((max(0, math.ceil((stop - start) / step)),), dtype or dtypes.to_dtype(kind))
+
+
+arange_from = factory(
+    "arange_from(Scalar start, Scalar stop, Scalar step, *, DType? dtype=None, Device? device=None) -> Tensor",
+    meta=_arange_meta,
+)
+
+
+@composite(
+    "arange(Scalar start, Scalar? stop=None, Scalar step=1, *, DType? dtype=None, Device? device=None) -> Tensor"
+)
+def arange(
+    start: Any, stop: Any = None, step: Any = 1, *, dtype: np.dtype | None = None, device: Device | None = None
+) -> Tensor:
+    """Evenly spaced values from ``start`` (0 if only one is given) to before ``stop``.
+
+    >>> import tenkey as tk
+    >>> tk.arange(3).tolist(), tk.arange(1.0, 2.0, 0.5).tolist()
+    ([0, 1, 2], [1.0, 1.5])
+    """
+    first, last = (0, start) if stop is None else (start, stop)
+    result: Tensor = arange_from(first, last, step, dtype=dtype, device=device)
+    return result
+
+
+linspace = factory(
+    "linspace(Scalar start, Scalar stop, int num, *, DType? dtype=None, Device? device=None, bool endpoint=True)"
+    " -> Tensor",
+    meta=lambda start, stop, num, *, dtype=None, device=None, endpoint=True: TensorSpec(
+        _shape((num,)), dtype or dtypes.default_float()
+    ),
+    doc="""``num`` evenly spaced values from ``start`` to ``stop``.
+
+    >>> import tenkey as tk
+    >>> tk.linspace(0, 1, 3).tolist()
+    [0.0, 0.5, 1.0]
+    """,
+)
+
+
+def _eye_meta(
+    n_rows: int, n_cols: int | None = None, *, k: int = 0, dtype: np.dtype | None = None, device: Any = None
+) -> TensorSpec:
+    return TensorSpec(_shape((n_rows, n_rows if n_cols is None else n_cols)), dtype or dtypes.default_float())
+
+
+eye = factory(
+    "eye(int n_rows, int? n_cols=None, *, int k=0, DType? dtype=None, Device? device=None) -> Tensor",
+    meta=_eye_meta,
+    doc="""Ones on the ``k``-th diagonal, zeros elsewhere.
+
+    >>> import tenkey as tk
+    >>> tk.eye(2).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """,
+)
+
+
+@composite("zeros_like(Tensor x, *, DType? dtype=None, Device? device=None) -> Tensor")
+def zeros_like(x: Tensor, *, dtype: np.dtype | None = None, device: Device | None = None) -> Tensor:
+    """Zeros with the shape, dtype and device of ``x``.
+
+    >>> import tenkey as tk
+    >>> tk.zeros_like(tk.asarray([1, 2])).tolist()
+    [0, 0]
+    """
+    result: Tensor = zeros(x.shape, dtype=dtype or x.dtype, device=device or x.device)
+    return result
+
+
+@composite("ones_like(Tensor x, *, DType? dtype=None, Device? device=None) -> Tensor")
+def ones_like(x: Tensor, *, dtype: np.dtype | None = None, device: Device | None = None) -> Tensor:
+    """Ones with the shape, dtype and device of ``x``.
+
+    >>> import tenkey as tk
+    >>> tk.ones_like(tk.asarray([1, 2])).tolist()
+    [1, 1]
+    """
+    result: Tensor = ones(x.shape, dtype=dtype or x.dtype, device=device or x.device)
+    return result
+
+
+@composite("full_like(Tensor x, Scalar fill_value, *, DType? dtype=None, Device? device=None) -> Tensor")
+def full_like(x: Tensor, fill_value: Any, *, dtype: np.dtype | None = None, device: Device | None = None) -> Tensor:
+    """One number with the shape, dtype and device of ``x``.
+
+    >>> import tenkey as tk
+    >>> tk.full_like(tk.asarray([1, 2]), 5).tolist()
+    [5, 5]
+    """
+    result: Tensor = full(x.shape, fill_value, dtype=dtype or x.dtype, device=device or x.device)
+    return result

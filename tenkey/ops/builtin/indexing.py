@@ -1,0 +1,259 @@
+"""Indexing: ``x[...]`` taken apart into views and gathers, and the gathers with their adjoint scatters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...core.tensor import Tensor, cpu_word, make_tensor
+from ..declare import TensorSpec, composite, structured
+from ..shapes import broadcast_shapes, normalize_axis
+from .copying import flip
+from .view import expand_dims, select, slice
+
+_TOO_MANY = "[index] {count} indices for a tensor of {ndim} dimensions, shape {shape}."
+_ELLIPSES = "[index] an index holds at most one ellipsis ('...')."
+_KIND = "[index] an index is made of ints, slices, None, '...', and tensors of integers or bools; got {value!r}."
+_MASK = "[index] a mask of shape {mask} does not fit the dimensions {shape} that it selects from."
+
+
+def _gather_meta(x: Tensor, indices: Tensor, *, axis: int = -1) -> TensorSpec:
+    i = normalize_axis("take_along_axis", axis, x.ndim)
+    if indices.dtype.kind not in "iu":
+        raise TypeError(f"[take_along_axis] indices must be integers, got {indices.dtype}.")
+    if indices.ndim != x.ndim:
+        raise ValueError(f"[take_along_axis] indices of shape {indices.shape} need the {x.ndim} dimensions of {x.shape}.")
+    rest = broadcast_shapes(
+        "take_along_axis", x.shape[:i] + (1,) + x.shape[i + 1 :], indices.shape[:i] + (1,) + indices.shape[i + 1 :]
+    )
+    return TensorSpec(rest[:i] + (indices.shape[i],) + rest[i + 1 :], x.dtype)
+
+
+take_along_axis = structured(
+    "take_along_axis(Tensor x, Tensor indices, *, int axis=-1) -> Tensor",
+    meta=_gather_meta,
+    vjp={"x": lambda g, x_meta, indices, axis: scatter_add_zeros(g, indices, x_meta.shape, axis)},
+    samples=lambda rng: [((rng.standard_normal((3, 5)), rng.integers(0, 5, (3, 2))), {"axis": 1})],
+    doc="""Along one axis the elements at ``indices``, which has the number of dimensions of ``x``.
+
+    >>> import tenkey as tk
+    >>> tk.take_along_axis(tk.asarray([[10, 20, 30]]), tk.asarray([[2, 0]]), axis=1).tolist()
+    [[30, 10]]
+    """,
+)
+
+scatter_add_zeros = structured(
+    "scatter_add_zeros(Tensor source, Tensor indices, int[] shape, int axis) -> Tensor",
+    meta=lambda source, indices, shape, axis: TensorSpec(tuple(shape), source.dtype),
+    vjp={"source": lambda g, indices, axis: take_along_axis(g, indices, axis=axis)},
+    samples=lambda rng: [((rng.standard_normal((3, 2)), rng.integers(0, 5, (3, 2)), (3, 5), 1), {})],
+    doc="""Zeros of ``shape`` with ``source`` added at ``indices`` of an axis: the adjoint of ``take_along_axis``.
+
+    >>> import tenkey as tk
+    >>> tk.ops.tk.scatter_add_zeros(tk.asarray([1.0, 2.0]), tk.asarray([1, 1]), (3,), 0).tolist()
+    [0.0, 3.0, 0.0]
+    """,
+)
+
+
+@composite(
+    "scatter_add(Tensor x, Tensor indices, Tensor source, *, int axis=-1) -> Tensor",
+    samples=lambda rng: [
+        ((rng.standard_normal((3, 5)), rng.integers(0, 5, (3, 2)), rng.standard_normal((3, 2))), {"axis": 1})
+    ],
+)
+def scatter_add(x: Tensor, indices: Tensor, source: Tensor, *, axis: int = -1) -> Tensor:
+    """``x`` with ``source`` added at ``indices`` along an axis; equal indices add up.
+
+    >>> import tenkey as tk
+    >>> tk.scatter_add(tk.zeros(3), tk.asarray([0, 0]), tk.asarray([1.0, 2.0]), axis=0).tolist()
+    [3.0, 0.0, 0.0]
+    """
+    return x + scatter_add_zeros(source, indices, x.shape, normalize_axis("scatter_add", axis, x.ndim))
+
+
+def index_shape(x: Tensor, indices: Sequence[Tensor | None]) -> tuple[int, ...] | None:
+    """The shape of ``x[indices]`` for integer indices, or None where a mask makes it depend on values."""
+    if any(i is not None and i.dtype.kind == "b" for i in indices):
+        return None
+    arrays = [i for i in indices if i is not None]
+    common = broadcast_shapes("index", *[i.shape for i in arrays])
+    at = [k for k, i in enumerate(indices) if i is not None]
+    rest = [n for k, n in enumerate(x.shape) if k not in at]
+    if at and at == list(range(at[0], at[-1] + 1)):
+        return tuple(rest[: at[0]]) + common + tuple(rest[at[0] :])
+    return common + tuple(rest)
+
+
+def _index_meta(x: Tensor, indices: Sequence[Tensor | None]) -> TensorSpec:
+    shape = index_shape(x, indices)
+    if shape is None:
+        raise NotImplementedError(
+            "[index] the shape of x[mask] depends on the mask's values, which a tensor without values does not have: "
+            "use where(mask, x, other)."
+        )
+    return TensorSpec(shape, x.dtype)
+
+
+gather = structured(
+    "gather(Tensor x, Tensor?[] indices) -> Tensor",
+    meta=_index_meta,
+    vjp={"x": lambda g, x_meta, indices: gather_backward(g, x_meta.shape, indices)},
+    samples=lambda rng: [((rng.standard_normal((4, 3)), [rng.integers(0, 4, (5,)), None]), {})],
+    tags=("data_dependent_output",),
+    doc="""``x[indices]`` for a list of integer or bool tensors, one for each leading dimension, None for all of it.
+
+    >>> import tenkey as tk
+    >>> tk.ops.tk.gather(tk.asarray([10, 20, 30]), [tk.asarray([2, 0])]).tolist()
+    [30, 10]
+    """,
+)
+
+gather_backward = structured(
+    "gather_backward(Tensor g_out, int[] shape, Tensor?[] indices) -> Tensor",
+    meta=lambda g_out, shape, indices: TensorSpec(tuple(shape), g_out.dtype),
+    vjp={"g_out": lambda g, indices: gather(g, indices)},
+    samples=lambda rng: [((rng.standard_normal((5, 3)), (4, 3), [rng.integers(0, 4, (5,)), None]), {})],
+)
+
+
+@composite("take(Tensor x, Tensor indices, *, int? axis=None) -> Tensor", methods=("take",))
+def take(x: Tensor, indices: Tensor, *, axis: int | None = None) -> Tensor:
+    """The elements at ``indices`` of an axis, which may be left out for a 1-d tensor.
+
+    >>> import tenkey as tk
+    >>> tk.take(tk.asarray([10, 20, 30]), tk.asarray([2, 0])).tolist()
+    [30, 10]
+    """
+    if axis is None:
+        if x.ndim != 1:
+            raise ValueError(f"[take] needs axis= for a tensor of shape {x.shape}.")
+        axis = 0
+    i = normalize_axis("take", axis, x.ndim)
+    if indices.dtype.kind not in "iu":
+        raise TypeError(f"[take] indices must be integers, got {indices.dtype}.")
+    result: Tensor = gather(x, [None] * i + [indices])
+    return result
+
+
+def _as_index(value: Any) -> Tensor:
+    if isinstance(value, Tensor):
+        tensor = value
+    else:
+        array = np.asarray(value)
+        if array.size == 0 and array.dtype.kind == "f":
+            array = array.astype(np.int64)
+        if array.dtype.kind not in "iub":
+            raise IndexError(_KIND.format(value=value))
+        tensor = make_tensor(array, cpu_word(array.dtype))
+    if tensor.dtype.kind not in "iub":
+        raise IndexError(_KIND.format(value=value))
+    return tensor
+
+
+def basic_index(x: Tensor, index: Any) -> tuple[Tensor, list[Tensor | None]]:
+    """The view that the ints, slices, None and '...' of an index select, and what is left to gather from it."""
+    items = index if isinstance(index, tuple) else (index,)
+    consumed = 0
+    ellipses = 0
+    for item in items:
+        if item is Ellipsis:
+            ellipses += 1
+        elif isinstance(item, Tensor) and item.dtype.kind == "b":
+            consumed += item.ndim
+        elif item is not None and item is not True and item is not False:
+            consumed += np.ndim(item) if isinstance(item, np.ndarray) and item.dtype.kind == "b" else 1
+    if ellipses > 1:
+        raise IndexError(_ELLIPSES)
+    if consumed > x.ndim:
+        raise IndexError(_TOO_MANY.format(count=consumed, ndim=x.ndim, shape=x.shape))
+    arrays: list[Tensor | None] = []
+    advanced = any(isinstance(item, (Tensor, list, np.ndarray)) and np.ndim(_shape_of(item)) >= 0 for item in items)
+    axis = 0
+    for item in items:
+        if item is Ellipsis:
+            skip = x.ndim - axis - (consumed - _consumed_before(items, item))
+            axis += skip
+            arrays += [None] * skip
+        elif item is None:
+            x = expand_dims(x, axis)
+            axis += 1
+            arrays.append(None)
+        elif isinstance(item, (int, np.integer)) and not isinstance(item, bool) and not advanced:
+            x = select(x, axis, int(item))
+        elif isinstance(item, slice_type):
+            x = _take_slice(x, axis, item)
+            axis += 1
+            arrays.append(None)
+        elif isinstance(item, (Tensor, list, np.ndarray, int, np.integer)) and not isinstance(item, bool):
+            if isinstance(item, Tensor) and item.ndim == 0 and item.dtype.kind in "iu" and not advanced:
+                x = select(x, axis, int(item))
+                continue
+            tensor = _as_index(item)
+            if tensor.dtype.kind == "b":
+                if tensor.shape != x.shape[axis : axis + tensor.ndim]:
+                    raise IndexError(_MASK.format(mask=tensor.shape, shape=x.shape[axis : axis + tensor.ndim]))
+                axis += tensor.ndim
+                arrays.append(tensor)
+                continue
+            axis += 1
+            arrays.append(tensor)
+        else:
+            raise IndexError(_KIND.format(value=item))
+    while arrays and arrays[-1] is None:
+        arrays.pop()
+    return x, arrays
+
+
+def _shape_of(item: Any) -> tuple[int, ...]:
+    return item.shape if isinstance(item, (Tensor, np.ndarray)) else ()
+
+
+def _consumed_before(items: tuple[Any, ...], ellipsis: Any) -> int:
+    count = 0
+    for item in items:
+        if item is ellipsis:
+            return count
+        if isinstance(item, (Tensor, np.ndarray)) and item.dtype.kind == "b":
+            count += item.ndim
+        elif item is not None:
+            count += 1
+    return count
+
+
+slice_type = type(np.s_[:])  # the name ``slice`` is the operator's here
+
+
+def _take_slice(x: Tensor, axis: int, item: Any) -> Tensor:
+    start, stop, step = item.indices(x.shape[axis])
+    if step > 0:
+        if start == 0 and stop == x.shape[axis] and step == 1:
+            return x if item.start is None and item.stop is None else slice(x, axis, 0, stop, 1)  # type: ignore[no-any-return]
+        return slice(x, axis, start, max(stop, start), step)  # type: ignore[no-any-return]
+    length = max(0, -(-(start - stop) // -step))
+    if length == 0:
+        return slice(x, axis, 0, 0, 1)  # type: ignore[no-any-return]
+    last = start + (length - 1) * step
+    return flip(slice(x, axis, last, start + 1, -step), axis=axis)  # type: ignore[no-any-return]
+
+
+def getitem(x: Tensor, index: Any) -> Tensor:
+    """``x[index]``: a view for ints, slices, None and '...', a copy where tensors select elements."""
+    if index.__class__ is int:
+        if x._data.shape:
+            return select(x, 0, index)  # type: ignore[no-any-return]
+        raise IndexError(_TOO_MANY.format(count=1, ndim=0, shape=()))
+    if index.__class__ is slice_type and index.step is None and x._data.shape:
+        start, stop, _ = index.indices(x._data.shape[0])
+        return slice(x, 0, start, stop if stop > start else start, 1)  # type: ignore[no-any-return]
+    if index is True or index is False:
+        raise IndexError(_KIND.format(value=index))
+    viewed, arrays = basic_index(x, index)
+    if arrays:
+        return gather(viewed, arrays)  # type: ignore[no-any-return]
+    return slice(viewed, 0, 0, viewed.shape[0], 1) if viewed is x and x.ndim else viewed  # type: ignore[no-any-return]
+
+
+Tensor.__getitem__ = getitem  # type: ignore[method-assign]

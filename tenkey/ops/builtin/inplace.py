@@ -1,0 +1,89 @@
+"""In-place variants, derived from the functional blocks that carry the tag ``inplace``, and ``copy_``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...core.tensor import Tensor
+from ...dispatch.operator import Operator
+from ...dispatch.registry import registry
+from ...dispatch.schema import parse_schema
+from ..declare.declaration import operator_of
+from .indexing import basic_index
+from .pointwise import add, divide, exp, log, multiply, negative, pow, relu, sigmoid, sqrt, subtract, tanh
+
+__all__ = ["Inplace", "copy_", "inplace_name", "setitem"]
+
+
+@dataclass
+class Inplace:
+    """The operator writes what ``functional`` computes into its first argument; None: a copy of the second."""
+
+    functional: Operator | None
+
+
+def inplace_name(operator: Operator) -> str:
+    """The name of the in-place variant of a functional operator: ``ns::add_`` for ``ns::add``."""
+    return f"{operator.schema.name}_"
+
+
+def derive_inplace(operator: Operator, method: str | None = None) -> Operator:
+    """Define the in-place variant of a pointwise operator."""
+    rest = ", ".join(str(a) for a in operator.schema.arguments[1:])
+    first = operator.schema.arguments[0].name
+    schema = f"{inplace_name(operator)}(Tensor(a!) {first}{', ' + rest if rest else ''}) -> Tensor(a!)"
+    derived = registry.define(
+        parse_schema(schema),
+        facets={"Inplace": Inplace(operator)},
+        tags=("inplace_variant",),
+        doc=f"``{operator.schema.base_name}`` written into its first argument, which is returned.",
+    )
+    setattr(Tensor, method or derived.schema.base_name, derived.call)
+    return derived
+
+
+for _entry, _method in (
+    (add, "add_"), (subtract, "sub_"), (multiply, "mul_"), (divide, "div_"), (pow, "pow_"), (exp, "exp_"),
+    (log, "log_"), (negative, "neg_"), (relu, "relu_"), (sigmoid, "sigmoid_"), (sqrt, "sqrt_"), (tanh, "tanh_"),
+):  # fmt: skip
+    derive_inplace(operator_of(_entry), _method)
+
+copy_ = registry.define(
+    parse_schema("tk::copy_(Tensor(a!) x, Tensor source) -> Tensor(a!)"),
+    facets={"Inplace": Inplace(None)},
+    tags=("inplace_variant", "mixes_devices"),
+    doc="""Write the values of ``source``, broadcast and converted, into ``x``, which is returned.
+
+    >>> import tenkey as tk
+    >>> tk.zeros(2).copy_(tk.asarray([1, 2])).tolist()
+    [1.0, 2.0]
+    """,
+).call
+Tensor.copy_ = copy_  # type: ignore[attr-defined]
+for _name, _method in (("iadd", "add_"), ("isub", "sub_"), ("imul", "mul_"), ("itruediv", "div_"), ("ipow", "pow_")):
+    setattr(Tensor, f"__{_name}__", getattr(Tensor, _method))
+
+
+def setitem(x: Tensor, index: Any, value: Any) -> None:
+    """``x[index] = value``, in place: the value is broadcast and converted to the dtype of ``x``."""
+    viewed, arrays = basic_index(x, index)
+    if arrays:
+        put_(viewed, arrays, value)
+    else:
+        copy_(viewed, value)
+
+
+put_ = registry.define(
+    parse_schema("tk::put_(Tensor(a!) x, Tensor?[] indices, Tensor source) -> Tensor(a!)"),
+    tags=("inplace_variant",),
+    doc="""``x[indices] = source`` for a list of integer or bool tensors, as in ``gather``.
+
+    >>> import tenkey as tk
+    >>> x = tk.zeros(3)
+    >>> x[tk.asarray([0, 2])] = 5.0
+    >>> x.tolist()
+    [5.0, 0.0, 5.0]
+    """,
+).call
+Tensor.__setitem__ = setitem  # type: ignore[method-assign]

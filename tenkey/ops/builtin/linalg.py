@@ -1,0 +1,75 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from ...core.promotion import result_dtype
+from ...core.tensor import Tensor
+from ..declare import TensorSpec, structured
+from ..shapes import broadcast_shapes
+from .view import expand_dims, matrix_transpose, squeeze
+
+_INNER = "[matmul] got {a} @ {b}: the inner sizes {m} and {n} must be equal."
+_SCALAR = "[matmul] got {a} @ {b}: both need at least one dimension; multiply by a scalar with *."
+
+
+def _matmul_meta(x1: Tensor, x2: Tensor) -> TensorSpec:
+    a, b = x1.shape, x2.shape
+    if not a or not b:
+        raise ValueError(_SCALAR.format(a=a, b=b))
+    inner = b[-2] if len(b) > 1 else b[0]
+    if a[-1] != inner:
+        raise ValueError(_INNER.format(a=a, b=b, m=a[-1], n=inner))
+    batch = broadcast_shapes("matmul", a[:-2], b[:-2])
+    dtype = result_dtype((x1.dtype, x2.dtype), ())
+    return TensorSpec(batch + a[-2:-1] + (b[-1:] if len(b) > 1 else ()), dtype)
+
+
+def _adjoint(x: Tensor) -> Tensor:
+    t: Tensor = matrix_transpose(x)
+    if t.dtype.kind == "c":
+        from .complex import conj
+
+        t = conj(t)
+    return t
+
+
+def _left(g: Tensor, x1_meta: object, x2: Tensor) -> Tensor:
+    x1_ndim = len(x1_meta.shape)  # type: ignore[attr-defined]
+    if x2.ndim == 1:
+        g, x2 = expand_dims(g, -1), expand_dims(x2, -1)
+    if x1_ndim == 1:
+        return squeeze(matmul(expand_dims(g, -2), _adjoint(x2)), -2)  # type: ignore[no-any-return]
+    return matmul(g, _adjoint(x2))  # type: ignore[no-any-return]
+
+
+def _right(g: Tensor, x1: Tensor, x2_meta: object) -> Tensor:
+    x2_ndim = len(x2_meta.shape)  # type: ignore[attr-defined]
+    if x1.ndim == 1:
+        g, x1 = expand_dims(g, -2 if x2_ndim > 1 else 0), expand_dims(x1, 0)
+        if x2_ndim == 1:
+            return squeeze(matmul(_adjoint(x1), expand_dims(g, -1)), -1)  # type: ignore[no-any-return]
+    elif x2_ndim == 1:
+        return squeeze(matmul(_adjoint(x1), expand_dims(g, -1)), -1)  # type: ignore[no-any-return]
+    return matmul(_adjoint(x1), g)  # type: ignore[no-any-return]
+
+
+matmul = structured(
+    "matmul(Tensor x1, Tensor x2) -> Tensor",
+    meta=_matmul_meta,
+    vjp={"x1": _left, "x2": _right},
+    samples=lambda rng: [
+        ((rng.standard_normal(a), rng.standard_normal(b)), {})
+        for a, b in (
+            ((2, 3), (3, 4)), ((3,), (3, 4)), ((2, 3), (3,)), ((3,), (3,)), ((5, 2, 3), (3, 4)), ((2, 3), (5, 3, 4)),
+            ((5, 2, 3), (3,)), ((3,), (5, 3, 4)),
+        )
+    ],  # fmt: skip
+    methods=("__matmul__", "matmul"),
+    tags=("keeps_python_scalars",),
+    doc="""Matrix product over the last two dimensions, broadcasting the others; a 1-d operand is a vector.
+
+    >>> import tenkey as tk
+    >>> tk.matmul(tk.asarray([[1.0, 2.0]]), tk.asarray([[3.0], [4.0]])).tolist()
+    [[11.0]]
+    """,
+)

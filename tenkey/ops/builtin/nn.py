@@ -1,0 +1,75 @@
+"""Softmax, its logarithm, and losses."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from ...core.tensor import Tensor
+from ..declare import composite
+from .indexing import take_along_axis
+from .pointwise import exp
+from .reduction import logsumexp, max, mean, sum
+from .view import expand_dims, squeeze
+
+_TARGET: Final = (
+    "[cross_entropy] got logits of shape {logits} and target of shape {target}, dtype {dtype}: the target holds one "
+    "integer class for each row of the logits, shape {want}."
+)
+
+
+@composite(
+    "softmax(Tensor x, *, int axis=-1) -> Tensor",
+    vjp={"x": lambda g, out, axis: out * (g - sum(g * out, axis=axis, keepdims=True))},
+    samples=lambda rng: [((rng.standard_normal((3, 4)),), {}), ((rng.standard_normal((3, 4)),), {"axis": 0})],
+)
+def softmax(x: Tensor, *, axis: int = -1) -> Tensor:
+    """``exp(x) / sum(exp(x))`` along an axis, without overflow.
+
+    >>> import tenkey as tk
+    >>> tk.softmax(tk.asarray([0.0, 0.0])).tolist()
+    [0.5, 0.5]
+    """
+    powers = exp(x - max(x, axis=axis, keepdims=True))
+    return powers / sum(powers, axis=axis, keepdims=True)  # type: ignore[no-any-return]
+
+
+@composite(
+    "log_softmax(Tensor x, *, int axis=-1) -> Tensor",
+    vjp={"x": lambda g, out, axis: g - exp(out) * sum(g, axis=axis, keepdims=True)},
+    samples=lambda rng: [((rng.standard_normal((3, 4)),), {}), ((rng.standard_normal((3, 4)),), {"axis": 0})],
+)
+def log_softmax(x: Tensor, *, axis: int = -1) -> Tensor:
+    """``log(softmax(x))``, without overflow.
+
+    >>> import tenkey as tk
+    >>> [round(v, 4) for v in tk.log_softmax(tk.asarray([0.0, 0.0])).tolist()]
+    [-0.6931, -0.6931]
+    """
+    return x - logsumexp(x, axis=axis, keepdims=True)  # type: ignore[no-any-return]
+
+
+@composite(
+    "cross_entropy(Tensor logits, Tensor target) -> Tensor",
+    samples=lambda rng: [((rng.standard_normal((3, 4)), rng.integers(0, 4, (3,))), {})],
+)
+def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
+    """Mean negative log-likelihood of integer classes.
+
+    Args: logits: shape (rows, classes), floating; target: shape (rows,), integers in [0, classes).
+    Returns a 0-d tensor.
+
+    >>> import tenkey as tk
+    >>> round(tk.cross_entropy(tk.asarray([[0.0, 0.0]]), tk.asarray([1])).item(), 4)
+    0.6931
+    """
+    if logits.ndim < 1 or target.shape != logits.shape[:-1] or target.dtype.kind not in "iu":
+        raise ValueError(
+            _TARGET.format(
+                logits=logits.shape, target=target.shape, dtype=np.dtype(target.dtype), want=logits.shape[:-1]
+            )
+        )
+    chosen = take_along_axis(log_softmax(logits, axis=-1), expand_dims(target, -1), axis=-1)
+    result: Tensor = -mean(squeeze(chosen, -1))
+    return result

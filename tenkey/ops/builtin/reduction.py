@@ -1,0 +1,216 @@
+"""Reductions along axes. ``axis=None`` reduces over all; a tuple reduces over several."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.dtypes import int64
+from ...core.tensor import Tensor
+from .. import scalar as s
+from ..declare import BOOLEAN, REAL, TensorSpec, composite, reduction, structured
+from ..shapes import normalize_axes, reduced_shape
+from .pointwise import equal, exp, isfinite, log, where
+from .view import broadcast_to, reshape
+
+
+def restore_axes(x: Tensor, shape: tuple[int, ...], axis: Any, keepdims: bool) -> Tensor:
+    """Give a reduced tensor its axes back, with length 1."""
+    if keepdims:
+        return x
+    axes = normalize_axes("reduction", axis, len(shape))
+    result: Tensor = reshape(x, tuple([1 if i in axes else n for i, n in enumerate(shape)]))
+    return result
+
+
+def _spread(g: Tensor, shape: tuple[int, ...], axis: Any, keepdims: bool) -> Tensor:
+    result: Tensor = broadcast_to(restore_axes(g, shape, axis, keepdims), shape)
+    return result
+
+
+sum = reduction(
+    "sum(Tensor x, *, int[1]? axis=None, DType? dtype=None, bool keepdims=False) -> Tensor",
+    combine=lambda T: lambda a, b: a + b,
+    identity=0,
+    vjp={"x": lambda g, x_meta, axis, keepdims: _spread(g, x_meta.shape, axis, keepdims)},
+    methods=("sum",),
+    doc="""Sum of elements along axes; integers and bools sum in 64 bits.
+
+    >>> import tenkey as tk
+    >>> tk.sum(tk.asarray([[1.0, 2.0], [3.0, 4.0]]), axis=0).tolist()
+    [4.0, 6.0]
+    """,
+)
+
+prod = reduction(
+    "prod(Tensor x, *, int[1]? axis=None, DType? dtype=None, bool keepdims=False) -> Tensor",
+    combine=lambda T: lambda a, b: a * b,
+    identity=1,
+    vjp={"x": lambda g, x, axis, keepdims: _spread(g, x.shape, axis, keepdims) * _product_of_others(x, axis)},
+    domain=(0.5, 1.5),
+    methods=("prod",),
+    doc="""Product of elements along axes. The gradient is right at zeros too.
+
+    >>> import tenkey as tk
+    >>> tk.prod(tk.asarray([2.0, 3.0, 4.0])).item()
+    24.0
+    """,
+)
+
+
+def _product_of_others(x: Tensor, axis: Any) -> Tensor:
+    """For each element the product of the others along the axes: divides where it can, and counts zeros where not."""
+    is_zero = equal(x, 0)
+    safe = where(is_zero, 1.0, x)
+    zeros = sum(is_zero, axis=axis, keepdims=True)
+    product = prod(safe, axis=axis, keepdims=True)
+    one_other = where(equal(zeros, 1), product, 0.0)
+    result: Tensor = where(is_zero, one_other, where(equal(zeros, 0), product, 0.0) / safe)
+    return result
+
+
+def _share_ties(g: Tensor, x: Tensor, out: Tensor, axis: Any, keepdims: bool) -> Tensor:
+    shape = x.shape
+    chosen = equal(x, restore_axes(out, shape, axis, keepdims))
+    count = sum(chosen, axis=axis, keepdims=True)
+    result: Tensor = where(chosen, restore_axes(g, shape, axis, keepdims) / count, 0.0)
+    return result
+
+
+max = reduction(
+    "max(Tensor x, *, int[1]? axis=None, bool keepdims=False) -> Tensor",
+    combine=lambda T: lambda a, b: s.maximum(a, b),
+    promote=REAL,
+    vjp={"x": _share_ties},
+    methods=("max",),
+    doc="""Largest element along axes; nan if there is one. Ties share the gradient equally.
+
+    >>> import tenkey as tk
+    >>> tk.max(tk.asarray([[1.0, 5.0], [3.0, 4.0]]), axis=1).tolist()
+    [5.0, 4.0]
+    """,
+)
+
+min = reduction(
+    "min(Tensor x, *, int[1]? axis=None, bool keepdims=False) -> Tensor",
+    combine=lambda T: lambda a, b: s.minimum(a, b),
+    promote=REAL,
+    vjp={"x": _share_ties},
+    methods=("min",),
+    doc="""Smallest element along axes; nan if there is one. Ties share the gradient equally.
+
+    >>> import tenkey as tk
+    >>> tk.min(tk.asarray([[1.0, 5.0], [3.0, 4.0]]), axis=1).tolist()
+    [1.0, 3.0]
+    """,
+)
+
+all = reduction(
+    "all(Tensor x, *, int[1]? axis=None, bool keepdims=False) -> Tensor",
+    combine=lambda T: lambda a, b: s.logical_and(a, b),
+    identity=True,
+    promote=BOOLEAN,
+    differentiable=False,
+    methods=("all",),
+    doc="""Whether all elements along axes are true (nonzero).
+
+    >>> import tenkey as tk
+    >>> tk.all(tk.asarray([True, False])).item()
+    False
+    """,
+)
+
+any = reduction(
+    "any(Tensor x, *, int[1]? axis=None, bool keepdims=False) -> Tensor",
+    combine=lambda T: lambda a, b: s.logical_or(a, b),
+    identity=False,
+    promote=BOOLEAN,
+    differentiable=False,
+    methods=("any",),
+    doc="""Whether one of the elements along axes is true (nonzero).
+
+    >>> import tenkey as tk
+    >>> tk.any(tk.asarray([True, False])).item()
+    True
+    """,
+)
+
+
+@composite(
+    "mean(Tensor x, *, int[1]? axis=None, bool keepdims=False) -> Tensor",
+    methods=("mean",),
+)
+def mean(x: Tensor, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """Arithmetic mean along axes, for a floating dtype; integers give floats.
+
+    >>> import tenkey as tk
+    >>> tk.mean(tk.asarray([1.0, 2.0, 6.0])).item()
+    3.0
+    """
+    count = 1
+    for i in normalize_axes("mean", axis, x.ndim):
+        count *= x.shape[i]
+    total: Tensor = sum(x, axis=axis, keepdims=keepdims)
+    return total / count if count else total * float("nan")
+
+
+def _index_meta(x: Tensor, *, axis: int | None = None, keepdims: bool = False) -> TensorSpec:
+    axes = None if axis is None else (axis,)
+    if x.size == 0 and (axis is None or x.shape[axis] == 0):
+        raise ValueError(f"[argmax, argmin] an empty sequence has no extremum, got shape {x.shape}, axis {axis}.")
+    if x.dtype.kind not in "iufb":
+        raise TypeError(f"[argmax, argmin] takes a real dtype, got {x.dtype}.")
+    return TensorSpec(reduced_shape("argmax", x.shape, axes, keepdims), int64)
+
+
+argmax = structured(
+    "argmax(Tensor x, *, int? axis=None, bool keepdims=False) -> Tensor",
+    meta=_index_meta,
+    differentiable=False,
+    samples=lambda rng: [((rng.standard_normal((3, 4)),), {}), ((rng.standard_normal((3, 4)),), {"axis": 1})],
+    methods=("argmax",),
+    doc="""Index of the largest element along an axis, the first at a tie; without axis in the flattened tensor.
+
+    >>> import tenkey as tk
+    >>> tk.argmax(tk.asarray([1.0, 9.0, 3.0])).item()
+    1
+    """,
+)
+
+argmin = structured(
+    "argmin(Tensor x, *, int? axis=None, bool keepdims=False) -> Tensor",
+    meta=_index_meta,
+    differentiable=False,
+    samples=lambda rng: [((rng.standard_normal((3, 4)),), {}), ((rng.standard_normal((3, 4)),), {"axis": 1})],
+    methods=("argmin",),
+    doc="""Index of the smallest element along an axis, the first at a tie; without axis in the flattened tensor.
+
+    >>> import tenkey as tk
+    >>> tk.argmin(tk.asarray([4.0, 1.0, 3.0])).item()
+    1
+    """,
+)
+
+
+@composite(
+    "logsumexp(Tensor x, *, int[1]? axis=None, bool keepdims=False) -> Tensor",
+    vjp={
+        "x": lambda g, x, out, axis, keepdims: (
+            restore_axes(g, x.shape, axis, keepdims) * exp(x - restore_axes(out, x.shape, axis, keepdims))
+        )
+    },
+    samples=lambda rng: [((rng.standard_normal((3, 4)),), {"axis": 1}), ((rng.standard_normal((3, 4)),), {})],
+    methods=("logsumexp",),
+)
+def logsumexp(x: Tensor, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """``log(sum(exp(x)))`` along axes, without overflow.
+
+    >>> import tenkey as tk
+    >>> round(tk.logsumexp(tk.asarray([1000.0, 1000.0])).item(), 3)
+    1000.693
+    """
+    largest = max(x, axis=axis, keepdims=True)
+    shift = where(isfinite(largest), largest, 0.0)
+    total = log(sum(exp(x - shift), axis=axis, keepdims=keepdims))
+    shape = total.shape
+    result: Tensor = total + reshape(shift, shape)
+    return result

@@ -1,0 +1,277 @@
+"""Views: windows on the memory of their argument. ``window`` gives shape, strides and offset in elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...core.storage import contiguous_strides
+from ...core.tensor import Tensor
+from ..declare import TensorSpec, composite, structured, view
+from ..shapes import broadcast_shapes, infer_reshape, normalize_axes, normalize_axis
+
+Window = tuple[tuple[int, ...], tuple[int, ...], int]
+
+
+def _reshape_window(x: Tensor, shape: Sequence[int]) -> Window | None:
+    target = infer_reshape(x.shape, shape)
+    if x.is_contiguous or x.size == 0:
+        return target, contiguous_strides(target), 0
+    # dimensions of length 1 do not matter; a run of dimensions that are laid out as one can be cut anew
+    old = [(n, stride) for n, stride in zip(x.shape, x.strides) if n != 1]
+    strides: list[int] = []
+    position = len(old) - 1
+    block, step = (old[-1] if old else (1, 1))
+    for n in reversed(target):
+        if n == 1:
+            strides.append(step)
+            continue
+        while block == 1 and position > 0:
+            position -= 1
+            block, step = old[position]
+        while block % n and position > 0 and old[position - 1][1] == old[position][0] * old[position][1]:
+            position -= 1
+            block *= old[position][0]
+        if block % n:
+            return None
+        strides.append(step)
+        step *= n
+        block //= n
+    return target, tuple(reversed(strides)), 0
+
+
+reshape = view(
+    "reshape(Tensor x, int[] shape) -> Tensor",
+    window=_reshape_window,
+    vjp={"x": lambda g, x_meta: reshape(g, x_meta.shape)},
+    samples=lambda rng: [((rng.standard_normal((2, 6)), (3, -1)), {}), ((rng.standard_normal((4,)), (2, 2)), {})],
+    doc="""The same elements in row-major order under another shape; one length may be -1. A view where it can be.
+
+    >>> import tenkey as tk
+    >>> tk.reshape(tk.asarray([1, 2, 3, 4]), (2, -1)).tolist()
+    [[1, 2], [3, 4]]
+    """,
+)
+
+
+def _permute_window(x: Tensor, axes: Sequence[int]) -> Window:
+    order = normalize_axes("permute_dims", axes, x.ndim)
+    if len(order) != x.ndim:
+        raise ValueError(
+            f"[permute_dims] axes {tuple(axes)} must name each of the {x.ndim} dimensions of shape {x.shape} once."
+        )
+    strides = x.strides
+    return tuple([x.shape[i] for i in order]), tuple([strides[i] for i in order]), 0
+
+
+def _invert(axes: Sequence[int], ndim: int) -> tuple[int, ...]:
+    order = normalize_axes("permute_dims", axes, ndim)
+    return tuple(sorted(range(ndim), key=order.__getitem__))
+
+
+permute_dims = view(
+    "permute_dims(Tensor x, int[] axes) -> Tensor",
+    window=_permute_window,
+    vjp={"x": lambda g, axes: permute_dims(g, _invert(axes, len(axes)))},
+    samples=lambda rng: [((rng.standard_normal((2, 3, 4)), (2, 0, 1)), {})],
+    doc="""The dimensions in another order; a view.
+
+    >>> import tenkey as tk
+    >>> tk.permute_dims(tk.zeros((2, 3)), (1, 0)).shape
+    (3, 2)
+    """,
+)
+
+
+def _expand_window(x: Tensor, shape: Sequence[int]) -> Window:
+    target = tuple(shape)
+    if broadcast_shapes("broadcast_to", x.shape, target) != target:
+        raise ValueError(f"[broadcast_to] a tensor of shape {x.shape} cannot be broadcast to {target}.")
+    lead = len(target) - x.ndim
+    strides = (0,) * lead + tuple(
+        [0 if n == 1 and m != 1 else stride for n, m, stride in zip(x.shape, target[lead:], x.strides)]
+    )
+    return target, strides, 0
+
+
+def _unexpand(g: Tensor, x_meta: Any) -> Tensor:
+    from .reduction import sum
+
+    lead = g.ndim - len(x_meta.shape)
+    axes = tuple(range(lead)) + tuple(
+        [lead + i for i, n in enumerate(x_meta.shape) if n == 1 and g.shape[lead + i] != 1]
+    )
+    result: Tensor = reshape(sum(g, axis=axes, keepdims=True), x_meta.shape) if axes else g
+    return result
+
+
+broadcast_to = view(
+    "broadcast_to(Tensor x, int[] shape) -> Tensor",
+    window=_expand_window,
+    vjp={"x": _unexpand},
+    samples=lambda rng: [((rng.standard_normal((3, 1)), (2, 3, 4)), {})],
+    doc="""The tensor repeated along dimensions of length 1 and new leading ones, without copying; a view.
+
+    >>> import tenkey as tk
+    >>> tk.broadcast_to(tk.asarray([1, 2]), (2, 2)).tolist()
+    [[1, 2], [1, 2]]
+    """,
+)
+
+
+def _squeeze_window(x: Tensor, axis: Sequence[int]) -> Window:
+    axes = normalize_axes("squeeze", axis, x.ndim)
+    for i in axes:
+        if x.shape[i] != 1:
+            raise ValueError(f"[squeeze] dimension {i} of shape {x.shape} has length {x.shape[i]}, not 1.")
+    keep = [i for i in range(x.ndim) if i not in axes]
+    strides = x.strides
+    return tuple([x.shape[i] for i in keep]), tuple([strides[i] for i in keep]), 0
+
+
+squeeze = view(
+    "squeeze(Tensor x, int[1] axis) -> Tensor",
+    window=_squeeze_window,
+    vjp={"x": lambda g, x_meta: reshape(g, x_meta.shape)},
+    samples=lambda rng: [((rng.standard_normal((2, 1, 3)), 1), {})],
+    methods=("squeeze",),
+    doc="""Without the named dimensions, which must have length 1; a view.
+
+    >>> import tenkey as tk
+    >>> tk.squeeze(tk.zeros((2, 1)), 1).shape
+    (2,)
+    """,
+)
+
+
+def _expand_dims_window(x: Tensor, axis: int = 0) -> Window:
+    i = normalize_axis("expand_dims", axis, x.ndim + 1)
+    strides = x.strides
+    step = strides[i] * x.shape[i] if i < x.ndim else 1
+    return (*x.shape[:i], 1, *x.shape[i:]), (*strides[:i], step, *strides[i:]), 0
+
+
+expand_dims = view(
+    "expand_dims(Tensor x, int axis=0) -> Tensor",
+    window=_expand_dims_window,
+    vjp={"x": lambda g, x_meta: reshape(g, x_meta.shape)},
+    samples=lambda rng: [((rng.standard_normal((2, 3)),), {"axis": 1}), ((rng.standard_normal((2,)), -1), {})],
+    doc="""With a new dimension of length 1 before position ``axis``; a view.
+
+    >>> import tenkey as tk
+    >>> tk.expand_dims(tk.zeros((2,)), 0).shape
+    (1, 2)
+    """,
+)
+
+
+def _select_window(x: Tensor, axis: int, index: int) -> Window:
+    i = normalize_axis("select", axis, x.ndim)
+    n = x.shape[i]
+    if not -n <= index < n:
+        raise IndexError(
+            f"[index] index {index} is out of range for dimension {i} of shape {x.shape}: it must be in [{-n}, {n - 1}]."
+        )
+    strides = x.strides
+    offset = (index + n if index < 0 else index) * strides[i]
+    return (*x.shape[:i], *x.shape[i + 1 :]), (*strides[:i], *strides[i + 1 :]), offset
+
+
+def _select_vjp(g: Tensor, x_meta: Any, axis: int, index: int) -> Tensor:
+    i = normalize_axis("select", axis, len(x_meta.shape))
+    at = index + x_meta.shape[i] if index < 0 else index
+    result: Tensor = slice_backward(expand_dims(g, i), x_meta.shape, i, at, 1)
+    return result
+
+
+select = view(
+    "select(Tensor x, int axis, int index) -> Tensor",
+    window=_select_window,
+    vjp={"x": _select_vjp},
+    samples=lambda rng: [((rng.standard_normal((3, 4)), 1, -1), {})],
+    doc="""The slice at one index of an axis, without that axis; a view.
+
+    >>> import tenkey as tk
+    >>> tk.ops.tk.select(tk.asarray([[1, 2], [3, 4]]), 0, 1).tolist()
+    [3, 4]
+    """,
+)
+
+
+def _slice_window(x: Tensor, axis: int, start: int, stop: int, step: int = 1) -> Window:
+    i = normalize_axis("slice", axis, x.ndim)
+    if step < 1:
+        raise ValueError(f"[slice] the step of a view must be at least 1, got {step}: flip first, for a copy.")
+    first, last, _ = slice_of(start, stop, step, x.shape[i])
+    length = max(0, -(-(last - first) // step))
+    strides = x.strides
+    return (
+        (*x.shape[:i], length, *x.shape[i + 1 :]),
+        (*strides[:i], strides[i] * step, *strides[i + 1 :]),
+        first * strides[i] if length else 0,
+    )
+
+
+def slice_of(start: int | None, stop: int | None, step: int | None, length: int) -> tuple[int, int, int]:
+    """Python's ``slice.indices``."""
+    return slice_builtin(start, stop, step).indices(length)
+
+
+def _slice_vjp(g: Tensor, shape: tuple[int, ...], axis: int, start: int, step: int) -> Tensor:
+    i = normalize_axis("slice", axis, len(shape))
+    result: Tensor = slice_backward(g, shape, i, slice_of(start, None, step, shape[i])[0], step)
+    return result
+
+
+slice_builtin = slice
+
+slice = view(  # type: ignore[misc]
+    "slice(Tensor x, int axis, int start, int stop, int step=1) -> Tensor",
+    window=_slice_window,
+    vjp={"x": lambda g, x_meta, axis, start, step: _slice_vjp(g, x_meta.shape, axis, start, step)},
+    samples=lambda rng: [((rng.standard_normal((5, 4)), 0, 1, 5, 2), {})],
+    doc="""Every ``step``-th element of an axis from ``start`` to before ``stop``, as Python's slices count; a view.
+
+    >>> import tenkey as tk
+    >>> tk.ops.tk.slice(tk.asarray([1, 2, 3, 4]), 0, 1, 4, 2).tolist()
+    [2, 4]
+    """,
+)
+
+
+def _slice_backward_vjp(g: Tensor, g_meta: Any, axis: int, start: int, step: int) -> Tensor:
+    length = g_meta.shape[axis]
+    stop = start + (length - 1) * step + 1 if length else start
+    result: Tensor = slice(g, axis, start, stop, step)
+    return result
+
+
+slice_backward = structured(
+    "slice_backward(Tensor g_slice, int[] shape, int axis, int start, int step) -> Tensor",
+    meta=lambda g_slice, shape, axis, start, step: TensorSpec(tuple(shape), g_slice.dtype),
+    vjp={
+        "g_slice": lambda g, g_slice_meta, axis, start, step: _slice_backward_vjp(g, g_slice_meta, axis, start, step)
+    },
+    samples=lambda rng: [((rng.standard_normal((2, 4)), (5, 4), 0, 1, 2), {})],
+    doc="""A tensor of zeros with ``g_slice`` put where a slice was taken: the adjoint of ``slice``.
+
+    >>> import tenkey as tk
+    >>> tk.ops.tk.slice_backward(tk.asarray([1.0, 2.0]), (5,), 0, 1, 2).tolist()
+    [0.0, 1.0, 0.0, 2.0, 0.0]
+    """,
+)
+
+
+@composite("matrix_transpose(Tensor x) -> Tensor")
+def matrix_transpose(x: Tensor) -> Tensor:
+    """The last two dimensions exchanged; a view.
+
+    >>> import tenkey as tk
+    >>> tk.matrix_transpose(tk.zeros((5, 2, 3))).shape
+    (5, 3, 2)
+    """
+    n = x.ndim
+    if n < 2:
+        raise ValueError(f"[matrix_transpose] needs at least two dimensions, got shape {x.shape}.")
+    result: Tensor = permute_dims(x, (*range(n - 2), n - 1, n - 2))
+    return result

@@ -1,0 +1,261 @@
+"""The declaration functions: ``pointwise``, ``reduction``, ``view``, ``structured``, ``composite``, ``factory``.
+
+Each defines an operator in the registry, with a schema and facets, and returns the operator's entry: a function with
+the schema's signature. No kernel is made here; the layers do that, whenever they come (docs/adding_an_operator.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeAlias
+
+from ...dispatch.errors import RegistrationError
+from ...dispatch.operator import Operator
+from ...dispatch.registry import registry
+from ...dispatch.schema import FunctionSchema, parse_schema
+from .facets import (
+    Composite,
+    Factory,
+    Jvp,
+    Meta,
+    NotDifferentiable,
+    Partials,
+    Pointwise,
+    Reduce,
+    Samples,
+    View,
+    Vjp,
+    check_formula,
+    tensor_names,
+)
+from .methods import attach_methods
+from .promotion import BOOLEAN, COMPARISON, SAME, SUM, Promotion
+
+__all__ = ["Entry", "composite", "factory", "pointwise", "reduction", "structured", "view"]
+
+Entry: TypeAlias = Callable[..., Any]
+Formula: TypeAlias = Callable[..., Any] | None
+
+_PARTIALS_COUNT: Final = (
+    "[{operator}] partials gives {got} formulas for {want} tensor arguments ({names}): one for each, None where the "
+    "derivative is zero."
+)
+
+
+def _define(
+    schema: str,
+    facets: Iterable[object],
+    *,
+    tags: Iterable[str],
+    methods: Iterable[str],
+    doc: str | None,
+    inplace: bool = False,
+) -> Entry:
+    parsed = parse_schema(schema)
+    if parsed.namespace is None:
+        parsed = parsed.with_namespace("tk")
+    by_name: dict[str, object] = {type(facet).__name__: facet for facet in facets}
+    operator = registry.define(parsed, facets=by_name, tags=tags, doc=doc)
+    attach_methods(operator, tuple(methods))
+    return operator.call
+
+
+def _parse(schema: str) -> FunctionSchema:
+    parsed = parse_schema(schema)
+    return parsed if parsed.namespace is not None else parsed.with_namespace("tk")
+
+
+def _differentiation(
+    schema: FunctionSchema,
+    partials: Callable[..., Any] | tuple[Formula, ...] | None,
+    vjp: Mapping[str, Formula] | None,
+    jvp: Callable[..., Any] | None,
+    differentiable: bool,
+) -> list[object]:
+    facets: list[object] = []
+    if not differentiable:
+        return [NotDifferentiable()]
+    names = tensor_names(schema)
+    if partials is not None:
+        formulas = _per_argument(schema, names, partials)
+        for name, formula in formulas.items():
+            if formula is not None:
+                check_formula(schema, f"the partial derivative by {name}", formula, ("out",))
+        facets.append(Partials(formulas))
+    if vjp is not None:
+        for name, formula in vjp.items():
+            if name not in names:
+                raise RegistrationError(f"[{schema.name}] vjp names {name!r}, which is no tensor argument of {schema}.")
+            if formula is not None:
+                check_formula(schema, f"the vjp by {name}", formula, ("g", "out"))
+        facets.append(Vjp(vjp))
+    if jvp is not None:
+        facets.append(Jvp(jvp))
+    return facets
+
+
+def _per_argument(
+    schema: FunctionSchema, names: tuple[str, ...], partials: Callable[..., Any] | tuple[Formula, ...]
+) -> dict[str, Formula]:
+    if not isinstance(partials, tuple):
+        if len(names) == 1:
+            return {names[0]: partials}
+        return {name: _pick(partials, index, len(names), schema.name) for index, name in enumerate(names)}
+    if len(partials) != len(names):
+        raise RegistrationError(
+            _PARTIALS_COUNT.format(operator=schema.name, got=len(partials), want=len(names), names=", ".join(names))
+        )
+    return dict(zip(names, partials))
+
+
+def _pick(function: Callable[..., Any], index: int, count: int, operator: str) -> Callable[..., Any]:
+    import functools
+    import inspect
+
+    @functools.wraps(function)
+    def one(*args: Any, **kwargs: Any) -> Any:
+        result = function(*args, **kwargs)
+        if not isinstance(result, tuple) or len(result) != count:
+            raise TypeError(
+                f"[{operator}] partials must return a tuple of {count} derivatives, one for each tensor argument, "
+                f"got {type(result).__name__}."
+            )
+        return result[index]
+
+    one.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    return one
+
+
+def pointwise(
+    schema: str,
+    *,
+    scalar: Callable[[Any], Callable[..., Any]],
+    partials: Callable[..., Any] | tuple[Formula, ...] | None = None,
+    vjp: Mapping[str, Formula] | None = None,
+    promote: Promotion = SAME,
+    domain: tuple[float, float] = (-4.0, 4.0),
+    boolean: tuple[str, ...] = (),
+    differentiable: bool | None = None,
+    methods: Iterable[str] = (),
+    tags: Iterable[str] = (),
+    doc: str | None = None,
+) -> Entry:
+    """Declare an operator that computes each element of its result from the elements at the same place.
+
+    ``scalar=lambda T: lambda x, y: ...`` is written with Python's operators and the functions of
+    ``tenkey.library.scalar``. Without ``partials`` or ``vjp`` the derivatives are found by symbolic differentiation.
+    """
+    parsed = _parse(schema)
+    facet = Pointwise(parsed, scalar, promote, domain, boolean)
+    if differentiable is None:
+        differentiable = promote not in (COMPARISON, BOOLEAN)
+    facets = [facet, *_differentiation(parsed, partials, vjp, None, differentiable)]
+    return _define(schema, facets, tags=("pointwise", *tags), methods=methods, doc=doc)
+
+
+def reduction(
+    schema: str,
+    *,
+    combine: Callable[[Any], Callable[[Any, Any], Any]],
+    identity: Any = None,
+    scalar: Callable[[Any], Callable[..., Any]] | None = None,
+    vjp: Mapping[str, Formula] | None = None,
+    promote: Promotion = SUM,
+    differentiable: bool = True,
+    domain: tuple[float, float] = (-4.0, 4.0),
+    methods: Iterable[str] = (),
+    tags: Iterable[str] = (),
+    doc: str | None = None,
+) -> Entry:
+    """Declare an operator that combines the elements along axes.
+
+    The schema has the arguments ``x``, ``axis``, ``keepdims`` and may have ``dtype``.
+    """
+    parsed = _parse(schema)
+    facets = [Reduce(combine, identity, scalar, promote, domain)]
+    facets += _differentiation(parsed, None, vjp, None, differentiable)  # type: ignore[arg-type]
+    return _define(schema, facets, tags=("reduction", *tags), methods=methods, doc=doc)
+
+
+def view(
+    schema: str,
+    *,
+    window: Callable[..., Any],
+    vjp: Mapping[str, Formula] | None = None,
+    samples: Callable[..., Any] | None = None,
+    methods: Iterable[str] = (),
+    doc: str | None = None,
+) -> Entry:
+    """Declare an operator whose result is a window on the memory of its first argument.
+
+    ``window(x, ...)`` gives shape, strides and offset in elements from the same arguments; None asks for a copy.
+    A view is linear: its forward derivative is the view of the tangent.
+    """
+    parsed = _parse(schema)
+    facets: list[object] = [View(window), *_differentiation(parsed, None, vjp, None, True)]
+    if samples is not None:
+        facets.append(Samples(samples))
+    return _define(schema, facets, tags=("view",), methods=methods, doc=doc)
+
+
+def structured(
+    schema: str,
+    *,
+    meta: Callable[..., Any],
+    vjp: Mapping[str, Formula] | None = None,
+    jvp: Callable[..., Any] | None = None,
+    differentiable: bool = True,
+    samples: Callable[..., Any] | None = None,
+    reference: Callable[..., Any] | None = None,
+    methods: Iterable[str] = (),
+    tags: Iterable[str] = (),
+    doc: str | None = None,
+) -> Entry:
+    """Declare an operator whose kernels every backend writes itself (or leaves to the CPU fallback).
+
+    ``meta`` gets the arguments and returns a TensorSpec for each result; it is where bad shapes and dtypes are refused.
+    """
+    parsed = _parse(schema)
+    facets: list[object] = [Meta(meta), *_differentiation(parsed, None, vjp, jvp, differentiable)]
+    if samples is not None:
+        facets.append(Samples(samples, reference))
+    return _define(schema, facets, tags=tuple(tags), methods=methods, doc=doc)
+
+
+def factory(schema: str, *, meta: Callable[..., Any], tags: Iterable[str] = (), doc: str | None = None) -> Entry:
+    """Declare an operator that makes a tensor from no tensor; its ``device`` argument decides the backend."""
+    return _define(schema, [Meta(meta), Factory(), NotDifferentiable()], tags=("factory", *tags), methods=(), doc=doc)
+
+
+def composite(
+    schema: str,
+    *,
+    explicit: bool = False,
+    vjp: Mapping[str, Formula] | None = None,
+    samples: Callable[..., Any] | None = None,
+    reference: Callable[..., Any] | None = None,
+    methods: Iterable[str] = (),
+    tags: Iterable[str] = (),
+    doc: str | None = None,
+) -> Callable[[Callable[..., Any]], Entry]:
+    """Declare an operator made of others, by decorating the function that does it.
+
+    It works on every backend. It is differentiable because its parts are; with ``vjp`` (or ``explicit``) the formula
+    is used instead.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Entry:
+        parsed = _parse(schema)
+        facets: list[object] = [Composite(function, implicit=not explicit and vjp is None)]
+        facets += _differentiation(parsed, None, vjp, None, True)
+        if samples is not None:
+            facets.append(Samples(samples, reference))
+        return _define(schema, facets, tags=tuple(tags), methods=methods, doc=doc or function.__doc__)
+
+    return decorate
+
+
+def operator_of(entry: Entry) -> Operator:
+    """The operator behind an entry function."""
+    operator: Operator = entry.operator  # type: ignore[attr-defined]
+    return operator

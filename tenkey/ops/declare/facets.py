@@ -1,0 +1,193 @@
+"""Facets: what a block says of its operator, as inert data that the layers read.
+
+``operator.facets`` maps the class name to the facet. Adding a kind of facet needs no change anywhere else: a layer that
+knows it subscribes an installer to the registry.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from ...dispatch.errors import RegistrationError
+from ...dispatch.schema import BaseType, FunctionSchema, OptionalType
+from ..scalar import trace
+from .promotion import Promotion
+
+__all__ = [
+    "Composite",
+    "Factory",
+    "Jvp",
+    "Meta",
+    "NotDifferentiable",
+    "Partials",
+    "Pointwise",
+    "Reduce",
+    "Samples",
+    "TensorSpec",
+    "View",
+    "Vjp",
+    "formula_names",
+    "is_plain_tensor",
+    "tensor_names",
+]
+
+_UNKNOWN_NAMES: Final = (
+    "[{operator}] the formula for {what} names {wrong}; a formula may name {allowed}, and for a tensor argument x also "
+    "x_meta (its shape, dtype and device, without keeping its values)."
+)
+
+
+class TensorSpec(NamedTuple):
+    """Shape and dtype of a result."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+
+def is_plain_tensor(kind: Any) -> bool:
+    """Whether a schema type is ``Tensor`` or ``Tensor?``."""
+    return bool(kind == BaseType("Tensor") or kind == OptionalType(BaseType("Tensor")))
+
+
+def tensor_names(schema: FunctionSchema) -> tuple[str, ...]:
+    """The names of the arguments that hold tensors, lists of tensors included."""
+    return tuple(a.name for a in schema.arguments if a.type.is_tensor_like)
+
+
+def formula_names(function: Callable[..., Any]) -> tuple[str, ...]:
+    """The names of the parameters of a formula."""
+    return tuple(inspect.signature(function).parameters)
+
+
+@dataclass
+class Pointwise:
+    """One scalar expression: ``scalar(T)`` gives a function of all schema arguments, in order.
+
+    ``boolean`` names tensor arguments that are read as booleans and take no part in promotion.
+    """
+
+    schema: FunctionSchema
+    scalar: Callable[[Any], Callable[..., Any]]
+    promotion: Promotion
+    domain: tuple[float, float]
+    boolean: tuple[str, ...] = ()
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The arguments of the expression, in schema order."""
+        return tuple(a.name for a in self.schema.arguments)
+
+    @cached_property
+    def tensors(self) -> tuple[str, ...]:
+        """The parameters that are tensors."""
+        return tensor_names(self.schema)
+
+    @cached_property
+    def expression(self) -> Any:
+        """The traced expression."""
+        return trace(self.scalar, self.parameters, name=self.schema.name, booleans=self.boolean)
+
+
+@dataclass
+class Reduce:
+    """An associative ``combine(T)(a, b)`` with an identity (None: an empty reduction is an error).
+
+    ``scalar(T)(x)`` maps every element first. ``accumulate`` says which dtype the result has.
+    """
+
+    combine: Callable[[Any], Callable[[Any, Any], Any]]
+    identity: Any
+    scalar: Callable[[Any], Callable[..., Any]] | None
+    promotion: Promotion
+    domain: tuple[float, float] = (-4.0, 4.0)
+
+    @cached_property
+    def expression(self) -> Any:
+        """The traced ``combine``, of the variables ``a`` and ``b``."""
+        return trace(self.combine, ("a", "b"), name="combine")
+
+
+@dataclass
+class View:
+    """``window(x, ...)`` gives (shape, strides, offset) in elements, or None where only a copy can have that shape."""
+
+    window: Callable[..., tuple[tuple[int, ...], tuple[int, ...], int] | None]
+
+
+@dataclass
+class Meta:
+    """``rule(arguments...)`` gives the TensorSpec of each result, or raises on bad arguments."""
+
+    rule: Callable[..., Any]
+
+
+@dataclass
+class Composite:
+    """The operator in terms of others; ``implicit``: differentiable because these are."""
+
+    function: Callable[..., Any]
+    implicit: bool = True
+
+
+@dataclass
+class Factory:
+    """An operator without tensor arguments."""
+
+
+@dataclass
+class NotDifferentiable:
+    """No gradient flows through the operator: integer results, or a step function."""
+
+
+@dataclass
+class Partials:
+    """Partial derivatives of a pointwise operator: one formula for each tensor argument, or None where it is zero.
+
+    A formula names the arguments it needs, or ``out``; only these are saved.
+    """
+
+    formulas: Mapping[str, Callable[..., Any] | None]
+
+
+@dataclass
+class Vjp:
+    """For each tensor argument a formula of ``g`` and of the names that it needs; only these are saved."""
+
+    formulas: Mapping[str, Callable[..., Any] | None]
+
+
+@dataclass
+class Jvp:
+    """``function(tangents, **named)``; ``tangents`` maps argument names to tangents or None."""
+
+    function: Callable[..., Any]
+
+
+@dataclass
+class Samples:
+    """``make(rng)`` yields (args, kwargs) of NumPy arrays and plain values: the inputs that tests and opcheck use."""
+
+    make: Callable[[np.random.Generator], Any]
+    reference: Callable[..., Any] | None = None
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
+def check_formula(schema: FunctionSchema, what: str, function: Callable[..., Any], extra: tuple[str, ...]) -> None:
+    """Raise unless every name of a formula is an argument, an argument's meta, or one of ``extra``."""
+    allowed = {a.name for a in schema.arguments} | {f"{name}_meta" for name in tensor_names(schema)} | set(extra)
+    wrong = [name for name in formula_names(function) if name not in allowed]
+    if wrong:
+        raise RegistrationError(
+            _UNKNOWN_NAMES.format(
+                operator=schema.name,
+                what=what,
+                wrong=", ".join(wrong),
+                allowed=", ".join([a.name for a in schema.arguments] + list(extra)),
+            )
+        )

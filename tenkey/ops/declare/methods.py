@@ -1,0 +1,69 @@
+"""Putting operators on the Tensor class: methods, and Python's binary operators with their reflected forms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from ...core.tensor import Tensor
+from ...dispatch.errors import ArgumentError
+from ...dispatch.operator import Operator
+
+__all__ = ["attach_methods"]
+
+_BINARY: Final = (
+    "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift",
+    "eq", "ne", "lt", "le", "gt", "ge",
+)  # fmt: skip
+_COMPARISONS: Final = ("eq", "ne", "lt", "le", "gt", "ge")
+
+_TEMPLATE: Final = """
+def {method}({first}, {second}):
+    try:
+        word = {first}._word | {second}._word
+    except AttributeError:
+        lifted = lift({x1}, {x2})
+        if lifted is None:
+            return NotImplemented
+        {x1}, {x2} = lifted
+        word = {x1}._word | {x2}._word
+    local = state()
+    if local is not None:
+        word = (word | local.include) & local.keep
+    return cache[word]({x1}, {x2})
+"""
+
+
+def _binary_method(operator: Operator, name: str, *, reflected: bool) -> Callable[..., Any]:
+    """A method for ``x1 <op> x2``; a foreign operand gives NotImplemented, so that its own method is asked."""
+    from ...dispatch.local import get_state
+
+    registry = operator.registry
+
+    def lift(x1: Any, x2: Any) -> tuple[Any, ...] | None:
+        try:
+            return registry.lift(operator, (x1, x2))
+        except ArgumentError:
+            return None
+
+    method = f"__{'r' if reflected else ''}{name}__"
+    first, second = ("x2", "x1") if reflected else ("x1", "x2")
+    scope: dict[str, Any] = {"cache": operator.cache, "state": get_state, "lift": lift}
+    exec(_TEMPLATE.format(method=method, first=first, second=second, x1="x1", x2="x2"), scope)
+    function: Callable[..., Any] = scope[method]
+    function.__doc__ = f"See ``{operator.name}``."
+    return function
+
+
+def attach_methods(operator: Operator, methods: tuple[str, ...]) -> None:
+    """Put an operator on ``Tensor`` under the names that its block gives."""
+    for method in methods:
+        bare = method.strip("_")
+        if method.startswith("__") and bare in _BINARY:
+            setattr(Tensor, method, _binary_method(operator, bare, reflected=False))
+            if bare not in _COMPARISONS:
+                setattr(Tensor, f"__r{bare}__", _binary_method(operator, bare, reflected=True))
+        else:
+            setattr(Tensor, method, operator.call)
+    if "__eq__" in methods:
+        Tensor.__hash__ = object.__hash__  # type: ignore[method-assign]

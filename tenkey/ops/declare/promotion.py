@@ -1,0 +1,73 @@
+"""Which dtype a pointwise operator or a reduction computes in, and which its result has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from ...core import dtypes
+from ...core.promotion import result_dtype
+
+__all__ = [
+    "ARITHMETIC",
+    "BOOLEAN",
+    "COMPARISON",
+    "INT_TO_FLOAT",
+    "REAL",
+    "SAME",
+    "SUM",
+    "Promotion",
+]
+
+_KIND: Final = "[{operator}] is not defined for dtype {dtype}: it takes {takes}. Convert with tk.astype(x, dtype)."
+
+
+class Promotion(NamedTuple):
+    """``common`` of the arguments goes through ``compute``; the result of that through ``result``."""
+
+    name: str
+    compute: Callable[[np.dtype], np.dtype]
+    result: Callable[[np.dtype], np.dtype]
+    accepts: str = "biufc"
+    takes: str = "any dtype"
+
+    def dtypes(
+        self, operator: str, arrays: Iterable[np.dtype], weak: Iterable[type] = ()
+    ) -> tuple[np.dtype, np.dtype]:
+        """The dtype to compute in and the dtype of the result."""
+        common = result_dtype(tuple(arrays), tuple(weak))
+        if common.kind not in self.accepts and not (common.kind == "V" and "f" in self.accepts):
+            raise TypeError(_KIND.format(operator=operator, dtype=common, takes=self.takes))
+        compute = self.compute(common)
+        return compute, self.result(compute)
+
+
+def _same(dtype: np.dtype) -> np.dtype:
+    return dtype
+
+
+def _int_to_float(dtype: np.dtype) -> np.dtype:
+    return dtypes.default_float() if dtype.kind in "biu" else dtype
+
+
+def _boolean(dtype: np.dtype) -> np.dtype:
+    return dtypes.bool
+
+
+@lru_cache(maxsize=64)
+def _sum(dtype: np.dtype) -> np.dtype:
+    if dtype.kind in "bi":
+        return dtypes.int64
+    return dtypes.uint64 if dtype.kind == "u" else dtype
+
+
+SAME: Final = Promotion("SAME", _same, _same)
+ARITHMETIC: Final = Promotion("ARITHMETIC", _same, _same, "iufc", "numeric dtypes, not bool")
+REAL: Final = Promotion("REAL", _same, _same, "iuf", "real numeric dtypes")
+INT_TO_FLOAT: Final = Promotion("INT_TO_FLOAT", _int_to_float, _same)
+COMPARISON: Final = Promotion("COMPARISON", _same, _boolean)
+BOOLEAN: Final = Promotion("BOOLEAN", _boolean, _boolean)
+SUM: Final = Promotion("SUM", _sum, _same)

@@ -1,0 +1,451 @@
+"""Immutable, hash-consed scalar expressions and their operator overloads.
+
+Note [Interning]
+    A node is looked up by (operation, operands, value, name, kind) before it is made, so two structurally equal
+    expressions are one object: equality is `is`, hashing is by identity, and common subexpressions are shared
+    without a pass that finds them. The table holds its nodes weakly. Operands enter the key by `id`: they cannot
+    die before the node that holds them, and a dead node's entry is never returned.
+    `==` builds an expression, as in every symbolic library; dictionaries keyed by expressions still work, because
+    two live objects never have the same identity hash, so `dict` never asks `==`. Do not use `in` on lists of them.
+    Guarded by `test_equal_expressions_are_one_object` and `test_dead_expressions_leave_the_table`.
+
+Note [No recursion]
+    Generated expressions are deep (a loop that adds 10,000 terms is a chain of 10,000 nodes), so nothing here walks
+    an expression by recursive calls. Guarded by `test_deep_chains`.
+"""
+
+from __future__ import annotations
+
+import keyword
+import numbers
+import threading
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar
+from typing import ClassVar, Final, NoReturn, Self, TypeAlias, cast
+from weakref import WeakValueDictionary
+
+from .operations import ATOM_PRECEDENCE, OPERATIONS, POWER_PRECEDENCE, UNARY_PRECEDENCE, Kind
+
+__all__ = [
+    "DECIDE",
+    "Expression",
+    "Operand",
+    "as_expression",
+    "constant",
+    "make",
+    "plain_number",
+    "topological_order",
+    "variable",
+]
+
+DECIDE: Final[ContextVar[Callable[[Expression], bool] | None]] = ContextVar("DECIDE", default=None)
+"""Answers `bool(condition)` while a function is traced; None outside of a trace."""
+
+_NO_TRUTH_VALUE: Final = (
+    "the truth value of the scalar expression `{0}` is not known outside of a trace: "
+    "write the choice as where(condition, a, b), and combine conditions by &, | and ~."
+)
+_NO_PYTHON_NUMBER: Final = (
+    "the scalar expression `{0}` has no value yet, so Python's {1} cannot take it: use the functions of "
+    "tk.library.scalar (tk.library.scalar.exp instead of math.exp or numpy.exp), and T(...) instead of float(...)."
+)
+_NOT_A_SCALAR: Final = (
+    "expected a scalar expression or a real Python number, got {0} of type {1}: "
+    "scalar functions see one element at a time, never arrays, strings or None."
+)
+_NOT_CONSTRUCTIBLE: Final = (
+    "expressions are made by variable(), constant() and the scalar functions, not by Expression()."
+)
+_IMMUTABLE: Final = "scalar expressions are immutable: build a new one."
+_ELLIPSIS_AFTER: Final = 400  # characters after which an inner part of the text is shown as `...`
+
+
+class Expression:
+    """A node of a scalar expression graph; see Note [Interning].
+
+    `operation` is a name from `OPERATIONS`, or "variable" (with `name`) or "constant" (with `value`).
+    `kind` is "number" or "boolean".
+
+    >>> x = variable("x")
+    >>> print(1 + 2 * x**2 < 3)
+    1 + 2 * x**2 < 3
+    >>> x + 1 is x + 1
+    True
+    """
+
+    __slots__ = ("__weakref__", "kind", "name", "operands", "operation", "value")
+
+    operation: str
+    operands: tuple[Expression, ...]
+    value: bool | int | float | None
+    name: str | None
+    kind: Kind
+
+    # NumPy scalars on the left (`np.float64(2) * x`) then leave the operation to us; ufuncs refuse.
+    __array_ufunc__: ClassVar[None] = None
+
+    def __new__(cls) -> Self:  # noqa: D102  # it only refuses
+        raise TypeError(_NOT_CONSTRUCTIBLE)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(_IMMUTABLE)
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(_IMMUTABLE)
+
+    def __copy__(self) -> Expression:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Expression:
+        return self
+
+    def __str__(self) -> str:
+        return _text(self)
+
+    def __repr__(self) -> str:
+        return f"<scalar expression {_text(self)}>"
+
+    # Arithmetic. An operand that is no number gives NotImplemented, so that Python's own TypeError names both types.
+    def __add__(self, other: Operand) -> Expression:
+        return _binary("add", self, other)
+
+    def __radd__(self, other: Operand) -> Expression:
+        return _binary("add", other, self)
+
+    def __sub__(self, other: Operand) -> Expression:
+        return _binary("subtract", self, other)
+
+    def __rsub__(self, other: Operand) -> Expression:
+        return _binary("subtract", other, self)
+
+    def __mul__(self, other: Operand) -> Expression:
+        return _binary("multiply", self, other)
+
+    def __rmul__(self, other: Operand) -> Expression:
+        return _binary("multiply", other, self)
+
+    def __truediv__(self, other: Operand) -> Expression:
+        return _binary("divide", self, other)
+
+    def __rtruediv__(self, other: Operand) -> Expression:
+        return _binary("divide", other, self)
+
+    def __floordiv__(self, other: Operand) -> Expression:
+        return _binary("floor_divide", self, other)
+
+    def __rfloordiv__(self, other: Operand) -> Expression:
+        return _binary("floor_divide", other, self)
+
+    def __mod__(self, other: Operand) -> Expression:
+        return _binary("remainder", self, other)
+
+    def __rmod__(self, other: Operand) -> Expression:
+        return _binary("remainder", other, self)
+
+    def __divmod__(self, other: Operand) -> tuple[Expression, Expression]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Operand) -> tuple[Expression, Expression]:
+        return other // self, other % self
+
+    def __pow__(self, other: Operand) -> Expression:
+        return _binary("pow", self, other)
+
+    def __rpow__(self, other: Operand) -> Expression:
+        return _binary("pow", other, self)
+
+    def __neg__(self) -> Expression:
+        return make("negative", self)
+
+    def __pos__(self) -> Expression:
+        return self
+
+    def __abs__(self) -> Expression:
+        return make("abs", self)
+
+    def __floor__(self) -> Expression:
+        return make("floor", self)
+
+    def __ceil__(self) -> Expression:
+        return make("ceil", self)
+
+    def __trunc__(self) -> Expression:
+        return make("trunc", self)
+
+    def __round__(self, ndigits: int | None = None) -> Expression:
+        if ndigits is not None:
+            raise TypeError(f"round(x, {ndigits!r}): scalar expressions round to whole numbers only, write round(x).")
+        return make("round", self)
+
+    def __lt__(self, other: Operand) -> Expression:
+        return _binary("less", self, other)
+
+    def __le__(self, other: Operand) -> Expression:
+        return _binary("less_equal", self, other)
+
+    def __gt__(self, other: Operand) -> Expression:
+        return _binary("greater", self, other)
+
+    def __ge__(self, other: Operand) -> Expression:
+        return _binary("greater_equal", self, other)
+
+    def __eq__(self, other: Operand) -> Expression:  # type: ignore[override]  # an expression, see Note [Interning]
+        return _binary("equal", self, other)
+
+    def __ne__(self, other: Operand) -> Expression:  # type: ignore[override]  # an expression, see Note [Interning]
+        return _binary("not_equal", self, other)
+
+    __hash__ = object.__hash__
+
+    def __and__(self, other: Operand) -> Expression:
+        return _logical_or_bitwise("and", self, other)
+
+    def __rand__(self, other: Operand) -> Expression:
+        return _logical_or_bitwise("and", other, self)
+
+    def __or__(self, other: Operand) -> Expression:
+        return _logical_or_bitwise("or", self, other)
+
+    def __ror__(self, other: Operand) -> Expression:
+        return _logical_or_bitwise("or", other, self)
+
+    def __xor__(self, other: Operand) -> Expression:
+        return _logical_or_bitwise("xor", self, other)
+
+    def __rxor__(self, other: Operand) -> Expression:
+        return _logical_or_bitwise("xor", other, self)
+
+    def __invert__(self) -> Expression:
+        return make("logical_not" if self.kind == "boolean" else "bitwise_invert", self)
+
+    def __lshift__(self, other: Operand) -> Expression:
+        return _binary("bitwise_left_shift", self, other)
+
+    def __rlshift__(self, other: Operand) -> Expression:
+        return _binary("bitwise_left_shift", other, self)
+
+    def __rshift__(self, other: Operand) -> Expression:
+        return _binary("bitwise_right_shift", self, other)
+
+    def __rrshift__(self, other: Operand) -> Expression:
+        return _binary("bitwise_right_shift", other, self)
+
+    def __bool__(self) -> bool:
+        if self.operation == "constant":
+            return bool(self.value)
+        decide = DECIDE.get()
+        if decide is None:
+            raise TypeError(_NO_TRUTH_VALUE.format(self))
+        return decide(_to_kind(self, "boolean"))
+
+    def __float__(self) -> NoReturn:
+        raise TypeError(_NO_PYTHON_NUMBER.format(self, "float() or math function"))
+
+    def __int__(self) -> NoReturn:
+        raise TypeError(_NO_PYTHON_NUMBER.format(self, "int()"))
+
+    def __index__(self) -> NoReturn:
+        raise TypeError(_NO_PYTHON_NUMBER.format(self, "indexing or range()"))
+
+    def __complex__(self) -> NoReturn:
+        raise TypeError(_NO_PYTHON_NUMBER.format(self, "complex() or cmath function"))
+
+
+Operand: TypeAlias = Expression | float
+"""What may stand in an expression: an expression or a real Python number (bool and int included)."""
+
+_Key: TypeAlias = tuple[str, tuple[int, ...], object, str | None, Kind]
+_nodes: WeakValueDictionary[_Key, Expression] = WeakValueDictionary()
+_lock = threading.RLock()  # reentrant: allocation may start a garbage collection that runs other people's code
+
+
+def _intern(
+    operation: str,
+    operands: tuple[Expression, ...],
+    kind: Kind,
+    *,
+    value: bool | float | None = None,
+    value_key: object = None,
+    name: str | None = None,
+) -> Expression:
+    key: _Key = (operation, tuple(map(id, operands)), value_key, name, kind)
+    with _lock:
+        node = _nodes.get(key)
+        if node is None:
+            node = object.__new__(Expression)
+            for attribute, content in (
+                ("operation", operation),
+                ("operands", operands),
+                ("value", value),
+                ("name", name),
+                ("kind", kind),
+            ):
+                object.__setattr__(node, attribute, content)
+            _nodes[key] = node
+        return node
+
+
+def variable(name: str, kind: Kind = "number") -> Expression:
+    """The variable `name`, a Python identifier.
+
+    >>> variable("x") is variable("x")
+    True
+    """
+    if not name.isidentifier() or keyword.iskeyword(name):
+        raise ValueError(f"a variable's name must be a Python identifier that is no keyword, got {name!r}.")
+    return _intern("variable", (), kind, name=name)
+
+
+def plain_number(value: object) -> bool | int | float:
+    """`value` as a Python bool, int or float (NumPy scalars are converted); TypeError for anything else.
+
+    >>> plain_number(3)
+    3
+    """
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, numbers.Real):
+        return float(value)
+    item: Callable[[], object] | None = getattr(value, "item", None)  # NumPy's bool, and its 0-d arrays
+    if getattr(value, "shape", None) == () and item is not None:
+        value = item()
+        if isinstance(value, bool | int | float):
+            return value
+    raise TypeError(_NOT_A_SCALAR.format(repr(value)[:80], type(value).__name__))
+
+
+def constant(value: object) -> Expression:
+    """The constant `value`; int, float and bool stay what they are, and -0.0 differs from 0.0.
+
+    >>> constant(1) is constant(1), constant(1) is constant(1.0), constant(0.0) is constant(-0.0)
+    (True, False, False)
+    """
+    number = plain_number(value)
+    # Python holds 1 == 1.0 == True and nan != nan, so the key spells type and bits.
+    key = (type(number), number.hex() if isinstance(number, float) else number)
+    return _intern("constant", (), "boolean" if isinstance(number, bool) else "number", value=number, value_key=key)
+
+
+def as_expression(value: object) -> Expression:
+    """`value` itself if it is an expression, else the constant of that value."""
+    return value if isinstance(value, Expression) else constant(value)
+
+
+def _to_kind(expression: Expression, kind: Kind) -> Expression:
+    """A boolean as number is 1 or 0; a number as boolean is `!= 0`."""
+    if expression.kind == kind:
+        return expression
+    if expression.operation == "constant":
+        return constant(bool(expression.value) if kind == "boolean" else int(expression.value or 0))
+    if kind == "boolean":
+        return make("not_equal", expression, 0)
+    return make("where", expression, 1, 0)
+
+
+_BOOLEAN_CHOICE: Final[tuple[Kind, ...]] = ("boolean", "boolean", "boolean")
+
+
+def make(operation: str, *operands: object) -> Expression:
+    """The node `operation(*operands)`, unsimplified; numbers become constants, kinds are converted.
+
+    ValueError for an unknown operation, TypeError for the wrong number or type of operands.
+
+    >>> print(make("where", variable("x") > 0, 1, make("exp", variable("x"))))
+    where(x > 0, 1, exp(x))
+    """
+    entry = OPERATIONS.get(operation)
+    if entry is None:
+        raise ValueError(f"unknown scalar operation {operation!r}: the known ones are {', '.join(sorted(OPERATIONS))}.")
+    if len(operands) != len(entry.operand_kinds):
+        raise TypeError(f"{operation} takes {len(entry.operand_kinds)} operands, got {len(operands)}.")
+    nodes = [as_expression(operand) for operand in operands]
+    kinds: tuple[Kind, ...] = entry.operand_kinds
+    kind = entry.kind
+    if operation == "where" and nodes[1].kind == nodes[2].kind == "boolean":
+        kinds, kind = _BOOLEAN_CHOICE, "boolean"
+    return _intern(operation, tuple(_to_kind(node, wanted) for node, wanted in zip(nodes, kinds, strict=True)), kind)
+
+
+_NOT_IMPLEMENTED: Final = cast(Expression, NotImplemented)  # type checkers know its role in operator methods only
+
+
+def _binary(operation: str, left: object, right: object) -> Expression:
+    """As `make`, but NotImplemented for an operand that is no number."""
+    try:
+        nodes = as_expression(left), as_expression(right)
+    except TypeError:
+        return _NOT_IMPLEMENTED
+    return make(operation, *nodes)
+
+
+def _logical_or_bitwise(operation: str, left: object, right: object) -> Expression:
+    try:
+        nodes = as_expression(left), as_expression(right)
+    except TypeError:
+        return _NOT_IMPLEMENTED
+    family = "logical" if nodes[0].kind == nodes[1].kind == "boolean" else "bitwise"
+    return make(f"{family}_{operation}", *nodes)
+
+
+def topological_order(outputs: Iterable[Expression]) -> list[Expression]:
+    """All nodes that `outputs` need, each once, operands before users; the order depends on structure alone.
+
+    >>> x = variable("x")
+    >>> [str(node) for node in topological_order([x * x + 1])]
+    ['x', 'x * x', '1', 'x * x + 1']
+    """
+    order: list[Expression] = []
+    seen: set[Expression] = set()
+    for output in outputs:
+        stack = [(output, False)]
+        while stack:
+            node, operands_done = stack.pop()
+            if operands_done:
+                order.append(node)
+            elif node not in seen:
+                seen.add(node)
+                stack.append((node, True))
+                stack.extend((operand, False) for operand in reversed(node.operands))
+    return order
+
+
+def _text(expression: Expression) -> str:
+    """Python source of `expression`; an inner part that has grown too long is shown as `...`."""
+    texts: dict[Expression, tuple[str, int]] = {}
+    for node in topological_order([expression]):
+        parts = [
+            texts[operand] if len(texts[operand][0]) <= _ELLIPSIS_AFTER else ("...", ATOM_PRECEDENCE)
+            for operand in node.operands
+        ]
+        texts[node] = _node_text(node, parts)
+    return texts[expression][0]
+
+
+def _node_text(node: Expression, parts: list[tuple[str, int]]) -> tuple[str, int]:
+    """Text and precedence of one node from those of its operands."""
+    if node.operation == "variable":
+        return str(node.name), ATOM_PRECEDENCE
+    if node.operation == "constant":
+        text = repr(node.value)
+        return text, UNARY_PRECEDENCE if text.startswith("-") else ATOM_PRECEDENCE
+    entry = OPERATIONS[node.operation]
+    if entry.symbol is None:
+        arguments = ", ".join(text for text, _ in parts)
+        return (f"{node.operation}({arguments})" if parts else node.operation), ATOM_PRECEDENCE
+    own = entry.precedence
+    if len(parts) == 1:
+        return f"{entry.symbol}{_bracketed(parts[0], own)}", own
+    if own == POWER_PRECEDENCE:  # the only one that groups to the right, and whose exponent may be -x
+        return f"{_bracketed(parts[0], own + 1)}**{_bracketed(parts[1], UNARY_PRECEDENCE)}", own
+    left_at_least = own + 1 if entry.kind == "boolean" and node.operation not in _LOGICAL else own  # a < b < c chains
+    return f"{_bracketed(parts[0], left_at_least)} {entry.symbol} {_bracketed(parts[1], own + 1)}", own
+
+
+_LOGICAL: Final = frozenset({"logical_and", "logical_or", "logical_xor"})
+
+
+def _bracketed(part: tuple[str, int], at_least: int) -> str:
+    text, precedence = part
+    return text if precedence >= at_least else f"({text})"

@@ -1,0 +1,309 @@
+"""Each scalar operation on Python numbers, with the results of IEEE 754 where Python's `math` raises.
+
+`math.log(0.0)` is an error in Python and minus infinity in every kernel; the functions here agree with the kernels.
+They are the reference that generated code is tested against, and what a scalar function computes on plain floats.
+Integers stay integers where the operation is exact on them.
+
+>>> log(0.0), divide(1.0, -0.0), sqrt(-1.0)
+(-inf, -inf, nan)
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import sys
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, Final
+
+__all__ = [
+    "REFERENCE", "acos", "acosh", "asin", "atanh", "ceil", "copysign", "cos", "cosh", "digamma", "divide", "exp",
+    "exp2", "expm1", "floor", "floor_divide", "fma", "isfinite", "isinf", "isnan", "lgamma", "log", "log1p", "log2",
+    "log10", "maximum", "minimum", "pow", "reciprocal", "remainder", "round", "rsqrt", "sign", "sin", "sinh", "sqrt",
+    "square", "tan", "trigamma", "trunc",
+]  # fmt: skip
+
+_builtin_round = round
+
+
+def _overflow_gives(function: Callable[[float], float], limit: Callable[[float], float]) -> Callable[[float], float]:
+    def wrapped(x: float) -> float:
+        try:
+            return function(x)
+        except OverflowError:
+            return limit(x)
+
+    return wrapped
+
+
+def _outside_gives_nan(function: Callable[[float], float]) -> Callable[[float], float]:
+    def wrapped(x: float) -> float:
+        try:
+            return function(x)
+        except ValueError:
+            return math.nan
+
+    return wrapped
+
+
+def _infinity(_: float) -> float:
+    return math.inf
+
+
+def _signed_infinity(x: float) -> float:
+    return math.copysign(math.inf, x)
+
+
+exp = _overflow_gives(math.exp, _infinity)
+exp2 = _overflow_gives(math.exp2, _infinity)
+expm1 = _overflow_gives(math.expm1, _infinity)
+sinh = _overflow_gives(math.sinh, _signed_infinity)
+cosh = _overflow_gives(math.cosh, _infinity)
+sin = _outside_gives_nan(math.sin)
+cos = _outside_gives_nan(math.cos)
+tan = _outside_gives_nan(math.tan)
+asin = _outside_gives_nan(math.asin)
+acos = _outside_gives_nan(math.acos)
+acosh = _outside_gives_nan(math.acosh)
+sqrt = _outside_gives_nan(math.sqrt)
+
+
+def _logarithm(function: Callable[[float], float]) -> Callable[[float], float]:
+    def wrapped(x: float) -> float:
+        if x == 0:
+            return -math.inf
+        return function(x) if x > 0 else math.nan
+
+    return wrapped
+
+
+log = _logarithm(math.log)
+log2 = _logarithm(math.log2)
+log10 = _logarithm(math.log10)
+
+
+def log1p(x: float) -> float:
+    """log(1 + x); minus infinity at -1, NaN below."""
+    if x == -1:
+        return -math.inf
+    return math.log1p(x) if x > -1 else math.nan
+
+
+def atanh(x: float) -> float:
+    """Infinite at -1 and 1, NaN outside."""
+    if x in (-1, 1):
+        return math.copysign(math.inf, x)
+    return math.atanh(x) if -1 < x < 1 else math.nan
+
+
+def divide(x: float, y: float) -> float:
+    """IEEE 754 division: by zero it gives a signed infinity, or NaN for 0 / 0."""
+    if y == 0:
+        return math.nan if x == 0 or x != x else math.copysign(math.inf, x) * math.copysign(1.0, y)
+    return x / y
+
+
+def floor_divide(x: float, y: float) -> float:
+    """Python's `//`; by zero as `divide`."""
+    return divide(x, y) if y == 0 else x // y
+
+
+def remainder(x: float, y: float) -> float:
+    """Python's `%`: the sign of the result is the sign of `y`."""
+    return math.nan if y == 0 else x % y
+
+
+def pow(x: float, y: float) -> float:
+    """IEEE 754 `pow`: NaN for a negative base with a fractional exponent; exact for small integers."""
+    if isinstance(x, int) and isinstance(y, int) and y >= 0 and x.bit_length() * y <= 64:
+        result: int = x**y
+        return result
+    try:
+        return math.pow(x, y)
+    except ValueError:
+        if x != 0:
+            return math.nan
+        odd = y == math.floor(y) and y % 2 == 1
+        return math.copysign(math.inf, x) if odd else math.inf
+    except OverflowError:
+        return -math.inf if x < 0 and y % 2 == 1 else math.inf
+
+
+def rsqrt(x: float) -> float:
+    """1 / sqrt(x)."""
+    return divide(1.0, sqrt(x))
+
+
+def square(x: float) -> float:
+    """x * x."""
+    return x * x
+
+
+def reciprocal(x: float) -> float:
+    """1 / x; infinite at zero."""
+    return divide(1.0, x)
+
+
+def _to_whole(function: Callable[[float], int]) -> Callable[[float], float]:
+    def wrapped(x: float) -> float:
+        if isinstance(x, int) or not math.isfinite(x):
+            return x
+        return math.copysign(float(function(x)), x)  # -0.5 rounds to -0.0; a result other than 0 keeps the sign of x
+
+    return wrapped
+
+
+ceil = _to_whole(math.ceil)
+trunc = _to_whole(math.trunc)
+round = _to_whole(_builtin_round)  # half to even, as IEEE 754 roundToIntegralTiesToEven
+floor = _to_whole(math.floor)
+
+
+def sign(x: float) -> float:
+    """-1, 0 or 1 in the type of `x`; NaN for NaN."""
+    if isinstance(x, int):
+        return (x > 0) - (x < 0)
+    return x if x == 0 or x != x else math.copysign(1.0, x)
+
+
+def maximum(x: float, y: float) -> float:
+    """The larger; NaN if either is NaN (IEEE 754-2019 `maximum`, but for the sign of zero)."""
+    return x if x >= y or x != x else y
+
+
+def minimum(x: float, y: float) -> float:
+    """The smaller; NaN if either is NaN."""
+    return x if x <= y or x != x else y
+
+
+def copysign(x: float, y: float) -> float:
+    """The magnitude of x with the sign of y."""
+    return math.copysign(x, y)
+
+
+def isnan(x: float) -> bool:
+    """Whether x is NaN."""
+    return x != x
+
+
+def isinf(x: float) -> bool:
+    """Whether x is infinite."""
+    return x in (math.inf, -math.inf)
+
+
+def isfinite(x: float) -> bool:
+    """Whether x is neither infinite nor NaN."""
+    return x == x and x not in (math.inf, -math.inf)
+
+
+def fma(x: float, y: float, z: float) -> float:
+    """x * y + z rounded once, by exact rational arithmetic."""
+    plain = x * y + z
+    if not (isfinite(x) and isfinite(y) and isfinite(z)):
+        return plain
+    exact = Fraction(x) * Fraction(y) + Fraction(z)
+    if exact == 0:
+        return plain if plain == 0 else 0.0
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf
+
+
+def lgamma(x: float) -> float:
+    """log |Gamma(x)|; infinity at the poles 0, -1, -2, ..."""
+    try:
+        return math.lgamma(x)
+    except (ValueError, OverflowError):
+        return math.inf
+
+
+def digamma(x: float) -> float:
+    """The derivative of `lgamma`; NaN at the negative poles, and infinite at zero.
+
+    Recurrence to x >= 10 and the asymptotic series (Abramowitz and Stegun 6.3.5, 6.3.18), reflection
+    below zero (6.3.7).
+
+    >>> abs(digamma(1.0) + 0.5772156649015329) < 1e-15
+    True
+    """
+    if x == 0:
+        return math.copysign(math.inf, -x)
+    if x < 0:
+        fraction = math.fmod(x, 1.0) if math.isfinite(x) else 0.0  # a period of the tangent: keeps its precision
+        return math.nan if fraction == 0 else digamma(1.0 - x) - math.pi / math.tan(math.pi * fraction)
+    if x == math.inf or x != x:
+        return x
+    shift = 0.0
+    while x < 10:
+        shift -= 1.0 / x
+        x += 1.0
+    z = 1.0 / (x * x)
+    series = z * (1 / 12 - z * (1 / 120 - z * (1 / 252 - z * (1 / 240 - z * (1 / 132 - z * (691 / 32760 - z / 12))))))
+    return shift + (math.log(x) - 0.5 / x - series)
+
+
+def trigamma(x: float) -> float:
+    """The derivative of `digamma`; infinity at the poles. Abramowitz and Stegun 6.4.6, 6.4.7, 6.4.12.
+
+    >>> abs(trigamma(1.0) - math.pi**2 / 6) < 1e-14
+    True
+    """
+    if x <= 0:
+        fraction = math.fmod(x, 1.0) if math.isfinite(x) else 0.0
+        return math.inf if fraction == 0 else (math.pi / math.sin(math.pi * fraction)) ** 2 - trigamma(1.0 - x)
+    if x == math.inf or x != x:
+        return 0.0 if x == math.inf else x
+    shift = 0.0
+    while x < 12:
+        shift += 1.0 / (x * x)
+        x += 1.0
+    z = 1.0 / (x * x)
+    series = z * (1 / 6 - z * (1 / 30 - z * (1 / 42 - z * (1 / 30 - z * (5 / 66 - z * (691 / 2730 - z * 7 / 6))))))
+    return shift + (1.0 + 0.5 / x + series) / x
+
+
+def _where(condition: bool, x: Any, y: Any) -> Any:
+    return x if condition else y
+
+
+REFERENCE: Final[dict[str, Callable[..., Any]]] = {
+    "eps": lambda: sys.float_info.epsilon,
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+    "negative": operator.neg,
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
+    "equal": operator.eq,
+    "not_equal": operator.ne,
+    "logical_and": lambda x, y: bool(x) and bool(y),
+    "logical_or": lambda x, y: bool(x) or bool(y),
+    "logical_xor": lambda x, y: bool(x) != bool(y),
+    "logical_not": operator.not_,
+    "bitwise_and": lambda x, y: int(x) & int(y),
+    "bitwise_or": lambda x, y: int(x) | int(y),
+    "bitwise_xor": lambda x, y: int(x) ^ int(y),
+    "bitwise_invert": lambda x: ~int(x),
+    "bitwise_left_shift": lambda x, y: int(x) << int(y),
+    "bitwise_right_shift": lambda x, y: int(x) >> int(y),
+    "abs": abs,
+    "where": _where,
+    "atan": math.atan,
+    "tanh": math.tanh,
+    "asinh": math.asinh,
+    "erf": math.erf,
+    "erfc": math.erfc,
+    "cbrt": math.cbrt,
+    "atan2": math.atan2,
+    "hypot": math.hypot,
+    "acos": acos, "acosh": acosh, "asin": asin, "atanh": atanh, "ceil": ceil, "copysign": copysign, "cos": cos,
+    "cosh": cosh, "digamma": digamma, "divide": divide, "exp": exp, "exp2": exp2, "expm1": expm1, "floor": floor,
+    "floor_divide": floor_divide, "fma": fma, "isfinite": isfinite, "isinf": isinf, "isnan": isnan, "lgamma": lgamma,
+    "log": log, "log10": log10, "log1p": log1p, "log2": log2, "maximum": maximum, "minimum": minimum, "pow": pow,
+    "reciprocal": reciprocal, "remainder": remainder, "round": round, "rsqrt": rsqrt, "sign": sign, "sin": sin,
+    "sinh": sinh, "sqrt": sqrt, "square": square, "tan": tan, "trigamma": trigamma, "trunc": trunc,
+}  # fmt: skip

@@ -1,0 +1,85 @@
+"""Questions about whole expressions, answered without recursion (see Note [No recursion])."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .expression import Expression, Operand, as_expression, make, topological_order
+from .reference import REFERENCE
+
+__all__ = ["evaluate", "free_variables", "is_closed", "operations", "substitute"]
+
+
+def free_variables(expression: Expression) -> frozenset[str]:
+    """The names of the variables in `expression`.
+
+    >>> from tenkey.ops.scalar import variable
+    >>> sorted(free_variables(variable("x") * 2 + variable("y")))
+    ['x', 'y']
+    """
+    return frozenset(node.name for node in topological_order([expression]) if node.name is not None)
+
+
+def operations(expression: Expression) -> frozenset[str]:
+    """The operations in `expression`; variables and constants are none.
+
+    >>> from tenkey.ops.scalar import exp, variable
+    >>> sorted(operations(exp(variable("x")) + 1))
+    ['add', 'exp']
+    """
+    nodes = topological_order([expression])
+    return frozenset(node.operation for node in nodes if node.operation not in ("variable", "constant"))
+
+
+def is_closed(expression: Expression) -> bool:
+    """Whether the value depends on neither a variable nor the compute type."""
+    seen: set[Expression] = set()
+    stack = [expression]
+    while stack:  # not topological_order: the first leaf met decides most cases
+        node = stack.pop()
+        if node.operation in ("variable", "eps"):
+            return False
+        if node not in seen:
+            seen.add(node)
+            stack.extend(node.operands)
+    return True
+
+
+def evaluate(expression: Expression, environment: Mapping[str, float]) -> float:
+    """The value of `expression` on Python numbers: the reference that emitted code is tested against.
+
+    `environment` gives every free variable a value (KeyError names a missing one); `eps` is that of float64.
+
+    >>> from tenkey.ops.scalar import sqrt, variable
+    >>> evaluate(sqrt(variable("x")) + 1, {"x": 9.0})
+    4.0
+    """
+    values: dict[Expression, float] = {}
+    for node in topological_order([expression]):
+        if node.name is not None:
+            if node.name not in environment:
+                raise KeyError(f"evaluate: no value for variable {node.name!r}, got values for {sorted(environment)}.")
+            values[node] = environment[node.name]
+        elif node.value is not None:
+            values[node] = node.value
+        else:
+            values[node] = REFERENCE[node.operation](*(values[operand] for operand in node.operands))
+    return values[expression]
+
+
+def substitute(expression: Expression, mapping: Mapping[str, Operand]) -> Expression:
+    """`expression` with variables replaced, all at once, by expressions or numbers.
+
+    >>> from tenkey.ops.scalar import variable
+    >>> print(substitute(variable("x") - variable("y"), {"x": variable("y"), "y": 1}))
+    y - 1
+    """
+    new: dict[Expression, Expression] = {}
+    for node in topological_order([expression]):
+        if node.name is not None:
+            new[node] = as_expression(mapping[node.name]) if node.name in mapping else node
+        elif all(new[operand] is operand for operand in node.operands):
+            new[node] = node
+        else:
+            new[node] = make(node.operation, *(new[operand] for operand in node.operands))
+    return new[expression]

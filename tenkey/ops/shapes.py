@@ -1,0 +1,81 @@
+"""Rules for shapes and axes that many blocks share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+__all__ = ["broadcast_shapes", "infer_reshape", "normalize_axes", "normalize_axis", "reduced_shape"]
+
+_AXIS: Final = "[{operator}] axis {axis} is out of range for a tensor of {ndim} dimensions: it must be in [{low}, {high}]."
+_REPEATED: Final = "[{operator}] axis {axes} names a dimension twice."
+_BROADCAST: Final = (
+    "[{operator}] the shapes {shapes} do not broadcast: counted from the last, each dimension must be equal or 1 "
+    "in all of them."
+)
+_RESHAPE: Final = "[reshape] a tensor of shape {shape} ({size} elements) cannot take the shape {target}: {why}."
+
+
+def normalize_axis(operator: str, axis: int, ndim: int) -> int:
+    """``axis`` counted from the front; IndexError if it is out of range."""
+    if not -ndim <= axis < ndim:
+        raise IndexError(_AXIS.format(operator=operator, axis=axis, ndim=ndim, low=-ndim, high=ndim - 1))
+    return axis + ndim if axis < 0 else axis
+
+
+def normalize_axes(operator: str, axis: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:
+    """The axes counted from the front; None means all."""
+    if axis is None:
+        return tuple(range(ndim))
+    axes = tuple([normalize_axis(operator, a, ndim) for a in ((axis,) if isinstance(axis, int) else axis)])
+    if len(set(axes)) != len(axes):
+        raise ValueError(_REPEATED.format(operator=operator, axes=axis))
+    return axes
+
+
+def reduced_shape(operator: str, shape: tuple[int, ...], axis: Any, keepdims: bool) -> tuple[int, ...]:
+    """The shape after a reduction over the axes."""
+    axes = normalize_axes(operator, axis, len(shape))
+    if keepdims:
+        return tuple([1 if i in axes else n for i, n in enumerate(shape)])
+    return tuple([n for i, n in enumerate(shape) if i not in axes])
+
+
+def broadcast_shapes(operator: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The common shape of several; ValueError that names all of them.
+
+    >>> broadcast_shapes("add", (2, 1), (3,))
+    (2, 3)
+    """
+    ndim = max(map(len, shapes), default=0)
+    result = []
+    for i in range(-ndim, 0):
+        sizes = {shape[i] for shape in shapes if len(shape) >= -i} - {1}
+        if len(sizes) > 1:
+            raise ValueError(_BROADCAST.format(operator=operator, shapes=" and ".join(map(str, shapes))))
+        result.append(sizes.pop() if sizes else 1)
+    return tuple(result)
+
+
+def infer_reshape(shape: tuple[int, ...], target: Sequence[int]) -> tuple[int, ...]:
+    """``target`` with a -1 replaced by what the number of elements asks for."""
+    size = 1
+    for n in shape:
+        size *= n
+    known, unknown = 1, 0
+    for n in target:
+        if n == -1:
+            unknown += 1
+        elif n < 0:
+            raise ValueError(_RESHAPE.format(shape=shape, size=size, target=tuple(target), why=f"{n} is no length"))
+        else:
+            known *= n
+    if unknown > 1:
+        raise ValueError(_RESHAPE.format(shape=shape, size=size, target=tuple(target), why="only one -1 is allowed"))
+    if unknown == 0 and known != size:
+        why = f"that has {known} elements"
+        raise ValueError(_RESHAPE.format(shape=shape, size=size, target=tuple(target), why=why))
+    if unknown and (known == 0 or size % known):
+        why = f"{size} is not divisible by {known}"
+        raise ValueError(_RESHAPE.format(shape=shape, size=size, target=tuple(target), why=why))
+    return tuple([size // known if n == -1 else n for n in target])
