@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import core, dispatch, ops
+from . import autograd, core, dispatch, ops
+from .autograd import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .backends import cpu as _cpu
 from .backends import meta as _meta
 from .core.device import Device as device
@@ -92,5 +93,6 @@ _install_modes(_registry)
 _install.install(_registry)
 _cpu.install(_registry)
 _meta.install(_registry)
+autograd.install(_registry)
 
 __version__ = "0.1.0"

@@ -217,6 +217,9 @@ def kernel_source(expression: Expression, parameters: tuple[str, ...], dtype: np
     table = OperationTable("Numba", entries)
     body = function_source("kernel", parameters, [expression], table)
     head = "".join(f"{name} = {text}\n" for text, name in constants.items())
+    if used:  # Note [Nothing waits for a compiler]: numba.vectorize does not inline large bodies by itself
+        first, rest = body.split("\n", 1)
+        body = f"{first}\n    always_inline()\n{rest}"
     needed = scalar_math.sources([(name, dtype.name) for name in used]) if used else ""  # type: ignore[misc]
     return f"{needed}\n\n{head}\n\n{body}"
 

@@ -1,4 +1,4 @@
-"""Turns `float32.py` and `float64.py` into self-contained source text, one flat function for each name.
+"""Turns the files of scalar functions into self-contained source text, one flat function for each name.
 
 Note [Flat functions compile fast]
 ----------------------------------
@@ -28,7 +28,7 @@ _BITS_MODULE = "tenkey.backends.scalar_math.bits"
 UNKNOWN_FUNCTION = "[scalar_math] no function {name!r} for {dtype}. Known are: {known}."
 UNKNOWN_DTYPE = "[scalar_math] no functions for dtype {dtype!r}: the functions exist for 'float32' and 'float64'."
 NOT_STRAIGHT_LINE = (
-    "[scalar_math] {name} in {dtype}.py has a statement of kind {kind}: a body may hold only a docstring, assignments "
+    "[scalar_math] {name} for {dtype} has a part of kind {kind}: a body may hold only a docstring, assignments "
     "to names and one return at its end. Replace a branch by `llvm_select`."
 )
 
@@ -47,7 +47,8 @@ def _parse(dtype: Dtype) -> _Module:
     functions: dict[str, ast.FunctionDef] = {}
     constants: dict[str, ast.Assign] = {}
     intrinsics: set[str] = set()
-    for node in ast.parse((_FOLDER / f"{dtype}.py").read_text(encoding="utf-8")).body:
+    texts = [(_FOLDER / f"{dtype}{part}.py").read_text(encoding="utf-8") for part in ("", "_angles", "_roots")]
+    for node in [statement for text in texts for statement in ast.parse(text).body]:
         if isinstance(node, ast.FunctionDef):
             functions[node.name] = node
         elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id != "__all__":
@@ -62,7 +63,7 @@ class _Flattener(ast.NodeTransformer):
 
     def __init__(self, module: _Module, dtype: Dtype) -> None:
         self.module = module
-        self.dtype = dtype
+        self.dtype: Dtype = dtype
         self.statements: list[ast.stmt] = []
         self.constants: set[str] = set()
         self.intrinsics: set[str] = set()

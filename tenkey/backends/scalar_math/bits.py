@@ -7,16 +7,16 @@ Note [Select, not branch]
 -------------------------
 A conditional expression in Numba becomes a branch, a block and a phi node, which cost compile time, and LLVM vectorises
 the loop only if it can turn every one of them back. `llvm_select` is LLVM's `select` at once. The order of its operands
-matters: `llvm_select(LIMIT < x, LIMIT, x)` is one `minps` instruction and keeps a NaN in `x`.
+matters: `llvm_select(x > LIMIT, LIMIT, x)` is one `minps` instruction and keeps a NaN in `x`.
 Guard: `tests/test_scalar_math.py::test_loops_are_vectorised`.
 
 Note [Rare slow path]
 ---------------------
-Reducing a huge argument modulo pi takes far more work than the rest of a sine, and hardly any argument is huge. A branch
-would stop vectorisation. `library_sin(x, limit)` therefore calls a small function that has vector variants (LLVM's
-`vector-function-abi-variant` attribute): the loop vectoriser calls the variant of its width, which tests whether *any*
-lane is beyond the limit and only then walks over the lanes and asks the C library, whose reduction is exact. The cost
-in the usual case is one call for every vector. Where no variant fits, the loop is merely not vectorised.
+Reducing a huge argument modulo pi takes far more work than the rest of a sine, and hardly any argument is huge. A
+branch would stop vectorisation. `library_sin(x, limit)` therefore calls a small function that has vector variants
+(LLVM's `vector-function-abi-variant` attribute): the loop vectoriser calls the variant of its width, which tests
+whether *any* lane is beyond the limit and only then walks over the lanes and asks the C library, whose reduction is
+exact. The usual cost is one call for every vector. Where no variant fits, the loop is merely not vectorised.
 Guard: `tests/test_scalar_math.py::test_huge_angles`, `test_loops_are_vectorised`.
 
 Note [Large ufunc bodies]
@@ -34,7 +34,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
-from numba.core import types
+from numba import types
 from numba.extending import intrinsic
 
 __all__ = [
@@ -177,7 +177,7 @@ def _define_scalar(module: Any, name: str, element: Any) -> Any:
     function.linkage = "linkonce_odr"
     _mark_pure(function)
     x, limit = function.args
-    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    builder: Any = ir.IRBuilder(function.append_basic_block("entry"))
     with builder.if_then(_beyond(builder, x, limit), likely=False):
         builder.ret(builder.call(library, [x]))
     builder.ret(x)
@@ -194,7 +194,7 @@ def _define_vector(module: Any, scalar: Any, width: int) -> Any:
     _mark_pure(function)
     x, limit = function.args
     entry, loop, fast, done = (function.append_basic_block(name) for name in ("entry", "loop", "fast", "done"))
-    builder = ir.IRBuilder(entry)
+    builder: Any = ir.IRBuilder(entry)
     mask = builder.bitcast(_beyond(builder, x, limit), ir.IntType(width))
     builder.cbranch(builder.icmp_unsigned("!=", mask, ir.Constant(mask.type, 0)), loop, fast)
     builder.position_at_end(fast)

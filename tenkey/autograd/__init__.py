@@ -1,0 +1,42 @@
+"""Autograd: recording, the engine, and the calls around them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import function, graph
+from .engine import calibrate
+from .function import Function, once_differentiable
+from .functional import backward, grad
+from .grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from .gradcheck import GradcheckError, gradcheck, gradgradcheck
+from .inplace import install_inplace
+from .methods import attach_gradient_attributes
+from .node import Node
+from .record import install_recording
+
+__all__ = [
+    "Function",
+    "GradcheckError",
+    "Node",
+    "backward",
+    "enable_grad",
+    "function",
+    "grad",
+    "gradcheck",
+    "gradgradcheck",
+    "graph",
+    "install",
+    "is_grad_enabled",
+    "no_grad",
+    "once_differentiable",
+    "set_grad_enabled",
+]
+
+
+def install(registry: Any) -> None:
+    """Put the gradient attributes on Tensor and subscribe to all operators."""
+    attach_gradient_attributes()
+    install_recording(registry)
+    install_inplace(registry)
+    calibrate()

@@ -1,0 +1,172 @@
+"""Gradient formulas: from facets to one function for each argument.
+
+Note [Derivatives are operators]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+The derivative of a pointwise operator is an expression like the operator's own. ``g * derivative`` is declared as a
+pointwise operator of its own (``tk::tanh_vjp_x``), so a backward step is one fused kernel, and its derivatives follow
+in the same way: every order exists. Where the derivative contains the operator's own expression, the output is used
+instead of computing it again. Guarded by ``tests/test_autograd.py::test_derivative_reuses_output``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ..dispatch.operator import Operator
+from ..dispatch.registry import registry
+from ..dispatch.schema import parse_schema
+from ..ops.builtin.complex import conj, real
+from ..ops.builtin.pointwise import multiply, negative
+from ..ops.declare.facets import Partials, Pointwise, formula_names
+from ..ops.declare.promotion import SAME
+from ..ops.scalar import differentiate, free_variables, substitute, variable
+from ..ops.scalar.expression import Expression, as_expression, make, topological_order
+
+__all__ = ["Formula", "formulas_of"]
+
+_GRADIENT = variable("__gradient")  # names that no argument of an operator has
+_OUTPUT = variable("__output")
+
+
+class Formula(NamedTuple):
+    """``function`` takes values by position: ``names`` says which (arguments, ``g``, ``out``, ``x_meta``)."""
+
+    function: Callable[..., Any]
+    names: tuple[str, ...]
+
+
+def formulas_of(operator: Operator, *, is_complex: bool) -> dict[str, Formula | None] | None:
+    """For each differentiable tensor argument its formula, None for a zero gradient; None if there is no rule at all."""
+    facets = operator.facets
+    if "Vjp" in facets:
+        rules = facets["Vjp"].formulas
+        return {name: None if f is None else Formula(f, formula_names(f)) for name, f in rules.items()}
+    if "Pointwise" in facets:
+        facet: Pointwise = facets["Pointwise"]
+        return {
+            name: _pointwise(operator, facet, name, is_complex=is_complex)
+            for name in facet.tensors
+            if name not in facet.boolean
+        }
+    return None
+
+
+def _pointwise(operator: Operator, facet: Pointwise, name: str, *, is_complex: bool) -> Formula | None:
+    partials: Partials | None = operator.facets.get("Partials")
+    if partials is not None:
+        given = partials.formulas[name]
+        if given is None:
+            return None
+        derivative = _traced(given)
+        if derivative is None:
+            return _tensor_formula(given)
+    else:
+        derivative = differentiate(facet.expression, name)
+        if not is_complex and facet.expression.operands:
+            derivative = _with_output(derivative, facet.expression)
+    if derivative.operation == "constant":
+        value = derivative.value
+        if value == 0:
+            return None
+        if value == 1:
+            return Formula(_same, ("g",))
+        if value == -1:
+            return Formula(negative, ("g",))
+    if is_complex:
+        return _complex_formula(operator, facet, name, derivative)
+    return _declare(operator, f"vjp_{name}", facet, _GRADIENT * derivative)
+
+
+def _same(g: Any) -> Any:
+    return g
+
+
+def _traced(formula: Callable[..., Any]) -> Expression | None:
+    """The derivative as an expression, if the formula is written with Python's operators alone."""
+    try:
+        return as_expression(formula(*[_OUTPUT if n == "out" else variable(n) for n in formula_names(formula)]))
+    except Exception:
+        return None
+
+
+def _tensor_formula(formula: Callable[..., Any]) -> Formula:
+    names = formula_names(formula)
+
+    def function(g: Any, *values: Any) -> Any:
+        partial = formula(*values)
+        if getattr(partial, "dtype", None) is not None and partial.dtype.kind == "c":
+            partial = conj(partial)
+        return multiply(g, partial)
+
+    return Formula(function, ("g", *names))
+
+
+def _with_output(derivative: Expression, own: Expression) -> Expression:
+    """Replace the operator's own expression in its derivative by the output."""
+    new: dict[Expression, Expression] = {}
+    for node in topological_order([derivative]):
+        if node is own:
+            new[node] = _OUTPUT
+        elif all(new[operand] is operand for operand in node.operands):
+            new[node] = node
+        else:
+            new[node] = make(node.operation, *[new[operand] for operand in node.operands])
+    return new[derivative]
+
+
+def _complex_formula(operator: Operator, facet: Pointwise, name: str, derivative: Expression) -> Formula:
+    partial, names = _declare(operator, f"partial_{name}", facet, derivative)
+
+    def function(g: Any, meta: Any, *values: Any) -> Any:
+        result = multiply(g, conj(partial(*values)))
+        return result if meta.dtype.kind == "c" or result.dtype.kind != "c" else real(result)
+
+    return Formula(function, ("g", f"{name}_meta", *names))
+
+
+def _declare(operator: Operator, suffix: str, facet: Pointwise, expression: Expression) -> Formula:
+    """Define (once) the pointwise operator of a derivative; its arguments are the variables that occur in it."""
+    schema = operator.schema
+    overload = f"_{schema.overload_name}" if schema.overload_name else ""
+    name = f"{schema.name}{overload}_{suffix}"
+    used = free_variables(expression)
+    types = {a.name: str(a.type) for a in schema.arguments}
+    order: list[tuple[str, str, str]] = []  # (variable, name in a formula, name of the new argument)
+    for special, role, wanted in ((_GRADIENT, "g", "grad_output"), (_OUTPUT, "out", "result")):
+        if special.name in used:
+            order.append((special.name, role, _unused(wanted, types)))
+    order += [(a.name, a.name, a.name) for a in schema.arguments if a.name in used]
+    if not any(types.get(v, "Tensor") == "Tensor" for v, _, _ in order):
+        raise NotImplementedError(f"[{operator.name}] the derivative {expression} does not depend on a tensor.")
+    names = tuple(role for _, role, _ in order)
+    known = registry.operators.get(name)
+    if known is not None:
+        return Formula(known.call, names)
+    text = ", ".join(f"{types.get(v, 'Tensor')} {argument}" for v, _, argument in order)
+    parsed = parse_schema(f"{name}({text}) -> Tensor")
+
+    def scalar(T: Any) -> Callable[..., Any]:
+        return _substituting(expression, tuple(v for v, _, _ in order))
+
+    made = Pointwise(parsed, scalar, SAME, facet.domain, tuple(n for n in facet.boolean if n in used))
+    defined = registry.define(
+        parsed, facets={"Pointwise": made}, tags=("pointwise", "derived"), site=operator.site
+    )
+    return Formula(defined.call, names)
+
+
+def _unused(wanted: str, taken: dict[str, str]) -> str:
+    name, number = wanted, 1
+    while name in taken:
+        number += 1
+        name = f"{wanted}_{number}"
+    return name
+
+
+def _substituting(expression: Expression, order: tuple[str, ...]) -> Callable[..., Any]:
+    def function(*values: Any) -> Any:
+        return substitute(expression, dict(zip(order, values, strict=True)))
+
+    return function
+

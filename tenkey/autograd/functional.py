@@ -1,0 +1,198 @@
+"""``backward`` and ``grad``: the calls that start the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from ..core.tensor import Tensor
+from ..core.word import GRADIENT
+from ..dispatch.local import StateGuard
+from ..ops.builtin.creation import ones_like, zeros_like
+from .engine import Task, execute, mark_needed, validate
+from .node import Edge, Node, edge_of
+
+__all__ = ["GradientEdge", "backward", "get_gradient_edge", "grad"]
+
+_SCALAR: Final = (
+    "[{call}] grad can be implicitly created only for scalar outputs, got shape {shape}: pass the gradient, a tensor "
+    "of that shape."
+)
+_REAL: Final = "[{call}] grad can be implicitly created only for real scalar outputs, got dtype {dtype}: pass it."
+_NO_GRAD: Final = (
+    "[{call}] element {index} of tensors does not require grad and does not have a grad_fn: set requires_grad on the "
+    "inputs it should depend on, and compute it outside of no_grad()."
+)
+_COUNT: Final = "[{call}] got {tensors} tensors and {gradients} gradients: give one gradient for each tensor."
+_SHAPE: Final = (
+    "[{call}] Mismatch in shape: gradient {index} has a shape of {got} and output {index} has a shape of {want}: they "
+    "must be equal."
+)
+_INPUT: Final = "[grad] One of the differentiated Tensors does not require grad: input {index}."
+_UNUSED: Final = (
+    "[grad] One of the differentiated Tensors appears to not have been used in the graph: input {index}. Set "
+    "allow_unused=True if this is the desired behavior."
+)
+_EMPTY: Final = "[{call}] inputs argument cannot be empty."
+
+
+class GradientEdge(NamedTuple):
+    """Where a gradient flows: output ``output_nr`` of ``node``. Stands for a tensor in ``grad`` and ``backward``."""
+
+    node: Node
+    output_nr: int
+
+
+def get_gradient_edge(tensor: Tensor) -> GradientEdge:
+    """The edge at which the gradient of a tensor arrives."""
+    node, nr = edge_of(tensor)
+    if node is None:
+        raise RuntimeError("[get_gradient_edge] the tensor does not require a gradient.")
+    return GradientEdge(node, nr)
+
+
+def _listed(value: Any) -> list[Any]:
+    return [value] if isinstance(value, (Tensor, GradientEdge)) or value is None else list(value)
+
+
+def _seeds(call: str, outputs: list[Any], gradients: list[Any], *, create_graph: bool) -> list[tuple[Node, int, Tensor]]:
+    if len(outputs) != len(gradients):
+        raise RuntimeError(_COUNT.format(call=call, tensors=len(outputs), gradients=len(gradients)))
+    seeds = []
+    for index, (output, gradient) in enumerate(zip(outputs, gradients)):
+        if isinstance(output, GradientEdge):
+            node: Node | None = output.node
+            nr = output.output_nr
+            if gradient is None:
+                raise RuntimeError(_SCALAR.format(call=call, shape="of a gradient edge"))
+        else:
+            if not isinstance(output, Tensor) or not output._word & GRADIENT:
+                raise RuntimeError(_NO_GRAD.format(call=call, index=index))
+            node, nr = edge_of(output)
+            gradient = _seed(call, index, output, gradient)
+        if node is not None:
+            seeds.append((node, nr, validate(node, nr, gradient)))
+    return seeds
+
+
+def _seed(call: str, index: int, output: Tensor, gradient: Tensor | None) -> Tensor:
+    if gradient is None:
+        if output.size != 1:
+            raise RuntimeError(_SCALAR.format(call=call, shape=output.shape))
+        if output.dtype.kind == "c":
+            raise RuntimeError(_REAL.format(call=call, dtype=output.dtype))
+        with StateGuard(exclude=GRADIENT):
+            return ones_like(output)  # type: ignore[no-any-return]
+    if not isinstance(gradient, Tensor):
+        raise TypeError(f"[{call}] a gradient is a Tensor or None, got {type(gradient).__name__}.")
+    if gradient.shape != output.shape:
+        raise RuntimeError(_SHAPE.format(call=call, index=index, got=gradient.shape, want=output.shape))
+    return gradient
+
+
+def backward(
+    tensors: Any,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
+    """Compute gradients of ``tensors`` and add them to ``.grad`` of the leaves (or of ``inputs``).
+
+    Args: tensors: a tensor or gradient edge, or a sequence of them; grad_tensors: the gradient of each, which may be
+    None for a real scalar; retain_graph: keep what was saved (default: as ``create_graph``); create_graph: record
+    the backward itself, for higher orders; inputs: accumulate into these only.
+
+    Raises RuntimeError for a missing or wrong gradient, a graph whose saved tensors were freed, or a saved tensor
+    that was changed in place.
+
+    >>> import tenkey as tk
+    >>> x = tk.tensor([1.0, 2.0], requires_grad=True)
+    >>> tk.autograd.backward((x * x).sum())
+    >>> x.grad.tolist()
+    [2.0, 4.0]
+    """
+    outputs = _listed(tensors)
+    gradients = [None] * len(outputs) if grad_tensors is None else _listed(grad_tensors)
+    seeds = _seeds("backward", outputs, gradients, create_graph=create_graph)
+    task = Task(create_graph if retain_graph is None else retain_graph, create_graph)
+    if inputs is not None:
+        wanted = _listed(inputs)
+        if not wanted:
+            raise RuntimeError(_EMPTY.format(call="backward"))
+        targets = set()
+        for index, one in enumerate(wanted):
+            node = edge_of(one)[0] if isinstance(one, Tensor) else one.node
+            if node is None:
+                raise RuntimeError(_INPUT.format(index=index).replace("[grad]", "[backward]"))
+            targets.add(node)
+        task.needed = mark_needed([node for node, _, _ in seeds], targets)
+        leaves = [t for t in wanted if isinstance(t, Tensor) and t.is_leaf]
+        others = [t for t in wanted if isinstance(t, Tensor) and not t.is_leaf]
+        task.accumulate = frozenset(edge_of(t)[0] for t in leaves)  # type: ignore[arg-type]
+        _capture(task, [(edge_of(t)[0], edge_of(t)[1]) for t in others])
+        execute(task, seeds)
+        for slot, tensor in enumerate(others):
+            captured = task.captured.get(slot)
+            if captured is not None:
+                tensor.grad = captured if tensor.grad is None else tensor.grad + captured
+        return
+    execute(task, seeds)
+
+
+def _capture(task: Task, edges: list[Edge]) -> None:
+    for slot, edge in enumerate(edges):
+        task.captures.setdefault(edge, []).append(slot)
+
+
+def grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool | None = None,
+    materialize_grads: bool = False,
+) -> tuple[Tensor | None, ...]:
+    """Gradients of ``outputs`` with respect to ``inputs``, returned; nothing is accumulated.
+
+    Args: outputs, inputs: tensors or gradient edges, or sequences of them; grad_outputs: the gradients of the
+    outputs; allow_unused: None for an input that was not used, instead of an error; materialize_grads: zeros instead
+    of None; retain_graph, create_graph: as in :func:`backward`.
+
+    >>> import tenkey as tk
+    >>> x = tk.tensor(3.0, requires_grad=True)
+    >>> (first,) = tk.autograd.grad(x * x * x, x, create_graph=True)
+    >>> (second,) = tk.autograd.grad(first, x)
+    >>> first.item(), second.item()
+    (27.0, 18.0)
+    """
+    if materialize_grads and allow_unused is False:
+        raise ValueError("[grad] Expected allow_unused to be True or not passed when materialize_grads=True.")
+    ends = _listed(outputs)
+    gradients = [None] * len(ends) if grad_outputs is None else _listed(grad_outputs)
+    wanted: Sequence[Any] = _listed(inputs)
+    if not wanted:
+        raise RuntimeError(_EMPTY.format(call="grad"))
+    edges: list[Edge] = []
+    for index, one in enumerate(wanted):
+        edge = edge_of(one) if isinstance(one, Tensor) else (one.node, one.output_nr)
+        if edge[0] is None:
+            raise RuntimeError(_INPUT.format(index=index))
+        edges.append(edge)
+    seeds = _seeds("grad", ends, gradients, create_graph=create_graph)
+    task = Task(create_graph if retain_graph is None else retain_graph, create_graph)
+    _capture(task, edges)
+    task.needed = mark_needed([node for node, _, _ in seeds], {edge[0] for edge in edges if edge[0] is not None})
+    task.accumulate = frozenset()
+    execute(task, seeds)
+    results: list[Tensor | None] = []
+    for slot, one in enumerate(wanted):
+        result = task.captured.get(slot)
+        if result is None and materialize_grads and isinstance(one, Tensor):
+            with StateGuard(exclude=GRADIENT):
+                result = zeros_like(one)
+        if result is None and not allow_unused:
+            raise RuntimeError(_UNUSED.format(index=slot))
+        results.append(result)
+    return tuple(results)

@@ -1,0 +1,195 @@
+"""Switching recording on and off, for a thread or an asyncio task.
+
+"Requires a gradient" is a trait of the dispatch word (Note [Dispatch word]); excluding it makes every call take the
+path of tensors that need none.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, TypeVar
+
+from typing_extensions import Self
+
+from ..core.word import GRADIENT
+from ..dispatch.local import LocalState, current_state, get_state, make_state, set_state
+
+__all__ = ["enable_grad", "is_grad_enabled", "no_grad", "set_grad_enabled"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def is_grad_enabled() -> bool:
+    """Whether calls on tensors that require a gradient are recorded here.
+
+    >>> import tenkey as tk
+    >>> with tk.no_grad():
+    ...     tk.is_grad_enabled()
+    False
+    """
+    return not current_state().exclude & GRADIENT
+
+
+def _switch(enabled: bool) -> LocalState | None:
+    state = current_state()
+    exclude = state.exclude & ~GRADIENT if enabled else state.exclude | GRADIENT
+    return make_state(state.include, exclude, state.modes)
+
+
+class _GradMode:
+    """Context manager and decorator, with and without parentheses."""
+
+    _enabled: bool
+
+    def __init__(self) -> None:
+        self._outer: list[LocalState | None] = []
+
+    def __new__(cls, function: Any = None) -> Any:
+        made = super().__new__(cls)
+        if function is not None:
+            made.__init__()  # type: ignore[misc]
+            return made(function)
+        return made
+
+    def __enter__(self) -> Self:
+        self._outer.append(get_state())
+        set_state(_switch(self._enabled))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        set_state(self._outer.pop())
+
+    def _fresh(self) -> Self:
+        return type(self)()
+
+    def __call__(self, function: Function) -> Function:
+        return decorate(function, self._fresh)
+
+
+def decorate(function: Any, fresh: Callable[[], Any]) -> Any:
+    """``function`` with a context of its own for every call; generators and coroutines are entered anew at each step."""
+    if inspect.isgeneratorfunction(function):
+
+        @functools.wraps(function)
+        def generator(*args: Any, **kwargs: Any) -> Any:
+            inner = function(*args, **kwargs)
+            try:
+                with fresh():
+                    item = next(inner)
+                while True:
+                    try:
+                        sent = yield item
+                    except GeneratorExit:
+                        with fresh():
+                            inner.close()
+                        raise
+                    except BaseException as error:
+                        with fresh():
+                            item = inner.throw(error)
+                    else:
+                        with fresh():
+                            item = inner.send(sent)
+            except StopIteration as stop:
+                return stop.value
+
+        return generator
+    if inspect.iscoroutinefunction(function):
+
+        @functools.wraps(function)
+        async def coroutine(*args: Any, **kwargs: Any) -> Any:
+            return await _Stepwise(function(*args, **kwargs), fresh)
+
+        return coroutine
+
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        with fresh():
+            return function(*args, **kwargs)
+
+    return wrapper
+
+
+class _Stepwise:
+    """Awaits a coroutine, entering the context around each of its steps only."""
+
+    def __init__(self, coroutine: Any, fresh: Callable[[], Any]) -> None:
+        self._coroutine = coroutine
+        self._fresh = fresh
+
+    def __await__(self) -> Any:
+        try:
+            with self._fresh():
+                item = self._coroutine.send(None)
+            while True:
+                try:
+                    sent = yield item
+                except BaseException as error:
+                    with self._fresh():
+                        item = self._coroutine.throw(error)
+                else:
+                    with self._fresh():
+                        item = self._coroutine.send(sent)
+        except StopIteration as stop:
+            return stop.value
+
+
+class no_grad(_GradMode):
+    """Record nothing in a ``with`` block or in a decorated function.
+
+    >>> import tenkey as tk
+    >>> x = tk.tensor([1.0], requires_grad=True)
+    >>> with tk.no_grad():
+    ...     (x * 2).requires_grad
+    False
+    """
+
+    _enabled = False
+
+
+class enable_grad(_GradMode):
+    """Record in a ``with`` block or a decorated function, inside a ``no_grad`` too.
+
+    >>> import tenkey as tk
+    >>> x = tk.tensor([1.0], requires_grad=True)
+    >>> with tk.no_grad(), tk.enable_grad():
+    ...     (x * 2).requires_grad
+    True
+    """
+
+    _enabled = True
+
+
+class set_grad_enabled(_GradMode):
+    """Switch recording on or off at once; used as a context manager it switches back at the end.
+
+    >>> import tenkey as tk
+    >>> with tk.set_grad_enabled(False):
+    ...     tk.is_grad_enabled()
+    False
+    """
+
+    def __new__(cls, mode: bool) -> Any:
+        return object.__new__(cls)
+
+    def __init__(self, mode: bool) -> None:
+        super().__init__()
+        self._enabled = bool(mode)
+        self._before = get_state()
+        set_state(_switch(self._enabled))
+
+    def __enter__(self) -> Self:
+        self._outer.append(self._before)
+        set_state(_switch(self._enabled))
+        return self
+
+    def _fresh(self) -> Self:
+        return type(self)(self._enabled)
+
+    def __call__(self, function: Function) -> Function:
+        set_state(self._before)  # as a decorator it changes nothing outside of the function
+        return decorate(function, self._fresh)

@@ -1,0 +1,211 @@
+"""Checking gradients against central differences.
+
+Note [What gradcheck compares]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+For every pair of an output and an input it builds the whole Jacobian twice: numerically, by central differences with
+step ``eps`` of every real component of the input, and analytically, by one backward for every real component of the
+output. For a complex input or output the components are the real and imaginary parts; the conjugate Wirtinger
+convention of the engine makes the two comparable (the gradient of a real function by z is df/dx + i df/dy).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from ..core.tensor import Tensor, cpu_word, make_tensor
+from ..core.word import GRADIENT
+from ..dispatch.local import StateGuard
+from .functional import grad
+
+__all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
+
+_MISMATCH: Final = (
+    "[gradcheck] Jacobian mismatch for output {output} with respect to input {input}: the largest error is {error:.3e} "
+    "at row {row} (component of the input), column {column} (component of the output).\nnumerical:\n{numerical}\n"
+    "analytical:\n{analytical}"
+)
+_PRECISION: Final = (
+    "[gradcheck] input {index} has dtype {dtype}: central differences need double precision; convert with "
+    "x.astype(tk.float64)."
+)
+_NO_INPUT: Final = "[gradcheck] expects at least one input tensor to require a gradient: set requires_grad on one."
+_CHANGED: Final = "[gradcheck] the function is not deterministic: two calls gave outputs that differ by {error:.3e}."
+
+
+class GradcheckError(RuntimeError):
+    """A gradient that differs from the numerical one."""
+
+
+def _outputs(fn: Callable[..., Any], inputs: Sequence[Any]) -> list[Tensor]:
+    result = fn(*inputs)
+    listed = list(result) if isinstance(result, (tuple, list)) else [result]
+    return [t for t in listed if isinstance(t, Tensor) and t.dtype.kind in "fc"]
+
+
+def _components(values: np.ndarray) -> np.ndarray:
+    """The real components of an array, one after the other (real part before imaginary part)."""
+    flat = np.ascontiguousarray(values).reshape(-1)
+    if flat.dtype.kind != "c":
+        return flat.astype(np.float64)
+    return flat.view(flat.real.dtype).astype(np.float64)
+
+
+def _numerical(fn: Callable[..., Any], inputs: Sequence[Any], at: int, eps: float) -> list[np.ndarray]:
+    source = inputs[at]
+    values = np.array(source.detach().numpy())
+    parts = _components(values).size
+    columns: list[list[np.ndarray]] = []
+    for component in range(parts):
+        both = []
+        for sign in (1.0, -1.0):
+            moved = np.array(values)
+            flat = moved.reshape(-1)
+            if values.dtype.kind == "c":
+                flat[component // 2] += sign * eps * (1j if component % 2 else 1.0)
+            else:
+                flat[component] += sign * eps
+            replaced = [
+                make_tensor(moved, cpu_word(moved.dtype) | (GRADIENT if i == at else 0)) if i == at else x
+                for i, x in enumerate(inputs)
+            ]
+            with StateGuard(exclude=GRADIENT):
+                both.append([_components(t.detach().numpy()) for t in _outputs(fn, replaced)])
+        columns.append([(plus - minus) / (2 * eps) for plus, minus in zip(*both)])
+    count = len(columns[0]) if columns else len(_outputs(fn, inputs))
+    return [np.array([column[k] for column in columns]).reshape(parts, -1) for k in range(count)]
+
+
+def _analytical(output: Tensor, source: Tensor) -> np.ndarray:
+    values = output.detach().numpy()
+    size = _components(values).size
+    jacobian = np.zeros((_components(source.detach().numpy()).size, size))
+    for component in range(size):
+        seed = np.zeros(values.shape, values.dtype)
+        flat = seed.reshape(-1)
+        if values.dtype.kind == "c":
+            flat[component // 2] = 1j if component % 2 else 1.0
+        else:
+            flat[component] = 1.0
+        if not output.requires_grad:
+            continue
+        (found,) = grad(
+            output, source, make_tensor(seed, cpu_word(seed.dtype)), retain_graph=True, allow_unused=True
+        )
+        if found is not None:
+            jacobian[:, component] = _components(found.detach().numpy())
+    return jacobian
+
+
+def gradcheck(
+    fn: Callable[..., Any],
+    inputs: Any,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    nondet_tol: float = 0.0,
+    raise_exception: bool = True,
+) -> bool:
+    """Compare the gradients of ``fn`` with central differences (Note [What gradcheck compares]).
+
+    Args: fn: takes the inputs, returns a tensor or several; inputs: a tensor or a sequence, those that require a
+    gradient in double precision; eps: step; atol, rtol: allowed absolute and relative difference; nondet_tol: allowed
+    difference between two equal calls; raise_exception: raise GradcheckError rather than return False.
+
+    >>> import tenkey as tk
+    >>> x = tk.tensor([0.5, 2.0], dtype=tk.float64, requires_grad=True)
+    >>> tk.autograd.gradcheck(lambda x: tk.exp(x) * x, (x,))
+    True
+    """
+    given: tuple[Any, ...] = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    try:
+        _check(fn, given, eps, atol, rtol, nondet_tol)
+    except GradcheckError:
+        if raise_exception:
+            raise
+        return False
+    return True
+
+
+def _check(fn: Callable[..., Any], inputs: tuple[Any, ...], eps: float, atol: float, rtol: float, nondet: float) -> None:
+    checked = [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad]
+    if not checked:
+        raise ValueError(_NO_INPUT)
+    for i in checked:
+        if inputs[i].dtype.name not in ("float64", "complex128"):
+            raise ValueError(_PRECISION.format(index=i, dtype=inputs[i].dtype))
+    outputs = _outputs(fn, inputs)
+    again = _outputs(fn, inputs)
+    for one, two in zip(outputs, again):
+        a, b = _components(one.detach().numpy()), _components(two.detach().numpy())
+        error = float(np.max(np.abs(a - b), initial=0.0))
+        if error > nondet:
+            raise GradcheckError(_CHANGED.format(error=error))
+    for i in checked:
+        for number, (output, numerical) in enumerate(zip(outputs, _numerical(fn, inputs, i, eps))):
+            analytical = _analytical(output, inputs[i])
+            # nan on one side only is a mismatch as well
+            wrong = ~np.isclose(numerical, analytical, rtol=rtol, atol=atol, equal_nan=True)
+            if wrong.any():
+                difference = np.abs(numerical - analytical)
+                row, column = np.unravel_index(int(np.argmax(np.where(wrong, difference, -1))), wrong.shape)
+                raise GradcheckError(
+                    _MISMATCH.format(
+                        output=number,
+                        input=i,
+                        error=float(difference[row, column]),
+                        row=row,
+                        column=column,
+                        numerical=numerical,
+                        analytical=analytical,
+                    )
+                )
+
+
+def gradgradcheck(
+    fn: Callable[..., Any],
+    inputs: Any,
+    grad_outputs: Any = None,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+    seed: int = 0,
+) -> bool:
+    """Check second derivatives: :func:`gradcheck` of the backward of ``fn``, by inputs and output gradients.
+
+    >>> import tenkey as tk
+    >>> x = tk.tensor([0.5, 2.0], dtype=tk.float64, requires_grad=True)
+    >>> tk.autograd.gradgradcheck(lambda x: x * x * x, (x,))
+    True
+    """
+    given: tuple[Any, ...] = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    outputs = [t for t in _outputs(fn, given) if t.requires_grad]
+    if grad_outputs is None:
+        rng = np.random.default_rng(seed)
+        seeds = []
+        for t in outputs:
+            values = np.asarray(rng.standard_normal(t.shape))
+            if t.dtype.kind == "c":
+                values = values + 1j * rng.standard_normal(t.shape)
+            seeds.append(make_tensor(np.asarray(values, t.dtype), cpu_word(t.dtype) | GRADIENT))
+    else:
+        seeds = [grad_outputs] if isinstance(grad_outputs, Tensor) else list(grad_outputs)
+    checked = [i for i, x in enumerate(given) if isinstance(x, Tensor) and x.requires_grad]
+    count = len(given)
+
+    def first(*args: Any) -> tuple[Tensor, ...]:
+        recorded = [t if t.requires_grad else t.detach().requires_grad_() for t in (args[i] for i in checked)]
+        own = list(args[:count])
+        for i, t in zip(checked, recorded):
+            own[i] = t
+        with StateGuard(unexclude=GRADIENT):
+            made = [t for t in _outputs(fn, own) if t.requires_grad]
+            found = grad(made, recorded, list(args[count:]), create_graph=True, allow_unused=True)
+        return tuple([g for g in found if g is not None])
+
+    return gradcheck(first, (*given, *seeds), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception)

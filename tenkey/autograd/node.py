@@ -1,0 +1,248 @@
+"""The graph: nodes, edges, and what a node remembers of the tensors it made.
+
+A node stands for one recorded call. ``next_edges`` lead to the nodes that made the call's inputs; an edge is a pair
+``(node, input_nr)``, and an input that needs no gradient gives ``(None, 0)``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import weakref
+from collections.abc import Callable
+from sys import getrefcount
+from typing import Any, ClassVar, Final, NamedTuple
+
+import numpy as np
+
+from ..core.device import Device
+from ..core.tensor import Tensor
+from ..core.word import GRADIENT
+
+__all__ = [
+    "NO_EDGE",
+    "AccumulateGrad",
+    "AutogradMeta",
+    "Edge",
+    "Node",
+    "TensorMeta",
+    "accumulator_of",
+    "edge_of",
+    "next_sequence",
+]
+
+Edge = tuple["Node | None", int]
+NO_EDGE: Final[Edge] = (None, 0)
+next_sequence: Final = itertools.count(1).__next__
+LAST: Final = 2**63 - 1  # the sequence number of accumulators: they run as soon as they are ready
+
+
+class TensorMeta(NamedTuple):
+    """Shape, dtype and device of a tensor, without its values."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    device: Device
+
+
+class AutogradMeta:
+    """What autograd keeps on a tensor: where its gradient goes, and for a leaf the gradient itself."""
+
+    node: Node | None = None
+    output_nr: int = 0
+    grad: Tensor | None = None
+    accumulator: Any = None  # weak reference to the leaf's AccumulateGrad
+    retains_grad: bool = False
+    leaf_hooks: Any = None
+    post_accumulate_hooks: Any = None
+
+
+class Hooks(dict[int, Callable[..., Any]]):
+    """Hooks in the order of registration, each under its number."""
+
+    _next: ClassVar = itertools.count()
+
+    def add(self, hook: Callable[..., Any]) -> HookHandle:
+        """Register a hook; the handle removes it."""
+        if not callable(hook):
+            raise TypeError(f"[register_hook] a hook is a function, got {type(hook).__name__}.")
+        number = next(Hooks._next)
+        self[number] = hook
+        return HookHandle(self, number)
+
+
+class HookHandle:
+    """``remove()`` takes a hook back; a second call does nothing. Also a context manager."""
+
+    __slots__ = ("_hooks", "_number")
+
+    def __init__(self, hooks: Hooks, number: int) -> None:
+        self._hooks = hooks
+        self._number = number
+
+    def remove(self) -> None:
+        """Take the hook back."""
+        self._hooks.pop(self._number, None)
+
+    def __enter__(self) -> HookHandle:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.remove()
+
+
+class Node:
+    """A recorded call. ``sequence_nr`` increases with every call; ``topological_nr`` is the longest path to a leaf."""
+
+    sequence_nr: int = 0
+    topological_nr: int = 0
+    next_edges: tuple[Edge, ...] = ()
+    shape: tuple[int, ...] = ()  # of the only output; a node of several has ``outputs``
+    dtype: np.dtype | None = None
+    outputs: tuple[TensorMeta | None, ...] | None = None
+    tensor_hooks: dict[int, Hooks] | None = None  # by output
+    retain_hooks: dict[int, Callable[..., Any]] | None = None
+    pre_hooks: Hooks | None = None
+    post_hooks: Hooks | None = None
+    runs_on_undefined: bool = False
+    operator_name: str = ""
+
+    def apply(self, *grads: Tensor | None) -> Any:
+        """The gradients of the inputs, one for each edge, from those of the outputs."""
+        raise NotImplementedError
+
+    def release(self) -> None:
+        """Let go of what was saved."""
+
+    def name(self) -> str:
+        """The name of the kind of node."""
+        return type(self).__name__
+
+    @property
+    def next_functions(self) -> tuple[Edge, ...]:
+        """The edges to the nodes that made the inputs."""
+        return self.next_edges
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """A dict for the user's own notes."""
+        notes: dict[str, Any] = self.__dict__.setdefault("_metadata", {})
+        return notes
+
+    def input_shape(self, nr: int) -> tuple[tuple[int, ...], np.dtype | None] | None:
+        """Shape and dtype of the gradient that input ``nr`` takes, or None where it takes none."""
+        if self.outputs is None:
+            return self.shape, self.dtype
+        meta = self.outputs[nr]
+        return None if meta is None else (meta.shape, meta.dtype)
+
+    def register_hook(self, hook: Callable[..., Any]) -> HookHandle:
+        """Call ``hook(grad_inputs, grad_outputs)`` after the node ran; it may return other gradients of the inputs."""
+        if self.post_hooks is None:
+            self.post_hooks = Hooks()
+        return self.post_hooks.add(hook)
+
+    def register_prehook(self, hook: Callable[..., Any]) -> HookHandle:
+        """Call ``hook(grad_outputs)`` before the node runs; it may return other gradients of the outputs."""
+        if self.pre_hooks is None:
+            self.pre_hooks = Hooks()
+        return self.pre_hooks.add(hook)
+
+    def __repr__(self) -> str:
+        return f"<{self.name()} at {id(self):#x}>"
+
+
+class AccumulateGrad(Node):
+    """The end of the graph at a leaf: adds the gradient to ``variable.grad``.
+
+    Note [Stealing gradients]
+    ~~~~~~~~~~~~~~~~~~~~~~~~~
+    A first gradient that nobody else refers to becomes ``variable.grad`` itself; one that somebody else holds (the
+    user's own, or one that went to two leaves) is copied. Who holds it is told by its reference count, compared with
+    the count that a fresh gradient has at this point, which is measured once. Later gradients are added in place,
+    unless the backward itself is recorded. Guarded by ``tests/test_autograd.py::test_gradients_are_never_shared``.
+    """
+
+    sequence_nr = LAST
+    topological_nr = 0
+    fresh_count: ClassVar[int] = 0  # set by the engine's calibration
+
+    def __init__(self, variable: Tensor) -> None:
+        self.variable = variable
+        self.shape = variable.shape
+        self.dtype = variable.dtype
+        self.lock = threading.Lock()
+
+    def apply(self, *grads: Tensor | None) -> Any:
+        if grads[0] is None:
+            return ()
+        shared = getrefcount(grads[0]) > AccumulateGrad.fresh_count
+        meta = meta_of(self.variable)
+        with self.lock:
+            previous = meta.grad
+            if previous is None:
+                meta.grad = grads[0].clone() if shared else grads[0]
+            elif (grads[0]._word | previous._word) & GRADIENT or previous.dtype != grads[0].dtype:
+                meta.grad = previous + grads[0]
+            else:
+                previous.add_(grads[0])
+        if meta.post_accumulate_hooks:
+            for hook in tuple(meta.post_accumulate_hooks.values()):
+                hook(self.variable)
+        return ()
+
+
+def meta_of(tensor: Tensor) -> AutogradMeta:
+    """The autograd slot of a tensor, filled if it was empty."""
+    meta = tensor._autograd
+    if meta is None:
+        meta = tensor._autograd = AutogradMeta()
+    return meta  # type: ignore[no-any-return]
+
+
+_accumulator_lock = threading.Lock()
+
+
+def accumulator_of(leaf: Tensor) -> AccumulateGrad:
+    """The accumulator of a leaf. The leaf holds it weakly: it lives as long as a graph leads to it."""
+    meta = meta_of(leaf)
+    reference = meta.accumulator
+    found = reference() if reference is not None else None
+    if found is None:
+        with _accumulator_lock:
+            reference = meta.accumulator
+            found = reference() if reference is not None else None
+            if found is None:
+                found = AccumulateGrad(leaf)
+                meta.accumulator = weakref.ref(found)
+                if meta.leaf_hooks is not None:
+                    found.tensor_hooks = {0: meta.leaf_hooks}
+    return found  # type: ignore[no-any-return]
+
+
+def edge_of(tensor: Any) -> Edge:
+    """Where the gradient of a tensor goes."""
+    if tensor is None or not tensor._word & GRADIENT:
+        return NO_EDGE
+    meta = tensor._autograd
+    if meta is None or meta.node is None:
+        return (accumulator_of(tensor), 0)
+    return (meta.node, meta.output_nr)
+
+
+def set_history(tensor: Tensor, node: Node, output_nr: int) -> None:
+    """Make ``tensor`` the output ``output_nr`` of a node."""
+    meta = AutogradMeta()
+    meta.node = node
+    meta.output_nr = output_nr
+    tensor._autograd = meta
+    tensor._word |= GRADIENT
+
+
+def longest(edges: tuple[Edge, ...]) -> int:
+    """One more than the longest path to a leaf behind the edges."""
+    result = 0
+    for node, _ in edges:
+        if node is not None and node.topological_nr >= result:
+            result = node.topological_nr + 1
+    return result

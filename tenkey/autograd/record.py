@@ -1,0 +1,386 @@
+"""Recording: the Autograd kernel of an operator, written for its schema and specialised for a dispatch word.
+
+Note [The autograd kernel]
+~~~~~~~~~~~~~~~~~~~~~~~~~~
+For a word that has the trait "requires a gradient", the kernel is a generated function: it calls the kernel that lies
+below in the dispatch order (found when the function is made, since it follows from the word), makes a node, links the
+inputs' edges, saves what the formulas of the inputs that need a gradient name, and makes the result an output of the
+node. Words without the trait never see it. Kernels that are made of other operators run with recording switched off,
+because their formula is here. Guarded by ``tests/test_autograd.py``.
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable
+from typing import Any, Final
+
+from ..core.tensor import Tensor, make_view
+from ..core.word import DTYPE_MASK, GRADIENT, dtypes_of
+from ..dispatch.kernel import Handle, Kernel, fallthrough_kernel
+from ..dispatch.keys import DispatchKey, DispatchKeySet, key_mask
+from ..dispatch.local import StateGuard
+from ..dispatch.operator import Operator
+from ..dispatch.schema import Argument
+from ..dispatch.table import steps
+from ..ops.builtin.creation import zeros
+from ..ops.declare.facets import tensor_names
+from .formulas import Formula, formulas_of
+from .node import AutogradMeta, Node, TensorMeta, accumulator_of, edge_of, longest, next_sequence, set_history
+from .saved import FREED, save_input, save_output, unpack
+
+__all__ = ["NotImplementedNode", "below_autograd", "install_recording", "leaf_kernel"]
+
+_NO_FORMULA: Final = (
+    "[{operator}] derivative is not implemented: the operator has no gradient formula, but a gradient through it is "
+    "asked for. Give it one with tk.library.register_autograd({operator!r}, backward), or mark it differentiable=False."
+)
+
+
+def below_autograd(word: int) -> int:
+    """The word of the call below autograd: no autograd keys, no wish for a gradient."""
+    traits = word & ~key_mask() & ~GRADIENT
+    return DispatchKeySet.from_word(word).below(DispatchKey.AutogradOther).mask | traits
+
+
+def leaf_kernel(operator: Operator, word: int) -> bool:
+    """Whether the kernel for this word is a backend's own, which calls no other operator."""
+    for step in steps(operator, word):
+        if step.chosen:
+            kernel = step.slot.kernel
+            generated = kernel is not None and kernel.origin == "generated" and not kernel.boxed
+            return generated and step.slot.rule == "1 direct" and not step.slot.conditional
+    return False
+
+
+def _silent(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function`` with recording switched off."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with StateGuard(exclude=GRADIENT):
+            return function(*args, **kwargs)
+
+    return run
+
+
+def inner_call(operator: Operator, word: int) -> Callable[..., Any]:
+    """What the autograd kernel for ``word`` calls: resolved now, silent unless it is a backend's own kernel."""
+    below = below_autograd(word)
+    function = operator.cache[below]
+    return function if leaf_kernel(operator, below) else _silent(function)
+
+
+def _is_list(argument: Argument) -> bool:
+    return argument.type.is_tensor_like and not _is_single(argument)
+
+
+def _is_single(argument: Argument) -> bool:
+    return str(argument.type) in ("Tensor", "Tensor?")
+
+
+class Writer:
+    """Writes the kernel and the node class of one operator."""
+
+    def __init__(self, operator: Operator, formulas: dict[str, Formula | None]) -> None:
+        self.operator = operator
+        self.formulas = formulas
+        self.arguments = operator.schema.arguments
+        self.tensors = [a for a in self.arguments if a.name in tensor_names(operator.schema)]
+        self.scope: dict[str, Any] = {
+            "new": object.__new__, "next_sequence": next_sequence, "accumulator_of": accumulator_of,
+            "edge_of": edge_of, "longest": longest, "Meta": AutogradMeta, "GRADIENT": GRADIENT,
+            "save_input": save_input, "save_output": save_output, "unpack": unpack, "TensorMeta": TensorMeta,
+            "Node": Node, "FREED": FREED, "list": list, "RuntimeError": RuntimeError, "make_view": make_view,
+        }  # fmt: skip
+        self.users: dict[str, list[str]] = {}  # saved name -> the arguments whose formula needs it
+        for argument, formula in formulas.items():
+            for name in formula.names if formula is not None else ():
+                self.users.setdefault(name, []).append(argument)
+
+    def kernel_source(self) -> list[str]:
+        """The lines of the kernel."""
+        passed = ", ".join(f"{a.name}={a.name}" if a.kwarg_only else a.name for a in self.arguments)
+        lines = [f"def kernel({', '.join(a.name for a in self.arguments)}):", f"    out = inner({passed})"]
+        lines += ["    node = new(NodeClass)", "    node.sequence_nr = next_sequence()"]
+        edges: list[str] = []
+        simple = all(_is_single(a) for a in self.tensors)
+        for a in self.tensors:
+            name = a.name
+            if self.formulas.get(name) is None:
+                continue
+            if _is_list(a):
+                lines.append(f"    edges_{name} = [edge_of(item) for item in {name}]")
+                edges.append(f"*edges_{name}")
+                continue
+            lines += self._edge_lines(name, optional=str(a.type) == "Tensor?")
+            edges.append(f"edge_{name}")
+        lines.append(f"    node.next_edges = ({', '.join(edges)}{',' if edges else ''})")
+        if simple and len(edges) <= 3:
+            lines += self._longest_lines(edges)
+        else:
+            lines.append("    node.topological_nr = longest(node.next_edges)")
+        lines += ["    data = out._data", "    node.shape = data.shape", "    node.dtype = data.dtype"]
+        lines += self._save_lines()
+        lines += ["    meta = new(Meta)", "    meta.node = node", "    out._autograd = meta"]
+        lines += ["    out._word |= GRADIENT", "    return out"]
+        return lines
+
+    def _edge_lines(self, name: str, *, optional: bool) -> list[str]:
+        test = f"{name} is not None and {name}._word & GRADIENT" if optional else f"{name}._word & GRADIENT"
+        return [
+            f"    if {test}:",
+            f"        meta = {name}._autograd",
+            "        if meta is not None and meta.node is not None:",
+            f"            edge_{name} = (meta.node, meta.output_nr)",
+            "        else:",
+            f"            edge_{name} = (accumulator_of({name}), 0)",
+            "    else:",
+            f"        edge_{name} = (None, 0)",
+        ]
+
+    def _longest_lines(self, edges: list[str]) -> list[str]:
+        lines = ["    number = 0"]
+        for edge in edges:
+            lines += [
+                f"    if {edge}[0] is not None and {edge}[0].topological_nr >= number:",
+                f"        number = {edge}[0].topological_nr + 1",
+            ]
+        return [*lines, "    node.topological_nr = number"]
+
+    def _needed(self, users: list[str]) -> str:
+        """A condition: one of these arguments needs a gradient. Empty if that is certain."""
+        single = {a.name for a in self.tensors if _is_single(a)}
+        if len([a for a in self.tensors if self.formulas.get(a.name) is not None]) == 1:
+            return ""  # the only differentiable argument is the reason for this call
+        return " or ".join(
+            f"edge_{user}[0] is not None" if user in single else f"any(e[0] is not None for e in edges_{user})"
+            for user in users
+        )
+
+    def _save_lines(self) -> list[str]:
+        lines: list[str] = []
+        known = {a.name: a for a in self.arguments}
+        for name, users in self.users.items():
+            if name == "g":
+                continue
+            if name == "out":
+                value = "save_output(out)"
+            elif name in known and known[name].type.is_tensor_like:
+                value = f"save_input({name})"
+            elif name in known:
+                value = name
+            else:
+                tensor = name.removesuffix("_meta")
+                value = (
+                    f"[TensorMeta(t.shape, t.dtype, t.device) for t in {tensor}]"
+                    if _is_list(known[tensor])
+                    else f"TensorMeta({tensor}.shape, {tensor}.dtype, {tensor}.device)"
+                )
+            if name in known and not known[name].type.is_tensor_like:
+                lines.append(f"    node.saved_{name} = {value}")
+                continue
+            needed = self._needed(users)
+            lines += [f"    if {needed}:", f"        node.saved_{name} = {value}"] if needed else [
+                f"    node.saved_{name} = {value}"
+            ]
+        return lines
+
+    def node_class(self) -> type[Node]:
+        """The class of the nodes: ``apply`` and ``release``."""
+        lines = ["def apply(self, g):"]
+        results: list[str] = []
+        known = {a.name: a for a in self.arguments}
+        unpacked: set[str] = set()
+        index = 0
+        simple = all(_is_single(a) for a in self.tensors)
+        for a in self.tensors:
+            formula = self.formulas.get(a.name)
+            if formula is None:
+                continue
+            self.scope[f"formula_{a.name}"] = formula.function
+            need = f"edges[{index}][0] is not None" if simple else f"self.needs_{a.name}"
+            only = len([x for x in self.tensors if self.formulas.get(x.name) is not None]) == 1
+            indent = "    "
+            if not only and simple:
+                lines += [f"    grad_{a.name} = None", f"    if {need}:"]
+                indent = "        "
+            for name in formula.names:
+                if name in unpacked or name == "g":
+                    continue
+                if only:
+                    unpacked.add(name)
+                is_saved = name == "out" or (name in known and known[name].type.is_tensor_like)
+                if is_saved:
+                    lines += [
+                        f"{indent}if self.saved_{name} is None and self.released:",
+                        f"{indent}    raise RuntimeError(FREED.format(node=self.name()))",
+                        f"{indent}value_{name} = unpack(self.saved_{name}, self, {name!r})",
+                    ]
+                else:
+                    lines.append(f"{indent}value_{name} = self.saved_{name}")
+            passed = ", ".join("g" if n == "g" else f"value_{n}" for n in formula.names)
+            call = "g" if formula.names == ("g",) and formula.function.__name__ == "_same" else (
+                f"formula_{a.name}({passed})"
+            )
+            lines.append(f"{indent}grad_{a.name} = {call}")
+            results.append(f"*grad_{a.name}" if _is_list(a) else f"grad_{a.name}")
+            index += 1
+        if index > 1 and simple:
+            lines.insert(1, "    edges = self.next_edges")
+        lines.append(f"    return ({', '.join(results)}{',' if results else ''})")
+        saved = [
+            n for n in self.users if n == "out" or (n in known and known[n].type.is_tensor_like)
+        ]
+        lines += ["def release(self):"]
+        lines += [f"    self.saved_{n} = None" for n in saved]
+        lines += ["    self.released = True"]
+        filename = f"<gradient of {self.operator.name}>"
+        source = "\n".join(lines) + "\n"
+        linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+        methods: dict[str, Any] = {}
+        exec(compile(source, filename, "exec"), self.scope, methods)
+        body: dict[str, Any] = {"apply": methods["apply"], "released": False, "operator_name": self.operator.name}
+        if saved:
+            body["release"] = methods["release"]
+        body |= {f"saved_{n}": None for n in self.users if n != "g"}
+        for n in saved:
+            body[f"_saved_{n}"] = property(_saved_reader(n))
+        name = "".join(part.capitalize() for part in self.operator.schema.base_name.split("_")) + "Backward"
+        return type(name, (Node,), body)
+
+    def kernel(self, inner: Callable[..., Any]) -> Callable[..., Any]:
+        """The kernel around ``inner``."""
+        filename = f"<autograd kernel of {self.operator.name}>"
+        source = "\n".join(self.kernel_source()) + "\n"
+        linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+        scope = {**self.scope, "inner": inner, "NodeClass": self.node_class()}
+        exec(compile(source, filename, "exec"), scope)
+        function: Callable[..., Any] = scope["kernel"]
+        return function
+
+
+def _saved_reader(name: str) -> Callable[[Any], Any]:
+    def read(self: Any) -> Any:
+        saved = getattr(self, f"saved_{name}")
+        if saved is None and self.released:
+            raise RuntimeError(FREED.format(node=self.name()))
+        return unpack(saved, self, name)
+
+    return read
+
+
+def autograd_kernel(operator: Operator, word: int) -> Callable[..., Any]:
+    """The kernel that records a call of ``operator`` for this word."""
+    is_complex = any(dtype.kind == "c" for dtype in dtypes_of(word & DTYPE_MASK))
+    formulas = formulas_of(operator, is_complex=is_complex)
+    inner = inner_call(operator, word)
+    if formulas is None:
+        return _unknown_gradient(operator, inner)
+    if all(formula is None for formula in formulas.values()):
+        return _zero_gradient(operator, inner)
+    return Writer(operator, formulas).kernel(inner)
+
+
+class ZeroNode(Node):
+    """The node of a step function: it is part of the graph, and its gradient is zero."""
+
+    def apply(self, *grads: Tensor | None) -> Any:
+        return tuple([None if edge[0] is None or grads[0] is None else _zeros(edge) for edge in self.next_edges])
+
+
+def _zeros(edge: Any) -> Tensor:
+    node, nr = edge
+    shape, dtype = node.input_shape(nr)
+    made: Tensor = zeros(shape, dtype=dtype)
+    return made
+
+
+def _zero_gradient(operator: Operator, inner: Callable[..., Any]) -> Callable[..., Any]:
+    """For step functions (floor, sign): the graph is kept, with a zero gradient."""
+    name = "".join(part.capitalize() for part in operator.schema.base_name.split("_")) + "Backward"
+    node_class = type(name, (ZeroNode,), {"operator_name": operator.name})
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        out = inner(*args, **kwargs)
+        attach(node_class(), out, args, kwargs)
+        return out
+
+    return kernel
+
+
+class NotImplementedNode(Node):
+    """The node of an operator without a gradient formula: an error, should a gradient reach it."""
+
+    def apply(self, *grads: Tensor | None) -> Any:
+        raise NotImplementedError(_NO_FORMULA.format(operator=self.operator_name))
+
+
+def _unknown_gradient(operator: Operator, inner: Callable[..., Any]) -> Callable[..., Any]:
+    node_class = type("NotImplementedBackward", (NotImplementedNode,), {"operator_name": operator.name})
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        out = inner(*args, **kwargs)
+        attach(node_class(), out, args, kwargs)
+        return out
+
+    return kernel
+
+
+def flat_tensors(values: Any) -> list[Tensor]:
+    """The tensors in nested lists, tuples and dicts."""
+    if isinstance(values, Tensor):
+        return [values]
+    if isinstance(values, dict):
+        values = values.values()
+    elif not isinstance(values, (list, tuple)):
+        return []
+    return [tensor for value in values for tensor in flat_tensors(value)]
+
+
+def attach(node: Node, out: Any, args: Any, kwargs: Any) -> None:
+    """Make the floating results of a call outputs of ``node``, with edges to all tensors among the arguments."""
+    edges = tuple([edge_of(t) for t in flat_tensors((args, kwargs))])
+    connect(node, edges, flat_tensors(out))
+
+
+def connect(node: Node, edges: tuple[Any, ...], outputs: list[Tensor]) -> None:
+    """Give a node its edges and outputs."""
+    node.sequence_nr = next_sequence()
+    node.next_edges = edges
+    node.topological_nr = longest(edges)
+    if len(outputs) == 1:
+        node.shape, node.dtype = outputs[0].shape, outputs[0].dtype
+    else:
+        node.outputs = tuple([TensorMeta(t.shape, t.dtype, t.device) for t in outputs])
+    for nr, tensor in enumerate(outputs):
+        if tensor.dtype.kind in "fcV":
+            set_history(tensor, node, nr)
+
+
+def _install(operator: Operator) -> list[Handle]:
+    facets = operator.facets
+    registry = operator.registry
+    if operator.schema.is_mutable:
+        return []
+    if "NotDifferentiable" in facets:
+        kernel = Kernel(fallthrough_kernel, DispatchKey.Autograd, origin="generated")
+    elif "Vjp" in facets or "Pointwise" in facets:
+        kernel = Kernel(
+            autograd_kernel, DispatchKey.Autograd, origin="generated", specialize=autograd_kernel, only_with=GRADIENT
+        )
+    else:
+        return []
+    return [registry.impl(operator.name, kernel)]
+
+
+def install_recording(registry: Any) -> None:
+    """Subscribe to all operators; those without a formula get the fallback that refuses in backward."""
+    registry.subscribe(_install)
+
+    def refuse(operator: Operator, word: int) -> Callable[..., Any]:
+        return _unknown_gradient(operator, inner_call(operator, word))
+
+    registry.fallback(
+        Kernel(refuse, DispatchKey.Autograd, origin="generated", specialize=refuse, only_with=GRADIENT)
+    )
+

@@ -1,0 +1,94 @@
+"""Saved tensors: what a node keeps for its formula, and the check that nobody changed it.
+
+Note [Saving an output]
+~~~~~~~~~~~~~~~~~~~~~~~
+A node that saved its own output tensor would hold what holds it. So an output is saved as a tensor without history on
+the same memory and storage; at unpacking the node is attached again, so that a second order exists. Guarded by
+``tests/test_autograd.py::test_saved_output_makes_no_cycle``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ..core.tensor import Tensor, make_tensor, storage_of, version_of
+from .node import Node, set_history
+
+__all__ = ["FREED", "SavedOutput", "SavedTensor", "save_input", "save_output"]
+
+FREED: Final = (
+    "[{node}] trying to backward through the graph a second time (or to use saved tensors after they have been freed). "
+    "Specify retain_graph=True in the first backward() or grad() call if you need to go through the graph again."
+)
+_MODIFIED: Final = (
+    "[{node}] one of the variables needed for gradient computation has been modified by an inplace operation: the "
+    "saved tensor {what} of shape {shape}, dtype {dtype} is at version {now}; expected version {then} instead. "
+    "Use the functional form of the operation that changed it, or save a copy with clone()."
+)
+
+
+class SavedTensor:
+    """An input, saved itself, with the version it had."""
+
+    __slots__ = ("tensor", "version")
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
+        self.version = 0 if tensor._storage is None else version_of(tensor)
+
+    def unpack(self, node: Node, what: str) -> Tensor:
+        """The tensor, if it is as it was."""
+        tensor = self.tensor
+        if tensor._storage is not None and version_of(tensor) != self.version:
+            raise RuntimeError(_modified(node, what, tensor, self.version))
+        return tensor
+
+
+def _modified(node: Node, what: str, tensor: Tensor, version: int) -> str:
+    return _MODIFIED.format(
+        node=node.name(), what=what, shape=tensor.shape, dtype=tensor.dtype, now=version_of(tensor), then=version
+    )
+
+
+class SavedOutput:
+    """An output, saved without its history (Note [Saving an output])."""
+
+    __slots__ = ("output_nr", "tensor", "version")
+
+    def __init__(self, tensor: Tensor, output_nr: int = 0) -> None:
+        kept = make_tensor(tensor._data, tensor._word)
+        kept._storage = storage_of(tensor)
+        self.tensor = kept
+        self.version = kept._storage.version
+        self.output_nr = output_nr
+
+    def unpack(self, node: Node, what: str) -> Tensor:
+        """The tensor, with its node attached again, if it is as it was."""
+        kept = self.tensor
+        if version_of(kept) != self.version:
+            raise RuntimeError(_modified(node, what, kept, self.version))
+        made = make_tensor(kept._data, kept._word)
+        made._storage = kept._storage
+        set_history(made, node, self.output_nr)
+        return made
+
+
+def save_input(tensor: Any) -> Any:
+    """Save an input; lists of tensors are saved element by element, None stays None."""
+    if tensor is None:
+        return None
+    if isinstance(tensor, (list, tuple)):
+        return [save_input(item) for item in tensor]
+    return SavedTensor(tensor)
+
+
+save_output = SavedOutput
+
+
+def unpack(saved: Any, node: Node, what: str) -> Any:
+    """The saved tensor or list of tensors."""
+    if saved is None:
+        return None
+    if isinstance(saved, list):
+        return [unpack(item, node, what) for item in saved]
+    return saved.unpack(node, what)

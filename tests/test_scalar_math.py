@@ -1,0 +1,404 @@
+"""The scalar functions of generated kernels, compiled from `source`, against NumPy, SciPy and mpmath."""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Literal
+
+import mpmath
+import numba
+import numpy as np
+import numpy.typing as npt
+import pytest
+import scipy.special
+
+from tenkey.backends import scalar_math
+from tenkey.backends.scalar_math import Dtype, bits
+
+Array = npt.NDArray[Any]
+
+BINARY = ("atan2", "pow")
+DTYPES: tuple[Dtype, ...] = ("float32", "float64")
+NAMES = sorted(scalar_math.names("float32"))
+EXACT = ("ceil", "floor", "rint", "sqrt", "trunc")
+
+# Greatest error in units in the last place, as the docstrings promise it: float32, float64.
+BOUNDS: dict[str, tuple[float, float]] = {
+    "exp": (1.1, 1.1),
+    "log": (1.0, 1.0),
+    "tanh": (2.0, 2.0),
+    "expm1": (2.0, 2.0),
+    "log1p": (2.0, 2.0),
+    "sin": (2.0, 1.0),
+    "cos": (2.0, 1.0),
+    "exp2": (2.0, 2.0),
+    "log2": (3.0, 3.0),
+    "log10": (3.0, 3.0),
+    "erf": (2.0, 2.0),
+    "pow": (1.0, 2.0),
+    "tan": (4.0, 3.0),
+    "sinh": (3.0, 3.0),
+    "cosh": (2.0, 2.0),
+    "asin": (3.0, 3.0),
+    "acos": (2.0, 2.0),
+    "atan": (2.0, 2.0),
+    "atan2": (3.0, 3.0),
+    "asinh": (4.0, 4.0),
+    "acosh": (4.0, 4.0),
+    "atanh": (4.0, 4.0),
+    "cbrt": (1.0, 1.0),
+} | dict.fromkeys(EXACT, (0.5, 0.5))
+
+# Where a function is neither saturated nor undefined, for float32 and float64.
+RANGES: dict[str, tuple[float, float]] = {
+    "exp": (105.0, 746.0),
+    "expm1": (90.0, 711.0),
+    "sinh": (90.0, 711.0),
+    "cosh": (90.0, 711.0),
+    "exp2": (151.0, 1076.0),
+    "tanh": (10.0, 20.0),
+    "erf": (4.0, 6.0),
+    "asin": (1.0, 1.0),
+    "acos": (1.0, 1.0),
+    "atanh": (1.0, 1.0),
+    "sin": (6e4, 1e9),
+    "cos": (6e4, 1e9),
+    "tan": (6e4, 1e9),
+}
+
+NUMPY_NAMES = {
+    "acos": "arccos",
+    "acosh": "arccosh",
+    "asin": "arcsin",
+    "asinh": "arcsinh",
+    "atan": "arctan",
+    "atan2": "arctan2",
+    "atanh": "arctanh",
+    "pow": "power",
+}
+
+
+def namespace(
+    name: str, dtype: Dtype, contract: bool = False, inline: Literal["always", "never"] = "always"
+) -> dict[str, Any]:
+    flags = {"contract"} if contract else set[str]()
+    scope: dict[str, Any] = {"_inline": numba.njit(inline=inline, error_model="numpy", fastmath=flags)}
+    exec(compile(scalar_math.source(name, dtype), f"<{name} {dtype}>", "exec"), scope)
+    return scope
+
+
+@cache
+def ufunc(
+    name: str, dtype: Dtype, contract: bool = False, inline: Literal["always", "never"] = "always"
+) -> Callable[..., Array]:
+    scope = namespace(name, dtype, contract, inline) | {"always_inline": bits.always_inline}
+    arguments = "x, y" if name in BINARY else "x"
+    exec(f"def kernel({arguments}):\n    always_inline()\n    return {name}_{dtype}({arguments})\n", scope)
+    signature = f"{dtype}({dtype}, {dtype})" if name in BINARY else f"{dtype}({dtype})"
+    compiled = numba.vectorize([signature], fastmath={"contract"} if contract else set())(scope["kernel"])
+
+    def call(*values: Array) -> Array:
+        with np.errstate(all="ignore"):
+            result: Array = compiled(*values)
+        assert result.dtype == dtype
+        return result
+
+    return call
+
+
+def numpy_function(name: str) -> Callable[..., Any]:
+    function: Callable[..., Any] = scipy.special.erf if name == "erf" else getattr(np, NUMPY_NAMES.get(name, name))
+    return function
+
+
+def special_values(dtype: Dtype) -> Array:
+    limits = np.finfo(dtype)
+    positive: list[Any] = [
+        0.0,
+        limits.smallest_subnormal,
+        limits.tiny,
+        0.25,
+        0.5,
+        1.0,
+        1.5,
+        2.0,
+        3.0,
+        limits.max,
+        np.inf,
+    ]
+    return np.array([sign * value for value in positive for sign in (1.0, -1.0)] + [np.nan], dtype)
+
+
+def samples(name: str, dtype: Dtype, count: int) -> tuple[Array, ...]:
+    """Random bit patterns, the interesting range, the surroundings of 0 and 1, and the special values."""
+    random = np.random.default_rng(20240607)
+    unsigned = np.uint32 if dtype == "float32" else np.uint64
+
+    def one() -> Array:
+        patterns = random.integers(0, np.iinfo(unsigned).max, count, unsigned, endpoint=True).view(dtype)
+        reach = RANGES.get(name, (1e3, 1e3))[dtype == "float64"]
+        parts = [random.uniform(-reach, reach, count), random.uniform(-2, 2, count), random.uniform(0.5, 1.5, count)]
+        with np.errstate(over="ignore"):
+            return np.concatenate([patterns, *(part.astype(dtype) for part in parts)])
+
+    if name not in BINARY:
+        return (np.concatenate([one(), special_values(dtype)]),)
+    x, y = one(), random.permutation(one())
+    if name == "pow":
+        x[count:] = np.abs(x[count:])
+        y[: 2 * count] = random.uniform(-8, 8, 2 * count).astype(dtype)
+        y[: count // 2] = np.rint(y[: count // 2])
+        y[3 * count :] = random.uniform(-150, 150, count).astype(dtype)
+    first, second = (grid.ravel() for grid in np.meshgrid(special_values(dtype), special_values(dtype)))
+    return np.concatenate([x, first]), np.concatenate([y, second])
+
+
+def errors_in_ulp(result: Array, exact: Array, dtype: Dtype) -> Array:
+    """Distance from `exact`, of a wider dtype, in units in the last place; inf where kind or sign of zero is wrong."""
+    limits = np.finfo(dtype)
+    with np.errstate(all="ignore"):
+        rounded = exact.astype(dtype)
+        exponent = np.frexp(np.where(np.isfinite(exact), exact, 1))[1]
+        unit = np.ldexp(np.ones_like(exact), np.maximum(exponent - 1, limits.minexp) - limits.nmant)
+        error = np.abs(result.astype(exact.dtype) - exact) / unit
+    equal = (result == rounded) & (np.signbit(result) == np.signbit(rounded))
+    error[equal] = np.minimum(np.nan_to_num(error[equal], nan=0.0, posinf=0.0), 0.5)
+    both_nan = np.isnan(result) & np.isnan(rounded)
+    wrong = ~equal & ~both_nan & ((result == rounded) | ~np.isfinite(result) | ~np.isfinite(exact))
+    return np.where(both_nan, 0.0, np.where(wrong, np.inf, error))
+
+
+def assert_accurate(name: str, dtype: Dtype, arguments: tuple[Array, ...], result: Array, exact: Array) -> None:
+    error = errors_in_ulp(result, exact, dtype)
+    worst = int(np.argmax(error))
+    where = [argument[worst] for argument in arguments]
+    bound = BOUNDS[name][dtype == "float64"]
+    assert error[worst] <= bound, f"{name}{where} = {result[worst]}, exact {exact[worst]}: {error[worst]} ulp"
+
+
+def mpmath_value(name: str, values: tuple[float, ...]) -> Any:
+    """The exact value at finite arguments; NaN where there is no real one."""
+    function = {"pow": mpmath.power, "exp2": lambda x: mpmath.power(2, x), "log2": lambda x: mpmath.log(x, 2)}.get(name)
+    function = function or getattr(mpmath, name)
+    if name == "cbrt":
+        return mpmath.sign(values[0]) * mpmath.cbrt(abs(mpmath.mpf(values[0])))
+    exact = function(*(mpmath.mpf(value) for value in values))
+    return mpmath.mpf("nan") if isinstance(exact, mpmath.mpc) else exact
+
+
+def error_against_mpmath(result: float, exact: Any) -> float:
+    if mpmath.isnan(exact):
+        return 0.0 if math.isnan(result) else math.inf
+    rounded = float(exact)
+    if math.isinf(rounded) or math.isinf(result) or math.isnan(result):
+        return 0.0 if result == rounded else math.inf
+    return float(abs(exact - mpmath.mpf(result)) / mpmath.mpf(math.ulp(rounded)))
+
+
+@pytest.mark.parametrize("contract", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+def test_accuracy_float32(name: str, contract: bool) -> None:
+    arguments = samples(name, "float32", 50_000)
+    with np.errstate(all="ignore"):
+        exact = numpy_function(name)(*(argument.astype(np.float64) for argument in arguments))
+    assert_accurate(name, "float32", arguments, ufunc(name, "float32", contract)(*arguments), exact)
+
+
+@pytest.mark.parametrize("contract", [False, True])
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in EXACT])
+def test_accuracy_float64(name: str, contract: bool) -> None:
+    arguments = samples(name, "float64", 400)
+    finite = np.all([np.isfinite(argument) & (argument != 0) for argument in arguments], axis=0)
+    result = ufunc(name, "float64", contract)(*arguments)
+    with mpmath.workprec(200):
+        for index in np.flatnonzero(finite):
+            values = tuple(float(argument[index]) for argument in arguments)
+            if name in ("exp", "expm1", "sinh", "cosh", "exp2") and abs(values[0]) > 1e4:
+                continue  # mpmath would write out the digits; special values and saturation have a test of their own
+            if name == "pow" and abs(math.log2(abs(values[0])) * values[1]) > 1e5:
+                continue
+            if name in ("acosh", "asin", "acos", "atanh", "log", "log2", "log10", "log1p") and abs(values[0]) == 1:
+                continue  # poles and zeros, likewise
+            error = error_against_mpmath(float(result[index]), mpmath_value(name, values))
+            assert error <= BOUNDS[name][1], f"{name}{values} = {result[index]}: {error} ulp"
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", NAMES)
+def test_special_values(name: str, dtype: Dtype) -> None:
+    values = special_values(dtype)
+    arguments = tuple(grid.ravel() for grid in np.meshgrid(values, values)) if name in BINARY else (values,)
+    with np.errstate(all="ignore"):
+        expected = numpy_function(name)(*(argument.astype(np.float64) for argument in arguments)).astype(dtype)
+    result = ufunc(name, dtype)(*arguments)
+    np.testing.assert_array_max_ulp(np.nan_to_num(result), np.nan_to_num(expected), math.ceil(max(BOUNDS[name])), dtype)
+    np.testing.assert_array_equal(np.isnan(result), np.isnan(expected))
+    numbers = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(result[numbers]), np.signbit(expected[numbers]))
+    np.testing.assert_array_equal(np.isinf(result), np.isinf(expected))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("x", "y", "expected"),
+    [
+        (-0.0, -3.0, -np.inf),
+        (-0.0, -2.0, np.inf),
+        (0.0, -np.inf, np.inf),
+        (-0.0, 3.0, -0.0),
+        (-1.0, np.inf, 1.0),
+        (-1.0, -np.inf, 1.0),
+        (1.0, np.nan, 1.0),
+        (np.nan, 0.0, 1.0),
+        (-2.0, 0.5, np.nan),
+        (0.5, -np.inf, np.inf),
+        (2.0, -np.inf, 0.0),
+        (-0.5, np.inf, 0.0),
+        (-np.inf, -3.0, -0.0),
+        (-np.inf, 2.0, np.inf),
+        (-np.inf, 3.0, -np.inf),
+        (-np.inf, 2.5, np.inf),
+        (-8.0, 3.0, -512.0),
+        (-8.0, 16777216.0, np.inf),
+        (-2.0, 5e-324, None),
+    ],
+)
+def test_pow_special_cases(x: float, y: float, expected: float | None, dtype: Dtype) -> None:
+    # ISO/IEC 9899:2018, annex F.10.4.4
+    exponent = np.array([y], dtype)
+    if expected is None:  # the smallest subnormal is no integer; in float32 it is 0
+        expected = 1.0 if exponent[0] == 0 else np.nan
+    result = ufunc("pow", dtype)(np.array([x], dtype), exponent)
+    np.testing.assert_array_equal(result, np.array([expected], dtype))
+    assert np.isnan(expected) or np.signbit(result[0]) == np.signbit(expected)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", ["sin", "cos", "tan"])
+def test_huge_angles(name: str, dtype: Dtype) -> None:
+    """Every length, so that huge lanes occur in each position of full vectors and in the remainder loop."""
+    values = np.random.default_rng(5).uniform(-10, 10, 70).astype(dtype)
+    values[[0, 7, 33, 69]] = np.array([1e10, -1e30, np.finfo(dtype).max, 2.0**31], dtype)
+    function = ufunc(name, dtype)
+    for count in (1, 2, 5, 16, 35, 70):
+        result = function(values[:count])
+        with mpmath.workprec(1500):
+            for value, actual in zip(values[:count], result, strict=True):
+                exact = getattr(mpmath, name)(mpmath.mpf(float(value)))
+                assert abs(exact - mpmath.mpf(float(actual))) <= 4 * np.spacing(abs(actual))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_strides_and_misalignment(dtype: Dtype) -> None:
+    values = np.linspace(-20, 20, 301).astype(dtype)
+    for name in ("exp", "sin"):
+        function = ufunc(name, dtype)
+        whole = function(values)
+        np.testing.assert_array_max_ulp(function(values[1::3]), whole[1::3], 1)
+        np.testing.assert_array_max_ulp(function(values[::-1]), whole[::-1], 1)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("inline", ["always", "never"])
+def test_either_kind_of_inlining(dtype: Dtype, inline: Literal["always", "never"]) -> None:
+    values = np.array([0.5, 1e35, -3.0] * 20, dtype)
+    np.testing.assert_allclose(ufunc("sin", dtype, False, inline)(values), np.sin(values), rtol=1e-5)
+
+
+def optimised_loop(name: str, dtype: Dtype) -> str:
+    scope = namespace(name, dtype, contract=True)
+    arrays, items = ("X, Y", "X[i], Y[i]") if name in BINARY else ("X", "X[i]")
+    text = f"def loop({arrays}, out):\n    for i in range(out.size):\n        out[i] = {name}_{dtype}({items})\n"
+    exec(text, scope)
+    array = numba.types.Array(numba.from_dtype(np.dtype(dtype)), 1, "C")
+    signature = (array,) * (3 if name in BINARY else 2)
+    loop = numba.njit([signature], error_model="numpy", fastmath={"contract"})(scope["loop"])
+    (ir,) = loop.inspect_llvm().values()
+    return str(ir)
+
+
+VECTOR_ARITHMETIC = r"= (?:f(?:add|mul|sub|div)\b.*|(?:tail )?call .*)<\d+ x {element}>"
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", NAMES)
+def test_loops_are_vectorised(name: str, dtype: Dtype) -> None:
+    element = "double" if dtype == "float64" else "float"
+    ir = optimised_loop(name, dtype)
+    assert re.search(VECTOR_ARITHMETIC.format(element=element), ir), f"the loop of {name} is not vectorised"
+    if dtype == "float32" and name != "pow":
+        assert "double" not in ir, f"{name} promotes to float64"
+
+
+def test_large_ufunc_bodies_are_inlined() -> None:
+    def vectorised(mark: bool) -> bool:
+        scope = namespace("erf", "float64", contract=True) | {"always_inline": bits.always_inline}
+        statement = "    always_inline()\n" if mark else ""
+        exec(f"def kernel(x):\n{statement}    return erf_float64(erf_float64(x))\n", scope)
+        scope["kernel"] = numba.njit(error_model="numpy", fastmath={"contract"})(scope["kernel"])
+        exec("def loop(X, out):\n    for i in range(out.size):\n        out[i] = kernel(X[i])\n", scope)
+        loop = numba.njit("void(float64[::1], float64[::1])")(scope["loop"])
+        (ir,) = loop.inspect_llvm().values()
+        return bool(re.search(VECTOR_ARITHMETIC.format(element="double"), str(ir)))
+
+    assert not vectorised(False), "LLVM inlines it unasked: the mark has become needless"
+    assert vectorised(True)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", NAMES)
+def test_source_is_flat(name: str, dtype: Dtype) -> None:
+    tree = ast.parse(scalar_math.source(name, dtype))
+    (function,) = (node for node in tree.body if isinstance(node, ast.FunctionDef))
+    assert function.name == f"{name}_{dtype}"
+    assert [ast.unparse(decorator) for decorator in function.decorator_list] == ["_inline"]
+    *assignments, last = function.body
+    assert isinstance(last, ast.Return)
+    assert all(isinstance(statement, ast.Assign) for statement in assignments)
+    variables = [node for statement in assignments for node in ast.walk(statement) if isinstance(node, ast.Name)]
+    targets = [node.id for node in variables if isinstance(node.ctx, ast.Store)]
+    assert len(targets) == len(set(targets)), "a variable is assigned twice"
+    defined = [ast.unparse(target) for node in tree.body if isinstance(node, ast.Assign) for target in node.targets]
+    assert all(constant.endswith(f"_{dtype}") for constant in defined)
+    imported = {alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    called = {ast.unparse(node.func) for node in ast.walk(function) if isinstance(node, ast.Call)}
+    assert called <= imported | {f"np.{scalar}" for scalar in ("int32", "float32", "float64")}
+
+
+def test_both_dtypes_have_the_same_functions() -> None:
+    assert scalar_math.names("float32") == scalar_math.names("float64") == frozenset(BOUNDS)
+
+
+def test_sources_share_constants() -> None:
+    text = scalar_math.sources([("exp", "float32"), ("cosh", "float32"), ("exp", "float64"), ("exp", "float32")])
+    assert text.count("def exp_float32") == 1
+    assert text.count("\n_LN2_HIGH_float32 =") == 1
+    assert text.count("\n_LN2_HIGH_float64 =") == 1
+    exec(text, {"_inline": numba.njit})
+
+
+def test_unknown_names_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"no function 'gamma' for float32\. Known are: acos"):
+        scalar_math.source("gamma", "float32")
+    with pytest.raises(ValueError, match="no function '_scale'"):
+        scalar_math.source("_scale", "float32")
+    with pytest.raises(ValueError, match="no functions for dtype 'float16'"):
+        scalar_math.source("exp", "float16")  # type: ignore[arg-type]
+
+
+def test_version_is_a_hash() -> None:
+    assert re.fullmatch(r"[0-9a-f]{64}", scalar_math.version())
+
+
+def test_import_does_not_import_numba() -> None:
+    program = (
+        "import sys; from tenkey.backends import scalar_math; scalar_math.source('exp', 'float32'); "
+        "scalar_math.version(); assert not any(name.split('.')[0] in ('numba', 'llvmlite') for name in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
