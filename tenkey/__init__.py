@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import autograd, core, dispatch, ops
+from . import autograd, backends, core, dispatch, library, ops, random
 from .autograd import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .backends import cpu as _cpu
 from .backends import meta as _meta
@@ -40,7 +40,7 @@ from .dispatch.mode import install_modes as _install_modes
 from .ops import install as _install
 from .ops.builtin.complex import conj, imag, real
 from .ops.builtin.copying import astype, concat, flip, stack
-from .ops.builtin.creation import arange, empty, eye, full, full_like, linspace, ones, ones_like, zeros, zeros_like
+from .ops.builtin.creation import arange, empty, empty_like, eye, full, full_like, linspace, ones, ones_like, zeros, zeros_like
 from .ops.builtin.indexing import scatter_add, take, take_along_axis
 from .ops.builtin.linalg import matmul
 from .ops.builtin.nn import cross_entropy, log_softmax, softmax

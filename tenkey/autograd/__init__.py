@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import function, graph
+from .custom import install_custom
 from .engine import calibrate
 from .function import Function, once_differentiable
 from .functional import backward, grad
@@ -39,4 +40,5 @@ def install(registry: Any) -> None:
     attach_gradient_attributes()
     install_recording(registry)
     install_inplace(registry)
+    install_custom(registry)
     calibrate()

@@ -96,17 +96,22 @@ class Context(Node):
             self._saved = ()
             self._released = True
 
+    def fill(self, grads: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
+        """Zeros for the outputs without a gradient, unless that was switched off."""
+        if not self._materialize or None not in [None if g is None else 1 for g in grads]:
+            return grads
+        metas = self.outputs if self.outputs is not None else (TensorMeta(self.shape, self.dtype, self.device),)  # type: ignore[arg-type]
+        return tuple(
+            [
+                zeros(m.shape, dtype=m.dtype, device=m.device) if g is None and m is not None else g
+                for g, m in zip(grads, metas)
+            ]
+        )
+
     def apply(self, *grads: Tensor | None) -> Any:
-        if self._materialize:
-            metas = self.outputs if self.outputs is not None else (TensorMeta(self.shape, self.dtype, self.device),)  # type: ignore[arg-type]
-            grads = tuple(
-                [
-                    zeros(m.shape, dtype=m.dtype, device=m.device) if g is None and m is not None else g
-                    for g, m in zip(grads, metas)
-                ]
-            )
-        elif all(grad is None for grad in grads):
+        if not self._materialize and all(grad is None for grad in grads):
             return (None,) * len(self.next_edges)
+        grads = self.fill(grads)
         results = self.function.run_backward(self, grads)
         results = results if isinstance(results, tuple) else (results,)
         count = len(self.needs_input_grad)

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.device import META, Device
 from ..core.storage import StridedArray
-from ..core.tensor import Tensor, make_tensor, make_view, word_for
+from ..core.tensor import Tensor, make_tensor, word_for
 from ..core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
 from ..dispatch.kernel import Handle, Kernel
 from ..dispatch.keys import DispatchKey
@@ -15,6 +15,7 @@ from ..dispatch.operator import Operator
 from ..dispatch.registry import Registry, registry
 from ..ops.declare.facets import TensorSpec
 from ..ops.shapes import broadcast_shapes, reduced_shape
+from ..ops.views import strided_view_kernel
 
 __all__ = ["install", "spec_rule"]
 
@@ -53,29 +54,12 @@ def _empty(spec: TensorSpec, device: Device = META) -> Tensor:
     return make_tensor(StridedArray(None, spec.shape, spec.dtype, device), word_for(device, spec.dtype))
 
 
-def view_of(operator: Operator, x: Tensor, window: Any) -> Tensor:
-    """A view of a tensor on a strided array."""
-    shape, strides, offset = window
-    data: StridedArray = x._data
-    size = data.dtype.itemsize
-    return make_view(x, data.window(shape, tuple([s * size for s in strides]), data.offset + offset * size))
-
-
 def _install(operator: Operator) -> list[Handle]:
     key = DispatchKey.Meta
     rule = spec_rule(operator)
     function: Callable[..., Any]
     if "View" in operator.facets:
-        make_window = operator.facets["View"].window
-
-        def view_kernel(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-            window = make_window(x, *args, **kwargs)
-            if window is None:
-                x = _empty(TensorSpec(x.shape, x.dtype))
-                window = make_window(x, *args, **kwargs)
-            return view_of(operator, x, window)
-
-        function = view_kernel
+        function = strided_view_kernel(operator, lambda x: _empty(TensorSpec(x.shape, x.dtype)))
     elif operator.name == "tk::to_device":
 
         def move(x: Tensor, device: Device) -> Tensor:

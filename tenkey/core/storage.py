@@ -73,10 +73,10 @@ class StridedArray:
     """A strided window on a backend's buffer: what a tensor of a backend other than the CPU holds as its data.
 
     ``buffer`` is what the backend's ``allocate`` returned, or None on the meta device. ``strides`` are in bytes, as in
-    NumPy; ``offset`` is the byte at which the first element lies.
+    NumPy; ``offset`` is the byte at which the first element lies. ``owner`` keeps the buffer from being freed.
     """
 
-    __slots__ = ("buffer", "device", "dtype", "offset", "shape", "strides")
+    __slots__ = ("buffer", "device", "dtype", "offset", "owner", "shape", "strides")
 
     def __init__(
         self,
@@ -86,8 +86,10 @@ class StridedArray:
         device: Device,
         strides: tuple[int, ...] | None = None,
         offset: int = 0,
+        owner: Any = None,
     ) -> None:
         self.buffer = buffer
+        self.owner = owner
         self.shape = shape
         self.dtype = dtype
         self.device = device
@@ -119,4 +121,4 @@ class StridedArray:
 
     def window(self, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> StridedArray:
         """Another window on the same buffer; ``strides`` and ``offset`` in bytes."""
-        return StridedArray(self.buffer, shape, self.dtype, self.device, strides, offset)
+        return StridedArray(self.buffer, shape, self.dtype, self.device, strides, offset, self.owner)

@@ -149,12 +149,20 @@ class Registry:
 
     # ---- installers
 
-    def subscribe(self, installer: Installer) -> None:
+    def subscribe(self, installer: Installer) -> Handle:
         """Call ``installer`` for every operator defined so far and for every later one."""
         with self.lock:
             self._installers.append(installer)
             for operator in self:
                 self._install(installer, operator)
+            return Handle(lambda: self._unsubscribe(installer), f"installer {installer!r}")
+
+    def _unsubscribe(self, installer: Installer) -> None:
+        with self.lock:
+            self._installers.remove(installer)
+            for key in [k for k in self._installed if k[0] == id(installer)]:
+                for handle in self._installed.pop(key):
+                    handle.remove()
 
     def _install(self, installer: Installer, operator: Operator) -> None:
         handles = installer(operator)

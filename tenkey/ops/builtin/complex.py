@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...core.dtypes import complex_of, real_of
 from ...core.tensor import Tensor
 from ..declare import TensorSpec, structured
+from .creation import zeros_like
 
 
 def _part_meta(x: Tensor) -> TensorSpec:
@@ -56,5 +57,3 @@ complex_from = structured(
     vjp={"real": lambda g: real(g), "imag": lambda g: imag(g)},
     samples=lambda rng: [((rng.standard_normal((3,)), rng.standard_normal((3,))), {})],
 )
-
-from .creation import zeros_like  # noqa: E402  (the formulas above run later)

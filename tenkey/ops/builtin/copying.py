@@ -12,7 +12,7 @@ from ...core.promotion import result_dtype
 from ...core.tensor import Tensor
 from ..declare import TensorSpec, composite, structured
 from ..shapes import broadcast_shapes, normalize_axes, normalize_axis
-from .view import broadcast_to, expand_dims, slice
+from .view import broadcast_to, expand_dims, reshape, slice
 
 clone = structured(
     "clone(Tensor x) -> Tensor",
@@ -131,8 +131,6 @@ def concat(arrays: Sequence[Tensor], *, axis: int | None = 0) -> Tensor:
     >>> tk.concat([tk.asarray([1, 2]), tk.asarray([3])]).tolist()
     [1, 2, 3]
     """
-    from .view import reshape
-
     if axis is None:
         arrays, axis = [reshape(x, (-1,)) for x in arrays], 0
     result: Tensor = concatenate(list(arrays), axis=axis)

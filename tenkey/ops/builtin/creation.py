@@ -141,6 +141,18 @@ eye = factory(
 )
 
 
+@composite("empty_like(Tensor x, *, DType? dtype=None, Device? device=None) -> Tensor", tags=("nondeterministic",))
+def empty_like(x: Tensor, *, dtype: np.dtype | None = None, device: Device | None = None) -> Tensor:
+    """A tensor with the shape, dtype and device of ``x``, whose elements are whatever the memory held.
+
+    >>> import tenkey as tk
+    >>> tk.empty_like(tk.asarray([1, 2])).shape
+    (2,)
+    """
+    result: Tensor = empty(x.shape, dtype=dtype or x.dtype, device=device or x.device)
+    return result
+
+
 @composite("zeros_like(Tensor x, *, DType? dtype=None, Device? device=None) -> Tensor")
 def zeros_like(x: Tensor, *, dtype: np.dtype | None = None, device: Device | None = None) -> Tensor:
     """Zeros with the shape, dtype and device of ``x``.

@@ -6,6 +6,7 @@ from ...core.promotion import result_dtype
 from ...core.tensor import Tensor
 from ..declare import TensorSpec, structured
 from ..shapes import broadcast_shapes
+from .complex import conj
 from .view import expand_dims, matrix_transpose, squeeze
 
 _INNER = "[matmul] got {a} @ {b}: the inner sizes {m} and {n} must be equal."
@@ -26,11 +27,7 @@ def _matmul_meta(x1: Tensor, x2: Tensor) -> TensorSpec:
 
 def _adjoint(x: Tensor) -> Tensor:
     t: Tensor = matrix_transpose(x)
-    if t.dtype.kind == "c":
-        from .complex import conj
-
-        t = conj(t)
-    return t
+    return conj(t) if t.dtype.kind == "c" else t  # type: ignore[no-any-return]
 
 
 def _left(g: Tensor, x1_meta: object, x2: Tensor) -> Tensor:

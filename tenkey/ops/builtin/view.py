@@ -7,6 +7,7 @@ from typing import Any
 
 from ...core.storage import contiguous_strides
 from ...core.tensor import Tensor
+from ...dispatch.registry import registry
 from ..declare import TensorSpec, composite, structured, view
 from ..shapes import broadcast_shapes, infer_reshape, normalize_axes, normalize_axis
 
@@ -95,14 +96,15 @@ def _expand_window(x: Tensor, shape: Sequence[int]) -> Window:
 
 
 def _unexpand(g: Tensor, x_meta: Any) -> Tensor:
-    from .reduction import sum
-
     lead = g.ndim - len(x_meta.shape)
     axes = tuple(range(lead)) + tuple(
         [lead + i for i, n in enumerate(x_meta.shape) if n == 1 and g.shape[lead + i] != 1]
     )
-    result: Tensor = reshape(sum(g, axis=axes, keepdims=True), x_meta.shape) if axes else g
-    return result
+    if not axes:
+        return g
+    # by its name: sum and broadcast_to are each other's adjoint, and reduction.py imports this module
+    total: Tensor = registry.find("tk::sum").call(g, axis=axes, keepdims=True)
+    return reshape(total, x_meta.shape)  # type: ignore[no-any-return]
 
 
 broadcast_to = view(

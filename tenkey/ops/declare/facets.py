@@ -20,6 +20,7 @@ from ..scalar import trace
 from .promotion import Promotion
 
 __all__ = [
+    "Backward",
     "Composite",
     "Factory",
     "Jvp",
@@ -191,3 +192,11 @@ def check_formula(schema: FunctionSchema, what: str, function: Callable[..., Any
                 allowed=", ".join([a.name for a in schema.arguments] + list(extra)),
             )
         )
+
+
+@dataclass
+class Backward:
+    """A gradient written by hand: ``backward(ctx, *grads)`` and ``setup_context(ctx, inputs, output)``."""
+
+    backward: Callable[..., Any]
+    setup_context: Callable[..., Any] | None

@@ -1,0 +1,33 @@
+"""Registration from outside: operators, kernels, gradients, by the calls that the built-in ones use."""
+
+from __future__ import annotations
+
+from ..dispatch.kernel import fallthrough_kernel
+from ..ops import scalar
+from ..ops.declare.promotion import ARITHMETIC, BOOLEAN, COMPARISON, INT_TO_FLOAT, REAL, SAME, SUM
+from .custom import CustomOperator, custom_op
+from .declarations import composite, pointwise, reduction
+from .inference import infer_schema
+from .registration import Library, register_autograd, register_fake, register_kernel
+
+__all__ = [
+    "ARITHMETIC",
+    "BOOLEAN",
+    "COMPARISON",
+    "INT_TO_FLOAT",
+    "REAL",
+    "SAME",
+    "SUM",
+    "CustomOperator",
+    "Library",
+    "composite",
+    "custom_op",
+    "fallthrough_kernel",
+    "infer_schema",
+    "pointwise",
+    "reduction",
+    "register_autograd",
+    "register_fake",
+    "register_kernel",
+    "scalar",
+]

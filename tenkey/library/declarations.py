@@ -1,0 +1,101 @@
+"""One-expression operators from outside: the declarations that the built-in blocks are made by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from ..dispatch.errors import RegistrationError
+from ..dispatch.schema import parse_schema
+from ..ops import declare
+from ..ops.declare.promotion import INT_TO_FLOAT, SAME, Promotion
+from .registration import _RESERVED, _RESERVED_NAMESPACES
+
+__all__ = ["composite", "pointwise", "reduction"]
+
+_NAMESPACE: Final = "[{name}] needs a namespace: write the schema as 'namespace::{name}(...) -> Tensor'."
+
+
+def _checked(schema: str) -> str:
+    parsed = parse_schema(schema)
+    if parsed.namespace is None:
+        raise RegistrationError(_NAMESPACE.format(name=parsed.name))
+    if parsed.namespace in _RESERVED_NAMESPACES:
+        raise RegistrationError(_RESERVED.format(namespace=parsed.namespace))
+    return schema
+
+
+def pointwise(
+    schema: str,
+    *,
+    scalar: Callable[[Any], Callable[..., Any]],
+    partials: Any = None,
+    promote: Promotion = INT_TO_FLOAT,
+    domain: tuple[float, float] = (-4.0, 4.0),
+    boolean: tuple[str, ...] = (),
+    doc: str | None = None,
+) -> Callable[..., Any]:
+    """Make a differentiable operator of one scalar expression.
+
+    Args: schema: ``"namespace::name(Tensor x, float a) -> Tensor"``; scalar: ``lambda T: lambda x, a: ...``, with one
+    parameter for each argument, written with Python's operators and ``tk.library.scalar``; partials: the derivatives,
+    if they should not be found symbolically: a function of arguments or ``out``, which returns a tuple where there are
+    several tensors; promote: which dtype it computes in (``INT_TO_FLOAT``: integers give floats); domain: where tests
+    sample.
+
+    Returns the operator's function: vectorised with broadcasting, compiled, differentiable any number of times.
+
+    >>> import tenkey as tk
+    >>> from tenkey.library import scalar as s
+    >>> silu = tk.library.pointwise(
+    ...     "docs::silu(Tensor x) -> Tensor", scalar=lambda T: lambda x: x / (T(1) + s.exp(-x)))
+    >>> x = tk.tensor(0.0, requires_grad=True)
+    >>> silu(x).backward()
+    >>> x.grad.item()
+    0.5
+    """
+    return declare.pointwise(
+        _checked(schema), scalar=scalar, partials=partials, promote=promote, domain=domain, boolean=boolean, doc=doc
+    )
+
+
+def reduction(
+    schema: str,
+    *,
+    combine: Callable[[Any], Callable[[Any, Any], Any]],
+    identity: Any = None,
+    scalar: Callable[[Any], Callable[..., Any]] | None = None,
+    vjp: Any = None,
+    promote: Promotion = SAME,
+    doc: str | None = None,
+) -> Callable[..., Any]:
+    """Make an operator that combines elements along axes.
+
+    Args: schema: with the arguments ``Tensor x, *, int[1]? axis=None, bool keepdims=False``; combine: an associative
+    ``lambda T: lambda a, b: ...``; identity: its neutral element (None: reducing nothing is an error); scalar: applied
+    to every element first; vjp: ``{"x": formula}``, a function of ``g`` and of the names it needs.
+
+    >>> import tenkey as tk
+    >>> from tenkey.library import scalar as s
+    >>> largest = tk.library.reduction(
+    ...     "docs::largest_abs(Tensor x, *, int[1]? axis=None, bool keepdims=False) -> Tensor",
+    ...     combine=lambda T: lambda a, b: s.maximum(a, b), identity=0.0, scalar=lambda T: lambda x: s.abs(x))
+    >>> largest(tk.asarray([[1.0, -5.0], [2.0, 3.0]]), axis=1).tolist()
+    [5.0, 3.0]
+    """
+    return declare.reduction(
+        _checked(schema), combine=combine, identity=identity, scalar=scalar, vjp=vjp, promote=promote, doc=doc
+    )
+
+
+def composite(schema: str, *, vjp: Any = None, doc: str | None = None) -> Callable[..., Any]:
+    """Make an operator of a function of other operators, by decorating it; differentiable because these are.
+
+    >>> import tenkey as tk
+    >>> @tk.library.composite("docs::rms(Tensor x) -> Tensor")
+    ... def rms(x):
+    ...     return tk.sqrt(tk.mean(x * x))
+    >>> rms(tk.asarray([3.0, 3.0])).item()
+    3.0
+    """
+    return declare.composite(_checked(schema), vjp=vjp, doc=doc)

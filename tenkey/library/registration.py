@@ -1,0 +1,270 @@
+"""``Library``, ``register_kernel``, ``register_fake``, ``register_autograd``: registration from outside.
+
+The built-in operators and backends use the same registry calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Final
+
+from typing_extensions import Self
+
+from ..core.device import device_types, to_device
+from ..core.tensor import Tensor
+from ..core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
+from ..dispatch.errors import RegistrationError
+from ..dispatch.kernel import Handle, Kernel, caller_site, check_signature
+from ..dispatch.keys import DispatchKey
+from ..dispatch.operator import Operator
+from ..dispatch.registry import registry
+from ..dispatch.schema import parse_schema
+from ..ops.builtin.copying import cast
+from ..ops.declare.facets import Backward, NotDifferentiable
+
+__all__ = ["Library", "key_for", "make_kernel", "register_autograd", "register_fake", "register_kernel"]
+
+_KIND: Final = "[Library] kind must be 'DEF', 'FRAGMENT' or 'IMPL', got {kind!r}."
+_OWNED: Final = (
+    "[Library] the namespace {namespace!r} is owned by a Library(..., 'DEF') already, made at {first}, and again at "
+    "{second}. Use 'FRAGMENT' to add operators to it."
+)
+_RESERVED: Final = "[Library] the namespace {namespace!r} belongs to tenkey: choose another one, or use 'IMPL' to add kernels."
+_NAMESPACE: Final = "[Library] a namespace is an identifier, got {namespace!r}."
+_NO_DEFINE: Final = "[Library] {kind!r} libraries cannot define operators: make the library with 'DEF' or 'FRAGMENT'."
+_FOREIGN: Final = "[Library] the schema {schema!r} names the namespace {other!r}, but the library is for {namespace!r}."
+_KEY: Final = (
+    "[{operator}] {key!r} is neither a dispatch key nor a device: give DispatchKey.<NAME>, one of the devices "
+    "{devices}, or 'default'."
+)
+_FALLBACK: Final = "[Library] a fallback is for all operators: make the library with Library('_', 'IMPL')."
+_HAS_FORMULA: Final = (
+    "[{operator}] has a gradient formula already. Remove it first, or register a kernel for DispatchKey.Autograd with "
+    "allow_override=True."
+)
+_RESERVED_NAMESPACES: Final = frozenset({"tk", "builtin", "declare", "scalar", "install", "shapes", "views"})
+
+_owners: dict[str, str] = {}
+
+
+def key_for(operator: str, key: Any) -> DispatchKey:
+    """A dispatch key from a key, a device string, or ``"default"`` (the composite for all backends)."""
+    if isinstance(key, DispatchKey):
+        return key
+    if key == "default":
+        return DispatchKey.CompositeExplicitAutograd
+    if key == "cuda":
+        return DispatchKey.CUDA
+    try:
+        return to_device(key).key
+    except ValueError:
+        raise RegistrationError(_KEY.format(operator=operator, key=key, devices=", ".join(device_types()))) from None
+
+
+def make_kernel(name: str, function: Callable[..., Any], key: DispatchKey, **options: Any) -> Kernel:
+    """A kernel that a user wrote; for pointwise operators its operands arrive promoted, as tensors of its device."""
+    kernel = Kernel(function, key, site=caller_site(2), **options)
+    if key.functionality == "Dense" and not options:
+        kernel.specialize = _promoting(function)
+    return kernel
+
+
+def _promoting(function: Callable[..., Any]) -> Callable[[Operator, int], Callable[..., Any]]:
+    """Convert weak scalars and mixed dtypes before a pointwise kernel that was written for one dtype."""
+
+    def specialize(operator: Operator, word: int) -> Callable[..., Any]:
+        facet = operator.facets.get("Pointwise")
+        dtypes, weak = dtypes_of(word & DTYPE_MASK), weak_of(word & WEAK_MASK)
+        if facet is None or (len(dtypes) == 1 and not weak):
+            return function
+        compute, _ = facet.promotion.dtypes(operator.name, dtypes, weak)
+        boolean = [parameter in facet.boolean for parameter in facet.parameters]
+
+        def promoted(*args: Any) -> Any:
+            device = next(t.device for t in args if isinstance(t, Tensor) and not t._word & WEAK_MASK)
+            full = registry.find("tk::full").call
+            converted = []
+            for value, keep in zip(args, boolean):
+                if isinstance(value, Tensor) and not keep:
+                    if value._word & WEAK_MASK:
+                        value = full((), value.item(), dtype=compute, device=device)
+                    elif value.dtype != compute:
+                        value = cast(value, compute)
+                converted.append(value)
+            return function(*converted)
+
+        return promoted
+
+    return specialize
+
+
+class Library:
+    """Registrations for one namespace. ``kind`` is ``DEF`` (owns it), ``FRAGMENT`` (adds to it), ``IMPL`` (kernels only).
+
+    Used as a context manager its registrations end with it; else they live as long as the process.
+
+    >>> import tenkey as tk
+    >>> with tk.library.Library("docs", "DEF") as lib:
+    ...     _ = lib.define("twice(Tensor x) -> Tensor")
+    ...     _ = lib.impl("twice", lambda x: x + x, "cpu")
+    ...     tk.ops.docs.twice(tk.asarray([1.0])).tolist()
+    [2.0]
+    """
+
+    def __init__(self, ns: str, kind: str) -> None:
+        site = caller_site()
+        if kind not in ("DEF", "FRAGMENT", "IMPL"):
+            raise RegistrationError(_KIND.format(kind=kind))
+        if not isinstance(ns, str) or not ns.isidentifier():
+            raise RegistrationError(_NAMESPACE.format(namespace=ns))
+        if kind != "IMPL" and ns in _RESERVED_NAMESPACES:
+            raise RegistrationError(_RESERVED.format(namespace=ns))
+        if kind == "DEF":
+            if ns in _owners:
+                raise RegistrationError(_OWNED.format(namespace=ns, first=_owners[ns], second=site))
+            _owners[ns] = site
+        self.ns = ns
+        self.kind = kind
+        self._handles: list[Handle] = []
+
+    def define(self, schema: str, *, tags: tuple[str, ...] = (), differentiable: bool = True) -> Handle:
+        """Define an operator; the schema may leave the namespace out. The handle removes it."""
+        if self.kind == "IMPL":
+            raise RegistrationError(_NO_DEFINE.format(kind=self.kind))
+        parsed = parse_schema(schema)
+        if parsed.namespace not in (None, self.ns):
+            raise RegistrationError(_FOREIGN.format(schema=schema, other=parsed.namespace, namespace=self.ns))
+        parsed = parsed.with_namespace(self.ns)
+        facets = {} if differentiable else {"NotDifferentiable": NotDifferentiable()}
+        operator = registry.define(parsed, facets=facets, tags=tags, site=caller_site())
+        return self._keep(Handle(lambda: registry.undefine(operator), f"operator {operator.name}"))
+
+    def impl(
+        self,
+        name: str | Operator,
+        fn: Callable[..., Any],
+        key: Any,
+        *,
+        with_keyset: bool = False,
+        allow_override: bool = False,
+        when: Callable[..., bool] | None = None,
+        priority: int = 0,
+    ) -> Handle:
+        """Register a kernel for an operator of the namespace, for a key, a device, or ``"default"``."""
+        qualified = self._qualified(name)
+        options: dict[str, Any] = {}
+        if with_keyset or when is not None or priority:
+            options = {"with_keyset": with_keyset, "when": when, "priority": priority}
+        kernel = make_kernel(qualified, fn, key_for(qualified, key), **options)
+        _check(qualified, kernel)
+        return self._keep(registry.impl(qualified, kernel, allow_override=allow_override))
+
+    def fallback(self, fn: Callable[..., Any], key: Any) -> Handle:
+        """Register ``fn(op, *args, **kwargs)`` for every operator without a kernel for the key."""
+        if self.ns != "_" or self.kind != "IMPL":
+            raise RegistrationError(_FALLBACK)
+        kernel = Kernel(fn, key_for("fallback", key), boxed=True, site=caller_site())
+        return self._keep(registry.fallback(kernel))
+
+    def remove(self) -> None:
+        """Take back everything that was registered through this library."""
+        for handle in reversed(self._handles):
+            handle.remove()
+        self._handles.clear()
+        if self.kind == "DEF":
+            _owners.pop(self.ns, None)
+
+    def _qualified(self, name: str | Operator) -> str:
+        text = name.name if isinstance(name, Operator) else name
+        namespace, separator, _ = text.partition("::")
+        if not separator:
+            return f"{self.ns}::{text}"
+        if namespace != self.ns and self.ns != "_":
+            raise RegistrationError(_FOREIGN.format(schema=text, other=namespace, namespace=self.ns))
+        return text
+
+    def _keep(self, handle: Handle) -> Handle:
+        self._handles.append(handle)
+        return handle
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.remove()
+
+
+def _check(name: str, kernel: Kernel) -> None:
+    operator = registry.operators.get(name)
+    if operator is not None and not kernel.is_fallthrough:
+        check_signature(kernel.function, operator.schema, with_keyset=kernel.with_keyset, site=kernel.site)
+
+
+def _name_of(op: Any) -> str:
+    if isinstance(op, str):
+        return op
+    operator = getattr(op, "operator", op)
+    return str(getattr(operator, "name", operator))
+
+
+def register_kernel(
+    op: Any, device: Any, fn: Callable[..., Any] | None = None, *, allow_override: bool = False
+) -> Any:
+    """Register a kernel of an operator for a device (or key); a decorator without ``fn``.
+
+    >>> import tenkey as tk
+    >>> op = tk.library.custom_op("docs::half", lambda x: x / 2, mutates_args=(), schema="(Tensor x) -> Tensor")
+    >>> @tk.library.register_kernel("docs::half", "meta")
+    ... def half_on_meta(x):
+    ...     return tk.empty(x.shape, dtype=x.dtype, device="meta")
+    >>> op(tk.empty(3, device="meta")).shape
+    (3,)
+    """
+    name = _name_of(op)
+
+    def register(function: Callable[..., Any]) -> Any:
+        registry.find(name)
+        kernel = make_kernel(name, function, key_for(name, device))
+        _check(name, kernel)
+        handle = registry.impl(name, kernel, allow_override=allow_override)
+        return handle if fn is not None else function
+
+    return register if fn is None else register(fn)
+
+
+def register_fake(op: Any, fn: Callable[..., Any] | None = None, *, allow_override: bool = False) -> Any:
+    """Register what an operator gives for tensors without values: shapes and dtypes on the device ``meta``."""
+    return register_kernel(op, DispatchKey.Meta, fn, allow_override=allow_override)
+
+
+def register_autograd(
+    op: Any, backward: Callable[..., Any], *, setup_context: Callable[..., Any] | None = None
+) -> Handle:
+    """Give an operator a gradient: ``backward(ctx, *grads)`` returns one gradient for each argument.
+
+    ``setup_context(ctx, inputs, output)`` keeps what ``backward`` needs; ``inputs`` are the arguments in schema order
+    with defaults filled in. With keyword-only arguments it is ``setup_context(ctx, inputs, keyword_only_inputs,
+    output)``.
+    """
+    operator = registry.find(_name_of(op))
+    for taken in ("Backward", "Vjp", "Partials", "Pointwise"):
+        if taken in operator.facets and taken != "Pointwise":
+            raise RegistrationError(_HAS_FORMULA.format(operator=operator.name))
+    before = dict(operator.facets)
+    operator.facets["Backward"] = Backward(backward, setup_context)
+    try:
+        registry.reinstall(operator)
+    except BaseException:
+        operator.facets = before
+        raise
+
+    def remove() -> None:
+        operator.facets.pop("Backward", None)
+        registry.reinstall(operator)
+
+    return Handle(remove, f"gradient of {operator.name}")
+
+

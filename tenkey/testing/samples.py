@@ -1,0 +1,317 @@
+"""Sample inputs of an operator, made from its declaration.
+
+Note [Where samples come from]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+A pointwise operator is sampled inside its ``domain``, with operands that broadcast, have gaps, are transposed, empty or
+0-d; a reduction over the axes there are, in the same layouts; an in-place variant like the operator that it writes.
+Every other operator says in its ``Samples`` facet what it takes, in double precision; from each of these the same
+values come in other layouts as well. An array of integers there holds indices and keeps its dtype, every other array
+takes the dtype that is asked for. Guarded by ``tests/test_testing_samples.py``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from ..core.dtypes import to_dtype
+from ..core.tensor import Tensor
+from ..creation import asarray
+from ..dispatch.errors import ArgumentError
+from ..dispatch.operator import Operator
+from ..ops.declare.facets import Pointwise, Reduce, Samples
+
+__all__ = ["SampleInput", "accepts", "samples"]
+
+_NO_SAMPLES: Final = (
+    "[samples] {operator} has neither a Pointwise nor a Reduce nor a Samples facet, so nothing says what it takes: give "
+    "its declaration samples=lambda rng: [((arguments,), {{}})]."
+)
+_ROWS, _COLUMNS = 3, 4
+_PLAIN: Final = {"int": 2, "bool": True, "str": "", "complex": 0.5 + 0.5j}
+
+
+@dataclass(frozen=True)
+class SampleInput:
+    """One call of an operator: ``operator.call(*sample.args, **sample.kwargs)``. ``name`` says what is special in it.
+
+    >>> import tenkey as tk
+    >>> sample = SampleInput((tk.ones(2), 3), {"axis": 0}, "plain")
+    >>> sample.map(lambda tensor: tensor.shape)
+    SampleInput(args=((2,), 3), kwargs={'axis': 0}, name='plain')
+    """
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    name: str = ""
+
+    def map(self, function: Callable[[Tensor], Any]) -> SampleInput:
+        """The same call with ``function(tensor)`` in place of every tensor, those in lists included."""
+
+        def change(value: Any) -> Any:
+            if isinstance(value, Tensor):
+                return function(value)
+            if isinstance(value, (list, tuple)):
+                return type(value)([change(item) for item in value])
+            return value
+
+        return SampleInput(
+            tuple([change(value) for value in self.args]),
+            {name: change(value) for name, value in self.kwargs.items()},
+            self.name,
+        )
+
+    def tensors(self) -> list[Tensor]:
+        """The tensors of the call, in order, those in lists included."""
+        found: list[Tensor] = []
+        self.map(found.append)
+        return found
+
+
+def samples(operator: Operator, rng: np.random.Generator, dtype: Any = None) -> Iterator[SampleInput]:
+    """Yield sample inputs of ``operator``, whose data has ``dtype`` (default: float32), on the CPU.
+
+    Shapes are small: at most some dozens of elements. The dtypes that the operator refuses give nothing. Raises
+    ArgumentError for an operator whose declaration does not say what it takes (Note [Where samples come from]).
+
+    >>> import numpy as np, tenkey as tk
+    >>> made = list(samples(tk.add.operator, np.random.default_rng(0), tk.float64))
+    >>> [t.shape for t in made[0].tensors()], made[0].name
+    ([(3, 4), (3, 4)], 'contiguous')
+    >>> sorted({sample.name for sample in made})[:4]
+    ['0-d', 'broadcast', 'contiguous', 'empty']
+    """
+    wanted = to_dtype("float32" if dtype is None else dtype)
+    facets = operator.facets
+    made: Iterable[SampleInput]
+    if "Samples" in facets:
+        made = _declared(facets["Samples"], rng, wanted)
+    elif "Pointwise" in facets:
+        made = _pointwise(facets["Pointwise"], rng, wanted)
+    elif "Reduce" in facets:
+        made = _reduction(operator, facets["Reduce"], rng, wanted)
+    elif "Inplace" in facets and facets["Inplace"].functional is not None:
+        made = _inplace(facets["Inplace"].functional.facets["Pointwise"], rng, wanted)
+    else:
+        raise ArgumentError(_NO_SAMPLES.format(operator=operator.name))
+    if accepts(operator, wanted):
+        yield from made
+
+
+def accepts(operator: Operator, dtype: Any) -> bool:
+    """Whether an operator is defined for a dtype: whether its rules, which need no values, let a sample pass.
+
+    >>> import tenkey as tk
+    >>> accepts(tk.floor.operator, tk.float32), accepts(tk.floor.operator, tk.complex64)
+    (True, False)
+    """
+    wanted = to_dtype(dtype)
+    rng = np.random.default_rng(0)
+    facets = operator.facets
+    try:
+        if "Samples" in facets:
+            first = next(iter(_declared(facets["Samples"], rng, wanted)), None)
+            if first is not None and first.tensors():
+                moved = first.map(lambda tensor: tensor.to_device("meta"))
+                operator.call(*moved.args, **moved.kwargs)
+        elif "Pointwise" in facets or "Reduce" in facets:
+            facets.get("Pointwise", facets.get("Reduce")).promotion.dtypes(operator.name, (wanted,))
+        elif "Inplace" in facets and facets["Inplace"].functional is not None:
+            functional: Operator = facets["Inplace"].functional
+            (result,) = functional.facets["Pointwise"].promotion.dtypes(functional.name, (wanted,))[1:]
+            return bool(result == wanted)
+    except TypeError:
+        return False
+    except NotImplementedError:  # the shape of the result depends on values
+        return True
+    return True
+
+
+# ---- values and layouts
+
+
+def _values(
+    rng: np.random.Generator, shape: Sequence[int], dtype: np.dtype, domain: tuple[float, float]
+) -> np.ndarray[Any, Any]:
+    """Random values of ``dtype`` in ``domain``; integers at its whole numbers, complex ones beside it."""
+    low, high = domain
+    if dtype.kind == "b":
+        return rng.random(shape) < 0.5
+    if dtype.kind in "iu":
+        least = math.ceil(low) if dtype.kind == "i" else max(math.ceil(low), 0)
+        return np.asarray(rng.integers(least, math.floor(high), shape, np.int64, endpoint=True).astype(dtype))
+    drawn = rng.uniform(low, high, shape)
+    if dtype.kind == "c":
+        return np.asarray((drawn + 1j * rng.uniform(-1, 1, shape)).astype(dtype))
+    return np.asarray(np.asarray(drawn).astype(dtype))
+
+
+def _transposed(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The same values in column-major order."""
+    return np.asfortranarray(array) if array.ndim > 1 else array
+
+
+def _strided(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The same values as every second element of a larger array, beginning with its second."""
+    larger = np.zeros([2 * n + 1 for n in array.shape], array.dtype)
+    window = larger[(slice(1, None, 2),) * array.ndim]
+    window[...] = array
+    return window
+
+
+def _convert(value: Any, rng: np.random.Generator, dtype: np.dtype, layout: Callable[[Any], Any]) -> Any:
+    """A sample's value with tensors in place of arrays."""
+    if isinstance(value, np.ndarray):
+        return asarray(layout(_as_dtype(value, rng, dtype)))
+    if isinstance(value, (list, tuple)):
+        return type(value)([_convert(item, rng, dtype, layout) for item in value])
+    return value
+
+
+def _as_dtype(array: np.ndarray[Any, Any], rng: np.random.Generator, dtype: np.dtype) -> np.ndarray[Any, Any]:
+    if array.dtype.kind in "iub":  # indices, masks
+        return array
+    if dtype.kind == "c":
+        return np.asarray(array.astype(dtype) + (0 if array.dtype.kind == "c" else 1j * rng.uniform(-1, 1, array.shape)), dtype)
+    real = np.ascontiguousarray(array.real).reshape(array.shape)
+    if dtype.kind == "b":
+        return np.asarray(real > 0)
+    if dtype.kind in "iu":
+        whole = np.rint(3 * real)
+        return np.asarray((np.abs(whole) if dtype.kind == "u" else whole).astype(dtype))
+    return np.asarray(real.astype(dtype))
+
+
+# ---- one generator for each kind of declaration
+
+
+def _declared(facet: Samples, rng: np.random.Generator, dtype: np.dtype) -> Iterator[SampleInput]:
+    for args, kwargs in facet.make(rng):
+        layouts: list[tuple[str, Callable[[Any], Any]]] = [("contiguous", np.ascontiguousarray)]
+        sizes = [array.size for array in _arrays((args, kwargs))]
+        if any(sizes):
+            layouts += [("transposed", _transposed), ("strided", _strided)]
+        for name, layout in layouts:
+            keep = _keeping_rank(layout)
+            state = rng.bit_generator.state  # every layout holds the same values
+            made = SampleInput(
+                tuple([_convert(value, rng, dtype, keep) for value in args]),
+                {key: _convert(value, rng, dtype, keep) for key, value in kwargs.items()},
+                name if not sizes or any(sizes) else "empty",
+            )
+            if name != layouts[-1][0]:
+                rng.bit_generator.state = state
+            yield made
+
+
+def _keeping_rank(layout: Callable[[Any], Any]) -> Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]:
+    # np.ascontiguousarray and np.asfortranarray give a 0-d array one dimension
+    return lambda array: layout(array).reshape(array.shape) if array.ndim == 0 else layout(array)
+
+
+def _arrays(value: Any) -> list[np.ndarray[Any, Any]]:
+    if isinstance(value, np.ndarray):
+        return [value]
+    if isinstance(value, dict):
+        value = list(value.values())
+    return [array for item in value for array in _arrays(item)] if isinstance(value, (list, tuple)) else []
+
+
+def _pointwise(facet: Pointwise, rng: np.random.Generator, dtype: np.dtype) -> Iterator[SampleInput]:
+    """Operands of one shape in several layouts, then operands that broadcast."""
+    count = len(facet.tensors)
+    full = (_ROWS, _COLUMNS)
+    for name, layout in (("contiguous", np.ascontiguousarray), ("transposed", _transposed), ("strided", _strided)):
+        yield _operands(facet, rng, dtype, [full] * count, name, layout)
+    yield _operands(facet, rng, dtype, [(0, _COLUMNS)] * count, "empty")
+    yield _operands(facet, rng, dtype, [()] * count, "0-d")
+    yield _operands(facet, rng, dtype, [(2, 1, 5)] * count, "three dimensions")
+    # stride 0: one row that stands for all
+    yield _operands(
+        facet, rng, dtype, [(1, _COLUMNS)] * count, "repeated", lambda array: np.broadcast_to(array, full)
+    ).map(_repeat_first_row)
+    if count < 2:
+        return
+    for at in range(count):
+        small: list[tuple[int, ...]]
+        for name, shape in (("broadcast", (_COLUMNS,)), ("broadcast", (_ROWS, 1)), ("broadcast 0-d", ())):
+            small = [shape if i == at else full for i in range(count)]
+            yield _operands(facet, rng, dtype, small, name)
+    yield _operands(facet, rng, dtype, [full, (2, 1, 1), (_COLUMNS,)][:count], "broadcast all")
+    yield _operands(facet, rng, dtype, [(0, 1), (1, _COLUMNS), ()][:count], "empty broadcast")
+
+
+def _repeat_first_row(tensor: Tensor) -> Tensor:
+    # asarray copies what NumPy marks read-only, as it does every broadcast array: take the window again
+    return tensor[:1].expand(tensor.shape) if hasattr(tensor, "expand") else _broadcast(tensor[:1], tensor.shape)
+
+
+def _broadcast(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
+    from ..ops.builtin.view import broadcast_to
+
+    made: Tensor = broadcast_to(tensor, shape)
+    return made
+
+
+def _operands(
+    facet: Pointwise,
+    rng: np.random.Generator,
+    dtype: np.dtype,
+    shapes: Sequence[tuple[int, ...]],
+    name: str,
+    layout: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]] = np.asarray,
+) -> SampleInput:
+    """Arguments of a pointwise operator: tensors of these shapes, and a value in the domain for each number."""
+    remaining = iter(shapes)
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    for argument in facet.schema.arguments:
+        value: Any
+        if argument.name in facet.tensors:
+            kind = np.dtype(bool) if argument.name in facet.boolean else dtype
+            value = asarray(layout(_values(rng, next(remaining), kind, facet.domain)))
+        elif argument.has_default:
+            value = argument.default
+        else:
+            value = _PLAIN.get(str(argument.type), float(rng.uniform(*facet.domain)))
+        if argument.kwarg_only:
+            kwargs[argument.name] = value
+        else:
+            args.append(value)
+    return SampleInput(tuple(args), kwargs, name)
+
+
+def _inplace(facet: Pointwise, rng: np.random.Generator, dtype: np.dtype) -> Iterator[SampleInput]:
+    """What the functional operator takes, as far as the result fits into the first operand."""
+    for sample in _pointwise(facet, rng, dtype):
+        target, *others = sample.tensors()
+        fits = np.broadcast_shapes(target.shape, *[t.shape for t in others]) == target.shape
+        if fits and sample.name != "repeated":  # writing to elements that share their memory is not defined
+            yield sample
+
+
+def _reduction(
+    operator: Operator, facet: Reduce, rng: np.random.Generator, dtype: np.dtype
+) -> Iterator[SampleInput]:
+    def tensor(shape: tuple[int, ...], layout: Callable[[Any], Any] = np.asarray) -> Tensor:
+        return asarray(layout(_values(rng, shape, dtype, facet.domain)))
+
+    shape = (_ROWS, _COLUMNS, 2)
+    for axis in (None, 0, -1, (0, 2), ()):
+        for keepdims in (False, True):
+            yield SampleInput((tensor(shape),), {"axis": axis, "keepdims": keepdims}, "contiguous")
+    for name, layout in (("transposed", _transposed), ("strided", _strided)):
+        for axis in (None, 1):
+            yield SampleInput((tensor(shape, layout),), {"axis": axis}, name)
+    yield SampleInput((tensor(()),), {}, "0-d")
+    yield SampleInput((tensor((0, 3)),), {"axis": 1}, "empty")
+    if facet.identity is not None:
+        yield SampleInput((tensor((0, 3)),), {"axis": 0}, "empty")
+        yield SampleInput((tensor((0,)),), {}, "empty")
+    if any(argument.name == "dtype" for argument in operator.schema.arguments):
+        wide = np.dtype("complex128" if dtype.kind == "c" else "float64")
+        yield SampleInput((tensor(shape),), {"axis": 0, "dtype": wide}, "dtype")
