@@ -88,6 +88,7 @@ class Task:
         self.needed: set[Node] | None = None  # None: everything that is reachable
         self.captures: dict[Edge, list[int]] = {}
         self.captured: dict[int, Tensor | None] = {}
+        self.ends: frozenset[Node] = frozenset()  # only captured: nothing below them is asked for, so they do not run
         self.accumulate: frozenset[Node] | None = None  # which accumulators may run; None: all
 
 
@@ -134,6 +135,10 @@ def mark_needed(roots: Sequence[Node], targets: set[Node]) -> set[Node]:
 def execute(task: Task, seeds: Sequence[tuple[Node, int, Tensor]]) -> None:
     """Run the graph from the seeds: (node, index of its output, gradient)."""
     roots = list(dict.fromkeys(node for node, _, _ in seeds))
+    if task.needed is not None:
+        task.ends = frozenset(
+            [node for node, _ in task.captures if not any(n in task.needed for n, _ in node.next_edges)]
+        )
     waiting = _dependencies(roots, task.needed)
     buffers: dict[Node, Any] = {}
     for node, nr, grad in seeds:
@@ -222,9 +227,12 @@ def _loop(task: Task, ready: list[Node], waiting: dict[Node, int], buffers: dict
 
 def _run(task: Task, node: Node, grads: Any, single: bool, release: bool) -> Any:
     """Pre-hooks, the formula, the release of what was saved, hooks."""
-    if task.needed is not None and isinstance(node, AccumulateGrad):
-        if task.accumulate is None or node not in task.accumulate:
-            return ()
+    if task.needed is not None:
+        if isinstance(node, AccumulateGrad):
+            if task.accumulate is None or node not in task.accumulate:
+                return ()
+        elif node in task.ends:
+            return (None,) * len(node.next_edges)
     undefined = grads is None if single else all(grad is None for grad in grads or ())
     if undefined and not node.runs_on_undefined:
         return (None,) * len(node.next_edges)
@@ -319,7 +327,8 @@ class _Source(Node):
 def calibrate() -> None:
     """Measure the reference count of a fresh gradient at its accumulator (Note [Stealing gradients])."""
     leaf = make_tensor(np.zeros(()), cpu_word(np.dtype("float64")))
-    probe, source = _Probe(leaf), _Source()
+    probe, source = _Probe(), _Source()
+    probe.dtype = leaf.dtype
     source.next_edges = ((probe, 0),)
     source.sequence_nr, source.dtype = next_sequence(), leaf.dtype
     execute(Task(False, False), [(source, 0, leaf)])

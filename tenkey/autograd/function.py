@@ -27,6 +27,10 @@ _COUNT: Final = (
     "forward, None where there is none."
 )
 _NO_TENSOR_GRADIENT: Final = "[{node}] returned a gradient for the argument {index}, which is no tensor: return None."
+_LEAF: Final = (
+    "[{node}] a leaf Variable that requires grad is being used in an in-place operation: mark_dirty names it; give the "
+    "Function a clone() of it."
+)
 _OLD_STYLE: Final = "[Function] a Function is not instantiated: call {name}.apply(...)."
 
 
@@ -79,7 +83,7 @@ class Context(Node):
         """Whether ``backward`` gets zeros (the default) or None for outputs without a gradient."""
         self._materialize = value
 
-    def freeze(self, outputs: list[Tensor]) -> None:
+    def freeze(self, outputs: list[Any]) -> None:
         """Turn what ``forward`` saved into saved variables."""
         made: list[Any] = []
         for tensor in self._to_save:
@@ -198,31 +202,35 @@ class Function:
 
 
 def _record(ctx: Context, args: tuple[Any, ...], output: Any) -> Any:
-    single = isinstance(output, Tensor)
+    single = not isinstance(output, (tuple, list))
     items = [output] if single else list(output)
+    if not any(isinstance(item, Tensor) for item in items):
+        return output
     inputs = [args[i] for i in ctx._input_positions]
+    differentiable = [
+        isinstance(item, Tensor) and item.dtype.kind in "fcV" and all(item is not no for no in ctx._not_differentiable)
+        for item in items
+    ]
     for i, item in enumerate(items):
-        if isinstance(item, Tensor) and any(item is given for given in inputs):
-            if any(item is dirty for dirty in ctx._dirty):
-                if item.is_leaf and item._word & GRADIENT:
-                    raise RuntimeError(
-                        f"[{ctx.name()}] a leaf Variable that requires grad is being used in an in-place operation."
-                    )
-            else:
-                items[i] = make_view(item, item._data)  # an input that is returned as it is
-    outputs = [item for item in items if isinstance(item, Tensor)]
+        if not isinstance(item, Tensor):
+            continue
+        if any(item is dirty for dirty in ctx._dirty):
+            if item.is_leaf and item._word & GRADIENT:
+                raise RuntimeError(_LEAF.format(node=ctx.name()))
+        elif item._word & GRADIENT or any(item is given for given in inputs):
+            items[i] = make_view(item, item._data)  # returned as it came, with a history of its own to keep
     ctx.sequence_nr = next_sequence()
     ctx.next_edges = tuple([edge_of(tensor) for tensor in inputs])
     ctx.topological_nr = longest(ctx.next_edges)
-    metas = tuple([TensorMeta(t.shape, t.dtype, t.device) for t in outputs])
-    if len(outputs) == 1:
+    metas = tuple([TensorMeta(t.shape, t.dtype, t.device) if isinstance(t, Tensor) else None for t in items])
+    if len(metas) == 1 and metas[0] is not None:
         ctx.shape, ctx.dtype, ctx.device = metas[0]
     else:
         ctx.outputs = metas
-    ctx.freeze(outputs)
-    for nr, tensor in enumerate(outputs):
-        if tensor.dtype.kind in "fcV" and all(tensor is not other for other in ctx._not_differentiable):
-            set_history(tensor, ctx, nr)
+    ctx.freeze(items)
+    for nr, (item, own) in enumerate(zip(items, differentiable)):
+        if own:
+            set_history(item, ctx, nr)
     ctx._dirty = ctx._not_differentiable = ()
     return items[0] if single else type(output)(items) if not hasattr(output, "_fields") else type(output)(*items)
 
@@ -250,14 +258,18 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
             return results
         node = _Once()
         node.operator_name = ctx.name()
-        node.next_edges = ctx.next_edges
+        node.next_edges = (*ctx.next_edges, *[edge_of(tensor) for tensor in watched])
+        node.sequence_nr = next_sequence()
+        node.topological_nr = longest(node.next_edges)
         listed = results if isinstance(results, tuple) else (results,)
+        node.outputs = tuple(
+            [TensorMeta(t.shape, t.dtype, t.device) if isinstance(t, Tensor) else None for t in listed]
+        )
         made = []
-        for result in listed:
+        for nr, result in enumerate(listed):
             if isinstance(result, Tensor):
                 alias = make_view(result, result._data)
-                set_history(alias, node, 0)
-                node.shape, node.dtype = result.shape, result.dtype
+                set_history(alias, node, nr)
                 made.append(alias)
             else:
                 made.append(result)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from ..core.tensor import Tensor
@@ -10,7 +10,7 @@ from ..core.word import GRADIENT
 from ..dispatch.local import StateGuard
 from ..ops.builtin.creation import ones_like, zeros_like
 from .engine import Task, execute, mark_needed, validate
-from .node import Edge, Node, edge_of
+from .node import AccumulateGrad, Edge, Node, edge_of
 
 __all__ = ["GradientEdge", "backward", "get_gradient_edge", "grad"]
 
@@ -28,11 +28,17 @@ _SHAPE: Final = (
     "[{call}] Mismatch in shape: gradient {index} has a shape of {got} and output {index} has a shape of {want}: they "
     "must be equal."
 )
-_INPUT: Final = "[grad] One of the differentiated Tensors does not require grad: input {index}."
+_INPUT: Final = "[{call}] One of the differentiated Tensors does not require grad: input {index}."
 _UNUSED: Final = (
     "[grad] One of the differentiated Tensors appears to not have been used in the graph: input {index}. Set "
     "allow_unused=True if this is the desired behavior."
 )
+_INPUT_KIND: Final = "[{call}] inputs are tensors or gradient edges, got {got} at index {index}."
+_EDGE_INSIDE: Final = (
+    "[backward] input {index} is a gradient edge inside the graph, which has no .grad to accumulate into: pass the "
+    "tensor itself, or use grad()."
+)
+_LISTED: Final = "[backward, grad] takes a tensor, a gradient edge or a sequence of them, got {got}."
 _EMPTY: Final = "[{call}] inputs argument cannot be empty."
 
 
@@ -52,7 +58,21 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 
 
 def _listed(value: Any) -> list[Any]:
-    return [value] if isinstance(value, (Tensor, GradientEdge)) or value is None else list(value)
+    if isinstance(value, (Tensor, GradientEdge)) or value is None:
+        return [value]
+    if not isinstance(value, Iterable):
+        raise TypeError(_LISTED.format(got=type(value).__name__))
+    return list(value)
+
+
+def _input_edge(call: str, index: int, one: Any) -> tuple[Node, int]:
+    """The edge of an input of ``grad`` or ``backward``."""
+    if not isinstance(one, (Tensor, GradientEdge)):
+        raise TypeError(_INPUT_KIND.format(call=call, got=type(one).__name__, index=index))
+    node, nr = edge_of(one) if isinstance(one, Tensor) else (one.node, one.output_nr)
+    if node is None:
+        raise RuntimeError(_INPUT.format(call=call, index=index))
+    return node, nr
 
 
 def _seeds(call: str, outputs: list[Any], gradients: list[Any], *, create_graph: bool) -> list[tuple[Node, int, Tensor]]:
@@ -120,22 +140,23 @@ def backward(
         wanted = _listed(inputs)
         if not wanted:
             raise RuntimeError(_EMPTY.format(call="backward"))
-        targets = set()
-        for index, one in enumerate(wanted):
-            node = edge_of(one)[0] if isinstance(one, Tensor) else one.node
-            if node is None:
-                raise RuntimeError(_INPUT.format(index=index).replace("[grad]", "[backward]"))
-            targets.add(node)
-        task.needed = mark_needed([node for node, _, _ in seeds], targets)
-        leaves = [t for t in wanted if isinstance(t, Tensor) and t.is_leaf]
-        others = [t for t in wanted if isinstance(t, Tensor) and not t.is_leaf]
-        task.accumulate = frozenset(edge_of(t)[0] for t in leaves)  # type: ignore[arg-type]
-        _capture(task, [(edge_of(t)[0], edge_of(t)[1]) for t in others])
+        edges = [_input_edge("backward", index, one) for index, one in enumerate(wanted)]
+        task.accumulate = frozenset(node for node, _ in edges if isinstance(node, AccumulateGrad))
+        inside: dict[Edge, Tensor] = {}
+        for index, (edge, one) in enumerate(zip(edges, wanted)):
+            if isinstance(edge[0], AccumulateGrad):
+                continue
+            if not isinstance(one, Tensor):
+                raise RuntimeError(_EDGE_INSIDE.format(index=index))
+            inside[edge] = one
+        task.needed = mark_needed([node for node, _, _ in seeds], {node for node, _ in edges})
+        _capture(task, list(inside))
         execute(task, seeds)
-        for slot, tensor in enumerate(others):
-            captured = task.captured.get(slot)
-            if captured is not None:
-                tensor.grad = captured if tensor.grad is None else tensor.grad + captured
+        with StateGuard(exclude=0 if create_graph else GRADIENT):
+            for slot, tensor in enumerate(inside.values()):
+                captured = task.captured.get(slot)
+                if captured is not None:  # a copy: what was captured may be the user's own gradient
+                    tensor.grad = captured.clone() if tensor.grad is None else tensor.grad + captured
         return
     execute(task, seeds)
 
@@ -175,11 +196,7 @@ def grad(
     if not wanted:
         raise RuntimeError(_EMPTY.format(call="grad"))
     edges: list[Edge] = []
-    for index, one in enumerate(wanted):
-        edge = edge_of(one) if isinstance(one, Tensor) else (one.node, one.output_nr)
-        if edge[0] is None:
-            raise RuntimeError(_INPUT.format(index=index))
-        edges.append(edge)
+    edges += [_input_edge("grad", index, one) for index, one in enumerate(wanted)]
     seeds = _seeds("grad", ends, gradients, create_graph=create_graph)
     task = Task(create_graph if retain_graph is None else retain_graph, create_graph)
     _capture(task, edges)

@@ -10,7 +10,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from typing_extensions import Self
 
@@ -20,6 +20,11 @@ from ..dispatch.local import LocalState, current_state, get_state, make_state, s
 __all__ = ["enable_grad", "is_grad_enabled", "no_grad", "set_grad_enabled"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+_NOT_A_FUNCTION: Final = (
+    "[{name}] decorates a function, got {got}: write `with {name}():`, `@{name}` or `@{name}()`, and for a class decorate "
+    "its methods."
+)
 
 
 def is_grad_enabled() -> bool:
@@ -50,6 +55,8 @@ class _GradMode:
     def __new__(cls, function: Any = None) -> Any:
         made = super().__new__(cls)
         if function is not None:
+            if not callable(function) or isinstance(function, type):
+                raise TypeError(_NOT_A_FUNCTION.format(name=cls.__name__, got=repr(function)))
             made.__init__()  # type: ignore[misc]
             return made(function)
         return made
@@ -98,6 +105,8 @@ def decorate(function: Any, fresh: Callable[[], Any]) -> Any:
                 return stop.value
 
         return generator
+    if inspect.isasyncgenfunction(function):
+        return _async_generator(function, fresh)
     if inspect.iscoroutinefunction(function):
 
         @functools.wraps(function)
@@ -112,6 +121,30 @@ def decorate(function: Any, fresh: Callable[[], Any]) -> Any:
             return function(*args, **kwargs)
 
     return wrapper
+
+
+def _async_generator(function: Any, fresh: Callable[[], Any]) -> Any:
+    """An asynchronous generator function whose steps run in a context each."""
+
+    @functools.wraps(function)
+    async def generator(*args: Any, **kwargs: Any) -> Any:
+        inner = function(*args, **kwargs)
+        try:
+            item = await _Stepwise(inner.__anext__(), fresh)
+            while True:
+                try:
+                    sent = yield item
+                except GeneratorExit:
+                    await _Stepwise(inner.aclose(), fresh)
+                    raise
+                except BaseException as error:
+                    item = await _Stepwise(inner.athrow(error), fresh)
+                else:
+                    item = await _Stepwise(inner.asend(sent), fresh)
+        except StopAsyncIteration:
+            return
+
+    return generator
 
 
 class _Stepwise:

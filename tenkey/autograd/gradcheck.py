@@ -33,6 +33,14 @@ _PRECISION: Final = (
 )
 _NO_INPUT: Final = "[gradcheck] expects at least one input tensor to require a gradient: set requires_grad on one."
 _CHANGED: Final = "[gradcheck] the function is not deterministic: two calls gave outputs that differ by {error:.3e}."
+_BACKWARD_CHANGED: Final = (
+    "[gradcheck] the backward is not deterministic: two runs for output {output} with respect to input {input} gave "
+    "gradients that differ by {error:.3e}; allow it with nondet_tol."
+)
+_NO_OUTPUT: Final = (
+    "[gradcheck] the function returned {got}, no floating or complex tensor: there is nothing to check. Return a tensor "
+    "or a sequence of tensors."
+)
 
 
 class GradcheckError(RuntimeError):
@@ -42,7 +50,10 @@ class GradcheckError(RuntimeError):
 def _outputs(fn: Callable[..., Any], inputs: Sequence[Any]) -> list[Tensor]:
     result = fn(*inputs)
     listed = list(result) if isinstance(result, (tuple, list)) else [result]
-    return [t for t in listed if isinstance(t, Tensor) and t.dtype.kind in "fc"]
+    found = [t for t in listed if isinstance(t, Tensor) and t.dtype.kind in "fc"]
+    if not found:
+        raise ValueError(_NO_OUTPUT.format(got=type(result).__name__))
+    return found
 
 
 def _components(values: np.ndarray) -> np.ndarray:
@@ -55,7 +66,7 @@ def _components(values: np.ndarray) -> np.ndarray:
 
 def _numerical(fn: Callable[..., Any], inputs: Sequence[Any], at: int, eps: float) -> list[np.ndarray]:
     source = inputs[at]
-    values = np.array(source.detach().numpy())
+    values = np.array(source.detach().numpy(), order="C")  # so that reshape(-1) below is a window, not a copy
     parts = _components(values).size
     columns: list[list[np.ndarray]] = []
     for component in range(parts):
@@ -99,6 +110,13 @@ def _analytical(output: Tensor, source: Tensor) -> np.ndarray:
     return jacobian
 
 
+def _distance(a: np.ndarray, b: np.ndarray) -> float:
+    """The largest difference of two arrays; equal infinities and nan on both sides count as equal."""
+    with np.errstate(invalid="ignore"):
+        apart = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
+    return float(np.max(np.where(np.isnan(apart), np.inf, apart), initial=0.0))
+
+
 def gradcheck(
     fn: Callable[..., Any],
     inputs: Any,
@@ -140,17 +158,22 @@ def _check(fn: Callable[..., Any], inputs: tuple[Any, ...], eps: float, atol: fl
     outputs = _outputs(fn, inputs)
     again = _outputs(fn, inputs)
     for one, two in zip(outputs, again):
-        a, b = _components(one.detach().numpy()), _components(two.detach().numpy())
-        error = float(np.max(np.abs(a - b), initial=0.0))
+        error = _distance(_components(one.detach().numpy()), _components(two.detach().numpy()))
         if error > nondet:
             raise GradcheckError(_CHANGED.format(error=error))
     for i in checked:
-        for number, (output, numerical) in enumerate(zip(outputs, _numerical(fn, inputs, i, eps))):
+        with np.errstate(invalid="ignore"):  # inf - inf: the comparison below judges the nan
+            columns = _numerical(fn, inputs, i, eps)
+        for number, (output, numerical) in enumerate(zip(outputs, columns)):
             analytical = _analytical(output, inputs[i])
+            error = _distance(analytical, _analytical(output, inputs[i]))
+            if error > nondet:
+                raise GradcheckError(_BACKWARD_CHANGED.format(output=number, input=i, error=error))
             # nan on one side only is a mismatch as well
             wrong = ~np.isclose(numerical, analytical, rtol=rtol, atol=atol, equal_nan=True)
             if wrong.any():
-                difference = np.abs(numerical - analytical)
+                with np.errstate(invalid="ignore"):
+                    difference = np.abs(numerical - analytical)
                 row, column = np.unravel_index(int(np.argmax(np.where(wrong, difference, -1))), wrong.shape)
                 raise GradcheckError(
                     _MISMATCH.format(

@@ -14,14 +14,21 @@ import sys
 from collections.abc import Callable
 from typing import Any, Final
 
-from ..core.tensor import Tensor, storage_of
+import numpy as np
+
+from ..core.device import CPU
+from ..core.storage import Storage, StridedArray
+from ..core.tensor import Tensor, make_tensor
 from ..core.word import GRADIENT
 from ..dispatch.kernel import Handle, Kernel
 from ..dispatch.keys import DispatchKey
 from ..dispatch.local import StateGuard
 from ..dispatch.operator import Operator
 from ..ops.builtin.copying import cast
+from ..ops.builtin.inplace import copy_
 from ..ops.builtin.view import broadcast_to
+from .methods import retain_grad
+from .node import AccumulateGrad
 from .record import below_autograd
 
 __all__ = ["install_inplace"]
@@ -32,7 +39,11 @@ _LEAF: Final = (
 )
 _VIEW: Final = (
     "[{operator}] the tensor is a view of another one or has views, and the in-place operation needs a gradient: its "
-    "history cannot be rebuilt yet. Use the functional form, or clone() first."
+    "history cannot be rebuilt yet. Use the functional form (tk.where for x[index] = value), or clone() first."
+)
+_VIEW_OF_LEAF: Final = (
+    "[{operator}] a view of a leaf Variable that requires grad is being used in an in-place operation (x[index] = value "
+    "is one): do it in a tk.no_grad() block, or use the functional form."
 )
 _MUTATING: Final = (
     "[{operator}] mutates its argument {argument!r} and a gradient is asked for, but it has no gradient formula: call "
@@ -40,15 +51,38 @@ _MUTATING: Final = (
 )
 
 
+def _references(x: Tensor) -> int:
+    """How many refer to the memory of a tensor, apart from its own storage."""
+    storage = x._storage
+    data = x._data
+    if data.__class__ is np.ndarray:
+        return sys.getrefcount(data) - (isinstance(storage, Storage) and storage.buffer is data)
+    return sys.getrefcount(data.buffer) - (isinstance(storage, Storage) and storage.buffer is data.buffer)
+
+
+# what _references says of a tensor that nobody shares, measured because it differs between versions of Python
+_UNSHARED_ARRAY: Final = _references(make_tensor(np.zeros(1), 0))
+_UNSHARED_BUFFER: Final = _references(make_tensor(StridedArray(object(), (1,), np.dtype("float32"), CPU), 0))
+
+
 def _has_relatives(x: Tensor) -> bool:
     """Whether other tensors may look at the same memory."""
     if isinstance(x._storage, Tensor):
         return True
-    data = x._data
-    if getattr(data, "base", None) is not None:
-        return True
-    holder = data if getattr(data, "buffer", None) is None else data.buffer
-    return sys.getrefcount(holder) > (4 if holder is data else 3)
+    if x._data.__class__ is np.ndarray:
+        return x._data.base is not None or _references(x) > _UNSHARED_ARRAY
+    return x._data.buffer is not None and _references(x) > _UNSHARED_BUFFER
+
+
+def _refusal(operator: Operator, x: Tensor) -> RuntimeError:
+    """The error for a view: of a leaf, which refuses for good, or of another tensor, whose history is to be rebuilt."""
+    node = None if x._autograd is None else x._autograd.node
+    below = node
+    while below is not None and "View" in getattr(operator.registry.operators.get(below.operator_name), "facets", ()):
+        below = below.next_edges[0][0]
+    if below is not node and isinstance(below, AccumulateGrad):
+        return RuntimeError(_VIEW_OF_LEAF.format(operator=operator.schema.base_name))
+    return NotImplementedError(_VIEW.format(operator=operator.schema.base_name))
 
 
 def _inplace(operator: Operator, word: int) -> Callable[..., Any]:
@@ -60,16 +94,20 @@ def _inplace(operator: Operator, word: int) -> Callable[..., Any]:
         if x._word & GRADIENT and x.is_leaf:
             raise RuntimeError(_LEAF.format(operator=operator.schema.base_name))
         if _has_relatives(x):
-            raise NotImplementedError(_VIEW.format(operator=operator.schema.base_name))
+            raise _refusal(operator, x)
         result = functional.call(x, *args) if functional is not None else _copied(x, args[0])
         if result.shape != x.shape or result.dtype != x.dtype:
             with StateGuard(exclude=GRADIENT):
                 return cache[below](x, *args)  # type: ignore[no-any-return]  # raises the error that fits
         with StateGuard(exclude=GRADIENT):
-            x._data[...] = result._data
-        storage_of(x).version += 1
+            copy_(x, result)  # counts the version up
+        before = x._autograd
         x._autograd = result._autograd
         x._word |= GRADIENT
+        if before is not None and before.retains_grad:  # what is retained is the gradient of the tensor as it is now
+            del before.node.retain_hooks[before.output_nr]
+            x._autograd.grad = before.grad
+            retain_grad(x)
         return x
 
     return kernel

@@ -144,15 +144,13 @@ def retain_grad(self: Tensor) -> None:
     if meta.node is None or meta.retains_grad:
         return
     meta.retains_grad = True
-
-
     reference = weakref.ref(self)
 
     def retain(grad: Tensor) -> None:
         tensor = reference()
         if tensor is not None:
             own = meta_of(tensor)
-            own.grad = grad if own.grad is None else own.grad + grad
+            own.grad = grad.clone() if own.grad is None else own.grad + grad  # the gradient itself flows on
 
     if meta.node.retain_hooks is None:
         meta.node.retain_hooks = {}

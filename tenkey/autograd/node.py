@@ -152,14 +152,19 @@ class Node:
         return f"<{self.name()} at {id(self):#x}>"
 
 
+# which lock guards a leaf's gradient is decided by its address: a lock for every leaf would cost more than the sum
+_locks: Final = tuple(threading.RLock() for _ in range(64))
+
+
 class AccumulateGrad(Node):
     """The end of the graph at a leaf: adds the gradient to ``variable.grad``.
 
     Note [Stealing gradients]
     ~~~~~~~~~~~~~~~~~~~~~~~~~
     A first gradient that nobody else refers to becomes ``variable.grad`` itself; one that somebody else holds (the
-    user's own, or one that went to two leaves) is copied. Who holds it is told by its reference count, compared with
-    the count that a fresh gradient has at this point, which is measured once. Later gradients are added in place,
+    user's own, or one that went to two leaves) is copied, and so is a view, whose memory is another tensor's or repeats
+    one element. Who holds it is told by its reference count, compared with the count that a fresh gradient has at this
+    point, which is measured once; a view is known by its storage. Later gradients are added in place,
     unless the backward itself is recorded. Guarded by ``tests/test_autograd.py::test_gradients_are_never_shared``.
     """
 
@@ -167,18 +172,14 @@ class AccumulateGrad(Node):
     topological_nr = 0
     fresh_count: ClassVar[int] = 0  # set by the engine's calibration
 
-    def __init__(self, variable: Tensor) -> None:
-        self.variable = variable
-        self.shape = variable.shape
-        self.dtype = variable.dtype
-        self.lock = threading.Lock()
+    variable: Tensor
 
     def apply(self, *grads: Tensor | None) -> Any:
         if grads[0] is None:
             return ()
-        shared = getrefcount(grads[0]) > AccumulateGrad.fresh_count
+        shared = getrefcount(grads[0]) > AccumulateGrad.fresh_count or grads[0]._storage is not None
         meta = meta_of(self.variable)
-        with self.lock:
+        with _locks[id(meta) >> 4 & 63]:
             previous = meta.grad
             if previous is None:
                 meta.grad = grads[0].clone() if shared else grads[0]
@@ -205,19 +206,31 @@ _accumulator_lock = threading.Lock()
 
 def accumulator_of(leaf: Tensor) -> AccumulateGrad:
     """The accumulator of a leaf. The leaf holds it weakly: it lives as long as a graph leads to it."""
-    meta = meta_of(leaf)
+    meta = leaf._autograd
+    if meta is None:
+        meta = leaf._autograd = AutogradMeta()
     reference = meta.accumulator
-    found = reference() if reference is not None else None
-    if found is None:
-        with _accumulator_lock:
-            reference = meta.accumulator
-            found = reference() if reference is not None else None
-            if found is None:
-                found = AccumulateGrad(leaf)
-                meta.accumulator = weakref.ref(found)
-                if meta.leaf_hooks is not None:
-                    found.tensor_hooks = {0: meta.leaf_hooks}
-    return found  # type: ignore[no-any-return]
+    found = None if reference is None else reference()
+    return _make_accumulator(leaf, meta) if found is None else found
+
+
+def _make_accumulator(leaf: Tensor, meta: AutogradMeta) -> AccumulateGrad:
+    with _accumulator_lock:
+        found: AccumulateGrad | None = None if meta.accumulator is None else meta.accumulator()
+        if found is None:
+            found = _new(AccumulateGrad)
+            found.variable = leaf
+            data = leaf._data
+            found.shape = data.shape
+            found.dtype = data.dtype
+            if meta.leaf_hooks is not None:
+                found.tensor_hooks = {0: meta.leaf_hooks}
+            meta.accumulator = _reference(found)
+        return found
+
+
+_new = object.__new__
+_reference = weakref.ref
 
 
 def edge_of(tensor: Any) -> Edge:

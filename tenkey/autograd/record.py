@@ -15,7 +15,7 @@ import linecache
 from collections.abc import Callable
 from typing import Any, Final
 
-from ..core.tensor import Tensor, make_view
+from ..core.tensor import Tensor, version_of
 from ..core.word import DTYPE_MASK, GRADIENT, dtypes_of
 from ..dispatch.kernel import Handle, Kernel, fallthrough_kernel
 from ..dispatch.keys import DispatchKey, DispatchKeySet, key_mask
@@ -26,8 +26,8 @@ from ..dispatch.table import steps
 from ..ops.builtin.creation import zeros
 from ..ops.declare.facets import tensor_names
 from .formulas import Formula, formulas_of
-from .node import AutogradMeta, Node, TensorMeta, accumulator_of, edge_of, longest, next_sequence, set_history
-from .saved import FREED, save_input, save_output, unpack
+from .node import NO_EDGE, AutogradMeta, Node, TensorMeta, accumulator_of, edge_of, longest, next_sequence, set_history
+from .saved import SavedTensor, save_input, save_output, unpack
 
 __all__ = ["NotImplementedNode", "below_autograd", "install_recording", "leaf_kernel"]
 
@@ -90,7 +90,7 @@ class Writer:
             "new": object.__new__, "next_sequence": next_sequence, "accumulator_of": accumulator_of,
             "edge_of": edge_of, "longest": longest, "Meta": AutogradMeta, "GRADIENT": GRADIENT,
             "save_input": save_input, "save_output": save_output, "unpack": unpack, "TensorMeta": TensorMeta,
-            "Node": Node, "FREED": FREED, "list": list, "RuntimeError": RuntimeError, "make_view": make_view,
+            "Node": Node, "NO_EDGE": NO_EDGE, "SavedTensor": SavedTensor, "version_of": version_of,
         }  # fmt: skip
         self.users: dict[str, list[str]] = {}  # saved name -> the arguments whose formula needs it
         for argument, formula in formulas.items():
@@ -101,9 +101,9 @@ class Writer:
         """The lines of the kernel."""
         passed = ", ".join(f"{a.name}={a.name}" if a.kwarg_only else a.name for a in self.arguments)
         lines = [f"def kernel({', '.join(a.name for a in self.arguments)}):", f"    out = inner({passed})"]
-        lines += ["    node = new(NodeClass)", "    node.sequence_nr = next_sequence()"]
+        lines += ["    node = new(NodeClass)", "    node.sequence_nr = next_sequence()", "    number = 0"]
         edges: list[str] = []
-        simple = all(_is_single(a) for a in self.tensors)
+        simple = all(_is_single(a) or self.formulas.get(a.name) is None for a in self.tensors)
         for a in self.tensors:
             name = a.name
             if self.formulas.get(name) is None:
@@ -115,10 +115,7 @@ class Writer:
             lines += self._edge_lines(name, optional=str(a.type) == "Tensor?")
             edges.append(f"edge_{name}")
         lines.append(f"    node.next_edges = ({', '.join(edges)}{',' if edges else ''})")
-        if simple and len(edges) <= 3:
-            lines += self._longest_lines(edges)
-        else:
-            lines.append("    node.topological_nr = longest(node.next_edges)")
+        lines.append("    node.topological_nr = " + ("number" if simple else "longest(node.next_edges)"))
         lines += ["    data = out._data", "    node.shape = data.shape", "    node.dtype = data.dtype"]
         lines += self._save_lines()
         lines += ["    meta = new(Meta)", "    meta.node = node", "    out._autograd = meta"]
@@ -130,22 +127,18 @@ class Writer:
         return [
             f"    if {test}:",
             f"        meta = {name}._autograd",
-            "        if meta is not None and meta.node is not None:",
-            f"            edge_{name} = (meta.node, meta.output_nr)",
-            "        else:",
+            "        producer = None if meta is None else meta.node",
+            "        if producer is None:",
             f"            edge_{name} = (accumulator_of({name}), 0)",
+            "            if number < 1:",
+            "                number = 1",
+            "        else:",
+            f"            edge_{name} = (producer, meta.output_nr)",
+            "            if producer.topological_nr >= number:",
+            "                number = producer.topological_nr + 1",
             "    else:",
-            f"        edge_{name} = (None, 0)",
+            f"        edge_{name} = NO_EDGE",
         ]
-
-    def _longest_lines(self, edges: list[str]) -> list[str]:
-        lines = ["    number = 0"]
-        for edge in edges:
-            lines += [
-                f"    if {edge}[0] is not None and {edge}[0].topological_nr >= number:",
-                f"        number = {edge}[0].topological_nr + 1",
-            ]
-        return [*lines, "    node.topological_nr = number"]
 
     def _needed(self, users: list[str]) -> str:
         """A condition: one of these arguments needs a gradient. Empty if that is certain."""
@@ -165,6 +158,16 @@ class Writer:
                 continue
             if name == "out":
                 value = "save_output(out)"
+            elif name in known and str(known[name].type) == "Tensor":
+                needed = self._needed(users)
+                indent = "        " if needed else "    "
+                lines += [f"    if {needed}:"] if needed else []
+                lines += [
+                    f"{indent}saved = node.saved_{name} = new(SavedTensor)",
+                    f"{indent}saved.tensor = {name}",
+                    f"{indent}saved.version = 0 if {name}._storage is None else version_of({name})",
+                ]
+                continue
             elif name in known and known[name].type.is_tensor_like:
                 value = f"save_input({name})"
             elif name in known:
@@ -212,9 +215,11 @@ class Writer:
                 is_saved = name == "out" or (name in known and known[name].type.is_tensor_like)
                 if is_saved:
                     lines += [
-                        f"{indent}if self.saved_{name} is None and self.released:",
-                        f"{indent}    raise RuntimeError(FREED.format(node=self.name()))",
-                        f"{indent}value_{name} = unpack(self.saved_{name}, self, {name!r})",
+                        f"{indent}saved = self.saved_{name}",
+                        f"{indent}if saved.__class__ is SavedTensor and saved.tensor._storage is None:",
+                        f"{indent}    value_{name} = saved.tensor",
+                        f"{indent}else:",
+                        f"{indent}    value_{name} = unpack(saved, self, {name!r})",
                     ]
                 else:
                     lines.append(f"{indent}value_{name} = self.saved_{name}")
@@ -262,8 +267,6 @@ class Writer:
 def _saved_reader(name: str) -> Callable[[Any], Any]:
     def read(self: Any) -> Any:
         saved = getattr(self, f"saved_{name}")
-        if saved is None and self.released:
-            raise RuntimeError(FREED.format(node=self.name()))
         return unpack(saved, self, name)
 
     return read

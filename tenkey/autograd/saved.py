@@ -86,8 +86,10 @@ save_output = SavedOutput
 
 
 def unpack(saved: Any, node: Node, what: str) -> Any:
-    """The saved tensor or list of tensors."""
+    """The saved tensor or list of tensors; raises if it was freed."""
     if saved is None:
+        if getattr(node, "released", False):
+            raise RuntimeError(FREED.format(node=node.name()))
         return None
     if isinstance(saved, list):
         return [unpack(item, node, what) for item in saved]

@@ -21,16 +21,29 @@ _NO_TENSOR: Final = (
     "[{operator}] needs at least one Tensor, got {given}. Convert a number with tk.asarray(...) or compute with it "
     "in plain Python."
 )
-_ONE: dict[tuple[type, Any], Tensor] = {}
+_KEPT: Final = 1024  # Python scalars whose tensors are kept: the same few numbers come again and again
+_kept: dict[tuple[type, Any], Tensor] = {}
 
 
 def weak_tensor(value: bool | int | float | complex) -> Tensor:
     """The 0-d tensor that stands for a Python scalar (Note [Weak scalars])."""
     kind = value.__class__
+    known = _kept.get((kind, value))
+    if known is not None:
+        return known
+    made = _make_weak(value, kind)
+    if value:  # 0.0 and -0.0 are equal as keys, but not as numbers
+        if len(_kept) >= _KEPT:
+            _kept.clear()
+        _kept[kind, value] = made
+    return made
+
+
+def _make_weak(value: Any, kind: type) -> Tensor:
     try:
         array = np.array(value, _SCALAR_DTYPE[kind])
     except OverflowError:
-        if 0 <= value < 2**64:  # type: ignore[operator]
+        if 0 <= value < 2**64:
             array = np.array(value, np.uint64)
         else:
             raise OverflowError(_TOO_LARGE.format(value=value)) from None

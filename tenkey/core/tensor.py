@@ -136,7 +136,8 @@ class Tensor:
     @property
     def is_contiguous(self) -> bool:
         """Whether the elements lie in row-major order without gaps."""
-        return is_contiguous(self._data.shape, self._data.strides, self._data.dtype.itemsize)
+        data = self._data  # NumPy gives an empty array strides of its own
+        return data.size == 0 or is_contiguous(data.shape, data.strides, data.dtype.itemsize)
 
     @property
     def keyset(self) -> DispatchKeySet:

@@ -34,7 +34,7 @@ _WORDS: Final = {
 
 
 def coercer(operator: Operator, argument: Argument) -> tuple[str, Callable[[Any], Any] | None]:
-    """The line that converts ``argument`` in the entry of ``operator`` and the function it calls, or an empty line."""
+    """The text that converts ``argument`` in the entry of ``operator`` and the function it calls, or an empty line."""
     kind, name = argument.type, argument.name
     if kind.is_tensor_like:
         return "", None
@@ -49,8 +49,16 @@ def coercer(operator: Operator, argument: Argument) -> tuple[str, Callable[[Any]
         tests.append(f"{name}.__class__ is not {_EXACT[inner.name]}")
     elif isinstance(inner, BaseType) and inner.name == "Scalar":
         tests.append(f"{name}.__class__ is not float and {name}.__class__ is not int")
-    elif isinstance(inner, (ListType, TupleType)):
-        pass
+    elif isinstance(inner, ListType) and inner.element == BaseType("int") and inner.size in (None, 1):
+        # a tuple of ints is what it should be; looking is cheaper than a call
+        return (
+            f"if {name}.__class__ is tuple:\n"
+            f"    for _item in {name}:\n"
+            f"        if _item.__class__ is not int:\n"
+            f"            {name} = _coerce_{name}({name})\n"
+            f"            break\n"
+            f"{'elif ' + name + ' is not None' if optional else 'else'}: {name} = _coerce_{name}({name})"
+        ), coerce
     if not tests:
         return f"{name} = _coerce_{name}({name})", coerce
     return f"if {' and '.join(tests)}: {name} = _coerce_{name}({name})", coerce

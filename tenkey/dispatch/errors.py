@@ -5,6 +5,8 @@ A message says in this order which operator or text it is about, what was given,
 
 from __future__ import annotations
 
+import reprlib
+
 __all__ = [
     "ArgumentError",
     "DeviceMismatchError",
@@ -13,6 +15,7 @@ __all__ = [
     "RegistrationError",
     "SchemaError",
     "TenkeyError",
+    "shown",
 ]
 
 # A line longer than this is shown as a window around the caret, so that a message stays readable.
@@ -92,6 +95,19 @@ class ArgumentError(TenkeyError, TypeError):
     >>> issubclass(ArgumentError, TypeError)
     True
     """
+
+
+_repr = reprlib.Repr()
+_repr.maxother = _repr.maxstring = _repr.maxlong = 200
+
+
+def shown(value: object) -> str:
+    """``repr(value)``, cut to what fits a message; an object whose ``repr`` fails is shown by its type.
+
+    >>> shown(list(range(1000)))
+    '[0, 1, 2, 3, 4, 5, ...]'
+    """
+    return _repr.repr(value)
 
 
 def _excerpt(text: str, column: int) -> tuple[str, int]:

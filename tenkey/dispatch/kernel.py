@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -21,6 +22,11 @@ __all__ = ["Handle", "Kernel", "caller_site", "check_signature", "fallthrough_ke
 
 Specialize = Callable[["Operator", int], Callable[..., Any]]
 
+_NO_FUNCTION: Final = "a kernel is a function, got {function!r} of type {type}: pass a callable."
+_NO_RUNTIME_KEY: Final = (
+    "the kernel {function} is registered for {key!r}, which no call ever reaches. Give a DispatchKey such as "
+    "DispatchKey.CPU, DispatchKey.AutogradCPU or DispatchKey.Autograd."
+)
 _SIGNATURE: Final = (
     "[{schema}] the kernel {kernel} at {site} has the signature {signature}, which cannot be called with this schema: "
     "{reason}. A kernel takes {positional} by position{keyword}."
@@ -44,7 +50,10 @@ def caller_site(depth: int = 1) -> str:
 
 def function_site(function: Callable[..., Any]) -> str:
     """``file:line`` of a function's definition, or its name where there is none."""
-    code = getattr(inspect.unwrap(function), "__code__", None)
+    function = inspect.unwrap(function)
+    while isinstance(function, partial):
+        function = inspect.unwrap(function.func)
+    code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
     return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else repr(function)
 
 
@@ -83,6 +92,11 @@ class Kernel:
         when: Callable[..., bool] | None = None,
         priority: int = 0,
     ) -> None:
+        if not callable(function):
+            raise RegistrationError(_NO_FUNCTION.format(function=function, type=type(function).__name__))
+        if not isinstance(key, DispatchKey) or (key.per_backend and key.backend is None):
+            name = getattr(function, "__qualname__", repr(function))
+            raise RegistrationError(_NO_RUNTIME_KEY.format(function=name, key=key))
         self.function = function
         self.key = key
         self.origin = origin

@@ -25,6 +25,7 @@ so a bit once given out never moves. Guarded by ``tests/tiny/test_keys.py::test_
 
 from __future__ import annotations
 
+import keyword
 import threading
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -43,6 +44,8 @@ __all__ = [
 
 _UNKNOWN_KEY: Final = "there is no dispatch key {name!r}; known keys: {known}. A new one is made by register_key()."
 _KEY_EXISTS: Final = "[register_key] {name!r} is a dispatch key already: choose another name."
+_BAD_NAME: Final = "[{function}] the name of a key is an identifier that names no attribute of DispatchKey, got {name!r}."
+_NO_KEY: Final = "{value!r} of type {type} is no dispatch key: give a DispatchKey such as DispatchKey.CPU, a set or a list of keys."
 _ONE_OF_BEFORE_AFTER: Final = "[register_key] {name!r}: give exactly one of before= and after=, a key of the order."
 
 _lock = threading.RLock()
@@ -161,17 +164,24 @@ def register_key(name: str, *, before: DispatchKey | None = None, after: Dispatc
     DispatchKey.KeyOfTheDocs
     """
     with _lock:
-        if not isinstance(name, str) or not name.isidentifier():
-            raise RegistrationError(f"[register_key] the name of a key is an identifier, got {name!r}.")
+        _check_name("register_key", name)
         if name in _keys:
             raise RegistrationError(_KEY_EXISTS.format(name=name))
         anchor = before if before is not None else after
-        if anchor is None or (before is not None and after is not None):
+        if not isinstance(anchor, DispatchKey) or (before is not None and after is not None):
             raise RegistrationError(_ONE_OF_BEFORE_AFTER.format(name=name))
         place = next((i for i, key in enumerate(_order) if key.functionality == _functionality_of(anchor)), None)
         if place is None:
             raise RegistrationError(_ONE_OF_BEFORE_AFTER.format(name=name))
         return _add_functionality(name, per_backend=False, position=place if before is not None else place + 1)
+
+
+def _check_name(function: str, name: object) -> None:
+    """Raise unless ``DispatchKey.NAME`` can be written and finds the key, not an attribute of the class."""
+    if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name) or (
+        name not in _keys and hasattr(DispatchKey, name)
+    ):
+        raise RegistrationError(_BAD_NAME.format(function=function, name=name))
 
 
 def _functionality_of(key: DispatchKey) -> str:
@@ -185,8 +195,11 @@ def register_backend_key(name: str) -> DispatchKey:
     """
     global _key_mask, _backend_mask
     with _lock:
-        if name in _keys or f"Autograd{name}" in _keys:
-            raise RegistrationError(_KEY_EXISTS.format(name=name))
+        _check_name("register_backend_key", name)
+        made = [_runtime_name(functionality.name, name) for functionality in _order if functionality.per_backend]
+        for taken in made:
+            if taken in _keys:
+                raise RegistrationError(_KEY_EXISTS.format(name=taken))
         bit = _allocate_bit()
         _backends.append(name)
         _backend_bits[name] = bit
@@ -303,15 +316,16 @@ class DispatchKeySet:
 
     def has(self, key: DispatchKey) -> bool:
         """Whether all bits of ``key`` are set; never true of an alias."""
-        return key.mask != 0 and self._word & key.mask == key.mask
+        mask = _mask_of(key)
+        return mask != 0 and self._word & mask == mask
 
     def add(self, key: DispatchKey) -> DispatchKeySet:
         """The set with ``key``."""
-        return DispatchKeySet.from_word(self._word | key.mask)
+        return DispatchKeySet.from_word(self._word | _mask_of(key))
 
     def remove(self, key: DispatchKey) -> DispatchKeySet:
         """The set without the functionality of ``key``; a backend bit stays."""
-        return DispatchKeySet.from_word(self._word & ~(key.mask & ~_backend_mask))
+        return DispatchKeySet.from_word(self._word & ~(_mask_of(key) & ~_backend_mask))
 
     def highest(self) -> DispatchKey | None:
         """The key that is dispatched to first, or None for a set without runtime keys."""
@@ -363,7 +377,9 @@ def _mask_of(keys: DispatchKey | DispatchKeySet | Iterable[DispatchKey]) -> int:
     if isinstance(keys, DispatchKey):
         return keys.mask
     mask = 0
-    for key in keys:
+    for key in keys if isinstance(keys, Iterable) and not isinstance(keys, str) else (keys,):
+        if not isinstance(key, DispatchKey):
+            raise TypeError(_NO_KEY.format(value=key, type=type(key).__name__))
         mask |= key.mask
     return mask
 

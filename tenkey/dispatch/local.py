@@ -1,22 +1,38 @@
 """What is local to a thread and to an asyncio task: included and excluded keys, and the stack of modes.
 
 The state is one immutable object in one context variable. ``None`` means "nothing special", which is what the fast
-path of a call tests for. A context variable starts fresh in every thread and is copied into every asyncio task, and a
-guard puts the previous object back in ``__exit__``, so nothing can leak.
+path of a call tests for. A context variable starts fresh in every thread and is copied into every asyncio task.
+
+Note [Guards end in any order]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+What a guard changes is kept in a second context variable, one :class:`Change` for each guard that is entered, and never
+in the guard itself: one guard object can be entered by several threads and tasks at a time. A guard that is left last
+puts the state back that it found. A suspended generator can be closed while guards that were entered later are still
+on; then its change alone is taken out, and the later ones are applied anew to the state that it had found. Guarded by
+``tests/tiny/test_dispatch.py::test_guards_end_in_any_order``.
 """
 
 from __future__ import annotations
 
 from contextvars import ContextVar
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .keys import DispatchKey, DispatchKeySet, _mask_of, backend_mask
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["ExcludeDispatchKeyGuard", "IncludeDispatchKeyGuard", "LocalState", "StateGuard", "current_state"]
+__all__ = [
+    "Change",
+    "ExcludeDispatchKeyGuard",
+    "IncludeDispatchKeyGuard",
+    "LocalState",
+    "StateGuard",
+    "current_state",
+    "enter",
+    "leave",
+]
 
 
 class LocalState:
@@ -48,30 +64,70 @@ def make_state(include: int, exclude: int, modes: tuple[Any, ...]) -> LocalState
     return LocalState(include, exclude, modes) if include or exclude or modes else None
 
 
+class Change(NamedTuple):
+    """What one guard, its ``owner``, changed, and the state that it found."""
+
+    owner: object
+    include: int
+    exclude: int
+    unexclude: int
+    modes: tuple[Any, ...]
+    found: LocalState | None
+
+    def applied_to(self, found: LocalState | None) -> LocalState | None:
+        """The state that the change makes of ``found``."""
+        state = found or _DEFAULT
+        exclude = (state.exclude & ~self.unexclude) | self.exclude
+        return make_state(state.include | self.include, exclude, state.modes + self.modes)
+
+
+_changes: ContextVar[tuple[Change, ...]] = ContextVar("tenkey_dispatch_changes", default=())
+
+
+def enter(
+    owner: object, *, include: int = 0, exclude: int = 0, unexclude: int = 0, modes: tuple[Any, ...] = ()
+) -> None:
+    """Change the state of this thread or task until ``leave(owner)``, which undoes the newest change of ``owner``."""
+    change = Change(owner, include, exclude, unexclude, modes, get_state())
+    _changes.set((*_changes.get(), change))
+    set_state(change.applied_to(change.found))
+
+
+def leave(owner: object) -> None:
+    """Undo what ``owner`` entered last in this thread or task; nothing if it entered nothing here."""
+    changes = _changes.get()
+    for i in reversed(range(len(changes))):
+        if changes[i].owner is owner:
+            break
+    else:
+        return
+    state = changes[i].found
+    later = []
+    for change in changes[i + 1 :]:
+        later.append(change._replace(found=state))
+        state = change.applied_to(state)
+    _changes.set((*changes[:i], *later))
+    set_state(state)
+
+
 class StateGuard:
     """Includes and excludes bits for the length of a ``with`` block; can be entered again and again."""
 
-    __slots__ = ("_exclude", "_include", "_previous", "_unexclude")
+    __slots__ = ("_exclude", "_include", "_unexclude")
 
     def __init__(self, include: int = 0, exclude: int = 0, unexclude: int = 0) -> None:
         self._include = include
         self._exclude = exclude
         self._unexclude = unexclude
-        self._previous: list[LocalState | None] = []
 
     def __enter__(self) -> Self:
-        previous = get_state()
-        state = previous or _DEFAULT
-        self._previous.append(previous)
-        set_state(
-            make_state(state.include | self._include, (state.exclude & ~self._unexclude) | self._exclude, state.modes)
-        )
+        enter(self, include=self._include, exclude=self._exclude, unexclude=self._unexclude)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        set_state(self._previous.pop())
+        leave(self)
 
 
 class IncludeDispatchKeyGuard(StateGuard):

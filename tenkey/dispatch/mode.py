@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from .kernel import Kernel
 from .keys import DispatchKey
-from .local import current_state, get_state, make_state, set_state
+from .local import current_state, enter, get_state, leave, make_state, set_state
 from .operator import Operator
 from .registry import Registry
 
@@ -37,22 +38,27 @@ class DispatchMode:
         return NotImplemented
 
     def __enter__(self) -> Self:
-        state = current_state()
-        stack: list[Any] = self.__dict__.setdefault("_outer_states", [])
-        stack.append(get_state())
-        set_state(make_state(state.include | DispatchKey.Mode.mask, state.exclude, (*state.modes, self)))
+        enter(self, include=DispatchKey.Mode.mask, modes=(self,))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        set_state(self.__dict__["_outer_states"].pop())
+        leave(self)
+
+
+def _tensor_types(values: Iterable[Any]) -> Iterator[type]:
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            yield from _tensor_types(value)
+        elif hasattr(value, "_word"):
+            yield type(value)
 
 
 def _run_modes(op: Operator, *args: Any, **kwargs: Any) -> Any:
     outer = get_state()
     state = current_state()
-    types = tuple({type(value) for value in (*args, *kwargs.values()) if hasattr(value, "_word")})
+    types = tuple(dict.fromkeys(_tensor_types((*args, *kwargs.values()))))
     try:
         for depth in reversed(range(len(state.modes))):
             modes = state.modes[:depth]

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 __all__ = ["Operator", "OperatorNamespace", "OperatorPacket"]
 
 _REMOVED: Final = "[{operator}] was removed from the registry: define it again before you call it."
+_NO_KEYSET: Final = (
+    "[{operator}] redispatch needs a DispatchKeySet first, got {value!r} of type {type}: pass keyset.below(key) of the "
+    "keyset that the kernel was given."
+)
 _NO_OVERLOAD: Final = "[{packet}] no overload fits the arguments:\n{reasons}"
 
 
@@ -103,7 +107,8 @@ class Operator:
         """The table's slot for one runtime key, computed when it is first asked for."""
         slot = self._slots.get(key)
         if slot is None:
-            slot = self._slots[key] = self.registry.compute_slot(self, key)
+            with self.registry.lock:  # a registration in another thread must not come between computing and keeping
+                slot = self._slots[key] = self.registry.compute_slot(self, key)
         return slot
 
     def table(self) -> Table:
@@ -124,6 +129,8 @@ class Operator:
 
     def redispatch(self, keyset: DispatchKeySet, *args: Any, **kwargs: Any) -> Any:
         """Call the kernel that ``keyset``, taken as it is, leads to. Arguments equal to their defaults are kept."""
+        if not isinstance(keyset, DispatchKeySet):
+            raise ArgumentError(_NO_KEYSET.format(operator=self.name, value=keyset, type=type(keyset).__name__))
         traits = self.word_of(args, kwargs) & ~key_mask() & current_state().keep
         return self.cache[keyset.mask | traits](*args, **kwargs)
 
@@ -226,7 +233,7 @@ def build_entry(operator: Operator) -> Callable[..., Any]:
         line, function = coercer(operator, a)
         if line:
             scope[f"_coerce_{a.name}"] = function
-            body.append(line)
+            body += line.splitlines()
     tensors = [a for a in arguments if _is_tensor(a)]
     devices = [a.name for a in arguments if a.type in (BaseType("Device"), OptionalType(BaseType("Device")))]
     if tensors:
@@ -287,14 +294,22 @@ class OperatorPacket:
         candidates = self._registry.overloads(self._name)
         if len(candidates) == 1:
             return candidates[0].call(*args, **kwargs)
+        return self._select(args, kwargs).call(*args, **kwargs)
+
+    def _select(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Operator:
+        candidates = self._registry.overloads(self._name)
+        if len(candidates) == 1:
+            return candidates[0]
+        if not candidates:
+            raise OperatorNotFoundError(self._registry.unknown(self._name))
         reasons: list[str] = []
         for op in candidates:
             try:
                 op.registry.check_arguments(op, op.bind(*args, **kwargs))
-            except (ArgumentError, TypeError) as error:
+            except (TypeError, ValueError, OverflowError) as error:
                 reasons.append(f"  {op.schema}: {error}")
                 continue
-            return op.call(*args, **kwargs)
+            return op
         raise ArgumentError(_NO_OVERLOAD.format(packet=self._name, reasons="\n".join(reasons)))
 
     def __repr__(self) -> str:

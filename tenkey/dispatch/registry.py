@@ -18,11 +18,11 @@ from typing import Any, Final, NamedTuple
 
 from . import keys as _keys
 from .coerce import convert
-from .errors import ArgumentError, OperatorNotFoundError, RegistrationError
+from .errors import ArgumentError, OperatorNotFoundError, RegistrationError, shown
 from .kernel import Handle, Kernel, caller_site, check_signature
 from .keys import AliasKey, DispatchKey
 from .operator import Operator, OperatorNamespace, retire
-from .schema import FunctionSchema, parse_schema
+from .schema import FunctionSchema, ListType, OptionalType, parse_schema
 from .table import Slot, best, compute_slot
 
 __all__ = ["Declaration", "Registry", "registry"]
@@ -41,9 +41,10 @@ _DUPLICATE_FALLBACK: Final = (
 _UNKNOWN: Final = "there is no operator {name!r}.{close} Define it with tk.library.Library(namespace, 'DEF').define(schema)."
 _SHADOWED: Final = "[{operator}] the kernel for {key} from {new} hides the one from {old}."
 _NOT_A_TENSOR: Final = (
-    "[{operator}] the argument {argument!r} must be a Tensor, got {value!r} of type {type}. "
-    "Convert it with tk.asarray(...)."
+    "[{operator}] the argument {argument!r} must be {kind}, got {value} of type {type}. Convert it with "
+    "tk.asarray(...)."
 )
+_NO_NAMESPACE: Final = "[{name}] needs a namespace: write it as 'namespace::{name}'."
 
 
 class Declaration(NamedTuple):
@@ -99,7 +100,7 @@ class Registry:
                 )
             waiting = self.pending.get(operator.name, [])
             for kernel in waiting:
-                check_signature(kernel.function, parsed, with_keyset=kernel.with_keyset, site=kernel.site)
+                _check_kernel(kernel, parsed)
             self.operators[operator.name] = operator
             try:
                 for kernel in waiting:
@@ -107,17 +108,26 @@ class Registry:
                 for installer in self._installers:
                     self._install(installer, operator)
             except BaseException:
-                self.undefine(operator)
+                self.undefine(operator, keep_kernels=False)
                 raise
+            self.pending.pop(operator.name, None)
             return operator
 
-    def undefine(self, operator: Operator) -> None:
-        """Remove an operator and what installers made of it."""
+    def undefine(self, operator: Operator, *, keep_kernels: bool = True) -> None:
+        """Remove an operator and what installers made of it; does nothing for one that was removed before.
+
+        The kernels that were registered for it by name are registrations of their own: they wait for the next
+        definition of that name, unless ``keep_kernels`` is false.
+        """
         with self.lock:
             if self.operators.get(operator.name) is operator:
+                for key in [k for k in self._installed if k[1] == operator.name]:
+                    for handle in self._installed.pop(key):
+                        handle.remove()
                 del self.operators[operator.name]
-            for key in [k for k in self._installed if k[1] == operator.name]:
-                del self._installed[key]
+                kept = [k for stack in operator.kernels.values() for k in stack if k.origin == "explicit"]
+                if kept and keep_kernels:
+                    self.pending[operator.name] = kept
             retire(operator)
 
     def find(self, name: str) -> Operator:
@@ -144,6 +154,9 @@ class Registry:
         """Rebuild an operator from its name (pickling)."""
         return self.find(name)
 
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        return "registry"  # the registry of the process, by name; of any other one pickle says that it is not that one
+
     def __iter__(self) -> Iterator[Operator]:
         return iter(tuple(self.operators.values()))
 
@@ -153,8 +166,12 @@ class Registry:
         """Call ``installer`` for every operator defined so far and for every later one."""
         with self.lock:
             self._installers.append(installer)
-            for operator in self:
-                self._install(installer, operator)
+            try:
+                for operator in self:
+                    self._install(installer, operator)
+            except BaseException:
+                self._unsubscribe(installer)
+                raise
             return Handle(lambda: self._unsubscribe(installer), f"installer {installer!r}")
 
     def _unsubscribe(self, installer: Installer) -> None:
@@ -165,7 +182,14 @@ class Registry:
                     handle.remove()
 
     def _install(self, installer: Installer, operator: Operator) -> None:
-        handles = installer(operator)
+        before = {key: list(stack) for key, stack in operator.kernels.items()}
+        try:
+            handles = installer(operator)
+        except BaseException:
+            operator.kernels.clear()
+            operator.kernels.update(before)
+            operator.invalidate()
+            raise
         if handles is not None:
             self._installed[id(installer), operator.name] = list(handles)
 
@@ -181,11 +205,13 @@ class Registry:
 
     def impl(self, name: str, kernel: Kernel, *, allow_override: bool = False) -> Handle:
         """Put a kernel on the stack of its key. An operator that is not defined yet gets it when it is."""
+        if not isinstance(name, str) or "::" not in name:
+            raise RegistrationError(_NO_NAMESPACE.format(name=name))
         with self.lock:
             operator = self.operators.get(name)
-            stack = self.pending.setdefault(name, []) if operator is None else operator.kernels.get(kernel.key, [])
-            if operator is not None and not kernel.is_fallthrough and kernel.specialize is None:
-                check_signature(kernel.function, operator.schema, with_keyset=kernel.with_keyset, site=kernel.site)
+            stack = self.pending.get(name, []) if operator is None else operator.kernels.get(kernel.key, [])
+            if operator is not None:
+                _check_kernel(kernel, operator.schema)
             top = best([k for k in stack if k.key is kernel.key])
             if top is not None and kernel.when is None and top.origin == kernel.origin and not allow_override:
                 raise RegistrationError(
@@ -195,7 +221,7 @@ class Registry:
                 operator.kernels.setdefault(kernel.key, []).append(kernel)
                 operator.invalidate()
             else:
-                stack.append(kernel)
+                self.pending.setdefault(name, []).append(kernel)
             return Handle(lambda: self._remove_kernel(name, kernel), f"kernel of {name} for {kernel.key.name}")
 
     def _remove_kernel(self, name: str, kernel: Kernel) -> None:
@@ -241,7 +267,7 @@ class Registry:
 
     def dangling(self) -> dict[str, list[Kernel]]:
         """Kernels whose operator was never defined."""
-        return {name: list(stack) for name, stack in self.pending.items() if name not in self.operators}
+        return {name: list(stack) for name, stack in self.pending.items()}
 
     # ---- what the layers above plug in
 
@@ -256,15 +282,25 @@ class Registry:
             values = lifter(operator, values)
         tensors = [a for a in operator.schema.arguments if a.type.is_tensor_like]
         for argument, value in zip(tensors, values):
-            for item in value if isinstance(value, (list, tuple)) else (value,):
-                if item is None and "?" in str(argument.type):
-                    continue
-                if not hasattr(item, "_word"):
-                    raise ArgumentError(
-                        _NOT_A_TENSOR.format(
-                            operator=operator.name, argument=argument.name, value=item, type=type(item).__name__
-                        )
+            kind = argument.type.element if isinstance(argument.type, OptionalType) else argument.type
+            if value is None and kind is not argument.type:
+                continue
+            items, words, holes = (value,), "a Tensor", False
+            if isinstance(kind, ListType):
+                words, holes = "a list of Tensors", isinstance(kind.element, OptionalType)
+                items = value if isinstance(value, (list, tuple)) else (value,)
+            wrong = [item for item in items if not hasattr(item, "_word") and not (holes and item is None)]
+            if wrong or (isinstance(kind, ListType) and items is not value):
+                item = wrong[0] if wrong else value
+                raise ArgumentError(
+                    _NOT_A_TENSOR.format(
+                        operator=operator.name,
+                        argument=argument.name,
+                        kind=words,
+                        value=shown(item),
+                        type=type(item).__name__,
                     )
+                )
         return values
 
     def check_arguments(self, operator: Operator, bound: dict[str, Any]) -> None:
@@ -279,6 +315,11 @@ class Registry:
     def warn_shadowed(self, operator: str, key: DispatchKey, old: Kernel, new: Kernel) -> None:
         """Say once that a registration hides another one."""
         warnings.warn(_SHADOWED.format(operator=operator, key=key.name, new=new.site, old=old.site), stacklevel=3)
+
+
+def _check_kernel(kernel: Kernel, schema: FunctionSchema) -> None:
+    if not kernel.is_fallthrough and kernel.specialize is None:
+        check_signature(kernel.function, schema, with_keyset=kernel.with_keyset, site=kernel.site)
 
 
 registry: Final = Registry()

@@ -17,13 +17,14 @@ The kernel for one operator and one runtime key, the first rule that applies:
 2.1  on a backend's own key: the operator's ``CompositeExplicitAutograd`` kernel;
 2.2  the ``CompositeImplicitAutograd`` kernel, unless this is an autograd key and its backend has a kernel of its own
      or the operator has a ``CompositeExplicitAutograd`` kernel (these need a gradient formula instead); on
-     ``AutogradOther`` it is ambiguous, an error, if a backend behind that key has a kernel of its own;
+     ``AutogradOther`` it is ambiguous, an error of the call, if a backend behind that key has a kernel of its own;
 2.3  on an autograd key: the kernel of the alias ``Autograd``;
 3    the fallback registered for the key;
 4    none: a backend's own key is missing its kernel, every other key falls through.
 
-Within rule 1 an ``explicit`` kernel beats a ``generated`` one, and of equals the newest wins. Guarded by
-``tests/tiny/test_table.py``.
+Within rule 1 an ``explicit`` kernel beats a ``generated`` one, and of equals the newest wins. Conditional kernels of a
+key (``when=``) are asked first, the highest priority first and of equals the newest; if none accepts, the call goes on
+as the rules say, which on a key that falls through means on to the next key. Guarded by ``tests/tiny/test_table.py``.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from .errors import DeviceMismatchError, MissingKernelError, RegistrationError
 from .kernel import Kernel
-from .keys import DispatchKey, DispatchKeySet, all_runtime_keys, backend_mask, backends_in, runtime_keys
+from .keys import DispatchKey, DispatchKeySet, all_runtime_keys, backend_mask, backends_in, key_mask, runtime_keys
 
 if TYPE_CHECKING:
     from .operator import Operator
@@ -88,6 +89,12 @@ def best(stack: list[Kernel]) -> Kernel | None:
     return None
 
 
+def ambiguous_backends(operator: Operator) -> list[str]:
+    """The backends behind ``AutogradOther`` that have a kernel of their own."""
+    names = operator.registry.autograd_other
+    return [name for name in names if operator.kernels.get(getattr(DispatchKey, name))]
+
+
 def compute_slot(operator: Operator, key: DispatchKey) -> Slot:
     """Fill one slot; the only place that knows Note [Precedence]."""
     kernels = operator.kernels
@@ -106,9 +113,8 @@ def compute_slot(operator: Operator, key: DispatchKey) -> Slot:
     # 2.2
     if implicit is not None and (is_backend or key.is_autograd):
         if key.functionality == "AutogradOther":
-            behind = [name for name in operator.registry.autograd_other if kernels.get(getattr(DispatchKey, name))]
-            if behind:
-                raise RegistrationError(_AMBIGUOUS.format(operator=operator.name, backends=", ".join(behind)))
+            if ambiguous_backends(operator):
+                return Slot("2.2 ambiguous", None, conditional)
         has_own = explicit is not None
         if key.is_autograd and key.backend is not None:
             has_own = has_own or bool(kernels.get(getattr(DispatchKey, key.backend)))
@@ -148,42 +154,58 @@ def steps(operator: Operator, word: int) -> Iterable[Step]:
     for key in runtime_keys(word):
         slot = operator.slot(key)
         kernel = slot.kernel
-        if slot.falls_through or (kernel is not None and kernel.is_fallthrough):
+        if slot.falls_through or (kernel is not None and kernel.is_fallthrough and not slot.conditional):
             yield Step(key, slot, False, "falls through")
         elif kernel is not None and kernel.only_with and not word & kernel.only_with and not slot.conditional:
             yield Step(key, slot, False, "skipped: no argument needs it")
         else:
-            yield Step(key, slot, True, "missing" if kernel is None and not slot.conditional else "handles the call")
+            why = "missing" if slot.rule == "4 missing" else "ambiguous" if slot.rule == "2.2 ambiguous" else ""
+            yield Step(key, slot, True, "handles the call" if slot.conditional else why or "handles the call")
             return
+
+
+def mixed_devices(operator: Operator, word: int, step: Step) -> tuple[str, ...]:
+    """The devices that a step may not mix; empty where all is well."""
+    if step.key.functionality != "Dense" or step.slot.rule != "1 direct" or operator.mixes_devices:
+        return ()
+    present = backends_in(word & backend_mask())
+    return tuple(map(operator.registry.device_name, present)) if len(present) > 1 else ()
 
 
 def resolve(operator: Operator, word: int) -> Callable[..., Any]:
     """The callable that handles a call of ``operator`` with this dispatch word."""
     for step in steps(operator, word):
         if step.chosen:
-            if step.key.functionality == "Dense" and step.slot.rule == "1 direct" and not operator.mixes_devices:
-                present = backends_in(word & backend_mask())
-                if len(present) > 1:
-                    raise DeviceMismatchError(_MIXED.format(operator=operator.name, devices=" and ".join(present)))
+            mixed = mixed_devices(operator, word, step)
+            if mixed:
+                raise DeviceMismatchError(_MIXED.format(operator=operator.name, devices=" and ".join(mixed)))
             return _bind(operator, word, step)
     raise missing_kernel(operator, word)
 
 
 def _bind(operator: Operator, word: int, step: Step) -> Callable[..., Any]:
     slot = step.slot
-    base = _bind_kernel(operator, word, slot.kernel) if slot.kernel is not None else None
     if not slot.conditional:
-        if base is None:
-            raise missing_kernel(operator, word)
-        return base
+        if slot.kernel is None:
+            raise _unhandled(operator, word, slot)
+        return _bind_kernel(operator, word, slot.kernel)
+    below = DispatchKeySet.from_word(word).below(step.key).mask | (word & ~key_mask())
+    kernel = slot.kernel
+    if kernel is None:
+        goes_on = slot.rule == "4 falls through"
+    else:
+        goes_on = kernel.is_fallthrough or bool(kernel.only_with and not word & kernel.only_with)
+    base = _bind_kernel(operator, word, kernel) if kernel is not None and not goes_on else None
     choices = [(kernel.when, _bind_kernel(operator, word, kernel)) for kernel in slot.conditional]
 
     def choose(*args: Any, **kwargs: Any) -> Any:
         for when, function in choices:
             if when is not None and when(*args, **kwargs):
                 return function(*args, **kwargs)
+        if goes_on:
+            return operator.cache[below](*args, **kwargs)
         if base is None:
-            raise missing_kernel(operator, word)
+            raise _unhandled(operator, word, slot)
         return base(*args, **kwargs)
 
     return choose
@@ -198,19 +220,27 @@ def _bind_kernel(operator: Operator, word: int, kernel: Kernel) -> Callable[...,
     return partial(kernel.function, *leading) if leading else kernel.function
 
 
+def _unhandled(operator: Operator, word: int, slot: Slot) -> MissingKernelError | RegistrationError:
+    if slot.rule == "2.2 ambiguous":
+        backends = ", ".join(ambiguous_backends(operator))
+        return RegistrationError(_AMBIGUOUS.format(operator=operator.name, backends=backends))
+    return missing_kernel(operator, word)
+
+
 def missing_kernel(operator: Operator, word: int) -> MissingKernelError:
     """The error for a call that nothing handles: the nearest remedy first, then the kernels there are."""
     present = backends_in(word & backend_mask())
+    device = operator.registry.device_name(present[-1]) if present else "device"
     where = " and ".join(operator.registry.device_name(name) for name in present) or "a call without tensors"
     having = sorted(
         {
             f"{operator.registry.device_name(key.backend)} ({stack[-1].site})"
-            for key, stack in operator.kernels.items()
-            if stack and key.functionality == "Dense" and key.backend is not None
+            for key, stack in tuple(operator.kernels.items())
+            if key.functionality == "Dense" and key.backend is not None and not all(k.is_fallthrough for k in stack)
         }
     )
     remedy = (
-        f"Register one with tk.library.register_kernel({operator.name!r}, {present[-1].lower() if present else 'device'!r}), "
+        f"Register one with tk.library.register_kernel({operator.name!r}, {device!r}), "
         f"or move the tensors to a device that has one."
     )
     return MissingKernelError(

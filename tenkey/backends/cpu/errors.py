@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ignore", "restore"]
+__all__ = ["QUIET", "ignore", "restore"]
 
 
-def _find() -> tuple[Callable[[], Any], Callable[[Any], None]]:
+def _find() -> tuple[Callable[[Any], Any], Any, Callable[[Any], None]]:
     try:
         from numpy._core.umath import _extobj_contextvar as variable  # type: ignore[attr-defined]
 
@@ -32,14 +32,14 @@ def _find() -> tuple[Callable[[], Any], Callable[[Any], None]]:
             variable.reset(token)
     except (ImportError, AttributeError, LookupError):
 
-        def enter() -> Any:
+        def enter(_: Any) -> Any:
             state = np.errstate(all="ignore")
             state.__enter__()
             return state
 
-        return enter, lambda state: state.__exit__(None, None, None)
-    set_quiet = variable.set
-    return (lambda: set_quiet(quiet)), variable.reset
+        return enter, None, lambda state: state.__exit__(None, None, None)
+    return variable.set, quiet, variable.reset
 
 
-ignore, restore = _find()
+ignore, QUIET, restore = _find()
+"""``token = ignore(QUIET)`` silences, ``restore(token)`` ends it: two calls into C, without a Python frame."""

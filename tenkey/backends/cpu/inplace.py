@@ -12,7 +12,7 @@ from ...core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
 from ...dispatch.operator import Operator
 from ...ops.builtin.inplace import Inplace
 from ...ops.shapes import broadcast_shapes
-from .errors import ignore, restore
+from .errors import QUIET, ignore, restore
 from .pointwise import pointwise_into
 
 __all__ = ["inplace_kernel"]
@@ -63,7 +63,7 @@ def _copy(operator: Operator, x: Tensor, source: Tensor) -> Tensor:
     values = source._values(name)
     if values.dtype.kind == "c" and x.dtype.kind != "c":
         raise TypeError(_KIND.format(operator=name, result=values.dtype, target=x.dtype))
-    token = ignore()
+    token = ignore(QUIET)
     try:
         x._data[...] = values
     finally:

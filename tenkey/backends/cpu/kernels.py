@@ -13,7 +13,7 @@ from ...core.promotion import result_dtype
 from ...core.tensor import Tensor, cpu_word, make_tensor
 from ...core.word import GRADIENT
 from ...dispatch.registry import registry
-from .errors import ignore, restore
+from .errors import QUIET, ignore, restore
 
 __all__ = ["KERNELS"]
 
@@ -51,19 +51,20 @@ def _check(name: str, *args: Any, **kwargs: Any) -> None:
 @kernel("matmul")
 def matmul(x1: Tensor, x2: Tensor) -> Tensor:
     a, b = x1._data, x2._data
-    if a.dtype != b.dtype:
+    if a.dtype is not b.dtype and a.dtype != b.dtype:
         dtype = result_dtype((a.dtype, b.dtype))
         a, b = a.astype(dtype, copy=False), b.astype(dtype, copy=False)
-    token = ignore()
     try:
-        # np.dot is the faster entry to the same BLAS call, but means something else above two dimensions
-        data = np.dot(a, b) if a.ndim == b.ndim == 2 else np.matmul(a, b)
+        if a.ndim == b.ndim == 2:
+            return wrap(np.dot(a, b))  # the shortest way to BLAS; it reports no floating-point flags
+        token = ignore(QUIET)
+        try:
+            return wrap(np.matmul(a, b))
+        finally:
+            restore(token)
     except ValueError:
         _check("matmul", x1, x2)
         raise
-    finally:
-        restore(token)
-    return wrap(data)
 
 
 @kernel("clone")
@@ -73,7 +74,7 @@ def clone(x: Tensor) -> Tensor:
 
 @kernel("cast")
 def cast(x: Tensor, dtype: np.dtype) -> Tensor:
-    token = ignore()
+    token = ignore(QUIET)
     try:
         data = x._data
         if data.dtype.kind == "c" and dtype.kind in "iuf":
@@ -172,7 +173,7 @@ def put_(x: Tensor, indices: Sequence[Tensor | None], source: Tensor) -> Tensor:
     def run() -> None:
         x._data[_index(indices)] = source._data
 
-    token = ignore()
+    token = ignore(QUIET)
     try:
         _indexed("index_put", run, x, indices)
     finally:

@@ -18,7 +18,7 @@ from ...core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
 from ...dispatch.operator import Operator
 from ...ops.declare.facets import Pointwise
 from ...ops.shapes import broadcast_shapes
-from .errors import ignore, restore
+from .errors import QUIET, ignore, restore
 from .program import Program, program_of
 from .threads import PIECE, for_pieces
 
@@ -35,6 +35,9 @@ def pointwise_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
     arrays, weak = dtypes_of(word & DTYPE_MASK), weak_of(word & WEAK_MASK)
     compute, result = facet.promotion.dtypes(operator.name, arrays, weak)
     program = program_of(operator.name, facet, compute, result)
+    plain = len(facet.parameters) == len(facet.tensors) and not facet.boolean
+    if weak and plain and len(arrays) == 1 and arrays[0] == compute and len(facet.parameters) == 2:
+        return _binary_weak(operator, program)
     mixed = bool(weak) or any(dtype != compute for dtype in arrays) or len(facet.boolean) > 0
     if mixed or len(facet.parameters) != len(facet.tensors):
         return _general(operator, facet, program)
@@ -52,7 +55,7 @@ def _unary(operator: Operator, program: Program) -> Callable[[Tensor], Tensor]:
         a = x._data
         if a.size >= LARGE:
             return make_tensor(large(program, (a,), a.shape), word)
-        token = ignore()
+        token = ignore(QUIET)
         try:
             data = program.call(a)
         finally:
@@ -78,12 +81,52 @@ def _binary(operator: Operator, program: Program) -> Callable[[Tensor, Tensor], 
         b = x2._data
         if a.size >= LARGE or b.size >= LARGE:
             return make_tensor(large(program, (a, b), _shape(name, (a, b))), word)
-        token = ignore()
+        token = ignore(QUIET)
         try:
             data = program.call(a, b)
         except ValueError:
             _shape(name, (a, b))
             raise
+        finally:
+            restore(token)
+        if data.__class__ is not _ndarray:
+            data = np.asarray(data)
+        made: Tensor = _new(Tensor)
+        made._data = data
+        made._word = word
+        made._storage = None
+        made._autograd = None
+        return made
+
+    return kernel if program.is_ufunc else _counting(kernel, program)
+
+
+def _binary_weak(operator: Operator, program: Program) -> Callable[[Tensor, Tensor], Tensor]:
+    """For a tensor and a Python scalar, which is converted once and then remembered."""
+    word = cpu_word(program.result)
+    dtype = program.dtype
+    converted: dict[int, tuple[Tensor, np.ndarray]] = {}
+
+    def convert(weak: Tensor) -> np.ndarray:
+        found = converted.get(id(weak))
+        if found is None:
+            if len(converted) >= 256:
+                converted.clear()
+            token = ignore(QUIET)
+            try:
+                found = converted[id(weak)] = (weak, weak._data.astype(dtype))
+            finally:
+                restore(token)
+        return found[1]
+
+    def kernel(x1: Tensor, x2: Tensor) -> Tensor:
+        a = convert(x1) if x1._word & WEAK_MASK else x1._data
+        b = convert(x2) if x2._word & WEAK_MASK else x2._data
+        if a.size >= LARGE or b.size >= LARGE:
+            return make_tensor(large(program, (a, b), _shape(operator.name, (a, b))), word)
+        token = ignore(QUIET)
+        try:
+            data = program.call(a, b)
         finally:
             restore(token)
         if data.__class__ is not _ndarray:
@@ -132,7 +175,7 @@ def _general(operator: Operator, facet: Pointwise, program: Program) -> Callable
         if size >= LARGE:
             return make_tensor(large(program, operands, shape), word)
         program.count()
-        token = ignore()
+        token = ignore(QUIET)
         try:
             data = program.call(*operands)
         finally:
@@ -159,7 +202,7 @@ def pointwise_into(operator: Operator, out: np.ndarray, operands: tuple[Tensor, 
         dtype = np.dtype(bool) if parameter in facet.boolean else compute
         a = value._data if isinstance(value, Tensor) else np.asarray(value)
         arrays.append(a if a.dtype == dtype else a.astype(dtype))
-    token = ignore()
+    token = ignore(QUIET)
     try:
         if program.is_ufunc and result == out.dtype:
             program.call(*arrays, out=out)
@@ -205,7 +248,7 @@ def _flat(program: Program, flat: list[np.ndarray], out: np.ndarray, single: lis
 
 
 def _assign(program: Program, arrays: tuple[np.ndarray, ...], out: np.ndarray) -> None:
-    token = ignore()
+    token = ignore(QUIET)
     try:
         call = program.call
         if isinstance(call, np.ufunc):

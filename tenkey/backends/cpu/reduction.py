@@ -14,7 +14,7 @@ from ...dispatch.schema import parse_schema
 from ...ops.declare.facets import Pointwise, Reduce
 from ...ops.declare.promotion import SAME
 from ...ops.shapes import normalize_axes
-from .errors import ignore, restore
+from .errors import QUIET, ignore, restore
 from .pointwise import LARGE
 from .program import Program, program_of
 from .threads import PIECE, for_pieces
@@ -23,6 +23,7 @@ __all__ = ["reduction_kernel"]
 
 _EMPTY = "[{operator}] got shape {shape} with axis={axis}: reducing no elements needs an identity, which it lacks."
 _PAIR = parse_schema("combine(Tensor a, Tensor b) -> Tensor")
+_new = object.__new__
 _ONE = parse_schema("map(Tensor x) -> Tensor")
 
 
@@ -32,6 +33,9 @@ def reduction_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
     natural, _ = facet.promotion.dtypes(operator.name, dtypes_of(word & DTYPE_MASK))
     takes_dtype = any(a.name == "dtype" for a in operator.schema.arguments)
     chosen = _reducer(operator, facet, natural)
+    direct = _direct(operator, facet, natural, chosen)
+    if direct is not None:
+        return direct
     if not takes_dtype:
 
         def kernel(x: Tensor, *, axis: Any = None, keepdims: bool = False) -> Tensor:
@@ -47,6 +51,44 @@ def reduction_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
     return kernel_with_dtype
 
 
+def _direct(
+    operator: Operator, facet: Reduce, dtype: np.dtype, general: Callable[[np.ndarray, Any, bool], Tensor]
+) -> Callable[..., Tensor] | None:
+    """For a small array and a NumPy ufunc: one call, and nothing in between."""
+    pair = Pointwise(_PAIR, facet.combine, SAME, (0, 1), ("a", "b") if dtype.kind == "b" else ())
+    program = program_of(f"{operator.name} combine", _keep(facet, pair, "pair", dtype), dtype, dtype)
+    if facet.scalar is not None or not isinstance(program.call, np.ufunc):
+        return None
+    reduce = program.call.reduce
+    word = cpu_word(dtype)
+    wanted = dtype
+
+    def kernel(x: Tensor, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
+        a = x._data
+        if dtype is not None and dtype != wanted:
+            return _reducer(operator, facet, dtype)(a, axis, keepdims)
+        if a.size >= LARGE:
+            return general(a, axis, keepdims)
+        token = ignore(QUIET)
+        try:
+            data = reduce(a, axis, wanted, None, keepdims)
+        except (ValueError, IndexError):
+            _explain(operator, facet, a.shape, axis)
+            raise
+        finally:
+            restore(token)
+        if data.__class__ is not np.ndarray:
+            data = np.asarray(data)
+        made: Tensor = _new(Tensor)
+        made._data = data
+        made._word = word
+        made._storage = None
+        made._autograd = None
+        return made
+
+    return kernel
+
+
 def _reducer(operator: Operator, facet: Reduce, dtype: np.dtype) -> Callable[[np.ndarray, Any, bool], Tensor]:
     pair = Pointwise(_PAIR, facet.combine, SAME, (0, 1), ("a", "b") if dtype.kind == "b" else ())
     program = program_of(f"{operator.name} combine", _keep(facet, pair, "pair", dtype), dtype, dtype)
@@ -60,7 +102,7 @@ def _reducer(operator: Operator, facet: Reduce, dtype: np.dtype) -> Callable[[np
     may_split = combine in (np.add, np.multiply, np.maximum, np.minimum)
 
     def run(a: np.ndarray, axis: Any, keepdims: bool) -> Tensor:
-        token = ignore()
+        token = ignore(QUIET)
         try:
             if mapping is not None:
                 a = np.asarray(mapping.call(a if a.dtype == dtype else a.astype(dtype)))

@@ -14,7 +14,7 @@ import os
 import threading
 from collections.abc import Callable
 
-from .errors import ignore
+from .errors import QUIET, ignore
 
 __all__ = ["PIECE", "for_pieces", "get_num_threads", "set_num_threads"]
 
@@ -36,7 +36,7 @@ class _Worker:
         threading.Thread(target=self._run, name="tenkey worker", daemon=True).start()
 
     def _run(self) -> None:
-        ignore()  # for the life of the thread
+        ignore(QUIET)  # for the life of the thread
         while True:
             self.go.acquire()
             try:

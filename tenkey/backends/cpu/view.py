@@ -15,6 +15,9 @@ from ...ops.shapes import infer_reshape
 
 __all__ = ["view_kernel"]
 
+_new: Final = object.__new__
+_NO_GRADIENT: Final = ~GRADIENT
+
 
 def _reshape(x: Tensor, shape: Sequence[int]) -> Tensor:
     a = x._data
@@ -25,7 +28,13 @@ def _reshape(x: Tensor, shape: Sequence[int]) -> Tensor:
         raise
     base = data.base
     if base is a or (base is not None and base is a.base):
-        return make_view(x, data)
+        made: Tensor = _new(Tensor)
+        made._data = data
+        made._word = x._word & _NO_GRADIENT
+        storage = x._storage
+        made._storage = x if storage is None else storage
+        made._autograd = None
+        return made
     return make_tensor(data, x._word & ~GRADIENT)
 
 

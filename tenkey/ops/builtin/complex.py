@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ...core.dtypes import complex_of, real_of
 from ...core.tensor import Tensor
 from ..declare import TensorSpec, structured
 from .creation import zeros_like
 
+_PARTS_DTYPE: Final = (
+    "[complex_from] got real part {real} and imaginary part {imag}: both must have one floating dtype. Convert with "
+    "tk.astype(x, dtype)."
+)
+_PARTS_SHAPE: Final = (
+    "[complex_from] got real part {real} and imaginary part {imag}: the shapes must be equal. Use tk.broadcast_to."
+)
+
 
 def _part_meta(x: Tensor) -> TensorSpec:
     return TensorSpec(x.shape, real_of(x.dtype) if x.dtype.kind == "c" else x.dtype)
+
+
+def _complex_meta(real: Tensor, imag: Tensor) -> TensorSpec:
+    if real.dtype.kind != "f" or imag.dtype != real.dtype:
+        raise TypeError(_PARTS_DTYPE.format(real=real.dtype, imag=imag.dtype))
+    if real.shape != imag.shape:
+        raise ValueError(_PARTS_SHAPE.format(real=real.shape, imag=imag.shape))
+    return TensorSpec(real.shape, complex_of(real.dtype))
 
 
 conj = structured(
@@ -53,7 +71,7 @@ imag = structured(
 
 complex_from = structured(
     "complex_from(Tensor real, Tensor imag) -> Tensor",
-    meta=lambda real, imag: TensorSpec(real.shape, complex_of(real.dtype)),
+    meta=_complex_meta,
     vjp={"real": lambda g: real(g), "imag": lambda g: imag(g)},
     samples=lambda rng: [((rng.standard_normal((3,)), rng.standard_normal((3,))), {})],
 )

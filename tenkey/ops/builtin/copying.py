@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.device import Device
+from ...core.device import META, Device
 from ...core.promotion import result_dtype
 from ...core.tensor import Tensor
 from ..declare import TensorSpec, composite, structured
@@ -18,7 +18,7 @@ clone = structured(
     "clone(Tensor x) -> Tensor",
     meta=lambda x: TensorSpec(x.shape, x.dtype),
     vjp={"x": lambda g: g},
-    samples=lambda rng: [((rng.standard_normal((3, 4)),), {})],
+    samples=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((3, 4), (), (0, 2))],
     methods=("clone",),
     doc="""A contiguous copy.
 
@@ -33,11 +33,19 @@ cast = structured(
     "cast(Tensor x, DType dtype) -> Tensor",
     meta=lambda x, dtype: TensorSpec(x.shape, dtype),
     vjp={"x": lambda g, x_meta: cast(g, x_meta.dtype)},
-    samples=lambda rng: [((rng.standard_normal((3, 4)), np.dtype("float64")), {})],
+    samples=lambda rng: [
+        ((rng.standard_normal((3, 4)), np.dtype("float64")), {}),
+        ((rng.standard_normal(()), np.dtype("complex128")), {}),
+        ((rng.standard_normal((0, 2)), np.dtype("float32")), {}),
+    ],
 )
 
 
-@composite("astype(Tensor x, DType dtype, *, bool copy=True) -> Tensor", methods=("astype",))
+@composite(
+    "astype(Tensor x, DType dtype, *, bool copy=True) -> Tensor",
+    samples=lambda rng: [((rng.standard_normal((3, 4)), np.dtype("complex128")), {})],
+    methods=("astype",),
+)
 def astype(x: Tensor, dtype: np.dtype, *, copy: bool = True) -> Tensor:
     """The values in another dtype; without ``copy`` the tensor itself where it has the dtype already.
 
@@ -55,6 +63,7 @@ to_device = structured(
     "to_device(Tensor x, Device device) -> Tensor",
     meta=lambda x, device: TensorSpec(x.shape, x.dtype),
     vjp={"x": lambda g, x_meta: to_device(g, x_meta.device)},
+    samples=lambda rng: [((rng.standard_normal((3, 4)), META), {})],
     methods=("to_device",),
     doc="""The values on another device; the tensor itself if it is there already.
 
@@ -65,11 +74,14 @@ to_device = structured(
 )
 
 
-@composite("to(Tensor x, *, DType? dtype=None, Device? device=None) -> Tensor")
+@composite(
+    "to(Tensor x, *, DType? dtype=None, Device? device=None) -> Tensor",
+    samples=lambda rng: [((rng.standard_normal((3, 4)),), {"dtype": np.dtype("complex128")})],
+)
 def to(x: Tensor, *, dtype: np.dtype | None = None, device: Device | None = None) -> Tensor:
     """The values with another dtype, on another device, or both."""
     moved: Tensor = x if device is None or device is x.device else to_device(x, device)
-    result: Tensor = moved if dtype is None or dtype == moved.dtype else cast(moved, dtype)
+    result: Tensor = moved if dtype is None else astype(moved, dtype, copy=False)
     return result
 
 
@@ -82,7 +94,10 @@ flip = structured(
     "flip(Tensor x, *, int[1]? axis=None) -> Tensor",
     meta=_flip_meta,
     vjp={"x": lambda g, axis: flip(g, axis=axis)},
-    samples=lambda rng: [((rng.standard_normal((3, 4)),), {"axis": 1}), ((rng.standard_normal((3,)),), {})],
+    samples=lambda rng: [
+        ((rng.standard_normal(shape),), {"axis": axis})
+        for shape, axis in (((3, 4), 1), ((3, 4), None), ((2, 3, 2), (0, -1)), ((3,), -1), ((), None), ((0, 2), 0))
+    ],
     doc="""The elements in reverse order along axes; a copy.
 
     >>> import tenkey as tk
@@ -119,11 +134,21 @@ concatenate = structured(
     "concatenate(Tensor[] arrays, *, int axis=0) -> Tensor",
     meta=_concat_meta,
     vjp={"arrays": _concat_vjp},
-    samples=lambda rng: [(([rng.standard_normal((2, 3)), rng.standard_normal((1, 3))],), {"axis": 0})],
+    samples=lambda rng: [
+        (([rng.standard_normal((2, 3)), rng.standard_normal((1, 3))],), {"axis": 0}),
+        (([rng.standard_normal((2, 1)), rng.standard_normal((2, 0)), rng.standard_normal((2, 2))],), {"axis": -1}),
+        (([rng.standard_normal((3,))],), {}),
+    ],
 )
 
 
-@composite("concat(Tensor[] arrays, *, int? axis=0) -> Tensor")
+@composite(
+    "concat(Tensor[] arrays, *, int? axis=0) -> Tensor",
+    samples=lambda rng: [
+        (([rng.standard_normal((2, 3)), rng.standard_normal((2, 1))],), {"axis": 1}),
+        (([rng.standard_normal((2, 3)), rng.standard_normal(())],), {"axis": None}),
+    ],
+)
 def concat(arrays: Sequence[Tensor], *, axis: int | None = 0) -> Tensor:
     """The tensors joined along an existing axis; with ``axis=None`` they are flattened first.
 
@@ -137,7 +162,13 @@ def concat(arrays: Sequence[Tensor], *, axis: int | None = 0) -> Tensor:
     return result
 
 
-@composite("stack(Tensor[] arrays, *, int axis=0) -> Tensor")
+@composite(
+    "stack(Tensor[] arrays, *, int axis=0) -> Tensor",
+    samples=lambda rng: [
+        (([rng.standard_normal(shape), rng.standard_normal(shape)],), {"axis": axis})
+        for shape, axis in (((2, 3), 1), ((2, 3), -1), ((), 0), ((0, 2), 0))
+    ],
+)
 def stack(arrays: Sequence[Tensor], *, axis: int = 0) -> Tensor:
     """The tensors, all of one shape, joined along a new axis.
 
@@ -155,7 +186,10 @@ def _copy_meta(x: Tensor, source: Tensor) -> TensorSpec:
     return TensorSpec(x.shape, x.dtype)
 
 
-@composite("expand_as(Tensor x, Tensor other) -> Tensor")
+@composite(
+    "expand_as(Tensor x, Tensor other) -> Tensor",
+    samples=lambda rng: [((rng.standard_normal((3, 1)), rng.standard_normal((2, 3, 4))), {})],
+)
 def expand_as(x: Tensor, other: Tensor) -> Tensor:
     """The tensor broadcast to the shape of another."""
     result: Tensor = broadcast_to(x, other.shape)

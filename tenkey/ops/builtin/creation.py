@@ -141,7 +141,19 @@ eye = factory(
 )
 
 
-@composite("empty_like(Tensor x, *, DType? dtype=None, Device? device=None) -> Tensor", tags=("nondeterministic",))
+def _like_samples(rng: np.random.Generator) -> Any:
+    return [
+        ((rng.standard_normal((2, 3)),), {}),
+        ((rng.standard_normal(()),), {"dtype": np.dtype("int64")}),
+        ((rng.standard_normal((0, 2)),), {}),
+    ]
+
+
+@composite(
+    "empty_like(Tensor x, *, DType? dtype=None, Device? device=None) -> Tensor",
+    samples=_like_samples,
+    tags=("nondeterministic",),
+)
 def empty_like(x: Tensor, *, dtype: np.dtype | None = None, device: Device | None = None) -> Tensor:
     """A tensor with the shape, dtype and device of ``x``, whose elements are whatever the memory held.
 
@@ -153,7 +165,7 @@ def empty_like(x: Tensor, *, dtype: np.dtype | None = None, device: Device | Non
     return result
 
 
-@composite("zeros_like(Tensor x, *, DType? dtype=None, Device? device=None) -> Tensor")
+@composite("zeros_like(Tensor x, *, DType? dtype=None, Device? device=None) -> Tensor", samples=_like_samples)
 def zeros_like(x: Tensor, *, dtype: np.dtype | None = None, device: Device | None = None) -> Tensor:
     """Zeros with the shape, dtype and device of ``x``.
 
@@ -165,7 +177,7 @@ def zeros_like(x: Tensor, *, dtype: np.dtype | None = None, device: Device | Non
     return result
 
 
-@composite("ones_like(Tensor x, *, DType? dtype=None, Device? device=None) -> Tensor")
+@composite("ones_like(Tensor x, *, DType? dtype=None, Device? device=None) -> Tensor", samples=_like_samples)
 def ones_like(x: Tensor, *, dtype: np.dtype | None = None, device: Device | None = None) -> Tensor:
     """Ones with the shape, dtype and device of ``x``.
 
@@ -177,7 +189,10 @@ def ones_like(x: Tensor, *, dtype: np.dtype | None = None, device: Device | None
     return result
 
 
-@composite("full_like(Tensor x, Scalar fill_value, *, DType? dtype=None, Device? device=None) -> Tensor")
+@composite(
+    "full_like(Tensor x, Scalar fill_value, *, DType? dtype=None, Device? device=None) -> Tensor",
+    samples=lambda rng: [((rng.standard_normal((2, 3)), 1), {})],
+)
 def full_like(x: Tensor, fill_value: Any, *, dtype: np.dtype | None = None, device: Device | None = None) -> Tensor:
     """One number with the shape, dtype and device of ``x``.
 

@@ -35,7 +35,12 @@ take_along_axis = structured(
     "take_along_axis(Tensor x, Tensor indices, *, int axis=-1) -> Tensor",
     meta=_gather_meta,
     vjp={"x": lambda g, x_meta, indices, axis: scatter_add_zeros(g, indices, x_meta.shape, axis)},
-    samples=lambda rng: [((rng.standard_normal((3, 5)), rng.integers(0, 5, (3, 2))), {"axis": 1})],
+    samples=lambda rng: [
+        ((rng.standard_normal((3, 5)), rng.integers(-5, 5, (3, 2))), {"axis": 1}),
+        ((rng.standard_normal((3, 5)), rng.integers(0, 3, (4, 5))), {"axis": -2}),
+        ((rng.standard_normal((3, 5)), rng.integers(0, 5, (1, 2))), {"axis": 1}),
+        ((rng.standard_normal((3, 5)), rng.integers(0, 5, (3, 0))), {}),
+    ],
     doc="""Along one axis the elements at ``indices``, which has the number of dimensions of ``x``.
 
     >>> import tenkey as tk
@@ -48,7 +53,11 @@ scatter_add_zeros = structured(
     "scatter_add_zeros(Tensor source, Tensor indices, int[] shape, int axis) -> Tensor",
     meta=lambda source, indices, shape, axis: TensorSpec(tuple(shape), source.dtype),
     vjp={"source": lambda g, indices, axis: take_along_axis(g, indices, axis=axis)},
-    samples=lambda rng: [((rng.standard_normal((3, 2)), rng.integers(0, 5, (3, 2)), (3, 5), 1), {})],
+    samples=lambda rng: [
+        ((rng.standard_normal((3, 2)), rng.integers(0, 5, (3, 2)), (3, 5), 1), {}),
+        ((rng.standard_normal((4, 2)), rng.integers(-3, 3, (4, 2)), (3, 2), 0), {}),
+        ((rng.standard_normal((3, 0)), rng.integers(0, 5, (3, 0)), (3, 5), 1), {}),
+    ],
     doc="""Zeros of ``shape`` with ``source`` added at ``indices`` of an axis: the adjoint of ``take_along_axis``.
 
     >>> import tenkey as tk
@@ -101,7 +110,12 @@ gather = structured(
     "gather(Tensor x, Tensor?[] indices) -> Tensor",
     meta=_index_meta,
     vjp={"x": lambda g, x_meta, indices: gather_backward(g, x_meta.shape, indices)},
-    samples=lambda rng: [((rng.standard_normal((4, 3)), [rng.integers(0, 4, (5,)), None]), {})],
+    samples=lambda rng: [
+        ((rng.standard_normal((4, 3)), [rng.integers(-4, 4, (5,)), None]), {}),
+        ((rng.standard_normal((4, 3)), [None, rng.integers(0, 3, (2, 2))]), {}),
+        ((rng.standard_normal((4, 3, 2)), [rng.integers(0, 4, (5, 1)), None, rng.integers(0, 2, (3,))]), {}),
+        ((rng.standard_normal((4, 3)), [rng.integers(0, 4, (0,))]), {}),
+    ],
     tags=("data_dependent_output",),
     doc="""``x[indices]`` for a list of integer or bool tensors, one for each leading dimension, None for all of it.
 
@@ -115,11 +129,21 @@ gather_backward = structured(
     "gather_backward(Tensor g_out, int[] shape, Tensor?[] indices) -> Tensor",
     meta=lambda g_out, shape, indices: TensorSpec(tuple(shape), g_out.dtype),
     vjp={"g_out": lambda g, indices: gather(g, indices)},
-    samples=lambda rng: [((rng.standard_normal((5, 3)), (4, 3), [rng.integers(0, 4, (5,)), None]), {})],
+    samples=lambda rng: [
+        ((rng.standard_normal((5, 3)), (4, 3), [rng.integers(0, 4, (5,)), None]), {}),
+        ((rng.standard_normal((4, 2, 2)), (4, 3), [None, rng.integers(-3, 3, (2, 2))]), {}),
+    ],
 )
 
 
-@composite("take(Tensor x, Tensor indices, *, int? axis=None) -> Tensor", methods=("take",))
+@composite(
+    "take(Tensor x, Tensor indices, *, int? axis=None) -> Tensor",
+    samples=lambda rng: [
+        ((rng.standard_normal((5,)), rng.integers(-5, 5, (3,))), {}),
+        ((rng.standard_normal((3, 5)), rng.integers(0, 5, (4,))), {"axis": -1}),
+    ],
+    methods=("take",),
+)
 def take(x: Tensor, indices: Tensor, *, axis: int | None = None) -> Tensor:
     """The elements at ``indices`` of an axis, which may be left out for a 1-d tensor.
 

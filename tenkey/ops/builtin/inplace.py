@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ...core.tensor import Tensor
 from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
 from ...dispatch.schema import parse_schema
 from ..declare.declaration import operator_of
+from ..declare.facets import Samples
 from .indexing import basic_index
 from .pointwise import add, divide, exp, log, multiply, negative, pow, relu, sigmoid, sqrt, subtract, tanh
 
@@ -49,9 +52,23 @@ for _entry, _method in (
 ):  # fmt: skip
     derive_inplace(operator_of(_entry), _method)
 
+
+def _copy_samples(rng: np.random.Generator) -> Any:
+    shapes = (((3, 4), (3, 4)), ((3, 4), (4,)), ((3, 4), ()), ((), ()), ((0, 2), (1, 2)))
+    return [((rng.standard_normal(x), rng.standard_normal(source)), {}) for x, source in shapes]
+
+
+def _put_samples(rng: np.random.Generator) -> Any:
+    return [
+        ((rng.standard_normal((4, 3)), [np.array([2, -4])], rng.standard_normal((2, 3))), {}),
+        ((rng.standard_normal((4, 3)), [None, np.array([0, 2])], rng.standard_normal((2,))), {}),
+        ((rng.standard_normal((4, 3)), [np.array([True, False, True, True])], rng.standard_normal(())), {}),
+    ]
+
+
 copy_ = registry.define(
     parse_schema("tk::copy_(Tensor(a!) x, Tensor source) -> Tensor(a!)"),
-    facets={"Inplace": Inplace(None)},
+    facets={"Inplace": Inplace(None), "Samples": Samples(_copy_samples)},
     tags=("inplace_variant", "mixes_devices"),
     doc="""Write the values of ``source``, broadcast and converted, into ``x``, which is returned.
 
@@ -76,6 +93,7 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
 
 put_ = registry.define(
     parse_schema("tk::put_(Tensor(a!) x, Tensor?[] indices, Tensor source) -> Tensor(a!)"),
+    facets={"Samples": Samples(_put_samples)},
     tags=("inplace_variant",),
     doc="""``x[indices] = source`` for a list of integer or bool tensors, as in ``gather``.
 

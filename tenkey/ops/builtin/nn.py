@@ -6,8 +6,10 @@ from typing import Final
 
 import numpy as np
 
+from ...core.dtypes import default_float
 from ...core.tensor import Tensor
 from ..declare import composite
+from .copying import cast
 from .indexing import take_along_axis
 from .pointwise import exp
 from .reduction import logsumexp, max, mean, sum
@@ -31,6 +33,8 @@ def softmax(x: Tensor, *, axis: int = -1) -> Tensor:
     >>> tk.softmax(tk.asarray([0.0, 0.0])).tolist()
     [0.5, 0.5]
     """
+    if x.dtype.kind in "iub":  # the difference of unsigned integers wraps around
+        x = cast(x, default_float())
     powers = exp(x - max(x, axis=axis, keepdims=True))
     return powers / sum(powers, axis=axis, keepdims=True)  # type: ignore[no-any-return]
 

@@ -5,8 +5,13 @@ Each block is all there is to know about an operator; the derivatives follow fro
 
 from __future__ import annotations
 
+from typing import Final
+
 from .. import scalar as s
 from ..declare import ARITHMETIC, BOOLEAN, COMPARISON, INT_TO_FLOAT, REAL, SAME, pointwise
+
+_ORDERED: Final = SAME._replace(name="ORDERED", accepts="biuf", takes="dtypes with an order, not complex ones")
+_ORDER: Final = COMPARISON._replace(name="ORDER", accepts="biuf", takes="dtypes with an order, not complex ones")
 
 # ---- arithmetic
 
@@ -127,7 +132,7 @@ pow = pointwise(
 maximum = pointwise(
     "maximum(Tensor x1, Tensor x2) -> Tensor",
     scalar=lambda T: lambda x1, x2: s.maximum(x1, x2),
-    promote=SAME,
+    promote=_ORDERED,
     methods=("maximum",),
     doc="""The larger of two elements; nan if one is nan. At a tie the two share the gradient equally.
 
@@ -140,6 +145,7 @@ maximum = pointwise(
 minimum = pointwise(
     "minimum(Tensor x1, Tensor x2) -> Tensor",
     scalar=lambda T: lambda x1, x2: s.minimum(x1, x2),
+    promote=_ORDERED,
     methods=("minimum",),
     doc="""The smaller of two elements; nan if one is nan. At a tie the two share the gradient equally.
 
@@ -419,7 +425,8 @@ def _comparison(name: str, sign: str, scalar: object, method: str) -> object:
     return pointwise(
         f"{name}(Tensor x1, Tensor x2) -> Tensor",
         scalar=scalar,  # type: ignore[arg-type]
-        promote=COMPARISON,
+        promote=COMPARISON if sign in ("==", "!=") else _ORDER,
+        differentiable=False,
         methods=(method,),
         doc=doc,
     )

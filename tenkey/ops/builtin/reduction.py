@@ -137,6 +137,11 @@ any = reduction(
 
 @composite(
     "mean(Tensor x, *, int[1]? axis=None, bool keepdims=False) -> Tensor",
+    samples=lambda rng: [
+        ((rng.standard_normal((3, 4)),), {"axis": axis, "keepdims": keepdims})
+        for axis in (None, 0, (0, -1))
+        for keepdims in (False, True)
+    ],
     methods=("mean",),
 )
 def mean(x: Tensor, *, axis: Any = None, keepdims: bool = False) -> Tensor:
@@ -198,7 +203,11 @@ argmin = structured(
             restore_axes(g, x.shape, axis, keepdims) * exp(x - restore_axes(out, x.shape, axis, keepdims))
         )
     },
-    samples=lambda rng: [((rng.standard_normal((3, 4)),), {"axis": 1}), ((rng.standard_normal((3, 4)),), {})],
+    samples=lambda rng: [
+        ((rng.standard_normal((3, 4)),), {"axis": axis, "keepdims": keepdims})
+        for axis in (None, 1, (0, -1))
+        for keepdims in (False, True)
+    ],
     methods=("logsumexp",),
 )
 def logsumexp(x: Tensor, *, axis: Any = None, keepdims: bool = False) -> Tensor:

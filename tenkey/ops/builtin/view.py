@@ -45,7 +45,13 @@ reshape = view(
     "reshape(Tensor x, int[] shape) -> Tensor",
     window=_reshape_window,
     vjp={"x": lambda g, x_meta: reshape(g, x_meta.shape)},
-    samples=lambda rng: [((rng.standard_normal((2, 6)), (3, -1)), {}), ((rng.standard_normal((4,)), (2, 2)), {})],
+    samples=lambda rng: [
+        ((rng.standard_normal(before), after), {})
+        for before, after in (
+            ((2, 6), (3, -1)), ((4,), (2, 2)), ((2, 3, 2), (6, 2)), ((2, 1, 3), (2, 3)), ((), (1, 1)), ((1,), ()),
+            ((0, 3), (3, 0)), ((2, 3), (2, 3)),
+        )
+    ],  # fmt: skip
     doc="""The same elements in row-major order under another shape; one length may be -1. A view where it can be.
 
     >>> import tenkey as tk
@@ -74,7 +80,12 @@ permute_dims = view(
     "permute_dims(Tensor x, int[] axes) -> Tensor",
     window=_permute_window,
     vjp={"x": lambda g, axes: permute_dims(g, _invert(axes, len(axes)))},
-    samples=lambda rng: [((rng.standard_normal((2, 3, 4)), (2, 0, 1)), {})],
+    samples=lambda rng: [
+        ((rng.standard_normal((2, 3, 4)), (2, 0, 1)), {}),
+        ((rng.standard_normal((2, 3)), (-1, 0)), {}),
+        ((rng.standard_normal((0, 3)), (1, 0)), {}),
+        ((rng.standard_normal(()), ()), {}),
+    ],
     doc="""The dimensions in another order; a view.
 
     >>> import tenkey as tk
@@ -111,7 +122,10 @@ broadcast_to = view(
     "broadcast_to(Tensor x, int[] shape) -> Tensor",
     window=_expand_window,
     vjp={"x": _unexpand},
-    samples=lambda rng: [((rng.standard_normal((3, 1)), (2, 3, 4)), {})],
+    samples=lambda rng: [
+        ((rng.standard_normal(before), after), {})
+        for before, after in (((3, 1), (2, 3, 4)), ((3,), (3,)), ((), (2, 3)), ((1, 1), (1, 2)), ((1, 3), (0, 3)))
+    ],
     doc="""The tensor repeated along dimensions of length 1 and new leading ones, without copying; a view.
 
     >>> import tenkey as tk
@@ -135,7 +149,11 @@ squeeze = view(
     "squeeze(Tensor x, int[1] axis) -> Tensor",
     window=_squeeze_window,
     vjp={"x": lambda g, x_meta: reshape(g, x_meta.shape)},
-    samples=lambda rng: [((rng.standard_normal((2, 1, 3)), 1), {})],
+    samples=lambda rng: [
+        ((rng.standard_normal((2, 1, 3)), 1), {}),
+        ((rng.standard_normal((1, 2, 1)), (0, -1)), {}),
+        ((rng.standard_normal((0, 1)), 1), {}),
+    ],
     methods=("squeeze",),
     doc="""Without the named dimensions, which must have length 1; a view.
 
@@ -157,7 +175,12 @@ expand_dims = view(
     "expand_dims(Tensor x, int axis=0) -> Tensor",
     window=_expand_dims_window,
     vjp={"x": lambda g, x_meta: reshape(g, x_meta.shape)},
-    samples=lambda rng: [((rng.standard_normal((2, 3)),), {"axis": 1}), ((rng.standard_normal((2,)), -1), {})],
+    samples=lambda rng: [
+        ((rng.standard_normal((2, 3)),), {"axis": 1}),
+        ((rng.standard_normal((2,)), -1), {}),
+        ((rng.standard_normal(()),), {}),
+        ((rng.standard_normal((0, 2)),), {"axis": -2}),
+    ],
     doc="""With a new dimension of length 1 before position ``axis``; a view.
 
     >>> import tenkey as tk
@@ -190,7 +213,12 @@ select = view(
     "select(Tensor x, int axis, int index) -> Tensor",
     window=_select_window,
     vjp={"x": _select_vjp},
-    samples=lambda rng: [((rng.standard_normal((3, 4)), 1, -1), {})],
+    samples=lambda rng: [
+        ((rng.standard_normal((3, 4)), 1, -1), {}),
+        ((rng.standard_normal((3, 4)), 0, 2), {}),
+        ((rng.standard_normal((3,)), -1, 0), {}),
+        ((rng.standard_normal((2, 0)), 0, 1), {}),
+    ],
     doc="""The slice at one index of an axis, without that axis; a view.
 
     >>> import tenkey as tk
@@ -231,7 +259,12 @@ slice = view(  # type: ignore[misc]
     "slice(Tensor x, int axis, int start, int stop, int step=1) -> Tensor",
     window=_slice_window,
     vjp={"x": lambda g, x_meta, axis, start, step: _slice_vjp(g, x_meta.shape, axis, start, step)},
-    samples=lambda rng: [((rng.standard_normal((5, 4)), 0, 1, 5, 2), {})],
+    samples=lambda rng: [
+        ((rng.standard_normal((5, 4)), 0, 1, 5, 2), {}),
+        ((rng.standard_normal((5, 4)), -1, -3, 100), {}),
+        ((rng.standard_normal((5, 4)), 0, 3, 1), {}),
+        ((rng.standard_normal((0, 4)), 1, 0, 4, 3), {}),
+    ],
     doc="""Every ``step``-th element of an axis from ``start`` to before ``stop``, as Python's slices count; a view.
 
     >>> import tenkey as tk
@@ -254,7 +287,11 @@ slice_backward = structured(
     vjp={
         "g_slice": lambda g, g_slice_meta, axis, start, step: _slice_backward_vjp(g, g_slice_meta, axis, start, step)
     },
-    samples=lambda rng: [((rng.standard_normal((2, 4)), (5, 4), 0, 1, 2), {})],
+    samples=lambda rng: [
+        ((rng.standard_normal((2, 4)), (5, 4), 0, 1, 2), {}),
+        ((rng.standard_normal((2, 3)), (2, 3), 1, 0, 1), {}),
+        ((rng.standard_normal((0, 4)), (5, 4), 0, 3, 1), {}),
+    ],
     doc="""A tensor of zeros with ``g_slice`` put where a slice was taken: the adjoint of ``slice``.
 
     >>> import tenkey as tk
@@ -264,7 +301,10 @@ slice_backward = structured(
 )
 
 
-@composite("matrix_transpose(Tensor x) -> Tensor")
+@composite(
+    "matrix_transpose(Tensor x) -> Tensor",
+    samples=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((2, 3), (2, 3, 4), (0, 2))],
+)
 def matrix_transpose(x: Tensor) -> Tensor:
     """The last two dimensions exchanged; a view.
 

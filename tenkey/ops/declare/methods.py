@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from ...core.lift import weak_tensor
 from ...core.tensor import Tensor
 from ...dispatch.errors import ArgumentError
 from ...dispatch.operator import Operator
@@ -19,6 +20,9 @@ _COMPARISONS: Final = ("eq", "ne", "lt", "le", "gt", "ge")
 
 _TEMPLATE: Final = """
 def {method}({first}, {second}):
+    kind = {second}.__class__
+    if kind is float or kind is int:
+        {second} = weak({second})
     try:
         word = {first}._word | {second}._word
     except AttributeError:
@@ -48,7 +52,9 @@ def _binary_method(operator: Operator, name: str, *, reflected: bool) -> Callabl
 
     method = f"__{'r' if reflected else ''}{name}__"
     first, second = ("x2", "x1") if reflected else ("x1", "x2")
-    scope: dict[str, Any] = {"cache": operator.cache, "state": get_state, "lift": lift}
+    keeps = "keeps_python_scalars" in operator.tags
+    weak = (lambda value: value) if keeps else weak_tensor
+    scope: dict[str, Any] = {"cache": operator.cache, "state": get_state, "lift": lift, "weak": weak}
     exec(_TEMPLATE.format(method=method, first=first, second=second, x1="x1", x2="x2"), scope)
     function: Callable[..., Any] = scope[method]
     function.__doc__ = f"See ``{operator.name}``."

@@ -1,0 +1,191 @@
+"""What the built-in operators compute, in terms of NumPy and SciPy alone, and which dtype their results have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import scipy.special
+
+__all__ = ["REFERENCES", "RESULT_DTYPE", "expected_dtype"]
+
+Array = np.ndarray[Any, Any]
+Reference = Callable[..., Any]
+
+
+def _slice(x: Array, axis: int, start: int, stop: int, step: int = 1) -> Array:
+    return np.moveaxis(np.moveaxis(x, axis, 0)[start:stop:step], 0, axis)
+
+
+def _slice_backward(g: Array, shape: Sequence[int], axis: int, start: int, step: int) -> Array:
+    out = np.zeros(shape, g.dtype)
+    for i in range(g.shape[axis]):
+        np.moveaxis(out, axis, 0)[start + i * step] = np.moveaxis(g, axis, 0)[i]
+    return out
+
+
+def _add_at(flat: Array, values: Array, shape: Sequence[int]) -> Array:
+    """Zeros of ``shape`` with each value added at its flat position."""
+    out = np.zeros(int(np.prod(shape)), values.dtype)
+    for position, value in zip(flat.reshape(-1), values.reshape(-1), strict=True):
+        out[position] += value
+    return out.reshape(shape)
+
+
+def _positions(shape: Sequence[int]) -> Array:
+    return np.arange(int(np.prod(shape))).reshape(shape)
+
+
+def _scatter(source: Array, indices: Array, shape: Sequence[int], axis: int) -> Array:
+    return _add_at(np.take_along_axis(_positions(shape), indices, axis), source, shape)
+
+
+def _scatter_add(x: Array, indices: Array, source: Array, *, axis: int = -1) -> Array:
+    return x + _scatter(source, indices, x.shape, axis)
+
+
+def _index(indices: Sequence[Array | None]) -> tuple[Any, ...]:
+    return tuple(slice(None) if i is None else i for i in indices)
+
+
+def _put(x: Array, indices: Sequence[Array | None], source: Array) -> Array:
+    x[_index(indices)] = source
+    return x
+
+
+def _copy(x: Array, source: Array) -> Array:
+    x[...] = source
+    return x
+
+
+def _cross_entropy(logits: Array, target: Array) -> Any:
+    chosen = [-np.log(scipy.special.softmax(row)[k]) for row, k in zip(logits, target, strict=True)]
+    return np.mean(chosen)
+
+
+def _sum(x: Array, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+    return np.sum(x, axis, dtype or _accumulator(x), keepdims=keepdims)
+
+
+def _prod(x: Array, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+    return np.prod(x, axis, dtype or _accumulator(x), keepdims=keepdims)
+
+
+def _accumulator(x: Array) -> Any:
+    return {"b": np.int64, "i": np.int64, "u": np.uint64}.get(x.dtype.kind, x.dtype)
+
+
+def _like(make: Callable[..., Array]) -> Reference:
+    return lambda x, *rest, dtype=None: make(x.shape, *rest, dtype=dtype or x.dtype)
+
+
+_POINTWISE: Final[dict[str, Reference]] = {
+    "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.true_divide,
+    "floor_divide": np.floor_divide, "remainder": np.mod, "pow": np.power, "maximum": np.maximum,
+    "minimum": np.minimum, "negative": np.negative, "abs": np.abs, "sign": np.sign, "square": np.square,
+    "reciprocal": lambda x: np.true_divide(1, x), "exp": np.exp, "expm1": np.expm1, "log": np.log,
+    "log1p": np.log1p, "sqrt": np.sqrt, "rsqrt": lambda x: np.true_divide(1, np.sqrt(x)), "sin": np.sin,
+    "cos": np.cos, "tanh": np.tanh, "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "relu": lambda x: np.maximum(x, x.dtype.type(0)), "floor": np.floor, "ceil": np.ceil, "round": np.round,
+    "equal": np.equal, "not_equal": np.not_equal, "less": np.less, "less_equal": np.less_equal,
+    "greater": np.greater, "greater_equal": np.greater_equal, "logical_and": np.logical_and,
+    "logical_or": np.logical_or, "logical_not": np.logical_not, "isnan": np.isnan, "isfinite": np.isfinite,
+    "where": np.where,
+}  # fmt: skip
+
+REFERENCES: Final[Mapping[str, Reference]] = {
+    **_POINTWISE,
+    **{f"{name}_": _POINTWISE[name] for name in (
+        "add", "subtract", "multiply", "divide", "floor_divide", "remainder", "pow", "negative", "abs", "exp", "log",
+        "sqrt", "tanh", "sigmoid", "relu",
+    )},
+    "copy_": _copy,
+    "put_": _put,
+    "conj": np.conj,
+    "real": lambda x: np.real(x).copy(),
+    "imag": lambda x: np.imag(x).copy(),
+    "complex_from": lambda real, imag: real + 1j * imag,
+    "empty_like": _like(np.zeros),  # of its values nothing is said
+    "zeros_like": _like(np.zeros),
+    "ones_like": _like(np.ones),
+    "full_like": _like(np.full),
+    "reshape": np.reshape,
+    "permute_dims": np.transpose,
+    "broadcast_to": np.broadcast_to,
+    "squeeze": lambda x, axis: np.squeeze(x, axis),
+    "expand_dims": lambda x, axis=0: np.expand_dims(x, axis),
+    "select": lambda x, axis, index: np.moveaxis(x, axis, 0)[index],
+    "slice": _slice,
+    "slice_backward": _slice_backward,
+    "matrix_transpose": lambda x: np.swapaxes(x, -1, -2),
+    "clone": np.copy,
+    "cast": lambda x, dtype: (x if dtype.kind in "cb" else np.real(x)).astype(dtype),
+    "astype": lambda x, dtype: x.astype(dtype),
+    "to": lambda x, dtype: x.astype(dtype),
+    "flip": lambda x, axis=None: np.flip(x, axis),
+    "concatenate": lambda arrays, axis=0: np.concatenate(arrays, axis),
+    "concat": lambda arrays, axis=0: np.concatenate(arrays, axis),
+    "stack": lambda arrays, axis=0: np.stack(arrays, axis),
+    "expand_as": lambda x, other: np.broadcast_to(x, other.shape),
+    "take_along_axis": lambda x, indices, axis=-1: np.take_along_axis(
+        *(x, indices) if x.ndim == 1 else _broadcast_but(x, indices, axis), axis
+    ),
+    "scatter_add_zeros": _scatter,
+    "scatter_add": _scatter_add,
+    "gather": lambda x, indices: x[_index(indices)],
+    "gather_backward": lambda g, shape, indices: _add_at(_positions(shape)[_index(indices)], g, shape),
+    "take": lambda x, indices, axis=None: np.take(x, indices, axis),
+    "matmul": np.matmul,
+    "sum": _sum,
+    "prod": _prod,
+    "max": np.max,
+    "min": np.min,
+    "all": np.all,
+    "any": np.any,
+    "mean": np.mean,
+    "argmax": np.argmax,
+    "argmin": np.argmin,
+    "logsumexp": scipy.special.logsumexp,
+    "softmax": lambda x, axis=-1: scipy.special.softmax(x, axis),
+    "log_softmax": lambda x, axis=-1: scipy.special.log_softmax(x, axis),
+    "cross_entropy": _cross_entropy,
+}  # fmt: skip
+
+
+def _broadcast_but(x: Array, indices: Array, axis: int) -> tuple[Array, Array]:
+    """Both broadcast in every dimension but one."""
+    i = axis % x.ndim
+    rest = np.broadcast_shapes((*x.shape[:i], 1, *x.shape[i + 1 :]), (*indices.shape[:i], 1, *indices.shape[i + 1 :]))
+    spread = [np.broadcast_to(a, (*rest[:i], a.shape[i], *rest[i + 1 :])) for a in (x, indices)]
+    return spread[0], spread[1]
+
+
+_FLOAT: Final = "divide reciprocal exp expm1 log log1p sqrt rsqrt sin cos tanh sigmoid mean logsumexp softmax log_softmax cross_entropy"
+_BOOL: Final = (
+    "equal not_equal less less_equal greater greater_equal logical_and logical_or logical_not isnan isfinite all any"
+)
+RESULT_DTYPE: Final[Mapping[str, str]] = {
+    **dict.fromkeys(_FLOAT.split(), "float"),
+    **dict.fromkeys(_BOOL.split(), "bool"),
+    **dict.fromkeys(("sum", "prod"), "accumulator"),
+    **dict.fromkeys(("argmax", "argmin"), "int64"),
+    **dict.fromkeys(("real", "imag"), "real"),
+    "complex_from": "complex",
+}
+"""The rule for the dtype of the result; operators that are not named keep the dtype of their data."""
+
+
+def expected_dtype(name: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype of the result for data of one dtype: integers give float32 where a float is asked for."""
+    rule = RESULT_DTYPE.get(name, "same")
+    pairs = {"float32": "complex64", "float64": "complex128"}
+    if rule == "float":
+        return dtype if dtype.kind in "fc" else np.dtype("float32")
+    if rule == "accumulator":
+        return np.dtype({"b": "int64", "i": "int64", "u": "uint64"}.get(dtype.kind, dtype.name))
+    if rule == "real":
+        return np.dtype({new: old for old, new in pairs.items()}.get(dtype.name, dtype.name))
+    if rule == "complex":
+        return np.dtype(pairs[dtype.name])
+    return dtype if rule == "same" else np.dtype(rule)

@@ -1,0 +1,58 @@
+"""The table that drives the tests of operators: the built-in ones and their sample inputs."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+from tenkey.core.tensor import Tensor
+from tenkey.dispatch import registry
+from tenkey.dispatch.operator import Operator
+from tenkey.testing import SampleInput, samples
+
+__all__ = [
+    "DTYPES", "FACTORIES", "FLOATING", "INPLACE", "OPERATORS", "SAMPLED", "arrays", "calls", "named", "sampled",
+]  # fmt: skip
+
+OPERATORS: Final[list[Operator]] = [
+    op for op in registry if op.schema.namespace == "tk" and "derived" not in op.tags
+]
+"""Every built-in operator; those that autograd derives for gradients are tested through the gradients."""
+FACTORIES: Final = [op for op in OPERATORS if not any(a.type.is_tensor_like for a in op.schema.arguments)]
+SAMPLED: Final = [op for op in OPERATORS if op not in FACTORIES]
+INPLACE: Final = [op for op in OPERATORS if op.schema.is_mutable]
+FLOATING: Final = ("float32", "float64")
+DTYPES: Final = (*FLOATING, "int8", "int64", "uint8", "bool", "complex64", "complex128")
+
+
+def named(operators: list[Operator]) -> Any:
+    """A parametrisation over operators, each test named after its operator."""
+    return pytest.mark.parametrize("operator", operators, ids=[op.schema.base_name for op in operators])
+
+
+def sampled(operator: Operator, dtype: str) -> Iterator[SampleInput]:
+    """The samples of an operator; the same in every process and whichever tests run."""
+    seed = zlib.crc32(f"{operator.name} {dtype}".encode())
+    return samples(operator, np.random.default_rng(seed), dtype)
+
+
+def calls(operator: Operator, sample: SampleInput) -> Tensor:
+    """The result of a sample's call."""
+    result: Tensor = operator.call(*sample.args, **sample.kwargs)
+    return result
+
+
+def arrays(sample: SampleInput, wide: bool = False) -> SampleInput:
+    """The call with copies of the values as NumPy arrays; ``wide``: floats in double precision."""
+
+    def copy(tensor: Tensor) -> np.ndarray[Any, Any]:
+        values = np.array(tensor.detach().numpy())
+        if not wide or values.dtype.kind not in "fc":
+            return values
+        return values.astype(np.complex128 if values.dtype.kind == "c" else np.float64)
+
+    return sample.map(copy)

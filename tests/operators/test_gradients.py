@@ -1,0 +1,188 @@
+"""First and second derivatives of every built-in operator against central differences, by every argument that has one.
+
+Each sample input is checked as it comes: with operands that broadcast, are transposed, have gaps, are empty or 0-d.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenkey as tk
+from tenkey.autograd import gradcheck, gradgradcheck
+from tenkey.core.tensor import Tensor
+from tenkey.dispatch.operator import Operator
+from tenkey.testing import SampleInput
+from tests.operators._table import INPLACE, SAMPLED, arrays, calls, named, sampled
+
+_NO_GRADIENT = {
+    "argmax", "argmin", "all", "any", "isnan", "isfinite", "equal", "not_equal", "less", "less_equal", "greater",
+    "greater_equal", "logical_and", "logical_or", "logical_not", "empty_like", "zeros_like", "ones_like", "full_like",
+}  # fmt: skip
+_DIFFERENTIABLE = [
+    op for op in SAMPLED if op.schema.base_name not in _NO_GRADIENT | {"to_device"} and not op.schema.is_mutable
+]
+
+
+def _floating(sample: SampleInput) -> list[Tensor]:
+    return [t for t in sample.tensors() if t.dtype.kind in "fc"]
+
+
+def _as_function(operator: Operator, sample: SampleInput) -> tuple[Callable[..., Any], list[Tensor]]:
+    """The call as a function of its floating tensors, which require a gradient."""
+    inputs = [t.detach().requires_grad_() for t in _floating(sample)]
+
+    def function(*given: Tensor) -> Any:
+        remaining = iter(given)
+        return calls(operator, sample.map(lambda t: next(remaining) if t.dtype.kind in "fc" else t))
+
+    return function, inputs
+
+
+def test_the_lists_are_those_of_the_declarations() -> None:
+    declared = {op.schema.base_name for op in SAMPLED if "NotDifferentiable" in op.facets}
+    assert declared == {name for name in _NO_GRADIENT if not name.endswith("_like")}
+    assert len(_DIFFERENTIABLE) > 50
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@named(_DIFFERENTIABLE)
+def test_first_derivative(operator: Operator, dtype: str) -> None:
+    for sample in sampled(operator, dtype):
+        function, inputs = _as_function(operator, sample)
+        if _keeps_precision(sample):
+            assert gradcheck(function, inputs), sample
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@named(_DIFFERENTIABLE)
+def test_second_derivative(operator: Operator, dtype: str) -> None:
+    for sample in sampled(operator, dtype):
+        function, inputs = _as_function(operator, sample)
+        if _keeps_precision(sample):
+            assert gradgradcheck(function, inputs), sample
+
+
+def _keeps_precision(sample: SampleInput) -> bool:
+    # central differences need double precision throughout
+    given = [value for value in (*sample.args, *sample.kwargs.values()) if isinstance(value, np.dtype)]
+    return all(dtype in (np.dtype("float64"), np.dtype("complex128")) for dtype in given)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@named(_DIFFERENTIABLE)
+def test_gradients_have_the_shape_and_dtype_of_their_input(operator: Operator, dtype: str) -> None:
+    for sample in sampled(operator, dtype):
+        function, inputs = _as_function(operator, sample)
+        out = function(*inputs)
+        assert out.requires_grad, sample
+        found = tk.autograd.grad(out, inputs, out.detach().clone())
+        assert [(g.shape, g.dtype) for g in found] == [(x.shape, x.dtype) for x in inputs], sample
+
+
+@named([op for op in SAMPLED if op.schema.base_name in _NO_GRADIENT])
+def test_results_without_a_gradient(operator: Operator) -> None:
+    for sample in sampled(operator, "float64"):
+        function, inputs = _as_function(operator, sample)
+        out = function(*inputs)
+        assert not out.requires_grad
+        assert out.grad_fn is None
+
+
+@pytest.mark.parametrize("mixed", [("float32", "float64"), ("float64", "complex128")])
+@pytest.mark.parametrize("name", ["add", "subtract", "multiply", "divide", "pow", "where", "matmul"])
+def test_gradients_keep_the_dtype_of_mixed_inputs(name: str, mixed: tuple[str, str]) -> None:
+    values = np.array([[0.7, 1.2], [0.5, 2.0]])
+    x1, x2 = (tk.tensor(values, dtype=dtype, requires_grad=True) for dtype in mixed)
+    before = (tk.asarray([True, False]),) if name == "where" else ()
+    out = getattr(tk, name)(*before, x1, x2)
+    found = tk.autograd.grad(out, (x1, x2), tk.ones_like(out))
+    assert [g.dtype for g in found] == [np.dtype(d) for d in mixed]
+    if mixed[0] == "float64":  # a real input of a complex result
+        assert gradcheck(lambda a, b: getattr(tk, name)(*before, a, b), (x1, x2))
+        assert gradgradcheck(lambda a, b: getattr(tk, name)(*before, a, b), (x1, x2))
+
+
+# ---- in place: the gradient of the functional form
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@named([op for op in INPLACE if op.schema.base_name != "put_"])
+def test_inplace_gradients(operator: Operator, dtype: str) -> None:
+    for sample in sampled(operator, dtype):
+        if sample.tensors()[0].size == 0:
+            continue
+        target, *others = (t.detach().requires_grad_() for t in sample.tensors())
+
+        def function(x: Tensor, *rest: Tensor) -> Tensor:
+            moved = x * 1.0  # not a leaf: a leaf that requires a gradient cannot be changed in place
+            result: Tensor = operator.call(moved, *rest)  # noqa: B023 (called at once)
+            return result
+
+        assert gradcheck(function, (target, *others)), sample
+
+
+@named(INPLACE)
+def test_inplace_on_a_leaf_is_refused(operator: Operator) -> None:
+    for sample in sampled(operator, "float64"):
+        leaf = sample.tensors()[0].requires_grad_()
+        before = arrays(sample).args[0]
+        with pytest.raises(RuntimeError, match=r"in-place|mutates its argument") as error:
+            calls(operator, sample)
+        assert operator.schema.base_name in str(error.value)
+        assert "no_grad" in str(error.value)
+        np.testing.assert_array_equal(leaf.detach().numpy(), before)
+        assert leaf._version == 0
+
+
+# ---- conventions: ties, steps, the branch that was not chosen
+
+
+def _gradient(function: Callable[..., Tensor], *values: Any) -> list[Any]:
+    inputs = [tk.tensor(v, dtype="float64", requires_grad=True) for v in values]
+    out = function(*inputs)
+    return [g.tolist() for g in tk.autograd.grad(out, inputs, tk.ones_like(out))]
+
+
+def test_ties_share_the_gradient() -> None:
+    assert _gradient(tk.maximum, [1.0, 2.0], [1.0, 1.0]) == [[0.5, 1.0], [0.5, 0.0]]
+    assert _gradient(tk.minimum, [1.0, 2.0], [1.0, 1.0]) == [[0.5, 0.0], [0.5, 1.0]]
+    assert _gradient(tk.max, [[2.0, 2.0], [1.0, 0.0]]) == [[[0.5, 0.5], [0.0, 0.0]]]
+    assert _gradient(lambda x: tk.min(x, axis=1), [[2.0, 2.0], [1.0, 0.0]]) == [[[0.5, 0.5], [0.0, 1.0]]]
+
+
+@pytest.mark.parametrize("name", ["floor", "ceil", "round", "sign"])
+def test_steps_keep_the_graph_with_a_zero_gradient(name: str) -> None:
+    assert _gradient(getattr(tk, name), [0.3, -2.0, 1.5]) == [[0.0, 0.0, 0.0]]
+
+
+def test_kinks() -> None:
+    assert _gradient(tk.abs, [-1.0, 0.0, 1.0]) == [[-1.0, 0.0, 1.0]]
+    assert _gradient(tk.relu, [-1.0, 0.0, 1.0]) == [[0.0, 0.0, 1.0]]
+
+
+def test_where_passes_the_gradient_to_the_selected_side_only() -> None:
+    chosen = [True, False]
+    found = _gradient(lambda a, b: tk.where(tk.asarray(chosen), tk.log(a), b), [1.0, 0.0], [2.0, 3.0])
+    assert found == [[1.0, 0.0], [0.0, 1.0]]
+
+
+@pytest.mark.parametrize("values", [[2.0, 3.0, 4.0], [0.0, 3.0, 4.0], [0.0, 0.0, 4.0], [0.0, 0.0, 0.0]])
+def test_product_with_zeros(values: list[float]) -> None:
+    expected = [float(np.prod([v for j, v in enumerate(values) if j != i])) for i in range(len(values))]
+    assert _gradient(tk.prod, values) == [expected]
+    leaf = tk.tensor(values, dtype="float64", requires_grad=True)
+    assert gradgradcheck(tk.prod, (leaf,))
+
+
+def test_pow_at_zero() -> None:
+    assert _gradient(tk.pow, [0.0, 0.0, 0.0], [0.0, 1.0, 2.0])[0] == [0.0, 1.0, 0.0]
+
+
+@pytest.mark.parametrize("name", ["logsumexp", "softmax", "log_softmax"])
+def test_gradients_without_overflow(name: str) -> None:
+    (found,) = _gradient(lambda x: getattr(tk, name)(x, axis=-1), [1000.0, 999.0, -1000.0])
+    assert np.isfinite(found).all()
