@@ -40,7 +40,10 @@ _SHAPE: Final = (
 _COUNT: Final = "[{node}] returned {got} gradients, expected {want}: one for each input, None where there is none."
 _KIND: Final = "[{node}] got {got} as the gradient of index {nr}: a gradient is a Tensor or None."
 _COMPLEX: Final = "[{node}] got a complex gradient for a real output (index {nr}): take tk.real() of it."
-_HOOK: Final = "[{node}] a hook returned {got} for a gradient of shape {want}: return None or a Tensor of that shape."
+_HOOK: Final = (
+    "[{node}] a hook returned {got} for a gradient of shape {want}, dtype {dtype}: return None or a Tensor of that shape "
+    "and dtype."
+)
 
 
 def reduce_to_shape(grad: Tensor, shape: tuple[int, ...]) -> Tensor | None:
@@ -279,9 +282,10 @@ def _before(task: Task, node: Node, grads: list[Tensor | None]) -> list[Tensor |
 def _checked(node: Node, result: Any, grad: Tensor) -> Tensor:
     if result is None:
         return grad
-    if not isinstance(result, Tensor) or result.shape != grad.shape:
-        got = f"a tensor of shape {result.shape}" if isinstance(result, Tensor) else repr(result)
-        raise RuntimeError(_HOOK.format(node=node.name(), got=got, want=grad.shape))
+    if not isinstance(result, Tensor) or result.shape != grad.shape or result.dtype != grad.dtype:
+        is_tensor = isinstance(result, Tensor)
+        got = f"a tensor of shape {result.shape}, dtype {result.dtype}" if is_tensor else repr(result)
+        raise RuntimeError(_HOOK.format(node=node.name(), got=got, want=grad.shape, dtype=grad.dtype))
     return result
 
 
@@ -292,7 +296,7 @@ def _call_pre_hooks(node: Node, grads: tuple[Tensor | None, ...]) -> tuple[Tenso
             result = result if isinstance(result, tuple) else (result,)
             if len(result) != len(grads):
                 raise RuntimeError(_COUNT.format(node=f"{node.name()} pre-hook", got=len(result), want=len(grads)))
-            grads = result
+            grads = tuple([new if old is None else _checked(node, new, old) for new, old in zip(result, grads)])
     return grads
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import itertools
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from sys import getrefcount
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -37,12 +37,24 @@ next_sequence: Final = itertools.count(1).__next__
 LAST: Final = 2**63 - 1  # the sequence number of accumulators: they run as soon as they are ready
 
 
-class TensorMeta(NamedTuple):
+class TensorMeta:
     """Shape, dtype and device of a tensor, without its values."""
 
+    __slots__ = ("device", "dtype", "shape")
     shape: tuple[int, ...]
     dtype: np.dtype
     device: Device
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype, device: Device) -> None:
+        self.shape = shape
+        self.dtype = dtype
+        self.device = device
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.shape, self.dtype, self.device))
+
+    def __repr__(self) -> str:
+        return f"TensorMeta(shape={self.shape}, dtype={self.dtype}, device={str(self.device)!r})"
 
 
 class AutogradMeta:

@@ -15,10 +15,12 @@ import linecache
 from collections.abc import Callable
 from typing import Any, Final
 
+from ..core.device import CPU
+from ..core.storage import Storage
 from ..core.tensor import Tensor, version_of
 from ..core.word import DTYPE_MASK, GRADIENT, dtypes_of
 from ..dispatch.kernel import Handle, Kernel, fallthrough_kernel
-from ..dispatch.keys import DispatchKey, DispatchKeySet, key_mask
+from ..dispatch.keys import DispatchKey, DispatchKeySet, backend_mask, backends_in, key_mask
 from ..dispatch.local import StateGuard
 from ..dispatch.operator import Operator
 from ..dispatch.schema import Argument
@@ -27,7 +29,7 @@ from ..ops.builtin.creation import zeros
 from ..ops.declare.facets import tensor_names
 from .formulas import Formula, formulas_of
 from .node import NO_EDGE, AutogradMeta, Node, TensorMeta, accumulator_of, edge_of, longest, next_sequence, set_history
-from .saved import SavedTensor, save_input, save_output, unpack
+from .saved import SavedOutput, SavedTensor, save_input, save_output, unpack
 
 __all__ = ["NotImplementedNode", "below_autograd", "install_recording", "leaf_kernel"]
 
@@ -90,7 +92,7 @@ class Writer:
             "new": object.__new__, "next_sequence": next_sequence, "accumulator_of": accumulator_of,
             "edge_of": edge_of, "longest": longest, "Meta": AutogradMeta, "GRADIENT": GRADIENT,
             "save_input": save_input, "save_output": save_output, "unpack": unpack, "TensorMeta": TensorMeta,
-            "Node": Node, "NO_EDGE": NO_EDGE, "SavedTensor": SavedTensor, "version_of": version_of,
+            "Node": Node, "NO_EDGE": NO_EDGE, "SavedTensor": SavedTensor, "version_of": version_of, "SavedOutput": SavedOutput, "Storage": Storage,
         }  # fmt: skip
         self.users: dict[str, list[str]] = {}  # saved name -> the arguments whose formula needs it
         for argument, formula in formulas.items():
@@ -101,7 +103,9 @@ class Writer:
         """The lines of the kernel."""
         passed = ", ".join(f"{a.name}={a.name}" if a.kwarg_only else a.name for a in self.arguments)
         lines = [f"def kernel({', '.join(a.name for a in self.arguments)}):", f"    out = inner({passed})"]
-        lines += ["    node = new(NodeClass)", "    node.sequence_nr = next_sequence()", "    number = 0"]
+        if any("DType" in str(a.type) for a in self.arguments):  # a cast to integers carries no gradient
+            lines += ["    if out._data.dtype.kind not in 'fcV':", "        return out"]
+        lines += ["    node = NodeClass()", "    node.sequence_nr = next_sequence()", "    number = 0"]
         edges: list[str] = []
         simple = all(_is_single(a) or self.formulas.get(a.name) is None for a in self.tensors)
         for a in self.tensors:
@@ -118,7 +122,7 @@ class Writer:
         lines.append("    node.topological_nr = " + ("number" if simple else "longest(node.next_edges)"))
         lines += ["    data = out._data", "    node.shape = data.shape", "    node.dtype = data.dtype"]
         lines += self._save_lines()
-        lines += ["    meta = new(Meta)", "    meta.node = node", "    out._autograd = meta"]
+        lines += ["    meta = Meta()", "    meta.node = node", "    out._autograd = meta"]
         lines += ["    out._word |= GRADIENT", "    return out"]
         return lines
 
@@ -157,7 +161,24 @@ class Writer:
             if name == "g":
                 continue
             if name == "out":
-                value = "save_output(out)"
+                lines += [
+                    "    storage = out._storage",
+                    "    if storage is None:",
+                    "        storage = out._storage = new(Storage)",
+                    "        storage.buffer = data",
+                    "        storage.device = DEVICE or out.device",
+                    "        storage.version = 0",
+                    "    if storage.__class__ is Storage:",
+                    "        saved = node.saved_out = new(SavedOutput)",
+                    "        saved.data = data",
+                    "        saved.word = out._word",
+                    "        saved.storage = storage",
+                    "        saved.version = storage.version",
+                    "        saved.output_nr = 0",
+                    "    else:",
+                    "        node.saved_out = save_output(out)",
+                ]
+                continue
             elif name in known and str(known[name].type) == "Tensor":
                 needed = self._needed(users)
                 indent = "        " if needed else "    "
@@ -174,11 +195,16 @@ class Writer:
                 value = name
             else:
                 tensor = name.removesuffix("_meta")
-                value = (
-                    f"[TensorMeta(t.shape, t.dtype, t.device) for t in {tensor}]"
-                    if _is_list(known[tensor])
-                    else f"TensorMeta({tensor}.shape, {tensor}.dtype, {tensor}.device)"
-                )
+                if not _is_list(known[tensor]):
+                    lines += [
+                        f"    meta = node.saved_{name} = new(TensorMeta)",
+                        f"    source = {tensor}._data",
+                        "    meta.shape = source.shape",
+                        "    meta.dtype = source.dtype",
+                        f"    meta.device = DEVICE or {tensor}.device",
+                    ]
+                    continue
+                value = f"[TensorMeta(t.shape, t.dtype, t.device) for t in {tensor}]"
             if name in known and not known[name].type.is_tensor_like:
                 lines.append(f"    node.saved_{name} = {value}")
                 continue
@@ -253,12 +279,14 @@ class Writer:
         name = "".join(part.capitalize() for part in self.operator.schema.base_name.split("_")) + "Backward"
         return type(name, (Node,), body)
 
-    def kernel(self, inner: Callable[..., Any]) -> Callable[..., Any]:
-        """The kernel around ``inner``."""
+    def kernel(self, inner: Callable[..., Any], word: int) -> Callable[..., Any]:
+        """The kernel around ``inner`` for a dispatch word."""
+        # on the CPU, which has one device, nobody needs to ask the tensor
+        on_cpu = backends_in(word & backend_mask()) in (("CPU",), ())
         filename = f"<autograd kernel of {self.operator.name}>"
         source = "\n".join(self.kernel_source()) + "\n"
         linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-        scope = {**self.scope, "inner": inner, "NodeClass": self.node_class()}
+        scope = {**self.scope, "inner": inner, "NodeClass": self.node_class(), "DEVICE": CPU if on_cpu else None}
         exec(compile(source, filename, "exec"), scope)
         function: Callable[..., Any] = scope["kernel"]
         return function
@@ -281,7 +309,7 @@ def autograd_kernel(operator: Operator, word: int) -> Callable[..., Any]:
         return _unknown_gradient(operator, inner)
     if all(formula is None for formula in formulas.values()):
         return _zero_gradient(operator, inner)
-    return Writer(operator, formulas).kernel(inner)
+    return Writer(operator, formulas).kernel(inner, word)
 
 
 class ZeroNode(Node):

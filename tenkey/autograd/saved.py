@@ -12,6 +12,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ..core.tensor import Tensor, make_tensor, storage_of, version_of
+from ..core.word import GRADIENT
+from ..dispatch.local import get_state
 from .node import Node, set_history
 
 __all__ = ["FREED", "SavedOutput", "SavedTensor", "save_input", "save_output"]
@@ -53,23 +55,24 @@ def _modified(node: Node, what: str, tensor: Tensor, version: int) -> str:
 class SavedOutput:
     """An output, saved without its history (Note [Saving an output])."""
 
-    __slots__ = ("output_nr", "tensor", "version")
+    __slots__ = ("data", "output_nr", "storage", "version", "word")
 
     def __init__(self, tensor: Tensor, output_nr: int = 0) -> None:
-        kept = make_tensor(tensor._data, tensor._word)
-        kept._storage = storage_of(tensor)
-        self.tensor = kept
-        self.version = kept._storage.version
+        self.data = tensor._data
+        self.word = tensor._word & ~GRADIENT
+        self.storage = storage_of(tensor)
+        self.version = self.storage.version
         self.output_nr = output_nr
 
     def unpack(self, node: Node, what: str) -> Tensor:
-        """The tensor, with its node attached again, if it is as it was."""
-        kept = self.tensor
-        if version_of(kept) != self.version:
-            raise RuntimeError(_modified(node, what, kept, self.version))
-        made = make_tensor(kept._data, kept._word)
-        made._storage = kept._storage
-        set_history(made, node, self.output_nr)
+        """The tensor, if it is as it was; with its node attached again, if calls are recorded here."""
+        made = make_tensor(self.data, self.word)
+        made._storage = self.storage
+        if self.storage.version != self.version:
+            raise RuntimeError(_modified(node, what, made, self.version))
+        state = get_state()
+        if state is None or not state.exclude & GRADIENT:
+            set_history(made, node, self.output_nr)
         return made
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from .keys import DispatchKeySet, trait_names
+from .coerce import convert
+from .errors import shown
+from .keys import AliasKey, DispatchKeySet, trait_names
 from .local import current_state
 from .operator import Operator, OperatorPacket
-from .table import steps
+from .table import Step, ambiguous_backends, mixed_devices, steps
 
 __all__ = ["explain"]
 
@@ -21,31 +23,45 @@ def explain(op: Any, *args: Any, **kwargs: Any) -> str:
     """
     try:
         return _explain(op, args, kwargs)
-    except Exception as error:
-        return f"explain {op!r}: cannot be explained: {type(error).__name__}: {error}"
+    except Exception as error:  # noqa: BLE001  # explain never raises
+        return f"explain {shown(op)}: cannot be explained: {_text(error)}"
 
 
-def _operator_of(op: Any) -> Operator | None:
+def _text(error: Exception) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001  # the text of an exception is user code, too
+        return type(error).__name__
+
+
+def _operator_of(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Operator | None:
     if isinstance(op, Operator):
         return op
     if isinstance(op, OperatorPacket):
-        return getattr(op, op.overloads()[0])
+        return op._select(args, kwargs)
     found = getattr(op, "operator", None)
     return found if isinstance(found, Operator) else None
 
 
 def _explain(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    operator = _operator_of(op)
+    operator = _operator_of(op, args, kwargs)
     if operator is None:
-        return f"explain {op!r}: this is no operator; give one of tk.ops.<namespace>.<name>."
+        return f"explain {shown(op)}: this is no operator; give one of tk.ops.<namespace>.<name>."
     lines = [f"explain {operator.schema}", f"  defined at {operator.site}"]
-    bound = operator.bind(*args, **kwargs)
+    try:
+        bound = operator.bind(*args, **kwargs)
+        for a in operator.schema.arguments:
+            if not a.type.is_tensor_like:
+                bound[a.name] = convert(operator, a.name, a.type, bound[a.name])
+    except Exception as error:  # noqa: BLE001  # what is wrong with the arguments is the explanation
+        return "\n".join([*lines, f"  the call would raise {_text(error)}"])
     tensors = [a for a in operator.schema.arguments if a.type.is_tensor_like]
+    devices = [a.name for a in operator.schema.arguments if str(a.type) in ("Device", "Device?")]
     try:
         values = operator.registry.lift(operator, tuple(bound[a.name] for a in tensors))
-        bound.update(zip((a.name for a in tensors), values))
-    except Exception as error:
-        lines.append(f"  the call would raise {type(error).__name__}: {error}")
+        bound.update(zip((a.name for a in tensors), values, strict=False))
+    except Exception as error:  # noqa: BLE001  # as above
+        lines.append(f"  the call would raise {_text(error)}")
     word = 0
     for argument in operator.schema.arguments:
         value = bound[argument.name]
@@ -54,8 +70,9 @@ def _explain(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
             word |= own
             lines.append(f"  argument {argument.name}: {DispatchKeySet.from_word(own)}{_traits(own)}")
     if not tensors:
-        word = operator.registry.device_word(bound.get("device"))
-        lines.append(f"  no tensor arguments; the device gives {DispatchKeySet.from_word(word)}")
+        word = operator.registry.device_word(bound[devices[0]]) if devices else 0
+        source = "the device gives" if devices else "the keyset is"
+        lines.append(f"  no tensor arguments; {source} {DispatchKeySet.from_word(word)}")
     state = current_state()
     lines.append(f"  united: {DispatchKeySet.from_word(word)}{_traits(word)}")
     if state.include:
@@ -64,26 +81,52 @@ def _explain(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         lines.append(f"  excluded locally: {DispatchKeySet.from_word(state.exclude)}{_traits(state.exclude)}")
     word = (word | state.include) & state.keep
     operator.registry.prepare(operator, word)
+    walked: list[Step] = []
     for step in steps(operator, word):
+        walked.append(step)
         kernel = step.slot.kernel
         lines.append(f"  {step.key.name}: {step.why} (rule {step.slot.rule})")
         if kernel is not None and not kernel.is_fallthrough:
             name = getattr(kernel.function, "__qualname__", repr(kernel.function))
             lines.append(f"    {kernel.origin} kernel {name}, {kernel.site}")
-        for conditional in step.slot.conditional:
-            lines.append(f"    if {conditional.when}: {conditional!r} (priority {conditional.priority})")
-        stack = operator.kernels.get(kernel.key, []) if kernel is not None else []
-        for other in stack:
-            if other is not kernel and other.when is None:
-                lines.append(f"    hidden: {other!r}")
-        if step.chosen:
-            if step.why == "missing":
-                lines.append("    the call would raise MissingKernelError")
-            elif step.slot.rule == "2.3 Autograd":
-                lines.append("    it records a node and redispatches to the keys below:")
-                lines += _below(operator, word, step.key)
-            break
-    return "\n".join(lines)
+        lines += [f"    if {c.when}: {c!r} (priority {c.priority})" for c in step.slot.conditional]
+        if step.chosen and step.slot.rule == "2.3 Autograd":
+            lines.append("    it records a node and redispatches to the keys below:")
+            lines += _below(operator, word, step.key)
+    last = walked[-1] if walked else None
+    if last is None or not last.chosen or last.why == "missing":
+        lines.append("    the call would raise MissingKernelError")
+    elif last.why == "ambiguous":
+        behind = ", ".join(ambiguous_backends(operator))
+        lines.append(f"    the call would raise RegistrationError: {behind} has a kernel of its own")
+    elif mixed_devices(operator, word, last):
+        mixed = " and ".join(mixed_devices(operator, word, last))
+        lines.append(f"    the call would raise DeviceMismatchError: {mixed}")
+    return "\n".join(lines + _lost(operator, word, walked))
+
+
+def _lost(operator: Operator, word: int, walked: list[Step]) -> list[str]:
+    """One line for each kernel of the operator that is not in the walk above, with the reason."""
+    shown_above = {kernel for step in walked for kernel in (step.slot.kernel, *step.slot.conditional)}
+    here = {kernel.key: step for step in walked if (kernel := step.slot.kernel) is not None}
+    lines: list[str] = []
+    for key, stack in tuple(operator.kernels.items()):
+        for kernel in reversed(stack):
+            if kernel in shown_above:
+                continue
+            if key in here:
+                why = "hidden by the one above: explicit beats generated, then the newest wins"
+            elif isinstance(key, AliasKey):
+                stands_for = [step for step in walked if key.includes(step.key)]
+                why = f"rule {stands_for[-1].slot.rule} comes first" if stands_for else "no key of the call is reached"
+            elif DispatchKeySet.from_word(word).has(key):
+                why = f"{walked[-1].key.name} comes first"
+            else:
+                why = f"the call has no key {key.name}"
+            lines.append(f"  lost: {kernel!r}: {why}")
+    fallbacks = operator.registry.fallbacks.get(walked[-1].key, []) if walked else []
+    lost = [kernel for kernel in fallbacks if kernel not in shown_above]
+    return lines + [f"  lost: fallback {kernel!r}: rule {walked[-1].slot.rule} comes first" for kernel in lost]
 
 
 def _below(operator: Operator, word: int, key: Any) -> list[str]:

@@ -94,7 +94,8 @@ class Kernel:
     ) -> None:
         if not callable(function):
             raise RegistrationError(_NO_FUNCTION.format(function=function, type=type(function).__name__))
-        if not isinstance(key, DispatchKey) or (key.per_backend and key.backend is None):
+        given: object = key
+        if not isinstance(given, DispatchKey) or (given.per_backend and given.backend is None):
             name = getattr(function, "__qualname__", repr(function))
             raise RegistrationError(_NO_RUNTIME_KEY.format(function=name, key=key))
         self.function = function

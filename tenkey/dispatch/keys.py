@@ -28,7 +28,7 @@ from __future__ import annotations
 import keyword
 import threading
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Any, Final
 
 from .errors import RegistrationError
 
@@ -44,8 +44,8 @@ __all__ = [
 
 _UNKNOWN_KEY: Final = "there is no dispatch key {name!r}; known keys: {known}. A new one is made by register_key()."
 _KEY_EXISTS: Final = "[register_key] {name!r} is a dispatch key already: choose another name."
-_BAD_NAME: Final = "[{function}] the name of a key is an identifier that names no attribute of DispatchKey, got {name!r}."
-_NO_KEY: Final = "{value!r} of type {type} is no dispatch key: give a DispatchKey such as DispatchKey.CPU, a set or a list of keys."
+_BAD_NAME: Final = "[{function}] the name of a key is an identifier and no attribute of DispatchKey, got {name!r}."
+_NO_KEY: Final = "{value!r} of type {type} is no dispatch key: give a DispatchKey such as DispatchKey.CPU, or several."
 _ONE_OF_BEFORE_AFTER: Final = "[register_key] {name!r}: give exactly one of before= and after=, a key of the order."
 
 _lock = threading.RLock()
@@ -371,7 +371,8 @@ class DispatchKeySet:
         return f"DispatchKeySet({names}; bits: {', '.join(bits)})" if bits else "DispatchKeySet()"
 
 
-def _mask_of(keys: DispatchKey | DispatchKeySet | Iterable[DispatchKey]) -> int:
+def _mask_of(keys: Any) -> int:
+    """The bits of a key, a set of keys, or an iterable of keys; TypeError for anything else."""
     if isinstance(keys, DispatchKeySet):
         return keys._word
     if isinstance(keys, DispatchKey):

@@ -205,7 +205,7 @@ class Registry:
 
     def impl(self, name: str, kernel: Kernel, *, allow_override: bool = False) -> Handle:
         """Put a kernel on the stack of its key. An operator that is not defined yet gets it when it is."""
-        if not isinstance(name, str) or "::" not in name:
+        if "::" not in name:
             raise RegistrationError(_NO_NAMESPACE.format(name=name))
         with self.lock:
             operator = self.operators.get(name)
@@ -285,13 +285,13 @@ class Registry:
             kind = argument.type.element if isinstance(argument.type, OptionalType) else argument.type
             if value is None and kind is not argument.type:
                 continue
-            items, words, holes = (value,), "a Tensor", False
-            if isinstance(kind, ListType):
-                words, holes = "a list of Tensors", isinstance(kind.element, OptionalType)
-                items = value if isinstance(value, (list, tuple)) else (value,)
-            wrong = [item for item in items if not hasattr(item, "_word") and not (holes and item is None)]
-            if wrong or (isinstance(kind, ListType) and items is not value):
-                item = wrong[0] if wrong else value
+            if isinstance(kind, ListType) and isinstance(value, (list, tuple)):
+                holes = isinstance(kind.element, OptionalType)
+                wrong = [item for item in value if not hasattr(item, "_word") and not (holes and item is None)]
+            else:
+                wrong = [] if hasattr(value, "_word") and not isinstance(kind, ListType) else [value]
+            if wrong:
+                item, words = wrong[0], "a list of Tensors" if isinstance(kind, ListType) else "a Tensor"
                 raise ArgumentError(
                     _NOT_A_TENSOR.format(
                         operator=operator.name,

@@ -112,9 +112,8 @@ def compute_slot(operator: Operator, key: DispatchKey) -> Slot:
         return Slot("2.1 CompositeExplicitAutograd", explicit, conditional)
     # 2.2
     if implicit is not None and (is_backend or key.is_autograd):
-        if key.functionality == "AutogradOther":
-            if ambiguous_backends(operator):
-                return Slot("2.2 ambiguous", None, conditional)
+        if key.functionality == "AutogradOther" and ambiguous_backends(operator):
+            return Slot("2.2 ambiguous", None, conditional)
         has_own = explicit is not None
         if key.is_autograd and key.backend is not None:
             has_own = has_own or bool(kernels.get(getattr(DispatchKey, key.backend)))

@@ -53,7 +53,7 @@ def test_the_lists_are_those_of_the_declarations() -> None:
 def test_first_derivative(operator: Operator, dtype: str) -> None:
     for sample in sampled(operator, dtype):
         function, inputs = _as_function(operator, sample)
-        if _keeps_precision(sample):
+        if _can_be_moved(sample):
             assert gradcheck(function, inputs), sample
 
 
@@ -62,14 +62,14 @@ def test_first_derivative(operator: Operator, dtype: str) -> None:
 def test_second_derivative(operator: Operator, dtype: str) -> None:
     for sample in sampled(operator, dtype):
         function, inputs = _as_function(operator, sample)
-        if _keeps_precision(sample):
+        if _can_be_moved(sample):
             assert gradgradcheck(function, inputs), sample
 
 
-def _keeps_precision(sample: SampleInput) -> bool:
-    # central differences need double precision throughout
+def _can_be_moved(sample: SampleInput) -> bool:
+    """Whether central differences can be taken: there are elements, and double precision throughout."""
     given = [value for value in (*sample.args, *sample.kwargs.values()) if isinstance(value, np.dtype)]
-    return all(dtype in (np.dtype("float64"), np.dtype("complex128")) for dtype in given)
+    return all(t.size for t in _floating(sample)) and all(dtype.name in ("float64", "complex128") for dtype in given)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -79,7 +79,9 @@ def test_gradients_have_the_shape_and_dtype_of_their_input(operator: Operator, d
         function, inputs = _as_function(operator, sample)
         out = function(*inputs)
         assert out.requires_grad, sample
-        found = tk.autograd.grad(out, inputs, out.detach().clone())
+        found = tk.autograd.grad(out, inputs, out.detach().clone(), allow_unused=True)
+        if operator.schema.base_name == "expand_as":  # of the second it takes the shape only
+            inputs, found = inputs[:1], found[:1]
         assert [(g.shape, g.dtype) for g in found] == [(x.shape, x.dtype) for x in inputs], sample
 
 
@@ -165,9 +167,10 @@ def test_kinks() -> None:
 
 
 def test_where_passes_the_gradient_to_the_selected_side_only() -> None:
-    chosen = [True, False]
-    found = _gradient(lambda a, b: tk.where(tk.asarray(chosen), tk.log(a), b), [1.0, 0.0], [2.0, 3.0])
-    assert found == [[1.0, 0.0], [0.0, 1.0]]
+    x1, x2 = (tk.tensor([v, v], requires_grad=True) for v in (1.0, 2.0))
+    out = tk.where(tk.asarray([True, False]), x1, x2)
+    found = tk.autograd.grad(out, (x1, x2), tk.asarray([float("nan"), float("inf")]))
+    np.testing.assert_array_equal([g.tolist() for g in found], [[np.nan, 0.0], [0.0, np.inf]])
 
 
 @pytest.mark.parametrize("values", [[2.0, 3.0, 4.0], [0.0, 3.0, 4.0], [0.0, 0.0, 4.0], [0.0, 0.0, 0.0]])

@@ -7,7 +7,7 @@ from ...dispatch.keys import DispatchKey
 from ...dispatch.operator import Operator
 from ...dispatch.registry import Registry
 from .inplace import inplace_kernel
-from .kernels import KERNELS
+from .kernels import KERNELS, SPECIALIZED
 from .pointwise import pointwise_kernel
 from .reduction import reduction_kernel
 from .threads import get_num_threads, set_num_threads
@@ -23,6 +23,9 @@ def _install(operator: Operator) -> list[Handle]:
     made: Kernel | None = None
     if operator.name in KERNELS:
         made = Kernel(KERNELS[operator.name], key, origin="generated")
+    elif operator.name in SPECIALIZED:
+        rule = SPECIALIZED[operator.name]
+        made = Kernel(rule, key, origin="generated", specialize=rule)
     elif "Pointwise" in facets:
         made = Kernel(pointwise_kernel, key, origin="generated", specialize=pointwise_kernel)
     elif "Reduce" in facets:

@@ -11,15 +11,17 @@ from ...core import dtypes, philox
 from ...core.device import Device
 from ...core.promotion import result_dtype
 from ...core.tensor import Tensor, cpu_word, make_tensor
-from ...core.word import GRADIENT
+from ...core.word import DTYPE_MASK, GRADIENT, dtypes_of
+from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
 from .errors import QUIET, ignore, restore
 
-__all__ = ["KERNELS"]
+__all__ = ["KERNELS", "SPECIALIZED"]
 
 KERNELS: dict[str, Callable[..., Any]] = {}
 Kernel = Callable[..., Any]
 
+_new = object.__new__
 _WRAP: dict[np.dtype, int] = {}
 
 
@@ -48,23 +50,42 @@ def _check(name: str, *args: Any, **kwargs: Any) -> None:
     registry.find(f"tk::{name}").facets["Meta"].rule(*args, **kwargs)
 
 
-@kernel("matmul")
-def matmul(x1: Tensor, x2: Tensor) -> Tensor:
-    a, b = x1._data, x2._data
-    if a.dtype is not b.dtype and a.dtype != b.dtype:
-        dtype = result_dtype((a.dtype, b.dtype))
-        a, b = a.astype(dtype, copy=False), b.astype(dtype, copy=False)
-    try:
-        if a.ndim == b.ndim == 2:
-            return wrap(np.dot(a, b))  # the shortest way to BLAS; it reports no floating-point flags
-        token = ignore(QUIET)
+def matmul_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
+    """Matrix products for tensors of these dtypes."""
+    found = dtypes_of(word & DTYPE_MASK)
+    dtype = result_dtype(found)
+    result_word = cpu_word(dtype)
+    same = len(found) == 1
+    dot = np.dot
+
+    def kernel(x1: Tensor, x2: Tensor) -> Tensor:
+        a, b = x1._data, x2._data
+        if not same:
+            a, b = a.astype(dtype, copy=False), b.astype(dtype, copy=False)
         try:
-            return wrap(np.matmul(a, b))
-        finally:
-            restore(token)
-    except ValueError:
-        _check("matmul", x1, x2)
-        raise
+            if a.ndim == 2 and b.ndim == 2:
+                data = dot(a, b)  # the shortest way to BLAS; it reports no floating-point flags
+            else:
+                data = _matmul(a, b)
+        except ValueError:
+            _check("matmul", x1, x2)
+            raise
+        made: Tensor = _new(Tensor)
+        made._data = data
+        made._word = result_word
+        made._storage = None
+        made._autograd = None
+        return made
+
+    return kernel
+
+
+def _matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    token = ignore(QUIET)
+    try:
+        return np.asarray(np.matmul(a, b))
+    finally:
+        restore(token)
 
 
 @kernel("clone")
@@ -320,3 +341,4 @@ def random_permutation(n: int, seed: int, stream: int, start: int, *, device: An
     return wrap(philox.permutation((seed, stream), n, start))
 
 
+SPECIALIZED: dict[str, Callable[[Operator, int], Callable[..., Any]]] = {"tk::matmul": matmul_kernel}

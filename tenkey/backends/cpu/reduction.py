@@ -24,6 +24,7 @@ __all__ = ["reduction_kernel"]
 _EMPTY = "[{operator}] got shape {shape} with axis={axis}: reducing no elements needs an identity, which it lacks."
 _PAIR = parse_schema("combine(Tensor a, Tensor b) -> Tensor")
 _new = object.__new__
+SHORT = 64  # elements up to which a sum is a dot product
 _ONE = parse_schema("map(Tensor x) -> Tensor")
 
 
@@ -62,6 +63,9 @@ def _direct(
     reduce = program.call.reduce
     word = cpu_word(dtype)
     wanted = dtype
+    # the sum of a short vector is its product with ones: half the time of np.add.reduce, and no floating-point flags
+    is_sum = program.call is np.add and dtype.name in ("float32", "float64")
+    ones = np.ones(SHORT, dtype)
 
     def kernel(x: Tensor, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
         a = x._data
@@ -69,6 +73,8 @@ def _direct(
             return _reducer(operator, facet, dtype)(a, axis, keepdims)
         if a.size >= LARGE:
             return general(a, axis, keepdims)
+        if is_sum and axis is None and a.ndim == 1 and a.size <= SHORT and not keepdims:
+            return make_tensor(np.asarray(np.dot(a, ones[: a.size])), word)
         token = ignore(QUIET)
         try:
             data = reduce(a, axis, wanted, None, keepdims)

@@ -11,7 +11,7 @@ from ...core.tensor import Tensor, cpu_word, make_tensor
 from ..declare import TensorSpec, composite, structured
 from ..shapes import broadcast_shapes, normalize_axis
 from .copying import flip
-from .view import expand_dims, select, slice
+from .view import broadcast_to, expand_dims, select, slice, sum_to_shape
 
 _TOO_MANY = "[index] {count} indices for a tensor of {ndim} dimensions, shape {shape}."
 _ELLIPSES = "[index] an index holds at most one ellipsis ('...')."
@@ -34,11 +34,12 @@ def _gather_meta(x: Tensor, indices: Tensor, *, axis: int = -1) -> TensorSpec:
 take_along_axis = structured(
     "take_along_axis(Tensor x, Tensor indices, *, int axis=-1) -> Tensor",
     meta=_gather_meta,
-    vjp={"x": lambda g, x_meta, indices, axis: scatter_add_zeros(g, indices, x_meta.shape, axis)},
+    vjp={"x": lambda g, x_meta, indices, axis: _gather_vjp(g, x_meta.shape, indices, axis)},
     samples=lambda rng: [
         ((rng.standard_normal((3, 5)), rng.integers(-5, 5, (3, 2))), {"axis": 1}),
         ((rng.standard_normal((3, 5)), rng.integers(0, 3, (4, 5))), {"axis": -2}),
         ((rng.standard_normal((3, 5)), rng.integers(0, 5, (1, 2))), {"axis": 1}),
+        ((rng.standard_normal((1, 5)), rng.integers(0, 5, (3, 2))), {"axis": 1}),
         ((rng.standard_normal((3, 5)), rng.integers(0, 5, (3, 0))), {}),
     ],
     doc="""Along one axis the elements at ``indices``, which has the number of dimensions of ``x``.
@@ -48,6 +49,14 @@ take_along_axis = structured(
     [[30, 10]]
     """,
 )
+
+
+def _gather_vjp(g: Tensor, shape: tuple[int, ...], indices: Tensor, axis: int) -> Tensor:
+    i = normalize_axis("take_along_axis", axis, len(shape))
+    wide = (*g.shape[:i], shape[i], *g.shape[i + 1 :])  # x and indices broadcast in every other dimension
+    spread = indices if indices.shape == g.shape else broadcast_to(indices, g.shape)
+    return sum_to_shape(scatter_add_zeros(g, spread, wide, i), shape)
+
 
 scatter_add_zeros = structured(
     "scatter_add_zeros(Tensor source, Tensor indices, int[] shape, int axis) -> Tensor",

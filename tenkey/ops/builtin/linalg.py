@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...core.promotion import result_dtype
 from ...core.tensor import Tensor
 from ..declare import TensorSpec, structured
 from ..shapes import broadcast_shapes
-from .complex import conj
+from .complex import conj, real
 from .view import expand_dims, matrix_transpose, squeeze
 
 _INNER = "[matmul] got {a} @ {b}: the inner sizes {m} and {n} must be equal."
@@ -30,8 +32,13 @@ def _adjoint(x: Tensor) -> Tensor:
     return conj(t) if t.dtype.kind == "c" else t  # type: ignore[no-any-return]
 
 
-def _left(g: Tensor, x1_meta: object, x2: Tensor) -> Tensor:
-    x1_ndim = len(x1_meta.shape)  # type: ignore[attr-defined]
+def _real_for_real(g: Tensor, meta: Any) -> Tensor:
+    """The gradient of a real argument of a complex result is real."""
+    return real(g) if g.dtype.kind == "c" and meta.dtype.kind != "c" else g  # type: ignore[no-any-return]
+
+
+def _left(g: Tensor, x1_meta: Any, x2: Tensor) -> Tensor:
+    x1_ndim = len(x1_meta.shape)
     if x2.ndim == 1:
         g, x2 = expand_dims(g, -1), expand_dims(x2, -1)
     if x1_ndim == 1:
@@ -39,8 +46,8 @@ def _left(g: Tensor, x1_meta: object, x2: Tensor) -> Tensor:
     return matmul(g, _adjoint(x2))  # type: ignore[no-any-return]
 
 
-def _right(g: Tensor, x1: Tensor, x2_meta: object) -> Tensor:
-    x2_ndim = len(x2_meta.shape)  # type: ignore[attr-defined]
+def _right(g: Tensor, x1: Tensor, x2_meta: Any) -> Tensor:
+    x2_ndim = len(x2_meta.shape)
     if x1.ndim == 1:
         g, x1 = expand_dims(g, -2 if x2_ndim > 1 else 0), expand_dims(x1, 0)
         if x2_ndim == 1:
@@ -53,7 +60,10 @@ def _right(g: Tensor, x1: Tensor, x2_meta: object) -> Tensor:
 matmul = structured(
     "matmul(Tensor x1, Tensor x2) -> Tensor",
     meta=_matmul_meta,
-    vjp={"x1": _left, "x2": _right},
+    vjp={
+        "x1": lambda g, x1_meta, x2: _real_for_real(_left(g, x1_meta, x2), x1_meta),
+        "x2": lambda g, x1, x2_meta: _real_for_real(_right(g, x1, x2_meta), x2_meta),
+    },
     samples=lambda rng: [
         ((rng.standard_normal(a), rng.standard_normal(b)), {})
         for a, b in (

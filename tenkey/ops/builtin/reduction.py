@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ...core.dtypes import int64
@@ -9,8 +10,11 @@ from ...core.tensor import Tensor
 from .. import scalar as s
 from ..declare import BOOLEAN, REAL, TensorSpec, composite, reduction, structured
 from ..shapes import normalize_axes, reduced_shape
+from .complex import conj
+from .copying import concatenate, stack
+from .creation import ones_like
 from .pointwise import equal, exp, isfinite, log, where
-from .view import broadcast_to, reshape
+from .view import broadcast_to, permute_dims, reshape, slice
 
 
 def restore_axes(x: Tensor, shape: tuple[int, ...], axis: Any, keepdims: bool) -> Tensor:
@@ -58,14 +62,36 @@ prod = reduction(
 
 
 def _product_of_others(x: Tensor, axis: Any) -> Tensor:
-    """For each element the product of the others along the axes: divides where it can, and counts zeros where not."""
-    is_zero = equal(x, 0)
-    safe = where(is_zero, 1.0, x)
-    zeros = sum(is_zero, axis=axis, keepdims=True)
-    product = prod(safe, axis=axis, keepdims=True)
-    one_other = where(equal(zeros, 1), product, 0.0)
-    result: Tensor = where(is_zero, one_other, where(equal(zeros, 0), product, 0.0) / safe)
-    return result
+    """For each element the (conjugate) product of the others along the axes.
+
+    Without division, so that zeros are nothing special, in derivatives of any order.
+    """
+    axes = normalize_axes("prod", axis, x.ndim)
+    order = (*[i for i in range(x.ndim) if i not in axes], *axes)
+    moved = permute_dims(x, order)
+    kept = x.ndim - len(axes)
+    others = _others_in_rows(reshape(moved, (*moved.shape[:kept], math.prod(moved.shape[kept:]))))
+    inverse = tuple(sorted(range(x.ndim), key=order.__getitem__))
+    result: Tensor = permute_dims(reshape(others, moved.shape), inverse)
+    return conj(result) if x.dtype.kind == "c" else result  # type: ignore[no-any-return]
+
+
+def _others_in_rows(x: Tensor) -> Tensor:
+    """For each element of a row the product of the others: of its neighbour, and of the others among the pairs."""
+    count = x.shape[-1]
+    if count <= 1:
+        return ones_like(x)  # type: ignore[no-any-return]
+    last = x.ndim - 1
+    even = slice(x, last, 0, count - count % 2, 2)
+    odd = slice(x, last, 1, count, 2)
+    rest = slice(x, last, count - count % 2, count, 1)  # the one without a neighbour
+    products = even * odd if not count % 2 else concatenate([even * odd, rest], axis=last)
+    others = _others_in_rows(products)
+    pairs = slice(others, last, 0, count // 2, 1)
+    both = reshape(stack([pairs * odd, pairs * even], axis=x.ndim), (*x.shape[:-1], count - count % 2))
+    if count % 2:
+        both = concatenate([both, slice(others, last, count // 2, count // 2 + 1, 1)], axis=last)
+    return both  # type: ignore[no-any-return]
 
 
 def _share_ties(g: Tensor, x: Tensor, out: Tensor, axis: Any, keepdims: bool) -> Tensor:

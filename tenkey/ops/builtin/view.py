@@ -106,22 +106,21 @@ def _expand_window(x: Tensor, shape: Sequence[int]) -> Window:
     return target, strides, 0
 
 
-def _unexpand(g: Tensor, x_meta: Any) -> Tensor:
-    lead = g.ndim - len(x_meta.shape)
-    axes = tuple(range(lead)) + tuple(
-        [lead + i for i, n in enumerate(x_meta.shape) if n == 1 and g.shape[lead + i] != 1]
-    )
+def sum_to_shape(g: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """The sum over the dimensions in which ``shape`` was broadcast to that of ``g``."""
+    lead = g.ndim - len(shape)
+    axes = tuple(range(lead)) + tuple([lead + i for i, n in enumerate(shape) if n == 1 and g.shape[lead + i] != 1])
     if not axes:
         return g
     # by its name: sum and broadcast_to are each other's adjoint, and reduction.py imports this module
     total: Tensor = registry.find("tk::sum").call(g, axis=axes, keepdims=True)
-    return reshape(total, x_meta.shape)  # type: ignore[no-any-return]
+    return reshape(total, shape)  # type: ignore[no-any-return]
 
 
 broadcast_to = view(
     "broadcast_to(Tensor x, int[] shape) -> Tensor",
     window=_expand_window,
-    vjp={"x": _unexpand},
+    vjp={"x": lambda g, x_meta: sum_to_shape(g, x_meta.shape)},
     samples=lambda rng: [
         ((rng.standard_normal(before), after), {})
         for before, after in (((3, 1), (2, 3, 4)), ((3,), (3,)), ((), (2, 3)), ((1, 1), (1, 2)), ((1, 3), (0, 3)))
