@@ -11,6 +11,10 @@ Note [Interleaved measurement]
     The garbage collector stays on, as in a user's program, and what a contestant leaves behind is charged to it: all
     garbage is collected before each timing, outside of it, after the objects alive at the start were frozen (so that
     collections do not walk through the modules of every library that happens to be loaded).
+
+    A library's idle worker threads may go on spinning for milliseconds after its last call (OpenMP's do), on a core
+    that the next contestant would like to use. So a short pause comes before each timing, and one untimed call after
+    it, which brings the contestant's own data back into the caches.
 """
 
 from __future__ import annotations
@@ -29,6 +33,7 @@ from dataclasses import dataclass, field
 from importlib import metadata
 from math import exp, log
 from pathlib import Path
+from typing import Final
 
 __all__ = [
     "INSTALL_TORCH",
@@ -146,6 +151,9 @@ def _calibrate(timer: timeit.Timer, target: float) -> int:
         number *= 4
 
 
+PAUSE: Final = 0.02  # seconds; see Note [Interleaved measurement]
+
+
 def measure(row: Row, *, rounds: int, target: float, warm_up: float = 0.05) -> Measurement:
     """Time each contestant of the row; one that raises is left out and its message kept (shown under the table)."""
     result = Measurement(row.name)
@@ -172,6 +180,8 @@ def measure(row: Row, *, rounds: int, target: float, warm_up: float = 0.05) -> M
             start = turn % max(1, len(order))
             for name in order[start:] + order[:start]:
                 gc.collect()
+                time.sleep(PAUSE)
+                timers[name].timeit(1)
                 result.seconds[name].append(timers[name].timeit(numbers[name]) / numbers[name])
     finally:
         gc.unfreeze()

@@ -120,7 +120,7 @@ def main() -> None:
     machine = describe_machine(["tenkey", "torch", "numpy", "numba", "jax"])
     print(f"{machine}\n{options.rounds} rounds; times are medians, `x` columns are tenkey's time over the other's.\n")
     # NumPy warns of overflow or invalid values at the edge of a domain; every library computes the same ones.
-    operators = list(pointwise_operators)
+    operators = pointwise_operators()
     with np.errstate(all="ignore"):
         results = measure_rows(make_rows(operators), options, settle=_tenkey.settle)
     title = f"Pointwise operators, 2^{SIZE.bit_length() - 1} elements, float32"

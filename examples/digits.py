@@ -84,7 +84,7 @@ def train(parameters: list[tk.Tensor], images: tk.Tensor, digits: tk.Tensor, epo
                 loss = tk.cross_entropy(network(parameters, images[batch] + noise), digits[batch])
                 loss.backward()  # puts the gradient of the loss by each parameter into parameter.grad
                 with tk.no_grad():  # the update is no part of the function whose gradient is wanted
-                    for parameter, velocity in zip(parameters, velocities):
+                    for parameter, velocity in zip(parameters, velocities, strict=True):
                         velocity *= MOMENTUM
                         velocity += parameter.grad
                         parameter -= rate * velocity
@@ -96,23 +96,26 @@ def train(parameters: list[tk.Tensor], images: tk.Tensor, digits: tk.Tensor, epo
 
 
 def draw(file: Path, history: list[float], images: np.ndarray, digits: np.ndarray, probabilities: np.ndarray) -> None:
-    """The loss curve, twelve digits as they come, and the six that the network is least sure of."""
+    """The loss curve, twelve digits as they come, and the six that the network found hardest."""
     guesses, sure = probabilities.argmax(axis=1), probabilities.max(axis=1)
-    shown = [*range(12), *np.argsort(sure)[:6]]
-    figure = plt.figure(figsize=(11, 4.6), dpi=120, layout="constrained")
-    left, right = figure.subfigures(1, 2, width_ratios=(1, 1.25))
-    axes = left.subplots()
-    axes.plot(range(1, len(history) + 1), history, color="tab:blue", linewidth=2)
-    axes.set(title="Loss while training", xlabel="epoch", ylabel="cross-entropy (mean of an epoch)", yscale="log")
-    axes.grid(alpha=0.3, which="both")
-    axes.spines[["top", "right"]].set_visible(False)
-    right.suptitle(f"Held-out digits: {(guesses == digits).mean():.1%} right; in the last row the least certain")
-    for axis, k in zip(right.subplots(3, 6).flat, shown, strict=True):
-        axis.imshow(images[k].reshape(8, 8), cmap="gray_r", vmin=0, vmax=1)
-        right_one = guesses[k] == digits[k]
-        label = f"{guesses[k]}  ({sure[k]:.0%})" if right_one else f"{guesses[k]}, is {digits[k]}  ({sure[k]:.0%})"
-        axis.set_title(label, fontsize=9, color="tab:green" if right_one else "tab:red")
-        axis.set(xticks=[], yticks=[])
+    hardest = np.argsort(probabilities[np.arange(len(digits)), digits])  # the least probability for the right answer
+    figure = plt.figure(figsize=(12, 5), dpi=120, layout="constrained")
+    figure.suptitle(f"{np.mean(guesses == digits):.1%} of the held-out digits read right; last row: the six hardest")
+    grid = figure.add_gridspec(3, 8, width_ratios=[5, 0.2, 1, 1, 1, 1, 1, 1])
+    curve = figure.add_subplot(grid[:, 0])
+    curve.plot(range(1, len(history) + 1), history, color="tab:blue", linewidth=2)
+    curve.set(title="Loss while training", xlabel="epoch", ylabel="mean cross-entropy of the epoch")
+    curve.set_ylim(bottom=0)
+    curve.grid(alpha=0.3)
+    for place, k in enumerate([*range(12), *hardest[:6]]):
+        cell = figure.add_subplot(grid[place // 6, 2 + place % 6])
+        cell.imshow(images[k].reshape(8, 8), cmap="gray_r", vmin=0, vmax=1)
+        is_right = guesses[k] == digits[k]
+        answer = str(guesses[k]) if is_right else f"{guesses[k]}, is {digits[k]}"
+        cell.set_title(answer, fontsize=10, color="tab:green" if is_right else "tab:red", pad=3)
+        cell.set(xticks=[], yticks=[])
+        cell.set_xlabel(f"{sure[k]:.0%} sure", fontsize=8, color="0.4", labelpad=2)
+    file.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(file)
     plt.close(figure)
 
@@ -125,6 +128,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the first weights and the batches (default: 0)")
     parser.add_argument("--out", type=Path, default=Path("digits.png"), help="the drawing (default: digits.png)")
     options = parser.parse_args()
+    if options.epochs < 1:
+        parser.error(f"--epochs must be at least 1, got {options.epochs}")
     began = time.perf_counter()
     tk.random.seed(options.seed)
     images, digits, test_images, test_digits = load(options.device)

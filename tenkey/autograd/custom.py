@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, shares_storage
 from ..core.word import GRADIENT
-from ..dispatch.kernel import Handle, Kernel
+from ..dispatch.kernel import Handle, Kernel, function_site
 from ..dispatch.keys import DispatchKey
 from ..dispatch.operator import Operator
 from .function import Context
@@ -20,7 +20,18 @@ _COUNT: Final = (
     "[{operator}] its backward returned {got} gradients, expected {want}: one for each argument ({names}), None where "
     "there is none."
 )
-_ALIAS: Final = "[{operator}] returned one of its arguments: an operator returns new tensors; return x.clone()."
+_LIST: Final = (
+    "[{operator}] its backward returned {got} for the argument {argument!r}, a list of {want} tensors: return a list "
+    "of {want} gradients, or None."
+)
+_ALIAS: Final = (
+    "[{operator}] returned one of its arguments, or a tensor that was there before the call: an operator returns new "
+    "tensors; return x.clone()."
+)
+_VIEW: Final = (
+    "[{operator}] returned a view of one of its arguments: an operator returns new tensors; clone() the result."
+)
+_TWICE: Final = "[{operator}] returned one tensor as two of its results: return different tensors; clone() one of them."
 
 
 def custom_kernel(operator: Operator, word: int) -> Callable[..., Any]:
@@ -57,8 +68,12 @@ def custom_kernel(operator: Operator, word: int) -> Callable[..., Any]:
                 width = self.widths[i]
                 if width < 0:
                     flat.append(results[i])
-                else:
-                    flat.extend(results[i] if results[i] is not None else [None] * width)
+                    continue
+                given = results[i] if results[i] is not None else [None] * width
+                if not isinstance(given, (list, tuple)) or len(given) != width:
+                    got = f"{len(given)} gradients" if isinstance(given, (list, tuple)) else type(given).__name__
+                    raise RuntimeError(_LIST.format(operator=operator.name, got=got, argument=names[i], want=width))
+                flat.extend(given)
             return tuple(flat)
 
         widths: tuple[int, ...] = ()
@@ -79,8 +94,16 @@ def custom_kernel(operator: Operator, word: int) -> Callable[..., Any]:
             context.needs_input_grad = tuple([any(t._word & GRADIENT for t in flat_tensors(a)) for a in args])
         outputs = [output] if isinstance(output, Tensor) else flat_tensors(output)
         for tensor in outputs:
+            for given in tensors:
+                if tensor is given:
+                    raise RuntimeError(_ALIAS.format(operator=operator.name))
             if tensor._word & GRADIENT:
                 raise RuntimeError(_ALIAS.format(operator=operator.name))
+            may_be_view = tensor._storage is not None or getattr(tensor._data, "base", None) is not None
+            if may_be_view and any(given is not None and shares_storage(tensor, given) for given in tensors):
+                raise RuntimeError(_VIEW.format(operator=operator.name))
+        if len(outputs) > 1 and len({id(tensor) for tensor in outputs}) < len(outputs):
+            raise RuntimeError(_TWICE.format(operator=operator.name))
         if setup is not None:
             if has_keywords:
                 setup(context, args, kwargs, output)
@@ -104,11 +127,30 @@ def custom_kernel(operator: Operator, word: int) -> Callable[..., Any]:
     return kernel
 
 
+def _silent_kernel(operator: Operator, word: int) -> Callable[..., Any]:
+    """For operators without a gradient: their kernels may be made of operators that have one."""
+    return inner_call(operator, word)
+
+
 def _install(operator: Operator) -> list[Handle]:
     if "Backward" not in operator.facets:
-        return []
+        if "NotDifferentiable" not in operator.facets or operator.schema.namespace == "tk":
+            return []
+        silent = Kernel(
+            _silent_kernel,
+            DispatchKey.Autograd,
+            site=operator.site,
+            specialize=_silent_kernel,
+            only_with=GRADIENT,
+        )
+        return [operator.registry.impl(operator.name, silent, allow_override=True)]
+    # Explicit: it was written by hand, and beats what is derived for the operator.
     kernel = Kernel(
-        custom_kernel, DispatchKey.Autograd, origin="generated", specialize=custom_kernel, only_with=GRADIENT
+        custom_kernel,
+        DispatchKey.Autograd,
+        site=function_site(operator.facets["Backward"].backward),
+        specialize=custom_kernel,
+        only_with=GRADIENT,
     )
     return [operator.registry.impl(operator.name, kernel, allow_override=True)]
 

@@ -69,10 +69,10 @@ def _pointwise(operator: Operator, facet: Pointwise, name: str, *, is_complex: b
         value = derivative.value
         if value == 0:
             return None
-        if value == 1:
-            return Formula(_same, ("g",))
-        if value == -1:
-            return Formula(negative, ("g",))
+        if value in (1, -1):
+            if is_complex:  # a real input of a complex result takes the real part
+                return Formula(_same_real if value == 1 else _negative_real, ("g", f"{name}_meta"))
+            return Formula(_same if value == 1 else negative, ("g",))
     if is_complex:
         return _complex_formula(operator, facet, name, derivative)
     return _declare(operator, f"vjp_{name}", facet, _GRADIENT * derivative)
@@ -80,6 +80,14 @@ def _pointwise(operator: Operator, facet: Pointwise, name: str, *, is_complex: b
 
 def _same(g: Any) -> Any:
     return g
+
+
+def _same_real(g: Any, meta: Any) -> Any:
+    return real(g) if meta.dtype.kind != "c" and g.dtype.kind == "c" else g
+
+
+def _negative_real(g: Any, meta: Any) -> Any:
+    return negative(_same_real(g, meta))
 
 
 def _traced(formula: Callable[..., Any]) -> Expression | None:
@@ -116,13 +124,14 @@ def _with_output(derivative: Expression, own: Expression) -> Expression:
 
 
 def _complex_formula(operator: Operator, facet: Pointwise, name: str, derivative: Expression) -> Formula:
-    partial, names = _declare(operator, f"partial_{name}", facet, derivative)
+    """``g * conj(derivative)``, computed as ``conj(conj(g) * derivative)``: the gradient is always a tensor."""
+    product, names = _declare(operator, f"complex_vjp_{name}", facet, _GRADIENT * derivative)
 
     def function(g: Any, meta: Any, *values: Any) -> Any:
-        result = multiply(g, conj(partial(*values)))
+        result = conj(product(conj(g), *values))
         return result if meta.dtype.kind == "c" or result.dtype.kind != "c" else real(result)
 
-    return Formula(function, ("g", f"{name}_meta", *names))
+    return Formula(function, ("g", f"{name}_meta", *names[1:]))
 
 
 def _declare(operator: Operator, suffix: str, facet: Pointwise, expression: Expression) -> Formula:

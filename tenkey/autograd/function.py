@@ -31,6 +31,10 @@ _LEAF: Final = (
     "[{node}] a leaf Variable that requires grad is being used in an in-place operation: mark_dirty names it; give the "
     "Function a clone() of it."
 )
+_RESERVED: Final = (
+    "[{node}] the context has {names} for purposes of its own (it is the node of the graph): keep your value under "
+    "another name, such as ctx.my_{first}."
+)
 _OLD_STYLE: Final = "[Function] a Function is not instantiated: call {name}.apply(...)."
 
 
@@ -41,7 +45,7 @@ class Context(Node):
     """
 
     runs_on_undefined = True
-    function: type[Function]
+    _function: type[Function]
     _saved: tuple[Any, ...] = ()
     _to_save: tuple[Tensor | None, ...] = ()
     _dirty: tuple[Tensor, ...] = ()
@@ -53,7 +57,7 @@ class Context(Node):
 
     def name(self) -> str:
         """The name of the function, with ``Backward``."""
-        return f"{self.function.__name__}Backward"
+        return f"{self._function.__name__}Backward"
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keep inputs or outputs for ``backward``, with a check that nobody changes them in between."""
@@ -95,6 +99,19 @@ class Context(Node):
         self._saved = tuple(made)
         self._to_save = ()
 
+    def describe(self, outputs: list[Any]) -> None:
+        """Note shape, dtype and device of the outputs, without touching what the user keeps under these names."""
+        taken = self.__dict__
+        if not _RESERVED_NAMES.isdisjoint(taken):
+            names = sorted(_RESERVED_NAMES.intersection(taken))
+            raise RuntimeError(_RESERVED.format(node=type(self).name(self), names=", ".join(names), first=names[0]))
+        if len(outputs) == 1 and isinstance(outputs[0], Tensor) and _OUTPUT_NAMES.isdisjoint(taken):
+            self.shape, self.dtype, self.device = outputs[0].shape, outputs[0].dtype, outputs[0].device
+        else:
+            self.outputs = tuple(
+                [TensorMeta(t.shape, t.dtype, t.device) if isinstance(t, Tensor) else None for t in outputs]
+            )
+
     def release(self) -> None:
         if self._saved:
             self._saved = ()
@@ -116,7 +133,7 @@ class Context(Node):
         if not self._materialize and all(grad is None for grad in grads):
             return (None,) * len(self.next_edges)
         grads = self.fill(grads)
-        results = self.function.run_backward(self, grads)
+        results = self._function.run_backward(self, grads)
         results = results if isinstance(results, tuple) else (results,)
         count = len(self.needs_input_grad)
         if len(results) > count and all(r is None for r in results[count:]):
@@ -129,6 +146,12 @@ class Context(Node):
         return tuple([results[i] for i in self._input_positions])
 
     device: Any = None
+
+
+_OUTPUT_NAMES: Final = frozenset(("shape", "dtype", "device"))  # common notes of users: not needed beside ``outputs``
+_RESERVED_NAMES: Final = (
+    frozenset(name for name in dir(Context) if not name.startswith("_")) - _OUTPUT_NAMES - {"needs_input_grad"}
+)
 
 
 class Function:
@@ -184,7 +207,7 @@ class Function:
     def apply(cls, *args: Any) -> Any:
         """Run ``forward`` and record its ``backward``."""
         ctx = Context()
-        ctx.function = cls
+        ctx._function = cls
         state = get_state()
         recording = state is None or not state.exclude & GRADIENT
         tensors = tuple([isinstance(a, Tensor) for a in args])
@@ -219,14 +242,10 @@ def _record(ctx: Context, args: tuple[Any, ...], output: Any) -> Any:
                 raise RuntimeError(_LEAF.format(node=ctx.name()))
         elif item._word & GRADIENT or any(item is given for given in inputs):
             items[i] = make_view(item, item._data)  # returned as it came, with a history of its own to keep
+    ctx.describe(items)
     ctx.sequence_nr = next_sequence()
     ctx.next_edges = tuple([edge_of(tensor) for tensor in inputs])
     ctx.topological_nr = longest(ctx.next_edges)
-    metas = tuple([TensorMeta(t.shape, t.dtype, t.device) if isinstance(t, Tensor) else None for t in items])
-    if len(metas) == 1 and metas[0] is not None:
-        ctx.shape, ctx.dtype, ctx.device = metas[0]
-    else:
-        ctx.outputs = metas
     ctx.freeze(items)
     for nr, (item, own) in enumerate(zip(items, differentiable)):
         if own:

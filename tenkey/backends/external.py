@@ -20,11 +20,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..core.device import CPU, Device, register_device, unregister_device
+from ..core.device import CPU, Device, default_device, register_device, unregister_device
 from ..core.storage import StridedArray
 from ..core.tensor import Tensor, cpu_word, make_tensor, make_view, word_for
-from ..core.word import GRADIENT
-from ..dispatch.errors import MissingKernelError, RegistrationError
+from ..core.word import GRADIENT, WEAK_MASK
+from ..dispatch.errors import DeviceMismatchError, MissingKernelError, RegistrationError
 from ..dispatch.kernel import Handle, Kernel
 from ..dispatch.keys import DispatchKey
 from ..dispatch.local import StateGuard
@@ -36,11 +36,18 @@ from ..ops.views import strided_view_kernel
 __all__ = ["Backend", "Coverage", "coverage", "register", "strict_fallback"]
 
 _NAME: Final = "[register] a backend needs a class attribute 'name', a lower-case identifier; got {name!r}."
+_BACKEND: Final = "[register] needs an instance of a subclass of tk.backends.Backend, got {value!r}."
 _METHOD: Final = "[register] the backend {name!r} lacks the method {method}(): every backend implements {all}."
 _STRICT: Final = (
     "[{operator}] would fall back to the CPU on {device!r}, which strict_fallback() forbids: register a kernel with "
     "tk.library.register_kernel({operator!r}, {device!r})."
 )
+_INDEX: Final = "[{name}] has {count} device(s), so there is no {device!r}: count from 0."
+_MIXED: Final = (
+    "[{operator}] got tensors on different devices ({devices}): all tensors of a call live on one device. "
+    "Move them with x.to_device(device)."
+)
+_META: Final = "[{operator}] a tensor on 'meta' has no values to take to {device!r}."
 _UNKNOWN: Final = "[coverage] there is no registered backend {name!r}; known: {known}."
 
 MINIMAL: Final = ("allocate", "free", "copy_from_host", "copy_to_host")
@@ -93,6 +100,9 @@ class Backend:
     def empty(self, shape: tuple[int, ...], dtype: Any, device: Device | None = None) -> Tensor:
         """A new tensor on the device, with whatever its memory held. For kernels' results."""
         target = device or Device(self.name, self.current_device())
+        count = self.device_count()
+        if target.index >= count:
+            raise ValueError(_INDEX.format(name=self.name, count=count, device=str(target)))
         wanted = np.dtype(dtype)
         nbytes = max(1, int(np.prod(shape, dtype=np.int64)) * wanted.itemsize)
         buffer = self.allocate(nbytes, target.index)
@@ -114,12 +124,16 @@ class Backend:
 
     def _read(self, data: StridedArray) -> np.ndarray:
         self.synchronize(data.device.index)
+        if not data.size:  # its window may lie behind the end of the buffer
+            return np.empty(data.shape, data.dtype)
         host = np.empty(_nbytes(data), np.uint8)
         self.copy_to_host(data.buffer, host)
         window: np.ndarray = np.ndarray(data.shape, data.dtype, host.data, data.offset, data.strides)
         return np.array(window)
 
     def _write(self, data: StridedArray, values: np.ndarray) -> None:
+        if not data.size:
+            return
         if data.is_contiguous and data.offset == 0:
             flat = np.ascontiguousarray(values, data.dtype).reshape(-1).view(np.uint8)
             self.copy_from_host(data.buffer, flat)
@@ -205,6 +219,9 @@ class _Registered:
         return self.backend.empty(spec.shape, spec.dtype, device)
 
     def copy_(self, x: Tensor, source: Tensor) -> Tensor:
+        for tensor in (x, source):
+            if tensor.device.type == "meta":
+                raise RuntimeError(_META.format(operator="copy_", device=str((source if tensor is x else x).device)))
         values = _to_cpu(source)._data
         if broadcast_shapes("copy_", x.shape, values.shape) != x.shape:
             raise ValueError(f"[copy_] a source of shape {values.shape} does not fit into shape {x.shape}.")
@@ -216,17 +233,27 @@ class _Registered:
 
     def fallback(self, operator: Operator, *args: Any, **kwargs: Any) -> Any:
         """Run an operator on the CPU and bring the result back."""
+        _check_devices(operator, args, kwargs)
         if _strict.get():
             raise MissingKernelError(_STRICT.format(operator=operator.name, device=self.backend.name))
         self.calls[operator.name] += 1
         device = next((t.device for t in _tensors((args, kwargs)) if t.device.backend is self.backend), None)
-        if device is None:
-            device = kwargs.get("device") or Device(self.backend.name, self.backend.current_device())
         moved: dict[int, tuple[Tensor, Tensor]] = {}
         cpu_args = [_map(value, moved) for value in args]
         cpu_kwargs = {name: _map(value, moved) for name, value in kwargs.items()}
-        if "factory" in operator.tags:
-            cpu_kwargs["device"] = CPU
+        for position, argument in enumerate(operator.schema.arguments):
+            if str(argument.type) not in ("Device", "Device?"):
+                continue
+            wanted = args[position] if position < len(args) else kwargs.get(argument.name)
+            if wanted is None and device is None:
+                wanted = default_device()
+            if wanted is not None and wanted.backend is self.backend:
+                device = wanted
+                if position < len(args):
+                    cpu_args[position] = CPU
+                else:
+                    cpu_kwargs[argument.name] = CPU
+        device = device or Device(self.backend.name, self.backend.current_device())
         with StateGuard(exclude=GRADIENT):
             result = operator.call(*cpu_args, **cpu_kwargs)
         back = {id(copy): original for original, copy in moved.values()}
@@ -237,6 +264,22 @@ class _Registered:
                     if id(tensor) in moved and tensor.device.backend is not None:
                         tensor.device.backend._write(tensor._data, moved[id(tensor)][1]._data)
         return _map_back(result, back, device)
+
+
+def _check_devices(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Raise if the tensors of a call are on different devices; lists of indices may be on the CPU."""
+    if operator.mixes_devices:
+        return
+    devices: dict[Device, None] = {}
+    for position, argument in enumerate(operator.schema.arguments):
+        value = args[position] if position < len(args) else kwargs.get(argument.name)
+        indices = str(argument.type) == "Tensor?[]"
+        for tensor in _tensors(value):
+            if not tensor._word & WEAK_MASK and not (indices and tensor.device is CPU):
+                devices[tensor.device] = None
+    if len(devices) > 1:
+        named = " and ".join(map(str, devices))
+        raise DeviceMismatchError(_MIXED.format(operator=operator.name, devices=named))
 
 
 def _tensors(value: Any) -> Iterator[Tensor]:
@@ -283,7 +326,9 @@ def register(backend: Backend) -> Handle:
 
     Raises RegistrationError for a bad name, a missing method, or a name that is taken; nothing is changed then.
     """
-    name = getattr(backend, "name", "")
+    if not isinstance(backend, Backend):
+        raise RegistrationError(_BACKEND.format(value=backend))
+    name: Any = backend.name
     if not isinstance(name, str) or not name.isidentifier() or name != name.lower():
         raise RegistrationError(_NAME.format(name=name))
     for method in MINIMAL:
@@ -292,10 +337,15 @@ def register(backend: Backend) -> Handle:
     with registry.lock:
         key = register_device(name, backend=backend)
         entry = _Registered(backend, key)
-        handles = [
-            registry.fallback(Kernel(entry.fallback, key, boxed=True, origin="generated")),
-            registry.subscribe(entry.install),
-        ]
+        handles: list[Handle] = []
+        try:
+            handles.append(registry.fallback(Kernel(entry.fallback, key, boxed=True, origin="generated")))
+            handles.append(registry.subscribe(entry.install))
+        except BaseException:
+            for handle in handles:
+                handle.remove()
+            unregister_device(name)
+            raise
         _registered[name] = entry
 
     def remove() -> None:

@@ -14,7 +14,7 @@ from ..dispatch.keys import DispatchKey
 from ..dispatch.operator import Operator
 from ..dispatch.registry import Registry, registry
 from ..ops.declare.facets import TensorSpec
-from ..ops.shapes import broadcast_shapes, reduced_shape
+from ..ops.shapes import broadcast_shapes, reduced_shape, refuse_empty
 from ..ops.views import strided_view_kernel
 
 __all__ = ["install", "spec_rule"]
@@ -46,6 +46,8 @@ def _reduction_spec(
     operator: Operator, x: Tensor, *, axis: Any = None, dtype: Any = None, keepdims: bool = False
 ) -> TensorSpec:
     facet = operator.facets["Reduce"]
+    if facet.identity is None:
+        refuse_empty(operator.schema.base_name, x.shape, axis)
     result = dtype or facet.promotion.dtypes(operator.name, (x.dtype,))[1]
     return TensorSpec(reduced_shape(operator.schema.base_name, x.shape, axis, keepdims), result)
 
@@ -76,15 +78,17 @@ def _install(operator: Operator) -> list[Handle]:
             return _empty(result) if isinstance(result, TensorSpec) else tuple([_empty(one) for one in result])
 
         function = meta_kernel
-    elif "Inplace" in operator.facets or operator.name == "tk::put_":
-        function = _inplace
+    elif "Fits" in operator.facets:
+        check = operator.facets["Fits"].check
+
+        def inplace(x: Tensor, *args: Any) -> Tensor:
+            check(operator, x, *args)
+            return x
+
+        function = inplace
     else:
         return []
     return [registry.impl(operator.name, Kernel(function, key, origin="generated"))]
-
-
-def _inplace(x: Tensor, *args: Any) -> Tensor:
-    return x
 
 
 def install(registry: Registry) -> None:

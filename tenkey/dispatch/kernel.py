@@ -125,14 +125,16 @@ class Handle:
     __slots__ = ("_remove", "description")
 
     def __init__(self, remove: Callable[[], None], description: str = "") -> None:
-        self._remove: Callable[[], None] | None = remove
+        self._remove = [remove]  # a list: taking the last item is atomic, so of many threads only one removes
         self.description = description
 
     def remove(self) -> None:
         """Take the registration back; a second call does nothing."""
-        remove, self._remove = self._remove, None
-        if remove is not None:
-            remove()
+        try:
+            remove = self._remove.pop()
+        except IndexError:
+            return
+        remove()
 
     def __enter__(self) -> Self:
         return self

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from .kernel import Kernel
-from .keys import DispatchKey
+from .keys import DispatchKey, DispatchKeySet
 from .local import current_state, enter, get_state, leave, make_state, set_state
 from .operator import Operator
 from .registry import Registry
@@ -55,7 +55,7 @@ def _tensor_types(values: Iterable[Any]) -> Iterator[type]:
             yield type(value)
 
 
-def _run_modes(op: Operator, *args: Any, **kwargs: Any) -> Any:
+def _run_modes(op: Operator, keyset: DispatchKeySet, *args: Any, **kwargs: Any) -> Any:
     outer = get_state()
     state = current_state()
     types = tuple(dict.fromkeys(_tensor_types((*args, *kwargs.values()))))
@@ -67,11 +67,11 @@ def _run_modes(op: Operator, *args: Any, **kwargs: Any) -> Any:
             result = state.modes[depth].__tk_dispatch__(op, types, args, kwargs)
             if result is not NotImplemented:
                 return result
-        return op.call(*args, **kwargs)
+        return op.redispatch(keyset.below(DispatchKey.Mode), *args, **kwargs)
     finally:
         set_state(outer)
 
 
 def install_modes(registry: Registry) -> None:
     """Register the fallback of the key ``Mode``, which runs the stack of modes."""
-    registry.fallback(Kernel(_run_modes, DispatchKey.Mode, boxed=True, origin="generated"))
+    registry.fallback(Kernel(_run_modes, DispatchKey.Mode, boxed=True, with_keyset=True, origin="generated"))

@@ -87,7 +87,7 @@ class Registry:
         doc: str | None = None,
     ) -> Operator:
         """Make an operator and let every installer act on it. A failure leaves nothing behind."""
-        parsed = parse_schema(schema) if isinstance(schema, str) else schema
+        parsed = schema if isinstance(schema, FunctionSchema) else parse_schema(schema)
         site = site or caller_site(2)
         if parsed.namespace is None:
             raise RegistrationError(f"[{parsed.name}] needs a namespace: write it as 'namespace::{parsed.name}(...)'.")
@@ -125,7 +125,7 @@ class Registry:
                     for handle in self._installed.pop(key):
                         handle.remove()
                 del self.operators[operator.name]
-                kept = [k for stack in operator.kernels.values() for k in stack if k.origin == "explicit"]
+                kept = [kernel for stack in operator.kernels.values() for kernel in stack]
                 if kept and keep_kernels:
                     self.pending[operator.name] = kept
             retire(operator)
@@ -212,8 +212,8 @@ class Registry:
             stack = self.pending.get(name, []) if operator is None else operator.kernels.get(kernel.key, [])
             if operator is not None:
                 _check_kernel(kernel, operator.schema)
-            top = best([k for k in stack if k.key is kernel.key])
-            if top is not None and kernel.when is None and top.origin == kernel.origin and not allow_override:
+            top = best([k for k in stack if k.key is kernel.key and k.origin == kernel.origin])
+            if top is not None and kernel.when is None and not allow_override:
                 raise RegistrationError(
                     _DUPLICATE_KERNEL.format(operator=name, key=kernel.key.name, first=top.site, second=kernel.site)
                 )

@@ -5,22 +5,24 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Any, Final, TypeVar, overload
 
 from ..dispatch.errors import RegistrationError
-from ..dispatch.kernel import Handle, caller_site, function_site
+from ..dispatch.kernel import Handle, caller_site, check_signature, function_site
 from ..dispatch.operator import Operator
 from ..dispatch.registry import registry
 from ..dispatch.schema import parse_schema
+from ..ops.declare.facets import Backward
 from .inference import infer_schema
 from .registration import (
     _RESERVED,
     _RESERVED_NAMESPACES,
+    check_backward,
     key_for,
     make_kernel,
-    register_autograd,
     register_fake,
     register_kernel,
+    set_backward,
 )
 
 __all__ = ["CustomOperator", "custom_op"]
@@ -29,6 +31,8 @@ _NAME: Final = "[custom_op] the name must be 'namespace::name', got {name!r}."
 _NOT_CUSTOM: Final = "[{operator}] is defined already at {first}, and not by custom_op: choose another name."
 
 _custom: dict[str, CustomOperator] = {}
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class CustomOperator:
@@ -45,21 +49,40 @@ class CustomOperator:
             self.__signature__ = inspect.signature(operator.call)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the operator."""
         return self._call(*args, **kwargs)
 
+    @overload
+    def register_kernel(self, device: Any, fn: None = None) -> Callable[[_Function], _Function]: ...
+
+    @overload
+    def register_kernel(self, device: Any, fn: Callable[..., Any]) -> Handle: ...
+
     def register_kernel(self, device: Any, fn: Callable[..., Any] | None = None) -> Any:
-        """Register a kernel for one device or several; a decorator without ``fn``."""
-        if isinstance(device, (list, tuple)):
+        """Register a kernel for one device or several: a decorator without ``fn``, else it returns a handle."""
+        devices = list(device) if isinstance(device, (list, tuple)) else [device]
 
-            def register(function: Callable[..., Any]) -> Callable[..., Any]:
-                for one in device:
-                    register_kernel(self.operator.name, one, function)
-                return function
+        def register(function: Callable[..., Any]) -> Handle:
+            handles: list[Handle] = []
 
-            return register if fn is None else register(fn)
-        return register_kernel(self.operator.name, device, fn)
+            def remove() -> None:
+                for handle in reversed(handles):
+                    handle.remove()
 
-    def register_fake(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+            try:
+                handles.extend(register_kernel(self.operator.name, one, function) for one in devices)
+            except BaseException:
+                remove()
+                raise
+            return Handle(remove, f"kernel of {self.operator.name} for {', '.join(map(str, devices))}")
+
+        def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+            register(function)
+            return function
+
+        return decorate if fn is None else register(fn)
+
+    def register_fake(self, fn: _Function) -> _Function:
         """Register what the operator gives for tensors without values."""
         register_fake(self.operator.name, fn)
         return fn
@@ -68,8 +91,8 @@ class CustomOperator:
         self, backward: Callable[..., Any], *, setup_context: Callable[..., Any] | None = None
     ) -> Handle:
         """Give the operator a gradient (see :func:`tenkey.library.register_autograd`); replaces an earlier one."""
-        self.operator.facets.pop("Backward", None)
-        return register_autograd(self.operator.name, backward, setup_context=setup_context)
+        check_backward(self.operator, backward, setup_context)
+        return set_backward(self.operator, Backward(backward, setup_context))
 
     def __repr__(self) -> str:
         return f"<custom operator {self.operator.schema}>"
@@ -84,6 +107,28 @@ def _find(name: str) -> CustomOperator:
     except KeyError:
         registry.find(name)
         raise
+
+
+@overload
+def custom_op(
+    name: str,
+    fn: None = None,
+    *,
+    mutates_args: str | Iterable[str],
+    device_types: str | Iterable[str] | None = None,
+    schema: str | None = None,
+) -> Callable[[Callable[..., Any]], CustomOperator]: ...
+
+
+@overload
+def custom_op(
+    name: str,
+    fn: Callable[..., Any],
+    *,
+    mutates_args: str | Iterable[str],
+    device_types: str | Iterable[str] | None = None,
+    schema: str | None = None,
+) -> CustomOperator: ...
 
 
 def custom_op(
@@ -118,32 +163,36 @@ def custom_op(
     site = caller_site()
 
     def make(function: Callable[..., Any]) -> CustomOperator:
-        namespace, separator, _ = name.partition("::")
+        namespace, separator, _ = str(name).partition("::")
         if not separator:
             raise RegistrationError(_NAME.format(name=name))
         if namespace in _RESERVED_NAMESPACES:
             raise RegistrationError(_RESERVED.format(namespace=namespace))
         text = f"{name}{schema}" if schema is not None else infer_schema(function, mutates_args=mutates_args, name=name)
         parsed = parse_schema(text)
-        keys = [key_for(name, d) for d in _devices(device_types)]
+        kernels = [make_kernel(name, function, key_for(name, device)) for device in _devices(device_types)]
+        for kernel in kernels:
+            kernel.specialize = None
+            kernel.site = function_site(function)
+            check_signature(function, parsed, with_keyset=False, site=kernel.site)
         with registry.lock:
             previous = registry.operators.get(name)
             if previous is not None:
                 if name not in _custom:
                     raise RegistrationError(_NOT_CUSTOM.format(operator=name, first=previous.site))
                 del registry.operators[name]
+            # What installers made of the previous operator must be found again, should the new one fail.
+            installed = {key: registry._installed.pop(key) for key in [*registry._installed] if key[1] == name}
             try:
                 operator = registry.define(parsed, site=site, doc=function.__doc__)
-                for key in keys:
-                    kernel = make_kernel(name, function, key)
-                    kernel.specialize = None
-                    kernel.site = function_site(function)
+                for kernel in kernels:
                     registry.impl(name, kernel)
             except BaseException:
                 if name in registry.operators:
-                    registry.undefine(registry.operators[name])
+                    registry.undefine(registry.operators[name], keep_kernels=False)
                 if previous is not None:
                     registry.operators[name] = previous
+                    registry._installed.update(installed)
                 raise
             made = CustomOperator(function, operator)
             _custom[name] = made
@@ -155,6 +204,4 @@ def custom_op(
 def _devices(device_types: str | Iterable[str] | None) -> list[str]:
     if device_types is None:
         return ["default"]
-    return [device_types] if isinstance(device_types, str) else list(device_types)
-
-
+    return [device_types] if isinstance(device_types, str) else list(dict.fromkeys(device_types))

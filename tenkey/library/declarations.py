@@ -6,23 +6,63 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ..dispatch.errors import RegistrationError
-from ..dispatch.schema import parse_schema
+from ..dispatch.schema import FunctionSchema, parse_schema
 from ..ops import declare
 from ..ops.declare.promotion import INT_TO_FLOAT, SAME, Promotion
+from ..ops.scalar import trace
 from .registration import _RESERVED, _RESERVED_NAMESPACES
 
 __all__ = ["composite", "pointwise", "reduction"]
 
 _NAMESPACE: Final = "[{name}] needs a namespace: write the schema as 'namespace::{name}(...) -> Tensor'."
+_POINTWISE: Final = (
+    "[{schema}] is no pointwise operator: {problem}. It takes one Tensor at least and else numbers (int, float, bool, "
+    "complex, Scalar), changes none of them, and returns one Tensor."
+)
+_REDUCTION: Final = (
+    "[{schema}] is no reduction: write it as 'namespace::{name}(Tensor x, *, int[1]? axis=None, bool keepdims=False) "
+    "-> Tensor'."
+)
+_ONE_VALUE: Final = "[{schema}] the function of {what} returns {count} values: it must return one."
+_NUMBERS: Final = frozenset({"int", "float", "bool", "complex", "Scalar"})
 
 
-def _checked(schema: str) -> str:
+def _checked(schema: str) -> FunctionSchema:
     parsed = parse_schema(schema)
     if parsed.namespace is None:
         raise RegistrationError(_NAMESPACE.format(name=parsed.name))
     if parsed.namespace in _RESERVED_NAMESPACES:
         raise RegistrationError(_RESERVED.format(namespace=parsed.namespace))
-    return schema
+    return parsed
+
+
+def _check_pointwise(schema: FunctionSchema) -> None:
+    kinds = {a.name: str(a.type) for a in schema.arguments}
+    wrong = [f"{name} is a {kind}" for name, kind in kinds.items() if kind != "Tensor" and kind not in _NUMBERS]
+    if [str(r.type) for r in schema.returns] != ["Tensor"]:
+        wrong.append("it does not return one Tensor")
+    if schema.is_mutable:
+        wrong.append("it changes an argument")
+    if "Tensor" not in kinds.values():
+        wrong.append("it takes no Tensor")
+    if wrong:
+        raise RegistrationError(_POINTWISE.format(schema=schema, problem=", ".join(wrong)))
+
+
+def _check_reduction(schema: FunctionSchema) -> None:
+    positional = [(a.name, str(a.type)) for a in schema.arguments if not a.kwarg_only]
+    keywords = {a.name for a in schema.arguments if a.kwarg_only}
+    if positional != [("x", "Tensor")] or keywords - {"dtype"} != {"axis", "keepdims"} or len(schema.returns) != 1:
+        raise RegistrationError(_REDUCTION.format(schema=schema, name=schema.base_name))
+
+
+def _check_function(
+    schema: FunctionSchema, what: str, function: Any, parameters: tuple[str, ...], booleans: tuple[str, ...] = ()
+) -> None:
+    """Trace a scalar function, so that what is wrong with it is said here and not at the first call."""
+    traced = trace(function, parameters, name=schema.name, booleans=booleans)
+    if isinstance(traced, tuple):
+        raise RegistrationError(_ONE_VALUE.format(schema=schema, what=what, count=len(traced)))
 
 
 def pointwise(
@@ -54,8 +94,11 @@ def pointwise(
     >>> x.grad.item()
     0.5
     """
+    parsed = _checked(schema)
+    _check_pointwise(parsed)
+    _check_function(parsed, "scalar", scalar, tuple(a.name for a in parsed.arguments), boolean)
     return declare.pointwise(
-        _checked(schema), scalar=scalar, partials=partials, promote=promote, domain=domain, boolean=boolean, doc=doc
+        schema, scalar=scalar, partials=partials, promote=promote, domain=domain, boolean=boolean, doc=doc
     )
 
 
@@ -83,8 +126,13 @@ def reduction(
     >>> largest(tk.asarray([[1.0, -5.0], [2.0, 3.0]]), axis=1).tolist()
     [5.0, 3.0]
     """
+    parsed = _checked(schema)
+    _check_reduction(parsed)
+    _check_function(parsed, "combine", combine, ("a", "b"))
+    if scalar is not None:
+        _check_function(parsed, "scalar", scalar, ("x",))
     return declare.reduction(
-        _checked(schema), combine=combine, identity=identity, scalar=scalar, vjp=vjp, promote=promote, doc=doc
+        schema, combine=combine, identity=identity, scalar=scalar, vjp=vjp, promote=promote, doc=doc
     )
 
 
@@ -98,4 +146,5 @@ def composite(schema: str, *, vjp: Any = None, doc: str | None = None) -> Callab
     >>> rms(tk.asarray([3.0, 3.0])).item()
     3.0
     """
-    return declare.composite(_checked(schema), vjp=vjp, doc=doc)
+    _checked(schema)
+    return declare.composite(schema, vjp=vjp, doc=doc)

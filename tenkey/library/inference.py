@@ -23,7 +23,10 @@ _UNSUPPORTED: Final = "the annotation {annotation} of {what} of {function} has n
 _VARIADIC: Final = "{function} takes *args or **kwargs: a schema has a fixed list of arguments"
 _UNKNOWN_MUTATED: Final = "mutates_args names {names}, which {function} does not have"
 _NOT_A_TENSOR: Final = "mutates_args names {name!r} of {function}, which holds no tensor"
-_REMEDY: Final = "Annotate it with Tensor, int, float, bool, complex, str, Optional, list or tuple of these, or pass schema=."
+_REMEDY: Final = (
+    "Annotate it with Tensor, int, float, bool, complex, str, Optional, list or tuple of these, or pass schema=."
+)
+_MUTATED_REMEDY: Final = "Give the names of the tensors that the function changes, () or 'unknown'."
 
 _BASE: Final[dict[Any, str]] = {
     Tensor: "Tensor", int: "int", float: "float", bool: "bool", complex: "complex", str: "str",
@@ -34,7 +37,8 @@ _SCALARS: Final = (frozenset((int, float)), frozenset((int, float, bool)), froze
 
 
 def _error(rule: str, text: str) -> SchemaError:
-    return SchemaError(rule + ".", _REMEDY, text, 0)
+    remedy = _MUTATED_REMEDY if rule.startswith("mutates_args") else _REMEDY
+    return SchemaError(rule.rstrip(".") + ".", remedy, text, 0)
 
 
 def _schema_type(annotation: Any, what: str, function: str) -> str:
@@ -97,7 +101,10 @@ def infer_schema(fn: Callable[..., Any], *, mutates_args: str | Iterable[str] = 
         types_of[parameter.name] = _schema_type(hints[parameter.name], f"{parameter.name!r}", function)
         if "Tensor" in types_of[parameter.name]:
             tensors.append(parameter.name)
-    mutated = tensors if mutates_args == "unknown" else [mutates_args] if isinstance(mutates_args, str) else list(mutates_args)
+    if mutates_args == "unknown":
+        mutated = tensors
+    else:
+        mutated = [mutates_args] if isinstance(mutates_args, str) else list(mutates_args)
     unknown = [m for m in mutated if m not in parameters]
     if unknown:
         raise _error(_UNKNOWN_MUTATED.format(names=", ".join(map(repr, unknown)), function=function), function)
@@ -113,7 +120,7 @@ def infer_schema(fn: Callable[..., Any], *, mutates_args: str | Iterable[str] = 
         kind = types_of[parameter.name]
         if parameter.name in mutated:
             kind = kind.replace("Tensor", f"Tensor(a{mutated.index(parameter.name)}!)", 1)
-        default = "" if parameter.default is parameter.empty else f"={_default(parameter.default)}"
+        default = "" if parameter.default is parameter.empty else f"={_default(parameter.default, kind)}"
         parts.append(f"{kind} {parameter.name}{default}")
     if "return" not in hints:
         raise _error(f"{function} has no annotation for its result", function)
@@ -122,11 +129,14 @@ def infer_schema(fn: Callable[..., Any], *, mutates_args: str | Iterable[str] = 
     return text
 
 
-def _default(value: Any) -> str:
+def _default(value: Any, kind: str = "") -> str:
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_default(item) for item in value) + "]"
+        items = ", ".join(_default(item) for item in value)
+        return f"({items})" if kind.startswith("(") and not kind.endswith("]") else f"[{items}]"
     if isinstance(value, np.dtype):
         return value.name
+    if isinstance(value, complex):
+        return repr(value).strip("()")
     if isinstance(value, Device):
         return str(value)
     return repr(value)

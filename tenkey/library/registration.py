@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, Self, TypeVar, overload
 
-from typing_extensions import Self
+import numpy as np
 
 from ..core.device import device_types, to_device
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, cpu_word, make_tensor
 from ..core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
 from ..dispatch.errors import RegistrationError
 from ..dispatch.kernel import Handle, Kernel, caller_site, check_signature
@@ -30,7 +30,9 @@ _OWNED: Final = (
     "[Library] the namespace {namespace!r} is owned by a Library(..., 'DEF') already, made at {first}, and again at "
     "{second}. Use 'FRAGMENT' to add operators to it."
 )
-_RESERVED: Final = "[Library] the namespace {namespace!r} belongs to tenkey: choose another one, or use 'IMPL' to add kernels."
+_RESERVED: Final = (
+    "[Library] the namespace {namespace!r} belongs to tenkey: choose another one, or use 'IMPL' to add kernels."
+)
 _NAMESPACE: Final = "[Library] a namespace is an identifier, got {namespace!r}."
 _NO_DEFINE: Final = "[Library] {kind!r} libraries cannot define operators: make the library with 'DEF' or 'FRAGMENT'."
 _FOREIGN: Final = "[Library] the schema {schema!r} names the namespace {other!r}, but the library is for {namespace!r}."
@@ -43,9 +45,16 @@ _HAS_FORMULA: Final = (
     "[{operator}] has a gradient formula already. Remove it first, or register a kernel for DispatchKey.Autograd with "
     "allow_override=True."
 )
+_KEYWORD_TENSORS: Final = (
+    "[{operator}] has the keyword-only tensor arguments {names}, and backward returns gradients for the others alone: "
+    "make them positional in the schema."
+)
+_NO_FUNCTION: Final = "[{operator}] {what} is a function, got {value!r} of type {type}."
 _RESERVED_NAMESPACES: Final = frozenset({"tk", "builtin", "declare", "scalar", "install", "shapes", "views"})
 
-_owners: dict[str, str] = {}
+_owners: dict[str, Library] = {}
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def key_for(operator: str, key: Any) -> DispatchKey:
@@ -83,12 +92,13 @@ def _promoting(function: Callable[..., Any]) -> Callable[[Operator, int], Callab
 
         def promoted(*args: Any) -> Any:
             device = next(t.device for t in args if isinstance(t, Tensor) and not t._word & WEAK_MASK)
-            full = registry.find("tk::full").call
+            to_device = registry.find("tk::to_device").call
             converted = []
-            for value, keep in zip(args, boolean):
+            for value, keep in zip(args, boolean, strict=True):
                 if isinstance(value, Tensor) and not keep:
                     if value._word & WEAK_MASK:
-                        value = full((), value.item(), dtype=compute, device=device)
+                        number = np.asarray(value._data, compute)  # on the CPU: moving it needs no kernel
+                        value = to_device(make_tensor(number, cpu_word(compute)), device)
                     elif value.dtype != compute:
                         value = cast(value, compute)
                 converted.append(value)
@@ -100,7 +110,7 @@ def _promoting(function: Callable[..., Any]) -> Callable[[Operator, int], Callab
 
 
 class Library:
-    """Registrations for one namespace. ``kind`` is ``DEF`` (owns it), ``FRAGMENT`` (adds to it), ``IMPL`` (kernels only).
+    """Registrations for one namespace; ``kind`` is ``DEF`` (owns it), ``FRAGMENT`` (adds to it) or ``IMPL`` (kernels).
 
     Used as a context manager its registrations end with it; else they live as long as the process.
 
@@ -112,19 +122,24 @@ class Library:
     [2.0]
     """
 
+    ns: str
+    kind: str
+    site: str
+
     def __init__(self, ns: str, kind: str) -> None:
         site = caller_site()
         if kind not in ("DEF", "FRAGMENT", "IMPL"):
             raise RegistrationError(_KIND.format(kind=kind))
-        if not isinstance(ns, str) or not ns.isidentifier():
+        if not str(ns).isidentifier():
             raise RegistrationError(_NAMESPACE.format(namespace=ns))
         if kind != "IMPL" and ns in _RESERVED_NAMESPACES:
             raise RegistrationError(_RESERVED.format(namespace=ns))
         if kind == "DEF":
             if ns in _owners:
-                raise RegistrationError(_OWNED.format(namespace=ns, first=_owners[ns], second=site))
-            _owners[ns] = site
+                raise RegistrationError(_OWNED.format(namespace=ns, first=_owners[ns].site, second=site))
+            _owners[ns] = self
         self.ns = ns
+        self.site = site
         self.kind = kind
         self._handles: list[Handle] = []
 
@@ -172,15 +187,15 @@ class Library:
         for handle in reversed(self._handles):
             handle.remove()
         self._handles.clear()
-        if self.kind == "DEF":
-            _owners.pop(self.ns, None)
+        if _owners.get(self.ns) is self:
+            del _owners[self.ns]
 
     def _qualified(self, name: str | Operator) -> str:
         text = name.name if isinstance(name, Operator) else name
         namespace, separator, _ = text.partition("::")
         if not separator:
             return f"{self.ns}::{text}"
-        if namespace != self.ns and self.ns != "_":
+        if self.ns not in (namespace, "_"):
             raise RegistrationError(_FOREIGN.format(schema=text, other=namespace, namespace=self.ns))
         return text
 
@@ -210,6 +225,16 @@ def _name_of(op: Any) -> str:
     return str(getattr(operator, "name", operator))
 
 
+@overload
+def register_kernel(
+    op: Any, device: Any, fn: None = None, *, allow_override: bool = False
+) -> Callable[[_Function], _Function]: ...
+
+
+@overload
+def register_kernel(op: Any, device: Any, fn: Callable[..., Any], *, allow_override: bool = False) -> Handle: ...
+
+
 def register_kernel(
     op: Any, device: Any, fn: Callable[..., Any] | None = None, *, allow_override: bool = False
 ) -> Any:
@@ -235,9 +260,17 @@ def register_kernel(
     return register if fn is None else register(fn)
 
 
+@overload
+def register_fake(op: Any, fn: None = None, *, allow_override: bool = False) -> Callable[[_Function], _Function]: ...
+
+
+@overload
+def register_fake(op: Any, fn: Callable[..., Any], *, allow_override: bool = False) -> Handle: ...
+
+
 def register_fake(op: Any, fn: Callable[..., Any] | None = None, *, allow_override: bool = False) -> Any:
     """Register what an operator gives for tensors without values: shapes and dtypes on the device ``meta``."""
-    return register_kernel(op, DispatchKey.Meta, fn, allow_override=allow_override)
+    return register_kernel(op, DispatchKey.Meta, fn, allow_override=allow_override)  # type: ignore[arg-type]
 
 
 def register_autograd(
@@ -250,21 +283,50 @@ def register_autograd(
     output)``.
     """
     operator = registry.find(_name_of(op))
-    for taken in ("Backward", "Vjp", "Partials", "Pointwise"):
-        if taken in operator.facets and taken != "Pointwise":
+    for taken in ("Backward", "Vjp", "Partials"):
+        if taken in operator.facets:
             raise RegistrationError(_HAS_FORMULA.format(operator=operator.name))
-    before = dict(operator.facets)
-    operator.facets["Backward"] = Backward(backward, setup_context)
-    try:
-        registry.reinstall(operator)
-    except BaseException:
-        operator.facets = before
-        raise
+    check_backward(operator, backward, setup_context)
+    return set_backward(operator, Backward(backward, setup_context))
+
+
+def check_backward(operator: Operator, backward: Any, setup_context: Any) -> None:
+    """Raise unless these can be the gradient of an operator."""
+    for what, value in (("backward", backward), ("setup_context", setup_context or backward)):
+        if not callable(value):
+            raise RegistrationError(
+                _NO_FUNCTION.format(operator=operator.name, what=what, value=value, type=type(value).__name__)
+            )
+    keywords = [a.name for a in operator.schema.arguments if a.kwarg_only and a.type.is_tensor_like]
+    if keywords:
+        raise RegistrationError(_KEYWORD_TENSORS.format(operator=operator.name, names=", ".join(keywords)))
+
+
+def set_backward(operator: Operator, facet: Backward) -> Handle:
+    """Make ``facet`` the gradient of an operator, in place of an earlier one; the handle takes away only this one."""
+
+    def change(new: Backward | None) -> None:
+        before = operator.facets.pop("Backward", None)
+        if new is not None:
+            operator.facets["Backward"] = new
+        try:
+            registry.reinstall(operator)
+        except BaseException:
+            operator.facets.pop("Backward", None)
+            if before is not None:
+                operator.facets["Backward"] = before
+            registry.reinstall(operator)
+            raise
 
     def remove() -> None:
-        operator.facets.pop("Backward", None)
-        registry.reinstall(operator)
+        with registry.lock:
+            if operator.facets.get("Backward") is not facet:
+                return
+            if registry.operators.get(operator.name) is operator:
+                change(None)
+            else:  # the operator was removed or replaced: nothing of it is installed any more
+                del operator.facets["Backward"]
 
+    with registry.lock:
+        change(facet)
     return Handle(remove, f"gradient of {operator.name}")
-
-

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-__all__ = ["broadcast_shapes", "infer_reshape", "normalize_axes", "normalize_axis", "reduced_shape"]
+__all__ = ["broadcast_shapes", "infer_reshape", "normalize_axes", "normalize_axis", "reduced_shape", "refuse_empty"]
 
 _AXIS: Final = "[{operator}] axis {axis} is out of range for a tensor of {ndim} dimensions: it must be in [{low}, {high}]."
 _REPEATED: Final = "[{operator}] axis {axes} names a dimension twice."
 _BROADCAST: Final = (
     "[{operator}] the shapes {shapes} do not broadcast: counted from the last, each dimension must be equal or 1 "
     "in all of them."
+)
+_EMPTY: Final = (
+    "[{operator}] got shape {shape} with axis={axis}: the reduction of no elements has no value. Test x.size first."
 )
 _RESHAPE: Final = "[reshape] a tensor of shape {shape} ({size} elements) cannot take the shape {target}: {why}."
 
@@ -39,6 +42,12 @@ def reduced_shape(operator: str, shape: tuple[int, ...], axis: Any, keepdims: bo
     if keepdims:
         return tuple([1 if i in axes else n for i, n in enumerate(shape)])
     return tuple([n for i, n in enumerate(shape) if i not in axes])
+
+
+def refuse_empty(operator: str, shape: tuple[int, ...], axis: Any) -> None:
+    """Raise ValueError if a reduction over the axes combines no elements."""
+    if any(shape[i] == 0 for i in normalize_axes(operator, axis, len(shape))):
+        raise ValueError(_EMPTY.format(operator=operator, shape=shape, axis=axis))
 
 
 def broadcast_shapes(operator: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:

@@ -2,7 +2,7 @@
 
 Note [Where samples come from]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-A pointwise operator is sampled inside its ``domain``, with operands that broadcast, have gaps, are transposed, empty or
+A pointwise operator is sampled inside its ``domain``, floats at some distance from whole numbers, with operands that broadcast, have gaps, are transposed, empty or
 0-d; a reduction over the axes there are, in the same layouts; an in-place variant like the operator that it writes.
 Every other operator says in its ``Samples`` facet what it takes, in double precision; from each of these the same
 values come in other layouts as well. An array of integers there holds indices and keeps its dtype, every other array
@@ -33,6 +33,7 @@ _NO_SAMPLES: Final = (
     "its declaration samples=lambda rng: [((arguments,), {{}})]."
 )
 _ROWS, _COLUMNS = 3, 4
+_DISTANCE: Final = 1e-3
 _PLAIN: Final = {"int": 2, "bool": True, "str": "", "complex": 0.5 + 0.5j}
 
 
@@ -145,10 +146,13 @@ def _values(
     if dtype.kind in "iu":
         least = math.ceil(low) if dtype.kind == "i" else max(math.ceil(low), 0)
         return np.asarray(rng.integers(least, math.floor(high), shape, np.int64, endpoint=True).astype(dtype))
-    drawn = rng.uniform(low, high, shape)
+    drawn = np.asarray(rng.uniform(low, high, shape))
+    # Kinks and steps lie at whole numbers (0 first of all): a central difference must not straddle one.
+    near = np.abs(drawn - np.rint(drawn)) < _DISTANCE
+    drawn = np.where(near, drawn + 2 * _DISTANCE * np.sign((low + high) / 2 - drawn), drawn)
     if dtype.kind == "c":
         return np.asarray((drawn + 1j * rng.uniform(-1, 1, shape)).astype(dtype))
-    return np.asarray(np.asarray(drawn).astype(dtype))
+    return np.asarray(drawn.astype(dtype))
 
 
 def _contiguous(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -14,6 +14,7 @@ from ...core.tensor import Tensor, cpu_word, make_tensor
 from ...core.word import DTYPE_MASK, GRADIENT, dtypes_of
 from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
+from ...ops.builtin.inplace import check_put
 from .errors import QUIET, ignore, restore
 
 __all__ = ["KERNELS", "SPECIALIZED"]
@@ -153,6 +154,7 @@ def take_along_axis(x: Tensor, indices: Tensor, *, axis: int = -1) -> Tensor:
 
 @kernel("scatter_add_zeros")
 def scatter_add_zeros(source: Tensor, indices: Tensor, shape: Sequence[int], axis: int) -> Tensor:
+    _check("scatter_add_zeros", source, indices, shape, axis)
     out = np.zeros(shape, source.dtype)
     _check_range("scatter_add", indices._data, shape[axis], axis)
     at: list[Any] = list(np.indices(indices.shape, sparse=True))
@@ -194,6 +196,7 @@ def put_(x: Tensor, indices: Sequence[Tensor | None], source: Tensor) -> Tensor:
     def run() -> None:
         x._data[_index(indices)] = source._data
 
+    check_put(registry.find("tk::put_"), x, indices, source)
     token = ignore(QUIET)
     try:
         _indexed("index_put", run, x, indices)
@@ -213,6 +216,8 @@ def slice_backward(g_slice: Tensor, shape: Sequence[int], axis: int, start: int,
 
 @kernel("argmax")
 def argmax(x: Tensor, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    if x.dtype.kind == "c":
+        _check("argmax", x, axis=axis)
     try:
         return wrap(np.asarray(np.argmax(x._data, axis, keepdims=keepdims)))
     except ValueError:
@@ -222,6 +227,8 @@ def argmax(x: Tensor, *, axis: int | None = None, keepdims: bool = False) -> Ten
 
 @kernel("argmin")
 def argmin(x: Tensor, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    if x.dtype.kind == "c":
+        _check("argmin", x, axis=axis)
     try:
         return wrap(np.asarray(np.argmin(x._data, axis, keepdims=keepdims)))
     except ValueError:
@@ -246,7 +253,8 @@ def imag(x: Tensor) -> Tensor:
 
 @kernel("complex_from")
 def complex_from(real: Tensor, imag: Tensor) -> Tensor:
-    out = np.empty(np.broadcast_shapes(real.shape, imag.shape), dtypes.complex_of(real.dtype))
+    _check("complex_from", real, imag)
+    out = np.empty(real.shape, dtypes.complex_of(real.dtype))
     out.real, out.imag = real._data, imag._data
     return wrap(out)
 
@@ -274,7 +282,7 @@ def ones(shape: Sequence[int], *, dtype: Any = None, device: Any = None) -> Tens
 
 @kernel("full")
 def full(shape: Sequence[int], fill_value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
-    _check("full", shape, fill_value)
+    _check("full", shape, fill_value, dtype=dtype)
     return wrap(np.full(shape, fill_value, dtype or dtypes.to_dtype(type(fill_value))))
 
 
@@ -289,8 +297,8 @@ def arange_from(start: Any, stop: Any, step: Any, *, dtype: Any = None, device: 
 def linspace(
     start: Any, stop: Any, num: int, *, dtype: Any = None, device: Any = None, endpoint: bool = True
 ) -> Tensor:
-    _check("linspace", start, stop, num)
-    return wrap(np.linspace(start, stop, num, endpoint=endpoint, dtype=dtype or dtypes.default_float()))
+    spec = registry.find("tk::linspace").facets["Meta"].rule(start, stop, num, dtype=dtype)
+    return wrap(np.linspace(start, stop, num, endpoint=endpoint, dtype=spec.dtype))
 
 
 @kernel("eye")

@@ -2,8 +2,10 @@
 
 Note [Which programs are compiled]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-An expression that is a single NumPy ufunc limited by memory (``add``, ``maximum``, comparisons) is left to NumPy, whose
-loops are as fast as ours; every other one is compiled when a call is large or calls have become many. Where Numba has
+An expression that is a single NumPy ufunc limited by memory (``add``, ``maximum``, comparisons), or one where NumPy's
+own loop is as good (``pow``), is left to NumPy. A transcendental that NumPy has keeps NumPy for small calls, where the
+loop does not matter, and is compiled for large ones; every other expression is compiled when a call is large or calls
+have become many. Where Numba has
 no counterpart (complex numbers, float16, an operation missing from the table), NumPy keeps the program.
 """
 
@@ -40,10 +42,10 @@ _UFUNC: Final[dict[str, np.ufunc]] = {
     "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor, "bitwise_invert": np.invert,
     "bitwise_left_shift": np.left_shift, "bitwise_right_shift": np.right_shift,
 }  # fmt: skip
-_MEMORY_BOUND: Final = frozenset(
+_LEFT_TO_NUMPY: Final = frozenset(
     "add subtract multiply divide maximum minimum negative abs sqrt square floor ceil round equal not_equal less "
     "less_equal greater greater_equal logical_and logical_or logical_xor logical_not isnan isfinite isinf "
-    "bitwise_and bitwise_or bitwise_xor bitwise_invert".split()
+    "bitwise_and bitwise_or bitwise_xor bitwise_invert pow".split()
 )
 _ON_INTEGERS: Final = frozenset(["floor", "ceil", "trunc", "round"])  # the identity there
 
@@ -51,12 +53,12 @@ _ON_INTEGERS: Final = frozenset(["floor", "ceil", "trunc", "round"])  # the iden
 class Program:
     """One pointwise expression for one compute dtype.
 
-    ``call(*arrays)`` is the NumPy function to use now: a NumPy ufunc, a function of several, or a compiled ufunc.
-    ``is_ufunc`` tells whether it takes ``out=``.
+    ``call(*arrays)`` is the function for small calls, ``large`` the one for large calls: a NumPy ufunc, a function of
+    several, or a compiled ufunc. ``is_ufunc`` tells whether ``call`` is a ufunc, which takes ``out=``.
     """
 
-    __slots__ = ("_calls", "_expression", "_requested", "_signature", "call", "compiled", "dtype", "is_ufunc", "name",
-                 "parameters", "result")  # fmt: skip
+    __slots__ = ("_calls", "_expression", "_requested", "_signature", "call", "compiled", "dtype", "is_ufunc", "large",
+                 "name", "parameters", "result")  # fmt: skip
 
     def __init__(
         self,
@@ -78,8 +80,9 @@ class Program:
         ufunc = _single_ufunc(expression, parameters, dtype)
         self.is_ufunc = ufunc is not None
         self.call: Callable[..., Any] = ufunc if ufunc is not None else self._numpy_function()
-        memory_bound = ufunc is not None and expression.operation in _MEMORY_BOUND
-        self._requested = memory_bound or not self._can_compile()
+        self.large = self.call
+        left = ufunc is not None and expression.operation in _LEFT_TO_NUMPY
+        self._requested = left or not self._can_compile()
 
     def _numpy_function(self) -> Callable[..., Any]:
         scope: dict[str, Any] = {}
@@ -143,8 +146,9 @@ class Program:
 
     def _compile(self) -> None:
         ufunc = compiler.compile_ufunc(self._source(), "kernel", self._signature, self.result)
-        self.is_ufunc = True  # before the switch: a caller that reads the old function may not pass out=
-        self.call = ufunc
+        self.large = ufunc
+        if not self.is_ufunc:
+            self.call = ufunc
         self.compiled = True
 
 

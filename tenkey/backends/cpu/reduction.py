@@ -13,7 +13,7 @@ from ...dispatch.operator import Operator
 from ...dispatch.schema import parse_schema
 from ...ops.declare.facets import Pointwise, Reduce
 from ...ops.declare.promotion import SAME
-from ...ops.shapes import normalize_axes
+from ...ops.shapes import normalize_axes, refuse_empty
 from .errors import QUIET, ignore, restore
 from .pointwise import LARGE
 from .program import Program, program_of
@@ -21,7 +21,6 @@ from .threads import PIECE, for_pieces
 
 __all__ = ["reduction_kernel"]
 
-_EMPTY = "[{operator}] got shape {shape} with axis={axis}: reducing no elements needs an identity, which it lacks."
 _PAIR = parse_schema("combine(Tensor a, Tensor b) -> Tensor")
 _new = object.__new__
 SHORT = 64  # elements up to which a sum is a dot product
@@ -139,9 +138,9 @@ def _keep(facet: Reduce, made: Pointwise, role: str, dtype: np.dtype) -> Pointwi
 
 
 def _explain(operator: Operator, facet: Reduce, shape: tuple[int, ...], axis: Any) -> None:
-    axes = normalize_axes(operator.schema.base_name, axis, len(shape))
-    if facet.identity is None and any(shape[i] == 0 for i in axes):
-        raise ValueError(_EMPTY.format(operator=operator.schema.base_name, shape=shape, axis=axis)) from None
+    normalize_axes(operator.schema.base_name, axis, len(shape))
+    if facet.identity is None:
+        refuse_empty(operator.schema.base_name, shape, axis)
 
 
 def _split(reduce: Any, a: np.ndarray, dtype: np.dtype) -> Any:

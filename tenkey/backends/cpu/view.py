@@ -22,6 +22,9 @@ _NO_GRADIENT: Final = ~GRADIENT
 def _reshape(x: Tensor, shape: Sequence[int]) -> Tensor:
     a = x._data
     try:
+        for n in shape:
+            if n < -1:  # NumPy takes every negative length for -1
+                raise ValueError
         data = a.reshape(shape)
     except (ValueError, TypeError):
         infer_reshape(a.shape, shape)

@@ -14,6 +14,8 @@ from ..declare import TensorSpec, composite, structured
 from ..shapes import broadcast_shapes, normalize_axes, normalize_axis
 from .view import broadcast_to, expand_dims, reshape, slice
 
+_STACK = "[stack] the shapes {shapes} must all be the same: tk.concat joins along an axis that exists."
+
 clone = structured(
     "clone(Tensor x) -> Tensor",
     meta=lambda x: TensorSpec(x.shape, x.dtype),
@@ -176,14 +178,12 @@ def stack(arrays: Sequence[Tensor], *, axis: int = 0) -> Tensor:
     >>> tk.stack([tk.asarray([1, 2]), tk.asarray([3, 4])]).tolist()
     [[1, 2], [3, 4]]
     """
-    result: Tensor = concat([expand_dims(x, axis) for x in arrays], axis=axis)
+    shape = arrays[0].shape
+    if any(x.shape != shape for x in arrays):
+        raise ValueError(_STACK.format(shapes=" and ".join(str(x.shape) for x in arrays)))
+    i = normalize_axis("stack", axis, len(shape) + 1)
+    result: Tensor = concatenate([expand_dims(x, i) for x in arrays], axis=i)
     return result
-
-
-def _copy_meta(x: Tensor, source: Tensor) -> TensorSpec:
-    if broadcast_shapes("copy_", x.shape, source.shape) != x.shape:
-        raise ValueError(f"[copy_] a source of shape {source.shape} cannot be broadcast into shape {x.shape}.")
-    return TensorSpec(x.shape, x.dtype)
 
 
 @composite(
@@ -192,5 +192,7 @@ def _copy_meta(x: Tensor, source: Tensor) -> TensorSpec:
 )
 def expand_as(x: Tensor, other: Tensor) -> Tensor:
     """The tensor broadcast to the shape of another."""
+    if broadcast_shapes("expand_as", x.shape, other.shape) != other.shape:
+        raise ValueError(f"[expand_as] a tensor of shape {x.shape} cannot be broadcast to {other.shape}.")
     result: Tensor = broadcast_to(x, other.shape)
     return result

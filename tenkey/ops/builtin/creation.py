@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,20 +14,27 @@ from ...core.tensor import Tensor
 from ..declare import TensorSpec, composite, factory
 
 
-def _shape(shape: Any) -> tuple[int, ...]:
+_NO_REAL: Final = "[{operator}] got the complex number {value} for the dtype {dtype}, which holds none: name a complex dtype."
+_NO_FIT: Final = "[full] the fill value {value} is out of range for {dtype}, which holds {low} to {high}: name a wider dtype."
+
+
+def _lengths(operator: str, shape: Any) -> tuple[int, ...]:
     for n in shape:
         if n < 0:
-            raise ValueError(f"[creation] a shape has no negative lengths, got {tuple(shape)}.")
+            raise ValueError(f"[{operator}] a shape has no negative lengths, got {tuple(shape)}.")
     return tuple(shape)
 
 
-def _filled_meta(shape: Sequence[int], *, dtype: np.dtype | None = None, device: Any = None) -> TensorSpec:
-    return TensorSpec(_shape(shape), dtype or dtypes.default_float())
+def _filled_meta(operator: str) -> Callable[..., TensorSpec]:
+    def rule(shape: Sequence[int], *, dtype: np.dtype | None = None, device: Any = None) -> TensorSpec:
+        return TensorSpec(_lengths(operator, shape), dtype or dtypes.default_float())
+
+    return rule
 
 
 empty = factory(
     "empty(int[1] shape, *, DType? dtype=None, Device? device=None) -> Tensor",
-    meta=_filled_meta,
+    meta=_filled_meta("empty"),
     tags=("nondeterministic",),
     doc="""A tensor whose elements are whatever the memory held.
 
@@ -39,7 +46,7 @@ empty = factory(
 
 zeros = factory(
     "zeros(int[1] shape, *, DType? dtype=None, Device? device=None) -> Tensor",
-    meta=_filled_meta,
+    meta=_filled_meta("zeros"),
     doc="""A tensor of zeros; float32 unless ``dtype`` says otherwise.
 
     >>> import tenkey as tk
@@ -50,7 +57,7 @@ zeros = factory(
 
 ones = factory(
     "ones(int[1] shape, *, DType? dtype=None, Device? device=None) -> Tensor",
-    meta=_filled_meta,
+    meta=_filled_meta("ones"),
     doc="""A tensor of ones; float32 unless ``dtype`` says otherwise.
 
     >>> import tenkey as tk
@@ -63,7 +70,14 @@ ones = factory(
 def _full_meta(
     shape: Sequence[int], fill_value: Any, *, dtype: np.dtype | None = None, device: Any = None
 ) -> TensorSpec:
-    return TensorSpec(_shape(shape), dtype or dtypes.to_dtype(type(fill_value)))
+    result = dtype or dtypes.to_dtype(type(fill_value))
+    if isinstance(fill_value, complex) and result.kind != "c":
+        raise TypeError(_NO_REAL.format(operator="full", value=fill_value, dtype=result))
+    if result.kind in "iu" and isinstance(fill_value, int):
+        limits = dtypes.iinfo(result)
+        if not limits.min <= fill_value <= limits.max:
+            raise OverflowError(_NO_FIT.format(value=fill_value, dtype=result, low=limits.min, high=limits.max))
+    return TensorSpec(_lengths("full", shape), result)
 
 
 full = factory(
@@ -81,6 +95,9 @@ full = factory(
 def _arange_meta(start: Any, stop: Any, step: Any, *, dtype: np.dtype | None = None, device: Any = None) -> TensorSpec:
     if step == 0:
         raise ValueError("[arange] the step must not be 0.")
+    for value in (start, stop, step):
+        if isinstance(value, complex):
+            raise TypeError(f"[arange] start, stop and step are real numbers, got {value}.")
     kind = float if any(isinstance(v, float) for v in (start, stop, step)) else int
     return TensorSpec((max(0, math.ceil((stop - start) / step)),), dtype or dtypes.to_dtype(kind))
 
@@ -108,12 +125,21 @@ def arange(
     return result
 
 
+
+def _linspace_meta(
+    start: Any, stop: Any, num: int, *, dtype: np.dtype | None = None, device: Any = None, endpoint: bool = True
+) -> TensorSpec:
+    is_complex = isinstance(start, complex) or isinstance(stop, complex)
+    result = dtype or (dtypes.default_complex() if is_complex else dtypes.default_float())
+    if is_complex and result.kind != "c":
+        raise TypeError(_NO_REAL.format(operator="linspace", value=stop, dtype=result))
+    return TensorSpec(_lengths("linspace", (num,)), result)
+
+
 linspace = factory(
     "linspace(Scalar start, Scalar stop, int num, *, DType? dtype=None, Device? device=None, bool endpoint=True)"
     " -> Tensor",
-    meta=lambda start, stop, num, *, dtype=None, device=None, endpoint=True: TensorSpec(
-        _shape((num,)), dtype or dtypes.default_float()
-    ),
+    meta=_linspace_meta,
     doc="""``num`` evenly spaced values from ``start`` to ``stop``.
 
     >>> import tenkey as tk
@@ -126,7 +152,8 @@ linspace = factory(
 def _eye_meta(
     n_rows: int, n_cols: int | None = None, *, k: int = 0, dtype: np.dtype | None = None, device: Any = None
 ) -> TensorSpec:
-    return TensorSpec(_shape((n_rows, n_rows if n_cols is None else n_cols)), dtype or dtypes.default_float())
+    shape = _lengths("eye", (n_rows, n_rows if n_cols is None else n_cols))
+    return TensorSpec(shape, dtype or dtypes.default_float())
 
 
 eye = factory(

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ...core.device import CPU, Device
 from ...core.tensor import Tensor, cpu_word, make_tensor
+from ...dispatch.registry import registry
 from ..declare import TensorSpec, composite, structured
 from ..shapes import broadcast_shapes, normalize_axis
 from .copying import flip
@@ -16,6 +18,11 @@ from .view import broadcast_to, expand_dims, select, slice, sum_to_shape
 _TOO_MANY = "[index] {count} indices for a tensor of {ndim} dimensions, shape {shape}."
 _ELLIPSES = "[index] an index holds at most one ellipsis ('...')."
 _KIND = "[index] an index is made of ints, slices, None, '...', and tensors of integers or bools; got {value!r}."
+_STEP = "[index] the step of a slice must not be 0, got {value}."
+_SCATTER_INDICES = (
+    "[scatter_add] indices of shape {indices} must have the shape of the result, {shape}, except along axis {axis}."
+)
+_SCATTER_SOURCE = "[scatter_add] a source of shape {source} must broadcast to the shape of the indices, {indices}."
 _MASK = "[index] a mask of shape {mask} does not fit the dimensions {shape} that it selects from."
 
 
@@ -51,6 +58,17 @@ take_along_axis = structured(
 )
 
 
+def _scatter_meta(source: Tensor, indices: Tensor, shape: Sequence[int], axis: int) -> TensorSpec:
+    i = normalize_axis("scatter_add", axis, len(shape))
+    if indices.dtype.kind not in "iu":
+        raise TypeError(f"[scatter_add] indices must be integers, got {indices.dtype}.")
+    if (*indices.shape[:i], *indices.shape[i + 1 :]) != (*shape[:i], *shape[i + 1 :]) or indices.ndim != len(shape):
+        raise ValueError(_SCATTER_INDICES.format(indices=indices.shape, shape=tuple(shape), axis=i))
+    if broadcast_shapes("scatter_add", source.shape, indices.shape) != indices.shape:
+        raise ValueError(_SCATTER_SOURCE.format(source=source.shape, indices=indices.shape))
+    return TensorSpec(tuple(shape), source.dtype)
+
+
 def _gather_vjp(g: Tensor, shape: tuple[int, ...], indices: Tensor, axis: int) -> Tensor:
     i = normalize_axis("take_along_axis", axis, len(shape))
     wide = (*g.shape[:i], shape[i], *g.shape[i + 1 :])  # x and indices broadcast in every other dimension
@@ -60,7 +78,7 @@ def _gather_vjp(g: Tensor, shape: tuple[int, ...], indices: Tensor, axis: int) -
 
 scatter_add_zeros = structured(
     "scatter_add_zeros(Tensor source, Tensor indices, int[] shape, int axis) -> Tensor",
-    meta=lambda source, indices, shape, axis: TensorSpec(tuple(shape), source.dtype),
+    meta=_scatter_meta,
     vjp={"source": lambda g, indices, axis: take_along_axis(g, indices, axis=axis)},
     samples=lambda rng: [
         ((rng.standard_normal((3, 2)), rng.integers(0, 5, (3, 2)), (3, 5), 1), {}),
@@ -94,8 +112,13 @@ def scatter_add(x: Tensor, indices: Tensor, source: Tensor, *, axis: int = -1) -
 
 def index_shape(x: Tensor, indices: Sequence[Tensor | None]) -> tuple[int, ...] | None:
     """The shape of ``x[indices]`` for integer indices, or None where a mask makes it depend on values."""
+    for i in indices:
+        if i is not None and i.dtype.kind not in "iub":
+            raise IndexError(_KIND.format(value=f"a tensor of {i.dtype}"))
     if any(i is not None and i.dtype.kind == "b" for i in indices):
         return None
+    if len(indices) > x.ndim:
+        raise IndexError(_TOO_MANY.format(count=len(indices), ndim=x.ndim, shape=x.shape))
     arrays = [i for i in indices if i is not None]
     common = broadcast_shapes("index", *[i.shape for i in arrays])
     at = [k for k, i in enumerate(indices) if i is not None]
@@ -171,7 +194,7 @@ def take(x: Tensor, indices: Tensor, *, axis: int | None = None) -> Tensor:
     return result
 
 
-def _as_index(value: Any) -> Tensor:
+def _as_index(value: Any, device: Device) -> Tensor:
     if isinstance(value, Tensor):
         tensor = value
     else:
@@ -181,6 +204,8 @@ def _as_index(value: Any) -> Tensor:
         if array.dtype.kind not in "iub":
             raise IndexError(_KIND.format(value=value))
         tensor = make_tensor(array, cpu_word(array.dtype))
+        if device is not CPU:
+            tensor = registry.find("tk::to_device").call(tensor, device)
     if tensor.dtype.kind not in "iub":
         raise IndexError(_KIND.format(value=value))
     return tensor
@@ -224,7 +249,7 @@ def basic_index(x: Tensor, index: Any) -> tuple[Tensor, list[Tensor | None]]:
             if isinstance(item, Tensor) and item.ndim == 0 and item.dtype.kind in "iu" and not advanced:
                 x = select(x, axis, int(item))
                 continue
-            tensor = _as_index(item)
+            tensor = _as_index(item, x.device)
             if tensor.dtype.kind == "b":
                 if tensor.shape != x.shape[axis : axis + tensor.ndim]:
                     raise IndexError(_MASK.format(mask=tensor.shape, shape=x.shape[axis : axis + tensor.ndim]))
@@ -260,6 +285,8 @@ slice_type = type(np.s_[:])  # the name ``slice`` is the operator's here
 
 
 def _take_slice(x: Tensor, axis: int, item: Any) -> Tensor:
+    if item.step is not None and item.step == 0:
+        raise ValueError(_STEP.format(value=item))
     start, stop, step = item.indices(x.shape[axis])
     if step > 0:
         if start == 0 and stop == x.shape[axis] and step == 1:

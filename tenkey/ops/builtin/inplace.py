@@ -2,21 +2,62 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from ...core.tensor import Tensor
+from ...core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
 from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
 from ...dispatch.schema import parse_schema
 from ..declare.declaration import operator_of
 from ..declare.facets import Samples
-from .indexing import basic_index
+from ..shapes import broadcast_shapes
+from .indexing import basic_index, index_shape
 from .pointwise import add, divide, exp, log, multiply, negative, pow, relu, sigmoid, sqrt, subtract, tanh
 
-__all__ = ["Inplace", "copy_", "inplace_name", "setitem"]
+__all__ = ["Fits", "Inplace", "check_copy", "check_pointwise", "check_put", "copy_", "inplace_name", "setitem"]
+
+
+_SHAPE: Final = "[{operator}] the result of shape {result} does not fit into the first argument, shape {target}."
+_KIND: Final = "[{operator}] a result of dtype {result} cannot be written into a tensor of dtype {target}: cast it first."
+_RANK: Final = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}
+
+
+def _fits(operator: Operator, x: Tensor, shape: tuple[int, ...], result: np.dtype) -> None:
+    if shape != x.shape:
+        raise ValueError(_SHAPE.format(operator=operator.schema.base_name, result=shape, target=x.shape))
+    if _RANK[result.kind] > _RANK[x.dtype.kind]:
+        raise TypeError(_KIND.format(operator=operator.schema.base_name, result=result, target=x.dtype))
+
+
+def check_pointwise(operator: Operator, x: Tensor, *args: Any) -> None:
+    """Raise unless the pointwise result has the shape of ``x`` and a dtype that its own can hold."""
+    functional: Operator = operator.facets["Inplace"].functional
+    facet = functional.facets["Pointwise"]
+    operands = (x, *args[: len(facet.tensors) - 1])
+    word = 0
+    for tensor in operands:
+        word |= tensor._word
+    result = facet.promotion.dtypes(operator.name, dtypes_of(word & DTYPE_MASK), weak_of(word & WEAK_MASK))[1]
+    _fits(operator, x, broadcast_shapes(operator.schema.base_name, *[t.shape for t in operands]), result)
+
+
+def check_copy(operator: Operator, x: Tensor, source: Tensor) -> None:
+    """Raise unless ``source`` broadcasts to ``x``; only complex values have no place in a real tensor."""
+    shape = broadcast_shapes(operator.schema.base_name, x.shape, source.shape)
+    _fits(operator, x, shape, source.dtype if source.dtype.kind == "c" else x.dtype)
+
+
+def check_put(operator: Operator, x: Tensor, indices: Sequence[Tensor | None], source: Tensor) -> None:
+    """Raise unless ``source`` broadcasts to what the indices select (masks are left to the kernel)."""
+    selected = index_shape(x, indices)
+    if selected is not None and broadcast_shapes("index_put", selected, source.shape) != selected:
+        raise ValueError(_SHAPE.format(operator="index_put", result=source.shape, target=selected))
+    _fits(operator, x, x.shape, source.dtype if source.dtype.kind == "c" else x.dtype)
 
 
 @dataclass
@@ -24,6 +65,13 @@ class Inplace:
     """The operator writes what ``functional`` computes into its first argument; None: a copy of the second."""
 
     functional: Operator | None
+
+
+@dataclass
+class Fits:
+    """``check(operator, *arguments)`` raises where what would be written does not fit: the same on every backend."""
+
+    check: Callable[..., None]
 
 
 def inplace_name(operator: Operator) -> str:
@@ -38,7 +86,7 @@ def derive_inplace(operator: Operator, method: str | None = None) -> Operator:
     schema = f"{inplace_name(operator)}(Tensor(a!) {first}{', ' + rest if rest else ''}) -> Tensor(a!)"
     derived = registry.define(
         parse_schema(schema),
-        facets={"Inplace": Inplace(operator)},
+        facets={"Inplace": Inplace(operator), "Fits": Fits(check_pointwise)},
         tags=("inplace_variant",),
         doc=f"``{operator.schema.base_name}`` written into its first argument, which is returned.",
     )
@@ -68,7 +116,7 @@ def _put_samples(rng: np.random.Generator) -> Any:
 
 copy_ = registry.define(
     parse_schema("tk::copy_(Tensor(a!) x, Tensor source) -> Tensor(a!)"),
-    facets={"Inplace": Inplace(None), "Samples": Samples(_copy_samples)},
+    facets={"Inplace": Inplace(None), "Fits": Fits(check_copy), "Samples": Samples(_copy_samples)},
     tags=("inplace_variant", "mixes_devices"),
     doc="""Write the values of ``source``, broadcast and converted, into ``x``, which is returned.
 
@@ -93,7 +141,7 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
 
 put_ = registry.define(
     parse_schema("tk::put_(Tensor(a!) x, Tensor?[] indices, Tensor source) -> Tensor(a!)"),
-    facets={"Samples": Samples(_put_samples)},
+    facets={"Fits": Fits(check_put), "Samples": Samples(_put_samples)},
     tags=("inplace_variant",),
     doc="""``x[indices] = source`` for a list of integer or bool tensors, as in ``gather``.
 

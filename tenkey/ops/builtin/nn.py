@@ -9,6 +9,7 @@ import numpy as np
 from ...core.dtypes import default_float
 from ...core.tensor import Tensor
 from ..declare import composite
+from ..shapes import normalize_axis
 from .copying import cast
 from .indexing import take_along_axis
 from .pointwise import exp
@@ -19,6 +20,8 @@ _TARGET: Final = (
     "[cross_entropy] got logits of shape {logits} and target of shape {target}, dtype {dtype}: the target holds one "
     "integer class for each row of the logits, shape {want}."
 )
+
+_CLASS: Final = "[cross_entropy] the target holds a class that is not in [0, {classes}): {error}"
 
 
 @composite(
@@ -33,6 +36,7 @@ def softmax(x: Tensor, *, axis: int = -1) -> Tensor:
     >>> tk.softmax(tk.asarray([0.0, 0.0])).tolist()
     [0.5, 0.5]
     """
+    axis = normalize_axis("softmax", axis, x.ndim)
     if x.dtype.kind in "iub":  # the difference of unsigned integers wraps around
         x = cast(x, default_float())
     powers = exp(x - max(x, axis=axis, keepdims=True))
@@ -51,6 +55,7 @@ def log_softmax(x: Tensor, *, axis: int = -1) -> Tensor:
     >>> [round(v, 4) for v in tk.log_softmax(tk.asarray([0.0, 0.0])).tolist()]
     [-0.6931, -0.6931]
     """
+    axis = normalize_axis("log_softmax", axis, x.ndim)
     return x - logsumexp(x, axis=axis, keepdims=True)  # type: ignore[no-any-return]
 
 
@@ -74,6 +79,9 @@ def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
                 logits=logits.shape, target=target.shape, dtype=np.dtype(target.dtype), want=logits.shape[:-1]
             )
         )
-    chosen = take_along_axis(log_softmax(logits, axis=-1), expand_dims(target, -1), axis=-1)
+    try:
+        chosen = take_along_axis(log_softmax(logits, axis=-1), expand_dims(target, -1), axis=-1)
+    except IndexError as error:
+        raise IndexError(_CLASS.format(classes=logits.shape[-1], error=error)) from None
     result: Tensor = -mean(squeeze(chosen, -1))
     return result

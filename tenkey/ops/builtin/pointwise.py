@@ -5,10 +5,12 @@ Each block is all there is to know about an operator; the derivatives follow fro
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
+from ...core.tensor import Tensor
 from .. import scalar as s
 from ..declare import ARITHMETIC, BOOLEAN, COMPARISON, INT_TO_FLOAT, REAL, SAME, pointwise
+from .complex import real
 
 _ORDERED: Final = SAME._replace(name="ORDERED", accepts="biuf", takes="dtypes with an order, not complex ones")
 _ORDER: Final = COMPARISON._replace(name="ORDER", accepts="biuf", takes="dtypes with an order, not complex ones")
@@ -507,9 +509,20 @@ isfinite = pointwise(
 
 # ---- selection
 
+
+def _chosen(g: Tensor, meta: Any) -> Tensor:
+    """The gradient of a real argument of a complex result is real."""
+    return real(g) if g.dtype.kind == "c" and meta.dtype.kind != "c" else g  # type: ignore[no-any-return]
+
+
 where = pointwise(
     "where(Tensor condition, Tensor x1, Tensor x2) -> Tensor",
     scalar=lambda T: lambda condition, x1, x2: s.where(condition, x1, x2),
+    # not g * where(condition, 1, 0): 0 times the nan of the other side is nan
+    vjp={
+        "x1": lambda g, condition, x1_meta: _chosen(where(condition, g, 0.0), x1_meta),
+        "x2": lambda g, condition, x2_meta: _chosen(where(condition, 0.0, g), x2_meta),
+    },
     boolean=("condition",),
     doc="""``x1`` where the condition holds, else ``x2``, with broadcasting.
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 
 from ...core.dtypes import int64
 from ...core.tensor import Tensor
 from .. import scalar as s
 from ..declare import BOOLEAN, REAL, TensorSpec, composite, reduction, structured
-from ..shapes import normalize_axes, reduced_shape
+from ..shapes import normalize_axes, reduced_shape, refuse_empty
 from .complex import conj
 from .copying import concatenate, stack
 from .creation import ones_like
@@ -184,18 +184,22 @@ def mean(x: Tensor, *, axis: Any = None, keepdims: bool = False) -> Tensor:
     return total / count if count else total * float("nan")
 
 
-def _index_meta(x: Tensor, *, axis: int | None = None, keepdims: bool = False) -> TensorSpec:
-    axes = None if axis is None else (axis,)
-    if x.size == 0 and (axis is None or x.shape[axis] == 0):
-        raise ValueError(f"[argmax, argmin] an empty sequence has no extremum, got shape {x.shape}, axis {axis}.")
-    if x.dtype.kind not in "iufb":
-        raise TypeError(f"[argmax, argmin] takes a real dtype, got {x.dtype}.")
-    return TensorSpec(reduced_shape("argmax", x.shape, axes, keepdims), int64)
+def _index_meta(operator: str) -> Any:
+    def rule(x: Tensor, *, axis: int | None = None, keepdims: bool = False) -> TensorSpec:
+        if x.dtype.kind == "c":
+            raise TypeError(_UNORDERED.format(operator=operator, dtype=x.dtype))
+        refuse_empty(operator, x.shape, axis)
+        return TensorSpec(reduced_shape(operator, x.shape, axis, keepdims), int64)
+
+    return rule
+
+
+_UNORDERED: Final = "[{operator}] is not defined for dtype {dtype}: complex numbers have no order. Use tk.real(x), say."
 
 
 argmax = structured(
     "argmax(Tensor x, *, int? axis=None, bool keepdims=False) -> Tensor",
-    meta=_index_meta,
+    meta=_index_meta("argmax"),
     differentiable=False,
     samples=lambda rng: [((rng.standard_normal((3, 4)),), {}), ((rng.standard_normal((3, 4)),), {"axis": 1})],
     methods=("argmax",),
@@ -209,7 +213,7 @@ argmax = structured(
 
 argmin = structured(
     "argmin(Tensor x, *, int? axis=None, bool keepdims=False) -> Tensor",
-    meta=_index_meta,
+    meta=_index_meta("argmin"),
     differentiable=False,
     samples=lambda rng: [((rng.standard_normal((3, 4)),), {}), ((rng.standard_normal((3, 4)),), {"axis": 1})],
     methods=("argmin",),
@@ -243,6 +247,7 @@ def logsumexp(x: Tensor, *, axis: Any = None, keepdims: bool = False) -> Tensor:
     >>> round(tk.logsumexp(tk.asarray([1000.0, 1000.0])).item(), 3)
     1000.693
     """
+    normalize_axes("logsumexp", axis, x.ndim)
     largest = max(x, axis=axis, keepdims=True)
     shift = where(isfinite(largest), largest, 0.0)
     total = log(sum(exp(x - shift), axis=axis, keepdims=keepdims))

@@ -97,7 +97,7 @@ permute_dims = view(
 
 def _expand_window(x: Tensor, shape: Sequence[int]) -> Window:
     target = tuple(shape)
-    if broadcast_shapes("broadcast_to", x.shape, target) != target:
+    if broadcast_shapes("broadcast_to", x.shape, target) != target or any(n < 0 for n in target):
         raise ValueError(f"[broadcast_to] a tensor of shape {x.shape} cannot be broadcast to {target}.")
     lead = len(target) - x.ndim
     strides = (0,) * lead + tuple(

@@ -1,0 +1,687 @@
+"""``Function``: forward and backward by hand, what the context keeps, and what is refused."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import tenkey as tk
+from tenkey import Tensor
+from tenkey.autograd import Function, grad, gradcheck, gradgradcheck, once_differentiable
+
+
+def leaf(values: Any) -> Tensor:
+    return tk.tensor(values, dtype=tk.float64, requires_grad=True)
+
+
+def values_of(tensor: Tensor | None) -> Any:
+    assert tensor is not None
+    return tensor.detach().numpy()
+
+
+class Cube(Function):
+    """The context is filled in forward."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return x * x * x
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return grads[0] * 3.0 * x * x
+
+
+class Exponential(Function):
+    """Forward knows nothing of gradients; saves its output."""
+
+    @staticmethod
+    def forward(x: Tensor, factor: float) -> Tensor:
+        return tk.exp(x * factor)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        _, ctx.factor = inputs
+        ctx.save_for_backward(output)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        (out,) = ctx.saved_tensors
+        return grads[0] * out * ctx.factor, None
+
+
+class SumAndProduct(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        ctx.save_for_backward(x, y)
+        return x + y, x * y
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        x, y = ctx.saved_tensors
+        return grads[0] + grads[1] * y, grads[0] + grads[1] * x
+
+
+# ---- forward and backward
+
+
+@pytest.mark.parametrize("apply", [Cube.apply, lambda x: Exponential.apply(x, 0.5)])
+def test_orders_against_differences(apply: Any) -> None:
+    x = leaf([0.5, -1.0, 2.0])
+    assert gradcheck(apply, (x,))
+    assert gradgradcheck(apply, (x,))
+
+
+def test_forward_runs_without_recording() -> None:
+    seen = []
+
+    class Looks(Cube):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            seen.append((tk.is_grad_enabled(), (x * 2.0).requires_grad))
+            return Cube.forward(ctx, x)
+
+    out = Looks.apply(leaf(2.0))
+    assert seen == [(False, False)]
+    assert tk.is_grad_enabled()
+    assert out.requires_grad
+    assert out.grad_fn.name() == "LooksBackward"
+    assert repr(out).endswith("grad_fn=<LooksBackward>)")
+
+
+def test_backward_runs_in_the_mode_of_the_backward() -> None:
+    seen = []
+
+    class Looks(Cube):
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            seen.append(tk.is_grad_enabled())
+            return Cube.backward(ctx, *grads)
+
+    x = leaf(2.0)
+    y = Looks.apply(x)
+    grad(y, x, retain_graph=True)
+    with tk.no_grad():
+        grad(y, x, create_graph=True)
+    assert seen == [False, True]
+
+
+def test_nothing_is_recorded_where_nothing_needs_it() -> None:
+    assert not Cube.apply(tk.tensor(2.0)).requires_grad
+    with tk.no_grad():
+        assert not Cube.apply(leaf(2.0)).requires_grad
+    assert Cube.apply(tk.tensor(2.0)).item() == 8.0
+
+
+def test_orders_of_a_hand_written_function() -> None:
+    x = leaf(2.0)
+    (first,) = grad(Cube.apply(x), x, create_graph=True)
+    assert first is not None
+    (second,) = grad(first, x, create_graph=True)
+    assert second is not None
+    (third,) = grad(second, x)
+    assert (values_of(first), values_of(second), values_of(third)) == (12.0, 12.0, 6.0)
+
+
+def test_several_outputs() -> None:
+    x, y = leaf([1.0, 2.0]), leaf([3.0, 4.0])
+    total, product = SumAndProduct.apply(x, y)
+    assert (total.output_nr, product.output_nr) == (0, 1)
+    assert total.grad_fn is product.grad_fn
+    (total * 10.0 + product).sum().backward()
+    assert values_of(x.grad).tolist() == [13.0, 14.0]
+    assert values_of(y.grad).tolist() == [11.0, 12.0]
+    assert gradcheck(SumAndProduct.apply, (x, y))
+    assert gradgradcheck(SumAndProduct.apply, (x, y))
+
+
+def test_an_output_without_gradient_brings_zeros() -> None:
+    x, y = leaf([1.0, 2.0]), leaf([3.0, 4.0])
+    total, _ = SumAndProduct.apply(x, y)
+    total.sum().backward()
+    assert values_of(x.grad).tolist() == [1.0, 1.0]
+
+
+def test_set_materialize_grads() -> None:
+    seen: list[Any] = []
+
+    class Bare(SumAndProduct):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+            ctx.set_materialize_grads(False)
+            return SumAndProduct.forward(ctx, x, y)
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            seen.append(grads)
+            return grads[0], grads[0]
+
+    x = leaf(1.0)
+    total, _ = Bare.apply(x, x)
+    total.backward()
+    assert seen[0][1] is None
+    assert seen[0][0].item() == 1.0
+    assert values_of(x.grad) == 2.0
+
+
+def test_without_any_gradient_backward_is_not_called() -> None:
+    class Stops(Cube):
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            return None
+
+    class Bare(Cube):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            ctx.set_materialize_grads(False)
+            return x * 1.0
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            pytest.fail("no gradient arrived")
+
+    x = leaf(1.0)
+    Stops.apply(Bare.apply(x)).backward()
+    assert x.grad is None
+
+
+class Pair(NamedTuple):
+    first: Tensor
+    second: Tensor
+
+
+@pytest.mark.parametrize("kind", [tuple, list, Pair])
+def test_the_kind_of_the_result_is_kept(kind: Any) -> None:
+    class Two(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Any:
+            made = [x * 2.0, x * 3.0]
+            return kind(*made) if kind is Pair else kind(made)
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            return grads[0] * 2.0 + grads[1] * 3.0
+
+    x = leaf(1.0)
+    out = Two.apply(x)
+    assert type(out) is kind
+    (out[0] + out[1]).backward()
+    assert values_of(x.grad) == 5.0
+
+
+def test_other_results_take_part_without_gradient() -> None:
+    seen: list[Any] = []
+
+    class Mixed(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Any:
+            return x * 2.0, "name", None, x * 3.0, tk.argmax(x)
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            seen.extend(grads)
+            return grads[0] * 2.0 + grads[3] * 3.0
+
+    x = leaf([1.0, 2.0])
+    a, name, nothing, b, index = Mixed.apply(x)
+    assert (name, nothing) == ("name", None)
+    assert not index.requires_grad
+    (a + b * 10.0).sum().backward()
+    assert values_of(x.grad).tolist() == [32.0, 32.0]
+    assert len(seen) == 5
+    assert seen[1] is None
+    assert seen[2] is None
+
+
+@pytest.mark.parametrize("result", [None, 5, ()])
+def test_a_result_without_tensors_is_passed_on(result: Any) -> None:
+    class Plain(Cube):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Any:
+            return result
+
+    assert Plain.apply(leaf(1.0)) == result
+
+
+# ---- arguments
+
+
+def test_arguments_that_are_no_tensors() -> None:
+    class Scaled(Function):
+        @staticmethod
+        def forward(ctx: Any, factor: float, x: Tensor, options: dict[str, float], y: Tensor | None) -> Tensor:
+            ctx.factor = factor * options["scale"]
+            assert ctx.needs_input_grad == (False, True, False, False)
+            return x * ctx.factor
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            return None, grads[0] * ctx.factor, None, None
+
+    x = leaf([1.0, 2.0])
+    Scaled.apply(2.0, x, {"scale": 5.0}, None).sum().backward()
+    assert values_of(x.grad).tolist() == [10.0, 10.0]
+
+
+def test_needs_input_grad_allows_to_skip_work() -> None:
+    seen = []
+
+    class Product(SumAndProduct):
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            seen.append(ctx.needs_input_grad)
+            x, y = ctx.saved_tensors
+            return (grads[0] + grads[1] * y if ctx.needs_input_grad[0] else None), (
+                grads[0] + grads[1] * x if ctx.needs_input_grad[1] else None
+            )
+
+    x = leaf(2.0)
+    _, product = Product.apply(tk.tensor(5.0, dtype=tk.float64), x)
+    product.backward()
+    assert seen == [(False, True)]
+    assert values_of(x.grad) == 5.0
+
+
+def test_a_gradient_for_an_input_that_needs_none_is_dropped() -> None:
+    x, plain = leaf(2.0), tk.tensor(5.0, dtype=tk.float64)
+    _, product = SumAndProduct.apply(plain, x)
+    product.backward()
+    assert values_of(x.grad) == 5.0
+    assert plain.grad is None
+
+
+def test_one_tensor_given_twice() -> None:
+    x = leaf(3.0)
+    _, square = SumAndProduct.apply(x, x)
+    square.backward()
+    assert values_of(x.grad) == 6.0
+
+
+def test_no_gradient_for_an_input() -> None:
+    class First(SumAndProduct):
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            return grads[0], None
+
+    x, y = leaf(1.0), leaf(1.0)
+    First.apply(x, y)[0].backward()
+    assert values_of(x.grad) == 1.0
+    assert y.grad is None
+
+
+# ---- results that are inputs
+
+
+def test_an_input_that_is_returned_gets_a_history_of_its_own() -> None:
+    class Same(Cube):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            return x
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            return grads[0] * 10.0
+
+    x = leaf([1.0, 2.0])
+    y = Same.apply(x)
+    assert y is not x
+    assert x.is_leaf
+    assert tk.shares_storage(x, y)
+    y.sum().backward()
+    assert values_of(x.grad).tolist() == [10.0, 10.0]
+
+
+def test_a_tensor_from_outside_that_is_returned_keeps_its_history() -> None:
+    outside = leaf([1.0, 2.0])
+
+    class Foreign(Cube):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            return outside
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            return grads[0] * 3.0
+
+    x = leaf([1.0, 1.0])
+    Foreign.apply(x).sum().backward()
+    assert outside.is_leaf
+    assert outside.grad is None
+    assert values_of(x.grad).tolist() == [3.0, 3.0]
+
+
+def test_a_view_of_an_input() -> None:
+    class Flat(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            ctx.shape = x.shape
+            return tk.reshape(x, (-1,))
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            return tk.reshape(grads[0], ctx.shape)
+
+    x = leaf([[1.0, 2.0], [3.0, 4.0]])
+    assert gradcheck(Flat.apply, (x,))
+
+
+def test_mark_non_differentiable() -> None:
+    class WithSigns(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            signs = tk.sign(x)
+            ctx.mark_non_differentiable(signs, x)
+            ctx.save_for_backward(signs)
+            return x * signs, signs, x
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            (signs,) = ctx.saved_tensors
+            assert grads[1].tolist() == [0.0, 0.0]
+            return grads[0] * signs
+
+    x = leaf([-1.0, 2.0])
+    size, signs, same = WithSigns.apply(x)
+    assert size.requires_grad
+    assert not signs.requires_grad
+    assert not same.requires_grad
+    assert x.requires_grad
+    size.sum().backward()
+    assert values_of(x.grad).tolist() == [-1.0, 1.0]
+
+
+class Doubled(Function):
+    """Doubles its input in place."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.mark_dirty(x)
+        return x.mul_(2.0)  # type: ignore[no-any-return]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        return grads[0] * 2.0
+
+
+def test_mark_dirty() -> None:
+    x = leaf([1.0, 2.0])
+    y = x * 5.0
+    z = Doubled.apply(y)
+    assert z is y
+    assert z.grad_fn.name() == "DoubledBackward"
+    assert z.tolist() == [10.0, 20.0]
+    z.sum().backward()
+    assert values_of(x.grad).tolist() == [10.0, 10.0]
+    with pytest.raises(RuntimeError, match=r"\[DoubledBackward\] a leaf Variable that requires grad is being used in an in-place"):
+        Doubled.apply(leaf([1.0]))
+
+
+# ---- saved tensors
+
+
+def test_save_for_backward_takes_tensors_and_none() -> None:
+    class Saves(Cube):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            ctx.save_for_backward(x, None)
+            return x * 1.0
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            x, nothing = ctx.saved_tensors
+            assert nothing is None
+            return grads[0] * x
+
+    x = leaf(3.0)
+    Saves.apply(x).backward()
+    assert values_of(x.grad) == 3.0
+
+    class Wrong(Cube):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            ctx.save_for_backward(x, 5.0)
+            return x * 1.0
+
+    with pytest.raises(TypeError, match=r"\[WrongBackward\] save_for_backward takes tensors and None, got float.*on ctx"):
+        Wrong.apply(x)
+    assert tk.is_grad_enabled()
+
+
+def test_freed_saved_tensors() -> None:
+    x = leaf(2.0)
+    y = Cube.apply(x)
+    node = y.grad_fn
+    assert node.saved_tensors[0] is x
+    y.backward(retain_graph=True)
+    y.backward()
+    with pytest.raises(RuntimeError, match=r"\[CubeBackward\].*backward through the graph a second time.*retain_graph=True"):
+        y.backward()
+    with pytest.raises(RuntimeError, match="after they have been freed"):
+        _ = node.saved_tensors
+    assert values_of(x.grad) == 24.0
+
+
+def test_a_modified_saved_tensor_is_found() -> None:
+    x = leaf(2.0)
+    y = Cube.apply(x)
+    with tk.no_grad():
+        x.add_(1.0)
+    with pytest.raises(RuntimeError, match=r"\[CubeBackward\].*modified by an inplace operation.*saved_tensors\[0\].*version 1"):
+        y.backward()
+    assert x.grad is None
+
+
+def test_a_saved_output_makes_no_cycle() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        y = Exponential.apply(leaf([1.0]), 2.0)
+        out, node = weakref.ref(y), weakref.ref(y.grad_fn)
+        del y
+        assert out() is None
+        assert node() is None
+    finally:
+        gc.enable()
+
+
+def test_a_call_that_needs_no_gradient_keeps_nothing() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        x = tk.tensor([1.0])
+        watched = weakref.ref(x)
+        y = Cube.apply(x)
+        del x
+        assert watched() is None
+        assert y.item() == 1.0
+    finally:
+        gc.enable()
+
+
+# ---- once_differentiable
+
+
+class OnceSquare(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Any) -> Any:
+        assert not tk.is_grad_enabled()
+        (x,) = ctx.saved_tensors
+        return grads[0] * 2.0 * x
+
+
+class OnceThroughContext(Function):
+    """Nothing is saved as a tensor: only the inputs of forward tell that the result depends on something."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.x = x.detach()
+        return x * x
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Any) -> Any:
+        return grads[0] * 2.0 * ctx.x
+
+
+@pytest.mark.parametrize("function", [OnceSquare, OnceThroughContext])
+def test_once_differentiable_guards_the_second_order(function: type[Function]) -> None:
+    x = leaf([1.0, 2.0])
+    (first,) = grad(function.apply(x).sum(), x)
+    assert values_of(first).tolist() == [2.0, 4.0]
+    # the gradient of the output is a constant: only the inputs of forward need gradients
+    (first,) = grad(function.apply(x), x, tk.ones(2, dtype=tk.float64), create_graph=True)
+    assert first is not None
+    assert values_of(first).tolist() == [2.0, 4.0]
+    with pytest.raises(RuntimeError, match=r"\[Once\w+Backward\] trying to differentiate twice .* @once_differentiable"):
+        grad(first.sum(), x)
+    with pytest.raises(RuntimeError, match="differentiate twice"):
+        grad(first.sum(), x, allow_unused=True)
+    assert tk.is_grad_enabled()
+
+
+def test_once_differentiable_guards_the_gradient_of_the_output() -> None:
+    x, seed = leaf([1.0, 2.0]), leaf([1.0, 1.0])
+    (first,) = grad(OnceSquare.apply(x), x, seed, create_graph=True)
+    assert first is not None
+    with pytest.raises(RuntimeError, match="differentiate twice"):
+        grad(first.sum(), seed, allow_unused=True)
+
+
+def test_once_differentiable_with_several_gradients() -> None:
+    class Once(SumAndProduct):
+        @staticmethod
+        @once_differentiable
+        def backward(ctx: Any, *grads: Any) -> Any:
+            x, _ = ctx.saved_tensors
+            return None, (grads[0] + grads[1]) * tk.sum(x)
+
+    x, y = leaf([1.0, 2.0]), leaf([[3.0, 4.0]])
+    total, product = Once.apply(x, y)
+    by_x, by_y = grad((total + product).sum(), [x, y], create_graph=True, allow_unused=True)
+    assert by_x is None
+    assert by_y is not None
+    with pytest.raises(RuntimeError, match="differentiate twice"):
+        by_y.sum().backward()
+
+
+# ---- what is refused
+
+
+def test_a_wrong_number_of_gradients() -> None:
+    class TooFew(SumAndProduct):
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            return grads[0]
+
+    class TooMany(SumAndProduct):
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            return grads[0], grads[0], grads[0]
+
+    class NoneTooMany(SumAndProduct):
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            return grads[0], grads[0], None
+
+    x, y = leaf(1.0), leaf(2.0)
+    text = r"returned an incorrect number of gradients \(expected 2, got {}\): one for each argument of forward"
+    with pytest.raises(RuntimeError, match=r"\[TooFewBackward\] " + text.format(1)):
+        TooFew.apply(x, y)[0].backward()
+    with pytest.raises(RuntimeError, match=r"\[TooManyBackward\] " + text.format(3)):
+        TooMany.apply(x, y)[0].backward()
+    assert x.grad is None
+    NoneTooMany.apply(x, y)[0].backward()  # more None than arguments do no harm
+    assert values_of(x.grad) == 1.0
+
+
+def test_a_gradient_for_an_argument_that_is_no_tensor() -> None:
+    class Wrong(Exponential):
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            return grads[0], grads[0]
+
+    x = leaf(1.0)
+    with pytest.raises(RuntimeError, match=r"\[WrongBackward\] returned a gradient for the argument 1, which is no tensor"):
+        Wrong.apply(x, 2.0).backward()
+    assert x.grad is None
+
+
+def test_a_function_is_not_instantiated() -> None:
+    with pytest.raises(TypeError, match=r"\[Function\] a Function is not instantiated: call Cube\.apply\(\.\.\.\)"):
+        Cube()
+
+
+def test_missing_parts() -> None:
+    class OnlyForward(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            return x * 2.0
+
+    x = leaf(1.0)
+    y = OnlyForward.apply(x)
+    with pytest.raises(NotImplementedError, match=r"\[OnlyForwardBackward\] has no backward: define a staticmethod backward"):
+        y.backward()
+
+    class Nothing(Function):
+        pass
+
+    with pytest.raises(NotImplementedError, match=r"\[Function\] define a staticmethod forward"):
+        Nothing.apply(x)
+    assert x.grad is None
+    assert tk.is_grad_enabled()
+
+
+def test_vjp_is_another_name_for_backward() -> None:
+    class Named(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            return x * 7.0
+
+        @staticmethod
+        def vjp(ctx: Any, g: Tensor) -> Tensor:
+            return g * 7.0
+
+    x = leaf(1.0)
+    Named.apply(x).backward()
+    assert values_of(x.grad) == 7.0
+
+
+def test_an_error_in_forward_leaves_the_mode() -> None:
+    class Fails(Cube):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            raise LookupError("deliberate")
+
+    with pytest.raises(LookupError, match="deliberate"):
+        Fails.apply(leaf(1.0))
+    assert tk.is_grad_enabled()
+
+
+def test_complex_functions() -> None:
+    class Squared(Function):
+        @staticmethod
+        def forward(ctx: Any, z: Tensor) -> Tensor:
+            ctx.save_for_backward(z)
+            return z * z
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            (z,) = ctx.saved_tensors
+            return grads[0] * tk.conj(z * 2.0)
+
+    z = tk.tensor([1 + 2j, -0.5 + 0.3j], dtype=tk.complex128, requires_grad=True)
+    assert gradcheck(Squared.apply, (z,))
+    assert gradgradcheck(Squared.apply, (z,))
+    (found,) = grad(Squared.apply(z), z, tk.ones(2, dtype=tk.complex128))
+    np.testing.assert_allclose(values_of(found), np.conj(2 * np.array([1 + 2j, -0.5 + 0.3j])))

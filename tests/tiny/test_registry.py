@@ -1,0 +1,619 @@
+"""Registrations: all or nothing, taken back in any order, and refused with a text that names both places."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import operator as python_operator
+import pickle
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tenkey.dispatch import (
+    DispatchKey,
+    Handle,
+    Kernel,
+    MissingKernelError,
+    OperatorNotFoundError,
+    RegistrationError,
+    Registry,
+    SchemaError,
+    compute_table,
+    fallthrough_kernel,
+    registry,
+)
+from tests.tiny._fakes import (
+    AUTOGRAD,
+    AUTOGRAD_CPU,
+    BATCHED,
+    CPU,
+    CUDA,
+    EXPLICIT,
+    IMPLICIT,
+    META,
+    TRACER,
+    Fake,
+    fresh,
+    impl,
+    named,
+    snapshot,
+)
+
+F = "t::f(Tensor x) -> Tensor"
+
+
+@pytest.fixture
+def reg() -> Registry:
+    return fresh(F)
+
+
+def refused(reg: Registry, action: Callable[[], Any], error: type[Exception] = RegistrationError) -> str:
+    """The text of the refusal; the registry must be exactly as before."""
+    before = snapshot(reg)
+    with pytest.raises(error) as caught:
+        action()
+    assert snapshot(reg) == before
+    return str(caught.value)
+
+
+def line_of(function: Callable[..., Any]) -> str:
+    return f"{__file__}:{function.__code__.co_firstlineno}"
+
+
+class TestDefine:
+    def test_remembers_its_place(self, reg: Registry) -> None:
+        op = reg.define("t::g(Tensor x) -> Tensor")  # this line is named
+        assert op.site.startswith(f"{__file__}:")
+        line = int(op.site.rpartition(":")[2])
+        with open(__file__, encoding="utf-8") as file:  # noqa: PTH123  # the shortest way to one line of this file
+            assert file.readlines()[line - 1].endswith("# this line is named\n")
+
+    def test_twice(self, reg: Registry) -> None:
+        first = reg.find("t::f")
+        text = refused(reg, lambda: reg.define(F))
+        assert text.startswith(f"[t::f] is defined already, at {first.site}, and again at {__file__}:")
+        assert text.endswith("(its handle's remove()), or choose another name or overload.")
+        refused(reg, lambda: reg.define("t::f(Tensor x, Tensor y) -> Tensor"))
+        assert reg.find("t::f") is first
+
+    def test_overloads_are_apart(self, reg: Registry) -> None:
+        other = reg.define("t::f.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)")
+        assert reg.overloads("t::f") == [reg.find("t::f"), other]
+        refused(reg, lambda: reg.define("t::f.out(Tensor y) -> Tensor"))
+
+    def test_needs_a_namespace(self, reg: Registry) -> None:
+        text = refused(reg, lambda: reg.define("g(Tensor x) -> Tensor"))
+        assert text == "[g] needs a namespace: write it as 'namespace::g(...)'."
+
+    @pytest.mark.parametrize("schema", ["", "t::g(", "t::g(Tenso x) -> Tensor", "t::g(Tensor x, Tensor x) -> ()", 3])
+    def test_bad_schema(self, reg: Registry, schema: Any) -> None:
+        refused(reg, lambda: reg.define(schema), SchemaError)
+
+    def test_installer_that_fails(self, reg: Registry) -> None:
+        """The installers before it have acted already: what they made goes too, and kernels that wait keep waiting."""
+        removed = []
+
+        def good(op: Any) -> list[Handle]:
+            inner = reg.impl(op.name, Kernel(named("made"), CPU, origin="generated"))
+            return [inner, Handle(lambda: removed.append(op.name))]
+
+        def bad(op: Any) -> None:
+            reg.impl(op.name, Kernel(named("half"), CUDA, origin="generated"))
+            if op.name == "t::bad":
+                raise ZeroDivisionError("the installer")
+
+        reg.subscribe(good)
+        reg.subscribe(bad)
+        impl(reg, "t::bad", "waits", META)
+        refused(reg, lambda: reg.define("t::bad(Tensor x) -> Tensor"), ZeroDivisionError)
+        assert removed == ["t::bad"]
+        assert reg.define("t::good(Tensor x) -> Tensor")(Fake(CPU))[0] == "made"
+
+    def test_call_after_removal(self, reg: Registry) -> None:
+        op = reg.find("t::f")
+        impl(reg, "t::f", "cpu", CPU)
+        op(Fake(CPU))
+        reg.undefine(op)
+        with pytest.raises(OperatorNotFoundError, match=r"\[t::f\] was removed from the registry: define it again"):
+            op(Fake(CPU))
+        reg.undefine(op)  # a second time does nothing
+
+    def test_removing_an_old_definition_leaves_the_new_one(self, reg: Registry) -> None:
+        made: list[str] = []
+        reg.subscribe(lambda op: [Handle(lambda: made.append(op.schema.base_name))])
+        old = reg.find("t::f")
+        reg.undefine(old)
+        made.clear()
+        new = reg.define("t::f(Tensor x, Tensor y) -> Tensor")
+        before = snapshot(reg)
+        reg.undefine(old)
+        assert snapshot(reg) == before
+        assert not made
+        assert not new.removed
+
+
+class TestImpl:
+    def test_duplicate_names_both_places(self, reg: Registry) -> None:
+        def first(x: Any) -> Any: ...
+        def second(x: Any) -> Any: ...  # fmt: skip
+
+        impl(reg, "t::f", first, CPU)
+        text = refused(reg, lambda: impl(reg, "t::f", second, CPU))
+        assert text == (
+            f"[t::f] has a kernel for CPU already, registered at {line_of(first)}, and another one at "
+            f"{line_of(second)}. Pass allow_override=True to put the new one on top, or remove the first."
+        )
+        impl(reg, "t::f", second, CPU, allow_override=True)
+
+    def test_duplicate_before_the_definition(self, reg: Registry) -> None:
+        def first(x: Any) -> Any: ...
+        def second(x: Any) -> Any: ...  # fmt: skip
+
+        impl(reg, "t::later", first, CPU)
+        text = refused(reg, lambda: impl(reg, "t::later", second, CPU))
+        assert line_of(first) in text
+        assert line_of(second) in text
+        impl(reg, "t::later", second, CUDA)
+
+    def test_of_different_origin_are_no_duplicates(self, reg: Registry) -> None:
+        impl(reg, "t::f", "generated", CPU, origin="generated")
+        impl(reg, "t::f", "explicit", CPU)
+        refused(reg, lambda: impl(reg, "t::f", "generated", CPU, origin="generated"))
+
+    @pytest.mark.parametrize("key", [AUTOGRAD, IMPLICIT, EXPLICIT, AUTOGRAD_CPU, TRACER], ids=str)
+    def test_duplicates_for_any_key(self, reg: Registry, key: DispatchKey) -> None:
+        impl(reg, "t::f", "first", key)
+        assert f"has a kernel for {key.name} already" in refused(reg, lambda: impl(reg, "t::f", "second", key))
+
+    def test_callables_of_all_kinds_have_a_place(self) -> None:
+        class Callable_:
+            def __call__(self, x: Any) -> Any: ...
+
+            def method(self, x: Any) -> Any: ...
+
+        def function(x: Any) -> Any: ...
+
+        for kind in (function, partial(function), partial(partial(function)), Callable_(), Callable_().method):
+            assert Kernel(kind, CPU).site.startswith(f"{__file__}:"), kind
+        assert "neg" in Kernel(python_operator.neg, CPU).site  # written in C: its name must do
+        assert Kernel(function, CPU, site="over there").site == "over there"
+
+    @pytest.mark.parametrize(
+        ("kernel", "reason"),
+        [
+            (lambda: None, "too many positional arguments"),
+            (lambda x, y: None, "missing a required argument: 'y'"),
+            (lambda x, *, n: None, "missing a required"),
+            (lambda x, /, *, m: None, "unexpected keyword argument|missing a required"),
+        ],
+    )
+    def test_signature_that_does_not_fit(self, reg: Registry, kernel: Any, reason: str) -> None:
+        op = reg.define("t::g(Tensor x, *, bool flag=False) -> Tensor")
+        text = refused(reg, lambda: impl(reg, "t::g", kernel, CPU))
+        assert text.startswith(f"[{op.schema}] the kernel ")
+        assert f"at {line_of(kernel)} has the signature (" in text
+        assert "which cannot be called with this schema: " in text
+        assert text.endswith("A kernel takes x by position and flag by keyword.")
+
+    @pytest.mark.parametrize(
+        "kernel",
+        [
+            lambda x, *, flag: None,
+            lambda x, flag: None,
+            lambda *args, **kwargs: None,
+            lambda anything, /, **options: None,
+            lambda x, *, flag, more=1: None,
+            fallthrough_kernel,
+        ],
+    )
+    def test_signatures_that_fit(self, reg: Registry, kernel: Any) -> None:
+        reg.define("t::g(Tensor x, *, bool flag=False) -> Tensor")
+        impl(reg, "t::g", kernel, CPU).remove()
+
+    def test_signature_with_keyset(self, reg: Registry) -> None:
+        impl(reg, "t::f", lambda keyset, x: None, CPU, with_keyset=True)
+        text = refused(reg, lambda: impl(reg, "t::f", lambda x: None, CUDA, with_keyset=True))
+        assert text.endswith("A kernel takes the keyset, x by position.")
+
+    def test_signature_that_cannot_be_asked_for(self, reg: Registry) -> None:
+        reg.define("t::g(Tensor x, int n=0) -> int")
+        impl(reg, "t::g", min, CPU)  # a builtin without a signature: taken on trust
+
+    @pytest.mark.parametrize("function", [None, 3, "f", [len]])
+    def test_what_is_no_function(self, reg: Registry, function: Any) -> None:
+        text = refused(reg, lambda: reg.impl("t::f", Kernel(function, CPU)))
+        assert text == f"a kernel is a function, got {function!r} of type {type(function).__name__}: pass a callable."
+
+    @pytest.mark.parametrize("key", ["CPU", None, DispatchKey.Dense, DispatchKey.AutogradFunctionality], ids=str)
+    def test_key_that_no_call_reaches(self, reg: Registry, key: Any) -> None:
+        text = refused(reg, lambda: impl(reg, "t::f", "kernel", key))
+        assert text.startswith(f"the kernel kernel is registered for {key!r}, which no call ever reaches.")
+
+    @pytest.mark.parametrize("name", ["f", "", "t.f"])
+    def test_name_without_namespace(self, reg: Registry, name: str) -> None:
+        assert refused(reg, lambda: impl(reg, name, "kernel", CPU)).startswith(f"[{name}] needs a namespace")
+
+
+class TestImplBeforeDefine:
+    def test_waits_and_is_listed(self, reg: Registry) -> None:
+        impl(reg, "t::later", "cpu", CPU)
+        assert [kernel.key for kernel in reg.dangling()["t::later"]] == [CPU]
+        with pytest.raises(OperatorNotFoundError):
+            reg.find("t::later")
+        op = reg.define("t::later(Tensor x) -> Tensor")
+        assert op(Fake(CPU))[0] == "cpu"
+        assert not reg.dangling()
+
+    def test_is_checked_when_the_schema_comes(self, reg: Registry) -> None:
+        def kernel(x: Any, y: Any) -> Any: ...
+
+        handle = impl(reg, "t::later", kernel, CPU)
+        text = refused(reg, lambda: reg.define("t::later(Tensor x) -> Tensor"))
+        assert line_of(kernel) in text
+        assert "missing a required argument: 'y'" in text
+        reg.define("t::later(Tensor x, Tensor y) -> Tensor")
+        handle.remove()
+
+    def test_removed_before_the_schema_comes(self, reg: Registry) -> None:
+        before = snapshot(reg)
+        impl(reg, "t::later", "cpu", CPU).remove()
+        assert snapshot(reg) == before
+        op = reg.define("t::later(Tensor x) -> Tensor")
+        assert not op.kernels
+
+    def test_removed_after_the_schema_came(self, reg: Registry) -> None:
+        handle = impl(reg, "t::later", "cpu", CPU)
+        op = reg.define("t::later(Tensor x) -> Tensor")
+        handle.remove()
+        assert not op.kernels
+        with pytest.raises(MissingKernelError):
+            op(Fake(CPU))
+
+    def test_survives_the_definition(self, reg: Registry) -> None:
+        """A kernel is a registration of its own: it waits again when its operator goes."""
+        handle = impl(reg, "t::f", "cpu", CPU)
+        reg.undefine(reg.find("t::f"))
+        assert [kernel.key for kernel in reg.dangling()["t::f"]] == [CPU]
+        assert reg.define(F)(Fake(CPU))[0] == "cpu"
+        handle.remove()
+        assert not reg.find("t::f").kernels
+        reg.undefine(reg.find("t::f"))
+        assert not reg.pending
+
+    def test_what_installers_made_goes_with_the_definition(self, reg: Registry) -> None:
+        reg.subscribe(lambda op: [impl(reg, op.name, "generated", CPU, origin="generated")])
+        assert reg.find("t::f")(Fake(CPU))[0] == "generated"
+        reg.undefine(reg.find("t::f"))
+        assert not reg.pending
+        assert reg.define(F)(Fake(CPU))[0] == "generated"
+
+
+class TestHandles:
+    def handles(self, reg: Registry) -> list[Handle]:
+        return [
+            impl(reg, "t::f", "cpu", CPU),
+            impl(reg, "t::later", "cpu", CPU),
+            reg.fallback(Kernel(named("fallback"), TRACER, boxed=True)),
+            reg.subscribe(lambda op: [impl(reg, op.name, "made", META, origin="generated")]),
+        ]
+
+    def test_remove_is_idempotent(self, reg: Registry) -> None:
+        before = snapshot(reg)
+        handles = self.handles(reg)
+        for handle in handles * 2:
+            handle.remove()
+        assert snapshot(reg) == before
+
+    def test_removing_twice_takes_nothing_of_a_later_one(self, reg: Registry) -> None:
+        kernel = Kernel(named("same"), CPU)
+        first = reg.impl("t::f", kernel)
+        first.remove()
+        reg.impl("t::f", kernel)
+        first.remove()
+        assert reg.find("t::f")(Fake(CPU))[0] == "same"
+
+    def test_context_manager(self, reg: Registry) -> None:
+        before = snapshot(reg)
+        for index in range(4):
+            with pytest.raises(ZeroDivisionError):
+                self.leave_by_exception(reg, index)
+            assert snapshot(reg) == before
+
+    def leave_by_exception(self, reg: Registry, index: int) -> None:
+        handles = self.handles(reg)
+        for other in handles[:index] + handles[index + 1 :]:
+            other.remove()
+        with handles[index] as entered:
+            assert entered is handles[index]
+            raise ZeroDivisionError
+
+    def test_repr(self, reg: Registry) -> None:
+        handle = impl(reg, "t::f", "cpu", CPU)
+        assert repr(handle) == "<Handle: kernel of t::f for CPU>"
+        handle.remove()
+        assert repr(handle) == "<Handle: kernel of t::f for CPU (removed)>"
+
+
+class TestInstallers:
+    def test_order_of_declarations_and_installers_is_free(self) -> None:
+        def install(op: Any) -> list[Handle]:
+            return [impl(op.registry, op.name, "made", CPU, origin="generated")] if "make" in op.facets else []
+
+        early, late = Registry(), Registry()
+        early.subscribe(install)
+        early.define("t::f(Tensor x) -> Tensor", facets={"make": True})
+        late.define("t::f(Tensor x) -> Tensor", facets={"make": True})
+        late.subscribe(install)
+        assert early.find("t::f")(Fake(CPU))[0] == late.find("t::f")(Fake(CPU))[0] == "made"
+
+    def test_that_fails_at_subscription(self, reg: Registry) -> None:
+        reg.define("t::g(Tensor x) -> Tensor")
+
+        def install(op: Any) -> list[Handle]:
+            made = [impl(reg, op.name, "made", CPU, origin="generated")]
+            if op.name == "t::g":
+                raise ZeroDivisionError
+            return made
+
+        refused(reg, lambda: reg.subscribe(install), ZeroDivisionError)
+
+    def test_reinstall_after_facets_changed(self, reg: Registry) -> None:
+        def install(op: Any) -> list[Handle]:
+            return [impl(reg, op.name, op.facets["name"], CPU, origin="generated")] if op.facets else []
+
+        reg.subscribe(install)
+        op = reg.find("t::f")
+        for name in ("first", "second"):
+            op.facets["name"] = name
+            reg.reinstall(op)
+            assert op(Fake(CPU))[0] == name
+        op.facets.clear()
+        reg.reinstall(op)
+        assert not op.kernels
+
+
+class TestLookUp:
+    def test_unknown_operator_with_close_matches(self, reg: Registry) -> None:
+        reg.define("t::softmax(Tensor x) -> Tensor")
+        with pytest.raises(OperatorNotFoundError) as caught:
+            reg.find("t::sotfmax")
+        assert str(caught.value) == (
+            "there is no operator 't::sotfmax'. Close: t::softmax. Define it with "
+            "tk.library.Library(namespace, 'DEF').define(schema)."
+        )
+        with pytest.raises(OperatorNotFoundError, match="there is no operator 'q::zzz'. Define it with"):
+            reg.find("q::zzz")
+
+    def test_registrations_of_a_key(self, reg: Registry) -> None:
+        reg.define("t::g(Tensor x) -> Tensor")
+        impl(reg, "t::f", "f", CPU)
+        impl(reg, "t::g", "g", CPU)
+        impl(reg, "t::g", "other", CUDA)
+        reg.fallback(Kernel(named("fallback"), CPU, boxed=True))
+        assert [k.function.__qualname__ for k in reg.registrations(CPU)] == ["f", "g", "fallback"]
+        assert reg.registrations(BATCHED) == []
+
+    def test_registry_of_the_process_pickles_by_name(self) -> None:
+        assert pickle.loads(pickle.dumps(registry)) is registry
+        assert copy.deepcopy(registry) is registry
+        with pytest.raises(pickle.PicklingError):
+            pickle.dumps(Registry())
+
+
+# ---- any order
+
+SCHEMA = "t::h(Tensor x) -> Tensor"
+_KERNELS: dict[str, Kernel] = {
+    "cpu": Kernel(named("cpu"), CPU),
+    "cuda": Kernel(named("cuda"), CUDA),
+    "cpu on top": Kernel(named("cpu on top"), CPU),
+    "cpu when": Kernel(named("cpu when"), CPU, when=lambda x: hasattr(x, "special")),
+    "cpu generated": Kernel(named("cpu generated"), CPU, origin="generated"),
+    "skip": Kernel(fallthrough_kernel, TRACER),
+    "autograd": Kernel(named("autograd"), AUTOGRAD),
+    "autograd cpu": Kernel(named("autograd cpu"), AUTOGRAD_CPU),
+    "implicit": Kernel(named("implicit"), IMPLICIT),
+    "explicit": Kernel(named("explicit"), EXPLICIT),
+}
+_FALLBACKS: dict[str, Kernel] = {
+    "all tracer": Kernel(lambda op, *args: ("all tracer",), TRACER, boxed=True),
+    "all meta": Kernel(lambda op, *args: ("all meta",), META, boxed=True),
+}
+ACTIONS = ["define", *_KERNELS, *_FALLBACKS]
+STACKED = ("cpu", "cpu on top")  # the only two whose order matters: of equals the newest wins
+
+
+def perform(reg: Registry, action: str) -> Handle:
+    if action == "define":
+        op = reg.define(SCHEMA)
+        return Handle(lambda: reg.undefine(op))
+    if action in _FALLBACKS:
+        return reg.fallback(_FALLBACKS[action])
+    return reg.impl("t::h", _KERNELS[action], allow_override=action in STACKED)
+
+
+def outcome(reg: Registry) -> dict[Any, Any]:
+    """All that can be seen of a state: names, tables, and what every kind of call gives."""
+    seen: dict[Any, Any] = {
+        "names": sorted(reg.operators),
+        "dangling": {n: {k.function.__qualname__ for k in stack} for n, stack in reg.dangling().items()},
+        "fallbacks": {key: stack for key, stack in reg.fallbacks.items() if key is not DispatchKey.Mode},
+    }
+    for op in reg:
+        assert op.table() == compute_table(op)
+        seen[op.name] = {key: slot for key, slot in op.table().items() if key is not DispatchKey.Mode}
+        for keys in ([CPU], [CUDA], [META], [AUTOGRAD_CPU, CPU], [TRACER, CPU], [TRACER, AUTOGRAD_CPU, CPU]):
+            fakes = [Fake(*keys), Fake(*keys)]
+            fakes[1].special = True  # type: ignore[attr-defined]
+            for number, fake in enumerate(fakes):
+                try:
+                    seen[op.name, tuple(keys), number] = op(fake)[0]
+                except (MissingKernelError, RegistrationError) as error:
+                    seen[op.name, tuple(keys), number] = type(error)
+    return seen
+
+
+def check_order(order: list[str], removals: list[str], *, interleaved: bool) -> None:
+    """Perform ``order``, take ``removals`` back (at once or at the end), and compare with what is left alone."""
+    reg = fresh()
+    handles: dict[str, Handle] = {}
+    for action in order:
+        handles[action] = perform(reg, action)
+        outcome(reg)  # fills slots and caches, so that a stale one would show later
+        if interleaved:
+            for done in [a for a in removals if a in handles]:
+                handles.pop(done).remove()
+                outcome(reg)
+    for action in removals:
+        if action in handles:
+            handles.pop(action).remove()
+            outcome(reg)
+    left = fresh()
+    for action in [a for a in ACTIONS if a not in STACKED] + [a for a in order if a in STACKED]:
+        if action in handles:
+            perform(left, action)
+    assert outcome(reg) == outcome(left)
+    for handle in handles.values():
+        handle.remove()
+    assert outcome(reg) == outcome(fresh())
+    assert not reg.pending
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+@given(st.permutations(ACTIONS), st.data(), st.booleans())
+def test_any_order_of_registration_and_removal(order: list[str], data: st.DataObject, interleaved: bool) -> None:
+    """Note [Registrations are transactional]."""
+    taken = data.draw(st.lists(st.sampled_from(order), unique=True), label="performed")
+    removals = data.draw(st.lists(st.sampled_from(taken), unique=True) if taken else st.just([]), label="removed")
+    check_order([a for a in order if a in taken], removals, interleaved=interleaved)
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(["define", "cpu", "implicit", "all tracer"])), ids=",".join)
+def test_every_order_of_a_few(order: tuple[str, ...]) -> None:
+    for length in range(len(order) + 1):
+        for removals in itertools.permutations(order, length):
+            check_order(list(order), list(removals), interleaved=False)
+
+
+def test_definition_replaced_around_its_kernels() -> None:
+    """Defined, removed and defined again: as if it had been defined once."""
+    for position in range(3):
+        reg = fresh()
+        actions = ["cpu", "cuda"]
+        actions.insert(position, "define")
+        handles = {action: perform(reg, action) for action in actions}
+        handles["define"].remove()
+        perform(reg, "define")
+        left = fresh()
+        for action in ("define", "cpu", "cuda"):
+            perform(left, action)
+        assert outcome(reg) == outcome(left)
+
+
+# ---- threads
+
+
+def run_threads(*functions: Callable[[], None]) -> None:
+    """Run all at once; the first exception of any is raised here."""
+    errors: list[BaseException] = []
+    barrier = threading.Barrier(len(functions))
+
+    def run(function: Callable[[], None]) -> None:
+        try:
+            barrier.wait(10)
+            function()
+        except BaseException as error:  # noqa: BLE001  # handed to the main thread
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(function,)) for function in functions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not any(thread.is_alive() for thread in threads)
+    if errors:
+        raise errors[0]
+
+
+@pytest.fixture
+def _switch_often() -> Iterator[None]:
+    import sys
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("_switch_often")
+class TestThreads:
+    def test_registration_while_others_call(self, reg: Registry) -> None:
+        """A call sees the state before or after a registration, never a mixture, and no old slot stays."""
+        op, fake = reg.find("t::f"), Fake(AUTOGRAD_CPU, CPU)
+        impl(reg, "t::f", "base", CPU)
+        done = threading.Event()
+
+        def register() -> None:
+            try:
+                for _ in range(150):
+                    with impl(reg, "t::f", "top", CPU, allow_override=True), impl(reg, "t::f", "autograd", AUTOGRAD):
+                        assert op(fake)[0] == "autograd"
+                    assert op(fake)[0] == "base"
+            finally:
+                done.set()
+
+        def call() -> None:
+            while not done.is_set():
+                assert op(fake)[0] in {"base", "top", "autograd"}
+
+        def look() -> None:
+            while not done.is_set():
+                assert len(op.table()) == len(compute_table(op))
+
+        run_threads(register, call, call, look)
+        assert op(fake)[0] == "base"
+        assert op.table() == compute_table(op)
+
+    def test_registrations_at_once(self, reg: Registry) -> None:
+        before = snapshot(reg)
+
+        def register(number: int) -> None:
+            for i in range(20):
+                op = reg.define(f"t::f{number}_{i}(Tensor x) -> Tensor")
+                handles = [impl(reg, "t::f", f"{number}", CPU, allow_override=True)]
+                handles.append(reg.fallback(Kernel(named("fallback"), TRACER, boxed=True)))
+                handles.append(impl(reg, op.name, "own", CPU))
+                assert op(Fake(CPU))[0] == "own"
+                for handle in handles:
+                    handle.remove()
+                reg.undefine(op)
+
+        run_threads(*(partial(register, number) for number in range(4)))
+        assert snapshot(reg) == before
+
+    def test_one_of_many_duplicates_wins(self, reg: Registry) -> None:
+        results: list[str] = []
+
+        def register() -> None:
+            try:
+                impl(reg, "t::f", "mine", CPU)
+                results.append("registered")
+            except RegistrationError:
+                results.append("refused")
+
+        run_threads(*[register] * 6)
+        assert sorted(results) == ["refused"] * 5 + ["registered"]
+        assert len(reg.find("t::f").kernels[CPU]) == 1
+
+    def test_handle_removed_by_many(self, reg: Registry) -> None:
+        before = snapshot(reg)
+        for _ in range(20):
+            handle = reg.fallback(Kernel(named("fallback"), TRACER, boxed=True))
+            run_threads(*[handle.remove] * 4)
+        assert snapshot(reg) == before
