@@ -42,7 +42,7 @@ def load(device: str) -> tuple[tk.Tensor, tk.Tensor, tk.Tensor, tk.Tensor]:
     data = load_digits()
     images = tk.asarray(data.data / 16.0, dtype=tk.float32, device=device)
     digits = tk.asarray(data.target, device=device)
-    # The file is ordered by writer, so it is shuffled: always in the same way, so that runs with other seeds are
+    # The file is not in random order, so it is shuffled: always in the same way, so that runs with other seeds are
     # tested on the same digits. A generator of its own leaves the global one, which --seed sets, alone.
     order = tk.random.permutation(len(images), generator=tk.random.Generator(7), device=device)
     held_out, train = order[: len(images) // 5], order[len(images) // 5 :]
@@ -71,7 +71,7 @@ def train(parameters: list[tk.Tensor], images: tk.Tensor, digits: tk.Tensor, epo
     velocities = [tk.zeros_like(parameter) for parameter in parameters]
     starts = range(0, len(images), BATCH)
     history: list[float] = []
-    with tqdm(range(epochs), desc="training", unit="epoch") as progress:
+    with tqdm(range(epochs), desc="training", unit="epoch") as progress:  # writes to stderr
         for epoch in progress:
             # The rate falls along half a cosine: large steps find the valley, small ones its bottom.
             rate = PEAK_RATE * 0.5 * (1 + math.cos(math.pi * epoch / epochs))
@@ -99,22 +99,21 @@ def draw(file: Path, history: list[float], images: np.ndarray, digits: np.ndarra
     """The loss curve, twelve digits as they come, and the six that the network found hardest."""
     guesses, sure = probabilities.argmax(axis=1), probabilities.max(axis=1)
     hardest = np.argsort(probabilities[np.arange(len(digits)), digits])  # the least probability for the right answer
-    figure = plt.figure(figsize=(12, 5), dpi=120, layout="constrained")
+    figure = plt.figure(figsize=(12, 5.4), dpi=120, layout="constrained")
     figure.suptitle(f"{np.mean(guesses == digits):.1%} of the held-out digits read right; last row: the six hardest")
-    grid = figure.add_gridspec(3, 8, width_ratios=[5, 0.2, 1, 1, 1, 1, 1, 1])
+    grid = figure.add_gridspec(3, 7, width_ratios=[5, 1, 1, 1, 1, 1, 1])
     curve = figure.add_subplot(grid[:, 0])
     curve.plot(range(1, len(history) + 1), history, color="tab:blue", linewidth=2)
     curve.set(title="Loss while training", xlabel="epoch", ylabel="mean cross-entropy of the epoch")
     curve.set_ylim(bottom=0)
     curve.grid(alpha=0.3)
     for place, k in enumerate([*range(12), *hardest[:6]]):
-        cell = figure.add_subplot(grid[place // 6, 2 + place % 6])
+        cell = figure.add_subplot(grid[place // 6, 1 + place % 6])
         cell.imshow(images[k].reshape(8, 8), cmap="gray_r", vmin=0, vmax=1)
         is_right = guesses[k] == digits[k]
         answer = str(guesses[k]) if is_right else f"{guesses[k]}, is {digits[k]}"
-        cell.set_title(answer, fontsize=10, color="tab:green" if is_right else "tab:red", pad=3)
-        cell.set(xticks=[], yticks=[])
-        cell.set_xlabel(f"{sure[k]:.0%} sure", fontsize=8, color="0.4", labelpad=2)
+        cell.set_title(answer, color="tab:green" if is_right else "tab:red", pad=3)
+        cell.set(xticks=[], yticks=[], xlabel=f"{sure[k]:.0%} sure")
     file.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(file)
     plt.close(figure)

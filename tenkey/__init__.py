@@ -6,12 +6,13 @@ public.
 
 from __future__ import annotations
 
-from typing import Any
+import math as _math
 
 from . import autograd, backends, core, dispatch, library, ops, random
 from .autograd import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .backends import cpu as _cpu
 from .backends import meta as _meta
+from .backends.cpu import get_num_threads, set_num_threads
 from .core.device import Device as device
 from .core.dtypes import (
     bool,
@@ -89,10 +90,143 @@ from .ops.builtin.pointwise import (
 from .ops.builtin.reduction import all, any, argmax, argmin, logsumexp, max, mean, min, prod, sum
 from .ops.builtin.view import broadcast_to, expand_dims, matrix_transpose, permute_dims, reshape, squeeze
 
+__version__ = "0.1.0"
+
+e = _math.e
+inf = _math.inf
+nan = _math.nan
+newaxis = None
+pi = _math.pi
+
 _install_modes(_registry)
 _install.install(_registry)
 _cpu.install(_registry)
 _meta.install(_registry)
 autograd.install(_registry)
 
-__version__ = "0.1.0"
+__all__ = [
+    "Tensor",
+    "abs",
+    "add",
+    "all",
+    "any",
+    "arange",
+    "argmax",
+    "argmin",
+    "asarray",
+    "astype",
+    "autograd",
+    "backends",
+    "bool",
+    "broadcast_to",
+    "ceil",
+    "complex128",
+    "complex64",
+    "concat",
+    "conj",
+    "core",
+    "cos",
+    "cross_entropy",
+    "device",
+    "dispatch",
+    "divide",
+    "e",
+    "empty",
+    "empty_like",
+    "enable_grad",
+    "equal",
+    "exp",
+    "expand_dims",
+    "expm1",
+    "eye",
+    "finfo",
+    "flip",
+    "float16",
+    "float32",
+    "float64",
+    "floor",
+    "floor_divide",
+    "full",
+    "full_like",
+    "get_num_threads",
+    "get_printoptions",
+    "greater",
+    "greater_equal",
+    "iinfo",
+    "imag",
+    "inf",
+    "int16",
+    "int32",
+    "int64",
+    "int8",
+    "is_grad_enabled",
+    "isdtype",
+    "isfinite",
+    "isnan",
+    "less",
+    "less_equal",
+    "library",
+    "linspace",
+    "log",
+    "log1p",
+    "log_softmax",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logsumexp",
+    "matmul",
+    "matrix_transpose",
+    "max",
+    "maximum",
+    "mean",
+    "min",
+    "minimum",
+    "multiply",
+    "nan",
+    "negative",
+    "newaxis",
+    "no_grad",
+    "not_equal",
+    "ones",
+    "ones_like",
+    "ops",
+    "permute_dims",
+    "pi",
+    "pow",
+    "printoptions",
+    "prod",
+    "random",
+    "real",
+    "reciprocal",
+    "relu",
+    "remainder",
+    "reshape",
+    "round",
+    "rsqrt",
+    "scatter_add",
+    "set_grad_enabled",
+    "set_num_threads",
+    "set_printoptions",
+    "shares_storage",
+    "sigmoid",
+    "sign",
+    "sin",
+    "softmax",
+    "sqrt",
+    "square",
+    "squeeze",
+    "stack",
+    "subtract",
+    "sum",
+    "take",
+    "take_along_axis",
+    "tanh",
+    "tensor",
+    "uint16",
+    "uint32",
+    "uint64",
+    "uint8",
+    "where",
+    "zeros",
+    "zeros_like",
+]

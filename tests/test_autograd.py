@@ -495,6 +495,22 @@ def test_real_and_complex_operands() -> None:
     np.testing.assert_allclose(values_of(x.grad), [2.0, -1.0])
 
 
+def test_a_real_term_of_a_complex_sum_takes_the_real_part() -> None:
+    x, y = leaf([2.0, 3.0]), leaf([1.0, 1.0])
+    seed = tk.tensor([1 + 2j, 3 - 1j], dtype=tk.complex128)
+    (x + tk.tensor([1j, 1j], dtype=tk.complex128) - y).backward(seed)
+    assert values_of(x.grad).tolist() == [1.0, 3.0]
+    assert values_of(y.grad).tolist() == [-1.0, -3.0]
+
+
+def test_a_python_number_as_factor_of_a_complex_tensor() -> None:
+    z = tk.tensor([1 + 2j, 3 - 1j], dtype=tk.complex128, requires_grad=True)
+    seed = tk.tensor([1j, 2.0], dtype=tk.complex128)
+    for factor in (2.0, 1 - 3j):
+        (found,) = grad(z * factor, z, seed)
+        np.testing.assert_allclose(values_of(found), np.array([1j, 2.0]) * np.conj(factor))
+
+
 def test_a_complex_gradient_for_a_real_output_is_refused() -> None:
     x = leaf([1.0, 2.0])
     with pytest.raises(RuntimeError, match=r"\[MultiplyBackward\] got a complex gradient for a real output \(index 0\)"):
@@ -577,6 +593,13 @@ def test_nan_on_the_other_side_of_where_does_not_leak() -> None:
     (tk.where(tk.tensor([True, False]), a, b) * constant([2.0, 3.0])).sum().backward()
     assert values_of(a.grad).tolist() == [2.0, 0.0]
     assert values_of(b.grad).tolist() == [0.0, 3.0]
+
+
+@pytest.mark.xfail(strict=True, reason="0 * inf: a zero gradient meets an infinite derivative on the side not selected")
+def test_an_infinite_derivative_on_the_other_side_of_where_does_not_leak() -> None:
+    x = leaf([0.0, 4.0])
+    tk.where(x > 0.0, tk.sqrt(x), 0.0).sum().backward()
+    assert values_of(x.grad).tolist() == [0.0, 0.25]
 
 
 @pytest.mark.parametrize("name", ["maximum", "minimum"])

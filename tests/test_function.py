@@ -268,6 +268,36 @@ def test_arguments_that_are_no_tensors() -> None:
     assert values_of(x.grad).tolist() == [10.0, 10.0]
 
 
+def test_notes_on_the_context_may_have_names_of_outputs() -> None:
+    class Padded(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            ctx.shape, ctx.dtype, ctx.device = x.shape, "mine", 3
+            return tk.concat([tk.reshape(x, (-1,)), tk.zeros(1, dtype=x.dtype)])
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            assert (ctx.shape, ctx.dtype, ctx.device) == ((2, 2), "mine", 3)
+            return tk.reshape(grads[0][:-1], ctx.shape)
+
+    x = leaf([[1.0, 2.0], [3.0, 4.0]])
+    assert gradcheck(Padded.apply, (x,))
+    assert gradgradcheck(Padded.apply, (x,))
+
+
+@pytest.mark.parametrize("name", ["outputs", "next_edges", "apply", "name"])
+def test_names_that_the_node_needs_are_refused(name: str) -> None:
+    class Taken(Cube):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            setattr(ctx, name, 5)
+            return x * 2.0
+
+    with pytest.raises(RuntimeError, match=rf"\[TakenBackward\] the context has {name} .*keep your value .*ctx\.my_{name}"):
+        Taken.apply(leaf(1.0))
+    assert tk.is_grad_enabled()
+
+
 def test_needs_input_grad_allows_to_skip_work() -> None:
     seen = []
 

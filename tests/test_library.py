@@ -554,7 +554,9 @@ class TestRegisterKernel:
     def test_duplicate_and_wrong_signature(self, library: Library) -> None:
         library.define("f(Tensor x) -> Tensor")
         register_kernel(f"{NS}::f", "cpu", lambda x: x)
-        text = refused(lambda: register_kernel(f"{NS}::f", "cpu", lambda x: x), RegistrationError, "allow_override=True")
+        text = refused(
+            lambda: register_kernel(f"{NS}::f", "cpu", lambda x: x), RegistrationError, "allow_override=True"
+        )
         assert text.count(HERE) == 2
         refused(lambda: register_kernel(f"{NS}::f", "meta", lambda: 0), RegistrationError, "signature ()")
         with register_kernel(f"{NS}::f", "cpu", lambda x: x + 5, allow_override=True):

@@ -140,7 +140,7 @@ def execute(task: Task, seeds: Sequence[tuple[Node, int, Tensor]]) -> None:
     roots = list(dict.fromkeys(node for node, _, _ in seeds))
     if task.needed is not None:
         task.ends = frozenset(
-            [node for node, _ in task.captures if not any(n in task.needed for n, _ in node.next_edges)]
+            [node for node, _ in task.captures if node is not None and not any(n in task.needed for n, _ in node.next_edges)]
         )
     waiting = _dependencies(roots, task.needed)
     buffers: dict[Node, Any] = {}

@@ -74,7 +74,7 @@ class _GradMode:
     def _fresh(self) -> Self:
         return type(self)()
 
-    def __call__(self, function: Function) -> Function:
+    def __call__(self, function: Any) -> Any:
         return decorate(function, self._fresh)
 
 
@@ -223,6 +223,6 @@ class set_grad_enabled(_GradMode):
     def _fresh(self) -> Self:
         return type(self)(self._enabled)
 
-    def __call__(self, function: Function) -> Function:
+    def __call__(self, function: Any) -> Any:
         set_state(self._before)  # as a decorator it changes nothing outside of the function
         return decorate(function, self._fresh)

@@ -85,8 +85,9 @@ def _numerical(fn: Callable[..., Any], inputs: Sequence[Any], at: int, eps: floa
             with StateGuard(exclude=GRADIENT):
                 both.append([_components(t.detach().numpy()) for t in _outputs(fn, replaced)])
         columns.append([(plus - minus) / (2 * eps) for plus, minus in zip(*both)])
-    count = len(columns[0]) if columns else len(_outputs(fn, inputs))
-    return [np.array([column[k] for column in columns]).reshape(parts, -1) for k in range(count)]
+    if not columns:  # an empty input
+        return [np.zeros((0, _components(t.detach().numpy()).size)) for t in _outputs(fn, inputs)]
+    return [np.array(rows) for rows in zip(*columns)]
 
 
 def _analytical(output: Tensor, source: Tensor) -> np.ndarray:
@@ -140,7 +141,8 @@ def gradcheck(
     """
     given: tuple[Any, ...] = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     try:
-        _check(fn, given, eps, atol, rtol, nondet_tol)
+        with StateGuard(unexclude=GRADIENT):
+            _check(fn, given, eps, atol, rtol, nondet_tol)
     except GradcheckError:
         if raise_exception:
             raise
@@ -207,7 +209,8 @@ def gradgradcheck(
     True
     """
     given: tuple[Any, ...] = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
-    outputs = [t for t in _outputs(fn, given) if t.requires_grad]
+    with StateGuard(unexclude=GRADIENT):
+        outputs = [t for t in _outputs(fn, given) if t.requires_grad]
     if grad_outputs is None:
         rng = np.random.default_rng(seed)
         seeds = []

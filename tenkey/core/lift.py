@@ -39,7 +39,8 @@ def weak_tensor(value: bool | int | float | complex) -> Tensor:
     return made
 
 
-def _make_weak(value: Any, kind: type) -> Tensor:
+def _make_weak(value: Any, kind: Any) -> Tensor:
+    array: np.ndarray
     try:
         array = np.array(value, _SCALAR_DTYPE[kind])
     except OverflowError:
@@ -53,7 +54,7 @@ def _make_weak(value: Any, kind: type) -> Tensor:
 def _lift_one(value: Any) -> Any:
     if isinstance(value, Tensor) or value is None:
         return value
-    if value.__class__ in _SCALAR_DTYPE:
+    if isinstance(value, (bool, int, float, complex)) and value.__class__ in _SCALAR_DTYPE:
         return weak_tensor(value)
     if isinstance(value, np.generic) and value.dtype.kind in "biufc":
         return weak_tensor(value.item())

@@ -58,12 +58,20 @@ class Tensor:
     __hash__ = object.__hash__
 
     if TYPE_CHECKING:  # put on the class by the layers above
-        requires_grad: bool
-        grad: Tensor | None
         grad_fn: Any
         is_leaf: bool
         _version: int
 
+        @property
+        def requires_grad(self) -> bool: ...
+        @requires_grad.setter
+        def requires_grad(self, value: bool) -> None: ...
+        @property
+        def grad(self) -> Tensor | None: ...
+        @grad.setter
+        def grad(self, value: Tensor | None) -> None: ...
+        def __eq__(self, other: object) -> Tensor: ...  # type: ignore[override]
+        def __ne__(self, other: object) -> Tensor: ...  # type: ignore[override]
         def __getattr__(self, name: str) -> Any: ...
         def __add__(self, other: Any) -> Tensor: ...
         def __radd__(self, other: Any) -> Tensor: ...
@@ -326,7 +334,7 @@ def shares_storage(a: Tensor, b: Tensor) -> bool:
     if a is b or storage_of(a) is storage_of(b):
         return True
     if a._data.__class__ is np.ndarray and b._data.__class__ is np.ndarray:
-        return bool(np.shares_memory(a._data, b._data, max_work=1))
+        return bool(np.shares_memory(a._data, b._data, max_work=1))  # type: ignore[arg-type]
     return getattr(a._data, "buffer", None) is not None and a._data.buffer is getattr(b._data, "buffer", None)
 
 

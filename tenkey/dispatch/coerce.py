@@ -125,7 +125,7 @@ def _check_scalar(value: Any) -> Any:
         return value
     for abstract, kind in ((numbers.Integral, int), (numbers.Real, float), (numbers.Complex, complex)):
         if isinstance(value, abstract):
-            return kind(value)  # type: ignore[call-overload]
+            return kind(value)  # type: ignore[arg-type, call-overload]
     return bool(value) if type(value).__name__ == "bool" else NotImplemented
 
 

@@ -107,7 +107,10 @@ def shown(value: object) -> str:
     >>> shown(list(range(1000)))
     '[0, 1, 2, 3, 4, 5, ...]'
     """
-    return _repr.repr(value)
+    try:
+        return _repr.repr(value)
+    except Exception:  # noqa: BLE001  # the repr of an object is user code
+        return f"<{type(value).__name__} object>"
 
 
 def _excerpt(text: str, column: int) -> tuple[str, int]:

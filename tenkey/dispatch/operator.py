@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, Final
 from .coerce import coercer
 from .errors import ArgumentError, OperatorNotFoundError
 from .kernel import Kernel
-from .keys import DispatchKey, DispatchKeySet, key_mask
+from .keys import DispatchKey, DispatchKeySet, all_runtime_keys, key_mask
 from .local import current_state, get_state
 from .schema import Argument, BaseType, FunctionSchema, ListType, OptionalType
-from .table import Slot, Table, all_runtime_keys, resolve
+from .table import Slot, Table, resolve
 
 if TYPE_CHECKING:
     from .registry import Registry
@@ -230,9 +230,9 @@ def build_entry(operator: Operator) -> Callable[..., Any]:
     name = schema.base_name if not keyword.iskeyword(schema.base_name) else schema.base_name + "_"
     body: list[str] = []
     for a in arguments:
-        line, function = coercer(operator, a)
+        line, converter = coercer(operator, a)
         if line:
-            scope[f"_coerce_{a.name}"] = function
+            scope[f"_coerce_{a.name}"] = converter
             body += line.splitlines()
     tensors = [a for a in arguments if _is_tensor(a)]
     devices = [a.name for a in arguments if a.type in (BaseType("Device"), OptionalType(BaseType("Device")))]

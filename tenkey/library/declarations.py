@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from ..core.tensor import Tensor
 from ..dispatch.errors import RegistrationError
 from ..dispatch.schema import FunctionSchema, parse_schema
 from ..ops import declare
@@ -74,7 +75,7 @@ def pointwise(
     domain: tuple[float, float] = (-4.0, 4.0),
     boolean: tuple[str, ...] = (),
     doc: str | None = None,
-) -> Callable[..., Any]:
+) -> Callable[..., Tensor]:
     """Make a differentiable operator of one scalar expression.
 
     Args: schema: ``"namespace::name(Tensor x, float a) -> Tensor"``; scalar: ``lambda T: lambda x, a: ...``, with one
@@ -111,7 +112,7 @@ def reduction(
     vjp: Any = None,
     promote: Promotion = SAME,
     doc: str | None = None,
-) -> Callable[..., Any]:
+) -> Callable[..., Tensor]:
     """Make an operator that combines elements along axes.
 
     Args: schema: with the arguments ``Tensor x, *, int[1]? axis=None, bool keepdims=False``; combine: an associative

@@ -109,6 +109,17 @@ def _promoting(function: Callable[..., Any]) -> Callable[[Operator, int], Callab
     return specialize
 
 
+def _check_waiting(operator: Operator) -> None:
+    """Check the kernels that waited for their operator; the registry checks only those that are called as they are."""
+    for stack in operator.kernels.values():
+        for kernel in stack:
+            if kernel.specialize is not None and kernel.specialize is not kernel.function:
+                check_signature(kernel.function, operator.schema, with_keyset=False, site=kernel.site)
+
+
+registry.subscribe(_check_waiting)
+
+
 class Library:
     """Registrations for one namespace; ``kind`` is ``DEF`` (owns it), ``FRAGMENT`` (adds to it) or ``IMPL`` (kernels).
 
@@ -270,7 +281,7 @@ def register_fake(op: Any, fn: Callable[..., Any], *, allow_override: bool = Fal
 
 def register_fake(op: Any, fn: Callable[..., Any] | None = None, *, allow_override: bool = False) -> Any:
     """Register what an operator gives for tensors without values: shapes and dtypes on the device ``meta``."""
-    return register_kernel(op, DispatchKey.Meta, fn, allow_override=allow_override)  # type: ignore[arg-type]
+    return register_kernel(op, DispatchKey.Meta, fn, allow_override=allow_override)
 
 
 def register_autograd(

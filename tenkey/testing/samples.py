@@ -18,9 +18,10 @@ from typing import Any, Final
 
 import numpy as np
 
+import tenkey as tk
+
 from ..core.dtypes import to_dtype
 from ..core.tensor import Tensor
-from ..creation import asarray
 from ..dispatch.errors import ArgumentError
 from ..dispatch.operator import Operator
 from ..ops.builtin.view import broadcast_to
@@ -175,7 +176,7 @@ def _strided(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def _convert(value: Any, rng: np.random.Generator, dtype: np.dtype, layout: Callable[[Any], Any]) -> Any:
     """A sample's value with tensors in place of arrays."""
     if isinstance(value, np.ndarray):
-        return asarray(layout(_as_dtype(value, rng, dtype)))
+        return tk.asarray(layout(_as_dtype(value, rng, dtype)))
     if isinstance(value, (list, tuple)):
         return type(value)([_convert(item, rng, dtype, layout) for item in value])
     return value
@@ -271,7 +272,7 @@ def _operands(
         value: Any
         if argument.name in facet.tensors:
             kind = np.dtype(bool) if argument.name in facet.boolean else dtype
-            value = asarray(layout(_values(rng, next(remaining), kind, facet.domain)))
+            value = tk.asarray(layout(_values(rng, next(remaining), kind, facet.domain)))
         elif argument.has_default:
             value = argument.default
         else:
@@ -296,7 +297,7 @@ def _reduction(
     operator: Operator, facet: Reduce, rng: np.random.Generator, dtype: np.dtype
 ) -> Iterator[SampleInput]:
     def tensor(shape: tuple[int, ...], layout: Callable[[Any], Any] = np.asarray) -> Tensor:
-        return asarray(layout(_values(rng, shape, dtype, facet.domain)))
+        return tk.asarray(layout(_values(rng, shape, dtype, facet.domain)))
 
     shape = (_ROWS, _COLUMNS, 2)
     for axis in (None, 0, -1, (0, 2), ()):

@@ -6,7 +6,7 @@ from typing import Final
 
 from ...core.dtypes import complex_of, real_of
 from ...core.tensor import Tensor
-from ..declare import TensorSpec, structured
+from ..declare import Entry, TensorSpec, structured
 from .creation import zeros_like
 
 _PARTS_DTYPE: Final = (
@@ -30,7 +30,7 @@ def _complex_meta(real: Tensor, imag: Tensor) -> TensorSpec:
     return TensorSpec(real.shape, complex_of(real.dtype))
 
 
-conj = structured(
+conj: Entry = structured(
     "conj(Tensor x) -> Tensor",
     meta=lambda x: TensorSpec(x.shape, x.dtype),
     vjp={"x": lambda g: conj(g)},
@@ -69,7 +69,7 @@ imag = structured(
     """,
 )
 
-complex_from = structured(
+complex_from: Entry = structured(
     "complex_from(Tensor real, Tensor imag) -> Tensor",
     meta=_complex_meta,
     vjp={"real": lambda g: real(g), "imag": lambda g: imag(g)},

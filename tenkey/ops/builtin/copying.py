@@ -10,7 +10,7 @@ import numpy as np
 from ...core.device import META, Device
 from ...core.promotion import result_dtype
 from ...core.tensor import Tensor
-from ..declare import TensorSpec, composite, structured
+from ..declare import Entry, TensorSpec, composite, structured
 from ..shapes import broadcast_shapes, normalize_axes, normalize_axis
 from .view import broadcast_to, expand_dims, reshape, slice
 
@@ -31,7 +31,7 @@ clone = structured(
     """,
 )
 
-cast = structured(
+cast: Entry = structured(
     "cast(Tensor x, DType dtype) -> Tensor",
     meta=lambda x, dtype: TensorSpec(x.shape, dtype),
     vjp={"x": lambda g, x_meta: cast(g, x_meta.dtype)},
@@ -61,7 +61,7 @@ def astype(x: Tensor, dtype: np.dtype, *, copy: bool = True) -> Tensor:
     return result
 
 
-to_device = structured(
+to_device: Entry = structured(
     "to_device(Tensor x, Device device) -> Tensor",
     meta=lambda x, device: TensorSpec(x.shape, x.dtype),
     vjp={"x": lambda g, x_meta: to_device(g, x_meta.device)},
@@ -92,7 +92,7 @@ def _flip_meta(x: Tensor, *, axis: Any = None) -> TensorSpec:
     return TensorSpec(x.shape, x.dtype)
 
 
-flip = structured(
+flip: Entry = structured(
     "flip(Tensor x, *, int[1]? axis=None) -> Tensor",
     meta=_flip_meta,
     vjp={"x": lambda g, axis: flip(g, axis=axis)},

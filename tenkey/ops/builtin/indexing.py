@@ -10,7 +10,7 @@ import numpy as np
 from ...core.device import CPU, Device
 from ...core.tensor import Tensor, cpu_word, make_tensor
 from ...dispatch.registry import registry
-from ..declare import TensorSpec, composite, structured
+from ..declare import Entry, TensorSpec, composite, structured
 from ..shapes import broadcast_shapes, normalize_axis
 from .copying import flip
 from .view import broadcast_to, expand_dims, select, slice, sum_to_shape
@@ -157,7 +157,7 @@ gather = structured(
     """,
 )
 
-gather_backward = structured(
+gather_backward: Entry = structured(
     "gather_backward(Tensor g_out, int[] shape, Tensor?[] indices) -> Tensor",
     meta=lambda g_out, shape, indices: TensorSpec(tuple(shape), g_out.dtype),
     vjp={"g_out": lambda g, indices: gather(g, indices)},

@@ -5,11 +5,14 @@ Each block is all there is to know about an operator; the derivatives follow fro
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from typing import Any, Final
 
 from ...core.tensor import Tensor
 from .. import scalar as s
-from ..declare import ARITHMETIC, BOOLEAN, COMPARISON, INT_TO_FLOAT, REAL, SAME, pointwise
+from ..declare import Entry, ARITHMETIC, BOOLEAN, COMPARISON, INT_TO_FLOAT, REAL, SAME, pointwise
 from .complex import real
 
 _ORDERED: Final = SAME._replace(name="ORDERED", accepts="biuf", takes="dtypes with an order, not complex ones")
@@ -417,7 +420,7 @@ round = pointwise(
 # ---- comparisons and tests: boolean results
 
 
-def _comparison(name: str, sign: str, scalar: object, method: str) -> object:
+def _comparison(name: str, sign: str, scalar: Callable[[Any], Callable[..., Any]], method: str) -> Entry:
     doc = f"""``x1 {sign} x2``, element by element, with broadcasting; a bool tensor.
 
     >>> import tenkey as tk
@@ -426,7 +429,7 @@ def _comparison(name: str, sign: str, scalar: object, method: str) -> object:
     """
     return pointwise(
         f"{name}(Tensor x1, Tensor x2) -> Tensor",
-        scalar=scalar,  # type: ignore[arg-type]
+        scalar=scalar,
         promote=COMPARISON if sign in ("==", "!=") else _ORDER,
         differentiable=False,
         methods=(method,),
@@ -515,7 +518,7 @@ def _chosen(g: Tensor, meta: Any) -> Tensor:
     return real(g) if g.dtype.kind == "c" and meta.dtype.kind != "c" else g  # type: ignore[no-any-return]
 
 
-where = pointwise(
+where: Entry = pointwise(
     "where(Tensor condition, Tensor x1, Tensor x2) -> Tensor",
     scalar=lambda T: lambda condition, x1, x2: s.where(condition, x1, x2),
     # not g * where(condition, 1, 0): 0 times the nan of the other side is nan

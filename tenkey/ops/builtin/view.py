@@ -8,7 +8,7 @@ from typing import Any
 from ...core.storage import contiguous_strides
 from ...core.tensor import Tensor
 from ...dispatch.registry import registry
-from ..declare import TensorSpec, composite, structured, view
+from ..declare import Entry, TensorSpec, composite, structured, view
 from ..shapes import broadcast_shapes, infer_reshape, normalize_axes, normalize_axis
 
 Window = tuple[tuple[int, ...], tuple[int, ...], int]
@@ -41,7 +41,7 @@ def _reshape_window(x: Tensor, shape: Sequence[int]) -> Window | None:
     return target, tuple(reversed(strides)), 0
 
 
-reshape = view(
+reshape: Entry = view(
     "reshape(Tensor x, int[] shape) -> Tensor",
     window=_reshape_window,
     vjp={"x": lambda g, x_meta: reshape(g, x_meta.shape)},
@@ -76,7 +76,7 @@ def _invert(axes: Sequence[int], ndim: int) -> tuple[int, ...]:
     return tuple(sorted(range(ndim), key=order.__getitem__))
 
 
-permute_dims = view(
+permute_dims: Entry = view(
     "permute_dims(Tensor x, int[] axes) -> Tensor",
     window=_permute_window,
     vjp={"x": lambda g, axes: permute_dims(g, _invert(axes, len(axes)))},
@@ -252,9 +252,9 @@ def _slice_vjp(g: Tensor, shape: tuple[int, ...], axis: int, start: int, step: i
     return result
 
 
-slice_builtin = slice
+slice_builtin: Any = slice
 
-slice = view(  # type: ignore[misc]
+slice: Entry = view(  # type: ignore[misc]
     "slice(Tensor x, int axis, int start, int stop, int step=1) -> Tensor",
     window=_slice_window,
     vjp={"x": lambda g, x_meta, axis, start, step: _slice_vjp(g, x_meta.shape, axis, start, step)},

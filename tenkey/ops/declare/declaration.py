@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
+from ...core.tensor import Tensor
 from ...dispatch.errors import RegistrationError
 from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
@@ -33,7 +34,7 @@ from .promotion import BOOLEAN, COMPARISON, SAME, SUM, Promotion
 
 __all__ = ["Entry", "composite", "factory", "pointwise", "reduction", "structured", "view"]
 
-Entry: TypeAlias = Callable[..., Any]
+Entry: TypeAlias = Callable[..., Tensor]
 Formula: TypeAlias = Callable[..., Any] | None
 
 _PARTIALS_COUNT: Final = (
@@ -257,5 +258,5 @@ def composite(
 
 def operator_of(entry: Entry) -> Operator:
     """The operator behind an entry function."""
-    operator: Operator = entry.operator  # type: ignore[attr-defined]
+    operator: Operator = getattr(entry, "operator")  # noqa: B009 -- a function's own attribute, unknown to its type
     return operator

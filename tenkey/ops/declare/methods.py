@@ -72,4 +72,4 @@ def attach_methods(operator: Operator, methods: tuple[str, ...]) -> None:
         else:
             setattr(Tensor, method, operator.call)
     if "__eq__" in methods:
-        Tensor.__hash__ = object.__hash__  # type: ignore[method-assign]
+        Tensor.__hash__ = object.__hash__  # type: ignore[method-assign, assignment]

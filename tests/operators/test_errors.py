@@ -1,0 +1,410 @@
+"""Bad arguments: each error names the operator, what was given, the rule and where it helps the remedy.
+
+The same call on the device ``meta`` raises the same error with the same text, unless only values can tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import tenkey as tk
+from tenkey.core.tensor import Tensor
+from tenkey.dispatch.errors import ArgumentError, DeviceMismatchError
+from tests.operators._table import FACTORIES, INPLACE, OPERATORS, SAMPLED
+
+Make = Callable[..., Tensor]
+Case = tuple[str, Callable[[Make, Make], Any], type[Exception], str]
+_BROADCAST = " do not broadcast: counted from the last, each dimension must be equal or 1 in all of them."
+_RANGE = " is out of range for a tensor of 2 dimensions: it must be in [-2, 1]."
+o = tk.ops.tk
+
+
+def _cases() -> list[Case]:
+    """(name, call, error, text); ``f(*shape)`` makes floats and ``i(*shape)`` integers on the device under test."""
+    return [
+        # shapes
+        ("add", lambda f, i: tk.add(f(2, 3), f(4)), ValueError, "[add] the shapes (2, 3) and (4,)" + _BROADCAST),
+        ("where", lambda f, i: tk.where(f(2, dtype=bool), f(3), f(1)), ValueError,
+         "[where] the shapes (2,) and (3,) and (1,)" + _BROADCAST),
+        ("matmul", lambda f, i: f(2, 3) @ f(4, 5), ValueError,
+         "[matmul] got (2, 3) @ (4, 5): the inner sizes 3 and 4 must be equal."),
+        ("matmul", lambda f, i: f(2, 3) @ f(2), ValueError,
+         "[matmul] got (2, 3) @ (2,): the inner sizes 3 and 2 must be equal."),
+        ("matmul", lambda f, i: f(2, 2, 3) @ f(3, 3, 4), ValueError, "[matmul] the shapes (2,) and (3,)" + _BROADCAST),
+        ("matmul", lambda f, i: f() @ f(2), ValueError,
+         "[matmul] got () @ (2,): both need at least one dimension; multiply by a scalar with *."),
+        ("reshape", lambda f, i: tk.reshape(f(2, 3), (4,)), ValueError,
+         "[reshape] a tensor of shape (2, 3) (6 elements) cannot take the shape (4,): that has 4 elements."),
+        ("reshape", lambda f, i: tk.reshape(f(2, 3), (4, -1)), ValueError,
+         "[reshape] a tensor of shape (2, 3) (6 elements) cannot take the shape (4, -1): 6 is not divisible by 4."),
+        ("reshape", lambda f, i: tk.reshape(f(2, 3), (-1, -1)), ValueError,
+         "[reshape] a tensor of shape (2, 3) (6 elements) cannot take the shape (-1, -1): only one -1 is allowed."),
+        ("reshape", lambda f, i: tk.reshape(f(2, 3), (-2, 3)), ValueError,
+         "[reshape] a tensor of shape (2, 3) (6 elements) cannot take the shape (-2, 3): -2 is no length."),
+        ("reshape", lambda f, i: tk.reshape(f(0, 3), (0, -1)), ValueError,
+         "[reshape] a tensor of shape (0, 3) (0 elements) cannot take the shape (0, -1): 0 is not divisible by 0."),
+        ("broadcast_to", lambda f, i: tk.broadcast_to(f(2, 3), (3, 3)), ValueError,
+         "[broadcast_to] the shapes (2, 3) and (3, 3)" + _BROADCAST),
+        ("broadcast_to", lambda f, i: tk.broadcast_to(f(2, 3), (3,)), ValueError,
+         "[broadcast_to] a tensor of shape (2, 3) cannot be broadcast to (3,)."),
+        ("broadcast_to", lambda f, i: tk.broadcast_to(f(1), (-1,)), ValueError,
+         "[broadcast_to] a tensor of shape (1,) cannot be broadcast to (-1,)."),
+        ("expand_as", lambda f, i: o.expand_as(f(2, 3), f(3)), ValueError,
+         "[expand_as] a tensor of shape (2, 3) cannot be broadcast to (3,)."),
+        ("squeeze", lambda f, i: tk.squeeze(f(2, 1), 0), ValueError,
+         "[squeeze] dimension 0 of shape (2, 1) has length 2, not 1."),
+        ("matrix_transpose", lambda f, i: tk.matrix_transpose(f(3)), ValueError,
+         "[matrix_transpose] needs at least two dimensions, got shape (3,)."),
+        ("concat", lambda f, i: tk.concat([f(2, 3), f(2, 4)]), ValueError,
+         "[concat] the shapes (2, 3) and (2, 4) must agree in every dimension but axis 0."),
+        ("concat", lambda f, i: tk.concat([f(2, 3), f(2)]), ValueError,
+         "[concat] the shapes (2, 3) and (2,) must agree in every dimension but axis 0."),
+        ("stack", lambda f, i: tk.stack([f(2, 3), f(2)]), ValueError,
+         "[stack] the shapes (2, 3) and (2,) must all be the same: tk.concat joins along an axis that exists."),
+        ("complex_from", lambda f, i: o.complex_from(f(2), f(3)), ValueError,
+         "[complex_from] got real part (2,) and imaginary part (3,): the shapes must be equal. Use tk.broadcast_to."),
+        ("cross_entropy", lambda f, i: tk.cross_entropy(f(2, 3), i(3)), ValueError,
+         "[cross_entropy] got logits of shape (2, 3) and target of shape (3,), dtype int64: the target holds one "
+         "integer class for each row of the logits, shape (2,)."),
+        ("add_", lambda f, i: f(3).add_(f(2, 3)), ValueError,
+         "[add_] the result of shape (2, 3) does not fit into the first argument, shape (3,)."),
+        ("copy_", lambda f, i: f(3).copy_(f(2)), ValueError, "[copy_] the shapes (3,) and (2,)" + _BROADCAST),
+        ("copy_", lambda f, i: f(3).copy_(f(1, 3)), ValueError,
+         "[copy_] the result of shape (1, 3) does not fit into the first argument, shape (3,)."),
+        ("put_", lambda f, i: o.put_(f(3), [i(2)], f(3)), ValueError,
+         "[index_put] the shapes (2,) and (3,)" + _BROADCAST),
+        ("put_", lambda f, i: o.put_(f(3), [i(2)], f(1, 2)), ValueError,
+         "[index_put] the result of shape (1, 2) does not fit into the first argument, shape (2,)."),
+        # axes
+        ("sum", lambda f, i: tk.sum(f(2, 3), axis=2), IndexError, "[sum] axis 2" + _RANGE),
+        ("sum", lambda f, i: tk.sum(f(2, 3), axis=(0, -3)), IndexError, "[sum] axis -3" + _RANGE),
+        ("sum", lambda f, i: tk.sum(f(2, 3), axis=(0, -2)), ValueError, "[sum] axis (0, -2) names a dimension twice."),
+        ("mean", lambda f, i: tk.mean(f(2, 3), axis=5), IndexError, "[mean] axis 5" + _RANGE),
+        ("argmax", lambda f, i: tk.argmax(f(2, 3), axis=2), IndexError, "[argmax] axis 2" + _RANGE),
+        ("argmin", lambda f, i: tk.argmin(f(2, 3), axis=2), IndexError, "[argmin] axis 2" + _RANGE),
+        ("logsumexp", lambda f, i: tk.logsumexp(f(2, 3), axis=2), IndexError, "[logsumexp] axis 2" + _RANGE),
+        ("softmax", lambda f, i: tk.softmax(f(2, 3), axis=2), IndexError, "[softmax] axis 2" + _RANGE),
+        ("log_softmax", lambda f, i: tk.log_softmax(f(2, 3), axis=2), IndexError, "[log_softmax] axis 2" + _RANGE),
+        ("permute_dims", lambda f, i: tk.permute_dims(f(2, 3), (0, 2)), IndexError, "[permute_dims] axis 2" + _RANGE),
+        ("permute_dims", lambda f, i: tk.permute_dims(f(2, 3), (0, 0)), ValueError,
+         "[permute_dims] axis (0, 0) names a dimension twice."),
+        ("permute_dims", lambda f, i: tk.permute_dims(f(2, 3), (0,)), ValueError,
+         "[permute_dims] axes (0,) must name each of the 2 dimensions of shape (2, 3) once."),
+        ("squeeze", lambda f, i: tk.squeeze(f(2, 1), 2), IndexError, "[squeeze] axis 2" + _RANGE),
+        ("expand_dims", lambda f, i: tk.expand_dims(f(2), 4), IndexError, "[expand_dims] axis 4" + _RANGE),
+        ("select", lambda f, i: o.select(f(2, 3), 2, 0), IndexError, "[select] axis 2" + _RANGE),
+        ("slice", lambda f, i: o.slice(f(2, 3), 2, 0, 1), IndexError, "[slice] axis 2" + _RANGE),
+        ("slice", lambda f, i: o.slice(f(3), 0, 0, 3, 0), ValueError,
+         "[slice] the step of a view must be at least 1, got 0: flip first, for a copy."),
+        ("flip", lambda f, i: tk.flip(f(2, 3), axis=2), IndexError, "[flip] axis 2" + _RANGE),
+        ("flip", lambda f, i: tk.flip(f(2, 3), axis=(1, 1)), ValueError, "[flip] axis (1, 1) names a dimension twice."),
+        ("concat", lambda f, i: tk.concat([f(2, 3)], axis=2), IndexError, "[concat] axis 2" + _RANGE),
+        ("stack", lambda f, i: tk.stack([f(2), f(2)], axis=2), IndexError, "[stack] axis 2" + _RANGE),
+        ("take", lambda f, i: tk.take(f(2, 3), i(2), axis=2), IndexError, "[take] axis 2" + _RANGE),
+        ("take", lambda f, i: tk.take(f(2, 3), i(2)), ValueError, "[take] needs axis= for a tensor of shape (2, 3)."),
+        ("take_along_axis", lambda f, i: tk.take_along_axis(f(2, 3), i(2, 3), axis=2), IndexError,
+         "[take_along_axis] axis 2" + _RANGE),
+        ("scatter_add", lambda f, i: tk.scatter_add(f(2, 3), i(2, 3), f(2, 3), axis=2), IndexError,
+         "[scatter_add] axis 2" + _RANGE),
+        # no elements
+        *[
+            (name, lambda f, i, name=name, axis=axis: getattr(tk, name)(f(0, 3), axis=axis), ValueError,
+             f"[{name}] got shape (0, 3) with axis={shown}: the reduction of no elements has no value. Test x.size first.")
+            for name in ("max", "min", "argmax", "argmin")
+            for axis, shown in ((None, "None"), (0, "0" if name.startswith("arg") else "(0,)"))
+        ],
+        # dtypes
+        ("subtract", lambda f, i: f(2, dtype=bool) - f(2, dtype=bool), TypeError,
+         "[tk::subtract] is not defined for dtype bool: it takes numeric dtypes, not bool. Convert with tk.astype(x, "
+         "dtype)."),
+        ("floor", lambda f, i: tk.floor(f(2, dtype="complex64")), TypeError,
+         "[tk::floor] is not defined for dtype complex64: it takes real numeric dtypes. Convert with tk.astype(x, "
+         "dtype)."),
+        *[
+            (name, lambda f, i, name=name: getattr(tk, name)(f(2, dtype="complex64"), 1), TypeError,
+             f"[tk::{name}] is not defined for dtype complex64: it takes dtypes with an order, not complex ones. "
+             "Convert with tk.astype(x, dtype).")
+            for name in ("less", "less_equal", "greater", "greater_equal", "maximum", "minimum")
+        ],
+        ("max", lambda f, i: tk.max(f(2, dtype="complex64")), TypeError,
+         "[tk::max] is not defined for dtype complex64: it takes real numeric dtypes. Convert with tk.astype(x, dtype)."),
+        ("argmax", lambda f, i: tk.argmax(f(2, dtype="complex64")), TypeError,
+         "[argmax] is not defined for dtype complex64: complex numbers have no order. Use tk.real(x), say."),
+        ("argmin", lambda f, i: tk.argmin(f(2, dtype="complex64")), TypeError,
+         "[argmin] is not defined for dtype complex64: complex numbers have no order. Use tk.real(x), say."),
+        ("astype", lambda f, i: tk.astype(f(2, dtype="complex64"), "float32"), TypeError,
+         "[astype] complex64 to float32 would lose the imaginary part: take tk.real(x) first."),
+        ("to", lambda f, i: o.to(f(2, dtype="complex64"), dtype=tk.float32), TypeError,
+         "[astype] complex64 to float32 would lose the imaginary part: take tk.real(x) first."),
+        ("complex_from", lambda f, i: o.complex_from(i(2), i(2)), TypeError,
+         "[complex_from] got real part int64 and imaginary part int64: both must have one floating dtype. Convert with "
+         "tk.astype(x, dtype)."),
+        ("cross_entropy", lambda f, i: tk.cross_entropy(f(2, 3), f(2)), ValueError,
+         "[cross_entropy] got logits of shape (2, 3) and target of shape (2,), dtype float32: the target holds one "
+         "integer class for each row of the logits, shape (2,)."),
+        ("add_", lambda f, i: i(3).add_(f(3)), TypeError,
+         "[add_] a result of dtype float32 cannot be written into a tensor of dtype int64: cast it first."),
+        ("divide_", lambda f, i: i(3).div_(2), TypeError,
+         "[divide_] a result of dtype float32 cannot be written into a tensor of dtype int64: cast it first."),
+        ("exp_", lambda f, i: i(3).exp_(), TypeError,
+         "[exp_] a result of dtype float32 cannot be written into a tensor of dtype int64: cast it first."),
+        ("multiply_", lambda f, i: f(3).mul_(1j), TypeError,
+         "[multiply_] a result of dtype complex64 cannot be written into a tensor of dtype float32: cast it first."),
+        ("copy_", lambda f, i: f(3).copy_(f(3, dtype="complex64")), TypeError,
+         "[copy_] a result of dtype complex64 cannot be written into a tensor of dtype float32: cast it first."),
+        ("put_", lambda f, i: o.put_(f(3), [i(2)], f(2, dtype="complex64")), TypeError,
+         "[put_] a result of dtype complex64 cannot be written into a tensor of dtype float32: cast it first."),
+        # indices
+        ("take", lambda f, i: tk.take(f(3), f(2)), TypeError, "[take] indices must be integers, got float32."),
+        ("take_along_axis", lambda f, i: tk.take_along_axis(f(2, 3), f(2, 3)), TypeError,
+         "[take_along_axis] indices must be integers, got float32."),
+        ("take_along_axis", lambda f, i: tk.take_along_axis(f(2, 3), i(3)), ValueError,
+         "[take_along_axis] indices of shape (3,) need the 2 dimensions of (2, 3)."),
+        ("take_along_axis", lambda f, i: tk.take_along_axis(f(2, 3), i(4, 3)), ValueError,
+         "[take_along_axis] the shapes (2, 1) and (4, 1)" + _BROADCAST),
+        ("scatter_add", lambda f, i: tk.scatter_add(f(3), f(2), f(2)), TypeError,
+         "[scatter_add] indices must be integers, got float32."),
+        ("scatter_add", lambda f, i: tk.scatter_add(f(3, 3), i(2, 2), f(2, 2), axis=0), ValueError,
+         "[scatter_add] indices of shape (2, 2) must have the shape of the result, (3, 3), except along axis 0."),
+        ("scatter_add", lambda f, i: tk.scatter_add(f(3, 3), i(2), f(2), axis=0), ValueError,
+         "[scatter_add] indices of shape (2,) must have the shape of the result, (3, 3), except along axis 0."),
+        ("scatter_add", lambda f, i: tk.scatter_add(f(3), i(2), f(1, 2)), ValueError,
+         "[scatter_add] a source of shape (1, 2) must broadcast to the shape of the indices, (2,)."),
+        ("gather", lambda f, i: o.gather(f(3), [i(2), i(2)]), IndexError,
+         "[index] 2 indices for a tensor of 1 dimensions, shape (3,)."),
+        ("gather", lambda f, i: o.gather(f(3), [f(2)]), IndexError,
+         "[index] an index is made of ints, slices, None, '...', and tensors of integers or bools; got 'a tensor of "
+         "float32'."),
+        ("gather", lambda f, i: o.gather(f(3, 3), [i(2), i(3)]), ValueError,
+         "[index] the shapes (2,) and (3,)" + _BROADCAST),
+        ("select", lambda f, i: o.select(f(2, 3), 1, 3), IndexError,
+         "[index] index 3 is out of range for dimension 1 of shape (2, 3): it must be in [-3, 2]."),
+        # what is no tensor, no int, no dtype, no device
+        ("add", lambda f, i: tk.add(f(2), "a"), ArgumentError,
+         "[tk::add] the argument 'x2' must be a Tensor, got 'a' of type str. Convert it with tk.asarray(...)."),
+        ("add", lambda f, i: tk.add(f(2), None), ArgumentError,
+         "[tk::add] the argument 'x2' must be a Tensor, got None of type NoneType. Convert it with tk.asarray(...)."),
+        ("matmul", lambda f, i: tk.matmul(f(2), 2.0), ArgumentError,
+         "[tk::matmul] the argument 'x2' must be a Tensor, got 2.0 of type float. Convert it with tk.asarray(...)."),
+        ("sum", lambda f, i: tk.sum(f(2), axis=1.5), ArgumentError,
+         "[tk::sum] the argument 'axis' must be an int, got 1.5 of type float."),
+        ("sum", lambda f, i: tk.sum(f(2), keepdims=3), ArgumentError,
+         "[tk::sum] the argument 'keepdims' must be a bool, got 3 of type int."),
+        ("reshape", lambda f, i: tk.reshape(f(6), 6), ArgumentError,
+         "[tk::reshape] the argument 'shape' must be a sequence of int, got 6 of type int."),
+        ("to_device", lambda f, i: f(2).to_device("gpu"), ValueError, None),
+        ("astype", lambda f, i: tk.astype(f(2), "float31"), TypeError, None),
+    ]  # fmt: skip
+
+
+def _make(device: str) -> tuple[Make, Make]:
+    def floats(*shape: int, dtype: Any = "float32") -> Tensor:
+        return tk.ones(shape, dtype=dtype, device=device)  # type: ignore[no-any-return]
+
+    def integers(*shape: int) -> Tensor:
+        return tk.ones(shape, dtype="int64", device=device)  # type: ignore[no-any-return]
+
+    return floats, integers
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+@pytest.mark.parametrize(("name", "call", "error", "text"), _cases())
+def test_text(name: str, call: Callable[..., Any], error: type[Exception], text: str | None, device: str) -> None:
+    with pytest.raises(error) as caught:
+        call(*_make(device))
+    assert caught.type is error
+    assert str(caught.value) == text if text is not None else f"tk::{name}]" in str(caught.value)
+
+
+def test_the_table_covers_the_operators() -> None:
+    """Every operator that can be given something wrong stands in the table, is pointwise, or shares a rule with one."""
+    tested = {name for name, *_ in _cases()}
+    same_rule = {
+        "concatenate": "concat", "scatter_add_zeros": "scatter_add", "cast": "astype", "prod": "sum", "all": "sum",
+        "any": "sum", "min": "max", "gather_backward": "gather", "slice_backward": "slice",
+    }  # fmt: skip
+    takes_all = {"clone", "conj", "real", "imag", "empty_like", "zeros_like", "ones_like", "full_like"}
+    names = {op.schema.base_name for op in SAMPLED if "Pointwise" not in op.facets and op not in INPLACE}
+    assert names <= tested | set(same_rule) | takes_all
+    assert set(same_rule.values()) <= tested
+
+
+# ---- all pointwise operators, all reductions, all in-place variants
+
+_BINARY = [op for op in OPERATORS if "Pointwise" in op.facets and len(op.facets["Pointwise"].tensors) == 2]
+_REDUCTIONS = [op for op in OPERATORS if "Reduce" in op.facets]
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+@pytest.mark.parametrize("operator", _BINARY, ids=str)
+def test_pointwise_shapes(operator: Any, device: str) -> None:
+    floats, _ = _make(device)
+    with pytest.raises(ValueError, match=r"the shapes \(2, 3\) and \(2,\) do not broadcast") as caught:
+        operator.call(floats(2, 3), floats(2))
+    assert str(caught.value).startswith(f"[{operator.schema.base_name}] ")
+
+
+@pytest.mark.parametrize("operator", _BINARY, ids=str)
+def test_large_pointwise_shapes(operator: Any) -> None:
+    with pytest.raises(ValueError, match="do not broadcast") as caught:
+        operator.call(tk.ones((300, 300)), tk.ones((299,)))
+    assert str(caught.value).startswith(f"[{operator.schema.base_name}] ")
+
+
+@pytest.mark.parametrize("operator", _BINARY, ids=str)
+def test_pointwise_devices(operator: Any) -> None:
+    with pytest.raises(DeviceMismatchError) as caught:
+        operator.call(tk.ones(2), tk.ones(2, device="meta"))
+    assert str(caught.value).startswith(f"[{operator.name}] got tensors on different devices (cpu and meta): ")
+    assert "Move them with x.to" in str(caught.value)
+
+
+@pytest.mark.parametrize("operator", [*_BINARY, *[op for op in OPERATORS if "Pointwise" in op.facets]], ids=str)
+def test_at_least_one_tensor(operator: Any) -> None:
+    count = len(operator.schema.arguments)
+    with pytest.raises(ArgumentError, match=r"needs at least one Tensor, got .*int.* Convert a number with tk.asarray"):
+        operator.call(*[1] * count)
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+@pytest.mark.parametrize("operator", _REDUCTIONS, ids=str)
+def test_reduction_axes(operator: Any, device: str) -> None:
+    floats, _ = _make(device)
+    name = operator.schema.base_name
+    with pytest.raises(IndexError) as caught:
+        operator.call(floats(2, 3), axis=(0, 2))
+    assert str(caught.value) == f"[{name}] axis 2" + _RANGE
+    with pytest.raises(ValueError, match=rf"^\[{name}\] axis \(1, 1\) names a dimension twice\.$"):
+        operator.call(floats(2, 3), axis=(1, 1))
+
+
+@pytest.mark.parametrize("operator", INPLACE, ids=str)
+def test_inplace_errors_leave_the_target_as_it_was(operator: Any) -> None:
+    if len(operator.schema.arguments) == 1:
+        target = tk.asarray([1, 2, 3])
+        if operator.schema.base_name in {"negative_", "relu_"}:
+            return  # these give integers for integers
+        with pytest.raises(TypeError, match="cannot be written into a tensor of dtype int64"):
+            operator.call(target)
+    else:
+        target = tk.asarray([1, 2, 3])
+        before = (tk.asarray([0, 1]),) if operator.schema.base_name == "put_" else ()
+        for bad in (tk.ones((5, 3), dtype="int64"), tk.asarray([1j, 2j, 3j])):
+            arguments = ([before[0]], bad) if before else (bad,)
+            with pytest.raises((ValueError, TypeError), match=r"^\[(tk::)?\w+\] "):
+                operator.call(target, *arguments)
+    assert target.tolist() == [1, 2, 3]
+    assert target._version == 0
+
+
+# ---- devices
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("matmul", lambda a, b: tk.matmul(a, b)),
+        ("concatenate", lambda a, b: tk.concat([a, b])),
+        ("concatenate", lambda a, b: tk.stack([a, b])),
+        ("where", lambda a, b: tk.where(tk.ones((2, 2), dtype=bool), a, b)),
+        ("add_", lambda a, b: a.add_(b)),
+        ("take_along_axis", lambda a, b: tk.take_along_axis(a, b.astype("int64"))),
+        ("gather", lambda a, b: a[b.astype("int64")]),
+    ],
+)
+def test_mixed_devices(name: str, call: Callable[[Tensor, Tensor], Any]) -> None:
+    here = tk.ones((2, 2))
+    with pytest.raises(DeviceMismatchError) as caught:
+        call(here, tk.ones((2, 2), device="meta"))
+    text = str(caught.value)
+    assert text.startswith(f"[tk::{name}] got tensors on different devices (cpu and meta)")
+    assert "all tensors of a call live on one device" in text
+    assert here.tolist() == [[1.0, 1.0], [1.0, 1.0]]
+
+
+# ---- what only values can tell
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: tk.take(tk.ones(3), tk.asarray([3])), "[index] index 3 is out of range for axis 0 of length 3."),
+        (lambda: tk.take(tk.ones((2, 3)), tk.asarray([-4]), axis=1),
+         "[index] index -4 is out of range for axis 1 of length 3."),
+        (lambda: tk.take_along_axis(tk.ones((2, 3)), tk.asarray([[3], [0]]), axis=1),
+         "[take_along_axis] index 3 is out of range for axis 1 of length 3."),
+        (lambda: tk.scatter_add(tk.ones(3), tk.asarray([0, -5]), tk.ones(2), axis=0),
+         "[scatter_add] index -5 is out of range for axis 0 of length 3."),
+        (lambda: o.put_(tk.ones(3), [tk.asarray([7])], tk.ones(1)),
+         "[index_put] index 7 is out of range for axis 0 of length 3."),
+        (lambda: tk.cross_entropy(tk.ones((1, 3)), tk.asarray([3])),
+         "[cross_entropy] the target holds a class that is not in [0, 3): [take_along_axis] index 3 is out of range for "
+         "axis -1 of length 3."),
+    ],
+)  # fmt: skip
+def test_indices_out_of_range(call: Callable[[], Any], text: str) -> None:
+    with pytest.raises(IndexError) as caught:
+        call()
+    assert str(caught.value) == text
+
+
+# ---- creation
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda d: tk.empty((-1,), device=d), ValueError, "[empty] a shape has no negative lengths, got (-1,)."),
+        (lambda d: tk.zeros((2, -1), device=d), ValueError, "[zeros] a shape has no negative lengths, got (2, -1)."),
+        (lambda d: tk.ones(-1, device=d), ValueError, "[ones] a shape has no negative lengths, got (-1,)."),
+        (lambda d: tk.full((-1,), 2, device=d), ValueError, "[full] a shape has no negative lengths, got (-1,)."),
+        (lambda d: tk.eye(-1, device=d), ValueError, "[eye] a shape has no negative lengths, got (-1, -1)."),
+        (lambda d: tk.linspace(0, 1, -1, device=d), ValueError,
+         "[linspace] a shape has no negative lengths, got (-1,)."),
+        (lambda d: tk.arange(0, 5, 0, device=d), ValueError, "[arange] the step must not be 0."),
+        (lambda d: tk.arange(0, 5j, device=d), TypeError, "[arange] start, stop and step are real numbers, got 5j."),
+        (lambda d: tk.full(2, 300, dtype="uint8", device=d), OverflowError,
+         "[full] the fill value 300 is out of range for uint8, which holds 0 to 255: name a wider dtype."),
+        (lambda d: tk.full(2, 1j, dtype="float32", device=d), TypeError,
+         "[full] got the complex number 1j for the dtype float32, which holds none: name a complex dtype."),
+        (lambda d: tk.linspace(0, 1j, 3, dtype="float32", device=d), TypeError,
+         "[linspace] got the complex number 1j for the dtype float32, which holds none: name a complex dtype."),
+        (lambda d: tk.full(2, "a", device=d), ArgumentError,
+         "[tk::full] the argument 'fill_value' must be a Python number, got 'a' of type str."),
+        (lambda d: tk.zeros("a", device=d), ArgumentError,
+         "[tk::zeros] the argument 'shape' must be an int, got 'a' of type str."),
+        (lambda d: tk.zeros((1.5,), device=d), ArgumentError,
+         "[tk::zeros] the argument 'shape' must be an int, got 1.5 of type float."),
+    ],
+)  # fmt: skip
+def test_creation(call: Callable[[str], Any], error: type[Exception], text: str, device: str) -> None:
+    with pytest.raises(error) as caught:
+        call(device)
+    assert str(caught.value) == text
+
+
+@pytest.mark.parametrize("operator", FACTORIES, ids=str)
+def test_creation_on_an_unknown_device(operator: Any) -> None:
+    required = [a for a in operator.schema.arguments if not a.has_default]
+    args = {a.name: (1,) if a.name == "shape" else 1 for a in required}
+    with pytest.raises(ValueError, match=r"unknown device 'tpu': known device types are cpu, meta") as caught:
+        operator.call(**args, device="tpu")
+    assert str(caught.value).startswith(f"[{operator.name}] the argument 'device': ")
+
+
+def test_uint64_with_signed_integers_has_no_dtype() -> None:
+    with pytest.raises(TypeError, match="no integer dtype holds both") as caught:
+        tk.add(tk.ones(2, dtype="uint64"), tk.ones(2, dtype="int64"))
+    assert "x.astype('int64')" in str(caught.value)
+
+
+def test_mixed_list_and_foreign_operands() -> None:
+    with pytest.raises(ArgumentError, match=r"\[tk::concat\] the argument 'arrays' must be .*got 'a' of type str"):
+        tk.concat([tk.ones(2), "a"])
+    with pytest.raises(TypeError, match="unsupported operand"):
+        tk.ones(2) + "a"
+    assert (tk.ones(2) == "a") is False

@@ -1,0 +1,674 @@
+"""tenkey.library.custom_op: Python functions as operators, their gradients, and everything that is refused."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenkey as tk
+from tenkey.autograd import gradcheck, gradgradcheck
+from tenkey.autograd.gradcheck import GradcheckError
+from tenkey.dispatch.errors import (
+    ArgumentError,
+    MissingKernelError,
+    OperatorNotFoundError,
+    RegistrationError,
+    SchemaError,
+)
+from tenkey.dispatch.registry import registry
+from tenkey.library import CustomOperator, Library, custom_op, register_autograd, register_fake, register_kernel
+
+NS = "custom_op_test"
+HERE = "test_custom_op.py:"
+Tensor = tk.Tensor
+
+
+@pytest.fixture(autouse=True)
+def _registry_as_before() -> Iterator[None]:
+    before = set(registry.operators)
+    yield
+    for name in set(registry.operators) - before:
+        if name.startswith(f"{NS}::"):
+            registry.undefine(registry.operators[name], keep_kernels=False)
+
+
+def make(name: str, function: Callable[..., Any], schema: str | None = None, **options: Any) -> CustomOperator:
+    """A custom operator of a lambda."""
+    options.setdefault("mutates_args", ())
+    made: CustomOperator = custom_op(f"{NS}::{name}", function, schema=schema, **options)
+    return made
+
+
+def square_with_gradient(name: str = "square") -> CustomOperator:
+    """x * x, whose backward is written with operators."""
+    op = make(name, lambda x: tk.asarray(np.square(x.detach().numpy())), "(Tensor x) -> Tensor")
+
+    def keep(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(inputs[0])
+
+    op.register_autograd(lambda ctx, g: 2 * g * ctx.saved_tensors[0], setup_context=keep)
+    return op
+
+
+def leaf(*values: float) -> Tensor:
+    return tk.tensor(values, dtype=tk.float64, requires_grad=True)
+
+
+def gradients(out: Tensor, *inputs: Tensor, **options: Any) -> list[Any]:
+    return [None if g is None else g.tolist() for g in tk.autograd.grad(tk.sum(out), inputs, **options)]
+
+
+class TestCall:
+    def test_looks_like_the_function(self) -> None:
+        @custom_op(f"{NS}::scale", mutates_args=())
+        def scale(x: Tensor, factor: float = 2.0, *, offset: float = 0.0) -> Tensor:
+            """Scaled and moved."""
+            return x * factor + offset
+
+        assert scale.__name__ == "scale"
+        assert scale.__doc__ == "Scaled and moved."
+        assert list(inspect.signature(scale).parameters) == ["x", "factor", "offset"]
+        assert f"{NS}::scale(Tensor x, float factor=2.0, *, float offset=0.0) -> Tensor" in repr(scale)
+        x = tk.asarray([1.0, 2.0])
+        assert scale(x).tolist() == [2.0, 4.0]
+        assert scale(x, 3, offset=1).tolist() == [4.0, 7.0]
+        assert scale(factor=3.0, x=x).tolist() == [3.0, 6.0]
+        assert tk.ops.custom_op_test.scale(x).tolist() == [2.0, 4.0]
+
+    def test_function_gets_converted_arguments(self) -> None:
+        seen: list[Any] = []
+
+        def kernel(x: Tensor, axes: Any, factor: float) -> Tensor:
+            seen.extend((axes, factor))
+            return x + 0
+
+        op = make("converted", kernel, "(Tensor x, int[] axes, float factor) -> Tensor")
+        op(tk.asarray([1.0]), [np.int64(1), 2], np.float32(2))
+        assert seen == [(1, 2), 2.0]
+        assert [type(value) for value in (*seen[0], seen[1])] == [int, int, float]
+
+    def test_wrong_arguments(self) -> None:
+        op = make("argument", lambda x, n: x, "(Tensor x, int n) -> Tensor")
+        with pytest.raises(ArgumentError, match=rf"\[{NS}::argument\] the argument 'n' must be an int, got 'a'"):
+            op(tk.asarray([1.0]), "a")
+        with pytest.raises(ArgumentError, match=rf"\[{NS}::argument\].*'x'.*Tensor"):
+            op("a", 1)
+        with pytest.raises(TypeError, match="missing 1 required positional argument: 'n'"):
+            op(tk.asarray([1.0]))
+
+    def test_pickled_by_name(self) -> None:
+        op = make("pickled", lambda x: x + 1, "(Tensor x) -> Tensor")
+        assert pickle.loads(pickle.dumps(op)) is op
+        text = pickle.dumps(op).replace(b"pickled", b"removed")
+        with pytest.raises(OperatorNotFoundError, match="custom_op_test::removed"):
+            pickle.loads(text)
+
+    def test_results(self) -> None:
+        x = tk.asarray([3.0, 4.0])
+        pair = make("pair", lambda x: (x + 1, x + 2), "(Tensor x) -> (Tensor, Tensor)")
+        first, second = pair(x)
+        assert (first.tolist(), second.tolist()) == ([4.0, 5.0], [5.0, 6.0])
+        assert make("number", lambda x: x.shape[0], "(Tensor x) -> int")(x) == 2
+        assert make("nothing", lambda x: None, "(Tensor x) -> ()")(x) is None
+
+    def test_without_a_gradient_a_result_may_be_an_argument(self) -> None:
+        op = make("same", lambda x: x, "(Tensor x) -> Tensor")
+        x = tk.asarray([1.0])
+        assert op(x) is x
+
+    def test_dispatch_sees_it(self) -> None:
+        op = make("seen", lambda x: x + 1, "(Tensor x) -> Tensor")
+        text = tk.dispatch.explain(op, tk.asarray([1.0]))
+        assert f"{NS}::seen" in text
+        assert HERE in text
+
+
+class TestDefinition:
+    @pytest.mark.parametrize("name", ["plain", "", 7])
+    def test_name(self, name: Any) -> None:
+        with pytest.raises(RegistrationError, match="must be 'namespace::name', got"):
+            custom_op(name, lambda x: x, mutates_args=(), schema="(Tensor x) -> Tensor")
+
+    def test_reserved_namespace(self) -> None:
+        with pytest.raises(RegistrationError, match="'tk' belongs to tenkey"):
+            custom_op("tk::mine", lambda x: x, mutates_args=(), schema="(Tensor x) -> Tensor")
+        assert "tk::mine" not in registry.operators
+
+    def test_annotations_are_needed(self) -> None:
+        with pytest.raises(SchemaError, match=r"the parameter 'x' of .* has no annotation"):
+            make("bare", lambda x: x)
+        assert f"{NS}::bare" not in registry.operators
+
+    def test_taken_by_a_library(self) -> None:
+        with Library(NS, "FRAGMENT") as library:
+            library.define("taken(Tensor x) -> Tensor")
+            library.impl("taken", lambda x: x + 1, "cpu")
+            with pytest.raises(RegistrationError, match=rf"\[{NS}::taken\] is defined already at .*{HERE}"):
+                make("taken", lambda x: x, "(Tensor x) -> Tensor")
+            assert tk.ops.custom_op_test.taken(tk.asarray([1.0])).tolist() == [2.0]
+
+    @pytest.mark.parametrize(
+        ("function", "schema", "text"),
+        [
+            (lambda x, y: x, "(Tensor x) -> Tensor", r"signature \(x, y\)"),
+            (lambda x: x, "(Tenso x) -> Tensor", "'Tenso'"),
+            (3, "(Tensor x) -> Tensor", "a kernel is a function, got 3"),
+        ],
+    )
+    def test_failure_leaves_the_old_one(self, function: Any, schema: str, text: str) -> None:
+        op = square_with_gradient("kept")
+        register_fake(op, lambda x: tk.empty(x.shape, dtype=x.dtype, device=x.device))
+        x = leaf(1.0, 2.0)
+        with pytest.raises((RegistrationError, SchemaError), match=text):
+            make("kept", function, schema)
+        assert pickle.loads(pickle.dumps(op)) is op
+        assert op(x).tolist() == [1.0, 4.0]
+        assert gradients(op(x), x) == [[2.0, 4.0]]
+        assert op(tk.empty((2, 3), device="meta")).shape == (2, 3)
+        op.register_autograd(lambda ctx, g: g * 7)  # and it can still be changed
+        assert gradients(op(x), x) == [[7.0, 7.0]]
+
+    def test_failure_of_an_installer_leaves_the_old_one(self) -> None:
+        op = square_with_gradient("kept")
+        x = leaf(1.0, 2.0)
+        armed = False
+
+        def fails(operator: Any) -> None:
+            if armed and operator.name == f"{NS}::kept":
+                raise ZeroDivisionError
+
+        with registry.subscribe(fails):
+            armed = True
+            with pytest.raises(ZeroDivisionError):
+                make("kept", lambda x: x, "(Tensor x) -> Tensor")
+            armed = False
+        assert gradients(op(x), x) == [[2.0, 4.0]]
+        handle = op.register_autograd(lambda ctx, g: g * 7)
+        assert gradients(op(x), x) == [[7.0, 7.0]]
+        handle.remove()
+        with pytest.raises(NotImplementedError, match="derivative is not implemented"):
+            gradients(op(x), x)
+
+    def test_again_replaces(self) -> None:
+        old = square_with_gradient("again")
+        handle = old.register_autograd(lambda ctx, g: g)
+        new = make("again", lambda x, n: x * n, "(Tensor x, int n) -> Tensor")
+        x = leaf(1.0, 2.0)
+        assert new(x, 3).tolist() == [3.0, 6.0]
+        assert tk.ops.custom_op_test.again(x, 3).tolist() == [3.0, 6.0]
+        assert pickle.loads(pickle.dumps(new)) is new
+        with pytest.raises(NotImplementedError, match="derivative is not implemented"):
+            gradients(new(x, 3), x)  # the gradient belonged to the one that was replaced
+        new.register_autograd(lambda ctx, g: (g * 3, None))
+        handle.remove()  # of the old one: it must not take the new one's gradient away
+        assert gradients(new(x, 3), x) == [[3.0, 3.0]]
+
+    def test_device_types(self) -> None:
+        op = make("cpu_only", lambda x: x + 1, "(Tensor x) -> Tensor", device_types="cpu")
+        assert op(tk.asarray([1.0])).tolist() == [2.0]
+        with pytest.raises(MissingKernelError, match=rf"\[{NS}::cpu_only\] has no kernel for meta"):
+            op(tk.empty(2, device="meta"))
+        both = make("both", lambda x: x + 1, "(Tensor x) -> Tensor", device_types=["cpu", "meta", "cpu"])
+        assert both(tk.empty(2, device="meta")).shape == (2,)
+        everywhere = make("everywhere", lambda x: x + 1, "(Tensor x) -> Tensor")
+        assert everywhere(tk.empty(2, device="meta")).shape == (2,)
+
+    def test_unknown_device_type(self) -> None:
+        with pytest.raises(RegistrationError, match=rf"\[{NS}::wrong\] 'gpu' is neither a dispatch key nor a device"):
+            make("wrong", lambda x: x, "(Tensor x) -> Tensor", device_types=["cpu", "gpu"])
+        assert f"{NS}::wrong" not in registry.operators
+
+
+class TestKernels:
+    def test_for_another_device(self) -> None:
+        op = make("kernels", lambda x: x + 1, "(Tensor x) -> Tensor", device_types="cpu")
+
+        @op.register_kernel("meta")
+        def on_meta(x: Tensor) -> Tensor:
+            return tk.empty((*x.shape, 7), dtype=x.dtype, device="meta")
+
+        assert op(tk.empty(2, device="meta")).shape == (2, 7)
+        assert op(tk.asarray([1.0])).tolist() == [2.0]
+        assert on_meta.__name__ == "on_meta"
+
+    def test_beats_the_function(self) -> None:
+        op = make("beaten", lambda x: x + 1, "(Tensor x) -> Tensor")
+        with op.register_kernel("cpu", lambda x: x + 10):
+            assert op(tk.asarray([1.0])).tolist() == [11.0]
+        assert op(tk.asarray([1.0])).tolist() == [2.0]
+
+    def test_several_devices_or_none(self) -> None:
+        op = make("several", lambda x: x + 1, "(Tensor x) -> Tensor")
+        with op.register_kernel(["cpu", "meta"], lambda x: tk.zeros(5, device=x.device)):
+            assert op(tk.asarray([1.0])).shape == (5,)
+            assert op(tk.empty(2, device="meta")).shape == (5,)
+        assert op(tk.asarray([1.0])).tolist() == [2.0]
+        with pytest.raises(RegistrationError, match="'gpu' is neither"):
+            op.register_kernel(["cpu", "gpu"], lambda x: x)
+        assert op(tk.asarray([1.0])).tolist() == [2.0]  # nor for the CPU
+        with pytest.raises(RegistrationError, match=r"signature \(\)"):
+            op.register_kernel("cpu", lambda: 0)
+
+    def test_by_the_functions_of_the_module(self) -> None:
+        op = make("outside", lambda x: x + 1, "(Tensor x) -> Tensor", device_types="cpu")
+        register_fake(op, lambda x: tk.empty((9,), device="meta"))
+        assert op(tk.empty(2, device="meta")).shape == (9,)
+        with register_kernel(op, "cpu", lambda x: x * 5, allow_override=True):
+            assert op(tk.asarray([1.0])).tolist() == [5.0]
+        with register_autograd(op, lambda ctx, g: g * 5):
+            x = leaf(1.0)
+            assert gradients(op(x), x) == [[5.0]]
+
+    def test_fake(self) -> None:
+        op = make("faked", lambda x: tk.asarray(np.repeat(x.detach().numpy(), 2)), "(Tensor x) -> Tensor")
+        assert op.register_fake(lambda x: tk.empty((2 * x.shape[0],), dtype=x.dtype, device=x.device))
+        made = op(tk.empty((3,), dtype=tk.int8, device="meta"))
+        assert (made.shape, made.dtype, made.device) == ((6,), tk.int8, "meta")
+        assert op(tk.asarray([1, 2])).tolist() == [1, 1, 2, 2]
+
+
+class TestGradient:
+    def test_without_setup_context(self) -> None:
+        op = make("double", lambda x: tk.asarray(x.detach().numpy() * 2), "(Tensor x) -> Tensor")
+        op.register_autograd(lambda ctx, g: g * 2)
+        x = leaf(1.0, 2.0)
+        out = op(x)
+        assert out.requires_grad
+        assert out.grad_fn.name() == "DoubleBackward"
+        tk.sum(out).backward()
+        assert x.grad is not None
+        assert x.grad.tolist() == [2.0, 2.0]
+
+    def test_gradcheck_to_the_second_order(self) -> None:
+        op = square_with_gradient()
+        x = leaf(0.5, -1.5, 2.0)
+        assert gradcheck(op, (x,))
+        assert gradgradcheck(op, (x,))
+        (first,) = tk.autograd.grad(tk.sum(op(x) * op(x)), x, create_graph=True)  # the derivative of x**4
+        np.testing.assert_allclose(first.detach().numpy(), 4 * x.detach().numpy() ** 3)
+        (second,) = tk.autograd.grad(tk.sum(first), x)
+        np.testing.assert_allclose(second.numpy(), 12 * x.detach().numpy() ** 2)
+
+    def test_gradcheck_rejects_a_wrong_gradient(self) -> None:
+        op = make("wrong", lambda x: x * x, "(Tensor x) -> Tensor")
+        op.register_autograd(lambda ctx, g: g * 3)
+        with pytest.raises(GradcheckError, match="Jacobian mismatch"):
+            gradcheck(op, (leaf(1.0, 2.0),))
+
+    def test_inputs_have_their_defaults(self) -> None:
+        seen: list[Any] = []
+
+        def keep(ctx: Any, inputs: Any, output: Any) -> None:
+            seen.append((inputs[1:], output.tolist()))
+
+        op = make("defaults", lambda x, n, f: x * n * f, "(Tensor x, int n=3, float f=0.5) -> Tensor")
+        op.register_autograd(lambda ctx, g: (g * 1.5, None, None), setup_context=keep)
+        x = leaf(2.0)
+        assert gradients(op(x), x) == [[1.5]]
+        assert seen == [((3, 0.5), [3.0])]
+
+    def test_keyword_only_arguments(self) -> None:
+        def keep(ctx: Any, inputs: Any, keyword_only_inputs: Any, output: Any) -> None:
+            assert len(inputs) == 1
+            ctx.factor = keyword_only_inputs["factor"]
+
+        op = make("keyword", lambda x, *, factor: x * factor, "(Tensor x, *, float factor=2.0) -> Tensor")
+        op.register_autograd(lambda ctx, g: g * ctx.factor, setup_context=keep)
+        x = leaf(1.0, 2.0)
+        assert gradients(op(x), x) == [[2.0, 2.0]]
+        assert gradients(op(x, factor=5), x) == [[5.0, 5.0]]
+
+    def test_keyword_only_tensors_are_refused(self) -> None:
+        op = make("keyword_tensor", lambda x, *, w: x * w, "(Tensor x, *, Tensor w) -> Tensor")
+        with pytest.raises(RegistrationError, match=r"keyword-only tensor arguments w.*positional"):
+            op.register_autograd(lambda ctx, g: g)
+        assert "Backward" not in op.operator.facets
+
+    def test_lists_of_tensors(self) -> None:
+        def keep(ctx: Any, inputs: Any, output: Any) -> None:
+            ctx.save_for_backward(*inputs[0], inputs[1])
+
+        def backward(ctx: Any, g: Tensor) -> Any:
+            *xs, w = ctx.saved_tensors
+            total = xs[0]
+            for x in xs[1:]:
+                total = total + x
+            return [g * w for _ in xs], g * total
+
+        def forward(xs: list[Tensor], w: Tensor) -> Tensor:
+            total = xs[0]
+            for x in xs[1:]:
+                total = total + x
+            return total * w
+
+        op = make("lists", forward, "(Tensor[] xs, Tensor w) -> Tensor")
+        op.register_autograd(backward, setup_context=keep)
+        a, b, w = leaf(1.0, 2.0), leaf(3.0, 4.0), leaf(5.0, 6.0)
+        assert gradients(op([a, b], w), a, b, w) == [[5.0, 6.0], [5.0, 6.0], [4.0, 6.0]]
+        assert gradcheck(lambda a, b, w: op([a, b], w), (a, b, w))
+        assert gradgradcheck(lambda a, b, w: op([a, b], w), (a, b, w))
+        plain = tk.asarray([7.0, 7.0], dtype=tk.float64)
+        assert gradients(op((plain, b), plain), b) == [[7.0, 7.0]]
+
+    def test_lists_without_a_gradient(self) -> None:
+        op = make("list_none", lambda xs: xs[0] + xs[1], "(Tensor[] xs) -> Tensor")
+        op.register_autograd(lambda ctx, g: None)
+        x = leaf(1.0)
+        assert gradients(op([x, x]), x, allow_unused=True) == [None]
+        op.register_autograd(lambda ctx, g: [g * 2, None])
+        assert gradients(op([x, x]), x) == [[2.0]]
+
+    @pytest.mark.parametrize(
+        ("result", "text"), [(lambda g: [g], "returned 1 gradients"), (lambda g: g, "returned Tensor")]
+    )
+    def test_lists_of_another_length(self, result: Callable[[Any], Any], text: str) -> None:
+        op = make("list_wrong", lambda xs: xs[0] + xs[1], "(Tensor[] xs) -> Tensor")
+        op.register_autograd(lambda ctx, g: result(g))
+        x = leaf(1.0, 2.0)
+        with pytest.raises(RuntimeError, match=rf"\[{NS}::list_wrong\].*{text} for the argument 'xs'.*a list of 2"):
+            gradients(op([x, x]), x)
+
+    def test_several_results(self) -> None:
+        def backward(ctx: Any, g: Tensor, h: Tensor) -> Tensor:
+            return g * 2 + h * 3
+
+        op = make("results", lambda x: (x * 2, x * 3), "(Tensor x) -> (Tensor, Tensor)")
+        op.register_autograd(backward)
+        x = leaf(1.0, 2.0)
+        first, second = op(x)
+        assert gradients(first + second, x) == [[5.0, 5.0]]
+        assert gradients(op(x)[0], x) == [[2.0, 2.0]]  # the other one's gradient arrives as zeros
+        assert gradients(op(x)[1], x) == [[3.0, 3.0]]
+
+    def test_undefined_gradients_can_be_none(self) -> None:
+        seen: list[bool] = []
+
+        def keep(ctx: Any, inputs: Any, output: Any) -> None:
+            ctx.set_materialize_grads(False)
+
+        def backward(ctx: Any, g: Tensor | None, h: Tensor | None) -> Any:
+            seen.append(g is None)
+            return h
+
+        op = make("undefined", lambda x: (x * 2, x * 1), "(Tensor x) -> (Tensor, Tensor)")
+        op.register_autograd(backward, setup_context=keep)
+        x = leaf(1.0)
+        assert gradients(op(x)[1], x) == [[1.0]]
+        assert seen == [True]
+
+    def test_integer_results_carry_none(self) -> None:
+        op = make("integers", lambda x: (x * 2, tk.asarray([1, 2])), "(Tensor x) -> (Tensor, Tensor)")
+        op.register_autograd(lambda ctx, g, h: g * 2)
+        x = leaf(1.0)
+        values, indices = op(x)
+        assert values.requires_grad
+        assert not indices.requires_grad
+        assert gradients(values, x) == [[2.0]]
+
+    def test_optional_tensors(self) -> None:
+        def keep(ctx: Any, inputs: Any, output: Any) -> None:
+            ctx.save_for_backward(*inputs)
+
+        def backward(ctx: Any, g: Tensor) -> Any:
+            x, w = ctx.saved_tensors
+            return (g, None) if w is None else (g * w, g * x)
+
+        op = make("optional", lambda x, w: x + 0 if w is None else x * w, "(Tensor x, Tensor? w=None) -> Tensor")
+        op.register_autograd(backward, setup_context=keep)
+        x, w = leaf(1.0, 2.0), leaf(3.0, 4.0)
+        assert gradients(op(x), x) == [[1.0, 1.0]]
+        assert gradients(op(x, w), x, w) == [[3.0, 4.0], [1.0, 2.0]]
+
+    def test_needs_input_grad(self) -> None:
+        seen: list[Any] = []
+
+        def backward(ctx: Any, g: Tensor) -> Any:
+            seen.append(ctx.needs_input_grad)
+            return g, g, None
+
+        op = make("needs", lambda x, y, n: x + y, "(Tensor x, Tensor y, int n) -> Tensor")
+        op.register_autograd(backward)
+        x, y = leaf(1.0), tk.asarray([1.0], dtype=tk.float64)
+        gradients(op(x, y, 3), x)
+        gradients(op(y, x, 3), x)
+        assert seen == [(True, False, False), (False, True, False)]
+
+    def test_saved_tensors_are_checked(self) -> None:
+        op = square_with_gradient()
+        x = leaf(1.0, 2.0)
+        y = x * 1
+        out = op(y)
+        with tk.no_grad():
+            y.detach().add_(1)
+        with pytest.raises(RuntimeError, match=r"modified by an in-?place operation"):
+            gradients(out, x)
+
+    def test_second_backward_needs_retain_graph(self) -> None:
+        op = square_with_gradient()
+        x = leaf(3.0)
+        out = op(x)
+        assert gradients(out, x, retain_graph=True) == [[6.0]]
+        assert gradients(out, x) == [[6.0]]
+        with pytest.raises(RuntimeError, match="retain_graph=True"):
+            gradients(out, x)
+
+    def test_no_grad_does_not_record(self) -> None:
+        op = square_with_gradient()
+        x = leaf(3.0)
+        with tk.no_grad():
+            assert not op(x).requires_grad
+        assert not op(x.detach()).requires_grad
+
+    def test_the_function_itself_is_not_recorded(self) -> None:
+        op = make("silent", lambda x: x * x * x, "(Tensor x) -> Tensor")
+        op.register_autograd(lambda ctx, g: g * 100)
+        x = leaf(1.0, 2.0)
+        assert gradients(op(x), x) == [[100.0, 100.0]]
+
+    def test_handle_takes_it_back(self) -> None:
+        op = make("handle", lambda x: x * 1, "(Tensor x) -> Tensor")
+        first = op.register_autograd(lambda ctx, g: g * 2)
+        second = op.register_autograd(lambda ctx, g: g * 3)  # replaces the first
+        x = leaf(1.0)
+        first.remove()
+        assert gradients(op(x), x) == [[3.0]]
+        second.remove()
+        with pytest.raises(NotImplementedError, match="derivative is not implemented"):
+            gradients(op(x), x)
+
+    def test_a_failed_registration_leaves_the_old_gradient(self) -> None:
+        op = make("careful", lambda x: x * 1, "(Tensor x) -> Tensor")
+        op.register_autograd(lambda ctx, g: g * 2)
+        with pytest.raises(RegistrationError, match=rf"\[{NS}::careful\] backward is a function, got None"):
+            op.register_autograd(None)  # type: ignore[arg-type]
+        with pytest.raises(RegistrationError, match="setup_context is a function, got 3"):
+            op.register_autograd(lambda ctx, g: g, setup_context=3)  # type: ignore[arg-type]
+        x = leaf(1.0)
+        assert gradients(op(x), x) == [[2.0]]
+
+    def test_missing_formula(self) -> None:
+        op = make("formula", lambda x: x * x, "(Tensor x) -> Tensor")
+        x = leaf(1.0)
+        with pytest.raises(NotImplementedError, match="derivative is not implemented") as caught:
+            tk.sum(op(x)).backward()
+        assert f"tk.library.register_autograd('{NS}::formula', backward)" in str(caught.value)
+        assert x.grad is None
+
+    def test_not_differentiable(self) -> None:
+        with Library(NS, "FRAGMENT") as library:
+            library.define("constant(Tensor x) -> Tensor", differentiable=False)
+            library.impl("constant", lambda x: x * x, "default")
+            x = leaf(3.0)
+            out = tk.ops.custom_op_test.constant(x)
+            assert out.tolist() == [9.0]
+            assert not out.requires_grad
+
+
+class TestRefusedInTheGradientPath:
+    def test_number_of_gradients(self) -> None:
+        op = make("count", lambda x, y: x * y, "(Tensor x, Tensor y) -> Tensor")
+        op.register_autograd(lambda ctx, g: g)
+        x = leaf(1.0)
+        with pytest.raises(RuntimeError, match=rf"\[{NS}::count\] its backward returned 1 gradients, expected 2.*x, y"):
+            gradients(op(x, x), x)
+
+    def test_shape_of_a_gradient(self) -> None:
+        op = make("shape", lambda x: x * 1, "(Tensor x) -> Tensor")
+        op.register_autograd(lambda ctx, g: tk.ones(5, dtype=tk.float64))
+        x = leaf(1.0, 2.0)
+        with pytest.raises(RuntimeError, match=r"ShapeBackward.*gradient of shape \(5,\)"):
+            gradients(op(x), x)
+        assert x.grad is None
+
+    def test_a_gradient_is_a_tensor(self) -> None:
+        op = make("kind", lambda x: x * 1, "(Tensor x) -> Tensor")
+        op.register_autograd(lambda ctx, g: 3)
+        x = leaf(1.0)
+        with pytest.raises(TypeError, match=r"KindBackward.*int.*a gradient is a Tensor or None"):
+            gradients(op(x), x)
+
+    @pytest.mark.parametrize("which", [0, 1])
+    def test_result_is_an_argument(self, which: int) -> None:
+        op = make("alias", lambda x, y: (x, y)[which], "(Tensor x, Tensor y) -> Tensor")
+        op.register_autograd(lambda ctx, g: (g, g))
+        x, y = leaf(1.0), tk.asarray([2.0], dtype=tk.float64)
+        with pytest.raises(RuntimeError, match=rf"\[{NS}::alias\] returned one of its arguments.*clone\(\)"):
+            op(x, y)
+        assert not y.requires_grad
+        assert x.is_leaf
+
+    def test_result_is_an_item_of_a_list(self) -> None:
+        op = make("alias_list", lambda xs: xs[1], "(Tensor[] xs) -> Tensor")
+        op.register_autograd(lambda ctx, g: [None, g])
+        y = tk.asarray([2.0], dtype=tk.float64)
+        with pytest.raises(RuntimeError, match="returned one of its arguments"):
+            op([leaf(1.0), y])
+        assert not y.requires_grad
+
+    def test_result_is_a_view_of_an_argument(self) -> None:
+        op = make("view", lambda x: x[1:], "(Tensor x) -> Tensor")
+        op.register_autograd(lambda ctx, g: g)
+        with pytest.raises(RuntimeError, match=rf"\[{NS}::view\] returned a view of one of its arguments.*clone\(\)"):
+            op(leaf(1.0, 2.0))
+        through_numpy = make("numpy_view", lambda x: tk.asarray(x.detach().numpy()[:1]), "(Tensor x) -> Tensor")
+        through_numpy.register_autograd(lambda ctx, g: g)
+        with pytest.raises(RuntimeError, match="returned a view of one of its arguments"):
+            through_numpy(leaf(1.0, 2.0))
+
+    def test_views_of_something_new_are_fine(self) -> None:
+        op = make("new_view", lambda x: tk.reshape(x * 2, (2, 1)), "(Tensor x) -> Tensor")
+        op.register_autograd(lambda ctx, g: tk.reshape(g * 2, (2,)))
+        x = leaf(1.0, 2.0)
+        assert gradients(op(x), x) == [[2.0, 2.0]]
+
+    def test_a_tensor_that_was_there_before(self) -> None:
+        parameter = leaf(1.0)
+        op = make("closure", lambda x: parameter, "(Tensor x) -> Tensor")
+        op.register_autograd(lambda ctx, g: g)
+        with pytest.raises(RuntimeError, match="a tensor that was there before the call"):
+            op(leaf(1.0))
+
+    def test_one_tensor_as_two_results(self) -> None:
+        def twice(x: Tensor) -> tuple[Tensor, Tensor]:
+            y = x * 2
+            return y, y
+
+        op = make("twice", twice, "(Tensor x) -> (Tensor, Tensor)")
+        op.register_autograd(lambda ctx, g, h: g + h)
+        with pytest.raises(RuntimeError, match=rf"\[{NS}::twice\] returned one tensor as two of its results"):
+            op(leaf(1.0))
+
+
+class TestMutation:
+    def increment(self) -> CustomOperator:
+        @custom_op(f"{NS}::increment", mutates_args=("x",))
+        def increment(x: Tensor, by: float = 1.0) -> None:
+            x.detach().numpy()[...] += by
+
+        made: CustomOperator = increment
+        return made
+
+    def test_bumps_the_version(self) -> None:
+        increment = self.increment()
+        assert "Tensor(a0!) x" in str(increment.operator.schema)
+        x = tk.asarray([1.0, 2.0])
+        view = x[:1]
+        before = x._version
+        increment(x)
+        assert x.tolist() == [2.0, 3.0]
+        assert x._version == before + 1
+        assert view._version == x._version
+        increment(view, by=5.0)
+        assert x.tolist() == [7.0, 3.0]
+        assert x._version == before + 2
+
+    def test_lists_and_optionals(self) -> None:
+        @custom_op(f"{NS}::fill", mutates_args=("xs", "y"))
+        def fill(xs: list[Tensor], y: Tensor | None, z: Tensor) -> None:
+            for x in xs:
+                x.numpy()[...] = 7
+            if y is not None:
+                y.numpy()[...] = 8
+
+        a, b, c, z = (tk.zeros(2) for _ in range(4))
+        fill([a, b], None, z)
+        fill([a], c, z)
+        assert [t._version for t in (a, b, c, z)] == [2, 1, 1, 0]
+        assert c.tolist() == [8.0, 8.0]
+
+    def test_a_changed_saved_tensor_is_noticed(self) -> None:
+        increment = self.increment()
+        x = leaf(1.0, 2.0)
+        y = x * 1
+        out = y * y
+        increment(y.detach())
+        with pytest.raises(RuntimeError, match=r"modified by an in-?place operation"):
+            gradients(out, x)
+
+    def test_needs_no_grad(self) -> None:
+        increment = self.increment()
+        x = leaf(1.0)
+        with pytest.raises(RuntimeError, match=rf"\[{NS}::increment\] mutates its argument 'x'.*no_grad"):
+            increment(x)
+        assert x.tolist() == [1.0]
+        assert x._version == 0
+        with tk.no_grad():
+            increment(x)
+        assert x.tolist() == [2.0]
+
+    def test_a_gradient_can_be_given_and_replaced(self) -> None:
+        increment = self.increment()
+        first = increment.register_autograd(lambda ctx: (None, None))
+        second = increment.register_autograd(lambda ctx: (None, None))
+        first.remove()
+        second.remove()
+        with pytest.raises(RuntimeError, match="mutates its argument"):
+            increment(leaf(1.0))
+
+    def test_unknown_argument(self) -> None:
+        def f(x: Tensor, n: int) -> Tensor:
+            return x
+
+        with pytest.raises(SchemaError, match=r"mutates_args names 'y', which .* does not have"):
+            make("mutates", f, mutates_args=("y",))
+        with pytest.raises(SchemaError, match=r"mutates_args names 'n' of .*, which holds no tensor"):
+            make("mutates", f, mutates_args="n")
+        assert f"{NS}::mutates" not in registry.operators
+
+
+def test_gradient_of_a_pointwise_operator_can_be_written_by_hand() -> None:
+    op = tk.library.pointwise(f"{NS}::pw(Tensor x) -> Tensor", scalar=lambda T: lambda x: x * x)
+    x = leaf(3.0)
+    assert gradients(op(x), x) == [[6.0]]
+    handle = register_autograd(f"{NS}::pw", lambda ctx, g: g * 7)
+    assert gradients(op(x), x) == [[7.0]]
+    handle.remove()
+    assert gradients(op(x), x) == [[6.0]]
+    with register_autograd(f"{NS}::pw", lambda ctx, g: g * 8):
+        assert gradients(op(x), x) == [[8.0]]
+    assert gradients(op(x), x) == [[6.0]]
