@@ -16,7 +16,9 @@ from .dispatch.registry import registry
 __all__ = ["asarray", "tensor"]
 
 _RAGGED: Final = "[asarray] the nested sequence has rows of different lengths or kinds: {error}."
-_KIND: Final = "[asarray] cannot make a tensor of {value!r} with dtype {dtype}: give numbers or bools."
+_KIND: Final = "[asarray] cannot make a tensor of {value} with dtype {dtype}: give numbers or bools."
+_IMAGINARY: Final = "[asarray] {given} to {dtype} would lose the imaginary part: take tk.real(x) first."
+_RANGE: Final = "[asarray] the value {value} is out of range for {dtype}, which holds {low} to {high}: name a wider dtype."
 _NO_COPY: Final = "[asarray] copy=False, but {why} needs a copy."
 _GRADIENT: Final = "[tensor] only floating and complex dtypes can require a gradient, got {dtype}."
 
@@ -73,7 +75,7 @@ def _from_array(obj: Any, dtype: DType | None, copy: bool | None) -> Tensor:
     if array.dtype.kind not in "biufcV" or dtype not in DTYPE_TRAIT:
         raise TypeError(_KIND.format(value=_short(obj), dtype=dtype))
     if array.dtype != dtype:
-        array = array.astype(dtype)
+        array = _converted(array, dtype, is_python=not hasattr(obj, "__array__"))
     if any(s < 0 or s % array.dtype.itemsize for s in array.strides) or not array.flags.aligned:
         array = array.copy()  # negative strides do not exist here, and kernels want whole elements
     if not array.flags.writeable:
@@ -83,6 +85,19 @@ def _from_array(obj: Any, dtype: DType | None, copy: bool | None) -> Tensor:
     if copy is False and (array is not source or not isinstance(obj, np.ndarray)):
         raise ValueError(_NO_COPY.format(why=f"making a tensor of a {type(obj).__name__}"))
     return make_tensor(array, cpu_word(dtype))
+
+
+def _converted(array: np.ndarray, dtype: DType, *, is_python: bool) -> np.ndarray:
+    """``astype``; Python ints that the dtype cannot hold are refused (those of an array wrap around, as in NumPy)."""
+    if array.dtype.kind == "c" and dtype.kind not in "cb":
+        raise TypeError(_IMAGINARY.format(given=array.dtype, dtype=dtype))
+    if is_python and array.size and array.dtype.kind in "iu" and dtype.kind in "iu":
+        limits = dtypes.iinfo(dtype)
+        for value in (int(array.min()), int(array.max())):
+            if not limits.min <= value <= limits.max:
+                raise OverflowError(_RANGE.format(value=value, dtype=dtype, low=limits.min, high=limits.max))
+    with np.errstate(all="ignore"):
+        return array.astype(dtype)
 
 
 def _plain(obj: Any) -> Any:

@@ -45,7 +45,7 @@ def values_of(tensor: Tensor | None) -> Any:
 )
 def test_a_leaf_refuses(name: str, change: Callable[[Tensor], Any]) -> None:
     x = leaf([1.0, 2.0])
-    with pytest.raises(RuntimeError, match=rf"\[{name}\] {LEAF}: do it in a tk\.no_grad\(\) block, or use the functional"):
+    with pytest.raises(RuntimeError, match=rf"\[{name}\] {LEAF}: do it in a tk\.no_grad\(\) block, or"):
         change(x)
     assert x.tolist() == [1.0, 2.0]
     assert x._version == 0
@@ -230,7 +230,7 @@ def test_a_changed_output_is_found() -> None:
     y = tk.exp(x)
     with tk.no_grad():
         y.add_(1.0)
-    with pytest.raises(RuntimeError, match=rf"\[ExpBackward\] {MODIFIED}.*saved tensor out.*version 1; expected version 0"):
+    with pytest.raises(RuntimeError, match=rf"\[ExpBackward\] {MODIFIED}.*tensor out.*version 1; expected version 0"):
         y.sum().backward()
     assert x.grad is None
 
@@ -364,7 +364,7 @@ def test_item_assignment_by_a_tensor_with_a_gradient_is_refused(index: Any) -> N
     x = leaf([1.0, 2.0])
     y = x * 2.0
     for target in (x, y):
-        with pytest.raises(RuntimeError, match=r"mutates its argument 'x' and a gradient is asked for.*tk\.no_grad\(\)"):
+        with pytest.raises(RuntimeError, match=r"mutates its argument 'x' and a gradient is asked.*tk\.no_grad\(\)"):
             target[tk.tensor(index)] = 5.0
     assert y.tolist() == [2.0, 4.0]
     assert x.tolist() == [1.0, 2.0]
@@ -378,7 +378,7 @@ def test_a_result_that_does_not_fit_is_refused() -> None:
     y = x * 2.0
     with pytest.raises(ValueError, match=r"\[add_\] the result of shape \(3, 2\) does not fit into the first argument"):
         y.add_(tk.ones((3, 2), dtype=tk.float64))
-    with pytest.raises(TypeError, match="a result of dtype complex128 cannot be written into a tensor of dtype float64"):
+    with pytest.raises(TypeError, match="dtype complex128 cannot be written into a tensor of dtype float64"):
         y.add_(tk.tensor([1j, 1j], dtype=tk.complex128))
     assert y.tolist() == [2.0, 4.0]
     assert y._version == 0

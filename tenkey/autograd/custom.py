@@ -11,7 +11,7 @@ from ..dispatch.kernel import Handle, Kernel, function_site
 from ..dispatch.keys import DispatchKey
 from ..dispatch.operator import Operator
 from .function import Context
-from .node import TensorMeta, edge_of, longest, next_sequence, set_history
+from .node import edge_of, longest, next_sequence, set_history
 from .record import flat_tensors, inner_call
 
 __all__ = ["install_custom"]
@@ -109,14 +109,10 @@ def custom_kernel(operator: Operator, word: int) -> Callable[..., Any]:
                 setup(context, args, kwargs, output)
             else:
                 setup(context, args, output)
+        context.describe(outputs)
         context.sequence_nr = next_sequence()
         edges = context.next_edges = tuple([edge_of(t) for t in tensors])
         context.topological_nr = longest(edges)
-        if len(outputs) == 1:
-            only = outputs[0]
-            context.shape, context.dtype, context.device = only.shape, only.dtype, only.device
-        else:
-            context.outputs = tuple([TensorMeta(t.shape, t.dtype, t.device) for t in outputs])
         if context._to_save:
             context.freeze(outputs)
         for nr, tensor in enumerate(outputs):

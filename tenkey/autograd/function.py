@@ -113,6 +113,7 @@ class Context(Node):
             )
 
     def release(self) -> None:
+        """Let go of the saved tensors."""
         if self._saved:
             self._saved = ()
             self._released = True

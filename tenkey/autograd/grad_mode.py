@@ -22,8 +22,8 @@ __all__ = ["enable_grad", "is_grad_enabled", "no_grad", "set_grad_enabled"]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _NOT_A_FUNCTION: Final = (
-    "[{name}] decorates a function, got {got}: write `with {name}():`, `@{name}` or `@{name}()`, and for a class decorate "
-    "its methods."
+    "[{name}] decorates a function, got {got}: write `with {name}():`, `@{name}` or `@{name}()`, and for a class "
+    "decorate its methods."
 )
 
 

@@ -38,8 +38,8 @@ _BACKWARD_CHANGED: Final = (
     "gradients that differ by {error:.3e}; allow it with nondet_tol."
 )
 _NO_OUTPUT: Final = (
-    "[gradcheck] the function returned {got}, no floating or complex tensor: there is nothing to check. Return a tensor "
-    "or a sequence of tensors."
+    "[gradcheck] the function returned {got}, no floating or complex tensor: there is nothing to check. Return a "
+    "tensor or a sequence of tensors."
 )
 
 

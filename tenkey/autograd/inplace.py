@@ -42,8 +42,8 @@ _VIEW: Final = (
     "history cannot be rebuilt yet. Use the functional form (tk.where for x[index] = value), or clone() first."
 )
 _VIEW_OF_LEAF: Final = (
-    "[{operator}] a view of a leaf Variable that requires grad is being used in an in-place operation (x[index] = value "
-    "is one): do it in a tk.no_grad() block, or use the functional form."
+    "[{operator}] a view of a leaf Variable that requires grad is being used in an in-place operation (x[index] = "
+    "value is one): do it in a tk.no_grad() block, or use the functional form."
 )
 _MUTATING: Final = (
     "[{operator}] mutates its argument {argument!r} and a gradient is asked for, but it has no gradient formula: call "

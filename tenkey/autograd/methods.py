@@ -9,7 +9,7 @@ from typing import Any, Final
 from ..core.tensor import Tensor, make_view, version_of
 from ..core.word import GRADIENT
 from .functional import backward
-from .node import Hooks, HookHandle, meta_of
+from .node import HookHandle, Hooks, meta_of
 
 __all__ = ["attach_gradient_attributes"]
 

@@ -103,8 +103,9 @@ class Writer:
         """The lines of the kernel."""
         passed = ", ".join(f"{a.name}={a.name}" if a.kwarg_only else a.name for a in self.arguments)
         lines = [f"def kernel({', '.join(a.name for a in self.arguments)}):", f"    out = inner({passed})"]
-        if any("DType" in str(a.type) for a in self.arguments):  # a cast to integers carries no gradient
-            lines += ["    if out._data.dtype.kind not in 'fcV':", "        return out"]
+        for a in self.arguments:  # a cast to integers carries no gradient
+            if "DType" in str(a.type):
+                lines += [f"    if {a.name} is not None and out._data.dtype.kind not in 'fcV':", "        return out"]
         lines += ["    node = NodeClass()", "    node.sequence_nr = next_sequence()", "    number = 0"]
         edges: list[str] = []
         simple = all(_is_single(a) or self.formulas.get(a.name) is None for a in self.tensors)
@@ -196,12 +197,15 @@ class Writer:
             else:
                 tensor = name.removesuffix("_meta")
                 if not _is_list(known[tensor]):
+                    needed = self._needed(users)
+                    indent = "        " if needed else "    "
+                    lines += [f"    if {needed}:"] if needed else []
                     lines += [
-                        f"    meta = node.saved_{name} = new(TensorMeta)",
-                        f"    source = {tensor}._data",
-                        "    meta.shape = source.shape",
-                        "    meta.dtype = source.dtype",
-                        f"    meta.device = DEVICE or {tensor}.device",
+                        f"{indent}meta = node.saved_{name} = new(TensorMeta)",
+                        f"{indent}source = {tensor}._data",
+                        f"{indent}meta.shape = source.shape",
+                        f"{indent}meta.dtype = source.dtype",
+                        f"{indent}meta.device = DEVICE or {tensor}.device",
                     ]
                     continue
                 value = f"[TensorMeta(t.shape, t.dtype, t.device) for t in {tensor}]"

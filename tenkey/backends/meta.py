@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.device import META, Device
+from ..core.lift import refuse_out_of_range
 from ..core.storage import StridedArray
 from ..core.tensor import Tensor, make_tensor, word_for
 from ..core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
@@ -28,7 +29,7 @@ def spec_rule(operator: Operator) -> Callable[..., Any] | None:
     if "Pointwise" in facets:
         return lambda *args: _pointwise_spec(operator, args)
     if "Reduce" in facets:
-        return lambda x, **options: _reduction_spec(operator, x, **options)
+        return lambda x, *args, **options: _reduction_spec(operator, x, *args, **options)
     return None
 
 
@@ -38,12 +39,14 @@ def _pointwise_spec(operator: Operator, args: tuple[Any, ...]) -> TensorSpec:
     word = 0
     for tensor in tensors:
         word |= tensor._word
-    dtype = facet.promotion.dtypes(operator.name, dtypes_of(word & DTYPE_MASK), weak_of(word & WEAK_MASK))[1]
+    compute, dtype = facet.promotion.dtypes(operator.name, dtypes_of(word & DTYPE_MASK), weak_of(word & WEAK_MASK))
+    for tensor in tensors:
+        refuse_out_of_range(operator.name, tensor, compute)
     return TensorSpec(broadcast_shapes(operator.schema.base_name, *[t.shape for t in tensors]), dtype)
 
 
 def _reduction_spec(
-    operator: Operator, x: Tensor, *, axis: Any = None, dtype: Any = None, keepdims: bool = False
+    operator: Operator, x: Tensor, axis: Any = None, *, dtype: Any = None, keepdims: bool = False
 ) -> TensorSpec:
     facet = operator.facets["Reduce"]
     if facet.identity is None:

@@ -7,16 +7,21 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ..dispatch.errors import ArgumentError
+from .dtypes import iinfo
 from .tensor import Tensor, cpu_word, make_tensor
 from .word import DTYPE_TRAIT, WEAK_TRAIT
 
 if TYPE_CHECKING:
     from ..dispatch.operator import Operator
 
-__all__ = ["lift", "weak_tensor"]
+__all__ = ["lift", "refuse_out_of_range", "weak_tensor"]
 
 _SCALAR_DTYPE: Final = {bool: np.bool_, int: np.int64, float: np.float64, complex: np.complex128}
 _TOO_LARGE: Final = "the Python int {value} does not fit into 64 bits: convert it to a float."
+_OUT_OF_RANGE: Final = (
+    "[{operator}] the Python int {value} is out of range for {dtype}, which holds {low} to {high}: cast the tensor to a "
+    "wider dtype first."
+)
 _NO_TENSOR: Final = (
     "[{operator}] needs at least one Tensor, got {given}. Convert a number with tk.asarray(...) or compute with it "
     "in plain Python."
@@ -51,6 +56,16 @@ def _make_weak(value: Any, kind: Any) -> Tensor:
     return make_tensor(array, WEAK_TRAIT[kind])
 
 
+def refuse_out_of_range(operator: str, tensor: Tensor, dtype: np.dtype) -> None:
+    """Raise OverflowError for a Python int that an integer dtype cannot hold: it would wrap around."""
+    if dtype.kind in "iu" and tensor._word & WEAK_TRAIT[int]:
+        value, limits = int(tensor._data), iinfo(dtype)
+        if not limits.min <= value <= limits.max:
+            raise OverflowError(
+                _OUT_OF_RANGE.format(operator=operator, value=value, dtype=dtype, low=limits.min, high=limits.max)
+            )
+
+
 def _lift_one(value: Any) -> Any:
     if isinstance(value, Tensor) or value is None:
         return value
@@ -65,8 +80,10 @@ def _lift_one(value: Any) -> Any:
 
 def lift(operator: Operator, values: tuple[Any, ...]) -> tuple[Any, ...]:
     """Lift the scalars and NumPy arrays of one call; at least one argument must be a Tensor already."""
-    if "keeps_python_scalars" in operator.tags or all(isinstance(v, (Tensor, list, tuple)) for v in values):
+    if all(isinstance(v, (Tensor, list, tuple)) for v in values):
         return values
+    if "keeps_python_scalars" in operator.tags:
+        return tuple([_lift_one(value) if isinstance(value, np.ndarray) else value for value in values])
     if not any(isinstance(v, Tensor) for v in values) and any(v.__class__ in _SCALAR_DTYPE for v in values):
         raise ArgumentError(
             _NO_TENSOR.format(operator=operator.name, given=", ".join(type(v).__name__ for v in values))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ..dispatch.keys import DispatchKeySet, highest_backend
+from ..dispatch.local import current_state
 from ..dispatch.registry import registry
 from .device import CPU, Device, base_word
 from .printing import format_tensor
@@ -30,7 +31,10 @@ _TRUTH: Final = (
     "[bool] the truth of a tensor with shape {shape} is ambiguous: use tk.any(x) or tk.all(x), or index one element."
 )
 _TO_NUMPY_GRADIENT: Final = "[{what}] the tensor requires a gradient, which NumPy would lose: call x.detach().numpy()."
-_TO_NUMPY_META: Final = "[{what}] a tensor on the device 'meta' has no values: make it on another device."
+_TO_NUMPY_META: Final = (
+    "[{what}] a tensor on the device 'meta' has no values: make it on another device. (If this came from inside an "
+    "operator's kernel: give the operator a rule for shapes and dtypes with tk.library.register_fake.)"
+)
 _LEN: Final = "[len] a 0-d tensor has no length; its value is x.item()."
 _INDEX: Final = "[index] only a 0-d tensor of integers converts to an index, got shape {shape}, dtype {dtype}."
 
@@ -172,7 +176,7 @@ class Tensor:
         return self._to_numpy("numpy")
 
     def _to_numpy(self, what: str) -> np.ndarray:
-        if self._word & GRADIENT:
+        if self._word & GRADIENT & current_state().keep:
             raise RuntimeError(_TO_NUMPY_GRADIENT.format(what=what))
         return self._values(what)
 

@@ -9,12 +9,13 @@ from .errors import shown
 from .keys import AliasKey, DispatchKeySet, trait_names
 from .local import current_state
 from .operator import Operator, OperatorPacket
+from .registry import registry
 from .table import Step, ambiguous_backends, mixed_devices, steps
 
 __all__ = ["explain"]
 
 
-def explain(op: Any, *args: Any, **kwargs: Any) -> str:
+def explain(op: Any, /, *args: Any, **kwargs: Any) -> str:
     """Say which kernel a call would reach and why; runs no kernel and never raises.
 
     >>> import tenkey as tk
@@ -39,6 +40,8 @@ def _operator_of(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Oper
         return op
     if isinstance(op, OperatorPacket):
         return op._select(args, kwargs)
+    if isinstance(op, str):
+        return registry.find(op)
     found = getattr(op, "operator", None)
     return found if isinstance(found, Operator) else None
 
@@ -46,7 +49,7 @@ def _operator_of(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Oper
 def _explain(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     operator = _operator_of(op, args, kwargs)
     if operator is None:
-        return f"explain {shown(op)}: this is no operator; give one of tk.ops.<namespace>.<name>."
+        return f"explain {shown(op)}: this is no operator; give an operator (tk.add, tk.ops.<namespace>.<name>) or its name (\"tk::add\")."
     lines = [f"explain {operator.schema}", f"  defined at {operator.site}"]
     try:
         bound = operator.bind(*args, **kwargs)
@@ -68,20 +71,21 @@ def _explain(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         if argument.type.is_tensor_like:
             own = operator.word_of((value,), {})
             word |= own
-            lines.append(f"  argument {argument.name}: {DispatchKeySet.from_word(own)}{_traits(own)}")
+            lines.append(f"  argument {argument.name}: {_keys(own)}{_traits(own)}")
     if not tensors:
         word = operator.registry.device_word(bound[devices[0]]) if devices else 0
         source = "the device gives" if devices else "the keyset is"
-        lines.append(f"  no tensor arguments; {source} {DispatchKeySet.from_word(word)}")
+        lines.append(f"  no tensor arguments; {source} {_keys(word)}")
     state = current_state()
-    lines.append(f"  united: {DispatchKeySet.from_word(word)}{_traits(word)}")
+    lines.append(f"  united: {_keys(word)}{_traits(word)}")
     if state.include:
-        lines.append(f"  included locally: {DispatchKeySet.from_word(state.include)}")
+        lines.append(f"  included locally: {_keys(state.include)}")
     if state.exclude:
-        lines.append(f"  excluded locally: {DispatchKeySet.from_word(state.exclude)}{_traits(state.exclude)}")
+        lines.append(f"  excluded locally: {_keys(state.exclude)}{_traits(state.exclude)}")
     word = (word | state.include) & state.keep
     operator.registry.prepare(operator, word)
     walked: list[Step] = []
+    below: list[Step] = []
     for step in steps(operator, word):
         walked.append(step)
         kernel = step.slot.kernel
@@ -90,9 +94,13 @@ def _explain(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
             name = getattr(kernel.function, "__qualname__", repr(kernel.function))
             lines.append(f"    {kernel.origin} kernel {name}, {kernel.site}")
         lines += [f"    if {c.when}: {c!r} (priority {c.priority})" for c in step.slot.conditional]
-        if step.chosen and step.slot.rule == "2.3 Autograd":
+        if step.chosen and kernel is not None and kernel.only_with and step.key.is_autograd:
             lines.append("    it records a node and redispatches to the keys below:")
-            lines += _below(operator, word, step.key)
+            below = list(steps(operator, DispatchKeySet.from_word(word).below(step.key).mask))
+            for inner in below:
+                lines.append(f"      {inner.key.name}: {inner.why} (rule {inner.slot.rule})")
+                if inner.slot.kernel is not None:
+                    lines.append(f"        {inner.slot.kernel!r}")
     last = walked[-1] if walked else None
     if last is None or not last.chosen or last.why == "missing":
         lines.append("    the call would raise MissingKernelError")
@@ -102,12 +110,12 @@ def _explain(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     elif mixed_devices(operator, word, last):
         mixed = " and ".join(mixed_devices(operator, word, last))
         lines.append(f"    the call would raise DeviceMismatchError: {mixed}")
-    return "\n".join(lines + _lost(operator, word, walked))
+    return "\n".join(lines + _lost(operator, word, walked, below))
 
 
-def _lost(operator: Operator, word: int, walked: list[Step]) -> list[str]:
+def _lost(operator: Operator, word: int, walked: list[Step], below: list[Step]) -> list[str]:
     """One line for each kernel of the operator that is not in the walk above, with the reason."""
-    shown_above = {kernel for step in walked for kernel in (step.slot.kernel, *step.slot.conditional)}
+    shown_above = {kernel for step in walked + below for kernel in (step.slot.kernel, *step.slot.conditional)}
     here = {kernel.key: step for step in walked if (kernel := step.slot.kernel) is not None}
     lines: list[str] = []
     for key, stack in tuple(operator.kernels.items()):
@@ -129,14 +137,9 @@ def _lost(operator: Operator, word: int, walked: list[Step]) -> list[str]:
     return lines + [f"  lost: fallback {kernel!r}: rule {walked[-1].slot.rule} comes first" for kernel in lost]
 
 
-def _below(operator: Operator, word: int, key: Any) -> list[str]:
-    lines = []
-    below = DispatchKeySet.from_word(word).below(key)
-    for step in steps(operator, below.mask):
-        lines.append(f"      {step.key.name}: {step.why} (rule {step.slot.rule})")
-        if step.slot.kernel is not None:
-            lines.append(f"        {step.slot.kernel!r}")
-    return lines
+def _keys(word: int) -> str:
+    """The keys in the order in which a call visits them."""
+    return " > ".join(key.name for key in DispatchKeySet.from_word(word)) or "no keys"
 
 
 def _traits(word: int) -> str:

@@ -55,7 +55,7 @@ def _tensor_types(values: Iterable[Any]) -> Iterator[type]:
             yield type(value)
 
 
-def _run_modes(op: Operator, keyset: DispatchKeySet, *args: Any, **kwargs: Any) -> Any:
+def _run_modes(op: Operator, keyset: DispatchKeySet, /, *args: Any, **kwargs: Any) -> Any:
     outer = get_state()
     state = current_state()
     types = tuple(dict.fromkeys(_tensor_types((*args, *kwargs.values()))))

@@ -127,14 +127,14 @@ class Operator:
             word |= _any_word(value)
         return word
 
-    def redispatch(self, keyset: DispatchKeySet, *args: Any, **kwargs: Any) -> Any:
+    def redispatch(self, keyset: DispatchKeySet, /, *args: Any, **kwargs: Any) -> Any:
         """Call the kernel that ``keyset``, taken as it is, leads to. Arguments equal to their defaults are kept."""
         if not isinstance(keyset, DispatchKeySet):
             raise ArgumentError(_NO_KEYSET.format(operator=self.name, value=keyset, type=type(keyset).__name__))
         traits = self.word_of(args, kwargs) & ~key_mask() & current_state().keep
         return self.cache[keyset.mask | traits](*args, **kwargs)
 
-    def bind(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    def bind(self, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Arguments by name, with defaults filled in; raises ArgumentError where they do not fit."""
         bound: dict[str, Any] = {}
         arguments = self.schema.arguments
@@ -155,7 +155,7 @@ class Operator:
                 bound[a.name] = a.default
         return bound
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         return self.call(*args, **kwargs)
 
     def __repr__(self) -> str:
@@ -281,6 +281,10 @@ class OperatorPacket:
         """The names of the overloads; the unnamed one is called ``default``."""
         return [op.schema.overload_name or "default" for op in self._registry.overloads(self._name)]
 
+    def table(self) -> Table:
+        """The dispatch table of the only overload; of several, ask one: ``packet.overload.table()``."""
+        return self._select((), {}).table()
+
     def __getattr__(self, overload: str) -> Operator:
         if overload.startswith("__"):
             raise AttributeError(overload)
@@ -290,7 +294,7 @@ class OperatorPacket:
         except OperatorNotFoundError as error:
             raise AttributeError(str(error)) from None
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         candidates = self._registry.overloads(self._name)
         if len(candidates) == 1:
             return candidates[0].call(*args, **kwargs)

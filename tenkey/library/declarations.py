@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import os
+import tempfile
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from ..core.tensor import Tensor
 from ..dispatch.errors import RegistrationError
+from ..dispatch.kernel import caller_site
+from ..dispatch.operator import Operator
+from ..dispatch.registry import registry
 from ..dispatch.schema import FunctionSchema, parse_schema
 from ..ops import declare
 from ..ops.declare.promotion import INT_TO_FLOAT, SAME, Promotion
@@ -25,6 +31,7 @@ _REDUCTION: Final = (
     "-> Tensor'."
 )
 _ONE_VALUE: Final = "[{schema}] the function of {what} returns {count} values: it must return one."
+_TAG: Final = "library"  # of what is declared here
 _NUMBERS: Final = frozenset({"int", "float", "bool", "complex", "Scalar"})
 
 
@@ -42,6 +49,7 @@ def _check_pointwise(schema: FunctionSchema) -> None:
     wrong = [f"{name} is a {kind}" for name, kind in kinds.items() if kind != "Tensor" and kind not in _NUMBERS]
     if [str(r.type) for r in schema.returns] != ["Tensor"]:
         wrong.append("it does not return one Tensor")
+    wrong += [f"{a.name} is keyword-only (leave the * out)" for a in schema.arguments if a.kwarg_only]
     if schema.is_mutable:
         wrong.append("it changes an argument")
     if "Tensor" not in kinds.values():
@@ -51,9 +59,10 @@ def _check_pointwise(schema: FunctionSchema) -> None:
 
 
 def _check_reduction(schema: FunctionSchema) -> None:
-    positional = [(a.name, str(a.type)) for a in schema.arguments if not a.kwarg_only]
-    keywords = {a.name for a in schema.arguments if a.kwarg_only}
-    if positional != [("x", "Tensor")] or keywords - {"dtype"} != {"axis", "keepdims"} or len(schema.returns) != 1:
+    names = [a.name for a in schema.arguments]
+    tensors = [a.name for a in schema.arguments if a.type.is_tensor_like]
+    known = names[:1] == tensors == ["x"] and set(names) - {"dtype"} == {"x", "axis", "keepdims"}
+    if not known or any(not a.kwarg_only and a.name not in ("x", "axis") for a in schema.arguments) or len(schema.returns) != 1:
         raise RegistrationError(_REDUCTION.format(schema=schema, name=schema.base_name))
 
 
@@ -64,6 +73,39 @@ def _check_function(
     traced = trace(function, parameters, name=schema.name, booleans=booleans)
     if isinstance(traced, tuple):
         raise RegistrationError(_ONE_VALUE.format(schema=schema, what=what, count=len(traced)))
+
+
+@contextlib.contextmanager
+def _replacing(schema: FunctionSchema) -> Iterator[None]:
+    """Let a declaration that is made again at the same place, by a reload or in a notebook, replace the earlier one.
+
+    The earlier one stays where the new one cannot be made.
+    """
+    name = f"{schema.name}.{schema.overload_name}".removesuffix(".")
+    with registry.lock:
+        replaced = _earlier(name, caller_site(3))
+        for one in replaced:
+            del registry.operators[one]
+        try:
+            yield
+        except BaseException:
+            registry.operators.update(replaced)
+            raise
+
+
+def _earlier(name: str, site: str) -> dict[str, Operator]:
+    """The operator of that name, and the derivatives that follow from it, if it was made at the same place."""
+    previous = registry.operators.get(name)
+    if previous is None or _TAG not in previous.tags or not _same_place(previous.site, site):
+        return {}
+    derived = [op for op in registry if "derived" in op.tags and op.site == previous.site]
+    following = {op.name: op for op in derived if op.name.startswith((f"{name}_vjp_", f"{name}_partial_"))}
+    return {name: previous, **following}
+
+
+def _same_place(first: str, second: str) -> bool:
+    interactive = ("<", os.path.join(tempfile.gettempdir(), "ipykernel"))  # a notebook names every run of a cell anew
+    return first == second or (first.startswith(interactive) and second.startswith(interactive))
 
 
 def pointwise(
@@ -98,9 +140,11 @@ def pointwise(
     parsed = _checked(schema)
     _check_pointwise(parsed)
     _check_function(parsed, "scalar", scalar, tuple(a.name for a in parsed.arguments), boolean)
-    return declare.pointwise(
-        schema, scalar=scalar, partials=partials, promote=promote, domain=domain, boolean=boolean, doc=doc
-    )
+    with _replacing(parsed):
+        return declare.pointwise(
+            schema, scalar=scalar, partials=partials, promote=promote, domain=domain, boolean=boolean, doc=doc,
+            tags=(_TAG,),
+        )  # fmt: skip
 
 
 def reduction(
@@ -132,9 +176,10 @@ def reduction(
     _check_function(parsed, "combine", combine, ("a", "b"))
     if scalar is not None:
         _check_function(parsed, "scalar", scalar, ("x",))
-    return declare.reduction(
-        schema, combine=combine, identity=identity, scalar=scalar, vjp=vjp, promote=promote, doc=doc
-    )
+    with _replacing(parsed):
+        return declare.reduction(
+            schema, combine=combine, identity=identity, scalar=scalar, vjp=vjp, promote=promote, doc=doc, tags=(_TAG,)
+        )
 
 
 def composite(schema: str, *, vjp: Any = None, doc: str | None = None) -> Callable[..., Any]:
@@ -147,5 +192,10 @@ def composite(schema: str, *, vjp: Any = None, doc: str | None = None) -> Callab
     >>> rms(tk.asarray([3.0, 3.0])).item()
     3.0
     """
-    _checked(schema)
-    return declare.composite(schema, vjp=vjp, doc=doc)
+    parsed = _checked(schema)
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Tensor]:
+        with _replacing(parsed):
+            return declare.composite(schema, vjp=vjp, doc=doc, tags=(_TAG,))(function)
+
+    return decorate

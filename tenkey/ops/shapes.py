@@ -61,7 +61,7 @@ def broadcast_shapes(operator: str, *shapes: tuple[int, ...]) -> tuple[int, ...]
     for i in range(-ndim, 0):
         sizes = {shape[i] for shape in shapes if len(shape) >= -i} - {1}
         if len(sizes) > 1:
-            raise ValueError(_BROADCAST.format(operator=operator, shapes=" and ".join(map(str, shapes))))
+            raise ValueError(_BROADCAST.format(operator=operator, shapes=" and ".join(str(s) for s in shapes if s)))
         result.append(sizes.pop() if sizes else 1)
     return tuple(result)
 

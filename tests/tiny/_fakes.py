@@ -44,6 +44,7 @@ __all__ = [
     "private_copy",
     "register_key",
     "snapshot",
+    "with_three_kernels",
 ]
 
 
@@ -87,6 +88,14 @@ def impl(
     return registry.impl(name, Kernel(function, key, **options), allow_override=allow_override)
 
 
+def with_three_kernels() -> Registry:
+    """``t::f(Tensor x) -> Tensor`` with kernels for CPU, Tracer and Batched, each of which returns its name first."""
+    registry = fresh("t::f(Tensor x) -> Tensor")
+    for name, key in (("cpu", CPU), ("tracer", TRACER), ("batched", BATCHED)):
+        impl(registry, "t::f", name, key)
+    return registry
+
+
 def snapshot(registry: Registry) -> dict[str, Any]:
     """All state of a registry, by value: equal before and after whatever must change nothing."""
     return {
@@ -113,7 +122,9 @@ def private_copy() -> Iterator[types.SimpleNamespace]:
     try:
         importlib.import_module(f"{parent}.dispatch")
         prefix = f"{parent}.dispatch."
-        yield types.SimpleNamespace(**{n.removeprefix(prefix): m for n, m in sys.modules.items() if n.startswith(prefix)})
+        yield types.SimpleNamespace(
+            **{n.removeprefix(prefix): m for n, m in sys.modules.items() if n.startswith(prefix)}
+        )
     finally:
         for name in [n for n in sys.modules if n.split(".")[0] == parent]:
             del sys.modules[name]

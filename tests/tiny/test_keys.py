@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import pickle
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -41,7 +42,7 @@ def test_order() -> None:
     """Highest first, as Note [Key order] lists them, whatever has been registered between them since."""
     keyset = DispatchKeySet([getattr(DispatchKey, name) for name in reversed(ORDER)])
     assert [key.name for key in keyset] == ORDER
-    for higher, lower in zip(ORDER, ORDER[1:], strict=False):
+    for higher, lower in itertools.pairwise(ORDER):
         pair = DispatchKeySet([getattr(DispatchKey, lower), getattr(DispatchKey, higher)])
         highest = pair.highest()
         assert highest is not None
@@ -169,7 +170,7 @@ class TestKeySet:
     @pytest.mark.parametrize("wrong", NO_KEYS, ids=repr)
     def test_what_is_no_key(self, wrong: Any) -> None:
         keyset = DispatchKeySet(CPU)
-        calls = [
+        calls: list[Callable[[], Any]] = [
             lambda: DispatchKeySet(wrong),
             lambda: keyset.add(wrong),
             lambda: keyset.has(wrong),
@@ -179,7 +180,7 @@ class TestKeySet:
             lambda: keyset & wrong,
         ]
         for call in calls:
-            with pytest.raises(TypeError, match="is no dispatch key: give a DispatchKey such as DispatchKey.CPU"):
+            with pytest.raises(TypeError, match=r"is no dispatch key: give a DispatchKey such as DispatchKey.CPU"):
                 call()
 
     def test_pickle_and_copy(self) -> None:
@@ -225,7 +226,9 @@ class TestKeys:
         }
 
     def test_unknown_key(self) -> None:
-        with pytest.raises(AttributeError, match="there is no dispatch key 'TPU'; known keys: .*CPU.*register_key") as e:
+        with pytest.raises(
+            AttributeError, match=r"there is no dispatch key 'TPU'; known keys: .*CPU.*register_key"
+        ) as e:
             _ = DispatchKey.TPU
         assert "AutogradCPU" in str(e.value)
 

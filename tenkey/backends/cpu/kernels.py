@@ -64,10 +64,12 @@ def matmul_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
         if not same:
             a, b = a.astype(dtype, copy=False), b.astype(dtype, copy=False)
         try:
-            if a.ndim == 2 and b.ndim == 2:
-                data = dot(a, b)  # the shortest way to BLAS; it reports no floating-point flags
-            else:
-                data = _matmul(a, b)
+            token = ignore(QUIET)
+            try:
+                # np.dot is the shorter way to the same BLAS call, but means something else above two dimensions
+                data = dot(a, b) if a.ndim == 2 and b.ndim == 2 else np.asarray(np.matmul(a, b))
+            finally:
+                restore(token)
         except ValueError:
             _check("matmul", x1, x2)
             raise
@@ -79,14 +81,6 @@ def matmul_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
         return made
 
     return kernel
-
-
-def _matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    token = ignore(QUIET)
-    try:
-        return np.asarray(np.matmul(a, b))
-    finally:
-        restore(token)
 
 
 @kernel("clone")
@@ -215,7 +209,7 @@ def slice_backward(g_slice: Tensor, shape: Sequence[int], axis: int, start: int,
 
 
 @kernel("argmax")
-def argmax(x: Tensor, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
+def argmax(x: Tensor, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
     if x.dtype.kind == "c":
         _check("argmax", x, axis=axis)
     try:
@@ -226,7 +220,7 @@ def argmax(x: Tensor, *, axis: int | None = None, keepdims: bool = False) -> Ten
 
 
 @kernel("argmin")
-def argmin(x: Tensor, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
+def argmin(x: Tensor, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
     if x.dtype.kind == "c":
         _check("argmin", x, axis=axis)
     try:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ...core.lift import refuse_out_of_range
 from ...core.tensor import Tensor, cpu_word, make_tensor
 from ...core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
 from ...dispatch.operator import Operator
@@ -117,6 +118,7 @@ def _binary_weak(operator: Operator, program: Program) -> Callable[[Tensor, Tens
                 converted.clear()
             token = ignore(QUIET)
             try:
+                refuse_out_of_range(operator.name, weak, dtype)
                 found = converted[id(weak)] = (weak, weak._data.astype(dtype))
             finally:
                 restore(token)
@@ -159,6 +161,20 @@ def _shape(name: str, arrays: tuple[np.ndarray, ...]) -> tuple[int, ...]:
     return broadcast_shapes(name.partition("::")[2], *[a.shape for a in arrays])
 
 
+def _converted(name: str, value: Any, dtype: np.dtype) -> np.ndarray:
+    """An operand in the dtype that is computed in."""
+    a: np.ndarray = value._data if isinstance(value, Tensor) else np.asarray(value)
+    if a.dtype == dtype:
+        return a
+    if isinstance(value, Tensor):
+        refuse_out_of_range(name, value, dtype)
+    token = ignore(QUIET)
+    try:
+        return a.astype(dtype)
+    finally:
+        restore(token)
+
+
 def _general(operator: Operator, facet: Pointwise, program: Program) -> Callable[..., Tensor]:
     """For mixed dtypes, weak scalars, boolean operands and arguments that are no tensors."""
     word = cpu_word(program.result)
@@ -166,11 +182,7 @@ def _general(operator: Operator, facet: Pointwise, program: Program) -> Callable
     name = operator.name
 
     def kernel(*args: Any) -> Tensor:
-        arrays = []
-        for value, dtype in zip(args, wanted):
-            a = value._data if isinstance(value, Tensor) else np.asarray(value)
-            arrays.append(a if a.dtype == dtype else a.astype(dtype))
-        operands = tuple(arrays)
+        operands = tuple([_converted(name, value, dtype) for value, dtype in zip(args, wanted)])
         shape = _shape(name, operands)
         size = 1
         for n in shape:
@@ -203,8 +215,7 @@ def pointwise_into(operator: Operator, out: np.ndarray, operands: tuple[Tensor, 
     arrays = []
     for parameter, value in zip(facet.parameters, (*operands, *rest)):
         dtype = np.dtype(bool) if parameter in facet.boolean else compute
-        a = value._data if isinstance(value, Tensor) else np.asarray(value)
-        arrays.append(a if a.dtype == dtype else a.astype(dtype))
+        arrays.append(_converted(operator.name, value, dtype))
     token = ignore(QUIET)
     try:
         call = program.call

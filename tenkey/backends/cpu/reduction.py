@@ -38,12 +38,12 @@ def reduction_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
         return direct
     if not takes_dtype:
 
-        def kernel(x: Tensor, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+        def kernel(x: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
             return chosen(x._data, axis, keepdims)
 
         return kernel
 
-    def kernel_with_dtype(x: Tensor, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
+    def kernel_with_dtype(x: Tensor, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
         if dtype is None or dtype == natural:
             return chosen(x._data, axis, keepdims)
         return _reducer(operator, facet, dtype)(x._data, axis, keepdims)
@@ -62,21 +62,22 @@ def _direct(
     reduce = program.call.reduce
     word = cpu_word(dtype)
     wanted = dtype
-    # the sum of a short vector is its product with ones: half the time of np.add.reduce, and no floating-point flags
+    # the sum of a short vector is its product with ones: half the time of np.add.reduce
     is_sum = program.call is np.add and dtype.name in ("float32", "float64")
     ones = np.ones(SHORT, dtype)
 
-    def kernel(x: Tensor, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
+    def kernel(x: Tensor, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
         a = x._data
         if dtype is not None and dtype != wanted:
             return _reducer(operator, facet, dtype)(a, axis, keepdims)
         if a.size >= LARGE:
             return general(a, axis, keepdims)
-        if is_sum and axis is None and a.ndim == 1 and a.size <= SHORT and not keepdims:
-            return make_tensor(np.asarray(np.dot(a, ones[: a.size])), word)
         token = ignore(QUIET)
         try:
-            data = reduce(a, axis, wanted, None, keepdims)
+            if is_sum and axis is None and a.ndim == 1 and a.size <= SHORT and not keepdims:
+                data = np.dot(a, ones[: a.size])
+            else:
+                data = reduce(a, axis, wanted, None, keepdims)
         except (ValueError, IndexError):
             _explain(operator, facet, a.shape, axis)
             raise

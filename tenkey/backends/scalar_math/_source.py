@@ -23,6 +23,7 @@ __all__ = ["Dtype", "names", "source", "sources", "version"]
 Dtype = Literal["float32", "float64"]
 
 _FOLDER = Path(__file__).parent
+_PARTS = ("", "_angles", "_division", "_roots")
 _BITS_MODULE = "tenkey.backends.scalar_math.bits"
 
 UNKNOWN_FUNCTION = "[scalar_math] no function {name!r} for {dtype}. Known are: {known}."
@@ -47,7 +48,7 @@ def _parse(dtype: Dtype) -> _Module:
     functions: dict[str, ast.FunctionDef] = {}
     constants: dict[str, ast.Assign] = {}
     intrinsics: set[str] = set()
-    texts = [(_FOLDER / f"{dtype}{part}.py").read_text(encoding="utf-8") for part in ("", "_angles", "_roots")]
+    texts = [(_FOLDER / f"{dtype}{part}.py").read_text(encoding="utf-8") for part in _PARTS]
     for node in [statement for text in texts for statement in ast.parse(text).body]:
         if isinstance(node, ast.FunctionDef):
             functions[node.name] = node

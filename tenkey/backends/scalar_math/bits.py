@@ -17,7 +17,8 @@ branch would stop vectorisation. `library_sin(x, limit)` therefore calls a small
 (LLVM's `vector-function-abi-variant` attribute): the loop vectoriser calls the variant of its width, which tests
 whether *any* lane is beyond the limit and only then walks over the lanes and asks the C library, whose reduction is
 exact. The usual cost is one call for every vector. Where no variant fits, the loop is merely not vectorised.
-Guard: `tests/test_scalar_math.py::test_huge_angles`, `test_loops_are_vectorised`.
+`library_fmod(rest, x, y)` does the same for the remainder of huge quotients: an infinite `rest` asks the C library.
+Guard: `tests/test_scalar_math.py::test_huge_angles`, `test_huge_quotients`, `test_loops_are_vectorised`.
 
 Note [Large ufunc bodies]
 -------------------------
@@ -31,7 +32,7 @@ Guard: `tests/test_scalar_math.py::test_large_ufunc_bodies_are_inlined`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from llvmlite import ir
 from numba import types
@@ -46,6 +47,7 @@ __all__ = [
     "float64_from_bits",
     "horner",
     "library_cos",
+    "library_fmod",
     "library_sin",
     "library_tan",
     "llvm_ceil",
@@ -157,53 +159,53 @@ def _mark_pure(function: Any) -> None:
     set.add(function.attributes, "willreturn")
 
 
-def _beyond(builder: Any, x: Any, limit: Any) -> Any:
-    name = f"llvm.fabs.v{x.type.count}f{32 if x.type.element == _FLOAT else 64}" if hasattr(x.type, "count") else None
-    if name is None:
-        magnitude = builder.module.declare_intrinsic("llvm.fabs", [x.type])
-    else:
-        known = builder.module.globals.get(name)
-        magnitude = known or ir.Function(builder.module, ir.FunctionType(x.type, [x.type]), name)
-    return builder.fcmp_ordered(">", builder.call(magnitude, [x]), limit)
+def _magnitude(builder: Any, x: Any) -> Any:
+    if not hasattr(x.type, "count"):
+        return builder.call(builder.module.declare_intrinsic("llvm.fabs", [x.type]), [x])
+    name = f"llvm.fabs.v{x.type.count}f{32 if x.type.element == _FLOAT else 64}"
+    known = builder.module.globals.get(name)
+    return builder.call(known or ir.Function(builder.module, ir.FunctionType(x.type, [x.type]), name), [x])
 
 
-def _define_scalar(module: Any, name: str, element: Any) -> Any:
-    """Function `element(element x, element limit)`: the C library's value if `|x| > limit`, else `x`."""
-    library_type = ir.FunctionType(element, [element])
-    library_name = f"{name}f" if element == _FLOAT else name
-    library = module.globals.get(library_name) or ir.Function(module, library_type, library_name)
-    suffix = "float32" if element == _FLOAT else "float64"
-    function = ir.Function(module, ir.FunctionType(element, [element, element]), f"tenkey_library_{name}_{suffix}")
+class _RareCase(NamedTuple):
+    """A function of `arity` arguments that is its first argument unless `asks` holds; then it is `answer`."""
+
+    name: str
+    arity: int
+    asks: Callable[[Any, Sequence[Any]], Any]  # builder, scalars or vectors -> condition or vector of conditions
+    answer: Callable[[Any, Sequence[Any]], Any]  # builder, scalars -> scalar
+
+
+def _define_scalar(module: Any, case: _RareCase, element: Any, name: str) -> Any:
+    function = ir.Function(module, ir.FunctionType(element, [element] * case.arity), name)
     function.linkage = "linkonce_odr"
     _mark_pure(function)
-    x, limit = function.args
     builder: Any = ir.IRBuilder(function.append_basic_block("entry"))
-    with builder.if_then(_beyond(builder, x, limit), likely=False):
-        builder.ret(builder.call(library, [x]))
-    builder.ret(x)
+    with builder.if_then(case.asks(builder, function.args), likely=False):
+        builder.ret(case.answer(builder, function.args))
+    builder.ret(function.args[0])
     return function
 
 
-def _define_vector(module: Any, scalar: Any, width: int) -> Any:
-    """The variant of `scalar` for `width` lanes: returns `x` at once unless some lane is beyond the limit."""
-    element = scalar.args[0].type
-    vector = ir.VectorType(element, width)
-    function = ir.Function(module, ir.FunctionType(vector, [vector, vector]), f"{scalar.name}_{width}")
+def _define_vector(module: Any, case: _RareCase, scalar: Any, width: int) -> Any:
+    """The variant of `scalar` for `width` lanes: returns its first argument at once unless some lane asks."""
+    vector = ir.VectorType(scalar.args[0].type, width)
+    function = ir.Function(module, ir.FunctionType(vector, [vector] * case.arity), f"{scalar.name}_{width}")
     # Nothing refers to the variants before the vectoriser runs; `weak_odr` keeps them until then.
     function.linkage = "weak_odr"
     _mark_pure(function)
-    x, limit = function.args
+    first = function.args[0]
     entry, loop, fast, done = (function.append_basic_block(name) for name in ("entry", "loop", "fast", "done"))
     builder: Any = ir.IRBuilder(entry)
-    mask = builder.bitcast(_beyond(builder, x, limit), ir.IntType(width))
+    mask = builder.bitcast(case.asks(builder, function.args), ir.IntType(width))
     builder.cbranch(builder.icmp_unsigned("!=", mask, ir.Constant(mask.type, 0)), loop, fast)
     builder.position_at_end(fast)
-    builder.ret(x)
+    builder.ret(first)
     builder.position_at_end(loop)
     lane, partial = builder.phi(_I32, "lane"), builder.phi(vector, "partial")
-    value = builder.call(scalar, [builder.extract_element(x, lane), builder.extract_element(limit, lane)])
+    value = builder.call(scalar, [builder.extract_element(argument, lane) for argument in function.args])
     result, following = builder.insert_element(partial, value, lane), builder.add(lane, ir.Constant(_I32, 1))
-    for phi, initial, later in ((lane, ir.Constant(_I32, 0), following), (partial, x, result)):
+    for phi, initial, later in ((lane, ir.Constant(_I32, 0), following), (partial, first, result)):
         phi.add_incoming(initial, entry)
         phi.add_incoming(later, loop)
     builder.cbranch(builder.icmp_unsigned("<", following, ir.Constant(_I32, width)), loop, done)
@@ -212,26 +214,71 @@ def _define_vector(module: Any, scalar: Any, width: int) -> Any:
     return function
 
 
+def _call_rare(builder: Any, case: _RareCase, arguments: Sequence[Any]) -> Any:
+    """A call of `case` that the loop vectoriser can replace. See Note [Rare slow path]."""
+    module, element = builder.module, arguments[0].type
+    suffix, widths = ("float32", (4, 8, 16)) if element == _FLOAT else ("float64", (2, 4, 8))
+    name = f"tenkey_library_{case.name}_{suffix}"
+    scalar = module.globals.get(name)
+    if scalar is None:
+        scalar = _define_scalar(module, case, element, name)
+        for width in widths:
+            _define_vector(module, case, scalar, width)
+    kinds = "v" * case.arity
+    variants = ",".join(f"_ZGV_LLVM_N{width}{kinds}_{name}({name}_{width})" for width in widths)
+    call = builder.call(scalar, arguments)
+    set.add(call.attributes, f'"vector-function-abi-variant"="{variants}"')
+    return call
+
+
 def _library(name: str) -> Callable[[Any, Any, Any], _Lowering | None]:
-    """`f(x, limit)`: the C library's function where `|x| > limit`, otherwise `x`. See Note [Rare slow path]."""
+    """`f(x, limit)`: the C library's function where `|x| > limit`, otherwise `x`."""
+
+    def beyond(builder: Any, arguments: Sequence[Any]) -> Any:
+        x, limit = arguments
+        return builder.fcmp_ordered(">", _magnitude(builder, x), limit)
+
+    def ask(builder: Any, arguments: Sequence[Any]) -> Any:
+        module, element = builder.module, arguments[0].type
+        library_name = f"{name}f" if element == _FLOAT else name
+        library = module.globals.get(library_name)
+        library = library or ir.Function(module, ir.FunctionType(element, [element]), library_name)
+        return builder.call(library, [arguments[0]])
+
+    case = _RareCase(name, 2, beyond, ask)
 
     def define(typing_context: Any, x: Any, limit: Any) -> _Lowering | None:
         def generate(context: Any, builder: Any, signature: Any, arguments: Sequence[Any]) -> Any:
-            module, element = builder.module, arguments[0].type
-            suffix, widths = ("float32", (4, 8, 16)) if element == _FLOAT else ("float64", (2, 4, 8))
-            scalar = module.globals.get(f"tenkey_library_{name}_{suffix}")
-            if scalar is None:
-                scalar = _define_scalar(module, name, element)
-                for width in widths:
-                    _define_vector(module, scalar, width)
-            variants = ",".join(f"_ZGV_LLVM_N{width}vv_{scalar.name}({scalar.name}_{width})" for width in widths)
-            call = builder.call(scalar, arguments)
-            set.add(call.attributes, f'"vector-function-abi-variant"="{variants}"')
-            return call
+            return _call_rare(builder, case, arguments)
 
         return (x(x, limit), generate) if x == limit and isinstance(x, types.Float) else None
 
     return define
+
+
+def _is_infinite(builder: Any, arguments: Sequence[Any]) -> Any:
+    rest = arguments[0]
+    element = getattr(rest.type, "element", rest.type)
+    infinity = ir.Constant(element, float("inf"))
+    if rest.type != element:
+        infinity = ir.Constant(rest.type, [infinity] * rest.type.count)
+    return builder.fcmp_ordered("==", _magnitude(builder, rest), infinity)
+
+
+def _remainder(builder: Any, arguments: Sequence[Any]) -> Any:
+    return builder.frem(*arguments[1:])  # LLVM makes a call of the C library's fmod of it
+
+
+_FMOD = _RareCase("fmod", 3, _is_infinite, _remainder)
+
+
+def _library_fmod(typing_context: Any, rest: Any, x: Any, y: Any) -> _Lowering | None:
+    """`library_fmod(rest, x, y)`: fmod(x, y) where `rest` is infinite, otherwise `rest`."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Sequence[Any]) -> Any:
+        return _call_rare(builder, _FMOD, arguments)
+
+    return (rest(rest, x, y), generate) if rest == x == y and isinstance(rest, types.Float) else None
 
 
 #: Name to typing function, for a target that has an `intrinsic` decorator of its own (CUDA; it has no `library_*`).
@@ -243,6 +290,7 @@ DEFINITIONS: dict[str, Callable[..., Any]] = {
     "float64_from_bits": _from_bits(types.float64, _I64, _DOUBLE),
     "horner": _horner,
     "library_cos": _library("cos"),
+    "library_fmod": _library_fmod,
     "library_sin": _library("sin"),
     "library_tan": _library("tan"),
     "llvm_ceil": _llvm_function("ceil", 1),
@@ -263,6 +311,7 @@ float32_from_bits: Any = intrinsic(DEFINITIONS["float32_from_bits"])
 float64_from_bits: Any = intrinsic(DEFINITIONS["float64_from_bits"])
 horner: Any = intrinsic(DEFINITIONS["horner"])
 library_cos: Any = intrinsic(DEFINITIONS["library_cos"])
+library_fmod: Any = intrinsic(DEFINITIONS["library_fmod"])
 library_sin: Any = intrinsic(DEFINITIONS["library_sin"])
 library_tan: Any = intrinsic(DEFINITIONS["library_tan"])
 llvm_ceil: Any = intrinsic(DEFINITIONS["llvm_ceil"])

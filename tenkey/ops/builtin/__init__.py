@@ -1,6 +1,6 @@
 """The built-in operators."""
 
-from . import complex, copying, creation, indexing, inplace, linalg, nn, pointwise, random, reduction, view
+from . import complex, copying, creation, indexing, inplace, linalg, nn, pointwise, random, reduction, tensor_methods, view
 
 __all__ = [
     "complex",
@@ -13,5 +13,6 @@ __all__ = [
     "pointwise",
     "random",
     "reduction",
+    "tensor_methods",
     "view",
 ]

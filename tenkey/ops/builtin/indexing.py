@@ -211,8 +211,12 @@ def _as_index(value: Any, device: Device) -> Tensor:
     return tensor
 
 
-def basic_index(x: Tensor, index: Any) -> tuple[Tensor, list[Tensor | None]]:
-    """The view that the ints, slices, None and '...' of an index select, and what is left to gather from it."""
+def basic_index(x: Tensor, index: Any, reversed_at: list[int] | None = None) -> tuple[Tensor, list[Tensor | None]]:
+    """The view that the ints, slices, None and '...' of an index select, and what is left to gather from it.
+
+    A slice with a negative step makes a copy of it, unless ``reversed_at`` is given: then the view is in ascending
+    order, and the list receives the places in what is left whose dimension is to be read backwards.
+    """
     items = index if isinstance(index, tuple) else (index,)
     consumed = 0
     ellipses = 0
@@ -242,7 +246,11 @@ def basic_index(x: Tensor, index: Any) -> tuple[Tensor, list[Tensor | None]]:
         elif isinstance(item, (int, np.integer)) and not isinstance(item, bool) and not advanced:
             x = select(x, axis, int(item))
         elif isinstance(item, slice_type):
-            x = _take_slice(x, axis, item)
+            if reversed_at is not None and item.step is not None and item.step < 0:
+                reversed_at.append(len(arrays))
+                x = _ascending(x, axis, item)
+            else:
+                x = _take_slice(x, axis, item)
             axis += 1
             arrays.append(None)
         elif isinstance(item, (Tensor, list, np.ndarray, int, np.integer)) and not isinstance(item, bool):
@@ -292,11 +300,31 @@ def _take_slice(x: Tensor, axis: int, item: Any) -> Tensor:
         if start == 0 and stop == x.shape[axis] and step == 1:
             return x if item.start is None and item.stop is None else slice(x, axis, 0, stop, 1)  # type: ignore[no-any-return]
         return slice(x, axis, start, max(stop, start), step)  # type: ignore[no-any-return]
+    return flip(_ascending(x, axis, item), axis=axis)  # type: ignore[no-any-return]
+
+
+def _ascending(x: Tensor, axis: int, item: Any) -> Tensor:
+    """The elements of a slice with a negative step, in the order of their places; a view."""
+    start, stop, step = item.indices(x.shape[axis])
     length = max(0, -(-(start - stop) // -step))
-    if length == 0:
-        return slice(x, axis, 0, 0, 1)  # type: ignore[no-any-return]
     last = start + (length - 1) * step
-    return flip(slice(x, axis, last, start + 1, -step), axis=axis)  # type: ignore[no-any-return]
+    return slice(x, axis, last, start + 1, -step) if length else slice(x, axis, 0, 0, 1)  # type: ignore[no-any-return]
+
+
+def reverse_source(value: Any, viewed: Tensor, arrays: Sequence[Tensor | None], reversed_at: Sequence[int]) -> Any:
+    """What is assigned, flipped along the dimensions of the selection that are to be read backwards."""
+    given = [i for i in arrays if i is not None]
+    at = [k for k, i in enumerate(arrays) if i is not None]
+    depth = len(broadcast_shapes("index", *[(1,) if i.dtype.kind == "b" else i.shape for i in given]))
+    ndim = viewed.ndim - sum(i.ndim if i.dtype.kind == "b" else 1 for i in given) + depth
+    together = at == list(range(at[0], at[-1] + 1)) if at else True
+    axes = []
+    for place in reversed_at:
+        before = sum(k < place for k in at)  # indices that stand before it; their common dimensions come before it too
+        axis = place - before + (depth if before or not together else 0) - ndim
+        if -axis <= value.ndim and value.shape[axis] != 1:
+            axes.append(axis)
+    return flip(value, axis=tuple(axes)) if axes else value
 
 
 def getitem(x: Tensor, index: Any) -> Tensor:

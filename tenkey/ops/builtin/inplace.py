@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ...core.lift import refuse_out_of_range
 from ...core.tensor import Tensor
 from ...core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
 from ...dispatch.operator import Operator
@@ -16,7 +17,7 @@ from ...dispatch.schema import parse_schema
 from ..declare.declaration import operator_of
 from ..declare.facets import Samples
 from ..shapes import broadcast_shapes
-from .indexing import basic_index, index_shape
+from .indexing import basic_index, index_shape, reverse_source
 from .pointwise import add, divide, exp, log, multiply, negative, pow, relu, sigmoid, sqrt, subtract, tanh
 
 __all__ = ["Fits", "Inplace", "check_copy", "check_pointwise", "check_put", "copy_", "inplace_name", "setitem"]
@@ -42,18 +43,22 @@ def check_pointwise(operator: Operator, x: Tensor, *args: Any) -> None:
     word = 0
     for tensor in operands:
         word |= tensor._word
-    result = facet.promotion.dtypes(operator.name, dtypes_of(word & DTYPE_MASK), weak_of(word & WEAK_MASK))[1]
+    compute, result = facet.promotion.dtypes(operator.name, dtypes_of(word & DTYPE_MASK), weak_of(word & WEAK_MASK))
+    for tensor in operands:
+        refuse_out_of_range(operator.schema.base_name, tensor, compute)
     _fits(operator, x, broadcast_shapes(operator.schema.base_name, *[t.shape for t in operands]), result)
 
 
 def check_copy(operator: Operator, x: Tensor, source: Tensor) -> None:
     """Raise unless ``source`` broadcasts to ``x``; only complex values have no place in a real tensor."""
+    refuse_out_of_range(operator.schema.base_name, source, x.dtype)
     shape = broadcast_shapes(operator.schema.base_name, x.shape, source.shape)
     _fits(operator, x, shape, source.dtype if source.dtype.kind == "c" else x.dtype)
 
 
 def check_put(operator: Operator, x: Tensor, indices: Sequence[Tensor | None], source: Tensor) -> None:
     """Raise unless ``source`` broadcasts to what the indices select (masks are left to the kernel)."""
+    refuse_out_of_range("index_put", source, x.dtype)
     selected = index_shape(x, indices)
     if selected is not None and broadcast_shapes("index_put", selected, source.shape) != selected:
         raise ValueError(_SHAPE.format(operator="index_put", result=source.shape, target=selected))
@@ -132,7 +137,10 @@ for _name, _method in (("iadd", "add_"), ("isub", "sub_"), ("imul", "mul_"), ("i
 
 def setitem(x: Tensor, index: Any, value: Any) -> None:
     """``x[index] = value``, in place: the value is broadcast and converted to the dtype of ``x``."""
-    viewed, arrays = basic_index(x, index)
+    reversed_at: list[int] = []
+    viewed, arrays = basic_index(x, index, reversed_at)
+    if reversed_at and hasattr(value, "ndim"):
+        value = reverse_source(value, viewed, arrays, reversed_at)
     if arrays:
         put_(viewed, arrays, value)
     else:

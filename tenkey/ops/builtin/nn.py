@@ -25,11 +25,11 @@ _CLASS: Final = "[cross_entropy] the target holds a class that is not in [0, {cl
 
 
 @composite(
-    "softmax(Tensor x, *, int axis=-1) -> Tensor",
+    "softmax(Tensor x, int axis=-1) -> Tensor",
     vjp={"x": lambda g, out, axis: out * (g - sum(g * out, axis=axis, keepdims=True))},
     samples=lambda rng: [((rng.standard_normal((3, 4)),), {}), ((rng.standard_normal((3, 4)),), {"axis": 0})],
 )
-def softmax(x: Tensor, *, axis: int = -1) -> Tensor:
+def softmax(x: Tensor, axis: int = -1) -> Tensor:
     """``exp(x) / sum(exp(x))`` along an axis, without overflow.
 
     >>> import tenkey as tk
@@ -44,11 +44,11 @@ def softmax(x: Tensor, *, axis: int = -1) -> Tensor:
 
 
 @composite(
-    "log_softmax(Tensor x, *, int axis=-1) -> Tensor",
+    "log_softmax(Tensor x, int axis=-1) -> Tensor",
     vjp={"x": lambda g, out, axis: g - exp(out) * sum(g, axis=axis, keepdims=True)},
     samples=lambda rng: [((rng.standard_normal((3, 4)),), {}), ((rng.standard_normal((3, 4)),), {"axis": 0})],
 )
-def log_softmax(x: Tensor, *, axis: int = -1) -> Tensor:
+def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
     """``log(softmax(x))``, without overflow.
 
     >>> import tenkey as tk

@@ -32,7 +32,7 @@ def _spread(g: Tensor, shape: tuple[int, ...], axis: Any, keepdims: bool) -> Ten
 
 
 sum = reduction(
-    "sum(Tensor x, *, int[1]? axis=None, DType? dtype=None, bool keepdims=False) -> Tensor",
+    "sum(Tensor x, int[1]? axis=None, *, DType? dtype=None, bool keepdims=False) -> Tensor",
     combine=lambda T: lambda a, b: a + b,
     identity=0,
     vjp={"x": lambda g, x_meta, axis, keepdims: _spread(g, x_meta.shape, axis, keepdims)},
@@ -46,7 +46,7 @@ sum = reduction(
 )
 
 prod = reduction(
-    "prod(Tensor x, *, int[1]? axis=None, DType? dtype=None, bool keepdims=False) -> Tensor",
+    "prod(Tensor x, int[1]? axis=None, *, DType? dtype=None, bool keepdims=False) -> Tensor",
     combine=lambda T: lambda a, b: a * b,
     identity=1,
     vjp={"x": lambda g, x, axis, keepdims: _spread(g, x.shape, axis, keepdims) * _product_of_others(x, axis)},
@@ -103,7 +103,7 @@ def _share_ties(g: Tensor, x: Tensor, out: Tensor, axis: Any, keepdims: bool) ->
 
 
 max = reduction(
-    "max(Tensor x, *, int[1]? axis=None, bool keepdims=False) -> Tensor",
+    "max(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
     combine=lambda T: lambda a, b: s.maximum(a, b),
     promote=REAL,
     vjp={"x": _share_ties},
@@ -117,7 +117,7 @@ max = reduction(
 )
 
 min = reduction(
-    "min(Tensor x, *, int[1]? axis=None, bool keepdims=False) -> Tensor",
+    "min(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
     combine=lambda T: lambda a, b: s.minimum(a, b),
     promote=REAL,
     vjp={"x": _share_ties},
@@ -131,7 +131,7 @@ min = reduction(
 )
 
 all = reduction(
-    "all(Tensor x, *, int[1]? axis=None, bool keepdims=False) -> Tensor",
+    "all(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
     combine=lambda T: lambda a, b: s.logical_and(a, b),
     identity=True,
     promote=BOOLEAN,
@@ -146,7 +146,7 @@ all = reduction(
 )
 
 any = reduction(
-    "any(Tensor x, *, int[1]? axis=None, bool keepdims=False) -> Tensor",
+    "any(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
     combine=lambda T: lambda a, b: s.logical_or(a, b),
     identity=False,
     promote=BOOLEAN,
@@ -162,7 +162,7 @@ any = reduction(
 
 
 @composite(
-    "mean(Tensor x, *, int[1]? axis=None, bool keepdims=False) -> Tensor",
+    "mean(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
     samples=lambda rng: [
         ((rng.standard_normal((3, 4)),), {"axis": axis, "keepdims": keepdims})
         for axis in (None, 0, (0, -1))
@@ -170,7 +170,7 @@ any = reduction(
     ],
     methods=("mean",),
 )
-def mean(x: Tensor, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+def mean(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     """Arithmetic mean along axes, for a floating dtype; integers give floats.
 
     >>> import tenkey as tk
@@ -185,7 +185,7 @@ def mean(x: Tensor, *, axis: Any = None, keepdims: bool = False) -> Tensor:
 
 
 def _index_meta(operator: str) -> Any:
-    def rule(x: Tensor, *, axis: int | None = None, keepdims: bool = False) -> TensorSpec:
+    def rule(x: Tensor, axis: int | None = None, *, keepdims: bool = False) -> TensorSpec:
         if x.dtype.kind == "c":
             raise TypeError(_UNORDERED.format(operator=operator, dtype=x.dtype))
         refuse_empty(operator, x.shape, axis)
@@ -198,7 +198,7 @@ _UNORDERED: Final = "[{operator}] is not defined for dtype {dtype}: complex numb
 
 
 argmax = structured(
-    "argmax(Tensor x, *, int? axis=None, bool keepdims=False) -> Tensor",
+    "argmax(Tensor x, int? axis=None, *, bool keepdims=False) -> Tensor",
     meta=_index_meta("argmax"),
     differentiable=False,
     samples=lambda rng: [((rng.standard_normal((3, 4)),), {}), ((rng.standard_normal((3, 4)),), {"axis": 1})],
@@ -212,7 +212,7 @@ argmax = structured(
 )
 
 argmin = structured(
-    "argmin(Tensor x, *, int? axis=None, bool keepdims=False) -> Tensor",
+    "argmin(Tensor x, int? axis=None, *, bool keepdims=False) -> Tensor",
     meta=_index_meta("argmin"),
     differentiable=False,
     samples=lambda rng: [((rng.standard_normal((3, 4)),), {}), ((rng.standard_normal((3, 4)),), {"axis": 1})],
@@ -227,7 +227,7 @@ argmin = structured(
 
 
 @composite(
-    "logsumexp(Tensor x, *, int[1]? axis=None, bool keepdims=False) -> Tensor",
+    "logsumexp(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
     vjp={
         "x": lambda g, x, out, axis, keepdims: (
             restore_axes(g, x.shape, axis, keepdims) * exp(x - restore_axes(out, x.shape, axis, keepdims))
@@ -240,7 +240,7 @@ argmin = structured(
     ],
     methods=("logsumexp",),
 )
-def logsumexp(x: Tensor, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+def logsumexp(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     """``log(sum(exp(x)))`` along axes, without overflow.
 
     >>> import tenkey as tk

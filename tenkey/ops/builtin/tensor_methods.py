@@ -1,0 +1,100 @@
+"""Methods of Tensor that are spelled otherwise than the operators they call."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from ...core.device import CPU, Device, to_device
+from ...core.dtypes import to_dtype
+from ...core.tensor import Tensor
+from .copying import to
+from .nn import log_softmax, softmax
+from .view import matrix_transpose, permute_dims, reshape
+
+_TO: Final = "[to] takes a device and a dtype, each once, got {given!r}: x.to('cpu'), x.to(tk.float64), or both."
+
+
+def _shape_of(shape: tuple[Any, ...]) -> Any:
+    return shape[0] if len(shape) == 1 and not isinstance(shape[0], (int, np.integer)) else shape
+
+
+def _reshape(self: Tensor, *shape: Any) -> Tensor:
+    """The same elements under another shape: ``x.reshape(2, 3)`` or ``x.reshape((2, 3))``. See ``tk.reshape``."""
+    return reshape(self, _shape_of(shape))
+
+
+def _permute(self: Tensor, *axes: Any) -> Tensor:
+    """The dimensions in another order. See ``tk.permute_dims``."""
+    return permute_dims(self, _shape_of(axes))
+
+
+def _to(self: Tensor, *targets: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    """The values on another device, in another dtype, or both; the tensor itself if nothing changes.
+
+    >>> import tenkey as tk
+    >>> tk.asarray([1]).to(tk.float64).to("cpu").dtype
+    dtype('float64')
+    """
+    for target in targets:
+        if isinstance(target, Device) or (isinstance(target, str) and not _is_dtype(target)):
+            if device is not None:
+                raise TypeError(_TO.format(given=targets))
+            device = target
+        else:
+            if dtype is not None:
+                raise TypeError(_TO.format(given=targets))
+            dtype = target
+    return to(
+        self,
+        dtype=None if dtype is None else to_dtype(dtype),
+        device=None if device is None else to_device(device),
+    )
+
+
+def _is_dtype(text: str) -> bool:
+    try:
+        to_dtype(text)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _cpu(self: Tensor) -> Tensor:
+    """The values on the CPU."""
+    return to(self, device=CPU)
+
+
+def _transpose(self: Tensor) -> Tensor:
+    """The transpose of a matrix."""
+    if self.ndim != 2:
+        raise ValueError(f"[T] is for two dimensions, got shape {self.shape}: use x.mT or tk.permute_dims.")
+    return matrix_transpose(self)
+
+
+def _flatten(self: Tensor) -> Tensor:
+    """All elements in one dimension."""
+    return reshape(self, (-1,))
+
+
+def _zero(self: Tensor) -> Tensor:
+    """Fill with zeros, in place."""
+    result: Tensor = self.copy_(0)
+    return result
+
+
+_methods: Final[dict[str, Any]] = {
+    "reshape": _reshape,
+    "permute": _permute,
+    "to": _to,
+    "cpu": _cpu,
+    "flatten": _flatten,
+    "zero_": _zero,
+    "softmax": softmax,
+    "log_softmax": log_softmax,
+    "T": property(_transpose, doc=_transpose.__doc__),
+    "mT": property(matrix_transpose, doc="The last two dimensions exchanged."),
+}
+for _name, _method in _methods.items():
+    setattr(Tensor, _name, _method)

@@ -1,0 +1,196 @@
+"""Modes see every call in a ``with`` block, the innermost first."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tenkey.dispatch import (
+    DispatchKey,
+    DispatchKeySet,
+    DispatchMode,
+    ExcludeDispatchKeyGuard,
+    IncludeDispatchKeyGuard,
+    MissingKernelError,
+    Registry,
+)
+from tenkey.dispatch.local import get_state
+from tests.tiny._fakes import (
+    BATCHED,
+    CPU,
+    IMPLICIT,
+    TRACER,
+    Fake,
+    fresh,
+    impl,
+    with_three_kernels,
+)
+
+F = "t::f(Tensor x) -> Tensor"
+
+
+@pytest.fixture
+def reg() -> Registry:
+    return with_three_kernels()
+
+
+@pytest.fixture(autouse=True)
+def _nothing_leaks() -> Iterator[None]:
+    yield
+    assert get_state() is None
+
+
+class Recorder(DispatchMode):
+    """Notes what it sees and answers as told."""
+
+    def __init__(self, log: list[Any], name: str, answer: Any = NotImplemented) -> None:
+        self.log, self.name, self.answer = log, name, answer
+
+    def __tk_dispatch__(self, op: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        self.log.append(self.name)
+        return self.answer(op, *args, **kwargs) if callable(self.answer) else self.answer
+
+
+class TestModes:
+    def test_innermost_first_and_not_implemented_passes_on(self, reg: Registry) -> None:
+        log: list[Any] = []
+        op, fake = reg.find("t::f"), Fake(CPU)
+        with Recorder(log, "outer"), Recorder(log, "middle"), Recorder(log, "inner"):
+            assert op(fake)[0] == "cpu"
+        assert log == ["inner", "middle", "outer"]
+        assert op(fake)[0] == "cpu"
+        assert len(log) == 3
+
+    def test_an_answer_ends_it(self, reg: Registry) -> None:
+        log: list[Any] = []
+        for answer in ("an answer", None, 0):
+            with Recorder(log, "outer"), Recorder(log, "middle", answer), Recorder(log, "inner"):
+                assert reg.find("t::f")(Fake(CPU)) is answer
+        assert log == ["inner", "middle"] * 3
+
+    def test_off_while_it_runs(self, reg: Registry) -> None:
+        """Its own calls go to the modes around it, and never to itself or to those within."""
+        log: list[Any] = []
+
+        def again(op: Any, *args: Any, **kwargs: Any) -> Any:
+            return ("wrapped", op(*args, **kwargs)[0], op(*args, **kwargs)[0])
+
+        with Recorder(log, "outer"), Recorder(log, "again", again), Recorder(log, "inner"):
+            assert reg.find("t::f")(Fake(CPU)) == ("wrapped", "cpu", "cpu")
+        assert log == ["inner", "again", "outer", "outer"]
+
+    def test_on_again_after_the_call(self, reg: Registry) -> None:
+        log: list[Any] = []
+        op, fake = reg.find("t::f"), Fake(CPU)
+        with Recorder(log, "mode"):
+            before = get_state()
+            op(fake)
+            assert get_state() is before
+            op(fake)
+        assert log == ["mode", "mode"]
+
+    def test_restored_after_exceptions(self, reg: Registry) -> None:
+        log: list[Any] = []
+
+        def fail(op: Any, *args: Any) -> Any:
+            raise ZeroDivisionError
+
+        op, fake = reg.find("t::f"), Fake(CPU)
+        with Recorder(log, "outer"), Recorder(log, "fails", fail):
+            before = get_state()
+            for _ in range(2):
+                with pytest.raises(ZeroDivisionError):
+                    op(fake)
+                assert get_state() is before
+        assert log == ["fails", "fails"]
+
+    def test_restored_after_a_kernel_failed(self) -> None:
+        reg = fresh(F)
+        log: list[Any] = []
+        with Recorder(log, "mode"):
+            before = get_state()
+            with pytest.raises(MissingKernelError):
+                reg.find("t::f")(Fake(CPU))
+            assert get_state() is before
+
+    def test_entered_twice_and_in_threads(self, reg: Registry) -> None:
+        log: list[Any] = []
+        mode = Recorder(log, "mode")
+        op, fake = reg.find("t::f"), Fake(CPU)
+        with mode:
+            with mode:
+                op(fake)
+            assert log == ["mode", "mode"]
+            thread = threading.Thread(target=op, args=(fake,))
+            thread.start()
+            thread.join(20)
+            assert log == ["mode", "mode"]  # a new thread starts without modes
+            op(fake)
+        assert log == ["mode"] * 3
+
+    def test_handler_gets_all_arguments_and_the_types_of_tensors(self, reg: Registry) -> None:
+        class Other(Fake):
+            pass
+
+        seen: list[Any] = []
+
+        class Mode(DispatchMode):
+            def __tk_dispatch__(self, op: Any, types: Any, args: Any, kwargs: Any) -> Any:
+                seen.append((op, types, args, kwargs))
+
+        op = reg.define("t::g(Tensor x, Tensor?[] ys, int n=3, *, Tensor? z=None, bool flag=True) -> Tensor")
+        x, y, z = Fake(CPU), Other(CPU), Fake(CPU)
+        with Mode():
+            assert op(x, [y, None], z=z) is None
+            assert op(y, (), 4) is None
+        assert seen[0] == (op, (Fake, Other), (x, [y, None], 3), {"z": z, "flag": True})
+        assert seen[1] == (op, (Other,), (y, (), 4), {"z": None, "flag": True})
+
+    def test_comes_before_every_other_key(self, reg: Registry) -> None:
+        with Recorder([], "mode", "the mode's"):
+            assert reg.find("t::f")(Fake(CPU, TRACER, BATCHED)) == "the mode's"
+
+    def test_passing_on_keeps_guards_and_lower_keys(self, reg: Registry) -> None:
+        op, fake = reg.find("t::f"), Fake(CPU, TRACER, BATCHED)
+        with Recorder([], "mode"), ExcludeDispatchKeyGuard(BATCHED):
+            assert op(fake)[0] == "tracer"
+        with Recorder([], "mode"), IncludeDispatchKeyGuard(BATCHED):
+            assert op(Fake(CPU))[0] == "batched"
+
+    def test_sees_what_composites_call(self, reg: Registry) -> None:
+        names: list[str] = []
+
+        class Names(DispatchMode):
+            def __tk_dispatch__(self, op: Any, types: Any, args: Any, kwargs: Any) -> Any:
+                names.append(op.name)
+                with self:  # a handler that wants to see the calls within turns itself on again
+                    return op.redispatch(DispatchKeySet(CPU), *args, **kwargs)
+
+        outer = reg.define("t::outer(Tensor x) -> Tensor")
+        impl(reg, "t::outer", reg.find("t::f"), IMPLICIT)
+        with Names():
+            assert outer(Fake(CPU))[0] == "cpu"
+        assert names == ["t::outer", "t::f"]
+
+    def test_key_without_a_mode(self, reg: Registry) -> None:
+        with IncludeDispatchKeyGuard(DispatchKey.Mode):
+            assert reg.find("t::f")(Fake(CPU))[0] == "cpu"
+
+    def test_default_handler(self, reg: Registry) -> None:
+        with DispatchMode() as mode:
+            assert isinstance(mode, DispatchMode)
+            assert reg.find("t::f")(Fake(CPU))[0] == "cpu"
+
+    def test_guards_entered_within_a_handler_end_with_it(self, reg: Registry) -> None:
+        class Mode(DispatchMode):
+            def __tk_dispatch__(self, op: Any, types: Any, args: Any, kwargs: Any) -> Any:
+                with ExcludeDispatchKeyGuard(TRACER):
+                    return op(*args, **kwargs)
+
+        op, fake = reg.find("t::f"), Fake(CPU, TRACER)
+        with Mode():
+            assert op(fake)[0] == "cpu"
+        assert op(fake)[0] == "tracer"
