@@ -52,7 +52,8 @@ def library() -> Iterator[Library]:
         yield made
 
 
-def values(x: tk.Tensor) -> list[float]:
+def values(x: tk.Tensor | None) -> list[float]:
+    assert x is not None
     result: list[float] = x.tolist()
     return result
 

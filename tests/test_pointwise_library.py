@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -32,6 +33,13 @@ def leaf(*values: float, dtype: Any = tk.float64) -> tk.Tensor:
     return tk.tensor(values, dtype=dtype, requires_grad=True)
 
 
+def gradients(out: tk.Tensor, *inputs: tk.Tensor, create_graph: bool = False) -> list[tk.Tensor]:
+    """The gradients of the sum of ``out``; every input has one."""
+    found = tk.autograd.grad(tk.sum(out), inputs, create_graph=create_graph)
+    assert all(g is not None for g in found)
+    return [g for g in found if g is not None]
+
+
 def silu(**options: Any) -> Callable[..., Any]:
     return pointwise(
         f"{NS}::silu(Tensor x) -> Tensor", scalar=lambda T: lambda x: x / (T(1) + scalar.exp(-x)), **options
@@ -57,7 +65,7 @@ class TestValues:
         x = np.linspace(-5, 5, 23).astype(dtype)
         out = silu()(tk.asarray(x))
         assert out.dtype == dtype
-        np.testing.assert_allclose(out.numpy(), x * scipy.special.expit(x), rtol=4 * np.finfo(dtype).eps)
+        np.testing.assert_allclose(out.numpy(), x * scipy.special.expit(x), rtol=4 * float(np.finfo(dtype).eps))
 
     def test_broadcasting_and_layouts(self) -> None:
         op = hypotenuse()
@@ -108,7 +116,7 @@ class TestValues:
         assert op(x, 2.0).tolist() == [2.0, 8.0, 18.0]
         assert op(x, 0.5, power=3).tolist() == [0.5, 4.0, 13.5]
         y = leaf(1.0, 2.0, 3.0)
-        (g,) = tk.autograd.grad(tk.sum(op(y, 2.0, power=3)), y)
+        (g,) = gradients(op(y, 2.0, power=3), y)
         np.testing.assert_allclose(g.numpy(), [6.0, 24.0, 54.0])
         with pytest.raises(ArgumentError, match="the argument 'factor' must be a float, got 'a'"):
             op(x, "a")
@@ -150,7 +158,7 @@ class TestGradient:
         x = leaf(-2.0, -0.3, 0.4, 3.0)
         assert gradcheck(op, (x,))
         assert gradgradcheck(op, (x,))
-        (g,) = tk.autograd.grad(tk.sum(op(x)), x)
+        (g,) = gradients(op(x), x)
         s = scipy.special.expit(x.detach().numpy())
         np.testing.assert_allclose(g.numpy(), s * (1 + x.detach().numpy() * (1 - s)), rtol=1e-12)
 
@@ -159,7 +167,7 @@ class TestGradient:
         x = leaf(1.5, -2.0)
         value = op(x)
         for _ in range(3):
-            (value,) = tk.autograd.grad(tk.sum(value), x, create_graph=True)
+            (value,) = gradients(value, x, create_graph=True)
         np.testing.assert_allclose(value.detach().numpy(), 24 * x.detach().numpy())
 
     def test_broadcast_arguments_are_summed(self) -> None:
@@ -169,7 +177,7 @@ class TestGradient:
         y = tk.tensor(rng.uniform(1, 2, (2, 1, 4)), requires_grad=True)
         assert gradcheck(op, (x, y))
         assert gradgradcheck(op, (x, y))
-        gx, gy = tk.autograd.grad(tk.sum(op(x, y)), (x, y))
+        gx, gy = gradients(op(x, y), x, y)
         assert (gx.shape, gy.shape) == ((3, 1), (2, 1, 4))
 
     def test_complex(self) -> None:
@@ -181,7 +189,7 @@ class TestGradient:
     def test_partials_override(self) -> None:
         op = silu(partials=lambda x: x * 0 + 100)
         x = leaf(1.0, 2.0)
-        (g,) = tk.autograd.grad(tk.sum(op(x)), x)
+        (g,) = gradients(op(x), x)
         assert g.tolist() == [100.0, 100.0]
 
     def test_partials_of_the_result(self) -> None:
@@ -220,6 +228,7 @@ class TestGradient:
         op = hypotenuse(partials=(lambda x, out: x / out, None))
         x, y = leaf(3.0), leaf(4.0)
         gx, gy = tk.autograd.grad(tk.sum(op(x, y)), (x, y), allow_unused=True)
+        assert gx is not None
         assert gx.tolist() == [0.6]
         assert gy is None or gy.tolist() == [0.0]
 
@@ -230,7 +239,7 @@ class TestGradient:
             partials=lambda x, n: n * x ** (n - 1),
         )
         x = leaf(1.5, 2.0)
-        (g,) = tk.autograd.grad(tk.sum(op(x, 3.0)), x)
+        (g,) = gradients(op(x, 3.0), x)
         np.testing.assert_allclose(g.numpy(), 3 * x.detach().numpy() ** 2)
         assert gradgradcheck(lambda x: op(x, 3.0), (x,))
 
@@ -303,7 +312,10 @@ class TestErrors:
 
     def test_twice(self) -> None:
         first = silu()
-        self.refused(silu, RegistrationError, f"[{NS}::silu] is defined already", "test_pointwise_library.py:")
+        self.refused(
+            lambda: pointwise(f"{NS}::silu(Tensor x) -> Tensor", scalar=lambda T: lambda x: x),
+            RegistrationError, f"[{NS}::silu] is defined already", "test_pointwise_library.py:",
+        )  # fmt: skip
         assert first(tk.asarray([0.0])).tolist() == [0.0]
 
     def test_partials_names(self) -> None:
@@ -350,6 +362,34 @@ class TestErrors:
         self.refused(lambda: composite("tk::wrong(Tensor x) -> Tensor"), RegistrationError, "'tk' belongs to tenkey")
 
 
+class TestAgain:
+    """The same declaration at the same place, as after a reload, replaces the earlier one."""
+
+    def scaled(self, factor: float) -> Callable[..., tk.Tensor]:
+        return pointwise(f"{NS}::scaled(Tensor x) -> Tensor", scalar=lambda T: lambda x: x * x * factor)
+
+    def test_each_computes_its_own_expression(self) -> None:
+        """Many times, with garbage collection in between: nothing of an earlier one may be found again."""
+        x = leaf(3.0)
+        for factor in range(1, 40):
+            op = self.scaled(factor)
+            assert op(x).tolist() == [9.0 * factor]
+            assert gradients(op(x), x)[0].tolist() == [6.0 * factor]
+            gc.collect()
+
+    def test_a_failure_leaves_the_earlier_one(self) -> None:
+        def declare(scale: Any) -> Callable[..., tk.Tensor]:
+            return pointwise(f"{NS}::scaled(Tensor x) -> Tensor", scalar=lambda T: lambda x: x * x * scale)
+
+        op = declare(2.0)
+        with pytest.raises(TypeError, match=rf"\[{NS}::scaled\]"):
+            declare("a")
+        assert op(tk.asarray([3.0])).tolist() == [18.0]
+        assert tk.ops.pointwise_test.scaled(tk.asarray([3.0])).tolist() == [18.0]
+        x = leaf(3.0)
+        assert gradients(op(x), x)[0].tolist() == [12.0]
+
+
 class TestCompiled:
     """A large call is compiled; what it gives is what small calls, which are not, give piece by piece."""
 
@@ -368,7 +408,7 @@ class TestCompiled:
         monkeypatch.setenv("TENKEY_COMPILE", "sync")
         large = op(tk.asarray(x), tk.asarray(y)).numpy()
         assert large.dtype == dtype
-        eps = np.finfo(dtype).eps
+        eps = float(np.finfo(dtype).eps)
         np.testing.assert_allclose(large[places], small, rtol=8 * eps, atol=8 * eps)
         wanted = np.where(x > y, np.tanh(x) * y + dtype_of(0.5, dtype), np.exp(x - y))
         np.testing.assert_allclose(large, wanted, rtol=16 * eps, atol=16 * eps)
@@ -378,7 +418,7 @@ class TestCompiled:
         op = silu()
         values = np.random.default_rng(3).uniform(-3, 3, self.SIZE)
         x = tk.tensor(values, requires_grad=True)
-        (g,) = tk.autograd.grad(tk.sum(op(x)), x)
+        (g,) = gradients(op(x), x)
         s = scipy.special.expit(values)
         np.testing.assert_allclose(g.numpy(), s * (1 + values * (1 - s)), rtol=1e-12, atol=1e-14)
 
@@ -479,7 +519,8 @@ class TestComposite:
             """Root of the mean square."""
             return tk.sqrt(tk.mean(x * x, axis=axis, keepdims=keepdims))
 
-        return rms
+        made: Callable[..., Any] = rms
+        return made
 
     def test_values_and_gradients(self) -> None:
         op = self.rms()
@@ -501,4 +542,4 @@ class TestComposite:
         x = leaf(3.0)
         out = square(x)
         assert out.grad_fn.name() == "SquareBackward"
-        assert tk.autograd.grad(tk.sum(out), x)[0].tolist() == [15.0]
+        assert gradients(out, x)[0].tolist() == [15.0]

@@ -359,6 +359,25 @@ def test_huge_quotients(name: str, dtype: Dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", DIVISIONS)
+def test_quotients_nearest_to_an_integer(name: str, dtype: Dtype) -> None:
+    """The hardest arguments: x / y misses an integer by 1 / y, where y has all the digits of the dtype."""
+    digits = np.finfo(dtype).nmant + 1
+    pairs = []
+    for divisor in (2**digits - 1, 2**digits - 3, 2**digits - 2**7 - 1, 2 ** (digits - 1) + 1):
+        for exponent in range(1, 64):
+            # m * 2**exponent is 1 or -1 modulo the odd divisor
+            inverse = pow(2, -exponent, divisor)
+            pairs += [(m * 2**exponent, divisor) for m in (inverse, divisor - inverse)]
+    x, y = np.array(pairs, dtype).T.copy()
+    assert [(int(a), int(b)) for a, b in zip(x, y, strict=True)] == pairs, "the arguments are exact"
+    if name == "remainder":
+        np.testing.assert_array_equal(ufunc(name, dtype)(x, y), np.array([a % b for a, b in pairs], dtype))
+    for sign in (1, -1):
+        assert_same_as_numpy(name, dtype, x, sign * y)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_strides_and_misalignment(dtype: Dtype) -> None:
     values = np.linspace(-20, 20, 301).astype(dtype)
     for name in ("exp", "sin"):
