@@ -167,7 +167,7 @@ def measure(row: Row, *, rounds: int, target: float, warm_up: float = 0.05) -> M
             while time.perf_counter() < end:
                 timer.timeit(1)
             numbers[name] = _calibrate(timer, target)
-        except Exception as error:  # noqa: BLE001 -- whatever a contestant raises is shown, and the others still run
+        except Exception as error:
             result.failures[name] = f"{type(error).__name__}: {error}"
             continue
         timers[name] = timer
@@ -201,7 +201,7 @@ def measure_rows(
         for work in row.works.values():
             try:
                 work.timer().timeit(1)
-            except Exception:  # noqa: BLE001 -- measure() meets it again and reports it
+            except Exception:
                 continue
     if settle is not None:
         settle()

@@ -41,7 +41,19 @@ from .dispatch.mode import install_modes as _install_modes
 from .ops import install as _install
 from .ops.builtin.complex import conj, imag, real
 from .ops.builtin.copying import astype, concat, flip, stack
-from .ops.builtin.creation import arange, empty, empty_like, eye, full, full_like, linspace, ones, ones_like, zeros, zeros_like
+from .ops.builtin.creation import (
+    arange,
+    empty,
+    empty_like,
+    eye,
+    full,
+    full_like,
+    linspace,
+    ones,
+    ones_like,
+    zeros,
+    zeros_like,
+)
 from .ops.builtin.indexing import scatter_add, take, take_along_axis
 from .ops.builtin.linalg import matmul
 from .ops.builtin.nn import cross_entropy, log_softmax, softmax

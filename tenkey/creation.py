@@ -18,9 +18,11 @@ __all__ = ["asarray", "tensor"]
 _RAGGED: Final = "[asarray] the nested sequence has rows of different lengths or kinds: {error}."
 _KIND: Final = "[asarray] cannot make a tensor of {value} with dtype {dtype}: give numbers or bools."
 _IMAGINARY: Final = "[asarray] {given} to {dtype} would lose the imaginary part: take tk.real(x) first."
-_RANGE: Final = "[asarray] the value {value} is out of range for {dtype}, which holds {low} to {high}: name a wider dtype."
+_RANGE: Final = (
+    "[asarray] the value {value} is out of range for {dtype}, which holds {low} to {high}: name a wider dtype."
+)
 _NO_COPY: Final = "[asarray] copy=False, but {why} needs a copy."
-_GRADIENT: Final = "[tensor] only floating and complex dtypes can require a gradient, got {dtype}."
+_GRADIENT: Final = "[tensor] only Tensors of floating point and complex dtype can require gradients, got {dtype}: pass dtype=."
 
 
 def asarray(

@@ -595,7 +595,6 @@ def test_nan_on_the_other_side_of_where_does_not_leak() -> None:
     assert values_of(b.grad).tolist() == [0.0, 3.0]
 
 
-@pytest.mark.xfail(strict=True, reason="0 * inf: a zero gradient meets an infinite derivative on the side not selected")
 def test_an_infinite_derivative_on_the_other_side_of_where_does_not_leak() -> None:
     x = leaf([0.0, 4.0])
     tk.where(x > 0.0, tk.sqrt(x), 0.0).sum().backward()
@@ -843,7 +842,7 @@ class _Raises(_Identity):
 @pytest.mark.parametrize(
     ("function", "kind", "text"),
     [
-        (_WrongShape, RuntimeError, r"\[_WrongShapeBackward\] got a gradient of shape \(3,\).*\(2,\) \(index 0\).*sum"),
+        (_WrongShape, RuntimeError, r"\[_WrongShapeBackward\] returned an invalid gradient at index 0 - got \(3,\) but expected .* \(2,\).*sum"),
         (_ComplexGradient, RuntimeError, r"\[_ComplexGradientBackward\] got a complex gradient.*index 0.*tk\.real"),
         (_NoTensor, TypeError, r"\[_NoTensorBackward\] got float as the gradient of index 0: a gradient is a"),
     ],
@@ -999,7 +998,7 @@ def test_concurrent_backwards_sum_exactly() -> None:
             for _ in range(50):
                 (shared * factor).sum().backward()
                 together.backward(tk.ones(64, dtype=tk.float64), retain_graph=True)
-        except BaseException as error:  # noqa: BLE001  # handed to the main thread
+        except BaseException as error:  # handed to the main thread
             errors.append(error)
 
     threads = [threading.Thread(target=work, args=(float(i + 1),)) for i in range(4)]

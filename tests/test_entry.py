@@ -117,20 +117,17 @@ class TestSignature:
     def test_operator_names_that_python_uses(self, name: str) -> None:
         assert operator(f"t::{name}(Tensor x, int[] l) -> Tensor")(X, [1]) == {"x": X, "l": (1,)}
 
-    @pytest.mark.xfail(reason="the entry's own names can be spelled in a schema", raises=Exception, strict=True)
-    @pytest.mark.parametrize("name", ["_word", "_cache", "_state", "_item", "_registry"])
+    @pytest.mark.parametrize("name", ["_word", "_cache", "_state", "_item", "_registry", "tuple", "int", "TypeError"])
     def test_argument_names_that_the_entry_uses(self, name: str) -> None:
         op = operator(f"t::f(Tensor x, int {name}, int[] l, Tensor y) -> Tensor")
         assert op(X, 30, (1, 2), X) == {"x": X, name: 30, "l": (1, 2), "y": X}
         with pytest.raises(ArgumentError, match="must be a Tensor"):
             op(X, 30, (1, 2), 3)
 
-    @pytest.mark.xfail(reason="the entry's own names can be spelled in a schema", raises=Exception, strict=True)
     @pytest.mark.parametrize("name", ["_cache", "_state", "_union"])
     def test_operator_names_that_the_entry_uses(self, name: str) -> None:
         assert operator(f"t::{name}(Tensor[] xs) -> Tensor")([X]) == {"xs": [X]}
 
-    @pytest.mark.xfail(reason="the entry looks for its module by name", raises=pickle.PicklingError, strict=True)
     def test_entry_pickles(self) -> None:
         assert pickle.loads(pickle.dumps(tk.add)) is tk.add
 
@@ -218,7 +215,7 @@ class TestConversion:
             ("u", None, None),
             ("u", np.False_, False),
         ],
-        ids=repr,
+        ids=lambda value: repr(value).partition(" at 0x")[0],
     )
     def test_accepted(self, name: str, given: Any, expected: Any) -> None:
         got = received(name, given)
@@ -259,7 +256,7 @@ class TestConversion:
             ("o", 1, "a str"),
             ("u", 0, "a bool"),
         ],
-        ids=repr,
+        ids=lambda value: repr(value).partition(" at 0x")[0],
     )
     def test_refused(self, name: str, given: Any, rule: str) -> None:
         with pytest.raises(ArgumentError) as caught:
@@ -284,7 +281,7 @@ class TestConversion:
             ("t", (1,), r"must have 2 elements, got \(1,\)"),
             ("t", 3, "must have 2 elements, got 3"),
         ],
-        ids=repr,
+        ids=lambda value: repr(value).partition(" at 0x")[0],
     )
     def test_refused_within(self, name: str, given: Any, message: str) -> None:
         with pytest.raises(ArgumentError, match=rf"^\[t::f\] the argument '{name}' {message}"):
@@ -330,18 +327,15 @@ class TestConversion:
         op(X, 1)
         assert calls == [1]
 
-    @pytest.mark.xfail(reason="np.float64 is a float and is passed on as it is", strict=True)
     def test_numpy_number_as_a_scalar(self) -> None:
         """In a kernel np.float64 would promote a float32 array; a Python float does not."""
         assert type(received("k", np.float64(2.5))) is float
 
-    @pytest.mark.xfail(reason="float(10**400) overflows without naming the argument", strict=True)
     @pytest.mark.parametrize("name", ["a", "c", "w"])
     def test_int_that_no_float_holds(self, name: str) -> None:
         with pytest.raises((ArgumentError, OverflowError), match=rf"\[t::f\] the argument '{name}'"):
             received(name, [10**400] if name == "w" else 10**400)
 
-    @pytest.mark.xfail(reason="the whole value is printed", strict=True)
     @pytest.mark.parametrize(
         ("name", "given"), [("n", list(range(10**5))), ("p", list(range(10**5))), ("b", "a" * 10**5)]
     )
@@ -352,7 +346,7 @@ class TestConversion:
 
 
 class TestTensors:
-    @pytest.mark.parametrize("given", [None, 3, 1.5, "x", [X], (X,), [], {}, object(), b""], ids=repr)
+    @pytest.mark.parametrize("given", [None, 3, 1.5, "x", [X], (X,), [], {}, object(), b""], ids=lambda value: repr(value).partition(" at 0x")[0])
     def test_what_is_no_tensor(self, given: Any) -> None:
         op = operator("t::f(Tensor x, Tensor y) -> Tensor")
         calls: list[Callable[[], Any]] = [lambda: op(given, X), lambda: op(X, given), lambda: op(X, y=given)]
@@ -361,14 +355,14 @@ class TestTensors:
                 call()
             assert f"of type {type(given).__name__}. Convert it with tk.asarray(...)." in str(caught.value)
 
-    @pytest.mark.parametrize("given", [3, [X], "x", []], ids=repr)
+    @pytest.mark.parametrize("given", [3, [X], "x", []], ids=lambda value: repr(value).partition(" at 0x")[0])
     def test_what_is_no_optional_tensor(self, given: Any) -> None:
         op = operator("t::f(Tensor x, Tensor? y=None) -> Tensor")
         with pytest.raises(ArgumentError, match=r"^\[t::f\] the argument 'y' must be a Tensor, got "):
             op(X, given)
         assert op(X, None) == {"x": X, "y": None}
 
-    @pytest.mark.parametrize("given", [3, X, None, [X, 3], [[X]], "ab", [object()], (X, "x")], ids=repr)
+    @pytest.mark.parametrize("given", [3, X, None, [X, 3], [[X]], "ab", [object()], (X, "x")], ids=lambda value: repr(value).partition(" at 0x")[0])
     def test_what_is_no_list_of_tensors(self, given: Any) -> None:
         op = operator("t::f(Tensor[] xs) -> Tensor")
         with pytest.raises(ArgumentError, match=r"^\[t::f\] the argument 'xs' must be a list of Tensors, got "):
@@ -402,24 +396,21 @@ class TestTensors:
         with pytest.raises(ArgumentError, match="'y' must be a Tensor, got 8 of type int"):
             op(X, 8)
 
-    @pytest.mark.xfail(reason="None in a list that has no place for it is skipped", strict=True)
     @pytest.mark.parametrize("given", [[None], [X, None]])
     def test_no_holes_where_the_schema_has_none(self, given: Any) -> None:
         with pytest.raises(ArgumentError, match="'xs' must be a list of Tensors, got None"):
             operator("t::f(Tensor[] xs) -> Tensor")(given)
 
-    @pytest.mark.xfail(reason="an iterator is used up by the union of the words", strict=True)
     def test_iterator_of_tensors(self) -> None:
-        """Either refused, or the kernel gets what it held."""
-        assert list(operator("t::f(Tensor[] xs) -> Tensor")(iter([X, X]))["xs"]) == [X, X]
+        """Looking at its words would use it up."""
+        with pytest.raises(ArgumentError, match="'xs' must be a list of Tensors.*Give a list or a tuple"):
+            operator("t::f(Tensor[] xs) -> Tensor")(iter([X, X]))
 
-    @pytest.mark.xfail(reason="any iterable is taken for a list", strict=True)
     @pytest.mark.parametrize("given", [{X}, {X: 1}])
     def test_what_has_no_order_is_no_list(self, given: Any) -> None:
         with pytest.raises(ArgumentError, match="'xs' must be a list of Tensors"):
             operator("t::f(Tensor[] xs) -> Tensor")(given)
 
-    @pytest.mark.xfail(reason="the length of a list of tensors is not looked at", strict=True)
     @pytest.mark.parametrize("given", [[], [X], [X, X, X]])
     def test_list_of_the_wrong_length(self, given: Any) -> None:
         with pytest.raises(ArgumentError, match="'xs' must have 2 elements"):

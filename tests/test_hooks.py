@@ -225,7 +225,7 @@ def test_a_wrong_result_of_a_node_pre_hook() -> None:
     x = leaf([1.0, 2.0])
     y = x * 2.0
     with y.grad_fn.register_prehook(lambda grads: (grads[0], grads[0])):  # noqa: SIM117
-        with pytest.raises(RuntimeError, match=r"\[MultiplyBackward pre-hook\] returned 2 gradients, expected 1"):
+        with pytest.raises(RuntimeError, match=r"\[MultiplyBackward\] its pre-hook returned 2 gradients, expected 1"):
             y.sum().backward(retain_graph=True)
     for wrong in (5, ones(3)):
         with y.grad_fn.register_prehook(lambda grads, wrong=wrong: (wrong,)):  # noqa: SIM117

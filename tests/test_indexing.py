@@ -247,6 +247,9 @@ def test_index_objects() -> None:
 # ---- errors, in full
 
 _VALUES = numbered((4, 3))
+_KINDS = "[index] an index is made of ints, slices, None, '...', and tensors of integers or bools; got "
+_BROADCAST = " do not broadcast: counted from the last, each dimension must be equal or 1 in all of them."
+_RANGE = "it must be in [-3, 2]."
 
 
 @pytest.mark.parametrize(
@@ -255,30 +258,29 @@ _VALUES = numbered((4, 3))
         (4, IndexError, "[index] index 4 is out of range for dimension 0 of shape (4, 3): it must be in [-4, 3]."),
         (-5, IndexError, "[index] index -5 is out of range for dimension 0 of shape (4, 3): it must be in [-4, 3]."),
         ((0, 3), IndexError, "[index] index 3 is out of range for dimension 0 of shape (3,): it must be in [-3, 2]."),
-        (np.s_[:, 3], IndexError, "[index] index 3 is out of range for dimension 1 of shape (4, 3): it must be in [-3, 2]."),
+        (np.s_[:, 3], IndexError, "[index] index 3 is out of range for dimension 1 of shape (4, 3): " + _RANGE),
         ([0, 4], IndexError, "[index] index 4 is out of range for axis 0 of length 4."),
         (np.s_[:, [-4]], IndexError, "[index] index -4 is out of range for axis 1 of length 3."),
         ((0, 0, 0), IndexError, "[index] 3 indices for a tensor of 2 dimensions, shape (4, 3)."),
         ((..., ...), IndexError, "[index] an index holds at most one ellipsis ('...')."),
-        ("a", IndexError, "[index] an index is made of ints, slices, None, '...', and tensors of integers or bools; got 'a'."),
-        (1.0, IndexError, "[index] an index is made of ints, slices, None, '...', and tensors of integers or bools; got 1.0."),
-        (True, IndexError, "[index] an index is made of ints, slices, None, '...', and tensors of integers or bools; got True."),
-        ([0.5], IndexError, "[index] an index is made of ints, slices, None, '...', and tensors of integers or bools; got [0.5]."),
-        (np.array([True, False]), IndexError, "[index] a mask of shape (2,) does not fit the dimensions (4,) that it selects from."),
-        (np.ones((4, 2), bool), IndexError, "[index] a mask of shape (4, 2) does not fit the dimensions (4, 3) that it selects from."),
-        (([0, 1], [0, 1, 2]), ValueError, "[index] the shapes (2,) and (3,) do not broadcast: counted from the last, each dimension "
-         "must be equal or 1 in all of them."),
+        ("a", IndexError, _KINDS + "'a'."),
+        (1.0, IndexError, _KINDS + "1.0."),
+        (True, IndexError, _KINDS + "True."),
+        ([0.5], IndexError, _KINDS + "[0.5]."),
+        (np.array([True, False]), IndexError,
+         "[index] a mask of shape (2,) does not fit the dimensions (4,) that it selects from."),
+        (np.ones((4, 2), bool), IndexError,
+         "[index] a mask of shape (4, 2) does not fit the dimensions (4, 3) that it selects from."),
+        (([0, 1], [0, 1, 2]), ValueError, "[index] the shapes (2,) and (3,)" + _BROADCAST),
         (np.s_[::0], ValueError, "[index] the step of a slice must not be 0, got slice(None, None, 0)."),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("assign", [False, True])
 def test_errors(index: Any, error: type[Exception], text: str, assign: bool) -> None:
     tensor = tk.asarray(_VALUES.copy())
+    at = as_tensors(index)
     with pytest.raises(error) as caught:
-        if assign:
-            tensor[as_tensors(index)] = 0.0
-        else:
-            tensor[as_tensors(index)]
+        tensor.__setitem__(at, 0.0) if assign else tensor[at]
     got = str(caught.value)
     if isinstance(index, list) and isinstance(index[0], float):
         got = got.partition(";")[0]

@@ -219,9 +219,10 @@ def test_no_early_overflow() -> None:
 # Random expressions ----------------------------------------------------------------------------------------------
 
 LEAVES = st.sampled_from([X, Y, s.constant(2), s.constant(-1.5), s.constant(0.0), s.constant(1)])
-# Correctly rounded by IEEE 754, so that Python and NumPy must agree to the last bit.
+# Correctly rounded by IEEE 754, so that Python and NumPy must agree to the last bit. Without copysign: the sign of the
+# nan that, say, sqrt(-1) gives is not defined, and copysign would show it.
 EXACT_UNARY = ("negative", "abs", "sqrt", "square", "floor", "ceil", "trunc", "round", "sign")
-EXACT_BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum", "floor_divide", "remainder", "copysign")
+EXACT_BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum", "floor_divide", "remainder")
 COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
 
 

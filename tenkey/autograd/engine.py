@@ -34,10 +34,13 @@ from .node import AccumulateGrad, Edge, Node, next_sequence
 __all__ = ["calibrate", "execute", "reduce_to_shape", "validate"]
 
 _SHAPE: Final = (
-    "[{node}] got a gradient of shape {got} for an output of shape {want} (index {nr}): the shapes must be equal, or "
-    "the gradient's must reduce to the output's by summing over broadcast dimensions."
+    "[{node}] returned an invalid gradient at index {nr} - got {got} but expected shape compatible with {want}: the "
+    "shapes must be equal, or the gradient's must reduce to the other by summing over broadcast dimensions."
 )
 _COUNT: Final = "[{node}] returned {got} gradients, expected {want}: one for each input, None where there is none."
+_PRE_COUNT: Final = (
+    "[{node}] its pre-hook returned {got} gradients, expected {want}: one for each output, None where there is none."
+)
 _KIND: Final = "[{node}] got {got} as the gradient of index {nr}: a gradient is a Tensor or None."
 _COMPLEX: Final = "[{node}] got a complex gradient for a real output (index {nr}): take tk.real() of it."
 _HOOK: Final = (
@@ -61,11 +64,14 @@ def reduce_to_shape(grad: Tensor, shape: tuple[int, ...]) -> Tensor | None:
     return reshape(summed, shape)  # type: ignore[no-any-return]
 
 
-def validate(node: Node, nr: int, grad: Any, sender: Node | None = None) -> Tensor:
-    """The gradient for output ``nr`` of ``node``, summed and cast to its shape and dtype; raises if it cannot be."""
+def validate(node: Node, nr: int, grad: Any, sender: Node | None = None, index: int = 0) -> Tensor:
+    """The gradient for output ``nr`` of ``node``, summed and cast to its shape and dtype; raises if it cannot be.
+
+    ``sender`` returned it at ``index``; without one the user gave it.
+    """
     name = (sender or node).name()
     if not isinstance(grad, Tensor):
-        raise TypeError(_KIND.format(node=name, got=type(grad).__name__, nr=nr))
+        raise TypeError(_KIND.format(node=name, got=type(grad).__name__, nr=index))
     wanted = node.input_shape(nr)
     if wanted is None:
         return grad
@@ -73,11 +79,11 @@ def validate(node: Node, nr: int, grad: Any, sender: Node | None = None) -> Tens
     if grad.shape != shape:
         reduced = reduce_to_shape(grad, shape)
         if reduced is None:
-            raise RuntimeError(_SHAPE.format(node=name, got=grad.shape, want=shape, nr=nr))
+            raise RuntimeError(_SHAPE.format(node=name, got=grad.shape, want=shape, nr=index))
         grad = reduced
     if dtype is not None and grad.dtype != dtype:
         if grad.dtype.kind == "c" and dtype.kind != "c":
-            raise RuntimeError(_COMPLEX.format(node=name, nr=nr))
+            raise RuntimeError(_COMPLEX.format(node=name, nr=index))
         grad = cast(grad, dtype)
     return grad
 
@@ -208,11 +214,11 @@ def _loop(task: Task, ready: list[Node], waiting: dict[Node, int], buffers: dict
                 if single and next_node.outputs is None and grad.__class__ is Tensor:
                     data = grad._data
                     if data.shape != next_node.shape or data.dtype != next_node.dtype:
-                        grad = validate(next_node, nr, grad, node)
+                        grad = validate(next_node, nr, grad, node, index)
                     held = take(next_node, None)
                     buffers[next_node] = grad if held is None else held + grad
                 else:
-                    _add(buffers, next_node, nr, validate(next_node, nr, grad, node))
+                    _add(buffers, next_node, nr, validate(next_node, nr, grad, node, index))
             if count == 1:
                 waiting[next_node] = 0
                 if current is None and not heap:
@@ -295,7 +301,7 @@ def _call_pre_hooks(node: Node, grads: tuple[Tensor | None, ...]) -> tuple[Tenso
         if result is not None:
             result = result if isinstance(result, tuple) else (result,)
             if len(result) != len(grads):
-                raise RuntimeError(_COUNT.format(node=f"{node.name()} pre-hook", got=len(result), want=len(grads)))
+                raise RuntimeError(_PRE_COUNT.format(node=node.name(), got=len(result), want=len(grads)))
             grads = tuple([new if old is None else _checked(node, new, old) for new, old in zip(result, grads)])
     return grads
 

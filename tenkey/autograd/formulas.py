@@ -6,6 +6,14 @@ The derivative of a pointwise operator is an expression like the operator's own.
 pointwise operator of its own (``tk::tanh_vjp_x``), so a backward step is one fused kernel, and its derivatives follow
 in the same way: every order exists. Where the derivative contains the operator's own expression, the output is used
 instead of computing it again. Guarded by ``tests/test_autograd.py::test_derivative_reuses_output``.
+
+Note [Zero times infinity]
+~~~~~~~~~~~~~~~~~~~~~~~~~~
+``where(x > 0, sqrt(x), 0)`` sends ``sqrt`` a gradient of zero where ``x`` is 0, and the derivative of ``sqrt`` is
+infinite there: the product would be nan, for a branch that was not even taken. So where a derivative is not finite, a
+gradient of zero gives zero. Where it is finite, the product is left alone, since its own derivative by the gradient
+must be right at zero too. Derivatives made of operations that keep finite numbers finite skip the test. Guarded by
+``tests/test_autograd.py::test_where_does_not_leak_a_nan_from_the_other_branch``.
 """
 
 from __future__ import annotations
@@ -20,11 +28,14 @@ from ..ops.builtin.complex import conj, real
 from ..ops.builtin.pointwise import multiply, negative
 from ..ops.declare.facets import Partials, Pointwise, formula_names
 from ..ops.declare.promotion import SAME
-from ..ops.scalar import differentiate, free_variables, substitute, variable
+from ..ops.scalar import differentiate, free_variables, isfinite, operations, substitute, variable, where
 from ..ops.scalar.expression import Expression, as_expression, make, topological_order
 
 __all__ = ["Formula", "formulas_of"]
 
+_FINITE = frozenset(  # operations whose results are finite for finite operands, overflow apart
+    ["constant", "variable", "add", "subtract", "multiply", "negative", "square", "abs", "sign", "where", "less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "logical_and", "logical_or", "logical_not", "maximum", "minimum", "sin", "cos", "tanh", "floor", "ceil", "trunc", "round"]
+)
 _GRADIENT = variable("__gradient")  # names that no argument of an operator has
 _OUTPUT = variable("__output")
 
@@ -61,8 +72,10 @@ def _pointwise(operator: Operator, facet: Pointwise, name: str, *, is_complex: b
         derivative = _traced(given)
         if derivative is None:
             return _tensor_formula(given)
+        may_be_infinite = not operations(derivative) <= _FINITE
     else:
         derivative = differentiate(facet.expression, name)
+        may_be_infinite = not operations(derivative) <= _FINITE
         if not is_complex and facet.expression.operands:
             derivative = _with_output(derivative, facet.expression)
     if derivative.operation == "constant":
@@ -75,7 +88,10 @@ def _pointwise(operator: Operator, facet: Pointwise, name: str, *, is_complex: b
             return Formula(_same if value == 1 else negative, ("g",))
     if is_complex:
         return _complex_formula(operator, facet, name, derivative)
-    return _declare(operator, f"vjp_{name}", facet, _GRADIENT * derivative)
+    product = _GRADIENT * derivative
+    if may_be_infinite:
+        product = where(isfinite(derivative), product, where(_GRADIENT == 0, 0, product))
+    return _declare(operator, f"vjp_{name}", facet, product)
 
 
 def _same(g: Any) -> Any:

@@ -10,12 +10,10 @@ import functools
 import inspect
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Final, TypeVar
-
-from typing_extensions import Self
+from typing import Any, Final, Self, TypeVar
 
 from ..core.word import GRADIENT
-from ..dispatch.local import LocalState, current_state, get_state, make_state, set_state
+from ..dispatch.local import current_state, enter, get_state, leave, make_state, set_state
 
 __all__ = ["enable_grad", "is_grad_enabled", "no_grad", "set_grad_enabled"]
 
@@ -38,38 +36,30 @@ def is_grad_enabled() -> bool:
     return not current_state().exclude & GRADIENT
 
 
-def _switch(enabled: bool) -> LocalState | None:
-    state = current_state()
-    exclude = state.exclude & ~GRADIENT if enabled else state.exclude | GRADIENT
-    return make_state(state.include, exclude, state.modes)
-
-
 class _GradMode:
     """Context manager and decorator, with and without parentheses."""
 
     _enabled: bool
-
-    def __init__(self) -> None:
-        self._outer: list[LocalState | None] = []
 
     def __new__(cls, function: Any = None) -> Any:
         made = super().__new__(cls)
         if function is not None:
             if not callable(function) or isinstance(function, type):
                 raise TypeError(_NOT_A_FUNCTION.format(name=cls.__name__, got=repr(function)))
-            made.__init__()  # type: ignore[misc]
             return made(function)
         return made
 
     def __enter__(self) -> Self:
-        self._outer.append(get_state())
-        set_state(_switch(self._enabled))
+        if self._enabled:
+            enter(self, unexclude=GRADIENT)
+        else:
+            enter(self, exclude=GRADIENT)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        set_state(self._outer.pop())
+        leave(self)
 
     def _fresh(self) -> Self:
         return type(self)()
@@ -210,15 +200,15 @@ class set_grad_enabled(_GradMode):
         return object.__new__(cls)
 
     def __init__(self, mode: bool) -> None:
-        super().__init__()
         self._enabled = bool(mode)
         self._before = get_state()
-        set_state(_switch(self._enabled))
+        state = current_state()
+        exclude = state.exclude & ~GRADIENT if self._enabled else state.exclude | GRADIENT
+        set_state(make_state(state.include, exclude, state.modes))
 
     def __enter__(self) -> Self:
-        self._outer.append(self._before)
-        set_state(_switch(self._enabled))
-        return self
+        set_state(self._before)
+        return super().__enter__()  # type: ignore[no-any-return]
 
     def _fresh(self) -> Self:
         return type(self)(self._enabled)

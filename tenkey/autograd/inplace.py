@@ -57,6 +57,8 @@ def _references(x: Tensor) -> int:
     data = x._data
     if data.__class__ is np.ndarray:
         return sys.getrefcount(data) - (isinstance(storage, Storage) and storage.buffer is data)
+    if data.owner is not None:  # a backend's bookkeeping may refer to the buffer as well, but not to its owner
+        return sys.getrefcount(data.owner)
     return sys.getrefcount(data.buffer) - (isinstance(storage, Storage) and storage.buffer is data.buffer)
 
 

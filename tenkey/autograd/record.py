@@ -15,13 +15,13 @@ import linecache
 from collections.abc import Callable
 from typing import Any, Final
 
-from ..core.device import CPU
+from ..core.device import CPU, Device
 from ..core.storage import Storage
 from ..core.tensor import Tensor, version_of
 from ..core.word import DTYPE_MASK, GRADIENT, dtypes_of
 from ..dispatch.kernel import Handle, Kernel, fallthrough_kernel
 from ..dispatch.keys import DispatchKey, DispatchKeySet, backend_mask, backends_in, key_mask
-from ..dispatch.local import StateGuard
+from ..dispatch.local import LocalState, get_state, make_state, set_state
 from ..dispatch.operator import Operator
 from ..dispatch.schema import Argument
 from ..dispatch.table import steps
@@ -33,6 +33,7 @@ from .saved import SavedOutput, SavedTensor, save_input, save_output, unpack
 
 __all__ = ["NotImplementedNode", "below_autograd", "install_recording", "leaf_kernel"]
 
+_SILENT: Final = LocalState(exclude=GRADIENT)
 _NO_FORMULA: Final = (
     "[{operator}] derivative is not implemented: the operator has no gradient formula, but a gradient through it is "
     "asked for. Give it one with tk.library.register_autograd({operator!r}, backward), or mark it differentiable=False."
@@ -59,8 +60,15 @@ def _silent(function: Callable[..., Any]) -> Callable[..., Any]:
     """``function`` with recording switched off."""
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        with StateGuard(exclude=GRADIENT):
+        found = get_state()
+        if found is None:
+            set_state(_SILENT)
+        else:
+            set_state(make_state(found.include, found.exclude | GRADIENT, found.modes))
+        try:
             return function(*args, **kwargs)
+        finally:
+            set_state(found)
 
     return run
 
@@ -180,7 +188,7 @@ class Writer:
                     "        node.saved_out = save_output(out)",
                 ]
                 continue
-            elif name in known and str(known[name].type) == "Tensor":
+            if name in known and str(known[name].type) == "Tensor":
                 needed = self._needed(users)
                 indent = "        " if needed else "    "
                 lines += [f"    if {needed}:"] if needed else []
@@ -190,7 +198,7 @@ class Writer:
                     f"{indent}saved.version = 0 if {name}._storage is None else version_of({name})",
                 ]
                 continue
-            elif name in known and known[name].type.is_tensor_like:
+            if name in known and known[name].type.is_tensor_like:
                 value = f"save_input({name})"
             elif name in known:
                 value = name
@@ -320,13 +328,14 @@ class ZeroNode(Node):
     """The node of a step function: it is part of the graph, and its gradient is zero."""
 
     def apply(self, *grads: Tensor | None) -> Any:
-        return tuple([None if edge[0] is None or grads[0] is None else _zeros(edge) for edge in self.next_edges])
+        g = grads[0]
+        return tuple([None if edge[0] is None or g is None else _zeros(edge, g.device) for edge in self.next_edges])
 
 
-def _zeros(edge: Any) -> Tensor:
+def _zeros(edge: Any, device: Device) -> Tensor:
     node, nr = edge
     shape, dtype = node.input_shape(nr)
-    made: Tensor = zeros(shape, dtype=dtype)
+    made: Tensor = zeros(shape, dtype=dtype, device=device)
     return made
 
 

@@ -22,7 +22,7 @@ __all__ = ["install", "spec_rule"]
 
 
 def spec_rule(operator: Operator) -> Callable[..., Any] | None:
-    """The rule that gives the TensorSpec of a result from the arguments: the Meta facet, or what follows from others."""
+    """The rule that gives the TensorSpec of a result from its arguments: the Meta facet, or what others imply."""
     facets = operator.facets
     if "Meta" in facets:
         return facets["Meta"].rule  # type: ignore[no-any-return]

@@ -12,6 +12,7 @@ from ..dispatch.registry import registry
 
 __all__ = ["CPU", "META", "Device", "base_word", "default_device", "device_types", "register_device", "to_device"]
 
+_GONE: Final = "the backend of the device {type!r} was removed: its tensors can no longer be read. Register it again."
 _UNKNOWN: Final = "unknown device {value!r}: known device types are {known}; write 'type' or 'type:index'."
 
 _types: dict[str, _DeviceType] = {}
@@ -62,7 +63,10 @@ class Device:
     @property
     def backend(self) -> Any:
         """The backend object that was registered for the device type, or None for the built-in ones."""
-        return _types[self.type].backend
+        found = _types.get(self.type)
+        if found is None:
+            raise RuntimeError(_GONE.format(type=self.type))
+        return found.backend
 
     def __str__(self) -> str:
         return self.type if self.index == 0 else f"{self.type}:{self.index}"

@@ -10,7 +10,7 @@ import operator as _operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from .errors import ArgumentError
+from .errors import ArgumentError, shown
 from .schema import Argument, BaseType, ListType, OptionalType, TupleType
 
 if TYPE_CHECKING:
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 __all__ = ["coercer", "convert"]
 
-_WRONG: Final = "[{operator}] the argument {argument!r} must be {kind}, got {value!r} of type {type}."
-_LENGTH: Final = "[{operator}] the argument {argument!r} must have {size} elements, got {value!r}."
+_WRONG: Final = "[{operator}] the argument {argument!r} must be {kind}, got {value} of type {type}."
+_LENGTH: Final = "[{operator}] the argument {argument!r} must have {size} elements, got {value}."
 
-_EXACT: Final = {"int": "int", "float": "float", "bool": "bool", "str": "str"}
+_EXACT: Final = {"int": "ŧint", "float": "ŧfloat", "bool": "ŧbool", "str": "ŧstr"}
 _WORDS: Final = {
     "int": "an int",
     "float": "a float",
@@ -37,7 +37,7 @@ def coercer(operator: Operator, argument: Argument) -> tuple[str, Callable[[Any]
     """The text that converts ``argument`` in the entry of ``operator`` and the function it calls, or an empty line."""
     kind, name = argument.type, argument.name
     if kind.is_tensor_like:
-        return "", None
+        return _length_check(operator, argument)
     optional = isinstance(kind, OptionalType)
     inner = kind.element if isinstance(kind, OptionalType) else kind
 
@@ -48,20 +48,38 @@ def coercer(operator: Operator, argument: Argument) -> tuple[str, Callable[[Any]
     if isinstance(inner, BaseType) and inner.name in _EXACT:
         tests.append(f"{name}.__class__ is not {_EXACT[inner.name]}")
     elif isinstance(inner, BaseType) and inner.name == "Scalar":
-        tests.append(f"{name}.__class__ is not float and {name}.__class__ is not int")
+        tests.append(f"{name}.__class__ is not ŧfloat and {name}.__class__ is not ŧint")
     elif isinstance(inner, ListType) and inner.element == BaseType("int") and inner.size in (None, 1):
         # a tuple of ints is what it should be; looking is cheaper than a call
         return (
-            f"if {name}.__class__ is tuple:\n"
-            f"    for _item in {name}:\n"
-            f"        if _item.__class__ is not int:\n"
-            f"            {name} = _coerce_{name}({name})\n"
+            f"if {name}.__class__ is ŧtuple:\n"
+            f"    for ŧitem in {name}:\n"
+            f"        if ŧitem.__class__ is not ŧint:\n"
+            f"            {name} = ŧcoerce_{name}({name})\n"
             f"            break\n"
-            f"{'elif ' + name + ' is not None' if optional else 'else'}: {name} = _coerce_{name}({name})"
+            f"{'elif ' + name + ' is not None' if optional else 'else'}: {name} = ŧcoerce_{name}({name})"
         ), coerce
     if not tests:
-        return f"{name} = _coerce_{name}({name})", coerce
-    return f"if {' and '.join(tests)}: {name} = _coerce_{name}({name})", coerce
+        return f"{name} = ŧcoerce_{name}({name})", coerce
+    return f"if {' and '.join(tests)}: {name} = ŧcoerce_{name}({name})", coerce
+
+
+def _length_check(operator: Operator, argument: Argument) -> tuple[str, Callable[[Any], Any] | None]:
+    """For ``Tensor[N]``: the one thing about tensors that the union of their words does not notice."""
+    kind, name = argument.type, argument.name
+    inner = kind.element if isinstance(kind, OptionalType) else kind
+    if not isinstance(inner, ListType) or inner.size is None:
+        return "", None
+    size = inner.size
+
+    def check(value: Any) -> Any:
+        if isinstance(value, (list, tuple)) and len(value) != size:
+            raise ArgumentError(
+                _LENGTH.format(operator=operator.name, argument=name, size=size, value=shown(value))
+            )
+        return value
+
+    return f"if {name} is not None: {name} = ŧcoerce_{name}({name})", check
 
 
 def convert(operator: Operator, argument: str, kind: Any, value: Any) -> Any:
@@ -73,7 +91,7 @@ def convert(operator: Operator, argument: str, kind: Any, value: Any) -> Any:
     if isinstance(kind, TupleType):
         if not isinstance(value, (tuple, list)) or len(value) != len(kind.elements):
             raise ArgumentError(
-                _LENGTH.format(operator=operator.name, argument=argument, size=len(kind.elements), value=value)
+                _LENGTH.format(operator=operator.name, argument=argument, size=len(kind.elements), value=shown(value))
             )
         return tuple(convert(operator, argument, e, v) for e, v in zip(kind.elements, value))
     name = kind.name
@@ -83,14 +101,17 @@ def convert(operator: Operator, argument: str, kind: Any, value: Any) -> Any:
             return hook(value)
         except (TypeError, ValueError) as error:
             raise type(error)(f"[{operator.name}] the argument {argument!r}: {error}") from None
-    checked = _check(name, value)
+    try:
+        checked = _check(name, value)
+    except OverflowError as error:
+        raise OverflowError(f"[{operator.name}] the argument {argument!r}: {error}.") from None
     if checked is NotImplemented:
         raise ArgumentError(
             _WRONG.format(
                 operator=operator.name,
                 argument=argument,
                 kind=_WORDS.get(name, name),
-                value=value,
+                value=shown(value),
                 type=type(value).__name__,
             )
         )
@@ -121,7 +142,7 @@ def _check(name: str, value: Any) -> Any:
 
 
 def _check_scalar(value: Any) -> Any:
-    if isinstance(value, (bool, int, float, complex)):
+    if value.__class__ in (bool, int, float, complex):
         return value
     for abstract, kind in ((numbers.Integral, int), (numbers.Real, float), (numbers.Complex, complex)):
         if isinstance(value, abstract):
@@ -141,12 +162,12 @@ def _convert_list(operator: Operator, argument: str, kind: ListType, value: Any)
                     operator=operator.name,
                     argument=argument,
                     kind=f"a sequence of {kind.element}",
-                    value=value,
+                    value=shown(value),
                     type=type(value).__name__,
                 )
             ) from None
     if kind.size not in (None, 1) and len(value) != kind.size:
-        raise ArgumentError(_LENGTH.format(operator=operator.name, argument=argument, size=kind.size, value=value))
+        raise ArgumentError(_LENGTH.format(operator=operator.name, argument=argument, size=kind.size, value=shown(value)))
     if kind.element == BaseType("int"):
         for item in value:
             if item.__class__ is not int:

@@ -109,7 +109,7 @@ def shown(value: object) -> str:
     """
     try:
         return _repr.repr(value)
-    except Exception:  # noqa: BLE001  # the repr of an object is user code
+    except Exception:  # the repr of an object is user code
         return f"<{type(value).__name__} object>"
 
 

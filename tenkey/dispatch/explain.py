@@ -24,14 +24,14 @@ def explain(op: Any, /, *args: Any, **kwargs: Any) -> str:
     """
     try:
         return _explain(op, args, kwargs)
-    except Exception as error:  # noqa: BLE001  # explain never raises
+    except Exception as error:  # explain never raises
         return f"explain {shown(op)}: cannot be explained: {_text(error)}"
 
 
 def _text(error: Exception) -> str:
     try:
         return f"{type(error).__name__}: {error}"
-    except Exception:  # noqa: BLE001  # the text of an exception is user code, too
+    except Exception:  # the text of an exception is user code, too
         return type(error).__name__
 
 
@@ -49,21 +49,21 @@ def _operator_of(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Oper
 def _explain(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     operator = _operator_of(op, args, kwargs)
     if operator is None:
-        return f"explain {shown(op)}: this is no operator; give an operator (tk.add, tk.ops.<namespace>.<name>) or its name (\"tk::add\")."
+        return f'explain {shown(op)}: this is no operator; give an operator (tk.add, tk.ops.<namespace>.<name>) or its name ("tk::add").'
     lines = [f"explain {operator.schema}", f"  defined at {operator.site}"]
     try:
         bound = operator.bind(*args, **kwargs)
         for a in operator.schema.arguments:
             if not a.type.is_tensor_like:
                 bound[a.name] = convert(operator, a.name, a.type, bound[a.name])
-    except Exception as error:  # noqa: BLE001  # what is wrong with the arguments is the explanation
+    except Exception as error:  # what is wrong with the arguments is the explanation
         return "\n".join([*lines, f"  the call would raise {_text(error)}"])
     tensors = [a for a in operator.schema.arguments if a.type.is_tensor_like]
     devices = [a.name for a in operator.schema.arguments if str(a.type) in ("Device", "Device?")]
     try:
         values = operator.registry.lift(operator, tuple(bound[a.name] for a in tensors))
         bound.update(zip((a.name for a in tensors), values, strict=False))
-    except Exception as error:  # noqa: BLE001  # as above
+    except Exception as error:  # as above
         lines.append(f"  the call would raise {_text(error)}")
     word = 0
     for argument in operator.schema.arguments:

@@ -14,7 +14,7 @@ from .keys import DispatchKey
 from .schema import FunctionSchema
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
     from .operator import Operator
 

@@ -13,7 +13,7 @@ from .operator import Operator
 from .registry import Registry
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
 __all__ = ["DispatchMode", "install_modes"]
 

@@ -181,11 +181,32 @@ def _any_word(value: Any) -> int:
 
 
 def _union(values: Any) -> int:
+    """The union of the words in a list of tensors; raises for anything else, which ``lift`` then explains."""
+    if values.__class__ is not list and values.__class__ is not tuple:
+        raise TypeError
+    word = 0
+    for value in values:
+        word |= value._word
+    return word
+
+
+def _union_optional(values: Any) -> int:
+    """The same for a list that may hold None."""
+    if values.__class__ is not list and values.__class__ is not tuple:
+        raise TypeError
     word = 0
     for value in values:
         if value is not None:
             word |= value._word
     return word
+
+
+# The names that an entry uses begin with a letter that no schema can contain, so no argument can hide them.
+ENTRY_SCOPE: Final[dict[str, Any]] = {
+    "ŧunion": _union,
+    "ŧunion_optional": _union_optional,
+    **{f"ŧ{kind.__name__}": kind for kind in (int, float, bool, str, tuple, list, len, AttributeError, TypeError)},
+}
 
 
 def retire(operator: Operator) -> None:
@@ -200,9 +221,10 @@ def _word_expression(argument: Argument) -> str:
         return f"{argument.name}._word"
     if kind == OptionalType(BaseType("Tensor")):
         return f"(0 if {argument.name} is None else {argument.name}._word)"
-    if isinstance(kind, ListType):
-        return f"_union({argument.name})"
-    return f"(0 if {argument.name} is None else _union({argument.name}))"
+    inner = kind.element if isinstance(kind, OptionalType) else kind
+    holes = isinstance(inner, ListType) and isinstance(inner.element, OptionalType)
+    union = f"ŧunion{'_optional' if holes else ''}({argument.name})"
+    return union if inner is kind else f"(0 if {argument.name} is None else {union})"
 
 
 def build_entry(operator: Operator) -> Callable[..., Any]:
@@ -210,11 +232,11 @@ def build_entry(operator: Operator) -> Callable[..., Any]:
     schema = operator.schema
     arguments = schema.arguments
     scope: dict[str, Any] = {
-        "_operator": operator,
-        "_cache": operator.cache,
-        "_state": get_state,
-        "_union": _union,
-        "_registry": operator.registry,
+        **ENTRY_SCOPE,
+        "ŧoperator": operator,
+        "ŧcache": operator.cache,
+        "ŧstate": get_state,
+        "ŧregistry": operator.registry,
     }
     parameters: list[str] = []
     starred = False
@@ -223,17 +245,17 @@ def build_entry(operator: Operator) -> Callable[..., Any]:
             parameters.append("*")
             starred = True
         if a.has_default:
-            scope[f"_default_{a.name}"] = a.default
-            parameters.append(f"{a.name}=_default_{a.name}")
+            scope[f"ŧdefault_{a.name}"] = a.default
+            parameters.append(f"{a.name}=ŧdefault_{a.name}")
         else:
             parameters.append(a.name)
     name = schema.base_name if not keyword.iskeyword(schema.base_name) else schema.base_name + "_"
     body: list[str] = []
     for a in arguments:
-        line, converter = coercer(operator, a)
-        if line:
-            scope[f"_coerce_{a.name}"] = converter
-            body += line.splitlines()
+        text, converter = coercer(operator, a)
+        if text:
+            scope[f"ŧcoerce_{a.name}"] = converter
+            body += text.splitlines()
     tensors = [a for a in arguments if _is_tensor(a)]
     devices = [a.name for a in arguments if a.type in (BaseType("Device"), OptionalType(BaseType("Device")))]
     if tensors:
@@ -241,21 +263,21 @@ def build_entry(operator: Operator) -> Callable[..., Any]:
         names = ", ".join(a.name for a in tensors)
         body += [
             "try:",
-            f"    _word = {union}",
-            "except (AttributeError, TypeError):",
-            f"    {names}, = _registry.lift(_operator, ({names},))",
-            f"    _word = {union}",
+            f"    ŧword = {union}",
+            "except (ŧAttributeError, ŧTypeError):",
+            f"    {names}, = ŧregistry.lift(ŧoperator, ({names},))",
+            f"    ŧword = {union}",
         ]
     elif devices:
-        body.append(f"_word = _registry.device_word({devices[0]})")
+        body.append(f"ŧword = ŧregistry.device_word({devices[0]})")
     else:
-        body.append("_word = 0")
+        body.append("ŧword = 0")
     passed = ", ".join(f"{a.name}={a.name}" if a.kwarg_only else a.name for a in arguments)
     body += [
-        "_local = _state()",
-        "if _local is not None:",
-        "    _word = (_word | _local.include) & _local.keep",
-        f"return _cache[_word]({passed})",
+        "ŧlocal = ŧstate()",
+        "if ŧlocal is not None:",
+        "    ŧword = (ŧword | ŧlocal.include) & ŧlocal.keep",
+        f"return ŧcache[ŧword]({passed})",
     ]
     source = f"def {name}({', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in body)
     filename = f"<operator {operator.name}>"
@@ -264,7 +286,7 @@ def build_entry(operator: Operator) -> Callable[..., Any]:
     function: Callable[..., Any] = scope[name]
     function.__doc__ = operator.doc
     function.__qualname__ = name
-    function.__module__ = f"tenkey.ops.{schema.namespace}"
+    function.__module__ = "tenkey" if schema.namespace == "tk" else f"tenkey.ops.{schema.namespace}"
     function.operator = operator  # type: ignore[attr-defined]
     return function
 

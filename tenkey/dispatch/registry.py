@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import difflib
 import threading
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
@@ -35,14 +34,10 @@ _DUPLICATE_KERNEL: Final = (
     "[{operator}] has a kernel for {key} already, registered at {first}, and another one at {second}. Pass "
     "allow_override=True to put the new one on top, or remove the first."
 )
-_DUPLICATE_FALLBACK: Final = (
-    "there is a fallback for {key} already, registered at {first}, and another one at {second}. Remove the first."
-)
 _UNKNOWN: Final = "there is no operator {name!r}.{close} Define it with tk.library.Library(namespace, 'DEF').define(schema)."
-_SHADOWED: Final = "[{operator}] the kernel for {key} from {new} hides the one from {old}."
+_CONVERT: Final = "Convert it with tk.asarray(...)."
 _NOT_A_TENSOR: Final = (
-    "[{operator}] the argument {argument!r} must be {kind}, got {value} of type {type}. Convert it with "
-    "tk.asarray(...)."
+    "[{operator}] the argument {argument!r} must be {kind}, got {value} of type {type}. {remedy}"
 )
 _NO_NAMESPACE: Final = "[{name}] needs a namespace: write it as 'namespace::{name}'."
 
@@ -299,9 +294,10 @@ class Registry:
                         kind=words,
                         value=shown(item),
                         type=type(item).__name__,
+                        remedy="Give a list or a tuple." if item is value and words != "a Tensor" else _CONVERT,
                     )
                 )
-        return values
+        return tuple([_plain(value) for value in values])
 
     def check_arguments(self, operator: Operator, bound: dict[str, Any]) -> None:
         """Raise ArgumentError unless every value fits the type that the schema gives its argument."""
@@ -312,9 +308,12 @@ class Registry:
         """The device string of a backend key."""
         return self.device_names.get(backend, backend.lower())
 
-    def warn_shadowed(self, operator: str, key: DispatchKey, old: Kernel, new: Kernel) -> None:
-        """Say once that a registration hides another one."""
-        warnings.warn(_SHADOWED.format(operator=operator, key=key.name, new=new.site, old=old.site), stacklevel=3)
+
+def _plain(value: Any) -> Any:
+    """A named tuple or another subclass of list and tuple as a plain one."""
+    if isinstance(value, list):
+        return list(value)
+    return tuple(value) if isinstance(value, tuple) else value
 
 
 def _check_kernel(kernel: Kernel, schema: FunctionSchema) -> None:

@@ -35,7 +35,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from .errors import DeviceMismatchError, MissingKernelError, RegistrationError
 from .kernel import Kernel
-from .keys import DispatchKey, DispatchKeySet, all_runtime_keys, backend_mask, backends_in, key_mask, runtime_keys
+from .keys import (
+    AliasKey,
+    DispatchKey,
+    DispatchKeySet,
+    all_runtime_keys,
+    backend_mask,
+    backends_in,
+    key_mask,
+    runtime_keys,
+)
 
 if TYPE_CHECKING:
     from .operator import Operator
@@ -95,11 +104,25 @@ def ambiguous_backends(operator: Operator) -> list[str]:
     return [name for name in names if operator.kernels.get(getattr(DispatchKey, name))]
 
 
+def _conditional(kernels: dict[DispatchKey, list[Kernel]], key: DispatchKey) -> tuple[Kernel, ...]:
+    """The kernels with a condition that are asked first: those for the key, then those for an alias that covers it."""
+    aliases = [
+        alias
+        for alias in kernels
+        if isinstance(alias, AliasKey) and alias.includes(key) and (key.functionality == "Dense" or alias.name == "Autograd")
+    ]
+    found: list[Kernel] = []
+    for place in (key, *aliases):
+        own = [kernel for kernel in reversed(kernels.get(place, [])) if kernel.when is not None]
+        found += sorted(own, key=lambda kernel: -kernel.priority)
+    return tuple(found)
+
+
 def compute_slot(operator: Operator, key: DispatchKey) -> Slot:
     """Fill one slot; the only place that knows Note [Precedence]."""
     kernels = operator.kernels
     stack = kernels.get(key, [])
-    conditional = tuple(sorted((k for k in reversed(stack) if k.when is not None), key=lambda k: -k.priority))
+    conditional = _conditional(kernels, key)
     # 1
     direct = best(stack)
     if direct is not None:

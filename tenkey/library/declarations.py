@@ -62,7 +62,8 @@ def _check_reduction(schema: FunctionSchema) -> None:
     names = [a.name for a in schema.arguments]
     tensors = [a.name for a in schema.arguments if a.type.is_tensor_like]
     known = names[:1] == tensors == ["x"] and set(names) - {"dtype"} == {"x", "axis", "keepdims"}
-    if not known or any(not a.kwarg_only and a.name not in ("x", "axis") for a in schema.arguments) or len(schema.returns) != 1:
+    positional = {a.name for a in schema.arguments if not a.kwarg_only}
+    if not known or positional - {"x", "axis"} or len(schema.returns) != 1:
         raise RegistrationError(_REDUCTION.format(schema=schema, name=schema.base_name))
 
 

@@ -2,11 +2,11 @@
 
 Note [Where samples come from]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-A pointwise operator is sampled inside its ``domain``, floats at some distance from whole numbers, with operands that broadcast, have gaps, are transposed, empty or
-0-d; a reduction over the axes there are, in the same layouts; an in-place variant like the operator that it writes.
-Every other operator says in its ``Samples`` facet what it takes, in double precision; from each of these the same
-values come in other layouts as well. An array of integers there holds indices and keeps its dtype, every other array
-takes the dtype that is asked for. Guarded by ``tests/test_testing_samples.py``.
+A pointwise operator is sampled inside its ``domain``, floats at some distance from whole numbers, with operands that
+broadcast, have gaps, are transposed, empty or 0-d; a reduction over the axes there are, in the same layouts; an in-
+place variant like the operator that it writes. Every other operator says in its ``Samples`` facet what it takes, in
+double precision; from each of these the same values come in other layouts as well. An array of integers there holds
+indices and keeps its dtype, every other array takes the dtype that is asked for. Guarded by ``tests/test_testing_samples.py``.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from ..ops.declare.facets import Pointwise, Reduce, Samples
 __all__ = ["SampleInput", "accepts", "samples"]
 
 _NO_SAMPLES: Final = (
-    "[samples] {operator} has neither a Pointwise nor a Reduce nor a Samples facet, so nothing says what it takes: give "
-    "its declaration samples=lambda rng: [((arguments,), {{}})]."
+    "[samples] {operator} has neither a Pointwise nor a Reduce nor a Samples facet, so nothing says what it takes: "
+    "give its declaration samples=lambda rng: [((arguments,), {{}})]."
 )
 _ROWS, _COLUMNS = 3, 4
 _DISTANCE: Final = 1e-3
@@ -122,7 +122,8 @@ def accepts(operator: Operator, dtype: Any) -> bool:
                 moved = first.map(lambda tensor: tensor.to_device("meta"))
                 operator.call(*moved.args, **moved.kwargs)
         elif "Pointwise" in facets or "Reduce" in facets:
-            facets.get("Pointwise", facets.get("Reduce")).promotion.dtypes(operator.name, (wanted,))
+            facet: Pointwise | Reduce = facets["Pointwise" if "Pointwise" in facets else "Reduce"]
+            facet.promotion.dtypes(operator.name, (wanted,))
         elif "Inplace" in facets and facets["Inplace"].functional is not None:
             functional: Operator = facets["Inplace"].functional
             (result,) = functional.facets["Pointwise"].promotion.dtypes(functional.name, (wanted,))[1:]
@@ -168,7 +169,8 @@ def _transposed(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def _strided(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The same values as every second element of a larger array, beginning with its second."""
     larger = np.zeros([2 * n + 1 for n in array.shape], array.dtype)
-    window = larger[(*(slice(1, None, 2),) * array.ndim, ...)]
+    every_second: tuple[Any, ...] = (*[slice(1, None, 2)] * array.ndim, ...)
+    window: np.ndarray[Any, Any] = larger[every_second]
     window[...] = array
     return window
 
@@ -293,9 +295,7 @@ def _inplace(facet: Pointwise, rng: np.random.Generator, dtype: np.dtype) -> Ite
             yield sample
 
 
-def _reduction(
-    operator: Operator, facet: Reduce, rng: np.random.Generator, dtype: np.dtype
-) -> Iterator[SampleInput]:
+def _reduction(operator: Operator, facet: Reduce, rng: np.random.Generator, dtype: np.dtype) -> Iterator[SampleInput]:
     def tensor(shape: tuple[int, ...], layout: Callable[[Any], Any] = np.asarray) -> Tensor:
         return tk.asarray(layout(_values(rng, shape, dtype, facet.domain)))
 

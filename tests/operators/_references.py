@@ -113,23 +113,23 @@ REFERENCES: Final[Mapping[str, Reference]] = {
     "reshape": np.reshape,
     "permute_dims": np.transpose,
     "broadcast_to": np.broadcast_to,
-    "squeeze": lambda x, axis: np.squeeze(x, axis),
+    "squeeze": np.squeeze,
     "expand_dims": lambda x, axis=0: np.expand_dims(x, axis),
     "select": lambda x, axis, index: np.moveaxis(x, axis, 0)[index],
     "slice": _slice,
     "slice_backward": _slice_backward,
-    "matrix_transpose": lambda x: np.swapaxes(x, -1, -2),
+    "matrix_transpose": np.matrix_transpose,
     "clone": np.copy,
     "cast": lambda x, dtype: (x if dtype.kind in "cb" else np.real(x)).astype(dtype),
     "astype": lambda x, dtype: x.astype(dtype),
     "to": lambda x, dtype: x.astype(dtype),
-    "flip": lambda x, axis=None: np.flip(x, axis),
-    "concatenate": lambda arrays, axis=0: np.concatenate(arrays, axis),
-    "concat": lambda arrays, axis=0: np.concatenate(arrays, axis),
-    "stack": lambda arrays, axis=0: np.stack(arrays, axis),
+    "flip": np.flip,
+    "concatenate": np.concatenate,
+    "concat": np.concatenate,
+    "stack": np.stack,
     "expand_as": lambda x, other: np.broadcast_to(x, other.shape),
     "take_along_axis": lambda x, indices, axis=-1: np.take_along_axis(
-        *(x, indices) if x.ndim == 1 else _broadcast_but(x, indices, axis), axis
+        *_broadcast_but(x, indices, axis), axis=axis
     ),
     "scatter_add_zeros": _scatter,
     "scatter_add": _scatter_add,
@@ -161,7 +161,10 @@ def _broadcast_but(x: Array, indices: Array, axis: int) -> tuple[Array, Array]:
     return spread[0], spread[1]
 
 
-_FLOAT: Final = "divide reciprocal exp expm1 log log1p sqrt rsqrt sin cos tanh sigmoid mean logsumexp softmax log_softmax cross_entropy"
+_FLOAT: Final = (
+    "divide reciprocal exp expm1 log log1p sqrt rsqrt sin cos tanh sigmoid mean logsumexp softmax log_softmax "
+    "cross_entropy"
+)
 _BOOL: Final = (
     "equal not_equal less less_equal greater greater_equal logical_and logical_or logical_not isnan isfinite all any"
 )

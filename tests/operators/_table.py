@@ -18,9 +18,7 @@ __all__ = [
     "DTYPES", "FACTORIES", "FLOATING", "INPLACE", "OPERATORS", "SAMPLED", "arrays", "calls", "named", "sampled",
 ]  # fmt: skip
 
-OPERATORS: Final[list[Operator]] = [
-    op for op in registry if op.schema.namespace == "tk" and "derived" not in op.tags
-]
+OPERATORS: Final[list[Operator]] = [op for op in registry if op.schema.namespace == "tk" and "derived" not in op.tags]
 """Every built-in operator; those that autograd derives for gradients are tested through the gradients."""
 FACTORIES: Final = [op for op in OPERATORS if not any(a.type.is_tensor_like for a in op.schema.arguments)]
 SAMPLED: Final = [op for op in OPERATORS if op not in FACTORIES]
@@ -29,7 +27,7 @@ FLOATING: Final = ("float32", "float64")
 DTYPES: Final = (*FLOATING, "int8", "int64", "uint8", "bool", "complex64", "complex128")
 
 
-def named(operators: list[Operator]) -> Any:
+def named(operators: list[Operator]) -> pytest.MarkDecorator:
     """A parametrisation over operators, each test named after its operator."""
     return pytest.mark.parametrize("operator", operators, ids=[op.schema.base_name for op in operators])
 

@@ -82,7 +82,7 @@ def test_gradients_have_the_shape_and_dtype_of_their_input(operator: Operator, d
         found = tk.autograd.grad(out, inputs, out.detach().clone(), allow_unused=True)
         if operator.schema.base_name == "expand_as":  # of the second it takes the shape only
             inputs, found = inputs[:1], found[:1]
-        assert [(g.shape, g.dtype) for g in found] == [(x.shape, x.dtype) for x in inputs], sample
+        assert [g is not None and (g.shape, g.dtype) for g in found] == [(x.shape, x.dtype) for x in inputs], sample
 
 
 @named([op for op in SAMPLED if op.schema.base_name in _NO_GRADIENT])
@@ -102,7 +102,7 @@ def test_gradients_keep_the_dtype_of_mixed_inputs(name: str, mixed: tuple[str, s
     before = (tk.asarray([True, False]),) if name == "where" else ()
     out = getattr(tk, name)(*before, x1, x2)
     found = tk.autograd.grad(out, (x1, x2), tk.ones_like(out))
-    assert [g.dtype for g in found] == [np.dtype(d) for d in mixed]
+    assert [g is not None and g.dtype for g in found] == [np.dtype(d) for d in mixed]
     if mixed[0] == "float64":  # a real input of a complex result
         assert gradcheck(lambda a, b: getattr(tk, name)(*before, a, b), (x1, x2))
         assert gradgradcheck(lambda a, b: getattr(tk, name)(*before, a, b), (x1, x2))
@@ -127,16 +127,28 @@ def test_inplace_gradients(operator: Operator) -> None:
             assert gradcheck(_inplace_function(operator), inputs), sample
 
 
+def _is_refused(function: Callable[..., Any], inputs: list[Tensor]) -> bool:
+    """Whether a formula needs the values that were overwritten, and says so."""
+    out = function(*inputs)
+    try:
+        tk.autograd.grad(out, inputs, out.detach().clone(), allow_unused=True)
+    except RuntimeError as error:
+        if "modified by an inplace operation" in str(error):
+            return True
+        raise
+    return False
+
+
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 @named([op for op in INPLACE if op.schema.base_name != "put_"])
 def test_inplace_gradients_are_right_or_refused(operator: Operator, dtype: str) -> None:
     for sample in sampled(operator, dtype):
         if sample.tensors()[0].size:
             inputs = [t.detach().requires_grad_() for t in sample.tensors()]
-            try:
-                assert gradcheck(_inplace_function(operator), inputs), sample
-            except RuntimeError as error:
-                assert "modified by an inplace operation" in str(error), error
+            function = _inplace_function(operator)
+            if _is_refused(function, inputs):
+                continue
+            assert gradcheck(function, inputs), sample
 
 
 @named(INPLACE)
@@ -158,7 +170,7 @@ def test_inplace_on_a_leaf_is_refused(operator: Operator) -> None:
 def _gradient(function: Callable[..., Tensor], *values: Any) -> list[Any]:
     inputs = [tk.tensor(v, dtype="float64", requires_grad=True) for v in values]
     out = function(*inputs)
-    return [g.tolist() for g in tk.autograd.grad(out, inputs, tk.ones_like(out))]
+    return [None if g is None else g.tolist() for g in tk.autograd.grad(out, inputs, tk.ones_like(out))]
 
 
 def test_ties_share_the_gradient() -> None:
@@ -182,7 +194,7 @@ def test_where_passes_the_gradient_to_the_selected_side_only() -> None:
     x1, x2 = (tk.tensor([v, v], requires_grad=True) for v in (1.0, 2.0))
     out = tk.where(tk.asarray([True, False]), x1, x2)
     found = tk.autograd.grad(out, (x1, x2), tk.asarray([float("nan"), float("inf")]))
-    np.testing.assert_array_equal([g.tolist() for g in found], [[np.nan, 0.0], [0.0, np.inf]])
+    np.testing.assert_array_equal([None if g is None else g.tolist() for g in found], [[np.nan, 0.0], [0.0, np.inf]])
 
 
 @pytest.mark.parametrize("values", [[2.0, 3.0, 4.0], [0.0, 3.0, 4.0], [0.0, 0.0, 4.0], [0.0, 0.0, 0.0]])

@@ -1,4 +1,4 @@
-"""Layouts and aliasing: what lies with gaps or transposed gives what its contiguous copy gives, and only views share."""
+"""Layouts and aliasing: what lies with gaps or transposed gives what its packed copy gives, and only views share."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_results_have_memory_of_their_own(operator: Operator) -> None:
             assert not np.shares_memory(result.numpy(), tensor.numpy())
         if result.size and operator.schema.base_name not in {"argmax", "argmin"}:
             result.numpy()[...] = 1
-        for tensor, values in zip(sample.tensors(), [a for a in _flat(before.args)], strict=False):
+        for tensor, values in zip(sample.tensors(), _flat(before.args), strict=False):
             np.testing.assert_array_equal(tensor.numpy(), values)
 
 
@@ -120,6 +120,24 @@ def test_results_are_contiguous() -> None:
     x = tk.ones((3, 4))
     for made in (tk.flip(x), x.clone(), tk.concat([x, x]), tk.matmul(x, tk.ones((4, 2)))):
         assert made.is_contiguous
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_elements_that_share_their_memory_are_not_written(device: str) -> None:
+    x = tk.zeros((1, 2), device=device)
+    wide = tk.broadcast_to(x, (3, 2))
+    text = r"^\[{}\] elements of the first argument, shape \(3, 2\), strides \(0, 1\), share their memory .*clone\(\)"
+    with pytest.raises(RuntimeError, match=text.format("add_")):
+        wide += 1
+    with pytest.raises(RuntimeError, match=text.format("copy_")):
+        wide[:] = 1.0
+    with pytest.raises(RuntimeError, match=text.format("put_")):
+        wide[[0, 1]] = 1.0
+    assert x._version == 0
+    assert device == "meta" or x.tolist() == [[0.0, 0.0]]
+    copied = wide.clone()
+    copied += 1
+    assert copied.shape == (3, 2)
 
 
 def test_broadcast_views_repeat_without_memory() -> None:

@@ -11,7 +11,18 @@ import pytest
 import tenkey as tk
 from tenkey.dispatch.operator import Operator
 from tests.operators._references import REFERENCES, expected_dtype
-from tests.operators._table import DTYPES, FACTORIES, FLOATING, INPLACE, OPERATORS, SAMPLED, arrays, calls, named, sampled
+from tests.operators._table import (
+    DTYPES,
+    FACTORIES,
+    FLOATING,
+    INPLACE,
+    OPERATORS,
+    SAMPLED,
+    arrays,
+    calls,
+    named,
+    sampled,
+)
 
 # in units in the last place of 1: of float32 and float64 results that were computed in a few steps
 _ULPS = 16
@@ -90,10 +101,14 @@ def test_special_values(operator: Operator, dtype: str) -> None:
     count = len(facet.tensors) - len(facet.boolean)
     columns = np.array(list(itertools.product(_SPECIAL, repeat=max(count, 1))), dtype).T
     data = iter(columns)
-    rows = [
-        (np.arange(columns.shape[1]) % 3 == 0) if name in facet.boolean and count else next(data)
-        for name in facet.tensors
-    ] if count else [column.astype(bool) for column in np.array(list(itertools.product([0, 1], repeat=len(facet.tensors)))).T]
+    rows = (
+        [
+            (np.arange(columns.shape[1]) % 3 == 0) if name in facet.boolean and count else next(data)
+            for name in facet.tensors
+        ]
+        if count
+        else [column.astype(bool) for column in np.array(list(itertools.product([0, 1], repeat=len(facet.tensors)))).T]
+    )
     got = operator.call(*[tk.asarray(row.copy()) for row in rows]).numpy()
     with np.errstate(all="ignore"):
         want = REFERENCES[operator.schema.base_name](*rows)

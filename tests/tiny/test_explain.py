@@ -178,7 +178,7 @@ class TestExplain:
         with pytest.raises(TypeError):
             op(*args, **kwargs)
 
-    @pytest.mark.parametrize("op", [None, 3, len, lambda x: x, Operator, object()], ids=str)
+    @pytest.mark.parametrize("op", [None, 3, len, lambda x: x, Operator, object()], ids=lambda value: str(value).partition(" at 0x")[0])
     def test_what_is_no_operator(self, op: Any) -> None:
         text = explain(op, 1, n=2)
         assert text.startswith("explain ")

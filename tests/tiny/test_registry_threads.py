@@ -44,7 +44,7 @@ def run_threads(*functions: Callable[[], None]) -> None:
         try:
             barrier.wait(10)
             function()
-        except BaseException as error:  # noqa: BLE001  # handed to the main thread
+        except BaseException as error:  # handed to the main thread
             errors.append(error)
 
     threads = [threading.Thread(target=run, args=(function,)) for function in functions]

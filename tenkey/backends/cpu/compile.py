@@ -15,12 +15,14 @@ A compiled ufunc serves all ranks, layouts and broadcasts: NumPy's own iterator 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import hashlib
 import importlib.util
 import os
 import platform
 import queue
+import stat
 import sys
 import tempfile
 import threading
@@ -90,8 +92,19 @@ def _folder() -> Path:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError:
-        folder = Path(tempfile.gettempdir()) / f"tenkey-kernels-{os.getuid() if hasattr(os, 'getuid') else ''}"
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder = _private_folder()
+    return folder
+
+
+@functools.cache
+def _private_folder() -> Path:
+    """A folder for temporary files that nobody else can write to: what lies there is executed."""
+    user = os.getuid() if hasattr(os, "getuid") else 0
+    folder = Path(tempfile.gettempdir()) / f"tenkey-kernels-{user}"
+    folder.mkdir(exist_ok=True, mode=0o700)
+    found = folder.lstat()
+    if hasattr(os, "getuid") and (found.st_uid != user or not stat.S_ISDIR(found.st_mode) or found.st_mode & 0o022):
+        folder = Path(tempfile.mkdtemp(prefix="tenkey-kernels-"))
     return folder
 
 
@@ -102,22 +115,35 @@ def load_module(source: str) -> Any:
     if name in sys.modules:
         return sys.modules[name]
     path = _folder() / f"{name}.py"
-    if not path.exists() or path.read_text() != text:
+    content = text.encode()
+    if not path.exists() or path.read_bytes() != content:
         handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-        with os.fdopen(handle, "w") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
         os.replace(temporary, path)
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"cannot load {path}")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module
+    for attempt in (1, 2):
+        module = sys.modules[name] = importlib.util.module_from_spec(spec)
+        try:
+            spec.loader.exec_module(module)
+        except BaseException as error:
+            del sys.modules[name]
+            # Numba does not expect its cache files to be damaged: without them it compiles anew
+            if attempt == 2 or not isinstance(error, Exception) or not _forget(path):
+                raise
+        else:
+            return module
+    raise AssertionError("unreachable")
+
+
+def _forget(path: Path) -> bool:
+    """Delete the machine code that is cached for a module; whether there was any."""
+    found = list(path.parent.glob(f"__pycache__/{path.stem}.*.nb[ic]"))
+    for file in found:
+        file.unlink(missing_ok=True)
+    return bool(found)
 
 
 def compile_ufunc(
@@ -169,7 +195,8 @@ class _Compiler:
                     item[1]()
             except Exception as error:
                 name = item[0] if item else ""
-                warnings.warn(_FAILED.format(name=name, error=f"{type(error).__name__}: {error}"), stacklevel=1)
+                with contextlib.suppress(Warning):  # where warnings are errors, the thread must live on
+                    warnings.warn(_FAILED.format(name=name, error=f"{type(error).__name__}: {error}"), stacklevel=1)
             finally:
                 self.queue.task_done()
 

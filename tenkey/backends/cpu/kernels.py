@@ -277,14 +277,16 @@ def ones(shape: Sequence[int], *, dtype: Any = None, device: Any = None) -> Tens
 @kernel("full")
 def full(shape: Sequence[int], fill_value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
     _check("full", shape, fill_value, dtype=dtype)
-    return wrap(np.full(shape, fill_value, dtype or dtypes.to_dtype(type(fill_value))))
+    with np.errstate(all="ignore"):
+        return wrap(np.full(shape, fill_value, dtype or dtypes.to_dtype(type(fill_value))))
 
 
 @kernel("arange_from")
 def arange_from(start: Any, stop: Any, step: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
     spec = registry.find("tk::arange_from").facets["Meta"].rule(start, stop, step, dtype=dtype)
     exact = np.float64 if spec.dtype.kind == "f" else spec.dtype
-    return wrap((np.arange(spec.shape[0], dtype=exact) * step + start).astype(spec.dtype))
+    with np.errstate(all="ignore"):
+        return wrap((np.arange(spec.shape[0], dtype=exact) * step + start).astype(spec.dtype))
 
 
 @kernel("linspace")
@@ -292,7 +294,8 @@ def linspace(
     start: Any, stop: Any, num: int, *, dtype: Any = None, device: Any = None, endpoint: bool = True
 ) -> Tensor:
     spec = registry.find("tk::linspace").facets["Meta"].rule(start, stop, num, dtype=dtype)
-    return wrap(np.linspace(start, stop, num, endpoint=endpoint, dtype=spec.dtype))
+    with np.errstate(all="ignore"):
+        return wrap(np.linspace(start, stop, num, endpoint=endpoint, dtype=spec.dtype))
 
 
 @kernel("eye")

@@ -43,9 +43,7 @@ _UFUNC: Final[dict[str, np.ufunc]] = {
     "bitwise_left_shift": np.left_shift, "bitwise_right_shift": np.right_shift,
 }  # fmt: skip
 _LEFT_TO_NUMPY: Final = frozenset(
-    "add subtract multiply divide maximum minimum negative abs sqrt square floor ceil round equal not_equal less "
-    "less_equal greater greater_equal logical_and logical_or logical_xor logical_not isnan isfinite isinf "
-    "bitwise_and bitwise_or bitwise_xor bitwise_invert pow".split()
+    ["add", "subtract", "multiply", "divide", "maximum", "minimum", "negative", "abs", "sqrt", "square", "floor", "ceil", "round", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or", "logical_xor", "logical_not", "isnan", "isfinite", "isinf", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_invert", "pow"]
 )
 _ON_INTEGERS: Final = frozenset(["floor", "ceil", "trunc", "round"])  # the identity there
 
@@ -228,15 +226,11 @@ def kernel_source(expression: Expression, parameters: tuple[str, ...], dtype: np
     return f"{needed}\n\n{head}\n\n{body}"
 
 
-_programs: dict[tuple[int, np.dtype, np.dtype], Program] = {}
-
-
 def program_of(name: str, facet: Pointwise, compute: np.dtype, result: np.dtype) -> Program:
-    """The program of a pointwise facet for one compute dtype, made once."""
-    key = (id(facet), compute, result)
-    program = _programs.get(key)
+    """The program of a pointwise facet for one compute dtype, made once and kept with the facet."""
+    program: Program | None = facet.programs.get((compute, result))
     if program is None:
         signature = tuple([np.dtype(bool) if p in facet.boolean else compute for p in facet.parameters])
-        program = Program(name, facet.expression, facet.parameters, signature, compute, result)
-        _programs[key] = program
+        made = Program(name, facet.expression, facet.parameters, signature, compute, result)
+        program = facet.programs.setdefault((compute, result), made)
     return program

@@ -130,12 +130,9 @@ def _reducer(operator: Operator, facet: Reduce, dtype: np.dtype) -> Callable[[np
     return run
 
 
-_kept: dict[tuple[int, str, np.dtype], tuple[Reduce, Pointwise]] = {}
-
-
 def _keep(facet: Reduce, made: Pointwise, role: str, dtype: np.dtype) -> Pointwise:
     """One Pointwise facet for each role of a reduction, so that its program is found again."""
-    return _kept.setdefault((id(facet), role, dtype), (facet, made))[1]
+    return facet.parts.setdefault((role, dtype), made)
 
 
 def _explain(operator: Operator, facet: Reduce, shape: tuple[int, ...], axis: Any) -> None:

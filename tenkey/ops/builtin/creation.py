@@ -13,9 +13,12 @@ from ...core.device import Device
 from ...core.tensor import Tensor
 from ..declare import TensorSpec, composite, factory
 
-
-_NO_REAL: Final = "[{operator}] got the complex number {value} for the dtype {dtype}, which holds none: name a complex dtype."
-_NO_FIT: Final = "[full] the fill value {value} is out of range for {dtype}, which holds {low} to {high}: name a wider dtype."
+_NO_REAL: Final = (
+    "[{operator}] got the complex number {value} for the dtype {dtype}, which holds none: name a complex dtype."
+)
+_NO_FIT: Final = (
+    "[full] the fill value {value} is out of range for {dtype}, which holds {low} to {high}: name a wider dtype."
+)
 
 
 def _lengths(operator: str, shape: Any) -> tuple[int, ...]:

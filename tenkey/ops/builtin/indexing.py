@@ -298,9 +298,9 @@ def _take_slice(x: Tensor, axis: int, item: Any) -> Tensor:
     start, stop, step = item.indices(x.shape[axis])
     if step > 0:
         if start == 0 and stop == x.shape[axis] and step == 1:
-            return x if item.start is None and item.stop is None else slice(x, axis, 0, stop, 1)  # type: ignore[no-any-return]
-        return slice(x, axis, start, max(stop, start), step)  # type: ignore[no-any-return]
-    return flip(_ascending(x, axis, item), axis=axis)  # type: ignore[no-any-return]
+            return x if item.start is None and item.stop is None else slice(x, axis, 0, stop, 1)
+        return slice(x, axis, start, max(stop, start), step)
+    return flip(_ascending(x, axis, item), axis=axis)
 
 
 def _ascending(x: Tensor, axis: int, item: Any) -> Tensor:
@@ -308,7 +308,7 @@ def _ascending(x: Tensor, axis: int, item: Any) -> Tensor:
     start, stop, step = item.indices(x.shape[axis])
     length = max(0, -(-(start - stop) // -step))
     last = start + (length - 1) * step
-    return slice(x, axis, last, start + 1, -step) if length else slice(x, axis, 0, 0, 1)  # type: ignore[no-any-return]
+    return slice(x, axis, last, start + 1, -step) if length else slice(x, axis, 0, 0, 1)
 
 
 def reverse_source(value: Any, viewed: Tensor, arrays: Sequence[Tensor | None], reversed_at: Sequence[int]) -> Any:
@@ -331,17 +331,17 @@ def getitem(x: Tensor, index: Any) -> Tensor:
     """``x[index]``: a view for ints, slices, None and '...', a copy where tensors select elements."""
     if index.__class__ is int:
         if x._data.shape:
-            return select(x, 0, index)  # type: ignore[no-any-return]
+            return select(x, 0, index)
         raise IndexError(_TOO_MANY.format(count=1, ndim=0, shape=()))
     if index.__class__ is slice_type and index.step is None and x._data.shape:
         start, stop, _ = index.indices(x._data.shape[0])
-        return slice(x, 0, start, stop if stop > start else start, 1)  # type: ignore[no-any-return]
+        return slice(x, 0, start, max(start, stop), 1)
     if index is True or index is False:
         raise IndexError(_KIND.format(value=index))
     viewed, arrays = basic_index(x, index)
     if arrays:
-        return gather(viewed, arrays)  # type: ignore[no-any-return]
-    return slice(viewed, 0, 0, viewed.shape[0], 1) if viewed is x and x.ndim else viewed  # type: ignore[no-any-return]
+        return gather(viewed, arrays)
+    return slice(viewed, 0, 0, viewed.shape[0], 1) if viewed is x and x.ndim else viewed
 
 
 Tensor.__getitem__ = getitem  # type: ignore[method-assign]

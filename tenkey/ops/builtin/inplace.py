@@ -24,7 +24,13 @@ __all__ = ["Fits", "Inplace", "check_copy", "check_pointwise", "check_put", "cop
 
 
 _SHAPE: Final = "[{operator}] the result of shape {result} does not fit into the first argument, shape {target}."
-_KIND: Final = "[{operator}] a result of dtype {result} cannot be written into a tensor of dtype {target}: cast it first."
+_KIND: Final = (
+    "[{operator}] a result of dtype {result} cannot be written into a tensor of dtype {target}: cast it first."
+)
+_OVERLAP: Final = (
+    "[{operator}] elements of the first argument, shape {target}, strides {strides}, share their memory (it was "
+    "broadcast), and would be written more than once: clone() it first."
+)
 _RANK: Final = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}
 
 
@@ -33,6 +39,8 @@ def _fits(operator: Operator, x: Tensor, shape: tuple[int, ...], result: np.dtyp
         raise ValueError(_SHAPE.format(operator=operator.schema.base_name, result=shape, target=x.shape))
     if _RANK[result.kind] > _RANK[x.dtype.kind]:
         raise TypeError(_KIND.format(operator=operator.schema.base_name, result=result, target=x.dtype))
+    if 0 in x._data.strides and any(n > 1 and not step for n, step in zip(x.shape, x.strides, strict=True)) and x.size:
+        raise RuntimeError(_OVERLAP.format(operator=operator.schema.base_name, target=x.shape, strides=x.strides))
 
 
 def check_pointwise(operator: Operator, x: Tensor, *args: Any) -> None:

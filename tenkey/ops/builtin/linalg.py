@@ -29,12 +29,12 @@ def _matmul_meta(x1: Tensor, x2: Tensor) -> TensorSpec:
 
 def _adjoint(x: Tensor) -> Tensor:
     t: Tensor = matrix_transpose(x)
-    return conj(t) if t.dtype.kind == "c" else t  # type: ignore[no-any-return]
+    return conj(t) if t.dtype.kind == "c" else t
 
 
 def _real_for_real(g: Tensor, meta: Any) -> Tensor:
     """The gradient of a real argument of a complex result is real."""
-    return real(g) if g.dtype.kind == "c" and meta.dtype.kind != "c" else g  # type: ignore[no-any-return]
+    return real(g) if g.dtype.kind == "c" and meta.dtype.kind != "c" else g
 
 
 def _left(g: Tensor, x1_meta: Any, x2: Tensor) -> Tensor:
@@ -42,8 +42,8 @@ def _left(g: Tensor, x1_meta: Any, x2: Tensor) -> Tensor:
     if x2.ndim == 1:
         g, x2 = expand_dims(g, -1), expand_dims(x2, -1)
     if x1_ndim == 1:
-        return squeeze(matmul(expand_dims(g, -2), _adjoint(x2)), -2)  # type: ignore[no-any-return]
-    return matmul(g, _adjoint(x2))  # type: ignore[no-any-return]
+        return squeeze(matmul(expand_dims(g, -2), _adjoint(x2)), -2)
+    return matmul(g, _adjoint(x2))
 
 
 def _right(g: Tensor, x1: Tensor, x2_meta: Any) -> Tensor:
@@ -51,10 +51,10 @@ def _right(g: Tensor, x1: Tensor, x2_meta: Any) -> Tensor:
     if x1.ndim == 1:
         g, x1 = expand_dims(g, -2 if x2_ndim > 1 else 0), expand_dims(x1, 0)
         if x2_ndim == 1:
-            return squeeze(matmul(_adjoint(x1), expand_dims(g, -1)), -1)  # type: ignore[no-any-return]
+            return squeeze(matmul(_adjoint(x1), expand_dims(g, -1)), -1)
     elif x2_ndim == 1:
-        return squeeze(matmul(_adjoint(x1), expand_dims(g, -1)), -1)  # type: ignore[no-any-return]
-    return matmul(_adjoint(x1), g)  # type: ignore[no-any-return]
+        return squeeze(matmul(_adjoint(x1), expand_dims(g, -1)), -1)
+    return matmul(_adjoint(x1), g)
 
 
 matmul = structured(

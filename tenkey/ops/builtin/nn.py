@@ -40,7 +40,7 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
     if x.dtype.kind in "iub":  # the difference of unsigned integers wraps around
         x = cast(x, default_float())
     powers = exp(x - max(x, axis=axis, keepdims=True))
-    return powers / sum(powers, axis=axis, keepdims=True)  # type: ignore[no-any-return]
+    return powers / sum(powers, axis=axis, keepdims=True)
 
 
 @composite(
@@ -52,11 +52,11 @@ def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
     """``log(softmax(x))``, without overflow.
 
     >>> import tenkey as tk
-    >>> [round(v, 4) for v in tk.log_softmax(tk.asarray([0.0, 0.0])).tolist()]
-    [-0.6931, -0.6931]
+    >>> [f"{v:.4f}" for v in tk.log_softmax(tk.asarray([0.0, 0.0]))]
+    ['-0.6931', '-0.6931']
     """
     axis = normalize_axis("log_softmax", axis, x.ndim)
-    return x - logsumexp(x, axis=axis, keepdims=True)  # type: ignore[no-any-return]
+    return x - logsumexp(x, axis=axis, keepdims=True)
 
 
 @composite(
@@ -70,8 +70,8 @@ def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     Returns a 0-d tensor.
 
     >>> import tenkey as tk
-    >>> round(tk.cross_entropy(tk.asarray([[0.0, 0.0]]), tk.asarray([1])).item(), 4)
-    0.6931
+    >>> f"{tk.cross_entropy(tk.asarray([[0.0, 0.0]]), tk.asarray([1])):.4f}"
+    '0.6931'
     """
     if logits.ndim < 1 or target.shape != logits.shape[:-1] or target.dtype.kind not in "iu":
         raise ValueError(

@@ -114,7 +114,7 @@ def sum_to_shape(g: Tensor, shape: tuple[int, ...]) -> Tensor:
         return g
     # by its name: sum and broadcast_to are each other's adjoint, and reduction.py imports this module
     total: Tensor = registry.find("tk::sum").call(g, axis=axes, keepdims=True)
-    return reshape(total, shape)  # type: ignore[no-any-return]
+    return reshape(total, shape)
 
 
 broadcast_to = view(
@@ -254,7 +254,7 @@ def _slice_vjp(g: Tensor, shape: tuple[int, ...], axis: int, start: int, step: i
 
 slice_builtin: Any = slice
 
-slice: Entry = view(  # type: ignore[misc]
+slice: Entry = view(
     "slice(Tensor x, int axis, int start, int stop, int step=1) -> Tensor",
     window=_slice_window,
     vjp={"x": lambda g, x_meta, axis, start, step: _slice_vjp(g, x_meta.shape, axis, start, step)},

@@ -78,6 +78,7 @@ class Pointwise:
     promotion: Promotion
     domain: tuple[float, float]
     boolean: tuple[str, ...] = ()
+    programs: dict[Any, Any] = field(default_factory=dict, repr=False)  # what a backend made of it, by dtypes
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -107,6 +108,7 @@ class Reduce:
     scalar: Callable[[Any], Callable[..., Any]] | None
     promotion: Promotion
     domain: tuple[float, float] = (-4.0, 4.0)
+    parts: dict[Any, Pointwise] = field(default_factory=dict, repr=False)  # its two functions, as a backend uses them
 
     @cached_property
     def expression(self) -> Any:
