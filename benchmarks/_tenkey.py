@@ -24,7 +24,8 @@ def _save_input(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
 
 def _square_backward(ctx: Any, gradient: tk.Tensor) -> tk.Tensor:
     (x,) = ctx.saved_tensors
-    return gradient * x * 2
+    result: tk.Tensor = gradient * x * 2
+    return result
 
 
 square.register_autograd(_square_backward, setup_context=_save_input)

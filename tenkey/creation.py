@@ -22,12 +22,12 @@ _RANGE: Final = (
     "[asarray] the value {value} is out of range for {dtype}, which holds {low} to {high}: name a wider dtype."
 )
 _NO_COPY: Final = "[asarray] copy=False, but {why} needs a copy."
-_GRADIENT: Final = "[tensor] only Tensors of floating point and complex dtype can require gradients, got {dtype}: pass dtype=."
+_GRADIENT: Final = (
+    "[tensor] only Tensors of floating point and complex dtype can require gradients, got {dtype}: pass dtype=."
+)
 
 
-def asarray(
-    obj: Any, /, *, dtype: Any = None, device: Device | str | None = None, copy: bool | None = None
-) -> Tensor:
+def asarray(obj: Any, /, *, dtype: Any = None, device: Device | str | None = None, copy: bool | None = None) -> Tensor:
     """A tensor of ``obj``: a tensor, NumPy array, nested sequence or number.
 
     Python floats give the default dtype (float32), ints int64, complex numbers complex64; arrays keep theirs. Memory
@@ -70,7 +70,9 @@ def _from_array(obj: Any, dtype: DType | None, copy: bool | None) -> Tensor:
         raise ValueError(_RAGGED.format(error=error)) from None
     source = array
     if dtype is None and not isinstance(obj, (np.ndarray, np.generic)) and not hasattr(obj, "__array__"):
-        default = {"f": dtypes.default_float, "c": dtypes.default_complex, "i": dtypes.default_int}.get(array.dtype.kind)
+        default = {"f": dtypes.default_float, "c": dtypes.default_complex, "i": dtypes.default_int}.get(
+            array.dtype.kind
+        )
         dtype = default() if default is not None else None
     if dtype is None:
         dtype = array.dtype if array.dtype.isnative else array.dtype.newbyteorder("=")
@@ -116,9 +118,7 @@ def _short(obj: Any) -> str:
     return text if len(text) < 60 else text[:57] + "..."
 
 
-def tensor(
-    data: Any, *, dtype: Any = None, device: Device | str | None = None, requires_grad: bool = False
-) -> Tensor:
+def tensor(data: Any, *, dtype: Any = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
     """A new tensor with a copy of ``data``; with ``requires_grad`` a leaf that collects a gradient.
 
     >>> import tenkey as tk

@@ -41,7 +41,7 @@ def uniform(
     ((2, 3), True, True)
     """
     sizes, first, second, start = _key(shape, generator)
-    return random_uniform(sizes, first, second, start, low=low, high=high, dtype=dtype, device=device)  # type: ignore[no-any-return]
+    return random_uniform(sizes, first, second, start, low=low, high=high, dtype=dtype, device=device)
 
 
 def normal(
@@ -73,7 +73,7 @@ def integers(
     (True, True)
     """
     sizes, first, second, start = _key(shape, generator)
-    return random_integers(sizes, first, second, start, low=low, high=high, dtype=dtype, device=device)  # type: ignore[no-any-return]
+    return random_integers(sizes, first, second, start, low=low, high=high, dtype=dtype, device=device)
 
 
 def permutation(n: int, *, device: Any = None, generator: Generator | None = None) -> Tensor:
@@ -84,4 +84,4 @@ def permutation(n: int, *, device: Any = None, generator: Generator | None = Non
     [0, 1, 2, 3]
     """
     _, first, second, start = _key(n, generator)
-    return random_permutation(n, first, second, start, device=device)  # type: ignore[no-any-return]
+    return random_permutation(n, first, second, start, device=device)

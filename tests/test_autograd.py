@@ -842,7 +842,11 @@ class _Raises(_Identity):
 @pytest.mark.parametrize(
     ("function", "kind", "text"),
     [
-        (_WrongShape, RuntimeError, r"\[_WrongShapeBackward\] returned an invalid gradient at index 0 - got \(3,\) but expected .* \(2,\).*sum"),
+        (
+            _WrongShape,
+            RuntimeError,
+            r"\[_WrongShapeBackward\] returned an invalid gradient at index 0 - got \(3,\) but expected .* \(2,\).*sum",
+        ),
         (_ComplexGradient, RuntimeError, r"\[_ComplexGradientBackward\] got a complex gradient.*index 0.*tk\.real"),
         (_NoTensor, TypeError, r"\[_NoTensorBackward\] got float as the gradient of index 0: a gradient is a"),
     ],

@@ -59,7 +59,7 @@ def test_a_wrong_output_is_noticed() -> None:
 
 def test_the_taste_of_each_use_is_short() -> None:
     for source, _ in examples((ROOT / "README.md").read_text()):
-        assert len([line for line in source.splitlines() if line.strip()]) <= 15
+        assert len([line for line in source.splitlines() if line.strip()]) <= 12
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)

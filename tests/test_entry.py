@@ -346,7 +346,11 @@ class TestConversion:
 
 
 class TestTensors:
-    @pytest.mark.parametrize("given", [None, 3, 1.5, "x", [X], (X,), [], {}, object(), b""], ids=lambda value: repr(value).partition(" at 0x")[0])
+    @pytest.mark.parametrize(
+        "given",
+        [None, 3, 1.5, "x", [X], (X,), [], {}, object(), b""],
+        ids=lambda value: repr(value).partition(" at 0x")[0],
+    )
     def test_what_is_no_tensor(self, given: Any) -> None:
         op = operator("t::f(Tensor x, Tensor y) -> Tensor")
         calls: list[Callable[[], Any]] = [lambda: op(given, X), lambda: op(X, given), lambda: op(X, y=given)]
@@ -362,7 +366,11 @@ class TestTensors:
             op(X, given)
         assert op(X, None) == {"x": X, "y": None}
 
-    @pytest.mark.parametrize("given", [3, X, None, [X, 3], [[X]], "ab", [object()], (X, "x")], ids=lambda value: repr(value).partition(" at 0x")[0])
+    @pytest.mark.parametrize(
+        "given",
+        [3, X, None, [X, 3], [[X]], "ab", [object()], (X, "x")],
+        ids=lambda value: repr(value).partition(" at 0x")[0],
+    )
     def test_what_is_no_list_of_tensors(self, given: Any) -> None:
         op = operator("t::f(Tensor[] xs) -> Tensor")
         with pytest.raises(ArgumentError, match=r"^\[t::f\] the argument 'xs' must be a list of Tensors, got "):
@@ -403,7 +411,7 @@ class TestTensors:
 
     def test_iterator_of_tensors(self) -> None:
         """Looking at its words would use it up."""
-        with pytest.raises(ArgumentError, match="'xs' must be a list of Tensors.*Give a list or a tuple"):
+        with pytest.raises(ArgumentError, match=r"'xs' must be a list of Tensors.*Give a list or a tuple"):
             operator("t::f(Tensor[] xs) -> Tensor")(iter([X, X]))
 
     @pytest.mark.parametrize("given", [{X}, {X: 1}])

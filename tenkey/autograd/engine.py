@@ -44,8 +44,8 @@ _PRE_COUNT: Final = (
 _KIND: Final = "[{node}] got {got} as the gradient of index {nr}: a gradient is a Tensor or None."
 _COMPLEX: Final = "[{node}] got a complex gradient for a real output (index {nr}): take tk.real() of it."
 _HOOK: Final = (
-    "[{node}] a hook returned {got} for a gradient of shape {want}, dtype {dtype}: return None or a Tensor of that shape "
-    "and dtype."
+    "[{node}] a hook returned {got} for a gradient of shape {want}, dtype {dtype}: return None or a Tensor of that "
+    "shape and dtype."
 )
 
 
@@ -61,7 +61,7 @@ def reduce_to_shape(grad: Tensor, shape: tuple[int, ...]) -> Tensor | None:
                 return None
             axes.append(lead + i)
     summed: Tensor = sum_(grad, axis=tuple(axes), keepdims=True)
-    return reshape(summed, shape)  # type: ignore[no-any-return]
+    return reshape(summed, shape)
 
 
 def validate(node: Node, nr: int, grad: Any, sender: Node | None = None, index: int = 0) -> Tensor:
@@ -84,8 +84,8 @@ def validate(node: Node, nr: int, grad: Any, sender: Node | None = None, index: 
     if dtype is not None and grad.dtype != dtype:
         if grad.dtype.kind == "c" and dtype.kind != "c":
             raise RuntimeError(_COMPLEX.format(node=name, nr=index))
-        grad = cast(grad, dtype)
-    return grad
+        return cast(grad, dtype)
+    return grad  # type: ignore[no-any-return]
 
 
 class Task:
@@ -146,7 +146,11 @@ def execute(task: Task, seeds: Sequence[tuple[Node, int, Tensor]]) -> None:
     roots = list(dict.fromkeys(node for node, _, _ in seeds))
     if task.needed is not None:
         task.ends = frozenset(
-            [node for node, _ in task.captures if node is not None and not any(n in task.needed for n, _ in node.next_edges)]
+            [
+                node
+                for node, _ in task.captures
+                if node is not None and not any(n in task.needed for n, _ in node.next_edges)
+            ]
         )
     waiting = _dependencies(roots, task.needed)
     buffers: dict[Node, Any] = {}

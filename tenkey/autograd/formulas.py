@@ -34,7 +34,36 @@ from ..ops.scalar.expression import Expression, as_expression, make, topological
 __all__ = ["Formula", "formulas_of"]
 
 _FINITE = frozenset(  # operations whose results are finite for finite operands, overflow apart
-    ["constant", "variable", "add", "subtract", "multiply", "negative", "square", "abs", "sign", "where", "less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "logical_and", "logical_or", "logical_not", "maximum", "minimum", "sin", "cos", "tanh", "floor", "ceil", "trunc", "round"]
+    [
+        "constant",
+        "variable",
+        "add",
+        "subtract",
+        "multiply",
+        "negative",
+        "square",
+        "abs",
+        "sign",
+        "where",
+        "less",
+        "less_equal",
+        "greater",
+        "greater_equal",
+        "equal",
+        "not_equal",
+        "logical_and",
+        "logical_or",
+        "logical_not",
+        "maximum",
+        "minimum",
+        "sin",
+        "cos",
+        "tanh",
+        "floor",
+        "ceil",
+        "trunc",
+        "round",
+    ]
 )
 _GRADIENT = variable("__gradient")  # names that no argument of an operator has
 _OUTPUT = variable("__output")
@@ -48,7 +77,7 @@ class Formula(NamedTuple):
 
 
 def formulas_of(operator: Operator, *, is_complex: bool) -> dict[str, Formula | None] | None:
-    """For each differentiable tensor argument its formula, None for a zero gradient; None if there is no rule at all."""
+    """For each differentiable tensor argument its formula, None where it is zero; None if there is no rule at all."""
     facets = operator.facets
     if "Vjp" in facets:
         rules = facets["Vjp"].formulas
@@ -175,9 +204,7 @@ def _declare(operator: Operator, suffix: str, facet: Pointwise, expression: Expr
         return _substituting(expression, tuple(v for v, _, _ in order))
 
     made = Pointwise(parsed, scalar, SAME, facet.domain, tuple(n for n in facet.boolean if n in used))
-    defined = registry.define(
-        parsed, facets={"Pointwise": made}, tags=("pointwise", "derived"), site=operator.site
-    )
+    defined = registry.define(parsed, facets={"Pointwise": made}, tags=("pointwise", "derived"), site=operator.site)
     return Formula(defined.call, names)
 
 
@@ -194,4 +221,3 @@ def _substituting(expression: Expression, order: tuple[str, ...]) -> Callable[..
         return substitute(expression, dict(zip(order, values, strict=True)))
 
     return function
-

@@ -131,6 +131,7 @@ class Context(Node):
         )
 
     def apply(self, *grads: Tensor | None) -> Any:
+        """The gradients of the arguments that are tensors."""
         if not self._materialize and all(grad is None for grad in grads):
             return (None,) * len(self.next_edges)
         grads = self.fill(grads)
@@ -168,6 +169,7 @@ class Function:
     ...     def forward(ctx, x):
     ...         ctx.save_for_backward(x)
     ...         return x * x * x
+    ...
     ...     @staticmethod
     ...     def backward(ctx, g):
     ...         (x,) = ctx.saved_tensors

@@ -75,7 +75,9 @@ def _input_edge(call: str, index: int, one: Any) -> tuple[Node, int]:
     return node, nr
 
 
-def _seeds(call: str, outputs: list[Any], gradients: list[Any], *, create_graph: bool) -> list[tuple[Node, int, Tensor]]:
+def _seeds(
+    call: str, outputs: list[Any], gradients: list[Any], *, create_graph: bool
+) -> list[tuple[Node, int, Tensor]]:
     if len(outputs) != len(gradients):
         raise RuntimeError(_COUNT.format(call=call, tensors=len(outputs), gradients=len(gradients)))
     seeds = []
@@ -102,7 +104,7 @@ def _seed(call: str, index: int, output: Tensor, gradient: Tensor | None) -> Ten
         if output.dtype.kind == "c":
             raise RuntimeError(_REAL.format(call=call, dtype=output.dtype))
         with StateGuard(exclude=GRADIENT):
-            return ones_like(output)  # type: ignore[no-any-return]
+            return ones_like(output)
     if not isinstance(gradient, Tensor):
         raise TypeError(f"[{call}] a gradient is a Tensor or None, got {type(gradient).__name__}.")
     if gradient.shape != output.shape:

@@ -69,7 +69,7 @@ class _GradMode:
 
 
 def decorate(function: Any, fresh: Callable[[], Any]) -> Any:
-    """``function`` with a context of its own for every call; generators and coroutines are entered anew at each step."""
+    """``function`` with a context of its own for every call; generators and coroutines enter it anew at each step."""
     if inspect.isgeneratorfunction(function):
 
         @functools.wraps(function)
@@ -197,6 +197,7 @@ class set_grad_enabled(_GradMode):
     """
 
     def __new__(cls, mode: bool) -> Any:
+        """Not the decorator of the other two: ``mode`` is no function."""
         return object.__new__(cls)
 
     def __init__(self, mode: bool) -> None:
@@ -208,11 +209,12 @@ class set_grad_enabled(_GradMode):
 
     def __enter__(self) -> Self:
         set_state(self._before)
-        return super().__enter__()  # type: ignore[no-any-return]
+        return super().__enter__()
 
     def _fresh(self) -> Self:
         return type(self)(self._enabled)
 
     def __call__(self, function: Any) -> Any:
+        """Decorate ``function``."""
         set_state(self._before)  # as a decorator it changes nothing outside of the function
         return decorate(function, self._fresh)

@@ -103,9 +103,7 @@ def _analytical(output: Tensor, source: Tensor) -> np.ndarray:
             flat[component] = 1.0
         if not output.requires_grad:
             continue
-        (found,) = grad(
-            output, source, make_tensor(seed, cpu_word(seed.dtype)), retain_graph=True, allow_unused=True
-        )
+        (found,) = grad(output, source, make_tensor(seed, cpu_word(seed.dtype)), retain_graph=True, allow_unused=True)
         if found is not None:
             jacobian[:, component] = _components(found.detach().numpy())
     return jacobian
@@ -150,7 +148,9 @@ def gradcheck(
     return True
 
 
-def _check(fn: Callable[..., Any], inputs: tuple[Any, ...], eps: float, atol: float, rtol: float, nondet: float) -> None:
+def _check(
+    fn: Callable[..., Any], inputs: tuple[Any, ...], eps: float, atol: float, rtol: float, nondet: float
+) -> None:
     checked = [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad]
     if not checked:
         raise ValueError(_NO_INPUT)

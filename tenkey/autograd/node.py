@@ -187,6 +187,7 @@ class AccumulateGrad(Node):
     variable: Tensor
 
     def apply(self, *grads: Tensor | None) -> Any:
+        """Add the gradient to what the leaf has collected."""
         if grads[0] is None:
             return ()
         shared = getrefcount(grads[0]) > AccumulateGrad.fresh_count or grads[0]._storage is not None

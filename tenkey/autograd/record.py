@@ -100,7 +100,8 @@ class Writer:
             "new": object.__new__, "next_sequence": next_sequence, "accumulator_of": accumulator_of,
             "edge_of": edge_of, "longest": longest, "Meta": AutogradMeta, "GRADIENT": GRADIENT,
             "save_input": save_input, "save_output": save_output, "unpack": unpack, "TensorMeta": TensorMeta,
-            "Node": Node, "NO_EDGE": NO_EDGE, "SavedTensor": SavedTensor, "version_of": version_of, "SavedOutput": SavedOutput, "Storage": Storage,
+            "Node": Node, "NO_EDGE": NO_EDGE, "SavedTensor": SavedTensor, "version_of": version_of,
+            "SavedOutput": SavedOutput, "Storage": Storage,
         }  # fmt: skip
         self.users: dict[str, list[str]] = {}  # saved name -> the arguments whose formula needs it
         for argument, formula in formulas.items():
@@ -221,9 +222,11 @@ class Writer:
                 lines.append(f"    node.saved_{name} = {value}")
                 continue
             needed = self._needed(users)
-            lines += [f"    if {needed}:", f"        node.saved_{name} = {value}"] if needed else [
-                f"    node.saved_{name} = {value}"
-            ]
+            lines += (
+                [f"    if {needed}:", f"        node.saved_{name} = {value}"]
+                if needed
+                else [f"    node.saved_{name} = {value}"]
+            )
         return lines
 
     def node_class(self) -> type[Node]:
@@ -262,8 +265,10 @@ class Writer:
                 else:
                     lines.append(f"{indent}value_{name} = self.saved_{name}")
             passed = ", ".join("g" if n == "g" else f"value_{n}" for n in formula.names)
-            call = "g" if formula.names == ("g",) and formula.function.__name__ == "_same" else (
-                f"formula_{a.name}({passed})"
+            call = (
+                "g"
+                if formula.names == ("g",) and formula.function.__name__ == "_same"
+                else (f"formula_{a.name}({passed})")
             )
             lines.append(f"{indent}grad_{a.name} = {call}")
             results.append(f"*grad_{a.name}" if _is_list(a) else f"grad_{a.name}")
@@ -271,9 +276,7 @@ class Writer:
         if index > 1 and simple:
             lines.insert(1, "    edges = self.next_edges")
         lines.append(f"    return ({', '.join(results)}{',' if results else ''})")
-        saved = [
-            n for n in self.users if n == "out" or (n in known and known[n].type.is_tensor_like)
-        ]
+        saved = [n for n in self.users if n == "out" or (n in known and known[n].type.is_tensor_like)]
         lines += ["def release(self):"]
         lines += [f"    self.saved_{n} = None" for n in saved]
         lines += ["    self.released = True"]
@@ -356,6 +359,7 @@ class NotImplementedNode(Node):
     """The node of an operator without a gradient formula: an error, should a gradient reach it."""
 
     def apply(self, *grads: Tensor | None) -> Any:
+        """Raise: there is no formula."""
         raise NotImplementedError(_NO_FORMULA.format(operator=self.operator_name))
 
 
@@ -424,7 +428,4 @@ def install_recording(registry: Any) -> None:
     def refuse(operator: Operator, word: int) -> Callable[..., Any]:
         return _unknown_gradient(operator, inner_call(operator, word))
 
-    registry.fallback(
-        Kernel(refuse, DispatchKey.Autograd, origin="generated", specialize=refuse, only_with=GRADIENT)
-    )
-
+    registry.fallback(Kernel(refuse, DispatchKey.Autograd, origin="generated", specialize=refuse, only_with=GRADIENT))

@@ -108,9 +108,7 @@ class Backend:
         buffer = self.allocate(nbytes, target.index)
         owner = _Owner(nbytes)
         weakref.finalize(owner, self.free, buffer)
-        return make_tensor(
-            StridedArray(buffer, tuple(shape), wanted, target, owner=owner), word_for(target, wanted)
-        )
+        return make_tensor(StridedArray(buffer, tuple(shape), wanted, target, owner=owner), word_for(target, wanted))
 
     def from_host(self, array: np.ndarray, device: Device | None = None) -> Tensor:
         """A tensor on the device with the values of a NumPy array."""

@@ -47,6 +47,7 @@ class Device:
     index: int
 
     def __new__(cls, type: str, index: int = 0) -> Device:
+        """The one device of that type and index."""
         found = _interned.get((type, index))
         if found is None:
             found = object.__new__(cls)

@@ -19,7 +19,7 @@ __all__ = ["lift", "refuse_out_of_range", "weak_tensor"]
 _SCALAR_DTYPE: Final = {bool: np.bool_, int: np.int64, float: np.float64, complex: np.complex128}
 _TOO_LARGE: Final = "the Python int {value} does not fit into 64 bits: convert it to a float."
 _OUT_OF_RANGE: Final = (
-    "[{operator}] the Python int {value} is out of range for {dtype}, which holds {low} to {high}: cast the tensor to a "
+    "[{operator}] the Python int {value} does not fit into {dtype}, which holds {low} to {high}: cast the tensor to a "
     "wider dtype first."
 )
 _NO_TENSOR: Final = (

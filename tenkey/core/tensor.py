@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Tensor", "make_tensor", "make_view", "shares_storage", "storage_of"]
 
-_NOT_FROM_CLASS: Final = "a Tensor is made by tk.tensor(data), tk.asarray(data) or a creation function, not by Tensor(...)."
+_NOT_FROM_CLASS: Final = (
+    "a Tensor is made by tk.tensor(data), tk.asarray(data) or a creation function, not by Tensor(...)."
+)
 _ITEM: Final = "[item] only a tensor of one element converts to a Python scalar, got shape {shape}: index it first."
 _TRUTH: Final = (
     "[bool] the truth of a tensor with shape {shape} is ambiguous: use tk.any(x) or tk.all(x), or index one element."
@@ -67,11 +69,11 @@ class Tensor:
         _version: int
 
         @property
-        def requires_grad(self) -> bool: ...
+        def requires_grad(self) -> bool: ...  # noqa: D102
         @requires_grad.setter
         def requires_grad(self, value: bool) -> None: ...
         @property
-        def grad(self) -> Tensor | None: ...
+        def grad(self) -> Tensor | None: ...  # noqa: D102
         @grad.setter
         def grad(self, value: Tensor | None) -> None: ...
         def __eq__(self, other: object) -> Tensor: ...  # type: ignore[override]
@@ -107,6 +109,7 @@ class Tensor:
         def __setitem__(self, index: Any, value: Any) -> None: ...
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Tensor:
+        """Refuse: tensors are made by functions."""
         raise TypeError(_NOT_FROM_CLASS)
 
     # ---- what it is
@@ -314,7 +317,7 @@ def storage_of(tensor: Tensor) -> Storage:
     """The storage of a tensor, made if nobody needed it before (Note [Views share a version counter])."""
     storage = tensor._storage
     if storage.__class__ is Storage:
-        return storage  # type: ignore[return-value]
+        return storage
     if storage is None:
         data = tensor._data
         if data.__class__ is np.ndarray:
@@ -333,7 +336,7 @@ def version_of(tensor: Tensor) -> int:
     if storage is None:
         return 0
     if storage.__class__ is Storage:
-        return storage.version  # type: ignore[union-attr]
+        return storage.version
     root = storage._storage  # type: ignore[union-attr]
     return 0 if root is None else storage_of(tensor).version
 

@@ -74,9 +74,7 @@ def _length_check(operator: Operator, argument: Argument) -> tuple[str, Callable
 
     def check(value: Any) -> Any:
         if isinstance(value, (list, tuple)) and len(value) != size:
-            raise ArgumentError(
-                _LENGTH.format(operator=operator.name, argument=name, size=size, value=shown(value))
-            )
+            raise ArgumentError(_LENGTH.format(operator=operator.name, argument=name, size=size, value=shown(value)))
         return value
 
     return f"if {name} is not None: {name} = ŧcoerce_{name}({name})", check
@@ -167,7 +165,9 @@ def _convert_list(operator: Operator, argument: str, kind: ListType, value: Any)
                 )
             ) from None
     if kind.size not in (None, 1) and len(value) != kind.size:
-        raise ArgumentError(_LENGTH.format(operator=operator.name, argument=argument, size=kind.size, value=shown(value)))
+        raise ArgumentError(
+            _LENGTH.format(operator=operator.name, argument=argument, size=kind.size, value=shown(value))
+        )
     if kind.element == BaseType("int"):
         for item in value:
             if item.__class__ is not int:

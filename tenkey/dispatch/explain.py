@@ -49,7 +49,7 @@ def _operator_of(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Oper
 def _explain(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     operator = _operator_of(op, args, kwargs)
     if operator is None:
-        return f'explain {shown(op)}: this is no operator; give an operator (tk.add, tk.ops.<namespace>.<name>) or its name ("tk::add").'
+        return f"explain {shown(op)}: this is no operator; give one (tk.add, tk.ops.<namespace>.<name>) or its name."
     lines = [f"explain {operator.schema}", f"  defined at {operator.site}"]
     try:
         bound = operator.bind(*args, **kwargs)

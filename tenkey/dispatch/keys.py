@@ -178,8 +178,11 @@ def register_key(name: str, *, before: DispatchKey | None = None, after: Dispatc
 
 def _check_name(function: str, name: object) -> None:
     """Raise unless ``DispatchKey.NAME`` can be written and finds the key, not an attribute of the class."""
-    if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name) or (
-        name not in _keys and hasattr(DispatchKey, name)
+    if (
+        not isinstance(name, str)
+        or not name.isidentifier()
+        or keyword.iskeyword(name)
+        or (name not in _keys and hasattr(DispatchKey, name))
     ):
         raise RegistrationError(_BAD_NAME.format(function=function, name=name))
 

@@ -156,6 +156,7 @@ class Operator:
         return bound
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Call the operator; in a hurry, call ``operator.call``."""
         return self.call(*args, **kwargs)
 
     def __repr__(self) -> str:
@@ -317,6 +318,7 @@ class OperatorPacket:
             raise AttributeError(str(error)) from None
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Call the overload that the arguments fit."""
         candidates = self._registry.overloads(self._name)
         if len(candidates) == 1:
             return candidates[0].call(*args, **kwargs)
@@ -360,7 +362,7 @@ class OperatorNamespace:
             raise AttributeError(self._registry.unknown(qualified))
         return OperatorPacket(self._registry, qualified)
 
-    def __dir__(self) -> Iterator[str]:  # type: ignore[override]
+    def __dir__(self) -> Iterator[str]:
         return iter(sorted({op.schema.base_name for op in self._registry if op.schema.namespace == self._namespace}))
 
     def __repr__(self) -> str:

@@ -34,11 +34,11 @@ _DUPLICATE_KERNEL: Final = (
     "[{operator}] has a kernel for {key} already, registered at {first}, and another one at {second}. Pass "
     "allow_override=True to put the new one on top, or remove the first."
 )
-_UNKNOWN: Final = "there is no operator {name!r}.{close} Define it with tk.library.Library(namespace, 'DEF').define(schema)."
-_CONVERT: Final = "Convert it with tk.asarray(...)."
-_NOT_A_TENSOR: Final = (
-    "[{operator}] the argument {argument!r} must be {kind}, got {value} of type {type}. {remedy}"
+_UNKNOWN: Final = (
+    "there is no operator {name!r}.{close} Define it with tk.library.Library(namespace, 'DEF').define(schema)."
 )
+_CONVERT: Final = "Convert it with tk.asarray(...)."
+_NOT_A_TENSOR: Final = "[{operator}] the argument {argument!r} must be {kind}, got {value} of type {type}. {remedy}"
 _NO_NAMESPACE: Final = "[{name}] needs a namespace: write it as 'namespace::{name}'."
 
 

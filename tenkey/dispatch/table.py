@@ -109,7 +109,9 @@ def _conditional(kernels: dict[DispatchKey, list[Kernel]], key: DispatchKey) -> 
     aliases = [
         alias
         for alias in kernels
-        if isinstance(alias, AliasKey) and alias.includes(key) and (key.functionality == "Dense" or alias.name == "Autograd")
+        if isinstance(alias, AliasKey)
+        and alias.includes(key)
+        and (key.functionality == "Dense" or alias.name == "Autograd")
     ]
     found: list[Kernel] = []
     for place in (key, *aliases):

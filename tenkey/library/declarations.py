@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import tempfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, Final
 
 from ..core.tensor import Tensor
@@ -105,7 +105,7 @@ def _earlier(name: str, site: str) -> dict[str, Operator]:
 
 
 def _same_place(first: str, second: str) -> bool:
-    interactive = ("<", os.path.join(tempfile.gettempdir(), "ipykernel"))  # a notebook names every run of a cell anew
+    interactive = ("<", str(Path(tempfile.gettempdir()) / "ipykernel"))  # a notebook names every run of a cell anew
     return first == second or (first.startswith(interactive) and second.startswith(interactive))
 
 
@@ -131,8 +131,7 @@ def pointwise(
 
     >>> import tenkey as tk
     >>> from tenkey.library import scalar as s
-    >>> silu = tk.library.pointwise(
-    ...     "docs::silu(Tensor x) -> Tensor", scalar=lambda T: lambda x: x / (T(1) + s.exp(-x)))
+    >>> silu = tk.library.pointwise("docs::silu(Tensor x) -> Tensor", scalar=lambda T: lambda x: x / (T(1) + s.exp(-x)))
     >>> x = tk.tensor(0.0, requires_grad=True)
     >>> silu(x).backward()
     >>> x.grad.item()
@@ -168,7 +167,10 @@ def reduction(
     >>> from tenkey.library import scalar as s
     >>> largest = tk.library.reduction(
     ...     "docs::largest_abs(Tensor x, *, int[1]? axis=None, bool keepdims=False) -> Tensor",
-    ...     combine=lambda T: lambda a, b: s.maximum(a, b), identity=0.0, scalar=lambda T: lambda x: s.abs(x))
+    ...     combine=lambda T: lambda a, b: s.maximum(a, b),
+    ...     identity=0.0,
+    ...     scalar=lambda T: lambda x: s.abs(x),
+    ... )
     >>> largest(tk.asarray([[1.0, -5.0], [2.0, 3.0]]), axis=1).tolist()
     [5.0, 3.0]
     """

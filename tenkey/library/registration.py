@@ -246,9 +246,7 @@ def register_kernel(
 def register_kernel(op: Any, device: Any, fn: Callable[..., Any], *, allow_override: bool = False) -> Handle: ...
 
 
-def register_kernel(
-    op: Any, device: Any, fn: Callable[..., Any] | None = None, *, allow_override: bool = False
-) -> Any:
+def register_kernel(op: Any, device: Any, fn: Callable[..., Any] | None = None, *, allow_override: bool = False) -> Any:
     """Register a kernel of an operator for a device (or key); a decorator without ``fn``.
 
     >>> import tenkey as tk

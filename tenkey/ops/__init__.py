@@ -32,5 +32,7 @@ def pointwise_operators() -> list[PointwiseOperator]:
 
 def __getattr__(namespace: str) -> OperatorNamespace:
     if namespace.startswith("__") or all(op.schema.namespace != namespace for op in registry):
-        raise AttributeError(f"there are no operators in a namespace {namespace!r}: define one with tk.library.Library.")
+        raise AttributeError(
+            f"there are no operators in a namespace {namespace!r}: define one with tk.library.Library."
+        )
     return registry.namespace(namespace)

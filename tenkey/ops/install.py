@@ -18,12 +18,8 @@ def _install(operator: Operator) -> list[Handle]:
     handles: list[Handle] = []
     composite = operator.facets.get("Composite")
     if composite is not None:
-        alias = (
-            DispatchKey.CompositeImplicitAutograd if composite.implicit else DispatchKey.CompositeExplicitAutograd
-        )
-        handles.append(
-            operator.registry.impl(operator.name, Kernel(composite.function, alias, origin="generated"))
-        )
+        alias = DispatchKey.CompositeImplicitAutograd if composite.implicit else DispatchKey.CompositeExplicitAutograd
+        handles.append(operator.registry.impl(operator.name, Kernel(composite.function, alias, origin="generated")))
     if operator.schema.is_mutable:
         kernel = Kernel(_bump, DispatchKey.ADInplaceOrView, origin="generated", specialize=_bump)
         handles.append(operator.registry.impl(operator.name, kernel))

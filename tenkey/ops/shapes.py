@@ -7,7 +7,9 @@ from typing import Any, Final
 
 __all__ = ["broadcast_shapes", "infer_reshape", "normalize_axes", "normalize_axis", "reduced_shape", "refuse_empty"]
 
-_AXIS: Final = "[{operator}] axis {axis} is out of range for a tensor of {ndim} dimensions: it must be in [{low}, {high}]."
+_AXIS: Final = (
+    "[{operator}] axis {axis} is out of range for a tensor of {ndim} dimensions: it must be in [{low}, {high}]."
+)
 _REPEATED: Final = "[{operator}] axis {axes} names a dimension twice."
 _BROADCAST: Final = (
     "[{operator}] the shapes {shapes} do not broadcast: counted from the last, each dimension must be equal or 1 "

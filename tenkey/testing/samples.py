@@ -3,10 +3,11 @@
 Note [Where samples come from]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 A pointwise operator is sampled inside its ``domain``, floats at some distance from whole numbers, with operands that
-broadcast, have gaps, are transposed, empty or 0-d; a reduction over the axes there are, in the same layouts; an in-
-place variant like the operator that it writes. Every other operator says in its ``Samples`` facet what it takes, in
+broadcast, have gaps, are transposed, empty or 0-d; a reduction over the axes there are, in the same layouts; an
+in-place variant like the operator that it writes. Every other operator says in its ``Samples`` facet what it takes, in
 double precision; from each of these the same values come in other layouts as well. An array of integers there holds
-indices and keeps its dtype, every other array takes the dtype that is asked for. Guarded by ``tests/test_testing_samples.py``.
+indices and keeps its dtype, every other array takes the dtype that is asked for. Guarded by
+``tests/test_testing_samples.py``.
 """
 
 from __future__ import annotations
@@ -274,7 +275,7 @@ def _operands(
         value: Any
         if argument.name in facet.tensors:
             kind = np.dtype(bool) if argument.name in facet.boolean else dtype
-            value = tk.asarray(layout(_values(rng, next(remaining), kind, facet.domain)))
+            value = tk.asarray(layout(_values(rng, next(remaining, shapes[-1]), kind, facet.domain)))
         elif argument.has_default:
             value = argument.default
         else:

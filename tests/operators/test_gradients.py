@@ -5,7 +5,7 @@ Each sample input is checked as it comes: with operands that broadcast, are tran
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,8 @@ import pytest
 
 import tenkey as tk
 from tenkey.autograd import gradcheck, gradgradcheck
+from tenkey.backends.cpu import compile as compiler
+from tenkey.backends.cpu.program import Program
 from tenkey.core.tensor import Tensor
 from tenkey.dispatch.operator import Operator
 from tenkey.testing import SampleInput
@@ -25,6 +27,15 @@ _NO_GRADIENT = {
 _DIFFERENTIABLE = [
     op for op in SAMPLED if op.schema.base_name not in _NO_GRADIENT | {"to_device"} and not op.schema.is_mutable
 ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_switch_to_compiled_code() -> Iterator[None]:
+    """gradcheck compares two equal calls bit by bit: a program that is compiled between them differs by a rounding."""
+    compiler.wait()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Program, "count", lambda program: None)
+        yield
 
 
 def _floating(sample: SampleInput) -> list[Tensor]:
@@ -53,7 +64,7 @@ def test_the_lists_are_those_of_the_declarations() -> None:
 def test_first_derivative(operator: Operator, dtype: str) -> None:
     for sample in sampled(operator, dtype):
         function, inputs = _as_function(operator, sample)
-        if _can_be_moved(sample) and function(*inputs).size:
+        if _can_be_moved(sample):
             assert gradcheck(function, inputs), sample
 
 
@@ -62,14 +73,14 @@ def test_first_derivative(operator: Operator, dtype: str) -> None:
 def test_second_derivative(operator: Operator, dtype: str) -> None:
     for sample in sampled(operator, dtype):
         function, inputs = _as_function(operator, sample)
-        if _can_be_moved(sample) and function(*inputs).size:
+        if _can_be_moved(sample):
             assert gradgradcheck(function, inputs), sample
 
 
 def _can_be_moved(sample: SampleInput) -> bool:
-    """Whether central differences can be taken: there are elements, and double precision throughout."""
+    """Whether central differences can be taken: in double precision throughout."""
     given = [value for value in (*sample.args, *sample.kwargs.values()) if isinstance(value, np.dtype)]
-    return all(t.size for t in _floating(sample)) and all(dtype.name in ("float64", "complex128") for dtype in given)
+    return all(dtype.name in ("float64", "complex128") for dtype in given)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -195,6 +206,11 @@ def test_where_passes_the_gradient_to_the_selected_side_only() -> None:
     out = tk.where(tk.asarray([True, False]), x1, x2)
     found = tk.autograd.grad(out, (x1, x2), tk.asarray([float("nan"), float("inf")]))
     np.testing.assert_array_equal([None if g is None else g.tolist() for g in found], [[np.nan, 0.0], [0.0, np.inf]])
+
+
+def test_a_nan_of_the_other_branch_does_not_leak() -> None:
+    found = _gradient(lambda x: tk.where(x > 0, tk.log(x), 0.0), [0.0, 2.0])
+    assert found == [[0.0, 0.5]]
 
 
 @pytest.mark.parametrize("values", [[2.0, 3.0, 4.0], [0.0, 3.0, 4.0], [0.0, 0.0, 4.0], [0.0, 0.0, 0.0]])

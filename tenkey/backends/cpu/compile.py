@@ -38,7 +38,8 @@ from .. import scalar_math
 __all__ = ["cache_folder", "compile_ufunc", "mode", "request", "wait"]
 
 _FAILED: Final = (
-    "compiling the kernel {name} failed ({error}): it keeps running on NumPy. Report this, with TENKEY_COMPILE=sync set."
+    "compiling the kernel {name} failed ({error}): it keeps running on NumPy. To see the error where the kernel is "
+    "called, set TENKEY_COMPILE=sync."
 )
 
 _HEADER: Final = """\
@@ -82,7 +83,7 @@ def _environment() -> str:
         cpu = binding.get_host_cpu_name()
     except Exception:  # the hash only gets coarser
         cpu = platform.processor()
-    return "\n".join((numba.__version__, np.__version__, sys.version, cpu, scalar_math.version()))
+    return f"{numba.__version__}\n{np.__version__}\n{sys.version}\n{cpu}\n{scalar_math.version()}"
 
 
 def _folder() -> Path:
@@ -120,7 +121,7 @@ def load_module(source: str) -> Any:
         handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
         with os.fdopen(handle, "wb") as file:
             file.write(content)
-        os.replace(temporary, path)
+        Path(temporary).replace(path)
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"cannot load {path}")

@@ -20,7 +20,7 @@ __all__ = ["QUIET", "ignore", "restore"]
 
 def _find() -> tuple[Callable[[Any], Any], Any, Callable[[Any], None]]:
     try:
-        from numpy._core.umath import _extobj_contextvar as variable  # type: ignore[attr-defined]
+        from numpy._core.umath import _extobj_contextvar as variable
 
         with np.errstate(all="ignore"):
             quiet = variable.get()

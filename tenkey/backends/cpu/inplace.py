@@ -13,6 +13,7 @@ from .pointwise import pointwise_into
 
 __all__ = ["inplace_kernel"]
 
+
 def inplace_kernel(operator: Operator) -> Callable[..., Tensor]:
     """The kernel of an in-place variant, or of ``copy_``."""
     facet: Inplace = operator.facets["Inplace"]

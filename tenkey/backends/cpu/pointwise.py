@@ -271,9 +271,7 @@ def large(program: Program, arrays: tuple[np.ndarray, ...], shape: tuple[int, ..
 
 def _flat(program: Program, flat: list[np.ndarray], out: np.ndarray, single: list[bool]) -> None:
     def piece(start: int, stop: int) -> None:
-        operands = [
-            (a if a.size == 1 else a[: stop - start]) if one else a[start:stop] for a, one in zip(flat, single)
-        ]
+        operands = [(a if a.size == 1 else a[: stop - start]) if one else a[start:stop] for a, one in zip(flat, single)]
         _assign(program, tuple(operands), out[start:stop])
 
     for_pieces(piece, out.size)
@@ -289,5 +287,3 @@ def _assign(program: Program, arrays: tuple[np.ndarray, ...], out: np.ndarray) -
             out[...] = call(*arrays)
     finally:
         restore(token)
-
-

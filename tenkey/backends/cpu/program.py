@@ -43,7 +43,39 @@ _UFUNC: Final[dict[str, np.ufunc]] = {
     "bitwise_left_shift": np.left_shift, "bitwise_right_shift": np.right_shift,
 }  # fmt: skip
 _LEFT_TO_NUMPY: Final = frozenset(
-    ["add", "subtract", "multiply", "divide", "maximum", "minimum", "negative", "abs", "sqrt", "square", "floor", "ceil", "round", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or", "logical_xor", "logical_not", "isnan", "isfinite", "isinf", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_invert", "pow"]
+    [
+        "add",
+        "subtract",
+        "multiply",
+        "divide",
+        "maximum",
+        "minimum",
+        "negative",
+        "abs",
+        "sqrt",
+        "square",
+        "floor",
+        "ceil",
+        "round",
+        "equal",
+        "not_equal",
+        "less",
+        "less_equal",
+        "greater",
+        "greater_equal",
+        "logical_and",
+        "logical_or",
+        "logical_xor",
+        "logical_not",
+        "isnan",
+        "isfinite",
+        "isinf",
+        "bitwise_and",
+        "bitwise_or",
+        "bitwise_xor",
+        "bitwise_invert",
+        "pow",
+    ]
 )
 _ON_INTEGERS: Final = frozenset(["floor", "ceil", "trunc", "round"])  # the identity there
 
@@ -153,10 +185,8 @@ class Program:
 def _single_ufunc(expression: Expression, parameters: tuple[str, ...], dtype: np.dtype) -> np.ufunc | None:
     ufunc = _UFUNC.get(expression.operation)
     if ufunc is None or tuple(node.name for node in expression.operands) != parameters:
-        if expression.operation == "multiply" and len(parameters) == 1:
-            if all(node.name == parameters[0] for node in expression.operands):
-                return np.square
-        return None
+        squares = expression.operation == "multiply" and {node.name for node in expression.operands} == set(parameters)
+        return np.square if squares and len(parameters) == 1 else None
     if expression.operation in _ON_INTEGERS and dtype.kind in "iub":
         return None
     return ufunc

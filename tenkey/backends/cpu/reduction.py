@@ -59,7 +59,7 @@ def _direct(
     program = program_of(f"{operator.name} combine", _keep(facet, pair, "pair", dtype), dtype, dtype)
     if facet.scalar is not None or not isinstance(program.call, np.ufunc):
         return None
-    reduce = program.call.reduce
+    reduce: Any = program.call.reduce
     word = cpu_word(dtype)
     wanted = dtype
     # the sum of a short vector is its product with ones: half the time of np.add.reduce

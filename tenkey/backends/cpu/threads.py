@@ -42,7 +42,7 @@ def _find_getcpu() -> Callable[[], int] | None:
     except (OSError, AttributeError):
         return None
     getcpu.argtypes, getcpu.restype = (), ctypes.c_int
-    return getcpu  # type: ignore[no-any-return]
+    return getcpu
 
 
 _getcpu = _find_getcpu()

@@ -128,7 +128,6 @@ def arange(
     return result
 
 
-
 def _linspace_meta(
     start: Any, stop: Any, num: int, *, dtype: np.dtype | None = None, device: Any = None, endpoint: bool = True
 ) -> TensorSpec:

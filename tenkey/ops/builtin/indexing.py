@@ -31,11 +31,13 @@ def _gather_meta(x: Tensor, indices: Tensor, *, axis: int = -1) -> TensorSpec:
     if indices.dtype.kind not in "iu":
         raise TypeError(f"[take_along_axis] indices must be integers, got {indices.dtype}.")
     if indices.ndim != x.ndim:
-        raise ValueError(f"[take_along_axis] indices of shape {indices.shape} need the {x.ndim} dimensions of {x.shape}.")
+        raise ValueError(
+            f"[take_along_axis] indices of shape {indices.shape} need the {x.ndim} dimensions of {x.shape}."
+        )
     rest = broadcast_shapes(
-        "take_along_axis", x.shape[:i] + (1,) + x.shape[i + 1 :], indices.shape[:i] + (1,) + indices.shape[i + 1 :]
+        "take_along_axis", (*x.shape[:i], 1, *x.shape[i + 1 :]), (*indices.shape[:i], 1, *indices.shape[i + 1 :])
     )
-    return TensorSpec(rest[:i] + (indices.shape[i],) + rest[i + 1 :], x.dtype)
+    return TensorSpec((*rest[:i], indices.shape[i], *rest[i + 1 :]), x.dtype)
 
 
 take_along_axis = structured(
@@ -289,7 +291,7 @@ def _consumed_before(items: tuple[Any, ...], ellipsis: Any) -> int:
     return count
 
 
-slice_type = type(np.s_[:])  # the name ``slice`` is the operator's here
+slice_type: Any = type(np.s_[:])  # the name ``slice`` is the operator's here
 
 
 def _take_slice(x: Tensor, axis: int, item: Any) -> Tensor:

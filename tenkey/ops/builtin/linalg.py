@@ -67,10 +67,19 @@ matmul = structured(
     samples=lambda rng: [
         ((rng.standard_normal(a), rng.standard_normal(b)), {})
         for a, b in (
-            ((2, 3), (3, 4)), ((3,), (3, 4)), ((2, 3), (3,)), ((3,), (3,)), ((5, 2, 3), (3, 4)), ((2, 3), (5, 3, 4)),
-            ((5, 2, 3), (3,)), ((3,), (5, 3, 4)), ((2, 1, 2, 3), (5, 3, 4)), ((2, 0), (0, 3)), ((0, 3), (3,)),
+            ((2, 3), (3, 4)),
+            ((3,), (3, 4)),
+            ((2, 3), (3,)),
+            ((3,), (3,)),
+            ((5, 2, 3), (3, 4)),
+            ((2, 3), (5, 3, 4)),
+            ((5, 2, 3), (3,)),
+            ((3,), (5, 3, 4)),
+            ((2, 1, 2, 3), (5, 3, 4)),
+            ((2, 0), (0, 3)),
+            ((0, 3), (3,)),
         )
-    ],  # fmt: skip
+    ],
     methods=("__matmul__", "matmul"),
     tags=("keeps_python_scalars",),
     doc="""Matrix product over the last two dimensions, broadcasting the others; a 1-d operand is a vector.

@@ -22,7 +22,7 @@ def _reshape_window(x: Tensor, shape: Sequence[int]) -> Window | None:
     old = [(n, stride) for n, stride in zip(x.shape, x.strides) if n != 1]
     strides: list[int] = []
     position = len(old) - 1
-    block, step = (old[-1] if old else (1, 1))
+    block, step = old[-1] if old else (1, 1)
     for n in reversed(target):
         if n == 1:
             strides.append(step)
@@ -48,10 +48,16 @@ reshape: Entry = view(
     samples=lambda rng: [
         ((rng.standard_normal(before), after), {})
         for before, after in (
-            ((2, 6), (3, -1)), ((4,), (2, 2)), ((2, 3, 2), (6, 2)), ((2, 1, 3), (2, 3)), ((), (1, 1)), ((1,), ()),
-            ((0, 3), (3, 0)), ((2, 3), (2, 3)),
+            ((2, 6), (3, -1)),
+            ((4,), (2, 2)),
+            ((2, 3, 2), (6, 2)),
+            ((2, 1, 3), (2, 3)),
+            ((), (1, 1)),
+            ((1,), ()),
+            ((0, 3), (3, 0)),
+            ((2, 3), (2, 3)),
         )
-    ],  # fmt: skip
+    ],
     doc="""The same elements in row-major order under another shape; one length may be -1. A view where it can be.
 
     >>> import tenkey as tk
@@ -194,7 +200,8 @@ def _select_window(x: Tensor, axis: int, index: int) -> Window:
     n = x.shape[i]
     if not -n <= index < n:
         raise IndexError(
-            f"[index] index {index} is out of range for dimension {i} of shape {x.shape}: it must be in [{-n}, {n - 1}]."
+            f"[index] index {index} is out of range for dimension {i} of shape {x.shape}: it must be in "
+            f"[{-n}, {n - 1}]."
         )
     strides = x.strides
     offset = (index + n if index < 0 else index) * strides[i]
@@ -243,7 +250,8 @@ def _slice_window(x: Tensor, axis: int, start: int, stop: int, step: int = 1) ->
 
 def slice_of(start: int | None, stop: int | None, step: int | None, length: int) -> tuple[int, int, int]:
     """Python's ``slice.indices``."""
-    return slice_builtin(start, stop, step).indices(length)
+    indices: tuple[int, int, int] = slice_builtin(start, stop, step).indices(length)
+    return indices
 
 
 def _slice_vjp(g: Tensor, shape: tuple[int, ...], axis: int, start: int, step: int) -> Tensor:
@@ -283,9 +291,7 @@ def _slice_backward_vjp(g: Tensor, g_meta: Any, axis: int, start: int, step: int
 slice_backward = structured(
     "slice_backward(Tensor g_slice, int[] shape, int axis, int start, int step) -> Tensor",
     meta=lambda g_slice, shape, axis, start, step: TensorSpec(tuple(shape), g_slice.dtype),
-    vjp={
-        "g_slice": lambda g, g_slice_meta, axis, start, step: _slice_backward_vjp(g, g_slice_meta, axis, start, step)
-    },
+    vjp={"g_slice": lambda g, g_slice_meta, axis, start, step: _slice_backward_vjp(g, g_slice_meta, axis, start, step)},
     samples=lambda rng: [
         ((rng.standard_normal((2, 4)), (5, 4), 0, 1, 2), {}),
         ((rng.standard_normal((2, 3)), (2, 3), 1, 0, 1), {}),

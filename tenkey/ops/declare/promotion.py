@@ -34,9 +34,7 @@ class Promotion(NamedTuple):
     accepts: str = "biufc"
     takes: str = "any dtype"
 
-    def dtypes(
-        self, operator: str, arrays: Iterable[np.dtype], weak: Iterable[type] = ()
-    ) -> tuple[np.dtype, np.dtype]:
+    def dtypes(self, operator: str, arrays: Iterable[np.dtype], weak: Iterable[type] = ()) -> tuple[np.dtype, np.dtype]:
         """The dtype to compute in and the dtype of the result."""
         common = result_dtype(tuple(arrays), tuple(weak))
         if common.kind not in self.accepts and not (common.kind == "V" and "f" in self.accepts):
