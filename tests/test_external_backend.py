@@ -122,7 +122,7 @@ def with_samples() -> list[Operator]:
     return [
         op
         for op in registry
-        if op.schema.namespace == "tk" and facets & set(op.facets) and "nondeterministic" not in op.tags
+        if op.schema.namespace == "tk" and facets & set(op.facets) and not {"nondeterministic", "derived"} & op.tags
     ]
 
 
