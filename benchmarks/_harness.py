@@ -13,8 +13,8 @@ Note [Interleaved measurement]
     collections do not walk through the modules of every library that happens to be loaded).
 
     A library's idle worker threads may go on spinning for milliseconds after its last call (OpenMP's do), on a core
-    that the next contestant would like to use. So a short pause comes before each timing, and one untimed call after
-    it, which brings the contestant's own data back into the caches.
+    that the next contestant would like to use. So a short pause comes before each timing, and after it an
+    untimed loop as long as the timed one, which brings the contestant's code and data back into the caches.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ def measure(row: Row, *, rounds: int, target: float, warm_up: float = 0.05) -> M
             for name in order[start:] + order[:start]:
                 gc.collect()
                 time.sleep(PAUSE)
-                timers[name].timeit(1)
+                timers[name].timeit(numbers[name])
                 result.seconds[name].append(timers[name].timeit(numbers[name]) / numbers[name])
     finally:
         gc.unfreeze()

@@ -1033,3 +1033,40 @@ def test_backward_inside_backward() -> None:
     x = leaf(2.0)
     Nested.apply(Nested.apply(x)).backward()
     assert values_of(x.grad) == pytest.approx(9 * 2.0**8)
+
+
+def test_a_leaf_and_its_accumulator_make_no_cycle() -> None:
+    gc.disable()
+    try:
+        x = leaf([1.0, 2.0])
+        y = (x * 2.0).sum()
+        accumulator = weakref.ref(y.grad_fn.next_functions[0][0].next_functions[0][0])
+        y.backward(retain_graph=True)
+        assert accumulator().variable is x
+        gone = weakref.ref(x)
+        del x
+        assert gone() is None
+        y.backward()  # nobody could see the gradient: nothing is done, and nothing fails
+        assert accumulator().variable is None
+        del y
+        assert accumulator() is None
+    finally:
+        gc.enable()
+
+
+def test_a_hook_after_accumulation_keeps_its_leaf() -> None:
+    seen: list[list[float]] = []
+    x = leaf([1.0, 2.0])
+    x.register_post_accumulate_grad_hook(lambda t: seen.append(t.grad.tolist()))
+    y = (x * 2.0).sum()
+    del x
+    y.backward()
+    assert seen == [[2.0, 2.0]]
+
+
+def test_a_number_is_not_freed() -> None:
+    x = leaf([1.0, 2.0])
+    y = (x * 2.0).sum()
+    y.backward()
+    y.backward()
+    assert values_of(x.grad).tolist() == [4.0, 4.0]

@@ -27,8 +27,10 @@ from ..core.tensor import Tensor, cpu_word, make_tensor
 from ..core.word import GRADIENT
 from ..dispatch.local import current_state, get_state, make_state, set_state
 from ..ops.builtin.copying import cast
+from ..ops.builtin.pointwise import add
 from ..ops.builtin.reduction import sum as sum_
 from ..ops.builtin.view import reshape
+from ..ops.declare import operator_of
 from .node import AccumulateGrad, Edge, Node, next_sequence
 
 __all__ = ["calibrate", "execute", "reduce_to_shape", "validate"]
@@ -188,6 +190,10 @@ def _loop(task: Task, ready: list[Node], waiting: dict[Node, int], buffers: dict
     current: Node | None = None
     captures = task.captures
     release = not task.keep_graph
+    plain = task.needed is None
+    added = operator_of(add).cache
+    state = current_state()
+    bare = not task.create_graph and not state.include and not state.modes and state.exclude == GRADIENT
     take = buffers.pop
     while True:
         if current is None:
@@ -203,7 +209,13 @@ def _loop(task: Task, ready: list[Node], waiting: dict[Node, int], buffers: dict
             if single:
                 grads = grads[0]
         edges = node.next_edges
-        if edges or isinstance(node, AccumulateGrad):
+        if plain and grads is not None and single and edges and node.pre_hooks is None and node.post_hooks is None:
+            results = node.apply(grads)  # _run, for a node without anything special
+            if release and node.saves:
+                node.release()
+            if len(results) != len(edges):
+                raise RuntimeError(_COUNT.format(node=node.name(), got=len(results), want=len(edges)))
+        elif edges or isinstance(node, AccumulateGrad):
             results = _run(task, node, grads, single, release)
         else:
             results = ()
@@ -217,10 +229,16 @@ def _loop(task: Task, ready: list[Node], waiting: dict[Node, int], buffers: dict
             if grad is not None:
                 if single and next_node.outputs is None and grad.__class__ is Tensor:
                     data = grad._data
-                    if data.shape != next_node.shape or data.dtype != next_node.dtype:
+                    dtype = next_node.dtype
+                    if data.shape != next_node.shape or (data.dtype is not dtype and data.dtype != dtype):
                         grad = validate(next_node, nr, grad, node, index)
                     held = take(next_node, None)
-                    buffers[next_node] = grad if held is None else held + grad
+                    if held is not None:
+                        if bare and held.__class__ is Tensor:  # what the entry of add would do with nothing special on
+                            grad = added[(held._word | grad._word) & ~GRADIENT](held, grad)
+                        else:
+                            grad = held + grad
+                    buffers[next_node] = grad
                 else:
                     _add(buffers, next_node, nr, validate(next_node, nr, grad, node, index))
             if count == 1:
@@ -343,6 +361,7 @@ def calibrate() -> None:
     leaf = make_tensor(np.zeros(()), cpu_word(np.dtype("float64")))
     probe, source = _Probe(), _Source()
     probe.dtype = leaf.dtype
+    probe.leaf = lambda: leaf
     source.next_edges = ((probe, 0),)
     source.sequence_nr, source.dtype = next_sequence(), leaf.dtype
     execute(Task(False, False), [(source, 0, leaf)])

@@ -115,9 +115,8 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Any]) -> HookHandle:
     if meta.node is None:
         if meta.leaf_hooks is None:
             meta.leaf_hooks = Hooks()
-            accumulator = meta.accumulator() if meta.accumulator is not None else None
-            if accumulator is not None:
-                accumulator.tensor_hooks = {0: meta.leaf_hooks}
+            if meta.edge is not None:
+                meta.edge[0].tensor_hooks = {0: meta.leaf_hooks}
         return meta.leaf_hooks.add(hook)  # type: ignore[no-any-return]
     if meta.node.tensor_hooks is None:
         meta.node.tensor_hooks = {}
@@ -133,6 +132,8 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], An
         raise RuntimeError(_HOOK_LEAF)
     if meta.post_accumulate_hooks is None:
         meta.post_accumulate_hooks = Hooks()
+        if meta.edge is not None:
+            meta.edge[0].kept = self
     return meta.post_accumulate_hooks.add(hook)  # type: ignore[no-any-return]
 
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 from ..core.device import CPU, Device
 from ..core.storage import Storage
 from ..core.tensor import Tensor, version_of
-from ..core.word import DTYPE_MASK, GRADIENT, dtypes_of
+from ..core.word import DTYPE_MASK, GRADIENT, WEAK_MASK, dtypes_of
 from ..dispatch.kernel import Handle, Kernel, fallthrough_kernel
 from ..dispatch.keys import DispatchKey, DispatchKeySet, backend_mask, backends_in, key_mask
 from ..dispatch.local import LocalState, get_state, make_state, set_state
@@ -28,7 +28,7 @@ from ..dispatch.table import steps
 from ..ops.builtin.creation import zeros
 from ..ops.declare.facets import tensor_names
 from .formulas import Formula, formulas_of
-from .node import NO_EDGE, AutogradMeta, Node, TensorMeta, accumulator_of, edge_of, longest, next_sequence, set_history
+from .node import NO_EDGE, AutogradMeta, Node, TensorMeta, edge_of, leaf_edge, longest, next_sequence, set_history
 from .saved import SavedOutput, SavedTensor, save_input, save_output, unpack
 
 __all__ = ["NotImplementedNode", "below_autograd", "install_recording", "leaf_kernel"]
@@ -97,11 +97,11 @@ class Writer:
         self.arguments = operator.schema.arguments
         self.tensors = [a for a in self.arguments if a.name in tensor_names(operator.schema)]
         self.scope: dict[str, Any] = {
-            "new": object.__new__, "next_sequence": next_sequence, "accumulator_of": accumulator_of,
+            "new": object.__new__, "next_sequence": next_sequence, "leaf_edge": leaf_edge,
             "edge_of": edge_of, "longest": longest, "Meta": AutogradMeta, "GRADIENT": GRADIENT,
             "save_input": save_input, "save_output": save_output, "unpack": unpack, "TensorMeta": TensorMeta,
             "Node": Node, "NO_EDGE": NO_EDGE, "SavedTensor": SavedTensor, "version_of": version_of,
-            "SavedOutput": SavedOutput, "Storage": Storage,
+            "SavedOutput": SavedOutput, "Storage": Storage, "WEAK_MASK": WEAK_MASK,
         }  # fmt: skip
         self.users: dict[str, list[str]] = {}  # saved name -> the arguments whose formula needs it
         for argument, formula in formulas.items():
@@ -132,7 +132,7 @@ class Writer:
         lines.append("    node.topological_nr = " + ("number" if simple else "longest(node.next_edges)"))
         lines += ["    data = out._data", "    node.shape = data.shape", "    node.dtype = data.dtype"]
         lines += self._save_lines()
-        lines += ["    meta = Meta()", "    meta.node = node", "    out._autograd = meta"]
+        lines += ["    meta = Meta()", "    meta.node = node", "    meta.edge = (node, 0)", "    out._autograd = meta"]
         lines += ["    out._word |= GRADIENT", "    return out"]
         return lines
 
@@ -141,15 +141,11 @@ class Writer:
         return [
             f"    if {test}:",
             f"        meta = {name}._autograd",
-            "        producer = None if meta is None else meta.node",
-            "        if producer is None:",
-            f"            edge_{name} = (accumulator_of({name}), 0)",
-            "            if number < 1:",
-            "                number = 1",
-            "        else:",
-            f"            edge_{name} = (producer, meta.output_nr)",
-            "            if producer.topological_nr >= number:",
-            "                number = producer.topological_nr + 1",
+            f"        edge_{name} = None if meta is None else meta.edge",
+            f"        if edge_{name} is None:",
+            f"            edge_{name} = leaf_edge({name})",
+            f"        if edge_{name}[0].topological_nr >= number:",
+            f"            number = edge_{name}[0].topological_nr + 1",
             "    else:",
             f"        edge_{name} = NO_EDGE",
         ]
@@ -278,7 +274,12 @@ class Writer:
         lines.append(f"    return ({', '.join(results)}{',' if results else ''})")
         saved = [n for n in self.users if n == "out" or (n in known and known[n].type.is_tensor_like)]
         lines += ["def release(self):"]
-        lines += [f"    self.saved_{n} = None" for n in saved]
+        for n in saved:  # a Python number that was saved is no memory worth freeing: x * 2 can run backward again
+            lines += [
+                f"    saved = self.saved_{n}",
+                "    if saved.__class__ is not SavedTensor or not saved.tensor._word & WEAK_MASK:",
+                f"        self.saved_{n} = None",
+            ]
         lines += ["    self.released = True"]
         filename = f"<gradient of {self.operator.name}>"
         source = "\n".join(lines) + "\n"
@@ -286,6 +287,7 @@ class Writer:
         methods: dict[str, Any] = {}
         exec(compile(source, filename, "exec"), self.scope, methods)
         body: dict[str, Any] = {"apply": methods["apply"], "released": False, "operator_name": self.operator.name}
+        body["saves"] = bool(saved)
         if saved:
             body["release"] = methods["release"]
         body |= {f"saved_{n}": None for n in self.users if n != "g"}

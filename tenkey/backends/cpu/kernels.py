@@ -57,7 +57,6 @@ def matmul_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
     dtype = result_dtype(found)
     result_word = cpu_word(dtype)
     same = len(found) == 1
-    dot = np.dot
 
     def kernel(x1: Tensor, x2: Tensor) -> Tensor:
         a, b = x1._data, x2._data
@@ -66,8 +65,8 @@ def matmul_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
         try:
             token = ignore(QUIET)
             try:
-                # np.dot is the shorter way to the same BLAS call, but means something else above two dimensions
-                data = dot(a, b) if a.ndim == 2 and b.ndim == 2 else np.asarray(np.matmul(a, b))
+                # the method is the shortest way to BLAS, but means something else above two dimensions
+                data = a.dot(b) if a.ndim == 2 and b.ndim == 2 else np.asarray(np.matmul(a, b))
             finally:
                 restore(token)
         except ValueError:

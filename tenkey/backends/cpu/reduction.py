@@ -64,7 +64,7 @@ def _direct(
     wanted = dtype
     # the sum of a short vector is its product with ones: half the time of np.add.reduce
     is_sum = program.call is np.add and dtype.name in ("float32", "float64")
-    ones = np.ones(SHORT, dtype)
+    ones = [np.ones(size, dtype) for size in range(SHORT + 1)] if is_sum else []
 
     def kernel(x: Tensor, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
         a = x._data
@@ -75,7 +75,7 @@ def _direct(
         token = ignore(QUIET)
         try:
             if is_sum and axis is None and a.ndim == 1 and a.size <= SHORT and not keepdims:
-                data = np.dot(a, ones[: a.size])
+                data = a.dot(ones[a.size])
             else:
                 data = reduce(a, axis, wanted, None, keepdims)
         except (ValueError, IndexError):
