@@ -21,14 +21,14 @@ from ...ops.declare.facets import Pointwise
 from ...ops.shapes import broadcast_shapes
 from .errors import QUIET, ignore, restore
 from .program import Program, program_of
-from .threads import PIECE, for_pieces
+from .threads import PIECE, for_pieces, for_shares
 
 __all__ = ["pointwise_kernel"]
 
 LARGE: Final = 1 << 15  # elements from which allocation, pieces and compiled code pay
-# One core moves 80 GB/s (measured: ``add``, 12 MB in 148 us), and waking another costs 30 to 50 us: below this many
-# bytes a loop that is limited by memory is faster alone.
-WORTH_SPLITTING: Final = 10 << 20
+# One core moves 80 GB/s (measured: ``add``, 12 MB in 148 us), and waking another costs 60 us: below this many bytes a
+# loop that is limited by memory is faster alone.
+WORTH_SPLITTING: Final = 8 << 20
 _ndarray: Final = np.ndarray
 _new: Final = object.__new__
 
@@ -38,6 +38,15 @@ def pointwise_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
     facet: Pointwise = operator.facets["Pointwise"]
     arrays, weak = dtypes_of(word & DTYPE_MASK), weak_of(word & WEAK_MASK)
     compute, result = facet.promotion.dtypes(operator.name, arrays, weak)
+    if (
+        facet.boolean == facet.parameters
+        and compute.kind == "b"
+        and len(arrays) == 1
+        and arrays != (compute,)
+        and not weak
+    ):
+        # logic on numbers: the test against zero is part of the expression, not a pass of its own
+        facet, compute = facet.of_numbers, arrays[0]
     program = program_of(operator.name, facet, compute, result)
     plain = len(facet.parameters) == len(facet.tensors) and not facet.boolean
     if weak and plain and len(arrays) == 1 and arrays[0] == compute and len(facet.parameters) == 2:
@@ -52,12 +61,20 @@ def pointwise_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
     return _general(operator, facet, program)
 
 
+def _limit(program: Program, operands: int) -> int:
+    """The size from which a call is large."""
+    if not program.light or not isinstance(program.call, np.ufunc):
+        return LARGE
+    return WORTH_SPLITTING // (operands * program.dtype.itemsize + program.result.itemsize)
+
+
 def _unary(operator: Operator, program: Program) -> Callable[[Tensor], Tensor]:
     word = cpu_word(program.result)
+    limit = _limit(program, 1)
 
     def kernel(x: Tensor) -> Tensor:
         a = x._data
-        if a.size >= LARGE:
+        if a.size >= limit:
             return make_tensor(large(program, (a,), a.shape), word)
         token = ignore(QUIET)
         try:
@@ -79,11 +96,12 @@ def _unary(operator: Operator, program: Program) -> Callable[[Tensor], Tensor]:
 def _binary(operator: Operator, program: Program) -> Callable[[Tensor, Tensor], Tensor]:
     word = cpu_word(program.result)
     name = operator.name
+    limit = _limit(program, 2)
 
     def kernel(x1: Tensor, x2: Tensor) -> Tensor:
         a = x1._data
         b = x2._data
-        if a.size >= LARGE or b.size >= LARGE:
+        if a.size >= limit or b.size >= limit:
             return make_tensor(large(program, (a, b), _shape(name, (a, b))), word)
         token = ignore(QUIET)
         try:
@@ -227,27 +245,12 @@ def pointwise_into(operator: Operator, out: np.ndarray, operands: tuple[Tensor, 
         restore(token)
 
 
-def _traffic(arrays: tuple[np.ndarray, ...], length: int, result: np.dtype) -> int:
-    """Bytes read and written."""
-    return sum([a.nbytes for a in arrays]) + length * result.itemsize
-
-
-def _whole(program: Program, arrays: tuple[np.ndarray, ...]) -> np.ndarray:
-    token = ignore(QUIET)
-    try:
-        return np.asarray(program.large(*arrays))
-    finally:
-        restore(token)
-
-
 def large(program: Program, arrays: tuple[np.ndarray, ...], shape: tuple[int, ...]) -> np.ndarray:
     """Run a program over many elements, in pieces, on several threads."""
     program.request()
     length = 1
     for n in shape:
         length *= n
-    if not program.compiled and program.is_ufunc and _traffic(arrays, length, program.result) < WORTH_SPLITTING:
-        return _whole(program, arrays)
     out = np.empty(shape, program.result)
     if all(a.size == 1 or (a.shape == shape and a.flags.c_contiguous) for a in arrays):
         flat = [a.reshape(-1) for a in arrays]
@@ -274,7 +277,12 @@ def _flat(program: Program, flat: list[np.ndarray], out: np.ndarray, single: lis
         operands = [(a if a.size == 1 else a[: stop - start]) if one else a[start:stop] for a, one in zip(flat, single)]
         _assign(program, tuple(operands), out[start:stop])
 
-    for_pieces(piece, out.size)
+    # one pass over memory: a share for each thread, since every piece costs a turn of the GIL; a function of several
+    # NumPy calls: pieces whose intermediate results stay in a core's cache
+    if isinstance(program.large, np.ufunc) and not any(single):
+        for_shares(piece, out.size, program.pace)
+    else:
+        for_pieces(piece, out.size)
 
 
 def _assign(program: Program, arrays: tuple[np.ndarray, ...], out: np.ndarray) -> None:

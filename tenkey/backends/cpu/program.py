@@ -21,6 +21,7 @@ from ...ops.scalar import NUMPY, OperationTable, UnsupportedOperationError, func
 from ...ops.scalar.expression import Expression
 from .. import scalar_math
 from . import compile as compiler
+from .threads import Pace
 
 __all__ = ["Program", "program_of"]
 
@@ -77,6 +78,7 @@ _LEFT_TO_NUMPY: Final = frozenset(
         "pow",
     ]
 )
+_HEAVY: Final = frozenset(["sqrt", "pow"])  # of these: not limited by memory, so that threads always pay
 _ON_INTEGERS: Final = frozenset(["floor", "ceil", "trunc", "round"])  # the identity there
 
 
@@ -84,11 +86,14 @@ class Program:
     """One pointwise expression for one compute dtype.
 
     ``call(*arrays)`` is the function for small calls, ``large`` the one for large calls: a NumPy ufunc, a function of
-    several, or a compiled ufunc. ``is_ufunc`` tells whether ``call`` is a ufunc, which takes ``out=``.
+    several, or a compiled ufunc. ``is_ufunc`` tells whether ``call`` is a ufunc, which takes ``out=``; ``light``
+    whether it is limited by memory.
     """
 
     __slots__ = ("_calls", "_expression", "_requested", "_signature", "call", "compiled", "dtype", "is_ufunc", "large",
-                 "name", "parameters", "result")  # fmt: skip
+        "light",
+                 "name",
+        "pace", "parameters", "result")  # fmt: skip
 
     def __init__(
         self,
@@ -111,6 +116,8 @@ class Program:
         self.is_ufunc = ufunc is not None
         self.call: Callable[..., Any] = ufunc if ufunc is not None else self._numpy_function()
         self.large = self.call
+        self.pace = Pace()
+        self.light = ufunc is not None and expression.operation in _LEFT_TO_NUMPY - _HEAVY
         left = ufunc is not None and expression.operation in _LEFT_TO_NUMPY
         self._requested = left or not self._can_compile()
 

@@ -91,6 +91,11 @@ class Pointwise:
         return tensor_names(self.schema)
 
     @cached_property
+    def of_numbers(self) -> Pointwise:
+        """The same with no argument read as a boolean: a number is true where it is not zero."""
+        return Pointwise(self.schema, self.scalar, self.promotion, self.domain)
+
+    @cached_property
     def expression(self) -> Any:
         """The traced expression."""
         return trace(self.scalar, self.parameters, name=self.schema.name, booleans=self.boolean)
