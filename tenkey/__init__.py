@@ -7,6 +7,8 @@ public.
 from __future__ import annotations
 
 import math as _math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from . import autograd, backends, core, dispatch, library, ops, random
 from .autograd import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
@@ -109,6 +111,18 @@ inf = _math.inf
 nan = _math.nan
 newaxis = None
 pi = _math.pi
+
+if not TYPE_CHECKING:  # a type checker knows the names that are imported above
+
+    def __getattr__(name: str) -> Callable[..., Tensor]:
+        """A pointwise operator, reduction or composite that was declared without being imported above."""
+        operator = _registry.operators.get(f"tk::{name}")
+        if operator is None or "derived" in operator.tags or not _EXPORTED & set(operator.facets):
+            raise AttributeError(f"module 'tenkey' has no attribute {name!r}")
+        return operator.call
+
+
+_EXPORTED = frozenset({"Pointwise", "Reduce", "Composite"})
 
 _install_modes(_registry)
 _install.install(_registry)

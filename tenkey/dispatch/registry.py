@@ -139,7 +139,7 @@ class Registry:
 
     def overloads(self, name: str) -> list[Operator]:
         """All operators of one qualified name, in the order of definition."""
-        return [op for op in tuple(self.operators.values()) if op.schema.name == name]
+        return [op for op in self if op.schema.name == name]
 
     def namespace(self, namespace: str) -> OperatorNamespace:
         """The operators of a namespace as attributes."""
@@ -153,7 +153,8 @@ class Registry:
         return "registry"  # the registry of the process, by name; of any other one pickle says that it is not that one
 
     def __iter__(self) -> Iterator[Operator]:
-        return iter(tuple(self.operators.values()))
+        with self.lock:  # a collection may run other threads while the tuple is made
+            return iter(tuple(self.operators.values()))
 
     # ---- installers
 

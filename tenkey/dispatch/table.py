@@ -108,7 +108,7 @@ def _conditional(kernels: dict[DispatchKey, list[Kernel]], key: DispatchKey) -> 
     """The kernels with a condition that are asked first: those for the key, then those for an alias that covers it."""
     aliases = [
         alias
-        for alias in kernels
+        for alias in tuple(kernels)
         if isinstance(alias, AliasKey)
         and alias.includes(key)
         and (key.functionality == "Dense" or alias.name == "Autograd")

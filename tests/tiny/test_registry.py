@@ -484,7 +484,7 @@ def check_order(order: list[str], removals: list[str], *, interleaved: bool) -> 
     assert not reg.pending
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 @given(st.permutations(ACTIONS), st.data(), st.booleans())
 def test_any_order_of_registration_and_removal(order: list[str], data: st.DataObject, interleaved: bool) -> None:
     """Note [Registrations are transactional]."""
