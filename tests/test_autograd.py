@@ -1070,3 +1070,80 @@ def test_a_number_is_not_freed() -> None:
     y.backward()
     y.backward()
     assert values_of(x.grad).tolist() == [4.0, 4.0]
+
+
+@pytest.mark.parametrize("name", ["data", "node", "meta", "number", "saved", "inner", "new", "Meta", "NodeClass", "t"])
+def test_arguments_called_like_what_the_kernel_uses(name: str) -> None:
+    cube = tk.library.pointwise(f"clash::cube_{name}(Tensor {name}) -> Tensor", scalar=lambda T: lambda x: x * x * x)
+    x = leaf([2.0])
+    cube(x).sum().backward()
+    assert values_of(x.grad).tolist() == [12.0]
+
+
+@pytest.mark.parametrize("name", ["g", "out", "x_meta"])
+def test_arguments_called_like_a_role_are_refused(name: str) -> None:
+    with pytest.raises(tk.dispatch.RegistrationError, match=f"the argument '{name}' cannot be called so"):
+        tk.library.pointwise(f"clash::role(Tensor {name}) -> Tensor", scalar=lambda T: lambda x: x * x)
+
+
+def test_a_redefined_operator_has_its_own_derivative() -> None:
+    cube: Any = lambda T: lambda x: x * x * x  # noqa: E731
+    fourth: Any = lambda T: lambda x: x * x * x * x  # noqa: E731
+    for power, scalar in ((3, cube), (4, fourth)):
+        op = tk.library.pointwise("clash::again(Tensor x) -> Tensor", scalar=scalar)
+        x = leaf([2.0])
+        op(x).sum().backward()
+        assert values_of(x.grad).tolist() == [power * 2.0 ** (power - 1)]
+        registry.undefine(op.operator)
+        assert not [name for name in registry.operators if name.startswith("clash::again")]
+
+
+def test_gradients_that_a_function_or_a_hook_keeps_are_not_taken() -> None:
+    kept = [tk.tensor([5.0]), tk.tensor([7.0])]
+
+    class Two(tk.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, a: Any, b: Any) -> Any:
+            return a + b
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return kept[0], kept[1]
+
+    a, b = tk.tensor([1.0], requires_grad=True), tk.tensor([1.0], requires_grad=True)
+    for _ in range(2):
+        Two.apply(a, b).sum().backward()
+    assert [t.tolist() for t in kept] == [[5.0], [7.0]]
+    assert (a.grad.tolist(), b.grad.tolist()) == ([10.0], [14.0])
+
+    mine = tk.tensor([9.0])
+    w = tk.tensor([1.0], requires_grad=True)
+    w.register_hook(lambda g: mine)
+    for _ in range(2):
+        (w * 2.0).sum().backward()
+    assert (mine.tolist(), w.grad.tolist()) == ([9.0], [18.0])
+
+    held: list[Any] = []
+    v, u = tk.tensor([2.0], requires_grad=True), tk.tensor([3.0], requires_grad=True)
+    for one in (v, u):
+        one.register_hook(lambda g: held.append(g))
+    (v * u).sum().backward()
+    assert all(t.grad is not h for t in (v, u) for h in held)
+
+
+def test_a_formula_is_known_by_identity_not_by_name() -> None:
+    def same_gradient(g: Any) -> Any:
+        return g * 3
+
+    from tenkey.ops.declare import structured
+
+    with tk.library.Library("clash_vjp", "DEF"):
+        op = structured(
+            "clash_vjp::triple(Tensor x) -> Tensor",
+            meta=lambda x: tk.ops.declare.TensorSpec(x.shape, x.dtype),
+            vjp={"x": same_gradient},
+        )
+        tk.library.register_kernel(op, "cpu", lambda x: tk.asarray(x.numpy() * 3))
+        x = leaf([2.0])
+        op(x).sum().backward()
+        assert values_of(x.grad).tolist() == [3.0]

@@ -254,6 +254,7 @@ def _loop(task: Task, ready: list[Node], waiting: dict[Node, int], buffers: dict
                     order += 1
             else:
                 waiting[next_node] = count - 1
+        results = grad = None  # what an accumulator gets next must have no other reference from here
 
 
 def _run(task: Task, node: Node, grads: Any, single: bool, release: bool) -> Any:

@@ -13,7 +13,7 @@ Note [Zero times infinity]
 infinite there: the product would be nan, for a branch that was not even taken. So where a derivative is not finite, a
 gradient of zero gives zero. Where it is finite, the product is left alone, since its own derivative by the gradient
 must be right at zero too. Derivatives made of operations that keep finite numbers finite skip the test. Guarded by
-``tests/test_autograd.py::test_where_does_not_leak_a_nan_from_the_other_branch``.
+``tests/test_autograd.py::test_an_infinite_derivative_on_the_other_side_of_where_does_not_leak``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ..ops.declare.promotion import SAME
 from ..ops.scalar import differentiate, free_variables, isfinite, operations, substitute, variable, where
 from ..ops.scalar.expression import Expression, as_expression, make, topological_order
 
-__all__ = ["Formula", "formulas_of"]
+__all__ = ["Formula", "formulas_of", "same_gradient"]
 
 _FINITE = frozenset(  # operations whose results are finite for finite operands, overflow apart
     [
@@ -114,7 +114,7 @@ def _pointwise(operator: Operator, facet: Pointwise, name: str, *, is_complex: b
         if value in (1, -1):
             if is_complex:  # a real input of a complex result takes the real part
                 return Formula(_same_real if value == 1 else _negative_real, ("g", f"{name}_meta"))
-            return Formula(_same if value == 1 else negative, ("g",))
+            return Formula(same_gradient if value == 1 else negative, ("g",))
     if is_complex:
         return _complex_formula(operator, facet, name, derivative)
     product = _GRADIENT * derivative
@@ -123,7 +123,8 @@ def _pointwise(operator: Operator, facet: Pointwise, name: str, *, is_complex: b
     return _declare(operator, f"vjp_{name}", facet, product)
 
 
-def _same(g: Any) -> Any:
+def same_gradient(g: Any) -> Any:
+    """The gradient itself: the derivative is 1."""
     return g
 
 
@@ -194,9 +195,10 @@ def _declare(operator: Operator, suffix: str, facet: Pointwise, expression: Expr
     if not any(types.get(v, "Tensor") == "Tensor" for v, _, _ in order):
         raise NotImplementedError(f"[{operator.name}] the derivative {expression} does not depend on a tensor.")
     names = tuple(role for _, role, _ in order)
-    known = registry.operators.get(name)
-    if known is not None:
-        return Formula(known.call, names)
+    while (known := registry.operators.get(name)) is not None:
+        if known.facets.get("DerivedFrom") is operator:
+            return Formula(known.call, names)
+        name += "_"  # somebody else's operator
     text = ", ".join(f"{types.get(v, 'Tensor')} {argument}" for v, _, argument in order)
     parsed = parse_schema(f"{name}({text}) -> Tensor")
 
@@ -204,7 +206,9 @@ def _declare(operator: Operator, suffix: str, facet: Pointwise, expression: Expr
         return _substituting(expression, tuple(v for v, _, _ in order))
 
     made = Pointwise(parsed, scalar, SAME, facet.domain, tuple(n for n in facet.boolean if n in used))
-    defined = registry.define(parsed, facets={"Pointwise": made}, tags=("pointwise", "derived"), site=operator.site)
+    defined = registry.define(
+        parsed, facets={"Pointwise": made, "DerivedFrom": operator}, tags=("pointwise", "derived"), site=operator.site
+    )
     return Formula(defined.call, names)
 
 

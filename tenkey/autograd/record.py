@@ -11,6 +11,7 @@ because their formula is here. Guarded by ``tests/test_autograd.py``.
 
 from __future__ import annotations
 
+import dataclasses
 import linecache
 from collections.abc import Callable
 from typing import Any, Final
@@ -26,8 +27,7 @@ from ..dispatch.operator import Operator
 from ..dispatch.schema import Argument
 from ..dispatch.table import steps
 from ..ops.builtin.creation import zeros
-from ..ops.declare.facets import tensor_names
-from .formulas import Formula, formulas_of
+from .formulas import Formula, formulas_of, same_gradient
 from .node import NO_EDGE, AutogradMeta, Node, TensorMeta, edge_of, leaf_edge, longest, next_sequence, set_history
 from .saved import SavedOutput, SavedTensor, save_input, save_output, unpack
 
@@ -88,14 +88,75 @@ def _is_single(argument: Argument) -> bool:
     return str(argument.type) in ("Tensor", "Tensor?")
 
 
+# what the generated text calls its own things
+_OWN_NAMES: Final = frozenset(
+    [
+        "DEVICE",
+        "Meta",
+        "Node",
+        "NodeClass",
+        "NO_EDGE",
+        "GRADIENT",
+        "SavedOutput",
+        "SavedTensor",
+        "Storage",
+        "TensorMeta",
+        "WEAK_MASK",
+        "data",
+        "edge_of",
+        "inner",
+        "item",
+        "kernel",
+        "leaf_edge",
+        "longest",
+        "meta",
+        "new",
+        "next_sequence",
+        "node",
+        "number",
+        "producer",
+        "save_input",
+        "save_output",
+        "saved",
+        "source",
+        "storage",
+        "t",
+        "unpack",
+        "version_of",
+        "any",
+    ]
+)
+
+
+def _apart(
+    arguments: tuple[Argument, ...], formulas: dict[str, Formula | None]
+) -> tuple[tuple[Argument, ...], dict[str, Formula | None]]:
+    """Arguments and formulas with other names for the arguments that are called like something of the kernel's own.
+
+    The letter that is appended occurs in no schema.
+    """
+    clash = {a.name for a in arguments} & _OWN_NAMES
+    if not clash:
+        return arguments, formulas
+
+    def other(name: str) -> str:
+        bare = name.removesuffix("_meta")
+        return f"{bare}ŧ{name[len(bare) :]}" if bare in clash else name
+
+    renamed = tuple([dataclasses.replace(a, name=other(a.name)) for a in arguments])
+    return renamed, {
+        other(name): None if formula is None else Formula(formula.function, tuple(map(other, formula.names)))
+        for name, formula in formulas.items()
+    }
+
+
 class Writer:
     """Writes the kernel and the node class of one operator."""
 
     def __init__(self, operator: Operator, formulas: dict[str, Formula | None]) -> None:
         self.operator = operator
-        self.formulas = formulas
-        self.arguments = operator.schema.arguments
-        self.tensors = [a for a in self.arguments if a.name in tensor_names(operator.schema)]
+        self.arguments, self.formulas = _apart(operator.schema.arguments, formulas)
+        self.tensors = [a for a in self.arguments if a.type.is_tensor_like]
         self.scope: dict[str, Any] = {
             "new": object.__new__, "next_sequence": next_sequence, "leaf_edge": leaf_edge,
             "edge_of": edge_of, "longest": longest, "Meta": AutogradMeta, "GRADIENT": GRADIENT,
@@ -104,13 +165,14 @@ class Writer:
             "SavedOutput": SavedOutput, "Storage": Storage, "WEAK_MASK": WEAK_MASK,
         }  # fmt: skip
         self.users: dict[str, list[str]] = {}  # saved name -> the arguments whose formula needs it
-        for argument, formula in formulas.items():
+        for argument, formula in self.formulas.items():
             for name in formula.names if formula is not None else ():
                 self.users.setdefault(name, []).append(argument)
 
     def kernel_source(self) -> list[str]:
         """The lines of the kernel."""
-        passed = ", ".join(f"{a.name}={a.name}" if a.kwarg_only else a.name for a in self.arguments)
+        given = zip(self.operator.schema.arguments, self.arguments)
+        passed = ", ".join(f"{own.name}={a.name}" if a.kwarg_only else a.name for own, a in given)
         lines = [f"def kernel({', '.join(a.name for a in self.arguments)}):", f"    out = inner({passed})"]
         for a in self.arguments:  # a cast to integers carries no gradient
             if "DType" in str(a.type):
@@ -261,11 +323,7 @@ class Writer:
                 else:
                     lines.append(f"{indent}value_{name} = self.saved_{name}")
             passed = ", ".join("g" if n == "g" else f"value_{n}" for n in formula.names)
-            call = (
-                "g"
-                if formula.names == ("g",) and formula.function.__name__ == "_same"
-                else (f"formula_{a.name}({passed})")
-            )
+            call = "g" if formula.function is same_gradient else (f"formula_{a.name}({passed})")
             lines.append(f"{indent}grad_{a.name} = {call}")
             results.append(f"*grad_{a.name}" if _is_list(a) else f"grad_{a.name}")
             index += 1
@@ -292,7 +350,7 @@ class Writer:
             body["release"] = methods["release"]
         body |= {f"saved_{n}": None for n in self.users if n != "g"}
         for n in saved:
-            body[f"_saved_{n}"] = property(_saved_reader(n))
+            body[f"_saved_{n.replace('ŧ', '')}"] = property(_saved_reader(n))
         name = "".join(part.capitalize() for part in self.operator.schema.base_name.split("_")) + "Backward"
         return type(name, (Node,), body)
 
@@ -326,7 +384,11 @@ def autograd_kernel(operator: Operator, word: int) -> Callable[..., Any]:
         return _unknown_gradient(operator, inner)
     if all(formula is None for formula in formulas.values()):
         return _zero_gradient(operator, inner)
-    return Writer(operator, formulas).kernel(inner, word)
+    kernel = Writer(operator, formulas).kernel(inner, word)
+    keywords = [a.name for a in operator.schema.arguments if a.kwarg_only]
+    if not _OWN_NAMES & set(keywords):
+        return kernel
+    return lambda *args, **kwargs: kernel(*args, *[kwargs[name] for name in keywords])
 
 
 class ZeroNode(Node):

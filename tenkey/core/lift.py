@@ -37,7 +37,8 @@ def weak_tensor(value: bool | int | float | complex) -> Tensor:
     if known is not None:
         return known
     made = _make_weak(value, kind)
-    if value:  # 0.0 and -0.0 are equal as keys, but not as numbers
+    # 0.0 and -0.0 are equal as keys, but not as numbers
+    if value and (kind is not complex or (value.real and value.imag)):
         if len(_kept) >= _KEPT:
             _kept.clear()
         _kept[kind, value] = made
@@ -69,8 +70,9 @@ def refuse_out_of_range(operator: str, tensor: Tensor, dtype: np.dtype) -> None:
 def _lift_one(value: Any) -> Any:
     if isinstance(value, Tensor) or value is None:
         return value
-    if isinstance(value, (bool, int, float, complex)) and value.__class__ in _SCALAR_DTYPE:
-        return weak_tensor(value)
+    for kind in (bool, int, float, complex):  # a subclass, of an IntEnum say, counts as what it is made of
+        if isinstance(value, kind):
+            return weak_tensor(kind(value))  # type: ignore[arg-type]
     if isinstance(value, np.generic) and value.dtype.kind in "biufc":
         return weak_tensor(value.item())
     if isinstance(value, np.ndarray) and value.dtype in DTYPE_TRAIT:

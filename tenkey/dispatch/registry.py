@@ -124,6 +124,9 @@ class Registry:
                 if kept and keep_kernels:
                     self.pending[operator.name] = kept
             retire(operator)
+            for other in self:
+                if other.facets.get("DerivedFrom") is operator:  # its derivatives go with it
+                    self.undefine(other, keep_kernels=False)
 
     def find(self, name: str) -> Operator:
         """The operator ``namespace::name[.overload]``; OperatorNotFoundError with close matches."""

@@ -3,8 +3,9 @@
 Note [One parallel region at a time]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 The workers serve one call at a time. A call that finds them busy runs on its own thread alone: concurrent callers
-already use the cores. Pieces are cut by size, never by the number of threads, so results do not depend on it. The
-inner loops release the GIL. Guarded by ``tests/test_cpu_threads.py``.
+already use the cores. Reductions are cut by size, never by the number of threads; an elementwise loop is cut as it
+suits the threads, which its results do not depend on. The inner loops release the GIL. Guarded by
+``tests/test_cpu_threads.py``.
 
 Note [Workers keep off the caller's core]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
@@ -94,11 +95,12 @@ class _Team:
             for piece in range(count):
                 task(piece)
             return
+        started: list[_Worker] = []
+        errors: list[BaseException] = []
         try:
             while len(self.workers) < helpers:
                 self.workers.append(_Worker())
             pieces = itertools.count()
-            errors: list[BaseException] = []
 
             def work() -> None:
                 try:
@@ -114,13 +116,25 @@ class _Team:
                     worker.keep_off(core)
                 worker.work = work
                 worker.go.release()
+                started.append(worker)
             work()
-            for worker in active:
-                worker.done.acquire()
-            if errors:
-                raise errors[0]
         finally:
+            interrupts = [error for worker in started for error in _wait(worker)]
             self.region.release()
+        if interrupts or errors:
+            raise (interrupts or errors)[0]
+
+
+def _wait(worker: _Worker) -> list[BaseException]:
+    """Wait until a worker is done, come what may (it is writing into the result); returns what interrupted the wait."""
+    interrupts: list[BaseException] = []
+    while True:
+        try:
+            worker.done.acquire()
+        except BaseException as error:
+            interrupts.append(error)
+        else:
+            return interrupts
 
 
 _team = _Team()
@@ -128,7 +142,9 @@ _team = _Team()
 
 def _after_fork() -> None:
     global _team
+    limit = _team.limit
     _team = _Team()
+    _team.limit = limit
 
 
 if hasattr(os, "register_at_fork"):
@@ -170,7 +186,9 @@ def for_shares(task: Callable[[int, int], None], length: int, pace: Pace) -> Non
     def timed(start: int, stop: int) -> None:
         began = time.perf_counter()
         task(start, stop)
-        taken = (time.perf_counter() - began) / max(1, stop - start)
+        if stop <= start:
+            return
+        taken = (time.perf_counter() - began) / (stop - start)
         pace.seconds += (min(taken, 4 * pace.seconds) - pace.seconds) / 4
 
     if own >= length:

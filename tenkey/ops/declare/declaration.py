@@ -37,6 +37,10 @@ __all__ = ["Entry", "composite", "factory", "pointwise", "reduction", "structure
 Entry: TypeAlias = Callable[..., Tensor]
 Formula: TypeAlias = Callable[..., Any] | None
 
+_ROLE: Final = (
+    "[{operator}] the argument {argument!r} cannot be called so: in a gradient formula g is the incoming gradient, out "
+    "the result, and x_meta the shape of x. Rename the argument."
+)
 _PARTIALS_COUNT: Final = (
     "[{operator}] partials gives {got} formulas for {want} tensor arguments ({names}): one for each, None where the "
     "derivative is zero."
@@ -77,6 +81,9 @@ def _differentiation(
     if not differentiable:
         return [NotDifferentiable()]
     names = tensor_names(schema)
+    for argument in schema.arguments:
+        if argument.name in ("g", "out") or argument.name.endswith("_meta"):
+            raise RegistrationError(_ROLE.format(operator=schema.name, argument=argument.name))
     if partials is not None:
         formulas = _per_argument(schema, names, partials)
         for name, formula in formulas.items():

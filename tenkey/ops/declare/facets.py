@@ -105,7 +105,7 @@ class Pointwise:
 class Reduce:
     """An associative ``combine(T)(a, b)`` with an identity (None: an empty reduction is an error).
 
-    ``scalar(T)(x)`` maps every element first. ``accumulate`` says which dtype the result has.
+    ``scalar(T)(x)`` maps every element first. ``promotion`` says which dtype it computes in and gives.
     """
 
     combine: Callable[[Any], Callable[[Any, Any], Any]]
