@@ -33,9 +33,8 @@ def _registry_as_before() -> Iterator[None]:
     before = set(registry.operators)
     yield
     for name in set(registry.operators) - before:
-        if name.startswith(f"{NS}::"):
-            if name in registry.operators:  # a derivative goes with its operator
-                registry.undefine(registry.operators[name], keep_kernels=False)
+        if name.startswith(f"{NS}::") and name in registry.operators:  # a derivative goes with its operator
+            registry.undefine(registry.operators[name], keep_kernels=False)
 
 
 def make(name: str, function: Callable[..., Any], schema: str | None = None, **options: Any) -> CustomOperator:

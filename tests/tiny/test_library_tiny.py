@@ -21,9 +21,8 @@ def _registry_as_before() -> Iterator[None]:
     before = set(registry.operators)
     yield
     for name in set(registry.operators) - before:
-        if name.startswith(NAMESPACE):
-            if name in registry.operators:  # a derivative goes with its operator
-                registry.undefine(registry.operators[name], keep_kernels=False)
+        if name.startswith(NAMESPACE) and name in registry.operators:  # a derivative goes with its operator
+            registry.undefine(registry.operators[name], keep_kernels=False)
 
 
 def test_library_defines_and_takes_back() -> None:
