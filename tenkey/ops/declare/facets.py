@@ -20,9 +20,12 @@ from ..scalar import trace
 from .promotion import Promotion
 
 __all__ = [
+    "Autocast",
     "Backward",
+    "Batch",
     "Composite",
     "Factory",
+    "Forward",
     "Jvp",
     "Meta",
     "NotDifferentiable",
@@ -207,3 +210,31 @@ class Backward:
 
     backward: Callable[..., Any]
     setup_context: Callable[..., Any] | None
+
+
+@dataclass
+class Forward:
+    """A forward derivative written by hand: ``function(ctx, *tangents)`` gives the tangent of each result.
+
+    There is one tangent for each argument, None where there is none. ``setup_context`` is that of ``Backward``.
+    """
+
+    function: Callable[..., Any]
+    setup_context: Callable[..., Any] | None
+
+
+@dataclass
+class Batch:
+    """A rule for vmap: ``function(info, in_dims, *args)`` gives ``(out, out_dims)``; ``info.batch_size`` is the size.
+
+    ``args`` and ``in_dims`` have the structure of the arguments; a dim is None where there is no batch dimension.
+    """
+
+    function: Callable[..., Any]
+
+
+@dataclass
+class Autocast:
+    """What autocast converts the floating tensors of a call to, by device type."""
+
+    dtypes: Mapping[str, np.dtype]
