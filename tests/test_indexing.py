@@ -261,7 +261,8 @@ _RANGE = "it must be in [-3, 2]."
         (np.s_[:, 3], IndexError, "[index] index 3 is out of range for dimension 1 of shape (4, 3): " + _RANGE),
         ([0, 4], IndexError, "[index] index 4 is out of range for axis 0 of length 4."),
         (np.s_[:, [-4]], IndexError, "[index] index -4 is out of range for axis 1 of length 3."),
-        ((0, 0, 0), IndexError, "[index] 3 indices for a tensor of 2 dimensions, shape (4, 3)."),
+        ((0, 0, 0), IndexError, "[index] got 3 indices for a tensor of 2 dimensions, shape (4, 3): give at most one for each "
+            "dimension (None adds one)."),
         ((..., ...), IndexError, "[index] an index holds at most one ellipsis ('...')."),
         ("a", IndexError, _KINDS + "'a'."),
         (1.0, IndexError, _KINDS + "1.0."),
@@ -315,7 +316,7 @@ def test_0d_tensors_have_no_dimension_to_index() -> None:
     assert scalar[()].item() == 5.0
     assert scalar[...].item() == 5.0
     assert scalar[None].shape == (1,)
-    with pytest.raises(IndexError, match=r"\[index\] 1 indices for a tensor of 0 dimensions, shape \(\)"):
+    with pytest.raises(IndexError, match=r"\[index\] got 1 indices for a tensor of 0 dimensions, shape \(\)"):
         scalar[0]
 
 

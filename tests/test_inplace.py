@@ -392,3 +392,15 @@ def test_on_a_device_without_values() -> None:
     y.add_(1.0)
     assert y._version == 1
     assert y.grad_fn.name() == "AddBackward"
+
+
+@pytest.mark.parametrize("function", [tk.exp, tk.sigmoid, tk.sqrt])
+def test_an_output_that_was_saved_can_be_changed_but_not_used(function: Any) -> None:
+    """As in PyTorch: the change is allowed, and backward says that it needed the value."""
+    x = tk.tensor([1.0, 2.0], requires_grad=True)
+    y = function(x)
+    before = function(x.detach())
+    y.add_(1)
+    assert y.tolist() == (before + 1).tolist()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation: the saved tensor out"):
+        tk.sum(y).backward()

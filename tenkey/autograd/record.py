@@ -238,7 +238,7 @@ class Writer:
                     "        storage.version = 0",
                     "    if storage.__class__ is Storage:",
                     "        saved = node.saved_out = new(SavedOutput)",
-                    "        saved.data = data",
+                    "        saved.data = None if storage.buffer is data else data",
                     "        saved.word = out._word",
                     "        saved.storage = storage",
                     "        saved.version = storage.version",

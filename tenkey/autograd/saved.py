@@ -58,15 +58,16 @@ class SavedOutput:
     __slots__ = ("data", "output_nr", "storage", "version", "word")
 
     def __init__(self, tensor: Tensor, output_nr: int = 0) -> None:
-        self.data = tensor._data
         self.word = tensor._word & ~GRADIENT
         self.storage = storage_of(tensor)
+        # what the storage refers to is not referred to again: in-place operations count who looks at the memory
+        self.data = None if self.storage.buffer is tensor._data else tensor._data
         self.version = self.storage.version
         self.output_nr = output_nr
 
     def unpack(self, node: Node, what: str) -> Tensor:
         """The tensor, if it is as it was; with its node attached again, if calls are recorded here."""
-        made = make_tensor(self.data, self.word)
+        made = make_tensor(self.storage.buffer if self.data is None else self.data, self.word)
         made._storage = self.storage
         if self.storage.version != self.version:
             raise RuntimeError(_modified(node, what, made, self.version))

@@ -40,8 +40,9 @@ def _pointwise_spec(operator: Operator, args: tuple[Any, ...]) -> TensorSpec:
     for tensor in tensors:
         word |= tensor._word
     compute, dtype = facet.promotion.dtypes(operator.name, dtypes_of(word & DTYPE_MASK), weak_of(word & WEAK_MASK))
-    for tensor in tensors:
-        refuse_out_of_range(operator.name, tensor, compute)
+    if not facet.promotion.compares:
+        for tensor in tensors:
+            refuse_out_of_range(operator.name, tensor, compute)
     return TensorSpec(broadcast_shapes(operator.schema.base_name, *[t.shape for t in tensors]), dtype)
 
 

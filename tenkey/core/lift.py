@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ..dispatch.errors import ArgumentError
+from ..dispatch.errors import ArgumentError, shown
 from .dtypes import iinfo
 from .tensor import Tensor, cpu_word, make_tensor
 from .word import DTYPE_TRAIT, WEAK_TRAIT
@@ -17,10 +17,9 @@ if TYPE_CHECKING:
 __all__ = ["lift", "refuse_out_of_range", "weak_tensor"]
 
 _SCALAR_DTYPE: Final = {bool: np.bool_, int: np.int64, float: np.float64, complex: np.complex128}
-_TOO_LARGE: Final = "the Python int {value} does not fit into 64 bits: convert it to a float."
 _OUT_OF_RANGE: Final = (
     "[{operator}] the Python int {value} does not fit into {dtype}, which holds {low} to {high}: cast the tensor to a "
-    "wider dtype first."
+    "wider dtype, or the int to a float."
 )
 _NO_TENSOR: Final = (
     "[{operator}] needs at least one Tensor, got {given}. Convert a number with tk.asarray(...) or compute with it "
@@ -49,11 +48,8 @@ def _make_weak(value: Any, kind: Any) -> Tensor:
     array: np.ndarray
     try:
         array = np.array(value, _SCALAR_DTYPE[kind])
-    except OverflowError:
-        if 0 <= value < 2**64:
-            array = np.array(value, np.uint64)
-        else:
-            raise OverflowError(_TOO_LARGE.format(value=value)) from None
+    except OverflowError:  # more than 64 bits: exact, until the dtype is known that it must fit
+        array = np.array(value, object)
     return make_tensor(array, WEAK_TRAIT[kind])
 
 
@@ -63,7 +59,9 @@ def refuse_out_of_range(operator: str, tensor: Tensor, dtype: np.dtype) -> None:
         value, limits = int(tensor._data), iinfo(dtype)
         if not limits.min <= value <= limits.max:
             raise OverflowError(
-                _OUT_OF_RANGE.format(operator=operator, value=value, dtype=dtype, low=limits.min, high=limits.max)
+                _OUT_OF_RANGE.format(
+                    operator=operator, value=shown(value), dtype=dtype, low=limits.min, high=limits.max
+                )
             )
 
 

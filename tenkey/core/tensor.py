@@ -37,6 +37,10 @@ _TO_NUMPY_META: Final = (
     "[{what}] a tensor on the device 'meta' has no values: make it on another device. (If this came from inside an "
     "operator's kernel: give the operator a rule for shapes and dtypes with tk.library.register_fake.)"
 )
+_FORMAT: Final = (
+    "[format] the format {spec!r} is for one number, and the tensor has the shape {shape}: index an element, or print "
+    "the tensor within tk.printoptions(precision=...)."
+)
 _LEN: Final = "[len] a 0-d tensor has no length; its value is x.item()."
 _INDEX: Final = "[index] only a 0-d tensor of integers converts to an index, got shape {shape}, dtype {dtype}."
 
@@ -257,7 +261,12 @@ class Tensor:
         return format_tensor(self._values("repr"), dtype=self.dtype, device=str(self.device), extra=extra)
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if self.ndim == 0 and spec else format(repr(self), spec)
+        if self.ndim == 0 and spec:
+            return format(self.item(), spec)
+        try:
+            return format(repr(self), spec)
+        except ValueError:
+            raise TypeError(_FORMAT.format(spec=spec, shape=self.shape)) from None
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         """The namespace of functions for this array (array API standard)."""

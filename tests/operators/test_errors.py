@@ -18,6 +18,7 @@ from tests.operators._table import FACTORIES, INPLACE, OPERATORS, SAMPLED
 Make = Callable[..., Tensor]
 Case = tuple[str, Callable[[Make, Make], Any], type[Exception], str | None]
 _BROADCAST = " do not broadcast: counted from the last, each dimension must be equal or 1 in all of them."
+_INDICES = ": give at most one for each dimension (None adds one)."
 _RANGE = " is out of range for a tensor of 2 dimensions: it must be in [-2, 1]."
 o = tk.ops.tk
 
@@ -176,7 +177,7 @@ def _cases() -> list[Case]:
         ("scatter_add", lambda f, i: tk.scatter_add(f(3), i(2), f(1, 2)), ValueError,
          "[scatter_add] a source of shape (1, 2) must broadcast to the shape of the indices, (2,)."),
         ("gather", lambda f, i: o.gather(f(3), [i(2), i(2)]), IndexError,
-         "[index] 2 indices for a tensor of 1 dimensions, shape (3,)."),
+         "[index] got 2 indices for a tensor of 1 dimensions, shape (3,)" + _INDICES),
         ("gather", lambda f, i: o.gather(f(3), [f(2)]), IndexError,
          ("[index] an index is made of ints, slices, None, '...', and tensors of integers or bools; got 'a tensor of "
          "float32'.")),
@@ -364,9 +365,9 @@ def test_indices_out_of_range(call: Callable[[], Any], text: str) -> None:
         (lambda d: tk.zeros((2, -1), device=d), ValueError, "[zeros] a shape has no negative lengths, got (2, -1)."),
         (lambda d: tk.ones(-1, device=d), ValueError, "[ones] a shape has no negative lengths, got (-1,)."),
         (lambda d: tk.full((-1,), 2, device=d), ValueError, "[full] a shape has no negative lengths, got (-1,)."),
-        (lambda d: tk.eye(-1, device=d), ValueError, "[eye] a shape has no negative lengths, got (-1, -1)."),
+        (lambda d: tk.eye(-1, device=d), ValueError, "[eye] n_rows and n_cols are at least 0, got -1 and -1."),
         (lambda d: tk.linspace(0, 1, -1, device=d), ValueError,
-         "[linspace] a shape has no negative lengths, got (-1,)."),
+         "[linspace] num is a number of values, at least 0; got -1."),
         (lambda d: tk.arange(0, 5, 0, device=d), ValueError, "[arange] the step must not be 0."),
         (lambda d: tk.arange(0, 5j, device=d), TypeError, "[arange] start, stop and step are real numbers, got 5j."),
         (lambda d: tk.full(2, 300, dtype="uint8", device=d), OverflowError,

@@ -143,8 +143,11 @@ def _binary_weak(operator: Operator, program: Program) -> Callable[[Tensor, Tens
         return found[1]
 
     def kernel(x1: Tensor, x2: Tensor) -> Tensor:
-        a = convert(x1) if x1._word & WEAK_MASK else x1._data
-        b = convert(x2) if x2._word & WEAK_MASK else x2._data
+        try:
+            a = convert(x1) if x1._word & WEAK_MASK else x1._data
+            b = convert(x2) if x2._word & WEAK_MASK else x2._data
+        except OverflowError:
+            return _exact_comparison(operator, x1, x2)
         if a.size >= LARGE or b.size >= LARGE:
             return make_tensor(large(program, (a, b), _shape(operator.name, (a, b))), word)
         token = ignore(QUIET)
@@ -162,6 +165,18 @@ def _binary_weak(operator: Operator, program: Program) -> Callable[[Tensor, Tens
         return made
 
     return kernel if program.is_ufunc else _counting(kernel, program)
+
+
+def _exact_comparison(operator: Operator, x1: Tensor, x2: Tensor) -> Tensor:
+    """A comparison with a Python int that the dtype cannot hold: it has an answer, which NumPy knows.
+
+    Called while the OverflowError of another operator is handled, which goes on.
+    """
+    name = operator.schema.base_name
+    if not operator.facets["Pointwise"].promotion.compares or not hasattr(np, name):
+        raise  # noqa: PLE0704 -- see the docstring
+    a, b = [int(x._data) if x._word & WEAK_MASK else x._data for x in (x1, x2)]
+    return make_tensor(np.asarray(getattr(np, name)(a, b)), cpu_word(np.dtype(bool)))
 
 
 def _counting(kernel: Callable[..., Tensor], program: Program) -> Callable[..., Tensor]:

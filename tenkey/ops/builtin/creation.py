@@ -135,7 +135,9 @@ def _linspace_meta(
     result = dtype or (dtypes.default_complex() if is_complex else dtypes.default_float())
     if is_complex and result.kind != "c":
         raise TypeError(_NO_REAL.format(operator="linspace", value=stop, dtype=result))
-    return TensorSpec(_lengths("linspace", (num,)), result)
+    if num < 0:
+        raise ValueError(f"[linspace] num is a number of values, at least 0; got {num}.")
+    return TensorSpec((num,), result)
 
 
 linspace = factory(
@@ -154,7 +156,9 @@ linspace = factory(
 def _eye_meta(
     n_rows: int, n_cols: int | None = None, *, k: int = 0, dtype: np.dtype | None = None, device: Any = None
 ) -> TensorSpec:
-    shape = _lengths("eye", (n_rows, n_rows if n_cols is None else n_cols))
+    shape = (n_rows, n_rows if n_cols is None else n_cols)
+    if min(shape) < 0:
+        raise ValueError(f"[eye] n_rows and n_cols are at least 0, got {' and '.join(map(str, shape))}.")
     return TensorSpec(shape, dtype or dtypes.default_float())
 
 

@@ -15,7 +15,10 @@ from ..shapes import broadcast_shapes, normalize_axis
 from .copying import flip
 from .view import broadcast_to, expand_dims, select, slice, sum_to_shape
 
-_TOO_MANY = "[index] {count} indices for a tensor of {ndim} dimensions, shape {shape}."
+_TOO_MANY = (
+    "[index] got {count} indices for a tensor of {ndim} dimensions, shape {shape}: give at most one for each dimension "
+    "(None adds one)."
+)
 _ELLIPSES = "[index] an index holds at most one ellipsis ('...')."
 _KIND = "[index] an index is made of ints, slices, None, '...', and tensors of integers or bools; got {value!r}."
 _STEP = "[index] the step of a slice must not be 0, got {value}."

@@ -46,11 +46,12 @@ def _to(self: Tensor, *targets: Any, dtype: Any = None, device: Any = None) -> T
             if dtype is not None:
                 raise TypeError(_TO.format(given=targets))
             dtype = target
-    return to(
-        self,
-        dtype=None if dtype is None else to_dtype(dtype),
-        device=None if device is None else to_device(device),
-    )
+    try:
+        wanted = None if dtype is None else to_dtype(dtype)
+        target = None if device is None else to_device(device)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"[to] {error}") from None
+    return to(self, dtype=wanted, device=target)
 
 
 def _is_dtype(text: str) -> bool:

@@ -34,6 +34,11 @@ class Promotion(NamedTuple):
     accepts: str = "biufc"
     takes: str = "any dtype"
 
+    @property
+    def compares(self) -> bool:
+        """Whether values are compared as they are: even a number that the dtype cannot hold gives an answer."""
+        return self.compute is _same and self.result is _boolean
+
     def dtypes(self, operator: str, arrays: Iterable[np.dtype], weak: Iterable[type] = ()) -> tuple[np.dtype, np.dtype]:
         """The dtype to compute in and the dtype of the result."""
         common = result_dtype(tuple(arrays), tuple(weak))

@@ -1,0 +1,60 @@
+"""What users pass by mistake, or at the edge: an error that helps, or the right answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenkey as tk
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+@pytest.mark.parametrize("name", ["equal", "not_equal", "less", "less_equal", "greater", "greater_equal"])
+@pytest.mark.parametrize("value", [2**70, -(2**70), 1000, -1000, 127, -128])
+def test_comparison_with_an_int_out_of_range(name: str, value: int, device: str) -> None:
+    array = np.array([-128, 0, 127], np.int8)
+    x = tk.asarray(array, device=device)
+    got, reflected = getattr(tk, name)(x, value), getattr(tk, name)(value, x)
+    assert got.dtype == tk.bool
+    assert got.shape == reflected.shape == (3,)
+    if device == "cpu":
+        np.testing.assert_array_equal(got.numpy(), getattr(np, name)(array, value))
+        np.testing.assert_array_equal(reflected.numpy(), getattr(np, name)(value, array))
+
+
+def test_arithmetic_with_a_long_int() -> None:
+    assert (tk.asarray([1.0]) + 2**70).tolist() == [float(np.float32(2.0**70))]
+    with pytest.raises(OverflowError, match=r"\[tk::add\] the Python int 1180591620717411303424 does not fit"):
+        tk.asarray([1]) + 2**70
+
+
+def _cyclic() -> list[Any]:
+    made: list[Any] = [1.0]
+    made[0] = made
+    return made
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda: tk.tensor(_cyclic()), ValueError, r"\[tensor\] the nested sequence is deeper than 64 levels"),
+        (lambda: tk.asarray(_cyclic()), ValueError, r"\[asarray\] the nested sequence is deeper than 64 levels"),
+        (lambda: tk.tensor(10**30), OverflowError, r"\[tensor\] the Python int 10+ fits into no integer dtype"),
+        (lambda: tk.tensor(["a"]), TypeError, r"\[tensor\] cannot make a tensor of \['a'\]"),
+        (lambda: tk.linspace(0, 1, -1), ValueError, r"\[linspace\] num is .* got -1"),
+        (lambda: tk.eye(2, -1), ValueError, r"\[eye\] n_rows and n_cols are at least 0, got 2 and -1"),
+        (lambda: f"{tk.ones(2):.3f}", TypeError, r"\[format\] the format '.3f' is for one number"),
+        (lambda: tk.ones(()).to("cudo"), ValueError, r"\[to\] unknown device 'cudo'"),
+        (lambda: tk.ones(3)[0, 0], IndexError, r"\[index\] got 2 indices .*: give at most one for each dimension"),
+    ],
+)
+def test_error(call: Callable[[], object], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        call()
+
+
+def test_format_of_one_number() -> None:
+    assert f"{tk.tensor(1.25):.1f} {tk.tensor(2)}" == f"1.2 {tk.tensor(2)!r}"
