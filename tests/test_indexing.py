@@ -247,6 +247,7 @@ def test_index_objects() -> None:
 # ---- errors, in full
 
 _VALUES = numbered((4, 3))
+_TOO_MANY = "give at most one for each dimension (None adds one)."
 _KINDS = "[index] an index is made of ints, slices, None, '...', and tensors of integers or bools; got "
 _BROADCAST = " do not broadcast: counted from the last, each dimension must be equal or 1 in all of them."
 _RANGE = "it must be in [-3, 2]."
@@ -261,8 +262,7 @@ _RANGE = "it must be in [-3, 2]."
         (np.s_[:, 3], IndexError, "[index] index 3 is out of range for dimension 1 of shape (4, 3): " + _RANGE),
         ([0, 4], IndexError, "[index] index 4 is out of range for axis 0 of length 4."),
         (np.s_[:, [-4]], IndexError, "[index] index -4 is out of range for axis 1 of length 3."),
-        ((0, 0, 0), IndexError, "[index] got 3 indices for a tensor of 2 dimensions, shape (4, 3): give at most one for each "
-            "dimension (None adds one)."),
+        ((0, 0, 0), IndexError, f"[index] got 3 indices for a tensor of 2 dimensions, shape (4, 3): {_TOO_MANY}"),
         ((..., ...), IndexError, "[index] an index holds at most one ellipsis ('...')."),
         ("a", IndexError, _KINDS + "'a'."),
         (1.0, IndexError, _KINDS + "1.0."),
