@@ -6,7 +6,7 @@ from typing import Any
 
 from .coerce import convert
 from .errors import shown
-from .keys import AliasKey, DispatchKeySet, trait_names
+from .keys import AliasKey, DispatchKeySet, key_mask, trait_names
 from .local import current_state
 from .operator import Operator, OperatorPacket
 from .registry import registry
@@ -96,7 +96,7 @@ def _explain(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         lines += [f"    if {c.when}: {c!r} (priority {c.priority})" for c in step.slot.conditional]
         if step.chosen and kernel is not None and kernel.only_with and step.key.is_autograd:
             lines.append("    it records a node and redispatches to the keys below:")
-            below = list(steps(operator, DispatchKeySet.from_word(word).below(step.key).mask))
+            below = list(steps(operator, DispatchKeySet.from_word(word).below(step.key).mask | (word & ~key_mask())))
             for inner in below:
                 lines.append(f"      {inner.key.name}: {inner.why} (rule {inner.slot.rule})")
                 if inner.slot.kernel is not None:
@@ -105,7 +105,7 @@ def _explain(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     if last is None or not last.chosen or last.why == "missing":
         lines.append("    the call would raise MissingKernelError")
     elif last.why == "ambiguous":
-        behind = ", ".join(ambiguous_backends(operator))
+        behind = ", ".join(ambiguous_backends(operator, word))
         lines.append(f"    the call would raise RegistrationError: {behind} has a kernel of its own")
     elif mixed_devices(operator, word, last):
         mixed = " and ".join(mixed_devices(operator, word, last))

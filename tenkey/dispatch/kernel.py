@@ -62,11 +62,13 @@ class Kernel:
 
     ``specialize(operator, word)`` may give a callable made for one dispatch word (see Note [Dispatch word]); without
     it ``function`` is called as it is. ``only_with`` names traits: a call that has none of them skips the kernel.
-    ``boxed`` kernels are fallbacks: they take the operator as their first argument.
+    ``boxed`` kernels are fallbacks: they take the operator as their first argument. ``disabled`` is a trait, or 0: for
+    a call whose word has it the kernel is absent (Note [Disabled kernels]).
     """
 
     __slots__ = (
         "boxed",
+        "disabled",
         "function",
         "key",
         "only_with",
@@ -91,6 +93,7 @@ class Kernel:
         with_keyset: bool = False,
         when: Callable[..., bool] | None = None,
         priority: int = 0,
+        disabled: int = 0,
     ) -> None:
         if not callable(function):
             raise RegistrationError(_NO_FUNCTION.format(function=function, type=type(function).__name__))
@@ -108,6 +111,7 @@ class Kernel:
         self.with_keyset = with_keyset
         self.when = when
         self.priority = priority
+        self.disabled = disabled
 
     @property
     def is_fallthrough(self) -> bool:

@@ -21,7 +21,7 @@ from .kernel import Kernel
 from .keys import DispatchKey, DispatchKeySet, all_runtime_keys, key_mask
 from .local import current_state, get_state
 from .schema import Argument, BaseType, FunctionSchema, ListType, OptionalType
-from .table import Slot, Table, resolve
+from .table import Slot, Table, disabling_bits, resolve
 
 if TYPE_CHECKING:
     from .registry import Registry
@@ -86,6 +86,8 @@ class Operator:
         self.removed = False
         self.cache = _Cache(self)
         self._slots: dict[DispatchKey, Slot] = {}
+        self._slots_without: dict[tuple[DispatchKey, int], Slot] = {}
+        self._disabling: int | None = None
         self.doc = doc
         self.__name__ = schema.base_name
         self.__qualname__ = self.name
@@ -103,13 +105,32 @@ class Operator:
         """Whether a call may take tensors of several devices."""
         return "mixes_devices" in self.tags
 
-    def slot(self, key: DispatchKey) -> Slot:
-        """The table's slot for one runtime key, computed when it is first asked for."""
+    def slot(self, key: DispatchKey, word: int = 0) -> Slot:
+        """The table's slot for one runtime key, computed when it is first asked for.
+
+        ``word`` is the dispatch word of the call: its traits may disable kernels (Note [Disabled kernels]).
+        """
+        if word:
+            disabled = self._disabled_in(word)
+            if disabled:
+                with self.registry.lock:
+                    known = self._slots_without.get((key, disabled))
+                    if known is None:
+                        known = self.registry.compute_slot(self, key, disabled)
+                        self._slots_without[key, disabled] = known
+                    return known
         slot = self._slots.get(key)
         if slot is None:
             with self.registry.lock:  # a registration in another thread must not come between computing and keeping
-                slot = self._slots[key] = self.registry.compute_slot(self, key)
+                slot = self._slots[key] = self.registry.compute_slot(self, key, 0)
         return slot
+
+    def _disabled_in(self, word: int) -> int:
+        bits = self._disabling
+        if bits is None:
+            with self.registry.lock:
+                bits = self._disabling = disabling_bits(self)
+        return word & bits
 
     def table(self) -> Table:
         """The dispatch table: runtime key to kernel and rule."""
@@ -118,6 +139,8 @@ class Operator:
     def invalidate(self) -> None:
         """Forget everything that was resolved."""
         self._slots.clear()
+        self._slots_without.clear()
+        self._disabling = None
         self.cache.clear()
 
     def word_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int:
@@ -128,10 +151,14 @@ class Operator:
         return word
 
     def redispatch(self, keyset: DispatchKeySet, /, *args: Any, **kwargs: Any) -> Any:
-        """Call the kernel that ``keyset``, taken as it is, leads to. Arguments equal to their defaults are kept."""
+        """Call the kernel that ``keyset``, taken as it is, leads to. Arguments equal to their defaults are kept.
+
+        Traits are not part of a keyset: those of the arguments and of the local state count as in any call.
+        """
         if not isinstance(keyset, DispatchKeySet):
             raise ArgumentError(_NO_KEYSET.format(operator=self.name, value=keyset, type=type(keyset).__name__))
-        traits = self.word_of(args, kwargs) & ~key_mask() & current_state().keep
+        state = current_state()
+        traits = (self.word_of(args, kwargs) | state.include) & state.keep & ~key_mask()
         return self.cache[keyset.mask | traits](*args, **kwargs)
 
     def bind(self, /, *args: Any, **kwargs: Any) -> dict[str, Any]:

@@ -66,7 +66,7 @@ class Registry:
         self.device_names: dict[str, str] = {}
         self.preparers: list[Callable[[Operator, int], None]] = []
         self.pending: dict[str, list[Kernel]] = {}
-        self.compute_slot: Callable[[Operator, DispatchKey], Slot] = compute_slot
+        self.compute_slot: Callable[[Operator, DispatchKey, int], Slot] = compute_slot
         self._installers: list[Installer] = []
         self._installed: dict[tuple[int, str], list[Handle]] = {}
 

@@ -25,6 +25,15 @@ The kernel for one operator and one runtime key, the first rule that applies:
 Within rule 1 an ``explicit`` kernel beats a ``generated`` one, and of equals the newest wins. Conditional kernels of a
 key (``when=``) are asked first, the highest priority first and of equals the newest; if none accepts, the call goes on
 as the rules say, which on a key that falls through means on to the next key. Guarded by ``tests/tiny/test_table.py``.
+
+Note [Disabled kernels]
+~~~~~~~~~~~~~~~~~~~~~~~
+A kernel can be switched off for a part of a program without being removed: it carries a trait of its own,
+``Kernel.disabled``, and a guard that includes this trait locally (``StateGuard(include=trait)``) puts it into the word
+of every call. For such a word the slot is computed as if the kernel were not registered, whichever rule it stands
+behind, so the call goes to the next one. Slots are kept by key and by those bits of the word that disable a kernel of
+this operator; a call in which nothing is disabled does no work for it. A trait given to a kernel that is registered
+already counts from the next ``operator.invalidate()``. Guarded by ``tests/tiny/test_table.py::TestDisabled``.
 """
 
 from __future__ import annotations
@@ -49,7 +58,7 @@ from .keys import (
 if TYPE_CHECKING:
     from .operator import Operator
 
-__all__ = ["Slot", "Table", "compute_slot", "compute_table", "resolve"]
+__all__ = ["Slot", "Table", "compute_slot", "compute_table", "disabling_bits", "resolve"]
 
 _AMBIGUOUS: Final = (
     "[{operator}] is ambiguous for AutogradOther: it has a composite kernel, and {backends} has a kernel of its own. "
@@ -89,22 +98,36 @@ def _columns(rows: Iterable[tuple[str, ...]]) -> str:
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)
 
 
-def best(stack: list[Kernel]) -> Kernel | None:
+def best(stack: list[Kernel], disabled: int = 0) -> Kernel | None:
     """The unconditional kernel that a stack of registrations for one key amounts to."""
     for origin in ("explicit", "generated"):
         for kernel in reversed(stack):
-            if kernel.origin == origin and kernel.when is None:
+            if kernel.origin == origin and kernel.when is None and not kernel.disabled & disabled:
                 return kernel
     return None
 
 
-def ambiguous_backends(operator: Operator) -> list[str]:
+def _enabled(stack: Iterable[Kernel], disabled: int) -> bool:
+    return any(not kernel.disabled & disabled for kernel in stack)
+
+
+def ambiguous_backends(operator: Operator, disabled: int = 0) -> list[str]:
     """The backends behind ``AutogradOther`` that have a kernel of their own."""
     names = operator.registry.autograd_other
-    return [name for name in names if operator.kernels.get(getattr(DispatchKey, name))]
+    return [name for name in names if _enabled(operator.kernels.get(getattr(DispatchKey, name), ()), disabled)]
 
 
-def _conditional(kernels: dict[DispatchKey, list[Kernel]], key: DispatchKey) -> tuple[Kernel, ...]:
+def disabling_bits(operator: Operator) -> int:
+    """The traits that disable a kernel or fallback which this operator may reach."""
+    bits = 0
+    for stacks in (operator.kernels, operator.registry.fallbacks):
+        for stack in tuple(stacks.values()):
+            for kernel in stack:
+                bits |= kernel.disabled
+    return bits
+
+
+def _conditional(kernels: dict[DispatchKey, list[Kernel]], key: DispatchKey, disabled: int) -> tuple[Kernel, ...]:
     """The kernels with a condition that are asked first: those for the key, then those for an alias that covers it."""
     aliases = [
         alias
@@ -115,44 +138,48 @@ def _conditional(kernels: dict[DispatchKey, list[Kernel]], key: DispatchKey) -> 
     ]
     found: list[Kernel] = []
     for place in (key, *aliases):
-        own = [kernel for kernel in reversed(kernels.get(place, [])) if kernel.when is not None]
+        stack = reversed(kernels.get(place, []))
+        own = [kernel for kernel in stack if kernel.when is not None and not kernel.disabled & disabled]
         found += sorted(own, key=lambda kernel: -kernel.priority)
     return tuple(found)
 
 
-def compute_slot(operator: Operator, key: DispatchKey) -> Slot:
-    """Fill one slot; the only place that knows Note [Precedence]."""
+def compute_slot(operator: Operator, key: DispatchKey, disabled: int = 0) -> Slot:
+    """Fill one slot; the only place that knows Note [Precedence]. Kernels with a trait in ``disabled`` are absent."""
     kernels = operator.kernels
-    stack = kernels.get(key, [])
-    conditional = _conditional(kernels, key)
+    conditional = _conditional(kernels, key, disabled)
+
+    def of(place: DispatchKey, stacks: dict[DispatchKey, list[Kernel]] = kernels) -> Kernel | None:
+        return best(stacks.get(place, []), disabled)
+
     # 1
-    direct = best(stack)
+    direct = of(key)
     if direct is not None:
         return Slot("1 direct", direct, conditional)
-    explicit = best(kernels.get(DispatchKey.CompositeExplicitAutograd, []))
-    implicit = best(kernels.get(DispatchKey.CompositeImplicitAutograd, []))
+    explicit = of(DispatchKey.CompositeExplicitAutograd)
+    implicit = of(DispatchKey.CompositeImplicitAutograd)
     is_backend = key.functionality == "Dense"
     # 2.1
     if explicit is not None and is_backend:
         return Slot("2.1 CompositeExplicitAutograd", explicit, conditional)
     # 2.2
     if implicit is not None and (is_backend or key.is_autograd):
-        if key.functionality == "AutogradOther" and ambiguous_backends(operator):
+        if key.functionality == "AutogradOther" and ambiguous_backends(operator, disabled):
             return Slot("2.2 ambiguous", None, conditional)
         has_own = explicit is not None
         if key.is_autograd and key.backend is not None:
-            has_own = has_own or bool(kernels.get(getattr(DispatchKey, key.backend)))
+            has_own = has_own or _enabled(kernels.get(getattr(DispatchKey, key.backend), ()), disabled)
         if is_backend or not has_own:
             return Slot("2.2 CompositeImplicitAutograd", implicit, conditional)
     # 2.3
     if key.is_autograd:
-        autograd = best(kernels.get(DispatchKey.Autograd, []))
+        autograd = of(DispatchKey.Autograd)
         if autograd is not None:
             return Slot("2.3 Autograd", autograd, conditional)
     # 3
-    fallback = best(operator.registry.fallbacks.get(key, []))
+    fallback = of(key, operator.registry.fallbacks)
     if fallback is None and key.is_autograd:
-        fallback = best(operator.registry.fallbacks.get(DispatchKey.Autograd, []))
+        fallback = of(DispatchKey.Autograd, operator.registry.fallbacks)
     if fallback is not None:
         return Slot("3 fallback", fallback, conditional)
     # 4
@@ -176,7 +203,7 @@ class Step(NamedTuple):
 def steps(operator: Operator, word: int) -> Iterable[Step]:
     """Walk the keys of a word from the first, up to and with the one that handles the call."""
     for key in runtime_keys(word):
-        slot = operator.slot(key)
+        slot = operator.slot(key, word)
         kernel = slot.kernel
         if slot.falls_through or (kernel is not None and kernel.is_fallthrough and not slot.conditional):
             yield Step(key, slot, False, "falls through")
@@ -246,7 +273,7 @@ def _bind_kernel(operator: Operator, word: int, kernel: Kernel) -> Callable[...,
 
 def _unhandled(operator: Operator, word: int, slot: Slot) -> MissingKernelError | RegistrationError:
     if slot.rule == "2.2 ambiguous":
-        backends = ", ".join(ambiguous_backends(operator))
+        backends = ", ".join(ambiguous_backends(operator, word))
         return RegistrationError(_AMBIGUOUS.format(operator=operator.name, backends=backends))
     return missing_kernel(operator, word)
 
