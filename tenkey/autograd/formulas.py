@@ -1,79 +1,37 @@
-"""Gradient formulas: from facets to one function for each argument.
+"""Gradient formulas: from facets to one function for each argument, backward and forward.
 
-Note [Derivatives are operators]
-~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-The derivative of a pointwise operator is an expression like the operator's own. ``g * derivative`` is declared as a
-pointwise operator of its own (``tk::tanh_vjp_x``), so a backward step is one fused kernel, and its derivatives follow
-in the same way: every order exists. Where the derivative contains the operator's own expression, the output is used
-instead of computing it again. Guarded by ``tests/test_autograd.py::test_derivative_reuses_output``.
-
-Note [Zero times infinity]
+Note [Forward derivatives]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~
-``where(x > 0, sqrt(x), 0)`` sends ``sqrt`` a gradient of zero where ``x`` is 0, and the derivative of ``sqrt`` is
-infinite there: the product would be nan, for a branch that was not even taken. So where a derivative is not finite, a
-gradient of zero gives zero. Where it is finite, the product is left alone, since its own derivative by the gradient
-must be right at zero too. Derivatives made of operations that keep finite numbers finite skip the test. Guarded by
-``tests/test_autograd.py::test_an_infinite_derivative_on_the_other_side_of_where_does_not_leak``.
+A gradient formula is linear in ``g``: it is the transposed derivative. So every formula also gives the forward
+derivative. A pointwise operator's is the sum of tangent times partial derivative, declared as one operator like the
+backward one. A reduction's is the sum along its axes of tangent times the formula at ``g = 1``. A view's is the view of
+the tangent. Any other formula is transposed once more, by differentiating it by ``g`` in the direction of the tangent.
+Where there is no formula there is no forward derivative either, and never a silent zero. Guarded by
+``tests/test_jvp_formulas.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
 
+from ..core.tensor import Tensor
+from ..core.word import GRADIENT
+from ..dispatch.local import StateGuard, current_state
 from ..dispatch.operator import Operator
-from ..dispatch.registry import registry
-from ..dispatch.schema import parse_schema
-from ..ops.builtin.complex import conj, real
-from ..ops.builtin.pointwise import multiply, negative
-from ..ops.declare.facets import Partials, Pointwise, formula_names
-from ..ops.declare.promotion import SAME
-from ..ops.scalar import differentiate, free_variables, isfinite, operations, substitute, variable, where
-from ..ops.scalar.expression import Expression, as_expression, make, topological_order
+from ..ops.builtin.complex import conj
+from ..ops.builtin.copying import cast
+from ..ops.builtin.creation import ones_like, zeros_like
+from ..ops.builtin.pointwise import multiply
+from ..ops.builtin.reduction import sum as sum_
+from ..ops.builtin.view import broadcast_to
+from ..ops.declare.facets import Pointwise, formula_names
+from .functional import grad
+from .partials import TANGENT, Formula, pointwise_tangent, pointwise_vjp, same_gradient
 
-__all__ = ["Formula", "formulas_of", "same_gradient"]
+__all__ = ["Formula", "ForwardRule", "formulas_of", "jvp_of", "same_gradient"]
 
-_FINITE = frozenset(  # operations whose results are finite for finite operands, overflow apart
-    [
-        "constant",
-        "variable",
-        "add",
-        "subtract",
-        "multiply",
-        "negative",
-        "square",
-        "abs",
-        "sign",
-        "where",
-        "less",
-        "less_equal",
-        "greater",
-        "greater_equal",
-        "equal",
-        "not_equal",
-        "logical_and",
-        "logical_or",
-        "logical_not",
-        "maximum",
-        "minimum",
-        "sin",
-        "cos",
-        "tanh",
-        "floor",
-        "ceil",
-        "trunc",
-        "round",
-    ]
-)
-_GRADIENT = variable("__gradient")  # names that no argument of an operator has
-_OUTPUT = variable("__output")
-
-
-class Formula(NamedTuple):
-    """``function`` takes values by position: ``names`` says which (arguments, ``g``, ``out``, ``x_meta``)."""
-
-    function: Callable[..., Any]
-    names: tuple[str, ...]
+ForwardRule: TypeAlias = Callable[[dict[str, Any], dict[str, Any], Any], Any]
 
 
 def formulas_of(operator: Operator, *, is_complex: bool) -> dict[str, Formula | None] | None:
@@ -85,143 +43,161 @@ def formulas_of(operator: Operator, *, is_complex: bool) -> dict[str, Formula | 
     if "Pointwise" in facets:
         facet: Pointwise = facets["Pointwise"]
         return {
-            name: _pointwise(operator, facet, name, is_complex=is_complex)
+            name: pointwise_vjp(operator, facet, name, is_complex=is_complex)
             for name in facet.tensors
             if name not in facet.boolean
         }
     return None
 
 
-def _pointwise(operator: Operator, facet: Pointwise, name: str, *, is_complex: bool) -> Formula | None:
-    partials: Partials | None = operator.facets.get("Partials")
-    if partials is not None:
-        given = partials.formulas[name]
-        if given is None:
-            return None
-        derivative = _traced(given)
-        if derivative is None:
-            return _tensor_formula(given)
-        may_be_infinite = not operations(derivative) <= _FINITE
-    else:
-        derivative = differentiate(facet.expression, name)
-        may_be_infinite = not operations(derivative) <= _FINITE
-        if not is_complex and facet.expression.operands:
-            derivative = _with_output(derivative, facet.expression)
-    if derivative.operation == "constant":
-        value = derivative.value
-        if value == 0:
-            return None
-        if value in (1, -1):
-            if is_complex:  # a real input of a complex result takes the real part
-                return Formula(_same_real if value == 1 else _negative_real, ("g", f"{name}_meta"))
-            return Formula(same_gradient if value == 1 else negative, ("g",))
-    if is_complex:
-        return _complex_formula(operator, facet, name, derivative)
-    product = _GRADIENT * derivative
-    if may_be_infinite:
-        product = where(isfinite(derivative), product, where(_GRADIENT == 0, 0, product))
-    return _declare(operator, f"vjp_{name}", facet, product)
+# ---- forward derivatives: see Note [Forward derivatives]
 
 
-def same_gradient(g: Any) -> Any:
-    """The gradient itself: the derivative is 1."""
-    return g
+def jvp_of(operator: Operator, *, is_complex: bool) -> ForwardRule | None:
+    """The forward derivative of an operator, or None where no sound rule exists.
 
-
-def _same_real(g: Any, meta: Any) -> Any:
-    return real(g) if meta.dtype.kind != "c" and g.dtype.kind == "c" else g
-
-
-def _negative_real(g: Any, meta: Any) -> Any:
-    return negative(_same_real(g, meta))
-
-
-def _traced(formula: Callable[..., Any]) -> Expression | None:
-    """The derivative as an expression, if the formula is written with Python's operators alone."""
-    try:
-        return as_expression(formula(*[_OUTPUT if n == "out" else variable(n) for n in formula_names(formula)]))
-    except Exception:
+    The rule is called ``rule(tangents, bound, out)``: ``tangents`` maps names of tensor arguments to tangents (for an
+    argument that is a list, a list of tangents), None or no entry where there is none; ``bound`` holds all arguments
+    by name, ``out`` the result. It gives the tangent of the result, with its shape and dtype, or None if the result
+    cannot depend on the arguments (integers, comparisons). It is made of operators, so it can be differentiated again.
+    """
+    facets = operator.facets
+    rule: ForwardRule | None = None
+    if "Jvp" in facets:
+        given = facets["Jvp"].function
+        names = [name for name in formula_names(given) if name != "tangents"]
+        rule = _by_jvp(given, names)
+    elif "NotDifferentiable" in facets:
+        return lambda tangents, bound, out: None
+    elif "Backward" in facets:
         return None
+    elif "View" in facets:
+        rule = _by_view(operator)
+    elif "Pointwise" in facets:
+        rule = _by_partials(operator, is_complex=is_complex)
+    else:
+        formulas = formulas_of(operator, is_complex=is_complex)
+        if formulas is not None:
+            rule = _by_reduction(operator, formulas) if "Reduce" in facets else _by_transposition(formulas)
+    return None if rule is None else _fitting(rule)
 
 
-def _tensor_formula(formula: Callable[..., Any]) -> Formula:
-    names = formula_names(formula)
+def _fitting(rule: ForwardRule) -> ForwardRule:
+    """The rule, its tangent brought to the shape and dtype of the result."""
 
-    def function(g: Any, *values: Any) -> Any:
-        partial = formula(*values)
-        if getattr(partial, "dtype", None) is not None and partial.dtype.kind == "c":
-            partial = conj(partial)
-        return multiply(g, partial)
+    def fitted(tangents: dict[str, Any], bound: dict[str, Any], out: Any) -> Any:
+        if isinstance(out, Tensor) and out.dtype.kind not in "fcV":
+            return None
+        tangent = rule(tangents, bound, out)
+        if tangent is None:
+            return zeros_like(out)
+        if not isinstance(out, Tensor):
+            return tangent
+        if tangent.dtype != out.dtype:
+            tangent = cast(tangent, out.dtype)
+        return tangent if tangent.shape == out.shape else broadcast_to(tangent, out.shape)
 
-    return Formula(function, ("g", *names))
-
-
-def _with_output(derivative: Expression, own: Expression) -> Expression:
-    """Replace the operator's own expression in its derivative by the output."""
-    new: dict[Expression, Expression] = {}
-    for node in topological_order([derivative]):
-        if node is own:
-            new[node] = _OUTPUT
-        elif all(new[operand] is operand for operand in node.operands):
-            new[node] = node
-        else:
-            new[node] = make(node.operation, *[new[operand] for operand in node.operands])
-    return new[derivative]
+    return fitted
 
 
-def _complex_formula(operator: Operator, facet: Pointwise, name: str, derivative: Expression) -> Formula:
-    """``g * conj(derivative)``, computed as ``conj(conj(g) * derivative)``: the gradient is always a tensor."""
-    product, names = _declare(operator, f"complex_vjp_{name}", facet, _GRADIENT * derivative)
-
-    def function(g: Any, meta: Any, *values: Any) -> Any:
-        result = conj(product(conj(g), *values))
-        return result if meta.dtype.kind == "c" or result.dtype.kind != "c" else real(result)
-
-    return Formula(function, ("g", f"{name}_meta", *names[1:]))
+def _value(name: str, bound: dict[str, Any], out: Any) -> Any:
+    """What a formula calls by this name."""
+    if name == "out":
+        return out
+    return bound[name] if name in bound else bound[name.removesuffix("_meta")]
 
 
-def _declare(operator: Operator, suffix: str, facet: Pointwise, expression: Expression) -> Formula:
-    """Define (once) the pointwise operator of a derivative; its arguments are the variables that occur in it."""
-    schema = operator.schema
-    overload = f"_{schema.overload_name}" if schema.overload_name else ""
-    name = f"{schema.name}{overload}_{suffix}"
-    used = free_variables(expression)
-    types = {a.name: str(a.type) for a in schema.arguments}
-    order: list[tuple[str, str, str]] = []  # (variable, name in a formula, name of the new argument)
-    for special, role, wanted in ((_GRADIENT, "g", "grad_output"), (_OUTPUT, "out", "result")):
-        if special.name in used:
-            order.append((special.name, role, _unused(wanted, types)))
-    order += [(a.name, a.name, a.name) for a in schema.arguments if a.name in used]
-    if not any(types.get(v, "Tensor") == "Tensor" for v, _, _ in order):
-        raise NotImplementedError(f"[{operator.name}] the derivative {expression} does not depend on a tensor.")
-    names = tuple(role for _, role, _ in order)
-    while (known := registry.operators.get(name)) is not None:
-        if known.facets.get("DerivedFrom") is operator:
-            return Formula(known.call, names)
-        name += "_"  # somebody else's operator
-    text = ", ".join(f"{types.get(v, 'Tensor')} {argument}" for v, _, argument in order)
-    parsed = parse_schema(f"{name}({text}) -> Tensor")
-
-    def scalar(T: Any) -> Callable[..., Any]:
-        return _substituting(expression, tuple(v for v, _, _ in order))
-
-    made = Pointwise(parsed, scalar, SAME, facet.domain, tuple(n for n in facet.boolean if n in used))
-    defined = registry.define(
-        parsed, facets={"Pointwise": made, "DerivedFrom": operator}, tags=("pointwise", "derived"), site=operator.site
-    )
-    return Formula(defined.call, names)
+def _by_jvp(given: Callable[..., Any], names: list[str]) -> ForwardRule:
+    return lambda tangents, bound, out: given(tangents, **{name: _value(name, bound, out) for name in names})
 
 
-def _unused(wanted: str, taken: dict[str, str]) -> str:
-    name, number = wanted, 1
-    while name in taken:
-        number += 1
-        name = f"{wanted}_{number}"
-    return name
+def _by_view(operator: Operator) -> ForwardRule:
+    first, *others = operator.schema.arguments
+    passed = [(a.name, a.kwarg_only) for a in others]
+
+    def rule(tangents: dict[str, Any], bound: dict[str, Any], out: Any) -> Any:
+        tangent = tangents.get(first.name)
+        if tangent is None:
+            return None
+        positional = [bound[name] for name, keyword in passed if not keyword]
+        return operator.call(tangent, *positional, **{name: bound[name] for name, keyword in passed if keyword})
+
+    return rule
 
 
-def _substituting(expression: Expression, order: tuple[str, ...]) -> Callable[..., Any]:
-    def function(*values: Any) -> Any:
-        return substitute(expression, dict(zip(order, values, strict=True)))
+def _by_partials(operator: Operator, *, is_complex: bool) -> ForwardRule:
+    """For each set of arguments with tangents one fused operator, made when it is first wanted."""
+    known: dict[tuple[str, ...], Formula | None] = {}
+    facet: Pointwise = operator.facets["Pointwise"]
 
-    return function
+    def rule(tangents: dict[str, Any], bound: dict[str, Any], out: Any) -> Any:
+        given = tuple([n for n in facet.tensors if tangents.get(n) is not None and n not in facet.boolean])
+        if given not in known:
+            known[given] = pointwise_tangent(operator, facet, given, is_complex=is_complex)
+        formula = known[given]
+        if formula is None:
+            return None
+        return formula.function(
+            *[tangents[n[1:]] if n.startswith(TANGENT) else _value(n, bound, out) for n in formula.names]
+        )
+
+    return rule
+
+
+def _by_reduction(operator: Operator, formulas: dict[str, Formula | None]) -> ForwardRule:
+    """Each element of the result depends on elements of its own: the formula at ``g = 1`` holds the derivatives."""
+    ((name, formula),) = formulas.items()
+
+    def rule(tangents: dict[str, Any], bound: dict[str, Any], out: Any) -> Any:
+        tangent = tangents.get(name)
+        if formula is None or tangent is None:
+            return None
+        one = ones_like(out)
+        slopes = formula.function(*[one if n == "g" else _value(n, bound, out) for n in formula.names])
+        product = multiply(tangent, conj(slopes) if slopes.dtype.kind == "c" else slopes)
+        return sum_(product, axis=bound["axis"], keepdims=bound["keepdims"])
+
+    return rule
+
+
+def _by_transposition(formulas: dict[str, Formula | None]) -> ForwardRule:
+    """Differentiate the gradient formulas by ``g``, in the direction of the tangents."""
+
+    def rule(tangents: dict[str, Any], bound: dict[str, Any], out: Any) -> Any:
+        if not isinstance(out, Tensor):
+            return None
+        given = {name: t for name, t in tangents.items() if t is not None and formulas.get(name) is not None}
+        record = any(t._word & GRADIENT for t in _tensors((given, bound, out))) and current_state().keep & GRADIENT
+        with StateGuard(unexclude=GRADIENT):
+            seed = zeros_like(out).detach().requires_grad_()
+            ends, directions = [], []
+            for name, tangent in given.items():
+                formula: Any = formulas[name]
+                gradients = formula.function(*[seed if n == "g" else _value(n, bound, out) for n in formula.names])
+                for gradient, direction in _pairs(gradients, tangent):
+                    if gradient._word & GRADIENT:
+                        ends.append(gradient)
+                        directions.append(direction)
+            if not ends:
+                return None
+            (result,) = grad(ends, seed, directions, create_graph=bool(record), allow_unused=True)
+        return result
+
+    return rule
+
+
+def _pairs(gradients: Any, tangent: Any) -> Iterator[tuple[Tensor, Tensor]]:
+    """Gradients with their tangents, which are spread where the gradients have not been summed yet."""
+    many = isinstance(tangent, (list, tuple))
+    for gradient, direction in zip(gradients, tangent, strict=True) if many else ((gradients, tangent),):
+        if gradient is not None and direction is not None:
+            spread = direction if direction.shape == gradient.shape else broadcast_to(direction, gradient.shape)
+            yield gradient, spread if spread.dtype == gradient.dtype else cast(spread, gradient.dtype)
+
+
+def _tensors(values: Any) -> Iterator[Tensor]:
+    if isinstance(values, Tensor):
+        yield values
+    elif isinstance(values, (list, tuple, dict)):
+        for value in values.values() if isinstance(values, dict) else values:
+            yield from _tensors(value)

@@ -99,9 +99,12 @@ def _earlier(name: str, site: str) -> dict[str, Operator]:
     previous = registry.operators.get(name)
     if previous is None or _TAG not in previous.tags or not _same_place(previous.site, site):
         return {}
-    derived = [op for op in registry if "derived" in op.tags and op.site == previous.site]
-    following = {op.name: op for op in derived if op.name.startswith((f"{name}_vjp_", f"{name}_partial_"))}
-    return {name: previous, **following}
+    found = {name: previous}
+    for op in registry:  # in the order of definition: what is derived comes after what it is derived from
+        source = op.facets.get("DerivedFrom")
+        if source is not None and found.get(source.name) is source:
+            found[op.name] = op
+    return found
 
 
 def _same_place(first: str, second: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from .composed import clip, logaddexp, sigmoid, softplus
 from .conditions import Condition, isfinite, isinf, isnan, logical_and, logical_not, logical_or, logical_xor, where
-from .differentiate import UnsupportedDerivativeError, differentiate, differentiate_all
+from .differentiate import UnsupportedDerivativeError, differentiate, differentiate_all, differentiate_along
 from .emit import NUMPY, PYTHON, Emitter, OperationTable, UnsupportedOperationError, function_source
 from .expression import Expression, Operand, constant, make, topological_order, variable
 from .functions import (
@@ -67,7 +67,8 @@ __all__ = [
     "Operation", "OperationTable", "PlainTypeMaker", "ScalarFactory", "ScalarTraceError", "TypeMaker",
     "UnsupportedDerivativeError", "UnsupportedOperationError", "abs", "acos", "acosh", "asin", "asinh", "atan",
     "atan2", "atanh", "cbrt", "ceil", "clip", "constant", "copysign", "cos", "cosh", "differentiate",
-    "differentiate_all", "digamma", "erf", "erfc", "evaluate", "exp", "exp2", "expm1", "floor", "floor_divide", "fma",
+    "differentiate_all", "differentiate_along", "digamma", "erf", "erfc", "evaluate", "exp", "exp2", "expm1", "floor",
+    "floor_divide", "fma",
     "free_variables", "function_source", "hypot", "isfinite", "isinf", "isnan", "lgamma", "log", "log10", "log1p",
     "log2", "logaddexp", "logical_and", "logical_not", "logical_or", "logical_xor", "make", "maximum", "minimum",
     "operations", "pow", "reciprocal", "remainder", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh", "softplus",

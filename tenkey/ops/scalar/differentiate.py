@@ -21,13 +21,13 @@ Note [Light simplification]
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from .expression import Expression, constant, make, plain_number, topological_order
 from .reference import REFERENCE
 
-__all__ = ["UnsupportedDerivativeError", "differentiate", "differentiate_all"]
+__all__ = ["UnsupportedDerivativeError", "differentiate", "differentiate_all", "differentiate_along"]
 
 _NO_DERIVATIVE: Final = (
     "no derivative is known for the scalar operation {0!r} in `{1}`: give the operator's derivative by partials=..., "
@@ -296,12 +296,23 @@ def differentiate(expression: Expression, variable_name: str) -> Expression:
     >>> differentiate(exp(x), "x") is exp(x)
     True
     """
+    return differentiate_along(expression, {variable_name: _ONE})
+
+
+def differentiate_along(expression: Expression, directions: Mapping[str, Expression]) -> Expression:
+    """The derivative of `expression` in a direction: each variable changes at the rate that `directions` gives it.
+
+    >>> from tenkey.ops.scalar import variable, where
+    >>> x, y = variable("x"), variable("y")
+    >>> print(differentiate_along(where(x > 0, x * y, y), {"x": variable("dx"), "y": variable("dy")}))
+    where(x > 0, y * dx + x * dy, dy)
+    """
     derivatives: dict[Expression, Expression] = {}
     for node in topological_order([expression]):
         if node.kind == "boolean":
             derivatives[node] = _ZERO
-        elif node.operation == "variable":
-            derivatives[node] = _ONE if node.name == variable_name else _ZERO
+        elif node.name is not None:
+            derivatives[node] = directions.get(node.name, _ZERO)
         else:
             inner = [derivatives[operand] for operand in node.operands]
             exponent = _logistic_exponent(node)
