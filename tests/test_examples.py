@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,13 @@ import numpy as np
 import pytest
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-LONGEST = {"digits.py": 160, "custom_operator.py": 170, "custom_backend.py": 119, "dispatcher_from_scratch.py": 299}
+LONGEST = {
+    "digits.py": 160,
+    "custom_operator.py": 170,
+    "custom_backend.py": 119,
+    "dispatcher_from_scratch.py": 299,
+    "native_operator.py": 145,
+}
 
 # In `-c`: run the first argument as a script, on a device that is no part of tenkey and has no kernel.
 ON_ANOTHER_DEVICE = """
@@ -202,6 +209,31 @@ def test_custom_backend(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+COMPILER = next(filter(shutil.which, ("cc", "gcc", "clang")), None)
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler (cc, gcc or clang) on PATH")
+
+
+@needs_compiler
+def test_native_operator(tmp_path: Path) -> None:
+    result = run("-W", "error", EXAMPLES / "native_operator.py", folder=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    in_order(
+        result.stdout.splitlines(),
+        [
+            "<custom operator activations::softplus(Tensor x, float slope=1.0) -> Tensor>",
+            "ok: the values are those of NumPy",
+            "ok: any memory layout will do",
+            "ok: the gradient agrees with differences",
+            "ok: so does the second one",
+            "ok: integers are refused: [activations::softplus] is compiled for float32 or float64, ",
+            "ok: a status code is an error: [activations::reciprocal] ",
+            "a call with 16 elements: ",
+        ],
+    )
+    assert not list(tmp_path.iterdir())
+
+
 # The example, the text, and what replaces it.
 FAULTS = {
     "a value": ("custom_operator.py", "s.exp(-(x * x + y * y)", "s.exp(-(x * x + y)"),
@@ -212,11 +244,16 @@ FAULTS = {
     "no error": ("custom_operator.py", "partials=lambda x: x)", "partials=lambda x: x + x)"),
     "a product": ("custom_backend.py", '"multiply": np.multiply', '"multiply": np.add'),
     "strides": ("custom_backend.py", "where.offset, where.strides)", "where.offset)"),
+    "C": ("native_operator.py", "/ (1 + exp(-slope * x[i]))", "/ (1 + exp(slope * x[i]))"),
+    "a second derivative": ("native_operator.py", "return g * g0 * s * (1 - s)", "return g * g0 * s * s"),
+    "a dtype": ("native_operator.py", '"float64": "softplus_f64"', '"float64": "softplus_f32"'),
     "memory": ("custom_backend.py", "self.live -= len(buffer)", "self.live -= 1"),
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(
+    "fault", [pytest.param(name, marks=needs_compiler if "native" in FAULTS[name][0] else ()) for name in FAULTS]
+)
 def test_a_fault_is_noticed(fault: str, tmp_path: Path) -> None:
     name, right, wrong = FAULTS[fault]
     text = (EXAMPLES / name).read_text(encoding="utf-8")

@@ -8,6 +8,7 @@ from ..ops.declare.promotion import ARITHMETIC, BOOLEAN, COMPARISON, INT_TO_FLOA
 from .custom import CustomOperator, custom_op
 from .declarations import composite, pointwise, reduction
 from .inference import infer_schema
+from .native import load_native
 from .registration import Library, register_autograd, register_fake, register_kernel
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "custom_op",
     "fallthrough_kernel",
     "infer_schema",
+    "load_native",
     "pointwise",
     "reduction",
     "register_autograd",
