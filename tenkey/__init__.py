@@ -10,7 +10,7 @@ import math as _math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from . import autograd, backends, core, dispatch, library, ops, random
+from . import autograd, backends, core, dispatch, library, ops, random, transforms
 from .autograd import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .backends import cpu as _cpu
 from .backends import meta as _meta
@@ -37,6 +37,7 @@ from .core.dtypes import (
 )
 from .core.printing import get_printoptions, printoptions, set_printoptions
 from .core.tensor import Tensor, shares_storage
+from .core.wrapper import install_levels as _install_levels
 from .creation import asarray, tensor
 from .dispatch import registry as _registry
 from .dispatch.mode import install_modes as _install_modes
@@ -125,10 +126,12 @@ if not TYPE_CHECKING:  # a type checker knows the names that are imported above
 _EXPORTED = frozenset({"Pointwise", "Reduce", "Composite"})
 
 _install_modes(_registry)
+_install_levels(_registry)
 _install.install(_registry)
 _cpu.install(_registry)
 _meta.install(_registry)
 autograd.install(_registry)
+transforms.install(_registry)
 
 __all__ = [
     "Tensor",
@@ -248,6 +251,7 @@ __all__ = [
     "take_along_axis",
     "tanh",
     "tensor",
+    "transforms",
     "uint16",
     "uint32",
     "uint64",

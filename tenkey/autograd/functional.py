@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from ..core.tensor import Tensor
 from ..core.word import GRADIENT
+from ..core.wrapper import Level, innermost
 from ..dispatch.local import StateGuard
 from ..ops.builtin.creation import ones_like, zeros_like
 from .engine import Task, execute, mark_needed, validate
@@ -40,6 +41,10 @@ _EDGE_INSIDE: Final = (
 )
 _LISTED: Final = "[backward, grad] takes a tensor, a gradient edge or a sequence of them, got {got}."
 _EMPTY: Final = "[{call}] inputs argument cannot be empty."
+_INSIDE: Final = (
+    "[backward] got tensors inside of {level}, where gradients are not collected: use tk.autograd.grad or "
+    "tk.transforms.grad, which return them."
+)
 
 
 class GradientEdge(NamedTuple):
@@ -135,6 +140,9 @@ def backward(
     [2.0, 4.0]
     """
     outputs = _listed(tensors)
+    level = innermost((outputs, grad_tensors, inputs))
+    if level is not None:
+        raise NotImplementedError(_INSIDE.format(level=level.name))
     gradients = [None] * len(outputs) if grad_tensors is None else _listed(grad_tensors)
     seeds = _seeds("backward", outputs, gradients, create_graph=create_graph)
     task = Task(create_graph if retain_graph is None else retain_graph, create_graph)
@@ -197,6 +205,10 @@ def grad(
     wanted: Sequence[Any] = _listed(inputs)
     if not wanted:
         raise RuntimeError(_EMPTY.format(call="grad"))
+    level = innermost((ends, wanted))
+    if level is not None:  # the graph is that of the values inside
+        flags = {"retain_graph": retain_graph, "create_graph": create_graph, "allow_unused": allow_unused}
+        return _inside(level, ends, gradients, list(wanted), **flags, materialize_grads=materialize_grads)
     edges: list[Edge] = []
     edges += [_input_edge("grad", index, one) for index, one in enumerate(wanted)]
     seeds = _seeds("grad", ends, gradients, create_graph=create_graph)
@@ -215,3 +227,15 @@ def grad(
             raise RuntimeError(_UNUSED.format(index=slot))
         results.append(result)
     return tuple(results)
+
+
+def _inside(
+    level: Level, outputs: list[Any], grad_outputs: list[Any], inputs: list[Any], **flags: bool | None
+) -> tuple[Tensor | None, ...]:
+    """``grad`` of tensors that a transform has wrapped: see ``Level.gradient``."""
+    if len(outputs) != len(grad_outputs):
+        raise RuntimeError(_COUNT.format(call="grad", tensors=len(outputs), gradients=len(grad_outputs)))
+    for index, one in enumerate(inputs):
+        _input_edge("grad", index, one)
+    results: tuple[Tensor | None, ...] = level.gradient(grad, outputs, inputs, grad_outputs=grad_outputs, **flags)
+    return results

@@ -8,7 +8,9 @@ row of this list to the last; each row says why it stands where it does:
 
 ===================  ==============================================================================================
 ``Mode``             user code that wants to see every call sees it before anybody has rewritten it
-``Batched``          ``vmap`` removes its dimension first, so that the layers below record what really runs
+``Batched``          the levels of transforms (``vmap``, forward mode) are taken off before anything else, the innermost
+                     first, so that the layers below see and record what really runs
+``VmapMode``         on while a ``vmap`` runs: random numbers, drawn from no batched argument, ask for its policy
 ``Autocast``         above autograd: the casts that it inserts are differentiable
 ``Tracer``           above autograd: a captured graph can be differentiated again
 ``Autograd``         one per backend; records a node, then redispatches below itself
@@ -391,6 +393,7 @@ def _mask_of(keys: Any) -> int:
 for _name, _per_backend in (
     ("Mode", False),
     ("Batched", False),
+    ("VmapMode", False),
     ("AutocastFunctionality", True),
     ("Tracer", False),
     ("AutogradFunctionality", True),

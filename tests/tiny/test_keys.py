@@ -18,6 +18,7 @@ from tests.tiny._fakes import AUTOGRAD_CPU, AUTOGRAD_CUDA, CPU, CUDA, META, TRAI
 ORDER = [
     "Mode",
     "Batched",
+    "VmapMode",
     "AutocastCPU",
     "Tracer",
     "AutogradCPU",

@@ -1,0 +1,94 @@
+"""Pytrees: nested lists, tuples, NamedTuples, dicts and dataclasses, taken apart into leaves and put together again."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+__all__ = ["broadcast_prefix", "flatten", "tree_map", "unflatten"]
+
+_PREFIX: Final = "{what} is not compatible with the structure of {of}: {prefix!r} stands for {value}."
+
+
+def _children(tree: Any) -> tuple[list[Any], Callable[[list[Any]], Any]] | None:
+    """The parts of a container and the function that makes it of other parts; None for a leaf."""
+    kind = type(tree)
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        return list(tree), lambda parts: kind(*parts)
+    if kind is list or kind is tuple:
+        return list(tree), kind
+    if isinstance(tree, dict):
+        keys = list(tree)
+        return list(tree.values()), lambda parts: kind(zip(keys, parts, strict=True))
+    if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
+        names = [field.name for field in dataclasses.fields(tree) if field.init]
+        return [getattr(tree, n) for n in names], lambda parts: dataclasses.replace(
+            tree, **dict(zip(names, parts, strict=True))
+        )
+    return None
+
+
+def flatten(tree: Any) -> list[Any]:
+    """The leaves of a tree, in order; None is a leaf.
+
+    >>> flatten({"a": [1, 2], "b": (3, None)})
+    [1, 2, 3, None]
+    """
+    found = _children(tree)
+    if found is None:
+        return [tree]
+    return [leaf for part in found[0] for leaf in flatten(part)]
+
+
+def unflatten(tree: Any, leaves: list[Any]) -> Any:
+    """A tree like ``tree`` with other leaves.
+
+    >>> unflatten({"a": [1, 2]}, [5, 6])
+    {'a': [5, 6]}
+    """
+    return _rebuild(tree, iter(leaves))
+
+
+def _rebuild(tree: Any, leaves: Iterator[Any]) -> Any:
+    found = _children(tree)
+    if found is None:
+        return next(leaves)
+    parts, make = found
+    return make([_rebuild(part, leaves) for part in parts])
+
+
+def tree_map(function: Callable[[Any], Any], tree: Any) -> Any:
+    """The tree with ``function(leaf)`` in place of every leaf.
+
+    >>> tree_map(lambda n: n + 1, [1, (2,)])
+    [2, (3,)]
+    """
+    return unflatten(tree, [function(leaf) for leaf in flatten(tree)])
+
+
+def broadcast_prefix(prefix: Any, tree: Any, *, what: str, of: str) -> list[Any]:
+    """For each leaf of ``tree`` the entry of ``prefix`` that stands for it; ValueError where they do not fit.
+
+    A prefix is a tree that ends earlier: one int stands for all leaves below its place.
+
+    >>> broadcast_prefix((0, None), ([1, 2], 3), what="in_dims", of="inputs")
+    [0, 0, None]
+    """
+    parts = _children(prefix)
+    if parts is None:
+        return [prefix] * len(flatten(tree))
+    own = _children(tree)
+    same = isinstance(prefix, (list, tuple)) and isinstance(tree, (list, tuple))
+    if own is None or len(own[0]) != len(parts[0]) or not (same or type(prefix) is type(tree)):
+        raise ValueError(_PREFIX.format(what=what, of=of, prefix=prefix, value=_shown(tree)))
+    if isinstance(prefix, dict):
+        if set(prefix) != set(tree):
+            raise ValueError(_PREFIX.format(what=what, of=of, prefix=prefix, value=_shown(tree)))
+        return [d for key, part in tree.items() for d in broadcast_prefix(prefix[key], part, what=what, of=of)]
+    return [d for p, part in zip(parts[0], own[0]) for d in broadcast_prefix(p, part, what=what, of=of)]
+
+
+def _shown(tree: Any) -> str:
+    found = _children(tree)
+    return f"a {type(tree).__name__}" + ("" if found is None else f" of {len(found[0])}")

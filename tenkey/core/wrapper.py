@@ -1,0 +1,264 @@
+"""Levels of function transforms (vmap, forward mode) and the tensors that they wrap.
+
+Note [Levels]
+~~~~~~~~~~~~~
+A transform that runs a function on tensors of its own opens a *level* and hands the function :class:`Wrapper` tensors:
+a value, the level, and what the level knows besides (a batch dimension, a tangent). A wrapper carries the key
+``Batched`` (the first after the modes), so a call that meets one is first taken to this module, which asks the
+innermost level among the arguments, the one that was opened last, to process the call. That level calls operators on
+the values, whose wrappers, if any, belong to levels further out, and so on: any transforms nest in any order, and the
+layers below (autocast, autograd, kernels) see plain tensors alone. A call without wrappers never sees any of this.
+Guarded by ``tests/test_vmap.py::test_levels_nest_in_any_order``.
+"""
+
+from __future__ import annotations
+
+import itertools
+from contextvars import ContextVar
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+import numpy as np
+
+from ..dispatch.kernel import Kernel
+from ..dispatch.keys import DispatchKey, DispatchKeySet
+from ..dispatch.operator import Operator
+from .device import Device
+from .storage import contiguous_strides
+from .tensor import Tensor
+from .word import GRADIENT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Self
+
+    from ..dispatch.registry import Registry
+
+__all__ = ["Level", "Wrapper", "innermost", "install_levels", "open_levels", "wrap"]
+
+_KEY: Final = DispatchKey.Batched.mask
+_ESCAPED: Final = (
+    "[{operator}] got a tensor that escaped from a {level} that has ended: use only what the transformed function "
+    "returns, and keep nothing of its inside in lists, globals or attributes."
+)
+_INSIDE: Final = "[{call}] is not supported on a tensor inside of {level}: {remedy}"
+_HOOK: Final = "register it on the tensor outside, or transform the gradient with tk.transforms."
+_GRAD: Final = "use tk.autograd.grad or tk.transforms.grad, which return the gradient."
+
+_numbers: Final = itertools.count(1)
+_open: ContextVar[tuple[Level, ...]] = ContextVar("tenkey_levels", default=())
+
+
+def open_levels() -> tuple[Level, ...]:
+    """The levels that are open in this thread or task, the innermost last."""
+    return _open.get()
+
+
+class Level:
+    """One run of a transform; a context manager. Subclasses say how calls on their wrappers are processed.
+
+    ``number`` orders levels: a later one is further inside.
+    """
+
+    name = "transform"
+
+    def __init__(self) -> None:
+        self.number = next(_numbers)
+        self.is_open = False
+
+    def __enter__(self) -> Self:
+        self.is_open = True
+        _open.set((*_open.get(), self))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.is_open = False
+        _open.set(tuple([level for level in _open.get() if level is not self]))
+
+    def process(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result of a call that has wrappers of this level, and none of a level further inside."""
+        raise NotImplementedError
+
+    def escaped(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The same after the level has ended; raises by default."""
+        raise RuntimeError(_ESCAPED.format(operator=operator.name, level=self.name))
+
+    def values(self, wrapper: Wrapper, what: str) -> np.ndarray:
+        """The values of a wrapper for Python and NumPy, or a deliberate error."""
+        raise NotImplementedError
+
+    def detach(self, wrapper: Wrapper) -> Tensor:
+        """The wrapper without history."""
+        raise NotImplementedError
+
+    def describe(self, wrapper: Wrapper) -> str:
+        """What ``repr`` shows."""
+        raise NotImplementedError
+
+    def through(self, wrapper: Wrapper, function: Callable[[Tensor], Tensor], dims: Callable[[int], int]) -> Tensor:
+        """The wrapper around ``function(value)``; ``dims`` says where a dimension of the value has gone."""
+        raise NotImplementedError
+
+    def gradient(self, grad: Callable[..., Any], outputs: list[Any], inputs: list[Any], **options: Any) -> Any:
+        """``tk.autograd.grad`` for outputs and inputs of which the innermost are of this level."""
+        raise NotImplementedError
+
+
+class WrappedData:
+    """What a wrapper has for data: shape, dtype and device as the function sees them, and no memory."""
+
+    __slots__ = ("device", "dtype", "shape")
+    buffer = None
+    owner = None
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype, device: Device) -> None:
+        self.shape = shape
+        self.dtype = dtype
+        self.device = device
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        size = 1
+        for length in self.shape:
+            size *= length
+        return size
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Strides in bytes, as if the elements lay in row-major order."""
+        return contiguous_strides(self.shape, self.dtype.itemsize)
+
+
+class Wrapper(Tensor):
+    """A tensor inside a transform; see Note [Levels]. Made by :func:`wrap` alone."""
+
+    __slots__ = ("_extra", "_level", "_value")
+
+    _value: Tensor
+    _level: Level
+    _extra: Any  # the batch dimension, or the tangent
+
+    def _values(self, what: str) -> np.ndarray:
+        return self._level.values(self, what)
+
+    def _to_numpy(self, what: str) -> np.ndarray:
+        return self._level.values(self, what)
+
+    def __repr__(self) -> str:
+        return self._level.describe(self)
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise self._unsupported("pickle", "pickle what the transformed function returns.")
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        made: Tensor = self.detach().clone()
+        return made
+
+    def _unsupported(self, call: str, remedy: str) -> NotImplementedError:
+        return NotImplementedError(_INSIDE.format(call=call, level=self._level.name, remedy=remedy))
+
+    # ---- autograd records the values; what it says of them holds for the wrapper
+
+    @property
+    def _autograd(self) -> Any:
+        return self._value._autograd
+
+    @_autograd.setter
+    def _autograd(self, value: Any) -> None:
+        raise self._unsupported("recording", "this call has no rule for this transform.")
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether calls on it are recorded."""
+        return bool(self._word & GRADIENT)
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.requires_grad_(value)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Record calls on it, for ``tk.autograd.grad``. The tensor outside is left as it is."""
+        if requires_grad != self.requires_grad:
+            self._value = self._value.detach().requires_grad_(requires_grad)
+            self._word = (self._word & ~GRADIENT) | (self._value._word & GRADIENT)
+        return self
+
+    def detach(self) -> Tensor:
+        """The tensor without history."""
+        return self._level.detach(self)
+
+    @property
+    def grad(self) -> Tensor | None:
+        """None: gradients are not collected inside of a transform."""
+        return None
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        raise self._unsupported("grad", _GRAD)
+
+    def backward(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Refuse: use ``tk.autograd.grad``."""
+        raise self._unsupported("backward", _GRAD)
+
+    def register_hook(self, hook: Any) -> NoReturn:
+        """Refuse."""
+        raise self._unsupported("register_hook", _HOOK)
+
+    def register_post_accumulate_grad_hook(self, hook: Any) -> NoReturn:
+        """Refuse."""
+        raise self._unsupported("register_post_accumulate_grad_hook", _HOOK)
+
+    def retain_grad(self) -> NoReturn:
+        """Refuse."""
+        raise self._unsupported("retain_grad", _GRAD)
+
+
+def wrap(level: Level, value: Tensor, extra: Any, shape: tuple[int, ...], word: int = 0) -> Wrapper:
+    """A wrapper of ``value`` for ``level``; ``word`` adds bits to those of the value."""
+    made: Wrapper = object.__new__(Wrapper)
+    made._data = WrappedData(shape, value.dtype, value.device)
+    made._word = value._word | word | _KEY
+    made._storage = None
+    made._value = value
+    made._level = level
+    made._extra = extra
+    return made
+
+
+def innermost(values: Iterable[Any]) -> Level | None:
+    """The level of the wrappers among values, in lists and dicts too, that was opened last; None without wrappers."""
+    found: Level | None = None
+    for value in values:
+        if value.__class__ is Wrapper:
+            level: Level | None = value._level
+        elif isinstance(value, (list, tuple)):
+            level = innermost(value)
+        elif isinstance(value, dict):
+            level = innermost(value.values())
+        else:
+            continue
+        if level is not None and (found is None or level.number > found.number):
+            found = level
+    return found
+
+
+def _run(operator: Operator, keyset: DispatchKeySet, /, *args: Any, **kwargs: Any) -> Any:
+    level = innermost((*args, kwargs))
+    if level is None:  # the key came from a guard
+        return operator.redispatch(keyset.below(DispatchKey.Batched), *args, **kwargs)
+    if not level.is_open:
+        return level.escaped(operator, args, kwargs)
+    return level.process(operator, args, kwargs)
+
+
+def install_levels(registry: Registry) -> None:
+    """Register the fallback of the key ``Batched``, which asks the innermost level."""
+    registry.fallback(Kernel(_run, DispatchKey.Batched, boxed=True, with_keyset=True, origin="generated"))

@@ -1,0 +1,377 @@
+"""The level of one ``vmap``: how a call on batched tensors becomes a call on the tensors that hold the whole batch.
+
+Note [Batching rules]
+~~~~~~~~~~~~~~~~~~~~~
+A batched tensor is a wrapper around a value with one dimension more, the batch dimension. Who processes a call, the
+first that there is: the facet ``Batch``, which a user registered with ``register_vmap``; the rule for that built-in
+operator in ``rules.py``; what the operator's facets say (pointwise, reduction, in-place); the operators that a
+composite is made of; the loop. The loop takes the batch apart, calls the operator on every sample and stacks the
+results: slow, and right for every operator. ``LOOPS`` counts it by operator. Guarded by ``tests/test_vmap.py``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, NoReturn
+
+from ..core.tensor import Tensor
+from ..core.tree import broadcast_prefix, flatten, unflatten
+from ..core.word import GRADIENT
+from ..core.wrapper import Level, Wrapper, _open, open_levels, wrap
+from ..dispatch.keys import DispatchKey
+from ..dispatch.operator import Operator
+from ..ops.builtin.copying import stack
+from ..ops.builtin.creation import ones_like
+from ..ops.builtin.view import broadcast_to, permute_dims, reshape, select
+
+__all__ = ["LOOPS", "BatchInfo", "BatchLevel", "Rule", "derived_rules", "move", "named_rules"]
+
+Rule = Callable[["BatchLevel", Operator, tuple[Any, ...], dict[str, Any]], Any]
+
+LOOPS: Final[Counter[str]] = Counter()
+"""How often an operator without a rule was run sample by sample."""
+
+named_rules: Final[dict[str, Rule]] = {}
+derived_rules: Final[dict[str, Rule]] = {}
+
+_VALUE: Final = (
+    "vmap: {what} of a batched tensor (shape {shape} for each of {size} samples) is asked for, which has another value "
+    "for every sample. {remedy}"
+)
+_CONTROL: Final = (
+    "Data-dependent control flow is not supported inside of vmap: write `if` with tk.where(condition, x, y), and an "
+    "index with tk.take."
+)
+_NUMPY: Final = "Use operators of tenkey, or return the tensor and convert it outside of vmap."
+_EMPTY: Final = (
+    "[{operator}] has no batching rule, and vmap over a batch of size 0 cannot find out what it returns: give it a "
+    "rule with tk.library.register_vmap({operator!r}, rule)."
+)
+_INPLACE: Final = (
+    "[{operator}] vmap: inplace arithmetic on {target} is not possible, since it is not batched and {other} is: every "
+    "sample would write into the same memory. Use the functional form, or make the target from a batched tensor "
+    "(tk.zeros_like(x), x.clone())."
+)
+_RULE_RESULT: Final = "[{operator}] its vmap rule must return (out, out_dims), got {got}."
+_RULE_DIM: Final = (
+    "[{operator}] its vmap rule returned out_dims {dim} for a result of shape {shape}: that dimension must have the "
+    "length {size} of the batch; None says that a result is not batched."
+)
+_RULE_KEYWORD: Final = (
+    "[{operator}] its vmap rule gets positional arguments, and the keyword-only argument {name!r} is batched: make it "
+    "positional in the schema."
+)
+_DIFFERENT: Final = (
+    "[{operator}] under vmap its results differ from sample to sample in something that is no tensor ({first!r} and "
+    "{second!r}): that cannot be stacked."
+)
+_SHAPES: Final = (
+    "[{operator}] under vmap its results have different shapes, {first} and {second}, and cannot be stacked."
+)
+_RANDOM: Final = (
+    "[{operator}] vmap: called random operation while in randomness error mode: pass randomness='different' (other "
+    "numbers for each sample) or 'same' to vmap, or draw outside of it."
+)
+_UNBATCHED_INPUT: Final = (
+    "[grad] inside of vmap, input {index} is not batched and an output is: its gradient is another one for each "
+    "sample. Use tk.transforms.grad, which gives that, or batch the input (tk.broadcast_to outside of vmap)."
+)
+_MIXED_GRAD: Final = "[grad] inside of vmap, output {index} is not batched and input {other} is: they are unrelated."
+_SEED_SCALAR: Final = (
+    "[grad] grad can be implicitly created only for scalar outputs, got shape {shape}: pass the gradient, a tensor of "
+    "that shape."
+)
+_SEED_SHAPE: Final = (
+    "[grad] Mismatch in shape: gradient {index} has a shape of {got} and output {index} has a shape of {want}: they "
+    "must be equal."
+)
+
+
+class BatchInfo:
+    """What a vmap rule is told: ``batch_size`` and ``randomness``."""
+
+    __slots__ = ("batch_size", "randomness")
+
+    def __init__(self, batch_size: int, randomness: str) -> None:
+        self.batch_size = batch_size
+        self.randomness = randomness
+
+    def __repr__(self) -> str:
+        return f"BatchInfo(batch_size={self.batch_size}, randomness={self.randomness!r})"
+
+
+def move(value: Tensor, source: int, target: int) -> Tensor:
+    """The tensor with one dimension moved; both count from the front."""
+    if source == target:
+        return value
+    order = [i for i in range(value.ndim) if i != source]
+    order.insert(target, source)
+    moved: Tensor = permute_dims(value, tuple(order))
+    return moved
+
+
+class BatchLevel(Level):
+    """One run of ``vmap`` over ``size`` samples."""
+
+    name = "vmap"
+
+    def __init__(self, size: int, randomness: str = "error") -> None:
+        super().__init__()
+        self.size = size
+        self.randomness = randomness
+
+    # ---- values and dimensions
+
+    def batch(self, value: Tensor, dim: int = 0) -> Wrapper:
+        """The batched tensor that holds its samples along ``dim`` of ``value``."""
+        shape = value.shape
+        return wrap(self, value, dim, shape[:dim] + shape[dim + 1 :])
+
+    def owns(self, x: Any) -> bool:
+        """Whether ``x`` is batched at this level."""
+        return x.__class__ is Wrapper and x._level is self
+
+    def split(self, x: Any) -> tuple[Any, Any]:
+        """The value and its batch dimension, or ``x`` itself and None."""
+        if x.__class__ is Wrapper and x._level is self:
+            return x._value, x._extra
+        return x, None
+
+    def front(self, x: Tensor) -> Tensor:
+        """The value with the batch dimension first; what is not batched is repeated for every sample."""
+        value, dim = self.split(x)
+        if dim is None:
+            repeated: Tensor = broadcast_to(value, (self.size, *value.shape))
+            return repeated
+        return move(value, dim, 0)
+
+    def aligned(self, x: Any, ndim: int) -> Any:
+        """For broadcasting with others of ``ndim`` dimensions: batch dimension first, then ones, then the rest."""
+        value, dim = self.split(x)
+        if dim is None:
+            return value
+        value = move(value, dim, 0)
+        missing = ndim + 1 - value.ndim
+        if missing > 0:
+            value = reshape(value, (value.shape[0], *[1] * missing, *value.shape[1:]))
+        return value
+
+    @contextmanager
+    def outside(self) -> Iterator[None]:
+        """Runs what is written for plain tensors: the levels from this one inwards are not seen by it."""
+        token = _open.set(tuple([level for level in open_levels() if level.number < self.number]))
+        try:
+            yield
+        finally:
+            _open.reset(token)
+
+    # ---- calls
+
+    def process(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """See Note [Batching rules]."""
+        return self.rule(operator)(self, operator, args, kwargs)
+
+    def rule(self, operator: Operator) -> Rule:
+        """Who processes a call of the operator."""
+        facets = operator.facets
+        if "Batch" in facets:
+            return _by_user
+        found = named_rules.get(operator.name)
+        if found is not None:
+            return found
+        for name, derived in derived_rules.items():
+            if name in facets:
+                return derived
+        if "Composite" in facets or operator.kernels.get(DispatchKey.CompositeImplicitAutograd):
+            return _by_parts
+        return _by_loop
+
+    # ---- what a wrapper is asked
+
+    def values(self, wrapper: Wrapper, what: str) -> NoReturn:
+        """Refuse: there is no one value."""
+        call = f"{what}()" if what in ("numpy", "item", "tolist") else what
+        remedy = _NUMPY if what in ("numpy", "__array__", "tolist", "pickle") else _CONTROL
+        raise RuntimeError(_VALUE.format(what=f".{call}", shape=wrapper.shape, size=self.size, remedy=remedy))
+
+    def detach(self, wrapper: Wrapper) -> Tensor:
+        """The batched tensor without history."""
+        return self.batch(wrapper._value.detach(), wrapper._extra)
+
+    def describe(self, wrapper: Wrapper) -> str:
+        """The value, and which dimension of it is the batch's."""
+        return f"batched(level={self.number}, dim={wrapper._extra}, value={wrapper._value!r})"
+
+    def through(self, wrapper: Wrapper, function: Callable[[Tensor], Tensor], dims: Callable[[int], int]) -> Tensor:
+        """See ``Level.through``."""
+        return self.batch(function(wrapper._value), dims(wrapper._extra))
+
+    # ---- gradients
+
+    def gradient(self, grad: Callable[..., Any], outputs: list[Any], inputs: list[Any], **options: Any) -> Any:
+        """The samples do not depend on one another, so the gradient of all outputs has each sample's in its place."""
+        values: list[Any] = []
+        seeds: list[Any] = []
+        given = options.pop("grad_outputs", None) or [None] * len(outputs)
+        for index, (output, seed) in enumerate(zip(outputs, given, strict=True)):
+            value, dim = self.split(output)
+            values.append(value)
+            if dim is None:
+                batched = next((i for i, x in enumerate(inputs) if self.owns(x)), None)
+                if batched is not None and isinstance(output, Tensor) and output._word & GRADIENT:
+                    raise NotImplementedError(_MIXED_GRAD.format(index=index, other=batched))
+                seeds.append(seed)
+                continue
+            if seed is None:
+                if output.size != 1 or output.dtype.kind == "c":
+                    raise RuntimeError(_SEED_SCALAR.format(shape=output.shape))
+                seeds.append(ones_like(value.detach()))
+                continue
+            if seed.shape != output.shape:
+                raise RuntimeError(_SEED_SHAPE.format(index=index, got=seed.shape, want=output.shape))
+            seeds.append(move(self.expose(seed), 0, dim))
+        dims: list[int] = []
+        wanted: list[Any] = []
+        for index, x in enumerate(inputs):
+            value, dim = self.split(x)
+            if dim is None:
+                raise NotImplementedError(_UNBATCHED_INPUT.format(index=index))
+            wanted.append(value)
+            dims.append(dim)
+        results = grad(values, wanted, seeds, **options)
+        return tuple([None if r is None else self.hide(r, dim) for r, dim in zip(results, dims, strict=True)])
+
+    def expose(self, x: Tensor) -> Tensor:
+        """The tensor with this level's batch dimension first, also below the wrappers of levels further inside."""
+        if x.__class__ is Wrapper and x._level.number > self.number:
+            return x._level.through(x, self.expose, lambda dim: dim + 1)
+        return self.front(x)
+
+    def hide(self, x: Tensor, dim: int) -> Tensor:
+        """The inverse of ``expose``, for a batch dimension at ``dim``."""
+        if x.__class__ is Wrapper and x._level.number > self.number:
+            level = x._level
+            if isinstance(level, BatchLevel):
+                inner: int = x._extra
+                place = dim if dim < inner else dim + 1
+                return level.batch(self.hide(x._value, place), inner - (place < inner))
+            return level.through(x, lambda value: self.hide(value, dim), lambda d: d)
+        return self.batch(x, dim)
+
+
+# ---- rules that any operator may fall back on
+
+
+def _by_user(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    for name, value in kwargs.items():
+        if any(level.owns(leaf) for leaf in flatten(value)):
+            raise NotImplementedError(_RULE_KEYWORD.format(operator=operator.name, name=name))
+    values = [_map(level, value, lambda x: level.split(x)[0]) for value in args]
+    dims = tuple([_map(level, value, lambda x: level.split(x)[1]) for value in args])
+    with level.outside():
+        result = operator.facets["Batch"].function(BatchInfo(level.size, level.randomness), dims, *values, **kwargs)
+    if not isinstance(result, tuple) or len(result) != 2:
+        got = f"{len(result)} values" if isinstance(result, tuple) else type(result).__name__
+        raise RuntimeError(_RULE_RESULT.format(operator=operator.name, got=got))
+    out, out_dims = result
+    leaves = flatten(out)
+    return unflatten(
+        out,
+        [
+            _from_rule(level, operator, leaf, dim)
+            for leaf, dim in zip(
+                leaves, broadcast_prefix(out_dims, out, what=f"[{operator.name}] out_dims", of="the result")
+            )
+        ],
+    )
+
+
+def _from_rule(level: BatchLevel, operator: Operator, leaf: Any, dim: Any) -> Any:
+    if dim is None or not isinstance(leaf, Tensor):
+        return leaf
+    wrong = isinstance(dim, bool) or not isinstance(dim, int) or not -leaf.ndim <= dim < leaf.ndim
+    if wrong or leaf.shape[dim] != level.size:
+        raise RuntimeError(_RULE_DIM.format(operator=operator.name, dim=dim, shape=leaf.shape, size=level.size))
+    return level.batch(leaf, dim % leaf.ndim)
+
+
+def _map(level: BatchLevel, value: Any, function: Callable[[Any], Any]) -> Any:
+    """``function`` of everything in an argument; only what is in a container with tensors has a dimension each."""
+    leaves = flatten(value)
+    if not any(isinstance(leaf, Tensor) for leaf in leaves):
+        return function(value)
+    return unflatten(value, [function(leaf) for leaf in leaves])
+
+
+def _by_parts(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A composite is batched because its parts are."""
+    facet = operator.facets.get("Composite")
+    if facet is not None:
+        return facet.function(*args, **kwargs)
+    return operator.kernels[DispatchKey.CompositeImplicitAutograd][-1].function(*args, **kwargs)
+
+
+def _by_loop(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """One call for every sample."""
+    check_mutation(level, operator, args, kwargs)
+    if level.size == 0:
+        raise RuntimeError(_EMPTY.format(operator=operator.name))
+    if level.randomness == "error" and "nondeterministic" in operator.tags:
+        raise RuntimeError(_RANDOM.format(operator=operator.name))
+    LOOPS[operator.name] += 1
+    leaves = flatten((args, kwargs))
+    split = [level.split(leaf) for leaf in leaves]
+    results = []
+    same: list[Any] = []
+    structure: Any = None
+    with level.outside():
+        for b in range(level.size):
+            sample = [value if dim is None else select(value, dim, b) for value, dim in split]
+            positional, keywords = unflatten((args, kwargs), sample)
+            result = operator.call(*positional, **keywords)
+            out = flatten(result)
+            results.append(out)
+            if b == 0:  # a result that is an argument, changed in place
+                places = {id(value): i for i, value in enumerate(sample) if isinstance(value, Tensor)}
+                same = [places.get(id(leaf)) if isinstance(leaf, Tensor) else None for leaf in out]
+                structure = result
+        stacked = []
+        for k, column in enumerate(zip(*results, strict=True)):
+            place = same[k]
+            stacked.append(leaves[place] if place is not None else _stacked(level, operator, column))
+    return unflatten(structure, stacked)
+
+
+def _stacked(level: BatchLevel, operator: Operator, column: Sequence[Any]) -> Any:
+    first = column[0]
+    if isinstance(first, Tensor):
+        for other in column:
+            if other.shape != first.shape:
+                raise RuntimeError(_SHAPES.format(operator=operator.name, first=first.shape, second=other.shape))
+        return level.batch(stack(list(column), axis=0), 0)
+    for other in column:
+        if other is not first and other != first:
+            raise RuntimeError(_DIFFERENT.format(operator=operator.name, first=first, second=other))
+    return first
+
+
+def check_mutation(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Raise if a tensor that is not batched would be changed by one that is."""
+    if not operator.schema.is_mutable:
+        return
+    bound = operator.bind(*args, **kwargs)
+    batched = [name for name, value in bound.items() if any(level.owns(leaf) for leaf in flatten(value))]
+    for argument in operator.schema.arguments:
+        if not argument.is_mutable:
+            continue
+        for leaf in flatten(bound[argument.name]):
+            if isinstance(leaf, Tensor) and not level.owns(leaf):
+                raise RuntimeError(
+                    _INPLACE.format(
+                        operator=operator.schema.base_name,
+                        target=repr(argument.name),
+                        other=", ".join(map(repr, batched)),
+                    )
+                )

@@ -1,0 +1,350 @@
+"""Batching rules of the built-in operators, and those that follow from facets.
+
+A rule gets the level, the operator, and the arguments as the function gave them; it calls the operator on values that
+hold the whole batch and wraps the result. Shapes are checked as the function sees them, so that errors speak of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from ..core.tensor import Tensor
+from ..dispatch.operator import Operator
+from ..ops.builtin.copying import concatenate
+from ..ops.builtin.creation import arange
+from ..ops.builtin.indexing import gather, gather_backward
+from ..ops.builtin.linalg import matmul
+from ..ops.builtin.view import expand_dims, matrix_transpose, permute_dims, reshape, select, squeeze
+from ..ops.shapes import broadcast_shapes, infer_reshape, normalize_axes, normalize_axis
+from .batching import BatchLevel, Rule, _by_loop, check_mutation, derived_rules, move, named_rules
+
+__all__: list[str] = []
+
+_MASK: Final = (
+    "vmap: the shape of x[mask] depends on the values of a batched mask, and would be another one for every sample: "
+    "use tk.where(mask, x, other)."
+)
+
+
+def _rule(*names: str) -> Callable[[Rule], Rule]:
+    def register(rule: Rule) -> Rule:
+        for name in names:
+            named_rules[f"tk::{name}"] = rule
+        return rule
+
+    return register
+
+
+def _check(operator: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    """Let the operator's own rule for shapes refuse bad arguments."""
+    operator.facets["Meta"].rule(*args, **kwargs)
+
+
+# ---- from facets
+
+
+def _pointwise(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    tensors = [x for x in (*args, *kwargs.values()) if isinstance(x, Tensor)]
+    ndim = max([x.ndim for x in tensors])
+    broadcast_shapes(operator.schema.base_name, *[x.shape for x in tensors])
+    values = [level.aligned(x, ndim) for x in args]
+    keywords = {name: level.aligned(x, ndim) for name, x in kwargs.items()}
+    return level.batch(operator.call(*values, **keywords), 0)
+
+
+def _reduction(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    bound = operator.bind(*args, **kwargs)
+    x = bound["x"]
+    axes = tuple([i + 1 for i in normalize_axes(operator.schema.base_name, bound["axis"], x.ndim)])
+    names = [a.name for a in operator.schema.arguments]
+    positional = [level.front(x) if n == "x" else axes if n == "axis" else bound[n] for n in names if n not in kwargs]
+    keywords = {n: axes if n == "axis" else v for n, v in kwargs.items()}
+    return level.batch(operator.call(*positional, **keywords), 0)
+
+
+def _inplace(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    check_mutation(level, operator, args, kwargs)
+    x = args[0]
+    others = [y for y in args[1:] if isinstance(y, Tensor)]
+    fits = operator.facets.get("Fits")
+    if fits is not None:
+        fits.check(operator, *args)
+    broadcast_shapes(operator.schema.base_name, x.shape, *[y.shape for y in others])
+    value, dim = level.split(x)
+    operator.call(move(value, dim, 0), *[level.aligned(y, x.ndim) for y in args[1:]])
+    x._word |= value._word  # it may have become a recorded result
+    return x  # type: ignore[no-any-return]
+
+
+derived_rules.update({"Pointwise": _pointwise, "Reduce": _reduction, "Inplace": _inplace})
+
+
+# ---- element by element, the batch dimension where it is
+
+
+@_rule("clone", "cast", "conj", "real", "imag", "to_device")
+def _unary(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    value, dim = level.split(args[0])
+    return level.batch(operator.call(value, *args[1:], **kwargs), dim)
+
+
+@_rule("zeros_like", "ones_like", "empty_like", "full_like")
+def _like(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    """Batched, so that batched values can be written into it."""
+    value, dim = level.split(args[0])
+    return level.batch(operator.call(value, *args[1:], **kwargs), dim)
+
+
+@_rule("complex_from")
+def _complex_from(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    _check(operator, args, kwargs)
+    return level.batch(operator.call(*[level.front(x) for x in args]), 0)
+
+
+# ---- views
+
+
+@_rule("reshape")
+def _reshape(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    x, shape = args
+    target = infer_reshape(x.shape, shape)
+    return level.batch(reshape(level.front(x), (level.size, *target)), 0)
+
+
+@_rule("permute_dims")
+def _permute(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    x, axes = args
+    order = normalize_axes("permute_dims", axes, x.ndim)
+    if len(order) != x.ndim:
+        raise ValueError(f"[permute_dims] axes {tuple(axes)} must name each of the {x.ndim} dimensions once.")
+    return level.batch(operator.call(level.front(x), (0, *[i + 1 for i in order])), 0)
+
+
+@_rule("broadcast_to")
+def _broadcast_to(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    x, shape = args
+    target = tuple(shape)
+    if broadcast_shapes("broadcast_to", x.shape, target) != target or any(n < 0 for n in target):
+        raise ValueError(f"[broadcast_to] a tensor of shape {x.shape} cannot be broadcast to {target}.")
+    return level.batch(operator.call(level.aligned(x, len(target)), (level.size, *target)), 0)
+
+
+@_rule("squeeze")
+def _squeeze(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    x, axis = args
+    axes = normalize_axes("squeeze", axis, x.ndim)
+    for i in axes:
+        if x.shape[i] != 1:
+            raise ValueError(f"[squeeze] dimension {i} of shape {x.shape} has length {x.shape[i]}, not 1.")
+    return level.batch(operator.call(level.front(x), tuple([i + 1 for i in axes])), 0)
+
+
+@_rule("expand_dims")
+def _expand_dims(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    bound = operator.bind(*args, **kwargs)
+    x = bound["x"]
+    i = normalize_axis("expand_dims", bound["axis"], x.ndim + 1)
+    return level.batch(operator.call(level.front(x), i + 1), 0)
+
+
+@_rule("select")
+def _select(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    x, axis, index = args
+    i = normalize_axis("select", axis, x.ndim)
+    n = x.shape[i]
+    if not -n <= index < n:
+        raise IndexError(f"[index] index {index} is out of range for dimension {i} of shape {x.shape}.")
+    return level.batch(operator.call(level.front(x), i + 1, index), 0)
+
+
+@_rule("slice")
+def _slice(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    x, axis, *rest = args
+    return level.batch(operator.call(level.front(x), normalize_axis("slice", axis, x.ndim) + 1, *rest, **kwargs), 0)
+
+
+@_rule("slice_backward")
+def _slice_backward(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    g, shape, axis, start, step = args
+    i = normalize_axis("slice", axis, len(shape))
+    return level.batch(operator.call(level.front(g), (level.size, *shape), i + 1, start, step), 0)
+
+
+# ---- copies
+
+
+@_rule("flip")
+def _flip(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    (x,) = args
+    axes = normalize_axes("flip", kwargs.get("axis"), x.ndim)
+    return level.batch(operator.call(level.front(x), axis=tuple([i + 1 for i in axes])), 0)
+
+
+@_rule("concatenate")
+def _concatenate(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    (arrays,) = args
+    _check(operator, args, kwargs)
+    axis = normalize_axis("concat", kwargs.get("axis", 0), arrays[0].ndim)
+    return level.batch(concatenate([level.front(x) for x in arrays], axis=axis + 1), 0)
+
+
+# ---- reductions that are no Reduce
+
+
+@_rule("argmax", "argmin")
+def _argmax(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    bound = operator.bind(*args, **kwargs)
+    x, axis, keepdims = bound["x"], bound["axis"], bound["keepdims"]
+    _check(operator, args, kwargs)
+    value = level.front(x)
+    if axis is None:
+        found = operator.call(reshape(value, (level.size, x.size)), 1)
+        return level.batch(reshape(found, (level.size, *[1] * x.ndim)) if keepdims else found, 0)
+    i = normalize_axis(operator.schema.base_name, axis, x.ndim)
+    return level.batch(operator.call(value, i + 1, keepdims=keepdims), 0)
+
+
+# ---- matrix products
+
+
+@_rule("matmul")
+def _matmul(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    x1, x2 = args
+    if not isinstance(x1, Tensor) or not isinstance(x2, Tensor):
+        return operator.call(level.split(x1)[0], level.split(x2)[0])  # type: ignore[no-any-return]  # raises
+    _check(operator, args, kwargs)
+    a, left = level.split(x1)
+    b, right = level.split(x2)
+    if right is None and x1.ndim == 1 and x2.ndim == 2:  # one product of matrices for all vectors
+        return level.batch(matmul(move(a, left, 0), b), 0)
+    if left is None and x2.ndim == 1 and x1.ndim == 2:
+        return level.batch(matmul(move(b, right, 0), matrix_transpose(a)), 0)
+    if right is None and x1.ndim == 2 and x2.ndim == 2 and left == 0:
+        return level.batch(matmul(a, b), 0)
+    ndim = max(x1.ndim, x2.ndim, 2)
+    first = _matrices(level, x1, ndim, -2)
+    second = _matrices(level, x2, ndim, -1)
+    product = matmul(first, second)
+    if x1.ndim == 1:
+        product = squeeze(product, -2)
+    if x2.ndim == 1:
+        product = squeeze(product, -1)
+    return level.batch(product, 0)
+
+
+def _matrices(level: BatchLevel, x: Tensor, ndim: int, place: int) -> Tensor:
+    """The operand as a stack of matrices, aligned for broadcasting; a vector gets its missing dimension."""
+    value, dim = level.split(x)
+    if dim is not None:
+        value = move(value, dim, 0)
+    own = x.ndim
+    if own == 1:
+        value = expand_dims(value, place)
+        own = 2
+    if dim is not None and own < ndim:
+        value = reshape(value, (level.size, *[1] * (ndim - own), *value.shape[1:]))
+    return value  # type: ignore[no-any-return]
+
+
+# ---- gathers and scatters
+
+
+@_rule("take_along_axis")
+def _take_along_axis(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    x, indices = args
+    _check(operator, args, kwargs)
+    axis = normalize_axis("take_along_axis", kwargs.get("axis", -1), x.ndim)
+    values = [level.front(y) if level.owns(y) else expand_dims(y, 0) for y in (x, indices)]
+    return level.batch(operator.call(*values, axis=axis + 1), 0)
+
+
+@_rule("scatter_add_zeros")
+def _scatter_add_zeros(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    source, indices, shape, axis = args
+    _check(operator, args, kwargs)
+    i = normalize_axis("scatter_add", axis, len(shape))
+    source = level.aligned(source, indices.ndim)
+    return level.batch(operator.call(source, level.front(indices), (level.size, *shape), i + 1), 0)
+
+
+def _batched_masks(level: BatchLevel, indices: Sequence[Any]) -> None:
+    if any(level.owns(i) and i.dtype.kind == "b" for i in indices):
+        raise RuntimeError(_MASK)
+
+
+def _contiguous(indices: Sequence[Any]) -> bool:
+    at = [k for k, i in enumerate(indices) if i is not None]
+    return at == list(range(at[0], at[-1] + 1))
+
+
+def _common(indices: Sequence[Any]) -> tuple[int, ...]:
+    return broadcast_shapes("index", *[(1,) if i.dtype.kind == "b" else i.shape for i in indices if i is not None])
+
+
+def _with_samples(level: BatchLevel, indices: Sequence[Any], device: Any) -> list[Any]:
+    """The indices with, in front, the number of the sample: together they index a value with the batch first."""
+    ndim = len(_common(indices))
+    samples = reshape(arange(level.size, device=device), (level.size, *[1] * ndim))
+    return [samples, *[None if i is None else level.aligned(i, ndim) for i in indices]]
+
+
+@_rule("gather")
+def _gather(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    x, indices = args
+    _batched_masks(level, indices)
+    if not any(level.owns(i) for i in indices if i is not None):
+        found = gather(level.front(x), [None, *indices])
+        return level.batch(found, 0 if _contiguous(indices) else len(_common(indices)))
+    if any(i is not None and i.dtype.kind == "b" for i in indices):
+        return _by_loop(level, operator, args, kwargs)  # type: ignore[no-any-return]
+    _check(operator, args, kwargs)
+    first = next(k for k, i in enumerate(indices) if i is not None)
+    depth = len(_common(indices))
+    value, dim = level.split(x)
+    if dim is None:
+        found = gather(value, [None if i is None else level.aligned(i, depth) for i in indices])
+        return level.batch(found, first if _contiguous(indices) else 0)
+    found = gather(level.front(x), _with_samples(level, indices, x.device))
+    if first and _contiguous(indices):  # the common dimensions come first there, and belong where the indices stand
+        order = (0, *range(1 + depth, 1 + depth + first), *range(1, 1 + depth), *range(1 + depth + first, found.ndim))
+        found = permute_dims(found, order)
+    return level.batch(found, 0)
+
+
+@_rule("gather_backward")
+def _gather_backward(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    g, shape, indices = args
+    _batched_masks(level, indices)
+    target = (level.size, *shape)
+    depth = len(_common(indices))
+    value = level.front(g)
+    if not any(level.owns(i) for i in indices if i is not None):
+        if not _contiguous(indices):
+            value = move(value, 0, depth)
+        return level.batch(gather_backward(value, target, [None, *indices]), 0)
+    if any(i is not None and i.dtype.kind == "b" for i in indices):
+        return _by_loop(level, operator, args, kwargs)  # type: ignore[no-any-return]
+    first = next(k for k, i in enumerate(indices) if i is not None)
+    if first and _contiguous(indices):
+        order = (0, *range(1 + first, 1 + first + depth), *range(1, 1 + first), *range(1 + first + depth, value.ndim))
+        value = permute_dims(value, order)
+    return level.batch(gather_backward(value, target, _with_samples(level, indices, g.device)), 0)
+
+
+@_rule("put_")
+def _put(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    """Sample by sample, each on a window of the whole."""
+    check_mutation(level, operator, args, kwargs)
+    x, indices, source = args
+    value, dim = level.split(x)
+    for b in range(level.size):
+        own = [None if i is None else _sample(level, i, b) for i in indices]
+        operator.call(select(value, dim, b), own, _sample(level, source, b))
+    x._word |= value._word
+    return x  # type: ignore[no-any-return]
+
+
+def _sample(level: BatchLevel, x: Any, b: int) -> Any:
+    value, dim = level.split(x)
+    return value if dim is None else select(value, dim, b)

@@ -1,0 +1,565 @@
+"""vmap: every operator against a Python loop over the samples, and what a user meets on the way."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import tenkey as tk
+from tenkey.core.tensor import Tensor
+from tenkey.core.tree import flatten
+from tenkey.dispatch import registry
+from tenkey.dispatch.operator import Operator
+from tenkey.ops.declare.facets import Batch
+from tenkey.testing import SampleInput
+from tenkey.transforms import LOOPS, vmap
+from tests.operators._table import SAMPLED, named, sampled
+
+SIZE = 3
+
+
+def _batch(x: Tensor, dim: int) -> Tensor:
+    """Three samples with the elements of ``x`` in other places, along a dimension of their own."""
+    values = x.detach().numpy()
+    flat = values.reshape(-1)
+    samples = [values, flat[::-1].reshape(values.shape), np.roll(flat, 1).reshape(values.shape)]
+    return tk.asarray(np.moveaxis(np.stack(samples), 0, dim))
+
+
+def _variants(sample: SampleInput) -> Iterator[list[int | None]]:
+    """Which tensors of a call are batched, and along which dimension."""
+    tensors = sample.tensors()
+    for choice in itertools.product((True, False), repeat=len(tensors)):
+        if any(choice):
+            yield [0 if one else None for one in choice]
+    yield [t.ndim for t in tensors]
+    yield [min(1, t.ndim) for t in tensors]
+
+
+def _check(operator: Operator, sample: SampleInput, dims: list[int | None]) -> None:
+    tensors = sample.tensors()
+    masks = [t.dtype.kind == "b" for t in tensors]
+    inputs = [t if dim is None else _batch(t, dim) for t, dim in zip(tensors, dims, strict=True)]
+
+    def call(*given: Tensor) -> Any:
+        own = list(given)
+        if operator.schema.is_mutable:
+            own[0] = own[0].clone()
+        remaining = iter(own)
+        made = sample.map(lambda t: next(remaining))
+        return operator.call(*made.args, **made.kwargs)
+
+    def one(b: int) -> Any:
+        return call(*[x if dim is None else tk.ops.tk.select(x, dim, b) for x, dim in zip(inputs, dims, strict=True)])
+
+    if operator.schema.is_mutable and dims[0] is None:
+        with pytest.raises(RuntimeError, match="inplace"):
+            vmap(call, in_dims=tuple(dims))(*inputs)
+        return
+    if any(mask and dim is not None for mask, dim in zip(masks, dims)) and operator.schema.base_name == "gather":
+        return
+    result = vmap(call, in_dims=tuple(dims))(*inputs)
+    expected = np.stack([one(b).numpy() for b in range(SIZE)])
+    assert result.dtype == expected.dtype, (operator, dims, sample)
+    assert result.shape == expected.shape, (operator, dims, sample)
+    if "nondeterministic" in operator.tags:
+        return
+    tolerance = 1e-12 if expected.dtype.itemsize > 4 else 2e-5
+    np.testing.assert_allclose(result.numpy(), expected, rtol=tolerance, atol=tolerance, err_msg=f"{dims} {sample}")
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128", "int64"])
+@named([op for op in SAMPLED if op.schema.base_name != "to_device"])  # its sample goes where there are no values
+def test_every_operator_against_a_loop(operator: Operator, dtype: str) -> None:
+    for sample in sampled(operator, dtype):
+        for dims in _variants(sample):
+            _check(operator, sample, dims)
+
+
+def test_no_builtin_operator_takes_the_loop() -> None:
+    from tenkey.transforms.batching import BatchLevel, _by_loop
+
+    level = BatchLevel(1)
+    assert [op.name for op in SAMPLED if level.rule(op) is _by_loop] == []
+
+
+# ---- inputs and outputs
+
+
+def _rows() -> Tensor:
+    return tk.asarray(np.arange(12.0).reshape(3, 4))
+
+
+class Pair(NamedTuple):
+    first: Any
+    second: Any
+
+
+def test_trees_of_inputs_and_results() -> None:
+    x, y = _rows(), _rows() * 2
+
+    def function(pair: Pair, options: dict[str, Any], scale: float) -> dict[str, Any]:
+        return {"sum": pair.first + options["y"], "parts": (pair.second * scale, [pair.first])}
+
+    dims = (Pair(0, None), {"y": 1}, None)
+    result = vmap(function, in_dims=dims, out_dims={"sum": 1, "parts": (0, [-1])})(Pair(x, y), {"y": y.T}, 10.0)
+    np.testing.assert_array_equal(result["sum"].numpy(), (x + y).numpy().T)
+    np.testing.assert_array_equal(result["parts"][0].numpy(), np.broadcast_to(y.numpy() * 10, (3, 3, 4)))
+    np.testing.assert_array_equal(result["parts"][1][0].numpy(), x.numpy().T)
+
+
+@pytest.mark.parametrize("in_dim", [0, 1, -1, -2])
+@pytest.mark.parametrize("out_dim", [0, 1, -1])
+def test_dimensions(in_dim: int, out_dim: int) -> None:
+    x = _rows()
+    result = vmap(lambda row: row * 2, in_dims=in_dim, out_dims=out_dim)(x)
+    expected = np.moveaxis(x.numpy() * 2, in_dim, out_dim)
+    np.testing.assert_array_equal(result.numpy(), expected)
+
+
+def test_a_result_that_is_not_batched_is_repeated() -> None:
+    x = _rows()
+    assert vmap(lambda row: tk.ones(2))(x).shape == (3, 2)
+    assert vmap(lambda row: (row, tk.ones(2)), out_dims=(0, None))(x)[1].shape == (2,)
+    assert vmap(lambda row: (row, 3.5), out_dims=(0, None))(x)[1] == 3.5
+
+
+def test_keyword_arguments_are_shared() -> None:
+    x = _rows()
+    result = vmap(lambda row, *, other: row @ other)(x, other=tk.ones(4, dtype=tk.float64))
+    np.testing.assert_array_equal(result.numpy(), x.numpy().sum(1))
+
+
+def _nothing(*args: Any) -> Any:
+    return args[0]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda x: vmap(3)(x), TypeError, "function"),  # type: ignore[arg-type]
+        (lambda x: vmap(_nothing)(), ValueError, "got no inputs"),
+        (lambda x: vmap(_nothing, in_dims="0")(x), ValueError, "expected `in_dims` to be int or a"),
+        (lambda x: vmap(_nothing, in_dims=(0, 0))(x), ValueError, "not compatible with the structure"),
+        (lambda x: vmap(_nothing, in_dims=({"a": 0},))(x), ValueError, "not compatible with the structure"),
+        (lambda x: vmap(_nothing, in_dims=(0.5,))(x), ValueError, "either an integer dimension or None"),
+        (lambda x: vmap(_nothing, in_dims=(True,))(x), ValueError, "either an integer dimension or None"),
+        (lambda x: vmap(_nothing)(x, 2.0), ValueError, "cannot vmap over non-Tensor"),
+        (lambda x: vmap(_nothing, in_dims=2)(x), ValueError, r"-2 <= in_dim < 2"),
+        (lambda x: vmap(_nothing, in_dims=-3)(x), ValueError, r"-2 <= in_dim < 2"),
+        (lambda x: vmap(_nothing)(x, tk.tensor(1.0)), ValueError, "dimensionality 0"),
+        (lambda x: vmap(_nothing, in_dims=(None,))(x), ValueError, "nothing to map over"),
+        (lambda x: vmap(_nothing)(x, x.T), ValueError, r"same size in the mapped dimension, got sizes \[3, 4\]"),
+        (lambda x: vmap(lambda r: 1.0)(x), ValueError, "must only return Tensors, got type float"),
+        (lambda x: vmap(_nothing, out_dims=None)(x), ValueError, "batched tensor when out_dim is None"),
+        (lambda x: vmap(_nothing, out_dims=2)(x), ValueError, "out_dim=2"),
+        (lambda x: vmap(_nothing, out_dims=(0, 0))(x), ValueError, "out_dims is not compatible"),
+        (lambda x: vmap(_nothing, out_dims=0.5)(x), ValueError, "`out_dims` must be an int"),
+        (lambda x: vmap(_nothing, randomness="some")(x), ValueError, "Only allowed values for randomness"),
+    ],
+)
+def test_wrong_calls(call: Callable[[Tensor], Any], error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        call(_rows())
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x if x.sum() > 0 else -x,
+        lambda x: x[0].item(),
+        lambda x: float(x[0]),
+        lambda x: x.tolist(),
+        lambda x: x.numpy(),
+        lambda x: np.asarray(x),
+        lambda x: x[x > 3],
+        lambda x: range(x[0].astype(tk.int64)),
+    ],
+)
+def test_what_needs_the_value_of_a_sample_is_refused(function: Callable[[Tensor], Any]) -> None:
+    with pytest.raises(RuntimeError, match="vmap"):
+        vmap(function)(_rows())
+
+
+def test_errors_speak_of_the_sample() -> None:
+    with pytest.raises(ValueError, match=r"\(4,\).*\(5,\)"):
+        vmap(lambda row: row + tk.ones(5))(_rows())
+    with pytest.raises(IndexError, match="axis 1 is out of range for a tensor of 1 dim"):
+        vmap(lambda row: tk.sum(row, axis=1))(_rows())
+    with pytest.raises(ValueError, match=r"\(4,\) @ \(3,\)"):
+        vmap(lambda row: row @ tk.ones(3, dtype=tk.float64))(_rows())
+
+
+def test_a_tensor_that_escapes_is_refused_afterwards() -> None:
+    kept = []
+    vmap(lambda row: kept.append(row) or row)(_rows())  # type: ignore[func-returns-value]
+    assert kept[0].shape == (4,)
+    with pytest.raises(RuntimeError, match="escaped from a vmap"):
+        kept[0] + 1
+
+
+def test_shape_dtype_and_repr_of_a_batched_tensor() -> None:
+    seen = []
+
+    def look(row: Tensor) -> Tensor:
+        seen.append((row.shape, row.ndim, row.size, len(row), row.dtype, str(row.device), row.requires_grad))
+        assert "batched" in repr(row)
+        return row
+
+    vmap(look)(_rows().astype(tk.float32))
+    assert seen == [((4,), 1, 4, 4, tk.float32, "cpu", False)]
+
+
+def test_python_scalars_stay_weak() -> None:
+    x = tk.asarray(np.arange(3, dtype=np.int8))
+    assert vmap(lambda v: v + 1)(x).dtype == tk.int8
+    assert vmap(lambda v: v * 1.5)(x).dtype == tk.float32
+    assert vmap(lambda v: v + tk.ones((), dtype=tk.float64))(x).dtype == tk.float64
+
+
+def test_an_empty_batch() -> None:
+    assert vmap(lambda row: tk.exp(row).sum())(tk.zeros((0, 4))).shape == (0,)
+
+
+def test_iteration_and_indexing() -> None:
+    x = _rows()
+    result = vmap(lambda row: sum(row) + row[-1] + row[1:3].sum() + row[tk.asarray([0, 2])].sum())(x)
+    values = x.numpy()
+    np.testing.assert_array_equal(
+        result.numpy(), values.sum(1) + values[:, -1] + values[:, 1:3].sum(1) + values[:, [0, 2]].sum(1)
+    )
+
+
+def test_a_batched_index() -> None:
+    x, at = _rows(), tk.asarray([3, 0, -1])
+    np.testing.assert_array_equal(vmap(lambda row, i: row[i])(x, at).numpy(), x.numpy()[[0, 1, 2], [3, 0, -1]])
+    np.testing.assert_array_equal(vmap(lambda i: x[:, i])(at).numpy(), x.numpy()[:, [3, 0, -1]].T)
+
+
+# ---- in place
+
+
+def test_in_place() -> None:
+    x = _rows()
+
+    def change(row: Tensor) -> Tensor:
+        made = tk.zeros_like(row)
+        made[1:] = row[:-1]
+        made += row
+        made[tk.asarray([0])] = 7.0
+        return made
+
+    expected = x.numpy().copy()
+    expected[:, 1:] += x.numpy()[:, :-1]
+    expected[:, 0] = 7
+    np.testing.assert_array_equal(vmap(change)(x).numpy(), expected)
+
+
+def test_in_place_on_an_input_changes_it() -> None:
+    x = tk.zeros((3, 4))
+    vmap(lambda column, y: column.add_(y), in_dims=(1, 0))(x, tk.asarray([1.0, 2.0, 3.0, 4.0]))
+    assert x.tolist() == [[1.0, 2.0, 3.0, 4.0]] * 3
+
+
+def test_in_place_on_a_shared_tensor_is_refused() -> None:
+    total = tk.zeros(4, dtype=tk.float64)
+    with pytest.raises(RuntimeError, match="inplace arithmetic"):
+        vmap(lambda row: total.add_(row))(_rows())
+    with pytest.raises(ValueError, match="shape"):
+        vmap(lambda v, row: v.add_(row))(tk.zeros((3, 1), dtype=tk.float64), _rows())
+    assert total.tolist() == [0.0] * 4
+
+
+# ---- nesting
+
+
+def test_levels_nest_in_any_order() -> None:
+    rng = np.random.default_rng(3)
+    a, b = rng.standard_normal((2, 4)), rng.standard_normal((5, 4))
+    outer = vmap(vmap(lambda x, y: tk.sum(x * tk.exp(y)), in_dims=(None, 0)), in_dims=(0, None))
+    np.testing.assert_allclose(outer(tk.asarray(a), tk.asarray(b)).numpy(), a @ np.exp(b).T)
+    three = rng.standard_normal((2, 3, 4))
+    summed = vmap(vmap(vmap(lambda x: x * 2, out_dims=0), in_dims=1, out_dims=1), in_dims=1, out_dims=-1)
+    np.testing.assert_allclose(summed(tk.asarray(three)).numpy(), np.moveaxis(three * 2, 1, -1))
+
+
+def test_an_outer_batch_is_seen_inside() -> None:
+    x, y = _rows(), tk.asarray(np.arange(2.0))
+    result = vmap(lambda row: vmap(lambda scale: row * scale)(y))(x)
+    np.testing.assert_array_equal(result.numpy(), x.numpy()[:, None] * y.numpy()[:, None])
+
+
+def test_threads_do_not_see_one_another() -> None:
+    results: dict[int, Tensor] = {}
+    barrier = threading.Barrier(4)
+
+    def work(n: int) -> None:
+        x = tk.asarray(np.full((n + 2, 3), float(n)))
+        barrier.wait()
+        for _ in range(20):
+            results[n] = vmap(
+                lambda row: vmap(lambda v: v + tk.random.uniform(()) * 0, randomness="same")(row),
+                randomness="different",
+            )(x)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {n: (r.shape, r.numpy().max()) for n, r in results.items()} == {n: ((n + 2, 3), n) for n in range(4)}
+
+
+# ---- random numbers
+
+
+class TestRandomness:
+    @pytest.mark.parametrize(
+        "draw",
+        [
+            lambda: tk.random.uniform((2,)),
+            lambda: tk.random.normal((2,), mean=1.0),
+            lambda: tk.random.integers(0, 1000, (2,)),
+            lambda: tk.random.permutation(50)[:2],
+        ],
+    )
+    def test_policies(self, draw: Callable[[], Tensor]) -> None:
+        x = tk.zeros((4, 2))
+        with pytest.raises(RuntimeError, match="random operation while in randomness error mode"):
+            vmap(lambda row: row + draw())(x)
+        tk.random.seed(1)
+        same = vmap(lambda row: row + draw(), randomness="same")(x).numpy()
+        assert (same == same[0]).all()
+        tk.random.seed(1)
+        np.testing.assert_array_equal(same[0], (tk.zeros(2) + draw()).numpy())
+        tk.random.seed(1)
+        different = vmap(lambda row: row + draw(), randomness="different")(x).numpy()
+        assert len(np.unique(different, axis=0)) == 4
+        tk.random.seed(1)
+        again = vmap(lambda row: row + draw(), randomness="different")(x).numpy()
+        np.testing.assert_array_equal(different, again)
+
+    def test_two_draws_differ(self) -> None:
+        x = tk.zeros(3)
+        first, second = vmap(lambda v: (v + tk.random.uniform(()), v + tk.random.uniform(())), randomness="different")(
+            x
+        )
+        assert len({*first.tolist(), *second.tolist()}) == 6
+
+    def test_nested(self) -> None:
+        x = tk.zeros((3, 4))
+        tk.random.seed(0)
+        inner_same = vmap(vmap(lambda v: v + tk.random.uniform(()), randomness="same"), randomness="different")(
+            x
+        ).numpy()
+        assert (inner_same == inner_same[:, :1]).all()
+        assert len(np.unique(inner_same)) == 3
+        all_different = vmap(vmap(lambda v: v + tk.random.uniform(()), randomness="different"), randomness="different")(
+            x
+        ).numpy()
+        assert len(np.unique(all_different)) == 12
+
+    def test_outside_afterwards_as_before(self) -> None:
+        with pytest.raises(RuntimeError):
+            vmap(lambda v: v + tk.random.uniform(()))(tk.zeros(3))
+        assert tk.random.uniform((2,)).shape == (2,)
+
+
+# ---- operators of users
+
+
+@pytest.fixture
+def custom() -> Iterator[Any]:
+    made: list[str] = []
+
+    def make(name: str, function: Callable[..., Any], **options: Any) -> Any:
+        options.setdefault("mutates_args", ())
+        made.append(f"vmaptest::{name}")
+        return tk.library.custom_op(f"vmaptest::{name}", function, **options)
+
+    yield make
+    for name in made:
+        registry.undefine(registry.find(name), keep_kernels=False)
+
+
+def _double(x: Tensor, factor: float) -> Tensor:
+    return tk.asarray(x.numpy() * factor)
+
+
+def test_an_operator_without_a_rule_runs_sample_by_sample(custom: Any) -> None:
+    operator = custom("double", _double)
+    before = LOOPS["vmaptest::double"]
+    x = _rows()
+    result = vmap(lambda row: operator(row, 3.0), in_dims=1, out_dims=1)(x)
+    np.testing.assert_array_equal(result.numpy(), x.numpy() * 3)
+    assert LOOPS["vmaptest::double"] == before + 1
+
+
+def _split(x: Tensor, others: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+    return x + others[0], [x * 1, others[1] * 2]
+
+
+def test_lists_and_several_results_in_the_loop(custom: Any) -> None:
+    operator = custom("split", _split, schema="(Tensor x, Tensor[] others) -> (Tensor, Tensor[])")
+    x, y = _rows(), _rows() + 1
+    first, (second, third) = vmap(lambda a, b: operator(a, [b, tk.ones(2)]), in_dims=(0, 0))(x, y)
+    np.testing.assert_array_equal(first.numpy(), (x + y).numpy())
+    np.testing.assert_array_equal(second.numpy(), x.numpy())
+    np.testing.assert_array_equal(third.numpy(), np.full((3, 2), 2.0))
+
+
+def _fill(x: Tensor, value: Tensor) -> None:
+    x.copy_(value)
+
+
+def test_a_mutating_operator_in_the_loop(custom: Any) -> None:
+    operator = custom("fill", _fill, mutates_args=("x",))
+    x = tk.zeros((2, 3))
+    vmap(lambda column, v: operator(column, v) or column, in_dims=(1, 0))(x, tk.asarray([1.0, 2.0, 3.0]))
+    assert x.tolist() == [[1.0, 2.0, 3.0]] * 2
+    with pytest.raises(RuntimeError, match="inplace"):
+        vmap(lambda v: operator(tk.zeros(2), v) or v)(tk.asarray([1.0]))
+
+
+def test_the_loop_is_differentiable(custom: Any) -> None:
+    operator = custom("double", _double)
+    operator.register_autograd(lambda ctx, g: (g * 3, None))
+    x = tk.tensor(np.ones((3, 4)), requires_grad=True)
+    vmap(lambda row: operator(row, 3.0) * row)(x).sum().backward()
+    assert x.grad is not None
+    np.testing.assert_array_equal(x.grad.numpy(), np.full((3, 4), 6.0))
+
+
+def test_a_rule_of_the_user(custom: Any) -> None:
+    operator = custom("double", _double)
+    seen: list[Any] = []
+
+    def rule(info: Any, in_dims: Any, x: Tensor, factor: float) -> tuple[Tensor, int]:
+        seen.append((info.batch_size, info.randomness, in_dims, x.shape, factor))
+        return operator(x, factor), in_dims[0]
+
+    operator.operator.facets["Batch"] = Batch(rule)
+    x = _rows()
+    result = vmap(lambda row: operator(row, 3.0), in_dims=1, out_dims=1, randomness="same")(x)
+    np.testing.assert_array_equal(result.numpy(), x.numpy() * 3)
+    assert seen == [(4, "same", (1, None), (3, 4), 3.0)]
+    nested = vmap(vmap(lambda v: operator(v, 2.0)))(x)
+    np.testing.assert_array_equal(nested.numpy(), x.numpy() * 2)
+
+
+@pytest.mark.parametrize(
+    ("returned", "words"),
+    [
+        (lambda x: x, "must return \\(out, out_dims\\)"),
+        (lambda x: (x, 5), "out_dims 5"),
+        (lambda x: (x, 1), "length 3 of the batch"),
+        (lambda x: (x, "0"), "out_dims"),
+        (lambda x: (x, (0, 0)), "not compatible"),
+    ],
+)
+def test_wrong_rules(custom: Any, returned: Callable[[Tensor], Any], words: str) -> None:
+    operator = custom("double", _double)
+    operator.operator.facets["Batch"] = Batch(lambda info, in_dims, x, factor: returned(x))
+    with pytest.raises((RuntimeError, ValueError), match=words):
+        vmap(lambda row: operator(row, 3.0))(_rows())
+
+
+def test_a_rule_whose_result_is_not_batched(custom: Any) -> None:
+    operator = custom("double", _double)
+    operator.operator.facets["Batch"] = Batch(lambda info, in_dims, x, factor: (tk.ones(2), None))
+    assert vmap(lambda row: operator(row, 3.0))(_rows()).shape == (3, 2)
+
+
+def test_an_empty_batch_needs_a_rule(custom: Any) -> None:
+    operator = custom("double", _double)
+    with pytest.raises(RuntimeError, match="register_vmap"):
+        vmap(lambda row: operator(row, 3.0))(tk.zeros((0, 2)))
+
+
+def test_operators_of_one_expression() -> None:
+    swish = tk.library.pointwise(
+        "vmaptest::swish(Tensor x, float beta) -> Tensor",
+        scalar=lambda T: lambda x, beta: x / (T(1) + tk.library.scalar.exp(-x * beta)),
+    )
+    try:
+        x = _rows()
+        result = vmap(lambda row: swish(row, 2.0))(x)
+        np.testing.assert_allclose(result.numpy(), x.numpy() / (1 + np.exp(-x.numpy() * 2)))
+        assert "vmaptest::swish" not in LOOPS
+    finally:
+        registry.undefine(swish.operator)
+
+
+# ---- with autograd
+
+
+def test_gradient_through_vmap() -> None:
+    rng = np.random.default_rng(0)
+    x = tk.tensor(rng.standard_normal((3, 4)), requires_grad=True)
+    w = tk.tensor(rng.standard_normal((4, 2)), requires_grad=True)
+    y = vmap(lambda row: tk.softmax(tk.tanh(row @ w)).sum() + (row @ w).max())(x)
+    plain = tk.softmax(tk.tanh(x @ w)).sum(axis=1) + (x @ w).max(axis=1)
+    for got, want in zip(tk.autograd.grad(y.sum(), (x, w)), tk.autograd.grad(plain.sum(), (x, w)), strict=True):
+        assert got is not None
+        assert want is not None
+        np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-12)
+
+
+def test_grad_inside_of_vmap() -> None:
+    x = _rows()
+
+    def per_sample(row: Tensor) -> Any:
+        row = row.detach().requires_grad_()
+        (first,) = tk.autograd.grad((row**3).sum(), row, create_graph=True)
+        (second,) = tk.autograd.grad(first.sum(), row)
+        return first.detach(), second
+
+    first, second = vmap(per_sample, in_dims=1, out_dims=1)(x)
+    np.testing.assert_allclose(first.numpy(), 3 * x.numpy() ** 2)
+    np.testing.assert_allclose(second.numpy(), 6 * x.numpy())
+    assert not x.requires_grad
+
+
+def test_grad_of_a_shared_input_inside_of_vmap_is_refused() -> None:
+    w = tk.tensor(np.ones(4), requires_grad=True)
+    with pytest.raises(NotImplementedError, match="not batched"):
+        vmap(lambda row: tk.autograd.grad((row * w).sum(), w)[0])(_rows())
+    with pytest.raises(NotImplementedError, match=r"tk\.autograd\.grad"):
+        vmap(lambda row: (row * w).sum().backward())(_rows())
+
+
+def test_batched_gradients() -> None:
+    x = tk.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    y = x**2
+    rows = vmap(lambda g: tk.autograd.grad(y, x, g, retain_graph=True)[0])(tk.eye(3))
+    np.testing.assert_array_equal(rows.numpy(), np.diag([2.0, 4.0, 6.0]))
+
+
+def test_no_grad_is_kept_inside() -> None:
+    x = tk.tensor([1.0, 2.0], requires_grad=True)
+    with tk.no_grad():
+        assert not vmap(lambda v: v * 2)(x).requires_grad
+    assert vmap(lambda v: v * 2)(x).requires_grad
+
+
+def test_modes_see_the_calls_of_the_sample() -> None:
+    class Shapes(tk.dispatch.DispatchMode):
+        def __init__(self) -> None:
+            self.seen: list[Any] = []
+
+        def __tk_dispatch__(self, op: Any, types: Any, args: Any, kwargs: Any) -> Any:
+            self.seen.append((str(op), args[0].shape))
+            return op(*args, **kwargs)
+
+    with Shapes() as mode:
+        vmap(lambda row: tk.exp(row))(_rows())
+    assert mode.seen == [("tk::exp", (4,))]
+
+
+def test_flatten_keeps_what_is_no_container() -> None:
+    assert flatten((1, [None, {"a": Pair(2, "x")}])) == [1, None, 2, "x"]
