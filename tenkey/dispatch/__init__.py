@@ -7,6 +7,7 @@ from .errors import (
     OperatorNotFoundError,
     RegistrationError,
     SchemaError,
+    ShadowedKernelWarning,
     TenkeyError,
 )
 from .explain import explain
@@ -19,6 +20,7 @@ from .registry import Registry, registry
 from .schema import FunctionSchema, parse_schema
 from .table import compute_table
 
+dangling = registry.dangling
 registrations = registry.registrations
 
 __all__ = [
@@ -39,8 +41,10 @@ __all__ = [
     "RegistrationError",
     "Registry",
     "SchemaError",
+    "ShadowedKernelWarning",
     "TenkeyError",
     "compute_table",
+    "dangling",
     "explain",
     "fallthrough_kernel",
     "parse_schema",

@@ -14,6 +14,7 @@ __all__ = [
     "OperatorNotFoundError",
     "RegistrationError",
     "SchemaError",
+    "ShadowedKernelWarning",
     "TenkeyError",
     "shown",
 ]
@@ -93,6 +94,14 @@ class ArgumentError(TenkeyError, TypeError):
     """The arguments of a call do not fit the operator's schema.
 
     >>> issubclass(ArgumentError, TypeError)
+    True
+    """
+
+
+class ShadowedKernelWarning(UserWarning):
+    """A registered kernel that no call can reach, because another registration takes precedence.
+
+    >>> issubclass(ShadowedKernelWarning, UserWarning)
     True
     """
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from .coerce import convert
 from .errors import shown
+from .kernel import function_site
 from .keys import AliasKey, DispatchKeySet, key_mask, trait_names
 from .local import current_state
 from .operator import Operator, OperatorPacket
@@ -17,6 +18,11 @@ __all__ = ["explain"]
 
 def explain(op: Any, /, *args: Any, **kwargs: Any) -> str:
     """Say which kernel a call would reach and why; runs no kernel and never raises.
+
+    ``op`` is an operator, an entry such as ``tk.add``, a packet of overloads, or a name (``"tk::add"``, or ``"add"``).
+    The text gives, in this order: the keys of each tensor argument, their union, what guards include and exclude, then
+    each key that the call visits with the rule of Note [Precedence], the kernel and its ``file:line``, and last the
+    kernels that lost, with the reason. Conditions (``when=``) are named, not asked.
 
     >>> import tenkey as tk
     >>> print(explain(tk.add, tk.asarray([1.0]), tk.asarray([2.0])).splitlines()[0])
@@ -41,9 +47,15 @@ def _operator_of(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Oper
     if isinstance(op, OperatorPacket):
         return op._select(args, kwargs)
     if isinstance(op, str):
-        return registry.find(op)
+        return _named(op, args, kwargs)
     found = getattr(op, "operator", None)
     return found if isinstance(found, Operator) else None
+
+
+def _named(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Operator:
+    """``"ns::name.overload"``, ``"ns::name"`` (the overload that fits), and ``"name"`` for a built-in operator."""
+    known = name if "::" in name else f"tk::{name}"
+    return OperatorPacket(registry, known)._select(args, kwargs) if registry.overloads(known) else registry.find(known)
 
 
 def _explain(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
@@ -93,7 +105,12 @@ def _explain(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         if kernel is not None and not kernel.is_fallthrough:
             name = getattr(kernel.function, "__qualname__", repr(kernel.function))
             lines.append(f"    {kernel.origin} kernel {name}, {kernel.site}")
-        lines += [f"    if {c.when}: {c!r} (priority {c.priority})" for c in step.slot.conditional]
+        lines += [
+            f"    first asks (it is not asked now): if {_condition(c)}: {c!r} (priority {c.priority})"
+            for c in step.slot.conditional
+        ]
+        if step.slot.conditional and step.slot.rule == "4 missing":
+            lines.append("    if none accepts, the call would raise MissingKernelError")
         if step.chosen and kernel is not None and kernel.only_with and step.key.is_autograd:
             lines.append("    it records a node and redispatches to the keys below:")
             below = list(steps(operator, DispatchKeySet.from_word(word).below(step.key).mask | (word & ~key_mask())))
@@ -113,6 +130,12 @@ def _explain(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     return "\n".join(lines + _lost(operator, word, walked, below))
 
 
+def _condition(kernel: Any) -> str:
+    """The predicate of a conditional kernel, by its name and place; its repr is user code, so it is not asked."""
+    when = kernel.when
+    return f"{getattr(when, '__qualname__', type(when).__name__)} ({function_site(when)})"
+
+
 def _lost(operator: Operator, word: int, walked: list[Step], below: list[Step]) -> list[str]:
     """One line for each kernel of the operator that is not in the walk above, with the reason."""
     shown_above = {kernel for step in walked + below for kernel in (step.slot.kernel, *step.slot.conditional)}
@@ -122,7 +145,11 @@ def _lost(operator: Operator, word: int, walked: list[Step], below: list[Step]) 
         for kernel in reversed(stack):
             if kernel in shown_above:
                 continue
-            if key in here:
+            if kernel.disabled & word:
+                why = "disabled here: its trait is in the word of the call"
+            elif kernel.is_fallthrough:
+                continue
+            elif key in here:
                 why = "hidden by the one above: explicit beats generated, then the newest wins"
             elif isinstance(key, AliasKey):
                 stands_for = [step for step in walked if key.includes(step.key)]

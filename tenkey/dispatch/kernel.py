@@ -61,9 +61,10 @@ class Kernel:
     """One registered implementation: inert data that the table reads.
 
     ``specialize(operator, word)`` may give a callable made for one dispatch word (see Note [Dispatch word]); without
-    it ``function`` is called as it is. ``only_with`` names traits: a call that has none of them skips the kernel.
-    ``boxed`` kernels are fallbacks: they take the operator as their first argument. ``disabled`` is a trait, or 0: for
-    a call whose word has it the kernel is absent (Note [Disabled kernels]).
+    it ``function`` is called as it is. ``specialize_when`` does the same for the condition ``when``. ``only_with``
+    names traits: a call that has none of them skips the kernel. ``boxed`` kernels are fallbacks: they take the operator
+    as their first argument. ``disabled`` is a trait, or 0: for a call whose word has it the kernel is absent (Note
+    [Disabled kernels]).
     """
 
     __slots__ = (
@@ -76,6 +77,8 @@ class Kernel:
         "priority",
         "site",
         "specialize",
+        "specialize_when",
+        "warned",
         "when",
         "with_keyset",
     )
@@ -88,6 +91,7 @@ class Kernel:
         origin: Literal["explicit", "generated"] = "explicit",
         site: str = "",
         specialize: Specialize | None = None,
+        specialize_when: Specialize | None = None,
         only_with: int = 0,
         boxed: bool = False,
         with_keyset: bool = False,
@@ -106,6 +110,8 @@ class Kernel:
         self.origin = origin
         self.site = site or function_site(function)
         self.specialize = specialize
+        self.specialize_when = specialize_when
+        self.warned = False  # whether somebody was told that it is shadowed
         self.only_with = only_with
         self.boxed = boxed
         self.with_keyset = with_keyset

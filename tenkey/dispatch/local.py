@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from .keys import DispatchKey, DispatchKeySet, _mask_of, backend_mask
 
@@ -36,17 +36,27 @@ __all__ = [
 
 
 class LocalState:
-    """Included and excluded bits (keys and traits) and the modes that are on, the innermost last."""
+    """Included and excluded bits (keys and traits) and the modes that are on, the innermost last.
 
-    __slots__ = ("exclude", "include", "keep", "modes")
+    ``outer`` is the state without the innermost mode.
+    """
+
+    __slots__ = ("exclude", "include", "keep", "modes", "outer")
+    outer: LocalState | None
 
     def __init__(self, include: int = 0, exclude: int = 0, modes: tuple[Any, ...] = ()) -> None:
         self.include = include
         self.exclude = exclude
         self.keep = ~exclude
         self.modes = modes
+        if modes:
+            rest = modes[:-1]
+            self.outer = make_state(include if rest else include & ~_MODE, exclude, rest)
+        else:
+            self.outer = None
 
 
+_MODE: Final = DispatchKey.Mode.mask
 state_variable: ContextVar[LocalState | None] = ContextVar("tenkey_dispatch_state", default=None)
 get_state = state_variable.get
 set_state = state_variable.set

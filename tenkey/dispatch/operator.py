@@ -20,7 +20,9 @@ from .errors import ArgumentError, OperatorNotFoundError
 from .kernel import Kernel
 from .keys import DispatchKey, DispatchKeySet, all_runtime_keys, key_mask
 from .local import current_state, get_state
+from .overloads import select_overload
 from .schema import Argument, BaseType, FunctionSchema, ListType, OptionalType
+from .shadow import warn_of_lost
 from .table import Slot, Table, disabling_bits, resolve
 
 if TYPE_CHECKING:
@@ -29,11 +31,11 @@ if TYPE_CHECKING:
 __all__ = ["Operator", "OperatorNamespace", "OperatorPacket"]
 
 _REMOVED: Final = "[{operator}] was removed from the registry: define it again before you call it."
+_WHOSE_TABLE: Final = "[{packet}] has several overloads ({overloads}), each with a table of its own: ask one of them."
 _NO_KEYSET: Final = (
     "[{operator}] redispatch needs a DispatchKeySet first, got {value!r} of type {type}: pass keyset.below(key) of the "
     "keyset that the kernel was given."
 )
-_NO_OVERLOAD: Final = "[{packet}] no overload fits the arguments:\n{reasons}"
 
 
 class _Cache(dict[int, Callable[..., Any]]):
@@ -51,6 +53,9 @@ class _Cache(dict[int, Callable[..., Any]]):
             raise OperatorNotFoundError(_REMOVED.format(operator=operator.name))
         with operator.registry.lock:
             operator.registry.prepare(operator, word)
+            if not operator.checked:
+                operator.checked = True
+                warn_of_lost(operator)
             function = resolve(operator, word)
             self[word] = function
             return function
@@ -88,6 +93,7 @@ class Operator:
         self._slots: dict[DispatchKey, Slot] = {}
         self._slots_without: dict[tuple[DispatchKey, int], Slot] = {}
         self._disabling: int | None = None
+        self.checked = False  # whether shadowed registrations were looked for
         self.doc = doc
         self.__name__ = schema.base_name
         self.__qualname__ = self.name
@@ -141,6 +147,7 @@ class Operator:
         self._slots.clear()
         self._slots_without.clear()
         self._disabling = None
+        self.checked = False
         self.cache.clear()
 
     def word_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int:
@@ -149,6 +156,16 @@ class Operator:
         for value in (*args, *kwargs.values()):
             word |= _any_word(value)
         return word
+
+    def call_word(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int:
+        """The word that these arguments, as a kernel gets them, bring to a call, before the local state counts."""
+        for argument in self.schema.arguments:
+            if argument.type.is_tensor_like:
+                return self.word_of(args, kwargs)
+        for argument in self.schema.arguments:
+            if argument.type in (BaseType("Device"), OptionalType(BaseType("Device"))):
+                return self.registry.device_word(self.bind(*args, **kwargs)[argument.name])
+        return 0
 
     def redispatch(self, keyset: DispatchKeySet, /, *args: Any, **kwargs: Any) -> Any:
         """Call the kernel that ``keyset``, taken as it is, leads to. Arguments equal to their defaults are kept.
@@ -320,7 +337,7 @@ def build_entry(operator: Operator) -> Callable[..., Any]:
 
 
 class OperatorPacket:
-    """All overloads of one name; calling it picks the first overload that the arguments fit."""
+    """All overloads of one name; calling it picks the one that the arguments fit best (Note [Overload resolution])."""
 
     def __init__(self, registry: Registry, name: str) -> None:
         self._registry = registry
@@ -333,6 +350,9 @@ class OperatorPacket:
 
     def table(self) -> Table:
         """The dispatch table of the only overload; of several, ask one: ``packet.overload.table()``."""
+        candidates = self._registry.overloads(self._name)
+        if len(candidates) > 1:
+            raise ArgumentError(_WHOSE_TABLE.format(packet=self._name, overloads=", ".join(self.overloads())))
         return self._select((), {}).table()
 
     def __getattr__(self, overload: str) -> Operator:
@@ -357,15 +377,7 @@ class OperatorPacket:
             return candidates[0]
         if not candidates:
             raise OperatorNotFoundError(self._registry.unknown(self._name))
-        reasons: list[str] = []
-        for op in candidates:
-            try:
-                op.registry.check_arguments(op, op.bind(*args, **kwargs))
-            except (TypeError, ValueError, OverflowError) as error:
-                reasons.append(f"  {op.schema}: {error}")
-                continue
-            return op
-        raise ArgumentError(_NO_OVERLOAD.format(packet=self._name, reasons="\n".join(reasons)))
+        return select_overload(self._name, candidates, args, kwargs)
 
     def __repr__(self) -> str:
         return f"<operator packet {self._name}: {', '.join(self.overloads())}>"

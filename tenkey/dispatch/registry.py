@@ -22,6 +22,7 @@ from .kernel import Handle, Kernel, caller_site, check_signature
 from .keys import AliasKey, DispatchKey
 from .operator import Operator, OperatorNamespace, retire
 from .schema import FunctionSchema, ListType, OptionalType, parse_schema
+from .shadow import warn_of_shadowed
 from .table import Slot, best, compute_slot
 
 __all__ = ["Declaration", "Registry", "registry"]
@@ -35,10 +36,12 @@ _DUPLICATE_KERNEL: Final = (
     "allow_override=True to put the new one on top, or remove the first."
 )
 _UNKNOWN: Final = (
-    "there is no operator {name!r}.{close} Define it with tk.library.Library(namespace, 'DEF').define(schema)."
+    "there is no operator {name!r}.{close}{waiting} Define it with tk.library.Library(namespace, 'DEF').define(schema)."
 )
+_WAITING: Final = " A kernel waits for {name!r}, which nobody has defined yet, registered at {site}."
 _CONVERT: Final = "Convert it with tk.asarray(...)."
 _NOT_A_TENSOR: Final = "[{operator}] the argument {argument!r} must be {kind}, got {value} of type {type}. {remedy}"
+_NO_KEY: Final = "[registrations] needs a DispatchKey such as DispatchKey.CPU, got {key!r} of type {type}."
 _NO_NAMESPACE: Final = "[{name}] needs a namespace: write it as 'namespace::{name}'."
 
 
@@ -102,6 +105,7 @@ class Registry:
                     operator.kernels.setdefault(kernel.key, []).append(kernel)
                 for installer in self._installers:
                     self._install(installer, operator)
+                warn_of_shadowed(operator, asked_for=False)
             except BaseException:
                 self.undefine(operator, keep_kernels=False)
                 raise
@@ -137,8 +141,11 @@ class Registry:
 
     def unknown(self, name: str) -> str:
         """The text that says that there is no such operator, and which come close."""
-        close = difflib.get_close_matches(name, self.operators, n=3)
-        return _UNKNOWN.format(name=name, close=f" Close: {', '.join(close)}." if close else "")
+        with self.lock:
+            close = difflib.get_close_matches(name, self.operators, n=3)
+            waits = difflib.get_close_matches(name, self.pending, n=1)
+            waiting = _WAITING.format(name=waits[0], site=self.pending[waits[0]][-1].site) if waits else ""
+        return _UNKNOWN.format(name=name, close=f" Close: {', '.join(close)}." if close else "", waiting=waiting)
 
     def overloads(self, name: str) -> list[Operator]:
         """All operators of one qualified name, in the order of definition."""
@@ -219,6 +226,11 @@ class Registry:
             if operator is not None:
                 operator.kernels.setdefault(kernel.key, []).append(kernel)
                 operator.invalidate()
+                try:
+                    warn_of_shadowed(operator, asked_for=allow_override)
+                except BaseException:  # warnings may be errors
+                    self._remove_kernel(name, kernel)
+                    raise
             else:
                 self.pending.setdefault(name, []).append(kernel)
             return Handle(lambda: self._remove_kernel(name, kernel), f"kernel of {name} for {kernel.key.name}")
@@ -260,13 +272,27 @@ class Registry:
             operator.invalidate()
 
     def registrations(self, key: DispatchKey) -> list[Kernel]:
-        """Every kernel and fallback registered for ``key``."""
+        """Every kernel and fallback registered for ``key``, those that wait for their operator left out.
+
+        >>> [kernel.key for kernel in registry.registrations(DispatchKey.Mode)]
+        [DispatchKey.Mode]
+        """
+        if not isinstance(key, DispatchKey):
+            raise ArgumentError(_NO_KEY.format(key=key, type=type(key).__name__))
         found = [kernel for op in self for kernel in op.kernels.get(key, ())]
         return found + self.fallbacks.get(key, [])
 
     def dangling(self) -> dict[str, list[Kernel]]:
-        """Kernels whose operator was never defined."""
-        return {name: list(stack) for name, stack in self.pending.items()}
+        """Kernels whose operator is not defined (yet, or because its name is misspelled), by its name.
+
+        >>> import tenkey as tk
+        >>> with tk.library.Library("docs", "IMPL") as lib:
+        ...     _ = lib.impl("never_defined", lambda x: x, "cpu")
+        ...     list(registry.dangling())
+        ['docs::never_defined']
+        """
+        with self.lock:
+            return {name: list(stack) for name, stack in self.pending.items()}
 
     # ---- what the layers above plug in
 

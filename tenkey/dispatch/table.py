@@ -54,6 +54,7 @@ from .keys import (
     key_mask,
     runtime_keys,
 )
+from .missing import missing_kernel
 
 if TYPE_CHECKING:
     from .operator import Operator
@@ -64,7 +65,6 @@ _AMBIGUOUS: Final = (
     "[{operator}] is ambiguous for AutogradOther: it has a composite kernel, and {backends} has a kernel of its own. "
     "Register a kernel for AutogradOther."
 )
-_MISSING: Final = "[{operator}] has no kernel for {where}. {remedy}\nKernels there are: {kernels}"
 _MIXED: Final = (
     "[{operator}] got tensors on different devices ({devices}): all tensors of a call live on one device. "
     "Move them with x.to(device)."
@@ -247,11 +247,11 @@ def _bind(operator: Operator, word: int, step: Step) -> Callable[..., Any]:
     else:
         goes_on = kernel.is_fallthrough or bool(kernel.only_with and not word & kernel.only_with)
     base = _bind_kernel(operator, word, kernel) if kernel is not None and not goes_on else None
-    choices = [(kernel.when, _bind_kernel(operator, word, kernel)) for kernel in slot.conditional]
+    choices = [(_bind_condition(operator, word, k), _bind_kernel(operator, word, k)) for k in slot.conditional]
 
     def choose(*args: Any, **kwargs: Any) -> Any:
         for when, function in choices:
-            if when is not None and when(*args, **kwargs):
+            if when(*args, **kwargs):
                 return function(*args, **kwargs)
         if goes_on:
             return operator.cache[below](*args, **kwargs)
@@ -260,6 +260,11 @@ def _bind(operator: Operator, word: int, step: Step) -> Callable[..., Any]:
         return base(*args, **kwargs)
 
     return choose
+
+
+def _bind_condition(operator: Operator, word: int, kernel: Kernel) -> Callable[..., Any]:
+    assert kernel.when is not None
+    return kernel.when if kernel.specialize_when is None else kernel.specialize_when(operator, word)
 
 
 def _bind_kernel(operator: Operator, word: int, kernel: Kernel) -> Callable[..., Any]:
@@ -276,24 +281,3 @@ def _unhandled(operator: Operator, word: int, slot: Slot) -> MissingKernelError 
         backends = ", ".join(ambiguous_backends(operator, word))
         return RegistrationError(_AMBIGUOUS.format(operator=operator.name, backends=backends))
     return missing_kernel(operator, word)
-
-
-def missing_kernel(operator: Operator, word: int) -> MissingKernelError:
-    """The error for a call that nothing handles: the nearest remedy first, then the kernels there are."""
-    present = backends_in(word & backend_mask())
-    device = operator.registry.device_name(present[-1]) if present else "device"
-    where = " and ".join(operator.registry.device_name(name) for name in present) or "a call without tensors"
-    having = sorted(
-        {
-            f"{operator.registry.device_name(key.backend)} ({stack[-1].site})"
-            for key, stack in tuple(operator.kernels.items())
-            if key.functionality == "Dense" and key.backend is not None and not all(k.is_fallthrough for k in stack)
-        }
-    )
-    remedy = (
-        f"Register one with tk.library.register_kernel({operator.name!r}, {device!r}), "
-        f"or move the tensors to a device that has one."
-    )
-    return MissingKernelError(
-        _MISSING.format(operator=operator.name, where=where, remedy=remedy, kernels="; ".join(having[:12]) or "none")
-    )

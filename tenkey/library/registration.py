@@ -5,6 +5,7 @@ The built-in operators and backends use the same registry calls.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar, overload
@@ -16,7 +17,7 @@ from ..core.tensor import Tensor, cpu_word, make_tensor
 from ..core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
 from ..dispatch.errors import RegistrationError
 from ..dispatch.kernel import Handle, Kernel, caller_site, check_signature
-from ..dispatch.keys import DispatchKey
+from ..dispatch.keys import DispatchKey, DispatchKeySet
 from ..dispatch.operator import Operator
 from ..dispatch.registry import registry
 from ..dispatch.schema import parse_schema
@@ -74,15 +75,21 @@ def key_for(operator: str, key: Any) -> DispatchKey:
 def make_kernel(name: str, function: Callable[..., Any], key: DispatchKey, **options: Any) -> Kernel:
     """A kernel that a user wrote; for pointwise operators its operands arrive promoted, as tensors of its device."""
     kernel = Kernel(function, key, site=caller_site(2), **options)
-    if key.functionality == "Dense" and not options:
-        kernel.specialize = _promoting(function)
+    if key.functionality == "Dense" and not kernel.is_fallthrough:
+        kernel.specialize = _promoting(function, with_keyset=kernel.with_keyset)
+        if kernel.when is not None:
+            kernel.specialize_when = _promoting(kernel.when)
     return kernel
 
 
-def _promoting(function: Callable[..., Any]) -> Callable[[Operator, int], Callable[..., Any]]:
-    """Convert weak scalars and mixed dtypes before a pointwise kernel that was written for one dtype."""
+def _promoting(
+    function: Callable[..., Any], *, with_keyset: bool = False
+) -> Callable[[Operator, int], Callable[..., Any]]:
+    """Convert weak scalars and mixed dtypes before a pointwise kernel, or its condition, written for one dtype."""
+    written = function
 
     def specialize(operator: Operator, word: int) -> Callable[..., Any]:
+        function = functools.partial(written, DispatchKeySet.from_word(word)) if with_keyset else written
         facet = operator.facets.get("Pointwise")
         dtypes, weak = dtypes_of(word & DTYPE_MASK), weak_of(word & WEAK_MASK)
         if facet is None or (len(dtypes) == 1 and not weak):
@@ -90,11 +97,11 @@ def _promoting(function: Callable[..., Any]) -> Callable[[Operator, int], Callab
         compute, _ = facet.promotion.dtypes(operator.name, dtypes, weak)
         boolean = [parameter in facet.boolean for parameter in facet.parameters]
 
-        def promoted(*args: Any) -> Any:
+        def promoted(*args: Any, **kwargs: Any) -> Any:
             device = next(t.device for t in args if isinstance(t, Tensor) and not t._word & WEAK_MASK)
             to_device = registry.find("tk::to_device").call
             converted = []
-            for value, keep in zip(args, boolean, strict=True):
+            for value, keep in zip(args, boolean, strict=False):
                 if isinstance(value, Tensor) and not keep:
                     if value._word & WEAK_MASK:
                         number = np.asarray(value._data, compute)  # on the CPU: moving it needs no kernel
@@ -102,7 +109,7 @@ def _promoting(function: Callable[..., Any]) -> Callable[[Operator, int], Callab
                     elif value.dtype != compute:
                         value = cast(value, compute)
                 converted.append(value)
-            return function(*converted)
+            return function(*converted, **kwargs)
 
         return promoted
 
@@ -114,7 +121,7 @@ def _check_waiting(operator: Operator) -> None:
     for stack in operator.kernels.values():
         for kernel in stack:
             if kernel.specialize is not None and kernel.specialize is not kernel.function:
-                check_signature(kernel.function, operator.schema, with_keyset=False, site=kernel.site)
+                check_signature(kernel.function, operator.schema, with_keyset=kernel.with_keyset, site=kernel.site)
 
 
 registry.subscribe(_check_waiting)

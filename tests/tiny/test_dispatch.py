@@ -43,6 +43,7 @@ from tests.tiny._fakes import (
     fresh,
     impl,
     named,
+    private_copy,
     snapshot,
     with_three_kernels,
 )
@@ -454,14 +455,46 @@ class TestMissingKernel:
         with pytest.raises(NotImplementedError) as caught:
             reg.find("t::f")(Fake(CUDA))
         assert isinstance(caught.value, MissingKernelError)
-        first, second = str(caught.value).splitlines()
+        first, second, *having = str(caught.value).splitlines()
         assert first == (
             "[t::f] has no kernel for gpu. Register one with tk.library.register_kernel('t::f', 'gpu'), or move the "
             "tensors to a device that has one."
         )
-        assert second.startswith(f"Kernels there are: cpu ({cpu_kernel.site}); meta (")
-        assert "tracer" not in second
+        assert second == "Kernels there are:"
+        assert having[0] == f"  cpu: cpu, {cpu_kernel.site}"
+        assert having[1].startswith("  meta: meta, ")
+        assert len(having) == 2  # one line for each backend, and none for the tracer
         assert snapshot(reg) == before
+
+    def test_one_line_for_each_backend_and_no_more_than_25(self) -> None:
+        with private_copy() as own:
+            keys = [own.keys.register_backend_key(f"Many{n}") for n in range(40)]
+            reg = own.registry.Registry()
+            op = reg.define(F)
+            for key in keys[1:]:
+                for _ in range(2):
+                    reg.impl("t::f", own.kernel.Kernel(named("a_kernel"), key), allow_override=True)
+            fake = type("Tensor", (), {"_word": keys[0].mask})()
+            with pytest.raises(own.errors.MissingKernelError) as caught:
+                op(fake)
+        lines = str(caught.value).splitlines()
+        assert "no kernel for many0" in lines[0]
+        assert len(lines) <= 25
+        assert [line.split(":")[0] for line in lines[2:-1]] == sorted(f"  many{n}" for n in range(1, 40))[
+            : len(lines) - 3
+        ]
+        assert lines[-1] == f"  and {39 - len(lines[2:-1])} more: see op.table()"
+
+    def test_nearest_remedy_for_disabled_and_conditional_kernels(self) -> None:
+        reg = fresh(F)
+        impl(reg, "t::f", "cpu", CPU, disabled=TRAIT, site="a.py:1")
+        with pytest.raises(MissingKernelError, match=r"Its kernel for cpu, from a.py:1, is switched off here"):
+            reg.find("t::f")(Fake(CPU, traits=TRAIT))
+        impl(reg, "t::f", "cuda", CUDA, when=lambda x: False, site="b.py:2")
+        with pytest.raises(
+            MissingKernelError, match=r"Every kernel for cuda has a condition \(when=\), .* from b.py:2"
+        ):
+            reg.find("t::f")(Fake(CUDA))
 
     def test_is_not_remembered(self) -> None:
         reg = fresh(F)

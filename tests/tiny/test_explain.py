@@ -39,6 +39,9 @@ from tests.tiny._fakes import (
     with_three_kernels,
 )
 
+# Precedence is tested with kernels that shadow one another: the warning has tests of its own.
+pytestmark = pytest.mark.filterwarnings("ignore::tenkey.dispatch.ShadowedKernelWarning")
+
 F = "t::f(Tensor x) -> Tensor"
 
 
@@ -127,6 +130,39 @@ class TestExplain:
         assert "  AutogradCPU: handles the call (rule 2.3 Autograd)" in text
         assert "      CPU: handles the call (rule 1 direct)" in text  # what it will redispatch to
 
+    def test_a_disabled_kernel_is_shown(self) -> None:
+        reg = fresh(F)
+        impl(reg, "t::f", "older", CPU)
+        impl(reg, "t::f", "newer", CPU, disabled=TRAIT, allow_override=True)
+        text = explain(reg.find("t::f"), Fake(CPU, traits=TRAIT))
+        assert "    explicit kernel older, " in text
+        (line,) = [line for line in text.splitlines() if "newer" in line]
+        assert line.endswith(": disabled here: its trait is in the word of the call")
+        assert "disabled" not in explain(reg.find("t::f"), Fake(CPU))
+
+    def test_conditions_are_named_and_not_asked(self) -> None:
+        class Predicate:
+            def __call__(self, x: Any) -> bool:
+                raise AssertionError("explain runs no predicate")
+
+            def __repr__(self) -> str:
+                raise AssertionError("explain runs no predicate")
+
+        def is_small(x: Any) -> bool:
+            raise AssertionError("explain runs no predicate")
+
+        reg = fresh(F)
+        impl(reg, "t::f", "one", CPU, when=is_small, priority=2)
+        impl(reg, "t::f", "two", CPU, when=Predicate())
+        lines = explain(reg.find("t::f"), Fake(CPU)).splitlines()
+        asked = [line for line in lines if "first asks" in line]
+        place = f"{__file__}:{is_small.__code__.co_firstlineno}"
+        assert f"is_small ({place}):" in asked[0]
+        assert "explicit kernel one for CPU" in asked[0]
+        assert "(priority 2)" in asked[0]
+        assert "Predicate" in asked[1]
+        assert "    if none accepts, the call would raise MissingKernelError" in lines
+
     def test_runs_no_kernel_and_changes_nothing(self) -> None:
         def kernel(*args: Any, **kwargs: Any) -> Any:
             raise AssertionError("explain runs no kernel")
@@ -189,6 +225,8 @@ class TestExplain:
     def test_takes_the_name_of_an_operator(self) -> None:
         assert explain("tk::add", 1, 2).startswith("explain tk::add(Tensor x1, Tensor x2) -> Tensor\n")
         assert "cannot be explained: OperatorNotFoundError: there is no operator 'tk::ad'" in explain("tk::ad")
+        assert explain("add", 1, 2) == explain("tk::add", 1, 2)  # the namespace of the built-in ones may be left out
+        assert "there is no operator 'tk::ad'. Close: tk::" in explain("ad")
 
     def test_never_raises(self, reg: Registry) -> None:
         op = reg.find("t::f")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -194,3 +195,86 @@ class TestModes:
         with Mode():
             assert op(fake)[0] == "cpu"
         assert op(fake)[0] == "tracer"
+
+
+class TestRunWithin:
+    """``run_within``: the operator itself, with the mode on for what its kernel calls."""
+
+    class Tree(DispatchMode):
+        def __init__(self) -> None:
+            self.depth, self.lines = 0, list[str]()
+
+        def __tk_dispatch__(self, op: Any, types: Any, args: Any, kwargs: Any) -> Any:
+            self.lines.append("  " * self.depth + op.name)
+            self.depth += 1
+            try:
+                return self.run_within(op, *args, **kwargs)
+            finally:
+                self.depth -= 1
+
+    def test_sees_the_calls_within(self, reg: Registry) -> None:
+        outer = reg.define("t::outer(Tensor x, *, int n=0) -> Tensor")
+        impl(reg, "t::outer", lambda x, *, n: (reg.find("t::f")(x), reg.find("t::f")(x)), IMPLICIT)
+        tree = self.Tree()
+        with tree:
+            outer(Fake(CPU), n=3)
+            reg.find("t::f")(Fake(CPU))
+        assert tree.lines == ["t::outer", "  t::f", "  t::f", "t::f"]
+
+    def test_other_modes_and_guards_stay(self, reg: Registry) -> None:
+        log: list[Any] = []
+        tree = self.Tree()
+        outer = reg.define("t::outer(Tensor x) -> Tensor")
+        impl(reg, "t::outer", lambda x: reg.find("t::f")(x), IMPLICIT)
+        with Recorder(log, "around"), ExcludeDispatchKeyGuard(TRACER), tree:
+            assert outer(Fake(CPU, TRACER))[0] == "cpu"
+        assert tree.lines == ["t::outer", "  t::f"]
+        assert not log  # both calls were answered by the inner mode
+        with Recorder(log, "around"), tree:
+            tree.__tk_dispatch__ = lambda op, *rest: op(*rest[1])  # type: ignore[method-assign]
+            outer(Fake(CPU))
+        assert log == ["around"]
+
+    def test_factories(self, reg: Registry) -> None:
+        op = reg.define("t::make(int n, *, Device? device=None) -> Tensor")
+        reg.device_word = lambda device: DispatchKeySet(CPU if device is None else BATCHED).mask
+        impl(reg, "t::make", "cpu", CPU)
+        impl(reg, "t::make", "batched", BATCHED)
+        tree = self.Tree()
+        with tree:
+            assert op(3)[0] == "cpu"
+            assert op(3, device="other")[0] == "batched"
+        assert tree.lines == ["t::make"] * 2
+
+    def test_restored_after_a_kernel_failed(self) -> None:
+        reg, tree = fresh(F), self.Tree()
+        with tree:
+            before = get_state()
+            with pytest.raises(MissingKernelError):
+                reg.find("t::f")(Fake(CPU))
+            assert get_state() is before
+        assert tree.depth == 0
+
+
+def test_asyncio_tasks_have_modes_of_their_own(reg: Registry) -> None:
+    op, fake = reg.find("t::f"), Fake(CPU)
+
+    async def work(log: list[Any], name: str) -> None:
+        with Recorder(log, name):
+            for _ in range(3):
+                await asyncio.sleep(0)
+                op(fake)
+
+    async def main() -> list[list[Any]]:
+        logs: list[list[Any]] = [[], []]
+        await asyncio.gather(work(logs[0], "a"), work(logs[1], "b"))
+        return logs
+
+    assert asyncio.run(main()) == [["a"] * 3, ["b"] * 3]
+
+
+def test_no_mode_no_key(reg: Registry) -> None:
+    """Without a mode the word of a call is that of its tensors: nothing of the modes is on its way."""
+    op, fake = reg.find("t::f"), Fake(CPU)
+    op(fake)
+    assert list(op.cache) == [fake._word]

@@ -11,6 +11,8 @@ import pytest
 
 from tenkey.dispatch import (
     ArgumentError,
+    DispatchKeySet,
+    Kernel,
     Operator,
     OperatorNotFoundError,
     Registry,
@@ -21,6 +23,7 @@ from tests.tiny._fakes import (
     Fake,
     fresh,
     impl,
+    named,
     with_three_kernels,
 )
 
@@ -53,7 +56,7 @@ class TestPackets:
         assert repr(packet) == "<operator packet t::f: default, scalar, dims>"
         assert packet.__name__ == "f"
 
-    def test_first_that_fits(self, reg: Registry) -> None:
+    def test_the_one_that_fits(self, reg: Registry) -> None:
         packet, x = reg.namespace("t").f, Fake(CPU)
         assert packet(x, x)[0] == "default"
         assert packet(x, 2)[0] == packet(x, y=2.5)[0] == packet(x=x, y=True)[0] == "scalar"
@@ -70,6 +73,71 @@ class TestPackets:
         lines = str(caught.value).splitlines()
         assert lines[0] == "[t::f] no overload fits the arguments:"
         assert [line.split(": ")[0].strip() for line in lines[1:]] == [str(op.schema) for op in reg]
+
+    def test_the_exact_type_wins_whatever_the_order(self) -> None:
+        schemas = [f"t::f.{t.lower()}({t} x) -> int" for t in ("complex", "float", "int", "bool", "Scalar", "str")]
+        for order in (schemas, schemas[::-1]):
+            reg = fresh(*order)
+            for op in reg:
+                reg.impl(op.name, Kernel(named(op.schema.overload_name), CPU))
+                reg.device_word = lambda device: DispatchKeySet(CPU).mask
+            packet = reg.namespace("t").f
+            chosen = [packet._select((v,), {}).schema.overload_name for v in (True, 3, 2.5, 1j, "s")]
+            assert chosen == ["bool", "int", "float", "complex", "str"]
+            reg.undefine(reg.find("t::f.int"))
+            assert packet._select((3,), {}).schema.overload_name == "scalar"
+            reg.undefine(reg.find("t::f.scalar"))
+            assert packet._select((3,), {}).schema.overload_name == "float"
+            reg.undefine(reg.find("t::f.float"))
+            assert packet._select((3,), {}).schema.overload_name == "complex"
+            with pytest.raises(ArgumentError, match="no overload fits"):
+                packet(None)
+
+    def test_lists_options_and_defaults(self) -> None:
+        reg = fresh(
+            "t::f(Tensor x) -> Tensor",
+            "t::f.n(Tensor x, int n=0) -> Tensor",
+            "t::f.ints(Tensor x, int[] n) -> Tensor",
+            "t::f.floats(Tensor x, float[] n) -> Tensor",
+            "t::f.maybe(Tensor x, str? n) -> Tensor",
+        )
+        packet, x = reg.namespace("t").f, Fake(CPU)
+
+        def chosen(*args: Any, **kwargs: Any) -> str:
+            return packet._select(args, kwargs).schema.overload_name
+
+        assert chosen(x) == ""  # fewer defaults
+        assert chosen(x, 1) == chosen(x=x, n=1) == "n"
+        assert chosen(x, [1]) == chosen(x, n=(1, 2)) == "ints"
+        assert chosen(x, [1.0]) == chosen(x, [1, 2.0]) == "floats"
+        assert chosen(x, None) == chosen(x, "a") == "maybe"
+
+    def test_ambiguous(self) -> None:
+        reg = fresh(
+            "t::f.a(Tensor x, int n) -> Tensor", "t::f.b(Tensor y, int m) -> Tensor", "t::f.c(Tensor x) -> Tensor"
+        )
+        packet, x = reg.namespace("t").f, Fake(CPU)
+        with pytest.raises(ArgumentError) as caught:
+            packet(x, 3)
+        lines = str(caught.value).splitlines()
+        assert lines[0] == "[t::f] the call is ambiguous: these overloads fit the arguments equally well:"
+        assert [line.partition(", defined at ")[0] for line in lines[1:3]] == [
+            f"  {reg.find(f't::f.{o}').schema}" for o in "ab"
+        ]
+        assert lines[3] == "Call the one that is meant by its name, as tk.ops.t.f.a(...)."
+        assert packet._select((x,), {"m": 3}).schema.overload_name == "b"  # the name decides
+
+    def test_ambiguous_where_each_suits_one_argument_better(self) -> None:
+        reg = fresh("t::f.a(int x, float y) -> int", "t::f.b(float x, int y) -> int")
+        packet = reg.namespace("t").f
+        with pytest.raises(ArgumentError, match="ambiguous"):
+            packet(1, 2)
+        assert packet._select((1, 2.0), {}).schema.overload_name == "a"
+        assert packet._select((1.0, 2), {}).schema.overload_name == "b"
+
+    def test_table_of_several(self, reg: Registry) -> None:
+        with pytest.raises(ArgumentError, match=r"\[t::f\] has several overloads \(default, scalar, dims\)"):
+            reg.namespace("t").f.table()
 
     def test_converter_that_raises_value_error(self, reg: Registry) -> None:
         """An overload whose dtype cannot be read does not fit; the next one is tried."""

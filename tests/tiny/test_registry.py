@@ -6,6 +6,7 @@ import copy
 import itertools
 import operator as python_operator
 import pickle
+import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -15,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tenkey.dispatch import (
+    ArgumentError,
     DispatchKey,
     Handle,
     Kernel,
@@ -23,6 +25,7 @@ from tenkey.dispatch import (
     RegistrationError,
     Registry,
     SchemaError,
+    ShadowedKernelWarning,
     compute_table,
     fallthrough_kernel,
     registry,
@@ -43,6 +46,9 @@ from tests.tiny._fakes import (
     named,
     snapshot,
 )
+
+# Precedence is tested with kernels that shadow one another: the warning has tests of its own.
+pytestmark = pytest.mark.filterwarnings("ignore::tenkey.dispatch.ShadowedKernelWarning")
 
 F = "t::f(Tensor x) -> Tensor"
 
@@ -403,6 +409,101 @@ class TestLookUp:
         assert copy.deepcopy(registry) is registry
         with pytest.raises(pickle.PicklingError):
             pickle.dumps(Registry())
+
+    def test_unknown_operator_mentions_a_kernel_that_waits(self, reg: Registry) -> None:
+        """An ``impl`` of a misspelled name is found from the name that is called, and from the one that lacks it."""
+        impl(reg, "t::sofmax", "cpu", CPU)
+        (kernel,) = reg.dangling()["t::sofmax"]
+        with pytest.raises(OperatorNotFoundError) as caught:
+            reg.find("t::softmax")
+        assert f"A kernel waits for 't::sofmax', which nobody has defined yet, registered at {kernel.site}." in str(
+            caught.value
+        )
+        op = reg.define("t::softmax(Tensor x) -> Tensor")
+        with pytest.raises(MissingKernelError) as missing:
+            op(Fake(CPU))
+        assert f"waits for an operator 't::sofmax' that is not defined, from {kernel.site}" in str(missing.value)
+
+    @pytest.mark.parametrize("key", ["CPU", None, 3])
+    def test_registrations_of_what_is_no_key(self, reg: Registry, key: Any) -> None:
+        with pytest.raises(ArgumentError, match=r"\[registrations\] needs a DispatchKey"):
+            reg.registrations(key)
+
+
+@pytest.mark.filterwarnings("default::tenkey.dispatch.ShadowedKernelWarning")
+class TestShadowed:
+    """Note [Shadowed registrations]."""
+
+    def heard(self, action: Callable[[], Any]) -> list[str]:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            action()
+        assert all(w.category is ShadowedKernelWarning for w in caught)
+        return [str(w.message) for w in caught]
+
+    @pytest.mark.parametrize("keys", [(IMPLICIT, EXPLICIT), (EXPLICIT, IMPLICIT)], ids=str)
+    def test_implicit_beside_explicit(self, reg: Registry, keys: Any) -> None:
+        places = {EXPLICIT: "b.py:2", IMPLICIT: "a.py:1"}
+        assert not self.heard(lambda: impl(reg, "t::f", "first", keys[0], site=places[keys[0]]))
+        (text,) = self.heard(lambda: impl(reg, "t::f", "second", keys[1], site=places[keys[1]]))
+        assert text.startswith(
+            "[t::f] the kernel for CompositeImplicitAutograd registered at a.py:1 is never reached: the one for "
+            "CompositeExplicitAutograd registered at b.py:2 takes precedence"
+        )
+
+    def test_once(self, reg: Registry) -> None:
+        impl(reg, "t::f", "implicit", IMPLICIT)
+        assert len(self.heard(lambda: impl(reg, "t::f", "explicit", EXPLICIT).remove())) == 1
+        assert not self.heard(lambda: impl(reg, "t::f", "explicit", EXPLICIT))
+        assert not self.heard(lambda: impl(reg, "t::f", "another", EXPLICIT, allow_override=True))
+        assert not self.heard(lambda: reg.find("t::f")(Fake(CPU)))
+
+    def test_autograd_beside_implicit_at_the_first_call(self, reg: Registry) -> None:
+        op = reg.find("t::f")
+        assert not self.heard(lambda: impl(reg, "t::f", "formula", AUTOGRAD, site="a.py:1"))
+        assert not self.heard(lambda: impl(reg, "t::f", "implicit", IMPLICIT, site="b.py:2"))
+        (text,) = self.heard(lambda: op(Fake(AUTOGRAD_CPU, CPU)))
+        assert "the kernel for Autograd registered at a.py:1 is never reached" in text
+        assert "CompositeImplicitAutograd registered at b.py:2" in text
+        assert not self.heard(lambda: op(Fake(AUTOGRAD_CPU, CPU)))
+        assert not self.heard(lambda: op(Fake(CUDA)))
+
+    def test_a_later_backend_kernel_makes_it_right(self, reg: Registry) -> None:
+        impl(reg, "t::f", "formula", AUTOGRAD)
+        impl(reg, "t::f", "implicit", IMPLICIT)
+        impl(reg, "t::f", "cpu", CPU)
+        assert not self.heard(lambda: reg.find("t::f")(Fake(AUTOGRAD_CPU, CPU)))
+
+    def test_asked_for(self, reg: Registry) -> None:
+        impl(reg, "t::f", "implicit", IMPLICIT)
+        assert not self.heard(lambda: impl(reg, "t::f", "explicit", EXPLICIT, allow_override=True))
+        impl(reg, "t::f", "older", CPU)
+        assert not self.heard(lambda: impl(reg, "t::f", "newer", CPU, allow_override=True))
+
+    def test_generated_gives_way_in_silence(self, reg: Registry) -> None:
+        impl(reg, "t::f", "generated", CPU, origin="generated")
+        impl(reg, "t::f", "composite", IMPLICIT, origin="generated")
+        assert not self.heard(lambda: impl(reg, "t::f", "explicit", EXPLICIT))
+        assert not self.heard(lambda: impl(reg, "t::f", "cpu", CPU))
+        assert not self.heard(lambda: reg.find("t::f")(Fake(AUTOGRAD_CPU, CPU)))
+
+    def test_conditional_kernels_shadow_nothing(self, reg: Registry) -> None:
+        impl(reg, "t::f", "implicit", IMPLICIT)
+        assert not self.heard(lambda: impl(reg, "t::f", "sometimes", EXPLICIT, when=lambda x: False))
+
+    def test_of_kernels_that_waited(self, reg: Registry) -> None:
+        impl(reg, "t::g", "implicit", IMPLICIT)
+        impl(reg, "t::g", "explicit", EXPLICIT)
+        assert len(self.heard(lambda: reg.define("t::g(Tensor x) -> Tensor"))) == 1
+
+    def test_as_an_error_it_leaves_the_registry_as_it_was(self, reg: Registry) -> None:
+        impl(reg, "t::f", "implicit", IMPLICIT)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            before = snapshot(reg)
+            with pytest.raises(ShadowedKernelWarning):
+                impl(reg, "t::f", "explicit", EXPLICIT)
+            assert snapshot(reg) == before
 
 
 # ---- any order

@@ -37,6 +37,9 @@ from tests.tiny._fakes import (
     named,
 )
 
+# Precedence is tested with kernels that shadow one another: the warning has tests of its own.
+pytestmark = pytest.mark.filterwarnings("ignore::tenkey.dispatch.ShadowedKernelWarning")
+
 F = "t::f(Tensor x) -> Tensor"
 BACKENDS = [key for key in all_runtime_keys() if key.functionality == "Dense"]
 AUTOGRADS = [key for key in all_runtime_keys() if key.is_autograd]
