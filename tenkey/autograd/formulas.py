@@ -28,6 +28,7 @@ from ..ops.builtin.view import broadcast_to
 from ..ops.declare.facets import Pointwise, formula_names
 from .functional import grad
 from .partials import TANGENT, Formula, pointwise_tangent, pointwise_vjp, same_gradient
+from .reductions import reduction_formulas
 
 __all__ = ["Formula", "ForwardRule", "formulas_of", "jvp_of", "same_gradient"]
 
@@ -47,6 +48,8 @@ def formulas_of(operator: Operator, *, is_complex: bool) -> dict[str, Formula | 
             for name in facet.tensors
             if name not in facet.boolean
         }
+    if "Reduce" in facets:
+        return reduction_formulas(operator, is_complex=is_complex)
     return None
 
 
@@ -72,7 +75,7 @@ def jvp_of(operator: Operator, *, is_complex: bool) -> ForwardRule | None:
     elif "Backward" in facets:
         return None
     elif "View" in facets:
-        rule = _by_view(operator)
+        rule = _by_tangent(operator)
     elif "Pointwise" in facets:
         rule = _by_partials(operator, is_complex=is_complex)
     else:
@@ -111,7 +114,8 @@ def _by_jvp(given: Callable[..., Any], names: list[str]) -> ForwardRule:
     return lambda tangents, bound, out: given(tangents, **{name: _value(name, bound, out) for name in names})
 
 
-def _by_view(operator: Operator) -> ForwardRule:
+def _by_tangent(operator: Operator) -> ForwardRule:
+    """For what is linear in its first argument: the operator itself on the tangent."""
     first, *others = operator.schema.arguments
     passed = [(a.name, a.kwarg_only) for a in others]
 
@@ -147,6 +151,8 @@ def _by_partials(operator: Operator, *, is_complex: bool) -> ForwardRule:
 def _by_reduction(operator: Operator, formulas: dict[str, Formula | None]) -> ForwardRule:
     """Each element of the result depends on elements of its own: the formula at ``g = 1`` holds the derivatives."""
     ((name, formula),) = formulas.items()
+    if formula is not None and not {name, "out"} & set(formula.names):  # a sum, which is linear
+        return _by_tangent(operator)
 
     def rule(tangents: dict[str, Any], bound: dict[str, Any], out: Any) -> Any:
         tangent = tangents.get(name)

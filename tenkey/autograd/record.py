@@ -476,7 +476,7 @@ def _install(operator: Operator) -> list[Handle]:
         return []
     if "NotDifferentiable" in facets:
         kernel = Kernel(fallthrough_kernel, DispatchKey.Autograd, origin="generated")
-    elif "Vjp" in facets or "Pointwise" in facets:
+    elif "Vjp" in facets or "Pointwise" in facets or "Reduce" in facets:
         kernel = Kernel(
             autograd_kernel, DispatchKey.Autograd, origin="generated", specialize=autograd_kernel, only_with=GRADIENT
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, Final
 
 from ...core.dtypes import int64
@@ -10,11 +9,8 @@ from ...core.tensor import Tensor
 from .. import scalar as s
 from ..declare import BOOLEAN, REAL, TensorSpec, composite, reduction, structured
 from ..shapes import normalize_axes, reduced_shape, refuse_empty
-from .complex import conj
-from .copying import concatenate, stack
-from .creation import ones_like
-from .pointwise import equal, exp, isfinite, log, where
-from .view import broadcast_to, permute_dims, reshape, slice
+from .pointwise import exp, isfinite, log, where
+from .view import reshape
 
 
 def restore_axes(x: Tensor, shape: tuple[int, ...], axis: Any, keepdims: bool) -> Tensor:
@@ -26,16 +22,10 @@ def restore_axes(x: Tensor, shape: tuple[int, ...], axis: Any, keepdims: bool) -
     return result
 
 
-def _spread(g: Tensor, shape: tuple[int, ...], axis: Any, keepdims: bool) -> Tensor:
-    result: Tensor = broadcast_to(restore_axes(g, shape, axis, keepdims), shape)
-    return result
-
-
 sum = reduction(
     "sum(Tensor x, int[1]? axis=None, *, DType? dtype=None, bool keepdims=False) -> Tensor",
     combine=lambda T: lambda a, b: a + b,
     identity=0,
-    vjp={"x": lambda g, x_meta, axis, keepdims: _spread(g, x_meta.shape, axis, keepdims)},
     methods=("sum",),
     doc="""Sum of elements along axes; integers and bools sum in 64 bits.
 
@@ -49,7 +39,6 @@ prod = reduction(
     "prod(Tensor x, int[1]? axis=None, *, DType? dtype=None, bool keepdims=False) -> Tensor",
     combine=lambda T: lambda a, b: a * b,
     identity=1,
-    vjp={"x": lambda g, x, axis, keepdims: _spread(g, x.shape, axis, keepdims) * _product_of_others(x, axis)},
     domain=(0.5, 1.5),
     methods=("prod",),
     doc="""Product of elements along axes. The gradient is right at zeros too.
@@ -61,52 +50,10 @@ prod = reduction(
 )
 
 
-def _product_of_others(x: Tensor, axis: Any) -> Tensor:
-    """For each element the (conjugate) product of the others along the axes.
-
-    Without division, so that zeros are nothing special, in derivatives of any order.
-    """
-    axes = normalize_axes("prod", axis, x.ndim)
-    order = (*[i for i in range(x.ndim) if i not in axes], *axes)
-    moved = permute_dims(x, order)
-    kept = x.ndim - len(axes)
-    others = _others_in_rows(reshape(moved, (*moved.shape[:kept], math.prod(moved.shape[kept:]))))
-    inverse = tuple(sorted(range(x.ndim), key=order.__getitem__))
-    result: Tensor = permute_dims(reshape(others, moved.shape), inverse)
-    return conj(result) if x.dtype.kind == "c" else result
-
-
-def _others_in_rows(x: Tensor) -> Tensor:
-    """For each element of a row the product of the others: of its neighbour, and of the others among the pairs."""
-    count = x.shape[-1]
-    if count <= 1:
-        return ones_like(x)
-    last = x.ndim - 1
-    even = slice(x, last, 0, count - count % 2, 2)
-    odd = slice(x, last, 1, count, 2)
-    rest = slice(x, last, count - count % 2, count, 1)  # the one without a neighbour
-    products = even * odd if not count % 2 else concatenate([even * odd, rest], axis=last)
-    others = _others_in_rows(products)
-    pairs = slice(others, last, 0, count // 2, 1)
-    both = reshape(stack([pairs * odd, pairs * even], axis=x.ndim), (*x.shape[:-1], count - count % 2))
-    if count % 2:
-        both = concatenate([both, slice(others, last, count // 2, count // 2 + 1, 1)], axis=last)
-    return both
-
-
-def _share_ties(g: Tensor, x: Tensor, out: Tensor, axis: Any, keepdims: bool) -> Tensor:
-    shape = x.shape
-    chosen = equal(x, restore_axes(out, shape, axis, keepdims))
-    count = sum(chosen, axis=axis, keepdims=True)
-    result: Tensor = where(chosen, restore_axes(g, shape, axis, keepdims) / count, 0.0)
-    return result
-
-
 max = reduction(
     "max(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
     combine=lambda T: lambda a, b: s.maximum(a, b),
     promote=REAL,
-    vjp={"x": _share_ties},
     methods=("max",),
     doc="""Largest element along axes; nan if there is one. Ties share the gradient equally.
 
@@ -120,7 +67,6 @@ min = reduction(
     "min(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
     combine=lambda T: lambda a, b: s.minimum(a, b),
     promote=REAL,
-    vjp={"x": _share_ties},
     methods=("min",),
     doc="""Smallest element along axes; nan if there is one. Ties share the gradient equally.
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...dispatch.errors import RegistrationError
 from ...dispatch.schema import BaseType, FunctionSchema, OptionalType
-from ..scalar import trace
+from ..scalar import trace, variable
 from .promotion import Promotion
 
 __all__ = [
@@ -122,6 +122,11 @@ class Reduce:
     def expression(self) -> Any:
         """The traced ``combine``, of the variables ``a`` and ``b``."""
         return trace(self.combine, ("a", "b"), name="combine")
+
+    @cached_property
+    def mapping(self) -> Any:
+        """The traced ``scalar``, of the variable ``x``; the variable itself where there is none."""
+        return variable("x") if self.scalar is None else trace(self.scalar, ("x",), name="scalar")
 
 
 @dataclass
