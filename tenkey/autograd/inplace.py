@@ -25,7 +25,7 @@ from ..dispatch.keys import DispatchKey
 from ..dispatch.local import StateGuard
 from ..dispatch.operator import Operator
 from ..ops.builtin.copying import cast
-from ..ops.builtin.inplace import copy_
+from ..ops.builtin.inplace import can_hold, copy_
 from ..ops.builtin.view import broadcast_to
 from .methods import retain_grad
 from .node import AccumulateGrad
@@ -48,6 +48,11 @@ _VIEW_OF_LEAF: Final = (
 _MUTATING: Final = (
     "[{operator}] mutates its argument {argument!r} and a gradient is asked for, but it has no gradient formula: call "
     "it under tk.no_grad() or on x.detach()."
+)
+
+_OUT: Final = (
+    "[{operator}] functions with out=... arguments don't support automatic differentiation, but one of the arguments "
+    "requires grad: leave out= away, or call it under tk.no_grad()."
 )
 
 
@@ -98,9 +103,11 @@ def _inplace(operator: Operator, word: int) -> Callable[..., Any]:
         if _has_relatives(x):
             raise _refusal(operator, x)
         result = functional.call(x, *args) if functional is not None else _copied(x, args[0])
-        if result.shape != x.shape or result.dtype != x.dtype:
+        if result.shape != x.shape or not can_hold(x.dtype, result.dtype):
             with StateGuard(exclude=GRADIENT):
                 return cache[below](x, *args)  # type: ignore[no-any-return]  # raises the error that fits
+        if result.dtype != x.dtype:
+            result = cast(result, x.dtype)
         with StateGuard(exclude=GRADIENT):
             copy_(x, result)  # counts the version up
         before = x._autograd
@@ -129,10 +136,17 @@ def _refuse(operator: Operator, word: int) -> Callable[..., Any]:
     return kernel
 
 
+def _refuse_out(operator: Operator, word: int) -> Callable[..., Any]:
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(_OUT.format(operator=operator.schema.base_name))
+
+    return kernel
+
+
 def _install(operator: Operator) -> list[Handle]:
     if not operator.schema.is_mutable or "NotDifferentiable" in operator.facets:
         return []
-    rule = _inplace if "Inplace" in operator.facets else _refuse
+    rule = _inplace if "Inplace" in operator.facets else _refuse_out if "Out" in operator.facets else _refuse
     kernel = Kernel(rule, DispatchKey.Autograd, origin="generated", specialize=rule, only_with=GRADIENT)
     return [operator.registry.impl(operator.name, kernel)]
 

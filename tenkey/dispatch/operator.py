@@ -367,7 +367,7 @@ class OperatorPacket:
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Call the overload that the arguments fit."""
         candidates = self._registry.overloads(self._name)
-        if len(candidates) == 1:
+        if len(candidates) == 1 and not ("out" in kwargs and self._registry.derive(f"{self._name}.out")):
             return candidates[0].call(*args, **kwargs)
         return self._select(args, kwargs).call(*args, **kwargs)
 
@@ -397,7 +397,7 @@ class OperatorNamespace:
         if name.startswith("__"):
             raise AttributeError(name)
         qualified = f"{self._namespace}::{name}"
-        if not self._registry.overloads(qualified):
+        if not self._registry.overloads(qualified) and self._registry.derive(qualified) is None:
             raise AttributeError(self._registry.unknown(qualified))
         return OperatorPacket(self._registry, qualified)
 

@@ -68,6 +68,7 @@ class Registry:
         self.device_word: Callable[[Any], int] = lambda device: 0
         self.device_names: dict[str, str] = {}
         self.preparers: list[Callable[[Operator, int], None]] = []
+        self.derivers: list[Callable[[str], Operator | None]] = []
         self.pending: dict[str, list[Kernel]] = {}
         self.compute_slot: Callable[[Operator, DispatchKey, int], Slot] = compute_slot
         self._installers: list[Installer] = []
@@ -92,7 +93,9 @@ class Registry:
         with self.lock:
             operator = Operator(self, parsed, facets=facets, tags=frozenset(tags), site=site, doc=doc)
             previous = self.operators.get(operator.name)
-            if previous is not None:
+            if previous is not None and "variant" in previous.tags:
+                self.undefine(previous)  # derived when it was asked for: a definition takes its place
+            elif previous is not None:
                 raise RegistrationError(
                     _DUPLICATE_OPERATOR.format(operator=operator.name, first=previous.site, second=site)
                 )
@@ -137,7 +140,22 @@ class Registry:
         try:
             return self.operators[name]
         except KeyError:
-            raise OperatorNotFoundError(self.unknown(name)) from None
+            derived = self.derive(name)
+            if derived is None:
+                raise OperatorNotFoundError(self.unknown(name)) from None
+            return derived
+
+    def derive(self, name: str) -> Operator | None:
+        """The operator of that name if it follows from another one and was not asked for before (``ns::name_``)."""
+        with self.lock:
+            known = self.operators.get(name)
+            if known is not None:
+                return known
+            for derive in self.derivers:
+                derived = derive(name)
+                if derived is not None:
+                    return derived
+        return None
 
     def unknown(self, name: str) -> str:
         """The text that says that there is no such operator, and which come close."""

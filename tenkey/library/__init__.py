@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..dispatch.kernel import fallthrough_kernel
 from ..ops import scalar
-from ..ops.declare.promotion import ARITHMETIC, BOOLEAN, COMPARISON, INT_TO_FLOAT, REAL, SAME, SUM
+from ..ops.declare.promotion import ARITHMETIC, BOOLEAN, COMPARISON, INT_TO_FLOAT, REAL, REAL_TO_FLOAT, SAME, SUM
 from .custom import CustomOperator, custom_op
 from .declarations import composite, pointwise, reduction
 from .inference import infer_schema
@@ -17,6 +17,7 @@ __all__ = [
     "COMPARISON",
     "INT_TO_FLOAT",
     "REAL",
+    "REAL_TO_FLOAT",
     "SAME",
     "SUM",
     "CustomOperator",

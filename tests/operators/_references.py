@@ -8,7 +8,10 @@ from typing import Any, Final
 import numpy as np
 import scipy.special
 
-__all__ = ["REFERENCES", "RESULT_DTYPE", "expected_dtype"]
+from tenkey.dispatch.operator import Operator
+from tests.operators._evaluation import expression_reference, named_reference, result_rule
+
+__all__ = ["REFERENCES", "RESULT_DTYPE", "expected_dtype", "reference_of"]
 
 Array = np.ndarray[Any, Any]
 Reference = Callable[..., Any]
@@ -96,10 +99,6 @@ _POINTWISE: Final[dict[str, Reference]] = {
 
 REFERENCES: Final[Mapping[str, Reference]] = {
     **_POINTWISE,
-    **{f"{name}_": _POINTWISE[name] for name in (
-        "add", "subtract", "multiply", "divide", "floor_divide", "remainder", "pow", "negative", "abs", "exp", "log",
-        "sqrt", "tanh", "sigmoid", "relu",
-    )},
     "copy_": _copy,
     "put_": _put,
     "conj": np.conj,
@@ -179,9 +178,27 @@ RESULT_DTYPE: Final[Mapping[str, str]] = {
 """The rule for the dtype of the result; operators that are not named keep the dtype of their data."""
 
 
-def expected_dtype(name: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
+def reference_of(operator: Operator) -> Reference | None:
+    """What an operator computes, in terms of NumPy; None if it is a ``structured`` or ``composite`` that nobody knows.
+
+    A block of an expression is known without being named here: see ``tests/operators/_evaluation.py``.
+    """
+    functional = operator.facets["Inplace"].functional if "Inplace" in operator.facets else None
+    if functional is not None:
+        return reference_of(functional)
+    known = REFERENCES.get(operator.schema.base_name)
+    if known is None and "Samples" in operator.facets:
+        known = operator.facets["Samples"].reference
+    if known is None and "Pointwise" in operator.facets:
+        known = named_reference(operator)
+    if known is None and operator.facets.keys() & {"Pointwise", "Reduce"}:
+        known = expression_reference(operator)
+    return known
+
+
+def expected_dtype(operator: Operator, dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The dtype of the result for data of one dtype: integers give float32 where a float is asked for."""
-    rule = RESULT_DTYPE.get(name, "same")
+    rule = RESULT_DTYPE.get(operator.schema.base_name) or result_rule(operator)
     pairs = {"float32": "complex64", "float64": "complex128"}
     if rule == "float":
         return dtype if dtype.kind in "fc" else np.dtype("float32")

@@ -20,11 +20,10 @@ def inplace_kernel(operator: Operator) -> Callable[..., Tensor]:
     functional = facet.functional
     if functional is None:
         return lambda x, source: _copy(operator, x, source)
-    count = len(functional.facets["Pointwise"].tensors)
 
     def kernel(x: Tensor, *args: Any) -> Tensor:
         check_pointwise(operator, x, *args)
-        pointwise_into(functional, x._data, (x, *args[: count - 1]), args[count - 1 :])
+        pointwise_into(functional, x._data, (x, *args))
         return x
 
     return kernel

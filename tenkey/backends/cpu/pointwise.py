@@ -237,16 +237,17 @@ def _general(operator: Operator, facet: Pointwise, program: Program) -> Callable
     return kernel
 
 
-def pointwise_into(operator: Operator, out: np.ndarray, operands: tuple[Tensor, ...], rest: tuple[Any, ...]) -> None:
+def pointwise_into(operator: Operator, out: np.ndarray, args: tuple[Any, ...]) -> None:
     """Write a pointwise result into an array: for in-place variants. ``out`` has the broadcast shape."""
     word = 0
-    for tensor in operands:
-        word |= tensor._word
+    for value in args:
+        if isinstance(value, Tensor):
+            word |= value._word
     facet: Pointwise = operator.facets["Pointwise"]
     compute, result = facet.promotion.dtypes(operator.name, dtypes_of(word & DTYPE_MASK), weak_of(word & WEAK_MASK))
     program = program_of(operator.name, facet, compute, result)
     arrays = []
-    for parameter, value in zip(facet.parameters, (*operands, *rest)):
+    for parameter, value in zip(facet.parameters, args):
         dtype = np.dtype(bool) if parameter in facet.boolean else compute
         arrays.append(_converted(operator.name, value, dtype))
     token = ignore(QUIET)

@@ -13,7 +13,7 @@ from ...dispatch.operator import Operator
 from ...dispatch.schema import parse_schema
 from ...ops.declare.facets import Pointwise, Reduce
 from ...ops.declare.promotion import SAME
-from ...ops.shapes import normalize_axes, refuse_empty
+from ...ops.shapes import normalize_axes, reduced_shape, refuse_empty
 from .errors import QUIET, ignore, restore
 from .pointwise import LARGE
 from .program import Program, program_of
@@ -79,8 +79,7 @@ def _direct(
             else:
                 data = reduce(a, axis, wanted, None, keepdims)
         except (ValueError, IndexError):
-            _explain(operator, facet, a.shape, axis)
-            raise
+            data = _of_nothing(operator, facet, a, axis, wanted, keepdims)
         finally:
             restore(token)
         if data.__class__ is not np.ndarray:
@@ -119,8 +118,7 @@ def _reducer(operator: Operator, facet: Reduce, dtype: np.dtype) -> Callable[[np
             else:
                 data = reduce(a, axis, dtype, None, keepdims)
         except (ValueError, IndexError):
-            _explain(operator, facet, a.shape, axis)
-            raise
+            data = _of_nothing(operator, facet, a, axis, dtype, keepdims)
         finally:
             restore(token)
         if data.__class__ is not np.ndarray:
@@ -135,10 +133,17 @@ def _keep(facet: Reduce, made: Pointwise, role: str, dtype: np.dtype) -> Pointwi
     return facet.parts.setdefault((role, dtype), made)
 
 
-def _explain(operator: Operator, facet: Reduce, shape: tuple[int, ...], axis: Any) -> None:
-    normalize_axes(operator.schema.base_name, axis, len(shape))
+def _of_nothing(
+    operator: Operator, facet: Reduce, a: np.ndarray, axis: Any, dtype: np.dtype, keepdims: bool
+) -> np.ndarray:
+    """Called where NumPy raised: the identity if no elements are combined, else the error that says what was wrong."""
+    name = operator.schema.base_name
+    axes = normalize_axes(name, axis, a.ndim)
     if facet.identity is None:
-        refuse_empty(operator.schema.base_name, shape, axis)
+        refuse_empty(name, a.shape, axis)
+    elif all(a.shape[i] for i in axes):
+        raise  # noqa: PLE0704 -- what NumPy raised, which is no matter of shapes
+    return np.full(reduced_shape(name, a.shape, axis, keepdims), facet.identity, dtype)
 
 
 def _split(reduce: Any, a: np.ndarray, dtype: np.dtype) -> Any:

@@ -1,7 +1,19 @@
-"""In-place variants, derived from the functional blocks that carry the tag ``inplace``, and ``copy_``."""
+"""In-place and ``out=`` variants, derived from functional operators, and ``copy_``.
+
+Note [Variants]
+~~~~~~~~~~~~~~~
+Every pointwise operator ``ns::name`` whose first argument is a tensor has an in-place variant ``ns::name_``, which
+writes into that tensor, and every pointwise operator and reduction has an overload ``ns::name.out``, which writes into
+the tensor ``out``. They are made when somebody asks for them by name, so an operator that is never used in place costs
+nothing; a definition of the same name takes the place of a derived variant, and a variant goes with its operator. The
+built-in blocks with the tag ``inplace`` have theirs from the beginning, because these are methods of Tensor. A result
+may be written into a tensor whose dtype is of the same kind or a later one (bool, integer, float, complex). Guarded by
+``tests/test_variants.py``.
+"""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -11,50 +23,72 @@ import numpy as np
 from ...core.lift import refuse_out_of_range
 from ...core.tensor import Tensor
 from ...core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
+from ...dispatch.keys import DispatchKey
+from ...dispatch.local import StateGuard
 from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
 from ...dispatch.schema import parse_schema
-from ..declare.declaration import operator_of
-from ..declare.facets import Samples
+from ..declare.facets import Composite, Methods, Samples
 from ..shapes import broadcast_shapes
+from . import pointwise as _pointwise  # noqa: F401 -- the in-place methods are used below
 from .indexing import basic_index, index_shape, reverse_source
-from .pointwise import add, divide, exp, log, multiply, negative, pow, relu, sigmoid, sqrt, subtract, tanh
 
-__all__ = ["Fits", "Inplace", "check_copy", "check_pointwise", "check_put", "copy_", "inplace_name", "setitem"]
+__all__ = [
+    "Fits",
+    "Inplace",
+    "Out",
+    "can_hold",
+    "check_copy",
+    "check_pointwise",
+    "check_put",
+    "copy_",
+    "inplace_name",
+    "setitem",
+]
 
 
-_SHAPE: Final = "[{operator}] the result of shape {result} does not fit into the first argument, shape {target}."
+_SHAPE: Final = "[{operator}] the result of shape {result} does not fit into {into}, shape {target}."
 _KIND: Final = (
     "[{operator}] a result of dtype {result} cannot be written into a tensor of dtype {target}: cast it first."
 )
 _OVERLAP: Final = (
-    "[{operator}] elements of the first argument, shape {target}, strides {strides}, share their memory (it was "
+    "[{operator}] elements of {into}, shape {target}, strides {strides}, share their memory (it was "
     "broadcast), and would be written more than once: clone() it first."
 )
 _RANK: Final = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}
 
 
-def _fits(operator: Operator, x: Tensor, shape: tuple[int, ...], result: np.dtype) -> None:
+def can_hold(dtype: np.dtype, result: np.dtype) -> bool:
+    """Whether a result of one dtype may be written into a tensor of another."""
+    return _RANK[result.kind] <= _RANK[dtype.kind]
+
+
+def _fits(
+    operator: Operator, x: Tensor, shape: tuple[int, ...], result: np.dtype, into: str = "the first argument"
+) -> None:
     if shape != x.shape:
-        raise ValueError(_SHAPE.format(operator=operator.schema.base_name, result=shape, target=x.shape))
-    if _RANK[result.kind] > _RANK[x.dtype.kind]:
+        raise ValueError(_SHAPE.format(operator=operator.schema.base_name, result=shape, target=x.shape, into=into))
+    if not can_hold(x.dtype, result):
         raise TypeError(_KIND.format(operator=operator.schema.base_name, result=result, target=x.dtype))
     if 0 in x._data.strides and any(n > 1 and not step for n, step in zip(x.shape, x.strides, strict=True)) and x.size:
-        raise RuntimeError(_OVERLAP.format(operator=operator.schema.base_name, target=x.shape, strides=x.strides))
+        raise RuntimeError(
+            _OVERLAP.format(operator=operator.schema.base_name, target=x.shape, strides=x.strides, into=into)
+        )
 
 
-def check_pointwise(operator: Operator, x: Tensor, *args: Any) -> None:
-    """Raise unless the pointwise result has the shape of ``x`` and a dtype that its own can hold."""
+def check_pointwise(operator: Operator, *args: Any) -> None:
+    """Raise unless the pointwise result has the shape of the first argument and a dtype that its own can hold."""
     functional: Operator = operator.facets["Inplace"].functional
     facet = functional.facets["Pointwise"]
-    operands = (x, *args[: len(facet.tensors) - 1])
+    operands = [value for value in args if isinstance(value, Tensor)]
     word = 0
     for tensor in operands:
         word |= tensor._word
     compute, result = facet.promotion.dtypes(operator.name, dtypes_of(word & DTYPE_MASK), weak_of(word & WEAK_MASK))
     for tensor in operands:
         refuse_out_of_range(operator.schema.base_name, tensor, compute)
-    _fits(operator, x, broadcast_shapes(operator.schema.base_name, *[t.shape for t in operands]), result)
+    shape = broadcast_shapes(operator.schema.base_name, *[t.shape for t in operands])
+    _fits(operator, operands[0], shape, result)
 
 
 def check_copy(operator: Operator, x: Tensor, source: Tensor) -> None:
@@ -69,7 +103,9 @@ def check_put(operator: Operator, x: Tensor, indices: Sequence[Tensor | None], s
     refuse_out_of_range("index_put", source, x.dtype)
     selected = index_shape(x, indices)
     if selected is not None and broadcast_shapes("index_put", selected, source.shape) != selected:
-        raise ValueError(_SHAPE.format(operator="index_put", result=source.shape, target=selected))
+        raise ValueError(
+            _SHAPE.format(operator="index_put", result=source.shape, into="the first argument", target=selected)
+        )
     _fits(operator, x, x.shape, source.dtype if source.dtype.kind == "c" else x.dtype)
 
 
@@ -81,6 +117,13 @@ class Inplace:
 
 
 @dataclass
+class Out:
+    """The operator writes what ``functional`` computes into its argument ``out``."""
+
+    functional: Operator
+
+
+@dataclass
 class Fits:
     """``check(operator, *arguments)`` raises where what would be written does not fit: the same on every backend."""
 
@@ -89,29 +132,102 @@ class Fits:
 
 def inplace_name(operator: Operator) -> str:
     """The name of the in-place variant of a functional operator: ``ns::add_`` for ``ns::add``."""
-    return f"{operator.schema.name}_"
+    schema = operator.schema
+    return f"{schema.name}_.{schema.overload_name}" if schema.overload_name else f"{schema.name}_"
 
 
-def derive_inplace(operator: Operator, method: str | None = None) -> Operator:
+def derive_inplace(
+    operator: Operator, methods: tuple[str, ...] = (), *, tags: tuple[str, ...] = ("variant",)
+) -> Operator:
     """Define the in-place variant of a pointwise operator."""
-    rest = ", ".join(str(a) for a in operator.schema.arguments[1:])
-    first = operator.schema.arguments[0].name
-    schema = f"{inplace_name(operator)}(Tensor(a!) {first}{', ' + rest if rest else ''}) -> Tensor(a!)"
-    derived = registry.define(
-        parse_schema(schema),
-        facets={"Inplace": Inplace(operator), "Fits": Fits(check_pointwise)},
-        tags=("inplace_variant",),
+    first, *others = operator.schema.arguments
+    rest = "".join(f", {a}" for a in others)
+    facets: dict[str, Any] = {
+        "Inplace": Inplace(operator), "Fits": Fits(check_pointwise), "DerivedFrom": operator,
+    }  # fmt: skip
+    if methods:
+        facets["Methods"] = Methods(methods)
+    return registry.define(
+        parse_schema(f"{inplace_name(operator)}(Tensor(a!) {first.name}{rest}) -> Tensor(a!)"),
+        facets=facets,
+        tags=("inplace_variant", *tags),
+        site=operator.site,
         doc=f"``{operator.schema.base_name}`` written into its first argument, which is returned.",
     )
-    setattr(Tensor, method or derived.schema.base_name, derived.call)
-    return derived
 
 
-for _entry, _method in (
-    (add, "add_"), (subtract, "sub_"), (multiply, "mul_"), (divide, "div_"), (pow, "pow_"), (exp, "exp_"),
-    (log, "log_"), (negative, "neg_"), (relu, "relu_"), (sigmoid, "sigmoid_"), (sqrt, "sqrt_"), (tanh, "tanh_"),
-):  # fmt: skip
-    derive_inplace(operator_of(_entry), _method)
+def derive_out(operator: Operator) -> Operator:
+    """Define the overload of a pointwise operator or a reduction that writes into a tensor ``out``."""
+    schema = operator.schema
+    keywords = [str(a) for a in schema.arguments if a.kwarg_only]
+    arguments = ", ".join([str(a) for a in schema.arguments if not a.kwarg_only] + ["*", *keywords])
+    overload = f"{schema.overload_name}_out" if schema.overload_name else "out"
+    function = functools.partial(_into, operator)
+    return registry.define(
+        parse_schema(f"{schema.name}.{overload}({arguments}, Tensor(a!) out) -> Tensor(a!)"),
+        facets={"Composite": Composite(function, implicit=False), "Out": Out(operator), "DerivedFrom": operator},
+        tags=("out", "variant"),
+        site=operator.site,
+        doc=f"``{schema.base_name}`` written into ``out``, which is returned.",
+    )
+
+
+_WRITING: Final = DispatchKey.ADInplaceOrView.mask
+
+
+def _into(operator: Operator, /, *args: Any, out: Tensor, **kwargs: Any) -> Tensor:
+    result = operator.call(*args, **kwargs)
+    _fits(operator, out, result.shape, result.dtype, "out")
+    with StateGuard(exclude=_WRITING):  # the call itself counts the version up
+        copy_(out, result)
+    return out
+
+
+def _derive_variant(name: str) -> Operator | None:
+    """The variant of that name, if there is an operator that it follows from: see Note [Variants]."""
+    qualified, _, overload = name.partition(".")
+    if overload == "out" or overload.endswith("_out"):
+        functional = registry.operators.get(f"{qualified}.{overload[:-4]}".rstrip("."))
+        if functional is not None and _has_out(functional):
+            return derive_out(functional)
+    elif qualified.endswith("_"):
+        functional = registry.operators.get(f"{qualified[:-1]}.{overload}".rstrip("."))
+        if functional is not None and _has_inplace(functional):
+            return derive_inplace(functional)
+        if functional is None and not overload:  # perhaps all that there is has names
+            named = [op for op in registry.overloads(qualified[:-1]) if _has_inplace(op)]
+            made = [derive_inplace(op) for op in named if inplace_name(op) not in registry.operators]
+            return made[0] if made else None
+    return None
+
+
+def _has_out(operator: Operator) -> bool:
+    known = "Pointwise" in operator.facets or "Reduce" in operator.facets
+    return known and all(a.name != "out" for a in operator.schema.arguments)
+
+
+def _has_inplace(operator: Operator) -> bool:
+    facet = operator.facets.get("Pointwise")
+    first = operator.schema.arguments[0] if operator.schema.arguments else None
+    return facet is not None and first is not None and first.name in facet.tensors and first.name not in facet.boolean
+
+
+registry.derivers.append(_derive_variant)
+
+
+def _methods_of(operator: Operator) -> tuple[str, ...]:
+    """The names of the in-place methods: those of the methods, with an underscore."""
+    facet = operator.facets.get("Methods")
+    plain = [name for name in (facet.names if facet is not None else ()) if not name.startswith("__")]
+    return tuple(dict.fromkeys([f"{name}_" for name in (*plain, operator.schema.base_name)]))
+
+
+def _install(operator: Operator) -> None:
+    if "inplace" in operator.tags and inplace_name(operator) not in registry.operators:
+        derive_inplace(operator, _methods_of(operator), tags=())
+
+
+registry.subscribe(_install)
 
 
 def _copy_samples(rng: np.random.Generator) -> Any:

@@ -162,7 +162,7 @@ negative = pointwise(
     "negative(Tensor x) -> Tensor",
     scalar=lambda T: lambda x: -x,
     promote=ARITHMETIC,
-    methods=("__neg__", "negative"),
+    methods=("__neg__", "neg", "negative"),
     tags=("inplace",),
     doc="""``-x``, for a numeric dtype.
 
@@ -190,6 +190,7 @@ sign = pointwise(
     "sign(Tensor x) -> Tensor",
     scalar=lambda T: lambda x: s.sign(x),
     promote=REAL,
+    tags=("inplace",),
     doc="""-1, 0 or 1; nan stays nan. A step function: its derivative is 0.
 
     >>> import tenkey as tk
@@ -203,6 +204,7 @@ square = pointwise(
     scalar=lambda T: lambda x: x * x,
     promote=ARITHMETIC,
     methods=("square",),
+    tags=("inplace",),
     doc="""``x * x``, for a numeric dtype.
 
     >>> import tenkey as tk
@@ -216,6 +218,7 @@ reciprocal = pointwise(
     scalar=lambda T: lambda x: T(1) / x,
     promote=INT_TO_FLOAT,
     domain=(0.5, 4.0),
+    tags=("inplace",),
     doc="""``1 / x``; integers give floats.
 
     >>> import tenkey as tk
@@ -244,6 +247,7 @@ expm1 = pointwise(
     "expm1(Tensor x) -> Tensor",
     scalar=lambda T: lambda x: s.expm1(x),
     promote=INT_TO_FLOAT,
+    tags=("inplace",),
     doc="""``exp(x) - 1``, accurate near 0.
 
     >>> import tenkey as tk
@@ -272,6 +276,7 @@ log1p = pointwise(
     scalar=lambda T: lambda x: s.log1p(x),
     promote=INT_TO_FLOAT,
     domain=(-0.5, 4.0),
+    tags=("inplace",),
     doc="""``log(1 + x)``, accurate near 0.
 
     >>> import tenkey as tk
@@ -301,6 +306,7 @@ rsqrt = pointwise(
     promote=INT_TO_FLOAT,
     domain=(0.2, 5.0),
     methods=("rsqrt",),
+    tags=("inplace",),
     doc="""``1 / sqrt(x)``.
 
     >>> import tenkey as tk
@@ -314,6 +320,7 @@ sin = pointwise(
     scalar=lambda T: lambda x: s.sin(x),
     promote=INT_TO_FLOAT,
     methods=("sin",),
+    tags=("inplace",),
     doc="""Sine of an angle in radians.
 
     >>> import tenkey as tk
@@ -327,6 +334,7 @@ cos = pointwise(
     scalar=lambda T: lambda x: s.cos(x),
     promote=INT_TO_FLOAT,
     methods=("cos",),
+    tags=("inplace",),
     doc="""Cosine of an angle in radians.
 
     >>> import tenkey as tk
@@ -383,6 +391,7 @@ floor = pointwise(
     "floor(Tensor x) -> Tensor",
     scalar=lambda T: lambda x: s.floor(x),
     promote=REAL,
+    tags=("inplace",),
     doc="""The largest integer that is not above ``x``, in the dtype of ``x``. Its derivative is 0.
 
     >>> import tenkey as tk
@@ -395,6 +404,7 @@ ceil = pointwise(
     "ceil(Tensor x) -> Tensor",
     scalar=lambda T: lambda x: s.ceil(x),
     promote=REAL,
+    tags=("inplace",),
     doc="""The smallest integer that is not below ``x``, in the dtype of ``x``. Its derivative is 0.
 
     >>> import tenkey as tk
@@ -407,6 +417,7 @@ round = pointwise(
     "round(Tensor x) -> Tensor",
     scalar=lambda T: lambda x: s.round(x),
     promote=REAL,
+    tags=("inplace",),
     doc="""The nearest integer, ties to the even one, in the dtype of ``x``. Its derivative is 0.
 
     >>> import tenkey as tk

@@ -2,7 +2,8 @@
 
 from .declaration import Entry, composite, factory, operator_of, pointwise, reduction, structured, view
 from .facets import TensorSpec
-from .promotion import ARITHMETIC, BOOLEAN, COMPARISON, INT_TO_FLOAT, REAL, SAME, SUM
+from .methods import attach_methods
+from .promotion import ARITHMETIC, BOOLEAN, COMPARISON, INT_TO_FLOAT, REAL, REAL_TO_FLOAT, SAME, SUM
 
 __all__ = [
     "ARITHMETIC",
@@ -10,10 +11,12 @@ __all__ = [
     "COMPARISON",
     "INT_TO_FLOAT",
     "REAL",
+    "REAL_TO_FLOAT",
     "SAME",
     "SUM",
     "Entry",
     "TensorSpec",
+    "attach_methods",
     "composite",
     "factory",
     "operator_of",

@@ -6,6 +6,8 @@ the schema's signature. No kernel is made here; the layers do that, whenever the
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
@@ -19,6 +21,7 @@ from .facets import (
     Factory,
     Jvp,
     Meta,
+    Methods,
     NotDifferentiable,
     Partials,
     Pointwise,
@@ -29,8 +32,7 @@ from .facets import (
     check_formula,
     tensor_names,
 )
-from .methods import attach_methods
-from .promotion import BOOLEAN, COMPARISON, SAME, SUM, Promotion
+from .promotion import BOOLEAN, SAME, SUM, Promotion
 
 __all__ = ["Entry", "composite", "factory", "pointwise", "reduction", "structured", "view"]
 
@@ -48,25 +50,22 @@ _PARTIALS_COUNT: Final = (
 
 
 def _define(
-    schema: str,
+    schema: FunctionSchema,
     facets: Iterable[object],
     *,
     tags: Iterable[str],
-    methods: Iterable[str],
+    methods: Iterable[str] = (),
     doc: str | None,
-    inplace: bool = False,
 ) -> Entry:
-    parsed = parse_schema(schema)
-    if parsed.namespace is None:
-        parsed = parsed.with_namespace("tk")
     by_name: dict[str, object] = {type(facet).__name__: facet for facet in facets}
-    operator = registry.define(parsed, facets=by_name, tags=tags, doc=doc)
-    attach_methods(operator, tuple(methods))
-    return operator.call
+    names = tuple(methods)
+    if names:
+        by_name["Methods"] = Methods(names)
+    return registry.define(schema, facets=by_name, tags=tags, doc=doc).call
 
 
-def _parse(schema: str) -> FunctionSchema:
-    parsed = parse_schema(schema)
+def _parse(schema: str | FunctionSchema) -> FunctionSchema:
+    parsed = parse_schema(schema) if isinstance(schema, str) else schema
     return parsed if parsed.namespace is not None else parsed.with_namespace("tk")
 
 
@@ -117,9 +116,6 @@ def _per_argument(
 
 
 def _pick(function: Callable[..., Any], index: int, count: int, operator: str) -> Callable[..., Any]:
-    import functools
-    import inspect
-
     @functools.wraps(function)
     def one(*args: Any, **kwargs: Any) -> Any:
         result = function(*args, **kwargs)
@@ -135,7 +131,7 @@ def _pick(function: Callable[..., Any], index: int, count: int, operator: str) -
 
 
 def pointwise(
-    schema: str,
+    schema: str | FunctionSchema,
     *,
     scalar: Callable[[Any], Callable[..., Any]],
     partials: Callable[..., Any] | tuple[Formula, ...] | None = None,
@@ -156,13 +152,13 @@ def pointwise(
     parsed = _parse(schema)
     facet = Pointwise(parsed, scalar, promote, domain, boolean)
     if differentiable is None:
-        differentiable = promote not in (COMPARISON, BOOLEAN)
+        differentiable = promote.result is not BOOLEAN.result
     facets = [facet, *_differentiation(parsed, partials, vjp, None, differentiable)]
-    return _define(schema, facets, tags=("pointwise", *tags), methods=methods, doc=doc)
+    return _define(parsed, facets, tags=("pointwise", *tags), methods=methods, doc=doc)
 
 
 def reduction(
-    schema: str,
+    schema: str | FunctionSchema,
     *,
     combine: Callable[[Any], Callable[[Any, Any], Any]],
     identity: Any = None,
@@ -182,7 +178,7 @@ def reduction(
     parsed = _parse(schema)
     facets = [Reduce(combine, identity, scalar, promote, domain)]
     facets += _differentiation(parsed, None, vjp, None, differentiable)  # type: ignore[arg-type]
-    return _define(schema, facets, tags=("reduction", *tags), methods=methods, doc=doc)
+    return _define(parsed, facets, tags=("reduction", *tags), methods=methods, doc=doc)
 
 
 def view(
@@ -203,7 +199,7 @@ def view(
     facets: list[object] = [View(window), *_differentiation(parsed, None, vjp, None, True)]
     if samples is not None:
         facets.append(Samples(samples))
-    return _define(schema, facets, tags=("view",), methods=methods, doc=doc)
+    return _define(parsed, facets, tags=("view",), methods=methods, doc=doc)
 
 
 def structured(
@@ -227,16 +223,16 @@ def structured(
     facets: list[object] = [Meta(meta), *_differentiation(parsed, None, vjp, jvp, differentiable)]
     if samples is not None:
         facets.append(Samples(samples, reference))
-    return _define(schema, facets, tags=tuple(tags), methods=methods, doc=doc)
+    return _define(parsed, facets, tags=tuple(tags), methods=methods, doc=doc)
 
 
 def factory(schema: str, *, meta: Callable[..., Any], tags: Iterable[str] = (), doc: str | None = None) -> Entry:
     """Declare an operator that makes a tensor from no tensor; its ``device`` argument decides the backend."""
-    return _define(schema, [Meta(meta), Factory(), NotDifferentiable()], tags=("factory", *tags), methods=(), doc=doc)
+    return _define(_parse(schema), [Meta(meta), Factory(), NotDifferentiable()], tags=("factory", *tags), doc=doc)
 
 
 def composite(
-    schema: str,
+    schema: str | FunctionSchema,
     *,
     explicit: bool = False,
     vjp: Mapping[str, Formula] | None = None,
@@ -258,7 +254,7 @@ def composite(
         facets += _differentiation(parsed, None, vjp, None, True)
         if samples is not None:
             facets.append(Samples(samples, reference))
-        return _define(schema, facets, tags=tuple(tags), methods=methods, doc=doc or function.__doc__)
+        return _define(parsed, facets, tags=tuple(tags), methods=methods, doc=doc or function.__doc__)
 
     return decorate
 

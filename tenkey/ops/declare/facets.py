@@ -28,6 +28,7 @@ __all__ = [
     "Forward",
     "Jvp",
     "Meta",
+    "Methods",
     "NotDifferentiable",
     "Partials",
     "Pointwise",
@@ -141,6 +142,13 @@ class Meta:
     """``rule(arguments...)`` gives the TensorSpec of each result, or raises on bad arguments."""
 
     rule: Callable[..., Any]
+
+
+@dataclass
+class Methods:
+    """The names under which the operator is a method of Tensor."""
+
+    names: tuple[str, ...]
 
 
 @dataclass

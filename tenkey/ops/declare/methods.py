@@ -8,7 +8,11 @@ from typing import Any, Final
 from ...core.lift import weak_tensor
 from ...core.tensor import Tensor
 from ...dispatch.errors import ArgumentError
+from ...dispatch.kernel import Handle
+from ...dispatch.local import get_state
 from ...dispatch.operator import Operator
+from ...dispatch.registry import registry
+from .facets import Methods
 
 __all__ = ["attach_methods"]
 
@@ -40,8 +44,6 @@ def {method}({first}, {second}):
 
 def _binary_method(operator: Operator, name: str, *, reflected: bool) -> Callable[..., Any]:
     """A method for ``x1 <op> x2``; a foreign operand gives NotImplemented, so that its own method is asked."""
-    from ...dispatch.local import get_state
-
     registry = operator.registry
 
     def lift(x1: Any, x2: Any) -> tuple[Any, ...] | None:
@@ -61,15 +63,36 @@ def _binary_method(operator: Operator, name: str, *, reflected: bool) -> Callabl
     return function
 
 
-def attach_methods(operator: Operator, methods: tuple[str, ...]) -> None:
-    """Put an operator on ``Tensor`` under the names that its block gives."""
+def attach_methods(operator: Operator, methods: tuple[str, ...]) -> Handle:
+    """Put an operator on ``Tensor`` under the names that its block gives; the handle takes it off again."""
+    made: dict[str, Callable[..., Any]] = {}
     for method in methods:
         bare = method.strip("_")
         if method.startswith("__") and bare in _BINARY:
-            setattr(Tensor, method, _binary_method(operator, bare, reflected=False))
+            made[method] = _binary_method(operator, bare, reflected=False)
             if bare not in _COMPARISONS:
-                setattr(Tensor, f"__r{bare}__", _binary_method(operator, bare, reflected=True))
+                made[f"__r{bare}__"] = _binary_method(operator, bare, reflected=True)
         else:
-            setattr(Tensor, method, operator.call)
-    if "__eq__" in methods:
-        Tensor.__hash__ = object.__hash__  # type: ignore[method-assign, assignment]
+            made[method] = operator.call
+    before = {name: Tensor.__dict__[name] for name in made if name in Tensor.__dict__}
+    for name, function in made.items():
+        setattr(Tensor, name, function)
+
+    def remove() -> None:
+        for name, function in made.items():
+            if Tensor.__dict__.get(name) is not function:
+                continue  # somebody else's by now
+            if name in before:
+                setattr(Tensor, name, before[name])
+            else:
+                delattr(Tensor, name)
+
+    return Handle(remove, f"methods of {operator.name}")
+
+
+def _install(operator: Operator) -> list[Handle]:
+    facet: Methods | None = operator.facets.get("Methods")
+    return [] if facet is None else [attach_methods(operator, facet.names)]
+
+
+registry.subscribe(_install)

@@ -17,6 +17,7 @@ __all__ = [
     "COMPARISON",
     "INT_TO_FLOAT",
     "REAL",
+    "REAL_TO_FLOAT",
     "SAME",
     "SUM",
     "Promotion",
@@ -71,6 +72,7 @@ SAME: Final = Promotion("SAME", _same, _same)
 ARITHMETIC: Final = Promotion("ARITHMETIC", _same, _same, "iufc", "numeric dtypes, not bool")
 REAL: Final = Promotion("REAL", _same, _same, "iuf", "real numeric dtypes")
 INT_TO_FLOAT: Final = Promotion("INT_TO_FLOAT", _int_to_float, _same)
+REAL_TO_FLOAT: Final = Promotion("REAL_TO_FLOAT", _int_to_float, _same, "biuf", "real dtypes (integers give floats)")
 COMPARISON: Final = Promotion("COMPARISON", _same, _boolean)
 BOOLEAN: Final = Promotion("BOOLEAN", _boolean, _boolean)
 SUM: Final = Promotion("SUM", _sum, _same)
