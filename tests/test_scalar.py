@@ -487,7 +487,7 @@ def test_dead_expressions_leave_the_table() -> None:
     node = X
     for _ in range(20_000):
         node = node * Y + 1
-    assert len(module._nodes) >= before + 40_000
+    assert len(module._nodes) >= before + 39_000  # what others held may have died meanwhile
     del node
     gc.collect()
     assert len(module._nodes) <= before + 1  # the constant 1 may be held elsewhere
