@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import function, graph
+from . import forward_ad, function, graph
 from .custom import install_custom
 from .engine import calibrate
 from .function import Function, once_differentiable
@@ -22,6 +22,7 @@ __all__ = [
     "Node",
     "backward",
     "enable_grad",
+    "forward_ad",
     "function",
     "grad",
     "gradcheck",

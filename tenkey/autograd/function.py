@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from ..core.tensor import Tensor, make_view
 from ..core.word import GRADIENT
+from ..core.wrapper import Wrapper, innermost
 from ..dispatch.local import StateGuard, get_state
 from ..ops.builtin.creation import zeros
 from .node import Node, TensorMeta, edge_of, longest, next_sequence, set_history
@@ -48,6 +49,7 @@ class Context(Node):
     _function: type[Function]
     _saved: tuple[Any, ...] = ()
     _to_save: tuple[Tensor | None, ...] = ()
+    _for_forward: tuple[Tensor | None, ...] | None = None
     _dirty: tuple[Tensor, ...] = ()
     _not_differentiable: tuple[Tensor, ...] = ()
     _materialize = True
@@ -65,6 +67,13 @@ class Context(Node):
             if tensor is not None and not isinstance(tensor, Tensor):
                 raise TypeError(_NOT_TENSORS.format(node=self.name(), got=type(tensor).__name__))
         self._to_save = tensors
+
+    def save_for_forward(self, *tensors: Tensor | None) -> None:
+        """Keep inputs or outputs for ``jvp``, which finds them in ``saved_tensors``."""
+        for tensor in tensors:
+            if tensor is not None and not isinstance(tensor, Tensor):
+                raise TypeError(_NOT_TENSORS.format(node=self.name(), got=type(tensor).__name__))
+        self._for_forward = tensors
 
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
@@ -198,6 +207,10 @@ class Function:
         """The gradients of the arguments of ``forward`` from those of its results."""
         raise NotImplementedError(_NO_BACKWARD.format(node="Function"))
 
+    jvp: Any = None  # a staticmethod jvp(ctx, *tangents) gives the forward derivative
+    vmap: Any = None  # a staticmethod vmap(info, in_dims, *args) gives (out, out_dims)
+    generate_vmap_rule = False  # without vmap every sample is run for itself in any case
+
     @classmethod
     def run_backward(cls, ctx: Context, grads: tuple[Any, ...]) -> Any:
         """Call the subclass's ``backward`` (or ``vjp``, another name for it)."""
@@ -209,6 +222,14 @@ class Function:
     @classmethod
     def apply(cls, *args: Any) -> Any:
         """Run ``forward`` and record its ``backward``."""
+        if Wrapper in map(type, args):
+            level: Any = innermost(args)
+            return level.apply_function(cls, args) if level.is_open else level.escaped_function(cls, args)
+        return cls._run(args)[0]
+
+    @classmethod
+    def _run(cls, args: tuple[Any, ...]) -> tuple[Any, Context]:
+        """The result and the context of one call."""
         ctx = Context()
         ctx._function = cls
         state = get_state()
@@ -223,8 +244,8 @@ class Function:
             if separate:
                 cls.setup_context(ctx, args, output)
         if not any(needs):
-            return output
-        return _record(ctx, args, output)
+            return output, ctx
+        return _record(ctx, args, output), ctx
 
 
 def _record(ctx: Context, args: tuple[Any, ...], output: Any) -> Any:

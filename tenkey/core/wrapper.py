@@ -41,6 +41,7 @@ _ESCAPED: Final = (
     "[{operator}] got a tensor that escaped from a {level} that has ended: use only what the transformed function "
     "returns, and keep nothing of its inside in lists, globals or attributes."
 )
+_TWICE: Final = "[{level}] this level is open already: make another one."
 _INSIDE: Final = "[{call}] is not supported on a tensor inside of {level}: {remedy}"
 _HOOK: Final = "register it on the tensor outside, or transform the gradient with tk.transforms."
 _GRAD: Final = "use tk.autograd.grad or tk.transforms.grad, which return the gradient."
@@ -63,10 +64,13 @@ class Level:
     name = "transform"
 
     def __init__(self) -> None:
-        self.number = next(_numbers)
+        self.number = 0
         self.is_open = False
 
     def __enter__(self) -> Self:
+        if self.is_open:
+            raise RuntimeError(_TWICE.format(level=self.name))
+        self.number = next(_numbers)
         self.is_open = True
         _open.set((*_open.get(), self))
         return self
@@ -100,6 +104,18 @@ class Level:
     def through(self, wrapper: Wrapper, function: Callable[[Tensor], Tensor], dims: Callable[[int], int]) -> Tensor:
         """The wrapper around ``function(value)``; ``dims`` says where a dimension of the value has gone."""
         raise NotImplementedError
+
+    def combine(self, function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
+        """The wrapper around ``function(*values)`` of tensors of which some are of this level, element by element."""
+        raise NotImplementedError
+
+    def apply_function(self, function: Any, args: tuple[Any, ...]) -> Any:
+        """``Function.apply`` on wrappers of this level."""
+        raise NotImplementedError
+
+    def escaped_function(self, function: Any, args: tuple[Any, ...]) -> Any:
+        """The same after the level has ended; raises by default."""
+        raise RuntimeError(_ESCAPED.format(operator=function.__name__, level=self.name))
 
     def gradient(self, grad: Callable[..., Any], outputs: list[Any], inputs: list[Any], **options: Any) -> Any:
         """``tk.autograd.grad`` for outputs and inputs of which the innermost are of this level."""
@@ -140,11 +156,12 @@ class WrappedData:
 class Wrapper(Tensor):
     """A tensor inside a transform; see Note [Levels]. Made by :func:`wrap` alone."""
 
-    __slots__ = ("_extra", "_level", "_value")
+    __slots__ = ("_apart", "_extra", "_level", "_value")
 
     _value: Tensor
     _level: Level
     _extra: Any  # the batch dimension, or the tangent
+    _apart: bool  # the value is a window on the memory of another one's, and what belongs to it is a copy
 
     def _values(self, what: str) -> np.ndarray:
         return self._level.values(self, what)
@@ -230,6 +247,7 @@ def wrap(level: Level, value: Tensor, extra: Any, shape: tuple[int, ...], word: 
     made._value = value
     made._level = level
     made._extra = extra
+    made._apart = False
     return made
 
 

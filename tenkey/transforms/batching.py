@@ -208,6 +208,16 @@ class BatchLevel(Level):
         """See ``Level.through``."""
         return self.batch(function(wrapper._value), dims(wrapper._extra))
 
+    def combine(self, function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
+        """See ``Level.combine``."""
+        return self.batch(function(*[self.front(x) for x in tensors]), 0)
+
+    def apply_function(self, function: Any, args: tuple[Any, ...]) -> Any:
+        """``Function.apply`` on batched tensors: its ``vmap``, or sample by sample."""
+        if function.vmap is not None:
+            return _run_rule(self, function.__name__, function.vmap, args, {})
+        return _loop(self, function.__name__, function.apply, args, {})
+
     # ---- gradients
 
     def gradient(self, grad: Callable[..., Any], outputs: list[Any], inputs: list[Any], **options: Any) -> Any:
@@ -268,32 +278,30 @@ def _by_user(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwarg
     for name, value in kwargs.items():
         if any(level.owns(leaf) for leaf in flatten(value)):
             raise NotImplementedError(_RULE_KEYWORD.format(operator=operator.name, name=name))
+    return _run_rule(level, operator.name, operator.facets["Batch"].function, args, kwargs)
+
+
+def _run_rule(
+    level: BatchLevel, name: str, rule: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
     values = [_map(level, value, lambda x: level.split(x)[0]) for value in args]
-    dims = tuple([_map(level, value, lambda x: level.split(x)[1]) for value in args])
+    dims = tuple([_map(level, value, lambda x: level.split(x)[1] if isinstance(x, Tensor) else None) for value in args])
     with level.outside():
-        result = operator.facets["Batch"].function(BatchInfo(level.size, level.randomness), dims, *values, **kwargs)
+        result = rule(BatchInfo(level.size, level.randomness), dims, *values, **kwargs)
     if not isinstance(result, tuple) or len(result) != 2:
         got = f"{len(result)} values" if isinstance(result, tuple) else type(result).__name__
-        raise RuntimeError(_RULE_RESULT.format(operator=operator.name, got=got))
+        raise RuntimeError(_RULE_RESULT.format(operator=name, got=got))
     out, out_dims = result
-    leaves = flatten(out)
-    return unflatten(
-        out,
-        [
-            _from_rule(level, operator, leaf, dim)
-            for leaf, dim in zip(
-                leaves, broadcast_prefix(out_dims, out, what=f"[{operator.name}] out_dims", of="the result")
-            )
-        ],
-    )
+    ends = broadcast_prefix(out_dims, out, what=f"[{name}] out_dims", of="the result")
+    return unflatten(out, [_from_rule(level, name, leaf, dim) for leaf, dim in zip(flatten(out), ends)])
 
 
-def _from_rule(level: BatchLevel, operator: Operator, leaf: Any, dim: Any) -> Any:
+def _from_rule(level: BatchLevel, name: str, leaf: Any, dim: Any) -> Any:
     if dim is None or not isinstance(leaf, Tensor):
         return leaf
     wrong = isinstance(dim, bool) or not isinstance(dim, int) or not -leaf.ndim <= dim < leaf.ndim
     if wrong or leaf.shape[dim] != level.size:
-        raise RuntimeError(_RULE_DIM.format(operator=operator.name, dim=dim, shape=leaf.shape, size=level.size))
+        raise RuntimeError(_RULE_DIM.format(operator=name, dim=dim, shape=leaf.shape, size=level.size))
     return level.batch(leaf, dim % leaf.ndim)
 
 
@@ -316,11 +324,17 @@ def _by_parts(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwar
 def _by_loop(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """One call for every sample."""
     check_mutation(level, operator, args, kwargs)
-    if level.size == 0:
-        raise RuntimeError(_EMPTY.format(operator=operator.name))
     if level.randomness == "error" and "nondeterministic" in operator.tags:
         raise RuntimeError(_RANDOM.format(operator=operator.name))
-    LOOPS[operator.name] += 1
+    return _loop(level, operator.name, operator.call, args, kwargs)
+
+
+def _loop(
+    level: BatchLevel, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    if level.size == 0:
+        raise RuntimeError(_EMPTY.format(operator=name))
+    LOOPS[name] += 1
     leaves = flatten((args, kwargs))
     split = [level.split(leaf) for leaf in leaves]
     results = []
@@ -330,7 +344,7 @@ def _by_loop(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwarg
         for b in range(level.size):
             sample = [value if dim is None else select(value, dim, b) for value, dim in split]
             positional, keywords = unflatten((args, kwargs), sample)
-            result = operator.call(*positional, **keywords)
+            result = function(*positional, **keywords)
             out = flatten(result)
             results.append(out)
             if b == 0:  # a result that is an argument, changed in place
@@ -340,20 +354,20 @@ def _by_loop(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwarg
         stacked = []
         for k, column in enumerate(zip(*results, strict=True)):
             place = same[k]
-            stacked.append(leaves[place] if place is not None else _stacked(level, operator, column))
+            stacked.append(leaves[place] if place is not None else _stacked(level, name, column))
     return unflatten(structure, stacked)
 
 
-def _stacked(level: BatchLevel, operator: Operator, column: Sequence[Any]) -> Any:
+def _stacked(level: BatchLevel, name: str, column: Sequence[Any]) -> Any:
     first = column[0]
     if isinstance(first, Tensor):
         for other in column:
             if other.shape != first.shape:
-                raise RuntimeError(_SHAPES.format(operator=operator.name, first=first.shape, second=other.shape))
+                raise RuntimeError(_SHAPES.format(operator=name, first=first.shape, second=other.shape))
         return level.batch(stack(list(column), axis=0), 0)
     for other in column:
         if other is not first and other != first:
-            raise RuntimeError(_DIFFERENT.format(operator=operator.name, first=first, second=other))
+            raise RuntimeError(_DIFFERENT.format(operator=name, first=first, second=other))
     return first
 
 

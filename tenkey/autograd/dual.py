@@ -1,0 +1,287 @@
+"""Forward mode: tangents that are carried along with the values.
+
+Note [Dual tensors]
+~~~~~~~~~~~~~~~~~~~
+A dual tensor is a wrapper at a level (Note [Levels]) around a value, its primal, and a tangent of the same shape. A
+call on duals calls the operator on the primals, which may be recorded or be duals of a level further out, and gives the
+result the tangent that the operator's rule says: the facet ``Forward`` of a user; the facets that reverse mode has too
+(``jvp_of``); the parts of a composite; a hand-written ``Backward``, differentiated by the gradient it is given, which
+it is linear in. Where no rule is sound there is an error, never a tangent of zero. After its level has ended a dual is
+its primal. Guarded by ``tests/test_forward_mode.py``.
+
+Note [Tangents in place]
+~~~~~~~~~~~~~~~~~~~~~~~~
+What changes a dual in place changes its primal and its tangent in place. So the tangent of a view is the same view of
+the tangent, and the tangents of other results share no memory with those of the arguments. Where a tangent lies
+otherwise in memory than its primal, a view of the one may be a copy of the other (``reshape``): such a dual refuses to
+be changed. Guarded by ``tests/test_forward_mode.py::test_views_in_place``.
+
+Note [Gradients of duals]
+~~~~~~~~~~~~~~~~~~~~~~~~~
+The gradient ``g = J(x)^T s`` of a dual output by a dual input is a dual as well. Second derivatives commute, so its
+tangent along ``v`` is the gradient of the output's tangent ``J(x) v``, plus ``J(x)^T`` of the tangent of ``s``. That
+holds while the tangent of the input does not itself depend on the input, which is checked. Guarded by
+``tests/test_forward_mode.py::test_forward_over_reverse``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from ..core.tensor import Tensor
+from ..core.tree import flatten, unflatten
+from ..core.word import GRADIENT
+from ..core.wrapper import Level, Wrapper, innermost, wrap
+from ..dispatch.local import current_state
+from ..dispatch.operator import Operator
+from ..ops.builtin.creation import ones_like, zeros_like
+from .forward_rules import (
+    NO_RULE,
+    JvpContext,
+    by_backward,
+    by_user,
+    in_place,
+    parts_of,
+    rule_of,
+    transposed,
+    with_tangents,
+)
+from .node import Node, edge_of
+
+__all__ = ["DualLevel"]
+
+_NO_FORMULA: Final = "the operator has no rule for forward mode and no gradient formula"
+_NUMPY: Final = (
+    "[{what}] the tensor has a tangent, which NumPy would lose: take tk.autograd.forward_ad.unpack_dual(x).primal."
+)
+_DEPENDENT: Final = (
+    "[grad] input {index} is a dual tensor whose tangent was computed from itself, so the tangent of its gradient does "
+    "not follow: take the gradient by a tensor that nothing was computed for, or use tk.transforms.grad."
+)
+_NESTED: Final = (
+    "[{name}] a Function with a jvp cannot be recorded for reverse mode where other transforms are on further out: "
+    "write it with operators, or as a tk.library.custom_op."
+)
+_UNUSED: Final = (
+    "[grad] One of the differentiated Tensors appears to not have been used in the graph: input {index}. Set "
+    "allow_unused=True if this is the desired behavior."
+)
+_SEED: Final = (
+    "[grad] grad can be implicitly created only for scalar outputs, got shape {shape}: pass the gradient, a tensor of "
+    "that shape."
+)
+
+
+class DualLevel(Level):
+    """One level of tangents: what ``dual_level()`` yields."""
+
+    name = "forward mode"
+
+    def dual(self, primal: Tensor, tangent: Tensor) -> Wrapper:
+        """The dual tensor of two parts that fit."""
+        return wrap(self, primal, tangent, primal.shape, tangent._word)
+
+    def owns(self, x: Any) -> bool:
+        """Whether ``x`` has a tangent at this level."""
+        return x.__class__ is Wrapper and x._level is self
+
+    def parts(self, x: Any) -> tuple[Any, Tensor | None]:
+        """Primal and tangent at this level, also below the wrappers of levels further inside."""
+        if x.__class__ is not Wrapper or x._level.number < self.number:
+            return x, None
+        if x._level is self:
+            return x._value, x._extra
+        found: list[Tensor | None] = []
+
+        def primal(value: Tensor) -> Tensor:
+            inner, tangent = self.parts(value)
+            found.append(tangent)
+            return inner  # type: ignore[no-any-return]
+
+        outer = x._level.through(x, primal, lambda dim: dim)
+        if all(tangent is None for tangent in found):
+            return outer, None
+
+        def tangent_of(value: Tensor) -> Tensor:
+            inner, tangent = self.parts(value)
+            return zeros_like(inner) if tangent is None else tangent
+
+        return outer, x._level.through(x, tangent_of, lambda dim: dim)
+
+    # ---- calls
+
+    def process(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """See Note [Dual tensors]."""
+        facets = operator.facets
+        if "Forward" in facets:
+            return by_user(self, operator, args, kwargs)
+        if operator.schema.is_mutable:
+            return in_place(self, operator, args, kwargs)
+        implicit = parts_of(operator)
+        if implicit is not None and "Jvp" not in facets:
+            return implicit(*args, **kwargs)
+        leaves = flatten((args, kwargs))
+        primals, keywords = unflatten((args, kwargs), [x._value if self.owns(x) else x for x in leaves])
+        is_complex = any(isinstance(x, Tensor) and x.dtype.kind == "c" for x in leaves)
+        rule = rule_of(operator, is_complex=is_complex)
+        if rule is None:
+            if "Composite" in facets:
+                return facets["Composite"].function(*args, **kwargs)
+            if "Backward" in facets:
+                return by_backward(self, operator, leaves, (args, kwargs))
+            raise NotImplementedError(NO_RULE.format(operator=operator.name, why=_NO_FORMULA))
+        out = operator.call(*primals, **keywords)
+        tangents: dict[str, Any] = {}
+        for name, value in operator.bind(*args, **kwargs).items():
+            if isinstance(value, (list, tuple)):
+                found = [x._extra if self.owns(x) else None for x in value]
+                tangents[name] = found if any(t is not None for t in found) else None
+            else:
+                tangents[name] = value._extra if self.owns(value) else None
+        tangent = rule(tangents, operator.bind(*primals, **keywords), out)
+        return out if tangent is None else self._result(operator, leaves, out, tangent)
+
+    def _result(self, operator: Operator, leaves: list[Any], out: Tensor, tangent: Tensor) -> Tensor:
+        """The dual of a result; see Note [Tangents in place]."""
+        duals = [x for x in leaves if self.owns(x)]
+        given = next((x for x in duals if x._value is out), None)
+        if given is not None:  # the operator returned its argument
+            return given  # type: ignore[no-any-return]
+        shares = _bare(tangent)._storage is not None
+        if "View" in operator.facets:
+            made = self.dual(out, tangent)
+            made._apart = any(x._apart for x in duals) or (_bare(out)._storage is not None and not shares)
+            return made
+        if shares or any(x._extra is tangent for x in duals):
+            tangent = tangent.clone()
+        return self.dual(out, tangent)
+
+    def escaped(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """After its level a dual is its primal."""
+        leaves = [x._value if self.owns(x) else x for x in flatten((args, kwargs))]
+        primals, keywords = unflatten((args, kwargs), leaves)
+        return operator.call(*primals, **keywords)
+
+    def apply_function(self, function: Any, args: tuple[Any, ...]) -> Any:
+        """``Function.apply`` on duals: its ``jvp``, or what follows from its ``backward``."""
+        primals = tuple([x._value if self.owns(x) else x for x in args])
+        if function.jvp is None:
+            return transposed(self, function.__name__, list(args), lambda leaves: function.apply(*leaves))
+        if innermost(primals) is not None and any(
+            isinstance(x, Tensor) and x._word & GRADIENT & current_state().keep for x in primals
+        ):
+            raise NotImplementedError(_NESTED.format(name=function.__name__))
+        out, ctx = function._run(primals)
+        results = function.jvp(JvpContext.of(ctx), *[x._extra if self.owns(x) else None for x in args])
+        return with_tangents(self, function.__name__, out, results)
+
+    def escaped_function(self, function: Any, args: tuple[Any, ...]) -> Any:
+        """After its level a dual is its primal."""
+        return function.apply(*[x._value if self.owns(x) else x for x in args])
+
+    # ---- what a wrapper is asked
+
+    def values(self, wrapper: Wrapper, what: str) -> np.ndarray:
+        """The primal's; to NumPy only after the level has ended."""
+        if what in ("numpy", "__array__"):
+            if self.is_open:
+                raise RuntimeError(_NUMPY.format(what=what))
+            return wrapper._value._to_numpy(what)
+        return wrapper._value._values(what)
+
+    def detach(self, wrapper: Wrapper) -> Tensor:
+        """The primal without history: detaching drops the tangent too."""
+        primal: Tensor = wrapper._value.detach()
+        return primal
+
+    def describe(self, wrapper: Wrapper) -> str:
+        """Both parts."""
+        return f"dual({wrapper._value!r}, tangent={wrapper._extra!r})"
+
+    def through(self, wrapper: Wrapper, function: Callable[[Tensor], Tensor], dims: Callable[[int], int]) -> Tensor:
+        """See ``Level.through``."""
+        return self.dual(function(wrapper._value), function(wrapper._extra))
+
+    def combine(self, function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
+        """See ``Level.combine``."""
+        pairs = [(x._value, x._extra) if self.owns(x) else (x, zeros_like(x)) for x in tensors]
+        return self.dual(function(*[p for p, _ in pairs]), function(*[t for _, t in pairs]))
+
+    # ---- gradients
+
+    def gradient(self, grad: Callable[..., Any], outputs: list[Any], inputs: list[Any], **options: Any) -> Any:
+        """See Note [Gradients of duals]."""
+        given = options.pop("grad_outputs")
+        allow, materialize = options.pop("allow_unused"), options.pop("materialize_grads")
+        flags = {"create_graph": options["create_graph"], "retain_graph": True, "allow_unused": True}
+        wanted = [self.parts(x)[0] for x in inputs]
+        for index, x in enumerate(inputs):
+            _check_independent(index, *self.parts(x))
+        total: list[Any] = [None] * len(inputs)
+        slope: list[Any] = [None] * len(inputs)
+        for output, seed in zip(outputs, given, strict=True):
+            primal, tangent = self.parts(output)
+            if seed is None:
+                if output.size != 1 or output.dtype.kind == "c":
+                    raise RuntimeError(_SEED.format(shape=output.shape))
+                seed = ones_like(primal.detach())
+            ahead, along = self.parts(seed)
+            if primal._word & GRADIENT:
+                _add(total, grad([primal], wanted, [ahead], **flags))
+                if along is not None:
+                    _add(slope, grad([primal], wanted, [along], **flags))
+            if tangent is not None and tangent._word & GRADIENT:
+                _add(slope, grad([tangent], wanted, [ahead], **flags))
+        results: list[Any] = []
+        for index, (x, g, t) in enumerate(zip(wanted, total, slope, strict=True)):
+            if g is None and t is None:
+                if not allow and not materialize:
+                    raise RuntimeError(_UNUSED.format(index=index))
+                results.append(zeros_like(x.detach()) if materialize else None)
+                continue
+            whole = zeros_like(x.detach()) if g is None else g
+            results.append(whole if t is None else self.join(whole, t))
+        return tuple(results)
+
+    def join(self, primal: Tensor, tangent: Tensor) -> Tensor:
+        """The dual of two parts, put below the wrappers of levels further inside."""
+        inner = max(
+            [x._level for x in (primal, tangent) if x.__class__ is Wrapper],
+            key=lambda level: level.number,
+            default=self,
+        )
+        if inner.number > self.number:
+            return inner.combine(self.join, primal, tangent)
+        return self.dual(primal, tangent)
+
+
+def _add(totals: list[Any], more: tuple[Any, ...]) -> None:
+    for i, term in enumerate(more):
+        if term is not None:
+            totals[i] = term if totals[i] is None else totals[i] + term
+
+
+def _check_independent(index: int, primal: Any, tangent: Tensor | None) -> None:
+    """Raise if the tangent of an input was computed from the input."""
+    if tangent is None or not tangent._word & GRADIENT:
+        return
+    target, _ = edge_of(_bare(primal))
+    seen: set[Node] = set()
+    stack = [edge_of(_bare(tangent))[0]]
+    while stack:
+        node = stack.pop()
+        if node is None or node in seen:
+            continue
+        if node is target:
+            raise NotImplementedError(_DEPENDENT.format(index=index))
+        seen.add(node)
+        stack.extend(n for n, _ in node.next_edges)
+
+
+def _bare(x: Any) -> Any:
+    while x.__class__ is Wrapper:
+        x = x._value
+    return x

@@ -1,0 +1,100 @@
+"""Forward mode: tensors with tangents, at levels that nest (Note [Dual tensors])."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from ..core.tensor import Tensor
+from ..core.wrapper import Wrapper, open_levels
+from .dual import DualLevel
+
+__all__ = ["DualLevel", "UnpackedDual", "dual_level", "make_dual", "unpack_dual"]
+
+_NO_LEVEL: Final = (
+    "[{call}] no level exists: Trying to {what} a dual Tensor for forward AD outside of a `with dual_level():` block."
+)
+_NOT_A_LEVEL: Final = "[{call}] level is what dual_level() yields, and still open; got {got}."
+_KIND: Final = "[make_dual] the {what} is a Tensor, got {got}."
+_DTYPE: Final = "[make_dual] Expected {what} to be floating point or complex, got: {dtype}."
+_MISMATCH: Final = (
+    "[make_dual] the tangent has shape {got}, dtype {got_dtype}, device {got_device}, and the tensor shape {want}, "
+    "dtype {want_dtype}, device {want_device}: they must be equal."
+)
+_AGAIN: Final = "[make_dual] the {what} has a tangent at this level already: open another dual_level() for nested ones."
+_FURTHER_IN: Final = (
+    "[make_dual] the {what} belongs to {level}, which was begun inside of this level: make the dual outside of it, or "
+    "open another dual_level() there."
+)
+
+
+class UnpackedDual(NamedTuple):
+    """The two parts of a dual tensor; the tangent is None where there is none."""
+
+    primal: Tensor
+    tangent: Tensor | None
+
+
+def dual_level() -> DualLevel:
+    """A context manager in which tensors can be given tangents; it yields the level. Levels nest.
+
+    >>> import tenkey as tk
+    >>> fw = tk.autograd.forward_ad
+    >>> with fw.dual_level():
+    ...     x = fw.make_dual(tk.tensor([2.0, 3.0]), tk.tensor([1.0, 10.0]))
+    ...     fw.unpack_dual(x * x).tangent.tolist()
+    [4.0, 60.0]
+    """
+    return DualLevel()
+
+
+def _levels() -> Iterator[DualLevel]:
+    return (level for level in reversed(open_levels()) if isinstance(level, DualLevel))
+
+
+def _level(call: str, what: str, level: Any) -> DualLevel:
+    if level is None:
+        found = next(_levels(), None)
+        if found is None:
+            raise RuntimeError(_NO_LEVEL.format(call=call, what=what))
+        return found
+    if not isinstance(level, DualLevel) or not level.is_open:
+        got = "a level that has ended" if isinstance(level, DualLevel) else repr(level)
+        raise RuntimeError(_NOT_A_LEVEL.format(call=call, got=got))
+    return level
+
+
+def make_dual(tensor: Tensor, tangent: Tensor, level: DualLevel | None = None) -> Tensor:
+    """The tensor with a tangent at ``level`` (default: the innermost), which calls on it carry along.
+
+    Raises ValueError unless the tangent has the tensor's shape, dtype and device, and these are floating or complex;
+    RuntimeError without a level, or for a tensor that has a tangent at this level already.
+    """
+    own = _level("make_dual", "create", level)
+    given: tuple[tuple[str, Any], ...] = (("tensor", tensor), ("tangent", tangent))
+    for what, x in given:
+        if not isinstance(x, Tensor):
+            raise TypeError(_KIND.format(what=what, got=type(x).__name__))
+        if x.__class__ is Wrapper:
+            if x._level is own:
+                raise RuntimeError(_AGAIN.format(what=what))
+            if x._level.number > own.number:
+                raise RuntimeError(_FURTHER_IN.format(what=what, level=x._level.name))
+        if x.dtype.kind not in "fcV":
+            raise ValueError(_DTYPE.format(what=what, dtype=x.dtype))
+    got, want = (tangent.shape, tangent.dtype, tangent.device), (tensor.shape, tensor.dtype, tensor.device)
+    if got != want:
+        raise ValueError(
+            _MISMATCH.format(
+                got=got[0], got_dtype=got[1], got_device=got[2], want=want[0], want_dtype=want[1], want_device=want[2]
+            )
+        )
+    return own.dual(tensor, tangent)
+
+
+def unpack_dual(tensor: Tensor, level: DualLevel | None = None) -> UnpackedDual:
+    """Primal and tangent of a tensor at ``level`` (default: the innermost); the tangent is None if it has none."""
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"[unpack_dual] takes a Tensor, got {type(tensor).__name__}.")
+    own = _level("unpack_dual", "unpack", level)
+    return UnpackedDual(*own.parts(tensor))

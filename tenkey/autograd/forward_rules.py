@@ -1,0 +1,247 @@
+"""What gives the result of a call on dual tensors its tangent: see Note [Dual tensors]."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from ..core.tensor import Tensor
+from ..core.tree import flatten, unflatten
+from ..core.word import GRADIENT
+from ..dispatch.keys import DispatchKey
+from ..dispatch.local import StateGuard, current_state
+from ..dispatch.operator import Operator
+from ..ops.builtin.copying import cast
+from ..ops.builtin.creation import zeros_like
+from ..ops.builtin.inplace import copy_
+from ..ops.builtin.view import broadcast_to, reshape
+from .formulas import ForwardRule, jvp_of
+from .function import Context
+from .functional import grad
+
+if TYPE_CHECKING:
+    from .dual import DualLevel
+
+__all__ = [
+    "NO_RULE", "JvpContext", "by_backward", "by_user", "in_place", "parts_of", "rule_of", "transposed", "with_tangents",
+]  # fmt: skip
+
+NO_RULE: Final = (
+    "[{operator}] forward derivative is not implemented: {why}. Give it one with "
+    "tk.library.register_jvp({operator!r}, function), or mark it differentiable=False."
+)
+_NOT_LINEAR: Final = (
+    "it has a backward, but that is not made of differentiable operators, so no forward derivative follows from it"
+)
+_MUTATES: Final = "it changes its arguments in place"
+_TARGET: Final = (
+    "[{operator}] forward mode: a tensor without a tangent cannot be changed in place by one that has a tangent. Use "
+    "the functional form, or make the target from a dual tensor (x.clone(), x * 0)."
+)
+_APART: Final = (
+    "[{operator}] forward mode: the tensor is a view whose tangent is a copy, since primal and tangent lie in "
+    "different order in memory. clone() the tensor before it is viewed, or use the functional form."
+)
+_JVP_COUNT: Final = "[{operator}] its jvp returned {got} tangents, expected {want}: one for each result."
+_JVP_KIND: Final = "[{operator}] its jvp returned {got} as the tangent of result {index}: return a Tensor or None."
+_JVP_SHAPE: Final = (
+    "[{operator}] its jvp returned a tangent of shape {got}, dtype {got_dtype} for result {index}, which has shape "
+    "{want}, dtype {want_dtype}: they must be equal."
+)
+
+
+_rules: weakref.WeakKeyDictionary[Operator, tuple[tuple[int, ...], dict[bool, ForwardRule | None]]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def rule_of(operator: Operator, *, is_complex: bool) -> ForwardRule | None:
+    """``jvp_of``, kept until the facets of the operator change."""
+    facets = tuple([id(facet) for facet in operator.facets.values()])
+    known = _rules.get(operator)
+    if known is None or known[0] != facets:
+        known = _rules[operator] = (facets, {})
+    if is_complex not in known[1]:
+        known[1][is_complex] = jvp_of(operator, is_complex=is_complex)
+    return known[1][is_complex]
+
+
+def parts_of(operator: Operator) -> Callable[..., Any] | None:
+    """The function of a composite that is differentiable because its parts are."""
+    facet = operator.facets.get("Composite")
+    if facet is not None:
+        return facet.function if facet.implicit and "Backward" not in operator.facets else None
+    if operator.facets.keys() & {"Backward", "NotDifferentiable"}:
+        return None
+    stack = operator.kernels.get(DispatchKey.CompositeImplicitAutograd)
+    return stack[-1].function if stack else None
+
+
+class JvpContext(Context):
+    """What a jvp is given: what was saved for it, or for backward."""
+
+    operator_name = "jvp"
+    _for_forward: tuple[Any, ...] | None = None
+    _source: Context | None = None
+
+    def name(self) -> str:
+        """The name that errors use."""
+        return self.operator_name
+
+    def save_for_forward(self, *tensors: Tensor | None) -> None:
+        """Keep inputs or outputs for ``jvp``."""
+        self._for_forward = tensors
+
+    @property
+    def saved_tensors(self) -> tuple[Tensor | None, ...]:
+        """The tensors that were saved for forward mode, else those that were saved for backward."""
+        if self._for_forward is not None:
+            return self._for_forward
+        return self._to_save if self._source is None else self._source.saved_tensors
+
+    @classmethod
+    def of(cls, ctx: Context) -> JvpContext:
+        """A view of the context of a Function."""
+        made = cls()
+        made.__dict__.update({k: v for k, v in ctx.__dict__.items() if k not in ("_to_save", "_saved")})
+        made._for_forward = ctx.__dict__.get("_for_forward")
+        made._source = ctx
+        return made
+
+
+def by_user(level: DualLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """By the facet ``Forward``."""
+    facet = operator.facets["Forward"]
+    primals, keywords = unflatten((args, kwargs), [x._value if level.owns(x) else x for x in flatten((args, kwargs))])
+    tangents = [_tangent_of(level, value) for value in args]
+    out = operator.call(*primals, **keywords)
+    ctx = JvpContext()
+    ctx.operator_name = operator.name
+    ctx.needs_input_grad = tuple([any(t is not None for t in flatten(tangent)) for tangent in tangents])
+    setup = facet.setup_context
+    if setup is None and "Backward" in operator.facets:
+        setup = operator.facets["Backward"].setup_context
+    if setup is not None:
+        if any(a.kwarg_only for a in operator.schema.arguments):
+            setup(ctx, primals, keywords, out)
+        else:
+            setup(ctx, primals, out)
+    return with_tangents(level, operator.name, out, facet.function(ctx, *tangents))
+
+
+def _tangent_of(level: DualLevel, value: Any) -> Any:
+    """The tangent of an argument; for a container of tensors one of its structure, or None if none has a tangent."""
+    leaves = flatten(value)
+    found = [x._extra if level.owns(x) else None for x in leaves]
+    if all(t is None for t in found):
+        return None
+    return unflatten(value, found)
+
+
+def with_tangents(level: DualLevel, name: str, out: Any, tangents: Any) -> Any:
+    """The results as duals; raises for tangents that do not fit."""
+    results = flatten(out)
+    if tangents is None:
+        given: list[Any] = [None] * len(results)
+    elif isinstance(out, Tensor):
+        given = list(tangents) if isinstance(tangents, (tuple, list)) else [tangents]
+    else:
+        given = flatten(tangents)
+    if len(given) != len(results):
+        raise RuntimeError(_JVP_COUNT.format(operator=name, got=len(given), want=len(results)))
+    made: list[Any] = []
+    for index, (result, tangent) in enumerate(zip(results, given)):
+        if tangent is None or not isinstance(result, Tensor) or result.dtype.kind not in "fcV":
+            made.append(result)
+            continue
+        if not isinstance(tangent, Tensor):
+            raise TypeError(_JVP_KIND.format(operator=name, got=type(tangent).__name__, index=index))
+        if tangent.shape != result.shape or tangent.dtype != result.dtype:
+            raise RuntimeError(
+                _JVP_SHAPE.format(
+                    operator=name, index=index, got=tangent.shape, got_dtype=tangent.dtype, want=result.shape,
+                    want_dtype=result.dtype,
+                )
+            )  # fmt: skip
+        made.append(level.dual(result, tangent))
+    return unflatten(out, made)
+
+
+def by_backward(level: DualLevel, operator: Operator, leaves: list[Any], structure: Any) -> Any:
+    """By the facet ``Backward``."""
+
+    def call(values: list[Any]) -> Any:
+        positional, keywords = unflatten(structure, values)
+        return operator.call(*positional, **keywords)
+
+    return transposed(level, operator.name, leaves, call)
+
+
+def transposed(level: DualLevel, name: str, leaves: list[Any], call: Callable[[list[Any]], Any]) -> Any:
+    """A backward gives ``J^T g``; differentiated by ``g`` along the tangent it gives the forward derivative."""
+    recording = bool(current_state().keep & GRADIENT)
+    record = recording and any(isinstance(x, Tensor) and x._word & GRADIENT for x in leaves)
+    values: list[Any] = []
+    inputs: list[Tensor] = []
+    directions: list[Tensor] = []
+    with StateGuard(unexclude=GRADIENT):
+        for x in leaves:
+            if not level.owns(x) or x.dtype.kind not in "fcV":
+                values.append(x._value if level.owns(x) else x)
+                continue
+            primal = x._value
+            connected = recording and primal._word & GRADIENT
+            own = reshape(primal, primal.shape) if connected else primal.detach().requires_grad_()
+            values.append(own)
+            inputs.append(own)
+            directions.append(x._extra)
+        out = call(values)
+        try:
+            tangents = [_one_transposed(result, inputs, directions, record=bool(record)) for result in flatten(out)]
+        except NotImplementedError:
+            raise
+        except RuntimeError as error:
+            raise NotImplementedError(NO_RULE.format(operator=name, why=_NOT_LINEAR)) from error
+    results = [r.detach() if isinstance(r, Tensor) and not record and r._word & GRADIENT else r for r in flatten(out)]
+    return with_tangents(level, name, unflatten(out, results), unflatten(out, tangents))
+
+
+def _one_transposed(result: Any, inputs: list[Tensor], directions: list[Tensor], *, record: bool) -> Tensor | None:
+    if not isinstance(result, Tensor) or result.dtype.kind not in "fcV" or not result._word & GRADIENT:
+        return None
+    seed = zeros_like(result.detach()).detach().requires_grad_()
+    total: Tensor | None = None
+    gradients = grad(result, inputs, seed, create_graph=True, allow_unused=True)
+    for gradient, direction in zip(gradients, directions, strict=True):
+        if gradient is None:
+            continue
+        (term,) = grad(gradient, seed, direction, create_graph=record, retain_graph=True)
+        total = term if total is None else total + term
+    return total
+
+
+def in_place(level: DualLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The target's tangent is changed in place as well, so views of it see that too."""
+    facet = operator.facets.get("Inplace")
+    x = args[0]
+    if facet is None and operator.name != "tk::put_":
+        raise NotImplementedError(NO_RULE.format(operator=operator.name, why=_MUTATES))
+    if not level.owns(x):
+        raise NotImplementedError(_TARGET.format(operator=operator.schema.base_name))
+    if x._apart:
+        raise NotImplementedError(_APART.format(operator=operator.schema.base_name))
+    primals = [y._value if level.owns(y) else y for y in args]
+    if facet is None:  # x[indices] = source
+        source = args[2]._extra if level.owns(args[2]) else 0.0
+        operator.call(*primals)
+        operator.call(x._extra, args[1], source)
+    else:
+        result = args[1] if facet.functional is None else facet.functional.call(*args)
+        tangent = result._extra if level.owns(result) else 0.0
+        operator.call(*primals)
+        if isinstance(tangent, Tensor):
+            tangent = broadcast_to(cast(tangent, x.dtype) if tangent.dtype != x.dtype else tangent, x.shape)
+        copy_(x._extra, tangent)
+    x._word |= x._value._word | x._extra._word
+    return x

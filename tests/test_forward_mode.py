@@ -1,0 +1,576 @@
+"""Forward mode: every operator against central differences and against reverse mode; levels and duals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenkey as tk
+from tenkey.autograd import Function
+from tenkey.autograd.forward_ad import dual_level, make_dual, unpack_dual
+from tenkey.core.tensor import Tensor
+from tenkey.dispatch import registry
+from tenkey.dispatch.operator import Operator
+from tenkey.ops.declare.facets import Forward
+from tenkey.testing import SampleInput
+from tenkey.transforms import vmap
+from tests.operators._table import SAMPLED, calls, named, sampled
+
+_STEP = 1e-6
+_OPERATORS = [op for op in SAMPLED if op.schema.base_name not in ("to_device", "empty_like")]
+
+
+def _values(rng: np.random.Generator, *shape: int) -> Tensor:
+    return tk.asarray(rng.standard_normal(shape))
+
+
+def _random_like(x: Tensor, rng: np.random.Generator) -> np.ndarray[Any, Any]:
+    values = rng.standard_normal(x.shape)
+    return values + 1j * rng.standard_normal(x.shape) if x.dtype.kind == "c" else values
+
+
+def _call(operator: Operator, sample: SampleInput, change: Callable[[Tensor], Tensor]) -> Any:
+    """The call with other tensors in place of the floating ones; what would be changed in place is a copy."""
+    made = sample.map(lambda t: change(t) if t.dtype.kind in "fc" else t)
+    if operator.schema.is_mutable:
+        made = SampleInput((made.args[0].clone(), *made.args[1:]), made.kwargs)
+    return calls(operator, made)
+
+
+def _castless(sample: SampleInput) -> bool:
+    return not any(isinstance(v, np.dtype) and v.name not in ("float64", "complex128") for v in sample.args)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@named(_OPERATORS)
+def test_tangents_against_central_differences(operator: Operator, dtype: str) -> None:
+    rng = np.random.default_rng(2)
+    for sample in sampled(operator, dtype):
+        floating = [t for t in sample.tensors() if t.dtype.kind in "fc"]
+        choices = [floating, *([t] for t in floating if len(floating) > 1)]
+        if not _castless(sample):
+            continue
+        for chosen in choices:
+            directions = {id(t): _random_like(t, rng) for t in chosen}
+            if operator.schema.is_mutable and id(sample.args[0]) not in directions:
+                continue
+            with dual_level():
+                out = _call(
+                    operator,
+                    sample,
+                    lambda t, d=directions: make_dual(t, tk.asarray(d[id(t)])) if id(t) in d else t,
+                )
+                primal, tangent = unpack_dual(out)
+            expected = _call(operator, sample, lambda t: t)
+            np.testing.assert_array_equal(primal.numpy(), expected.numpy())
+            if "NotDifferentiable" in operator.facets or out.dtype.kind not in "fc":
+                assert tangent is None
+                continue
+            sides = [
+                _call(
+                    operator,
+                    sample,
+                    lambda t, d=directions, s=sign: tk.asarray(t.numpy() + s * _STEP * d[id(t)]) if id(t) in d else t,
+                )
+                for sign in (1, -1)
+            ]
+            got = np.zeros(out.shape) if tangent is None else tangent.numpy()
+            assert tangent is None or (tangent.shape, tangent.dtype) == (out.shape, out.dtype)
+            numerical = (sides[0].numpy() - sides[1].numpy()) / (2 * _STEP)
+            np.testing.assert_allclose(got, numerical, rtol=2e-6, atol=2e-6, err_msg=str(sample))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@named([op for op in _OPERATORS if not op.schema.is_mutable and "NotDifferentiable" not in op.facets])
+def test_the_transpose_of_reverse_mode(operator: Operator, dtype: str) -> None:
+    """Re <u, J v> is Re <J^H u, v> for any u and v."""
+    rng = np.random.default_rng(3)
+    for sample in sampled(operator, dtype):
+        floating = [t for t in sample.tensors() if t.dtype.kind in "fc"]
+        directions = {id(t): _random_like(t, rng) for t in floating}
+        leaves = {id(t): t.detach().requires_grad_() for t in floating}
+        with dual_level():
+            duals = {key: make_dual(leaf, tk.asarray(directions[key])) for key, leaf in leaves.items()}
+            out = _call(operator, sample, lambda t, d=duals: d[id(t)])
+            primal, tangent = unpack_dual(out)
+            if tangent is None or not primal.requires_grad:
+                continue
+            direction = _random_like(primal, rng)
+            gradients = tk.autograd.grad(
+                primal, list(leaves.values()), tk.asarray(direction).astype(primal.dtype), allow_unused=True
+            )
+        forward = np.vdot(tangent.detach().numpy(), direction).real
+        backward = sum(
+            np.vdot(g.numpy(), d).real for g, d in zip(gradients, directions.values(), strict=True) if g is not None
+        )
+        np.testing.assert_allclose(forward, backward, rtol=1e-9, atol=1e-10, err_msg=str(sample))
+
+
+# ---- levels and duals
+
+
+def test_unpacking() -> None:
+    x, v = tk.tensor([1.0, 2.0]), tk.tensor([3.0, 4.0])
+    with dual_level() as level:
+        dual = make_dual(x, v)
+        assert dual.shape == (2,)
+        assert "tangent" in repr(dual)
+        assert unpack_dual(dual).primal is x
+        assert unpack_dual(dual).tangent is v
+        assert unpack_dual(dual, level).tangent is v
+        assert unpack_dual(x).tangent is None
+        tangent = unpack_dual(dual * x).tangent
+        assert tangent is not None
+        assert tangent.tolist() == [3.0, 8.0]
+
+
+def test_after_its_level_a_dual_is_its_primal() -> None:
+    with dual_level():
+        dual = make_dual(tk.tensor([1.0, 2.0]), tk.ones(2)) * 3
+    assert (dual + 1).tolist() == [4.0, 7.0]
+    assert dual.numpy().tolist() == [3.0, 6.0]
+    with dual_level():
+        assert unpack_dual(dual * 1).tangent is None
+
+
+def test_values_of_duals() -> None:
+    with dual_level():
+        x = make_dual(tk.tensor(2.0), tk.tensor(1.0))
+        assert x.item() == 2.0
+        assert unpack_dual(x * 3 if x > 1 else x).tangent.item() == 3.0  # type: ignore[union-attr]
+        assert x.tolist() == 2.0
+        with pytest.raises(RuntimeError, match="unpack_dual"):
+            x.numpy()
+        assert unpack_dual(x.detach()).tangent is None
+        assert unpack_dual(x.clone()).tangent is not None
+
+
+def test_nested_levels() -> None:
+    x = tk.tensor(2.0, dtype=tk.float64)
+    one = tk.ones((), dtype=tk.float64)
+    with dual_level() as outer, dual_level() as inner:
+        dual = make_dual(make_dual(x, one, outer), one, inner)
+        cube = dual**3
+        first = unpack_dual(cube, inner).tangent
+        second = unpack_dual(first, outer)
+        assert second.primal.item() == 12.0
+        assert second.tangent.item() == 12.0  # type: ignore[union-attr]
+        primal, tangent = unpack_dual(cube, outer)
+        assert unpack_dual(primal, inner).tangent.item() == 12.0  # type: ignore[union-attr]
+        assert unpack_dual(tangent, inner).tangent.item() == 12.0  # type: ignore[union-attr, arg-type]
+
+
+def test_levels_are_not_confused() -> None:
+    """The derivative of x * (d(x + y)/dy) by x is 1, whatever the inner level does."""
+    with dual_level():
+        x = make_dual(tk.tensor(3.0), tk.tensor(1.0))
+        with dual_level() as inner:
+            y = make_dual(tk.tensor(5.0), tk.tensor(1.0), inner)
+            slope = unpack_dual(x + y, inner).tangent
+        assert slope is not None
+        assert unpack_dual(x * slope).tangent.item() == 1.0  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda x: make_dual(3.0, x), TypeError, "the tensor is a Tensor"),  # type: ignore[arg-type]
+        (lambda x: make_dual(x, 3.0), TypeError, "the tangent is a Tensor"),  # type: ignore[arg-type]
+        (lambda x: make_dual(x, tk.ones(3)), ValueError, r"shape \(3,\)"),
+        (lambda x: make_dual(x, tk.ones(2, dtype=tk.float64)), ValueError, "float64"),
+        (lambda x: make_dual(tk.asarray([1, 2]), tk.asarray([1, 2])), ValueError, "floating point or complex"),
+        (lambda x: make_dual(make_dual(x, x), x), RuntimeError, "already"),
+        (lambda x: make_dual(x, make_dual(x, x)), RuntimeError, "already"),
+        (lambda x: make_dual(x, x, level=1), RuntimeError, "dual_level"),  # type: ignore[arg-type]
+        (lambda x: unpack_dual(1.0), TypeError, "Tensor"),  # type: ignore[arg-type]
+    ],
+)
+def test_wrong_calls(call: Callable[[Tensor], Any], error: type[Exception], words: str) -> None:
+    with dual_level(), pytest.raises(error, match=words):
+        call(tk.ones(2))
+
+
+def test_no_level() -> None:
+    with pytest.raises(RuntimeError, match="no level exists"):
+        make_dual(tk.ones(2), tk.ones(2))
+    with pytest.raises(RuntimeError, match="no level exists"):
+        unpack_dual(tk.ones(2))
+    with dual_level() as ended:
+        pass
+    with pytest.raises(RuntimeError, match="has ended"):
+        make_dual(tk.ones(2), tk.ones(2), ended)
+
+
+def test_integer_results_carry_no_tangent() -> None:
+    with dual_level():
+        x = make_dual(tk.tensor([1.5, 2.5]), tk.ones(2))
+        for result in (tk.argmax(x), x > 2, x.astype(tk.int64)):
+            assert unpack_dual(result).tangent is None
+        steps = unpack_dual(tk.floor(x)).tangent
+        assert steps is not None
+        assert steps.tolist() == [0.0, 0.0]
+
+
+def test_in_place() -> None:
+    with dual_level():
+        x = make_dual(tk.tensor([1.0, 2.0]), tk.tensor([1.0, 1.0])).clone()
+        y = make_dual(tk.tensor([3.0, 4.0]), tk.tensor([0.0, 1.0]))
+        x *= y
+        x[0] = 5.0
+        x[tk.asarray([1])] += y[1]
+        primal, tangent = unpack_dual(x)
+        assert primal.tolist() == [5.0, 12.0]
+        assert tangent is not None
+        assert tangent.tolist() == [0.0, 4.0 + 2.0 + 1.0]
+        plain = tk.zeros(2)
+        with pytest.raises(NotImplementedError, match="in place"):
+            plain.add_(y)
+        assert plain.tolist() == [0.0, 0.0]
+
+
+def test_views_in_place() -> None:
+    with dual_level():
+        x = make_dual(tk.tensor([1.0, 2.0, 3.0, 4.0]), tk.tensor([1.0, 1.0, 1.0, 1.0]))
+        shifted = x + 1.0  # its tangent equals that of x, and must not be the same memory
+        tail = shifted[2:]
+        tail *= 10.0
+        pair = tk.reshape(shifted, (2, 2))[0]
+        pair += pair
+        assert unpack_dual(shifted).primal.tolist() == [4.0, 6.0, 40.0, 50.0]
+        assert unpack_dual(shifted).tangent.tolist() == [2.0, 2.0, 10.0, 10.0]  # type: ignore[union-attr]
+        assert unpack_dual(tail).tangent.tolist() == [10.0, 10.0]  # type: ignore[union-attr]
+        assert unpack_dual(x).tangent.tolist() == [1.0] * 4  # type: ignore[union-attr]
+        spread = make_dual(tk.zeros((2, 2)), tk.matrix_transpose(tk.ones((2, 2))))
+        flat = spread.reshape(4)
+        with pytest.raises(NotImplementedError, match="view whose tangent is a copy"):
+            flat.add_(1.0)
+
+
+# ---- with reverse mode
+
+
+def _function(x: Any) -> Any:
+    return tk.sum(tk.exp(x) * x)
+
+
+def _closed(x: np.ndarray[Any, Any], v: np.ndarray[Any, Any]) -> tuple[Any, Any]:
+    return np.exp(x) * (x + 1), np.exp(x) * (x + 2) * v
+
+
+def test_reverse_over_forward() -> None:
+    x = tk.tensor(np.array([0.5, 1.0, -1.0]), requires_grad=True)
+    v = tk.asarray(np.array([1.0, -2.0, 0.5]))
+    with dual_level():
+        tangent = unpack_dual(_function(make_dual(x, v))).tangent
+    assert tangent is not None
+    tangent.backward()
+    assert x.grad is not None
+    np.testing.assert_allclose(x.grad.numpy(), _closed(x.detach().numpy(), v.numpy())[1])
+
+
+def test_forward_over_reverse() -> None:
+    x = tk.tensor(np.array([0.5, 1.0, -1.0]), requires_grad=True)
+    v = tk.asarray(np.array([1.0, -2.0, 0.5]))
+    with dual_level():
+        dual = make_dual(x, v)
+        (gradient,) = tk.autograd.grad(_function(dual), dual)
+        primal, tangent = unpack_dual(gradient)
+    first, second = _closed(x.detach().numpy(), v.numpy())
+    np.testing.assert_allclose(primal.numpy(), first)
+    assert tangent is not None
+    np.testing.assert_allclose(tangent.numpy(), second)
+
+
+def test_forward_over_reverse_with_a_seed_that_has_a_tangent() -> None:
+    x = tk.tensor(np.array([0.5, 1.0]), requires_grad=True)
+    v, s, ds = (tk.asarray(np.array(values)) for values in ([1.0, -2.0], [2.0, 3.0], [0.1, 0.2]))
+    with dual_level():
+        dual = make_dual(x, v)
+        (gradient,) = tk.autograd.grad(tk.sin(dual), dual, make_dual(s, ds))
+        primal, tangent = unpack_dual(gradient)
+    values = x.detach().numpy()
+    np.testing.assert_allclose(primal.numpy(), np.cos(values) * s.numpy())
+    assert tangent is not None
+    expected = -np.sin(values) * v.numpy() * s.numpy() + np.cos(values) * ds.numpy()
+    np.testing.assert_allclose(tangent.numpy(), expected)
+
+
+def test_a_gradient_by_what_its_own_tangent_depends_on_is_refused() -> None:
+    x = tk.tensor(np.array([0.5, 1.0]), requires_grad=True)
+    with dual_level():
+        middle = tk.exp(make_dual(x, tk.ones(2, dtype=tk.float64)))
+        with pytest.raises(NotImplementedError, match="computed from itself"):
+            tk.autograd.grad(tk.sum(middle**2), middle)
+
+
+def test_unused_inputs() -> None:
+    x = tk.tensor([1.0], requires_grad=True)
+    y = tk.tensor([1.0], requires_grad=True)
+    with dual_level():
+        dual = make_dual(x, tk.ones(1))
+        with pytest.raises(RuntimeError, match="allow_unused"):
+            tk.autograd.grad(dual.sum(), y)
+        assert tk.autograd.grad(dual.sum(), [dual, y], allow_unused=True)[1] is None
+        assert tk.autograd.grad(dual.sum(), [dual, y], materialize_grads=True)[1].tolist() == [0.0]  # type: ignore[union-attr]
+
+
+# ---- with vmap
+
+
+def test_vmap_of_forward_mode() -> None:
+    rng = np.random.default_rng(0)
+    x, v = _values(rng, 3, 4), _values(rng, 4)
+
+    def push(row: Tensor) -> Any:
+        with dual_level():
+            return unpack_dual(tk.softmax(make_dual(row, v)) * row.max()).tangent
+
+    expected = np.stack([push(x[b]).numpy() for b in range(3)])
+    np.testing.assert_allclose(vmap(push)(x).numpy(), expected, rtol=1e-12)
+
+
+def test_a_batch_of_tangents() -> None:
+    """The primal is shared, the tangents are batched: a Jacobian by columns."""
+    x = tk.asarray(np.array([0.5, 1.0, 2.0]))
+
+    def column(v: Tensor) -> Any:
+        with dual_level():
+            return unpack_dual(tk.softmax(make_dual(x, v))).tangent
+
+    s = tk.softmax(x).numpy()
+    np.testing.assert_allclose(vmap(column)(tk.eye(3, dtype=tk.float64)).numpy(), np.diag(s) - np.outer(s, s))
+
+
+def test_forward_mode_of_vmap() -> None:
+    rng = np.random.default_rng(0)
+    x, v = _values(rng, 3, 4), _values(rng, 3, 4)
+    with dual_level():
+        together = unpack_dual(vmap(lambda row: tk.softmax(row) * row.max())(make_dual(x, v))).tangent
+        alone = unpack_dual(
+            tk.softmax(make_dual(x, v), axis=1) * tk.max(make_dual(x, v), axis=1, keepdims=True)
+        ).tangent
+    assert together is not None
+    assert alone is not None
+    np.testing.assert_allclose(together.numpy(), alone.numpy(), rtol=1e-12)
+
+
+def _pushing(operator: Operator, sample: SampleInput, floating: list[Tensor]) -> Callable[..., Any]:
+    def push(*rows: Tensor) -> Any:
+        with dual_level():
+            given = {id(t): make_dual(t, row) for t, row in zip(floating, rows, strict=True)}
+            return unpack_dual(_call(operator, sample, lambda t: given[id(t)])).tangent
+
+    return push
+
+
+@named([op for op in _OPERATORS if not op.schema.is_mutable and "NotDifferentiable" not in op.facets])
+def test_vmap_of_every_tangent(operator: Operator) -> None:
+    rng = np.random.default_rng(4)
+    for sample in sampled(operator, "float64"):
+        floating = [t for t in sample.tensors() if t.dtype.kind == "f"]
+        if not floating or not _castless(sample):
+            continue
+        tangents = [tk.asarray(rng.standard_normal((2, *t.shape))) for t in floating]
+
+        push = _pushing(operator, sample, floating)
+        expected = [push(*[t[b] for t in tangents]) for b in range(2)]
+        if expected[0] is None:
+            continue
+        got = vmap(push)(*tangents)
+        want = np.stack([e.numpy() for e in expected])
+        np.testing.assert_allclose(got.numpy(), want, rtol=1e-11, atol=1e-12, err_msg=str(sample))
+
+
+# ---- operators of users
+
+
+@pytest.fixture
+def custom() -> Iterator[Any]:
+    made: list[str] = []
+
+    def make(name: str, function: Callable[..., Any], **options: Any) -> Any:
+        options.setdefault("mutates_args", ())
+        made.append(f"jvptest::{name}")
+        return tk.library.custom_op(f"jvptest::{name}", function, **options)
+
+    yield make
+    for name in made:
+        registry.undefine(registry.find(name), keep_kernels=False)
+
+
+def _square(x: Tensor, scale: float) -> Tensor:
+    return tk.asarray(x.numpy() ** 2 * scale)
+
+
+def _push(operator: Any, *args: Any) -> Any:
+    with dual_level():
+        x = make_dual(tk.asarray(np.array([1.0, 2.0])), tk.asarray(np.array([10.0, 1.0])))
+        return unpack_dual(operator(x, *args)).tangent
+
+
+def test_no_rule_is_an_error(custom: Any) -> None:
+    operator = custom("square", _square)
+    with pytest.raises(NotImplementedError, match=r"jvptest::square.*register_jvp"):
+        _push(operator, 1.0)
+    mutating = custom("bump", lambda x: None, schema="(Tensor(a!) x) -> ()", mutates_args=("x",))
+    with pytest.raises(NotImplementedError, match=r"jvptest::bump.*register_jvp"):
+        _push(mutating)
+
+
+def test_a_rule_of_the_user(custom: Any) -> None:
+    operator = custom("square", _square)
+    seen: list[Any] = []
+
+    def setup(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_forward(inputs[0])
+        ctx.scale = inputs[1]
+        seen.append((len(inputs), output.shape))
+
+    def jvp(ctx: Any, t: Tensor, scale: Any) -> Tensor:
+        assert scale is None
+        assert ctx.needs_input_grad == (True, False)
+        return 2 * ctx.saved_tensors[0] * t * ctx.scale
+
+    operator.operator.facets["Forward"] = Forward(jvp, setup)
+    assert _push(operator, 3.0).tolist() == [60.0, 12.0]
+    assert seen == [(2, (2,))]
+
+
+def _backward(ctx: Any, g: Tensor) -> Any:
+    return g * 2 * ctx.saved_tensors[0] * ctx.scale, None
+
+
+def _setup(ctx: Any, inputs: Any, output: Any) -> None:
+    ctx.save_for_backward(inputs[0])
+    ctx.scale = inputs[1]
+
+
+def test_a_rule_that_follows_from_the_gradient(custom: Any) -> None:
+    operator = custom("square", _square)
+    operator.register_autograd(_backward, setup_context=_setup)
+    assert _push(operator, 3.0).tolist() == [60.0, 12.0]
+    x = tk.tensor(np.array([1.0, 2.0]), requires_grad=True)
+    with dual_level():
+        out = unpack_dual(operator(make_dual(x, tk.asarray(np.array([10.0, 1.0]))), 3.0))
+    assert out.primal.requires_grad
+    (second,) = tk.autograd.grad(out.tangent.sum(), x)  # type: ignore[union-attr]
+    assert second is not None
+    assert second.tolist() == [60.0, 6.0]
+
+
+def test_the_setup_of_the_gradient_serves_the_jvp(custom: Any) -> None:
+    operator = custom("square", _square)
+    operator.register_autograd(_backward, setup_context=_setup)
+    operator.operator.facets["Forward"] = Forward(lambda ctx, t, s: 2 * ctx.saved_tensors[0] * t * ctx.scale, None)
+    assert _push(operator, 1.0).tolist() == [20.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    "backward",
+    [
+        lambda ctx, g: (tk.asarray(g.detach().numpy() * 2), None),
+        lambda ctx, g: (tk.asarray(g.numpy() * 2), None),
+        tk.autograd.once_differentiable(lambda ctx, g: (g * 2, None)),
+    ],
+)
+def test_a_gradient_made_of_numpy_gives_no_forward_rule(custom: Any, backward: Any) -> None:
+    operator = custom("square", _square)
+    operator.register_autograd(backward)
+    with pytest.raises(NotImplementedError, match=r"jvptest::square.*register_jvp"):
+        _push(operator, 1.0)
+
+
+def test_several_results_and_lists(custom: Any) -> None:
+    schema = "(Tensor x, Tensor[] others) -> (Tensor, Tensor[])"
+    operator = custom("both", lambda x, others: (x * 1, [x + o for o in others]), schema=schema)
+    operator.operator.facets["Forward"] = Forward(
+        lambda ctx, t, ts: (t, [None if o is None else t + o for o in ts]), None
+    )
+    x = tk.ones(2)
+    with dual_level():
+        dual = make_dual(x, x * 3)
+        first, (second, third) = operator(dual, [dual, x])
+        assert unpack_dual(first).tangent.tolist() == [3.0, 3.0]  # type: ignore[union-attr]
+        assert unpack_dual(second).tangent.tolist() == [6.0, 6.0]  # type: ignore[union-attr]
+        assert unpack_dual(third).tangent is None
+
+
+@pytest.mark.parametrize(
+    ("returned", "error", "words"),
+    [
+        (lambda t: (t, t), RuntimeError, "2 tangents, expected 1"),
+        (lambda t: t.sum(), RuntimeError, r"shape \(\)"),
+        (lambda t: t.astype(tk.float32), RuntimeError, "float32"),
+        (lambda t: 0.0, TypeError, "float"),
+    ],
+)
+def test_wrong_rules(custom: Any, returned: Any, error: type[Exception], words: str) -> None:
+    operator = custom("square", _square)
+    operator.operator.facets["Forward"] = Forward(lambda ctx, t, s: returned(t), None)
+    with pytest.raises(error, match=words):
+        _push(operator, 1.0)
+
+
+def test_operators_without_derivative_give_no_tangent() -> None:
+    with tk.library.Library("jvpflat", "DEF") as lib:
+        lib.define("flat(Tensor x) -> Tensor", differentiable=False)
+        lib.impl("flat", lambda x: x * 2, "default")
+        assert _push(tk.ops.jvpflat.flat) is None
+
+
+def test_operators_of_one_expression() -> None:
+    cube = tk.library.pointwise("jvptest::cube(Tensor x) -> Tensor", scalar=lambda T: lambda x: x * x * x)
+    try:
+        assert _push(cube).tolist() == [30.0, 12.0]
+    finally:
+        registry.undefine(cube.operator)
+
+
+class _Square(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.save_for_forward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Any:
+        return g * 2 * ctx.saved_tensors[0]
+
+
+class _WithJvp(_Square):
+    @staticmethod
+    def jvp(ctx: Any, t: Tensor) -> Tensor:
+        return 2 * ctx.saved_tensors[0] * t
+
+
+class _WithVmap(_Square):
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, x: Tensor) -> Any:
+        assert info.batch_size == 3
+        return _Square.apply(x), in_dims[0]
+
+
+@pytest.mark.parametrize("function", [_Square, _WithJvp, _WithVmap])
+def test_function(function: Any) -> None:
+    assert _push(function.apply).tolist() == [20.0, 4.0]
+    x = tk.tensor(np.arange(6.0).reshape(2, 3), requires_grad=True)
+    y = vmap(function.apply, in_dims=1)(x)
+    np.testing.assert_array_equal(y.detach().numpy(), (x.detach().numpy() ** 2).T)
+    (gradient,) = tk.autograd.grad(y.sum(), x)
+    assert gradient is not None
+    np.testing.assert_array_equal(gradient.numpy(), 2 * x.detach().numpy())
+
+
+def test_recorded_function_in_forward_mode() -> None:
+    x = tk.tensor([1.0, 2.0], requires_grad=True)
+    for function in (_Square, _WithJvp):
+        with dual_level():
+            primal, tangent = unpack_dual(function.apply(make_dual(x, tk.ones(2))))
+        assert tangent is not None
+        assert tk.autograd.grad(primal.sum(), x)[0].tolist() == [2.0, 4.0]  # type: ignore[union-attr]
+        if function is _WithJvp:
+            assert tangent.tolist() == [2.0, 4.0]
