@@ -2,6 +2,32 @@
 
 from __future__ import annotations
 
-from .external import Backend, Coverage, coverage, register, strict_fallback
+from .external import (
+    Backend,
+    Coverage,
+    Event,
+    MemoryStatistics,
+    Operand,
+    ScalarFunction,
+    Stream,
+    StridedArray,
+    coverage,
+    installed,
+    register,
+    strict_fallback,
+)
 
-__all__ = ["Backend", "Coverage", "coverage", "register", "strict_fallback"]
+__all__ = [
+    "Backend",
+    "Coverage",
+    "Event",
+    "MemoryStatistics",
+    "Operand",
+    "ScalarFunction",
+    "Stream",
+    "StridedArray",
+    "coverage",
+    "installed",
+    "register",
+    "strict_fallback",
+]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from typing import Any, Final
 
@@ -10,22 +10,39 @@ from ..dispatch.errors import RegistrationError
 from ..dispatch.keys import DispatchKey, register_backend_key
 from ..dispatch.registry import registry
 
-__all__ = ["CPU", "META", "Device", "base_word", "default_device", "device_types", "register_device", "to_device"]
+__all__ = [
+    "CPU",
+    "META",
+    "Device",
+    "add_finder",
+    "base_word",
+    "default_device",
+    "device_types",
+    "register_device",
+    "to_device",
+]
 
 _GONE: Final = "the backend of the device {type!r} was removed: its tensors can no longer be read. Register it again."
-_UNKNOWN: Final = "unknown device {value!r}: known device types are {known}; write 'type' or 'type:index'."
+_UNKNOWN: Final = "unknown device {value!r}: known device types are {known}{installed}; write 'type' or 'type:index'."
+_INSTALLED: Final = "; installed plug-ins, loaded at first use, are {names}"
+_INDEX: Final = "[{name}] has {count} device(s), so there is no {device!r}: count from 0."
+_UNAVAILABLE: Final = (
+    "[{name}] is not available on this machine: the backend {backend} says so (is_available() is False). Check its "
+    "driver or runtime, or use another device."
+)
 
 _types: dict[str, _DeviceType] = {}
 _interned: dict[tuple[str, int], Device] = {}
-_finders: list[Callable[[str], bool]] = []
+_finders: list[tuple[Callable[[str], bool], Callable[[], Iterable[str]]]] = []
 
 
 class _DeviceType:
-    __slots__ = ("backend", "key", "word")
+    __slots__ = ("backend", "key", "ready", "word")
 
     def __init__(self, key: DispatchKey, backend: Any) -> None:
         self.key = key
         self.backend = backend
+        self.ready = False  # whether the backend has said that it is available
         name = key.backend
         self.word = key.mask | DispatchKey.ADInplaceOrView.mask
         for functionality in ("Autograd", "Autocast"):
@@ -46,15 +63,12 @@ class Device:
     type: str
     index: int
 
-    def __new__(cls, type: str, index: int = 0) -> Device:
-        """The one device of that type and index."""
-        found = _interned.get((type, index))
-        if found is None:
-            found = object.__new__(cls)
-            found.type = type
-            found.index = index
-            found = _interned.setdefault((type, index), found)
-        return found
+    def __new__(cls, type: str, index: int | None = None) -> Device:
+        """The one device of that type and index; ``Device("type:1")`` is ``Device("type", 1)``."""
+        found = _interned.get((type, index or 0))
+        if found is not None and (index is not None or _types.get(type, _NO_TYPE).backend is None):
+            return found
+        return to_device(type if index is None else f"{type}:{index}")
 
     @property
     def key(self) -> DispatchKey:
@@ -84,7 +98,17 @@ class Device:
         return hash(str(self))
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (Device, (self.type, self.index))
+        return (to_device, (f"{self.type}:{self.index}",))
+
+
+def _intern(type: str, index: int) -> Device:
+    found = _interned.get((type, index))
+    if found is None:
+        found = object.__new__(Device)
+        found.type = type
+        found.index = index
+        found = _interned.setdefault((type, index), found)
+    return found
 
 
 def register_device(name: str, *, key_name: str | None = None, backend: Any = None) -> DispatchKey:
@@ -114,15 +138,49 @@ def base_word(type: str) -> int:
     return _types[type].word
 
 
+def add_finder(find: Callable[[str], bool], installed: Callable[[], Iterable[str]]) -> None:
+    """Ask ``find(name)`` to register an unknown device type, true if it did; ``installed()`` names what it can find."""
+    _finders.append((find, installed))
+
+
 def to_device(value: Any) -> Device:
-    """A Device from a Device, "type", or "type:index"; ValueError that lists what is known."""
+    """A Device from a Device, "type", or "type:index".
+
+    Raises ValueError, which lists what is known, for an unknown type or an index that is out of range, and
+    RuntimeError for a backend that is not available.
+    """
     if isinstance(value, Device):
+        if value.type not in _types:
+            raise RuntimeError(_GONE.format(type=value.type))
         return value
     if isinstance(value, str):
-        name, _, index = value.partition(":")
-        if (name in _types or any(find(name) for find in _finders)) and (not index or index.isdecimal()):
-            return Device(name, int(index or 0))
-    raise ValueError(_UNKNOWN.format(value=value, known=", ".join(_types)))
+        name, colon, index = value.partition(":")
+        known = name in _types or (name.isidentifier() and any(find(name) for find, _ in _finders))
+        if known and (not colon or (index.isascii() and index.isdecimal())):
+            return _usable(name, int(index) if colon else None, value)
+    names = [name for _, installed in _finders for name in installed() if name not in _types]
+    listed = _INSTALLED.format(names=", ".join(names)) if names else ""
+    raise ValueError(_UNKNOWN.format(value=value, known=", ".join(_types), installed=listed))
+
+
+def _usable(name: str, index: int | None, value: str) -> Device:
+    """The device, if it is there: what is wrong with it is said here, not by the first kernel."""
+    found = _types[name]
+    backend = found.backend
+    if backend is None:
+        if index:
+            raise ValueError(_INDEX.format(name=name, count=1, device=value))
+        return _intern(name, 0)
+    if not found.ready:
+        if not backend.is_available():
+            raise RuntimeError(_UNAVAILABLE.format(name=name, backend=type(backend).__name__))
+        found.ready = True
+    count = backend.device_count()
+    if index is None:
+        index = backend.current_device()
+    if not 0 <= index < count:
+        raise ValueError(_INDEX.format(name=name, count=count, device=value))
+    return _intern(name, index)
 
 
 _default: ContextVar[Device | None] = ContextVar("tenkey_default_device", default=None)
@@ -137,9 +195,10 @@ def _device_word(device: Device | None) -> int:
     return _types[(device or default_device()).type].word
 
 
+_NO_TYPE: Final = _DeviceType(DispatchKey.CPU, None)
 register_device("cpu", key_name="CPU")
 register_device("meta", key_name="Meta")
-CPU: Final = Device("cpu")
-META: Final = Device("meta")
+CPU: Final = _intern("cpu", 0)
+META: Final = _intern("meta", 0)
 registry.converters["Device"] = to_device
 registry.device_word = _device_word

@@ -275,7 +275,8 @@ class Tensor:
         return sys.modules["tenkey"]
 
     def __reduce_ex__(self, protocol: Any) -> tuple[object, ...]:
-        return (_rebuild, (self._values("pickle"), str(self.device), bool(self._word & GRADIENT)))
+        device = self.device  # with its index: "type" alone means the device that is current there
+        return (_rebuild, (self._values("pickle"), f"{device.type}:{device.index}", bool(self._word & GRADIENT)))
 
     def __copy__(self) -> Tensor:
         return registry.find("tk::clone").call(self)  # type: ignore[no-any-return]
@@ -290,7 +291,7 @@ class Tensor:
 
 def _rebuild(values: np.ndarray, device: str, requires_grad: bool) -> Tensor:
     made = make_tensor(values, cpu_word(values.dtype))
-    if device != "cpu":
+    if device not in ("cpu", "cpu:0"):
         from .device import to_device
 
         made = registry.find("tk::to_device").call(made, to_device(device))

@@ -7,6 +7,7 @@ Nothing here imports numpy or a compiler.
 
 from __future__ import annotations
 
+from .c_source import C_DIALECTS, CDialect, to_c
 from .composed import clip, logaddexp, sigmoid, softplus
 from .conditions import Condition, isfinite, isinf, isnan, logical_and, logical_not, logical_or, logical_xor, where
 from .differentiate import UnsupportedDerivativeError, differentiate, differentiate_all, differentiate_along
@@ -63,15 +64,14 @@ from .trace import MAXIMUM_PATHS, PlainTypeMaker, ScalarFactory, ScalarTraceErro
 from .traversal import evaluate, free_variables, operations, substitute
 
 __all__ = [
-    "MAXIMUM_PATHS", "NUMPY", "OPERATIONS", "PYTHON", "Condition", "Emitter", "Expression", "Kind", "Operand",
-    "Operation", "OperationTable", "PlainTypeMaker", "ScalarFactory", "ScalarTraceError", "TypeMaker",
-    "UnsupportedDerivativeError", "UnsupportedOperationError", "abs", "acos", "acosh", "asin", "asinh", "atan",
-    "atan2", "atanh", "cbrt", "ceil", "clip", "constant", "copysign", "cos", "cosh", "differentiate",
-    "differentiate_all", "differentiate_along", "digamma", "erf", "erfc", "evaluate", "exp", "exp2", "expm1", "floor",
-    "floor_divide", "fma",
-    "free_variables", "function_source", "hypot", "isfinite", "isinf", "isnan", "lgamma", "log", "log10", "log1p",
-    "log2", "logaddexp", "logical_and", "logical_not", "logical_or", "logical_xor", "make", "maximum", "minimum",
-    "operations", "pow", "reciprocal", "remainder", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh", "softplus",
-    "sqrt", "square", "substitute", "tan", "tanh", "topological_order", "trace", "trigamma", "trunc", "variable",
-    "where",
+    "C_DIALECTS", "MAXIMUM_PATHS", "NUMPY", "CDialect", "OPERATIONS", "PYTHON", "Condition", "Emitter",
+    "Expression", "Kind", "Operand", "Operation", "OperationTable", "PlainTypeMaker", "ScalarFactory",
+    "ScalarTraceError", "TypeMaker", "UnsupportedDerivativeError", "UnsupportedOperationError", "abs", "acos",
+    "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "clip", "constant", "copysign", "cos",
+    "cosh", "differentiate", "differentiate_all", "differentiate_along", "digamma", "erf", "erfc", "evaluate",
+    "exp", "exp2", "expm1", "floor", "floor_divide", "fma", "free_variables", "function_source", "hypot",
+    "isfinite", "isinf", "isnan", "lgamma", "log", "log10", "log1p", "log2", "logaddexp", "logical_and",
+    "logical_not", "logical_or", "logical_xor", "make", "maximum", "minimum", "operations", "pow", "reciprocal",
+    "remainder", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh", "softplus", "sqrt", "square", "substitute",
+    "tan", "tanh", "to_c", "topological_order", "trace", "trigamma", "trunc", "variable", "where",
 ]  # fmt: skip

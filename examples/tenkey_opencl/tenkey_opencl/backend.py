@@ -1,0 +1,117 @@
+"""The device: memory, copies, and the queue that all work goes through in order."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+import pyopencl.tools
+
+import tenkey as tk
+
+from . import linalg, templates
+
+__all__ = ["OpenCL", "backend"]
+
+
+class OpenCL(tk.backends.Backend):
+    """All OpenCL devices of the platform that has the most: GPUs first, else the CPU through PoCL."""
+
+    name = "opencl"
+
+    def __init__(self) -> None:
+        self._queues: list[Any] = []
+        self._pools: list[Any] = []
+        self._programs = functools.cache(self._build)  # by device and source
+
+    @functools.cached_property
+    def devices(self) -> list[Any]:
+        """The devices there are, in the order of their indices."""
+        try:
+            found = [device for platform in cl.get_platforms() for device in platform.get_devices()]
+        except cl.Error:  # a loader without any platform
+            return []
+        return sorted(found, key=lambda device: not device.type & cl.device_type.GPU)
+
+    def is_available(self) -> bool:
+        """Whether there is an OpenCL device."""
+        return bool(self.devices)
+
+    def device_count(self) -> int:
+        """How many devices there are."""
+        return len(self.devices)
+
+    def synchronize(self, device: int = 0) -> None:
+        """Wait for the queue of a device."""
+        self.queue(device).finish()
+
+    # ---- memory: a buffer is a cl.Buffer out of a pool, since asking the driver for each result takes long
+
+    def allocate(self, nbytes: int, device: int = 0) -> Any:
+        """A buffer of the pool. It may be in use by work that is queued: the queue is in order, so that is no harm."""
+        self.queue(device)
+        return self._pools[device].allocate(nbytes)
+
+    def free(self, buffer: Any) -> None:
+        """Give a buffer back to its pool."""
+        buffer.release()
+
+    def copy_from_host(self, buffer: Any, array: np.ndarray) -> None:
+        """Blocking, for the array is reused."""
+        cl.enqueue_copy(self._queue_of(buffer), buffer, array, is_blocking=True)
+
+    def copy_to_host(self, buffer: Any, array: np.ndarray) -> None:
+        """Blocking, for the array is read at once."""
+        cl.enqueue_copy(self._queue_of(buffer), array, buffer, is_blocking=True)
+
+    # ---- operators
+
+    def pointwise(self, scalar: Any, operands: Any, result: np.dtype) -> Any:
+        """OpenCL C of a scalar expression."""
+        return templates.pointwise(self, scalar, operands, result)
+
+    def reduction(self, combine: Any, scalar: Any, operand: np.dtype, identity: Any) -> Any:
+        """OpenCL C of a reduction."""
+        return templates.reduction(self, combine, scalar, operand)
+
+    def setup(self) -> None:
+        """Kernels that are written by hand; what they do not take falls back to the CPU."""
+        matmul = functools.partial(linalg.matmul, self)
+        self.library = tk.library.Library("tk", "IMPL")
+        self.library.impl("matmul", matmul, self.name, when=linalg.takes)
+
+    # ---- what the kernels use
+
+    def queue(self, device: int) -> Any:
+        """The queue of a device, made when it is first used."""
+        while len(self._queues) <= device:
+            context = cl.Context([self.devices[len(self._queues)]])
+            queue = cl.CommandQueue(context)
+            self._queues.append(queue)
+            self._pools.append(cl.tools.MemoryPool(cl.tools.ImmediateAllocator(queue)))
+        return self._queues[device]
+
+    def _queue_of(self, buffer: Any) -> Any:
+        if len(self._queues) == 1:
+            return self._queues[0]
+        context = buffer.get_info(cl.mem_info.CONTEXT)
+        return next(queue for queue in self._queues if queue.context == context)
+
+    def supports(self, *dtypes: np.dtype) -> bool:
+        """Whether all devices compute in these dtypes."""
+        return np.dtype("float64") not in dtypes or all(device.double_fp_config for device in self.devices)
+
+    def kernel(self, device: int, source: str) -> Any:
+        """The kernel ``run`` of an OpenCL program, compiled once for a device."""
+        return self._programs(device, source)
+
+    def _build(self, device: int, source: str) -> Any:
+        program = cl.Program(self.queue(device).context, source).build()
+        return cl.Kernel(program, "run")
+
+
+def backend() -> OpenCL:
+    """The entry point."""
+    return OpenCL()

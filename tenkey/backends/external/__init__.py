@@ -1,0 +1,28 @@
+"""Backends from outside: the interface they implement, and what is derived for them."""
+
+from __future__ import annotations
+
+from ...core.storage import StridedArray
+from .coverage import Coverage
+from .fallback import strict_fallback
+from .interface import Backend
+from .memory import MemoryStatistics
+from .plugins import installed
+from .registration import coverage, register
+from .streams import Event, Stream
+from .templates import Operand, ScalarFunction
+
+__all__ = [
+    "Backend",
+    "Coverage",
+    "Event",
+    "MemoryStatistics",
+    "Operand",
+    "ScalarFunction",
+    "Stream",
+    "StridedArray",
+    "coverage",
+    "installed",
+    "register",
+    "strict_fallback",
+]

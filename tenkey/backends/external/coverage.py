@@ -1,0 +1,29 @@
+"""What a backend does itself, what is derived for it, and what went to the CPU."""
+
+from __future__ import annotations
+
+__all__ = ["Coverage"]
+
+
+class Coverage:
+    """Which operators a backend implements, which are derived, and how often which fell back to the CPU.
+
+    ``implemented`` and ``derived`` are names; derived are composites, views and copies, and what the templates of the
+    backend give. ``fallback`` maps names to numbers of calls.
+    """
+
+    def __init__(self, name: str, implemented: list[str], derived: list[str], fallback: dict[str, int]) -> None:
+        self.name = name
+        self.implemented = implemented
+        self.derived = derived
+        self.fallback = fallback
+
+    def __str__(self) -> str:
+        lines = [f"coverage of {self.name!r}"]
+        for title, names in (("implemented", self.implemented), ("derived", self.derived)):
+            lines.append(f"  {title} ({len(names)}): {', '.join(names)}")
+        calls = ", ".join(f"{name} x{count}" for name, count in sorted(self.fallback.items()))
+        lines.append(f"  fallback to the CPU ({len(self.fallback)}): {calls}")
+        return "\n".join(lines)
+
+    __repr__ = __str__

@@ -1,0 +1,370 @@
+"""The kernels that a backend gets from an operator's facets: views, copies, fills, and what its templates give."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from ...core.device import CPU, Device, default_device
+from ...core.storage import StridedArray
+from ...core.tensor import Tensor, cpu_word, make_tensor, make_view
+from ...core.word import DTYPE_MASK, GRADIENT, WEAK_MASK, dtypes_of, weak_of
+from ...dispatch.errors import MissingKernelError
+from ...dispatch.local import StateGuard
+from ...dispatch.operator import Operator
+from ...dispatch.registry import registry
+from ...ops.builtin.inplace import check_pointwise
+from ...ops.declare.facets import Pointwise, Reduce
+from ...ops.scalar import trace
+from ...ops.shapes import broadcast_shapes, normalize_axes, refuse_empty
+from ...ops.views import strided_view_kernel
+from .fallback import check_devices
+from .interface import Backend, write
+from .templates import (
+    Copier,
+    PointwiseRunner,
+    ScalarFunction,
+    aligned,
+    boolean_flags,
+    checked,
+    common_shape,
+    convert_number,
+    overlaps,
+)
+
+__all__ = ["Derived"]
+
+_META: Final = "[{operator}] a tensor on 'meta' has no values to take to {device!r}."
+_NO_FIT: Final = "[copy_] a source of shape {source} does not fit into shape {target}."
+_PIECES: Final = 256  # columns that a long row is reduced to first, so that a device has work for all its units
+_LONG: Final = 4096
+
+
+class Derived:
+    """The derived kernels of one backend. ``fallback(operator, ...)`` runs a call on the CPU."""
+
+    def __init__(self, backend: Backend, fallback: Callable[..., Any]) -> None:
+        self.backend = backend
+        self.fallback = fallback
+        self.copier = Copier(backend)
+        kind: Any = type(backend)
+        self.has_pointwise = kind.pointwise is not Backend.pointwise
+        self.has_reduction = kind.reduction is not Backend.reduction
+
+    def kernel(self, operator: Operator) -> tuple[Callable[..., Any] | None, Any]:
+        """The derived kernel of an operator as (function, specialize); (None, None) if there is none."""
+        facets = operator.facets
+        if "View" in facets:
+            return strided_view_kernel(operator, self.clone), None
+        named: Any = {
+            "tk::to_device": self.to_device, "tk::clone": self.clone, "tk::empty": self.empty, "tk::copy_": self.copy_,
+        }.get(operator.name)  # fmt: skip
+        if named is not None:
+            return named, None
+        if "Inplace" in facets and facets["Inplace"].functional is not None:
+            return self.inplace(operator), None
+        if self.has_pointwise:
+            if "Pointwise" in facets:
+                return self.pointwise, self.pointwise
+            on_device: Any = {
+                "tk::cast": self.cast, "tk::concatenate": self.concatenate, "tk::zeros": self.filled(0),
+                "tk::ones": self.filled(1), "tk::full": self.full,
+            }.get(operator.name)  # fmt: skip
+            if on_device is not None:
+                return (lambda *args, **kwargs: on_device(operator, *args, **kwargs)), None
+        if self.has_reduction and "Reduce" in facets:
+            return self.reduction, self.reduction
+        return None, None
+
+    # ---- copies
+
+    def clone(self, x: Tensor) -> Tensor:
+        """A contiguous copy: on the device if it can, else through the host."""
+        made = self.copier.contiguous(x) if self.has_pointwise else None
+        return self.backend.from_host(self.backend.to_host(x), x.device) if made is None else made
+
+    def to_device(self, x: Tensor, device: Device) -> Tensor:
+        """``tk::to_device`` from the backend to another device, through the host."""
+        if device is x.device:
+            return make_view(x, x._data)
+        if self.has_pointwise and not x.is_contiguous:
+            x = self.clone(x)
+        host = self.backend.to_host(x)
+        if device is CPU:
+            return make_tensor(host, cpu_word(host.dtype))
+        return registry.find("tk::to_device").call(make_tensor(host, cpu_word(host.dtype)), device)  # type: ignore[no-any-return]
+
+    def copy_(self, x: Tensor, source: Tensor) -> Tensor:
+        """``tk::copy_``, also between devices."""
+        for tensor in (x, source):
+            if tensor.device.type == "meta":
+                raise RuntimeError(_META.format(operator="copy_", device=str((source if tensor is x else x).device)))
+        if broadcast_shapes("copy_", x.shape, source.shape) != x.shape:
+            raise ValueError(_NO_FIT.format(source=source.shape, target=x.shape))
+        if x._data.__class__ is np.ndarray:
+            x._data[...] = source._values("copy_")
+        elif not self._copied_on_device(x._data, source):
+            write(x._data, np.broadcast_to(_on_cpu(source), x.shape).astype(x.dtype))
+        return x
+
+    def _copied_on_device(self, out: StridedArray, source: Tensor) -> bool:
+        """Whether the backend of ``out`` could write a tensor into it by itself."""
+        if not self.has_pointwise or out.device.backend is not self.backend:
+            return False
+        if source._word & WEAK_MASK:
+            return self.copier.move(out, convert_number("copy_", source, out.dtype))
+        if source.device is not out.device:
+            if out.is_contiguous and out.offset == 0:
+                return False
+            host = _on_cpu(source)
+            source = self.backend.from_host(host if host.dtype == out.dtype else host.astype(out.dtype), out.device)
+        elif source._data.owner is out.owner:
+            source = self.clone(source)
+        return self.copier.move(out, source._data)
+
+    # ---- factories
+
+    def empty(self, shape: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+        """``tk::empty``."""
+        spec = registry.find("tk::empty").facets["Meta"].rule(shape, dtype=dtype)
+        return self.backend.empty(spec.shape, spec.dtype, device)
+
+    def filled(self, value: int) -> Callable[..., Tensor]:
+        """``tk::zeros`` and ``tk::ones``."""
+
+        def kernel(operator: Operator, shape: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+            return self._fill(operator, (shape,), value, dtype, device)
+
+        return kernel
+
+    def full(self, operator: Operator, shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+        """``tk::full``."""
+        return self._fill(operator, (shape, fill_value), fill_value, dtype, device)
+
+    def _fill(self, operator: Operator, args: tuple[Any, ...], value: Any, dtype: Any, device: Any) -> Tensor:
+        spec = operator.facets["Meta"].rule(*args, dtype=dtype)
+        out = self.backend.empty(spec.shape, spec.dtype, device or default_device())
+        if not self.copier.move(out._data, convert_number("full", value, spec.dtype)):
+            return self.fallback(operator, *args, dtype=dtype, device=device)  # type: ignore[no-any-return]
+        return out
+
+    def cast(self, operator: Operator, x: Tensor, dtype: np.dtype) -> Tensor:
+        """``tk::cast``, on the device."""
+        out = self.backend.empty(x.shape, dtype, x.device)
+        moved = self.copier.move(out._data, x._data)
+        return out if moved else self.fallback(operator, x, dtype)
+
+    def concatenate(self, operator: Operator, arrays: Any, *, axis: int = 0) -> Tensor:
+        """``tk::concatenate``: each part is copied into its window of the result."""
+        check_devices(operator, (arrays,), {})
+        spec = operator.facets["Meta"].rule(arrays, axis=axis)
+        out = self.backend.empty(spec.shape, spec.dtype, arrays[0].device)
+        axis = axis % len(spec.shape)
+        data: StridedArray = out._data
+        start = 0
+        for x in arrays:
+            window = data.window(x.shape, data.strides, data.offset + start * data.strides[axis])
+            if not self.copier.move(window, x._data):
+                return self.fallback(operator, arrays, axis=axis)  # type: ignore[no-any-return]
+            start += x.shape[axis]
+        return out
+
+    # ---- pointwise
+
+    def pointwise(self, operator: Operator, word: int) -> Callable[..., Tensor]:
+        """The kernel of a pointwise operator for a dispatch word."""
+        facet: Pointwise = operator.facets["Pointwise"]
+        compute, result = facet.promotion.dtypes(operator.name, dtypes_of(word & DTYPE_MASK), weak_of(word & WEAK_MASK))
+        runner = self._runner(operator.name, facet, compute)
+        if runner is None:
+            return lambda *args: self.fallback(operator, *args)
+        flags = boolean_flags(facet)
+        backend, name = self.backend, operator.schema.base_name
+
+        def kernel(*args: Any) -> Tensor:
+            operands, device = _operands(operator, args, flags, compute)
+            shape = common_shape(name, operands)
+            out = backend.empty(shape, result, device)
+            if runner.run(out._data, aligned(operands, shape)):
+                return out
+            return self.fallback(operator, *args)  # type: ignore[no-any-return]
+
+        return kernel
+
+    def _runner(self, name: str, facet: Pointwise, compute: np.dtype) -> PointwiseRunner | None:
+        if isinstance(facet.expression, tuple):
+            return None
+        return PointwiseRunner(self.backend, ScalarFunction(name, facet.parameters, facet.expression, compute))
+
+    def inplace(self, operator: Operator) -> Callable[..., Tensor]:
+        """The kernel of an in-place variant: the template into the first argument, or a kernel's result copied."""
+        functional: Operator = operator.facets["Inplace"].functional
+        facet: Pointwise = functional.facets["Pointwise"]
+        flags = boolean_flags(facet)
+        runners: dict[np.dtype, PointwiseRunner | None] = {}
+
+        def kernel(x: Tensor, *args: Any) -> Tensor:
+            slot = functional.slot(x.device.key)
+            if slot.rule != "1 direct" or slot.kernel is None:
+                return self.fallback(operator, x, *args)  # type: ignore[no-any-return]
+            check_devices(operator, (x, *args), {})
+            check_pointwise(operator, x, *args)
+            if slot.kernel.origin == "generated":
+                word = 0
+                for value in (x, *args):
+                    word |= value._word if isinstance(value, Tensor) else 0
+                found, weak = dtypes_of(word & DTYPE_MASK), weak_of(word & WEAK_MASK)
+                compute, _ = facet.promotion.dtypes(operator.name, found, weak)
+                if compute not in runners:
+                    runners[compute] = self._runner(functional.name, facet, compute)
+                runner = runners[compute]
+                operands = aligned(_operands(operator, (x, *args), flags, compute)[0], x.shape)
+                if runner is not None and not overlaps(x._data, operands) and runner.run(x._data, operands):
+                    return x
+            with StateGuard(exclude=GRADIENT):
+                return self.copy_(x, functional.call(x, *args))
+
+        return kernel
+
+    # ---- reductions
+
+    def reduction(self, operator: Operator, word: int) -> Callable[..., Tensor]:
+        """The kernel of a reduction for a dispatch word."""
+        facet: Reduce = operator.facets["Reduce"]
+        (operand,) = dtypes_of(word & DTYPE_MASK)
+        natural, _ = facet.promotion.dtypes(operator.name, (operand,))
+        kernels: dict[np.dtype, tuple[Any, Any] | None] = {}
+
+        def kernel(x: Tensor, axis: Any = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
+            compute = np.dtype(dtype or natural)
+            if compute not in kernels:
+                kernels[compute] = self._reducers(operator, facet, operand, compute)
+            found = kernels[compute]
+            if found is None:
+                options = {"keepdims": keepdims} if dtype is None else {"keepdims": keepdims, "dtype": dtype}
+                return self.fallback(operator, x, axis, **options)  # type: ignore[no-any-return]
+            return self._reduce(operator, facet, found, x, axis, compute, keepdims)
+
+        return kernel
+
+    def _reducers(self, operator: Operator, facet: Reduce, operand: np.dtype, compute: np.dtype) -> Any:
+        """The kernels for elements and for intermediate results, which ``scalar`` does not see again."""
+        booleans = ("a", "b") if compute.kind == "b" else ()
+        name, backend = operator.name, self.backend
+        joined: Any = trace(facet.combine, ("a", "b"), name=name, booleans=booleans)
+        combine = ScalarFunction(f"{name} combine", ("a", "b"), joined, compute)
+        scalar = None
+        if facet.scalar is not None:
+            mapped: Any = trace(facet.scalar, ("x",), name=name)
+            scalar = ScalarFunction(f"{name} map", ("x",), mapped, compute)
+        made = []
+        for function, dtype in ((scalar, operand), (None, compute)):
+            try:
+                one = backend.reduction(combine, function, dtype, facet.identity)
+            except NotImplementedError:
+                return None
+            one = checked(one, backend, name, "reduction", "out, x")
+            if one is None:
+                return None
+            made.append(one)
+        return tuple(made)
+
+    def _reduce(
+        self, operator: Operator, facet: Reduce, kernels: Any, x: Tensor, axis: Any, compute: np.dtype, keepdims: bool
+    ) -> Tensor:
+        name = operator.schema.base_name
+        axes = normalize_axes(name, axis, x.ndim)
+        kept = [i for i in range(x.ndim) if i not in axes]
+        shape = tuple([x.shape[i] for i in kept])
+        result = tuple([1 if i in axes else n for i, n in enumerate(x.shape)]) if keepdims else shape
+        out = self.backend.empty(result, compute, x.device)
+        rows, columns = _product(shape), _product(x.shape[i] for i in axes)
+        if columns == 0:
+            if facet.identity is None:
+                refuse_empty(name, x.shape, axis)
+            if rows and not self.copier.move(out._data, convert_number(name, facet.identity, compute)):
+                write(out._data, np.full(result, facet.identity, compute))
+            return out
+        if rows:
+            window = self._matrix(x, kept, list(axes), rows, columns)
+            self._run(kernels, out._data.window((rows,), (compute.itemsize,), 0), window, compute)
+        return out
+
+    def _matrix(self, x: Tensor, kept: list[int], axes: list[int], rows: int, columns: int) -> StridedArray:
+        """The elements as a matrix (kept, reduced): a window where it can be one, else on a copy."""
+        data: StridedArray = x._data
+        pair = [_one_step(data, dimensions) for dimensions in (kept, axes)]
+        if None in pair:
+            order = (*kept, *axes)
+            moved = data.window(
+                tuple([data.shape[i] for i in order]), tuple([data.strides[i] for i in order]), data.offset
+            )
+            data = self.clone(make_view(x, moved))._data
+            pair = [columns * data.dtype.itemsize, data.dtype.itemsize]
+        return data.window((rows, columns), (pair[0], pair[1]), data.offset)  # type: ignore[arg-type]
+
+    def _run(self, kernels: Any, out: StridedArray, x: StridedArray, compute: np.dtype) -> None:
+        """Reduce the rows of a matrix; few long ones in two steps, so that there is work for all units of a device."""
+        first, second = kernels
+        rows, columns = x.shape
+        pieces = min(_PIECES, columns // 64)
+        if columns < _LONG or rows * 2 > _PIECES:
+            first(out, x)
+            return
+        length = columns // pieces
+        rest = columns - length * pieces
+        size = compute.itemsize
+        row, step = x.strides
+        width = pieces + (rest > 0)
+        part = self.backend.empty((rows, width), compute, x.device)._data
+        for i in range(rows):
+            at = i * width * size
+            block = x.window((pieces, length), (length * step, step), x.offset + i * row)
+            first(part.window((pieces,), (size,), at), block)
+            if rest:
+                tail = x.window((1, rest), (0, step), x.offset + i * row + pieces * length * step)
+                first(part.window((1,), (size,), at + pieces * size), tail)
+        second(out, part)
+
+
+def _operands(operator: Operator, args: Any, flags: list[bool], compute: np.dtype) -> tuple[list[Any], Device]:
+    """Windows and NumPy scalars for the arguments of a pointwise operator, and the device of the windows."""
+    operands: list[Any] = []
+    device: Device | None = None
+    for value, boolean in zip(args, flags, strict=True):
+        data = value._data if isinstance(value, Tensor) else None
+        if data.__class__ is StridedArray:
+            if device is None:
+                device = data.device
+            elif device is not data.device:
+                check_devices(operator, args, {})
+            operands.append(data)
+        else:
+            operands.append(convert_number(operator.name, value, np.dtype(bool) if boolean else compute))
+    if device is None:
+        raise MissingKernelError(f"[{operator.name}] got no tensor of the backend.")  # pragma: no cover
+    return operands, device
+
+
+def _on_cpu(x: Tensor) -> np.ndarray:
+    values: np.ndarray = x._data if x._data.__class__ is np.ndarray else x.device.backend.to_host(x)
+    return values
+
+
+def _product(sizes: Any) -> int:
+    product = 1
+    for n in sizes:
+        product *= n
+    return product
+
+
+def _one_step(data: StridedArray, dimensions: list[int]) -> int | None:
+    """The stride of these dimensions taken as one, or None if they cannot be."""
+    wide = [i for i in dimensions if data.shape[i] != 1]
+    for outer, inner in itertools.pairwise(wide):
+        if data.strides[outer] != data.shape[inner] * data.strides[inner]:
+            return None
+    return data.strides[wide[-1]] if wide else data.dtype.itemsize

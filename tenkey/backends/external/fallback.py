@@ -1,0 +1,189 @@
+"""The CPU fallback: arguments are copied over, the operator runs on the CPU, results are copied back.
+
+Note [The fallback moves buffers]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+Of each buffer that a call's tensors look at, one copy is made in host memory, and the tensors become windows on it with
+their own offsets and strides. So arguments that overlap still do on the CPU, what is written in place is written back
+as a whole, and a result that is a view of an argument there becomes a view of the original here. Guarded by
+``tests/test_external_backend.py::TestFallback``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import Any, Final
+
+import numpy as np
+
+from ...core.device import CPU, Device, default_device, to_device
+from ...core.storage import StridedArray
+from ...core.tensor import Tensor, cpu_word, make_tensor, make_view, word_for
+from ...core.word import GRADIENT, WEAK_MASK
+from ...dispatch.errors import DeviceMismatchError, MissingKernelError
+from ...dispatch.local import StateGuard
+from ...dispatch.operator import Operator
+from .interface import Backend, extent
+
+__all__ = ["check_devices", "map_tensors", "run_on_cpu", "strict_fallback", "tensors_in"]
+
+_STRICT: Final = (
+    "[{operator}] would fall back to the CPU on {device!r}, which strict_fallback() forbids: register a kernel with "
+    "tk.library.register_kernel({operator!r}, {device!r})."
+)
+_MIXED: Final = (
+    "[{operator}] got tensors on different devices ({devices}): all tensors of a call live on one device. "
+    "Move them with x.to_device(device)."
+)
+
+_strict: ContextVar[bool] = ContextVar("tenkey_strict_fallback", default=False)
+
+
+@contextlib.contextmanager
+def strict_fallback() -> Iterator[None]:
+    """Make a fallback to the CPU an error in a ``with`` block, for this thread or task."""
+    token = _strict.set(True)
+    try:
+        yield
+    finally:
+        _strict.reset(token)
+
+
+def run_on_cpu(backend: Backend, calls: Any, operator: Operator, *args: Any, **kwargs: Any) -> Any:
+    """Run an operator on the CPU and bring the result back; ``calls`` counts it."""
+    check_devices(operator, args, kwargs)
+    if _strict.get():
+        raise MissingKernelError(_STRICT.format(operator=operator.name, device=backend.name))
+    calls[operator.name] += 1
+    device = next((t.device for t in tensors_in((args, kwargs)) if t.device.backend is backend), None)
+    host = _Host([*tensors_in((args, kwargs))])
+    cpu_args = [map_tensors(host.copy_of, value) for value in args]
+    cpu_kwargs = {name: map_tensors(host.copy_of, value) for name, value in kwargs.items()}
+    for position, argument in enumerate(operator.schema.arguments):
+        if str(argument.type) not in ("Device", "Device?"):
+            continue
+        wanted = args[position] if position < len(args) else kwargs.get(argument.name)
+        if wanted is None and device is None:
+            wanted = default_device()
+        if wanted is not None and wanted.backend is backend:
+            device = wanted
+            if position < len(args):
+                cpu_args[position] = CPU
+            else:
+                cpu_kwargs[argument.name] = CPU
+    target = device or to_device(backend.name)
+    with StateGuard(exclude=GRADIENT):
+        result = operator.call(*cpu_args, **cpu_kwargs)
+    for position, argument in enumerate(operator.schema.arguments):
+        if argument.is_mutable:
+            value = args[position] if position < len(args) else kwargs.get(argument.name)
+            host.write_back(tensors_in(value))
+    return map_tensors(lambda x: host.original_of(x, target), result)
+
+
+class _Host:
+    """The tensors of one call in host memory."""
+
+    def __init__(self, tensors: list[Tensor]) -> None:
+        extents: dict[int, int] = {}
+        self._sources: dict[int, StridedArray] = {}
+        for tensor in tensors:
+            data = tensor._data
+            if data.__class__ is StridedArray and data.buffer is not None:
+                extents[id(data.owner)] = max(extents.get(id(data.owner), 0), extent(data) if data.size else 0)
+                self._sources[id(data.owner)] = data
+        self._memory: dict[int, np.ndarray] = {}
+        for owner, nbytes in extents.items():
+            data = self._sources[owner]
+            memory = self._memory[owner] = np.empty(nbytes, np.uint8)
+            if nbytes:
+                data.device.backend.synchronize(data.device.index)
+                data.device.backend.copy_to_host(data.buffer, memory)
+        self._copies: dict[int, tuple[Tensor, Tensor]] = {}
+        self._originals: dict[int, Tensor] = {}
+
+    def copy_of(self, x: Tensor) -> Tensor:
+        data = x._data
+        if data.__class__ is np.ndarray or data.buffer is None:
+            return x
+        known = self._copies.get(id(x))
+        if known is None:
+            if data.size:
+                memory = self._memory[id(data.owner)]
+                window = np.ndarray(data.shape, data.dtype, memory.data, data.offset, data.strides)
+            else:
+                window = np.empty(data.shape, data.dtype)
+            known = self._copies[id(x)] = (x, make_tensor(window, cpu_word(data.dtype)))
+            self._originals[id(known[1])] = x
+        return known[1]
+
+    def write_back(self, tensors: Iterator[Tensor]) -> None:
+        changed = {id(t._data.owner) for t in tensors if t._data.__class__ is StridedArray and id(t) in self._copies}
+        for owner in changed:
+            if self._memory[owner].size:
+                data = self._sources[owner]
+                data.device.backend.copy_from_host(data.buffer, self._memory[owner])
+
+    def original_of(self, x: Tensor, device: Device) -> Tensor:
+        """What a tensor of the result on the CPU becomes: an argument, a view of one, or a new tensor."""
+        known = self._originals.get(id(x))
+        if known is not None:
+            return known
+        values = x._data
+        if values.__class__ is not np.ndarray:
+            return x
+        if values.size and min(values.strides, default=0) >= 0:
+            for source, _ in self._copies.values():
+                memory = self._memory[id(source._data.owner)]
+                offset = values.ctypes.data - memory.ctypes.data
+                if 0 <= offset < memory.size:
+                    window = StridedArray(
+                        source._data.buffer, values.shape, values.dtype, source._data.device, values.strides, offset,
+                        source._data.owner,
+                    )  # fmt: skip
+                    view = make_view(source, window)
+                    view._word = word_for(source.device, values.dtype)
+                    return view
+        made: Tensor = device.backend.from_host(np.ascontiguousarray(values).reshape(values.shape), device)
+        return made
+
+
+def check_devices(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Raise if the tensors of a call are on different devices; lists of indices may be on the CPU."""
+    if operator.mixes_devices:
+        return
+    devices: dict[Device, None] = {}
+    for position, argument in enumerate(operator.schema.arguments):
+        value = args[position] if position < len(args) else kwargs.get(argument.name)
+        indices = str(argument.type) == "Tensor?[]"
+        for tensor in tensors_in(value):
+            if not tensor._word & WEAK_MASK and not (indices and tensor.device is CPU):
+                devices[tensor.device] = None
+    if len(devices) > 1:
+        named = " and ".join(map(str, devices))
+        raise DeviceMismatchError(_MIXED.format(operator=operator.name, devices=named))
+
+
+def tensors_in(value: Any) -> Iterator[Tensor]:
+    """The tensors in a value, those in nested lists, tuples and dicts included."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from tensors_in(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from tensors_in(item)
+
+
+def map_tensors(function: Callable[[Tensor], Any], value: Any) -> Any:
+    """The same structure with ``function(tensor)`` in place of every tensor."""
+    if isinstance(value, Tensor):
+        return function(value)
+    if isinstance(value, dict):
+        return {key: map_tensors(function, item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        items = [map_tensors(function, item) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    return value

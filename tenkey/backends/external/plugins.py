@@ -1,0 +1,128 @@
+"""Backends of installed packages: entry points of the group ``tenkey.backends``, loaded at first use.
+
+Note [Plug-ins cost nothing until they are used]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+Entry points are looked at only when somebody names a device that is not registered. ``import tenkey`` does not scan
+them, so it takes the same time however many plug-ins are installed, and a broken one is an error for those alone who
+name its device. What a failed load has registered is taken back: the next attempt begins, and fails, like the first.
+Guarded by ``tests/test_backend_plugins.py``.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sys
+from typing import Any, Final
+
+from ...core.device import add_finder
+from ...dispatch.errors import RegistrationError
+from ...dispatch.registry import registry
+from .interface import Backend
+from .registration import explicit_kernels, new_kernels, register, registered
+
+__all__ = ["GROUP", "installed"]
+
+GROUP: Final = "tenkey.backends"
+
+_FAILED: Final = (
+    "[tenkey.backends] the plug-in {name!r} of {distribution} ({value}) could not be loaded: {problem}. Everything "
+    "else works without it; update or uninstall {distribution} to be rid of this."
+)
+_RAISED: Final = "it raised {kind}: {error}"
+_NO_BACKEND: Final = "it gave {value!r}, no instance of a subclass of tk.backends.Backend"
+_OTHER_NAME: Final = "its backend is called {given!r}, but its entry point {name!r}: the two must be the same"
+_TWO: Final = "it registered {name!r} by itself and returned another instance: return the one, or do not register"
+_TWICE: Final = (
+    "[tenkey.backends] the device {name!r} is defined by several plug-ins: {plugins}. Uninstall all but one of them."
+)
+_BUSY: Final = (
+    "[tenkey.backends] the plug-in {name!r} uses its own device while it is being loaded: register kernels in the "
+    "method setup() of its backend, which is called once the device exists."
+)
+
+_loading: list[str] = []  # guarded by the lock of the registry
+
+
+def installed() -> dict[str, str]:
+    """The devices that installed plug-ins offer, loaded or not, each with its entry point.
+
+    >>> import tenkey as tk
+    >>> isinstance(tk.backends.installed(), dict)
+    True
+    """
+    return {point.name: point.value for point in importlib.metadata.entry_points(group=GROUP)}
+
+
+def _describe(point: importlib.metadata.EntryPoint) -> str:
+    distribution = point.dist
+    return "an unknown distribution" if distribution is None else f"{distribution.name} {distribution.version}"
+
+
+def find(name: str) -> bool:
+    """Register the backend of an installed plug-in; false if there is none of that name."""
+    points: dict[Any, importlib.metadata.EntryPoint] = {}
+    for found in importlib.metadata.entry_points(group=GROUP, name=name):
+        points.setdefault((found.value, _describe(found)), found)  # a distribution can be found at two places
+    if not points:
+        return False
+    if len(points) > 1:
+        plugins = " and ".join(f"{value} of {distribution}" for value, distribution in points)
+        raise RegistrationError(_TWICE.format(name=name, plugins=plugins))
+    (point,) = points.values()
+    with registry.lock:
+        if name in registered:  # another thread was first
+            return True
+        if name in _loading:
+            raise RegistrationError(_BUSY.format(name=name))
+        _loading.append(name)
+        backends, operators, modules = set(registered), set(registry.operators), set(sys.modules)
+        kernels = explicit_kernels()
+        try:
+            _load(point)
+        except BaseException as error:
+            for other in set(registered) - backends:
+                registered[other].remove()
+            for handle in new_kernels(kernels):
+                handle.remove()
+            package = point.module.partition(".")[0]
+            for module in set(sys.modules) - modules:
+                if module.partition(".")[0] == package:  # the next attempt runs it again
+                    del sys.modules[module]
+            for other in set(registry.operators) - operators:
+                if other in registry.operators:
+                    registry.undefine(registry.operators[other], keep_kernels=False)
+            if not isinstance(error, Exception):
+                raise
+            problem = (
+                str(error)
+                if isinstance(error, _PluginError)
+                else _RAISED.format(kind=type(error).__name__, error=error)
+            )
+            raise RegistrationError(
+                _FAILED.format(name=name, distribution=_describe(point), value=point.value, problem=problem.rstrip("."))
+            ) from (None if isinstance(error, _PluginError) else error)
+        finally:
+            _loading.remove(name)
+    return True
+
+
+class _PluginError(Exception):
+    """What is wrong with what a plug-in gave."""
+
+
+def _load(point: importlib.metadata.EntryPoint) -> None:
+    made: Any = point.load()
+    if not isinstance(made, Backend) and callable(made):
+        made = made()
+    if not isinstance(made, Backend):
+        raise _PluginError(_NO_BACKEND.format(value=made))
+    if made.name != point.name:
+        raise _PluginError(_OTHER_NAME.format(given=made.name, name=point.name))
+    known = registered.get(point.name)
+    if known is None:
+        register(made)
+    elif known.backend is not made:
+        raise _PluginError(_TWO.format(name=point.name))
+
+
+add_finder(find, installed)

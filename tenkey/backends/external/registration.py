@@ -1,0 +1,177 @@
+"""Registering a backend: device string, keys, methods of Tensor, derived kernels, fallback; all of it reversible."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import functools
+from typing import Any, Final
+
+from ...core.device import device_types, register_device, to_device, unregister_device
+from ...core.tensor import Tensor
+from ...dispatch.errors import RegistrationError
+from ...dispatch.kernel import Handle, Kernel
+from ...dispatch.keys import DispatchKey
+from ...dispatch.operator import Operator
+from ...dispatch.registry import registry
+from .coverage import Coverage
+from .derived import Derived
+from .fallback import run_on_cpu
+from .interface import MINIMAL, Backend
+
+__all__ = ["coverage", "explicit_kernels", "new_kernels", "register", "registered"]
+
+_NAME: Final = "[register] a backend needs a class attribute 'name', a lower-case identifier; got {name!r}."
+_BACKEND: Final = "[register] needs an instance of a subclass of tk.backends.Backend, got {value!r}."
+_METHOD: Final = "[register] the backend {name!r} lacks the method {method}(): every backend implements {all}."
+_TAKEN: Final = (
+    "[register] a backend cannot be called {name!r}: Tensor has {attribute!r} already, and registering adds the method "
+    "x.{name}() and the property x.is_{name}. Choose another name."
+)
+_UNKNOWN: Final = "[coverage] there is no registered backend {name!r}; known: {known}."
+
+registered: Final[dict[str, Registered]] = {}
+
+
+class Registered:
+    """A registered backend and what was made for it."""
+
+    def __init__(self, backend: Backend, key: DispatchKey) -> None:
+        self.backend = backend
+        self.key = key
+        self.calls: collections.Counter[str] = collections.Counter()
+        self.own: set[int] = set()  # ids of the kernels made here
+        self.fallback = functools.partial(run_on_cpu, backend, self.calls)
+        self.derived = Derived(backend, self.fallback)
+        self.handles: list[Handle] = []
+
+    def install(self, operator: Operator) -> list[Handle]:
+        """Give an operator the kernel that is derived for it."""
+        function, specialize = self.derived.kernel(operator)
+        if function is None:
+            return []
+        kernel = Kernel(function, self.key, origin="generated", specialize=specialize)
+        self.own.add(id(kernel))
+        return [registry.impl(operator.name, kernel)]
+
+    def set_up(self) -> None:
+        """Let the backend register kernels of its own, and note which, so that they end with it."""
+        before = explicit_kernels()
+        try:
+            self.backend.setup()
+        finally:
+            self.handles += new_kernels(before)
+
+    def remove(self) -> None:
+        """Undo the registration."""
+        name = self.backend.name
+        with registry.lock:
+            for handle in reversed(self.handles):
+                handle.remove()
+            self.handles.clear()
+            if registered.get(name) is self:
+                del registered[name]
+            unregister_device(name)
+
+
+def explicit_kernels() -> dict[int, tuple[str, Kernel]]:
+    """The kernels registered by hand, with the names of their operators, by id."""
+    found = [(op.name, kernel) for op in registry for stack in op.kernels.values() for kernel in stack]
+    found += [(name, kernel) for name, stack in registry.pending.items() for kernel in stack]
+    return {id(kernel): (name, kernel) for name, kernel in found if kernel.origin == "explicit"}
+
+
+def new_kernels(before: dict[int, tuple[str, Kernel]]) -> list[Handle]:
+    """Handles for the kernels that were registered by hand since."""
+    new = [pair for key, pair in explicit_kernels().items() if key not in before]
+    return [_removal(name, kernel) for name, kernel in new]
+
+
+def _removal(name: str, kernel: Kernel) -> Handle:
+    return Handle(lambda: registry._remove_kernel(name, kernel), f"kernel of {name} for {kernel.key.name}")
+
+
+def _add_methods(name: str) -> Handle:
+    """``x.NAME(index)`` and ``x.is_NAME``."""
+
+    def move(self: Tensor, index: int | None = None) -> Tensor:
+        device = to_device(name if index is None else f"{name}:{index}")
+        return self if device is self.device else registry.find("tk::to_device").call(self, device)
+
+    move.__name__ = move.__qualname__ = name
+    move.__doc__ = f"The tensor on the device {name!r}, or {name}:index; itself if it is there already."
+    is_here = property(lambda self: self.device.type == name, doc=f"Whether the tensor is on a device {name!r}.")
+    setattr(Tensor, name, move)
+    setattr(Tensor, f"is_{name}", is_here)
+
+    def remove() -> None:
+        for attribute, value in ((name, move), (f"is_{name}", is_here)):
+            if Tensor.__dict__.get(attribute) is value:
+                delattr(Tensor, attribute)
+
+    return Handle(remove, f"methods of the backend {name!r}")
+
+
+def register(backend: Backend) -> Handle:
+    """Make a device of a backend: its device string, keys, derived kernels and CPU fallback. ``remove()`` undoes it.
+
+    Tensors get the method ``x.NAME()`` and the property ``x.is_NAME``. Raises RegistrationError for a bad name, a
+    missing method, or a name that is taken; nothing is changed then.
+    """
+    if not isinstance(backend, Backend):
+        raise RegistrationError(_BACKEND.format(value=backend))
+    name: Any = backend.name
+    if not isinstance(name, str) or not name.isidentifier() or name != name.lower():
+        raise RegistrationError(_NAME.format(name=name))
+    for method in MINIMAL:
+        if getattr(type(backend), method, None) in (None, getattr(Backend, method)):
+            raise RegistrationError(_METHOD.format(name=name, method=method, all=", ".join(MINIMAL)))
+    with registry.lock:
+        if name not in device_types():
+            for attribute in (name, f"is_{name}"):
+                if hasattr(Tensor, attribute):
+                    raise RegistrationError(_TAKEN.format(name=name, attribute=attribute))
+        key = register_device(name, backend=backend)
+        entry = Registered(backend, key)
+        registered[name] = entry
+        try:
+            fallback = Kernel(entry.fallback, key, boxed=True, origin="generated")
+            entry.handles.append(registry.fallback(fallback))
+            entry.handles.append(registry.subscribe(entry.install))
+            entry.handles.append(_add_methods(name))
+            entry.set_up()
+        except BaseException:
+            entry.remove()
+            raise
+    return Handle(entry.remove, f"backend {name!r}")
+
+
+def coverage(name: str) -> Coverage:
+    """What the backend ``name`` implements, what is derived for it, and what has fallen back to the CPU so far."""
+    entry = registered.get(name)
+    if entry is None:
+        with contextlib.suppress(ValueError):  # an installed plug-in that nobody has used yet
+            entry = registered.get(to_device(name).type)
+    if entry is None:
+        raise ValueError(_UNKNOWN.format(name=name, known=", ".join(registered) or "none"))
+    implemented: list[str] = []
+    derived: list[str] = []
+    for operator in registry:
+        slot = operator.slot(entry.key)
+        if slot.rule == "1 direct":
+            if id(slot.kernel) not in entry.own:
+                implemented.append(operator.name)
+            elif _derives(operator, entry.key):
+                derived.append(operator.name)
+        elif slot.rule.startswith("2"):
+            derived.append(operator.name)
+        elif any(k.when is not None for k in slot.conditional):
+            implemented.append(operator.name)
+    return Coverage(name, sorted(implemented), sorted(derived), dict(entry.calls))
+
+
+def _derives(operator: Operator, key: DispatchKey) -> bool:
+    """Whether a derived kernel does not only hand over to the CPU: an in-place variant needs the functional one."""
+    facet = operator.facets.get("Inplace")
+    functional = None if facet is None else facet.functional
+    return functional is None or functional.slot(key).rule == "1 direct"

@@ -1,0 +1,73 @@
+"""Streams and events for backends that have but one queue of work: what ``Backend.stream`` and ``event`` give."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+if TYPE_CHECKING:
+    from .interface import Backend
+
+__all__ = ["Event", "Stream"]
+
+_NOT_RECORDED: Final = "[Event] was not recorded yet: call record() first."
+
+
+class Stream:
+    """The queue of a device, in which work is done in the order of its calls."""
+
+    def __init__(self, backend: Backend, device: int = 0) -> None:
+        self.backend = backend
+        self.device = device
+
+    def synchronize(self) -> None:
+        """Wait until everything in the queue is done."""
+        self.backend.synchronize(self.device)
+
+    def record_event(self) -> Event:
+        """An event that has happened when all work so far is done."""
+        event = Event(self.backend, self.device)
+        event.record()
+        return event
+
+    def wait_event(self, event: Event) -> None:
+        """Let later work of this queue wait for an event."""
+        event.synchronize()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+
+class Event:
+    """A point in the queue of a device. Without events of the backend's own, recording one waits for the queue."""
+
+    def __init__(self, backend: Backend, device: int = 0) -> None:
+        self.backend = backend
+        self.device = device
+        self._time: float | None = None
+
+    def record(self) -> None:
+        """Mark the end of the work so far."""
+        self.backend.synchronize(self.device)
+        self._time = time.perf_counter()
+
+    def query(self) -> bool:
+        """Whether the work before the mark is done."""
+        return self._time is not None
+
+    def synchronize(self) -> None:
+        """Wait for the work before the mark."""
+        if self._time is None:
+            raise RuntimeError(_NOT_RECORDED)
+
+    def elapsed_time(self, end: Event) -> float:
+        """Milliseconds from this event to a later one."""
+        if self._time is None or end._time is None:
+            raise RuntimeError(_NOT_RECORDED)
+        return (end._time - self._time) * 1e3
