@@ -162,7 +162,8 @@ def _index(indices: Sequence[Tensor | None]) -> tuple[Any, ...]:
 
 @kernel("gather")
 def gather(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
-    return wrap(_indexed("index", lambda: x._data[_index(indices)], x, indices))
+    # NumPy lays the result out as the indices lie in memory; a result is contiguous, as the rule for shapes says.
+    return wrap(np.array(_indexed("index", lambda: x._data[_index(indices)], x, indices), order="C", copy=None))
 
 
 @kernel("gather_backward")
