@@ -404,3 +404,18 @@ def test_an_output_that_was_saved_can_be_changed_but_not_used(function: Any) -> 
     assert y.tolist() == (before + 1).tolist()
     with pytest.raises(RuntimeError, match="modified by an inplace operation: the saved tensor out"):
         tk.sum(y).backward()
+
+
+@pytest.mark.parametrize("name", ["log_", "sqrt_", "multiply_", "divide_", "pow_"])
+def test_a_formula_that_needs_the_old_values_has_them(name: str) -> None:
+    operator = getattr(tk.ops.tk, name)
+    count = len(operator.default.schema.arguments)
+    inputs = [tk.tensor([0.5, 2.0, 3.0], dtype=tk.float64, requires_grad=True) for _ in range(count)]
+
+    def function(x: Tensor, *others: Tensor) -> Tensor:
+        return operator(x.clone(), *others)
+
+    assert gradcheck(function, inputs)
+    assert gradgradcheck(function, inputs)
+    if count == 2:  # the one that is changed needs no gradient, and had none before
+        assert gradcheck(lambda other: operator(inputs[0].detach().clone(), other), inputs[1:])

@@ -3,7 +3,8 @@
 Note [In place, recorded]
 ~~~~~~~~~~~~~~~~~~~~~~~~~
 An in-place call that needs a gradient is recorded as its functional form; the result is then written into the tensor's
-memory, and the tensor becomes that node's output. So a formula never sees a half-written tensor. A leaf that requires a
+memory, and the tensor becomes that node's output. So a formula never sees a half-written tensor; one that needs what
+the tensor held before (``log_``, ``multiply_``) gets a copy of it. A leaf that requires a
 gradient refuses; so does, for now, a tensor that has views or is one, because the history of the others would have to
 be rebuilt. Guarded by ``tests/test_inplace.py``.
 """
@@ -24,9 +25,10 @@ from ..dispatch.kernel import Handle, Kernel
 from ..dispatch.keys import DispatchKey
 from ..dispatch.local import StateGuard
 from ..dispatch.operator import Operator
-from ..ops.builtin.copying import cast
+from ..ops.builtin.copying import cast, clone
 from ..ops.builtin.inplace import can_hold, copy_
 from ..ops.builtin.view import broadcast_to
+from .formulas import formulas_of
 from .methods import retain_grad
 from .node import AccumulateGrad
 from .record import below_autograd
@@ -96,13 +98,19 @@ def _inplace(operator: Operator, word: int) -> Callable[..., Any]:
     functional = operator.facets["Inplace"].functional
     below = below_autograd(word)
     cache = operator.cache
+    users = [] if functional is None else _users_of_first(functional)
 
     def kernel(x: Tensor, *args: Any) -> Tensor:
         if x._word & GRADIENT and x.is_leaf:
             raise RuntimeError(_LEAF.format(operator=operator.schema.base_name))
         if _has_relatives(x):
             raise _refusal(operator, x)
-        result = functional.call(x, *args) if functional is not None else _copied(x, args[0])
+        if functional is None:
+            result = _copied(x, args[0])
+        else:
+            given = (x, *args)
+            keeps = any(bool(getattr(given[i], "_word", 0) & GRADIENT) for i in users)
+            result = functional.call(_as_it_was(x) if keeps else x, *args)
         if result.shape != x.shape or not can_hold(x.dtype, result.dtype):
             with StateGuard(exclude=GRADIENT):
                 return cache[below](x, *args)  # type: ignore[no-any-return]  # raises the error that fits
@@ -120,6 +128,22 @@ def _inplace(operator: Operator, word: int) -> Callable[..., Any]:
         return x
 
     return kernel
+
+
+def _users_of_first(functional: Operator) -> list[int]:
+    """The positions of the arguments whose gradient is computed from the values of the first."""
+    names = [a.name for a in functional.schema.arguments]
+    formulas = formulas_of(functional, is_complex=False) or {}
+    return [names.index(name) for name, f in formulas.items() if f is not None and names[0] in f.names]
+
+
+def _as_it_was(x: Tensor) -> Tensor:
+    """A copy with the history of ``x``, to be saved in its place."""
+    with StateGuard(exclude=GRADIENT):
+        made = clone(x)
+    made._word |= x._word & GRADIENT
+    made._autograd = x._autograd
+    return made
 
 
 def _copied(x: Tensor, source: Tensor) -> Tensor:
