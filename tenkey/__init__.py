@@ -7,8 +7,9 @@ public.
 from __future__ import annotations
 
 import math as _math
-from collections.abc import Callable
+from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
+from typing import Any as _Any
 
 from . import autograd, backends, core, dispatch, library, ops, random, transforms
 from .autograd import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
@@ -41,6 +42,7 @@ from .core.wrapper import install_levels as _install_levels
 from .creation import asarray, tensor
 from .dispatch import registry as _registry
 from .dispatch.mode import install_modes as _install_modes
+from .library.checking import provide_checks as _provide_checks
 from .ops import install as _install
 from .ops.builtin.complex import conj, imag, real
 from .ops.builtin.copying import astype, concat, flip, stack
@@ -105,6 +107,9 @@ from .ops.builtin.pointwise import (
 from .ops.builtin.reduction import all, any, argmax, argmin, logsumexp, max, mean, min, prod, sum
 from .ops.builtin.view import broadcast_to, expand_dims, matrix_transpose, permute_dims, reshape, squeeze
 
+if TYPE_CHECKING:
+    from . import testing as testing
+
 __version__ = "0.1.0"
 
 e = _math.e
@@ -115,8 +120,10 @@ pi = _math.pi
 
 if not TYPE_CHECKING:  # a type checker knows the names that are imported above
 
-    def __getattr__(name: str) -> Callable[..., Tensor]:
-        """A pointwise operator, reduction or composite that was declared without being imported above."""
+    def __getattr__(name: str) -> _Any:
+        """``tk.testing``, at first use; an operator that was declared without being imported above."""
+        if name == "testing":
+            return _import_module(".testing", __name__)  # sets the attribute
         operator = _registry.operators.get(f"tk::{name}")
         if operator is None or "derived" in operator.tags or not _EXPORTED & set(operator.facets):
             raise AttributeError(f"module 'tenkey' has no attribute {name!r}")
@@ -132,6 +139,15 @@ _cpu.install(_registry)
 _meta.install(_registry)
 autograd.install(_registry)
 transforms.install(_registry)
+
+
+def _load_checks() -> _Any:
+    from .testing.checks import run_checks
+
+    return run_checks
+
+
+_provide_checks(_load_checks)
 
 __all__ = [
     "Tensor",

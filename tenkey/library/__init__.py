@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..dispatch.kernel import fallthrough_kernel
 from ..ops import scalar
 from ..ops.declare.promotion import ARITHMETIC, BOOLEAN, COMPARISON, INT_TO_FLOAT, REAL, REAL_TO_FLOAT, SAME, SUM
+from .checking import OpCheckError, OpCheckReport, opcheck
 from .custom import CustomOperator, custom_op
 from .declarations import composite, pointwise, reduction
 from .inference import infer_schema
@@ -22,11 +23,14 @@ __all__ = [
     "SUM",
     "CustomOperator",
     "Library",
+    "OpCheckError",
+    "OpCheckReport",
     "composite",
     "custom_op",
     "fallthrough_kernel",
     "infer_schema",
     "load_native",
+    "opcheck",
     "pointwise",
     "reduction",
     "register_autograd",

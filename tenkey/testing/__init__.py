@@ -1,7 +1,8 @@
-"""What tests of operators are made of, for those shipped here and for yours: sample inputs from declarations."""
+"""What tests of operators are made of, for those shipped here and for yours: samples, and checks of one operator."""
 
 from __future__ import annotations
 
+from ..library.checking import OpCheckError, OpCheckReport, opcheck
 from .samples import SampleInput, accepts, samples
 
-__all__ = ["SampleInput", "accepts", "samples"]
+__all__ = ["OpCheckError", "OpCheckReport", "SampleInput", "accepts", "opcheck", "samples"]

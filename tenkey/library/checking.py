@@ -1,0 +1,169 @@
+"""``opcheck``: the public call and what it returns; the checks themselves are in ``tenkey.testing.checks``.
+
+They use the whole of tenkey, which this layer may not import: the composition root says where they are, and they are
+imported when an operator is checked for the first time.
+"""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from ..dispatch.errors import TenkeyError
+
+__all__ = ["ROWS", "OpCheckError", "OpCheckReport", "Row", "opcheck", "provide_checks"]
+
+ROWS: Final = (
+    "schema", "fake", "autograd", "gradient", "second order", "forward mode", "vmap", "layout", "zero size",
+    "determinism", "threads", "backends",
+)  # fmt: skip
+_NO_CHECKS: Final = "[opcheck] the checks are not loaded: import tenkey, which brings them."
+_NO_ROW: Final = "[opcheck] there is no row {name!r}: the rows are {rows}."
+_WIDTH: Final = 120
+
+Status = Literal["passed", "failed", "skipped"]
+
+
+class OpCheckError(TenkeyError, RuntimeError):
+    """An operator that a check found wrong; the text is the report's table, ``report`` the report itself.
+
+    >>> issubclass(OpCheckError, RuntimeError)
+    True
+    """
+
+    def __init__(self, report: OpCheckReport) -> None:
+        super().__init__(report)
+        self.report = report
+
+    def __str__(self) -> str:
+        return str(self.report)
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one check found: ``text`` says what is wrong and what to change, or why the check does not apply.
+
+    >>> Row("fake", "skipped", "no tensor argument").passed
+    True
+    """
+
+    name: str
+    status: Status
+    text: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing wrong was found; true for a check that does not apply."""
+        return self.status != "failed"
+
+
+@dataclass(frozen=True)
+class OpCheckReport:
+    """The table of an operator: ``rows`` in the order of the checks; ``str`` prints it."""
+
+    title: str
+    rows: tuple[Row, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether no row failed."""
+        return all(row.passed for row in self.rows)
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """The names of the rows that failed."""
+        return tuple([row.name for row in self.rows if not row.passed])
+
+    def __getitem__(self, name: str) -> Row:
+        for row in self.rows:
+            if row.name == name:
+                return row
+        raise KeyError(_NO_ROW.format(name=name, rows=", ".join(row.name for row in self.rows)))
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __str__(self) -> str:
+        lines = [f"opcheck {self.title}"]
+        words = {"passed": "passed", "failed": "FAILED", "skipped": "-"}
+        for row in self.rows:
+            head = f"  {row.name:<13}{words[row.status]:<8}"
+            indent = " " * len(head)
+            text = [piece for line in row.text.splitlines() for piece in textwrap.wrap(line, _WIDTH - len(head))]
+            lines.append((head + (text[0] if text else "")).rstrip())
+            lines += [indent + piece for piece in text[1:]]
+        count = len(self.failed)
+        lines.append("passed" if not count else f"{count} of {len(self.rows)} checks failed: {', '.join(self.failed)}")
+        return "\n".join(lines)
+
+
+Checks = Callable[..., OpCheckReport]
+_load: Callable[[], Checks] | None = None
+
+
+def provide_checks(load: Callable[[], Checks]) -> None:
+    """Say where the checks come from; called once, by the composition root."""
+    global _load
+    _load = load
+
+
+def opcheck(
+    op: Any,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    raise_exception: bool = True,
+    checks: str | Iterable[str] | None = None,
+    atol: float | None = None,
+    rtol: float | None = None,
+) -> OpCheckReport:
+    """Check an operator on sample inputs, in every way in which it will be used.
+
+    Twelve checks, one row of a table each: that it does what its *schema* says (mutation, aliasing, results), that the
+    *fake* gives the real run's shapes, dtypes and strides, also for other sizes, that *autograd* records it, that its
+    *gradient*, *second order* and *forward mode* agree with finite differences, *vmap* with a loop, that *layout* and
+    *zero size* of an input, *determinism*, concurrent *threads* and the *backends* make no difference.
+
+    Args: op: a custom operator, an operator, a packet, the function of ``tk.library.pointwise``, or a name; args,
+    kwargs: one call of it, which is copied and stays as it is. Every floating-point tensor is differentiated, unless
+    some of them require a gradient: then these. raise_exception: raise OpCheckError, whose text is the table, if a row
+    failed; else the table is printed. checks: the names of the rows wanted (all). atol, rtol: allowed difference
+    between a derivative and its finite difference.
+
+    Returns an OpCheckReport: ``passed``, ``rows``, ``failed``, ``report["fake"].text``. Raises TypeError for what is no
+    operator or a sample that does not fit it.
+
+    >>> import tenkey as tk
+    >>> @tk.library.custom_op("docs::shift", mutates_args=())
+    ... def shift(x: tk.Tensor) -> tk.Tensor:
+    ...     x.numpy()[...] += 1
+    ...     return x * 2
+    >>> report = tk.library.opcheck(shift, (tk.asarray([1.0, 2.0]),), raise_exception=False, checks="schema")
+    opcheck docs::shift(Tensor x) -> Tensor
+      schema       FAILED  argument 'x' was changed (first at index (0,): 1.0 -> 2.0), which the schema does not say:
+                           add it to mutates_args, or work on a copy (x.clone()).
+    1 of 1 checks failed: schema
+    >>> tk.library.opcheck(tk.exp, (tk.asarray([0.5, 1.0]),), checks=("fake", "gradient")).passed
+    opcheck tk::exp(Tensor x) -> Tensor
+      fake         passed
+      gradient     passed
+    passed
+    True
+    """
+    if _load is None:
+        raise RuntimeError(_NO_CHECKS)
+    wanted = ROWS if checks is None else (checks,) if isinstance(checks, str) else tuple(checks)
+    for name in wanted:
+        if name not in ROWS:
+            raise ValueError(_NO_ROW.format(name=name, rows=", ".join(ROWS)))
+    report = _load()(op, args, kwargs, wanted, atol, rtol)
+    if raise_exception and not report.passed:
+        raise OpCheckError(report)
+    sys.stdout.write(f"{report}\n")
+    return report

@@ -1,0 +1,353 @@
+"""The rows schema and fake: what the schema promises, and what the operator gives without values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from ...core.device import META
+from ...core.storage import StridedArray
+from ...core.tensor import Tensor, make_tensor, shares_storage, word_for
+from ...dispatch.keys import DispatchKey
+from ...dispatch.schema import ListType, OptionalType, SchemaType, TupleType
+from .sample import Failure, Sample, Skipped, described
+from .structure import Labelled, change_tensors, first_difference, leaves_of
+
+__all__ = ["BaseCallFailure", "check_fake", "check_schema", "compare_with_fake", "fake_results", "resized"]
+
+_CALL: Final = "the call raises {error}. The sample must be one that the operator takes; else mend the kernel."
+_CHANGED: Final = (
+    "argument '{label}' was changed (first {difference}), which the schema does not say: add it to mutates_args, or "
+    "work on a copy (x.clone())."
+)
+_BUMPED: Final = (
+    "argument '{label}' was written to in place (its version went up), which the schema does not say: add it to "
+    "mutates_args, or use the functional operator."
+)
+_MARKED: Final = (
+    "argument '{label}' requires a gradient after the call and did not before: do not call requires_grad_ on an "
+    "argument."
+)
+_LIST: Final = "the list '{label}' that was given as an argument was changed: work on a copy of it, list({label})."
+_IS_INPUT: Final = (
+    "{result} is the argument '{label}' itself: an operator returns new tensors. Return {label}.clone(), or declare "
+    "the alias in the schema: 'Tensor(a) {label}' and '-> Tensor(a)'."
+)
+_ALIASES: Final = (
+    "{result} is a view of the argument '{label}': an operator returns new tensors. Return a copy (clone() it), or "
+    "declare the alias in the schema: 'Tensor(a) {label}' and '-> Tensor(a)'."
+)
+_TWICE: Final = "{one} and {two} share their memory: clone() one of them."
+_COUNT: Final = (
+    "{got} results came, the schema {schema} promises {want}: correct the schema's '->' or the return statement."
+)
+_TYPE: Final = "{result} is {got}, the schema promises {want}: {remedy}."
+
+_NO_FAKE: Final = (
+    "there is no fake: without values the call raises {error}. Register one with tk.library.register_fake({name!r}), a "
+    "function of the same arguments that returns tk.empty(shape, dtype=..., device='meta')."
+)
+_FAKE_RAISES: Final = (
+    "{where}the fake raises {error}, where the real call gives a result. Mend the function that was given to "
+    "register_fake."
+)
+_DIFFERS: Final = (
+    "{where}{result} has {what} {real} in the real run, {fake} in the fake: make the fake return {what} {real}{rule}."
+)
+_RULE: Final = " (computed from the arguments' shapes, not the sample's numbers)"
+
+
+class BaseCallFailure(Failure):
+    """The sample's call itself raised: nothing else can be judged."""
+
+
+# ---- schema
+
+
+def check_schema(sample: Sample) -> str | None:
+    """One call: the types of the results, and which arguments are changed or shared."""
+    tensors = sample.tensors()
+    before = [np.array(t.detach().numpy()) for t in tensors]
+    versions = [t._version for t in tensors]
+    remaining = iter(tensors)
+    args, kwargs = change_tensors((sample.args, sample.kwargs), lambda _: next(remaining))
+    labels = [leaf.label for leaf in leaves_of((args, kwargs), "arguments")]
+    error = None
+    result = None
+    try:
+        result = sample.call(*args, **kwargs)
+    except Exception as raised:
+        error = raised
+    notes = []
+    for leaf, tensor, values, version in zip(sample.leaves, tensors, before, versions):
+        changed = tensor.detach().numpy()
+        same_bytes = np.array_equal(np.ascontiguousarray(values).view(np.uint8) if values.ndim else values,
+                                    np.ascontiguousarray(changed).view(np.uint8) if values.ndim else changed,
+                                    equal_nan=not values.ndim and values.dtype.kind in "fc")  # fmt: skip
+        if not leaf.mutable and not same_bytes:
+            wrong = first_difference(values, changed)
+            raise Failure(_CHANGED.format(label=leaf.label, difference=wrong))
+        if not leaf.mutable and tensor._version != version:
+            raise Failure(_BUMPED.format(label=leaf.label))
+        if tensor.requires_grad and not leaf.mutable:
+            raise Failure(_MARKED.format(label=leaf.label))
+        if leaf.mutable and error is None and same_bytes and values.size:
+            notes.append(f"'{leaf.label}' is declared as changed and was not changed by this call")
+    if error is not None:
+        raise BaseCallFailure(_CALL.format(error=described(error))) from error
+    if [leaf.label for leaf in leaves_of((args, kwargs), "arguments")] != labels:
+        raise Failure(_LIST.format(label=_changed_list(sample, args, kwargs)))
+    _check_types(sample, result)
+    _check_aliases(sample, result, tensors)
+    return "; ".join(notes) or None
+
+
+def _changed_list(sample: Sample, args: Sequence[Any], kwargs: dict[str, Any]) -> str:
+    names = [a.name for a in sample.operator.schema.arguments]
+    for name, one, two in zip(names, sample.args, args):
+        if len(list(leaves_of(one, ""))) != len(list(leaves_of(two, ""))):
+            return name
+    return next(
+        (k for k in kwargs if len(list(leaves_of(sample.kwargs[k], ""))) != len(list(leaves_of(kwargs[k], "")))), ""
+    )
+
+
+def _check_types(sample: Sample, result: Any) -> None:
+    returns = sample.operator.schema.returns
+    if not returns:
+        if result is not None:
+            raise Failure(_TYPE.format(
+                result="the result", got=_kind(result), want="nothing ('()')", remedy="return None, or declare it"
+            ))  # fmt: skip
+        return
+    if len(returns) == 1:
+        _check_type("the result", result, returns[0].type)
+        return
+    flat = _flat_record(result)
+    if flat is None:
+        raise Failure(_TYPE.format(
+            result="the result", got=_kind(result), want=f"{len(returns)} results", remedy="return a tuple"
+        ))  # fmt: skip
+    if len(flat) != len(returns):
+        raise Failure(_COUNT.format(got=len(flat), want=len(returns), schema=sample.operator.schema))
+    for index, (value, wanted) in enumerate(zip(flat, returns)):
+        _check_type(f"result {index}", value, wanted.type)
+
+
+def _flat_record(value: Any) -> list[Any] | None:
+    """The results as a sequence; a record counts as what it holds."""
+    if isinstance(value, (list, tuple)):
+        return list(value)
+    parts = list(leaves_of(value, ""))
+    return None if len(parts) == 1 and parts[0].value is value else [part.value for part in parts]
+
+
+def _kind(value: Any) -> str:
+    return (
+        "None"
+        if value is None
+        else f"of type {type(value).__module__}.{type(value).__qualname__}".replace("builtins.", "")
+    )
+
+
+_ACCEPTS: Final[dict[str, tuple[type, ...]]] = {
+    "int": (int,),
+    "float": (float, int),
+    "bool": (bool,),
+    "complex": (complex, float, int),
+    "Scalar": (bool, int, float, complex),
+    "str": (str,),
+}
+
+
+def _check_type(label: str, value: Any, wanted: SchemaType) -> None:
+    if isinstance(wanted, OptionalType):
+        if value is not None:
+            _check_type(label, value, wanted.element)
+        return
+    if isinstance(wanted, (ListType, TupleType)):
+        items = _flat_record(value)
+        if items is None:
+            raise Failure(_TYPE.format(result=label, got=_kind(value), want=str(wanted), remedy="return a list"))
+        if isinstance(wanted, TupleType):
+            if len(items) == len(wanted.elements):
+                for index, (item, element) in enumerate(zip(items, wanted.elements)):
+                    _check_type(f"{label}[{index}]", item, element)
+            return
+        for index, item in enumerate(items):
+            _check_type(f"{label}[{index}]", item, wanted.element)
+        return
+    kind = str(wanted)
+    if kind == "Tensor":
+        if not isinstance(value, Tensor):
+            remedy = "return tk.asarray(...) of it" if value is not None else "return a tensor, or declare 'Tensor?'"
+            raise Failure(_TYPE.format(result=label, got=_kind(value), want="a Tensor", remedy=remedy))
+        return
+    accepted = _ACCEPTS.get(kind)
+    if accepted is None:
+        return
+    if not isinstance(value, accepted) or (isinstance(value, bool) and bool not in accepted):
+        remedy = f"return {wanted}(...) of it, or correct the schema's '->' (or the annotation)"
+        raise Failure(_TYPE.format(result=label, got=_kind(value), want=f"'{wanted}'", remedy=remedy))
+
+
+def _check_aliases(sample: Sample, result: Any, tensors: Sequence[Tensor]) -> None:
+    schema, facets = sample.operator.schema, sample.operator.facets
+    made = [part for part in leaves_of(result, "the result") if isinstance(part.value, Tensor)]
+    allowed = any(r.alias is not None for r in schema.returns) or "View" in facets or "view" in sample.operator.tags
+    # An implicit composite is no boundary: its parts are the operators that other layers see.
+    composite = "Composite" in facets and facets["Composite"].implicit
+    if not allowed and not composite and "Factory" not in facets and sample.operator.name != "tk::to_device":
+        for part in made:
+            for leaf, tensor in zip(sample.leaves, tensors):
+                if part.value is tensor or (tensor.size and shares_storage(part.value, tensor)):
+                    text = _IS_INPUT if part.value is tensor else _ALIASES
+                    raise Failure(text.format(result=part.label, label=leaf.label))
+    if allowed or composite:
+        return
+    for number, part in enumerate(made):
+        for other in made[:number]:
+            if part.value.size and shares_storage(part.value, other.value):
+                raise Failure(_TWICE.format(one=other.label, two=part.label))
+
+
+# ---- fake
+
+
+def _without_values(tensor: Tensor) -> Tensor:
+    """A tensor on ``meta`` with the same shape, dtype and strides."""
+    strides = tuple([n * tensor.itemsize for n in tensor.strides])
+    return make_tensor(StridedArray(None, tensor.shape, tensor.dtype, META, strides), word_for(META, tensor.dtype))
+
+
+def fake_results(sample: Sample, tensors: Sequence[Tensor]) -> list[Labelled]:
+    """What the operator gives for such tensors without their values."""
+    return sample.results([_without_values(t) for t in tensors])
+
+
+def has_fake(sample: Sample) -> bool:
+    """Whether there is a kernel for the device ``meta``."""
+    return sample.operator.slot(DispatchKey.Meta).rule.startswith("1")
+
+
+def refuses_values(error: Exception) -> bool:
+    """Whether a fake says that the result depends on values."""
+    return isinstance(error, NotImplementedError) and "depend" in str(error)
+
+
+def check_fake(sample: Sample) -> str | None:
+    """Shape, dtype, strides and device without values, for the sample and for samples of other sizes."""
+    if not sample.leaves:
+        return _check_factory(sample)
+    tensors = sample.tensors()
+    real = sample.results(tensors)
+    try:
+        fake = fake_results(sample, sample.tensors())
+    except Exception as error:
+        if refuses_values(error) or "data_dependent_output" in sample.operator.tags:
+            raise Skipped(f"the shape of the result depends on values: {described(error)}") from error
+        if has_fake(sample):
+            raise Failure(_FAKE_RAISES.format(where="", error=described(error))) from error
+        raise Failure(_NO_FAKE.format(error=described(error), name=sample.operator.name)) from error
+    dense = all(t.is_contiguous for t in tensors) or "needs_exact_strides" in sample.operator.tags
+    compare_with_fake(real, fake, "", strides=dense)
+    for arrays, where in resized(sample):
+        made = sample.tensors(arrays)
+        try:
+            real = sample.results(made)
+        except Exception:  # not a sample of this operator
+            continue
+        try:
+            fake = fake_results(sample, sample.tensors(arrays))
+        except Exception as error:
+            raise Failure(_FAKE_RAISES.format(where=where, error=described(error))) from error
+        compare_with_fake(real, fake, where, strides=dense)
+    return None
+
+
+def _check_factory(sample: Sample) -> str | None:
+    names = [a.name for a in sample.operator.schema.arguments if str(a.type) in ("Device", "Device?")]
+    if not names:
+        raise Skipped("no tensor argument and no device argument")
+    position = [a.name for a in sample.operator.schema.arguments if not a.kwarg_only]
+    if names[0] in position[: len(sample.args)]:
+        raise Skipped("the sample names its device by position")
+    real = list(leaves_of(sample.call(*sample.args, **sample.kwargs), "the result"))
+    try:
+        made = sample.call(*sample.args, **{**sample.kwargs, names[0]: "meta"})
+    except Exception as error:
+        raise Failure(_NO_FAKE.format(error=described(error), name=sample.operator.name)) from error
+    compare_with_fake(real, list(leaves_of(made, "the result")), "")
+    return None
+
+
+def resized(sample: Sample) -> Iterator[tuple[list[np.ndarray[Any, Any]], str]]:
+    """The sample with every dimension of one length made longer, and with one dimension of one tensor made longer."""
+    arrays = sample.arrays
+    lengths = sorted({n for a in arrays for n in a.shape if n > 0})[:6]
+    tried: set[tuple[tuple[int, ...], ...]] = set()
+    changes = [
+        [[axis for axis, n in enumerate(a.shape) if n == length] for a in arrays] for length in lengths
+    ]  # which axes of which tensor grow
+    for i, a in enumerate(arrays[:4]):
+        changes += [
+            [[axis] if j == i else [] for j in range(len(arrays))]
+            for axis in range(min(a.ndim, 4))
+            if a.shape[axis] > 1
+        ]
+    for axes in changes:
+        made = []
+        for array, chosen in zip(arrays, axes):
+            for axis in chosen:
+                more = array if array.shape[axis] > 1 else np.concatenate([array, array], axis)
+                array = np.concatenate([array, np.take(more, [0, 1], axis)], axis) if array.size else array
+            made.append(array)
+        shapes = tuple([a.shape for a in made])
+        if shapes in tried or shapes == tuple([a.shape for a in arrays]):
+            continue
+        tried.add(shapes)
+        text = ", ".join(f"'{label}' {shape}" for label, shape in zip(sample.labels, shapes))
+        yield made, f"with other sizes ({text}) "
+
+
+def compare_with_fake(real: list[Labelled], fake: list[Labelled], where: str, *, strides: bool = True) -> None:
+    """Raise where a fake's results are not those of the real run but for the values."""
+    rule = _RULE if where else ""
+    if len(real) != len(fake):
+        raise Failure(_DIFFERS.format(
+            where=where, result="the call", what="a number of results of", real=len(real), fake=len(fake), rule=rule
+        ))  # fmt: skip
+    for one, two in zip(real, fake):
+        if not isinstance(one.value, Tensor):
+            continue
+        if not isinstance(two.value, Tensor):
+            raise Failure(_DIFFERS.format(
+                where=where, result=one.label, what="type", real="Tensor", fake=type(two.value).__name__, rule=""
+            ))  # fmt: skip
+        if two.value.device.type != "meta":
+            raise Failure(
+                f"{where}the fake gives {two.label} on the device '{two.value.device}', the fake's arguments are on "
+                "'meta': make it with device=x.device."
+            )
+        compared = [("shape", one.value.shape, two.value.shape), ("dtype", one.value.dtype, two.value.dtype)]
+        if strides:
+            compared.append(("strides", _strides(one.value), _strides(two.value)))
+        for what, expected, got in compared:
+            if expected != got:
+                raise Failure(_DIFFERS.format(
+                    where=where, result=one.label, what=what, real=_shown(expected), fake=_shown(got),
+                    rule=rule if what == "shape" else "",
+                ))  # fmt: skip
+
+
+def _shown(value: Any) -> str:
+    return str(tuple(["any" if n is None else n for n in value])) if isinstance(value, tuple) else str(value)
+
+
+def _strides(tensor: Tensor) -> tuple[int | None, ...]:
+    """The strides that mean something: of dimensions that are longer than 1."""
+    if not tensor.size:
+        return ()
+    return tuple([stride if n > 1 else None for n, stride in zip(tensor.shape, tensor.strides)])

@@ -1,0 +1,264 @@
+"""Derivatives by differences, and their comparison with what an operator gives.
+
+Note [Differences beside a kink]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+A derivative is judged by central differences of every real component of an input (parts of a complex number count
+apart, as in ``tk.autograd.gradcheck``); of a large input some components are drawn. Samples that people write lie on
+kinks: a ``relu`` of 0, the maximum of equal values. There the differences to the left and to the right differ, no
+value can be called wrong, and the component is left out; so it is
+at a jump, where differences grow as the step shrinks. Other than ``gradcheck`` this judges single precision too,
+with a wider step, for operators that know nothing else, and it knows the names of the arguments. Guarded by
+``tests/test_opcheck.py::test_a_kink_is_not_judged``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+import tenkey as tk
+
+from ...core.dtypes import is_inexact
+from ...core.tensor import Tensor
+from .structure import Labelled
+
+__all__ = ["Differences", "Mismatch", "Precision", "compare", "components", "cotangents", "differences", "pull_back"]
+
+Function = Callable[[Sequence[Tensor]], list[Labelled]]
+Make = Callable[[Sequence[np.ndarray], Sequence[int]], list[Tensor]]
+
+_COMPONENTS: Final = 40  # of one input, at most
+_ONE_HOT: Final = 24  # components of the results that are pulled back one by one; of more, random mixtures
+
+
+_CONJUGATE: Final = (
+    "It is the conjugate of what it should be: the gradient of a complex input is g * tk.conj(derivative)."
+)
+
+
+class Precision(NamedTuple):
+    """Step and tolerances that fit the dtype which an operator computes in; ``kink``: see the Note."""
+
+    step: float
+    atol: float
+    rtol: float
+    kink: float
+
+    @classmethod
+    def of(cls, dtype: np.dtype, atol: float | None, rtol: float | None) -> Precision:
+        """For results of this dtype."""
+        size = dtype.itemsize // (2 if dtype.kind == "c" else 1)
+        found = {8: cls(1e-6, 1e-5, 1e-3, 1e-2), 4: cls(4e-3, 1e-2, 2e-2, 0.1)}.get(size, cls(6e-2, 0.1, 0.1, 0.5))
+        return cls(found.step, found.atol if atol is None else atol, found.rtol if rtol is None else rtol, found.kink)
+
+
+class Differences(NamedTuple):
+    """For each input: which components were moved, the derivative of every component of the results, and its kinks."""
+
+    moved: dict[int, np.ndarray[Any, Any]]
+    values: dict[int, np.ndarray[Any, Any]]
+    kinks: dict[int, np.ndarray[Any, Any]]
+    labels: list[str]  # of the results
+    shapes: list[tuple[int, ...]]
+    dtypes: list[np.dtype]
+
+
+class Mismatch(NamedTuple):
+    """The worst wrong component: of which input, where in it, what was given and expected."""
+
+    input: int
+    place: tuple[int, ...]
+    got: float
+    want: float
+    hint: str
+
+
+def components(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The real components of an array, one after the other (real part before imaginary part).
+
+    >>> components(np.array([1 + 2j])).tolist()
+    [1.0, 2.0]
+    """
+    flat = np.array(values, order="C").reshape(-1)
+    if flat.dtype.kind == "c":
+        flat = flat.view(flat.real.dtype)
+    return flat.astype(np.float64)
+
+
+def _from_components(parts: np.ndarray[Any, Any], shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray[Any, Any]:
+    if dtype.kind == "c":
+        return np.asarray((parts[0::2] + 1j * parts[1::2]).astype(dtype).reshape(shape))
+    return np.asarray(parts.astype(dtype).reshape(shape))
+
+
+def floating_results(results: list[Labelled]) -> list[Labelled]:
+    """The results that can carry a gradient."""
+    return [part for part in results if is_inexact(part.value.dtype)]
+
+
+def _values(function: Function, make: Make, arrays: Sequence[np.ndarray], gradient: Sequence[int]) -> list[Labelled]:
+    return [
+        Labelled(part.label, np.array(part.value.detach().numpy()))
+        for part in floating_results(function(make(arrays, gradient)))
+    ]
+
+
+def differences(
+    function: Function,
+    make: Make,
+    arrays: Sequence[np.ndarray[Any, Any]],
+    inputs: Sequence[int],
+    precision: Precision,
+    rng: np.random.Generator,
+    limit: int = _COMPONENTS,
+) -> Differences:
+    """Central differences of all floating results by ``inputs`` (Note [Differences beside a kink])."""
+    base = _values(function, make, arrays, ())
+    found = Differences(
+        {}, {}, {}, [p.label for p in base], [p.value.shape for p in base], [p.value.dtype for p in base]
+    )
+
+    def stacked(moved: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+        parts = [components(p.value) for p in _values(function, make, moved, ())]
+        return np.concatenate(parts) if parts else np.zeros(0)
+
+    here = np.concatenate([components(p.value) for p in base]) if base else np.zeros(0)
+    for i in inputs:
+        count = components(arrays[i]).size
+        chosen = np.arange(count) if count <= limit else np.sort(rng.permutation(count)[:limit])
+        rows, kinks = [], []
+        for component in chosen:
+
+            def slopes(step: float, i: int = i, component: int = int(component)) -> list[np.ndarray[Any, Any]]:
+                """The differences to the right and to the left."""
+                found = []
+                for sign in (1.0, -1.0):
+                    parts = components(arrays[i])
+                    before = parts[component]
+                    parts[component] += sign * step * max(1.0, abs(before))
+                    values = _from_components(parts, arrays[i].shape, arrays[i].dtype)
+                    moved = components(values)[component] - before  # what became of the step in the dtype
+                    found.append((stacked([values if j == i else a for j, a in enumerate(arrays)]) - here) / moved)
+                return found
+
+            with np.errstate(all="ignore"):
+                right, left = slopes(precision.step)
+                row = (right + left) / 2
+                bent = np.abs(right - left) > precision.kink * (1 + np.abs(row))
+                steep = np.abs(row) * precision.step > math.sqrt(precision.step) * (1 + np.abs(here))
+                if (steep & ~bent).any():  # a jump, at which both sides grow as the step shrinks?
+                    right, left = slopes(precision.step / 4)
+                    bent |= steep & ~(np.abs((right + left) / 2 - row) <= np.abs(row))
+            rows.append(row)
+            kinks.append(bent | ~np.isfinite(row))
+        found.moved[i] = chosen
+        found.values[i] = np.array(rows).reshape(len(chosen), here.size)
+        found.kinks[i] = np.array(kinks, bool).reshape(len(chosen), here.size)
+    return found
+
+
+def cotangents(found: Differences, rng: np.random.Generator, columns: int | None = None) -> np.ndarray[Any, Any]:
+    """What is pulled back: each component of the results alone, or random mixtures where there are many."""
+    count = sum(int(np.prod(s, dtype=int)) * (2 if d.kind == "c" else 1) for s, d in zip(found.shapes, found.dtypes))
+    if columns is None and count <= _ONE_HOT:
+        return np.eye(count)
+    signs = rng.choice([-1.0, 1.0], (count, columns or 6))
+    return np.asarray(signs * rng.uniform(0.5, 1.5, signs.shape))
+
+
+def split_cotangent(column: np.ndarray[Any, Any], found: Differences) -> list[np.ndarray[Any, Any]]:
+    """One column as an array for each result."""
+    arrays, start = [], 0
+    for shape, dtype in zip(found.shapes, found.dtypes):
+        size = int(np.prod(shape, dtype=int)) * (2 if dtype.kind == "c" else 1)
+        arrays.append(_from_components(column[start : start + size], shape, dtype))
+        start += size
+    return arrays
+
+
+def pull_back(
+    function: Function,
+    make: Make,
+    arrays: Sequence[np.ndarray[Any, Any]],
+    subset: Sequence[int],
+    found: Differences,
+    columns: np.ndarray[Any, Any],
+) -> tuple[dict[int, np.ndarray[Any, Any]], list[int]]:
+    """The gradients by the inputs in ``subset``, of every column of cotangents, and the inputs that never got one."""
+    with tk.enable_grad():
+        tensors = make(arrays, subset)
+        leaves = [tensors[i] for i in subset]
+        results = [part.value for part in floating_results(function(tensors))]
+        recorded = [k for k, t in enumerate(results) if t.requires_grad]
+        missing = set(subset)
+        gradients = {i: np.zeros((components(arrays[i]).size, columns.shape[1])) for i in subset}
+        for number, column in enumerate(columns.T if recorded else ()):
+            split = split_cotangent(column, found)
+            seeds = [tk.asarray(split[k]).to_device(results[k].device) for k in recorded]
+            got = tk.autograd.grad([results[k] for k in recorded], leaves, seeds, retain_graph=True, allow_unused=True)
+            for i, gradient in zip(subset, got):
+                if gradient is not None:
+                    missing.discard(i)
+                    gradients[i][:, number] = components(gradient.detach().numpy())
+    return gradients, sorted(missing)
+
+
+def compare(
+    arrays: Sequence[np.ndarray[Any, Any]],
+    found: Differences,
+    columns: np.ndarray[Any, Any],
+    gradients: dict[int, np.ndarray[Any, Any]],
+    precision: Precision,
+) -> Mismatch | None:
+    """The worst difference between gradients and differences, or None where they agree."""
+    for i, gradient in gradients.items():
+        if not gradient.size or not found.values[i].size:
+            continue
+        finite = np.where(found.kinks[i], 0.0, found.values[i])
+        want = finite @ columns
+        judged = (found.kinks[i].astype(float) @ np.abs(columns)) == 0
+        got = gradient[found.moved[i]]
+        scale = max(1.0, float(np.max(np.abs(finite), initial=0.0)))
+        with np.errstate(invalid="ignore"):
+            apart = np.abs(got - want)
+        wrong = judged & ~(apart <= precision.atol * scale + precision.rtol * np.abs(want))
+        if wrong.any():
+            row, column = np.unravel_index(
+                int(np.argmax(np.where(wrong, np.nan_to_num(apart, nan=np.inf), -1))), want.shape
+            )
+            index, part = _place(int(found.moved[i][row]), arrays[i])
+            return Mismatch(
+                i, index, float(got[row, column]), float(want[row, column]), _hint(got, want, judged, arrays[i], part)
+            )
+    return None
+
+
+def _place(component: int, array: np.ndarray[Any, Any]) -> tuple[tuple[int, ...], str]:
+    complex_ = array.dtype.kind == "c"
+    flat = component // 2 if complex_ else component
+    part = ("real part", "imaginary part")[component % 2] if complex_ else ""
+    return tuple(int(n) for n in np.unravel_index(flat, array.shape)), part
+
+
+def _hint(
+    got: np.ndarray[Any, Any], want: np.ndarray[Any, Any], judged: np.ndarray[Any, Any], array: np.ndarray[Any, Any],
+    part: str,
+) -> str:  # fmt: skip
+    """What kind of mistake it looks like."""
+    if array.dtype.kind == "c" and got.shape[0] == components(array).size:
+        flipped = want * np.where(np.arange(len(want)) % 2, -1.0, 1.0)[:, None]
+        # Of the columns, those that pull the imaginary part of a result back have the other sign.
+        columns = [
+            any(np.allclose(a, s * b, rtol=1e-3, atol=1e-5) for s in (1.0, -1.0)) for a, b in zip(got.T, flipped.T)
+        ]
+        if judged.all() and all(columns):
+            return f" ({part}) {_CONJUGATE}"
+    inside = judged & (np.abs(want) > 1e-8) & np.isfinite(got)
+    if inside.any():
+        ratio = got[inside] / want[inside]
+        if np.allclose(ratio, ratio[0], rtol=1e-3) and abs(ratio[0]) > 1e-6:
+            return f"{f' ({part})' if part else ''} All of it is {ratio[0]:.4g} times what it should be."
+    return f" ({part})" if part else ""

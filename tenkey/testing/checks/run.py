@@ -1,0 +1,128 @@
+"""Running the checks in order, and telling a mistake from what follows from it.
+
+Note [One mistake, one row]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~
+Most mistakes disturb several checks: an operator that changes its argument cannot agree with finite differences. A
+person wants to hear of the cause. So a row that fails is not judged if one that it builds upon has failed, and says so;
+the rows run in the order of these dependencies and are printed in the order of the table. Guarded by
+``tests/test_opcheck.py::test_a_wrong_operator_is_reported_in_its_row_alone``.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+import tenkey as tk
+
+from ...library.checking import ROWS, OpCheckReport, Row
+from .batching import check_vmap
+from .contract import BaseCallFailure, check_fake, check_schema
+from .derivatives import Derivatives
+from .sample import Failure, Sample, Skipped, described, operator_of
+from .threads import check_threads
+from .variations import check_backends, check_determinism, check_layout, check_zero_size
+
+__all__ = ["run_checks"]
+
+_VALUES: Final = ("schema", "determinism")
+_BUILDS_UPON: Final[dict[str, tuple[str, ...]]] = {
+    "schema": (),
+    "determinism": ("schema",),
+    "fake": ("schema",),
+    "autograd": _VALUES,
+    "gradient": (*_VALUES, "autograd"),
+    "second order": (*_VALUES, "autograd", "gradient"),
+    "forward mode": (*_VALUES, "autograd", "gradient", "second order"),  # it may be derived from backward
+    "layout": _VALUES,
+    "zero size": ("schema", "fake"),
+    "threads": _VALUES,
+    "vmap": (*_VALUES, "layout", "threads"),  # a loop takes slices of its arguments and keeps many results
+    "backends": _VALUES,
+}
+"""The rows in the order in which they run, each with those that it builds upon."""
+
+_NOT_JUDGED: Final = "not judged while {rows} {fail}"
+_CRASH: Final = (
+    "the call raises {error} under this check, and not by itself. Mend the operator's kernel for such a call."
+)
+
+
+def run_checks(
+    op: Any,
+    args: Sequence[Any],
+    kwargs: dict[str, Any] | None,
+    wanted: Sequence[str],
+    atol: float | None,
+    rtol: float | None,
+) -> OpCheckReport:
+    """Run the checks that are ``wanted``, and those that these build upon; see :func:`tenkey.library.opcheck`."""
+    listed = args if isinstance(args, (tuple, list)) else ()
+    operator, call = operator_of(op, listed, kwargs if isinstance(kwargs, dict) else {})
+    generator = tk.random.default_generator()
+    state = generator.get_state()
+    rows: dict[str, Row] = {}
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"), tk.enable_grad():
+            warnings.simplefilter("ignore")  # a kernel's remarks on samples that the user did not choose
+            sample = Sample(operator, call, args, kwargs)
+            derivatives = Derivatives(sample, atol, rtol)
+            checks: dict[str, Callable[[], str | None]] = {
+                "schema": lambda: check_schema(sample),
+                "determinism": lambda: check_determinism(sample),
+                "fake": lambda: check_fake(sample),
+                "autograd": derivatives.autograd,
+                "gradient": derivatives.gradient,
+                "second order": derivatives.second_order,
+                "forward mode": derivatives.forward,
+                "vmap": lambda: check_vmap(sample),
+                "layout": lambda: check_layout(sample, derivatives),
+                "zero size": lambda: check_zero_size(sample, derivatives),
+                "threads": lambda: check_threads(sample),
+                "backends": lambda: check_backends(sample),
+            }
+            needed = _closure(wanted)
+            random = "nondeterministic" in operator.tags
+            for name, below in _BUILDS_UPON.items():
+                if name in needed:
+                    rows[name] = _row(name, checks[name], [rows[b] for b in below], random=random)
+    finally:
+        generator.set_state(state)
+    return OpCheckReport(str(operator.schema), tuple([rows[name] for name in ROWS if name in wanted]))
+
+
+def _closure(wanted: Sequence[str]) -> set[str]:
+    return {name for row in wanted for name in (row, *_BUILDS_UPON[row])} | (
+        {"autograd", "determinism"} if {"layout", "zero size"} & set(wanted) else set()
+    )
+
+
+def _row(name: str, check: Callable[[], str | None], below: list[Row], *, random: bool) -> Row:
+    if any(isinstance(row, _Fatal) for row in below):
+        return _Fatal(name, "skipped", _NOT_JUDGED.format(rows="'schema'", fail="fails"))
+    if random and "determinism" in _BUILDS_UPON[name]:
+        return Row(name, "skipped", "tagged nondeterministic: two calls cannot be compared")
+    try:
+        note = check()
+    except Skipped as reason:
+        return Row(name, "skipped", str(reason))
+    except BaseCallFailure as failure:
+        return _Fatal(name, "failed", str(failure))
+    except Failure as failure:
+        text = str(failure)
+    except Exception as error:
+        text = _CRASH.format(error=described(error))
+    else:
+        return Row(name, "passed", note or "")
+    failed = [f"'{row.name}'" for row in below if not row.passed]
+    if failed:
+        rows = " and ".join(failed)
+        return Row(name, "skipped", _NOT_JUDGED.format(rows=rows, fail="fails" if len(failed) == 1 else "fail"))
+    return Row(name, "failed", text)
+
+
+class _Fatal(Row):
+    """A row after which nothing can be run."""

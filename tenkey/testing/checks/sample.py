@@ -1,0 +1,199 @@
+"""One call of an operator, taken apart: its tensors as arrays, and the rest as a template to put others into."""
+
+from __future__ import annotations
+
+import inspect
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple, NoReturn
+
+import numpy as np
+
+import tenkey as tk
+
+from ...core.device import Device
+from ...core.dtypes import is_inexact
+from ...core.tensor import Tensor
+from ...dispatch.errors import ArgumentError, OperatorNotFoundError, shown
+from ...dispatch.operator import Operator, OperatorPacket
+from ...dispatch.registry import registry
+from ...library.custom import CustomOperator
+from .structure import Labelled, change_tensors, leaves_of
+
+__all__ = ["Failure", "Leaf", "Sample", "Skipped", "described", "is_deliberate", "operator_of"]
+
+_NO_OPERATOR: Final = (
+    "[opcheck] {given} of type {type} is no operator: give what tk.library.custom_op or tk.library.pointwise returns, "
+    "tk.ops.<namespace>.<name>, a function of tenkey such as tk.exp, or the name 'namespace::name'."
+)
+_ARGS: Final = "[opcheck] args is the tuple of the operator's arguments, got {type}: write opcheck(op, (x,))."
+_KWARGS: Final = "[opcheck] kwargs is a dict of keyword arguments, got {type}."
+_MISFIT: Final = "[opcheck] the sample does not fit {schema}: {reason}."
+_META: Final = "[opcheck] the sample's tensor '{label}' is on 'meta' and has no values: make it on another device."
+
+_PACKAGE: Final = str(Path(tk.__file__).parent)
+
+
+class Failure(Exception):  # noqa: N818 -- a finding about the operator, not an error of the check
+    """What is wrong with the operator and what to change: the text of a failed row."""
+
+
+class Skipped(Exception):  # noqa: N818 -- the same
+    """Why a check does not apply."""
+
+
+class Leaf(NamedTuple):
+    """One tensor of the call. ``array`` has its values and strides; ``marked``: it came with ``requires_grad``."""
+
+    label: str
+    array: np.ndarray[Any, Any]
+    mutable: bool
+    marked: bool
+    device: Device
+
+
+def operator_of(op: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Operator, Callable[..., Any]]:
+    """The operator behind whatever names it, and what to call."""
+    if isinstance(op, str):
+        if op in registry.operators:
+            op = registry.find(op)
+        elif registry.overloads(op):
+            op = OperatorPacket(registry, op)
+        else:
+            raise OperatorNotFoundError(registry.unknown(op))
+    if isinstance(op, CustomOperator):
+        return op.operator, op
+    if isinstance(op, OperatorPacket):
+        return _overload(op, args, kwargs)
+    if isinstance(op, Operator):
+        return op, op.call
+    found = getattr(op, "operator", None)
+    if not isinstance(found, Operator):
+        raise ArgumentError(_NO_OPERATOR.format(given=shown(op), type=type(op).__name__))
+    return found, found.call
+
+
+def _overload(packet: OperatorPacket, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Operator, Any]:
+    candidates = registry.overloads(str(packet))
+    for operator in candidates[:-1]:
+        try:
+            registry.check_arguments(operator, operator.bind(*args, **kwargs))
+        except (TypeError, ValueError, OverflowError):
+            continue
+        return operator, operator.call
+    if not candidates:
+        raise OperatorNotFoundError(registry.unknown(str(packet)))
+    return candidates[-1], candidates[-1].call
+
+
+def described(error: BaseException) -> str:
+    """Type, text and place of an exception that came out of an operator: ``ValueError: text (kernels.py:12)``."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if not f.filename.startswith((_PACKAGE, "<operator"))]
+    place = f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0] if text else 'no text'}{place}"
+
+
+def is_deliberate(error: BaseException) -> bool:
+    """Whether an exception is of a kind by which code refuses on purpose."""
+    return type(error).__name__ == "TenkeyError" or isinstance(
+        error, (ValueError, RuntimeError, NotImplementedError, TypeError)
+    )
+
+
+class Sample:
+    """The call ``call(*args, **kwargs)``; every method that calls it works on fresh copies of the tensors."""
+
+    def __init__(
+        self, operator: Operator, call: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any] | None
+    ) -> None:
+        if not isinstance(args, (tuple, list)):
+            raise ArgumentError(_ARGS.format(type=type(args).__name__))
+        if kwargs is not None and not isinstance(kwargs, dict):
+            raise ArgumentError(_KWARGS.format(type=type(kwargs).__name__))
+        self.operator = operator
+        self.call = call
+        self.args = tuple(args)
+        self.kwargs = dict(kwargs or {})
+        try:
+            inspect.signature(operator.call).bind(*self.args, **self.kwargs)
+        except TypeError as error:
+            raise ArgumentError(_MISFIT.format(schema=operator.schema, reason=error)) from None
+        mutable = {a.name for a in operator.schema.arguments if a.is_mutable}
+        self.leaves: list[Leaf] = []
+        names = [a.name for a in operator.schema.arguments if not a.kwarg_only]
+        for name, value in [*zip(names, self.args), *self.kwargs.items()]:
+            for label, item in leaves_of(value, name):
+                if isinstance(item, Tensor):
+                    if item.device.type == "meta":
+                        self._refuse_meta(label)
+                    array = np.array(item.detach().numpy(), order="K")
+                    self.leaves.append(Leaf(label, array, name in mutable, item.requires_grad, item.device))
+        self.device = self.leaves[0].device if self.leaves else tk.asarray(0).device
+
+    def _refuse_meta(self, label: str) -> NoReturn:
+        raise ArgumentError(_META.format(label=label))
+
+    @property
+    def labels(self) -> list[str]:
+        """How each tensor of the call is written."""
+        return [leaf.label for leaf in self.leaves]
+
+    @property
+    def arrays(self) -> list[np.ndarray[Any, Any]]:
+        """The values of the tensors."""
+        return [leaf.array for leaf in self.leaves]
+
+    @property
+    def floating(self) -> list[int]:
+        """Which tensors can be differentiated: the floating-point ones, or those of them that the user marked."""
+        found = [i for i, leaf in enumerate(self.leaves) if is_inexact(leaf.array.dtype)]
+        marked = [i for i in found if self.leaves[i].marked]
+        return marked or found
+
+    def tensors(
+        self, arrays: Sequence[np.ndarray[Any, Any]] | None = None, gradient: Sequence[int] = ()
+    ) -> list[Tensor]:
+        """Fresh tensors with these values (default: the sample's) on the sample's devices."""
+        made: list[Tensor] = []
+        for i, (leaf, array) in enumerate(zip(self.leaves, self.arrays if arrays is None else arrays)):
+            tensor = tk.asarray(np.array(array, order="K"))
+            if leaf.device.type != "cpu":
+                tensor = tensor.to_device(leaf.device)
+            if i in gradient:
+                tensor.requires_grad_()
+            made.append(tensor)
+        return made
+
+    def run(self, tensors: Sequence[Tensor]) -> Any:
+        """The operator's result for these tensors in place of the sample's."""
+        remaining = iter(tensors)
+        args, kwargs = change_tensors((self.args, self.kwargs), lambda _: next(remaining))
+        return self.call(*args, **kwargs)
+
+    def results(self, tensors: Sequence[Tensor]) -> list[Labelled]:
+        """The parts of the result, then the arguments that the operator changes."""
+        made = list(leaves_of(self.run(tensors), "the result"))
+        known = {id(part.value) for part in made}
+        changed = [
+            Labelled(f"the changed '{leaf.label}'", tensor)
+            for leaf, tensor in zip(self.leaves, tensors)
+            if leaf.mutable and id(tensor) not in known
+        ]
+        return made + changed
+
+    def tensor_results(self, tensors: Sequence[Tensor]) -> list[Labelled]:
+        """The same without what is no tensor."""
+        return [part for part in self.results(tensors) if isinstance(part.value, Tensor)]
+
+    def function(self, arrays_of: Sequence[Tensor]) -> list[Labelled]:
+        """The operator as a function without side effects: what it changes is a copy of what it is given."""
+        copies = [t.clone() if leaf.mutable else t for leaf, t in zip(self.leaves, arrays_of)]
+        return self.tensor_results(copies)
+
+    def evaluate(self, arrays: Sequence[np.ndarray[Any, Any]] | None = None) -> list[Labelled]:
+        """The values of all tensor results, as arrays."""
+        made = self.tensor_results(self.tensors(arrays))
+        return [Labelled(part.label, np.array(part.value.detach().numpy())) for part in made]

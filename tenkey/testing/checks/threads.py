@@ -1,0 +1,170 @@
+"""The row threads: concurrent calls give the answers of calls one after the other.
+
+Note [Threads take turns within a kernel]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+A kernel that keeps state between its lines goes wrong only if another call comes between them, which takes long to
+happen by itself. So the threads start together, the interpreter switches between them as often as it can, and in half
+of the rounds each thread has a trace function that gives the processor away before opcodes of the operator's own code,
+now and then for some microseconds: a call is interrupted at every place where it can be. The trace function stands in
+the check's own threads only; a debugger or a coverage measurement of the caller's thread goes on. Guarded by
+``tests/test_opcheck.py`` with kernels that write to a shared array in one line and in several.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import threading
+import time
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+
+import numpy as np
+
+import tenkey as tk
+
+from ...core.tensor import Tensor, shares_storage
+from .sample import Failure, Sample, Skipped, described
+from .structure import Labelled
+from .variations import apart
+
+__all__ = ["check_threads"]
+
+_THREADS: Final = 4
+_ROUNDS: Final = 12
+_SECONDS: Final = 0.4  # after which no new round begins
+_PACKAGE: Final = str(Path(tk.__file__).parent)
+
+_WRONG: Final = (
+    "{threads} threads that call the operator at the same time with different arguments got wrong answers ({result} "
+    "{difference}): the kernel shares state between calls. Allocate scratch memory in each call, use "
+    "threading.local(), or hold a lock."
+)
+_RAISED: Final = (
+    "{threads} threads that call the operator at the same time made it raise {error}, which it does not when called "
+    "alone: the kernel shares state between calls. Allocate scratch memory in each call, or hold a lock."
+)
+_KEPT: Final = (
+    "{result} of one call shares its memory with that of the next: the kernel returns memory that it keeps. Allocate "
+    "the result in each call, or return a copy."
+)
+
+
+def _variant(array: np.ndarray[Any, Any], number: int) -> np.ndarray[Any, Any]:
+    """Other values from the same set: rolled; where that makes no difference, floats are scaled a little."""
+    if array.dtype.kind in "iub" or not array.size:
+        return array if array.dtype.kind == "b" else np.roll(array, number)
+    rolled = np.roll(array, number)
+    if number and np.array_equal(rolled, array):
+        return np.asarray(array * (1 - number / 32)).astype(array.dtype)
+    return rolled
+
+
+def _values(results: list[Labelled]) -> list[Labelled]:
+    return [
+        Labelled(p.label, np.array(p.value.detach().numpy()) if isinstance(p.value, Tensor) else p.value)
+        for p in results
+    ]
+
+
+def check_threads(sample: Sample) -> str | None:
+    """Threads with inputs of their own, interrupted as Note [Threads take turns within a kernel] says."""
+    if not sample.leaves:
+        raise Skipped("no tensor argument")
+    inputs = []
+    expected = []
+    results = []
+    for number in range(_THREADS):
+        arrays = [_variant(array, number) for array in sample.arrays]
+        try:
+            made = sample.results(sample.tensors(arrays))
+        except Exception:  # these values are not for the operator: use the sample's own
+            arrays = sample.arrays
+            made = sample.results(sample.tensors(arrays))
+        results.append(made)
+        inputs.append(arrays)
+        expected.append(_values(made))
+    for one, two in zip(results[0], results[1]):
+        if isinstance(one.value, Tensor) and one.value.size and shares_storage(one.value, two.value):
+            raise Failure(_KEPT.format(result=one.label))
+    _run(sample, inputs, expected)
+    return None
+
+
+def _run(sample: Sample, inputs: list[list[np.ndarray[Any, Any]]], expected: list[list[Labelled]]) -> None:
+    barrier = threading.Barrier(_THREADS)
+    problems: list[str] = []
+    stop = time.monotonic() + _SECONDS
+    rounds = [0]
+
+    def finish() -> None:  # run by one thread when all have come to the barrier
+        rounds[0] += 1
+
+    barrier = threading.Barrier(_THREADS, action=finish)
+
+    def work(number: int) -> None:
+        generator = random.Random(number)
+        for turn in range(_ROUNDS):
+            tensors = sample.tensors(inputs[number])
+            try:
+                barrier.wait(timeout=30)
+            except threading.BrokenBarrierError:
+                return
+            if turn % 2:
+                sys.settrace(_interrupting(generator))
+            try:
+                made = sample.results(tensors)
+            except Exception as error:
+                sys.settrace(None)
+                problems.append(_RAISED.format(threads=_THREADS, error=described(error)))
+                barrier.abort()
+                return
+            finally:
+                sys.settrace(None)
+            problem = _problem(_values(made), expected[number])
+            if problem or (number == 0 and turn >= 3 and time.monotonic() > stop):
+                if problem:
+                    problems.append(problem)
+                barrier.abort()
+                return
+
+    threads = [threading.Thread(target=work, args=(n,), name=f"opcheck-{n}", daemon=True) for n in range(_THREADS)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    if problems:
+        raise Failure(problems[0])
+
+
+def _problem(got: list[Labelled], want: list[Labelled]) -> str:
+    for one, two in zip(got, want):
+        if isinstance(one.value, np.ndarray) and isinstance(two.value, np.ndarray):
+            difference = apart(one.value, two.value)
+            if difference:
+                return _WRONG.format(threads=_THREADS, result=one.label, difference=difference)
+        elif one.value is not two.value and not (one.value == two.value or one.value != one.value):
+            return _WRONG.format(threads=_THREADS, result=one.label, difference=f"{one.value!r} and {two.value!r}")
+    return ""
+
+
+def _interrupting(generator: random.Random) -> Any:
+    """A trace function that gives the processor away within the operator's own code."""
+
+    def pause(frame: FrameType, event: str, argument: Any) -> Any:
+        time.sleep(2e-5 * generator.random() if generator.random() < 0.3 else 0)
+        return pause
+
+    def enter(frame: FrameType, event: str, argument: Any) -> Any:
+        if frame.f_code.co_filename.startswith((_PACKAGE, "<operator")):
+            return None
+        frame.f_trace_opcodes = True
+        return pause
+
+    return enter

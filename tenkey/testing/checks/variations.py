@@ -1,0 +1,378 @@
+"""The rows layout, zero size, determinism and backends: what must make no difference to the values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+import tenkey as tk
+
+from ...core.device import device_types, to_device
+from ...core.tensor import Tensor
+from ...dispatch.errors import MissingKernelError
+from .contract import compare_with_fake, fake_results, refuses_values
+from .derivatives import Derivatives
+from .numeric import floating_results
+from .sample import Failure, Sample, Skipped, described, is_deliberate
+from .structure import Labelled, leaves_of, quote_all
+
+__all__ = ["apart", "check_backends", "check_determinism", "check_layout", "check_zero_size"]
+
+_ULPS: Final = 64  # in which a sum in another order may differ, relative to the largest value
+
+_NONDETERMINISTIC: Final = (
+    "two calls with equal arguments gave different results ({difference}): make the kernel deterministic (no state, no "
+    "unseeded random numbers, no uninitialised memory), or define the operator with the tag 'nondeterministic'."
+)
+_LAYOUT: Final = (
+    "with {what} {result} differs from that of contiguous arguments of the same values ({difference}): the kernel "
+    "ignores strides or offset. Use the tensor's strides, or copy first: np.ascontiguousarray(x.numpy())."
+)
+_LAYOUT_RAISES: Final = (
+    "with {what} the call raises {error}. Use the tensor's strides, or copy first (np.ascontiguousarray(x.numpy())), "
+    "or define the operator with the tag 'needs_exact_strides'."
+)
+_LAYOUT_GRADIENT: Final = (
+    "with {what} the gradient with respect to '{label}' differs from that of contiguous arguments ({difference}): "
+    "backward ignores strides or offset. Use the tensors' strides there, or copy first."
+)
+_OUTSIDE: Final = (
+    "with {what} memory between the elements of '{label}' was written: the kernel ignores strides when it writes."
+)
+_ZERO_RAISES: Final = (
+    "with {where} the call raises {error}, and the fake gives {fake}. Handle size 0 in the kernel (usually by "
+    "returning an empty tensor of that shape), or refuse it in the fake with the same error."
+)
+_ZERO_FAKE: Final = (
+    "with {where} the fake raises {error}, and the real call gives {real}. Make both accept it, or both refuse."
+)
+_ZERO_GRADIENT: Final = "with {where} backward raises {error}. Handle size 0 in backward."
+_BACKEND: Final = (
+    "on '{device}' {result} has {what} {got}, on '{home}' {want}: correct the kernel for '{device}'{place}."
+)
+_BACKEND_RAISES: Final = (
+    "on '{device}' the call raises {error}. Mend the kernel for '{device}'{place}, or remove it so that it falls back."
+)
+_BACKEND_PLACE: Final = (
+    "on '{device}' {result} came back on the device '{got}': return a tensor on the arguments' device."
+)
+
+
+def apart(one: np.ndarray[Any, Any], two: np.ndarray[Any, Any], *, exact: bool = False) -> str:
+    """How two arrays differ, in words; empty if they do not, but for rounding (or bitwise, if ``exact``).
+
+    >>> apart(np.array([1.0, 2.0]), np.array([1.0, 2.5]))
+    'at index (1,): 2.0 and 2.5'
+    """
+    if one.shape != two.shape:
+        return f"shapes {one.shape} and {two.shape}"
+    if one.dtype != two.dtype:
+        return f"dtypes {one.dtype} and {two.dtype}"
+    same = (one == two) | ((one != one) & (two != two))
+    if not exact and one.dtype.kind in "fc" and one.size:
+        eps = float(np.finfo(one.dtype).eps)
+        with np.errstate(all="ignore"):
+            size = np.abs(two)
+            largest = float(np.max(size[np.isfinite(size)], initial=0.0))
+            same |= np.abs(one - two) <= _ULPS * eps * (size + largest)
+    if np.all(same):
+        return ""
+    index = tuple(int(i) for i in np.argwhere(~np.asarray(same))[0])
+    return f"at index {index}: {one[index]!s} and {two[index]!s}"
+
+
+def _host(part: Labelled) -> np.ndarray[Any, Any]:
+    return np.array(part.value.detach().numpy())
+
+
+def _differing(one: Sequence[Labelled], two: Sequence[Labelled], *, exact: bool = False) -> tuple[str, str] | None:
+    """The first result that differs, and how."""
+    if len(one) != len(two):
+        return "the call", f"{len(one)} and {len(two)} results"
+    for first, second in zip(one, two):
+        if isinstance(first.value, Tensor) and isinstance(second.value, Tensor):
+            difference = apart(_host(first), _host(second), exact=exact)
+        elif isinstance(first.value, Tensor) or isinstance(second.value, Tensor):
+            difference = f"types {type(first.value).__name__} and {type(second.value).__name__}"
+        else:
+            equal = first.value is second.value or bool(first.value == second.value) or first.value != first.value
+            difference = "" if equal else f"{first.value!r} and {second.value!r}"
+        if difference:
+            return first.label, difference
+    return None
+
+
+# ---- determinism
+
+
+def check_determinism(sample: Sample) -> str | None:
+    """Equal calls give bitwise equal results."""
+    if "nondeterministic" in sample.operator.tags:
+        raise Skipped("tagged nondeterministic")
+    first = sample.results(sample.tensors())
+    kept = [np.array(p.value.detach().numpy()) if isinstance(p.value, Tensor) else None for p in first]
+    frozen = [p if k is None else Labelled(p.label, tk.asarray(k)) for p, k in zip(first, kept)]
+    for _ in range(3):
+        found = _differing(frozen, sample.results(sample.tensors()), exact=True)
+        if found is not None:
+            raise Failure(_NONDETERMINISTIC.format(difference=f"{found[0]} {found[1]}"))
+    return None
+
+
+# ---- layout
+
+
+def _transposed(tensor: Tensor) -> Tensor:
+    axes = tuple(reversed(range(tensor.ndim)))
+    made: Tensor = tk.permute_dims(tk.permute_dims(tensor, axes).clone(), axes)
+    return made
+
+
+def _strided(tensor: Tensor) -> Tensor:
+    """A window on every second element of a larger tensor, whose other elements would be noticed if they were used."""
+    values = tensor.numpy()
+    larger = np.full([2 * n + 1 for n in values.shape], _unlikely(values.dtype), values.dtype)
+    window = tuple([slice(1, 2 * n, 2) for n in values.shape])
+    larger[window] = values
+    made: Tensor = tk.asarray(larger).to_device(tensor.device)[window]
+    return made
+
+
+def _unlikely(dtype: np.dtype) -> Any:
+    if dtype.kind in "fc":
+        return np.nan
+    return True if dtype.kind == "b" else np.iinfo(dtype).max if dtype.kind in "iu" else 0
+
+
+def _repeated(tensor: Tensor) -> Tensor:
+    made: Tensor = tk.broadcast_to(tensor[:1].clone(), tensor.shape)
+    return made
+
+
+def _layouts(sample: Sample) -> Iterator[tuple[str, list[Callable[[Tensor], Tensor] | None]]]:
+    """Name and one change for each tensor: of all that can have the layout, then of each of several alone."""
+    fitting: list[tuple[str, Callable[[Tensor], Tensor], list[int]]] = [
+        ("transposed", _transposed, [i for i, a in enumerate(sample.arrays) if a.ndim > 1 and a.size]),
+        ("strided, offset", _strided, [i for i, a in enumerate(sample.arrays) if a.ndim and a.size]),
+        (
+            "repeated (stride 0)",
+            _repeated,
+            [i for i, a in enumerate(sample.arrays) if a.ndim and a.size and not sample.leaves[i].mutable],
+        ),
+    ]
+    for name, change, chosen in fitting:
+        groups = [chosen] if chosen else []
+        if 1 < len(chosen) <= 4 or (chosen and change is _strided and len(sample.leaves) > 1):
+            groups += [[i] for i in chosen[:4] if [i] != chosen]
+        for group in groups:
+            made = [change if i in group else None for i in range(len(sample.leaves))]
+            yield f"{quote_all([sample.labels[i] for i in group])} {name}", made
+
+
+def check_layout(sample: Sample, derivatives: Derivatives) -> str | None:
+    """Values, changed arguments and gradients for transposed, strided and repeated arguments."""
+    if "needs_exact_strides" in sample.operator.tags:
+        raise Skipped("tagged needs_exact_strides")
+    cases = list(_layouts(sample))
+    if not cases:
+        raise Skipped("no tensor argument with more than one element" if sample.leaves else "no tensor argument")
+    for what, changes in cases:
+        dense = [np.array(a, order="C") for a in sample.arrays]
+        dense = [
+            np.array(np.broadcast_to(a[:1], a.shape)) if change is _repeated else a for a, change in zip(dense, changes)
+        ]
+        try:
+            want = sample.results(sample.tensors(dense))
+        except Exception:  # the row determinism would have failed, were it not for the repeated values
+            continue
+        tensors = [t if change is None else change(t) for t, change in zip(sample.tensors(dense), changes)]
+        try:
+            got = sample.results(tensors)
+        except Exception as error:
+            raise Failure(_LAYOUT_RAISES.format(what=what, error=described(error))) from error
+        found = _differing(got, want)
+        if found is not None:
+            raise Failure(_LAYOUT.format(what=what, result=found[0], difference=found[1]))
+        if derivatives.differentiable:
+            _check_layout_gradient(sample, dense, changes, what)
+    return None
+
+
+def _check_layout_gradient(
+    sample: Sample, dense: list[np.ndarray[Any, Any]], changes: list[Callable[[Tensor], Tensor] | None], what: str
+) -> None:
+    given: list[list[np.ndarray[Any, Any] | None]] = []
+    for apply in (False, True):
+        tensors = [t if c is None or not apply else c(t) for t, c in zip(sample.tensors(dense), changes)]
+        for i in sample.floating:
+            tensors[i] = tensors[i].detach().requires_grad_()
+        try:
+            given.append(_gradients(sample, tensors))
+        except Exception as error:
+            if not apply:  # the row gradient has said so
+                return
+            raise Failure(_LAYOUT_RAISES.format(what=what, error=f"in backward {described(error)}")) from error
+    for i, want, got in zip(sample.floating, *given):
+        difference = "" if want is None or got is None else apart(got, want)
+        if difference or (want is None) != (got is None):
+            raise Failure(_LAYOUT_GRADIENT.format(what=what, label=sample.labels[i], difference=difference or "None"))
+
+
+def _gradients(sample: Sample, tensors: list[Tensor]) -> list[np.ndarray[Any, Any] | None]:
+    with tk.enable_grad():
+        results = [p.value for p in floating_results(sample.function(tensors)) if p.value.requires_grad]
+        if not results:
+            return [None for _ in sample.floating]
+        rng = np.random.default_rng(1)
+        seeds = [
+            tk.asarray(np.asarray(rng.uniform(0.5, 1.5, t.shape)).astype(t.dtype)).to_device(t.device) for t in results
+        ]
+        got = tk.autograd.grad(results, [tensors[i] for i in sample.floating], seeds, allow_unused=True)
+    return [None if g is None else np.array(g.detach().numpy()) for g in got]
+
+
+# ---- zero size
+
+
+def _emptied(sample: Sample) -> Iterator[tuple[list[np.ndarray[Any, Any]], str, bool]]:
+    """The sample with every dimension of one length made 0, and with one dimension of one tensor made 0.
+
+    The third of each: whether the dimensions that were equal still are.
+    """
+    arrays = sample.arrays
+    lengths = sorted({n for a in arrays for n in a.shape if n > 0})[:6]
+    changes = [[[axis for axis, n in enumerate(a.shape) if n == length] for a in arrays] for length in lengths]
+    changes += [[list(range(a.ndim)) for a in arrays]]
+    together = len(changes)
+    for i, a in enumerate(arrays[:4]):
+        changes += [
+            [[axis] if j == i else [] for j in range(len(arrays))]
+            for axis in range(min(a.ndim, 4))
+            if a.shape[axis] > 1
+        ]
+    tried = {tuple([a.shape for a in arrays])}
+    for number, axes in enumerate(changes):
+        made = []
+        for array, chosen in zip(arrays, axes):
+            for axis in chosen:
+                array = np.take(array, [], axis)
+            made.append(array)
+        shapes = tuple([a.shape for a in made])
+        if shapes not in tried:
+            tried.add(shapes)
+            text = ", ".join(f"'{label}' of shape {shape}" for label, shape in zip(sample.labels, shapes))
+            yield made, text, number < together
+
+
+def _may_refuse(sample: Sample, arrays: Sequence[np.ndarray[Any, Any]], error: Exception) -> bool:
+    """Whether an error can be about something that a fake does not see or need not check: an index, a number."""
+    if any(a.size and a.dtype.kind in "iub" for a in arrays):
+        return True
+    numbers = [p.value for p in leaves_of((sample.args, sample.kwargs), "") if isinstance(p.value, int)]
+    return bool(numbers) and (is_deliberate(error) or isinstance(error, IndexError))
+
+
+def check_zero_size(sample: Sample, derivatives: Derivatives) -> str | None:
+    """Arguments with a dimension of length 0 give what the fake says, or both refuse."""
+    cases = list(_emptied(sample))
+    if not cases:
+        raise Skipped("no tensor argument with a dimension" if sample.leaves else "no tensor argument")
+    accepted = 0
+    recorded = derivatives.differentiable
+    if recorded:  # what is wrong with backward anyway is said by the row gradient
+        _, raised = _attempt(_gradients, sample, sample.tensors(gradient=sample.floating))
+        recorded = raised is None
+    for arrays, where, together in cases:
+        real, raised = _attempt(sample.results, sample.tensors(arrays))
+        fake, refused = _attempt(fake_results, sample, sample.tensors(arrays))
+        if refused is not None and refuses_values(refused):
+            continue
+        if raised is not None and refused is None:
+            if not together or _may_refuse(sample, arrays, raised):
+                continue
+            raise Failure(_ZERO_RAISES.format(where=where, error=described(raised), fake=_shapes(fake))) from raised
+        if refused is not None and raised is None:
+            raise Failure(_ZERO_FAKE.format(where=where, error=described(refused), real=_shapes(real))) from refused
+        if raised is not None:
+            continue
+        accepted += 1
+        compare_with_fake(real, fake, f"with {where} ", strides=False)
+        if recorded:
+            try:
+                _gradients(sample, sample.tensors(arrays, sample.floating))
+            except Exception as error:
+                if not together or _may_refuse(sample, arrays, error):
+                    continue
+                raise Failure(_ZERO_GRADIENT.format(where=where, error=described(error))) from error
+    return None if accepted else "every dimension of length 0 is refused"
+
+
+def _attempt(run: Callable[..., list[Any]], *args: Any) -> tuple[list[Any], Exception | None]:
+    try:
+        return run(*args), None
+    except Exception as error:
+        return [], error
+
+
+def _shapes(results: list[Labelled]) -> str:
+    found = [f"shape {p.value.shape}" for p in results if isinstance(p.value, Tensor)]
+    return " and ".join(found) or "a result"
+
+
+# ---- backends
+
+
+def check_backends(sample: Sample) -> str | None:
+    """Every other device gives the same values, shapes and dtypes."""
+    home = sample.device
+    others = [name for name in device_types() if name not in ("meta", home.type)]
+    if not sample.leaves:
+        raise Skipped("no tensor argument")
+    if len({leaf.device.type for leaf in sample.leaves}) > 1:
+        raise Skipped("the sample has tensors on several devices")
+    if not others:
+        raise Skipped(f"'{home.type}' is the only device here")
+    want = sample.results(sample.tensors())
+    notes = []
+    for name in others:
+        device = to_device(name)
+        kernel = sample.operator.slot(device.key).kernel
+        place = f" ({kernel.site})" if kernel is not None and kernel.site and not kernel.boxed else ""
+        try:
+            tensors = [t.to_device(device) for t in sample.tensors()]
+        except Exception as error:
+            notes.append(f"'{name}' cannot be used here ({described(error)})")
+            continue
+        try:
+            got = sample.results(tensors)
+        except MissingKernelError:
+            notes.append(f"no kernel for '{name}'")
+            continue
+        except Exception as error:
+            raise Failure(_BACKEND_RAISES.format(device=name, error=described(error), place=place)) from error
+        for one, two in zip(want, got):
+            if isinstance(two.value, Tensor) and two.value.device.type != name and one.value.device.type == home.type:
+                raise Failure(_BACKEND_PLACE.format(device=name, result=two.label, got=two.value.device))
+        _compare_backends(want, got, name, home.type, place)
+    return "; ".join(notes) or None
+
+
+def _compare_backends(want: list[Labelled], got: list[Labelled], device: str, home: str, place: str) -> None:
+    for one, two in zip(want, got):
+        if not isinstance(one.value, Tensor) or not isinstance(two.value, Tensor):
+            continue
+        for what in ("shape", "dtype"):
+            expected, found = getattr(one.value, what), getattr(two.value, what)
+            if expected != found:
+                raise Failure(_BACKEND.format(
+                    device=device, result=one.label, what=what, got=found, home=home, want=expected, place=place
+                ))  # fmt: skip
+    found_difference = _differing(got, want)
+    if found_difference is not None:
+        label, difference = found_difference
+        mine, _, theirs = difference.rpartition(" and ")
+        raise Failure(_BACKEND.format(
+            device=device, result=label, what="the value", got=mine, home=home, want=theirs, place=place
+        ))  # fmt: skip
