@@ -138,7 +138,7 @@ _install.install(_registry)
 _cpu.install(_registry)
 _meta.install(_registry)
 autograd.install(_registry)
-transforms.install(_registry)
+transforms.install(_registry, gradient=autograd.grad, forward=autograd.forward_ad)
 
 
 def _load_checks() -> _Any:

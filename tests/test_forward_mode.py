@@ -249,6 +249,16 @@ def test_views_in_place() -> None:
             flat.add_(1.0)
 
 
+def test_out_variants() -> None:
+    with dual_level():
+        x = make_dual(tk.tensor([1.0, 2.0]), tk.tensor([1.0, 3.0]))
+        target = x * 0
+        tk.ops.tk.multiply.out(x, x, out=target)
+        assert unpack_dual(target).tangent.tolist() == [2.0, 12.0]  # type: ignore[union-attr]
+        with pytest.raises(NotImplementedError, match="in place"):
+            tk.ops.tk.multiply.out(x, x, out=tk.zeros(2))
+
+
 # ---- with reverse mode
 
 

@@ -275,6 +275,17 @@ def test_in_place_on_a_shared_tensor_is_refused() -> None:
     assert total.tolist() == [0.0] * 4
 
 
+def test_out_variants() -> None:
+    x, target = _rows(), tk.zeros((4, 3), dtype=tk.float64)
+    vmap(lambda row, out: tk.ops.tk.add.out(row, 1.0, out=out), in_dims=(0, 1))(x, target)
+    np.testing.assert_array_equal(target.numpy(), x.numpy().T + 1)
+    assert target._version == 1
+    with pytest.raises(RuntimeError, match="inplace"):
+        vmap(lambda row: tk.ops.tk.add.out(row, 1.0, out=tk.zeros(4)))(x)
+    with pytest.raises(ValueError, match="shape"):
+        vmap(lambda row: tk.ops.tk.add.out(row, 1.0, out=row[:2]))(x)
+
+
 # ---- nesting
 
 

@@ -38,6 +38,7 @@ from ..core.wrapper import Level, Wrapper, innermost, wrap
 from ..dispatch.local import current_state
 from ..dispatch.operator import Operator
 from ..ops.builtin.creation import ones_like, zeros_like
+from ..ops.builtin.inplace import write_out
 from .forward_rules import (
     NO_RULE,
     JvpContext,
@@ -118,6 +119,8 @@ class DualLevel(Level):
         facets = operator.facets
         if "Forward" in facets:
             return by_user(self, operator, args, kwargs)
+        if "Out" in facets:
+            return write_out(facets["Out"].functional, *args, **kwargs)
         if operator.schema.is_mutable:
             return in_place(self, operator, args, kwargs)
         implicit = parts_of(operator)

@@ -14,6 +14,7 @@ from ..dispatch.operator import Operator
 from ..ops.builtin.copying import concatenate
 from ..ops.builtin.creation import arange
 from ..ops.builtin.indexing import gather, gather_backward
+from ..ops.builtin.inplace import write_out
 from ..ops.builtin.linalg import matmul
 from ..ops.builtin.view import expand_dims, matrix_transpose, permute_dims, reshape, select, squeeze
 from ..ops.shapes import broadcast_shapes, infer_reshape, normalize_axes, normalize_axis
@@ -77,7 +78,12 @@ def _inplace(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwarg
     return x  # type: ignore[no-any-return]
 
 
-derived_rules.update({"Pointwise": _pointwise, "Reduce": _reduction, "Inplace": _inplace})
+def _out(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    check_mutation(level, operator, args, kwargs)
+    return write_out(operator.facets["Out"].functional, *args, **kwargs)
+
+
+derived_rules.update({"Out": _out, "Pointwise": _pointwise, "Reduce": _reduction, "Inplace": _inplace})
 
 
 # ---- element by element, the batch dimension where it is

@@ -176,10 +176,15 @@ _WRITING: Final = DispatchKey.ADInplaceOrView.mask
 
 
 def _into(operator: Operator, /, *args: Any, out: Tensor, **kwargs: Any) -> Tensor:
+    with StateGuard(exclude=_WRITING):  # the call itself counts the version up
+        return write_out(operator, *args, out=out, **kwargs)
+
+
+def write_out(operator: Operator, /, *args: Any, out: Tensor, **kwargs: Any) -> Tensor:
+    """What the variant ``out=`` of a functional operator does, made of it and of ``copy_``."""
     result = operator.call(*args, **kwargs)
     _fits(operator, out, result.shape, result.dtype, "out")
-    with StateGuard(exclude=_WRITING):  # the call itself counts the version up
-        copy_(out, result)
+    copy_(out, result)
     return out
 
 
