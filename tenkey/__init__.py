@@ -42,6 +42,7 @@ from .core.wrapper import install_levels as _install_levels
 from .creation import asarray, tensor
 from .dispatch import registry as _registry
 from .dispatch.mode import install_modes as _install_modes
+from .dispatch.subclass import install_subclasses as _install_subclasses
 from .library.checking import provide_checks as _provide_checks
 from .ops import install as _install
 from .ops.builtin.complex import conj, imag, real
@@ -133,6 +134,7 @@ if not TYPE_CHECKING:  # a type checker knows the names that are imported above
 _EXPORTED = frozenset({"Pointwise", "Reduce", "Composite"})
 
 _install_modes(_registry)
+_install_subclasses(_registry)
 _install_levels(_registry)
 _install.install(_registry)
 _cpu.install(_registry)

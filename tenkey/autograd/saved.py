@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ..core.tensor import Tensor, make_tensor, storage_of, version_of
-from ..core.word import GRADIENT
+from ..core.word import GRADIENT, INHERITED
 from ..dispatch.local import get_state
 from .node import Node, set_history
 
@@ -58,7 +58,7 @@ class SavedOutput:
     __slots__ = ("data", "output_nr", "storage", "version", "word")
 
     def __init__(self, tensor: Tensor, output_nr: int = 0) -> None:
-        self.word = tensor._word & ~GRADIENT
+        self.word = tensor._word & INHERITED
         self.storage = storage_of(tensor)
         # what the storage refers to is not referred to again: in-place operations count who looks at the memory
         self.data = None if self.storage.buffer is tensor._data else tensor._data

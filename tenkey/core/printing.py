@@ -20,7 +20,6 @@ from tenkey.core import dtypes
 
 __all__ = ["PrintOptions", "edge_indices", "format_tensor", "get_printoptions", "printoptions", "set_printoptions"]
 
-_PREFIX: Final = "tensor("
 
 _UNKNOWN_OPTION: Final = "[set_printoptions] got the option {given!r}: the options are {options}."
 _BAD_COUNT: Final = "[set_printoptions] got {name}={given!r}: it must be an integer of at least {least}."
@@ -144,8 +143,9 @@ def format_tensor(
     device: str,
     extra: str = "",
     shape: Sequence[int] | None = None,
+    name: str = "tensor",
 ) -> str:
-    """The repr of a tensor with these values.
+    """The repr of a tensor with these values; ``name`` stands before them.
 
     ``values`` has the tensor's shape, and is only read at the places that are shown; ``dtype`` and ``device`` are
     printed as given; ``extra``, such as ``"requires_grad=True"``, follows them. With ``shape`` given, that is the
@@ -156,23 +156,24 @@ def format_tensor(
             [3., 4.]], shape=(2, 2), dtype=float32, device='cpu')
     """
     options = _options.get()
+    prefix = f"{name}("
     values = np.asarray(values)
     full_shape = tuple(values.shape if shape is None else shape)
     edges = edge_indices(full_shape)
     if edges is not None and shape is None:
         values = values[np.ix_(*edges)]
-    body = _format_values(values, options, summarised=edges is not None)
+    body = _format_values(values, options, prefix, summarised=edges is not None)
     tail = f"shape={full_shape}, dtype={dtypes.dtype_name(dtype)}, device={device!r}"
     if extra:
         tail = f"{tail}, {extra}"
     # The body's first line follows the prefix, later ones carry their own indentation.
-    last_line = f"{_PREFIX}{body}".rpartition("\n")[2]
+    last_line = f"{prefix}{body}".rpartition("\n")[2]
     fits = len(last_line) + len(f", {tail})") <= options.linewidth
-    separator = ", " if fits else ",\n" + " " * len(_PREFIX)
-    return f"{_PREFIX}{body}{separator}{tail})"
+    separator = ", " if fits else ",\n" + " " * len(prefix)
+    return f"{prefix}{body}{separator}{tail})"
 
 
-def _format_values(values: np.ndarray[Any, Any], options: PrintOptions, *, summarised: bool) -> str:
+def _format_values(values: np.ndarray[Any, Any], options: PrintOptions, prefix: str, *, summarised: bool) -> str:
     if values.dtype.kind == "V":
         values = values.astype(np.float32)  # bfloat16: NumPy aligns no dtypes but its own
     formatter: dict[str, Callable[[Any], str]] | None = None
@@ -186,7 +187,7 @@ def _format_values(values: np.ndarray[Any, Any], options: PrintOptions, *, summa
             precision=options.precision,
             suppress_small=False,
             separator=", ",
-            prefix=_PREFIX,
+            prefix=prefix,
             threshold=0 if summarised else max(values.size, 1),
             edgeitems=options.edgeitems,
             floatmode="maxprec",

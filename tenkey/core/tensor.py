@@ -7,17 +7,19 @@ what needs no operator: shape, dtype, device, storage, conversion to Python and 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+import copy
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 import numpy as np
 
-from ..dispatch.keys import DispatchKeySet, highest_backend
+from ..dispatch.keys import DispatchKey, DispatchKeySet, highest_backend
 from ..dispatch.local import current_state
 from ..dispatch.registry import registry
+from ..dispatch.subclass import ASKING, run_unasked
 from .device import CPU, Device, base_word
 from .printing import format_tensor
 from .storage import Storage, is_contiguous
-from .word import DTYPE_TRAIT, GRADIENT, WEAK_MASK
+from .word import DTYPE_TRAIT, GRADIENT, INHERITED, WEAK_MASK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,8 +43,18 @@ _FORMAT: Final = (
     "[format] the format {spec!r} is for one number, and the tensor has the shape {shape}: index an element, or print "
     "the tensor within tk.printoptions(precision=...)."
 )
+_HANDLER: Final = (
+    "the __tk_dispatch__ of the Tensor subclass {cls} is a {got}, not a classmethod: put @classmethod above its def."
+)
+_NO_SUBCLASS: Final = "[as_subclass] needs a subclass of Tensor, or Tensor itself, got {cls}."
+_IN_TRANSFORM: Final = (
+    "[as_subclass] the tensor stands for a {kind} inside of a transform, which has no subclasses: convert it outside."
+)
 _LEN: Final = "[len] a 0-d tensor has no length; its value is x.item()."
 _INDEX: Final = "[index] only a 0-d tensor of integers converts to an index, got shape {shape}, dtype {dtype}."
+
+
+_Kind = TypeVar("_Kind", bound="Tensor")
 
 
 class Tensor:
@@ -66,6 +78,7 @@ class Tensor:
     __array_priority__ = 1000
     __array_ufunc__ = None  # ``numpy_array + tensor`` asks the tensor's reflected operator
     __hash__ = object.__hash__
+    _asks: ClassVar[int] = 0  # the key that makes the dispatcher ask the class, or 0 (Note [Tensor subclasses])
 
     if TYPE_CHECKING:  # put on the class by the layers above
         grad_fn: Any
@@ -115,6 +128,59 @@ class Tensor:
     def __new__(cls, *args: Any, **kwargs: Any) -> Tensor:
         """Refuse: tensors are made by functions."""
         raise TypeError(_NOT_FROM_CLASS)
+
+    # ---- subclasses
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Find out whether the class has a handler, and where it wants to be asked (Note [Tensor subclasses])."""
+        super().__init_subclass__(**kwargs)
+        handler = next(vars(kind)["__tk_dispatch__"] for kind in cls.__mro__ if "__tk_dispatch__" in vars(kind))
+        if not isinstance(handler, classmethod):
+            raise TypeError(_HANDLER.format(cls=cls.__qualname__, got=type(handler).__name__))
+        if handler is vars(Tensor)["__tk_dispatch__"]:
+            cls._asks = 0
+        else:
+            below = getattr(cls, "__tk_dispatch_below_autograd__", False)
+            cls._asks = (DispatchKey.Python if below else DispatchKey.Subclass).mask
+
+    @classmethod
+    def __tk_dispatch__(cls, op: Any, types: tuple[type, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """For handlers of subclasses: run the operator with the protocol off and give plain results this class.
+
+        >>> import tenkey as tk
+        >>> class Logged(tk.Tensor):
+        ...     @classmethod
+        ...     def __tk_dispatch__(cls, op, types, args, kwargs):
+        ...         print(op)
+        ...         return super().__tk_dispatch__(op, types, args, kwargs)
+        >>> type(tk.exp(tk.ones(2).as_subclass(Logged)) + 1).__name__
+        tk::exp
+        tk::add
+        'Logged'
+        """
+        return _given_class(cls, run_unasked(op, args, kwargs))
+
+    def as_subclass(self, cls: type[_Kind]) -> _Kind:
+        """The same tensor as an instance of ``cls``, a subclass of Tensor or Tensor itself; a view, also in the graph.
+
+        It shares storage and history, gets no attributes from this one, and is no operator call to modes and handlers.
+
+        >>> import tenkey as tk
+        >>> class Celsius(tk.Tensor):
+        ...     unit = "°C"
+        >>> x = tk.zeros(2)
+        >>> t = x.as_subclass(Celsius)
+        >>> t.unit, tk.shares_storage(x, t)
+        ('°C', True)
+        """
+        if not isinstance(cls, type) or not issubclass(cls, Tensor):
+            raise TypeError(_NO_SUBCLASS.format(cls=getattr(cls, "__qualname__", cls)))
+        state = current_state()
+        word = (self._word | state.include) & state.keep & ~_UNSEEN
+        plain: Tensor = registry.find("tk::alias").cache[word](self)
+        if plain.__class__ is not Tensor:
+            raise TypeError(_IN_TRANSFORM.format(kind=type(plain).__name__))
+        return _with_class(cls, plain)
 
     # ---- what it is
 
@@ -258,7 +324,8 @@ class Tensor:
         if self._data.__class__ is not np.ndarray and self._data.device.backend is None:
             extra = f", {extra}" if extra else ""
             return f"tensor(..., shape={self.shape}, dtype={self.dtype}, device={str(self.device)!r}{extra})"
-        return format_tensor(self._values("repr"), dtype=self.dtype, device=str(self.device), extra=extra)
+        name = "tensor" if self.__class__ is Tensor else type(self).__name__
+        return format_tensor(self._values("repr"), dtype=self.dtype, device=str(self.device), extra=extra, name=name)
 
     def __format__(self, spec: str) -> str:
         if self.ndim == 0 and spec:
@@ -276,16 +343,27 @@ class Tensor:
 
     def __reduce_ex__(self, protocol: Any) -> tuple[object, ...]:
         device = self.device  # with its index: "type" alone means the device that is current there
-        return (_rebuild, (self._values("pickle"), f"{device.type}:{device.index}", bool(self._word & GRADIENT)))
+        made = (_rebuild, (self._values("pickle"), f"{device.type}:{device.index}", bool(self._word & GRADIENT)))
+        if self.__class__ is Tensor:
+            return made
+        return (_rebuild_subclass, (self.__class__, *made[1]), getattr(self, "__dict__", None))
 
     def __copy__(self) -> Tensor:
+        if self.__class__ is not Tensor:
+            made = _with_class(self.__class__, registry.find("tk::clone").call(self.as_subclass(Tensor)))
+            vars(made).update(vars(self))
+            return made
         return registry.find("tk::clone").call(self)  # type: ignore[no-any-return]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         made = registry.find("tk::clone").call(self.detach())
+        if self.__class__ is not Tensor:
+            made = _with_class(self.__class__, made)
+        memo[id(self)] = made
+        if self.__class__ is not Tensor:
+            vars(made).update(copy.deepcopy(vars(self), memo))
         if self._word & GRADIENT:
             made.requires_grad_()
-        memo[id(self)] = made
         return made  # type: ignore[no-any-return]
 
 
@@ -300,7 +378,36 @@ def _rebuild(values: np.ndarray, device: str, requires_grad: bool) -> Tensor:
     return made
 
 
+def _rebuild_subclass(cls: type[_Kind], values: np.ndarray, device: str, requires_grad: bool) -> _Kind:
+    made = _with_class(cls, _rebuild(values, device, False))
+    if requires_grad:
+        made.requires_grad_()
+    return made
+
+
+def _with_class(cls: type[_Kind], tensor: Tensor) -> _Kind:
+    """A fresh plain tensor, which nobody else has a handle to, as an instance of a subclass."""
+    if cls is Tensor:
+        return tensor  # type: ignore[return-value]
+    made: _Kind = _new(cls)
+    made._data = tensor._data
+    made._word = tensor._word | cls._asks
+    made._storage = tensor._storage
+    made._autograd = tensor._autograd
+    return made
+
+
+def _given_class(cls: type[Tensor], result: Any) -> Any:
+    """The plain tensors in a result as instances of a class."""
+    if result.__class__ is Tensor:
+        return result.as_subclass(cls)
+    if result.__class__ is tuple or result.__class__ is list:
+        return result.__class__([_given_class(cls, item) for item in result])
+    return result
+
+
 _new = object.__new__
+_UNSEEN: Final = ASKING | DispatchKey.Mode.mask
 
 
 def make_tensor(data: Any, word: int, *, new: Any = _new, kind: type[Tensor] = Tensor) -> Tensor:
@@ -317,7 +424,7 @@ def make_view(source: Tensor, data: Any) -> Tensor:
     """A tensor around a window on the memory of ``source``; shares its storage and has its dtype and keys."""
     made: Tensor = _new(Tensor)
     made._data = data
-    made._word = source._word & ~GRADIENT
+    made._word = source._word & INHERITED
     made._storage = source if source._storage is None else source._storage
     made._autograd = None
     return made

@@ -15,13 +15,27 @@ from typing import Final
 import numpy as np
 
 from ..dispatch.keys import register_trait
+from ..dispatch.subclass import ASKING
 from .dtypes import ALL
 
-__all__ = ["DTYPE_MASK", "DTYPE_TRAIT", "GRADIENT", "WEAK_MASK", "WEAK_TRAIT", "dtypes_of", "trait_of", "weak_of"]
+__all__ = [
+    "DTYPE_MASK",
+    "INHERITED",
+    "DTYPE_TRAIT",
+    "GRADIENT",
+    "WEAK_MASK",
+    "WEAK_TRAIT",
+    "dtypes_of",
+    "trait_of",
+    "weak_of",
+]
 
 GRADIENT: Final = register_trait("requires_grad")
 WEAK_TRAIT: Final = {kind: register_trait(f"weak {kind.__name__}") for kind in (bool, int, float, complex)}
 DTYPE_TRAIT: Final[dict[np.dtype, int]] = {dtype: register_trait(str(dtype)) for dtype in ALL}
+
+INHERITED: Final = ~(GRADIENT | ASKING)
+"""What a view, a copy or a saved tensor takes over of the word of its source: all but what belongs to the handle."""
 
 WEAK_MASK: Final = sum(WEAK_TRAIT.values())
 DTYPE_MASK: Final = sum(DTYPE_TRAIT.values())

@@ -8,6 +8,7 @@ row of this list to the last; each row says why it stands where it does:
 
 ===================  ==============================================================================================
 ``Mode``             user code that wants to see every call sees it before anybody has rewritten it
+``Subclass``         a tensor subclass handles the call as it was written, before transforms and autograd see it
 ``Batched``          the levels of transforms (``vmap``, forward mode) are taken off before anything else, the innermost
                      first, so that the layers below see and record what really runs
 ``VmapMode``         on while a ``vmap`` runs: random numbers, drawn from no batched argument, ask for its policy
@@ -16,7 +17,7 @@ row of this list to the last; each row says why it stands where it does:
 ``Autograd``         one per backend; records a node, then redispatches below itself
 ``AutogradOther``    autograd of backends that asked for no autograd key of their own
 ``ADInplaceOrView``  below autograd: bumps version counters of what was mutated, whether or not a gradient is recorded
-``Python``           tensor subclasses: see the calls that autograd has already taken apart
+``Python``           tensor subclasses that asked for the calls which autograd has already taken apart
 ``BackendSelect``    factories have no tensor argument; their ``device`` argument decides the backend
 ``Dense``            the kernels of a backend: ``CPU``, ``CUDA``, ``Meta`` and those registered from outside
 ===================  ==============================================================================================
@@ -392,6 +393,7 @@ def _mask_of(keys: Any) -> int:
 
 for _name, _per_backend in (
     ("Mode", False),
+    ("Subclass", False),
     ("Batched", False),
     ("VmapMode", False),
     ("AutocastFunctionality", True),

@@ -17,6 +17,7 @@ from tests.tiny._fakes import AUTOGRAD_CPU, AUTOGRAD_CUDA, CPU, CUDA, META, TRAI
 
 ORDER = [
     "Mode",
+    "Subclass",
     "Batched",
     "VmapMode",
     "AutocastCPU",

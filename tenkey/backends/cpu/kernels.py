@@ -11,7 +11,7 @@ from ...core import dtypes, philox
 from ...core.device import Device
 from ...core.promotion import result_dtype
 from ...core.tensor import Tensor, cpu_word, make_tensor
-from ...core.word import DTYPE_MASK, GRADIENT, dtypes_of
+from ...core.word import DTYPE_MASK, INHERITED, dtypes_of
 from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
 from ...ops.builtin.inplace import check_put
@@ -84,7 +84,7 @@ def matmul_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
 
 @kernel("clone")
 def clone(x: Tensor) -> Tensor:
-    return make_tensor(x._data.copy(), x._word & ~GRADIENT)
+    return make_tensor(x._data.copy(), x._word & INHERITED)
 
 
 @kernel("cast")

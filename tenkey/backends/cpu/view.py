@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...core.tensor import Tensor, make_tensor, make_view
-from ...core.word import GRADIENT
+from ...core.word import INHERITED
 from ...dispatch.operator import Operator
 from ...ops.declare.facets import View
 from ...ops.shapes import infer_reshape
@@ -16,7 +16,6 @@ from ...ops.shapes import infer_reshape
 __all__ = ["view_kernel"]
 
 _new: Final = object.__new__
-_NO_GRADIENT: Final = ~GRADIENT
 
 
 def _reshape(x: Tensor, shape: Sequence[int]) -> Tensor:
@@ -33,12 +32,12 @@ def _reshape(x: Tensor, shape: Sequence[int]) -> Tensor:
     if base is a or (base is not None and base is a.base):
         made: Tensor = _new(Tensor)
         made._data = data
-        made._word = x._word & _NO_GRADIENT
+        made._word = x._word & INHERITED
         storage = x._storage
         made._storage = x if storage is None else storage
         made._autograd = None
         return made
-    return make_tensor(data, x._word & ~GRADIENT)
+    return make_tensor(data, x._word & INHERITED)
 
 
 def _select(x: Tensor, axis: int, index: int) -> Tensor:
@@ -77,6 +76,7 @@ def raise_for(x: Tensor, name: str, *args: Any) -> None:
 
 
 _FAST: Final[dict[str, Callable[..., Tensor]]] = {
+    "tk::alias": lambda x: make_view(x, x._data),
     "tk::reshape": _reshape,
     "tk::select": _select,
     "tk::slice": _slice,

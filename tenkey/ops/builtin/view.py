@@ -306,6 +306,21 @@ slice_backward = structured(
 )
 
 
+alias = view(
+    "alias(Tensor x) -> Tensor",
+    window=lambda x: (x.shape, x.strides, 0),
+    vjp={"x": lambda g: g},
+    samples=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((2, 3), (), (0, 2))],
+    doc="""Another handle to the same elements; a view.
+
+    >>> import tenkey as tk
+    >>> x = tk.zeros(2)
+    >>> tk.shares_storage(x, tk.ops.tk.alias(x))
+    True
+    """,
+)
+
+
 @composite(
     "matrix_transpose(Tensor x) -> Tensor",
     samples=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((2, 3), (2, 3, 4), (0, 2))],
