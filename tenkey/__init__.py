@@ -45,6 +45,8 @@ from .dispatch.mode import install_modes as _install_modes
 from .dispatch.subclass import install_subclasses as _install_subclasses
 from .library.checking import provide_checks as _provide_checks
 from .ops import install as _install
+from .ops.autocast import autocast, is_autocast_enabled
+from .ops.autocast import install_autocast as _install_autocast
 from .ops.builtin.complex import conj, imag, real
 from .ops.builtin.copying import astype, concat, flip, stack
 from .ops.builtin.creation import (
@@ -135,6 +137,7 @@ _EXPORTED = frozenset({"Pointwise", "Reduce", "Composite"})
 
 _install_modes(_registry)
 _install_subclasses(_registry)
+_install_autocast(_registry)
 _install_levels(_registry)
 _install.install(_registry)
 _cpu.install(_registry)
@@ -162,6 +165,7 @@ __all__ = [
     "argmin",
     "asarray",
     "astype",
+    "autocast",
     "autograd",
     "backends",
     "bool",
@@ -206,6 +210,7 @@ __all__ = [
     "int32",
     "int64",
     "int8",
+    "is_autocast_enabled",
     "is_grad_enabled",
     "isdtype",
     "isfinite",

@@ -173,7 +173,8 @@ class Tensor:
         >>> t.unit, tk.shares_storage(x, t)
         ('°C', True)
         """
-        if not isinstance(cls, type) or not issubclass(cls, Tensor):
+        given: Any = cls
+        if not isinstance(given, type) or not issubclass(given, Tensor):
             raise TypeError(_NO_SUBCLASS.format(cls=getattr(cls, "__qualname__", cls)))
         state = current_state()
         word = (self._word | state.include) & state.keep & ~_UNSEEN

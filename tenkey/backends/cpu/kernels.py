@@ -56,17 +56,20 @@ def matmul_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
     found = dtypes_of(word & DTYPE_MASK)
     dtype = result_dtype(found)
     result_word = cpu_word(dtype)
-    same = len(found) == 1
+    same = len(found) == 1 and dtype != dtypes.float16
+    computed = dtypes.float32 if dtype == dtypes.float16 else dtype  # BLAS has no float16: there it is storage
 
     def kernel(x1: Tensor, x2: Tensor) -> Tensor:
         a, b = x1._data, x2._data
         if not same:
-            a, b = a.astype(dtype, copy=False), b.astype(dtype, copy=False)
+            a, b = a.astype(computed, copy=False), b.astype(computed, copy=False)
         try:
             token = ignore(QUIET)
             try:
                 # the method is the shortest way to BLAS, but means something else above two dimensions
                 data = a.dot(b) if a.ndim == 2 and b.ndim == 2 else np.asarray(np.matmul(a, b))
+                if computed is not dtype:
+                    data = data.astype(dtype, copy=False)
             finally:
                 restore(token)
         except ValueError:

@@ -1,0 +1,248 @@
+"""Mixed precision: ``autocast`` lowers the products and keeps what is delicate in float32.
+
+Note [Autocast]
+~~~~~~~~~~~~~~~
+Every tensor has the ``Autocast`` key of its backend, which is skipped as long as no word has one of the traits that
+say "on for this backend, with this dtype"; ``autocast`` includes one. The key stands above autograd, so the casts are
+recorded and a gradient arrives in the dtype of the parameter. Its one kernel is a fallback, made for each dispatch
+word: it looks the operator up in the table below, and for words in which nothing is to be cast it *is* the kernel
+further down. Without ``autocast`` a call meets nothing of it.
+
+An operator of one's own joins in by its ``Autocast`` facet (``register_autocast``): its floating tensors are cast to
+the dtype that was registered for the device, and autocast is off inside. float64 and complex tensors, Python numbers
+and tensors that the operator changes are never cast. Guarded by ``tests/test_autocast.py``.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+import numpy as np
+
+from ..core.device import to_device
+from ..core.dtypes import float16, float32, to_dtype
+from ..core.tensor import Tensor
+from ..core.word import DTYPE_MASK, DTYPE_TRAIT, WEAK_MASK, dtypes_of
+from ..dispatch.kernel import Kernel
+from ..dispatch.keys import DispatchKey, DispatchKeySet, backend_names, key_mask, register_trait
+from ..dispatch.local import current_state, enter, get_state, leave, make_state, set_state
+from ..dispatch.operator import Operator
+from ..dispatch.registry import Registry, registry
+from .builtin.copying import cast
+
+__all__ = ["FLOAT32", "LOWER", "PROMOTE", "autocast", "install_autocast", "is_autocast_enabled"]
+
+LOWER: Final = frozenset(
+    f"tk::{name}"
+    for name in (
+        "matmul", "vecdot", "tensordot", "einsum", "linear", "addmm", "bmm", "conv1d", "conv2d", "conv3d",
+        "scaled_dot_product_attention",
+    )
+)  # fmt: skip
+"""Products: fast in the lower dtype, and their sums are kept in more bits by the hardware or the library."""
+
+FLOAT32: Final = frozenset(
+    f"tk::{name}"
+    for name in (
+        "exp", "expm1", "exp2", "log", "log1p", "log2", "log10", "logaddexp", "pow", "reciprocal", "rsqrt", "cosh",
+        "sinh", "tan", "acos", "asin", "acosh", "erf", "erfinv", "sum", "prod", "mean", "var", "std", "cumulative_sum",
+        "cumulative_prod", "logsumexp", "vector_norm", "matrix_norm", "softmax", "log_softmax", "layer_norm",
+        "group_norm", "batch_norm", "cross_entropy", "nll_loss", "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss",
+        "kl_div", "binary_cross_entropy", "binary_cross_entropy_with_logits",
+    )
+)  # fmt: skip
+"""Functions that leave the range of the lower dtypes, sums of many elements, and losses."""
+
+PROMOTE: Final = frozenset(
+    f"tk::{name}"
+    for name in ("concat", "concatenate", "stack", "scatter_add", "where", "addcmul", "addcdiv", "dot", "cross")
+)
+"""Operators on several tensors that should meet in the widest of their dtypes."""
+
+_LOW: Final = ("float16", "bfloat16")
+_DTYPE: Final = "[autocast] dtype is float16 (or bfloat16 where tensors can have it), got {dtype}."
+_ENABLED: Final = "[autocast] enabled is a bool, got {enabled!r}."
+_GENERATOR: Final = (
+    "[autocast] decorates functions, got the generator function {name}: what it computes would run with the settings "
+    "of whoever iterates over it. Write `with autocast(...):` inside."
+)
+_NOT_A_FUNCTION: Final = "[autocast] decorates a function, got {got}: write @autocast(device_type) above a def."
+
+_FUNCTIONALITY: Final[int] = DispatchKey.AutocastFunctionality.mask
+_traits: dict[str, dict[str, int]] = {}  # by the name of the backend, by the name of the dtype
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def _backend_of(device_type: Any) -> str:
+    """The name of the backend key of a device type, ``"cuda"`` also where no such device is."""
+    name = str(device_type).partition(":")[0]
+    if name == "cuda":
+        return "CUDA"
+    backend = to_device(name).key.backend
+    assert backend is not None
+    if backend not in _traits:  # one that was registered after this module was installed
+        _install_for(registry, backend)
+    return backend
+
+
+class autocast:
+    """In a ``with`` block or a decorated function, run products in a lower precision.
+
+    Args: device_type: the devices whose calls are meant, ``"cpu"``; dtype: float16 (or bfloat16, where tensors can have
+    it); enabled: False switches it off in a region. What is lowered, what is kept in float32 and what is promoted to
+    the widest of its arguments is listed in ``tenkey.ops.autocast``. Local to a thread and a task. On the CPU float16
+    is storage: products are computed in float32 and rounded. Run the backward pass outside of the block.
+
+    >>> import tenkey as tk
+    >>> x, w = tk.ones((2, 3)), tk.ones((3, 4), dtype=tk.float32).requires_grad_()
+    >>> with tk.autocast("cpu", dtype=tk.float16):
+    ...     y = x @ w
+    ...     loss = tk.sum(y)
+    >>> loss.backward()
+    >>> y.dtype, loss.dtype, w.grad.dtype
+    (dtype('float16'), dtype('float32'), dtype('float32'))
+    """
+
+    def __init__(self, device_type: Any = "cpu", dtype: Any = None, enabled: bool = True) -> None:
+        if not isinstance(enabled, (bool, np.bool_)):
+            raise TypeError(_ENABLED.format(enabled=enabled))
+        self.device_type = str(device_type).partition(":")[0]
+        self.dtype = float16 if dtype is None else to_dtype(dtype)
+        if self.dtype.name not in _LOW or self.dtype not in DTYPE_TRAIT:
+            raise ValueError(_DTYPE.format(dtype=self.dtype))
+        self.enabled = bool(enabled)
+        self._backend = _backend_of(device_type)
+        self._own = _traits[self._backend][self.dtype.name]
+
+    def __enter__(self) -> Self:
+        others = sum(_traits[self._backend].values()) & ~self._own
+        if self.enabled:
+            enter(self, include=self._own, exclude=others, unexclude=self._own | _FUNCTIONALITY)
+        else:
+            enter(self, exclude=others | self._own)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        leave(self)
+
+    def __call__(self, function: _Function) -> _Function:
+        """Decorate a function or a coroutine function."""
+        given: Any = function
+        if not callable(given) or isinstance(given, type):
+            raise TypeError(_NOT_A_FUNCTION.format(got=repr(function)))
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise TypeError(_GENERATOR.format(name=getattr(function, "__qualname__", repr(function))))
+
+        def fresh() -> autocast:
+            return autocast(self.device_type, self.dtype, self.enabled)
+
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def run_later(*args: Any, **kwargs: Any) -> Any:
+                with fresh():
+                    return await function(*args, **kwargs)
+
+            return run_later  # type: ignore[return-value]
+
+        @functools.wraps(function)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with fresh():
+                return function(*args, **kwargs)
+
+        return run  # type: ignore[return-value]
+
+
+def is_autocast_enabled(device_type: Any = "cpu") -> bool:
+    """Whether calls on tensors of a device are cast here.
+
+    >>> import tenkey as tk
+    >>> with tk.autocast("cpu"):
+    ...     tk.is_autocast_enabled("cpu"), tk.is_autocast_enabled("meta")
+    (True, False)
+    """
+    state = current_state()
+    traits = sum(_traits[_backend_of(device_type)].values())
+    return bool(state.include & state.keep & traits and not state.exclude & _FUNCTIONALITY)
+
+
+def _target(operator: Operator, backend: str, lower: np.dtype, present: tuple[np.dtype, ...]) -> np.dtype | None:
+    """What the floating tensors of a call become, or None where they stay as they are."""
+    facet = operator.facets.get("Autocast")
+    if facet is not None:
+        wanted = facet.dtypes.get(operator.registry.device_name(backend))
+        return None if wanted is None else np.dtype(wanted)
+    if operator.schema.is_mutable:
+        return None
+    if operator.name in LOWER:
+        return lower
+    if operator.name in FLOAT32:
+        return float32
+    if operator.name in PROMOTE:
+        floating = [d for d in present if d == float32 or d.name in _LOW]
+        mixed = len(floating) > 1
+        return max(floating, key=lambda d: d.itemsize) if mixed else None
+    return None
+
+
+def _casting(backend: str, key: DispatchKey) -> Callable[[Operator, int], Callable[..., Any]]:
+    def specialize(operator: Operator, word: int) -> Callable[..., Any]:
+        keys = DispatchKeySet.from_word(word).below(key)
+        on = next(name for name, trait in _traits[backend].items() if word & trait)
+        present = dtypes_of(word & DTYPE_MASK)
+        target = _target(operator, backend, to_dtype(on), present)
+        own = target is not None and "Autocast" in operator.facets
+        cast_from = {d for d in present if d != target and (d == float32 or d.name in _LOW)}
+        if target is None or not (cast_from or own):
+            return operator.cache[keys.mask | (word & ~key_mask())]
+        changed = {i for i, a in enumerate(operator.schema.arguments) if a.is_mutable}
+        names = {a.name for a in operator.schema.arguments if a.is_mutable}
+
+        def converted(value: Any) -> Any:
+            if isinstance(value, Tensor):
+                return cast(value, target) if value.dtype in cast_from and not value._word & WEAK_MASK else value
+            if value.__class__ is list or value.__class__ is tuple:
+                return value.__class__([converted(item) for item in value])
+            return value
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            args = tuple([value if i in changed else converted(value) for i, value in enumerate(args)])
+            kwargs = {name: value if name in names else converted(value) for name, value in kwargs.items()}
+            if not own:
+                return operator.redispatch(keys, *args, **kwargs)
+            found = get_state()
+            assert found is not None
+            set_state(make_state(found.include, found.exclude | _FUNCTIONALITY, found.modes))
+            try:
+                return operator.redispatch(keys, *args, **kwargs)
+            finally:
+                set_state(found)
+
+        return run
+
+    return specialize
+
+
+def _install_for(target: Registry, backend: str) -> None:
+    with target.lock:
+        if backend in _traits:
+            return
+        traits = {name: register_trait(f"autocast {backend} to {name}") for name in _LOW}
+        key: DispatchKey = getattr(DispatchKey, f"Autocast{backend}")
+        casting, on = _casting(backend, key), sum(traits.values())
+        target.fallback(Kernel(casting, key, boxed=True, origin="generated", specialize=casting, only_with=on))
+        _traits[backend] = traits
+
+
+def install_autocast(target: Registry) -> None:
+    """Register the fallback of the Autocast keys; operators whose facet changes are resolved anew."""
+    for backend in backend_names():
+        _install_for(target, backend)
+    target.subscribe(lambda operator: operator.invalidate() if "Autocast" in operator.facets else None)
