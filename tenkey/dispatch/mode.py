@@ -33,7 +33,8 @@ class DispatchMode:
 
     The handler gets the operator, the types of the tensors among the arguments, the positional arguments as a tuple and
     the keyword arguments as a dict; what it returns is the result of the call. ``NotImplemented`` passes the call on to
-    the next mode, and at last to the operator.
+    the next mode, and at last to the operator, for whose kernel all modes are on again: they see the calls that it
+    makes of other operators.
 
     >>> import tenkey as tk
     >>> class Names(DispatchMode):
@@ -52,6 +53,8 @@ class DispatchMode:
     def run_within(self, op: Operator, /, *args: Any, **kwargs: Any) -> Any:
         """For handlers: run the operator itself, with this mode on for the calls that its kernel makes of others.
 
+        The modes around this one are asked first, as in any call; one of them may answer instead.
+
         >>> import tenkey as tk
         >>> class Nested(DispatchMode):
         ...     depth = 0
@@ -69,6 +72,18 @@ class DispatchMode:
           tk::sum
           tk::divide
         """
+        found = state = get_state()
+        if state is not None and state.modes:
+            types = tensor_types(args, kwargs)
+            try:
+                while state is not None and state.modes:
+                    mode, state = state.modes[-1], state.outer
+                    set_state(state)
+                    result = mode.__tk_dispatch__(op, types, args, kwargs)
+                    if result is not NotImplemented:
+                        return result
+            finally:
+                set_state(found)
         state = current_state()
         word = (op.call_word(args, kwargs) | state.include) & state.keep & ~DispatchKey.Mode.mask
         with self:
@@ -134,6 +149,7 @@ def _run_modes(operator: Operator, word: int) -> Callable[..., Any]:
             result = found.modes[-1].__tk_dispatch__(operator, types, args, kwargs)
             while result is NotImplemented:
                 if state is None or not state.modes:
+                    set_state(found)
                     return cache[below](*args, **kwargs)
                 mode, state = state.modes[-1], state.outer
                 set_state(state)

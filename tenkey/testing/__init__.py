@@ -1,8 +1,21 @@
-"""What tests of operators are made of, for those shipped here and for yours: samples, and checks of one operator."""
+"""For tests of operators, of those shipped here and of yours: sample inputs, checks of one operator, and modes."""
 
 from __future__ import annotations
 
 from ..library.checking import OpCheckError, OpCheckReport, opcheck
+from .modes import CallTrace, DeterministicCheck, FlopCounter, OperatorCounter, StrictFallback
 from .samples import SampleInput, accepts, samples
 
-__all__ = ["OpCheckError", "OpCheckReport", "SampleInput", "accepts", "opcheck", "samples"]
+__all__ = [
+    "CallTrace",
+    "DeterministicCheck",
+    "FlopCounter",
+    "OpCheckError",
+    "OpCheckReport",
+    "OperatorCounter",
+    "SampleInput",
+    "StrictFallback",
+    "accepts",
+    "opcheck",
+    "samples",
+]

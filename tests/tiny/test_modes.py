@@ -229,11 +229,10 @@ class TestRunWithin:
         with Recorder(log, "around"), ExcludeDispatchKeyGuard(TRACER), tree:
             assert outer(Fake(CPU, TRACER))[0] == "cpu"
         assert tree.lines == ["t::outer", "  t::f"]
-        assert not log  # both calls were answered by the inner mode
-        with Recorder(log, "around"), tree:
-            tree.__tk_dispatch__ = lambda op, *rest: op(*rest[1])  # type: ignore[method-assign]
-            outer(Fake(CPU))
-        assert log == ["around"]
+        assert log == ["around"] * 2  # the modes around are asked about what the inner one runs
+        with Recorder(log, "around", "an answer"), tree:
+            assert outer(Fake(CPU)) == "an answer"
+        assert tree.lines[2:] == ["t::outer"]
 
     def test_factories(self, reg: Registry) -> None:
         op = reg.define("t::make(int n, *, Device? device=None) -> Tensor")
@@ -254,6 +253,17 @@ class TestRunWithin:
                 reg.find("t::f")(Fake(CPU))
             assert get_state() is before
         assert tree.depth == 0
+
+
+def test_passed_on_all_modes_see_what_the_kernel_calls(reg: Registry) -> None:
+    log: list[Any] = []
+    outer = reg.define("t::outer(Tensor x) -> Tensor")
+    impl(reg, "t::outer", lambda x: reg.find("t::f")(x), IMPLICIT)
+    with Recorder(log, "a"), Recorder(log, "b"):
+        before = get_state()
+        assert outer(Fake(CPU))[0] == "cpu"
+        assert get_state() is before
+    assert log == ["b", "a"] * 2
 
 
 def test_asyncio_tasks_have_modes_of_their_own(reg: Registry) -> None:

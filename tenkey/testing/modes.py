@@ -1,0 +1,178 @@
+"""Ready-made modes; each is also an example of how little a mode takes (:class:`tenkey.dispatch.DispatchMode`).
+
+All see the calls inside of composite operators, too: their handlers pass the call on (``NotImplemented``), or run the
+operator by ``run_within`` where they need its result.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any, Final
+
+import numpy as np
+
+from ..backends.external import strict_fallback
+from ..core.tensor import Tensor
+from ..dispatch.mode import DispatchMode
+from ..dispatch.operator import Operator
+from ..ops.scalar.expression import topological_order
+
+__all__ = ["CallTrace", "DeterministicCheck", "FlopCounter", "OperatorCounter", "StrictFallback"]
+
+_DIFFERENT: Final = (
+    "[{operator}] gave different results for the same arguments in two runs, called with {given}. If it must, give it "
+    "the tag 'nondeterministic'."
+)
+
+
+class CallTrace(DispatchMode):
+    """Collects the calls as a tree of ``(name, arguments, calls inside)``; ``str(trace)`` draws it.
+
+    >>> import tenkey as tk
+    >>> with CallTrace() as trace:
+    ...     _ = tk.mean(tk.ones((2, 3)))
+    >>> print(trace)
+    tk::ones((2, 3), dtype=None, device=None) -> float32(2, 3)
+    tk::mean(float32(2, 3), None, keepdims=False) -> float32()
+      tk::sum(float32(2, 3), None, dtype=None, keepdims=False) -> float32()
+      tk::divide(float32(), int64()) -> float32()
+    """
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, str, list[Any]]] = []
+
+    def __tk_dispatch__(self, op: Operator, types: Any, args: Any, kwargs: Any) -> Any:
+        """Add a branch, and collect in it while the operator runs."""
+        outer, text = self.calls, ", ".join([*map(_short, args), *[f"{k}={_short(v)}" for k, v in kwargs.items()]])
+        self.calls = inside = []
+        try:
+            result = self.run_within(op, *args, **kwargs)
+            text = f"({text}) -> {_short(result)}"
+        except BaseException as error:
+            text = f"({text}) raised {type(error).__name__}"
+            raise
+        finally:
+            self.calls = outer
+            outer.append((op.name, text, inside))
+        return result
+
+    def __str__(self) -> str:
+        def lines(calls: list[Any], indent: str) -> list[str]:
+            return [x for name, text, inside in calls for x in (f"{indent}{name}{text}", *lines(inside, indent + "  "))]
+
+        return "\n".join(lines(self.calls, ""))
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"{value.dtype}{value.shape}"
+    if isinstance(value, (list, tuple)) and any(isinstance(item, Tensor) for item in value):
+        return f"[{', '.join(map(_short, value))}]"
+    return str(value) if isinstance(value, np.dtype) else repr(value)
+
+
+class OperatorCounter(DispatchMode):
+    """Counts the calls of each operator in ``counts``, in composite operators too.
+
+    >>> import tenkey as tk
+    >>> with OperatorCounter() as counter:
+    ...     _ = tk.exp(tk.ones(2)) + tk.exp(tk.zeros(2))
+    >>> counter.counts["tk::exp"], counter.counts["tk::add"]
+    (2, 1)
+    """
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+
+    @property
+    def total(self) -> int:
+        """The number of all calls."""
+        return self.counts.total()
+
+    def __tk_dispatch__(self, op: Operator, types: Any, args: Any, kwargs: Any) -> Any:
+        """Count, and pass on."""
+        self.counts[op.name] += 1
+        return NotImplemented
+
+
+class FlopCounter(DispatchMode):
+    """Counts floating point operations in ``total`` and by operator in ``flops``.
+
+    A matrix product of (m, k) by (k, n) counts 2 m n k, a pointwise operator its arithmetic operations and functions
+    times the elements of the result, a reduction one for each element it reads. Everything else counts nothing, and
+    composite operators what they are made of.
+
+    >>> import tenkey as tk
+    >>> with FlopCounter() as counter:
+    ...     _ = tk.ones((2, 3)) @ tk.ones((3, 4)) + 1
+    >>> counter.flops["tk::matmul"], counter.flops["tk::add"], counter.total
+    (48, 8, 56)
+    """
+
+    def __init__(self) -> None:
+        self.flops: Counter[str] = Counter()
+
+    @property
+    def total(self) -> int:
+        """All operations."""
+        return self.flops.total()
+
+    def __tk_dispatch__(self, op: Operator, types: Any, args: Any, kwargs: Any) -> Any:
+        """Run, and count by what the operator's declaration says that it is."""
+        result = self.run_within(op, *args, **kwargs)
+        if op.name == "tk::matmul":
+            self.flops[op.name] += 2 * math.prod(result.shape) * args[0].shape[-1]
+        elif "Pointwise" in op.facets:
+            nodes = topological_order([op.facets["Pointwise"].expression])
+            per_element = sum(node.operation not in ("variable", "constant", "eps") for node in nodes)
+            self.flops[op.name] += per_element * math.prod(result.shape)
+        elif "Reduce" in op.facets:
+            self.flops[op.name] += math.prod(args[0].shape)
+        return result
+
+
+class DeterministicCheck(DispatchMode):
+    """Runs every call twice and raises RuntimeError, naming the operator, unless the results are equal bit by bit.
+
+    Left out are operators that change an argument, those tagged ``nondeterministic``, and memory that was not filled
+    (``tk::empty``).
+
+    >>> import tenkey as tk
+    >>> with DeterministicCheck():
+    ...     tk.sum(tk.ones(3)).item()
+    3.0
+    """
+
+    def __tk_dispatch__(self, op: Operator, types: Any, args: Any, kwargs: Any) -> Any:
+        """Run, run again, and compare."""
+        result = self.run_within(op, *args, **kwargs)
+        left_out = "nondeterministic" in op.tags or op.name in ("tk::empty", "tk::empty_like")
+        if not left_out and not op.schema.is_mutable and _bits(result) != _bits(op(*args, **kwargs)):
+            raise RuntimeError(_DIFFERENT.format(operator=op.name, given=", ".join(map(_short, args)) or "nothing"))
+        return result
+
+
+def _bits(value: Any) -> Any:
+    """Something that is equal for results that are equal bit by bit."""
+    if isinstance(value, Tensor):
+        values = b"" if value.device.type == "meta" else value.detach()._values("DeterministicCheck").tobytes()
+        return value.shape, str(value.dtype), str(value.device), values
+    if isinstance(value, (list, tuple)):
+        return [_bits(item) for item in value]
+    return repr(value)
+
+
+class StrictFallback(DispatchMode):
+    """Makes it an error if a backend from outside has no kernel and would fall back to the CPU.
+
+    >>> import tenkey as tk
+    >>> with StrictFallback():
+    ...     tk.exp(tk.zeros(1)).item()
+    1.0
+    """
+
+    def __tk_dispatch__(self, op: Operator, types: Any, args: Any, kwargs: Any) -> Any:
+        """Run with fallbacks forbidden."""
+        with strict_fallback():
+            return self.run_within(op, *args, **kwargs)
