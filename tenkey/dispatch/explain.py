@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from .coerce import convert
 from .errors import shown
@@ -32,6 +32,17 @@ def explain(op: Any, /, *args: Any, **kwargs: Any) -> str:
         return _explain(op, args, kwargs)
     except Exception as error:  # explain never raises
         return f"explain {shown(op)}: cannot be explained: {_text(error)}"
+
+
+# what the kernels of these keys do with the keys below
+_GOING_ON: Final = {
+    "Mode": "if every mode passes the call on",
+    "Subclass": "where a handler calls the operator again",
+    "Python": "where a handler calls the operator again",
+    "AutocastFunctionality": "with the arguments cast, on the keys below",
+    "AutogradFunctionality": "it records a node and redispatches to the keys below",
+    "AutogradOther": "it records a node and redispatches to the keys below",
+}
 
 
 def _text(error: Exception) -> str:
@@ -111,8 +122,9 @@ def _explain(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         ]
         if step.slot.conditional and step.slot.rule == "4 missing":
             lines.append("    if none accepts, the call would raise MissingKernelError")
-        if step.chosen and kernel is not None and kernel.only_with and step.key.is_autograd:
-            lines.append("    it records a node and redispatches to the keys below:")
+        goes_on = kernel is not None and (kernel.origin == "generated" or kernel.only_with)
+        if step.chosen and goes_on and step.key.functionality in _GOING_ON:
+            lines.append(f"    {_GOING_ON[step.key.functionality]}:")
             below = list(steps(operator, DispatchKeySet.from_word(word).below(step.key).mask | (word & ~key_mask())))
             for inner in below:
                 lines.append(f"      {inner.key.name}: {inner.why} (rule {inner.slot.rule})")

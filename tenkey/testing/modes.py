@@ -45,7 +45,8 @@ class CallTrace(DispatchMode):
     def __tk_dispatch__(self, op: Operator, types: Any, args: Any, kwargs: Any) -> Any:
         """Add a branch, and collect in it while the operator runs."""
         outer, text = self.calls, ", ".join([*map(_short, args), *[f"{k}={_short(v)}" for k, v in kwargs.items()]])
-        self.calls = inside = []
+        inside: list[Any] = []
+        self.calls = inside
         try:
             result = self.run_within(op, *args, **kwargs)
             text = f"({text}) -> {_short(result)}"

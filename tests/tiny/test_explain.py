@@ -180,6 +180,7 @@ class TestExplain:
         with DispatchMode():
             text = explain(reg.find("t::f"), Fake(CPU))
         assert "  Mode: handles the call (rule 3 fallback)" in text
+        assert "    if every mode passes the call on:\n      CPU: handles the call (rule 1 direct)\n" in text
 
     def test_calls_that_would_fail(self, reg: Registry) -> None:
         reg.autograd_other = ("CPU",)

@@ -40,6 +40,7 @@ from tests.tiny._fakes import (
     IMPLICIT,
     META,
     TRACER,
+    TRAIT,
     Fake,
     fresh,
     impl,
@@ -509,6 +510,7 @@ class TestShadowed:
 # ---- any order
 
 SCHEMA = "t::h(Tensor x) -> Tensor"
+OVERLOAD = "t::h.two(Tensor x, Tensor y) -> Tensor"
 _KERNELS: dict[str, Kernel] = {
     "cpu": Kernel(named("cpu"), CPU),
     "cuda": Kernel(named("cuda"), CUDA),
@@ -520,12 +522,16 @@ _KERNELS: dict[str, Kernel] = {
     "autograd cpu": Kernel(named("autograd cpu"), AUTOGRAD_CPU),
     "implicit": Kernel(named("implicit"), IMPLICIT),
     "explicit": Kernel(named("explicit"), EXPLICIT),
+    "meta disabled": Kernel(named("meta disabled"), META, disabled=TRAIT),
+    "cuda when disabled": Kernel(named("cuda when disabled"), CUDA, when=lambda x: True, disabled=TRAIT),
+    "overload": Kernel(named("overload"), CPU),
 }
 _FALLBACKS: dict[str, Kernel] = {
     "all tracer": Kernel(lambda op, *args: ("all tracer",), TRACER, boxed=True),
     "all meta": Kernel(lambda op, *args: ("all meta",), META, boxed=True),
+    "all cuda disabled": Kernel(lambda op, *args: ("all cuda",), CUDA, boxed=True, disabled=TRAIT),
 }
-ACTIONS = ["define", *_KERNELS, *_FALLBACKS]
+ACTIONS = ["define", "define overload", *_KERNELS, *_FALLBACKS]
 STACKED = ("cpu", "cpu on top")  # the only two whose order matters: of equals the newest wins
 
 
@@ -533,9 +539,12 @@ def perform(reg: Registry, action: str) -> Handle:
     if action == "define":
         op = reg.define(SCHEMA)
         return Handle(lambda: reg.undefine(op))
+    if action == "define overload":
+        other = reg.define(OVERLOAD)
+        return Handle(lambda: reg.undefine(other))
     if action in _FALLBACKS:
         return reg.fallback(_FALLBACKS[action])
-    return reg.impl("t::h", _KERNELS[action], allow_override=action in STACKED)
+    return reg.impl("t::h.two" if action == "overload" else "t::h", _KERNELS[action], allow_override=action in STACKED)
 
 
 def outcome(reg: Registry) -> dict[Any, Any]:
@@ -549,11 +558,11 @@ def outcome(reg: Registry) -> dict[Any, Any]:
         assert op.table() == compute_table(op)
         seen[op.name] = {key: slot for key, slot in op.table().items() if key is not DispatchKey.Mode}
         for keys in ([CPU], [CUDA], [META], [AUTOGRAD_CPU, CPU], [TRACER, CPU], [TRACER, AUTOGRAD_CPU, CPU]):
-            fakes = [Fake(*keys), Fake(*keys)]
+            fakes = [Fake(*keys), Fake(*keys), Fake(*keys, traits=TRAIT)]  # the last disables kernels
             fakes[1].special = True  # type: ignore[attr-defined]
             for number, fake in enumerate(fakes):
                 try:
-                    seen[op.name, tuple(keys), number] = op(fake)[0]
+                    seen[op.name, tuple(keys), number] = op(*[fake] * len(op.schema.arguments))[0]
                 except (MissingKernelError, RegistrationError) as error:
                     seen[op.name, tuple(keys), number] = type(error)
     return seen
