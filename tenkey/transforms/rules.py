@@ -89,7 +89,7 @@ derived_rules.update({"Out": _out, "Pointwise": _pointwise, "Reduce": _reduction
 # ---- element by element, the batch dimension where it is
 
 
-@_rule("clone", "cast", "conj", "real", "imag", "to_device")
+@_rule("alias", "clone", "cast", "conj", "real", "imag", "to_device")
 def _unary(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     value, dim = level.split(args[0])
     return level.batch(operator.call(value, *args[1:], **kwargs), dim)
