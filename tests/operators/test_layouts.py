@@ -15,7 +15,7 @@ _ULPS = 4
 _MAY_ALIAS = {"to", "to_device", "astype", "reshape"}  # give the tensor or a window where nothing has to be copied
 _VIEWS = {
     "reshape", "permute_dims", "broadcast_to", "squeeze", "expand_dims", "select", "slice", "matrix_transpose",
-    "expand_as",
+    "expand_as", "alias",
 }  # fmt: skip
 
 
