@@ -136,6 +136,19 @@ def test_after_its_level_a_dual_is_its_primal() -> None:
         assert unpack_dual(dual * 1).tangent is None
 
 
+def test_gradients_after_the_level() -> None:
+    x = tk.tensor([1.0, 2.0], requires_grad=True)
+    with dual_level():
+        y = (make_dual(x, tk.ones(2)) ** 2).sum()
+    (gradient,) = tk.autograd.grad(y, x, retain_graph=True)
+    assert gradient is not None
+    assert gradient.tolist() == [2.0, 4.0]
+    y.backward(retain_graph=True)
+    tk.autograd.backward(y)
+    assert x.grad is not None
+    assert x.grad.tolist() == [4.0, 8.0]
+
+
 def test_values_of_duals() -> None:
     with dual_level():
         x = make_dual(tk.tensor(2.0), tk.tensor(1.0))

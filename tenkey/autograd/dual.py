@@ -185,6 +185,10 @@ class DualLevel(Level):
         """After its level a dual is its primal."""
         return function.apply(*[x._value if self.owns(x) else x for x in args])
 
+    def released(self, wrapper: Wrapper) -> Tensor:
+        """After its level a dual is its primal."""
+        return wrapper._value
+
     # ---- what a wrapper is asked
 
     def values(self, wrapper: Wrapper, what: str) -> np.ndarray:

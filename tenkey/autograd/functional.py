@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from ..core.tensor import Tensor
 from ..core.word import GRADIENT
-from ..core.wrapper import Level, innermost
+from ..core.wrapper import Level, innermost, released
 from ..dispatch.local import StateGuard
 from ..ops.builtin.creation import ones_like, zeros_like
 from .engine import Task, execute, mark_needed, validate
@@ -141,8 +141,13 @@ def backward(
     """
     outputs = _listed(tensors)
     level = innermost((outputs, grad_tensors, inputs))
-    if level is not None:
+    if level is not None and level.is_open:
         raise NotImplementedError(_INSIDE.format(level=level.name))
+    if level is not None:
+        grad_tensors = None if grad_tensors is None else released(_listed(grad_tensors), level)
+        inputs = None if inputs is None else released(_listed(inputs), level)
+        backward(released(outputs, level), grad_tensors, retain_graph, create_graph, inputs)
+        return
     gradients = [None] * len(outputs) if grad_tensors is None else _listed(grad_tensors)
     seeds = _seeds("backward", outputs, gradients, create_graph=create_graph)
     task = Task(create_graph if retain_graph is None else retain_graph, create_graph)
@@ -237,5 +242,8 @@ def _inside(
         raise RuntimeError(_COUNT.format(call="grad", tensors=len(outputs), gradients=len(grad_outputs)))
     for index, one in enumerate(inputs):
         _input_edge("grad", index, one)
+    if not level.is_open:
+        given = (released(values, level) for values in (outputs, inputs, grad_outputs))
+        return grad(*given, **flags)  # type: ignore[arg-type]
     results: tuple[Tensor | None, ...] = level.gradient(grad, outputs, inputs, grad_outputs=grad_outputs, **flags)
     return results

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from ..dispatch.registry import Registry
 
-__all__ = ["Level", "Wrapper", "innermost", "install_levels", "open_levels", "wrap"]
+__all__ = ["Level", "Wrapper", "innermost", "install_levels", "open_levels", "released", "wrap"]
 
 _KEY: Final = DispatchKey.Batched.mask
 _ESCAPED: Final = (
@@ -116,6 +116,10 @@ class Level:
     def escaped_function(self, function: Any, args: tuple[Any, ...]) -> Any:
         """The same after the level has ended; raises by default."""
         raise RuntimeError(_ESCAPED.format(operator=function.__name__, level=self.name))
+
+    def released(self, wrapper: Wrapper) -> Tensor:
+        """What a wrapper stands for after the level has ended; raises by default."""
+        raise RuntimeError(_ESCAPED.format(operator="autograd", level=self.name))
 
     def gradient(self, grad: Callable[..., Any], outputs: list[Any], inputs: list[Any], **options: Any) -> Any:
         """``tk.autograd.grad`` for outputs and inputs of which the innermost are of this level."""
@@ -221,9 +225,11 @@ class Wrapper(Tensor):
     def grad(self, value: Tensor | None) -> None:
         raise self._unsupported("grad", _GRAD)
 
-    def backward(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Refuse: use ``tk.autograd.grad``."""
-        raise self._unsupported("backward", _GRAD)
+    def backward(self, *args: Any, **kwargs: Any) -> None:
+        """Refuse inside of the transform: use ``tk.autograd.grad``."""
+        if self._level.is_open:
+            raise self._unsupported("backward", _GRAD)
+        self._level.released(self).backward(*args, **kwargs)
 
     def register_hook(self, hook: Any) -> NoReturn:
         """Refuse."""
@@ -266,6 +272,11 @@ def innermost(values: Iterable[Any]) -> Level | None:
         if level is not None and (found is None or level.number > found.number):
             found = level
     return found
+
+
+def released(values: list[Any], level: Level) -> list[Any]:
+    """The values with what wrappers of a level that has ended stand for."""
+    return [level.released(x) if x.__class__ is Wrapper and x._level is level else x for x in values]
 
 
 def _run(operator: Operator, keyset: DispatchKeySet, /, *args: Any, **kwargs: Any) -> Any:

@@ -58,10 +58,10 @@ def _reduction(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwa
     bound = operator.bind(*args, **kwargs)
     x = bound["x"]
     axes = tuple([i + 1 for i in normalize_axes(operator.schema.base_name, bound["axis"], x.ndim)])
-    names = [a.name for a in operator.schema.arguments]
-    positional = [level.front(x) if n == "x" else axes if n == "axis" else bound[n] for n in names if n not in kwargs]
-    keywords = {n: axes if n == "axis" else v for n, v in kwargs.items()}
-    return level.batch(operator.call(*positional, **keywords), 0)
+    bound |= {"x": level.front(x), "axis": axes}
+    arguments = operator.schema.arguments
+    positional = [bound[a.name] for a in arguments if not a.kwarg_only]
+    return level.batch(operator.call(*positional, **{a.name: bound[a.name] for a in arguments if a.kwarg_only}), 0)
 
 
 def _inplace(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
