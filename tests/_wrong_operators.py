@@ -389,6 +389,18 @@ def raises_for_strides() -> Any:
     return _define("raises_for_strides", kernel, schema=ONE)
 
 
+@wrong("layout", "between the elements of 'x'", "strides", args=(X, 2.0))
+def writes_between_the_elements() -> Any:
+    def kernel(x: Tensor, value: float) -> None:
+        window = x.numpy()
+        whole = window.base if window.base is not None and window.base.size > window.size else window
+        whole[...] = value
+
+    return _define(
+        "writes_between_the_elements", kernel, schema="(Tensor(a!) x, float value) -> ()", fake=lambda x, value: None
+    )
+
+
 @wrong("layout", "gradient", "'x'", "strides")
 def gradient_ignores_strides() -> Any:
     def backward(ctx: Any, g: Tensor) -> Tensor:

@@ -450,6 +450,51 @@ def test_an_operator_without_a_gradient_passes_with_a_note() -> None:
         assert report_of("opcheck_flat::flat", X)["gradient"].text == "declared as not differentiable"
 
 
+def test_a_refusal_of_one_dimension_is_no_crash() -> None:
+    def softmax(x: Tensor) -> Tensor:
+        values = x.numpy()
+        powers = np.exp(values - values.max(axis=-1, keepdims=True))  # NumPy knows no maximum of nothing
+        return tk.asarray(np.ascontiguousarray(powers / powers.sum(axis=-1, keepdims=True)))
+
+    operator = tk.library.custom_op("right::softmax", softmax, mutates_args=(), schema="(Tensor x) -> Tensor")
+    operator.register_fake(_like)
+    assert report_of(operator, X).passed
+    whole = tk.library.custom_op(
+        "wrong::whole", lambda x: x - x.numpy().max().item(), mutates_args=(), schema="(Tensor x) -> Tensor"
+    )
+    whole.register_fake(_like)
+    report = report_of(whole, X)
+    assert report.failed == ("zero size",)
+    assert "zero-size array" in report["zero size"].text
+
+
+def test_an_operator_without_tensor_results_needs_no_fake() -> None:
+    operator = tk.library.custom_op(
+        "right::mean", lambda x: float(x.numpy().mean()), mutates_args=(), schema="(Tensor x) -> float"
+    )
+    report = report_of(operator, X)
+    assert report.passed, str(report)
+    assert report["fake"].text == "no tensor result"
+
+
+def test_a_fake_may_refuse_what_depends_on_values() -> None:
+    operator = tk.library.custom_op(
+        "right::nonzero",
+        lambda x: tk.asarray(np.stack(np.nonzero(x.numpy()), 1)),
+        mutates_args=(),
+        schema="(Tensor x) -> Tensor",
+    )
+    assert "NotImplementedError" in report_of(operator, X)["fake"].text
+
+    def fake(x: Tensor) -> Tensor:
+        raise NotImplementedError("the number of rows depends on values")
+
+    operator.register_fake(fake)
+    report = report_of(operator, X)
+    assert report["fake"].status == "skipped"
+    assert report.failed in ((), ("vmap",)), str(report)
+
+
 def test_the_hint_for_complex_values_is_no_failure() -> None:
     operator = _sine("real_alone")
     operator.register_autograd(lambda ctx, g: g * tk.cos(ctx.saved_tensors[0]), setup_context=_save)

@@ -13,7 +13,7 @@ from ...core.tensor import Tensor, make_tensor, shares_storage, word_for
 from ...dispatch.keys import DispatchKey
 from ...dispatch.schema import ListType, OptionalType, SchemaType, TupleType
 from .sample import Failure, Sample, Skipped, described
-from .structure import Labelled, change_tensors, first_difference, leaves_of
+from .structure import Labelled, change_tensors, first_difference, leaves_of, results_of
 
 __all__ = ["BaseCallFailure", "check_fake", "check_schema", "compare_with_fake", "fake_results", "resized"]
 
@@ -47,7 +47,8 @@ _TYPE: Final = "{result} is {got}, the schema promises {want}: {remedy}."
 
 _NO_FAKE: Final = (
     "there is no fake: without values the call raises {error}. Register one with tk.library.register_fake({name!r}), a "
-    "function of the same arguments that returns tk.empty(shape, dtype=..., device='meta')."
+    "function of the same arguments that returns tk.empty(shape, dtype=..., device=x.device); if the shape depends on "
+    "values, one that raises NotImplementedError and says so."
 )
 _FAKE_RAISES: Final = (
     "{where}the fake raises {error}, where the real call gives a result. Mend the function that was given to "
@@ -195,7 +196,7 @@ def _check_type(label: str, value: Any, wanted: SchemaType) -> None:
 
 def _check_aliases(sample: Sample, result: Any, tensors: Sequence[Tensor]) -> None:
     schema, facets = sample.operator.schema, sample.operator.facets
-    made = [part for part in leaves_of(result, "the result") if isinstance(part.value, Tensor)]
+    made = [part for part in results_of(result) if isinstance(part.value, Tensor)]
     allowed = any(r.alias is not None for r in schema.returns) or "View" in facets or "view" in sample.operator.tags
     # An implicit composite is no boundary: its parts are the operators that other layers see.
     composite = "Composite" in facets and facets["Composite"].implicit
@@ -248,6 +249,8 @@ def check_fake(sample: Sample) -> str | None:
     except Exception as error:
         if refuses_values(error) or "data_dependent_output" in sample.operator.tags:
             raise Skipped(f"the shape of the result depends on values: {described(error)}") from error
+        if not any(isinstance(part.value, Tensor) for part in real):
+            raise Skipped("no tensor result") from error
         if has_fake(sample):
             raise Failure(_FAKE_RAISES.format(where="", error=described(error))) from error
         raise Failure(_NO_FAKE.format(error=described(error), name=sample.operator.name)) from error
@@ -274,12 +277,12 @@ def _check_factory(sample: Sample) -> str | None:
     position = [a.name for a in sample.operator.schema.arguments if not a.kwarg_only]
     if names[0] in position[: len(sample.args)]:
         raise Skipped("the sample names its device by position")
-    real = list(leaves_of(sample.call(*sample.args, **sample.kwargs), "the result"))
+    real = results_of(sample.call(*sample.args, **sample.kwargs))
     try:
         made = sample.call(*sample.args, **{**sample.kwargs, names[0]: "meta"})
     except Exception as error:
         raise Failure(_NO_FAKE.format(error=described(error), name=sample.operator.name)) from error
-    compare_with_fake(real, list(leaves_of(made, "the result")), "")
+    compare_with_fake(real, results_of(made), "")
     return None
 
 

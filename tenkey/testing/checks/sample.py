@@ -15,11 +15,11 @@ import tenkey as tk
 from ...core.device import Device
 from ...core.dtypes import is_inexact
 from ...core.tensor import Tensor
-from ...dispatch.errors import ArgumentError, OperatorNotFoundError, shown
+from ...dispatch.errors import ArgumentError, OperatorNotFoundError, TenkeyError, shown
 from ...dispatch.operator import Operator, OperatorPacket
 from ...dispatch.registry import registry
 from ...library.custom import CustomOperator
-from .structure import Labelled, change_tensors, leaves_of
+from .structure import Labelled, change_tensors, leaves_of, results_of
 
 __all__ = ["Failure", "Leaf", "Sample", "Skipped", "described", "is_deliberate", "operator_of"]
 
@@ -98,8 +98,8 @@ def described(error: BaseException) -> str:
 
 def is_deliberate(error: BaseException) -> bool:
     """Whether an exception is of a kind by which code refuses on purpose."""
-    return type(error).__name__ == "TenkeyError" or isinstance(
-        error, (ValueError, RuntimeError, NotImplementedError, TypeError)
+    return isinstance(error, (TenkeyError, ValueError, RuntimeError, TypeError)) and not isinstance(
+        error, RecursionError
     )
 
 
@@ -175,7 +175,7 @@ class Sample:
 
     def results(self, tensors: Sequence[Tensor]) -> list[Labelled]:
         """The parts of the result, then the arguments that the operator changes."""
-        made = list(leaves_of(self.run(tensors), "the result"))
+        made = results_of(self.run(tensors))
         known = {id(part.value) for part in made}
         changed = [
             Labelled(f"the changed '{leaf.label}'", tensor)

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...core.tensor import Tensor
 
-__all__ = ["Labelled", "change_tensors", "leaves_of", "quote_all"]
+__all__ = ["Labelled", "change_tensors", "leaves_of", "quote_all", "results_of"]
 
 
 class Labelled(NamedTuple):
@@ -69,6 +69,16 @@ def leaves_of(value: Any, label: str) -> Iterator[Labelled]:
             yield from leaves_of(getattr(value, field.name), f"{label}.{field.name}")
     else:
         yield Labelled(label, value)
+
+
+def results_of(value: Any) -> list[Labelled]:
+    """The parts of an operator's result, with their labels.
+
+    >>> [part.label for part in results_of((1, 2))], results_of(1)[0].label
+    (['result[0]', 'result[1]'], 'the result')
+    """
+    parts = list(leaves_of(value, "result"))
+    return [Labelled("the result", value)] if len(parts) == 1 and parts[0].value is value else parts
 
 
 def quote_all(labels: list[str]) -> str:

@@ -27,7 +27,7 @@ import tenkey as tk
 from ...core.tensor import Tensor, shares_storage
 from .sample import Failure, Sample, Skipped, described
 from .structure import Labelled
-from .variations import apart
+from .variations import apart, same_plain
 
 __all__ = ["check_threads"]
 
@@ -149,7 +149,7 @@ def _problem(got: list[Labelled], want: list[Labelled]) -> str:
             difference = apart(one.value, two.value)
             if difference:
                 return _WRONG.format(threads=_THREADS, result=one.label, difference=difference)
-        elif one.value is not two.value and not (one.value == two.value or one.value != one.value):
+        elif not same_plain(one.value, two.value):
             return _WRONG.format(threads=_THREADS, result=one.label, difference=f"{one.value!r} and {two.value!r}")
     return ""
 

@@ -18,7 +18,7 @@ from .numeric import floating_results
 from .sample import Failure, Sample, Skipped, described, is_deliberate
 from .structure import Labelled, leaves_of, quote_all
 
-__all__ = ["apart", "check_backends", "check_determinism", "check_layout", "check_zero_size"]
+__all__ = ["apart", "same_plain", "check_backends", "check_determinism", "check_layout", "check_zero_size"]
 
 _ULPS: Final = 64  # in which a sum in another order may differ, relative to the largest value
 
@@ -83,6 +83,13 @@ def apart(one: np.ndarray[Any, Any], two: np.ndarray[Any, Any], *, exact: bool =
     return f"at index {index}: {one[index]!s} and {two[index]!s}"
 
 
+def same_plain(one: Any, two: Any, *, exact: bool = False) -> bool:
+    """Whether two values that are no tensors are equal; numbers but for rounding in single precision."""
+    if isinstance(one, (float, complex)) and isinstance(two, (float, complex)) and not exact:
+        return bool(np.isclose(one, two, rtol=1e-4, atol=1e-6, equal_nan=True))
+    return one is two or bool(one == two) or bool(one != one and two != two)
+
+
 def _host(part: Labelled) -> np.ndarray[Any, Any]:
     return np.array(part.value.detach().numpy())
 
@@ -97,7 +104,7 @@ def _differing(one: Sequence[Labelled], two: Sequence[Labelled], *, exact: bool 
         elif isinstance(first.value, Tensor) or isinstance(second.value, Tensor):
             difference = f"types {type(first.value).__name__} and {type(second.value).__name__}"
         else:
-            equal = first.value is second.value or bool(first.value == second.value) or first.value != first.value
+            equal = same_plain(first.value, second.value, exact=exact)
             difference = "" if equal else f"{first.value!r} and {second.value!r}"
         if difference:
             return first.label, difference
@@ -131,13 +138,27 @@ def _transposed(tensor: Tensor) -> Tensor:
 
 
 def _strided(tensor: Tensor) -> Tensor:
-    """A window on every second element of a larger tensor, whose other elements would be noticed if they were used."""
+    """A window on every second element of a larger tensor."""
+    return _window(tensor)[0]
+
+
+def _window(tensor: Tensor) -> tuple[Tensor, Tensor]:
+    """The window and the larger tensor, whose other elements hold what would be noticed if it were used."""
     values = tensor.numpy()
     larger = np.full([2 * n + 1 for n in values.shape], _unlikely(values.dtype), values.dtype)
     window = tuple([slice(1, 2 * n, 2) for n in values.shape])
     larger[window] = values
-    made: Tensor = tk.asarray(larger).to_device(tensor.device)[window]
-    return made
+    whole = tk.asarray(larger).to_device(tensor.device)
+    return whole[window], whole
+
+
+def _check_gaps(whole: Tensor, label: str, what: str) -> None:
+    """Raise if something was written between the elements of the window."""
+    values = np.array(whole.numpy())
+    unlikely = np.asarray(_unlikely(values.dtype), values.dtype)
+    values[tuple([slice(1, n - 1, 2) for n in values.shape])] = unlikely
+    if not np.array_equal(values, np.broadcast_to(unlikely, values.shape), equal_nan=values.dtype.kind in "fc"):
+        raise Failure(_OUTSIDE.format(what=what, label=label))
 
 
 def _unlikely(dtype: np.dtype) -> Any:
@@ -188,6 +209,9 @@ def check_layout(sample: Sample, derivatives: Derivatives) -> str | None:
         except Exception:  # the row determinism would have failed, were it not for the repeated values
             continue
         tensors = [t if change is None else change(t) for t, change in zip(sample.tensors(dense), changes)]
+        windows = {i: _window(tensors[i]) for i, c in enumerate(changes) if c is _strided and sample.leaves[i].mutable}
+        for i, (window, _) in windows.items():
+            tensors[i] = window
         try:
             got = sample.results(tensors)
         except Exception as error:
@@ -195,6 +219,8 @@ def check_layout(sample: Sample, derivatives: Derivatives) -> str | None:
         found = _differing(got, want)
         if found is not None:
             raise Failure(_LAYOUT.format(what=what, result=found[0], difference=found[1]))
+        for i, (_, whole) in windows.items():
+            _check_gaps(whole, sample.labels[i], what)
         if derivatives.differentiable:
             _check_layout_gradient(sample, dense, changes, what)
     return None
@@ -277,9 +303,12 @@ def _may_refuse(sample: Sample, arrays: Sequence[np.ndarray[Any, Any]], error: E
 def check_zero_size(sample: Sample, derivatives: Derivatives) -> str | None:
     """Arguments with a dimension of length 0 give what the fake says, or both refuse."""
     cases = list(_emptied(sample))
+    if sample.leaves and not sample.tensor_results(sample.tensors()):
+        raise Skipped("no tensor result")
     if not cases:
         raise Skipped("no tensor argument with a dimension" if sample.leaves else "no tensor argument")
     accepted = 0
+    refusals: list[Failure] = []  # on purpose, where the fake gives a result
     recorded = derivatives.differentiable
     if recorded:  # what is wrong with backward anyway is said by the row gradient
         _, raised = _attempt(_gradients, sample, sample.tensors(gradient=sample.floating))
@@ -292,7 +321,10 @@ def check_zero_size(sample: Sample, derivatives: Derivatives) -> str | None:
         if raised is not None and refused is None:
             if not together or _may_refuse(sample, arrays, raised):
                 continue
-            raise Failure(_ZERO_RAISES.format(where=where, error=described(raised), fake=_shapes(fake))) from raised
+            failure = Failure(_ZERO_RAISES.format(where=where, error=described(raised), fake=_shapes(fake)))
+            if not is_deliberate(raised):
+                raise failure from raised
+            refusals.append(failure)
         if refused is not None and raised is None:
             raise Failure(_ZERO_FAKE.format(where=where, error=described(refused), real=_shapes(real))) from refused
         if raised is not None:
@@ -306,6 +338,8 @@ def check_zero_size(sample: Sample, derivatives: Derivatives) -> str | None:
                 if not together or _may_refuse(sample, arrays, error):
                     continue
                 raise Failure(_ZERO_GRADIENT.format(where=where, error=described(error))) from error
+    if refusals and not accepted:  # that of one dimension alone may have its reason, the maximum of nothing, say
+        raise refusals[0]
     return None if accepted else "every dimension of length 0 is refused"
 
 
