@@ -238,6 +238,8 @@ def test_in_place() -> None:
         assert primal.tolist() == [5.0, 12.0]
         assert tangent is not None
         assert tangent.tolist() == [0.0, 4.0 + 2.0 + 1.0]
+        assert unpack_dual(tk.zeros_like(y).add_(y)).tangent.tolist() == [0.0, 1.0]  # type: ignore[union-attr]
+        assert unpack_dual(tk.ones_like(y, dtype=tk.int64)).tangent is None
         plain = tk.zeros(2)
         with pytest.raises(NotImplementedError, match="in place"):
             plain.add_(y)

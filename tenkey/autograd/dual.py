@@ -54,6 +54,7 @@ from .node import Node, edge_of
 
 __all__ = ["DualLevel"]
 
+_LIKE: Final = frozenset(["tk::zeros_like", "tk::ones_like", "tk::full_like", "tk::empty_like"])
 _NO_FORMULA: Final = "the operator has no rule for forward mode and no gradient formula"
 _NUMPY: Final = (
     "[{what}] the tensor has a tangent, which NumPy would lose: take tk.autograd.forward_ad.unpack_dual(x).primal."
@@ -123,6 +124,8 @@ class DualLevel(Level):
             return write_out(facets["Out"].functional, *args, **kwargs)
         if operator.schema.is_mutable:
             return in_place(self, operator, args, kwargs)
+        if operator.name in _LIKE:
+            return self._like(operator, args, kwargs)
         implicit = parts_of(operator)
         if implicit is not None and "Jvp" not in facets:
             return implicit(*args, **kwargs)
@@ -146,6 +149,11 @@ class DualLevel(Level):
                 tangents[name] = value._extra if self.owns(value) else None
         tangent = rule(tangents, operator.bind(*primals, **keywords), out)
         return out if tangent is None else self._result(operator, leaves, out, tangent)
+
+    def _like(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+        """Made with a tangent of zero, so that what has a tangent can be written into it."""
+        out: Tensor = operator.call(args[0]._value, *args[1:], **kwargs)
+        return self.dual(out, zeros_like(out)) if out.dtype.kind in "fcV" else out
 
     def _result(self, operator: Operator, leaves: list[Any], out: Tensor, tangent: Tensor) -> Tensor:
         """The dual of a result; see Note [Tangents in place]."""

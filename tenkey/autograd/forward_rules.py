@@ -37,7 +37,7 @@ _NOT_LINEAR: Final = (
 _MUTATES: Final = "it changes its arguments in place"
 _TARGET: Final = (
     "[{operator}] forward mode: a tensor without a tangent cannot be changed in place by one that has a tangent. Use "
-    "the functional form, or make the target from a dual tensor (x.clone(), x * 0)."
+    "the functional form, or make the target from a dual tensor (tk.zeros_like(x), x.clone())."
 )
 _APART: Final = (
     "[{operator}] forward mode: the tensor is a view whose tangent is a copy, since primal and tangent lie in "
