@@ -118,6 +118,7 @@ REFERENCES: Final[Mapping[str, Reference]] = {
     "slice": _slice,
     "slice_backward": _slice_backward,
     "matrix_transpose": np.matrix_transpose,
+    "alias": np.copy,
     "clone": np.copy,
     "cast": lambda x, dtype: (x if dtype.kind in "cb" else np.real(x)).astype(dtype),
     "astype": lambda x, dtype: x.astype(dtype),
