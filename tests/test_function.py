@@ -12,6 +12,7 @@ import pytest
 import tenkey as tk
 from tenkey import Tensor
 from tenkey.autograd import Function, grad, gradcheck, gradgradcheck, once_differentiable
+from tenkey.dispatch.local import current_state, get_state
 
 
 def leaf(values: Any) -> Tensor:
@@ -297,7 +298,7 @@ def test_the_context_of_a_custom_operator_takes_the_same_notes() -> None:
     assert gradcheck(padded, (leaf([[1.0, 2.0], [3.0, 4.0]]),))
 
 
-@pytest.mark.parametrize("name", ["outputs", "next_edges", "apply", "name"])
+@pytest.mark.parametrize("name", ["outputs", "next_edges", "sequence_nr", "topological_nr", "apply", "name"])
 def test_names_that_the_node_needs_are_refused(name: str) -> None:
     class Taken(Cube):
         @staticmethod
@@ -708,6 +709,100 @@ def test_an_error_in_forward_leaves_the_mode() -> None:
     with pytest.raises(LookupError, match="deliberate"):
         Fails.apply(leaf(1.0))
     assert tk.is_grad_enabled()
+
+
+def test_the_state_of_a_mode_is_as_before() -> None:
+    class Noted(tk.dispatch.DispatchMode):
+        seen: list[str] = []  # noqa: RUF012
+
+        def __tk_dispatch__(self, op: Any, types: Any, args: Any, kwargs: Any) -> Any:
+            self.seen.append(str(op))
+            return op(*args, **kwargs)
+
+    for x in (tk.tensor(1.0), leaf(1.0)):
+        Noted.seen.clear()
+        with Noted():
+            Cube.apply(x)
+            inside = current_state()
+            assert tk.is_grad_enabled()
+            tk.exp(x)
+        assert len(inside.modes) == 1
+        assert Noted.seen[-1] == "tk::exp"
+        assert Noted.seen[0] == "tk::multiply"
+        assert get_state() is None
+
+
+def test_a_class_between_that_keeps_its_subclasses_to_itself() -> None:
+    class Alone(Cube):
+        def __init_subclass__(cls) -> None:
+            pass
+
+    class Below(Alone):
+        @staticmethod
+        def backward(ctx: Any, g: Tensor) -> Tensor:
+            return g * 100.0
+
+    for function, want in ((Cube, 12.0), (Below, 100.0), (Alone, 12.0), (Below, 100.0)):
+        x = leaf(2.0)
+        out = function.apply(x)
+        out.backward()
+        assert values_of(x.grad) == want
+        assert out.grad_fn is None or out.grad_fn.name() == f"{function.__name__}Backward"
+
+
+def test_apply_may_be_extended() -> None:
+    class Twice(Cube):
+        @classmethod
+        def apply(cls, x: Tensor) -> Tensor:
+            return super().apply(x) * 2.0
+
+    x = leaf(2.0)
+    out = Twice.apply(x)
+    out.backward()
+    assert out.item() == 16.0
+    assert values_of(x.grad) == 24.0
+
+
+def test_a_forward_that_is_replaced_later_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Changing(Cube):
+        pass
+
+    x = leaf(2.0)
+    assert Changing.apply(x).item() == 8.0
+    monkeypatch.setattr(Changing, "forward", staticmethod(lambda ctx, x: x * 5.0))
+    monkeypatch.setattr(Changing, "backward", staticmethod(lambda ctx, g: g * 5.0))
+    out = Changing.apply(x)
+    out.backward()
+    assert (out.item(), values_of(x.grad)) == (10.0, 5.0)
+
+
+@pytest.mark.parametrize("name", ["shape", "dtype", "device"])
+def test_a_note_is_there_in_backward(name: str) -> None:
+    class Noting(Cube):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            setattr(ctx, name, "mine")
+            return x * 2.0
+
+        @staticmethod
+        def backward(ctx: Any, g: Tensor) -> Tensor:
+            assert getattr(ctx, name) == "mine"
+            return g * 2.0
+
+    x = leaf([1.0, 2.0])
+    Noting.apply(x).backward(tk.ones(2, dtype=x.dtype))
+    assert values_of(x.grad).tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize("change", [lambda x: x.add_(1.0), lambda x: x[:1].add_(1.0)])
+def test_a_modified_tensor_that_had_no_storage_is_found(change: Any) -> None:
+    x = leaf([1.0, 2.0])
+    y = x * 1.0
+    out = Cube.apply(y)
+    with tk.no_grad():
+        change(y)
+    with pytest.raises(RuntimeError, match=r"modified by an inplace operation: the saved tensor saved_tensors\[0\]"):
+        out.backward(tk.ones(2, dtype=x.dtype))
 
 
 def test_complex_functions() -> None:

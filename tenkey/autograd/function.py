@@ -6,12 +6,15 @@ import functools
 from collections.abc import Callable
 from typing import Any, Final
 
+from numpy import ndarray
+
+from ..core.device import CPU
 from ..core.tensor import Tensor, make_view
-from ..core.word import GRADIENT
+from ..core.word import DTYPE_TRAIT, GRADIENT
 from ..core.wrapper import Wrapper, innermost
-from ..dispatch.local import StateGuard, get_state
+from ..dispatch.local import StateGuard, get_state, make_state, set_state
 from ..ops.builtin.creation import zeros
-from .node import Node, TensorMeta, edge_of, longest, next_sequence, set_history
+from .node import AutogradMeta, Node, TensorMeta, edge_of, leaf_edge, longest, next_sequence, set_history
 from .record import flat_tensors
 from .saved import FREED, SavedOutput, SavedTensor
 
@@ -43,17 +46,23 @@ class Context(Node):
     """What ``forward`` hands to ``backward``; also the node of the call.
 
     Tensors go through ``save_for_backward``; other values may be attributes.
+
+    Note [Saved as they are]
+    ~~~~~~~~~~~~~~~~~~~~~~~~
+    A tensor without a storage was never changed in place, by Note [Views share a version counter]: its version is 0.
+    Where all that is saved are such tensors, and none is an output, the tuple that the user gave is what is kept; a
+    tensor that has a storage at unpacking must still be at version 0. Guarded by
+    ``tests/test_function.py::test_a_modified_saved_tensor_is_found``.
     """
 
     runs_on_undefined = True
-    _function: type[Function]
-    _saved: tuple[Any, ...] = ()
+    _function: Any = None  # the Function, once it is called
+    _saved: tuple[Any, ...] | None = ()  # None: they were let go of
     _to_save: tuple[Tensor | None, ...] = ()
     _for_forward: tuple[Tensor | None, ...] | None = None
     _dirty: tuple[Tensor, ...] = ()
     _not_differentiable: tuple[Tensor, ...] = ()
     _materialize = True
-    _released = False
     needs_input_grad: tuple[bool, ...] = ()
     _input_positions: tuple[int, ...] = ()
 
@@ -64,7 +73,7 @@ class Context(Node):
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keep inputs or outputs for ``backward``, with a check that nobody changes them in between."""
         for tensor in tensors:
-            if tensor is not None and not isinstance(tensor, Tensor):
+            if tensor.__class__ is not Tensor and tensor is not None and not isinstance(tensor, Tensor):
                 raise TypeError(_NOT_TENSORS.format(node=self.name(), got=type(tensor).__name__))
         self._to_save = tensors
 
@@ -78,11 +87,30 @@ class Context(Node):
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
         """The tensors that were saved, in order."""
-        if self._released:
+        saved = self._saved
+        if saved is None:
             raise RuntimeError(FREED.format(node=self.name()))
-        if self._to_save and not self._saved:
+        if self._to_save and not saved:
             return self._to_save
-        return tuple([s if s is None else s.unpack(self, f"saved_tensors[{i}]") for i, s in enumerate(self._saved)])
+        for one in saved:
+            if one.__class__ is not Tensor or one._storage is not None:
+                break
+        else:
+            return saved  # Note [Saved as they are]: none was changed
+        return tuple([None if one is None else self._unpack(one, nr) for nr, one in enumerate(saved)])
+
+    def _unpack(self, saved: Any, nr: int) -> Tensor:
+        if isinstance(saved, Tensor):
+            made = SavedTensor(saved)
+            made.version = 0
+            return made.unpack(self, f"saved_tensors[{nr}]")
+        found: Tensor = saved.unpack(self, f"saved_tensors[{nr}]")
+        return found
+
+    @property
+    def _released(self) -> bool:
+        """Whether what was saved is gone."""
+        return self._saved is None
 
     def mark_dirty(self, *tensors: Tensor) -> None:
         """Say that ``forward`` changed these inputs in place."""
@@ -98,19 +126,33 @@ class Context(Node):
 
     def freeze(self, outputs: list[Any]) -> None:
         """Turn what ``forward`` saved into saved variables."""
-        made: list[Any] = []
-        for tensor in self._to_save:
-            if tensor is None:
-                made.append(None)
-                continue
-            nr = next((i for i, out in enumerate(outputs) if out is tensor), None)
-            made.append(SavedTensor(tensor) if nr is None else SavedOutput(tensor, nr))
-        self._saved = tuple(made)
+        to_save = self._to_save
         self._to_save = ()
+        for tensor in to_save:
+            if tensor is None or tensor._storage is not None:
+                break
+            for out in outputs:
+                if out is tensor:
+                    break
+            else:
+                continue
+            break
+        else:
+            self._saved = to_save
+            return
+        made: list[Any] = []
+        for tensor in to_save:
+            nr = next((i for i, out in enumerate(outputs) if out is tensor), None)
+            made.append(None if tensor is None else SavedTensor(tensor) if nr is None else SavedOutput(tensor, nr))
+        self._saved = tuple(made)
+
+    def taken(self) -> set[str]:
+        """The names that the user keeps something under."""
+        return set(self.__dict__)
 
     def describe(self, outputs: list[Any]) -> None:
         """Note shape, dtype and device of the outputs, without touching what the user keeps under these names."""
-        taken = self.__dict__
+        taken = self.taken()
         if not _RESERVED_NAMES.isdisjoint(taken):
             names = sorted(_RESERVED_NAMES.intersection(taken))
             raise RuntimeError(_RESERVED.format(node=type(self).name(self), names=", ".join(names), first=names[0]))
@@ -124,12 +166,16 @@ class Context(Node):
     def release(self) -> None:
         """Let go of the saved tensors."""
         if self._saved:
-            self._saved = ()
-            self._released = True
+            self._saved = None
 
     def fill(self, grads: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
         """Zeros for the outputs without a gradient, unless that was switched off."""
-        if not self._materialize or None not in [None if g is None else 1 for g in grads]:
+        if not self._materialize:
+            return grads
+        for grad in grads:
+            if grad is None:
+                break
+        else:
             return grads
         metas = self.outputs if self.outputs is not None else (TensorMeta(self.shape, self.dtype, self.device),)  # type: ignore[arg-type]
         return tuple(
@@ -141,24 +187,62 @@ class Context(Node):
 
     def apply(self, *grads: Tensor | None) -> Any:
         """The gradients of the arguments that are tensors."""
-        if not self._materialize and all(grad is None for grad in grads):
-            return (None,) * len(self.next_edges)
-        grads = self.fill(grads)
-        results = self._function.run_backward(self, grads)
-        results = results if isinstance(results, tuple) else (results,)
+        function = self._function
+        for grad in grads:
+            if grad is None:
+                if not self._materialize and not any(g is not None for g in grads):
+                    return (None,) * len(self.next_edges)
+                grads = self.fill(grads)
+                break
+        formula = function.vjp or function.backward  # ``vjp`` is another name for it
+        if formula is _no_backward:
+            raise NotImplementedError(_NO_BACKWARD.format(node=self.name()))
+        results = formula(self, *grads)
+        if results.__class__ is not tuple:
+            results = results if isinstance(results, tuple) else (results,)
         count = len(self.needs_input_grad)
-        if len(results) > count and all(r is None for r in results[count:]):
-            results = results[:count]
         if len(results) != count:
-            raise RuntimeError(_COUNT.format(node=self.name(), want=count, got=len(results)))
+            if len(results) > count and all(r is None for r in results[count:]):
+                results = results[:count]
+            else:
+                raise RuntimeError(_COUNT.format(node=self.name(), want=count, got=len(results)))
+        positions = self._input_positions
+        if len(positions) == count:
+            return results
         for index, result in enumerate(results):
-            if result is not None and index not in self._input_positions:
+            if result is not None and index not in positions:
                 raise RuntimeError(_NO_TENSOR_GRADIENT.format(node=self.name(), index=index))
-        return tuple([results[i] for i in self._input_positions])
+        return tuple([results[i] for i in positions])
 
     device: Any = None
 
 
+class _Call(Context):
+    """The context of a call of a Function; each Function has a subclass of its own, which knows it.
+
+    What every call sets are slots, so that the dict of a context holds the notes of the user alone, and is not made
+    where there are none.
+    """
+
+    __slots__ = (
+        "_input_positions",
+        "_saved",
+        "_to_save",
+        "device",
+        "dtype",
+        "needs_input_grad",
+        "next_edges",
+        "sequence_nr",
+        "shape",
+        "topological_nr",
+    )
+
+    def taken(self) -> set[str]:
+        """The names that the user keeps something under; what is to be set has the value None until then."""
+        return super().taken() | {name for name in _SET_LAST if getattr(self, name) is not None}
+
+
+_SET_LAST: Final = ("device", "dtype", "next_edges", "sequence_nr", "shape", "topological_nr")
 _OUTPUT_NAMES: Final = frozenset(("shape", "dtype", "device"))  # common notes of users: not needed beside ``outputs``
 _RESERVED_NAMES: Final = (
     frozenset(name for name in dir(Context) if not name.startswith("_")) - _OUTPUT_NAMES - {"needs_input_grad"}
@@ -207,48 +291,137 @@ class Function:
         """The gradients of the arguments of ``forward`` from those of its results."""
         raise NotImplementedError(_NO_BACKWARD.format(node="Function"))
 
+    vjp: Any = None  # another name for ``backward``
     jvp: Any = None  # a staticmethod jvp(ctx, *tangents) gives the forward derivative
     vmap: Any = None  # a staticmethod vmap(info, in_dims, *args) gives (out, out_dims)
     generate_vmap_rule = False  # without vmap every sample is run for itself in any case
+    _context: type[_Call] = _Call
 
     @classmethod
-    def run_backward(cls, ctx: Context, grads: tuple[Any, ...]) -> Any:
-        """Call the subclass's ``backward`` (or ``vjp``, another name for it)."""
-        formula = getattr(cls, "vjp", None) or cls.backward
-        if formula is Function.backward:
-            raise NotImplementedError(_NO_BACKWARD.format(node=ctx.name()))
-        return formula(ctx, *grads)
+    def _run(cls, args: tuple[Any, ...]) -> tuple[Any, Context]:
+        """The result and the context of one call; ``apply`` does the same in a hurry."""
+        context = Context()
+        context._function = cls
+        recording = is_recording()
+        context.needs_input_grad = tuple([recording and _wants(value) for value in args])
+        with StateGuard(exclude=GRADIENT):
+            if cls.setup_context is _no_setup:
+                output = cls.forward(context, *args)
+            else:
+                output = cls.forward(*args)
+                cls.setup_context(context, args, output)
+        if any(context.needs_input_grad):
+            output = _record(context, args, output)
+        return output, context
 
     @classmethod
     def apply(cls, *args: Any) -> Any:
         """Run ``forward`` and record its ``backward``."""
-        if Wrapper in map(type, args):
-            level: Any = innermost(args)
-            return level.apply_function(cls, args) if level.is_open else level.escaped_function(cls, args)
-        return cls._run(args)[0]
+        kind = cls._context
+        if kind._function is not cls:
+            kind = cls._context = _context_of(cls)
+        context: Any = kind()
+        context._to_save = context._saved = ()
+        word = 0
+        for value in args:
+            if isinstance(value, Tensor):
+                word |= value._word
+                if value.__class__ is Wrapper:
+                    level: Any = innermost(args)
+                    return level.apply_function(cls, args) if level.is_open else level.escaped_function(cls, args)
+        found = get_state()
+        switch = True
+        if found is None:
+            recorded = word & GRADIENT
+            set_state(_SILENT)
+        elif found.exclude & GRADIENT:
+            recorded = switch = False
+        else:
+            recorded = word & GRADIENT
+            set_state(make_state(found.include, found.exclude | GRADIENT, found.modes))
+        try:
+            if not recorded:
+                context.needs_input_grad = (False,) * len(args)
+            else:
+                # Until these are set, None tells them from notes of the user under the same names.
+                context.shape = context.dtype = context.device = None
+                context.next_edges = context.sequence_nr = context.topological_nr = None
+                context.needs_input_grad = _ONE if len(args) == 1 else tuple([_wants(value) for value in args])
+            if cls.setup_context is _no_setup:
+                output = cls.forward(context, *args)
+            else:
+                output = cls.forward(*args)
+                cls.setup_context(context, args, output)
+        finally:
+            if switch:
+                set_state(found)
+        if not recorded:
+            return output
+        if (
+            len(args) != 1
+            or output.__class__ is not Tensor
+            or context.__dict__
+            or output._word & GRADIENT
+            or value is output
+            or not output._word & _DIFFERENTIABLE
+            or context.shape is not None
+            or context.dtype is not None
+            or context.device is not None
+            or context.next_edges is not None
+            or context.sequence_nr is not None
+            or context.topological_nr is not None
+        ):
+            return _record(context, args, output)
+        # A function of one tensor that gives one, and no notes: what _record would do, without its calls.
+        meta = value._autograd
+        edge = leaf_edge(value) if meta is None or meta.edge is None else meta.edge
+        data = output._data
+        context.shape = data.shape
+        context.dtype = data.dtype
+        context.device = CPU if data.__class__ is ndarray else data.device
+        context._input_positions = _FIRST
+        context.sequence_nr = next_sequence()
+        context.next_edges = (edge,)
+        context.topological_nr = edge[0].topological_nr + 1
+        saved = context._to_save
+        if len(saved) == 1 and saved[0] is value and value._storage is None:  # Note [Saved as they are]
+            context._saved = saved
+            context._to_save = ()
+        elif saved:
+            context.freeze([output])
+        made = output._autograd = AutogradMeta()
+        made.node = context
+        made.edge = (context, 0)
+        output._word |= GRADIENT
+        return output
 
-    @classmethod
-    def _run(cls, args: tuple[Any, ...]) -> tuple[Any, Context]:
-        """The result and the context of one call."""
-        ctx = Context()
-        ctx._function = cls
-        state = get_state()
-        recording = state is None or not state.exclude & GRADIENT
-        tensors = tuple([isinstance(a, Tensor) for a in args])
-        needs = tuple([recording and one and bool(a._word & GRADIENT) for a, one in zip(args, tensors)])
-        ctx.needs_input_grad = needs
-        ctx._input_positions = tuple([i for i, one in enumerate(tensors) if one])
-        separate = cls.setup_context is not Function.setup_context
-        with StateGuard(exclude=GRADIENT):
-            output = cls.forward(*args) if separate else cls.forward(ctx, *args)
-            if separate:
-                cls.setup_context(ctx, args, output)
-        if not any(needs):
-            return output, ctx
-        return _record(ctx, args, output), ctx
+
+def _context_of(function: type[Function]) -> Any:
+    members = {"__slots__": (), "_function": function, "__module__": function.__module__}
+    return type(f"{function.__name__}Backward", (_Call,), members)
+
+
+_no_setup: Final = Function.setup_context
+_no_backward: Final = Function.backward
+_ONE: Final = (True,)
+_FIRST: Final = (0,)
+_DIFFERENTIABLE: Final = sum(trait for dtype, trait in DTYPE_TRAIT.items() if dtype.kind in "fc")
+_SILENT: Final = make_state(0, GRADIENT, ())
+
+
+def is_recording() -> bool:
+    """Whether calls are recorded here."""
+    state = get_state()
+    return state is None or not state.exclude & GRADIENT
+
+
+def _wants(value: Any) -> bool:
+    return isinstance(value, Tensor) and bool(value._word & GRADIENT)
 
 
 def _record(ctx: Context, args: tuple[Any, ...], output: Any) -> Any:
+    """Make the context the node that the results come from."""
+    ctx._input_positions = tuple([i for i, value in enumerate(args) if isinstance(value, Tensor)])
     single = not isinstance(output, (tuple, list))
     items = [output] if single else list(output)
     if not any(isinstance(item, Tensor) for item in items):
@@ -292,8 +465,7 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
     def wrapper(ctx: Any, *grads: Any) -> Any:
         with StateGuard(exclude=GRADIENT):
             results = function(ctx, *grads)
-        state = get_state()
-        recording = state is None or not state.exclude & GRADIENT
+        recording = is_recording()
         saved = [t for t in (ctx.saved_tensors if not ctx._released else ()) if t is not None]
         watched = [t for t in [*flat_tensors(grads), *saved] if t._word & GRADIENT]
         depends = recording and (watched or any(ctx.needs_input_grad))
