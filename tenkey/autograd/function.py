@@ -374,7 +374,7 @@ class Function:
             return _record(context, args, output)
         # A function of one tensor that gives one, and no notes: what _record would do, without its calls.
         meta = value._autograd
-        edge = leaf_edge(value) if meta is None or meta.edge is None else meta.edge
+        edge: Any = leaf_edge(value) if meta is None or meta.edge is None else meta.edge
         data = output._data
         context.shape = data.shape
         context.dtype = data.dtype
