@@ -588,3 +588,42 @@ class TestRegisterKernel:
             (tk.float32, tk.float32, ()),
             (tk.float32, tk.float32, ()),
         ]
+
+
+def test_the_index_of_overloads_is_what_a_scan_finds() -> None:
+    def scan() -> tuple[dict[str, list[Any]], dict[Any, int]]:
+        found: dict[str, list[Any]] = {}
+        spaces: dict[Any, int] = {}
+        for op in registry:
+            found.setdefault(op.schema.name, []).append(op)
+            spaces[op.schema.namespace] = spaces.get(op.schema.namespace, 0) + 1
+        return found, spaces
+
+    def check() -> None:
+        found, spaces = scan()
+        assert {name: list(ops) for name, ops in registry.operators.overloads.items()} == found
+        assert registry.operators.namespaces == spaces
+
+    check()
+    with Library("index_test", "DEF") as library:
+        library.define("f(Tensor x) -> Tensor")
+        first = library.define("f.a(Tensor x, int k) -> Tensor")
+        library.define("f.b(Tensor x, str k) -> Tensor")
+        check()
+        first.remove()
+        check()
+        library.define("f.a(Tensor x, float k) -> Tensor")
+        check()
+        assert tk.ops.index_test.f.overloads() == ["default", "b", "a"]
+        operator = registry.operators["index_test::f"]
+        registry.operators["index_test::f"] = operator  # the newest now
+        check()
+        assert tk.ops.index_test.f.overloads() == ["b", "a", "default"]
+        assert registry.operators.pop("index_test::f") is operator
+        check()
+        registry.operators.update({"index_test::f": operator})
+        check()
+    check()
+    assert "index_test" not in registry.operators.namespaces
+    with pytest.raises(AttributeError, match="no operators in a namespace 'index_test'"):
+        _ = tk.ops.index_test

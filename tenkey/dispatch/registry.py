@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import difflib
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from . import keys as _keys
@@ -52,6 +52,52 @@ class Declaration(NamedTuple):
     facets: dict[str, Any]
 
 
+class _Operators(dict[str, Operator]):
+    """Operators by full name.
+
+    ``overloads`` has them by the name without overload, in the order of definition, ``namespaces`` counts them.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.overloads: dict[str, tuple[Operator, ...]] = {}
+        self.namespaces: dict[str | None, int] = {}
+
+    def __setitem__(self, name: str, operator: Operator) -> None:
+        if name in self:
+            del self[name]
+        super().__setitem__(name, operator)
+        key = operator.schema.name
+        self.overloads[key] = (*self.overloads.get(key, ()), operator)
+        namespace = operator.schema.namespace
+        self.namespaces[namespace] = self.namespaces.get(namespace, 0) + 1
+
+    def __delitem__(self, name: str) -> None:
+        operator = self[name]
+        super().__delitem__(name)
+        key = operator.schema.name
+        left = tuple([other for other in self.overloads[key] if other is not operator])
+        if left:
+            self.overloads[key] = left
+        else:
+            del self.overloads[key]
+        namespace = operator.schema.namespace
+        self.namespaces[namespace] -= 1
+        if not self.namespaces[namespace]:
+            del self.namespaces[namespace]
+
+    def update(self, others: Mapping[str, Operator]) -> None:  # type: ignore[override]
+        """Take over all of another dict."""
+        for name, operator in others.items():
+            self[name] = operator
+
+    def pop(self, name: str) -> Operator:  # type: ignore[override]
+        """Remove one and return it."""
+        operator = self[name]
+        del self[name]
+        return operator
+
+
 Installer = Callable[[Operator], Iterable[Handle] | None]
 
 
@@ -60,7 +106,7 @@ class Registry:
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.operators: dict[str, Operator] = {}
+        self.operators = _Operators()
         self.fallbacks: dict[DispatchKey, list[Kernel]] = {}
         self.autograd_other: tuple[str, ...] = ()
         self.converters: dict[str, Callable[[Any], Any]] = {}
@@ -167,7 +213,7 @@ class Registry:
 
     def overloads(self, name: str) -> list[Operator]:
         """All operators of one qualified name, in the order of definition."""
-        return [op for op in self if op.schema.name == name]
+        return list(self.operators.overloads.get(name, ()))
 
     def namespace(self, namespace: str) -> OperatorNamespace:
         """The operators of a namespace as attributes."""

@@ -31,7 +31,7 @@ def pointwise_operators() -> list[PointwiseOperator]:
 
 
 def __getattr__(namespace: str) -> OperatorNamespace:
-    if namespace.startswith("__") or all(op.schema.namespace != namespace for op in registry):
+    if namespace.startswith("__") or namespace not in registry.operators.namespaces:
         raise AttributeError(
             f"there are no operators in a namespace {namespace!r}: define one with tk.library.Library."
         )
