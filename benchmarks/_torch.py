@@ -5,12 +5,15 @@ Importing this module needs PyTorch: ``pip install torch==2.13.0``. The benchmar
 
 from __future__ import annotations
 
+import ctypes
 import os
+from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
-__all__ = ["silu", "square"]
+__all__ = ["REGISTER", "Square", "counted", "custom", "load_saxpy", "silu", "square"]
 
 torch.set_num_threads(os.cpu_count() or 1)
 
@@ -44,3 +47,95 @@ def _silu_backward(ctx: Any, gradient: Any) -> Any:
 
 square.register_autograd(_square_backward, setup_context=_save_input)
 silu.register_autograd(_silu_backward, setup_context=_save_input)
+
+library = torch.library.Library("bench_library", "DEF")
+for _name in ("square", "square_with_gradient"):
+    library.define(f"{_name}(Tensor x) -> Tensor")
+    library.impl(_name, lambda x: x * x, "CPU")
+torch.library.register_autograd(
+    "bench_library::square_with_gradient", _square_backward, setup_context=_save_input, lib=library
+)
+
+
+class Square(torch.autograd.Function):  # type: ignore[misc]  # torch is Any here
+    """A function with a gradient written by hand."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        """Product of x with itself."""
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        """Its gradient."""
+        return _square_backward(ctx, gradient)
+
+
+class _Count(TorchDispatchMode):  # type: ignore[misc]  # torch is Any here
+    """Counts calls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.calls += 1
+        return func(*args, **(kwargs or {}))
+
+
+def counted(function: Any, *args: Any) -> Any:
+    """Call the function under a mode that counts."""
+    with _Count():
+        return function(*args)
+
+
+def load_saxpy(path: Path) -> Any:
+    """The C function as an operator, the way to do it here: a custom operator that calls it by ctypes."""
+    function = ctypes.CDLL(str(path)).saxpy
+    pointer = ctypes.c_void_p
+    function.argtypes = [pointer, pointer, ctypes.c_double, pointer, ctypes.c_int64]
+    function.restype = None
+
+    @torch.library.custom_op("bench_native::saxpy", mutates_args=())  # type: ignore[untyped-decorator]
+    def saxpy(x: torch.Tensor, y: torch.Tensor, a: float) -> torch.Tensor:
+        out = torch.empty_like(x)
+        function(x.data_ptr(), y.data_ptr(), a, out.data_ptr(), x.numel())
+        return out
+
+    return saxpy
+
+
+def custom() -> dict[str, Any]:
+    """What the names in the statements of the benchmarks stand for here."""
+    operators = torch.ops.bench_library
+    return {
+        "square": square,
+        "silu": silu,
+        "library_square": operators.square,
+        "library_square_with_gradient": operators.square_with_gradient,
+        "function": Square.apply,
+        "counted": counted,
+    }
+
+
+REGISTER = {  # the programs of benchmarks/_tenkey.py
+    "1,000 Library.define and impl": """
+import time, torch
+t = time.perf_counter()
+library = torch.library.Library("many", "DEF")
+for i in range(1000):
+    library.define(f"f{i}(Tensor x, float a) -> Tensor")
+    library.impl(f"f{i}", lambda x, a: x * a, "CPU")
+print(time.perf_counter() - t)
+""",
+    "1,000 custom_op": """
+import time, torch
+t = time.perf_counter()
+for i in range(1000):
+    def f(x: torch.Tensor, a: float) -> torch.Tensor:
+        return x * a
+    torch.library.custom_op(f"many::f{i}", f, mutates_args=())
+print(time.perf_counter() - t)
+""",
+}

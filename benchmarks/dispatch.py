@@ -1,17 +1,23 @@
 """What a call costs: ``python -m benchmarks.dispatch``.
 
-Small operators on 4 elements with and without gradient, 1,000 chained adds forward and backward, custom operators, and
-the import of the package, each beside PyTorch on the CPU (and NumPy where it has the like), interleaved in one run: see
-Note [Interleaved measurement] in benchmarks/_harness.py. PyTorch's column needs ``pip install torch==2.13.0``; without
-it the rest is measured.
+Small operators on 4 elements with and without gradient, 1,000 chained adds forward and backward, custom operators in
+each way to make them, a C function, a mode that counts calls, registering 1,000 operators, and the import of the
+package with and without installed plug-ins, each beside PyTorch on the CPU (and NumPy where it has the like),
+interleaved in one run: see Note [Interleaved measurement] in benchmarks/_harness.py. PyTorch's column needs
+``pip install torch==2.13.0``; without it the rest is measured.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -58,6 +64,22 @@ CUSTOM = {
     "pointwise, forward + backward": "silu(p).backward(g); p.grad = None",
 }
 
+LIBRARY = {
+    "Library operator, no gradient": "library_square(x)",
+    "Library operator, forward, gradient": "library_square_with_gradient(p)",
+    "Library operator, forward + backward": "library_square_with_gradient(p).backward(g); p.grad = None",
+    "Function.apply, no gradient": "function(x)",
+    "Function.apply, forward, gradient": "function(p)",
+    "Function.apply, forward + backward": "function(p).backward(g); p.grad = None",
+}
+
+NATIVE = {"C function, 16 elements": "saxpy(v, w, 2.0)"}
+
+MODE_CALLS = 100
+MODE = {"no mode": "adds(a, b)", "mode": "counted(adds, a, b)"}
+
+PLUGINS = 50
+
 _TIME_IMPORT = "import time; t = time.perf_counter(); import {module}; print(time.perf_counter() - t)"
 
 
@@ -66,6 +88,11 @@ def _chain(a: Any, b: Any) -> Any:
     for _ in range(CHAIN_LENGTH):
         total = total + b
     return total
+
+
+def _adds(a: Any, b: Any) -> None:
+    for _ in range(MODE_CALLS):
+        _ = a + b
 
 
 def _arrays() -> dict[str, np.ndarray[Any, np.dtype[np.float32]]]:
@@ -78,17 +105,15 @@ def _arrays() -> dict[str, np.ndarray[Any, np.dtype[np.float32]]]:
 def tenkey_names(*, gradient: bool) -> dict[str, Any]:
     """What the statements' names are for tenkey; ``gradient`` makes a, b, m and n require one."""
     values = {name: tk.tensor(array, requires_grad=gradient) for name, array in _arrays().items()}
-    custom = {"square": _tenkey.square, "silu": _tenkey.silu}
-    return {**values, **custom, **_shared(tk.tensor), "exp": tk.exp, "sum": tk.sum, "reshape": tk.reshape}
+    return {**values, **_tenkey.custom(), **_shared(tk.tensor), "exp": tk.exp, "sum": tk.sum, "reshape": tk.reshape}
 
 
 def torch_names(torch: Any, custom: ModuleType, *, gradient: bool) -> dict[str, Any]:
     """The same for PyTorch."""
     values = {name: torch.tensor(array, requires_grad=gradient) for name, array in _arrays().items()}
-    operators = {"square": custom.square, "silu": custom.silu}
     return {
         **values,
-        **operators,
+        **custom.custom(),
         **_shared(torch.tensor),
         "exp": torch.exp,
         "sum": torch.sum,
@@ -104,6 +129,7 @@ def numpy_names() -> dict[str, Any]:
 def _shared(tensor: Any) -> dict[str, Any]:
     array = _arrays()["a"]
     return {
+        "adds": _adds,
         "chain": _chain,
         "g": tensor(np.ones_like(array)),
         "x": tensor(array),
@@ -124,16 +150,92 @@ def make_rows(statements: Mapping[str, str], libraries: Mapping[str, Mapping[str
     return rows
 
 
-def measure_import(modules: Mapping[str, str], rounds: int) -> Measurement:
-    """Seconds that ``import module`` takes in a new process, by contestant; the files are in the page cache."""
-    result = Measurement("import", {name: [] for name in modules})
+def measure_programs(name: str, programs: Mapping[str, str], rounds: int, **environment: str) -> Measurement:
+    """Seconds that programs print, each run in a new process, by contestant; the files are in the page cache."""
+    result = Measurement(name, {contestant: [] for contestant in programs})
     for turn in range(-1, rounds):
-        for name, module in modules.items():
-            program = _TIME_IMPORT.format(module=module)
-            done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        for contestant, program in programs.items():
+            done = subprocess.run(
+                [sys.executable, "-c", program],
+                capture_output=True,
+                text=True,
+                check=True,
+                env={**os.environ, **environment},
+            )
             if turn >= 0:  # the first fills the page cache and writes bytecode
-                result.seconds[name].append(float(done.stdout))
+                result.seconds[contestant].append(float(done.stdout))
     return result
+
+
+def measure_import(modules: Mapping[str, str], rounds: int, **environment: str) -> Measurement:
+    """Seconds that ``import module`` takes in a new process, by contestant."""
+    programs = {name: _TIME_IMPORT.format(module=module) for name, module in modules.items()}
+    return measure_programs("import", programs, rounds, **environment)
+
+
+def measure_plugins(rounds: int) -> Measurement:
+    """The import with backend plug-ins installed, against the import without."""
+    result = Measurement(f"import with {PLUGINS} plug-ins", {"tenkey": [], "without": []})
+    with tempfile.TemporaryDirectory() as temporary:
+        folders = {"without": Path(temporary, "none"), "tenkey": Path(temporary, "many")}
+        for folder in folders.values():
+            folder.mkdir()
+        install_plugins(folders["tenkey"], PLUGINS)
+        for turn in range(-1, rounds):
+            for name, folder in folders.items():
+                path = os.pathsep.join(filter(None, (str(folder), str(Path.cwd()), os.environ.get("PYTHONPATH"))))
+                measured = measure_import({name: "tenkey"}, 1, PYTHONPATH=path)
+                if turn >= 0:
+                    result.seconds[name] += measured.seconds[name]
+    return result
+
+
+def install_plugins(folder: Path, count: int) -> None:
+    """Distributions with an entry point for a backend, whose module must not be imported."""
+    for i in range(count):
+        (folder / f"plugin{i}.py").write_text("raise RuntimeError('a plug-in was imported')\n", encoding="utf-8")
+        information = folder / f"plugin{i}-1.0.dist-info"
+        information.mkdir()
+        (information / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: plugin{i}\nVersion: 1.0\n", encoding="utf-8"
+        )
+        entry = f"[tenkey.backends]\nplugin{i} = plugin{i}:backend\n"
+        (information / "entry_points.txt").write_text(entry, encoding="utf-8")
+
+
+_SAXPY = """
+#include <stdint.h>
+void saxpy(const float *x, const float *y, double a, float *out, int64_t n) {
+    for (int64_t i = 0; i < n; i++) out[i] = (float)a * x[i] + y[i];
+}
+"""
+
+
+def compile_saxpy(folder: Path) -> Path | None:
+    """The library of a C function; None where there is no compiler."""
+    compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
+    if compiler is None:
+        return None
+    (folder / "saxpy.c").write_text(_SAXPY, encoding="utf-8")
+    made = folder / "libsaxpy.so"
+    subprocess.run([compiler, "-O2", "-shared", "-fPIC", str(folder / "saxpy.c"), "-o", str(made)], check=True)
+    return made
+
+
+def cost_of_mode(results: Sequence[Measurement]) -> Measurement:
+    """What a mode adds to one call, from the time of the same calls with and without it, in each round."""
+    without, with_mode = results
+    return Measurement(
+        "counting mode, over none",
+        {
+            name: [
+                (more - less) / MODE_CALLS
+                for more, less in zip(with_mode.seconds[name], without.seconds[name], strict=True)
+            ]
+            for name in without.seconds
+            if name in with_mode.seconds
+        },
+    )
 
 
 def main() -> None:
@@ -142,11 +244,13 @@ def main() -> None:
     plain: dict[str, Mapping[str, object]] = {"tenkey": tenkey_names(gradient=False)}
     recorded: dict[str, Mapping[str, object]] = {"tenkey": tenkey_names(gradient=True)}
     modules = {"tenkey": "tenkey"}
+    torch_side: Any = None
     if importlib.util.find_spec("torch") is not None:
         import torch
 
         from benchmarks import _torch
 
+        torch_side = _torch
         plain["PyTorch"] = torch_names(torch, _torch, gradient=False)
         recorded["PyTorch"] = torch_names(torch, _torch, gradient=True)
         modules["PyTorch"] = "torch"
@@ -174,11 +278,43 @@ def main() -> None:
     show("Small operators, 4 elements, gradient recorded", SMALL, recorded, ["PyTorch"], 0.8)
     show("Chain of adds, forward and backward", CHAIN, recorded, ["PyTorch"], 0.8)
     show("Custom operators against torch.library.custom_op, 4 elements", CUSTOM, plain, ["PyTorch"], 0.25)
+    show("Library.define/impl and Function against PyTorch's, 4 elements", LIBRARY, plain, ["PyTorch"], 0.5)
+    with tempfile.TemporaryDirectory() as temporary:
+        library = compile_saxpy(Path(temporary))
+        if library is None:
+            print("The row of a C function needs a C compiler (cc, gcc or clang).\n")
+        else:
+            vectors = {"v": np.linspace(0, 1, 16, dtype=np.float32), "w": np.ones(16, np.float32)}
+            native = {"tenkey": {**{k: tk.tensor(a) for k, a in vectors.items()}, "saxpy": _tenkey.load_saxpy(library)}}
+            if torch_side is not None:
+                tensors = {k: torch_side.torch.tensor(a) for k, a in vectors.items()}
+                native["PyTorch"] = {**tensors, "saxpy": torch_side.load_saxpy(library)}
+            show("Native code, float32 (tenkey: at most 3 us)", NATIVE, native, ["PyTorch"], 0.5)
+    if options.only in "mode":
+        title = f"A DispatchMode that counts, per call (tenkey: at most 1 us; mean of {MODE_CALLS})"
+        both = measure_rows(make_rows(MODE, plain), replace(options, only=""), settle=_tenkey.settle)
+        tables[title] = [cost_of_mode(both)]
+        print(format_table(title, tables[title], contestants, against=["PyTorch"]) + "\n", flush=True)
+    few = max(3, min(options.rounds, 9))
+    unit = ("ms", 1e3)
+    if options.only in "register":
+        title = "Registering in a new process (tenkey: at most 500 ms)"
+        tables[title] = [
+            measure_programs(
+                name,
+                {"tenkey": program, **({"PyTorch": torch_side.REGISTER[name]} if torch_side is not None else {})},
+                few,
+            )
+            for name, program in _tenkey.REGISTER.items()
+        ]
+        print(format_table(title, tables[title], contestants, against=["PyTorch"], unit=unit) + "\n", flush=True)
     if options.only in "import":
         title = "Import in a new process"
-        tables[title] = [measure_import(modules, max(3, min(options.rounds, 9)))]
-        unit = ("ms", 1e3)
-        print(format_table(title, tables[title], contestants, against=["PyTorch"], limit=0.25, unit=unit))
+        tables[title] = [measure_import(modules, few)]
+        print(format_table(title, tables[title], contestants, against=["PyTorch"], limit=0.25, unit=unit) + "\n")
+        title = f"Import with {PLUGINS} installed plug-ins"
+        tables[title] = [measure_plugins(few)]
+        print(format_table(title, tables[title], ["tenkey", "without"], against=["without"], unit=unit))
     if options.json is not None:
         write_json(options.json, machine, tables)
 
