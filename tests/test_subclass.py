@@ -234,6 +234,33 @@ class TestAsked:
         assert type(x.detach()) is tk.Tensor
         assert not LOG
 
+    def test_numbers_among_the_arguments(self) -> None:
+        """A Python number arrives as a tensor that stands for it, and stays one if a handler converts it."""
+
+        class Converts(tk.Tensor):
+            @classmethod
+            def __tk_dispatch__(cls, op: Any, types: Any, args: Any, kwargs: Any) -> Any:
+                return op(*[a.as_subclass(tk.Tensor) if isinstance(a, tk.Tensor) else a for a in args], **kwargs)
+
+        y = of(Converts) * 2.5
+        assert (y.tolist(), y.dtype) == ([2.5, 5.0], tk.float32)
+        assert (2 - of(Converts)).tolist() == [1.0, 0.0]
+
+    def test_a_handler_that_never_ends(self) -> None:
+        class Endless(tk.Tensor):
+            @classmethod
+            def __tk_dispatch__(cls, op: Any, types: Any, args: Any, kwargs: Any) -> Any:
+                return op(*[a.as_subclass(cls) if isinstance(a, tk.Tensor) else a for a in args], **kwargs)
+
+        x = of(Endless)
+        with pytest.raises(
+            RuntimeError, match=r"\[tk::multiply\] the handler of .*Endless has called the operator within"
+        ):
+            x * 2
+        with pytest.raises(RuntimeError, match=r"\[tk::exp\]"):
+            tk.exp(x)
+        assert tk.exp(of(Logged)).shape == (2,)
+
 
 class TestOrder:
     @staticmethod

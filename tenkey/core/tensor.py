@@ -176,6 +176,8 @@ class Tensor:
         given: Any = cls
         if not isinstance(given, type) or not issubclass(given, Tensor):
             raise TypeError(_NO_SUBCLASS.format(cls=getattr(cls, "__qualname__", cls)))
+        if self._word & WEAK_MASK:  # a Python number among the arguments of a handler stays one
+            return _with_class(cls, make_tensor(self._data, self._word & INHERITED))
         state = current_state()
         word = (self._word | state.include) & state.keep & ~_UNSEEN
         plain: Tensor = registry.find("tk::alias").cache[word](self)

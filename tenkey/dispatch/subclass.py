@@ -50,6 +50,12 @@ _ALL_PASSED: Final = (
     "Convert the arguments with x.as_subclass(tk.Tensor), or handle the operator in one of the classes."
 )
 
+_ENDLESS: Final = (
+    "[{operator}] the handler of {kind} has called the operator within itself more than {times} times, each time with "
+    "new instances: convert them with x.as_subclass(tk.Tensor), or pass on the tensors that it was given."
+)
+_DEEP: Final = 50
+
 ASKING: Final = DispatchKey.Subclass.mask | DispatchKey.Python.mask
 """The bits of the two keys that the instances of subclasses with a handler carry."""
 
@@ -87,6 +93,9 @@ def _asking(key: DispatchKey) -> Callable[[Operator, int], Callable[..., Any]]:
             asked = _asked.get()
             if not instances or call in asked:
                 return cache[below](*args, **kwargs)
+            if len(asked) > _DEEP and sum(other[0] is operator for other in asked) > _DEEP:
+                name = type(instances[0]).__qualname__
+                raise RuntimeError(_ENDLESS.format(operator=operator.name, kind=name, times=_DEEP))
             types = types_of(args, kwargs)
             token = _asked.set((*asked, call))
             try:
