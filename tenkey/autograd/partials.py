@@ -34,12 +34,14 @@ from ..ops.scalar import (
     differentiate_along,
     free_variables,
     isfinite,
+    not_holomorphic,
     operations,
     substitute,
+    trace,
     variable,
     where,
 )
-from ..ops.scalar.expression import Expression, as_expression, make, topological_order
+from ..ops.scalar.expression import Expression, make, topological_order
 
 __all__ = ["TANGENT", "Formula", "pointwise_tangent", "pointwise_vjp", "same_gradient"]
 
@@ -74,6 +76,11 @@ _FINITE = frozenset(  # operations whose results are finite for finite operands,
         "trunc",
         "round",
     ]
+)
+_NO_COMPLEX_DERIVATIVE: Final = (
+    "[{operator}] derivative is not implemented for complex numbers: {operation} is not holomorphic, so no complex "
+    "number is its derivative. Compute with tk.real(x) and tk.imag(x), or give a formula with "
+    "tk.library.register_autograd({operator!r}, backward)."
 )
 _GRADIENT = variable("__gradient")  # names that no argument of an operator has
 _OUTPUT = variable("__output")
@@ -120,6 +127,8 @@ def _guarded(direction: Expression, derivative: Expression, *, may_be_infinite: 
 
 def pointwise_vjp(operator: Operator, facet: Pointwise, name: str, *, is_complex: bool) -> Formula | None:
     """The gradient formula for an argument, or None where the derivative is zero."""
+    if is_complex and not_holomorphic(facet.expression, _real_arguments(operator)) is not None:
+        return Formula(_refusal(operator, facet), ("g",))
     derivative, given, may_be_infinite = _derivative(operator, facet, name, is_complex=is_complex)
     if derivative is None:
         return _tensor_formula(given)
@@ -136,6 +145,20 @@ def pointwise_vjp(operator: Operator, facet: Pointwise, name: str, *, is_complex
     return _declare(operator, f"vjp_{name}", facet, _guarded(_GRADIENT, derivative, may_be_infinite=may_be_infinite))
 
 
+def _real_arguments(operator: Operator) -> tuple[str, ...]:
+    return tuple([a.name for a in operator.schema.arguments if str(a.type) in ("int", "float", "bool")])
+
+
+def _refusal(operator: Operator, facet: Pointwise) -> Callable[..., Any]:
+    """A formula that says that there is none: see Note [Complex expressions]."""
+
+    def refuse(*values: Any) -> Any:
+        operation = not_holomorphic(facet.expression, _real_arguments(operator))
+        raise NotImplementedError(_NO_COMPLEX_DERIVATIVE.format(operator=operator.name, operation=operation))
+
+    return refuse
+
+
 def same_gradient(g: Any) -> Any:
     """The gradient itself: the derivative is 1."""
     return g
@@ -150,11 +173,12 @@ def _negative_real(g: Any, meta: Any) -> Any:
 
 
 def _traced(formula: Callable[..., Any]) -> Expression | None:
-    """The derivative as an expression, if the formula is written with Python's operators alone."""
+    """The derivative as an expression, if the formula is written with Python's operators and scalar functions."""
     try:
-        return as_expression(formula(*[_OUTPUT if n == "out" else variable(n) for n in formula_names(formula)]))
-    except Exception:
+        found = trace(lambda T: formula, formula_names(formula))
+    except TypeError:
         return None
+    return None if isinstance(found, tuple) else substitute(found, {"out": _OUTPUT})
 
 
 def _tensor_formula(formula: Callable[..., Any]) -> Formula:
@@ -259,6 +283,8 @@ def pointwise_tangent(
     operator: Operator, facet: Pointwise, given: tuple[str, ...], *, is_complex: bool
 ) -> Formula | None:
     """The tangent as a formula of the tangents of the arguments ``given``."""
+    if is_complex and not_holomorphic(facet.expression, _real_arguments(operator)) is not None:
+        return Formula(_refusal(operator, facet), ())
     directions = {name: variable(f"__tangent_{name}") for name in given}
     total: Expression | None = None
     if "Vjp" in operator.facets:  # a rule for gradients; its forward derivative is that of the expression

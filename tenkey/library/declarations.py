@@ -15,8 +15,10 @@ from ..dispatch.operator import Operator
 from ..dispatch.registry import registry
 from ..dispatch.schema import FunctionSchema, parse_schema
 from ..ops import declare
+from ..ops.declare.declaration import formulas_by_argument
+from ..ops.declare.facets import Pointwise, Reduce
 from ..ops.declare.promotion import INT_TO_FLOAT, SAME, Promotion
-from ..ops.scalar import trace
+from .checks import check_combine, check_domain, check_partials, check_promotion, traced, try_partials, without_complex
 from .registration import _RESERVED, _RESERVED_NAMESPACES
 
 __all__ = ["composite", "pointwise", "reduction"]
@@ -30,7 +32,6 @@ _REDUCTION: Final = (
     "[{schema}] is no reduction: write it as 'namespace::{name}(Tensor x, *, int[1]? axis=None, bool keepdims=False) "
     "-> Tensor'."
 )
-_ONE_VALUE: Final = "[{schema}] the function of {what} returns {count} values: it must return one."
 _TAG: Final = "library"  # of what is declared here
 _NUMBERS: Final = frozenset({"int", "float", "bool", "complex", "Scalar"})
 
@@ -58,6 +59,10 @@ def _check_pointwise(schema: FunctionSchema) -> None:
         raise RegistrationError(_POINTWISE.format(schema=schema, problem=", ".join(wrong)))
 
 
+def _real_numbers(schema: FunctionSchema) -> tuple[str, ...]:
+    return tuple([a.name for a in schema.arguments if str(a.type) in ("int", "float", "bool")])
+
+
 def _check_reduction(schema: FunctionSchema) -> None:
     names = [a.name for a in schema.arguments]
     tensors = [a.name for a in schema.arguments if a.type.is_tensor_like]
@@ -65,15 +70,6 @@ def _check_reduction(schema: FunctionSchema) -> None:
     positional = {a.name for a in schema.arguments if not a.kwarg_only}
     if not known or positional - {"x", "axis"} or len(schema.returns) != 1:
         raise RegistrationError(_REDUCTION.format(schema=schema, name=schema.base_name))
-
-
-def _check_function(
-    schema: FunctionSchema, what: str, function: Any, parameters: tuple[str, ...], booleans: tuple[str, ...] = ()
-) -> None:
-    """Trace a scalar function, so that what is wrong with it is said here and not at the first call."""
-    traced = trace(function, parameters, name=schema.name, booleans=booleans)
-    if isinstance(traced, tuple):
-        raise RegistrationError(_ONE_VALUE.format(schema=schema, what=what, count=len(traced)))
 
 
 @contextlib.contextmanager
@@ -142,11 +138,19 @@ def pointwise(
     """
     parsed = _checked(schema)
     _check_pointwise(parsed)
-    _check_function(parsed, "scalar", scalar, tuple(a.name for a in parsed.arguments), boolean)
+    check_promotion(parsed, promote)
+    check_domain(parsed, domain, boolean)
+    parameters = tuple([a.name for a in parsed.arguments])
+    expression = traced(parsed, "scalar", scalar, parameters, boolean)
+    promote = without_complex(promote, expression, _real_numbers(parsed))
+    if partials is not None:
+        check_partials(parsed, partials)
+        facet = Pointwise(parsed, scalar, promote, domain, boolean)
+        try_partials(facet, formulas_by_argument(parsed, facet.tensors, partials))
     with _replacing(parsed):
         return declare.pointwise(
-            schema, scalar=scalar, partials=partials, promote=promote, domain=domain, boolean=boolean, doc=doc,
-            tags=(_TAG,),
+            parsed, scalar=scalar, partials=partials, promote=promote, domain=domain, boolean=boolean, doc=doc,
+            traced=expression, tags=(_TAG,),
         )  # fmt: skip
 
 
@@ -179,12 +183,16 @@ def reduction(
     """
     parsed = _checked(schema)
     _check_reduction(parsed)
-    _check_function(parsed, "combine", combine, ("a", "b"))
+    check_promotion(parsed, promote)
+    combined = traced(parsed, "combine", combine, ("a", "b"))
+    promote = without_complex(promote, combined)
     if scalar is not None:
-        _check_function(parsed, "scalar", scalar, ("x",))
+        mapped = without_complex(promote, traced(parsed, "scalar", scalar, ("x",)))
+        promote = promote._replace(accepts=mapped.accepts, takes=mapped.takes)
+    check_combine(parsed, Reduce(combine, identity, scalar, promote))
     with _replacing(parsed):
         return declare.reduction(
-            schema, combine=combine, identity=identity, scalar=scalar, vjp=vjp, promote=promote, doc=doc, tags=(_TAG,)
+            parsed, combine=combine, identity=identity, scalar=scalar, vjp=vjp, promote=promote, doc=doc, tags=(_TAG,)
         )
 
 
@@ -202,6 +210,6 @@ def composite(schema: str, *, vjp: Any = None, doc: str | None = None) -> Callab
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Tensor]:
         with _replacing(parsed):
-            return declare.composite(schema, vjp=vjp, doc=doc, tags=(_TAG,))(function)
+            return declare.composite(parsed, vjp=vjp, doc=doc, tags=(_TAG,))(function)
 
     return decorate

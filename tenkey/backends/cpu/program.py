@@ -79,6 +79,7 @@ _LEFT_TO_NUMPY: Final = frozenset(
     ]
 )
 _HEAVY: Final = frozenset(["sqrt", "pow"])  # of these: not limited by memory, so that threads always pay
+_BY_ELEMENT: Final = ("erf", "erfc", "lgamma", "digamma", "trigamma")
 _ON_INTEGERS: Final = frozenset(["floor", "ceil", "trunc", "round"])  # the identity there
 
 
@@ -140,10 +141,20 @@ class Program:
         table = NUMPY.extended("NumPy", constant=constant, eps=eps)
         if self.dtype.kind in "iub":
             table = table.extended("NumPy", **dict.fromkeys(_ON_INTEGERS, "{0}"))
+        for name in _BY_ELEMENT:  # Python's functions, which give double precision for any
+            table = table.extended("NumPy", **{name: f"np.asarray({NUMPY[name]}, _dtype)"})
         source = function_source("program", self.parameters, [self._expression], table)
+        scope["_dtype"] = self.dtype
         exec("\n".join(table.imports), scope)
         exec(compile(source, f"<NumPy program of {self.name}>", "exec"), scope)
         function: Callable[..., Any] = scope["program"]
+        if self.dtype.kind == "c" and self.result.kind == "f":  # the constants were complex
+            whole = function
+            result = self.result
+
+            def function(*arrays: Any) -> Any:
+                return np.array(np.real(whole(*arrays)), result)
+
         if self._expression.operands:
             return function
         return self._broadcasting(function)

@@ -84,7 +84,7 @@ def _differentiation(
         if argument.name in ("g", "out") or argument.name.endswith("_meta"):
             raise RegistrationError(_ROLE.format(operator=schema.name, argument=argument.name))
     if partials is not None:
-        formulas = _per_argument(schema, names, partials)
+        formulas = formulas_by_argument(schema, names, partials)
         for name, formula in formulas.items():
             if formula is not None:
                 check_formula(schema, f"the partial derivative by {name}", formula, ("out",))
@@ -101,9 +101,10 @@ def _differentiation(
     return facets
 
 
-def _per_argument(
+def formulas_by_argument(
     schema: FunctionSchema, names: tuple[str, ...], partials: Callable[..., Any] | tuple[Formula, ...]
 ) -> dict[str, Formula]:
+    """The partial derivatives of a pointwise operator, by tensor argument."""
     if not isinstance(partials, tuple):
         if len(names) == 1:
             return {names[0]: partials}
@@ -140,6 +141,7 @@ def pointwise(
     domain: tuple[float, float] = (-4.0, 4.0),
     boolean: tuple[str, ...] = (),
     differentiable: bool | None = None,
+    traced: Any = None,
     methods: Iterable[str] = (),
     tags: Iterable[str] = (),
     doc: str | None = None,
@@ -148,9 +150,12 @@ def pointwise(
 
     ``scalar=lambda T: lambda x, y: ...`` is written with Python's operators and the functions of
     ``tenkey.library.scalar``. Without ``partials`` or ``vjp`` the derivatives are found by symbolic differentiation.
+    ``traced`` is the expression, where it is known already.
     """
     parsed = _parse(schema)
-    facet = Pointwise(parsed, scalar, promote, domain, boolean)
+    facet = Pointwise(parsed, scalar, promote, domain, tuple(boolean))
+    if traced is not None:
+        facet.__dict__["expression"] = traced
     if differentiable is None:
         differentiable = promote.result is not BOOLEAN.result
     facets = [facet, *_differentiation(parsed, partials, vjp, None, differentiable)]

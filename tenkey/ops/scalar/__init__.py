@@ -8,6 +8,7 @@ Nothing here imports numpy or a compiler.
 from __future__ import annotations
 
 from .c_source import C_DIALECTS, CDialect, to_c
+from .complex_numbers import is_real, not_holomorphic, undefined_for_complex
 from .composed import clip, logaddexp, sigmoid, softplus
 from .conditions import Condition, isfinite, isinf, isnan, logical_and, logical_not, logical_or, logical_xor, where
 from .differentiate import UnsupportedDerivativeError, differentiate, differentiate_all, differentiate_along
@@ -64,14 +65,14 @@ from .trace import MAXIMUM_PATHS, PlainTypeMaker, ScalarFactory, ScalarTraceErro
 from .traversal import evaluate, free_variables, operations, substitute
 
 __all__ = [
-    "C_DIALECTS", "MAXIMUM_PATHS", "NUMPY", "CDialect", "OPERATIONS", "PYTHON", "Condition", "Emitter",
-    "Expression", "Kind", "Operand", "Operation", "OperationTable", "PlainTypeMaker", "ScalarFactory",
-    "ScalarTraceError", "TypeMaker", "UnsupportedDerivativeError", "UnsupportedOperationError", "abs", "acos",
-    "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "clip", "constant", "copysign", "cos",
-    "cosh", "differentiate", "differentiate_all", "differentiate_along", "digamma", "erf", "erfc", "evaluate",
-    "exp", "exp2", "expm1", "floor", "floor_divide", "fma", "free_variables", "function_source", "hypot",
-    "isfinite", "isinf", "isnan", "lgamma", "log", "log10", "log1p", "log2", "logaddexp", "logical_and",
-    "logical_not", "logical_or", "logical_xor", "make", "maximum", "minimum", "operations", "pow", "reciprocal",
-    "remainder", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh", "softplus", "sqrt", "square", "substitute",
-    "tan", "tanh", "to_c", "topological_order", "trace", "trigamma", "trunc", "variable", "where",
+    "C_DIALECTS", "MAXIMUM_PATHS", "NUMPY", "OPERATIONS", "PYTHON", "CDialect", "Condition", "Emitter", "Expression",
+    "Kind", "Operand", "Operation", "OperationTable", "PlainTypeMaker", "ScalarFactory", "ScalarTraceError",
+    "TypeMaker", "UnsupportedDerivativeError", "UnsupportedOperationError", "abs", "acos", "acosh", "asin", "asinh",
+    "atan", "atan2", "atanh", "cbrt", "ceil", "clip", "constant", "copysign", "cos", "cosh", "differentiate",
+    "differentiate_all", "differentiate_along", "digamma", "erf", "erfc", "evaluate", "exp", "exp2", "expm1", "floor",
+    "floor_divide", "fma", "free_variables", "function_source", "hypot", "is_real", "isfinite", "isinf", "isnan",
+    "lgamma", "log", "log10", "log1p", "log2", "logaddexp", "logical_and", "logical_not", "logical_or", "logical_xor",
+    "make", "maximum", "minimum", "not_holomorphic", "operations", "pow", "reciprocal", "remainder", "round", "rsqrt",
+    "sigmoid", "sign", "sin", "sinh", "softplus", "sqrt", "square", "substitute", "tan", "tanh", "to_c",
+    "topological_order", "trace", "trigamma", "trunc", "undefined_for_complex", "variable", "where",
 ]  # fmt: skip

@@ -215,23 +215,25 @@ def _function(scalar: ScalarFactory, parameters: Sequence[str], name: str) -> Ca
 
     if not callable(scalar):
         raise no_factory(f"got {scalar!r}")
+    function: Any
     try:
         function = scalar(TypeMaker())
     except Exception as error:
         raise no_factory(f"calling it with T raised {type(error).__name__}: {error}") from error
-    if not callable(function):
-        raise no_factory(f"it returned {function!r}")
+    if not callable(function) or isinstance(function, TypeMaker):
+        shown = "T itself" if isinstance(function, TypeMaker) else repr(function)
+        raise no_factory(f"it returned {shown}")
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # a built-in without a signature: the call itself will tell
-        return function
+        return function  # type: ignore[no-any-return]
     try:
         signature.bind(*parameters)
     except TypeError as error:
         raise ScalarTraceError(
             _WRONG_ARITY.format(name=name, signature=signature, count=len(parameters), parameters=listed)
         ) from error
-    return function
+    return function  # type: ignore[no-any-return]
 
 
 def _run(

@@ -1,0 +1,86 @@
+"""What an expression means for complex numbers: whether it is defined, and whether it has a complex derivative.
+
+Note [Complex expressions]
+    An order (`<`, `maximum`, `floor`, `hypot`) has no meaning for complex operands, so an operator of such an
+    expression takes real dtypes. `abs` and `sign` are defined but not holomorphic: their derivative is no complex
+    number that a direction is multiplied by, and the rules of `differentiate` are those of real numbers. A gradient
+    through them is refused. An operand is real if it is made of constants, conditions and `abs` alone; what stands in
+    a condition takes no part in a derivative. Guarded by `tests/test_complex_expressions.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from .expression import Expression, topological_order
+
+__all__ = ["is_real", "not_holomorphic", "undefined_for_complex"]
+
+_ORDERED: Final = frozenset([
+    "less", "less_equal", "greater", "greater_equal", "maximum", "minimum", "floor", "ceil", "trunc", "round",
+    "floor_divide", "remainder", "atan2", "hypot", "copysign", "cbrt", "erf", "erfc", "lgamma", "digamma", "trigamma",
+    "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_invert", "bitwise_left_shift", "bitwise_right_shift",
+])  # fmt: skip
+_NOT_HOLOMORPHIC: Final = frozenset(["abs", "sign"])
+
+
+def _real_nodes(order: list[Expression], real: Collection[str]) -> set[Expression]:
+    found: set[Expression] = set()
+    for node in order:
+        if node.name is not None:
+            is_real = node.name in real or node.kind == "boolean"
+        else:
+            is_real = node.kind == "boolean" or node.operation == "abs"
+            is_real = is_real or all(operand in found for operand in node.operands)
+        if is_real:
+            found.add(node)
+    return found
+
+
+def is_real(expression: Expression, real: Collection[str] = ()) -> bool:
+    """Whether the expression is a real number for complex variables.
+
+    >>> from tenkey.ops.scalar import abs, variable
+    >>> is_real(abs(variable("z")) + 1), is_real(variable("z") + 1)
+    (True, False)
+    """
+    return expression in _real_nodes(topological_order([expression]), real)
+
+
+def undefined_for_complex(expression: Expression, real: Collection[str] = ()) -> str | None:
+    """An operation of the expression that complex operands cannot have, or None; variables in `real` are real.
+
+    >>> from tenkey.ops.scalar import abs, maximum, variable
+    >>> z = variable("z")
+    >>> undefined_for_complex(maximum(z, 0)), undefined_for_complex(maximum(abs(z), 1) * z)
+    ('maximum', None)
+    """
+    order = topological_order([expression])
+    known = _real_nodes(order, real)
+    for node in order:
+        if node.operation in _ORDERED and not all(operand in known for operand in node.operands):
+            return node.operation
+    return None
+
+
+def not_holomorphic(expression: Expression, real: Collection[str] = ()) -> str | None:
+    """An operation through which the expression has no complex derivative, or None.
+
+    >>> from tenkey.ops.scalar import abs, exp, variable, where
+    >>> z = variable("z")
+    >>> not_holomorphic(exp(z) * abs(z)), not_holomorphic(where(abs(z) == 0, z, exp(z)))
+    ('abs', None)
+    """
+    known = _real_nodes(topological_order([expression]), real)
+    seen: set[Expression] = set()
+    stack = [expression]
+    while stack:
+        node = stack.pop()
+        if node in seen or node.kind == "boolean":
+            continue
+        seen.add(node)
+        if node.operation in _NOT_HOLOMORPHIC and node.operands[0] not in known:
+            return node.operation
+        stack.extend(node.operands)
+    return None
