@@ -13,6 +13,8 @@ from __future__ import annotations
 import keyword
 import linecache
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
 from .coerce import coercer
@@ -272,6 +274,13 @@ def _word_expression(argument: Argument) -> str:
     return union if inner is kind else f"(0 if {argument.name} is None else {union})"
 
 
+@lru_cache(maxsize=256)
+def _entry_code(source: str) -> CodeType:
+    """The code of the only function in ``source``."""
+    module = compile(source, "<operator>", "exec")
+    return next(constant for constant in module.co_consts if isinstance(constant, CodeType))
+
+
 def build_entry(operator: Operator) -> Callable[..., Any]:
     """Write and compile the function of Note [The entry of an operator]."""
     schema = operator.schema
@@ -290,7 +299,6 @@ def build_entry(operator: Operator) -> Callable[..., Any]:
             parameters.append("*")
             starred = True
         if a.has_default:
-            scope[f"ŧdefault_{a.name}"] = a.default
             parameters.append(f"{a.name}=ŧdefault_{a.name}")
         else:
             parameters.append(a.name)
@@ -327,8 +335,12 @@ def build_entry(operator: Operator) -> Callable[..., Any]:
     source = f"def {name}({', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in body)
     filename = f"<operator {operator.name}>"
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    exec(compile(source, filename, "exec"), scope)
-    function: Callable[..., Any] = scope[name]
+    code = _entry_code(f"def entry{source[4 + len(name) :]}")  # many operators have the same arguments
+    code = code.replace(co_name=name, co_qualname=name, co_filename=filename)
+    defaults = tuple([a.default for a in arguments if a.has_default and not a.kwarg_only])
+    function: Callable[..., Any] = FunctionType(code, scope, name, defaults or None)
+    keywords = {a.name: a.default for a in arguments if a.has_default and a.kwarg_only}
+    function.__kwdefaults__ = keywords or None
     function.__doc__ = operator.doc
     function.__qualname__ = name
     function.__module__ = "tenkey" if schema.namespace == "tk" else f"tenkey.ops.{schema.namespace}"
