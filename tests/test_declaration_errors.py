@@ -109,6 +109,70 @@ class TestScalar:
         refused(one(boolean=boolean), RegistrationError, "boolean=")
 
 
+class TestDtypes:
+    """The dtype that the rule tells is the dtype of what is computed, with and without values."""
+
+    def both(self, op: Any, dtype: str) -> Any:
+        made = op(tk.asarray([3, 0], dtype=dtype))
+        assert made.dtype == op(tk.empty(2, dtype=dtype, device="meta")).dtype
+        return made
+
+    @pytest.fixture
+    def declare(self) -> Any:
+        made: list[Any] = []
+
+        def declare(body: Any, arguments: str = "Tensor x", **options: Any) -> Any:
+            made.append(pointwise(f"{NS}::dtypes({arguments}) -> Tensor", scalar=lambda T: body, **options))
+            return made[-1]
+
+        yield declare
+        registry.undefine(made[-1].operator)
+
+    @pytest.mark.parametrize("promote", [SAME, tk.library.INT_TO_FLOAT, tk.library.COMPARISON])
+    def test_a_condition_gives_bool(self, declare: Any, promote: Any) -> None:
+        op = declare(lambda x: x > 0.5, promote=promote)
+        for dtype in ("float32", "int64", "bool"):
+            out = self.both(op, dtype)
+            assert (out.dtype, out.tolist()) == (np.dtype(bool), [True, False])
+        assert not op(tk.tensor([1.0], requires_grad=True)).requires_grad
+
+    def test_a_number_is_no_condition(self) -> None:
+        for promote in (tk.library.COMPARISON, tk.library.BOOLEAN):
+            refused(one(promote=promote), RegistrationError, "is for conditions", "sin(x) != 0")
+
+    @pytest.mark.parametrize(
+        ("body", "arguments"),
+        [(lambda x: x * 0.5, "Tensor x"), (lambda x: x / 2, "Tensor x"), (lambda x: s.exp(x), "Tensor x"),
+         (lambda x, a: x * a, "Tensor x, float a=2.0")],
+    )  # fmt: skip
+    def test_integers_that_would_not_stay_integers(self, declare: Any, body: Any, arguments: str) -> None:
+        op = declare(body, arguments, promote=SAME)
+        assert self.both(op, "float32").dtype == tk.float32
+        for device in ("cpu", "meta"):
+            with pytest.raises(TypeError, match=r"it takes floating dtypes .*promote=INT_TO_FLOAT"):
+                op(tk.ones(2, dtype="int64").to_device(device))
+
+    @pytest.mark.parametrize(
+        "body",
+        [lambda x: x * x + 1, lambda x: x // 2 if x > 0.5 else -x, lambda x: s.maximum(x, 3) % 5, lambda x: x & 1],
+    )
+    def test_integers_that_stay(self, declare: Any, body: Any) -> None:
+        assert self.both(declare(body, promote=SAME), "int64").dtype == tk.int64
+
+    def test_of_reductions(self) -> None:
+        op = reduction(
+            f"{NS}::right({REDUCE}) -> Tensor",
+            combine=lambda T: lambda a, b: a + b,
+            scalar=lambda T: lambda x: s.exp(x),
+        )
+        try:
+            assert op(tk.zeros(2)).item() == 2.0
+            with pytest.raises(TypeError, match="promote=INT_TO_FLOAT"):
+                op(tk.zeros(2, dtype="int64"))
+        finally:
+            registry.undefine(op.operator)  # type: ignore[attr-defined]
+
+
 class TestPartials:
     @pytest.mark.parametrize("function", [np.cos, math.cos], ids=["numpy", "math"])
     def test_another_library(self, function: Any) -> None:

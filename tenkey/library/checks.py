@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -23,7 +23,7 @@ from ..core.tensor import Tensor, cpu_word, make_tensor
 from ..dispatch.errors import RegistrationError
 from ..dispatch.schema import FunctionSchema
 from ..ops.declare.facets import Pointwise, Reduce, formula_names
-from ..ops.declare.promotion import SAME, Promotion
+from ..ops.declare.promotion import BOOLEAN, SAME, Promotion
 from ..ops.scalar import Expression, evaluate, is_real, operations, trace, undefined_for_complex, variable
 
 __all__ = [
@@ -31,9 +31,11 @@ __all__ = [
     "check_domain",
     "check_partials",
     "check_promotion",
+    "for_expression",
     "traced",
     "try_partials",
     "without_complex",
+    "without_integers",
 ]
 
 _ONE_VALUE: Final = "[{schema}] the function of {what} returns {count} values: it must return one."
@@ -41,6 +43,11 @@ _PROMOTION: Final = (
     "[{operator}] promote={given!r} is no promotion rule: give tk.library.INT_TO_FLOAT (integers give floats), "
     "REAL_TO_FLOAT (the same, and no complex numbers), SAME, ARITHMETIC, REAL, COMPARISON or BOOLEAN."
 )
+_NO_CONDITION: Final = (
+    "[{operator}] promote={name} is for conditions, which give bool, and {expression} is a number: write it as a "
+    "condition ({expression} != 0), or choose tk.library.INT_TO_FLOAT or SAME."
+)
+_NO_INTEGERS: Final = "floating dtypes (of integers, {what} makes other numbers: declare it with promote=INT_TO_FLOAT)"
 _DOMAIN: Final = (
     "[{operator}] domain={given!r} is no interval: give two finite numbers (low, high) with low < high, between which "
     "tests take their samples."
@@ -104,6 +111,44 @@ def without_complex(promote: Promotion, expression: Expression, real: tuple[str,
         return promote
     takes = f"real dtypes, since {operation} is not defined for complex numbers"
     return promote._replace(accepts=promote.accepts.replace("c", ""), takes=takes)
+
+
+def for_expression(schema: FunctionSchema, promote: Promotion, expression: Expression) -> Promotion:
+    """The rule as it holds for this expression, so that the dtype it tells is the dtype of what is computed.
+
+    A condition gives bool. Integers are refused where the rule keeps them, but the expression makes other numbers.
+    """
+    gives_bool = promote.result is BOOLEAN.result
+    if expression.kind == "boolean":
+        return promote._replace(result=BOOLEAN.result)
+    if gives_bool:
+        raise RegistrationError(_NO_CONDITION.format(operator=schema.name, name=promote.name, expression=expression))
+    inexact = {a.name for a in schema.arguments if str(a.type) in ("float", "complex")}
+    return without_integers(promote, expression, inexact)
+
+
+_KEEPS_INTEGERS: Final = frozenset([
+    "add", "subtract", "multiply", "floor_divide", "remainder", "pow", "negative", "where", "fma", "square", "abs",
+    "sign", "floor", "ceil", "trunc", "round", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor",
+    "bitwise_invert", "bitwise_left_shift", "bitwise_right_shift",
+])  # fmt: skip
+
+
+def without_integers(promote: Promotion, expression: Expression, inexact: Collection[str] = ()) -> Promotion:
+    """The rule, without integers and bools if it keeps them and the expression makes other numbers of them."""
+    if "i" not in promote.accepts or promote.compute(np.dtype("int64")).kind not in "iu":
+        return promote
+    stack = [expression]
+    while stack:
+        node = stack.pop()
+        if node.kind == "boolean":
+            continue
+        by_leaf = isinstance(node.value, float) or node.operation == "eps" or (node.name or "") in inexact
+        if by_leaf or (node.operands and node.operation not in _KEEPS_INTEGERS):
+            accepts = "".join(kind for kind in promote.accepts if kind not in "biu")
+            return promote._replace(accepts=accepts, takes=_NO_INTEGERS.format(what=node))
+        stack.extend(node.operands)
+    return promote
 
 
 def _real_part(dtype: np.dtype) -> np.dtype:

@@ -18,7 +18,17 @@ from ..ops import declare
 from ..ops.declare.declaration import formulas_by_argument
 from ..ops.declare.facets import Pointwise, Reduce
 from ..ops.declare.promotion import INT_TO_FLOAT, SAME, Promotion
-from .checks import check_combine, check_domain, check_partials, check_promotion, traced, try_partials, without_complex
+from .checks import (
+    check_combine,
+    check_domain,
+    check_partials,
+    check_promotion,
+    for_expression,
+    traced,
+    try_partials,
+    without_complex,
+    without_integers,
+)
 from .registration import _RESERVED, _RESERVED_NAMESPACES
 
 __all__ = ["composite", "pointwise", "reduction"]
@@ -142,7 +152,7 @@ def pointwise(
     check_domain(parsed, domain, boolean)
     parameters = tuple([a.name for a in parsed.arguments])
     expression = traced(parsed, "scalar", scalar, parameters, boolean)
-    promote = without_complex(promote, expression, _real_numbers(parsed))
+    promote = without_complex(for_expression(parsed, promote, expression), expression, _real_numbers(parsed))
     if partials is not None:
         check_partials(parsed, partials)
         facet = Pointwise(parsed, scalar, promote, domain, boolean)
@@ -186,8 +196,11 @@ def reduction(
     check_promotion(parsed, promote)
     combined = traced(parsed, "combine", combine, ("a", "b"))
     promote = without_complex(promote, combined)
+    if combined.kind == "number":
+        promote = without_integers(promote, combined)
     if scalar is not None:
-        mapped = without_complex(promote, traced(parsed, "scalar", scalar, ("x",)))
+        element = traced(parsed, "scalar", scalar, ("x",))
+        mapped = without_integers(without_complex(promote, element), element)
         promote = promote._replace(accepts=mapped.accepts, takes=mapped.takes)
     check_combine(parsed, Reduce(combine, identity, scalar, promote))
     with _replacing(parsed):

@@ -129,7 +129,8 @@ class Program:
         def constant(value: Any, kind_: str) -> str:
             if kind_ == "boolean":
                 return f"np.bool_({value!r})"
-            if isinstance(value, float) and self.dtype.kind in "iu":
+            fraction = isinstance(value, float) and self.dtype.kind in "iu"
+            if fraction or (self.dtype.kind == "b" and value not in (0, 1)):
                 name = f"_c{len(scope)}"
                 scope[name] = value
                 return name
