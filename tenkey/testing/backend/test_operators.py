@@ -1,0 +1,144 @@
+"""Every operator on its sample inputs, in every layout, against the CPU's answer; and the gradients."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenkey as tk
+from tenkey.core.tensor import Tensor
+from tenkey.dispatch import registry
+from tenkey.dispatch.errors import ArgumentError
+from tenkey.dispatch.operator import Operator
+from tenkey.testing import SampleInput, samples
+from tenkey.testing.backend.compare import Placed, close, place, same
+from tenkey.testing.backend.plugin import Subject
+
+DTYPES = ("float32", "float64", "int64", "uint8", "bool", "complex64")
+DERIVATIVE_DTYPES = ("float32",)
+
+
+def has_samples(operator: Operator) -> bool:
+    """Whether the declaration says what the operator takes."""
+    if not any(a.type.is_tensor_like for a in operator.schema.arguments):
+        return False
+    try:
+        next(iter(samples(operator, np.random.default_rng(0), "float32")), None)
+    except ArgumentError:
+        return False
+    return True
+
+
+def cases() -> list[Any]:
+    """Operators and dtypes, in an order that is the same in every process."""
+    found: list[Any] = []
+    for operator in sorted(registry, key=lambda operator: operator.name):
+        if not has_samples(operator):
+            continue
+        for dtype in DERIVATIVE_DTYPES if "derived" in operator.tags else DTYPES:
+            found.append(pytest.param(operator, dtype, id=f"{operator.name}-{dtype}"))
+    return found
+
+
+def inputs(operator: Operator, dtype: str) -> Iterator[SampleInput]:
+    """The samples; the same in every process."""
+    yield from samples(operator, np.random.default_rng(zlib.crc32(f"{operator.name} {dtype}".encode())), dtype)
+
+
+def outcome(function: Callable[[], Any]) -> tuple[Any, type[BaseException] | None]:
+    """The result of a call, or the type of its error."""
+    try:
+        return function(), None
+    except (ArithmeticError, LookupError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:
+        return error, type(error)
+
+
+@pytest.mark.parametrize(("operator", "dtype"), cases())
+def test_operator(operator: Operator, dtype: str, subject: Subject, float64: bool, record_property: Any) -> None:
+    record_property("operator", operator.name)
+    if dtype == "float64" and not float64:
+        pytest.skip("the device does not compute in double precision")
+    for sample in inputs(operator, dtype):
+        placed: list[Placed] = []
+
+        def put(x: Tensor, placed: list[Placed] = placed, sample: SampleInput = sample) -> Tensor:
+            if x.device.type != "cpu":
+                return x
+            placed.append(place(x, subject.name))
+            return placed[-1].tensor if sample.name != "contiguous" else x.to_device(subject.name)
+
+        ours = sample.map(put)
+        reference = sample.map(lambda x: x.clone() if x.device.type == "cpu" else x)
+        want, refused = outcome(lambda reference=reference: operator.call(*reference.args, **reference.kwargs))  # type: ignore[misc]
+        got, error = outcome(lambda ours=ours: operator.call(*ours.args, **ours.kwargs))  # type: ignore[misc]
+        assert error is refused or (error and refused and issubclass(error, refused)), f"{sample.name}: {got!r}"
+        if refused is None and "nondeterministic" not in operator.tags:
+            same(got, want, subject.name, f"{operator.name}, {sample.name}")
+        for mine, other in zip(ours.tensors(), reference.tensors(), strict=True):
+            close(mine.detach().numpy(), other.detach().numpy(), f"{operator.name}, {sample.name}: an argument")
+        assert all(one.untouched() for one in placed), f"{sample.name}: memory around an argument was written"
+        if operator.schema.is_mutable and refused is None:
+            assert got is ours.tensors()[0], f"{sample.name}: an in-place operator returns its first argument"
+            assert got._version == want._version
+
+
+def differentiable() -> list[Any]:
+    """Operators with a gradient for a float32 input."""
+    found = []
+    for operator in sorted(registry, key=lambda operator: operator.name):
+        if operator.schema.is_mutable or "derived" in operator.tags or "NotDifferentiable" in operator.facets:
+            continue
+        if has_samples(operator):
+            found.append(pytest.param(operator, id=operator.name))
+    return found
+
+
+def gradients(operator: Operator, sample: SampleInput, device: str | None) -> list[np.ndarray] | None:
+    """The gradients by all floating inputs of a weighted sum of the result; None if there are none."""
+    leaves: list[Tensor] = []
+
+    def leaf(x: Tensor) -> Tensor:
+        made = x.detach().clone() if device is None else place(x, device).tensor
+        if made.dtype.kind == "f":
+            made = made.requires_grad_()
+            leaves.append(made)
+        return made
+
+    called = sample.map(leaf)
+    result = operator.call(*called.args, **called.kwargs)
+    outputs = [r for r in (result if isinstance(result, (list, tuple)) else [result]) if isinstance(r, Tensor)]
+    outputs = [r for r in outputs if r.requires_grad and r.dtype.kind == "f" and r.device.type != "meta"]
+    if not outputs or not leaves:
+        return None
+    total = None
+    for output in outputs:
+        weights = tk.asarray(np.cos(np.arange(output.size, dtype=output.dtype)).reshape(output.shape))
+        part = tk.sum(output * weights.to_device(output.device))
+        total = part if total is None else total + part
+    assert total is not None
+    total.backward()
+    for x in leaves:
+        assert x.grad is None or x.grad.device is x.device, f"a gradient is on {x.grad.device}, not on {x.device}"
+    return [np.zeros(x.shape) if x.grad is None else np.array(x.grad.numpy()) for x in leaves]
+
+
+@pytest.mark.parametrize("operator", differentiable())
+def test_gradient(operator: Operator, subject: Subject, record_property: Any) -> None:
+    record_property("operator", operator.name)
+    for count, sample in enumerate(inputs(operator, "float32")):
+        if count >= 12:
+            break
+        if any(x.device.type != "cpu" for x in sample.tensors()):
+            continue
+        want, refused = outcome(lambda sample=sample: gradients(operator, sample, None))  # type: ignore[misc]
+        got, error = outcome(lambda sample=sample: gradients(operator, sample, subject.name))  # type: ignore[misc]
+        assert error is refused or (error and refused and issubclass(error, refused)), f"{sample.name}: {got!r}"
+        if refused is not None or want is None:
+            continue
+        assert got is not None, f"{sample.name}: no gradient"
+        for mine, other in zip(got, want, strict=True):
+            close(mine.astype(np.float32), other.astype(np.float32), f"gradient of {operator.name}, {sample.name}")
