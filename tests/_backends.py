@@ -105,7 +105,7 @@ class TemplateHost(Host):
 
     def reduction(self, combine: Any, scalar: Any, operand: np.dtype, identity: Any) -> Any:
         joined = numpy_function(combine)
-        mapped = None if scalar is None else numpy_function(scalar)
+        mapped = numpy_function(scalar)
         self.made.append(combine.name)
 
         def kernel(out: Any, x: Any) -> None:
@@ -117,7 +117,7 @@ class TemplateHost(Host):
             assert out.is_contiguous
             with np.errstate(all="ignore"):
                 values = window(x).astype(combine.dtype)
-                values = values if mapped is None else mapped(values)
+                values = mapped(values)
                 total = values[:, 0]
                 for k in range(1, values.shape[1]):
                     total = joined(total, values[:, k])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -68,3 +70,18 @@ def test_links_lead_somewhere(path: Path) -> None:
         assert (path.parent / target).exists(), target
     for target in re.findall(r"`((?:examples|tests|benchmarks|docs|tenkey)/[\w/.]+\.\w+)`", path.read_text()):
         assert (ROOT / target).exists(), target
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="the lesson compiles with cc")
+def test_the_backend_of_the_lesson_passes_the_conformance_suite(tmp_path: Path) -> None:
+    source, _ = examples((ROOT / "docs" / "adding_a_backend.md").read_text())[-1]
+    (tmp_path / "lesson.py").write_text(source)
+    some = "not test_operators or tk::add- or tk::floor_divide or tk::sum- or tk::where or tk::logical_and-"
+    command = [
+        sys.executable, "-m", "pytest", "-p", "tenkey_pytest", "-q", "--pyargs", "tenkey.testing.backend", "--backend",
+        "lesson", "--backend-module", "lesson.py", "-k", some,
+    ]  # fmt: skip
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "wrong (0):" in done.stdout

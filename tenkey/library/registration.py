@@ -92,9 +92,11 @@ def _promoting(
         function = functools.partial(written, DispatchKeySet.from_word(word)) if with_keyset else written
         facet = operator.facets.get("Pointwise")
         dtypes, weak = dtypes_of(word & DTYPE_MASK), weak_of(word & WEAK_MASK)
-        if facet is None or (len(dtypes) == 1 and not weak):
+        if facet is None:
             return function
         compute, _ = facet.promotion.dtypes(operator.name, dtypes, weak)
+        if dtypes == (compute,) and not weak:
+            return function
         boolean = [parameter in facet.boolean for parameter in facet.parameters]
 
         def promoted(*args: Any, **kwargs: Any) -> Any:

@@ -111,13 +111,7 @@ def reduction(backend: OpenCL, combine: Any, scalar: Any, operand: np.dtype) -> 
     """The kernel of a reduction: one work item for each row."""
     if not backend.supports(combine.dtype, operand):
         return None
-    if scalar is None:  # elements are converted
-        s = tk.library.scalar
-        x = s.variable("x", "boolean" if operand == np.bool_ else "number")
-        element = s.to_c(x, {"x": str(operand)}, dtype=str(operand), result=str(combine.dtype), name="element",
-                         dialect="opencl")  # fmt: skip
-    else:
-        element = scalar.to_c(operands=[operand], name="element", dialect="opencl")
+    element = scalar.to_c(operands=[operand], name="element", dialect="opencl")
     source = _REDUCTION.format(
         head=PRAGMA + element + combine.to_c(name="combine", dialect="opencl"), result=TYPES[str(combine.dtype)],
         operand=TYPES[str(operand)],

@@ -32,6 +32,7 @@ from .templates import (
     checked,
     common_shape,
     convert_number,
+    identity,
     overlaps,
 )
 
@@ -72,6 +73,7 @@ class Derived:
             on_device: Any = {
                 "tk::cast": self.cast, "tk::concatenate": self.concatenate, "tk::zeros": self.filled(0),
                 "tk::ones": self.filled(1), "tk::full": self.full,
+                "tk::slice_backward": self.slice_backward,
             }.get(operator.name)  # fmt: skip
             if on_device is not None:
                 return (lambda *args, **kwargs: on_device(operator, *args, **kwargs)), None
@@ -172,6 +174,18 @@ class Derived:
             start += x.shape[axis]
         return out
 
+    def slice_backward(
+        self, operator: Operator, g_slice: Tensor, shape: Any, axis: int, start: int, step: int
+    ) -> Tensor:
+        """``tk::slice_backward``: zeros, and the gradient in the window that the slice was."""
+        out = self.backend.empty(tuple(shape), g_slice.dtype, g_slice.device)
+        data: StridedArray = out._data
+        strides = tuple([s * step if i == axis else s for i, s in enumerate(data.strides)])
+        window = data.window(g_slice.shape, strides, data.offset + start * data.strides[axis])
+        if self.copier.move(data, convert_number("zeros", 0, data.dtype)) and self.copier.move(window, g_slice._data):
+            return out
+        return self.fallback(operator, g_slice, shape, axis, start, step)  # type: ignore[no-any-return]
+
     # ---- pointwise
 
     def pointwise(self, operator: Operator, word: int) -> Callable[..., Tensor]:
@@ -256,12 +270,12 @@ class Derived:
         name, backend = operator.name, self.backend
         joined: Any = trace(facet.combine, ("a", "b"), name=name, booleans=booleans)
         combine = ScalarFunction(f"{name} combine", ("a", "b"), joined, compute)
-        scalar = None
+        keep = scalar = ScalarFunction("identity", ("x",), identity(compute), compute)
         if facet.scalar is not None:
             mapped: Any = trace(facet.scalar, ("x",), name=name)
             scalar = ScalarFunction(f"{name} map", ("x",), mapped, compute)
         made = []
-        for function, dtype in ((scalar, operand), (None, compute)):
+        for function, dtype in ((scalar, operand), (keep, compute)):
             try:
                 one = backend.reduction(combine, function, dtype, facet.identity)
             except NotImplementedError:

@@ -92,14 +92,14 @@ class Backend:
         return None
 
     def reduction(
-        self, combine: ScalarFunction, scalar: ScalarFunction | None, operand: np.dtype, identity: Any
+        self, combine: ScalarFunction, scalar: ScalarFunction, operand: np.dtype, identity: Any
     ) -> Callable[[StridedArray, StridedArray], None] | None:
         """A kernel ``kernel(out, x)`` for a reduction, or None: then the call falls back to the CPU.
 
         ``x`` has the two dimensions (kept, reduced), neither of them 0; ``out`` is contiguous, shape (kept,), with the
-        dtype ``combine.dtype``. Every element of ``x`` goes through ``scalar``, if there is one, or is converted, and
-        the row's are joined by ``combine``, which is associative and commutative. ``identity`` is its neutral
-        element, or None.
+        dtype ``combine.dtype``. Every element of ``x``, which has the dtype ``operand``, goes through ``scalar`` (often
+        the identity: a conversion), and those of a row are joined by ``combine``, which is associative and
+        commutative. ``identity`` is its neutral element, or None.
         """
         return None
 

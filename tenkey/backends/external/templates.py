@@ -203,7 +203,7 @@ class Copier:
                 out, x = _as_words(out), _as_words(x)
         runner = self._runners.get(x.dtype)
         if runner is None:
-            scalar = ScalarFunction("copy", ("x",), _identity(x.dtype), x.dtype)
+            scalar = ScalarFunction("copy", ("x",), identity(x.dtype), x.dtype)
             runner = self._runners[x.dtype] = PointwiseRunner(self._backend, scalar)
         return runner.run(out, [x])
 
@@ -213,7 +213,8 @@ class Copier:
         return out if self.move(out._data, x._data) else None
 
 
-def _identity(dtype: np.dtype) -> Expression:
+def identity(dtype: np.dtype) -> Expression:
+    """The expression ``x``, for a dtype to compute in."""
     return variable("x", "boolean" if dtype.kind == "b" else "number")
 
 

@@ -39,8 +39,8 @@ def cases() -> list[Any]:
     for operator in sorted(registry, key=lambda operator: operator.name):
         if not has_samples(operator):
             continue
-        for dtype in DERIVATIVE_DTYPES if "derived" in operator.tags else DTYPES:
-            found.append(pytest.param(operator, dtype, id=f"{operator.name}-{dtype}"))
+        dtypes = DERIVATIVE_DTYPES if "derived" in operator.tags else DTYPES
+        found += [pytest.param(operator, dtype, id=f"{operator.name}-{dtype}") for dtype in dtypes]
     return found
 
 

@@ -29,7 +29,8 @@ def array(*shape: int, dtype: str = "float32") -> np.ndarray:
 
 def values(x: tk.Tensor) -> np.ndarray:
     """The values on the host."""
-    return x.detach().numpy()
+    found: np.ndarray = x.detach().numpy()
+    return found
 
 
 class TestCopies:
