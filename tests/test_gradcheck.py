@@ -216,6 +216,12 @@ def test_a_gradient_that_changes_is_rejected() -> None:
     assert gradcheck(noisy, REAL, nondet_tol=1e-5)
 
 
+def test_a_kernel_that_takes_over_between_two_calls_is_no_change() -> None:
+    """As a compiled one does, once; what goes on changing is rejected above."""
+    counter = itertools.count()
+    assert gradcheck(lambda x: x * 1.0 + (next(counter) > 0) * 1e-16, REAL)
+
+
 def test_equal_infinities_are_no_change() -> None:
     with pytest.raises(GradcheckError, match="Jacobian mismatch"):  # inf - inf is no difference, but it is no change
         gradcheck(lambda x: x.detach() * math.inf, REAL)

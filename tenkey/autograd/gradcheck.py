@@ -11,6 +11,7 @@ convention of the engine makes the two comparable (the gradient of a real functi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -41,6 +42,9 @@ _NO_OUTPUT: Final = (
     "[gradcheck] the function returned {got}, no floating or complex tensor: there is nothing to check. Return a "
     "tensor or a sequence of tensors."
 )
+
+
+_ATTEMPTS: Final = 4
 
 
 class GradcheckError(RuntimeError):
@@ -148,6 +152,26 @@ def gradcheck(
     return True
 
 
+def _settled(call: Callable[[], Any], distance: Callable[[Any, Any], float], nondet: float) -> tuple[Any, float]:
+    """What two calls in a row agree on, and by how much they differ.
+
+    A kernel that has just been compiled may take over between two calls, and round the last digit otherwise. Each does
+    so once; so a difference is looked at again. What is not deterministic differs again.
+    """
+    result, error = call(), 0.0
+    for _ in range(_ATTEMPTS):
+        before, result = result, call()
+        error = distance(before, result)
+        if error <= nondet:
+            break
+    return result, error
+
+
+def _difference(first: list[Tensor], second: list[Tensor]) -> float:
+    pairs = zip(first, second, strict=True)
+    return max(_distance(_components(a.detach().numpy()), _components(b.detach().numpy())) for a, b in pairs)
+
+
 def _check(
     fn: Callable[..., Any], inputs: tuple[Any, ...], eps: float, atol: float, rtol: float, nondet: float
 ) -> None:
@@ -157,18 +181,14 @@ def _check(
     for i in checked:
         if inputs[i].dtype.name not in ("float64", "complex128"):
             raise ValueError(_PRECISION.format(index=i, dtype=inputs[i].dtype))
-    outputs = _outputs(fn, inputs)
-    again = _outputs(fn, inputs)
-    for one, two in zip(outputs, again):
-        error = _distance(_components(one.detach().numpy()), _components(two.detach().numpy()))
-        if error > nondet:
-            raise GradcheckError(_CHANGED.format(error=error))
+    outputs, error = _settled(lambda: _outputs(fn, inputs), _difference, nondet)
+    if error > nondet:
+        raise GradcheckError(_CHANGED.format(error=error))
     for i in checked:
         with np.errstate(invalid="ignore"):  # inf - inf: the comparison below judges the nan
             columns = _numerical(fn, inputs, i, eps)
         for number, (output, numerical) in enumerate(zip(outputs, columns)):
-            analytical = _analytical(output, inputs[i])
-            error = _distance(analytical, _analytical(output, inputs[i]))
+            analytical, error = _settled(partial(_analytical, output, inputs[i]), _distance, nondet)
             if error > nondet:
                 raise GradcheckError(_BACKWARD_CHANGED.format(output=number, input=i, error=error))
             # nan on one side only is a mismatch as well
