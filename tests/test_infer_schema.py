@@ -67,7 +67,7 @@ RESULTS: list[tuple[Any, str]] = [
 ]
 
 REFUSED: list[Any] = [
-    list, tuple, dict, dict[str, int], set[int], Any, object, np.ndarray, bytes, Path, Literal["a"],
+    list, tuple, dict, dict[int, int], set[int], Any, object, np.ndarray, bytes, Path, Literal["a"],
     int | str, Tensor | int, type(None), Callable[[], int],
 ]  # fmt: skip
 

@@ -33,7 +33,7 @@ from .methods import retain_grad
 from .node import AccumulateGrad
 from .record import below_autograd
 
-__all__ = ["install_inplace"]
+__all__ = ["has_relatives", "install_inplace", "keep_retaining"]
 
 _LEAF: Final = (
     "[{operator}] a leaf Variable that requires grad is being used in an in-place operation: do it in a "
@@ -74,7 +74,7 @@ _UNSHARED_ARRAY: Final = _references(make_tensor(np.zeros(1), 0))
 _UNSHARED_BUFFER: Final = _references(make_tensor(StridedArray(object(), (1,), np.dtype("float32"), CPU), 0))
 
 
-def _has_relatives(x: Tensor) -> bool:
+def has_relatives(x: Tensor) -> bool:
     """Whether other tensors may look at the same memory."""
     if isinstance(x._storage, Tensor):
         return True
@@ -103,7 +103,7 @@ def _inplace(operator: Operator, word: int) -> Callable[..., Any]:
     def kernel(x: Tensor, *args: Any) -> Tensor:
         if x._word & GRADIENT and x.is_leaf:
             raise RuntimeError(_LEAF.format(operator=operator.schema.base_name))
-        if _has_relatives(x):
+        if has_relatives(x):
             raise _refusal(operator, x)
         if functional is None:
             result = _copied(x, args[0])
@@ -121,10 +121,8 @@ def _inplace(operator: Operator, word: int) -> Callable[..., Any]:
         before = x._autograd
         x._autograd = result._autograd
         x._word |= GRADIENT
-        if before is not None and before.retains_grad:  # what is retained is the gradient of the tensor as it is now
-            del before.node.retain_hooks[before.output_nr]
-            x._autograd.grad = before.grad
-            retain_grad(x)
+        if before is not None and before.retains_grad:
+            keep_retaining(x, before)
         return x
 
     return kernel
@@ -144,6 +142,15 @@ def _as_it_was(x: Tensor) -> Tensor:
     made._word |= x._word & GRADIENT
     made._autograd = x._autograd
     return made
+
+
+def keep_retaining(x: Tensor, before: Any) -> None:
+    """Move what ``retain_grad`` asked for to the new history: what is retained is the gradient of x as it is now."""
+    del before.node.retain_hooks[before.output_nr]
+    meta = x._autograd
+    assert meta is not None  # it has a history: that is why this is called
+    meta.grad = before.grad
+    retain_grad(x)
 
 
 def _copied(x: Tensor, source: Tensor) -> Tensor:

@@ -33,7 +33,7 @@ from .saved import SavedOutput, SavedTensor, save_input, save_output, unpack
 
 __all__ = ["NotImplementedNode", "below_autograd", "install_recording", "leaf_kernel"]
 
-_SILENT: Final = LocalState(exclude=GRADIENT)
+SILENT: Final = LocalState(exclude=GRADIENT)
 _NO_FORMULA: Final = (
     "[{operator}] derivative is not implemented: the operator has no gradient formula, but a gradient through it is "
     "asked for. Give it one with tk.library.register_autograd({operator!r}, backward), or mark it differentiable=False."
@@ -52,7 +52,8 @@ def leaf_kernel(operator: Operator, word: int) -> bool:
         if step.chosen:
             kernel = step.slot.kernel
             generated = kernel is not None and kernel.origin == "generated" and not kernel.boxed
-            return generated and step.slot.rule == "1 direct" and not step.slot.conditional
+            own = step.slot.rule == "1 direct" and step.key.functionality == "Dense"
+            return generated and own and not step.slot.conditional
     return False
 
 
@@ -62,7 +63,7 @@ def _silent(function: Callable[..., Any]) -> Callable[..., Any]:
     def run(*args: Any, **kwargs: Any) -> Any:
         found = get_state()
         if found is None:
-            set_state(_SILENT)
+            set_state(SILENT)
         else:
             set_state(make_state(found.include, found.exclude | GRADIENT, found.modes))
         try:

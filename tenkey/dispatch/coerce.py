@@ -5,9 +5,10 @@ For each argument the entry of an operator gets at most one line, which tests ch
 
 from __future__ import annotations
 
+import dataclasses
 import numbers
 import operator as _operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from .errors import ArgumentError, shown
@@ -16,9 +17,10 @@ from .schema import Argument, BaseType, ListType, OptionalType, TupleType
 if TYPE_CHECKING:
     from .operator import Operator
 
-__all__ = ["coercer", "convert"]
+__all__ = ["coercer", "convert", "convert_argument"]
 
 _WRONG: Final = "[{operator}] the argument {argument!r} must be {kind}, got {value} of type {type}."
+_PACK: Final = "[{operator}] {error}."
 _LENGTH: Final = "[{operator}] the argument {argument!r} must have {size} elements, got {value}."
 
 _EXACT: Final = {"int": "ŧint", "float": "ŧfloat", "bool": "ŧbool", "str": "ŧstr"}
@@ -36,6 +38,8 @@ _WORDS: Final = {
 def coercer(operator: Operator, argument: Argument) -> tuple[str, Callable[[Any], Any] | None]:
     """The text that converts ``argument`` in the entry of ``operator`` and the function it calls, or an empty line."""
     kind, name = argument.type, argument.name
+    if _packer(operator, name) is not None or (kind.contains_tensor and not kind.is_tensor_like):
+        return f"{name} = ŧcoerce_{name}({name})", lambda value: convert_argument(operator, argument, value)
     if kind.is_tensor_like:
         return _length_check(operator, argument)
     optional = isinstance(kind, OptionalType)
@@ -80,6 +84,29 @@ def _length_check(operator: Operator, argument: Argument) -> tuple[str, Callable
     return f"if {name} is not None: {name} = ŧcoerce_{name}({name})", check
 
 
+def _packer(operator: Operator, name: str) -> Callable[[Any], Any] | None:
+    structure = operator.facets.get("Structure")
+    return None if structure is None else structure.packer(name)
+
+
+def convert_argument(operator: Operator, argument: Argument, value: Any) -> Any:
+    """``value`` as what the schema and, if it has one, the operator's ``Structure`` say of an argument."""
+    pack = _packer(operator, argument.name)
+    if pack is not None:
+        try:
+            value = pack(value)
+        except TypeError as error:
+            raise ArgumentError(_PACK.format(operator=operator.name, error=error)) from None
+    return convert(operator, argument.name, argument.type, value)
+
+
+def _plain_record(value: Any) -> Any:
+    """A dataclass as the tuple of its fields: for schemas that were written by hand."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return tuple([getattr(value, field.name) for field in dataclasses.fields(value) if field.init])
+    return value
+
+
 def convert(operator: Operator, argument: str, kind: Any, value: Any) -> Any:
     """``value`` as the schema type ``kind``, or ArgumentError naming operator, argument and rule."""
     if isinstance(kind, OptionalType):
@@ -87,6 +114,7 @@ def convert(operator: Operator, argument: str, kind: Any, value: Any) -> Any:
     if isinstance(kind, ListType):
         return _convert_list(operator, argument, kind, value)
     if isinstance(kind, TupleType):
+        value = _plain_record(value)
         if not isinstance(value, (tuple, list)) or len(value) != len(kind.elements):
             raise ArgumentError(
                 _LENGTH.format(operator=operator.name, argument=argument, size=len(kind.elements), value=shown(value))
@@ -148,11 +176,20 @@ def _check_scalar(value: Any) -> Any:
     return bool(value) if type(value).__name__ == "bool" else NotImplemented
 
 
+def _is_pair(kind: Any) -> bool:
+    return isinstance(kind, TupleType) and len(kind.elements) == 2 and kind.elements[0] == BaseType("str")
+
+
 def _convert_list(operator: Operator, argument: str, kind: ListType, value: Any) -> Any:
     if kind.size is not None and not isinstance(value, (list, tuple)):
         value = (value,) * kind.size  # one int stands for all N, as in PyTorch's ``int[2]``
+    if isinstance(value, Mapping) and _is_pair(kind.element):
+        value = tuple(value.items())
     if not isinstance(value, (list, tuple)):
         try:
+            letters = isinstance(value, str) and kind.element == BaseType("str")
+            if letters or isinstance(value, Mapping):  # iterable, but never what was meant
+                raise TypeError
             value = tuple(value)
         except TypeError:
             raise ArgumentError(

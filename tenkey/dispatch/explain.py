@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from .coerce import convert
+from .coerce import convert_argument
 from .errors import shown
 from .kernel import function_site
 from .keys import AliasKey, DispatchKeySet, key_mask, trait_names
@@ -78,7 +78,7 @@ def _explain(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         bound = operator.bind(*args, **kwargs)
         for a in operator.schema.arguments:
             if not a.type.is_tensor_like:
-                bound[a.name] = convert(operator, a.name, a.type, bound[a.name])
+                bound[a.name] = convert_argument(operator, a, bound[a.name])
     except Exception as error:  # what is wrong with the arguments is the explanation
         return "\n".join([*lines, f"  the call would raise {_text(error)}"])
     tensors = [a for a in operator.schema.arguments if a.type.is_tensor_like]
@@ -91,13 +91,13 @@ def _explain(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     word = 0
     for argument in operator.schema.arguments:
         value = bound[argument.name]
-        if argument.type.is_tensor_like:
+        if argument.type.contains_tensor:
             own = operator.word_of((value,), {})
             word |= own
             lines.append(f"  argument {argument.name}: {_keys(own)}{_traits(own)}")
-    if not tensors:
-        word = operator.registry.device_word(bound[devices[0]]) if devices else 0
-        source = "the device gives" if devices else "the keyset is"
+    if not any(a.type.contains_tensor for a in operator.schema.arguments):
+        word = operator.registry.device_word(bound[devices[0]] if devices else None)
+        source = "the device gives" if devices else "the default device gives"
         lines.append(f"  no tensor arguments; {source} {_keys(word)}")
     state = current_state()
     lines.append(f"  united: {_keys(word)}{_traits(word)}")

@@ -63,10 +63,6 @@ class _Cache(dict[int, Callable[..., Any]]):
             return function
 
 
-def _is_tensor(argument: Argument) -> bool:
-    return argument.type.is_tensor_like
-
-
 class Operator:
     """One overload of an operator. Made by a registry; called like the function that its schema describes.
 
@@ -252,6 +248,7 @@ def _union_optional(values: Any) -> int:
 ENTRY_SCOPE: Final[dict[str, Any]] = {
     "ŧunion": _union,
     "ŧunion_optional": _union_optional,
+    "ŧunion_nested": _any_word,
     **{f"ŧ{kind.__name__}": kind for kind in (int, float, bool, str, tuple, list, len, AttributeError, TypeError)},
 }
 
@@ -309,7 +306,8 @@ def build_entry(operator: Operator) -> Callable[..., Any]:
         if text:
             scope[f"ŧcoerce_{a.name}"] = converter
             body += text.splitlines()
-    tensors = [a for a in arguments if _is_tensor(a)]
+    tensors = [a for a in arguments if a.type.is_tensor_like]
+    nested = [f"ŧunion_nested({a.name})" for a in arguments if a.type.contains_tensor and a not in tensors]
     devices = [a.name for a in arguments if a.type in (BaseType("Device"), OptionalType(BaseType("Device")))]
     if tensors:
         union = " | ".join(_word_expression(a) for a in tensors)
@@ -320,11 +318,14 @@ def build_entry(operator: Operator) -> Callable[..., Any]:
             "except (ŧAttributeError, ŧTypeError):",
             f"    {names}, = ŧregistry.lift(ŧoperator, ({names},))",
             f"    ŧword = {union}",
+            *([f"ŧword |= {' | '.join(nested)}"] if nested else []),
         ]
+    elif nested:  # tuples and records of tensors, which were checked when they were converted
+        body.append(f"ŧword = {' | '.join(nested)}")
     elif devices:
         body.append(f"ŧword = ŧregistry.device_word({devices[0]})")
-    else:
-        body.append("ŧword = 0")
+    else:  # a factory that says nothing of devices makes tensors on the one that is the default
+        body.append("ŧword = ŧregistry.device_word(None)")
     passed = ", ".join(f"{a.name}={a.name}" if a.kwarg_only else a.name for a in arguments)
     body += [
         "ŧlocal = ŧstate()",
@@ -332,6 +333,10 @@ def build_entry(operator: Operator) -> Callable[..., Any]:
         "    ŧword = (ŧword | ŧlocal.include) & ŧlocal.keep",
         f"return ŧcache[ŧword]({passed})",
     ]
+    structure = operator.facets.get("Structure")
+    if structure is not None and structure.builds_result:
+        scope["ŧbuild"] = structure.build_result
+        body[-1] = f"return ŧbuild(ŧcache[ŧword]({passed}))"
     source = f"def {name}({', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in body)
     filename = f"<operator {operator.name}>"
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)

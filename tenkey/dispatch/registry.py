@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from . import keys as _keys
-from .coerce import convert
+from .coerce import convert_argument
 from .errors import ArgumentError, OperatorNotFoundError, RegistrationError, shown
 from .kernel import Handle, Kernel, caller_site, check_signature
 from .keys import AliasKey, DispatchKey
@@ -396,7 +396,7 @@ class Registry:
     def check_arguments(self, operator: Operator, bound: dict[str, Any]) -> None:
         """Raise ArgumentError unless every value fits the type that the schema gives its argument."""
         for argument in operator.schema.arguments:
-            convert(operator, argument.name, argument.type, bound[argument.name])
+            convert_argument(operator, argument, bound[argument.name])
 
     def device_name(self, backend: str) -> str:
         """The device string of a backend key."""

@@ -8,9 +8,10 @@ from ..ops.declare.promotion import ARITHMETIC, BOOLEAN, COMPARISON, INT_TO_FLOA
 from .checking import OpCheckError, OpCheckReport, opcheck
 from .custom import CustomOperator, custom_op
 from .declarations import composite, pointwise, reduction
+from .derivatives import register_autocast, register_autograd, register_jvp, register_vmap
 from .inference import infer_schema
 from .native import load_native
-from .registration import Library, register_autograd, register_fake, register_kernel
+from .registration import Library, register_fake, register_kernel
 
 __all__ = [
     "ARITHMETIC",
@@ -33,8 +34,11 @@ __all__ = [
     "opcheck",
     "pointwise",
     "reduction",
+    "register_autocast",
     "register_autograd",
     "register_fake",
+    "register_jvp",
     "register_kernel",
+    "register_vmap",
     "scalar",
 ]

@@ -9,28 +9,40 @@ from typing import Any, Final, TypeVar, overload
 
 from ..dispatch.errors import RegistrationError
 from ..dispatch.kernel import Handle, caller_site, check_signature, function_site
+from ..dispatch.keys import DispatchKey, register_trait
+from ..dispatch.local import StateGuard
 from ..dispatch.operator import Operator
 from ..dispatch.registry import registry
-from ..dispatch.schema import parse_schema
-from ..ops.declare.facets import Backward
-from .inference import infer_schema
+from ..dispatch.schema import FunctionSchema, parse_schema
+from .derivatives import (
+    backward_facet,
+    batch_facet,
+    forward_facet,
+    register_autocast,
+    set_facet,
+)
+from .inference import infer
 from .registration import (
     _RESERVED,
     _RESERVED_NAMESPACES,
-    check_backward,
+    CUSTOM_TAG,
     key_for,
     make_kernel,
     register_fake,
     register_kernel,
-    set_backward,
 )
 
 __all__ = ["CustomOperator", "custom_op"]
 
 _NAME: Final = "[custom_op] the name must be 'namespace::name', got {name!r}."
 _NOT_CUSTOM: Final = "[{operator}] is defined already at {first}, and not by custom_op: choose another name."
+_UNMARKED: Final = (
+    "[{operator}] mutates_args names {names}, which the schema does not mark as written to: write 'Tensor(a!) x' in "
+    "{schema}."
+)
 
 _custom: dict[str, CustomOperator] = {}
+_traits: dict[str, int] = {}  # of set_kernel_enabled; an operator that is made again uses those of the earlier one
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -43,6 +55,7 @@ class CustomOperator:
         self.operator = operator
         self._call = operator.call
         self._function = function
+        self._switches: dict[DispatchKey, int] = {}
         try:
             self.__signature__ = inspect.signature(function)
         except (TypeError, ValueError):
@@ -74,6 +87,9 @@ class CustomOperator:
             except BaseException:
                 remove()
                 raise
+            if self._switches:
+                with registry.lock:
+                    self._switch_kernels()
             return Handle(remove, f"kernel of {self.operator.name} for {', '.join(map(str, devices))}")
 
         def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -91,8 +107,61 @@ class CustomOperator:
         self, backward: Callable[..., Any], *, setup_context: Callable[..., Any] | None = None
     ) -> Handle:
         """Give the operator a gradient (see :func:`tenkey.library.register_autograd`); replaces an earlier one."""
-        check_backward(self.operator, backward, setup_context)
-        return set_backward(self.operator, Backward(backward, setup_context))
+        return set_facet(self.operator, backward_facet(self.operator, backward, setup_context))
+
+    def register_jvp(self, fn: Callable[..., Any], *, setup_context: Callable[..., Any] | None = None) -> Handle:
+        """Give the operator a forward derivative (see :func:`tenkey.library.register_jvp`)."""
+        return set_facet(self.operator, forward_facet(self.operator, fn, setup_context))
+
+    @overload
+    def register_vmap(self, fn: None = None) -> Callable[[_Function], _Function]: ...
+
+    @overload
+    def register_vmap(self, fn: Callable[..., Any]) -> Handle: ...
+
+    def register_vmap(self, fn: Callable[..., Any] | None = None) -> Any:
+        """Give the operator a rule for vmap (see :func:`tenkey.library.register_vmap`); also a decorator."""
+
+        def decorate(function: _Function) -> _Function:
+            set_facet(self.operator, batch_facet(self.operator, function))
+            return function
+
+        return decorate if fn is None else set_facet(self.operator, batch_facet(self.operator, fn))
+
+    def register_autocast(self, device_type: str, cast_inputs: Any) -> Handle:
+        """Say what autocast converts the floating tensors of a call to, on one type of device."""
+        return register_autocast(self.operator, device_type, cast_inputs)
+
+    def set_kernel_enabled(self, device: Any, enabled: bool = True) -> StateGuard:
+        """A context manager in which the kernels for a device are not there, or there again; for this thread and task.
+
+        A call goes where it would without them: to the function of a ``custom_op`` for all devices, say.
+
+        >>> import tenkey as tk
+        >>> op = tk.library.custom_op("docs::two_ways", lambda x: x + 1, mutates_args=(), schema="(Tensor x) -> Tensor")
+        >>> handle = op.register_kernel("cpu", lambda x: x + 10)
+        >>> with op.set_kernel_enabled("cpu", False):
+        ...     op(tk.asarray(1.0)).item()
+        2.0
+        >>> op(tk.asarray(1.0)).item()
+        11.0
+        """
+        key = key_for(self.operator.name, device)
+        with registry.lock:
+            trait = self._switches.get(key)
+            if trait is None:
+                name = f"{self.operator.name} without its kernels for {key.name}"
+                trait = _traits[name] = _traits.get(name) or register_trait(name)
+                self._switches[key] = trait
+                self._switch_kernels()
+        return StateGuard(exclude=trait) if enabled else StateGuard(include=trait, unexclude=trait)
+
+    def _switch_kernels(self) -> None:
+        """Let the kernels of the keys that were switched once be switched; also those that were registered since."""
+        for key, trait in self._switches.items():
+            for kernel in self.operator.kernels.get(key, ()):
+                kernel.disabled |= trait
+        self.operator.invalidate()
 
     def __repr__(self) -> str:
         return f"<custom operator {self.operator.schema}>"
@@ -168,11 +237,17 @@ def custom_op(
             raise RegistrationError(_NAME.format(name=name))
         if namespace in _RESERVED_NAMESPACES:
             raise RegistrationError(_RESERVED.format(namespace=namespace))
-        text = f"{name}{schema}" if schema is not None else infer_schema(function, mutates_args=mutates_args, name=name)
-        parsed = parse_schema(text)
+        facets: dict[str, Any] = {}
+        if schema is None:
+            inferred = infer(function, mutates_args=mutates_args)
+            parsed = parse_schema(f"{name}{inferred.text}")
+            if inferred.structure.is_needed:
+                facets["Structure"] = inferred.structure
+        else:
+            parsed = parse_schema(f"{name}{schema}")
+            _check_mutated(parsed, mutates_args)
         kernels = [make_kernel(name, function, key_for(name, device)) for device in _devices(device_types)]
         for kernel in kernels:
-            kernel.specialize = None
             kernel.site = function_site(function)
             check_signature(function, parsed, with_keyset=False, site=kernel.site)
         with registry.lock:
@@ -184,7 +259,7 @@ def custom_op(
             # What installers made of the previous operator must be found again, should the new one fail.
             installed = {key: registry._installed.pop(key) for key in [*registry._installed] if key[1] == name}
             try:
-                operator = registry.define(parsed, site=site, doc=function.__doc__)
+                operator = registry.define(parsed, facets=facets, tags=(CUSTOM_TAG,), site=site, doc=function.__doc__)
                 for kernel in kernels:
                     registry.impl(name, kernel)
             except BaseException:
@@ -199,6 +274,17 @@ def custom_op(
         return made
 
     return make if fn is None else make(fn)
+
+
+def _check_mutated(schema: FunctionSchema, mutates_args: str | Iterable[str]) -> None:
+    """Raise where ``mutates_args`` names an argument that a schema written by hand does not mark."""
+    names = [mutates_args] if isinstance(mutates_args, str) else list(mutates_args)
+    marked = [a.name for a in schema.arguments if a.is_mutable]
+    wrong = [name for name in names if name not in marked and name != "unknown"]
+    if wrong:
+        raise RegistrationError(
+            _UNMARKED.format(operator=schema.name, names=", ".join(map(repr, wrong)), schema=schema)
+        )
 
 
 def _devices(device_types: str | Iterable[str] | None) -> list[str]:

@@ -1,4 +1,4 @@
-"""``Library``, ``register_kernel``, ``register_fake``, ``register_autograd``: registration from outside.
+"""``Library``, ``register_kernel``, ``register_fake``: registration from outside.
 
 The built-in operators and backends use the same registry calls.
 """
@@ -22,9 +22,17 @@ from ..dispatch.operator import Operator
 from ..dispatch.registry import registry
 from ..dispatch.schema import parse_schema
 from ..ops.builtin.copying import cast
-from ..ops.declare.facets import Backward, NotDifferentiable
+from ..ops.declare.facets import NotDifferentiable
+from .checked import checked_kernel
 
-__all__ = ["Library", "key_for", "make_kernel", "register_autograd", "register_fake", "register_kernel"]
+__all__ = [
+    "Library",
+    "key_for",
+    "make_kernel",
+    "name_of",
+    "register_fake",
+    "register_kernel",
+]
 
 _KIND: Final = "[Library] kind must be 'DEF', 'FRAGMENT' or 'IMPL', got {kind!r}."
 _OWNED: Final = (
@@ -42,16 +50,9 @@ _KEY: Final = (
     "{devices}, or 'default'."
 )
 _FALLBACK: Final = "[Library] a fallback is for all operators: make the library with Library('_', 'IMPL')."
-_HAS_FORMULA: Final = (
-    "[{operator}] has a gradient formula already. Remove it first, or register a kernel for DispatchKey.Autograd with "
-    "allow_override=True."
-)
-_KEYWORD_TENSORS: Final = (
-    "[{operator}] has the keyword-only tensor arguments {names}, and backward returns gradients for the others alone: "
-    "make them positional in the schema."
-)
-_NO_FUNCTION: Final = "[{operator}] {what} is a function, got {value!r} of type {type}."
 _RESERVED_NAMESPACES: Final = frozenset({"tk", "builtin", "declare", "scalar", "install", "shapes", "views"})
+
+CUSTOM_TAG: Final = "custom_op"  # of the operators that custom_op makes
 
 _owners: dict[str, Library] = {}
 
@@ -73,13 +74,35 @@ def key_for(operator: str, key: Any) -> DispatchKey:
 
 
 def make_kernel(name: str, function: Callable[..., Any], key: DispatchKey, **options: Any) -> Kernel:
-    """A kernel that a user wrote; for pointwise operators its operands arrive promoted, as tensors of its device."""
+    """A kernel that a user wrote: it is checked (Note [Checked kernels]), strictly so for ``custom_op``.
+
+    For pointwise operators its operands arrive promoted, as tensors of its device.
+    """
     kernel = Kernel(function, key, site=caller_site(2), **options)
-    if key.functionality == "Dense" and not kernel.is_fallthrough:
-        kernel.specialize = _promoting(function, with_keyset=kernel.with_keyset)
-        if kernel.when is not None:
-            kernel.specialize_when = _promoting(kernel.when)
+    if kernel.is_fallthrough:
+        return kernel
+    is_backend = key.functionality == "Dense"
+    is_kernel = is_backend or key is DispatchKey.CompositeExplicitAutograd
+    watched = is_kernel and key is not DispatchKey.Meta
+    bound = _promoting(function, with_keyset=kernel.with_keyset) if is_backend else _binding(function, kernel)
+
+    def specialize(operator: Operator, word: int) -> Callable[..., Any]:
+        made = bound(operator, word)
+        if operator.schema.namespace in _RESERVED_NAMESPACES:
+            return made
+        strict = watched and CUSTOM_TAG in operator.tags
+        return checked_kernel(operator, word, made, written=function, strict=strict, sample=watched)
+
+    kernel.specialize = specialize
+    if kernel.when is not None and is_backend:
+        kernel.specialize_when = _promoting(kernel.when)
     return kernel
+
+
+def _binding(function: Callable[..., Any], kernel: Kernel) -> Callable[[Operator, int], Callable[..., Any]]:
+    if not kernel.with_keyset:
+        return lambda operator, word: function
+    return lambda operator, word: functools.partial(function, DispatchKeySet.from_word(word))
 
 
 def _promoting(
@@ -238,7 +261,8 @@ def _check(name: str, kernel: Kernel) -> None:
         check_signature(kernel.function, operator.schema, with_keyset=kernel.with_keyset, site=kernel.site)
 
 
-def _name_of(op: Any) -> str:
+def name_of(op: Any) -> str:
+    """The name of an operator that is given as a name, an operator, a packet or a custom operator."""
     if isinstance(op, str):
         return op
     operator = getattr(op, "operator", op)
@@ -266,7 +290,7 @@ def register_kernel(op: Any, device: Any, fn: Callable[..., Any] | None = None, 
     >>> op(tk.empty(3, device="meta")).shape
     (3,)
     """
-    name = _name_of(op)
+    name = name_of(op)
 
     def register(function: Callable[..., Any]) -> Any:
         registry.find(name)
@@ -289,62 +313,3 @@ def register_fake(op: Any, fn: Callable[..., Any], *, allow_override: bool = Fal
 def register_fake(op: Any, fn: Callable[..., Any] | None = None, *, allow_override: bool = False) -> Any:
     """Register what an operator gives for tensors without values: shapes and dtypes on the device ``meta``."""
     return register_kernel(op, DispatchKey.Meta, fn, allow_override=allow_override)
-
-
-def register_autograd(
-    op: Any, backward: Callable[..., Any], *, setup_context: Callable[..., Any] | None = None
-) -> Handle:
-    """Give an operator a gradient: ``backward(ctx, *grads)`` returns one gradient for each argument.
-
-    ``setup_context(ctx, inputs, output)`` keeps what ``backward`` needs; ``inputs`` are the arguments in schema order
-    with defaults filled in. With keyword-only arguments it is ``setup_context(ctx, inputs, keyword_only_inputs,
-    output)``.
-    """
-    operator = registry.find(_name_of(op))
-    for taken in ("Backward", "Vjp", "Partials"):
-        if taken in operator.facets:
-            raise RegistrationError(_HAS_FORMULA.format(operator=operator.name))
-    check_backward(operator, backward, setup_context)
-    return set_backward(operator, Backward(backward, setup_context))
-
-
-def check_backward(operator: Operator, backward: Any, setup_context: Any) -> None:
-    """Raise unless these can be the gradient of an operator."""
-    for what, value in (("backward", backward), ("setup_context", setup_context or backward)):
-        if not callable(value):
-            raise RegistrationError(
-                _NO_FUNCTION.format(operator=operator.name, what=what, value=value, type=type(value).__name__)
-            )
-    keywords = [a.name for a in operator.schema.arguments if a.kwarg_only and a.type.is_tensor_like]
-    if keywords:
-        raise RegistrationError(_KEYWORD_TENSORS.format(operator=operator.name, names=", ".join(keywords)))
-
-
-def set_backward(operator: Operator, facet: Backward) -> Handle:
-    """Make ``facet`` the gradient of an operator, in place of an earlier one; the handle takes away only this one."""
-
-    def change(new: Backward | None) -> None:
-        before = operator.facets.pop("Backward", None)
-        if new is not None:
-            operator.facets["Backward"] = new
-        try:
-            registry.reinstall(operator)
-        except BaseException:
-            operator.facets.pop("Backward", None)
-            if before is not None:
-                operator.facets["Backward"] = before
-            registry.reinstall(operator)
-            raise
-
-    def remove() -> None:
-        with registry.lock:
-            if operator.facets.get("Backward") is not facet:
-                return
-            if registry.operators.get(operator.name) is operator:
-                change(None)
-            else:  # the operator was removed or replaced: nothing of it is installed any more
-                del operator.facets["Backward"]
-
-    with registry.lock:
-        change(facet)
-    return Handle(remove, f"gradient of {operator.name}")

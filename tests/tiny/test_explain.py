@@ -255,7 +255,7 @@ class TestExplain:
         impl(reg, "t::g", "cpu", CPU)
         assert "  no tensor arguments; the device gives CPU\n" in explain(op, 3)
         plain = reg.define("t::h(int n) -> int")
-        assert "  no tensor arguments; the keyset is no keys\n" in explain(plain, 3)
+        assert "  no tensor arguments; the default device gives CPU\n" in explain(plain, 3)
 
     def test_takes_operators_entries_and_packets(self, reg: Registry) -> None:
         op = reg.find("t::f")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tenkey.dispatch import errors
+from tenkey.dispatch import errors, schema_parser, schema_types
 from tenkey.dispatch import schema as schema_module
 from tenkey.dispatch.errors import SchemaError
 from tenkey.dispatch.schema import (
@@ -383,12 +383,12 @@ def test_errors_are_caught_by_their_builtin_base(name: str, builtin: type[Except
     assert issubclass(kind, errors.TenkeyError)
 
 
-@pytest.mark.parametrize("module", [schema_module, errors])
+@pytest.mark.parametrize("module", [schema_module, schema_parser, schema_types, errors])
 def test_only_the_standard_library_is_imported(module: object) -> None:
     tree = ast.parse(Path(str(getattr(module, "__file__", ""))).read_text(encoding="utf-8"))
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             assert all(alias.name.split(".")[0] in sys.stdlib_module_names for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            is_errors = node.level == 1 and node.module == "errors"
-            assert is_errors or (node.level == 0 and str(node.module).split(".")[0] in sys.stdlib_module_names)
+            is_own = node.level == 1 and node.module in ("errors", "schema_parser", "schema_types")
+            assert is_own or (node.level == 0 and str(node.module).split(".")[0] in sys.stdlib_module_names)

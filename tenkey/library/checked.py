@@ -1,0 +1,343 @@
+"""What is checked of a kernel that was written outside: its results at every call, its inputs now and then.
+
+Note [Checked kernels]
+~~~~~~~~~~~~~~~~~~~~~~
+Around such a kernel there is a function written for the schema, which costs one Python call and a few comparisons. It
+refuses results that the schema does not say: another type, another number, a tensor on a device that none of the
+arguments is on. Operators of ``custom_op`` may not return an argument, or a view of one, that the schema does not
+annotate so, nor take one memory for two arguments of which one is written to: gradients and transforms would be wrong
+without a sign. A kernel that writes to an argument without saying so is found by sampling: the first calls and then one
+call in every forty to hundred compare versions and bytes of the inputs before and after. The gaps differ, so that no
+period of the caller's hides what it does, and none is long: in 200 calls every kernel is looked at twice or more.
+Guarded by ``tests/test_checks.py``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import numpy as np
+
+from ..core.tensor import Tensor, shares_storage, storage_of, version_of
+from ..dispatch.errors import shown
+from ..dispatch.keys import backend_mask, backends_in
+from ..dispatch.operator import Operator
+from ..dispatch.schema import Argument, BaseType, ListType, OptionalType, Return, TupleType
+
+__all__ = ["checked_kernel"]
+
+_RESULT: Final = (
+    "[{operator}] its kernel {kernel} returned {value} of type {type} as {what}: the schema says {kind}. {remedy}"
+)
+_COUNT: Final = (
+    "[{operator}] its kernel {kernel} returned {got}, but the schema says {want} results: {schema}. Return a tuple of "
+    "{want}."
+)
+_NOTHING: Final = (
+    "[{operator}] its kernel {kernel} returned {value} of type {type}, but the schema says that it returns nothing: "
+    "return None, or give the result in the schema: {schema}."
+)
+_DEVICE: Final = (
+    "[{operator}] its kernel {kernel} returned a Tensor on the device {got}, but its arguments are on {want}: return "
+    "tensors on the device of the arguments (device=x.device)."
+)
+_PACK: Final = (
+    "[{operator}] its kernel {kernel} returned what the schema does not say: {error}. The schema is {schema}."
+)
+_ALIAS: Final = (
+    "[{operator}] returned one of its arguments, {argument!r}: an operator returns new tensors; return x.clone(), or "
+    "name the argument in mutates_args and return None."
+)
+_VIEW: Final = (
+    "[{operator}] returned a view of one of its arguments, {argument!r}: an operator returns new tensors; clone() the "
+    "result."
+)
+_TWICE: Final = "[{operator}] returned one tensor as two of its results: return different tensors; clone() one of them."
+_SHARED: Final = (
+    "[{operator}] the arguments {first!r} and {second!r} share one memory, and the operator writes to {first!r}: give "
+    "it different tensors; clone() one of them."
+)
+_MUTATED: Final = (
+    "[{operator}] its kernel {kernel} changed the argument {argument!r} in place, which the schema does not say: put "
+    "it in mutates_args=({argument!r},), or work on a clone()."
+)
+_FIRST: Final = 3  # so many calls are looked at before the sampling begins
+_GAPS: Final = (61, 83, 47, 97, 71, 89, 53, 67)  # calls from one look to the next
+_WHOLE: Final = 1 << 24  # bytes up to which an input is compared by a copy, and above it by its checksum
+_INLINE: Final = BaseType("Tensor")
+
+
+def _ticks() -> Iterator[bool]:
+    """Whether to look at a call, call by call."""
+    later = itertools.chain.from_iterable([*itertools.repeat(False, gap - 1), True] for gap in _GAPS)
+    return itertools.chain(itertools.repeat(True, _FIRST), itertools.cycle(tuple(later)))
+
+
+def _flat(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _flat(item)
+
+
+def _short(value: Any) -> str:
+    """A value on one line, and not the whole of a large one."""
+    text = " ".join(shown(value).split())
+    return text if len(text) <= 80 else f"{text[:80]}..."
+
+
+def _kernel_name(function: Any) -> str:
+    return getattr(function, "__qualname__", None) or shown(function)
+
+
+class _Checks:
+    """The slow ways of one kernel of one operator, for one dispatch word."""
+
+    def __init__(self, operator: Operator, function: Callable[..., Any], word: int) -> None:
+        self.operator = operator
+        self.schema = operator.schema
+        self.kernel = _kernel_name(function)
+        schema = operator.schema
+        self.tensors = [a for a in schema.arguments if a.type.contains_tensor]
+        self.mutated = [a for a in schema.arguments if a.is_mutable]
+        self.foreign = 0
+        has_device = any("Device" in str(a.type) for a in schema.arguments)
+        if self.tensors and not has_device and not operator.mixes_devices and word & backend_mask():
+            self.foreign = backend_mask() & ~word
+        self.word = word
+        self.returned = {name for r in schema.returns if r.alias for name in r.alias.names}
+
+    # ---- results
+
+    def result(self, out: Any) -> Any:
+        """The results as the schema has them, or TypeError."""
+        returns = self.schema.returns
+        if len(returns) == 1:
+            return self._one(out, returns[0], "its result")
+        if not returns:
+            if out is not None:
+                raise TypeError(
+                    _NOTHING.format(
+                        operator=self.operator.name, kernel=self.kernel, value=_short(out), type=type(out).__name__,
+                        schema=self.schema,
+                    )
+                )  # fmt: skip
+            return None
+        if not isinstance(out, (tuple, list)) or len(out) != len(returns):
+            got = f"{len(out)} results" if isinstance(out, (tuple, list)) else f"one {type(out).__name__}"
+            raise TypeError(
+                _COUNT.format(
+                    operator=self.operator.name, kernel=self.kernel, got=got, want=len(returns), schema=self.schema
+                )
+            )
+        return tuple([self._one(item, r, f"its result {r.name or i}") for i, (item, r) in enumerate(zip(out, returns))])
+
+    def _one(self, value: Any, result: Return, what: str) -> Any:
+        return self._fit(value, result.type, what)
+
+    def _fit(self, value: Any, kind: Any, what: str) -> Any:
+        if isinstance(kind, OptionalType):
+            return None if value is None else self._fit(value, kind.element, what)
+        if isinstance(kind, ListType) and isinstance(value, (list, tuple)) and kind.size in (None, len(value)):
+            items = [self._fit(item, kind.element, f"{what}[{i}]") for i, item in enumerate(value)]
+            return items if isinstance(value, list) else tuple(items)
+        if isinstance(kind, TupleType) and isinstance(value, (list, tuple)) and len(value) == len(kind.elements):
+            pairs = zip(value, kind.elements)
+            return tuple([self._fit(item, e, f"{what}[{i}]") for i, (item, e) in enumerate(pairs)])
+        if isinstance(kind, BaseType):
+            if kind.name == "Tensor":
+                if isinstance(value, Tensor):
+                    if value._word & self.foreign:
+                        self._wrong_device(value)
+                    return value
+            else:
+                fitting = self._number(value, kind.name)
+                if fitting is not NotImplemented:
+                    return fitting
+        raise TypeError(
+            _RESULT.format(
+                operator=self.operator.name, kernel=self.kernel, value=_short(value), type=type(value).__name__,
+                what=what, kind=kind, remedy=self._remedy(value, str(kind)),
+            )
+        )  # fmt: skip
+
+    @staticmethod
+    def _remedy(value: Any, kind: str) -> str:
+        if value is None:
+            return f"Return a {kind}, or say '{kind}?' in the schema."
+        if kind == "Tensor" and isinstance(value, (np.ndarray, np.generic, bool, int, float, complex)):
+            return "Convert it with tk.asarray(...)."
+        return "Return what the schema says, or change the schema."
+
+    def _number(self, value: Any, kind: str) -> Any:
+        if isinstance(value, np.generic) and kind not in ("str", "DType", "Device"):
+            value = value.item()
+        if kind in ("DType", "Device"):
+            return value
+        kinds: dict[str, tuple[type, ...]] = {
+            "int": (int,), "float": (float, int), "bool": (bool,), "complex": (complex, float, int), "str": (str,),
+            "Scalar": (bool, int, float, complex),
+        }  # fmt: skip
+        if not isinstance(value, kinds[kind]) or (isinstance(value, bool) and kind not in ("bool", "Scalar", "int")):
+            return NotImplemented
+        return value
+
+    def _wrong_device(self, value: Tensor) -> None:
+        names = [self.operator.registry.device_name(name) for name in backends_in(self.word & backend_mask())]
+        raise TypeError(
+            _DEVICE.format(operator=self.operator.name, kernel=self.kernel, got=value.device, want=" and ".join(names))
+        )
+
+    # ---- aliases
+
+    def distinct(self, *args: Any) -> None:
+        """Refuse one memory for two arguments of which one is written to."""
+        held = [(a, tensor) for a, value in zip(self.schema.arguments, args) for tensor in _flat(value)]
+        for i, (a, first) in enumerate(held):
+            if not a.is_mutable:
+                continue
+            for j, (b, second) in enumerate(held):
+                if i == j or (b.is_mutable and j < i) or not shares_storage(first, second):
+                    continue
+                raise RuntimeError(_SHARED.format(operator=self.operator.name, first=a.name, second=b.name))
+
+    def aliases(self, out: Any, *args: Any) -> None:
+        """Refuse results that are an argument, a view of one, or one another."""
+        outputs = list(_flat(out))
+        if len(outputs) > 1 and len({id(tensor) for tensor in outputs}) < len(outputs):
+            raise RuntimeError(_TWICE.format(operator=self.operator.name))
+        for argument, value in zip(self.schema.arguments, args):
+            if argument.alias is not None and not self.returned.isdisjoint(argument.alias.names):
+                continue
+            for given in _flat(value):
+                for tensor in outputs:
+                    if tensor is given:
+                        raise RuntimeError(_ALIAS.format(operator=self.operator.name, argument=argument.name))
+                    if (_may_be_view(tensor) or tensor._data is given._data) and shares_storage(tensor, given):
+                        raise RuntimeError(_VIEW.format(operator=self.operator.name, argument=argument.name))
+
+    # ---- sampling
+
+    def sampled(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """``function`` with a look at its inputs before and after."""
+        watched = [(i, a) for i, a in enumerate(self.schema.arguments) if a.type.contains_tensor and not a.is_mutable]
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            held: list[tuple[Argument, Tensor, Any]] = []
+            for i, a in watched:
+                value = args[i] if i < len(args) else kwargs.get(a.name)
+                held += [(a, tensor, _fingerprint(tensor)) for tensor in _flat(value)]
+            out = function(*args, **kwargs)
+            for a, tensor, before in held:
+                if _fingerprint(tensor) != before:
+                    storage_of(tensor).version += 1  # what was saved of it for a gradient is not valid any more
+                    raise RuntimeError(
+                        _MUTATED.format(operator=self.operator.name, kernel=self.kernel, argument=a.name)
+                    )
+            return out
+
+        return run
+
+
+def _is_window(data: Any) -> bool:
+    return data.__class__ is not np.ndarray or data.base is not None
+
+
+def _may_be_view(tensor: Tensor) -> bool:
+    return tensor._storage is not None or _is_window(tensor._data)
+
+
+def _fingerprint(tensor: Tensor) -> tuple[int, Any]:
+    """What changes when the memory of a tensor is written to: its version, and on the CPU its bytes."""
+    data = tensor._data
+    if data.__class__ is not np.ndarray:
+        return version_of(tensor), None
+    if data.dtype.hasobject:
+        return version_of(tensor), None
+    if data.nbytes > _WHOLE and data.flags.c_contiguous:
+        return version_of(tensor), zlib.crc32(data.view(np.uint8).data)
+    return version_of(tensor), data.tobytes()
+
+
+def checked_kernel(
+    operator: Operator,
+    word: int,
+    function: Callable[..., Any],
+    *,
+    written: Callable[..., Any] | None = None,
+    strict: bool = False,
+    sample: bool = True,
+) -> Callable[..., Any]:
+    """``function`` with the checks of Note [Checked kernels]; ``strict``: what holds for ``custom_op`` alone.
+
+    ``written`` is the function that the user wrote, if ``function`` is made of it.
+    """
+    schema = operator.schema
+    checks = _Checks(operator, written or function, word)
+    structure = operator.facets.get("Structure")
+    call = function
+    if structure is not None:
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            given, named = structure.build_arguments(args, kwargs)
+            out = function(*given, **named)
+            try:
+                return structure.pack_result(out)
+            except TypeError as error:
+                raise TypeError(
+                    _PACK.format(operator=operator.name, kernel=checks.kernel, error=error, schema=schema)
+                ) from None
+
+    scope: dict[str, Any] = {
+        "ŧcall": call, "ŧTensor": Tensor, "ŧforeign": checks.foreign, "ŧresult": checks.result,
+        "ŧaliases": checks.aliases, "ŧdistinct": checks.distinct,
+    }  # fmt: skip
+    names = [a.name for a in schema.arguments]
+    everything = ", ".join(names)
+    passed = ", ".join(f"{a.name}={a.name}" if a.kwarg_only else a.name for a in schema.arguments)
+    lines: list[str] = []
+    if strict and checks.mutated and len(checks.tensors) + sum("[" in str(a.type) for a in checks.mutated) > 1:
+        lines.append(f"ŧdistinct({everything})")
+    watched = [a for a in checks.tensors if not a.is_mutable]
+    if sample and watched:
+        scope["ŧtick"] = _ticks().__next__
+        scope["ŧsampled"] = checks.sampled(call)
+        lines.append(f"ŧout = ŧsampled({passed}) if ŧtick() else ŧcall({passed})")
+    else:
+        lines.append(f"ŧout = ŧcall({passed})")
+    single = len(schema.returns) == 1 and schema.returns[0].type == _INLINE
+    if single:
+        test = "ŧout.__class__ is not ŧTensor" + (" or ŧout._word & ŧforeign" if checks.foreign else "")
+        lines += [f"if {test}:", "    ŧout = ŧresult(ŧout)"]
+    else:
+        lines.append("ŧout = ŧresult(ŧout)")
+    if strict and checks.tensors and any("Tensor" in str(r.type) for r in schema.returns):
+        flat = all(a.type == _INLINE for a in checks.tensors)
+        on_cpu = backends_in(word & backend_mask()) == ("CPU",)
+        if single and flat and on_cpu and schema.returns[0].alias is None:
+            scope["ŧview"] = _is_window
+            same = " or ".join(f"ŧdata is {a.name}._data" for a in checks.tensors)
+            lines += [
+                "ŧdata = ŧout._data",
+                f"if ŧview(ŧdata) or ŧout._storage is not None or {same}:",
+                f"    ŧaliases(ŧout, {everything})",
+            ]
+        else:
+            lines.append(f"ŧaliases(ŧout, {everything})")
+    lines.append("return ŧout")
+    parameters: list[str] = []
+    for a in schema.arguments:
+        if a.kwarg_only and "*" not in parameters:
+            parameters.append("*")
+        parameters.append(a.name)
+    source = f"def checked({', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in lines)
+    filename = f"<checked kernel of {operator.name}>"
+    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+    exec(compile(source, filename, "exec"), scope)
+    made: Callable[..., Any] = scope["checked"]
+    return made

@@ -1,0 +1,222 @@
+"""What can be registered of an operator beside its kernels: gradient, forward derivative, batching rule, autocast.
+
+Each is a facet of the operator; the layers that read it are told when it changes.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from ..core.device import device_types
+from ..core.dtypes import to_dtype
+from ..dispatch.errors import RegistrationError
+from ..dispatch.kernel import Handle
+from ..dispatch.operator import Operator
+from ..dispatch.registry import registry
+from ..ops.declare.facets import Autocast, Backward, Batch, Forward
+from .registration import name_of
+
+__all__ = [
+    "backward_facet",
+    "batch_facet",
+    "forward_facet",
+    "register_autocast",
+    "register_autograd",
+    "register_jvp",
+    "register_vmap",
+    "set_facet",
+]
+
+_HAS_FORMULA: Final = (
+    "[{operator}] has a gradient formula already. Remove it first, or register a kernel for DispatchKey.Autograd with "
+    "allow_override=True."
+)
+_KEYWORD_TENSORS: Final = (
+    "[{operator}] has the keyword-only tensor arguments {names}, and backward returns gradients for the others alone: "
+    "make them positional in the schema."
+)
+_AUTOCAST_DEVICE: Final = "[{operator}] {value!r} is no device type: autocast is for one of {devices}."
+_AUTOCAST_DTYPE: Final = "[{operator}] autocast converts to a floating dtype such as tk.float16, got {value!r}."
+_NO_FUNCTION: Final = "[{operator}] {what} is a function, got {value!r} of type {type}."
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def register_autograd(
+    op: Any, backward: Callable[..., Any], *, setup_context: Callable[..., Any] | None = None
+) -> Handle:
+    """Give an operator a gradient: ``backward(ctx, *grads)`` returns one gradient for each argument.
+
+    ``setup_context(ctx, inputs, output)`` keeps what ``backward`` needs; ``inputs`` are the arguments in schema order
+    with defaults filled in. With keyword-only arguments it is ``setup_context(ctx, inputs, keyword_only_inputs,
+    output)``.
+
+    ``backward`` gets one gradient for each result, None for a result that is no tensor; that of a list is a list, that
+    of a dict a dict. The fields of a record are results of their own. It returns the gradient of a list or a record in
+    the structure of the argument, None for what has none: in the place of a number, say, or of the whole.
+
+    An operator that changes arguments and returns no tensor has the changed tensors for results: they become part of
+    the graph, as with an in-place operator. If it returns tensors, gradients flow through these alone, and the changed
+    arguments may not require any.
+    """
+    operator = registry.find(name_of(op))
+    for taken in ("Backward", "Vjp", "Partials"):
+        if taken in operator.facets:
+            raise RegistrationError(_HAS_FORMULA.format(operator=operator.name))
+    return set_facet(operator, backward_facet(operator, backward, setup_context))
+
+
+def backward_facet(operator: Operator, backward: Any, setup_context: Any) -> Backward:
+    """The gradient of an operator, checked and made to fit its structure."""
+    check_functions(operator, backward=backward, setup_context=setup_context)
+    keywords = [a.name for a in operator.schema.arguments if a.kwarg_only and a.type.contains_tensor]
+    if keywords:
+        raise RegistrationError(_KEYWORD_TENSORS.format(operator=operator.name, names=", ".join(keywords)))
+    structure = operator.facets.get("Structure")
+    if structure is not None:
+        backward = _keeping_name(structure.of_backward(backward), backward)
+        setup_context = None if setup_context is None else structure.of_setup(setup_context)
+    return Backward(backward, setup_context)
+
+
+def _keeping_name(wrapper: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
+    return functools.update_wrapper(wrapper, function, updated=())
+
+
+def register_jvp(
+    op: Any, fn: Callable[..., Any] | None = None, *, setup_context: Callable[..., Any] | None = None
+) -> Any:
+    """Give an operator a forward derivative: ``fn(ctx, *tangents)`` returns the tangent of each result.
+
+    There is one tangent for each argument, None where there is none. ``setup_context`` is that of
+    :func:`register_autograd`. A decorator without ``fn``, else it returns a handle. Doing it again replaces it.
+
+    >>> import tenkey as tk
+    >>> op = tk.library.custom_op("docs::jvp_twice", lambda x: x * 2, mutates_args=(), schema="(Tensor x) -> Tensor")
+    >>> handle = tk.library.register_jvp(op, lambda ctx, tangent: tangent * 2)
+    """
+    return _register_facet(op, fn, lambda operator, f: forward_facet(operator, f, setup_context))
+
+
+def forward_facet(operator: Operator, function: Any, setup_context: Any) -> Forward:
+    """The forward derivative of an operator, checked and made to fit its structure."""
+    check_functions(operator, fn=function, setup_context=setup_context)
+    structure = operator.facets.get("Structure")
+    if structure is not None:
+        function = _keeping_name(structure.of_forward(function), function)
+        setup_context = None if setup_context is None else structure.of_setup(setup_context)
+    return Forward(function, setup_context)
+
+
+def register_vmap(op: Any, fn: Callable[..., Any] | None = None) -> Any:
+    """Give an operator a rule for vmap: ``fn(info, in_dims, *args)`` returns ``(out, out_dims)``.
+
+    ``info.batch_size`` is the number of examples; ``in_dims`` says for each argument which of its dimensions they lie
+    along, or None. A decorator without ``fn``, else it returns a handle. Doing it again replaces the rule.
+
+    >>> import tenkey as tk
+    >>> op = tk.library.custom_op("docs::vmap_thrice", lambda x: x * 3, mutates_args=(), schema="(Tensor x) -> Tensor")
+    >>> @tk.library.register_vmap(op)
+    ... def rule(info, in_dims, x):
+    ...     return op(x), in_dims[0]
+    """
+    return _register_facet(op, fn, batch_facet)
+
+
+def batch_facet(operator: Operator, function: Any) -> Batch:
+    """The rule for vmap of an operator, checked and made to fit its structure."""
+    check_functions(operator, fn=function)
+    structure = operator.facets.get("Structure")
+    if structure is not None:
+        function = _keeping_name(structure.of_batch(function), function)
+    return Batch(function)
+
+
+def register_autocast(op: Any, device_type: str, cast_inputs: Any) -> Handle:
+    """Say what autocast converts the floating tensors of a call to: a dtype, for one device type.
+
+    >>> import tenkey as tk
+    >>> op = tk.library.custom_op("docs::cast_inc", lambda x: x + 1, mutates_args=(), schema="(Tensor x) -> Tensor")
+    >>> handle = tk.library.register_autocast(op, "cpu", tk.float16)
+    """
+    operator = registry.find(name_of(op))
+    if device_type not in device_types():
+        known = ", ".join(device_types())
+        raise ValueError(_AUTOCAST_DEVICE.format(operator=operator.name, value=device_type, devices=known))
+    try:
+        dtype = to_dtype(cast_inputs)
+    except (TypeError, ValueError):
+        dtype = None
+    if dtype is None or dtype.kind not in "fV":
+        raise ValueError(_AUTOCAST_DTYPE.format(operator=operator.name, value=cast_inputs))
+    with registry.lock:
+        before = operator.facets.get("Autocast")
+        dtypes = {**(before.dtypes if before is not None else {}), device_type: dtype}
+        set_facet(operator, Autocast(dtypes))
+
+    def remove() -> None:
+        with registry.lock:
+            found = operator.facets.get("Autocast")
+            if found is None or found.dtypes.get(device_type) is not dtype:
+                return
+            rest = {name: kind for name, kind in found.dtypes.items() if name != device_type}
+            _change_facet(operator, "Autocast", Autocast(rest) if rest else None)
+
+    return Handle(remove, f"autocast of {operator.name} on {device_type}")
+
+
+def _register_facet(op: Any, fn: Any, make: Callable[[Operator, Any], Any]) -> Any:
+    operator = registry.find(name_of(op))
+    if fn is not None:
+        return set_facet(operator, make(operator, fn))
+
+    def decorate(function: _Function) -> _Function:
+        set_facet(operator, make(operator, function))
+        return function
+
+    return decorate
+
+
+def check_functions(operator: Operator, **given: Any) -> None:
+    """Raise unless these are functions; a ``setup_context`` may be missing."""
+    for what, value in given.items():
+        if not callable(value) and not (what == "setup_context" and value is None):
+            raise RegistrationError(
+                _NO_FUNCTION.format(operator=operator.name, what=what, value=value, type=type(value).__name__)
+            )
+
+
+def _change_facet(operator: Operator, name: str, new: Any) -> None:
+    """Set or take away a facet and let the layers act on it; a failure leaves what was there."""
+    if registry.operators.get(operator.name) is not operator:  # removed or replaced: nothing of it is installed
+        operator.facets.pop(name, None)
+        if new is not None:
+            operator.facets[name] = new
+        return
+    before = operator.facets.pop(name, None)
+    if new is not None:
+        operator.facets[name] = new
+    try:
+        registry.reinstall(operator)
+    except BaseException:
+        operator.facets.pop(name, None)
+        if before is not None:
+            operator.facets[name] = before
+        registry.reinstall(operator)
+        raise
+
+
+def set_facet(operator: Operator, facet: Any) -> Handle:
+    """Put a facet in the place of an earlier one of its kind; the handle takes away only this one."""
+    name = type(facet).__name__
+
+    def remove() -> None:
+        with registry.lock:
+            if operator.facets.get(name) is facet:
+                _change_facet(operator, name, None)
+
+    with registry.lock:
+        _change_facet(operator, name, facet)
+    return Handle(remove, f"{name.lower()} of {operator.name}")

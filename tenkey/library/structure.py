@@ -1,0 +1,268 @@
+"""Containers: what the annotations of a function say beyond its schema, and the way from one to the other.
+
+Note [Records in schemas]
+~~~~~~~~~~~~~~~~~~~~~~~~~
+The schema language has lists and tuples. A NamedTuple or a dataclass is the tuple of its fields there, and a
+``dict[str, T]`` a list of ``(str, T)``. What travels through the dispatcher is always this *canonical* form, so modes,
+fallbacks, gradients and transforms see nothing but nested lists and tuples of tensors and plain values. The entry of an
+operator turns records into the canonical form, its kernels get the annotated types back, their results are made
+canonical again, and the entry gives the caller the annotated type. A result that is a tuple or a record counts as
+several results, one for each field, as in the schema; any other container is one result.
+
+An operator has the facet ``Structure`` only if its annotations need one; all others have nothing to do with this file.
+Guarded by ``tests/test_records.py``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from ..dispatch.errors import shown
+
+__all__ = ["Dictionary", "Node", "Nullable", "Plain", "Record", "Series", "Structure"]
+
+_CLASS: Final = "{what} must be a {wanted}, got {value} of type {type}"
+_KEYS: Final = "{what} is a dict whose keys are str, got the key {key!r} of type {type}"
+
+
+class Node:
+    """One place in an annotation: ``text`` is the schema's, ``packs`` and ``builds`` whether there is work to do."""
+
+    text = ""
+    packs = False
+    builds = False
+
+    def pack(self, value: Any, what: str) -> Any:
+        """``value`` in the canonical form. What does not fit is left for the schema to refuse, or a TypeError."""
+        return value
+
+    def build(self, value: Any, bare: bool = False) -> Any:
+        """The annotated type from the canonical form; a value that has the type already is left alone.
+
+        ``bare`` makes records without calling their ``__init__``: for what stands in the place of the values, such as
+        gradients, tangents and dimensions.
+        """
+        return value
+
+
+class Plain(Node):
+    """A value without parts."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+
+class Nullable(Node):
+    """A value or None."""
+
+    def __init__(self, inner: Node) -> None:
+        self.inner = inner
+        self.text = f"{inner.text}?"
+        self.packs, self.builds = inner.packs, inner.builds
+
+    def pack(self, value: Any, what: str) -> Any:
+        """None, or what the value is."""
+        return None if value is None else self.inner.pack(value, what)
+
+    def build(self, value: Any, bare: bool = False) -> Any:
+        """None, or what the value is."""
+        return None if value is None else self.inner.build(value, bare)
+
+
+class Series(Node):
+    """A list or tuple of any length; ``made`` is list or tuple, or None where the annotation says neither."""
+
+    def __init__(self, inner: Node, made: type | None) -> None:
+        self.inner = inner
+        self.made = made
+        self.text = f"{inner.text}[]"
+        self.packs = inner.packs
+        self.builds = inner.builds or made is not None
+
+    def pack(self, value: Any, what: str) -> Any:
+        """The items in their canonical form."""
+        if not self.packs or not isinstance(value, (list, tuple)):
+            return value
+        return tuple([self.inner.pack(item, f"{what}[{i}]") for i, item in enumerate(value)])
+
+    def build(self, value: Any, bare: bool = False) -> Any:
+        """A list or tuple of the annotated items."""
+        if not isinstance(value, (list, tuple)):
+            return value
+        made = self.made or type(value)
+        if not self.inner.builds:
+            return value if value.__class__ is made else made(value)
+        return made([self.inner.build(item, bare) for item in value])
+
+
+class Record(Node):
+    """A fixed row of values: a tuple, a NamedTuple or a dataclass (``kind``); ``names`` are the fields' or empty."""
+
+    def __init__(self, kind: type, names: tuple[str, ...], fields: tuple[Node, ...]) -> None:
+        self.kind = kind
+        self.names = names
+        self.fields = fields
+        parts = ", ".join(field.text for field in fields)
+        self.text = f"({parts}{',' if len(fields) == 1 else ''})"
+        self.packs = kind is not tuple or any(field.packs for field in fields)
+        self.builds = kind is not tuple or any(field.builds for field in fields)
+
+    def pack(self, value: Any, what: str) -> Any:
+        """The tuple of the fields."""
+        if isinstance(value, self.kind) and self.names:
+            values = [getattr(value, name) for name in self.names]
+        elif (value.__class__ is tuple or value.__class__ is list) and len(value) == len(self.fields):
+            values = list(value)
+        elif self.kind is tuple:
+            return value
+        else:
+            wanted, given = self.kind.__name__, type(value).__name__
+            raise TypeError(_CLASS.format(what=what, wanted=wanted, value=shown(value), type=given))
+        labels = [f"{what}.{name}" for name in self.names] or [f"{what}[{i}]" for i in range(len(values))]
+        return tuple([field.pack(item, label) for field, item, label in zip(self.fields, values, labels)])
+
+    def build(self, value: Any, bare: bool = False) -> Any:
+        """The record."""
+        if not isinstance(value, (list, tuple)) or (self.kind is not tuple and isinstance(value, self.kind)):
+            return value
+        values = [field.build(item, bare) for field, item in zip(self.fields, value, strict=True)]
+        if self.kind is tuple:
+            return tuple(values)
+        if not dataclasses.is_dataclass(self.kind):
+            return self.kind(*values)
+        if not bare:
+            return self.kind(**dict(zip(self.names, values)))
+        made = object.__new__(self.kind)
+        for name, item in zip(self.names, values):
+            object.__setattr__(made, name, item)
+        return made
+
+
+class Dictionary(Node):
+    """``dict[str, T]``: in the canonical form a tuple of (key, value), in the order of the dict."""
+
+    packs = builds = True
+
+    def __init__(self, inner: Node) -> None:
+        self.inner = inner
+        self.text = f"(str, {inner.text})[]"
+
+    def pack(self, value: Any, what: str) -> Any:
+        """Tuples of key and value."""
+        if not isinstance(value, Mapping):
+            return value
+        for key in value:
+            if not isinstance(key, str):
+                raise TypeError(_KEYS.format(what=what, key=key, type=type(key).__name__))
+        return tuple([(key, self.inner.pack(item, f"{what}[{key!r}]")) for key, item in value.items()])
+
+    def build(self, value: Any, bare: bool = False) -> Any:
+        """The dict."""
+        if not isinstance(value, (list, tuple)):
+            return value
+        return {key: self.inner.build(item, bare) for key, item in value}
+
+
+@dataclasses.dataclass
+class Structure:
+    """The facet: a node for each argument, in schema order, and one for the result (None: it returns nothing)."""
+
+    arguments: dict[str, Node]
+    keyword_only: frozenset[str]
+    result: Node | None
+
+    def __post_init__(self) -> None:
+        self.positions = [
+            (i, node)
+            for i, (name, node) in enumerate(self.arguments.items())
+            if node.builds and name not in self.keyword_only
+        ]
+        self.keywords = {n: node for n, node in self.arguments.items() if node.builds and n in self.keyword_only}
+        self.builds_result = self.result is not None and self.result.builds
+        self.packs_result = self.result is not None and self.result.packs
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether there is anything to do."""
+        one = isinstance(self.result, Record) and len(self.result.fields) == 1  # its gradient comes without the tuple
+        return bool(self.positions or self.keywords or self.builds_result or self.packs_result or one)
+
+    def packer(self, name: str) -> Callable[[Any], Any] | None:
+        """What makes an argument canonical, or None where it is so as it comes."""
+        node = self.arguments[name]
+        return (lambda value: node.pack(value, f"the argument {name!r}")) if node.packs else None
+
+    def build_arguments(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, bare: bool = False
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Arguments by position and by keyword in their annotated types."""
+        if self.positions:
+            values = list(args)
+            for i, node in self.positions:
+                if i < len(values):
+                    values[i] = node.build(values[i], bare)
+            args = tuple(values)
+        kwargs = dict(kwargs)
+        for name, node in self.keywords.items():
+            if name in kwargs:
+                kwargs[name] = node.build(kwargs[name], bare)
+        return args, kwargs
+
+    def pack_result(self, value: Any) -> Any:
+        """The results of a kernel in the canonical form."""
+        if not self.packs_result or self.result is None:
+            return value
+        return self.result.pack(value, "the result")
+
+    def build_result(self, value: Any, bare: bool = False) -> Any:
+        """The results in the annotated type."""
+        if not self.builds_result or self.result is None:
+            return value
+        return self.result.build(value, bare)
+
+    def build_each_result(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Gradients or tangents in the places of the results, one for each result."""
+        if self.result is None:
+            return values
+        if isinstance(self.result, Record):
+            if len(self.result.fields) == 1:  # one result, which is a tuple of one
+                values = values[0]
+            pairs = zip(self.result.fields, values)
+            return tuple([node.build(value, True) for node, value in pairs])
+        return tuple([self.result.build(value, True) for value in values])
+
+    def of_setup(self, setup_context: Callable[..., Any]) -> Callable[..., Any]:
+        """A ``setup_context`` that was written for the annotated types."""
+
+        def run(ctx: Any, inputs: tuple[Any, ...], *rest: Any) -> Any:
+            args, kwargs = self.build_arguments(inputs, rest[0] if len(rest) > 1 else {})
+            keywords = (kwargs,) if len(rest) > 1 else ()
+            return setup_context(ctx, args, *keywords, self.build_result(rest[-1]))
+
+        return run
+
+    def of_backward(self, backward: Callable[..., Any]) -> Callable[..., Any]:
+        """A ``backward`` that gets the gradients in the structure of the results."""
+        return lambda ctx, *grads: backward(ctx, *self.build_each_result(grads))
+
+    def of_forward(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A forward derivative that gets tangents in the structure of the arguments and gives those of the results."""
+
+        def run(ctx: Any, *tangents: Any) -> Any:
+            return self.pack_result(function(ctx, *self.build_arguments(tangents, {}, bare=True)[0]))
+
+        return run
+
+    def of_batch(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A rule for vmap that gets arguments and their dimensions in the annotated types."""
+
+        def run(info: Any, in_dims: Any, *args: Any, **kwargs: Any) -> Any:
+            given, named = self.build_arguments(args, kwargs)
+            dims = self.build_arguments(tuple(in_dims), {}, bare=True)[0] if isinstance(in_dims, tuple) else in_dims
+            out, out_dims = function(info, dims, *given, **named)
+            packed = out_dims if out_dims is None or isinstance(out_dims, int) else self.pack_result(out_dims)
+            return self.pack_result(out), packed
+
+        return run
