@@ -485,6 +485,62 @@ class TestKernels:
             assert "external_test::twice" in coverage("pinned").derived
 
 
+class TestFallback:
+    """Note [The fallback moves buffers]."""
+
+    def test_arguments_that_overlap_still_do(self, backend: Pinned) -> None:
+        x = on(np.arange(6.0))
+        tail = x[1:]
+        tail += x[:-1]  # reads what it has not written
+        assert x.tolist() == [0.0, 1.0, 3.0, 5.0, 7.0, 9.0]
+        with Library("external_test", "DEF") as library:
+            library.define("write_then_read(Tensor(a!) x, Tensor(b!) y) -> Tensor")
+
+            def kernel(x: Tensor, y: Tensor) -> Tensor:
+                x.data[...] = 7
+                return y + 0
+
+            library.impl("write_then_read", kernel, "cpu", allow_override=True)
+            z = on(np.zeros(4))
+            assert tk.ops.external_test.write_then_read(z[:2], z[1:]).tolist() == [7.0, 0.0, 0.0]
+            assert z.tolist() == [7.0, 7.0, 0.0, 0.0]
+
+    def test_views_and_arguments_among_the_results(self, backend: Pinned) -> None:
+        with Library("external_test", "DEF") as library:
+            library.define("parts(Tensor(a) x) -> (Tensor(a), Tensor(a), Tensor)")
+            library.impl("parts", lambda x: (x, x[1:], x + 1), "cpu")
+            x = on(np.arange(6.0).reshape(2, 3))
+            view = tk.permute_dims(x, (1, 0))
+            same_one, tail, fresh = tk.ops.external_test.parts(view)
+            assert same_one is view
+            assert tk.shares_storage(tail, x)
+            assert not tk.shares_storage(fresh, x)
+            assert tail.tolist() == [[1.0, 4.0], [2.0, 5.0]]
+            tail.add_(10)
+            assert x.tolist() == [[0.0, 11.0, 12.0], [3.0, 14.0, 15.0]]
+            assert tail._version == x._version == 1
+
+    def test_lists_and_optionals(self, backend: Pinned) -> None:
+        with Library("external_test", "DEF") as library:
+            library.define("gathered(Tensor[] xs, Tensor? y=None, *, Tensor?[] zs) -> (Tensor, Tensor[])")
+            library.impl("gathered", lambda xs, y, *, zs: (xs[0] + sum(z for z in zs if z is not None), [*xs]), "cpu")
+            x = on([1.0, 2.0])
+            total, listed = tk.ops.external_test.gathered([x, x[:1]], None, zs=[None, x])
+            assert total.tolist() == [2.0, 4.0]
+            assert total.device == listed[1].device == "pinned"
+            assert listed[0] is x
+            assert coverage("pinned").fallback == {"external_test::gathered": 1}
+
+    def test_only_what_is_needed_is_copied(self, backend: Pinned, monkeypatch: pytest.MonkeyPatch) -> None:
+        sizes: list[int] = []
+        copy = Pinned.copy_to_host
+        monkeypatch.setattr(Pinned, "copy_to_host", lambda self, b, a: (sizes.append(a.size), copy(self, b, a))[1])
+        x = on(np.arange(1000.0))
+        tk.exp(x[:10])
+        x + x
+        assert sizes == [80, 8000]  # one buffer is copied once
+
+
 # ---- registration
 
 
