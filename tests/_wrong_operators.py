@@ -137,17 +137,17 @@ def outputs_share_memory() -> Any:
     return _define("outputs_share_memory", kernel, schema="(Tensor x) -> (Tensor, Tensor)", fake=fake)
 
 
-@wrong("schema", "ndarray", "tk.asarray")
+@wrong("schema", "ndarray", "schema", "Tensor")
 def returns_an_array() -> Any:
     return _define("returns_an_array", lambda x: np.exp(x.numpy()), schema=ONE)
 
 
-@wrong("schema", "float", "the schema says int")
+@wrong("schema", "float", "schema", "int")
 def returns_another_type() -> Any:
     return _define("returns_another_type", lambda x: 2.5, schema="(Tensor x) -> int", fake=lambda x: 2)
 
 
-@wrong("schema", "results", "Return a tuple")
+@wrong("schema", "2 results", "a tuple")
 def returns_too_little() -> Any:
     return _define("returns_too_little", lambda x: x + 1, schema="(Tensor x) -> (Tensor, Tensor)", fake=None)
 
@@ -205,7 +205,7 @@ def missing_fake() -> Any:
     return _define("missing_fake", _np(np.cos), schema=ONE, fake=None)
 
 
-@wrong("fake", "device cpu", "device=x.device")
+@wrong("fake", "device", "cpu", "device=x.device")
 def fake_on_the_cpu() -> Any:
     return _define("fake_on_the_cpu", lambda x: x + 1, schema=ONE, fake=lambda x: tk.empty(x.shape, dtype=x.dtype))
 

@@ -6,7 +6,8 @@ import pickle
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from tenkey.dispatch.operator import Operator
 from tenkey.library import OpCheckError, OpCheckReport, opcheck
 from tenkey.library import scalar as s
 from tenkey.library.checking import ROWS
+from tenkey.testing.checks.structure import change_tensors, leaves_of
 from tests._wrong_operators import WRONG, Wrong, sample
 from tests.operators._table import FACTORIES, SAMPLED, named, sampled
 
@@ -82,7 +84,7 @@ def _sine(name: str) -> Any:
         (lambda x: tk.cos(x), "the value at index (0, 0): "),
         (lambda x: tk.sin(x.to(dtype=tk.float64)), "dtype float64, on 'cpu' float32"),
         (lambda x: tk.sin(x).reshape(-1), "shape (12,), on 'cpu' (3, 4)"),
-        (lambda x: tk.sin(x.to_device("cpu")), "on the device cpu"),
+        (lambda x: tk.sin(x.to_device("cpu")), "on the device"),
         (lambda x: x.nothing_of_that_name, "raises AttributeError"),
     ],
 )
@@ -275,7 +277,7 @@ def test_factories_pass(operator: Operator) -> None:
 
 
 def test_it_raises_what_it_would_print(capsys: pytest.CaptureFixture[str]) -> None:
-    wrong = next(w for w in WRONG if w.name == "raises")  # at every call, and not only where a call is sampled
+    wrong = next(w for w in WRONG if w.row == "fake")
     operator = wrong.make()
     with pytest.raises(OpCheckError) as caught:
         opcheck(operator, wrong.args)
@@ -502,6 +504,33 @@ def test_the_hint_for_complex_values_is_no_failure() -> None:
     assert report["gradient"].passed
     assert "complex" in report["gradient"].text
     assert report_of(operator, sample(3, dtype="complex64")).failed == ("gradient",)
+
+
+class _Pair(NamedTuple):
+    first: Any
+    second: Any
+
+
+@dataclass(frozen=True)
+class _Record:
+    pair: _Pair
+    named: dict[str, Any]
+    number: int = 1
+
+
+def test_structures_are_taken_apart_and_put_together() -> None:
+    record = _Record(_Pair(X, [Y, 2]), {"z": X})
+    assert [leaf.label for leaf in leaves_of(record, "r")] == [
+        "r.pair.first",
+        "r.pair.second[0]",
+        "r.pair.second[1]",
+        "r.named['z']",
+        "r.number",
+    ]
+    shapes = change_tensors(record, lambda t: t.shape)
+    assert shapes == _Record(_Pair((3, 4), [(3, 4), 2]), {"z": (3, 4)})
+    assert record.pair.first is X
+    assert isinstance(shapes.pair, _Pair)
 
 
 def test_large_samples_are_checked_by_some_of_their_components() -> None:

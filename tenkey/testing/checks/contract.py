@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -138,11 +139,14 @@ def _check_types(sample: Sample, result: Any) -> None:
 
 
 def _flat_record(value: Any) -> list[Any] | None:
-    """The results as a sequence; a record counts as what it holds."""
+    """What a result holds, one level deep: a dict its pairs, a record its fields; None for what is no container."""
     if isinstance(value, (list, tuple)):
         return list(value)
-    parts = list(leaves_of(value, ""))
-    return None if len(parts) == 1 and parts[0].value is value else [part.value for part in parts]
+    if isinstance(value, dict):
+        return list(value.items())
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return [getattr(value, field.name) for field in dataclasses.fields(value) if field.init]
+    return None
 
 
 def _kind(value: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import textwrap
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -32,6 +33,7 @@ _KWARGS: Final = "[opcheck] kwargs is a dict of keyword arguments, got {type}."
 _MISFIT: Final = "[opcheck] the sample does not fit {schema}: {reason}."
 _META: Final = "[opcheck] the sample's tensor '{label}' is on 'meta' and has no values: make it on another device."
 
+_LONGEST: Final = 600  # characters of an exception's text
 _PACKAGE: Final = str(Path(tk.__file__).parent)
 
 
@@ -90,10 +92,16 @@ def _overload(packet: OperatorPacket, args: Sequence[Any], kwargs: dict[str, Any
 def described(error: BaseException) -> str:
     """Type, text and place of an exception that came out of an operator: ``ValueError: text (kernels.py:12)``."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [f for f in frames if not f.filename.startswith((_PACKAGE, "<operator"))]
+    own = [f for f in frames if not f.filename.startswith(_PACKAGE) and _is_written(f.filename)]
     place = f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""
-    text = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {text[0] if text else 'no text'}{place}"
+    text = textwrap.shorten(str(error), _LONGEST, placeholder=" ...") or "no text"
+    text = text if text.endswith("...") else text.rstrip(".")
+    return f"{type(error).__name__}: {text}{place}"
+
+
+def _is_written(filename: str) -> bool:
+    """Whether a person wrote the code: not so for what tenkey generates."""
+    return not filename.startswith("<") or filename.startswith(("<stdin", "<ipython", "<doctest"))
 
 
 def is_deliberate(error: BaseException) -> bool:
