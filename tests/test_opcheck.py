@@ -384,6 +384,34 @@ def test_what_is_local_or_global_stays_as_it_is() -> None:
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("opcheck")]
 
 
+def test_a_kernel_that_takes_over_is_not_nondeterministic() -> None:
+    calls: list[int] = []
+
+    def kernel(x: Tensor) -> Tensor:  # another rounding from the third call on
+        calls.append(1)
+        values = np.sin(x.numpy())
+        return tk.asarray(np.ascontiguousarray(np.nextafter(values, 9) if len(calls) > 2 else values))
+
+    operator = tk.library.custom_op("right::taken_over", kernel, mutates_args=(), schema="(Tensor x) -> Tensor")
+    operator.register_fake(_like)
+    report = report_of(operator, X)
+    assert len(calls) > 3
+    assert report.passed, str(report)
+
+
+def test_rounding_that_changes_with_every_call_is_nondeterministic() -> None:
+    calls: list[int] = []
+
+    def kernel(x: Tensor) -> Tensor:
+        calls.append(1)
+        values = np.sin(x.numpy())
+        return tk.asarray(np.ascontiguousarray(np.nextafter(values, 9) if len(calls) % 2 else values))
+
+    operator = tk.library.custom_op("wrong::rounding", kernel, mutates_args=(), schema="(Tensor x) -> Tensor")
+    operator.register_fake(_like)
+    assert report_of(operator, X).failed == ("determinism",)
+
+
 def test_a_tagged_operator_is_not_judged_by_its_values() -> None:
     with tk.library.Library("opcheck_tags", "DEF") as lib:
         lib.define("noise(Tensor x) -> Tensor", tags=("nondeterministic",))

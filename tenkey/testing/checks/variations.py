@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from .structure import Labelled, leaves_of, quote_all
 
 __all__ = ["apart", "same_plain", "check_backends", "check_determinism", "check_layout", "check_zero_size"]
 
+_TAKEOVERS: Final = 5  # how often equal calls may differ by rounding before the operator is called nondeterministic
 _ULPS: Final = 64  # in which a sum in another order may differ, relative to the largest value
 
 _NONDETERMINISTIC: Final = (
@@ -118,13 +120,28 @@ def check_determinism(sample: Sample) -> str | None:
     """Equal calls give bitwise equal results."""
     if "nondeterministic" in sample.operator.tags:
         raise Skipped("tagged nondeterministic")
-    first = sample.results(sample.tensors())
-    kept = [np.array(p.value.detach().numpy()) if isinstance(p.value, Tensor) else None for p in first]
-    frozen = [p if k is None else Labelled(p.label, tk.asarray(k)) for p, k in zip(first, kept)]
+    found = _unequal(sample)
+    for _ in range(_TAKEOVERS):
+        if found is None or not found[2]:
+            break
+        time.sleep(0.05)  # a compiled kernel may have taken over between two calls, once: see whether it happens again
+        found = _unequal(sample)
+    if found is None:
+        return None
+    raise Failure(_NONDETERMINISTIC.format(difference=f"{found[0]} {found[1]}"))
+
+
+def _unequal(sample: Sample) -> tuple[str, str, bool] | None:
+    """What differs between equal calls, how, and whether by no more than rounding."""
+    frozen = [
+        Labelled(p.label, tk.asarray(np.array(p.value.detach().numpy()))) if isinstance(p.value, Tensor) else p
+        for p in sample.results(sample.tensors())
+    ]
     for _ in range(3):
-        found = _differing(frozen, sample.results(sample.tensors()), exact=True)
+        again = sample.results(sample.tensors())
+        found = _differing(frozen, again, exact=True)
         if found is not None:
-            raise Failure(_NONDETERMINISTIC.format(difference=f"{found[0]} {found[1]}"))
+            return (*found, _differing(frozen, again) is None)
     return None
 
 
