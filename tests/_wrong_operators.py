@@ -10,8 +10,6 @@ import numpy as np
 
 import tenkey as tk
 from tenkey.core.tensor import Tensor
-from tenkey.dispatch import registry
-from tenkey.ops.declare.facets import Batch, Forward
 
 __all__ = ["WRONG", "Wrong", "sample"]
 
@@ -337,7 +335,7 @@ def _with_jvp(name: str, jvp: Callable[..., Any], schema: str = ONE) -> Any:
         operator = _unary(name, lambda ctx, g: g * tk.cos(ctx.saved_tensors[0]))
     else:
         operator = _product(name, lambda ctx, g: (g * ctx.saved_tensors[1], g * ctx.saved_tensors[0]))
-    _set_facet(operator, Forward(jvp, _save))
+    operator.register_jvp(jvp, setup_context=_save)
     return operator
 
 
@@ -447,13 +445,8 @@ def _batched(name: str, function: Any, schema: str, rule: Callable[..., Any]) ->
         return tk.empty(shape, dtype=tensors[0].dtype, device=tensors[0].device)
 
     operator = _define(name, _np(function), schema=schema, fake=fake)
-    _set_facet(operator, Batch(rule))
+    operator.register_vmap(rule)
     return operator
-
-
-def _set_facet(operator: Any, facet: Any) -> None:
-    operator.operator.facets[type(facet).__name__] = facet
-    registry.reinstall(operator.operator)
 
 
 def _front(x: Tensor, dim: int | None) -> Tensor:
