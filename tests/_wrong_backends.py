@@ -9,7 +9,7 @@ import numpy as np
 import tenkey as tk
 from tests._backends import TemplateHost, numpy_function, window
 
-__all__ = ["WRONG", "Right"]
+__all__ = ["WRONG", "Right", "kinds"]
 
 
 class Right(TemplateHost):
@@ -282,5 +282,7 @@ WRONG: Final[dict[str, tuple[str, str]]] = {
 }
 """Which part of the suite finds a fault, and what it says is wrong."""
 
-for _kind in [Right, *[c for c in TemplateHost.__subclasses__() if c.name in WRONG]]:
-    tk.backends.register(_kind())
+
+def kinds() -> list[type[tk.backends.Backend]]:
+    """The right backend and the wrong ones; tests/_registered_backends.py registers them."""
+    return [Right, *[c for c in TemplateHost.__subclasses__() if c.name in WRONG]]

@@ -14,6 +14,7 @@ from tests._wrong_backends import WRONG
 
 ROOT = Path(__file__).resolve().parents[1]
 SUITE = "tenkey.testing.backend"
+WITH = "tests._registered_backends"
 # of the operators those that a fault shows in, and some beside them: all of them take a minute
 SOME = "tk::add- or tk::add_- or tk::exp- or tk::sum- or tk::matmul or tk::tanh- or tk::square- or tk::sigmoid-"
 
@@ -34,7 +35,7 @@ def lines_of(text: str) -> dict[str, str]:
 @pytest.mark.parametrize("parallel", [(), ("-n", "2")], ids=["alone", "xdist"])
 def test_a_right_backend_passes_from_any_folder(tmp_path: Path, parallel: tuple[str, ...]) -> None:
     done = suite(
-        SUITE, "--backend", "right", "--backend-module", "tests._wrong_backends", "-k", f"not test_operators or {SOME}",
+        SUITE, "--backend", "right", "--backend-module", WITH, "-k", f"not test_operators or {SOME}",
         "-W", "error", *parallel, folder=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
@@ -49,7 +50,7 @@ def test_a_right_backend_passes_from_any_folder(tmp_path: Path, parallel: tuple[
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_backend_is_rejected(tmp_path: Path, name: str) -> None:
     part, wrong = WRONG[name]
-    arguments = ["--backend", name, "--backend-module", "tests._wrong_backends"]
+    arguments = ["--backend", name, "--backend-module", WITH]
     only = ("-k", SOME) if part == "operators" else ()
     done = suite(f"{SUITE}.test_{part}", *arguments, *only, folder=tmp_path)
     assert done.returncode == 1, done.stdout + done.stderr
@@ -70,7 +71,7 @@ def test_the_host_memory_example(tmp_path: Path) -> None:
         ((), "the conformance suite needs a device"),
         (("--backend", "nowhere"), "unknown device 'nowhere'"),
         (("--backend", "cpu"), "is no backend from outside"),
-        (("--backend", "right:7", "--backend-module", "tests._wrong_backends"), "so there is no 'right:7'"),
+        (("--backend", "right:7", "--backend-module", WITH), "so there is no 'right:7'"),
         (("--backend", "x", "--backend-module", "no_such_module"), "--backend-module no_such_module: ModuleNotFound"),
         (("--backend", "x", "--backend-module", "missing.py"), "there is no file"),
     ],
