@@ -56,6 +56,15 @@ def test_operators_gradients_and_in_place_variants_run_on_the_device(backend: Te
     assert found.fallback == {}
 
 
+def test_a_gradient_written_by_hand_while_a_template_serves_the_operator(backend: TemplateHost) -> None:
+    op = tk.library.pointwise("templates::by_hand(Tensor x) -> Tensor", scalar=lambda T: lambda x: x * x)
+    x = on([3.0], requires_grad=True)
+    with tk.library.register_autograd("templates::by_hand", lambda ctx, g: g * 7), strict_fallback():
+        tk.sum(op(x)).backward()
+    assert x.grad is not None
+    equal(x.grad, np.asarray([7.0], np.float32))
+
+
 def test_second_order(backend: TemplateHost) -> None:
     with strict_fallback():
         x = on([1.0, 2.0], requires_grad=True)

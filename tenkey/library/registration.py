@@ -145,7 +145,7 @@ def _check_waiting(operator: Operator) -> None:
     """Check the kernels that waited for their operator; the registry checks only those that are called as they are."""
     for stack in operator.kernels.values():
         for kernel in stack:
-            if kernel.specialize is not None and kernel.specialize is not kernel.function:
+            if kernel.origin == "explicit" and kernel.specialize is not None and kernel.specialize != kernel.function:
                 check_signature(kernel.function, operator.schema, with_keyset=kernel.with_keyset, site=kernel.site)
 
 
