@@ -322,13 +322,18 @@ class Function:
             kind = cls._context = _context_of(cls)
         context: Any = kind()
         context._to_save = context._saved = ()
-        word = 0
-        for value in args:
-            if isinstance(value, Tensor):
-                word |= value._word
-                if value.__class__ is Wrapper:
-                    level: Any = innermost(args)
-                    return level.apply_function(cls, args) if level.is_open else level.escaped_function(cls, args)
+        single = len(args) == 1 and args[0].__class__ is Tensor  # the usual case
+        if single:
+            value = args[0]
+            word = value._word
+        else:
+            word = 0
+            for value in args:
+                if isinstance(value, Tensor):
+                    word |= value._word
+                    if value.__class__ is Wrapper:
+                        level: Any = innermost(args)
+                        return level.apply_function(cls, args) if level.is_open else level.escaped_function(cls, args)
         found = get_state()
         switch = True
         if found is None:
@@ -346,7 +351,7 @@ class Function:
                 # Until these are set, None tells them from notes of the user under the same names.
                 context.shape = context.dtype = context.device = None
                 context.next_edges = context.sequence_nr = context.topological_nr = None
-                context.needs_input_grad = _ONE if len(args) == 1 else tuple([_wants(value) for value in args])
+                context.needs_input_grad = _ONE if single else tuple([_wants(value) for value in args])
             if cls.setup_context is _no_setup:
                 output = cls.forward(context, *args)
             else:
@@ -358,7 +363,7 @@ class Function:
         if not recorded:
             return output
         if (
-            len(args) != 1
+            not single
             or output.__class__ is not Tensor
             or context.__dict__
             or output._word & GRADIENT
