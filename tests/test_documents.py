@@ -50,7 +50,7 @@ def test_example_prints_what_the_document_shows(source: str, expected: str | Non
 
 
 def test_the_documents_have_examples() -> None:
-    assert len(examples((ROOT / "README.md").read_text())) == 3
+    assert len(examples((ROOT / "README.md").read_text())) == 4
     assert len(CASES) >= 7
 
 
