@@ -26,6 +26,7 @@ _GONE: Final = "the backend of the device {type!r} was removed: its tensors can 
 _UNKNOWN: Final = "unknown device {value!r}: known device types are {known}{installed}; write 'type' or 'type:index'."
 _INSTALLED: Final = "; installed plug-ins, loaded at first use, are {names}"
 _INDEX: Final = "[{name}] has {count} device(s), so there is no {device!r}: count from 0."
+_ANSWER: Final = "[{name}] {method}() of the backend {backend} returned {value!r}: it returns {wanted}."
 _UNAVAILABLE: Final = (
     "[{name}] is not available on this machine: the backend {backend} says so (is_available() is False). Check its "
     "driver or runtime, or use another device."
@@ -120,12 +121,14 @@ def register_device(name: str, *, key_name: str | None = None, backend: Any = No
     key = known if known is not None else register_backend_key(key_name)
     _types[name] = _DeviceType(key, backend)
     registry.device_names[key_name] = name
+    registry.removed_devices.discard(name)
     return key
 
 
 def unregister_device(name: str) -> None:
     """Forget a device type; tensors on it can no longer be made."""
-    _types.pop(name, None)
+    if _types.pop(name, None) is not None:
+        registry.removed_devices.add(name)
 
 
 def device_types() -> tuple[str, ...]:
@@ -175,12 +178,21 @@ def _usable(name: str, index: int | None, value: str) -> Device:
         if not backend.is_available():
             raise RuntimeError(_UNAVAILABLE.format(name=name, backend=type(backend).__name__))
         found.ready = True
-    count = backend.device_count()
-    if index is None:
-        index = backend.current_device()
-    if not 0 <= index < count:
+    count = _answer(backend, name, "device_count", "the number of devices, an int of 0 or more")
+    if index is None and count:
+        index = _answer(backend, name, "current_device", f"the index of a device, an int from 0 to {count - 1}", count)
+    if index is None or index >= count:
         raise ValueError(_INDEX.format(name=name, count=count, device=value))
     return _intern(name, index)
+
+
+def _answer(backend: Any, name: str, method: str, wanted: str, end: int | None = None) -> int:
+    """What the backend says about its devices, if it is a number that can be true."""
+    value = getattr(backend, method)()
+    if isinstance(value, int) and value >= 0 and (end is None or value < end):
+        return int(value)
+    text = _ANSWER.format(name=name, method=method, backend=type(backend).__name__, value=value, wanted=wanted)
+    raise (ValueError if isinstance(value, int) else TypeError)(text)
 
 
 _default: ContextVar[Device | None] = ContextVar("tenkey_default_device", default=None)

@@ -16,7 +16,7 @@ from ..dispatch.keys import DispatchKey, DispatchKeySet, highest_backend
 from ..dispatch.local import current_state
 from ..dispatch.registry import registry
 from ..dispatch.subclass import ASKING, run_unasked
-from .device import CPU, Device, base_word
+from .device import CPU, Device, base_word, device_types
 from .printing import format_tensor
 from .storage import Storage, is_contiguous
 from .word import DTYPE_TRAIT, GRADIENT, INHERITED, WEAK_MASK
@@ -324,7 +324,8 @@ class Tensor:
         if self._word & GRADIENT:
             node = self.grad_fn
             extra = "requires_grad=True" if node is None else f"grad_fn=<{node.name()}>"
-        if self._data.__class__ is not np.ndarray and self._data.device.backend is None:
+        device = self.device
+        if self._data.__class__ is not np.ndarray and (device.type not in device_types() or device.backend is None):
             extra = f", {extra}" if extra else ""
             return f"tensor(..., shape={self.shape}, dtype={self.dtype}, device={str(self.device)!r}{extra})"
         name = "tensor" if self.__class__ is Tensor else type(self).__name__

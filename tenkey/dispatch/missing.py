@@ -21,6 +21,9 @@ _HAVING: Final = "Kernels there are:{kernels}"
 _DISABLED: Final = (
     "Its kernel for {device}, from {site}, is switched off here by set_kernel_enabled: call outside of that block."
 )
+_REMOVED: Final = (
+    "The backend of {device!r} was removed, and its tensors can no longer be computed with: register it again."
+)
 _REFUSED: Final = (
     "Every kernel for {device} has a condition (when=), and none accepted these arguments; the first is from {site}. "
     "Register one without a condition."
@@ -38,6 +41,8 @@ _MAX_BACKENDS: Final = 20
 
 def _remedy(operator: Operator, word: int, backend: str | None, device: str) -> str:
     registry = operator.registry
+    if device in registry.removed_devices:
+        return _REMOVED.format(device=device)
     if backend is not None:
         key: DispatchKey = getattr(DispatchKey, backend)
         stack = [k for k in operator.kernels.get(key, ()) if not k.is_fallthrough]

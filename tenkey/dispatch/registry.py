@@ -113,6 +113,7 @@ class Registry:
         self.lifters: list[Callable[[Operator, tuple[Any, ...]], tuple[Any, ...]]] = []
         self.device_word: Callable[[Any], int] = lambda device: 0
         self.device_names: dict[str, str] = {}
+        self.removed_devices: set[str] = set()
         self.preparers: list[Callable[[Operator, int], None]] = []
         self.derivers: list[Callable[[str], Operator | None]] = []
         self.pending: dict[str, list[Kernel]] = {}

@@ -4,11 +4,12 @@ Note [Checked kernels]
 ~~~~~~~~~~~~~~~~~~~~~~
 Around such a kernel there is a function written for the schema, which costs one Python call and a few comparisons. It
 refuses results that the schema does not say: another type, another number, a tensor on a device that none of the
-arguments is on. Operators of ``custom_op`` may not return an argument, or a view of one, that the schema does not
-annotate so, nor take one memory for two arguments of which one is written to: gradients and transforms would be wrong
-without a sign. A kernel that writes to an argument without saying so is found by sampling: the first calls and then one
-call in every forty to hundred compare versions and bytes of the inputs before and after. The gaps differ, so that no
-period of the caller's hides what it does, and none is long: in 200 calls every kernel is looked at twice or more.
+arguments is on; of a device from outside the kernels of built-in operators too. Operators of ``custom_op`` may not
+return an argument, or a view of one, that the schema does not annotate so, nor take one memory for two arguments of
+which one is written to: gradients and transforms would be wrong without a sign. A kernel that writes to an argument
+without saying so is found by sampling: the first calls and then one call in every forty to hundred compare versions and
+bytes of the inputs before and after. The gaps differ, so that no period of the caller's hides what it does, and none is
+long: in 200 calls every kernel is looked at twice or more.
 Guarded by ``tests/test_checks.py``.
 """
 

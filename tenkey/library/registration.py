@@ -89,7 +89,8 @@ def make_kernel(name: str, function: Callable[..., Any], key: DispatchKey, **opt
     def specialize(operator: Operator, word: int) -> Callable[..., Any]:
         made = bound(operator, word)
         if operator.schema.namespace in _RESERVED_NAMESPACES:
-            return made
+            outside = is_backend and key not in (DispatchKey.CPU, DispatchKey.Meta)
+            return checked_kernel(operator, word, made, written=function, sample=False) if outside else made
         strict = watched and CUSTOM_TAG in operator.tags
         return checked_kernel(operator, word, made, written=function, strict=strict, sample=watched)
 

@@ -16,13 +16,13 @@ from ...dispatch.errors import MissingKernelError
 from ...dispatch.local import StateGuard
 from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
-from ...ops.builtin.inplace import check_pointwise
+from ...ops.builtin.inplace import check_copy, check_pointwise
 from ...ops.declare.facets import Pointwise, Reduce
 from ...ops.scalar import trace
-from ...ops.shapes import broadcast_shapes, normalize_axes, refuse_empty
+from ...ops.shapes import normalize_axes, refuse_empty
 from ...ops.views import strided_view_kernel
 from .fallback import check_devices
-from .interface import Backend, write
+from .interface import Backend, memory_of, write
 from .templates import (
     Copier,
     PointwiseRunner,
@@ -39,7 +39,6 @@ from .templates import (
 __all__ = ["Derived"]
 
 _META: Final = "[{operator}] a tensor on 'meta' has no values to take to {device!r}."
-_NO_FIT: Final = "[copy_] a source of shape {source} does not fit into shape {target}."
 _PIECES: Final = 256  # columns that a long row is reduced to first, so that a device has work for all its units
 _LONG: Final = 4096
 
@@ -104,8 +103,7 @@ class Derived:
         for tensor in (x, source):
             if tensor.device.type == "meta":
                 raise RuntimeError(_META.format(operator="copy_", device=str((source if tensor is x else x).device)))
-        if broadcast_shapes("copy_", x.shape, source.shape) != x.shape:
-            raise ValueError(_NO_FIT.format(source=source.shape, target=x.shape))
+        check_copy(registry.find("tk::copy_"), x, source)
         if x._data.__class__ is np.ndarray:
             x._data[...] = source._values("copy_")
         elif not self._copied_on_device(x._data, source):
@@ -310,6 +308,7 @@ class Derived:
     def _matrix(self, x: Tensor, kept: list[int], axes: list[int], rows: int, columns: int) -> StridedArray:
         """The elements as a matrix (kept, reduced): a window where it can be one, else on a copy."""
         data: StridedArray = x._data
+        memory_of(data)
         pair = [_one_step(data, dimensions) for dimensions in (kept, axes)]
         if None in pair:
             order = (*kept, *axes)

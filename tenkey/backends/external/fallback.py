@@ -24,7 +24,7 @@ from ...core.word import GRADIENT, WEAK_MASK
 from ...dispatch.errors import DeviceMismatchError, MissingKernelError
 from ...dispatch.local import StateGuard
 from ...dispatch.operator import Operator
-from .interface import Backend, extent
+from .interface import Backend, extent, memory_of
 
 __all__ = ["check_devices", "map_tensors", "run_on_cpu", "strict_fallback", "tensors_in"]
 
@@ -98,8 +98,9 @@ class _Host:
             data = self._sources[owner]
             memory = self._memory[owner] = np.empty(nbytes, np.uint8)
             if nbytes:
-                data.device.backend.synchronize(data.device.index)
-                data.device.backend.copy_to_host(data.buffer, memory)
+                backend = memory_of(data)
+                backend.synchronize(data.device.index)
+                backend.copy_to_host(data.buffer, memory)
         self._copies: dict[int, tuple[Tensor, Tensor]] = {}
         self._originals: dict[int, Tensor] = {}
 

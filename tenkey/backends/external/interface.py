@@ -14,7 +14,7 @@ operator that is one scalar expression, derivatives and in-place variants with i
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -28,6 +28,15 @@ if TYPE_CHECKING:
     from .templates import Operand, ScalarFunction
 
 __all__ = ["MINIMAL", "Backend", "read", "write"]
+
+_OTHERS: Final = (
+    "[{name}] the memory of a tensor is of another backend that had the name {name!r} and was removed: make the tensor "
+    "anew. Tensors outlive a removal only where the same instance is registered again."
+)
+_NO_BUFFER: Final = (
+    "[{name}] allocate({nbytes}, {index}) returned None: it returns a buffer, any object that the copy methods "
+    "understand, or raises MemoryError."
+)
 
 MINIMAL = ("allocate", "free", "copy_from_host", "copy_to_host")
 
@@ -133,7 +142,10 @@ class Backend:
         for n in shape:
             size *= n
         nbytes = max(1, size)
-        owner = Owner(self, self.allocate(nbytes, target.index), nbytes, target.index)
+        buffer = self.allocate(nbytes, target.index)
+        if buffer is None:
+            raise TypeError(_NO_BUFFER.format(name=self.name, nbytes=nbytes, index=target.index))
+        owner = Owner(self, buffer, nbytes, target.index)
         data = StridedArray(owner._buffer, tuple(shape), wanted, target, owner=owner)
         return make_tensor(data, word_for(target, wanted))
 
@@ -154,11 +166,19 @@ def extent(data: StridedArray) -> int:
     return int(data.offset + last + data.dtype.itemsize)
 
 
+def memory_of(data: StridedArray) -> Backend:
+    """The backend that a window's buffer is of; RuntimeError if another one has its name by now."""
+    backend: Backend = data.device.backend
+    if getattr(data.owner, "_backend", backend) is not backend:
+        raise RuntimeError(_OTHERS.format(name=backend.name))
+    return backend
+
+
 def read(data: StridedArray) -> np.ndarray:
     """The elements of a window as a new array; only the beginning of the buffer, up to the last of them, is copied."""
     if not data.size:  # its window may lie behind the end of the buffer
         return np.empty(data.shape, data.dtype)
-    backend = data.device.backend
+    backend = memory_of(data)
     backend.synchronize(data.device.index)
     host = np.empty(extent(data), np.uint8)
     backend.copy_to_host(data.buffer, host)
@@ -173,7 +193,7 @@ def write(data: StridedArray, values: np.ndarray) -> None:
     """Write an array of the window's shape into it; what lies between its elements is read and written back."""
     if not data.size:
         return
-    backend = data.device.backend
+    backend = memory_of(data)
     if data.is_contiguous and data.offset == 0:
         flat = np.ascontiguousarray(values, data.dtype).reshape(-1).view(np.uint8)
         backend.copy_from_host(data.buffer, flat)

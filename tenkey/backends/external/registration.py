@@ -5,6 +5,8 @@ from __future__ import annotations
 import collections
 import contextlib
 import functools
+import inspect
+import keyword
 from typing import Any, Final
 
 from ...core.device import device_types, register_device, to_device, unregister_device
@@ -21,13 +23,23 @@ from .interface import MINIMAL, Backend
 
 __all__ = ["coverage", "explicit_kernels", "new_kernels", "register", "registered"]
 
-_NAME: Final = "[register] a backend needs a class attribute 'name', a lower-case identifier; got {name!r}."
+_NAME: Final = (
+    "[register] a backend needs a class attribute 'name', a lower-case identifier of ASCII letters, no keyword and not "
+    "'default', which means all devices; got {name!r}."
+)
 _BACKEND: Final = "[register] needs an instance of a subclass of tk.backends.Backend, got {value!r}."
 _METHOD: Final = "[register] the backend {name!r} lacks the method {method}(): every backend implements {all}."
+_SIGNATURE: Final = (
+    "[register] the method {method}{signature} of the backend {name!r} cannot be called as {call}: give it these "
+    "parameters, as in tk.backends.Backend."
+)
 _TAKEN: Final = (
     "[register] a backend cannot be called {name!r}: Tensor has {attribute!r} already, and registering adds the method "
     "x.{name}() and the property x.is_{name}. Choose another name."
 )
+_CALLED: Final = (
+    *MINIMAL, "is_available", "device_count", "current_device", "synchronize", "pointwise", "reduction", "setup",
+)  # fmt: skip
 _UNKNOWN: Final = "[coverage] there is no registered backend {name!r}; known: {known}."
 
 registered: Final[dict[str, Registered]] = {}
@@ -121,11 +133,13 @@ def register(backend: Backend) -> Handle:
     if not isinstance(backend, Backend):
         raise RegistrationError(_BACKEND.format(value=backend))
     name: Any = backend.name
-    if not isinstance(name, str) or not name.isidentifier() or name != name.lower():
+    valid = isinstance(name, str) and name.isascii() and name.isidentifier() and name == name.lower()
+    if not valid or keyword.iskeyword(name) or name == "default":
         raise RegistrationError(_NAME.format(name=name))
     for method in MINIMAL:
         if getattr(type(backend), method, None) in (None, getattr(Backend, method)):
             raise RegistrationError(_METHOD.format(name=name, method=method, all=", ".join(MINIMAL)))
+    _check_signatures(backend)
     with registry.lock:
         if name not in device_types():
             for attribute in (name, f"is_{name}"):
@@ -144,6 +158,25 @@ def register(backend: Backend) -> Handle:
             entry.remove()
             raise
     return Handle(entry.remove, f"backend {name!r}")
+
+
+def _check_signatures(backend: Backend) -> None:
+    """Raise unless the methods that tenkey calls take the arguments that they are given."""
+    for method in _CALLED:
+        arguments = list(inspect.signature(getattr(Backend, method)).parameters)[1:]
+        given = getattr(backend, method)
+        try:
+            signature: Any = inspect.signature(given)
+        except ValueError:  # of a compiled module, which may not tell
+            continue
+        except TypeError:
+            signature = f" = {given!r}"
+        else:
+            with contextlib.suppress(TypeError):
+                signature.bind(*arguments)
+                continue
+        call = f"{method}({', '.join(arguments)})"
+        raise RegistrationError(_SIGNATURE.format(method=method, signature=signature, name=backend.name, call=call))
 
 
 def coverage(name: str) -> Coverage:

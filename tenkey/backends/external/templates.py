@@ -22,7 +22,7 @@ from ...core.tensor import Tensor
 from ...ops.declare.facets import Pointwise
 from ...ops.scalar import Expression, evaluate, to_c, variable
 from ...ops.shapes import broadcast_shapes
-from .interface import Backend
+from .interface import Backend, memory_of
 
 __all__ = ["Operand", "PointwiseRunner", "ScalarFunction", "aligned", "convert_number", "fused"]
 
@@ -30,6 +30,7 @@ _NO_KERNEL: Final = (
     "[{operator}] the template {template}() of the backend {backend!r} returned {value!r}: it returns a function "
     "kernel({arguments}), or None where it has none."
 )
+_UNKNOWN: Final = object()  # no combination of dtypes that was seen before
 _WORD: Final[dict[int, np.dtype]] = {
     1: np.dtype("uint8"),
     2: np.dtype("uint16"),
@@ -113,13 +114,18 @@ class PointwiseRunner:
     def run(self, out: StridedArray, operands: Sequence[Any]) -> bool:
         """Compute into ``out`` from windows that broadcast to its shape and NumPy scalars; false if declined."""
         key = (out.dtype, *[(value.dtype, value.__class__ is StridedArray) for value in operands])
-        try:
-            kernel = self._kernels[key]
-        except KeyError:
+        kernel: Any = self._kernels.get(key, _UNKNOWN)
+        if kernel is _UNKNOWN:
             kernel = self._kernels[key] = self._make(out, operands)
         if kernel is None:
             return False
         if out.size:
+            for value in (out, *operands):
+                if (
+                    value.__class__ is StridedArray
+                    and getattr(value.owner, "_backend", self._backend) is not self._backend
+                ):
+                    memory_of(value)
             kernel(*fused(out, operands))
         return True
 
