@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -57,6 +59,14 @@ def hypotenuse(**options: Any) -> Callable[..., Any]:
 def tangent_of_sine(x: tk.Tensor) -> tk.Tensor:
     made: tk.Tensor = tk.cos(x)
     return made
+
+
+def test_functions_are_pickled_by_name() -> None:
+    total = reduction(f"{NS}::total({REDUCE}) -> Tensor", combine=lambda T: lambda a, b: a + b, identity=0)
+    half = composite(f"{NS}::half.of(Tensor x) -> Tensor")(lambda x: x / 2)
+    for made in (silu(), total, half):
+        assert pickle.loads(pickle.dumps(made)) is made
+        assert copy.deepcopy(made) is made
 
 
 class TestValues:

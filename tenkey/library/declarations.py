@@ -118,6 +118,13 @@ def _same_place(first: str, second: str) -> bool:
     return first == second or (first.startswith(interactive) and second.startswith(interactive))
 
 
+def _named(schema: FunctionSchema, made: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """``made`` with the name under which pickle finds it: ``tenkey.ops.<namespace>.<name>.<overload>.call``."""
+    made.__module__ = "tenkey.ops"
+    made.__qualname__ = f"{schema.namespace}.{schema.base_name}.{schema.overload_name or 'default'}.call"
+    return made
+
+
 def pointwise(
     schema: str,
     *,
@@ -158,10 +165,11 @@ def pointwise(
         facet = Pointwise(parsed, scalar, promote, domain, boolean)
         try_partials(facet, formulas_by_argument(parsed, facet.tensors, partials))
     with _replacing(parsed):
-        return declare.pointwise(
+        made = declare.pointwise(
             parsed, scalar=scalar, partials=partials, promote=promote, domain=domain, boolean=boolean, doc=doc,
             traced=expression, tags=(_TAG,),
         )  # fmt: skip
+    return _named(parsed, made)
 
 
 def reduction(
@@ -204,9 +212,10 @@ def reduction(
         promote = promote._replace(accepts=mapped.accepts, takes=mapped.takes)
     check_combine(parsed, Reduce(combine, identity, scalar, promote))
     with _replacing(parsed):
-        return declare.reduction(
+        made = declare.reduction(
             parsed, combine=combine, identity=identity, scalar=scalar, vjp=vjp, promote=promote, doc=doc, tags=(_TAG,)
         )
+    return _named(parsed, made)
 
 
 def composite(schema: str, *, vjp: Any = None, doc: str | None = None) -> Callable[..., Any]:
@@ -223,6 +232,7 @@ def composite(schema: str, *, vjp: Any = None, doc: str | None = None) -> Callab
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Tensor]:
         with _replacing(parsed):
-            return declare.composite(parsed, vjp=vjp, doc=doc, tags=(_TAG,))(function)
+            made = declare.composite(parsed, vjp=vjp, doc=doc, tags=(_TAG,))(function)
+        return _named(parsed, made)
 
     return decorate
