@@ -93,6 +93,33 @@ class TestFacets:
             getattr(op, method)(3)
         assert not {"Forward", "Batch"} & set(op.operator.facets)
 
+    @pytest.mark.parametrize(
+        ("method", "function", "called"),
+        [
+            ("register_autograd", lambda: None, "backward(ctx, grad0)"),
+            ("register_autograd", lambda ctx: None, "backward(ctx, grad0)"),
+            ("register_jvp", lambda ctx, t, u: None, "fn(ctx, tangent_of_x)"),
+            ("register_vmap", lambda info, in_dims: None, "fn(info, in_dims, x, by=by)"),
+            ("register_vmap", lambda info, in_dims, x: None, "fn(info, in_dims, x, by=by)"),
+        ],
+    )
+    def test_signatures_are_checked(self, method: str, function: Any, called: str) -> None:
+        op = make(lambda x, *, by=1.0: x * by, "(Tensor x, *, float by=1.0) -> Tensor")
+        with pytest.raises(RegistrationError) as caught:
+            getattr(op, method)(function)
+        assert f"called as {called}" in str(caught.value)
+        assert "test_custom_methods.py:" in str(caught.value)
+        for wrong in (lambda ctx, inputs, output: None, lambda: None):
+            with pytest.raises(RegistrationError, match=r"setup_context\(ctx, inputs, keyword_only_inputs, output\)"):
+                op.register_autograd(lambda ctx, g: g, setup_context=wrong)
+        assert not {"Backward", "Forward", "Batch"} & set(op.operator.facets)
+
+    def test_autocast_for_a_device_that_is_not_there(self) -> None:
+        handle = make().register_autocast("cuda", tk.float16)
+        assert registry.find(f"{NS}::f").facets["Autocast"].dtypes == {"cuda": tk.float16}
+        assert make()(X).tolist() == [2.0, 3.0]
+        handle.remove()
+
     def test_autocast(self) -> None:
         op = make()
         first = op.register_autocast("cpu", tk.float16)

@@ -6,13 +6,14 @@ Each is a facet of the operator; the layers that read it are told when it change
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
 from ..core.device import device_types
 from ..core.dtypes import to_dtype
 from ..dispatch.errors import RegistrationError
-from ..dispatch.kernel import Handle
+from ..dispatch.kernel import Handle, function_site
 from ..dispatch.operator import Operator
 from ..dispatch.registry import registry
 from ..ops.declare.facets import Autocast, Backward, Batch, Forward
@@ -39,6 +40,10 @@ _KEYWORD_TENSORS: Final = (
 )
 _AUTOCAST_DEVICE: Final = "[{operator}] {value!r} is no device type: autocast is for one of {devices}."
 _AUTOCAST_DTYPE: Final = "[{operator}] autocast converts to a floating dtype such as tk.float16, got {value!r}."
+_CALL: Final = (
+    "[{operator}] {what} at {site} has the signature {signature} and is called as {what}({given}): {reason}. Give it "
+    "these parameters."
+)
 _NO_FUNCTION: Final = "[{operator}] {what} is a function, got {value!r} of type {type}."
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -74,6 +79,10 @@ def backward_facet(operator: Operator, backward: Any, setup_context: Any) -> Bac
     keywords = [a.name for a in operator.schema.arguments if a.kwarg_only and a.type.contains_tensor]
     if keywords:
         raise RegistrationError(_KEYWORD_TENSORS.format(operator=operator.name, names=", ".join(keywords)))
+    results = len(operator.schema.returns)
+    if results:  # else there is one for each argument that is written to
+        _check_call(operator, "backward", backward, ("ctx", *[f"grad{i}" for i in range(results)]))
+    _check_setup(operator, setup_context)
     structure = operator.facets.get("Structure")
     if structure is not None:
         backward = _keeping_name(structure.of_backward(backward), backward)
@@ -103,6 +112,9 @@ def register_jvp(
 def forward_facet(operator: Operator, function: Any, setup_context: Any) -> Forward:
     """The forward derivative of an operator, checked and made to fit its structure."""
     check_functions(operator, fn=function, setup_context=setup_context)
+    tangents = [f"tangent_of_{a.name}" for a in operator.schema.arguments if not a.kwarg_only]
+    _check_call(operator, "fn", function, ("ctx", *tangents))
+    _check_setup(operator, setup_context)
     structure = operator.facets.get("Structure")
     if structure is not None:
         function = _keeping_name(structure.of_forward(function), function)
@@ -128,6 +140,9 @@ def register_vmap(op: Any, fn: Callable[..., Any] | None = None) -> Any:
 def batch_facet(operator: Operator, function: Any) -> Batch:
     """The rule for vmap of an operator, checked and made to fit its structure."""
     check_functions(operator, fn=function)
+    names = [a.name for a in operator.schema.arguments if not a.kwarg_only]
+    keywords = [a.name for a in operator.schema.arguments if a.kwarg_only]
+    _check_call(operator, "fn", function, ("info", "in_dims", *names), keywords)
     structure = operator.facets.get("Structure")
     if structure is not None:
         function = _keeping_name(structure.of_batch(function), function)
@@ -142,8 +157,8 @@ def register_autocast(op: Any, device_type: str, cast_inputs: Any) -> Handle:
     >>> handle = tk.library.register_autocast(op, "cpu", tk.float16)
     """
     operator = registry.find(name_of(op))
-    if device_type not in device_types():
-        known = ", ".join(device_types())
+    if device_type not in (known_types := (*device_types(), "cuda")):  # of CUDA it may be said where there is none
+        known = ", ".join(dict.fromkeys(known_types))
         raise ValueError(_AUTOCAST_DEVICE.format(operator=operator.name, value=device_type, devices=known))
     try:
         dtype = to_dtype(cast_inputs)
@@ -186,6 +201,33 @@ def check_functions(operator: Operator, **given: Any) -> None:
             raise RegistrationError(
                 _NO_FUNCTION.format(operator=operator.name, what=what, value=value, type=type(value).__name__)
             )
+
+
+def _check_setup(operator: Operator, setup_context: Any) -> None:
+    if setup_context is not None:
+        keywords = ["keyword_only_inputs"] if any(a.kwarg_only for a in operator.schema.arguments) else []
+        _check_call(operator, "setup_context", setup_context, ("ctx", "inputs", *keywords, "output"))
+
+
+def _check_call(
+    operator: Operator, what: str, function: Any, given: tuple[str, ...], keywords: Iterable[str] = ()
+) -> None:
+    """Raise unless ``function`` can be called with these arguments; what has no signature is not looked at."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return
+    keywords = tuple(keywords)
+    try:
+        signature.bind(*given, **dict.fromkeys(keywords))
+    except TypeError as error:
+        called = ", ".join((*given, *[f"{name}={name}" for name in keywords]))
+        raise RegistrationError(
+            _CALL.format(
+                operator=operator.name, what=what, site=function_site(function), signature=signature, given=called,
+                reason=error,
+            )
+        ) from None  # fmt: skip
 
 
 def _change_facet(operator: Operator, name: str, new: Any) -> None:
