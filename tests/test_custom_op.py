@@ -134,6 +134,19 @@ class TestDefinition:
         with pytest.raises(RegistrationError, match="must be 'namespace::name', got"):
             custom_op(name, lambda x: x, mutates_args=(), schema="(Tensor x) -> Tensor")
 
+    @pytest.mark.parametrize("schema", ["wrong(Tensor x) -> Tensor", "", 3])
+    def test_schema_has_no_name(self, schema: Any) -> None:
+        with pytest.raises(RegistrationError, match=rf"\[{NS}::f\] schema= .* such as '\(Tensor x\) -> Tensor'"):
+            custom_op(f"{NS}::f", lambda x: x, mutates_args=(), schema=schema)
+        assert not [name for name in registry.operators if name.startswith(f"{NS}::f")]
+
+    def test_what_is_no_sequence(self) -> None:
+        with pytest.raises(RegistrationError, match=rf"\[{NS}::f\] device_types is a device .* got 3 of type int"):
+            custom_op(f"{NS}::f", lambda x: x, mutates_args=(), schema="(Tensor x) -> Tensor", device_types=3)  # type: ignore[arg-type]
+        with pytest.raises(RegistrationError, match=rf"\[{NS}::f\] mutates_args must be .* got 3 of type int"):
+            custom_op(f"{NS}::f", lambda x: x, mutates_args=3, schema="(Tensor x) -> Tensor")  # type: ignore[call-overload]
+        assert f"{NS}::f" not in registry.operators
+
     def test_reserved_namespace(self) -> None:
         with pytest.raises(RegistrationError, match="'tk' belongs to tenkey"):
             custom_op("tk::mine", lambda x: x, mutates_args=(), schema="(Tensor x) -> Tensor")

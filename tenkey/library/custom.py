@@ -36,6 +36,17 @@ __all__ = ["CustomOperator", "custom_op"]
 
 _NAME: Final = "[custom_op] the name must be 'namespace::name', got {name!r}."
 _NOT_CUSTOM: Final = "[{operator}] is defined already at {first}, and not by custom_op: choose another name."
+_SCHEMA: Final = (
+    "[{name}] schema= is the text of a schema without the name, such as '(Tensor x) -> Tensor', got {schema!r} of type "
+    "{type}."
+)
+_DEVICES: Final = (
+    "[{name}] device_types is a device such as 'cpu', or several, or None for all, got {given!r} of type {type}."
+)
+_MUTATES: Final = (
+    "[{name}] mutates_args must be 'unknown' or the names of arguments, got {given!r} of type {type}. Give the names "
+    "of the tensors that the function changes, () or 'unknown'."
+)
 _UNMARKED: Final = (
     "[{operator}] mutates_args names {names}, which the schema does not mark as written to: write 'Tensor(a!) x' in "
     "{schema}."
@@ -244,9 +255,12 @@ def custom_op(
             if inferred.structure.is_needed:
                 facets["Structure"] = inferred.structure
         else:
+            text: object = schema
+            if not isinstance(text, str) or not text.lstrip().startswith("("):
+                raise RegistrationError(_SCHEMA.format(name=name, schema=schema, type=type(schema).__name__))
             parsed = parse_schema(f"{name}{schema}")
             _check_mutated(parsed, mutates_args)
-        kernels = [make_kernel(name, function, key_for(name, device)) for device in _devices(device_types)]
+        kernels = [make_kernel(name, function, key_for(name, device)) for device in _devices(name, device_types)]
         for kernel in kernels:
             kernel.site = function_site(function)
             check_signature(function, parsed, with_keyset=False, site=kernel.site)
@@ -278,7 +292,11 @@ def custom_op(
 
 def _check_mutated(schema: FunctionSchema, mutates_args: str | Iterable[str]) -> None:
     """Raise where ``mutates_args`` names an argument that a schema written by hand does not mark."""
-    names = [mutates_args] if isinstance(mutates_args, str) else list(mutates_args)
+    try:
+        names = [mutates_args] if isinstance(mutates_args, str) else list(mutates_args)
+    except TypeError:
+        kind = type(mutates_args).__name__
+        raise RegistrationError(_MUTATES.format(name=schema.name, given=mutates_args, type=kind)) from None
     marked = [a.name for a in schema.arguments if a.is_mutable]
     wrong = [name for name in names if name not in marked and name != "unknown"]
     if wrong:
@@ -287,7 +305,11 @@ def _check_mutated(schema: FunctionSchema, mutates_args: str | Iterable[str]) ->
         )
 
 
-def _devices(device_types: str | Iterable[str] | None) -> list[str]:
+def _devices(name: str, device_types: str | Iterable[str] | None) -> list[str]:
     if device_types is None:
         return ["default"]
-    return [device_types] if isinstance(device_types, str) else list(dict.fromkeys(device_types))
+    try:
+        return [device_types] if isinstance(device_types, str) else list(dict.fromkeys(device_types))
+    except TypeError:
+        kind = type(device_types).__name__
+        raise RegistrationError(_DEVICES.format(name=name, given=device_types, type=kind)) from None
