@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -182,6 +183,62 @@ class TestDefine:
         assert "Close" in text
         refused(lambda: tk.ops.library_test.smoth, AttributeError, f"{NS}::smooth")
 
+    def test_unknown_names_are_missing_attributes_with_close_matches(self, library: Library) -> None:
+        library.define("smooth(Tensor x) -> Tensor")
+        for call in (
+            lambda: tk.ops.library_test.smoth,
+            lambda: tk.ops.library_test.smooth.out2,
+            lambda: tk.ops.library_tst.smooth,
+        ):
+            refused(call, OperatorNotFoundError, "no operator", "Close: library_test")
+            refused(call, AttributeError, "no operator")
+        assert not hasattr(tk.ops.library_test, "smoth")
+
+    @pytest.mark.parametrize("tags", ["sorted", ("pointwise", "sorted"), [3], 3])
+    def test_unknown_tags(self, library: Library, tags: Any) -> None:
+        text = refused(lambda: library.define("f(Tensor x) -> Tensor", tags=tags), RegistrationError, f"[{NS}::f]")
+        assert "data_dependent_output" in text
+        assert ("'sorted'" if "3" not in repr(tags) else "3") in text
+        assert f"{NS}::f" not in registry.operators
+
+    def test_one_tag(self, library: Library) -> None:
+        library.define("f(Tensor x) -> Tensor", tags="nondeterministic")
+        assert registry.find(f"{NS}::f").tags == {"nondeterministic"}
+
+    def test_variants_by_the_tags(self, library: Library) -> None:
+        library.define("scale(Tensor x, float k, *, float by=1.0) -> Tensor", tags=("inplace", "out"))
+        library.impl("scale", lambda x, k, *, by=1.0: x * k * by, "default")
+        register_autograd(f"{NS}::scale", lambda ctx, g: (g * 7, None))
+        op, op_ = tk.ops.library_test.scale, tk.ops.library_test.scale_
+        x, out = tk.asarray([1.0, 2.0]), tk.empty(2)
+        version = x._version
+        assert op_(x, 2.0, by=3.0) is x
+        assert values(x) == [6.0, 12.0]
+        assert x._version > version
+        assert op(x, 2.0, out=out) is out
+        assert values(out) == [12.0, 24.0]
+        leaf = tk.tensor([1.0], requires_grad=True)
+        refused(lambda: op_(leaf, 2.0), RuntimeError, "leaf")
+        y = leaf * 1
+        op_(y, 2.0).sum().backward()
+        assert values(leaf.grad) == [7.0]
+        registry.undefine(registry.find(f"{NS}::scale"))
+        assert not hasattr(tk.ops, NS)
+
+    @pytest.mark.parametrize("schema", ["f(int n) -> Tensor", "f() -> Tensor", "f(Tensor x) -> (Tensor, Tensor)"])
+    def test_what_has_no_inplace_variant(self, library: Library, schema: str) -> None:
+        refused(lambda: library.define(schema, tags="inplace"), RegistrationError, f"[{NS}::f]", "'inplace'")
+
+    def test_vmap_asks_the_tags(self, library: Library) -> None:
+        for name, tag in (("shape", "data_dependent_output"), ("noise", "nondeterministic")):
+            library.define(f"{name}(Tensor x) -> Tensor", tags=(tag,))
+            library.impl(name, lambda x: x * 1, "default")
+        vmap, operators = tk.transforms.vmap, tk.ops.library_test
+        refused(lambda: vmap(operators.shape)(X), RuntimeError, f"[{NS}::shape]", "dynamic shape", "register_vmap")
+        refused(lambda: vmap(operators.noise)(X), RuntimeError, f"[{NS}::noise]", "random")
+        refused(lambda: vmap(operators.noise, randomness="same")(X), RuntimeError, f"[{NS}::noise]", "'different'")
+        assert values(vmap(operators.noise, randomness="different")(X)) == [1.0, 2.0, 3.0]
+
 
 class TestImpl:
     @pytest.mark.parametrize("key", ["cpu", DispatchKey.CPU, "default", DispatchKey.CompositeImplicitAutograd])
@@ -208,6 +265,28 @@ class TestImpl:
         library.define("f(Tensor x) -> Tensor")
         refused(lambda: library.impl("f", lambda x: x, "gpu"), RegistrationError, f"[{NS}::f]", "'gpu'", "cpu", "meta")
         refused(lambda: library.impl("f", lambda x: x, 7), RegistrationError, f"[{NS}::f]", "7", "'default'")
+
+    @pytest.mark.parametrize("key", ["CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd"])
+    def test_keys_by_their_names(self, library: Library, key: str) -> None:
+        library.define("f(Tensor x) -> Tensor")
+        library.impl("f", lambda x: x * 2, key)
+        assert list(registry.find(f"{NS}::f").kernels) == [getattr(DispatchKey, key)]
+        assert values(tk.ops.library_test.f(X)) == [2.0, 4.0, 6.0]
+
+    @pytest.mark.parametrize("name", [3, None, "a.b.c", "a b", "", f"{NS}::a::b"])
+    def test_what_is_no_name(self, library: Library, name: Any) -> None:
+        refused(lambda: library.impl(name, lambda x: x, "cpu"), RegistrationError, "name.overload", str(name))
+
+    def test_the_namespace_of_all_operators_has_none(self) -> None:
+        refused(lambda: Library("_", "IMPL").impl("f", lambda x: x, "cpu"), RegistrationError, "'namespace::f'")
+
+    def test_default_serves_calls_without_tensors(self, library: Library) -> None:
+        library.define("count(Tensor[] xs, Tensor? x=None) -> int")
+        with pytest.raises(MissingKernelError, match="a call without tensors"):
+            tk.ops.library_test.count([])
+        library.impl("count", lambda xs, x=None: len(xs), "default")
+        assert tk.ops.library_test.count([]) == 0
+        assert "CompositeExplicitAutograd: handles the call" in tk.dispatch.explain(tk.ops.library_test.count, [])
 
     def test_foreign_name(self, library: Library) -> None:
         refused(lambda: library.impl("tk::add", lambda a, b: a, "cpu"), RegistrationError, "'tk'", repr(NS))
@@ -330,6 +409,19 @@ class TestConditional:
         call = self.define(library)
         library.impl("f", lambda x: x, "cpu", when=lambda x: False)
         with pytest.raises(MissingKernelError, match=rf"\[{NS}::f\]"):
+            call(X)
+
+    def test_conditions_are_checked(self, library: Library) -> None:
+        call = self.define(library)
+        whens: list[Any] = [3, lambda: True, lambda x, y: True]
+        for when in whens:
+            add = functools.partial(library.impl, "f", lambda x: x, "cpu", when=when)
+            refused(add, RegistrationError, "condition")
+        priorities: list[Any] = ["high", float("nan"), None]
+        for priority in priorities:
+            add = functools.partial(library.impl, "f", lambda x: x, "cpu", when=lambda x: True, priority=priority)
+            refused(add, RegistrationError, "[priority]")
+        with pytest.raises(MissingKernelError):
             call(X)
 
     def test_when_gets_the_kernels_arguments(self, library: Library) -> None:

@@ -11,6 +11,7 @@ __all__ = [
     "ArgumentError",
     "DeviceMismatchError",
     "MissingKernelError",
+    "OperatorAttributeError",
     "OperatorNotFoundError",
     "RegistrationError",
     "SchemaError",
@@ -71,6 +72,15 @@ class OperatorNotFoundError(TenkeyError, LookupError):
 
     >>> issubclass(OperatorNotFoundError, LookupError)
     True
+    """
+
+
+class OperatorAttributeError(OperatorNotFoundError, AttributeError):
+    """The same where the name was asked for as an attribute: ``hasattr(tk.ops.ns, "name")`` is False.
+
+    >>> import tenkey as tk
+    >>> hasattr(tk.ops.tk, "no_such_operator")
+    False
     """
 
 

@@ -23,13 +23,17 @@ __all__ = ["Handle", "Kernel", "caller_site", "check_signature", "fallthrough_ke
 Specialize = Callable[["Operator", int], Callable[..., Any]]
 
 _NO_FUNCTION: Final = "a kernel is a function, got {function!r} of type {type}: pass a callable."
+_NO_CONDITION: Final = "[when] a condition is a function of the kernel's arguments, got {when!r} of type {type}."
+_PRIORITY: Final = (
+    "[priority] is a number such as 10 of a kernel with a condition (when=), got {priority!r} of type {type}."
+)
 _NO_RUNTIME_KEY: Final = (
     "the kernel {function} is registered for {key!r}, which no call ever reaches. Give a DispatchKey such as "
     "DispatchKey.CPU, DispatchKey.AutogradCPU or DispatchKey.Autograd."
 )
 _SIGNATURE: Final = (
-    "[{schema}] the kernel {kernel} at {site} has the signature {signature}, which cannot be called with this schema: "
-    "{reason}. A kernel takes {positional} by position{keyword}."
+    "[{schema}] the {what} {kernel} at {site} has the signature {signature}, which cannot be called with this schema: "
+    "{reason}. A {what} takes {positional} by position{keyword}."
 )
 
 
@@ -105,6 +109,11 @@ class Kernel:
         if not isinstance(given, DispatchKey) or (given.per_backend and given.backend is None):
             name = getattr(function, "__qualname__", repr(function))
             raise RegistrationError(_NO_RUNTIME_KEY.format(function=name, key=key))
+        if when is not None and not callable(when):
+            raise RegistrationError(_NO_CONDITION.format(when=when, type=type(when).__name__))
+        number: object = priority
+        if not isinstance(number, (int, float)) or number != number:  # NaN has no order
+            raise RegistrationError(_PRIORITY.format(priority=priority, type=type(priority).__name__))
         self.function = function
         self.key = key
         self.origin = origin
@@ -158,7 +167,9 @@ class Handle:
         return f"<Handle: {self.description}{'' if self._remove else ' (removed)'}>"
 
 
-def check_signature(function: Callable[..., Any], schema: FunctionSchema, *, with_keyset: bool, site: str) -> None:
+def check_signature(
+    function: Callable[..., Any], schema: FunctionSchema, *, with_keyset: bool, site: str, what: str = "kernel"
+) -> None:
     """Raise if ``function`` cannot be called the way that ``schema`` calls its kernels."""
     try:
         signature = inspect.signature(function)
@@ -172,6 +183,7 @@ def check_signature(function: Callable[..., Any], schema: FunctionSchema, *, wit
         raise RegistrationError(
             _SIGNATURE.format(
                 schema=schema,
+                what=what,
                 kernel=getattr(function, "__qualname__", repr(function)),
                 site=site,
                 signature=signature,

@@ -18,7 +18,7 @@ from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
 from .coerce import coercer
-from .errors import ArgumentError, OperatorNotFoundError
+from .errors import ArgumentError, OperatorAttributeError, OperatorNotFoundError
 from .kernel import Kernel
 from .keys import DispatchKey, DispatchKeySet, all_runtime_keys, key_mask
 from .local import current_state, get_state
@@ -379,7 +379,7 @@ class OperatorPacket:
         try:
             return self._registry.find(name)
         except OperatorNotFoundError as error:
-            raise AttributeError(str(error)) from None
+            raise OperatorAttributeError(str(error)) from None
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Call the overload that the arguments fit."""
@@ -415,7 +415,7 @@ class OperatorNamespace:
             raise AttributeError(name)
         qualified = f"{self._namespace}::{name}"
         if not self._registry.overloads(qualified) and self._registry.derive(qualified) is None:
-            raise AttributeError(self._registry.unknown(qualified))
+            raise OperatorAttributeError(self._registry.unknown(qualified))
         return OperatorPacket(self._registry, qualified)
 
     def __dir__(self) -> Iterator[str]:

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from . import keys as _keys
 from .coerce import convert_argument
 from .errors import ArgumentError, OperatorNotFoundError, RegistrationError, shown
-from .kernel import Handle, Kernel, caller_site, check_signature
+from .kernel import Handle, Kernel, caller_site, check_signature, function_site
 from .keys import AliasKey, DispatchKey
 from .operator import Operator, OperatorNamespace, retire
 from .schema import FunctionSchema, ListType, OptionalType, parse_schema
@@ -414,6 +414,8 @@ def _plain(value: Any) -> Any:
 def _check_kernel(kernel: Kernel, schema: FunctionSchema) -> None:
     if not kernel.is_fallthrough and kernel.specialize is None:
         check_signature(kernel.function, schema, with_keyset=kernel.with_keyset, site=kernel.site)
+    if kernel.when is not None:
+        check_signature(kernel.when, schema, with_keyset=False, site=function_site(kernel.when), what="condition")
 
 
 registry: Final = Registry()

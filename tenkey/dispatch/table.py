@@ -213,6 +213,11 @@ def steps(operator: Operator, word: int) -> Iterable[Step]:
             why = "missing" if slot.rule == "4 missing" else "ambiguous" if slot.rule == "2.2 ambiguous" else ""
             yield Step(key, slot, True, "handles the call" if slot.conditional else why or "handles the call")
             return
+    if not word & backend_mask():  # its lists are empty, its optionals None: what is for all devices serves the call
+        alias = DispatchKey.CompositeExplicitAutograd
+        kernel = best(operator.kernels.get(alias, []), word)
+        if kernel is not None and not kernel.is_fallthrough:
+            yield Step(alias, Slot(f"2.1 {alias.name}", kernel), True, "handles the call")
 
 
 def mixed_devices(operator: Operator, word: int, step: Step) -> tuple[str, ...]:

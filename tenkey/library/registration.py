@@ -6,7 +6,8 @@ The built-in operators and backends use the same registry calls.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar, overload
 
@@ -50,6 +51,17 @@ _KEY: Final = (
     "{devices}, or 'default'."
 )
 _FALLBACK: Final = "[Library] a fallback is for all operators: make the library with Library('_', 'IMPL')."
+_NAME: Final = "[Library] the name of an operator is 'name' or 'name.overload', a str, got {name!r} of type {type}."
+_ALL: Final = "[Library] the namespace '_' is for all operators: write {name!r} with its own, 'namespace::{name}'."
+_TAG: Final = "[{operator}] {tag!r} is no tag: tags are {known}."
+_TAGS: Final = "[{operator}] tags is a tag or a sequence of tags, got {tags!r} of type {type}: give some of {known}."
+_OPERATOR_NAME: Final = re.compile(r"[A-Za-z_]\w*::[A-Za-z_]\w*(\.[A-Za-z_]\w*)?", re.ASCII)
+
+TAGS: Final = (
+    "pointwise", "reduction", "inplace", "out", "view", "nondeterministic", "data_dependent_output",
+    "needs_exact_strides", "mixes_devices",
+)  # fmt: skip
+"""What can be said of an operator in ``Library.define(tags=...)``."""
 _RESERVED_NAMESPACES: Final = frozenset({"tk", "builtin", "declare", "scalar", "install", "shapes", "views"})
 
 CUSTOM_TAG: Final = "custom_op"  # of the operators that custom_op makes
@@ -60,13 +72,16 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def key_for(operator: str, key: Any) -> DispatchKey:
-    """A dispatch key from a key, a device string, or ``"default"`` (the composite for all backends)."""
+    """A dispatch key from a key or its name, a device string, or ``"default"`` (the composite for all backends)."""
     if isinstance(key, DispatchKey):
         return key
     if key == "default":
         return DispatchKey.CompositeExplicitAutograd
     if key == "cuda":
         return DispatchKey.CUDA
+    named = getattr(DispatchKey, key, None) if isinstance(key, str) else None
+    if isinstance(named, DispatchKey):  # the names of keys are PyTorch's strings
+        return named
     try:
         return to_device(key).key
     except ValueError:
@@ -187,8 +202,13 @@ class Library:
         self.kind = kind
         self._handles: list[Handle] = []
 
-    def define(self, schema: str, *, tags: tuple[str, ...] = (), differentiable: bool = True) -> Handle:
-        """Define an operator; the schema may leave the namespace out. The handle removes it."""
+    def define(self, schema: str, *, tags: str | Iterable[str] = (), differentiable: bool = True) -> Handle:
+        """Define an operator; the schema may leave the namespace out. The handle removes it.
+
+        ``tags`` are words that drive derived rules: ``inplace`` derives ``name_`` and ``out`` the overload that writes
+        to ``out=``; vmap asks about ``nondeterministic`` and refuses ``data_dependent_output``; opcheck knows what
+        ``view``, ``needs_exact_strides`` and those two allow. With ``differentiable=False`` results carry no gradient.
+        """
         if self.kind == "IMPL":
             raise RegistrationError(_NO_DEFINE.format(kind=self.kind))
         parsed = parse_schema(schema)
@@ -196,7 +216,7 @@ class Library:
             raise RegistrationError(_FOREIGN.format(schema=schema, other=parsed.namespace, namespace=self.ns))
         parsed = parsed.with_namespace(self.ns)
         facets = {} if differentiable else {"NotDifferentiable": NotDifferentiable()}
-        operator = registry.define(parsed, facets=facets, tags=tags, site=caller_site())
+        operator = registry.define(parsed, facets=facets, tags=_tags(parsed.name, tags), site=caller_site())
         return self._keep(Handle(lambda: registry.undefine(operator), f"operator {operator.name}"))
 
     def impl(
@@ -235,10 +255,15 @@ class Library:
             del _owners[self.ns]
 
     def _qualified(self, name: str | Operator) -> str:
-        text = name.name if isinstance(name, Operator) else name
+        text = name_of(name)
+        named = isinstance(name, str) or "::" in text
         namespace, separator, _ = text.partition("::")
-        if not separator:
+        if not named or not _OPERATOR_NAME.fullmatch(text if separator else f"{self.ns}::{text}"):
+            raise RegistrationError(_NAME.format(name=name, type=type(name).__name__))
+        if not separator and self.ns != "_":
             return f"{self.ns}::{text}"
+        if not separator:
+            raise RegistrationError(_ALL.format(name=text))
         if self.ns not in (namespace, "_"):
             raise RegistrationError(_FOREIGN.format(schema=text, other=namespace, namespace=self.ns))
         return text
@@ -254,6 +279,19 @@ class Library:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.remove()
+
+
+def _tags(operator: str, tags: str | Iterable[str]) -> tuple[str, ...]:
+    known = ", ".join(TAGS)
+    try:
+        given = (tags,) if isinstance(tags, str) else tuple(tags)
+    except TypeError:
+        kind = type(tags).__name__
+        raise RegistrationError(_TAGS.format(operator=operator, tags=tags, type=kind, known=known)) from None
+    for tag in given:
+        if tag not in TAGS:
+            raise RegistrationError(_TAG.format(operator=operator, tag=tag, known=known))
+    return given
 
 
 def _check(name: str, kernel: Kernel) -> None:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import difflib
+from typing import Any, Final, NamedTuple
 
+from ..dispatch.errors import OperatorAttributeError
 from ..dispatch.operator import OperatorNamespace
 from ..dispatch.registry import registry
 from . import builtin, declare, scalar
 
 __all__ = ["PointwiseOperator", "builtin", "declare", "pointwise_operators", "scalar"]
+
+_NO_NAMESPACE: Final = (
+    "[tk.ops] there are no operators in a namespace {namespace!r}. Close: {close}. Import the module that defines "
+    "them, or define one with tk.library.Library."
+)
 
 
 class PointwiseOperator(NamedTuple):
@@ -31,8 +38,10 @@ def pointwise_operators() -> list[PointwiseOperator]:
 
 
 def __getattr__(namespace: str) -> OperatorNamespace:
-    if namespace.startswith("__") or namespace not in registry.operators.namespaces:
-        raise AttributeError(
-            f"there are no operators in a namespace {namespace!r}: define one with tk.library.Library."
-        )
+    if namespace.startswith("__"):
+        raise AttributeError(namespace)
+    if namespace not in registry.operators.namespaces:
+        known = filter(None, registry.operators.namespaces)
+        close = ", ".join(difflib.get_close_matches(namespace, known)) or "none"
+        raise OperatorAttributeError(_NO_NAMESPACE.format(namespace=namespace, close=close))
     return registry.namespace(namespace)

@@ -74,6 +74,16 @@ _RANDOM: Final = (
     "[{operator}] vmap: called random operation while in randomness error mode: pass randomness='different' (other "
     "numbers for each sample) or 'same' to vmap, or draw outside of it."
 )
+_SAME: Final = (
+    "[{operator}] vmap: the operator has the tag 'nondeterministic', and randomness='same' asks for equal numbers for "
+    "all samples, which one call for each sample does not give: pass randomness='different', or give it a rule by "
+    "register_vmap."
+)
+_DATA_DEPENDENT: Final = (
+    "[{operator}] vmap: its output has a dynamic shape, which depends on the data (tag 'data_dependent_output'), and "
+    "the results of the samples need not fit together. Call it outside of vmap, give it a rule by register_vmap, or "
+    "write the computation with tk.where, which keeps the shape."
+)
 _UNBATCHED_INPUT: Final = (
     "[grad] inside of vmap, input {index} is not batched and an output is: its gradient is another one for each "
     "sample. Use tk.transforms.grad, which gives that, or batch the input (tk.broadcast_to outside of vmap)."
@@ -326,6 +336,10 @@ def _by_loop(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwarg
     check_mutation(level, operator, args, kwargs)
     if level.randomness == "error" and "nondeterministic" in operator.tags:
         raise RuntimeError(_RANDOM.format(operator=operator.name))
+    if level.randomness == "same" and "nondeterministic" in operator.tags:
+        raise RuntimeError(_SAME.format(operator=operator.name))
+    if "data_dependent_output" in operator.tags:
+        raise RuntimeError(_DATA_DEPENDENT.format(operator=operator.name))
     return _loop(level, operator.name, operator.call, args, kwargs)
 
 

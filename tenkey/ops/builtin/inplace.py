@@ -16,6 +16,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -23,11 +24,12 @@ import numpy as np
 from ...core.lift import refuse_out_of_range
 from ...core.tensor import Tensor
 from ...core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
+from ...dispatch.errors import RegistrationError
 from ...dispatch.keys import DispatchKey
 from ...dispatch.local import StateGuard
 from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
-from ...dispatch.schema import parse_schema
+from ...dispatch.schema import BaseType, parse_schema
 from ..declare.facets import Composite, Methods, Samples
 from ..shapes import broadcast_shapes
 from . import pointwise as _pointwise  # noqa: F401 -- the in-place methods are used below
@@ -109,6 +111,12 @@ def check_put(operator: Operator, x: Tensor, indices: Sequence[Tensor | None], s
     _fits(operator, x, x.shape, source.dtype if source.dtype.kind == "c" else x.dtype)
 
 
+_NO_INPLACE: Final = (
+    "[{operator}] has the tag 'inplace', and its schema is {schema}: only an operator (Tensor x, ...) -> Tensor has an "
+    "in-place variant. Leave the tag out."
+)
+
+
 @dataclass
 class Inplace:
     """The operator writes what ``functional`` computes into its first argument; None: a copy of the second."""
@@ -153,6 +161,30 @@ def derive_inplace(
         tags=("inplace_variant", *tags),
         site=operator.site,
         doc=f"``{operator.schema.base_name}`` written into its first argument, which is returned.",
+    )
+
+
+def _derive_inplace_by_copy(operator: Operator) -> Operator:
+    """Define the in-place variant of any other operator with the tag: its result is copied over its first argument."""
+    schema = operator.schema
+    tensor = BaseType("Tensor")
+    first = schema.arguments[0] if schema.arguments else None
+    if first is None or first.type != tensor or first.kwarg_only or [r.type for r in schema.returns] != [tensor]:
+        raise RegistrationError(_NO_INPLACE.format(operator=operator.name, schema=schema))
+
+    def write(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return write_out(operator, x, *args, out=x, **kwargs)
+
+    starred = [
+        f"*, {a}" if a.kwarg_only and not before.kwarg_only else str(a) for before, a in pairwise(schema.arguments)
+    ]
+    rest = "".join(f", {a}" for a in starred)
+    return registry.define(
+        parse_schema(f"{inplace_name(operator)}(Tensor(a!) {first.name}{rest}) -> Tensor(a!)"),
+        facets={"Composite": Composite(write), "DerivedFrom": operator},
+        tags=("inplace_variant",),
+        site=operator.site,
+        doc=f"``{schema.base_name}`` written into its first argument, which is returned.",
     )
 
 
@@ -208,6 +240,8 @@ def _derive_variant(name: str) -> Operator | None:
 
 def _has_out(operator: Operator) -> bool:
     known = "Pointwise" in operator.facets or "Reduce" in operator.facets
+    if "out" in operator.tags:
+        known = [str(r) for r in operator.schema.returns] == ["Tensor"]
     return known and all(a.name != "out" for a in operator.schema.arguments)
 
 
@@ -229,7 +263,10 @@ def _methods_of(operator: Operator) -> tuple[str, ...]:
 
 def _install(operator: Operator) -> None:
     if "inplace" in operator.tags and inplace_name(operator) not in registry.operators:
-        derive_inplace(operator, _methods_of(operator), tags=())
+        if "Pointwise" in operator.facets:
+            derive_inplace(operator, _methods_of(operator), tags=())
+        else:
+            _derive_inplace_by_copy(operator)
 
 
 registry.subscribe(_install)
