@@ -30,9 +30,9 @@ __all__ = [
     "weak_of",
 ]
 
-GRADIENT: Final = register_trait("requires_grad")
-WEAK_TRAIT: Final = {kind: register_trait(f"weak {kind.__name__}") for kind in (bool, int, float, complex)}
-DTYPE_TRAIT: Final[dict[np.dtype, int]] = {dtype: register_trait(str(dtype)) for dtype in ALL}
+GRADIENT: Final = register_trait("requires_grad", common=True)
+WEAK_TRAIT: Final = {kind: register_trait(f"weak {kind.__name__}", common=True) for kind in (bool, int, float, complex)}
+DTYPE_TRAIT: Final[dict[np.dtype, int]] = {dtype: register_trait(str(dtype), common=True) for dtype in ALL}
 
 INHERITED: Final = ~(GRADIENT | ASKING)
 """What a view, a copy or a saved tensor takes over of the word of its source: all but what belongs to the handle."""

@@ -334,7 +334,11 @@ class TestRegisterKey:
         assert list(private.keys.DispatchKey) == before
 
     def _refused(self, private: SimpleNamespace, match: str, name: Any, **place: Any) -> None:
-        before = (list(private.keys.DispatchKey), private.keys.all_runtime_keys(), private.keys._next_bit)
+        before = self._state(private)
         with pytest.raises(private.errors.RegistrationError, match=match):
             private.keys.register_key(name, **place)
-        assert (list(private.keys.DispatchKey), private.keys.all_runtime_keys(), private.keys._next_bit) == before
+        assert self._state(private) == before
+
+    def _state(self, private: SimpleNamespace) -> tuple[Any, ...]:
+        keys = private.keys
+        return list(keys.DispatchKey), keys.all_runtime_keys(), keys._next_common, keys._next_bit
