@@ -58,3 +58,12 @@ def test_error(call: Callable[[], object], error: type[Exception], text: str) ->
 
 def test_format_of_one_number() -> None:
     assert f"{tk.tensor(1.25):.1f} {tk.tensor(2)}" == f"1.2 {tk.tensor(2)!r}"
+
+
+@pytest.mark.parametrize("dtype", ["int64", "float32", "complex64"])
+def test_bits_of_what_is_no_bool(dtype: str) -> None:
+    """They are not those of logic, which once were computed instead."""
+    x = tk.ones(2, dtype=dtype)
+    for call in (lambda: x & x, lambda: x | x, lambda: x ^ x, lambda: ~x, lambda: tk.ones(2, dtype=tk.bool) & x):
+        with pytest.raises(TypeError, match=r"\[tk::bitwise_\w+\] is not defined for dtype .*: it takes bool"):
+            call()

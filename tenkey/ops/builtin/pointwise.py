@@ -14,6 +14,9 @@ from ..declare import ARITHMETIC, BOOLEAN, COMPARISON, INT_TO_FLOAT, REAL, SAME,
 from .complex import real
 
 _ORDERED: Final = SAME._replace(name="ORDERED", accepts="biuf", takes="dtypes with an order, not complex ones")
+_BITS: Final = BOOLEAN._replace(
+    name="BITS", accepts="b", takes="bool; compare first (x != 0), or use tk.logical_and and its kin"
+)
 _ORDER: Final = COMPARISON._replace(name="ORDER", accepts="biuf", takes="dtypes with an order, not complex ones")
 
 # ---- arithmetic
@@ -458,7 +461,6 @@ logical_and = pointwise(
     scalar=lambda T: lambda x1, x2: s.logical_and(x1, x2),
     promote=BOOLEAN,
     boolean=("x1", "x2"),
-    methods=("__and__",),
     doc="""True where both are true (nonzero).
 
     >>> import tenkey as tk
@@ -472,7 +474,6 @@ logical_or = pointwise(
     scalar=lambda T: lambda x1, x2: s.logical_or(x1, x2),
     promote=BOOLEAN,
     boolean=("x1", "x2"),
-    methods=("__or__",),
     doc="""True where one is true (nonzero).
 
     >>> import tenkey as tk
@@ -486,11 +487,63 @@ logical_not = pointwise(
     scalar=lambda T: lambda x: s.logical_not(x),
     promote=BOOLEAN,
     boolean=("x",),
-    methods=("__invert__",),
     doc="""True where ``x`` is false (zero).
 
     >>> import tenkey as tk
     >>> tk.logical_not(tk.asarray([True, False])).tolist()
+    [False, True]
+    """,
+)
+
+# On bools the operators of logic and of bits are the same; on integers they are not, and those of bits are refused.
+bitwise_and = pointwise(
+    "bitwise_and(Tensor x1, Tensor x2) -> Tensor",
+    scalar=lambda T: lambda x1, x2: s.logical_and(x1, x2),
+    promote=_BITS,
+    methods=("__and__",),
+    doc="""``x1 & x2`` for bools.
+
+    >>> import tenkey as tk
+    >>> (tk.asarray([True, True]) & tk.asarray([True, False])).tolist()
+    [True, False]
+    """,
+)
+
+bitwise_or = pointwise(
+    "bitwise_or(Tensor x1, Tensor x2) -> Tensor",
+    scalar=lambda T: lambda x1, x2: s.logical_or(x1, x2),
+    promote=_BITS,
+    methods=("__or__",),
+    doc="""``x1 | x2`` for bools.
+
+    >>> import tenkey as tk
+    >>> (tk.asarray([False, True]) | tk.asarray([False, False])).tolist()
+    [False, True]
+    """,
+)
+
+bitwise_xor = pointwise(
+    "bitwise_xor(Tensor x1, Tensor x2) -> Tensor",
+    scalar=lambda T: lambda x1, x2: s.logical_xor(x1, x2),
+    promote=_BITS,
+    methods=("__xor__",),
+    doc="""``x1 ^ x2`` for bools.
+
+    >>> import tenkey as tk
+    >>> (tk.asarray([True, True]) ^ tk.asarray([True, False])).tolist()
+    [False, True]
+    """,
+)
+
+bitwise_invert = pointwise(
+    "bitwise_invert(Tensor x) -> Tensor",
+    scalar=lambda T: lambda x: s.logical_not(x),
+    promote=_BITS,
+    methods=("__invert__",),
+    doc="""``~x`` for bools.
+
+    >>> import tenkey as tk
+    >>> (~tk.asarray([True, False])).tolist()
     [False, True]
     """,
 )
