@@ -275,3 +275,21 @@ class TestMethods:
         assert tk.asarray([2.0]).sin().tolist() == [2.0]
         registry.undefine(entry.operator)  # type: ignore[attr-defined]
         assert tk.Tensor.sin is before
+
+
+def test_an_out_variant_leaves_the_name_to_its_operator() -> None:
+    """Once it was asked for, calls and explanations of the name are as before."""
+    op = tk.library.pointwise("variants::named(Tensor x) -> Tensor", scalar=lambda T: lambda x: x + T(1))
+    packet = tk.ops.variants.named
+    before = tk.dispatch.explain("variants::named", 1)
+    with pytest.raises(TypeError) as error:
+        packet("a")
+    out = tk.zeros(2)
+    assert packet.out(tk.ones(2), out=out) is out
+    assert "out" in packet.overloads()
+    assert tk.dispatch.explain("variants::named", 1) == before
+    with pytest.raises(TypeError) as again:
+        packet("a")
+    assert str(again.value) == str(error.value)
+    assert packet(tk.ones(2)).tolist() == op(tk.ones(2)).tolist() == [2.0, 2.0]
+    assert packet(tk.ones(2), out=out) is out

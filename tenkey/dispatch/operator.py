@@ -394,6 +394,10 @@ class OperatorPacket:
             return candidates[0]
         if not candidates:
             raise OperatorNotFoundError(self._registry.unknown(self._name))
+        if "out" not in kwargs:  # a variant that was derived does not make a choice of a name that had none
+            written = [op for op in candidates if "variant" not in op.tags]
+            if len(written) == 1:
+                return written[0]
         return select_overload(self._name, candidates, args, kwargs)
 
     def __repr__(self) -> str:
