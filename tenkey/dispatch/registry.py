@@ -10,6 +10,7 @@ slots and caches are computed from the stacks of kernels and are forgotten whene
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -181,6 +182,28 @@ class Registry:
             for other in self:
                 if other.facets.get("DerivedFrom") is operator:  # its derivatives go with it
                     self.undefine(other, keep_kernels=False)
+
+    @contextlib.contextmanager
+    def replacing(self, names: Iterable[str]) -> Iterator[None]:
+        """Take operators out while others are defined in their place; they come back should that fail.
+
+        Who holds the former ones can go on calling them.
+        """
+        with self.lock:
+            former = {name: self.operators[name] for name in names if name in self.operators}
+            for name in former:
+                del self.operators[name]
+            # what installers made of them must be found again, should the new ones fail
+            installed = {key: self._installed.pop(key) for key in [*self._installed] if key[1] in former}
+            try:
+                yield
+            except BaseException:
+                for name in former:
+                    if name in self.operators:
+                        self.undefine(self.operators[name], keep_kernels=False)
+                self.operators.update(former)
+                self._installed.update(installed)
+                raise
 
     def find(self, name: str) -> Operator:
         """The operator ``namespace::name[.overload]``; OperatorNotFoundError with close matches."""

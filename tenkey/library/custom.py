@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar, overload
 
 from ..dispatch.errors import RegistrationError
-from ..dispatch.kernel import Handle, caller_site, check_signature, function_site
+from ..dispatch.kernel import Handle, Kernel, caller_site, check_signature, function_site
 from ..dispatch.keys import DispatchKey, register_trait
 from ..dispatch.local import StateGuard
 from ..dispatch.operator import Operator
@@ -264,30 +264,43 @@ def custom_op(
         for kernel in kernels:
             kernel.site = function_site(function)
             check_signature(function, parsed, with_keyset=False, site=kernel.site)
-        with registry.lock:
-            previous = registry.operators.get(name)
-            if previous is not None:
-                if name not in _custom:
-                    raise RegistrationError(_NOT_CUSTOM.format(operator=name, first=previous.site))
-                del registry.operators[name]
-            # What installers made of the previous operator must be found again, should the new one fail.
-            installed = {key: registry._installed.pop(key) for key in [*registry._installed] if key[1] == name}
+        return define_custom(
+            parsed, kernels, facets=facets, tags=(CUSTOM_TAG,), site=site, doc=function.__doc__, function=function
+        )
+
+    return make if fn is None else make(fn)
+
+
+def define_custom(
+    schema: FunctionSchema,
+    kernels: Iterable[Kernel],
+    *,
+    facets: dict[str, Any],
+    site: str,
+    doc: str | None,
+    tags: Iterable[str] = (),
+    function: Callable[..., Any] | None = None,
+) -> CustomOperator:
+    """Define an operator with its kernels, in place of an earlier one that was made so under the same name.
+
+    ``function`` is what it looks like to the user: its own entry, if None.
+    """
+    name = f"{schema.name}.{schema.overload_name}".removesuffix(".")
+    with registry.lock:
+        previous = registry.operators.get(name)
+        if previous is not None and name not in _custom:
+            raise RegistrationError(_NOT_CUSTOM.format(operator=name, first=previous.site))
+        with registry.replacing([name]):
             try:
-                operator = registry.define(parsed, facets=facets, tags=(CUSTOM_TAG,), site=site, doc=function.__doc__)
+                operator = registry.define(schema, facets=facets, tags=tags, site=site, doc=doc)
                 for kernel in kernels:
                     registry.impl(name, kernel)
             except BaseException:
-                if name in registry.operators:
+                if previous is None and name in registry.operators:
                     registry.undefine(registry.operators[name], keep_kernels=False)
-                if previous is not None:
-                    registry.operators[name] = previous
-                    registry._installed.update(installed)
                 raise
-            made = CustomOperator(function, operator)
-            _custom[name] = made
-        return made
-
-    return make if fn is None else make(fn)
+        made = _custom[name] = CustomOperator(function or operator.call, operator)
+    return made
 
 
 def _check_mutated(schema: FunctionSchema, mutates_args: str | Iterable[str]) -> None:

@@ -89,15 +89,8 @@ def _replacing(schema: FunctionSchema) -> Iterator[None]:
     The earlier one stays where the new one cannot be made.
     """
     name = f"{schema.name}.{schema.overload_name}".removesuffix(".")
-    with registry.lock:
-        replaced = _earlier(name, caller_site(3))
-        for one in replaced:
-            del registry.operators[one]
-        try:
-            yield
-        except BaseException:
-            registry.operators.update(replaced)
-            raise
+    with registry.lock, registry.replacing(_earlier(name, caller_site(3))):
+        yield
 
 
 def _earlier(name: str, site: str) -> dict[str, Operator]:

@@ -36,10 +36,9 @@ from ..core.dtypes import to_dtype
 from ..dispatch.errors import RegistrationError, shown
 from ..dispatch.kernel import Kernel, caller_site, check_signature, function_site
 from ..dispatch.keys import DispatchKey
-from ..dispatch.registry import registry
 from ..dispatch.schema import FunctionSchema, parse_schema
 from ..ops.declare.facets import Meta
-from .custom import _NOT_CUSTOM, CustomOperator, _custom
+from .custom import CustomOperator, define_custom
 from .native_kernels import NUMBERS, Native, dlpack_kernel, elements_kernel, spec_rule, tvm_ffi_kernel
 from .registration import _RESERVED, _RESERVED_NAMESPACES
 
@@ -215,30 +214,10 @@ def _define(
     schema: FunctionSchema, kernels: list[Kernel], native: Native | None, site: str, doc: str | None
 ) -> CustomOperator:
     """Define the operator, in place of an earlier one that was made from outside under this name."""
-    name = f"{schema.name}.{schema.overload_name}".removesuffix(".")
     facets: dict[str, Any] = {}
     if native is not None and native.gives_tensors and schema.returns:
         facets["Meta"] = Meta(spec_rule(native))
-    with registry.lock:
-        previous = registry.operators.get(name)
-        if previous is not None:
-            if name not in _custom:
-                raise RegistrationError(_NOT_CUSTOM.format(operator=name, first=previous.site))
-            del registry.operators[name]
-        installed = {key: registry._installed.pop(key) for key in [*registry._installed] if key[1] == name}
-        try:
-            operator = registry.define(schema, facets=facets, site=site, doc=doc)
-            for kernel in kernels:
-                registry.impl(name, kernel)
-        except BaseException:
-            if name in registry.operators:
-                registry.undefine(registry.operators[name], keep_kernels=False)
-            if previous is not None:
-                registry.operators[name] = previous
-                registry._installed.update(installed)
-            raise
-        made = _custom[name] = CustomOperator(operator.call, operator)
-    return made
+    return define_custom(schema, kernels, facets=facets, site=site, doc=doc)
 
 
 # ---- the schema
