@@ -260,6 +260,29 @@ class Devices(TemplateHost):
         )
 
 
+class CurrentDevice(TemplateHost):
+    """A kernel that forgets to say on which device its result is."""
+
+    name = "current_device_only"
+
+    def device_count(self) -> int:
+        return 2
+
+    def setup(self) -> None:
+        tk.library.register_kernel("tk::square", self.name, lambda x: self.from_host(window(x) ** 2))
+
+
+class Raises(TemplateHost):
+    """A template with a mistake in it."""
+
+    name = "raises"
+
+    def pointwise(self, scalar: Any, operands: Any, result: np.dtype) -> Any:
+        if scalar.name == "tk::tanh":
+            raise KeyError("mistake of the author")
+        return super().pointwise(scalar, operands, result)
+
+
 WRONG: Final[dict[str, tuple[str, str]]] = {
     "wrong_matmul": ("operators", "tk::matmul"),
     "wrong_strides": ("tensors", "test_layouts"),
@@ -279,6 +302,8 @@ WRONG: Final[dict[str, tuple[str, str]]] = {
     "wrong_reduction": ("operators", "tk::sum"),
     "wrong_accuracy": ("operators", "tk::sigmoid"),
     "wrong_devices": ("operators", "tk::square"),
+    "current_device_only": ("operators", "tk::square"),
+    "raises": ("operators", "tk::tanh"),
 }
 """Which part of the suite finds a fault, and what it says is wrong."""
 

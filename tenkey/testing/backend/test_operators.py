@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -57,6 +59,14 @@ def outcome(function: Callable[[], Any]) -> tuple[Any, type[BaseException] | Non
         return error, type(error)
 
 
+def agree_on_errors(got: Any, refused: type[BaseException] | None, what: str) -> None:
+    """Raise if a call failed that works on the CPU, with the error itself, or did not fail as it does there."""
+    if isinstance(got, BaseException) and refused is None:
+        got.add_note(f"{what}: the CPU gives a result.")
+        raise got
+    assert refused is None or isinstance(got, refused), f"{what}: {got!r}, the CPU raises {refused.__name__}"
+
+
 @pytest.mark.parametrize(("operator", "dtype"), cases())
 def test_operator(operator: Operator, dtype: str, subject: Subject, float64: bool, record_property: Any) -> None:
     record_property("operator", operator.name)
@@ -74,8 +84,8 @@ def test_operator(operator: Operator, dtype: str, subject: Subject, float64: boo
         ours = sample.map(put)
         reference = sample.map(lambda x: x.clone() if x.device.type == "cpu" else x)
         want, refused = outcome(lambda reference=reference: operator.call(*reference.args, **reference.kwargs))  # type: ignore[misc]
-        got, error = outcome(lambda ours=ours: operator.call(*ours.args, **ours.kwargs))  # type: ignore[misc]
-        assert error is refused or (error and refused and issubclass(error, refused)), f"{sample.name}: {got!r}"
+        got, _ = outcome(lambda ours=ours: operator.call(*ours.args, **ours.kwargs))  # type: ignore[misc]
+        agree_on_errors(got, refused, f"{operator.name}, {sample.name}")
         if refused is None and "nondeterministic" not in operator.tags:
             same(got, want, subject.name, f"{operator.name}, {sample.name}")
         for mine, other in zip(ours.tensors(), reference.tensors(), strict=True):
@@ -84,6 +94,26 @@ def test_operator(operator: Operator, dtype: str, subject: Subject, float64: boo
         if operator.schema.is_mutable and refused is None:
             assert got is ours.tensors()[0], f"{sample.name}: an in-place operator returns its first argument"
             assert got._version == want._version
+
+
+def test_results_are_on_the_device_of_their_operands(subject: Subject, record_property: Any) -> None:
+    """On the last of several devices: a kernel may have forgotten that there is more than the current one."""
+    if subject.count == 1:
+        pytest.skip("there is one device")
+    kind, here = tk.device(subject.name).type, tk.device(subject.name).index
+    device = f"{kind}:{subject.count - 1 if here == 0 else 0}"
+    for operator in sorted(registry, key=lambda operator: operator.name):
+        if not has_samples(operator) or "nondeterministic" in operator.tags:
+            continue
+        record_property("operator", operator.name)
+        for sample in itertools.islice(inputs(operator, "float32"), 2):
+            ours = sample.map(lambda x: place(x, device).tensor if x.device.type == "cpu" else x)
+            reference = sample.map(lambda x: x.clone() if x.device.type == "cpu" else x)
+            want, refused = outcome(functools.partial(operator.call, *reference.args, **reference.kwargs))
+            got, _ = outcome(functools.partial(operator.call, *ours.args, **ours.kwargs))
+            agree_on_errors(got, refused, f"{operator.name}, {sample.name}")
+            if refused is None:
+                same(got, want, device, f"{operator.name}, {sample.name}")
 
 
 def differentiable() -> list[Any]:
@@ -135,8 +165,8 @@ def test_gradient(operator: Operator, subject: Subject, record_property: Any) ->
         if any(x.device.type != "cpu" for x in sample.tensors()):
             continue
         want, refused = outcome(lambda sample=sample: gradients(operator, sample, None))  # type: ignore[misc]
-        got, error = outcome(lambda sample=sample: gradients(operator, sample, subject.name))  # type: ignore[misc]
-        assert error is refused or (error and refused and issubclass(error, refused)), f"{sample.name}: {got!r}"
+        got, _ = outcome(lambda sample=sample: gradients(operator, sample, subject.name))  # type: ignore[misc]
+        agree_on_errors(got, refused, f"{operator.name}, {sample.name}")
         if refused is not None or want is None:
             continue
         assert got is not None, f"{sample.name}: no gradient"
