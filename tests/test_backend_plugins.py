@@ -141,6 +141,8 @@ def backend(): return Plug()
 BROKEN = {
     "raises": ("raise OSError('no driver')", r"it raised OSError: no driver"),
     "raises in the callable": ("def backend(): raise ValueError('bad')", r"it raised ValueError: bad"),
+    "exits": ("import sys; sys.exit('no licence')", r"it raised SystemExit: no licence"),
+    "exits in the callable": ("def backend(): raise SystemExit(3)", r"it raised SystemExit: 3"),
     "syntax": ("def backend(:", r"it raised SyntaxError"),
     "nothing there": ("x = 1", r"it raised AttributeError: .*backend"),
     "no backend": ("def backend(): return 3", r"it gave 3, no instance of a subclass of tk\.backends\.Backend"),
@@ -207,6 +209,15 @@ def test_a_broken_plug_in_is_reported_and_isolated(install: Install, fault: str)
     assert texts[0].startswith("[tenkey.backends] the plug-in 'plugbad' of tk_plugin_plugbad 1.2")
     assert tk.ones(2, device="plugfine").tolist() == [1.0, 1.0]
     assert (tk.ones(2) + 1).tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize("value", [":::", "a b:c", "module:", "3x:y"])
+def test_an_entry_point_that_names_nothing(install: Install, value: str) -> None:
+    install("plugnothing", GOOD, f"plugnothing = {value}")
+    with pytest.raises(RegistrationError, match=r"the plug-in 'plugnothing' of .* could not be loaded: ") as caught:
+        tk.zeros(3, device="plugnothing")
+    assert "NoneType" not in str(caught.value)
+    assert "plugnothing" in installed()
 
 
 def test_a_name_that_two_distributions_define(install: Install) -> None:

@@ -29,6 +29,7 @@ _FAILED: Final = (
     "else works without it; update or uninstall {distribution} to be rid of this."
 )
 _RAISED: Final = "it raised {kind}: {error}"
+_NO_POINT: Final = "its entry point is not of the form 'module:callable'"
 _NO_BACKEND: Final = "it gave {value!r}, no instance of a subclass of tk.backends.Backend"
 _OTHER_NAME: Final = "its backend is called {given!r}, but its entry point {name!r}: the two must be the same"
 _TWO: Final = "it registered {name!r} by itself and returned another instance: return the one, or do not register"
@@ -84,14 +85,14 @@ def find(name: str) -> bool:
                 registered[other].remove()
             for handle in new_kernels(kernels):
                 handle.remove()
-            package = point.module.partition(".")[0]
+            package = point.value.partition(":")[0].partition(".")[0]
             for module in set(sys.modules) - modules:
                 if module.partition(".")[0] == package:  # the next attempt runs it again
                     del sys.modules[module]
             for other in set(registry.operators) - operators:
                 if other in registry.operators:
                     registry.undefine(registry.operators[other], keep_kernels=False)
-            if not isinstance(error, Exception):
+            if not isinstance(error, (Exception, SystemExit)):  # sys.exit() is a plug-in's way to fail too
                 raise
             problem = (
                 str(error)
@@ -111,6 +112,8 @@ class _PluginError(Exception):
 
 
 def _load(point: importlib.metadata.EntryPoint) -> None:
+    if point.pattern.match(point.value) is None:
+        raise _PluginError(_NO_POINT)
     made: Any = point.load()
     if not isinstance(made, Backend) and callable(made):
         made = made()
