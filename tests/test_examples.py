@@ -167,7 +167,7 @@ def test_custom_operator(tmp_path: Path) -> None:
             "MissingKernelError: [geometry::length] has no kernel for cpu.",
             "the default kernel:   [5.0, inf]",
             "ok: it was called for a plane, and is not called for space",
-            "AttributeError: ",
+            "OperatorAttributeError: [tk.ops] there are no operators",
             "4. What errors look like",
             "SchemaError: ",
             "RegistrationError: [demo::bump] is defined already",
