@@ -11,7 +11,7 @@ import pytest
 
 import tenkey as tk
 from tenkey.autograd import gradcheck, gradgradcheck
-from tenkey.dispatch.errors import ArgumentError, DeviceMismatchError, SchemaError
+from tenkey.dispatch.errors import ArgumentError, DeviceMismatchError, RegistrationError, SchemaError
 from tenkey.dispatch.registry import registry
 from tenkey.library import CustomOperator, Library, custom_op, infer_schema
 
@@ -672,3 +672,31 @@ class TestRules:
         out, dims = facets["Batch"].function(None, ((0, None, None), None), (a, a, 1.0), 3)
         assert type(out) is tuple
         assert dims == (0, None)
+
+
+def test_gradient_of_a_record_as_one_record() -> None:
+    def swap(pair: Point, x: Tensor) -> Point:
+        return Point(pair.y * 2, pair.x * x)
+
+    op = custom_op(f"{NS}::swap", swap, mutates_args=())
+    seen: list[Any] = []
+
+    def keep(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.inputs = inputs
+
+    def whole(ctx: Any, g: Point) -> tuple[Point, Tensor]:
+        seen.append(g)
+        return Point(g.y * ctx.inputs[1], g.x * 2), g.y * ctx.inputs[0].x
+
+    def parts(ctx: Any, gx: Tensor, gy: Tensor) -> tuple[Point, Tensor]:
+        return whole(ctx, Point(gx, gy))
+
+    for backward in (whole, parts):
+        op.register_autograd(backward, setup_context=keep)
+        a, b, x = (tk.tensor(v, requires_grad=True) for v in (3.0, 5.0, 7.0))
+        out = op(Point(a, b), x)
+        (out.x + out.y * 10).backward()
+        assert isinstance(seen[-1], Point)
+        assert [t.grad.item() for t in (a, b, x)] == [70.0, 2.0, 30.0]
+    with pytest.raises(RegistrationError, match=r"backward\(ctx, grad0, grad1\)"):
+        op.register_autograd(lambda ctx: None)

@@ -59,7 +59,8 @@ def register_autograd(
     output)``.
 
     ``backward`` gets one gradient for each result, None for a result that is no tensor; that of a list is a list, that
-    of a dict a dict. The fields of a record are results of their own. It returns the gradient of a list or a record in
+    of a dict a dict. The fields of a record are results of their own; a ``backward(ctx, grad)`` that takes no more
+    than one gets the gradient of the record as a record. It returns the gradient of a list or a record in
     the structure of the argument, None for what has none: in the place of a number, say, or of the whole.
 
     An operator that changes arguments and returns no tensor has the changed tensors for results: they become part of
@@ -79,11 +80,11 @@ def backward_facet(operator: Operator, backward: Any, setup_context: Any) -> Bac
     keywords = [a.name for a in operator.schema.arguments if a.kwarg_only and a.type.contains_tensor]
     if keywords:
         raise RegistrationError(_KEYWORD_TENSORS.format(operator=operator.name, names=", ".join(keywords)))
-    results = len(operator.schema.returns)
-    if results:  # else there is one for each argument that is written to
-        _check_call(operator, "backward", backward, ("ctx", *[f"grad{i}" for i in range(results)]))
     _check_setup(operator, setup_context)
     structure = operator.facets.get("Structure")
+    results = len(operator.schema.returns)  # 0: there is a gradient for each argument that is written to
+    if results and (structure is None or not structure.takes_record(backward)):
+        _check_call(operator, "backward", backward, ("ctx", *[f"grad{i}" for i in range(results)]))
     if structure is not None:
         backward = _keeping_name(structure.of_backward(backward), backward)
         setup_context = None if setup_context is None else structure.of_setup(setup_context)

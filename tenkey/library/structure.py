@@ -16,6 +16,7 @@ Guarded by ``tests/test_records.py``.
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -243,8 +244,17 @@ class Structure:
 
         return run
 
+    def takes_record(self, backward: Callable[..., Any]) -> bool:
+        """Whether the result is a record of several fields and ``backward`` takes one gradient."""
+        return isinstance(self.result, Record) and len(self.result.fields) > 1 and _takes_one(backward)
+
     def of_backward(self, backward: Callable[..., Any]) -> Callable[..., Any]:
-        """A ``backward`` that gets the gradients in the structure of the results."""
+        """A ``backward`` that gets the gradients in the structure of the results.
+
+        One that takes no more than one gets the gradient of a record of several fields as one record.
+        """
+        if self.takes_record(backward):
+            return lambda ctx, *grads: backward(ctx, self.build_result(grads, True))
         return lambda ctx, *grads: backward(ctx, *self.build_each_result(grads))
 
     def of_forward(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -266,3 +276,20 @@ class Structure:
             return self.pack_result(out), packed
 
         return run
+
+
+def _takes_one(backward: Callable[..., Any]) -> bool:
+    """Whether a function can be called with a context and one gradient, and not with two."""
+    try:
+        signature = inspect.signature(backward)
+    except (TypeError, ValueError):
+        return False
+
+    def fits(*args: None) -> bool:
+        try:
+            signature.bind(*args)
+        except TypeError:
+            return False
+        return True
+
+    return fits(None, None) and not fits(None, None, None)
