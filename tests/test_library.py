@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import itertools
+import shutil
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tenkey as tk
 from tenkey.dispatch import DispatchKey
-from tenkey.dispatch.errors import MissingKernelError, OperatorNotFoundError, RegistrationError, SchemaError
+from tenkey.dispatch.errors import (
+    DeviceMismatchError,
+    MissingKernelError,
+    OperatorNotFoundError,
+    RegistrationError,
+    SchemaError,
+)
 from tenkey.dispatch.kernel import Handle
 from tenkey.dispatch.registry import registry
 from tenkey.library import Library, fallthrough_kernel, register_autograd, register_fake, register_kernel
@@ -279,6 +290,22 @@ class TestImpl:
 
     def test_the_namespace_of_all_operators_has_none(self) -> None:
         refused(lambda: Library("_", "IMPL").impl("f", lambda x: x, "cpu"), RegistrationError, "'namespace::f'")
+
+    def test_mixed_devices_without_a_kernel_for_all(self, library: Library) -> None:
+        library.define("f(Tensor x, Tensor y) -> Tensor")
+        library.impl("f", lambda x, y: x + y, "cpu")
+        call, fake = tk.ops.library_test.f, tk.empty(3, device="meta")
+        refused(lambda: call(X, fake), DeviceMismatchError, f"[{NS}::f]", "cpu and meta", "x.to(device)")
+        assert "DeviceMismatchError" in tk.dispatch.explain(call, X, fake)
+        refused(lambda: call(fake, fake), MissingKernelError, f"[{NS}::f]", "no kernel for meta")
+
+    def test_numbers_of_numpy_choose_an_overload(self, library: Library) -> None:
+        library.define("f.int(Tensor x, int k) -> str")
+        library.define("f.float(Tensor x, float k) -> str")
+        for kind in ("int", "float"):
+            library.impl(f"f.{kind}", lambda x, k: type(k).__name__, "cpu")
+        call = tk.ops.library_test.f
+        assert [call(X, k) for k in (np.int8(1), np.uint64(1), np.float32(1))] == ["int", "int", "float"]
 
     def test_default_serves_calls_without_tensors(self, library: Library) -> None:
         library.define("count(Tensor[] xs, Tensor? x=None) -> int")
@@ -612,6 +639,61 @@ class TestGradient:
         refused(lambda: register_autograd(name, lambda ctx, g: g), OperatorNotFoundError, name)
         refused(lambda: register_kernel(name, "cpu", lambda x: x), OperatorNotFoundError, name)
         refused(lambda: register_fake(name, lambda x: x), OperatorNotFoundError, name)
+
+
+class TestModules:
+    """A module that registers can be loaded again, also after it failed; see ``Library``."""
+
+    def write(self, path: Path, *lines: str) -> None:
+        path.write_text("\n".join(["import tenkey as tk", *lines]))
+        importlib.invalidate_caches()
+        shutil.rmtree(path.parent / "__pycache__", ignore_errors=True)
+
+    @pytest.fixture
+    def module(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+        monkeypatch.syspath_prepend(str(tmp_path))
+        yield tmp_path / "registers_for_test.py"
+        sys.modules.pop("registers_for_test", None)
+        self.write(tmp_path / "registers_for_test.py", f"tk.library.Library({NS!r}, 'DEF').remove()")
+        importlib.import_module("registers_for_test")
+        sys.modules.pop("registers_for_test", None)
+
+    def lines(self, factor: int) -> list[str]:
+        return [
+            f"lib = tk.library.Library({NS!r}, 'DEF')",
+            "lib.define('f(Tensor x) -> Tensor')",
+            f"tk.library.Library({NS!r}, 'IMPL').impl('f', lambda x: x * {factor}, 'cpu')",
+            f"more = tk.library.Library({NS!r}, 'FRAGMENT')",
+            "more.define('g(Tensor x) -> Tensor')",
+            f"more.impl('g', lambda x: x + {factor}, 'default')",
+        ]
+
+    def test_reload(self, module: Path) -> None:
+        self.write(module, *self.lines(2))
+        loaded = importlib.import_module("registers_for_test")
+        for factor in (2, 3, 5):
+            self.write(module, "# a line more", *self.lines(factor))
+            importlib.reload(loaded)
+            assert values(tk.ops.library_test.f(X[:2])) == [factor, 2.0 * factor]
+            assert values(tk.ops.library_test.g(X[:1])) == [1.0 + factor]
+            assert len(registry.find(f"{NS}::f").kernels[DispatchKey.CPU]) == 1
+
+    def test_again_after_a_failure(self, module: Path) -> None:
+        self.write(module, *self.lines(2), "lib.define('f(Tensor x) -> Tensor')")
+        with pytest.raises(RegistrationError, match="defined already"):
+            importlib.import_module("registers_for_test")
+        assert values(tk.add(X, X)) == [2.0, 4.0, 6.0]
+        self.write(module, *self.lines(3))
+        importlib.import_module("registers_for_test")
+        assert values(tk.ops.library_test.f(X)) == [3.0, 6.0, 9.0]
+
+    def test_twice_in_one_run_is_an_error(self, module: Path) -> None:
+        self.write(module, f"for _ in range(2): tk.library.Library({NS!r}, 'DEF')")
+        with pytest.raises(RegistrationError, match="owned by"):
+            importlib.import_module("registers_for_test")
+        self.write(module, *self.lines(2), *self.lines(2)[:1])
+        with pytest.raises(RegistrationError, match="owned by"):
+            importlib.import_module("registers_for_test")
 
 
 class TestRegisterKernel:

@@ -131,14 +131,14 @@ def _explain(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
                 if inner.slot.kernel is not None:
                     lines.append(f"        {inner.slot.kernel!r}")
     last = walked[-1] if walked else None
-    if last is None or not last.chosen or last.why == "missing":
+    mixed = mixed_devices(operator, word, last) if last is not None and last.chosen else ()
+    if last is None or not last.chosen or (last.why == "missing" and not mixed):
         lines.append("    the call would raise MissingKernelError")
     elif last.why == "ambiguous":
         behind = ", ".join(ambiguous_backends(operator, word))
         lines.append(f"    the call would raise RegistrationError: {behind} has a kernel of its own")
-    elif mixed_devices(operator, word, last):
-        mixed = " and ".join(mixed_devices(operator, word, last))
-        lines.append(f"    the call would raise DeviceMismatchError: {mixed}")
+    elif mixed:
+        lines.append(f"    the call would raise DeviceMismatchError: {' and '.join(mixed)}")
     return "\n".join(lines + _lost(operator, word, walked, below))
 
 

@@ -12,6 +12,7 @@ definition plays no part. Guarded by ``tests/tiny/test_overloads.py``.
 
 from __future__ import annotations
 
+import numbers
 from typing import TYPE_CHECKING, Any, Final
 
 from .coerce import convert
@@ -55,6 +56,9 @@ def _distance(kind: Any, given: Any, converted: Any) -> int:
     known = _DISTANCE.get(type(given))
     if known is not None:
         return known.get(kind.name, _CONVERTED)
+    for abstract, plain in ((numbers.Integral, int), (numbers.Real, float), (numbers.Complex, complex)):
+        if isinstance(given, abstract):  # NumPy's scalars
+            return _DISTANCE[plain].get(kind.name, _CONVERTED)
     return 0 if kind.name == "Tensor" or type(converted) is type(given) else _CONVERTED
 
 

@@ -222,9 +222,11 @@ def steps(operator: Operator, word: int) -> Iterable[Step]:
 
 def mixed_devices(operator: Operator, word: int, step: Step) -> tuple[str, ...]:
     """The devices that a step may not mix; empty where all is well."""
-    if step.key.functionality != "Dense" or step.slot.rule != "1 direct" or operator.mixes_devices:
+    if step.key.functionality != "Dense" or step.slot.rule not in ("1 direct", "4 missing") or operator.mixes_devices:
         return ()
     present = backends_in(word & backend_mask())
+    if step.slot.rule == "4 missing" and not any(operator.kernels.get(getattr(DispatchKey, name)) for name in present):
+        return ()
     return tuple(map(operator.registry.device_name, present)) if len(present) > 1 else ()
 
 

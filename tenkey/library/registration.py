@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import functools
 import re
+import sys
 from collections.abc import Callable, Iterable
-from types import TracebackType
-from typing import Any, Final, Self, TypeVar, overload
+from types import CodeType, TracebackType
+from typing import Any, Final, NamedTuple, Self, TypeVar, overload
 
 import numpy as np
 
@@ -67,6 +68,7 @@ _RESERVED_NAMESPACES: Final = frozenset({"tk", "builtin", "declare", "scalar", "
 CUSTOM_TAG: Final = "custom_op"  # of the operators that custom_op makes
 
 _owners: dict[str, Library] = {}
+_of_modules: list[Library] = []  # made by the body of a module, which may be loaded again
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -168,10 +170,33 @@ def _check_waiting(operator: Operator) -> None:
 registry.subscribe(_check_waiting)
 
 
+class _Origin(NamedTuple):
+    """The run of a module's body that made a library: a module that is loaded again runs other code of that name."""
+
+    module: str
+    file: str
+    code: CodeType
+
+    def is_older_than(self, other: _Origin | None) -> bool:
+        same = other is not None and (self.module, self.file) == (other.module, other.file)
+        return same and other is not None and self.code is not other.code
+
+
+def _origin() -> _Origin | None:
+    """Where the caller of ``Library`` stands, if in the body of a module that was imported from a file."""
+    frame = sys._getframe(2)
+    spec = frame.f_globals.get("__spec__")
+    code = frame.f_code
+    if code.co_name != "<module>" or spec is None or getattr(spec, "origin", None) != code.co_filename:
+        return None
+    return _Origin(spec.name, code.co_filename, code)
+
+
 class Library:
     """Registrations for one namespace; ``kind`` is ``DEF`` (owns it), ``FRAGMENT`` (adds to it) or ``IMPL`` (kernels).
 
-    Used as a context manager its registrations end with it; else they live as long as the process.
+    Used as a context manager its registrations end with it; else they live as long as the process. A module that makes
+    libraries can be reloaded: what its libraries had registered ends when its body makes the first one again.
 
     >>> import tenkey as tk
     >>> with tk.library.Library("docs", "DEF") as lib:
@@ -193,10 +218,16 @@ class Library:
             raise RegistrationError(_NAMESPACE.format(namespace=ns))
         if kind != "IMPL" and ns in _RESERVED_NAMESPACES:
             raise RegistrationError(_RESERVED.format(namespace=ns))
+        self._origin = _origin()
+        for library in [made for made in _of_modules if made._origin and made._origin.is_older_than(self._origin)]:
+            library.remove()
+            _of_modules.remove(library)
         if kind == "DEF":
             if ns in _owners:
                 raise RegistrationError(_OWNED.format(namespace=ns, first=_owners[ns].site, second=site))
             _owners[ns] = self
+        if self._origin is not None:
+            _of_modules.append(self)
         self.ns = ns
         self.site = site
         self.kind = kind
