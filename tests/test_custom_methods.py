@@ -114,6 +114,16 @@ class TestFacets:
                 op.register_autograd(lambda ctx, g: g, setup_context=wrong)
         assert not {"Backward", "Forward", "Batch"} & set(op.operator.facets)
 
+    def test_without_autocast_after_a_call_with_it(self) -> None:
+        op = make(lambda x: x * 1)
+        handle = op.register_autocast("cpu", tk.float16)
+        with tk.autocast("cpu"):
+            assert op(X).dtype == tk.float16
+            assert op(X.to(tk.float64)).dtype == tk.float64
+        handle.remove()
+        with tk.autocast("cpu"):
+            assert op(X).dtype == tk.float32
+
     def test_autocast_for_a_device_that_is_not_there(self) -> None:
         handle = make().register_autocast("cuda", tk.float16)
         assert registry.find(f"{NS}::f").facets["Autocast"].dtypes == {"cuda": tk.float16}

@@ -290,6 +290,7 @@ class Registry:
     def reinstall(self, operator: Operator) -> None:
         """Let the installers act again after the facets of an operator have changed."""
         with self.lock:
+            operator.invalidate()  # what was resolved may rest on a facet that is gone
             for installer in self._installers:
                 for handle in self._installed.pop((id(installer), operator.name), ()):
                     handle.remove()
