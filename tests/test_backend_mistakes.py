@@ -59,6 +59,17 @@ class TestRegistration:
             tk.backends.register(made(**{method: value}))
         assert "made" not in device_types()
 
+    def test_a_name_that_is_taken(self) -> None:
+        with tk.backends.register(made()):
+            for _ in range(2):
+                with pytest.raises(
+                    RegistrationError, match=r"'made' is registered already, by .*Made: .* remove\(\) of"
+                ):
+                    tk.backends.register(made())
+            assert tk.ones(2, device="made").tolist() == [1.0, 1.0]
+        with pytest.raises(RegistrationError, match="'cpu' is registered already, by tenkey itself"):
+            tk.backends.register(made(name="cpu"))
+
     def test_other_ways_to_write_methods(self) -> None:
         members: dict[str, Any] = {
             "device_count": staticmethod(lambda: 1), "is_available": classmethod(lambda cls: True),

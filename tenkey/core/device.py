@@ -24,6 +24,10 @@ __all__ = [
 
 _GONE: Final = "the backend of the device {type!r} was removed: its tensors can no longer be read. Register it again."
 _UNKNOWN: Final = "unknown device {value!r}: known device types are {known}{installed}; write 'type' or 'type:index'."
+_TAKEN: Final = (
+    "[register] the device type {name!r} is registered already, by {by}: choose another name, or call remove() of the "
+    "handle that its registration returned."
+)
 _INSTALLED: Final = "; installed plug-ins, loaded at first use, are {names}"
 _INDEX: Final = "[{name}] has {count} device(s), so there is no {device!r}: count from 0."
 _ANSWER: Final = "[{name}] {method}() of the backend {backend} returned {value!r}: it returns {wanted}."
@@ -116,7 +120,9 @@ def register_device(name: str, *, key_name: str | None = None, backend: Any = No
     """Make a device type; returns the dispatch key of its backend. A name that was removed gets its old keys again."""
     key_name = key_name or name.upper()
     if name in _types:
-        raise RegistrationError(f"[register] the device type {name!r} is registered already: choose another name.")
+        first = type(_types[name].backend)
+        by = "tenkey itself" if _types[name].backend is None else f"{first.__module__}.{first.__qualname__}"
+        raise RegistrationError(_TAKEN.format(name=name, by=by))
     known = next((key for key in DispatchKey if key.name == key_name), None)
     key = known if known is not None else register_backend_key(key_name)
     _types[name] = _DeviceType(key, backend)
