@@ -61,6 +61,13 @@ def tangent_of_sine(x: tk.Tensor) -> tk.Tensor:
     return made
 
 
+@pytest.mark.parametrize("value", [None, 3, (1, 2)])
+def test_a_composite_returns_what_the_schema_says(value: Any) -> None:
+    wrong = composite(f"{NS}::wrong(Tensor x) -> Tensor")(lambda x: value)
+    with pytest.raises(TypeError, match=rf"\[{NS}::wrong\] its function at .*test_pointwise_library.py:\d+ returned"):
+        wrong(tk.ones(2))
+
+
 def test_functions_are_pickled_by_name() -> None:
     total = reduction(f"{NS}::total({REDUCE}) -> Tensor", combine=lambda T: lambda a, b: a + b, identity=0)
     half = composite(f"{NS}::half.of(Tensor x) -> Tensor")(lambda x: x / 2)

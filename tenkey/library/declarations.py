@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 from ..core.tensor import Tensor
-from ..dispatch.errors import RegistrationError
-from ..dispatch.kernel import caller_site
+from ..dispatch.errors import RegistrationError, shown
+from ..dispatch.kernel import caller_site, function_site
 from ..dispatch.operator import Operator
 from ..dispatch.registry import registry
 from ..dispatch.schema import FunctionSchema, parse_schema
@@ -37,6 +38,10 @@ _NAMESPACE: Final = "[{name}] needs a namespace: write the schema as 'namespace:
 _POINTWISE: Final = (
     "[{schema}] is no pointwise operator: {problem}. It takes one Tensor at least and else numbers (int, float, bool, "
     "complex, Scalar), changes none of them, and returns one Tensor."
+)
+_NO_TENSOR: Final = (
+    "[{operator}] its function at {site} returned {value} of type {type}, and the schema says Tensor: return a Tensor, "
+    "or change the schema."
 )
 _REDUCTION: Final = (
     "[{schema}] is no reduction: write it as 'namespace::{name}(Tensor x, *, int[1]? axis=None, bool keepdims=False) "
@@ -224,8 +229,25 @@ def composite(schema: str, *, vjp: Any = None, doc: str | None = None) -> Callab
     parsed = _checked(schema)
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Tensor]:
+        body = _returning_a_tensor(parsed, function)
         with _replacing(parsed):
-            made = declare.composite(parsed, vjp=vjp, doc=doc, tags=(_TAG,))(function)
+            made = declare.composite(parsed, vjp=vjp, doc=doc, tags=(_TAG,))(body)
         return _named(parsed, made)
 
     return decorate
+
+
+def _returning_a_tensor(schema: FunctionSchema, function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function``, whose result is checked where the schema says that it is one tensor."""
+    if [str(r.type) for r in schema.returns] != ["Tensor"] or not callable(function):
+        return function
+
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        out = function(*args, **kwargs)
+        if not isinstance(out, Tensor):
+            value, kind, site = shown(out), type(out).__name__, function_site(function)
+            raise TypeError(_NO_TENSOR.format(operator=schema.name, site=site, value=value, type=kind))
+        return out
+
+    return run
