@@ -11,7 +11,7 @@ from .core.device import CPU, Device, default_device, to_device
 from .core.dtypes import DType, to_dtype
 from .core.tensor import Tensor, cpu_word, make_tensor
 from .core.word import DTYPE_TRAIT, GRADIENT
-from .dispatch.errors import shown
+from .dispatch.errors import OutOfRangeError, shown
 from .dispatch.registry import registry
 
 __all__ = ["asarray", "tensor"]
@@ -91,7 +91,7 @@ def _from_array(obj: Any, dtype: DType | None, copy: bool | None, function: str)
     if array.dtype.kind not in "biufcV" or dtype not in DTYPE_TRAIT:
         long = next((item for item in array.flat if isinstance(item, int)), None) if array.dtype.kind == "O" else None
         if long is not None:
-            raise OverflowError(_LARGE.format(function=function, value=shown(long)))
+            raise OutOfRangeError(_LARGE.format(function=function, value=shown(long)))
         raise TypeError(_KIND.format(function=function, value=_short(obj), dtype=dtype))
     if array.dtype != dtype:
         array = _converted(array, dtype, is_python=not hasattr(obj, "__array__"), function=function)
@@ -114,7 +114,7 @@ def _converted(array: np.ndarray, dtype: DType, *, is_python: bool, function: st
         limits = dtypes.iinfo(dtype)
         for value in (int(array.min()), int(array.max())):
             if not limits.min <= value <= limits.max:
-                raise OverflowError(
+                raise OutOfRangeError(
                     _RANGE.format(function=function, value=value, dtype=dtype, low=limits.min, high=limits.max)
                 )
     with np.errstate(all="ignore"):

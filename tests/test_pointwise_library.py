@@ -561,3 +561,68 @@ class TestComposite:
         out = square(x)
         assert out.grad_fn.name() == "SquareBackward"
         assert gradients(out, x)[0].tolist() == [15.0]
+
+
+# ---- numbers and conditions take no wrong dtype
+
+
+@pytest.mark.parametrize("promote", ["SAME", "COMPARISON", "ARITHMETIC", "REAL", "INT_TO_FLOAT", "BOOLEAN"])
+@pytest.mark.parametrize("repeats", [1, 1 << 17])
+def test_a_condition_compares_what_it_is_given(promote: str, repeats: int) -> None:
+    rule = getattr(tk.library, promote)
+    conditions: list[tuple[str, str, tuple[Any, ...], Callable[..., Any]]] = [
+        ("below", "float t", (2.5,), lambda x, t: x < t),
+        ("above", "int n", (2,), lambda x, n: x > n),
+        ("product", "int n=2", (), lambda x, n=2: x * n > 1),
+        ("less_one", "float t=0.0", (), lambda x, t=0.0: x - 1 >= t),
+    ]
+    for dtype in ("int64", "uint8", "bool", "float32"):
+        x = np.tile(np.array([0, 1, 2, 3]).astype(dtype), repeats)
+        for name, argument, args, function in conditions:
+            op = pointwise(
+                f"{NS}::{name}_{dtype}(Tensor x, {argument}) -> Tensor", scalar=lambda T, f=function: f, promote=rule
+            )
+            if dtype == "bool" and "b" not in rule.accepts:
+                with pytest.raises(TypeError, match="is not defined for dtype bool"):
+                    op(tk.asarray(x), *args)
+                continue
+            got = op(tk.asarray(x), *args)
+            assert got.dtype == tk.bool
+            np.testing.assert_array_equal(got.numpy(), function(x.astype(float), *args), err_msg=name)
+
+
+def test_a_number_in_a_condition_is_no_integer() -> None:
+    op = pointwise(
+        f"{NS}::fold(Tensor x, float t) -> Tensor", scalar=lambda T: lambda x, t: x if x < t else -x, promote=SAME
+    )
+    assert op(tk.asarray([1.0, 2.0, 3.0]), 2.5).tolist() == [1, 2, -3]
+    with pytest.raises(TypeError, match=r"of integers, t makes other numbers.*INT_TO_FLOAT.*no complex numbers"):
+        op(tk.asarray([1, 2, 3]), 2.5)
+
+
+def test_an_int_that_the_dtype_cannot_hold() -> None:
+    op = pointwise(f"{NS}::times(Tensor x, int n) -> Tensor", scalar=lambda T: lambda x, n: x * n, promote=SAME)
+    assert op(tk.ones(2), 2**70).tolist() == [2.0**70] * 2
+    for x, n in ((tk.arange(3), 2**63), (tk.arange(3), 2**70), (tk.asarray([1], dtype="int8"), 300)):
+        for error in (OverflowError, ValueError):
+            with pytest.raises(error, match=rf"\[{NS}::times\] the Python int {n} does not fit into int"):
+                op(x, n)
+    with pytest.raises(OverflowError, match=r"does not fit into float32, which holds -1.79.*e\+308"):
+        op(tk.ones(2), 2**2000)
+
+
+def test_bools_that_the_expression_makes_numbers_of() -> None:
+    x = tk.asarray([True, True, False])
+    for name, function in {
+        "difference": lambda x, y: x - y,
+        "quotient": lambda x, y: x // y,
+        "power": lambda x, y: x**y,
+        "twice": lambda x, y: x * 2 + y,
+        "minus": lambda x, y: -x,
+    }.items():
+        op = pointwise(f"{NS}::{name}(Tensor x, Tensor y) -> Tensor", scalar=lambda T, f=function: f, promote=SAME)
+        with pytest.raises(TypeError, match=r"is not defined for dtype bool: .*of bools, .* makes other numbers"):
+            op(x, x)
+        assert op(tk.astype(x, tk.int8), tk.ones(3, dtype=tk.int8)).dtype == tk.int8
+    both = pointwise(f"{NS}::both(Tensor x, Tensor y) -> Tensor", scalar=lambda T: lambda x, y: x * y, promote=SAME)
+    assert both(x, x).tolist() == [True, True, False]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ..dispatch.errors import ArgumentError, shown
+from ..dispatch.errors import ArgumentError, OutOfRangeError, shown
 from .dtypes import iinfo
 from .tensor import Tensor, cpu_word, make_tensor
 from .word import DTYPE_TRAIT, WEAK_TRAIT
@@ -14,8 +15,9 @@ from .word import DTYPE_TRAIT, WEAK_TRAIT
 if TYPE_CHECKING:
     from ..dispatch.operator import Operator
 
-__all__ = ["lift", "refuse_out_of_range", "weak_tensor"]
+__all__ = ["lift", "refuse_int_out_of_range", "refuse_out_of_range", "weak_tensor"]
 
+_LARGEST: Final = sys.float_info.max
 _SCALAR_DTYPE: Final = {bool: np.bool_, int: np.int64, float: np.float64, complex: np.complex128}
 _OUT_OF_RANGE: Final = (
     "[{operator}] the Python int {value} does not fit into {dtype}, which holds {low} to {high}: cast the tensor to a "
@@ -54,15 +56,26 @@ def _make_weak(value: Any, kind: Any) -> Tensor:
 
 
 def refuse_out_of_range(operator: str, tensor: Tensor, dtype: np.dtype) -> None:
-    """Raise OverflowError for a Python int that an integer dtype cannot hold: it would wrap around."""
-    if dtype.kind in "iu" and tensor._word & WEAK_TRAIT[int]:
-        value, limits = int(tensor._data), iinfo(dtype)
-        if not limits.min <= value <= limits.max:
-            raise OverflowError(
-                _OUT_OF_RANGE.format(
-                    operator=operator, value=shown(value), dtype=dtype, low=limits.min, high=limits.max
-                )
-            )
+    """Raise OutOfRangeError for a Python int that the dtype cannot hold: it would wrap around, or have no value."""
+    if tensor._word & WEAK_TRAIT[int]:
+        refuse_int_out_of_range(operator, tensor._data, dtype)
+
+
+def refuse_int_out_of_range(operator: str, number: Any, dtype: np.dtype) -> None:
+    """The same for an int (or an array of one) that is no tensor."""
+    value = int(number)
+    if dtype.kind in "iu":
+        limits = iinfo(dtype)
+        low: float = limits.min
+        high: float = limits.max
+    elif dtype.kind == "b":
+        return
+    else:  # a smaller float dtype makes infinity of what float64 holds, as it does of a float
+        low, high = -_LARGEST, _LARGEST
+    if not low <= value <= high:  # Python compares an int with a float exactly
+        raise OutOfRangeError(
+            _OUT_OF_RANGE.format(operator=operator, value=shown(value), dtype=dtype, low=low, high=high)
+        )
 
 
 def _lift_one(value: Any) -> Any:

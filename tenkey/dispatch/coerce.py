@@ -11,7 +11,7 @@ import operator as _operator
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from .errors import ArgumentError, shown
+from .errors import ArgumentError, OutOfRangeError, shown
 from .schema import Argument, BaseType, ListType, OptionalType, TupleType
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def convert(operator: Operator, argument: str, kind: Any, value: Any) -> Any:
     try:
         checked = _check(name, value)
     except OverflowError as error:
-        raise OverflowError(f"[{operator.name}] the argument {argument!r}: {error}.") from None
+        raise OutOfRangeError(f"[{operator.name}] the argument {argument!r}: {error}.") from None
     if checked is NotImplemented:
         raise ArgumentError(
             _WRONG.format(

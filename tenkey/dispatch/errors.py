@@ -13,6 +13,7 @@ __all__ = [
     "MissingKernelError",
     "OperatorAttributeError",
     "OperatorNotFoundError",
+    "OutOfRangeError",
     "RegistrationError",
     "SchemaError",
     "ShadowedKernelWarning",
@@ -105,6 +106,14 @@ class ArgumentError(TenkeyError, TypeError):
 
     >>> issubclass(ArgumentError, TypeError)
     True
+    """
+
+
+class OutOfRangeError(TenkeyError, OverflowError, ValueError):
+    """A Python number that the dtype it should become cannot hold.
+
+    >>> issubclass(OutOfRangeError, OverflowError), issubclass(OutOfRangeError, ValueError)
+    (True, True)
     """
 
 

@@ -23,8 +23,17 @@ from ..core.tensor import Tensor, cpu_word, make_tensor
 from ..dispatch.errors import RegistrationError
 from ..dispatch.schema import FunctionSchema
 from ..ops.declare.facets import Pointwise, Reduce, formula_names
-from ..ops.declare.promotion import BOOLEAN, SAME, Promotion
-from ..ops.scalar import Expression, evaluate, is_real, operations, trace, undefined_for_complex, variable
+from ..ops.declare.promotion import BOOLEAN, COMPARISON, SAME, Promotion
+from ..ops.scalar import (
+    Expression,
+    evaluate,
+    is_real,
+    operations,
+    topological_order,
+    trace,
+    undefined_for_complex,
+    variable,
+)
 
 __all__ = [
     "check_combine",
@@ -48,6 +57,7 @@ _NO_CONDITION: Final = (
     "condition ({expression} != 0), or choose tk.library.INT_TO_FLOAT or SAME."
 )
 _NO_INTEGERS: Final = "floating dtypes (of integers, {what} makes other numbers: declare it with promote=INT_TO_FLOAT)"
+_NO_BOOLEANS: Final = "numeric dtypes (of bools, {what} makes other numbers: declare it with promote=INT_TO_FLOAT)"
 _DOMAIN: Final = (
     "[{operator}] domain={given!r} is no interval: give two finite numbers (low, high) with low < high, between which "
     "tests take their samples."
@@ -110,21 +120,71 @@ def without_complex(promote: Promotion, expression: Expression, real: tuple[str,
             return promote._replace(result=_real_part)
         return promote
     takes = f"real dtypes, since {operation} is not defined for complex numbers"
+    if promote.accepts != SAME.accepts:  # it is narrower already, for a reason of its own
+        takes = f"{promote.takes}, and no complex numbers, since {operation} is not defined for them"
     return promote._replace(accepts=promote.accepts.replace("c", ""), takes=takes)
 
 
 def for_expression(schema: FunctionSchema, promote: Promotion, expression: Expression) -> Promotion:
     """The rule as it holds for this expression, so that the dtype it tells is the dtype of what is computed.
 
-    A condition gives bool. Integers are refused where the rule keeps them, but the expression makes other numbers.
+    A condition gives bool. Integers and bools are refused where the rule keeps them, but the expression makes other
+    numbers.
     """
     gives_bool = promote.result is BOOLEAN.result
+    numbers = {a.name for a in schema.arguments if str(a.type) in ("int", "float", "complex", "Scalar")}
+    inexact = {a.name for a in schema.arguments if str(a.type) in ("float", "complex", "Scalar")}
     if expression.kind == "boolean":
-        return promote._replace(result=BOOLEAN.result)
+        return _for_condition(promote, expression, inexact, numbers)
     if gives_bool:
         raise RegistrationError(_NO_CONDITION.format(operator=schema.name, name=promote.name, expression=expression))
-    inexact = {a.name for a in schema.arguments if str(a.type) in ("float", "complex")}
+    if "b" in promote.accepts and promote.compute(np.dtype(bool)).kind == "b":
+        node = _not_of_bools(expression, numbers)
+        if node is not None:
+            promote = promote._replace(accepts=promote.accepts.replace("b", ""), takes=_NO_BOOLEANS.format(what=node))
     return without_integers(promote, expression, inexact)
+
+
+_KEEPS_BOOLEANS: Final = frozenset(["add", "multiply", "where", "maximum", "minimum", "abs", "bitwise_and",
+    "bitwise_or", "bitwise_xor", "bitwise_invert"])  # fmt: skip
+
+
+def _for_condition(
+    promote: Promotion, expression: Expression, inexact: Collection[str], numbers: Collection[str]
+) -> Promotion:
+    """A condition compares what it is given: neither a fraction becomes an integer for it, nor a number a bool."""
+    compute = promote.compute
+    nodes = topological_order([expression])
+    if compute is BOOLEAN.compute and any(
+        node.operands and node.operation not in ("logical_and", "logical_or", "logical_xor", "logical_not")
+        for node in nodes
+    ):
+        compute = COMPARISON.compute
+    if any(node.name in inexact for node in nodes):
+        if compute(np.dtype("int64")).kind in "iu":
+            compute = _exact_float
+    elif compute is COMPARISON.compute and _not_of_bools(expression, numbers) is not None:
+        compute = _counted_bools
+    return promote._replace(compute=compute, result=BOOLEAN.result)
+
+
+def _not_of_bools(expression: Expression, numbers: Collection[str]) -> Expression | None:
+    """A part that is another number when bools count as 0 and 1 than when it is computed in bool."""
+    for node in topological_order([expression]):
+        if node.operands:
+            if node.kind == "number" and node.operation not in _KEEPS_BOOLEANS:
+                return node
+        elif (node.name or "") in numbers or (node.name is None and node.value not in (0, 1)):
+            return node
+    return None
+
+
+def _exact_float(dtype: np.dtype) -> np.dtype:
+    return np.dtype("float64") if dtype.kind in "biu" else dtype
+
+
+def _counted_bools(dtype: np.dtype) -> np.dtype:
+    return np.dtype("int64") if dtype.kind == "b" else dtype
 
 
 _KEEPS_INTEGERS: Final = frozenset([
@@ -141,14 +201,22 @@ def without_integers(promote: Promotion, expression: Expression, inexact: Collec
     stack = [expression]
     while stack:
         node = stack.pop()
-        if node.kind == "boolean":
+        if node.kind == "boolean":  # compares fractions as they are, but not an argument that takes the dtype
+            leaves = (inner for inner in topological_order([node]) if not inner.operands)
+            by_argument = next((leaf for leaf in leaves if (leaf.name or "") in inexact), None)
+            if by_argument is not None:
+                return _floating(promote, by_argument)
             continue
         by_leaf = isinstance(node.value, float) or node.operation == "eps" or (node.name or "") in inexact
         if by_leaf or (node.operands and node.operation not in _KEEPS_INTEGERS):
-            accepts = "".join(kind for kind in promote.accepts if kind not in "biu")
-            return promote._replace(accepts=accepts, takes=_NO_INTEGERS.format(what=node))
+            return _floating(promote, node)
         stack.extend(node.operands)
     return promote
+
+
+def _floating(promote: Promotion, node: Expression) -> Promotion:
+    accepts = "".join(kind for kind in promote.accepts if kind not in "biu")
+    return promote._replace(accepts=accepts, takes=_NO_INTEGERS.format(what=node))
 
 
 def _real_part(dtype: np.dtype) -> np.dtype:

@@ -26,6 +26,7 @@ from ..core.lift import refuse_out_of_range
 from ..core.promotion import result_dtype
 from ..core.tensor import Tensor, cpu_word, make_tensor
 from ..core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
+from ..dispatch.errors import OutOfRangeError
 from ..dispatch.schema import FunctionSchema
 from ..ops.declare.facets import TensorSpec
 from ..ops.shapes import broadcast_shapes
@@ -216,7 +217,7 @@ def _pair(number: complex) -> Any:
 
 def _check_int(operator: str, argument: str, value: int) -> None:
     if not -(2**63) <= value < 2**63:
-        raise OverflowError(_TOO_LARGE.format(operator=operator, argument=argument, value=value))
+        raise OutOfRangeError(_TOO_LARGE.format(operator=operator, argument=argument, value=value))
 
 
 class DLTensor(ctypes.Structure):

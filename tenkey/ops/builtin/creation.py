@@ -11,6 +11,7 @@ import numpy as np
 from ...core import dtypes
 from ...core.device import Device
 from ...core.tensor import Tensor
+from ...dispatch.errors import OutOfRangeError
 from ..declare import TensorSpec, composite, factory
 
 _NO_REAL: Final = (
@@ -79,7 +80,7 @@ def _full_meta(
     if result.kind in "iu" and isinstance(fill_value, int):
         limits = dtypes.iinfo(result)
         if not limits.min <= fill_value <= limits.max:
-            raise OverflowError(_NO_FIT.format(value=fill_value, dtype=result, low=limits.min, high=limits.max))
+            raise OutOfRangeError(_NO_FIT.format(value=fill_value, dtype=result, low=limits.min, high=limits.max))
     return TensorSpec(_lengths("full", shape), result)
 
 

@@ -255,6 +255,8 @@ def trigamma(x: float) -> float:
         return math.inf if fraction == 0 else (math.pi / math.sin(math.pi * fraction)) ** 2 - trigamma(1.0 - x)
     if x == math.inf or x != x:
         return 0.0 if x == math.inf else x
+    if x < 1e-160:  # x * x is 0, or nearly
+        return math.inf
     shift = 0.0
     while x < 12:
         shift += 1.0 / (x * x)
