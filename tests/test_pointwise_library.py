@@ -626,3 +626,50 @@ def test_bools_that_the_expression_makes_numbers_of() -> None:
         assert op(tk.astype(x, tk.int8), tk.ones(3, dtype=tk.int8)).dtype == tk.int8
     both = pointwise(f"{NS}::both(Tensor x, Tensor y) -> Tensor", scalar=lambda T: lambda x, y: x * y, promote=SAME)
     assert both(x, x).tolist() == [True, True, False]
+
+
+# ---- reductions through compiled functions and NumPy's
+
+
+def test_a_compiled_combining_function_reduces_several_axes() -> None:
+    op = reduction(
+        f"{NS}::parallel({REDUCE}) -> Tensor",
+        combine=lambda T: lambda a, b: a * b / (a + b),
+        scalar=lambda T: lambda x: scalar.exp(x),
+        promote=INT_TO_FLOAT,
+    )
+    x = np.random.default_rng(0).standard_normal((3, 4, 5))
+    large = np.tile(x, (40, 10, 100))
+    for _ in range(80):  # after 64 calls the function is compiled
+        op(tk.asarray(x))
+    op(tk.asarray(large))
+    for axis in (None, 0, (0, 2), (1, -1), (0, 1, 2)):
+        for values in (x, large, x.T, x[:, ::2]):
+            # a new set of dispatch keys chooses the kernel anew
+            for tensor in (tk.asarray(values), tk.tensor(values, requires_grad=True)):
+                got = op(tensor, axis=axis)
+                np.testing.assert_allclose(got.detach().numpy(), 1 / np.sum(np.exp(-values), axis), rtol=1e-9)
+    batched = tk.transforms.vmap(lambda v: op(v), in_dims=2)(tk.asarray(x))
+    np.testing.assert_allclose(batched.numpy(), 1 / np.sum(np.exp(-x), (0, 1)), rtol=1e-9)
+
+
+def test_reducing_nothing_without_an_identity_is_an_error_whatever_numpy_says() -> None:
+    functions: dict[str, Callable[..., Any]] = {"hypot": scalar.hypot, "total": lambda a, b: a + b}
+    for name, function in functions.items():
+        op = reduction(f"{NS}::{name}({REDUCE}) -> Tensor", combine=lambda T, f=function: f)
+        with pytest.raises(ValueError, match=rf"\[{name}\].*the reduction of no elements has no value"):
+            op(tk.zeros((3, 0)), axis=1)
+        assert op(tk.zeros((3, 0)), axis=0).shape == (0,)
+        assert op(tk.asarray([[3.0, 4.0]]), axis=1).tolist() == [5.0 if name == "hypot" else 7.0]
+
+
+def test_a_sum_of_bools_is_no_bool() -> None:
+    op = reduction(f"{NS}::how_many({REDUCE}) -> Tensor", combine=lambda T: lambda a, b: a + b, identity=0)
+    with pytest.raises(TypeError, match=r"is not defined for dtype bool: .*of bools, a \+ b makes other numbers"):
+        op(tk.asarray([True, True]))
+    counted = reduction(
+        f"{NS}::counted({REDUCE}) -> Tensor", combine=lambda T: lambda a, b: a + b, identity=0, promote=INT_TO_FLOAT
+    )
+    assert counted(tk.asarray([True, True])).item() == 2
+    both = reduction(f"{NS}::each({REDUCE}) -> Tensor", combine=lambda T: scalar.minimum)
+    assert both(tk.asarray([True, False])).item() is False

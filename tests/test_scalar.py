@@ -577,6 +577,7 @@ def test_special_functions_at_known_values() -> None:
     assert s.digamma(0.5) == pytest.approx(-gamma - 2 * math.log(2), rel=1e-15)
     assert s.trigamma(0.5) == pytest.approx(math.pi**2 / 2, rel=1e-14)
     assert s.trigamma(-0.5) == pytest.approx(math.pi**2 / 2 + 4, rel=1e-14)
+    assert s.trigamma(1e-300) == s.trigamma(5e-324) == math.inf
     assert s.fma(1 + 2.0**-30, 1 - 2.0**-30, -1.0) == -(2.0**-60)
     assert math.copysign(1, s.round(-0.4)) == -1
     assert [s.round(v) for v in (0.5, 1.5, 2.5, -0.5)] == [0, 2, 2, 0]

@@ -40,9 +40,11 @@ __all__ = [
     "check_domain",
     "check_partials",
     "check_promotion",
+    "for_combine",
     "for_expression",
     "traced",
     "try_partials",
+    "without_booleans",
     "without_complex",
     "without_integers",
 ]
@@ -138,11 +140,27 @@ def for_expression(schema: FunctionSchema, promote: Promotion, expression: Expre
         return _for_condition(promote, expression, inexact, numbers)
     if gives_bool:
         raise RegistrationError(_NO_CONDITION.format(operator=schema.name, name=promote.name, expression=expression))
-    if "b" in promote.accepts and promote.compute(np.dtype(bool)).kind == "b":
-        node = _not_of_bools(expression, numbers)
-        if node is not None:
-            promote = promote._replace(accepts=promote.accepts.replace("b", ""), takes=_NO_BOOLEANS.format(what=node))
-    return without_integers(promote, expression, inexact)
+    return without_integers(without_booleans(promote, expression, numbers), expression, inexact)
+
+
+def without_booleans(promote: Promotion, expression: Expression, numbers: Collection[str] = ()) -> Promotion:
+    """The rule, without bools if it keeps them and the expression makes other numbers of them."""
+    if "b" not in promote.accepts or promote.compute(np.dtype(bool)).kind != "b":
+        return promote
+    node = _not_of_bools(expression, numbers)
+    return promote if node is None else _without_booleans(promote, node)
+
+
+def for_combine(promote: Promotion, expression: Expression) -> Promotion:
+    """The rule for a combining function: a sum of bools is a number, too, and not whether there is one."""
+    promote = without_integers(without_booleans(promote, expression), expression)
+    if "b" in promote.accepts and promote.compute(np.dtype(bool)).kind == "b" and "add" in operations(expression):
+        return _without_booleans(promote, expression)
+    return promote
+
+
+def _without_booleans(promote: Promotion, node: Expression) -> Promotion:
+    return promote._replace(accepts=promote.accepts.replace("b", ""), takes=_NO_BOOLEANS.format(what=node))
 
 
 _KEEPS_BOOLEANS: Final = frozenset(["add", "multiply", "where", "maximum", "minimum", "abs", "bitwise_and",

@@ -24,9 +24,11 @@ from .checks import (
     check_domain,
     check_partials,
     check_promotion,
+    for_combine,
     for_expression,
     traced,
     try_partials,
+    without_booleans,
     without_complex,
     without_integers,
 )
@@ -203,10 +205,10 @@ def reduction(
     combined = traced(parsed, "combine", combine, ("a", "b"))
     promote = without_complex(promote, combined)
     if combined.kind == "number":
-        promote = without_integers(promote, combined)
+        promote = for_combine(promote, combined)
     if scalar is not None:
         element = traced(parsed, "scalar", scalar, ("x",))
-        mapped = without_integers(without_complex(promote, element), element)
+        mapped = without_integers(without_booleans(without_complex(promote, element), element), element)
         promote = promote._replace(accepts=mapped.accepts, takes=mapped.takes)
     check_combine(parsed, Reduce(combine, identity, scalar, promote))
     with _replacing(parsed):

@@ -57,13 +57,14 @@ def _direct(
     """For a small array and a NumPy ufunc: one call, and nothing in between."""
     pair = Pointwise(_PAIR, facet.combine, SAME, (0, 1), ("a", "b") if dtype.kind == "b" else ())
     program = program_of(f"{operator.name} combine", _keep(facet, pair, "pair", dtype), dtype, dtype)
-    if facet.scalar is not None or not isinstance(program.call, np.ufunc):
+    ufunc = _ufunc_of(program, facet)
+    if facet.scalar is not None or ufunc is None:
         return None
-    reduce: Any = program.call.reduce
+    reduce: Any = ufunc.reduce
     word = cpu_word(dtype)
     wanted = dtype
     # the sum of a short vector is its product with ones: half the time of np.add.reduce
-    is_sum = program.call is np.add and dtype.name in ("float32", "float64")
+    is_sum = ufunc is np.add and dtype.name in ("float32", "float64")
     ones = [np.ones(size, dtype) for size in range(SHORT + 1)] if is_sum else []
 
     def kernel(x: Tensor, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
@@ -102,7 +103,7 @@ def _reducer(operator: Operator, facet: Reduce, dtype: np.dtype) -> Callable[[np
         one = _keep(facet, Pointwise(_ONE, facet.scalar, SAME, (0, 1)), "map", dtype)
         mapping = program_of(f"{operator.name} map", one, dtype, dtype)
     word = cpu_word(dtype)
-    combine = program.call if isinstance(program.call, np.ufunc) else None
+    combine = _ufunc_of(program, facet)
     reduce: Any = combine.reduce if combine is not None else None
     may_split = combine in (np.add, np.multiply, np.maximum, np.minimum)
 
@@ -126,6 +127,18 @@ def _reducer(operator: Operator, facet: Reduce, dtype: np.dtype) -> Callable[[np
         return make_tensor(data, word)
 
     return run
+
+
+def _ufunc_of(program: Program, facet: Reduce) -> np.ufunc | None:
+    """NumPy's function that reduces as the operator does.
+
+    A compiled one is none: NumPy refuses to reduce several axes by it. Nor is one with an identity, when the operator
+    has none: it would give a value for the reduction of nothing.
+    """
+    ufunc = program.call if program.is_ufunc else None
+    if not isinstance(ufunc, np.ufunc) or (facet.identity is None and ufunc.identity is not None):
+        return None
+    return ufunc
 
 
 def _keep(facet: Reduce, made: Pointwise, role: str, dtype: np.dtype) -> Pointwise:
