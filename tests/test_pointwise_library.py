@@ -673,3 +673,20 @@ def test_a_sum_of_bools_is_no_bool() -> None:
     assert counted(tk.asarray([True, True])).item() == 2
     both = reduction(f"{NS}::each({REDUCE}) -> Tensor", combine=lambda T: scalar.minimum)
     assert both(tk.asarray([True, False])).item() is False
+
+
+def test_a_complex_number_is_not_cut_to_its_real_part() -> None:
+    op = pointwise(f"{NS}::turned(Tensor x, complex c) -> Tensor", scalar=lambda T: lambda x, c: x * c)
+    for repeats in (1, 1 << 19):
+        x = tk.asarray([1 + 1j, 2.0] * repeats)
+        assert op(x, 2j)[:2].tolist() == [-2 + 2j, 4j]
+        with pytest.raises(TypeError, match=r"takes complex dtypes, since c is a complex number\. Convert"):
+            op(tk.real(x), 2j)
+    either = pointwise(f"{NS}::either(Tensor x, Scalar c) -> Tensor", scalar=lambda T: lambda x, c: x * c)
+    assert either(tk.asarray([1j]), 2j).tolist() == [-2]
+    assert either(tk.asarray([2]), 2.5).tolist() == [5]
+    for call in (either, tk.ops.pointwise_test.either_):
+        with pytest.raises(TypeError, match=r"either\] the number 2j is complex, and the call computes in float32"):
+            call(tk.ones(2), 2j)
+    with pytest.raises(RegistrationError, match=r"c is a complex number, but promote=INT_TO_FLOAT .* take real dtypes"):
+        pointwise(f"{NS}::ordered(Tensor x, complex c) -> Tensor", scalar=lambda T: lambda x, c: x * c if x > 0 else x)

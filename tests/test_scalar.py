@@ -218,7 +218,8 @@ def test_no_early_overflow() -> None:
 
 # Random expressions ----------------------------------------------------------------------------------------------
 
-LEAVES = st.sampled_from([X, Y, s.constant(2), s.constant(-1.5), s.constant(0.0), s.constant(1)])
+# Without two whole constants that may meet: NumPy divides Python ints by 0 in another way than it divides floats.
+LEAVES = st.sampled_from([X, Y, s.constant(2.0), s.constant(-1.5), s.constant(0.0), s.constant(1.0)])
 # Correctly rounded by IEEE 754, so that Python and NumPy must agree to the last bit. Without copysign: the sign of the
 # nan that, say, sqrt(-1) gives is not defined, and copysign would show it.
 EXACT_UNARY = ("negative", "abs", "sqrt", "square", "floor", "ceil", "trunc", "round", "sign")

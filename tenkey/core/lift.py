@@ -15,13 +15,21 @@ from .word import DTYPE_TRAIT, WEAK_TRAIT
 if TYPE_CHECKING:
     from ..dispatch.operator import Operator
 
-__all__ = ["lift", "refuse_int_out_of_range", "refuse_out_of_range", "weak_tensor"]
+__all__ = ["lift", "refuse_number", "refuse_out_of_range", "weak_tensor"]
 
 _LARGEST: Final = sys.float_info.max
 _SCALAR_DTYPE: Final = {bool: np.bool_, int: np.int64, float: np.float64, complex: np.complex128}
 _OUT_OF_RANGE: Final = (
     "[{operator}] the Python int {value} does not fit into {dtype}, which holds {low} to {high}: cast the tensor to a "
     "wider dtype, or the int to a float."
+)
+_NO_REAL: Final = (
+    "[{operator}] the number {value} is complex, and the call computes in {dtype}: convert a tensor with "
+    "tk.astype(x, tk.complex64), or give a real number."
+)
+_NO_INTEGER: Final = (
+    "[{operator}] the number {value} is a float, and the call computes in {dtype}: convert a tensor with "
+    "tk.astype(x, tk.float32), or give an int."
 )
 _NO_TENSOR: Final = (
     "[{operator}] needs at least one Tensor, got {given}. Convert a number with tk.asarray(...) or compute with it "
@@ -59,6 +67,16 @@ def refuse_out_of_range(operator: str, tensor: Tensor, dtype: np.dtype) -> None:
     """Raise OutOfRangeError for a Python int that the dtype cannot hold: it would wrap around, or have no value."""
     if tensor._word & WEAK_TRAIT[int]:
         refuse_int_out_of_range(operator, tensor._data, dtype)
+
+
+def refuse_number(operator: str, number: Any, dtype: np.dtype) -> None:
+    """Raise for an argument that is a Python number and would become another one in the dtype of the call."""
+    if isinstance(number, int):
+        refuse_int_out_of_range(operator, number, dtype)
+    elif isinstance(number, complex) and dtype.kind != "c":
+        raise TypeError(_NO_REAL.format(operator=operator, value=number, dtype=dtype))
+    elif isinstance(number, float) and dtype.kind in "iu":
+        raise TypeError(_NO_INTEGER.format(operator=operator, value=number, dtype=dtype))
 
 
 def refuse_int_out_of_range(operator: str, number: Any, dtype: np.dtype) -> None:

@@ -41,6 +41,7 @@ __all__ = [
     "check_partials",
     "check_promotion",
     "for_combine",
+    "for_complex_numbers",
     "for_expression",
     "traced",
     "try_partials",
@@ -60,6 +61,10 @@ _NO_CONDITION: Final = (
 )
 _NO_INTEGERS: Final = "floating dtypes (of integers, {what} makes other numbers: declare it with promote=INT_TO_FLOAT)"
 _NO_BOOLEANS: Final = "numeric dtypes (of bools, {what} makes other numbers: declare it with promote=INT_TO_FLOAT)"
+_NO_COMPLEX: Final = (
+    "[{operator}] {argument} is a complex number, but promote={name} and the expression take {takes}: make it a float, "
+    "or choose tk.library.INT_TO_FLOAT, SAME or ARITHMETIC and write the expression without an order."
+)
 _DOMAIN: Final = (
     "[{operator}] domain={given!r} is no interval: give two finite numbers (low, high) with low < high, between which "
     "tests take their samples."
@@ -141,6 +146,19 @@ def for_expression(schema: FunctionSchema, promote: Promotion, expression: Expre
     if gives_bool:
         raise RegistrationError(_NO_CONDITION.format(operator=schema.name, name=promote.name, expression=expression))
     return without_integers(without_booleans(promote, expression, numbers), expression, inexact)
+
+
+def for_complex_numbers(schema: FunctionSchema, promote: Promotion, expression: Expression) -> Promotion:
+    """The rule where an argument is a complex number, whose imaginary part real dtypes would lose: complex dtypes."""
+    variables = {node.name for node in topological_order([expression])}
+    argument = next((a.name for a in schema.arguments if str(a.type) == "complex" and a.name in variables), None)
+    if argument is None:
+        return promote
+    if "c" not in promote.accepts:
+        raise RegistrationError(
+            _NO_COMPLEX.format(operator=schema.name, argument=argument, name=promote.name, takes=promote.takes)
+        )
+    return promote._replace(accepts="c", takes=f"complex dtypes, since {argument} is a complex number")
 
 
 def without_booleans(promote: Promotion, expression: Expression, numbers: Collection[str] = ()) -> Promotion:

@@ -25,6 +25,7 @@ from .checks import (
     check_partials,
     check_promotion,
     for_combine,
+    for_complex_numbers,
     for_expression,
     traced,
     try_partials,
@@ -160,6 +161,7 @@ def pointwise(
     parameters = tuple([a.name for a in parsed.arguments])
     expression = traced(parsed, "scalar", scalar, parameters, boolean)
     promote = without_complex(for_expression(parsed, promote, expression), expression, _real_numbers(parsed))
+    promote = for_complex_numbers(parsed, promote, expression)
     if partials is not None:
         check_partials(parsed, partials)
         facet = Pointwise(parsed, scalar, promote, domain, boolean)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...core.lift import refuse_int_out_of_range, refuse_out_of_range
+from ...core.lift import refuse_number, refuse_out_of_range
 from ...core.tensor import Tensor, cpu_word, make_tensor
 from ...core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
 from ...dispatch.operator import Operator
@@ -201,8 +201,8 @@ def _converted(name: str, value: Any, dtype: np.dtype) -> np.ndarray:
         return a
     if isinstance(value, Tensor):
         refuse_out_of_range(name, value, dtype)
-    elif isinstance(value, int) and dtype.kind != "b":
-        refuse_int_out_of_range(name, value, dtype)
+    else:
+        refuse_number(name, value, dtype)
     token = ignore(QUIET)
     try:
         return a.astype(dtype)

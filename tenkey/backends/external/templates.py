@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ...core.lift import refuse_int_out_of_range, refuse_out_of_range
+from ...core.lift import refuse_number, refuse_out_of_range
 from ...core.storage import StridedArray
 from ...core.tensor import Tensor
 from ...ops.declare.facets import Pointwise
@@ -187,8 +187,8 @@ def convert_number(operator: str, value: Any, dtype: np.dtype) -> Any:
     if isinstance(value, Tensor):
         refuse_out_of_range(operator, value, dtype)
         value = value._data
-    elif isinstance(value, int):
-        refuse_int_out_of_range(operator, value, dtype)
+    else:
+        refuse_number(operator, value, dtype)
     with np.errstate(all="ignore"):
         return np.asarray(value).astype(dtype)[()]
 
