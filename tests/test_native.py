@@ -286,6 +286,10 @@ class TestElements:
         assert total(tk.empty((5, 2), dtype="float64", device="meta")).shape == ()
         wide = load_native(library, "total(Tensor x) -> Tensor", dtypes="float64", meta=lambda x: ((1, 1), "float64"))
         assert wide(d([1, 2])).tolist() == [[3.0]]
+        for shape in ((-1,), (1.5,), "ab"):
+            wrong = load_native(library, "total(Tensor x) -> Tensor", dtypes="float64", meta=lambda x, s=shape: s)
+            with pytest.raises(ValueError, match=r"total\] meta= returned .* for 1 results"):
+                wrong(d([1, 2]))
         wrong = load_native(library, "total(Tensor x) -> Tensor", dtypes="float64", meta=lambda x: [(), ()])
         with pytest.raises(ValueError, match=r"total\] meta= returned \[\(\), \(\)\] for 1 results"):
             wrong(d([1]))
@@ -545,6 +549,12 @@ class TestRegistration:
         ("f(Tensor x) -> Tensor", {"dtypes": ("float32",) * 3}, "has 3 dtypes, the schema 1 Tensor arguments and 1"),
         ("f(Tensor x) -> Tensor", {"convention": "fortran"}, "convention must be 'elements', 'dlpack' or 'tvm-ffi'"),
         ("f(Tensor x) -> Tensor", {"meta": (2,)}, "meta= is a function"),
+        (
+            "f(Tensor x, int k) -> Tensor",
+            {"meta": lambda x: ()},
+            r"meta= cannot be called .*write it as meta=lambda x, k: ...",
+        ),
+        ("f(Tensor x) -> Tensor", {"status": "no"}, "status='no': give True, or a dict of codes to texts"),
         ("f(Tensor[] x) -> Tensor", {}, r"the argument 'x' is a Tensor\[\]"),
         ("f(Tensor x, str mode) -> Tensor", {}, "the argument 'mode' is a str"),
         ("f(Tensor x, int? k) -> Tensor", {}, r"the argument 'k' is an int\?"),

@@ -23,6 +23,7 @@ Guarded by ``tests/test_native.py``.
 from __future__ import annotations
 
 import ctypes
+import inspect
 import re
 from _ctypes import CFuncPtr
 from collections.abc import Callable, Mapping
@@ -78,6 +79,12 @@ _ALIAS: Final = (
 _NO_TENSOR: Final = "[{name}] takes no Tensor: a native function needs one at least."
 _NOTHING: Final = "[{name}] returns nothing and changes nothing: mark what it changes with Tensor(a!)."
 _META: Final = "[{name}] meta= is a function of the arguments, got {value} of type {type}."
+_META_TAKES: Final = (
+    "[{name}] meta= cannot be called with the operator's arguments ({error}): write it as meta=lambda {arguments}: ..."
+)
+_STATUS_TEXTS: Final = (
+    "[{name}] status={value}: give True, or a dict of codes to texts, status={{1: 'no convergence'}}."
+)
 _META_NEEDED: Final = (
     "[{name}] returns {count} tensors: in the convention 'dlpack' or 'tvm-ffi' with more than one Tensor to take a "
     "shape from, say which shapes they have with meta=lambda {arguments}: ..."
@@ -150,6 +157,10 @@ def load_native(
     name = parsed.name
     if meta is not None and not callable(meta):
         raise RegistrationError(_META.format(name=name, value=shown(meta), type=type(meta).__name__))
+    if meta is not None:
+        _check_meta(parsed, meta)
+    if not isinstance(status, (bool, Mapping)):
+        raise RegistrationError(_STATUS_TEXTS.format(name=name, value=shown(status)))
     if callable(library) and not _is_native(library):
         for option, value in (("symbol", symbol), ("dtypes", dtypes), ("status", status or None)):
             if value is not None:
@@ -177,6 +188,19 @@ def load_native(
         specialize=lambda operator, word: _MAKERS[convention](native, word),
     )
     return _define(parsed, [kernel, *_fakes(native)], native, site, doc)
+
+
+def _check_meta(schema: FunctionSchema, meta: Callable[..., Any]) -> None:
+    try:
+        signature = inspect.signature(meta)
+    except (TypeError, ValueError):  # of a builtin, say: nothing is known
+        return
+    positional = [None for a in schema.arguments if not a.kwarg_only]
+    try:
+        signature.bind(*positional, **{a.name: None for a in schema.arguments if a.kwarg_only})
+    except TypeError as error:
+        takes = ", ".join(a.name for a in schema.arguments)
+        raise RegistrationError(_META_TAKES.format(name=schema.name, error=error, arguments=takes)) from None
 
 
 def _described(native: Native, library: Any) -> Callable[..., Any]:

@@ -18,6 +18,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
+from operator import index
 from typing import Any, Final
 
 import numpy as np
@@ -148,7 +149,10 @@ class Native:
         try:
             if isinstance(one, tuple) and len(one) == 2 and isinstance(one[0], tuple):
                 one, dtype = one[0], np.dtype(one[1])
-            return TensorSpec(tuple([int(length) for length in one]), dtype)
+            shape = tuple([index(length) for length in one])
+            if any(length < 0 for length in shape):
+                raise ValueError(made)
+            return TensorSpec(shape, dtype)
         except (TypeError, ValueError):
             raise ValueError(_RULE.format(operator=self.name, got=repr(made), want=self.result_count)) from None
 
