@@ -663,14 +663,20 @@ def test_reducing_nothing_without_an_identity_is_an_error_whatever_numpy_says() 
         assert op(tk.asarray([[3.0, 4.0]]), axis=1).tolist() == [5.0 if name == "hypot" else 7.0]
 
 
-def test_a_sum_of_bools_is_no_bool() -> None:
-    op = reduction(f"{NS}::how_many({REDUCE}) -> Tensor", combine=lambda T: lambda a, b: a + b, identity=0)
-    with pytest.raises(TypeError, match=r"is not defined for dtype bool: .*of bools, a \+ b makes other numbers"):
-        op(tk.asarray([True, True]))
-    counted = reduction(
-        f"{NS}::counted({REDUCE}) -> Tensor", combine=lambda T: lambda a, b: a + b, identity=0, promote=INT_TO_FLOAT
-    )
-    assert counted(tk.asarray([True, True])).item() == 2
+def test_a_sum_of_bools_counts_them() -> None:
+    many = [True, True, False] * 100_000
+    for dtype in ("", "DType? dtype=None, "):
+        op = reduction(
+            f"{NS}::how_many{len(dtype)}({REDUCE.replace('bool', dtype + 'bool')}) -> Tensor",
+            combine=lambda T: lambda a, b: a + b,
+            identity=0,
+        )
+        for values in (many[:3], many):
+            total = op(tk.asarray(values))
+            assert (total.item(), total.dtype) == (sum(values), tk.int64)
+        assert op(tk.empty((2, 3), dtype=tk.bool, device="meta"), axis=0).dtype == tk.int64
+        assert op(tk.asarray([100, 100], dtype="int8")).dtype == tk.int8
+    assert op(tk.asarray(many[:3]), dtype=tk.int32).dtype == tk.int32
     both = reduction(f"{NS}::each({REDUCE}) -> Tensor", combine=lambda T: scalar.minimum)
     assert both(tk.asarray([True, False])).item() is False
 

@@ -166,19 +166,17 @@ def without_booleans(promote: Promotion, expression: Expression, numbers: Collec
     if "b" not in promote.accepts or promote.compute(np.dtype(bool)).kind != "b":
         return promote
     node = _not_of_bools(expression, numbers)
-    return promote if node is None else _without_booleans(promote, node)
+    if node is None:
+        return promote
+    return promote._replace(accepts=promote.accepts.replace("b", ""), takes=_NO_BOOLEANS.format(what=node))
 
 
 def for_combine(promote: Promotion, expression: Expression) -> Promotion:
-    """The rule for a combining function: a sum of bools is a number, too, and not whether there is one."""
-    promote = without_integers(without_booleans(promote, expression), expression)
-    if "b" in promote.accepts and promote.compute(np.dtype(bool)).kind == "b" and "add" in operations(expression):
-        return _without_booleans(promote, expression)
-    return promote
-
-
-def _without_booleans(promote: Promotion, node: Expression) -> Promotion:
-    return promote._replace(accepts=promote.accepts.replace("b", ""), takes=_NO_BOOLEANS.format(what=node))
+    """The rule for a combining function: a sum of bools counts them, as everywhere."""
+    sums = "add" in operations(expression) or _not_of_bools(expression, ()) is not None
+    if promote.compute is SAME.compute and sums:
+        promote = promote._replace(compute=_counted_bools)
+    return without_integers(promote, expression)
 
 
 _KEEPS_BOOLEANS: Final = frozenset(["add", "multiply", "where", "maximum", "minimum", "abs", "bitwise_and",
