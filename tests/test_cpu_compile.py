@@ -71,7 +71,11 @@ def _operands(facet: Pointwise, dtype: str, size: int, rng: np.random.Generator)
     return made
 
 
-_POINTWISE = [op for op in OPERATORS if "Pointwise" in op.facets and op.facets["Pointwise"].promotion.name != "BOOLEAN"]
+_POINTWISE = [
+    op
+    for op in OPERATORS
+    if "Pointwise" in op.facets and op.facets["Pointwise"].promotion.name not in ("BOOLEAN", "BITS")
+]
 _SIZES = (LARGE, PIECE - 1, PIECE, PIECE + 1, 2 * PIECE + 3)
 
 
