@@ -8,9 +8,9 @@ import numpy as np
 
 from .core import dtypes
 from .core.device import CPU, Device, default_device, to_device
-from .core.dtypes import DType, to_dtype
+from .core.dtypes import DType
 from .core.tensor import Tensor, cpu_word, make_tensor
-from .core.word import DTYPE_TRAIT, GRADIENT
+from .core.word import DTYPE_TRAIT, GRADIENT, tensor_dtype
 from .dispatch.errors import OutOfRangeError, shown
 from .dispatch.registry import registry
 
@@ -50,7 +50,7 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Device | str | None = Non
 
 def _make(obj: Any, dtype: Any, device: Any, copy: bool | None, function: str) -> Tensor:
     """What ``asarray`` and ``tensor`` share; ``function`` is the one that errors name."""
-    wanted = None if dtype is None else to_dtype(dtype)
+    wanted = None if dtype is None else tensor_dtype(dtype)
     target = None if device is None else to_device(device)
     if isinstance(obj, Tensor):
         return _from_tensor(obj, wanted, target, copy, function)

@@ -44,6 +44,13 @@ def _cyclic() -> list[Any]:
         (lambda: tk.asarray(_cyclic()), ValueError, r"\[asarray\] the nested sequence is deeper than 64 levels"),
         (lambda: tk.tensor(10**30), OverflowError, r"\[tensor\] the Python int 10+ fits into no integer dtype"),
         (lambda: tk.tensor(["a"]), TypeError, r"\[tensor\] cannot make a tensor of \['a'\]"),
+        (lambda: tk.zeros(2, dtype="bfloat16"), TypeError, r"\[tk::zeros\] .* tensors of dtype bfloat16 do not"),
+        (
+            lambda: tk.ones(2).to("bfloat16"),
+            TypeError,
+            r"\[to\] tensors of dtype bfloat16 do not exist",
+        ),
+        (lambda: tk.asarray([1.0], dtype="bfloat16"), TypeError, r"tensors of dtype bfloat16 do not exist"),
         (lambda: tk.linspace(0, 1, -1), ValueError, r"\[linspace\] num is .* got -1"),
         (lambda: tk.eye(2, -1), ValueError, r"\[eye\] n_rows and n_cols are at least 0, got 2 and -1"),
         (lambda: f"{tk.ones(2):.3f}", TypeError, r"\[format\] the format '.3f' is for one number"),

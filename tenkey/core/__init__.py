@@ -6,9 +6,9 @@ from .dtypes import to_dtype
 from .lift import lift, weak_tensor
 from .storage import Storage, StridedArray
 from .tensor import Tensor, make_tensor, make_view, shares_storage, storage_of
-from .word import GRADIENT
+from .word import GRADIENT, tensor_dtype
 
-registry.converters["DType"] = to_dtype
+registry.converters["DType"] = tensor_dtype
 registry.lifters.append(lift)
 
 __all__ = [

@@ -10,13 +10,13 @@ computes in. Guarded by ``tests/test_promotion.py`` and ``tests/tiny/test_tensor
 from __future__ import annotations
 
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from ..dispatch.keys import register_trait
 from ..dispatch.subclass import ASKING
-from .dtypes import ALL
+from .dtypes import ALL, to_dtype
 
 __all__ = [
     "DTYPE_MASK",
@@ -25,11 +25,13 @@ __all__ = [
     "GRADIENT",
     "WEAK_MASK",
     "WEAK_TRAIT",
+    "tensor_dtype",
     "dtypes_of",
     "trait_of",
     "weak_of",
 ]
 
+_NO_TENSORS: Final = "tensors of dtype {dtype} do not exist; there are {known}."
 GRADIENT: Final = register_trait("requires_grad", common=True)
 WEAK_TRAIT: Final = {kind: register_trait(f"weak {kind.__name__}", common=True) for kind in (bool, int, float, complex)}
 DTYPE_TRAIT: Final[dict[np.dtype, int]] = {dtype: register_trait(str(dtype), common=True) for dtype in ALL}
@@ -44,6 +46,14 @@ DTYPE_MASK: Final = sum(DTYPE_TRAIT.values())
 def trait_of(dtype: np.dtype) -> int:
     """The trait bit of a dtype."""
     return DTYPE_TRAIT[dtype]
+
+
+def tensor_dtype(value: Any) -> np.dtype:
+    """The dtype that ``value`` names, if tensors can have it."""
+    dtype = to_dtype(value)
+    if dtype not in DTYPE_TRAIT:
+        raise TypeError(_NO_TENSORS.format(dtype=dtype, known=", ".join(map(str, ALL))))
+    return dtype
 
 
 @cache

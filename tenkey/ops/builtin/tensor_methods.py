@@ -9,6 +9,7 @@ import numpy as np
 from ...core.device import CPU, Device, to_device
 from ...core.dtypes import to_dtype
 from ...core.tensor import Tensor
+from ...core.word import tensor_dtype
 from .copying import to
 from .nn import log_softmax, softmax
 from .view import matrix_transpose, permute_dims, reshape
@@ -47,7 +48,7 @@ def _to(self: Tensor, *targets: Any, dtype: Any = None, device: Any = None) -> T
                 raise TypeError(_TO.format(given=targets))
             dtype = target
     try:
-        wanted = None if dtype is None else to_dtype(dtype)
+        wanted = None if dtype is None else tensor_dtype(dtype)
         target = None if device is None else to_device(device)
     except (TypeError, ValueError) as error:
         raise type(error)(f"[to] {error}") from None
