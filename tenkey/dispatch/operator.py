@@ -358,6 +358,7 @@ class OperatorPacket:
 
     def __init__(self, registry: Registry, name: str) -> None:
         self._registry = registry
+        self._index = registry.operators.overloads
         self._name = name
         self.__name__ = name.partition("::")[2]
 
@@ -383,7 +384,7 @@ class OperatorPacket:
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Call the overload that the arguments fit."""
-        candidates = self._registry.overloads(self._name)
+        candidates = self._index.get(self._name, ())
         if len(candidates) == 1 and not ("out" in kwargs and self._registry.derive(f"{self._name}.out")):
             return candidates[0].call(*args, **kwargs)
         return self._select(args, kwargs).call(*args, **kwargs)

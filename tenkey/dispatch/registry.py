@@ -201,7 +201,8 @@ class Registry:
                 for name in former:
                     if name in self.operators:
                         self.undefine(self.operators[name], keep_kernels=False)
-                self.operators.update(former)
+                for name, operator in former.items():
+                    self.operators[name] = operator
                 self._installed.update(installed)
                 raise
 

@@ -321,11 +321,11 @@ def checked_kernel(
         flat = all(a.type == _INLINE for a in checks.tensors)
         on_cpu = backends_in(word & backend_mask()) == ("CPU",)
         if single and flat and on_cpu and schema.returns[0].alias is None:
-            scope["ŧview"] = _is_window
+            scope["ŧndarray"] = np.ndarray
             same = " or ".join(f"ŧdata is {a.name}._data" for a in checks.tensors)
             lines += [
                 "ŧdata = ŧout._data",
-                f"if ŧview(ŧdata) or ŧout._storage is not None or {same}:",
+                f"if ŧdata.__class__ is not ŧndarray or ŧdata.base is not None or ŧout._storage is not None or {same}:",
                 f"    ŧaliases(ŧout, {everything})",
             ]
         else:
