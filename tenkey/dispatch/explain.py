@@ -66,7 +66,7 @@ def _operator_of(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Oper
 def _named(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Operator:
     """``"ns::name.overload"``, ``"ns::name"`` (the overload that fits), and ``"name"`` for a built-in operator."""
     known = name if "::" in name else f"tk::{name}"
-    return OperatorPacket(registry, known)._select(args, kwargs) if registry.overloads(known) else registry.find(known)
+    return registry.packet(known)._select(args, kwargs) if registry.overloads(known) else registry.find(known)
 
 
 def _explain(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:

@@ -21,7 +21,7 @@ from .coerce import convert_argument
 from .errors import ArgumentError, OperatorNotFoundError, RegistrationError, shown
 from .kernel import Handle, Kernel, caller_site, check_signature, function_site
 from .keys import AliasKey, DispatchKey
-from .operator import Operator, OperatorNamespace, retire
+from .operator import Operator, OperatorNamespace, OperatorPacket, retire
 from .schema import FunctionSchema, ListType, OptionalType, parse_schema
 from .shadow import warn_of_shadowed
 from .table import Slot, best, compute_slot
@@ -63,6 +63,7 @@ class _Operators(dict[str, Operator]):
         super().__init__()
         self.overloads: dict[str, tuple[Operator, ...]] = {}
         self.namespaces: dict[str | None, int] = {}
+        self.packets: dict[str, OperatorPacket] = {}  # those that were asked for: they follow the definitions
 
     def __setitem__(self, name: str, operator: Operator) -> None:
         if name in self:
@@ -72,6 +73,8 @@ class _Operators(dict[str, Operator]):
         self.overloads[key] = (*self.overloads.get(key, ()), operator)
         namespace = operator.schema.namespace
         self.namespaces[namespace] = self.namespaces.get(namespace, 0) + 1
+        if key in self.packets:
+            self.packets[key].follow()
 
     def __delitem__(self, name: str) -> None:
         operator = self[name]
@@ -86,6 +89,8 @@ class _Operators(dict[str, Operator]):
         self.namespaces[namespace] -= 1
         if not self.namespaces[namespace]:
             del self.namespaces[namespace]
+        if key in self.packets:
+            self.packets[key].follow()
 
     def update(self, others: Mapping[str, Operator]) -> None:  # type: ignore[override]
         """Take over all of another dict."""
@@ -243,6 +248,15 @@ class Registry:
     def namespace(self, namespace: str) -> OperatorNamespace:
         """The operators of a namespace as attributes."""
         return OperatorNamespace(self, namespace)
+
+    def packet(self, name: str) -> OperatorPacket:
+        """The overloads of one qualified name as one object, the same for every asker."""
+        packet = self.operators.packets.get(name)
+        if packet is None:
+            with self.lock:
+                made = OperatorPacket(self, name)
+                packet = self.operators.packets.setdefault(name, made)
+        return packet
 
     def reducer(self, name: str) -> Operator:
         """Rebuild an operator from its name (pickling)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
 from collections.abc import Iterator
 from typing import Any
@@ -55,6 +56,30 @@ class TestPackets:
         assert str(packet) == "t::f"
         assert repr(packet) == "<operator packet t::f: default, scalar, dims>"
         assert packet.__name__ == "f"
+
+    def test_follows_the_definitions(self) -> None:
+        """Note [Packets of one operator]: whatever is defined and removed, a packet calls what a new one would."""
+        made = fresh(F)
+        impl(made, "t::f", "first", CPU)
+        packet, x = made.namespace("t").f, Fake(CPU)
+        assert packet is made.packet("t::f")
+        assert packet(x)[0] == packet(x=x)[0] == "first"
+        assert str(inspect.signature(packet)) == "(x)"
+        other = made.define("t::f.s(Tensor x, str y) -> Tensor")
+        impl(made, "t::f.s", "second", CPU)
+        assert (packet(x)[0], packet(x, "y")[0]) == ("first", "second")
+        made.undefine(made.find("t::f"))
+        assert packet(x, "y")[0] == "second"
+        with pytest.raises(TypeError):
+            packet(x)
+        made.undefine(other)
+        with pytest.raises(OperatorNotFoundError, match=r"there is no operator 't::f'"):
+            packet(x)
+        made.define(F)
+        assert packet(x)[0] == "first"  # its kernel waited
+        with pytest.raises(ZeroDivisionError), made.replacing(["t::f"]):
+            _ = 1 / len(packet.overloads())
+        assert packet(x)[0] == "first"
 
     def test_the_one_that_fits(self, reg: Registry) -> None:
         packet, x = reg.namespace("t").f, Fake(CPU)

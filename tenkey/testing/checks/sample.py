@@ -61,7 +61,7 @@ def operator_of(op: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[O
         if op in registry.operators:
             op = registry.find(op)
         elif registry.overloads(op):
-            op = OperatorPacket(registry, op)
+            op = registry.packet(op)
         else:
             raise OperatorNotFoundError(registry.unknown(op))
     if isinstance(op, CustomOperator):
