@@ -69,6 +69,12 @@ def make_dual(tensor: Tensor, tangent: Tensor, level: DualLevel | None = None) -
 
     Raises ValueError unless the tangent has the tensor's shape, dtype and device, and these are floating or complex;
     RuntimeError without a level, or for a tensor that has a tangent at this level already.
+
+    >>> import tenkey as tk
+    >>> with tk.autograd.forward_ad.dual_level():
+    ...     x = make_dual(tk.asarray([3.0]), tk.asarray([1.0]))
+    ...     unpack_dual(x * x).tangent.tolist()
+    [6.0]
     """
     own = _level("make_dual", "create", level)
     given: tuple[tuple[str, Any], ...] = (("tensor", tensor), ("tangent", tangent))
@@ -93,7 +99,14 @@ def make_dual(tensor: Tensor, tangent: Tensor, level: DualLevel | None = None) -
 
 
 def unpack_dual(tensor: Tensor, level: DualLevel | None = None) -> UnpackedDual:
-    """Primal and tangent of a tensor at ``level`` (default: the innermost); the tangent is None if it has none."""
+    """Primal and tangent of a tensor at ``level`` (default: the innermost); the tangent is None if it has none.
+
+    >>> import tenkey as tk
+    >>> with tk.autograd.forward_ad.dual_level():
+    ...     primal, tangent = unpack_dual(tk.asarray([3.0]))
+    >>> primal.tolist(), tangent
+    ([3.0], None)
+    """
     if not isinstance(tensor, Tensor):
         raise TypeError(f"[unpack_dual] takes a Tensor, got {type(tensor).__name__}.")
     own = _level("unpack_dual", "unpack", level)

@@ -464,7 +464,17 @@ class _Once(Node):
 
 
 def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a ``backward`` that is not itself differentiable: a second order is an error, not a wrong number."""
+    """Mark a ``backward`` that is not itself differentiable: a second order is an error, not a wrong number.
+
+    >>> import tenkey as tk
+    >>> class Double(tk.autograd.Function):
+    ...     forward = staticmethod(lambda ctx, x: x * 2)
+    ...     backward = staticmethod(once_differentiable(lambda ctx, g: g * 2))
+    >>> x = tk.tensor(1.0, requires_grad=True)
+    >>> Double.apply(x).backward()
+    >>> x.grad.item()
+    2.0
+    """
 
     @functools.wraps(function)
     def wrapper(ctx: Any, *grads: Any) -> Any:

@@ -293,7 +293,6 @@ class Writer:
         lines = ["def apply(self, g):"]
         results: list[str] = []
         known = {a.name: a for a in self.arguments}
-        unpacked: set[str] = set()
         index = 0
         simple = all(_is_single(a) for a in self.tensors)
         for a in self.tensors:
@@ -301,17 +300,14 @@ class Writer:
             if formula is None:
                 continue
             self.scope[f"formula_{a.name}"] = formula.function
-            need = f"edges[{index}][0] is not None" if simple else f"self.needs_{a.name}"
             only = len([x for x in self.tensors if self.formulas.get(x.name) is not None]) == 1
             indent = "    "
             if not only and simple:
-                lines += [f"    grad_{a.name} = None", f"    if {need}:"]
+                lines += [f"    grad_{a.name} = None", f"    if edges[{index}][0] is not None:"]
                 indent = "        "
             for name in formula.names:
-                if name in unpacked or name == "g":
+                if name == "g":
                     continue
-                if only:
-                    unpacked.add(name)
                 is_saved = name == "out" or (name in known and known[name].type.is_tensor_like)
                 if is_saved:
                     lines += [

@@ -381,5 +381,16 @@ def register_fake(op: Any, fn: Callable[..., Any], *, allow_override: bool = Fal
 
 
 def register_fake(op: Any, fn: Callable[..., Any] | None = None, *, allow_override: bool = False) -> Any:
-    """Register what an operator gives for tensors without values: shapes and dtypes on the device ``meta``."""
+    """Register what an operator gives for tensors without values: shapes and dtypes on the device ``meta``.
+
+    >>> import tenkey as tk
+    >>> @tk.library.custom_op("docs::first_half", mutates_args=())
+    ... def first_half(x: tk.Tensor) -> tk.Tensor:
+    ...     return tk.asarray(x.numpy()[: x.shape[0] // 2].copy())
+    >>> @tk.library.register_fake("docs::first_half")
+    ... def _(x):
+    ...     return tk.empty(x.shape[0] // 2, dtype=x.dtype, device=x.device)
+    >>> first_half(tk.empty(6, device="meta")).shape
+    (3,)
+    """
     return register_kernel(op, DispatchKey.Meta, fn, allow_override=allow_override)

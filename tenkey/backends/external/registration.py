@@ -129,6 +129,27 @@ def register(backend: Backend) -> Handle:
 
     Tensors get the method ``x.NAME()`` and the property ``x.is_NAME``. Raises RegistrationError for a bad name, a
     missing method, or a name that is taken; nothing is changed then.
+
+    >>> import numpy as np, tenkey as tk
+    >>> class Bytes(tk.backends.Backend):
+    ...     name = "docsbytes"
+    ...
+    ...     def allocate(self, nbytes, device=0):
+    ...         return bytearray(nbytes)
+    ...
+    ...     def free(self, buffer):
+    ...         pass
+    ...
+    ...     def copy_from_host(self, buffer, array):
+    ...         buffer[: array.size] = array.tobytes()
+    ...
+    ...     def copy_to_host(self, buffer, array):
+    ...         array[:] = np.frombuffer(buffer, np.uint8, array.size)
+    >>> with register(Bytes()):
+    ...     tk.exp(tk.zeros(2, device="docsbytes")).tolist()
+    ...     coverage("docsbytes").fallback["tk::exp"]
+    [1.0, 1.0]
+    1
     """
     if not isinstance(backend, Backend):
         raise RegistrationError(_BACKEND.format(value=backend))
