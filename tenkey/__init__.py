@@ -11,7 +11,7 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
-from . import autograd, backends, core, dispatch, library, ops, random, transforms
+from . import _names, autograd, backends, core, dispatch, library, ops, random, transforms
 from .autograd import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .backends import cpu as _cpu
 from .backends import meta as _meta
@@ -121,19 +121,17 @@ nan = _math.nan
 newaxis = None
 pi = _math.pi
 
-if not TYPE_CHECKING:  # a type checker knows the names that are imported above
 
-    def __getattr__(name: str) -> _Any:
-        """``tk.testing``, at first use; an operator that was declared without being imported above."""
-        if name == "testing":
-            return _import_module(".testing", __name__)  # sets the attribute
-        operator = _registry.operators.get(f"tk::{name}")
-        if operator is None or "derived" in operator.tags or not _EXPORTED & set(operator.facets):
-            raise AttributeError(f"module 'tenkey' has no attribute {name!r}")
-        return operator.call
+def __getattr__(name: str) -> _Any:
+    """``tk.testing``, at first use; an operator that was declared after the namespace was made."""
+    if name == "testing":
+        return _import_module(".testing", __name__)  # sets the attribute
+    return _names.find_public("", name)
 
 
-_EXPORTED = frozenset({"Pointwise", "Reduce", "Composite"})
+def __dir__() -> list[str]:
+    return sorted({*globals(), "testing"})
+
 
 _install_modes(_registry)
 _install_subclasses(_registry)
@@ -153,6 +151,12 @@ def _load_checks() -> _Any:
 
 
 _provide_checks(_load_checks)
+
+globals().update(_names.expose(""))
+
+from . import fft as fft  # noqa: E402  # what they hold are the operators with these prefixes
+from . import linalg as linalg  # noqa: E402
+from . import special as special  # noqa: E402
 
 __all__ = [
     "Tensor",
@@ -283,3 +287,5 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]
+
+__all__.extend(sorted({*_names.expose(""), "fft", "linalg", "special"} - {*__all__}))  # noqa: PYI056  # the stub beside it is what type checkers read

@@ -6,6 +6,7 @@ from ...dispatch.kernel import Handle, Kernel
 from ...dispatch.keys import DispatchKey
 from ...dispatch.operator import Operator
 from ...dispatch.registry import Registry
+from .host import host_kernel
 from .inplace import inplace_kernel
 from .kernels import KERNELS, SPECIALIZED
 from .pointwise import pointwise_kernel
@@ -26,6 +27,8 @@ def _install(operator: Operator) -> list[Handle]:
     elif operator.name in SPECIALIZED:
         rule = SPECIALIZED[operator.name]
         made = Kernel(rule, key, origin="generated", specialize=rule)
+    elif "Host" in facets:
+        made = Kernel(host_kernel(operator), key, origin="generated")
     elif "Pointwise" in facets:
         made = Kernel(pointwise_kernel, key, origin="generated", specialize=pointwise_kernel)
     elif "Reduce" in facets:

@@ -22,6 +22,7 @@ clone = structured(
     vjp={"x": lambda g: g},
     samples=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((3, 4), (), (0, 2))],
     methods=("clone",),
+    tags=("internal",),
     doc="""A contiguous copy.
 
     >>> import tenkey as tk
@@ -67,6 +68,7 @@ to_device: Entry = structured(
     vjp={"x": lambda g, x_meta: to_device(g, x_meta.device)},
     samples=lambda rng: [((rng.standard_normal((3, 4)), META), {})],
     methods=("to_device",),
+    tags=("internal",),
     doc="""The values on another device; the tensor itself if it is there already.
 
     >>> import tenkey as tk
@@ -79,6 +81,7 @@ to_device: Entry = structured(
 @composite(
     "to(Tensor x, *, DType? dtype=None, Device? device=None) -> Tensor",
     samples=lambda rng: [((rng.standard_normal((3, 4)),), {"dtype": np.dtype("complex128")})],
+    tags=("internal",),
 )
 def to(x: Tensor, *, dtype: np.dtype | None = None, device: Device | None = None) -> Tensor:
     """The values with another dtype, on another device, or both."""
@@ -189,6 +192,7 @@ def stack(arrays: Sequence[Tensor], *, axis: int = 0) -> Tensor:
 @composite(
     "expand_as(Tensor x, Tensor other) -> Tensor",
     samples=lambda rng: [((rng.standard_normal((3, 1)), rng.standard_normal((2, 3, 4))), {})],
+    tags=("internal",),
 )
 def expand_as(x: Tensor, other: Tensor) -> Tensor:
     """The tensor broadcast to the shape of another."""

@@ -90,6 +90,7 @@ scatter_add_zeros = structured(
         ((rng.standard_normal((4, 2)), rng.integers(-3, 3, (4, 2)), (3, 2), 0), {}),
         ((rng.standard_normal((3, 0)), rng.integers(0, 5, (3, 0)), (3, 5), 1), {}),
     ],
+    tags=("internal",),
     doc="""Zeros of ``shape`` with ``source`` added at ``indices`` of an axis: the adjoint of ``take_along_axis``.
 
     >>> import tenkey as tk
@@ -153,7 +154,10 @@ gather = structured(
         ((rng.standard_normal((4, 3, 2)), [rng.integers(0, 4, (5, 1)), None, rng.integers(0, 2, (3,))]), {}),
         ((rng.standard_normal((4, 3)), [rng.integers(0, 4, (0,))]), {}),
     ],
-    tags=("data_dependent_output",),
+    tags=(
+        "internal",
+        "data_dependent_output",
+    ),
     doc="""``x[indices]`` for a list of integer or bool tensors, one for each leading dimension, None for all of it.
 
     >>> import tenkey as tk

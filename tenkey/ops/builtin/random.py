@@ -18,11 +18,13 @@ random_uniform = factory(
     "random_uniform(int[1] shape, int seed, int stream, int start, *, float low=0.0, float high=1.0,"
     " DType? dtype=None, Device? device=None) -> Tensor",
     meta=_float_meta,
+    tags=("internal",),
     doc=_DOC.format(what="Uniform numbers in [low, high)"),
 )
 random_normal = factory(
     "random_normal(int[1] shape, int seed, int stream, int start, *, DType? dtype=None, Device? device=None) -> Tensor",
     meta=_float_meta,
+    tags=("internal",),
     doc=_DOC.format(what="Standard normal numbers"),
 )
 random_integers = factory(
@@ -31,10 +33,12 @@ random_integers = factory(
     meta=lambda shape, seed, stream, start, *, low, high, dtype=None, device=None: TensorSpec(
         tuple(shape), dtype or dtypes.int64
     ),
+    tags=("internal",),
     doc=_DOC.format(what="Integers in [low, high)"),
 )
 random_permutation = factory(
     "random_permutation(int n, int seed, int stream, int start, *, Device? device=None) -> Tensor",
     meta=lambda n, seed, stream, start, *, device=None: TensorSpec((n,), dtypes.int64),
+    tags=("internal",),
     doc=_DOC.format(what="The numbers 0 to n - 1 in random order"),
 )

@@ -225,6 +225,7 @@ select = view(
         ((rng.standard_normal((3,)), -1, 0), {}),
         ((rng.standard_normal((2, 0)), 0, 1), {}),
     ],
+    tags=("internal",),
     doc="""The slice at one index of an axis, without that axis; a view.
 
     >>> import tenkey as tk
@@ -272,6 +273,7 @@ slice: Entry = view(
         ((rng.standard_normal((5, 4)), 0, 3, 1), {}),
         ((rng.standard_normal((0, 4)), 1, 0, 4, 3), {}),
     ],
+    tags=("internal",),
     doc="""Every ``step``-th element of an axis from ``start`` to before ``stop``, as Python's slices count; a view.
 
     >>> import tenkey as tk
@@ -297,6 +299,7 @@ slice_backward = structured(
         ((rng.standard_normal((2, 3)), (2, 3), 1, 0, 1), {}),
         ((rng.standard_normal((0, 4)), (5, 4), 0, 3, 1), {}),
     ],
+    tags=("internal",),
     doc="""A tensor of zeros with ``g_slice`` put where a slice was taken: the adjoint of ``slice``.
 
     >>> import tenkey as tk
@@ -311,6 +314,7 @@ alias = view(
     window=lambda x: (x.shape, x.strides, 0),
     vjp={"x": lambda g: g},
     samples=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((2, 3), (), (0, 2))],
+    tags=("internal",),
     doc="""Another handle to the same elements; a view.
 
     >>> import tenkey as tk

@@ -19,6 +19,7 @@ from ...dispatch.schema import FunctionSchema, parse_schema
 from .facets import (
     Composite,
     Factory,
+    Host,
     Jvp,
     Meta,
     Methods,
@@ -193,6 +194,7 @@ def view(
     vjp: Mapping[str, Formula] | None = None,
     samples: Callable[..., Any] | None = None,
     methods: Iterable[str] = (),
+    tags: Iterable[str] = (),
     doc: str | None = None,
 ) -> Entry:
     """Declare an operator whose result is a window on the memory of its first argument.
@@ -204,13 +206,15 @@ def view(
     facets: list[object] = [View(window), *_differentiation(parsed, None, vjp, None, True)]
     if samples is not None:
         facets.append(Samples(samples))
-    return _define(parsed, facets, tags=("view",), methods=methods, doc=doc)
+    return _define(parsed, facets, tags=("view", *tags), methods=methods, doc=doc)
 
 
 def structured(
     schema: str,
     *,
     meta: Callable[..., Any],
+    host: Callable[..., Any] | None = None,
+    strict: bool = False,
     vjp: Mapping[str, Formula] | None = None,
     jvp: Callable[..., Any] | None = None,
     differentiable: bool = True,
@@ -223,17 +227,34 @@ def structured(
     """Declare an operator whose kernels every backend writes itself (or leaves to the CPU fallback).
 
     ``meta`` gets the arguments and returns a TensorSpec for each result; it is where bad shapes and dtypes are refused.
+    ``host`` computes it on NumPy arrays, which makes it the CPU's kernel; with ``strict`` it refuses by itself all that
+    ``meta`` refuses.
     """
     parsed = _parse(schema)
     facets: list[object] = [Meta(meta), *_differentiation(parsed, None, vjp, jvp, differentiable)]
+    if host is not None:
+        facets.append(Host(host, strict))
     if samples is not None:
         facets.append(Samples(samples, reference))
     return _define(parsed, facets, tags=tuple(tags), methods=methods, doc=doc)
 
 
-def factory(schema: str, *, meta: Callable[..., Any], tags: Iterable[str] = (), doc: str | None = None) -> Entry:
-    """Declare an operator that makes a tensor from no tensor; its ``device`` argument decides the backend."""
-    return _define(_parse(schema), [Meta(meta), Factory(), NotDifferentiable()], tags=("factory", *tags), doc=doc)
+def factory(
+    schema: str,
+    *,
+    meta: Callable[..., Any],
+    host: Callable[..., Any] | None = None,
+    tags: Iterable[str] = (),
+    doc: str | None = None,
+) -> Entry:
+    """Declare an operator that makes a tensor from no tensor; its ``device`` argument decides the backend.
+
+    ``host`` makes the NumPy array, from the same arguments.
+    """
+    facets: list[object] = [Meta(meta), Factory(), NotDifferentiable()]
+    if host is not None:
+        facets.append(Host(host))
+    return _define(_parse(schema), facets, tags=("factory", *tags), doc=doc)
 
 
 def composite(

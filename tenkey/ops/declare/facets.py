@@ -26,6 +26,7 @@ __all__ = [
     "Composite",
     "Factory",
     "Forward",
+    "Host",
     "Jvp",
     "Meta",
     "Methods",
@@ -142,6 +143,19 @@ class Meta:
     """``rule(arguments...)`` gives the TensorSpec of each result, or raises on bad arguments."""
 
     rule: Callable[..., Any]
+
+
+@dataclass
+class Host:
+    """``function(arguments...)`` computes the operator on NumPy arrays: arrays stand in place of the tensors.
+
+    It returns arrays of its own memory, of the shapes and dtypes that the rule of ``Meta`` says. The CPU backend runs
+    it; so does the CPU fallback of every other. ``strict``: it raises by itself wherever the rule raises, which then
+    need not run first.
+    """
+
+    function: Callable[..., Any]
+    strict: bool = False
 
 
 @dataclass

@@ -1,0 +1,62 @@
+"""Which operators are public names, and in which module of the namespace.
+
+An operator with a docstring is ``tk.<name>``; ``linalg_``, ``fft_`` and ``special_`` before its name put it into that
+module instead. Those that are derived (``out=``, in-place), work in place, or are tagged ``internal`` are reached
+through ``tk.ops`` and the methods of Tensor alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from .dispatch import registry
+from .dispatch.operator import Operator
+
+__all__ = ["MODULES", "expose", "find_public"]
+
+MODULES: Final = ("linalg", "fft", "special")
+_HIDDEN: Final = frozenset({"derived", "internal"})
+
+
+def _is_public(operator: Operator) -> bool:
+    return bool(
+        operator.schema.namespace == "tk"
+        and operator.doc
+        and not _HIDDEN & operator.tags
+        and not operator.schema.is_mutable
+        and not operator.schema.overload_name
+    )
+
+
+def _place(operator: Operator) -> tuple[str, str]:
+    """The module ("" for the namespace itself) and the name in it."""
+    name = operator.schema.base_name
+    prefix, _, rest = name.partition("_")
+    return (prefix, rest) if prefix in MODULES and rest else ("", name)
+
+
+def expose(module: str) -> dict[str, Callable[..., Any]]:
+    """The operators of a module of the namespace, by their names in it; each learns where it is found."""
+    found: dict[str, Callable[..., Any]] = {}
+    for operator in registry:
+        if not _is_public(operator):
+            continue
+        place, name = _place(operator)
+        if place == module:
+            call: Any = operator.call
+            call.__module__ = f"tenkey.{module}" if module else "tenkey"
+            call.__name__ = call.__qualname__ = name
+            found[name] = call
+    return dict(sorted(found.items()))
+
+
+def find_public(module: str, name: str) -> Callable[..., Any]:
+    """The operator that a block declared under this name after the namespace was made.
+
+    Raises AttributeError, as a module does.
+    """
+    operator = registry.operators.get(f"tk::{module}_{name}" if module else f"tk::{name}")
+    if operator is None or not _is_public(operator) or _place(operator) != (module, name):
+        raise AttributeError(f"module {'tenkey.' + module if module else 'tenkey'!r} has no attribute {name!r}")
+    return operator.call

@@ -1,0 +1,62 @@
+"""CPU kernels of operators whose block says how NumPy computes them (facet ``Host``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...core.tensor import Tensor
+from ...dispatch.operator import Operator
+from ...ops.declare.facets import Host
+from .errors import QUIET, ignore, restore
+from .kernels import wrap
+
+__all__ = ["host_kernel"]
+
+
+def _array(value: Any) -> Any:
+    """An argument with arrays in place of tensors."""
+    if isinstance(value, Tensor):
+        return value._data
+    if isinstance(value, (list, tuple)):
+        return [_array(item) for item in value]
+    return value
+
+
+def _tensor(data: Any) -> Tensor:
+    if data.__class__ is not np.ndarray:
+        data = np.asarray(data)
+    # results are contiguous, as the rules for shapes say; np.ascontiguousarray would give a 0-d array a dimension
+    return wrap(data if data.flags.c_contiguous else data.copy(order="C"))
+
+
+def host_kernel(operator: Operator) -> Callable[..., Any]:
+    """The kernel: tensors become arrays, NumPy computes without warnings, arrays become tensors.
+
+    The rule for shapes and dtypes runs first, since it is where bad arguments are refused; for a strict function it
+    runs only when that fails, to give the error of the operator rather than NumPy's.
+    """
+    facet: Host = operator.facets["Host"]
+    function, strict = facet.function, facet.strict
+    rule = operator.facets["Meta"].rule
+    single = len(operator.schema.returns) == 1
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        if not strict:
+            rule(*args, **kwargs)
+        arrays = [a._data if a.__class__ is Tensor else _array(a) for a in args]
+        named = {name: _array(value) for name, value in kwargs.items()} if kwargs else kwargs
+        token = ignore(QUIET)
+        try:
+            result = function(*arrays, **named)
+        except Exception:
+            if strict:
+                rule(*args, **kwargs)
+            raise
+        finally:
+            restore(token)
+        return _tensor(result) if single else tuple([_tensor(one) for one in result])
+
+    return kernel
