@@ -210,7 +210,9 @@ def default_device() -> Device:
 
 
 def _device_word(device: Device | None) -> int:
-    return _types[(device or default_device()).type].word
+    if device is None:
+        device = _default.get() or CPU
+    return _types[device.type].word
 
 
 _NO_TYPE: Final = _DeviceType(DispatchKey.CPU, None)

@@ -61,7 +61,8 @@ def coercer(operator: Operator, argument: Argument) -> tuple[str, Callable[[Any]
             f"        if ŧitem.__class__ is not ŧint:\n"
             f"            {name} = ŧcoerce_{name}({name})\n"
             f"            break\n"
-            f"{'elif ' + name + ' is not None' if optional else 'else'}: {name} = ŧcoerce_{name}({name})"
+            + (f"elif {name}.__class__ is ŧint: {name} = ({name},)\n" if inner.size == 1 else "")
+            + f"{'elif ' + name + ' is not None' if optional else 'else'}: {name} = ŧcoerce_{name}({name})"
         ), coerce
     if not tests:
         return f"{name} = ŧcoerce_{name}({name})", coerce

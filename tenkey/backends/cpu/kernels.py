@@ -259,22 +259,22 @@ def complex_from(real: Tensor, imag: Tensor) -> Tensor:
 # ---- creation
 
 
-@kernel("empty")
-def empty(shape: Sequence[int], *, dtype: Any = None, device: Any = None) -> Tensor:
-    _check("empty", shape)
-    return wrap(np.empty(shape, dtype or dtypes.default_float()))
+def _made(name: str) -> Kernel:
+    make = getattr(np, name)
+
+    def create(shape: Sequence[int], *, dtype: Any = None, device: Any = None) -> Tensor:
+        try:
+            data = make(shape, dtype or dtypes.default_float())
+        except ValueError:
+            _check(name, shape)
+            raise
+        return wrap(data)
+
+    return create
 
 
-@kernel("zeros")
-def zeros(shape: Sequence[int], *, dtype: Any = None, device: Any = None) -> Tensor:
-    _check("zeros", shape)
-    return wrap(np.zeros(shape, dtype or dtypes.default_float()))
-
-
-@kernel("ones")
-def ones(shape: Sequence[int], *, dtype: Any = None, device: Any = None) -> Tensor:
-    _check("ones", shape)
-    return wrap(np.ones(shape, dtype or dtypes.default_float()))
+for _name in ("empty", "zeros", "ones"):
+    KERNELS[f"tk::{_name}"] = _made(_name)
 
 
 @kernel("full")

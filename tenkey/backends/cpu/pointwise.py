@@ -8,7 +8,7 @@ its result, cuts it into pieces that fit a core's cache, and gives these to seve
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -187,7 +187,7 @@ def _counting(kernel: Callable[..., Tensor], program: Program) -> Callable[..., 
     return count
 
 
-def _shape(name: str, arrays: tuple[np.ndarray, ...]) -> tuple[int, ...]:
+def _shape(name: str, arrays: Sequence[np.ndarray]) -> tuple[int, ...]:
     first = arrays[0].shape
     if all(a.shape == first for a in arrays):
         return first
@@ -217,22 +217,34 @@ def _general(operator: Operator, facet: Pointwise, program: Program) -> Callable
     name = operator.name
 
     def kernel(*args: Any) -> Tensor:
-        operands = tuple([_converted(name, value, dtype) for value, dtype in zip(args, wanted)])
-        shape = _shape(name, operands)
-        size = 1
-        for n in shape:
-            size *= n
-        if size >= LARGE:
-            return make_tensor(large(program, operands, shape), word)
-        program.count()
+        operands = []
+        bound = 1  # on the elements of the result
+        for value, dtype in zip(args, wanted):
+            a = value._data if value.__class__ is Tensor else None
+            if a is None or a.dtype is not dtype:
+                a = _converted(name, value, dtype)
+            operands.append(a)
+            bound *= a.size
+        if bound >= LARGE:
+            shape = _shape(name, operands)
+            size = 1
+            for n in shape:
+                size *= n
+            if size >= LARGE:
+                return make_tensor(large(program, tuple(operands), shape), word)
+        if not program.is_ufunc:
+            program.count()
         token = ignore(QUIET)
         try:
             data = program.call(*operands)
+        except ValueError:
+            _shape(name, operands)
+            raise
         finally:
             restore(token)
         if data.__class__ is not _ndarray:
             data = np.asarray(data)
-        if data.dtype != program.result:
+        if data.dtype is not program.result and data.dtype != program.result:
             data = data.astype(program.result)
         return make_tensor(data, word)
 

@@ -94,15 +94,31 @@ def view_kernel(operator: Operator) -> Callable[..., Tensor]:
 
     def kernel(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         window = facet.window(x, *args, **kwargs)
-        a = x._data
         if window is None:
             raise NotImplementedError(f"[{operator.name}] cannot be a view of this layout.")
-        shape, strides, offset = window
-        itemsize = a.dtype.itemsize
-        flat = a
-        if offset:
-            flat = np.lib.stride_tricks.as_strided(a, (offset + 1,), (itemsize,))[offset:]
-        data = np.lib.stride_tricks.as_strided(flat, shape, [s * itemsize for s in strides])
-        return make_view(x, data)
+        return make_view(x, _window_of(x._data, *window))
 
     return kernel
+
+
+def _window_of(a: np.ndarray, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> np.ndarray:
+    """The array with this shape, strides and offset in elements from the start of ``a``."""
+    dtype = a.dtype
+    itemsize = dtype.itemsize
+    steps = [s * itemsize for s in strides]
+    if a.flags.c_contiguous and a.flags.writeable:  # the short way: NumPy itself checks that it stays within ``a``
+        return np.ndarray(shape, dtype, a, offset * itemsize, steps)
+    if offset:
+        a = np.lib.stride_tricks.as_strided(a, (offset + 1,), (itemsize,))[offset:]
+    return np.lib.stride_tricks.as_strided(a, shape, steps)
+
+
+def _squeeze(x: Tensor, axis: Sequence[int]) -> Tensor:
+    try:
+        return make_view(x, x._data.squeeze(axis))
+    except ValueError:
+        raise_for(x, "squeeze", axis)
+        raise
+
+
+_FAST["tk::squeeze"] = _squeeze

@@ -9,7 +9,7 @@ from ...core.storage import contiguous_strides
 from ...core.tensor import Tensor
 from ...dispatch.registry import registry
 from ..declare import Entry, TensorSpec, composite, structured, view
-from ..shapes import broadcast_shapes, infer_reshape, normalize_axes, normalize_axis
+from ..shapes import infer_reshape, normalize_axes, normalize_axis
 
 Window = tuple[tuple[int, ...], tuple[int, ...], int]
 
@@ -103,13 +103,13 @@ permute_dims: Entry = view(
 
 def _expand_window(x: Tensor, shape: Sequence[int]) -> Window:
     target = tuple(shape)
-    if broadcast_shapes("broadcast_to", x.shape, target) != target or any(n < 0 for n in target):
-        raise ValueError(f"[broadcast_to] a tensor of shape {x.shape} cannot be broadcast to {target}.")
-    lead = len(target) - x.ndim
-    strides = (0,) * lead + tuple(
-        [0 if n == 1 and m != 1 else stride for n, m, stride in zip(x.shape, target[lead:], x.strides)]
-    )
-    return target, strides, 0
+    before = x.shape
+    lead = len(target) - len(before)
+    if lead < 0 or any(m < 0 or n not in (1, m) for n, m in zip((*target[:lead], *before), target)):
+        broadcast_shapes("broadcast_to", before, target)  # says which lengths differ, if that is what is wrong
+        raise ValueError(f"[broadcast_to] a tensor of shape {before} cannot be broadcast to {target}.")
+    stretched = [0 if n == 1 and m != 1 else stride for n, m, stride in zip(before, target[lead:], x.strides)]
+    return target, (*[0] * lead, *stretched), 0
 
 
 def sum_to_shape(g: Tensor, shape: tuple[int, ...]) -> Tensor:
