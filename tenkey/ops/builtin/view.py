@@ -9,7 +9,7 @@ from ...core.storage import contiguous_strides
 from ...core.tensor import Tensor
 from ...dispatch.registry import registry
 from ..declare import Entry, TensorSpec, composite, structured, view
-from ..shapes import infer_reshape, normalize_axes, normalize_axis
+from ..shapes import broadcast_shapes, infer_reshape, normalize_axes, normalize_axis
 
 Window = tuple[tuple[int, ...], tuple[int, ...], int]
 
