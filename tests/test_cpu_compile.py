@@ -23,7 +23,7 @@ import pytest
 
 from tenkey.backends.cpu import compile as compiler
 from tenkey.backends.cpu.pointwise import LARGE, large
-from tenkey.backends.cpu.program import Program
+from tenkey.backends.cpu.program import Program, program_of
 from tenkey.backends.cpu.threads import PIECE
 from tenkey.dispatch import registry
 from tenkey.ops.declare.facets import Pointwise
@@ -370,3 +370,43 @@ def test_a_module_that_fails_leaves_nothing_behind(cache: Path) -> None:
     with pytest.raises(ZeroDivisionError):
         compiler.load_module("x = 1 // 0\n")
     assert not [m for m in set(sys.modules) - loaded if m.startswith("tenkey_kernel_")]
+
+
+def _hard_values(dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """Elements that raise floating-point flags where anything does: infinities, quiet and signalling nan, extremes."""
+    if dtype.kind == "b":
+        return np.array([True, False])
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return np.array([limits.min, limits.max, 0, 1, limits.max // 2 + 1], dtype)
+    limits_f = np.finfo(dtype)
+    largest, tiny = limits_f.max, limits_f.smallest_subnormal
+    values = np.array([0.0, -0.0, 1.0, -1.5, np.inf, -np.inf, np.nan, largest, -largest, tiny, -tiny], dtype)
+    bits = {2: np.uint16, 4: np.uint32, 8: np.uint64}[dtype.itemsize]
+    signalling = np.array([np.inf], dtype).view(bits) | np.array([1], bits)
+    return np.concatenate([values, signalling.view(dtype)])
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int64", "uint8", "uint64", "float16", "float32", "float64"])
+def test_silent_programs_never_warn(dtype: str) -> None:
+    """Note [Floating-point flags]: a function that is run without silencing NumPy has nothing to say."""
+    kind = np.dtype(dtype)
+    values = _hard_values(kind)
+    seen = 0
+    for operator in OPERATORS:
+        facet = operator.facets.get("Pointwise")
+        if facet is None or facet.boolean or len(facet.parameters) != len(facet.tensors):
+            continue
+        try:
+            compute, result = facet.promotion.dtypes(operator.name, (kind,))
+        except TypeError:
+            continue
+        program = program_of(operator.name, facet, compute, result)
+        if not program.silent:
+            continue
+        seen += 1
+        operands = np.meshgrid(*[values.astype(compute)] * len(facet.parameters), indexing="ij")
+        with np.errstate(all="raise"):
+            program.call(*operands)
+            program.call(*[operand.reshape(-1)[:1].reshape(()) for operand in operands])
+    assert seen > 5

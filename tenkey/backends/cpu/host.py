@@ -9,7 +9,7 @@ import numpy as np
 
 from ...core.tensor import Tensor
 from ...dispatch.operator import Operator
-from ...ops.declare.facets import Host
+from ...ops.declare.facets import Host, is_plain_tensor
 from .errors import QUIET, ignore, restore
 from .kernels import wrap
 
@@ -41,16 +41,24 @@ def host_kernel(operator: Operator) -> Callable[..., Any]:
     facet: Host = operator.facets["Host"]
     function, strict = facet.function, facet.strict
     rule = operator.facets["Meta"].rule
+    arguments = operator.schema.arguments
     single = len(operator.schema.returns) == 1
+    first_alone = bool(arguments) and [a.type.contains_tensor for a in arguments] == [
+        True,
+        *[False] * len(arguments[1:]),
+    ]
+    first_alone = first_alone and is_plain_tensor(arguments[0].type) and not arguments[0].kwarg_only
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         if not strict:
             rule(*args, **kwargs)
-        arrays = [a._data if a.__class__ is Tensor else _array(a) for a in args]
-        named = {name: _array(value) for name, value in kwargs.items()} if kwargs else kwargs
         token = ignore(QUIET)
         try:
-            result = function(*arrays, **named)
+            if first_alone and args and args[0] is not None:
+                result = function(args[0]._data, *args[1:], **kwargs)
+            else:
+                arrays = [a._data if a.__class__ is Tensor else _array(a) for a in args]
+                result = function(*arrays, **{name: _array(value) for name, value in kwargs.items()})
         except Exception:
             if strict:
                 rule(*args, **kwargs)

@@ -90,6 +90,20 @@ def _unary(operator: Operator, program: Program) -> Callable[[Tensor], Tensor]:
         made._autograd = None
         return made
 
+    def silent(x: Tensor) -> Tensor:
+        a = x._data
+        if a.size >= limit:
+            return kernel(x)
+        data = program.call(a)
+        made: Tensor = _new(Tensor)
+        made._data = data if data.__class__ is _ndarray else np.asarray(data)
+        made._word = word
+        made._storage = None
+        made._autograd = None
+        return made
+
+    if program.silent:
+        return silent
     return kernel if program.is_ufunc else _counting(kernel, program)
 
 
@@ -120,6 +134,25 @@ def _binary(operator: Operator, program: Program) -> Callable[[Tensor, Tensor], 
         made._autograd = None
         return made
 
+    def silent(x1: Tensor, x2: Tensor) -> Tensor:
+        a = x1._data
+        b = x2._data
+        if a.size >= limit or b.size >= limit:
+            return kernel(x1, x2)
+        try:
+            data = program.call(a, b)
+        except ValueError:
+            _shape(name, (a, b))
+            raise
+        made: Tensor = _new(Tensor)
+        made._data = data if data.__class__ is _ndarray else np.asarray(data)
+        made._word = word
+        made._storage = None
+        made._autograd = None
+        return made
+
+    if program.silent:
+        return silent
     return kernel if program.is_ufunc else _counting(kernel, program)
 
 

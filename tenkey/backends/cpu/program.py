@@ -79,6 +79,9 @@ _LEFT_TO_NUMPY: Final = frozenset(
     ]
 )
 _HEAVY: Final = frozenset(["sqrt", "pow"])  # of these: not limited by memory, so that threads always pay
+_SILENT: Final = frozenset(
+    ["maximum", "minimum", "negative", "abs", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal"]
+)  # of these: NumPy never warns, whatever the elements
 _BY_ELEMENT: Final = ("erf", "erfc", "lgamma", "digamma", "trigamma")
 _ON_INTEGERS: Final = frozenset(["floor", "ceil", "trunc", "round"])  # the identity there
 
@@ -88,13 +91,26 @@ class Program:
 
     ``call(*arrays)`` is the function for small calls, ``large`` the one for large calls: a NumPy ufunc, a function of
     several, or a compiled ufunc. ``is_ufunc`` tells whether ``call`` is a ufunc, which takes ``out=``; ``light``
-    whether it is limited by memory.
+    whether it is limited by memory, ``silent`` whether NumPy never warns in it (Note [Floating-point flags]).
     """
 
-    __slots__ = ("_calls", "_expression", "_requested", "_signature", "call", "compiled", "dtype", "is_ufunc", "large",
+    __slots__ = (
+        "_calls",
+        "_expression",
+        "_requested",
+        "_signature",
+        "call",
+        "compiled",
+        "dtype",
+        "is_ufunc",
+        "large",
         "light",
-                 "name",
-        "pace", "parameters", "result")  # fmt: skip
+        "name",
+        "pace",
+        "parameters",
+        "result",
+        "silent",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -118,6 +134,12 @@ class Program:
         self.call: Callable[..., Any] = ufunc if ufunc is not None else self._numpy_function()
         self.large = self.call
         self.pace = Pace()
+        operation = expression.operation
+        self.silent = ufunc is not None and (
+            operation in _SILENT
+            or operation.startswith(("is", "logical_", "bitwise_"))
+            or (dtype.kind in "iub" and operation in {"add", "subtract", "multiply", "square"})
+        )
         self.light = ufunc is not None and expression.operation in _LEFT_TO_NUMPY - _HEAVY
         left = ufunc is not None and expression.operation in _LEFT_TO_NUMPY
         self._requested = left or not self._can_compile()
