@@ -53,6 +53,7 @@ def loss_after_training(device: str) -> float:
         tk.mean((tk.tanh(x @ w1 + b1) @ w2 + b2 - y) ** 2).backward()
         with tk.no_grad():
             for parameter in parameters:
+                assert parameter.grad is not None
                 parameter -= 0.05 * parameter.grad
                 parameter.grad = None
     return float(tk.mean((tk.tanh(x @ w1 + b1) @ w2 + b2 - y) ** 2).item())

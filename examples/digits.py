@@ -85,6 +85,7 @@ def train(parameters: list[tk.Tensor], images: tk.Tensor, digits: tk.Tensor, epo
                 loss.backward()  # puts the gradient of the loss by each parameter into parameter.grad
                 with tk.no_grad():  # the update is no part of the function whose gradient is wanted
                     for parameter, velocity in zip(parameters, velocities, strict=True):
+                        assert parameter.grad is not None  # backward made it
                         velocity *= MOMENTUM
                         velocity += parameter.grad
                         parameter -= rate * velocity

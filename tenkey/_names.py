@@ -7,15 +7,20 @@ through ``tk.ops`` and the methods of Tensor alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any, Final
 
 from .dispatch import registry
 from .dispatch.operator import Operator
 
-__all__ = ["MODULES", "expose", "find_public"]
+__all__ = ["MODULES", "SUBMODULES", "expose", "find_public", "list_public"]
 
 MODULES: Final = ("linalg", "fft", "special")
+# All that users reach as tk.<module>; other modules beside __init__.py hold functions of the namespace itself.
+SUBMODULES: Final = frozenset(
+    {*MODULES, "autograd", "backends", "core", "dispatch", "library", "ops", "random", "transforms"}
+)
 _HIDDEN: Final = frozenset({"derived", "internal"})
 
 
@@ -49,6 +54,15 @@ def expose(module: str) -> dict[str, Callable[..., Any]]:
             call.__name__ = call.__qualname__ = name
             found[name] = call
     return dict(sorted(found.items()))
+
+
+def list_public(namespace: Mapping[str, Any]) -> list[str]:
+    """The public names among the globals of ``tenkey``, for ``__all__``."""
+    return sorted(
+        name
+        for name, value in namespace.items()
+        if not name.startswith("_") and (name in SUBMODULES or not isinstance(value, ModuleType))
+    )
 
 
 def find_public(module: str, name: str) -> Callable[..., Any]:

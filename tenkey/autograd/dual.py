@@ -27,7 +27,7 @@ holds while the tangent of the input does not itself depend on the input, which 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import numpy as np
 
@@ -86,7 +86,7 @@ class DualLevel(Level):
         """The dual tensor of two parts that fit."""
         return wrap(self, primal, tangent, primal.shape, tangent._word)
 
-    def owns(self, x: Any) -> bool:
+    def owns(self, x: Any) -> TypeGuard[Wrapper]:
         """Whether ``x`` has a tangent at this level."""
         return x.__class__ is Wrapper and x._level is self
 
@@ -160,7 +160,7 @@ class DualLevel(Level):
         duals = [x for x in leaves if self.owns(x)]
         given = next((x for x in duals if x._value is out), None)
         if given is not None:  # the operator returned its argument
-            return given  # type: ignore[no-any-return]
+            return given
         shares = _bare(tangent)._storage is not None
         if "View" in operator.facets:
             made = self.dual(out, tangent)

@@ -216,7 +216,7 @@ def _one_transposed(result: Any, inputs: list[Tensor], directions: list[Tensor],
     for gradient, direction in zip(gradients, directions, strict=True):
         if gradient is None:
             continue
-        (term,) = grad(gradient, seed, direction, create_graph=record, retain_graph=True)
+        term: Any = grad(gradient, seed, direction, create_graph=record, retain_graph=True)[0]
         total = term if total is None else total + term
     return total
 

@@ -155,7 +155,7 @@ def keep_retaining(x: Tensor, before: Any) -> None:
 
 def _copied(x: Tensor, source: Tensor) -> Tensor:
     moved = source if source.dtype == x.dtype else cast(source, x.dtype)
-    return broadcast_to(moved, x.shape).clone()  # type: ignore[no-any-return]
+    return broadcast_to(moved, x.shape).clone()
 
 
 def _refuse(operator: Operator, word: int) -> Callable[..., Any]:

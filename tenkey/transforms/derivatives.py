@@ -76,7 +76,7 @@ def _for_each_sample(x: Tensor, levels: Sequence[BatchLevel]) -> Tensor:
     inner = levels[-1]
     if own > inner.number or own == inner.number:
         rest = levels[:-1] if own == inner.number else levels
-        level: Any = x._level
+        level: Any = x._level  # type: ignore[attr-defined]  # only a Wrapper has a number
         result: Tensor = level.through(x, lambda value: _for_each_sample(value, rest), lambda dim: dim)
         return result
     repeated = broadcast_to(_for_each_sample(x, levels[:-1]), (inner.size, *x.shape))

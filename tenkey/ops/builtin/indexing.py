@@ -353,4 +353,4 @@ def getitem(x: Tensor, index: Any) -> Tensor:
     return slice(viewed, 0, 0, viewed.shape[0], 1) if viewed is x and x.ndim else viewed
 
 
-Tensor.__getitem__ = getitem  # type: ignore[method-assign]
+Tensor.__getitem__ = getitem  # type: ignore[method-assign, assignment]

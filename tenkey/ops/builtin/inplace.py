@@ -296,7 +296,7 @@ copy_ = registry.define(
     [1.0, 2.0]
     """,
 ).call
-Tensor.copy_ = copy_  # type: ignore[attr-defined]
+Tensor.copy_ = copy_  # type: ignore[method-assign]
 for _name, _method in (("iadd", "add_"), ("isub", "sub_"), ("imul", "mul_"), ("itruediv", "div_"), ("ipow", "pow_")):
     setattr(Tensor, f"__{_name}__", getattr(Tensor, _method))
 
@@ -326,4 +326,4 @@ put_ = registry.define(
     [5.0, 0.0, 5.0]
     """,
 ).call
-Tensor.__setitem__ = setitem  # type: ignore[method-assign]
+Tensor.__setitem__ = setitem  # type: ignore[method-assign, assignment]

@@ -6,6 +6,7 @@ import copy
 import gc
 import pickle
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -213,6 +214,7 @@ class TestErrors:
 
     def test_bad_arguments(self, subject: Subject) -> None:
         x = tk.ones((2, 3), device=subject.name)
+        call: Callable[[], Any]
         for call in (
             lambda: x + tk.ones((2, 2), device=subject.name), lambda: x @ x, lambda: tk.reshape(x, (4,)),
             lambda: tk.sum(x, axis=2), lambda: tk.max(x[:0]), lambda: x.copy_(tk.ones(2)), lambda: x[5],
@@ -309,6 +311,7 @@ def test_training(subject: Subject) -> None:
             tk.mean((tk.tanh(x @ w1 + b1) @ w2 + b2 - y) ** 2).backward()
             with tk.no_grad():
                 for parameter in parameters:
+                    assert parameter.grad is not None
                     parameter -= 0.05 * parameter.grad
                     parameter.grad = None
         return float(tk.mean((tk.tanh(x @ w1 + b1) @ w2 + b2 - y) ** 2).item())

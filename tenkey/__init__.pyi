@@ -1,0 +1,427 @@
+# Written by `python -m tools.make_stubs` from the operators' schemas: edit those, and run it again.
+"""tenkey: an extensible tensor framework. ``import tenkey as tk``."""
+
+from builtins import bool as _bool
+from collections.abc import Sequence
+from typing import Final
+from tenkey import (
+    autograd as autograd,
+    backends as backends,
+    core as core,
+    dispatch as dispatch,
+    fft as fft,
+    library as library,
+    linalg as linalg,
+    ops as ops,
+    random as random,
+    special as special,
+    transforms as transforms,
+)
+from tenkey.autograd.grad_mode import (
+    enable_grad as enable_grad,
+    is_grad_enabled as is_grad_enabled,
+    no_grad as no_grad,
+    set_grad_enabled as set_grad_enabled,
+)
+from tenkey.backends.cpu.threads import get_num_threads as get_num_threads, set_num_threads as set_num_threads
+from tenkey.core.device import Device, Device as device
+from tenkey.core.dtypes import DType, finfo as finfo, iinfo as iinfo, isdtype as isdtype
+from tenkey.core.printing import (
+    get_printoptions as get_printoptions,
+    printoptions as printoptions,
+    set_printoptions as set_printoptions,
+)
+from tenkey.core.tensor import Tensor, Tensor as Tensor, shares_storage as shares_storage
+from tenkey.core.typing import DTypeLike, TensorLike
+from tenkey.creation import asarray as asarray, tensor as tensor
+from tenkey.ops.autocast import autocast as autocast, is_autocast_enabled as is_autocast_enabled
+
+__all__ = [
+    "Tensor",
+    "abs",
+    "add",
+    "all",
+    "any",
+    "arange",
+    "argmax",
+    "argmin",
+    "asarray",
+    "astype",
+    "autocast",
+    "autograd",
+    "backends",
+    "bitwise_and",
+    "bitwise_invert",
+    "bitwise_or",
+    "bitwise_xor",
+    "bool",
+    "broadcast_to",
+    "ceil",
+    "complex128",
+    "complex64",
+    "concat",
+    "conj",
+    "core",
+    "cos",
+    "cross_entropy",
+    "device",
+    "dispatch",
+    "divide",
+    "e",
+    "empty",
+    "empty_like",
+    "enable_grad",
+    "equal",
+    "exp",
+    "expand_dims",
+    "expm1",
+    "eye",
+    "fft",
+    "finfo",
+    "flip",
+    "float16",
+    "float32",
+    "float64",
+    "floor",
+    "floor_divide",
+    "full",
+    "full_like",
+    "get_num_threads",
+    "get_printoptions",
+    "greater",
+    "greater_equal",
+    "iinfo",
+    "imag",
+    "inf",
+    "int16",
+    "int32",
+    "int64",
+    "int8",
+    "is_autocast_enabled",
+    "is_grad_enabled",
+    "isdtype",
+    "isfinite",
+    "isnan",
+    "less",
+    "less_equal",
+    "library",
+    "linalg",
+    "linspace",
+    "log",
+    "log1p",
+    "log_softmax",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logsumexp",
+    "matmul",
+    "matrix_transpose",
+    "max",
+    "maximum",
+    "mean",
+    "min",
+    "minimum",
+    "multiply",
+    "nan",
+    "negative",
+    "newaxis",
+    "no_grad",
+    "not_equal",
+    "ones",
+    "ones_like",
+    "ops",
+    "permute_dims",
+    "pi",
+    "pow",
+    "printoptions",
+    "prod",
+    "random",
+    "real",
+    "reciprocal",
+    "relu",
+    "remainder",
+    "reshape",
+    "round",
+    "rsqrt",
+    "scatter_add",
+    "set_grad_enabled",
+    "set_num_threads",
+    "set_printoptions",
+    "shares_storage",
+    "sigmoid",
+    "sign",
+    "sin",
+    "softmax",
+    "special",
+    "sqrt",
+    "square",
+    "squeeze",
+    "stack",
+    "subtract",
+    "sum",
+    "take",
+    "take_along_axis",
+    "tanh",
+    "tensor",
+    "transforms",
+    "uint16",
+    "uint32",
+    "uint64",
+    "uint8",
+    "where",
+    "zeros",
+    "zeros_like",
+]
+
+bool: Final[DType]
+complex128: Final[DType]
+complex64: Final[DType]
+e: Final[float]
+float16: Final[DType]
+float32: Final[DType]
+float64: Final[DType]
+inf: Final[float]
+int16: Final[DType]
+int32: Final[DType]
+int64: Final[DType]
+int8: Final[DType]
+nan: Final[float]
+newaxis: None
+pi: Final[float]
+uint16: Final[DType]
+uint32: Final[DType]
+uint64: Final[DType]
+uint8: Final[DType]
+__version__: Final[str]
+
+def abs(x: Tensor) -> Tensor:
+    """Absolute value, for a real numeric dtype; its derivative at 0 is 0."""
+def add(x1: TensorLike, x2: TensorLike) -> Tensor:
+    """Sum of two tensors, element by element, with broadcasting."""
+def all(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
+    """Whether all elements along axes are true (nonzero)."""
+def any(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
+    """Whether one of the elements along axes is true (nonzero)."""
+def arange(
+    start: complex,
+    stop: complex | None = None,
+    step: complex = 1,
+    *,
+    dtype: DTypeLike | None = None,
+    device: Device | str | None = None,
+) -> Tensor:
+    """Evenly spaced values from ``start`` (0 if only one is given) to before ``stop``."""
+def argmax(x: Tensor, axis: int | None = None, *, keepdims: _bool = False) -> Tensor:
+    """Index of the largest element along an axis, the first at a tie; without axis in the flattened tensor."""
+def argmin(x: Tensor, axis: int | None = None, *, keepdims: _bool = False) -> Tensor:
+    """Index of the smallest element along an axis, the first at a tie; without axis in the flattened tensor."""
+def astype(x: Tensor, dtype: DTypeLike, *, copy: _bool = True) -> Tensor:
+    """The values in another dtype; without ``copy`` the tensor itself where it has the dtype already."""
+def bitwise_and(x1: TensorLike, x2: TensorLike) -> Tensor:
+    """``x1 & x2`` for bools."""
+def bitwise_invert(x: Tensor) -> Tensor:
+    """``~x`` for bools."""
+def bitwise_or(x1: TensorLike, x2: TensorLike) -> Tensor:
+    """``x1 | x2`` for bools."""
+def bitwise_xor(x1: TensorLike, x2: TensorLike) -> Tensor:
+    """``x1 ^ x2`` for bools."""
+def broadcast_to(x: Tensor, shape: Sequence[int]) -> Tensor:
+    """The tensor repeated along dimensions of length 1 and new leading ones, without copying; a view."""
+def ceil(x: Tensor) -> Tensor:
+    """The smallest integer that is not below ``x``, in the dtype of ``x``. Its derivative is 0."""
+def concat(arrays: Sequence[Tensor], *, axis: int | None = 0) -> Tensor:
+    """The tensors joined along an existing axis; with ``axis=None`` they are flattened first."""
+def conj(x: Tensor) -> Tensor:
+    """Complex conjugate; a real tensor is copied."""
+def cos(x: Tensor) -> Tensor:
+    """Cosine of an angle in radians."""
+def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
+    """Mean negative log-likelihood of integer classes."""
+def divide(x1: TensorLike, x2: TensorLike) -> Tensor:
+    """True division of two tensors, element by element, with broadcasting; integers give floats."""
+def empty(
+    shape: int | Sequence[int],
+    *,
+    dtype: DTypeLike | None = None,
+    device: Device | str | None = None,
+) -> Tensor:
+    """A tensor whose elements are whatever the memory held."""
+def empty_like(x: Tensor, *, dtype: DTypeLike | None = None, device: Device | str | None = None) -> Tensor:
+    """A tensor with the shape, dtype and device of ``x``, whose elements are whatever the memory held."""
+def equal(x1: TensorLike, x2: TensorLike) -> Tensor:
+    """``x1 == x2``, element by element, with broadcasting; a bool tensor."""
+def exp(x: Tensor) -> Tensor:
+    """Exponential function."""
+def expand_dims(x: Tensor, axis: int = 0) -> Tensor:
+    """With a new dimension of length 1 before position ``axis``; a view."""
+def expm1(x: Tensor) -> Tensor:
+    """``exp(x) - 1``, accurate near 0."""
+def eye(
+    n_rows: int,
+    n_cols: int | None = None,
+    *,
+    k: int = 0,
+    dtype: DTypeLike | None = None,
+    device: Device | str | None = None,
+) -> Tensor:
+    """Ones on the ``k``-th diagonal, zeros elsewhere."""
+def flip(x: Tensor, *, axis: int | Sequence[int] | None = None) -> Tensor:
+    """The elements in reverse order along axes; a copy."""
+def floor(x: Tensor) -> Tensor:
+    """The largest integer that is not above ``x``, in the dtype of ``x``. Its derivative is 0."""
+def floor_divide(x1: TensorLike, x2: TensorLike) -> Tensor:
+    """Quotient rounded down to an integer, element by element, with Python's sign rule."""
+def full(
+    shape: int | Sequence[int],
+    fill_value: complex,
+    *,
+    dtype: DTypeLike | None = None,
+    device: Device | str | None = None,
+) -> Tensor:
+    """A tensor filled with one number, whose kind gives the default dtype."""
+def full_like(
+    x: Tensor,
+    fill_value: complex,
+    *,
+    dtype: DTypeLike | None = None,
+    device: Device | str | None = None,
+) -> Tensor:
+    """One number with the shape, dtype and device of ``x``."""
+def greater(x1: TensorLike, x2: TensorLike) -> Tensor:
+    """``x1 > x2``, element by element, with broadcasting; a bool tensor."""
+def greater_equal(x1: TensorLike, x2: TensorLike) -> Tensor:
+    """``x1 >= x2``, element by element, with broadcasting; a bool tensor."""
+def imag(x: Tensor) -> Tensor:
+    """Imaginary part, a real tensor; zeros for a real one."""
+def isfinite(x: Tensor) -> Tensor:
+    """True where an element is neither infinite nor nan."""
+def isnan(x: Tensor) -> Tensor:
+    """True where an element is not a number."""
+def less(x1: TensorLike, x2: TensorLike) -> Tensor:
+    """``x1 < x2``, element by element, with broadcasting; a bool tensor."""
+def less_equal(x1: TensorLike, x2: TensorLike) -> Tensor:
+    """``x1 <= x2``, element by element, with broadcasting; a bool tensor."""
+def linspace(
+    start: complex,
+    stop: complex,
+    num: int,
+    *,
+    dtype: DTypeLike | None = None,
+    device: Device | str | None = None,
+    endpoint: _bool = True,
+) -> Tensor:
+    """``num`` evenly spaced values from ``start`` to ``stop``."""
+def log(x: Tensor) -> Tensor:
+    """Natural logarithm; -inf at 0, nan below."""
+def log1p(x: Tensor) -> Tensor:
+    """``log(1 + x)``, accurate near 0."""
+def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
+    """``log(softmax(x))``, without overflow."""
+def logical_and(x1: TensorLike, x2: TensorLike) -> Tensor:
+    """True where both are true (nonzero)."""
+def logical_not(x: Tensor) -> Tensor:
+    """True where ``x`` is false (zero)."""
+def logical_or(x1: TensorLike, x2: TensorLike) -> Tensor:
+    """True where one is true (nonzero)."""
+def logsumexp(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
+    """``log(sum(exp(x)))`` along axes, without overflow."""
+def matmul(x1: Tensor, x2: Tensor) -> Tensor:
+    """Matrix product over the last two dimensions, broadcasting the others; a 1-d operand is a vector."""
+def matrix_transpose(x: Tensor) -> Tensor:
+    """The last two dimensions exchanged; a view."""
+def max(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
+    """Largest element along axes; nan if there is one. Ties share the gradient equally."""
+def maximum(x1: TensorLike, x2: TensorLike) -> Tensor:
+    """The larger of two elements; nan if one is nan. At a tie the two share the gradient equally."""
+def mean(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
+    """Arithmetic mean along axes, for a floating dtype; integers give floats."""
+def min(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
+    """Smallest element along axes; nan if there is one. Ties share the gradient equally."""
+def minimum(x1: TensorLike, x2: TensorLike) -> Tensor:
+    """The smaller of two elements; nan if one is nan. At a tie the two share the gradient equally."""
+def multiply(x1: TensorLike, x2: TensorLike) -> Tensor:
+    """Product of two tensors, element by element, with broadcasting."""
+def negative(x: Tensor) -> Tensor:
+    """``-x``, for a numeric dtype."""
+def not_equal(x1: TensorLike, x2: TensorLike) -> Tensor:
+    """``x1 != x2``, element by element, with broadcasting; a bool tensor."""
+def ones(
+    shape: int | Sequence[int],
+    *,
+    dtype: DTypeLike | None = None,
+    device: Device | str | None = None,
+) -> Tensor:
+    """A tensor of ones; float32 unless ``dtype`` says otherwise."""
+def ones_like(x: Tensor, *, dtype: DTypeLike | None = None, device: Device | str | None = None) -> Tensor:
+    """Ones with the shape, dtype and device of ``x``."""
+def permute_dims(x: Tensor, axes: Sequence[int]) -> Tensor:
+    """The dimensions in another order; a view."""
+def pow(x1: TensorLike, x2: TensorLike) -> Tensor:
+    """``x1`` to the power of ``x2``, element by element, with broadcasting."""
+def prod(
+    x: Tensor,
+    axis: int | Sequence[int] | None = None,
+    *,
+    dtype: DTypeLike | None = None,
+    keepdims: _bool = False,
+) -> Tensor:
+    """Product of elements along axes. The gradient is right at zeros too."""
+def real(x: Tensor) -> Tensor:
+    """Real part, a real tensor."""
+def reciprocal(x: Tensor) -> Tensor:
+    """``1 / x``; integers give floats."""
+def relu(x: Tensor) -> Tensor:
+    """``max(x, 0)``; its derivative at 0 is 0."""
+def remainder(x1: TensorLike, x2: TensorLike) -> Tensor:
+    """Remainder of the floor division, with the sign of the divisor."""
+def reshape(x: Tensor, shape: Sequence[int]) -> Tensor:
+    """The same elements in row-major order under another shape; one length may be -1. A view where it can be."""
+def round(x: Tensor) -> Tensor:
+    """The nearest integer, ties to the even one, in the dtype of ``x``. Its derivative is 0."""
+def rsqrt(x: Tensor) -> Tensor:
+    """``1 / sqrt(x)``."""
+def scatter_add(x: Tensor, indices: Tensor, source: Tensor, *, axis: int = -1) -> Tensor:
+    """``x`` with ``source`` added at ``indices`` along an axis; equal indices add up."""
+def sigmoid(x: Tensor) -> Tensor:
+    """Logistic function ``1 / (1 + exp(-x))``."""
+def sign(x: Tensor) -> Tensor:
+    """-1, 0 or 1; nan stays nan. A step function: its derivative is 0."""
+def sin(x: Tensor) -> Tensor:
+    """Sine of an angle in radians."""
+def softmax(x: Tensor, axis: int = -1) -> Tensor:
+    """``exp(x) / sum(exp(x))`` along an axis, without overflow."""
+def sqrt(x: Tensor) -> Tensor:
+    """Square root; nan below 0."""
+def square(x: Tensor) -> Tensor:
+    """``x * x``, for a numeric dtype."""
+def squeeze(x: Tensor, axis: int | Sequence[int]) -> Tensor:
+    """Without the named dimensions, which must have length 1; a view."""
+def stack(arrays: Sequence[Tensor], *, axis: int = 0) -> Tensor:
+    """The tensors, all of one shape, joined along a new axis."""
+def subtract(x1: TensorLike, x2: TensorLike) -> Tensor:
+    """Difference of two tensors, element by element, with broadcasting."""
+def sum(
+    x: Tensor,
+    axis: int | Sequence[int] | None = None,
+    *,
+    dtype: DTypeLike | None = None,
+    keepdims: _bool = False,
+) -> Tensor:
+    """Sum of elements along axes; integers and bools sum in 64 bits."""
+def take(x: Tensor, indices: Tensor, *, axis: int | None = None) -> Tensor:
+    """The elements at ``indices`` of an axis, which may be left out for a 1-d tensor."""
+def take_along_axis(x: Tensor, indices: Tensor, *, axis: int = -1) -> Tensor:
+    """Along one axis the elements at ``indices``, which has the number of dimensions of ``x``."""
+def tanh(x: Tensor) -> Tensor:
+    """Hyperbolic tangent."""
+def where(condition: TensorLike, x1: TensorLike, x2: TensorLike) -> Tensor:
+    """``x1`` where the condition holds, else ``x2``, with broadcasting."""
+def zeros(
+    shape: int | Sequence[int],
+    *,
+    dtype: DTypeLike | None = None,
+    device: Device | str | None = None,
+) -> Tensor:
+    """A tensor of zeros; float32 unless ``dtype`` says otherwise."""
+def zeros_like(x: Tensor, *, dtype: DTypeLike | None = None, device: Device | str | None = None) -> Tensor:
+    """Zeros with the shape, dtype and device of ``x``."""

@@ -1,0 +1,274 @@
+# Written by `python -m tools.make_stubs` from the operators' schemas: edit those, and run it again.
+"""What the declarations of operators and the layers above core put on Tensor."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+from tenkey.autograd.node import HookHandle
+from tenkey.core.device import Device
+from tenkey.core.tensor import Tensor
+from tenkey.core.typing import DTypeLike, Index, Operand, TensorLike
+
+
+class TensorMethods:
+    @property
+    def T(self) -> Tensor:
+        """The transpose of a matrix."""
+    def __abs__(self) -> Tensor:
+        """Absolute value, for a real numeric dtype; its derivative at 0 is 0."""
+    def __add__(self, other: Operand) -> Tensor: ...
+    def __and__(self, other: Operand) -> Tensor: ...
+    def __eq__(self, other: object) -> Tensor: ...  # type: ignore[override]
+    def __floordiv__(self, other: Operand) -> Tensor: ...
+    def __ge__(self, other: Operand) -> Tensor: ...
+    def __getitem__(self, index: Index) -> Tensor: ...
+    def __gt__(self, other: Operand) -> Tensor: ...
+    def __iadd__(self, other: Operand) -> Self: ...
+    def __imul__(self, other: Operand) -> Self: ...
+    def __invert__(self) -> Tensor:
+        """``~x`` for bools."""
+    def __ipow__(self, other: Operand) -> Self: ...
+    def __isub__(self, other: Operand) -> Self: ...
+    def __itruediv__(self, other: Operand) -> Self: ...
+    def __le__(self, other: Operand) -> Tensor: ...
+    def __lt__(self, other: Operand) -> Tensor: ...
+    def __matmul__(self, other: Operand) -> Tensor: ...
+    def __mod__(self, other: Operand) -> Tensor: ...
+    def __mul__(self, other: Operand) -> Tensor: ...
+    def __ne__(self, other: object) -> Tensor: ...  # type: ignore[override]
+    def __neg__(self) -> Tensor:
+        """``-x``, for a numeric dtype."""
+    def __or__(self, other: Operand) -> Tensor: ...
+    def __pow__(self, other: Operand) -> Tensor: ...
+    def __radd__(self, other: Operand) -> Tensor: ...
+    def __rand__(self, other: Operand) -> Tensor: ...
+    def __rfloordiv__(self, other: Operand) -> Tensor: ...
+    def __rmatmul__(self, other: Operand) -> Tensor: ...
+    def __rmod__(self, other: Operand) -> Tensor: ...
+    def __rmul__(self, other: Operand) -> Tensor: ...
+    def __ror__(self, other: Operand) -> Tensor: ...
+    def __rpow__(self, other: Operand) -> Tensor: ...
+    def __rsub__(self, other: Operand) -> Tensor: ...
+    def __rtruediv__(self, other: Operand) -> Tensor: ...
+    def __rxor__(self, other: Operand) -> Tensor: ...
+    def __setitem__(self, index: Index, value: Operand) -> None: ...
+    def __sub__(self, other: Operand) -> Tensor: ...
+    def __truediv__(self, other: Operand) -> Tensor: ...
+    def __xor__(self, other: Operand) -> Tensor: ...
+    @property
+    def _version(self) -> int:
+        """How often the memory was changed in place."""
+    def abs(self) -> Tensor:
+        """Absolute value, for a real numeric dtype; its derivative at 0 is 0."""
+    def abs_(self) -> Self:
+        """``abs`` written into its first argument, which is returned."""
+    def add(self, x2: TensorLike) -> Tensor:
+        """Sum of two tensors, element by element, with broadcasting."""
+    def add_(self, x2: TensorLike) -> Self:
+        """``add`` written into its first argument, which is returned."""
+    def all(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
+        """Whether all elements along axes are true (nonzero)."""
+    def any(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
+        """Whether one of the elements along axes is true (nonzero)."""
+    def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
+        """Index of the largest element along an axis, the first at a tie; without axis in the flattened tensor."""
+    def argmin(self, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
+        """Index of the smallest element along an axis, the first at a tie; without axis in the flattened tensor."""
+    def astype(self, dtype: DTypeLike, *, copy: bool = True) -> Tensor:
+        """The values in another dtype; without ``copy`` the tensor itself where it has the dtype already."""
+    def backward(
+        self,
+        gradient: Tensor | None = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+        inputs: Any = None,
+    ) -> None:
+        """Compute the gradients of this tensor and add them to ``.grad`` of the leaves. See
+        ``tk.autograd.backward``.
+        """
+    def ceil_(self) -> Self:
+        """``ceil`` written into its first argument, which is returned."""
+    def clone(self) -> Tensor:
+        """A contiguous copy."""
+    def copy_(self, source: TensorLike) -> Self:
+        """Write the values of ``source``, broadcast and converted, into ``x``, which is returned."""
+    def cos(self) -> Tensor:
+        """Cosine of an angle in radians."""
+    def cos_(self) -> Self:
+        """``cos`` written into its first argument, which is returned."""
+    def cpu(self) -> Tensor:
+        """The values on the CPU."""
+    def detach(self) -> Tensor:
+        """A tensor on the same memory without history; it shares the version counter."""
+    def div(self, x2: TensorLike) -> Tensor:
+        """True division of two tensors, element by element, with broadcasting; integers give floats."""
+    def div_(self, x2: TensorLike) -> Self:
+        """``divide`` written into its first argument, which is returned."""
+    def divide(self, x2: TensorLike) -> Tensor:
+        """True division of two tensors, element by element, with broadcasting; integers give floats."""
+    def divide_(self, x2: TensorLike) -> Self:
+        """``divide`` written into its first argument, which is returned."""
+    def exp(self) -> Tensor:
+        """Exponential function."""
+    def exp_(self) -> Self:
+        """``exp`` written into its first argument, which is returned."""
+    def expm1_(self) -> Self:
+        """``expm1`` written into its first argument, which is returned."""
+    def flatten(self) -> Tensor:
+        """All elements in one dimension."""
+    def floor_(self) -> Self:
+        """``floor`` written into its first argument, which is returned."""
+    def floor_divide_(self, x2: TensorLike) -> Self:
+        """``floor_divide`` written into its first argument, which is returned."""
+    @property
+    def grad(self) -> Tensor | None:
+        """The gradient collected so far, or None."""
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None: ...
+    @grad.deleter
+    def grad(self) -> None: ...
+    @property
+    def grad_fn(self) -> Any:
+        """The node that made the tensor; None for a leaf."""
+    @property
+    def is_leaf(self) -> bool:
+        """Whether the tensor was made by the user, not by a recorded call."""
+    def log(self) -> Tensor:
+        """Natural logarithm; -inf at 0, nan below."""
+    def log1p_(self) -> Self:
+        """``log1p`` written into its first argument, which is returned."""
+    def log_(self) -> Self:
+        """``log`` written into its first argument, which is returned."""
+    def log_softmax(self, axis: int = -1) -> Tensor:
+        """``log(softmax(x))``, without overflow."""
+    def logsumexp(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
+        """``log(sum(exp(x)))`` along axes, without overflow."""
+    @property
+    def mT(self) -> Tensor:
+        """The last two dimensions exchanged."""
+    def matmul(self, x2: Tensor) -> Tensor:
+        """Matrix product over the last two dimensions, broadcasting the others; a 1-d operand is a vector."""
+    def max(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
+        """Largest element along axes; nan if there is one. Ties share the gradient equally."""
+    def maximum(self, x2: TensorLike) -> Tensor:
+        """The larger of two elements; nan if one is nan. At a tie the two share the gradient equally."""
+    def mean(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
+        """Arithmetic mean along axes, for a floating dtype; integers give floats."""
+    def min(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
+        """Smallest element along axes; nan if there is one. Ties share the gradient equally."""
+    def minimum(self, x2: TensorLike) -> Tensor:
+        """The smaller of two elements; nan if one is nan. At a tie the two share the gradient equally."""
+    def mul(self, x2: TensorLike) -> Tensor:
+        """Product of two tensors, element by element, with broadcasting."""
+    def mul_(self, x2: TensorLike) -> Self:
+        """``multiply`` written into its first argument, which is returned."""
+    def multiply(self, x2: TensorLike) -> Tensor:
+        """Product of two tensors, element by element, with broadcasting."""
+    def multiply_(self, x2: TensorLike) -> Self:
+        """``multiply`` written into its first argument, which is returned."""
+    def neg(self) -> Tensor:
+        """``-x``, for a numeric dtype."""
+    def neg_(self) -> Self:
+        """``negative`` written into its first argument, which is returned."""
+    def negative(self) -> Tensor:
+        """``-x``, for a numeric dtype."""
+    def negative_(self) -> Self:
+        """``negative`` written into its first argument, which is returned."""
+    @property
+    def output_nr(self) -> int:
+        """Which output of its node the tensor is."""
+    def permute(self, *axes: Any) -> Tensor:
+        """The dimensions in another order. See ``tk.permute_dims``."""
+    def pow(self, x2: TensorLike) -> Tensor:
+        """``x1`` to the power of ``x2``, element by element, with broadcasting."""
+    def pow_(self, x2: TensorLike) -> Self:
+        """``pow`` written into its first argument, which is returned."""
+    def prod(
+        self,
+        axis: int | Sequence[int] | None = None,
+        *,
+        dtype: DTypeLike | None = None,
+        keepdims: bool = False,
+    ) -> Tensor:
+        """Product of elements along axes. The gradient is right at zeros too."""
+    def reciprocal_(self) -> Self:
+        """``reciprocal`` written into its first argument, which is returned."""
+    def register_hook(self, hook: Callable[[Tensor], Any]) -> HookHandle:
+        """Call ``hook(gradient)`` whenever the gradient of this tensor is computed; it may return another one."""
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], Any]) -> HookHandle:
+        """Call ``hook(tensor)`` after a gradient was added to the ``.grad`` of this leaf."""
+    def relu(self) -> Tensor:
+        """``max(x, 0)``; its derivative at 0 is 0."""
+    def relu_(self) -> Self:
+        """``relu`` written into its first argument, which is returned."""
+    def remainder_(self, x2: TensorLike) -> Self:
+        """``remainder`` written into its first argument, which is returned."""
+    @property
+    def requires_grad(self) -> bool:
+        """Whether calls on it are recorded."""
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None: ...
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Say that a leaf collects a gradient (or no longer does); returns the tensor."""
+    def reshape(self, *shape: Any) -> Tensor:
+        """The same elements under another shape: ``x.reshape(2, 3)`` or ``x.reshape((2, 3))``. See ``tk.reshape``."""
+    def retain_grad(self) -> None:
+        """Keep the gradient of this tensor, which is no leaf, in ``.grad``."""
+    @property
+    def retains_grad(self) -> bool:
+        """Whether a non-leaf keeps its gradient."""
+    def round_(self) -> Self:
+        """``round`` written into its first argument, which is returned."""
+    def rsqrt(self) -> Tensor:
+        """``1 / sqrt(x)``."""
+    def rsqrt_(self) -> Self:
+        """``rsqrt`` written into its first argument, which is returned."""
+    def sigmoid(self) -> Tensor:
+        """Logistic function ``1 / (1 + exp(-x))``."""
+    def sigmoid_(self) -> Self:
+        """``sigmoid`` written into its first argument, which is returned."""
+    def sign_(self) -> Self:
+        """``sign`` written into its first argument, which is returned."""
+    def sin(self) -> Tensor:
+        """Sine of an angle in radians."""
+    def sin_(self) -> Self:
+        """``sin`` written into its first argument, which is returned."""
+    def softmax(self, axis: int = -1) -> Tensor:
+        """``exp(x) / sum(exp(x))`` along an axis, without overflow."""
+    def sqrt(self) -> Tensor:
+        """Square root; nan below 0."""
+    def sqrt_(self) -> Self:
+        """``sqrt`` written into its first argument, which is returned."""
+    def square(self) -> Tensor:
+        """``x * x``, for a numeric dtype."""
+    def square_(self) -> Self:
+        """``square`` written into its first argument, which is returned."""
+    def squeeze(self, axis: int | Sequence[int]) -> Tensor:
+        """Without the named dimensions, which must have length 1; a view."""
+    def sub(self, x2: TensorLike) -> Tensor:
+        """Difference of two tensors, element by element, with broadcasting."""
+    def sub_(self, x2: TensorLike) -> Self:
+        """``subtract`` written into its first argument, which is returned."""
+    def subtract(self, x2: TensorLike) -> Tensor:
+        """Difference of two tensors, element by element, with broadcasting."""
+    def subtract_(self, x2: TensorLike) -> Self:
+        """``subtract`` written into its first argument, which is returned."""
+    def sum(
+        self,
+        axis: int | Sequence[int] | None = None,
+        *,
+        dtype: DTypeLike | None = None,
+        keepdims: bool = False,
+    ) -> Tensor:
+        """Sum of elements along axes; integers and bools sum in 64 bits."""
+    def take(self, indices: Tensor, *, axis: int | None = None) -> Tensor:
+        """The elements at ``indices`` of an axis, which may be left out for a 1-d tensor."""
+    def tanh(self) -> Tensor:
+        """Hyperbolic tangent."""
+    def tanh_(self) -> Self:
+        """``tanh`` written into its first argument, which is returned."""
+    def to(self, *targets: Any, dtype: Any = None, device: Any = None) -> Tensor:
+        """The values on another device, in another dtype, or both; the tensor itself if nothing changes."""
+    def to_device(self, device: Device | str) -> Tensor:
+        """The values on another device; the tensor itself if it is there already."""
+    def zero_(self) -> Tensor:
+        """Fill with zeros, in place."""
