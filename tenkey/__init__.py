@@ -37,16 +37,19 @@ from .core.dtypes import (
 from .core.printing import get_printoptions, printoptions, set_printoptions
 from .core.tensor import Tensor, shares_storage
 from .core.wrapper import install_levels as _install_levels
-from .creation import asarray, tensor
+from .creation import asarray, from_dlpack, tensor
 from .dispatch import registry as _registry
 from .dispatch.mode import install_modes as _install_modes
 from .dispatch.subclass import install_subclasses as _install_subclasses
+from .inspection import ARRAY_API_VERSION as _ARRAY_API_VERSION
+from .inspection import array_namespace_info as __array_namespace_info__
 from .library.checking import provide_checks as _provide_checks
 from .ops import install as _install
 from .ops.autocast import autocast, is_autocast_enabled
 from .ops.autocast import install_autocast as _install_autocast
 
 __version__ = "0.1.0"
+__array_api_version__ = _ARRAY_API_VERSION
 
 e = _math.e
 inf = _math.inf

@@ -33,7 +33,8 @@ from tenkey.core.printing import (
 )
 from tenkey.core.tensor import Tensor, Tensor as Tensor, shares_storage as shares_storage
 from tenkey.core.typing import DTypeLike, TensorLike
-from tenkey.creation import asarray as asarray, tensor as tensor
+from tenkey.creation import asarray as asarray, from_dlpack as from_dlpack, tensor as tensor
+from tenkey.inspection import array_namespace_info as __array_namespace_info__
 from tenkey.ops.autocast import autocast as autocast, is_autocast_enabled as is_autocast_enabled
 
 __all__ = [
@@ -84,6 +85,7 @@ __all__ = [
     "float64",
     "floor",
     "floor_divide",
+    "from_dlpack",
     "full",
     "full_like",
     "get_num_threads",
@@ -192,6 +194,7 @@ uint16: Final[DType]
 uint32: Final[DType]
 uint64: Final[DType]
 uint8: Final[DType]
+__array_api_version__: Final[str]
 __version__: Final[str]
 
 def abs(x: Tensor) -> Tensor:

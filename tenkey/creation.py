@@ -1,20 +1,22 @@
-"""Making tensors from data: ``tensor`` (copies) and ``asarray`` (shares memory where it can)."""
+"""Making tensors from data: ``tensor`` (copies), ``asarray`` (shares memory where it can), ``from_dlpack``."""
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import numpy as np
 
-from .core import dtypes
+from .core import dlpack, dtypes
 from .core.device import CPU, Device, default_device, to_device
 from .core.dtypes import DType
+from .core.promotion import result_dtype
 from .core.tensor import Tensor, cpu_word, make_tensor
 from .core.word import DTYPE_TRAIT, GRADIENT, tensor_dtype
 from .dispatch.errors import OutOfRangeError, shown
 from .dispatch.registry import registry
 
-__all__ = ["asarray", "tensor"]
+__all__ = ["asarray", "from_dlpack", "tensor"]
 
 _RAGGED: Final = "[{function}] the nested sequence has rows of different lengths or kinds: {error}."
 _KIND: Final = "[{function}] cannot make a tensor of {value} with dtype {dtype}: give numbers or bools."
@@ -27,25 +29,87 @@ _IMAGINARY: Final = "[{function}] {given} to {dtype} would lose the imaginary pa
 _RANGE: Final = (
     "[{function}] the value {value} is out of range for {dtype}, which holds {low} to {high}: name a wider dtype."
 )
+_NO_INTEGER: Final = "[{function}] the value {value} has no counterpart in {dtype}: name a floating point dtype."
 _NO_COPY: Final = "[{function}] copy=False, but {why} needs a copy."
+_MASKED: Final = (
+    "[{function}] a masked array would lose its mask: give x.filled(value), and keep the mask in a tensor of its own."
+)
 _GRADIENT: Final = (
     "[tensor] only Tensors of floating point and complex dtype can require gradients, got {dtype}: pass dtype=."
 )
+_NUMBERS: Final = frozenset({bool, int, float, complex})
 
 
 def asarray(obj: Any, /, *, dtype: Any = None, device: Device | str | None = None, copy: bool | None = None) -> Tensor:
-    """A tensor of ``obj``: a tensor, NumPy array, nested sequence or number.
+    """A tensor of ``obj``: a tensor, NumPy array, nested sequence, number, or an array of another library.
 
-    Python floats give the default dtype (float32), ints int64, complex numbers complex64; arrays keep theirs. Memory
-    is shared with a NumPy array or tensor unless ``copy`` is true or dtype or device change.
+    Python floats give the default dtype (float32), ints int64, complex numbers complex64; NumPy scalars in a sequence
+    count as such. Whatever has a dtype keeps it: arrays, tensors (in sequences too, where they are stacked, and
+    promoted), objects with the buffer protocol, ``__array__``, ``__array_interface__`` or ``__dlpack__``. Memory is
+    shared with arrays, buffers and tensors unless ``copy`` is true or a copy is needed: for another dtype or device,
+    for negative strides, and for memory that must not be written to.
 
-    Raises TypeError for what is no number, ValueError for ragged sequences and for an impossible ``copy=False``.
+    Raises TypeError for what is no number, ValueError for ragged sequences and for an impossible ``copy=False``,
+    OverflowError for Python numbers that ``dtype`` cannot hold.
 
     >>> import numpy as np, tenkey as tk
-    >>> tk.asarray([[1.0, 2.0]]).dtype, tk.asarray(np.ones(2)).dtype
-    (dtype('float32'), dtype('float64'))
+    >>> tk.asarray([[1.0, 2.0]]).dtype, tk.asarray(np.ones(2)).dtype, tk.asarray(bytearray(b"ab")).tolist()
+    (dtype('float32'), dtype('float64'), [97, 98])
     """
     return _make(obj, dtype, device, copy, "asarray")
+
+
+def tensor(data: Any, *, dtype: Any = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
+    """A new tensor with a copy of ``data``; with ``requires_grad`` a leaf that collects a gradient.
+
+    ``data`` is what :func:`asarray` takes. The result has no history: a tensor that is given is detached.
+
+    >>> import tenkey as tk
+    >>> tk.tensor([1.0, 2.0], requires_grad=True).requires_grad
+    True
+    """
+    source = data.detach() if isinstance(data, Tensor) else data
+    made = _make(source, dtype, device, True, "tensor")
+    if requires_grad:
+        if not dtypes.is_inexact(made.dtype):
+            raise RuntimeError(_GRADIENT.format(dtype=made.dtype))
+        made._word |= GRADIENT
+    return made
+
+
+def from_dlpack(x: Any, /, *, device: Device | str | None = None, copy: bool | None = None) -> Tensor:
+    """A tensor on the memory of another library's array, through DLPack: ``x`` has ``__dlpack__``.
+
+    What is written into one is seen in the other, unless something was copied: ``copy=True`` asks for that,
+    ``copy=False`` forbids it. Memory that the other library exports for reading alone (JAX's, a read-only array's) is
+    shared too; the tensor then refuses to be changed in place. Without ``device`` the tensor is where the memory is.
+
+    Raises TypeError for what exports nothing, BufferError for memory on a device that has no tensors and for an array
+    that requires a gradient, ValueError where ``copy=False`` is impossible. Source: array API standard 2025.12.
+
+    >>> import numpy as np, tenkey as tk
+    >>> a = np.zeros(2)
+    >>> x = tk.from_dlpack(a)
+    >>> a[0] = 7
+    >>> x.tolist()
+    [7.0, 0.0]
+    """
+    target = None if device is None else to_device(device)
+    if isinstance(x, Tensor):
+        dlpack.refuse_gradient(x)
+        return _from_tensor(x.detach(), None, target, copy, "from_dlpack")
+    array, copied = dlpack.read(x, to_cpu=target is CPU, copy=copy if target is None or target is CPU else None)
+    dtype = tensor_dtype(array.dtype)
+    unfit = not _fits(array)
+    if copy is False and (unfit or (target is not None and target is not CPU)):
+        why = "this layout of memory" if unfit else f"moving to {target}"
+        raise ValueError(_NO_COPY.format(function="from_dlpack", why=why))
+    if unfit or (copy and not copied):
+        array = array.copy()
+    made = make_tensor(array, cpu_word(dtype))
+    if target is None or target is CPU:
+        return made
+    return registry.find("tk::to_device").call(made, target)  # type: ignore[no-any-return]
 
 
 def _make(obj: Any, dtype: Any, device: Any, copy: bool | None, function: str) -> Tensor:
@@ -54,9 +118,10 @@ def _make(obj: Any, dtype: Any, device: Any, copy: bool | None, function: str) -
     target = None if device is None else to_device(device)
     if isinstance(obj, Tensor):
         return _from_tensor(obj, wanted, target, copy, function)
-    made = _from_array(obj, wanted, copy, function)
-    target = target or default_device()
-    if target is CPU:
+    made = _from_data(obj, wanted, copy, function)
+    if target is None:  # a sequence of tensors stays where they are
+        target = default_device() if made.device is CPU else made.device
+    if target is made.device:
         return made
     if copy is False:
         raise ValueError(_NO_COPY.format(function=function, why=f"moving to {target}"))
@@ -72,83 +137,186 @@ def _from_tensor(obj: Tensor, dtype: DType | None, device: Device | None, copy: 
     return registry.find("tk::clone").call(obj) if copy else obj
 
 
-def _from_array(obj: Any, dtype: DType | None, copy: bool | None, function: str) -> Tensor:
-    if hasattr(obj, "__dlpack__") and not isinstance(obj, (np.ndarray, np.generic)) and not hasattr(obj, "__array__"):
-        obj = np.from_dlpack(obj)
-    plain = _plain(obj, function)
-    try:
-        array = np.asarray(plain)
-    except ValueError as error:
-        raise ValueError(_RAGGED.format(function=function, error=error)) from None
-    source = array
-    if dtype is None and not isinstance(obj, (np.ndarray, np.generic)) and not hasattr(obj, "__array__"):
-        default = {"f": dtypes.default_float, "c": dtypes.default_complex, "i": dtypes.default_int}.get(
-            array.dtype.kind
-        )
-        dtype = default() if default is not None else None
+def _from_data(obj: Any, dtype: DType | None, copy: bool | None, function: str) -> Tensor:
+    found: list[Tensor | np.ndarray] = []
+    is_sequence = isinstance(obj, (list, tuple))
+    if is_sequence:
+        source = _plain(obj, function, found)
+        if found and function == "asarray" and any(_needs_stack(item) for item in found):
+            return _stacked(obj, dtype, function)
+        if found and dtype is None:
+            dtype = _common(source, found)
+    else:
+        source = _exposed(obj, function)
+    has_dtype = source.__class__ is np.ndarray
+    array = source if has_dtype else _as_array(source, dtype, function)
+    given = array.dtype
     if dtype is None:
-        dtype = array.dtype if array.dtype.isnative else array.dtype.newbyteorder("=")
-    if array.dtype.kind not in "biufcV" or dtype not in DTYPE_TRAIT:
-        long = next((item for item in array.flat if isinstance(item, int)), None) if array.dtype.kind == "O" else None
-        if long is not None:
-            raise OutOfRangeError(_LARGE.format(function=function, value=shown(long)))
-        raise TypeError(_KIND.format(function=function, value=_short(obj), dtype=dtype))
-    if array.dtype != dtype:
-        array = _converted(array, dtype, is_python=not hasattr(obj, "__array__"), function=function)
-    if any(s < 0 or s % array.dtype.itemsize for s in array.strides) or not array.flags.aligned:
-        array = array.copy()  # negative strides do not exist here, and kernels want whole elements
-    if not array.flags.writeable:
-        array = array.copy()
-    if copy and array is source:
-        array = array.copy()
-    if copy is False and (array is not source or not isinstance(obj, np.ndarray)):
+        if not has_dtype and given.kind in "fci":
+            default = {"f": dtypes.default_float, "c": dtypes.default_complex, "i": dtypes.default_int}[given.kind]
+            dtype = default()
+        else:
+            dtype = given if given.isnative else given.newbyteorder("=")
+    if given.kind not in "biufcV" or dtype not in DTYPE_TRAIT:
+        raise _refusal(array, obj, dtype, function)
+    if copy is False and (not has_dtype or given != dtype or not _fits(array) or not array.flags.writeable):
         raise ValueError(_NO_COPY.format(function=function, why=f"making a tensor of a {type(obj).__name__}"))
+    if given != dtype:
+        array = _converted(array, dtype, is_python=not has_dtype and not found, function=function)
+    elif not _fits(array) or not array.flags.writeable or (copy and has_dtype):
+        array = array.copy()
     return make_tensor(array, cpu_word(dtype))
 
 
+def _fits(array: np.ndarray) -> bool:
+    """Whether a tensor can have this memory: negative strides do not exist here, and kernels want whole elements."""
+    itemsize = array.itemsize
+    for stride in array.strides:
+        if stride < 0 or stride % itemsize:
+            return False
+    return array.flags.aligned
+
+
+# ---- objects that have a dtype
+
+
+def _exposed(obj: Any, function: str) -> Any:
+    """The array that an object has or exports; numbers, and what has no dtype, as they are."""
+    kind = obj.__class__
+    if kind in _NUMBERS or kind is np.ndarray:
+        return obj
+    if isinstance(obj, (np.ndarray, np.generic)):
+        if hasattr(obj, "filled") and hasattr(obj, "mask"):
+            raise TypeError(_MASKED.format(function=function))
+        return np.asarray(obj)
+    if hasattr(obj, "__dlpack__"):  # before __array__: it knows bfloat16, and shares more often
+        try:
+            return dlpack.read(obj, to_cpu=False, copy=None)[0]
+        except (BufferError, TypeError, RuntimeError, ValueError):
+            if not hasattr(obj, "__array__"):
+                raise
+    if hasattr(obj, "__array__") or hasattr(obj, "__array_interface__"):
+        return np.asarray(obj)
+    if isinstance(obj, str):
+        return obj
+    try:
+        buffer = memoryview(obj)
+    except TypeError:
+        return obj
+    return np.asarray(buffer)
+
+
+def _as_array(source: Any, dtype: DType | None, function: str) -> np.ndarray:
+    try:
+        array = np.asarray(source)
+    except (ValueError, RuntimeError) as error:
+        raise ValueError(_RAGGED.format(function=function, error=error)) from None
+    kind = array.dtype.kind
+    if kind == "O" and dtype is not None and dtypes.is_inexact(dtype):
+        if array.size and all(isinstance(item, (int, float, complex)) for item in array.flat):
+            return array.astype(np.complex128 if dtype.kind == "c" else np.float64)  # ints of more than 64 bits
+    elif kind == "f" and array.size and dtype is None:
+        top = np.max(np.abs(array))
+        if top >= 2.0**63 and all(isinstance(item, int) for item in np.asarray(source, object).flat):
+            # NumPy makes floats of ints that share no integer dtype
+            raise OutOfRangeError(_LARGE.format(function=function, value=shown(int(top))))
+    return array
+
+
+# ---- sequences
+
+
+def _plain(obj: Any, function: str, found: list[Tensor | np.ndarray], depth: int = 0) -> Any:
+    """Nested sequences with arrays in the place of tensors and of others' arrays, which are noted in ``found``."""
+    if depth > _LEVELS:
+        raise ValueError(_DEEP.format(function=function, limit=_LEVELS))
+    for item in obj:
+        if item.__class__ not in _NUMBERS:
+            break
+    else:
+        return obj
+    result: list[Any] = []
+    for item in obj:
+        if isinstance(item, (list, tuple)):
+            result.append(_plain(item, function, found, depth + 1))
+        elif isinstance(item, Tensor):
+            found.append(item)
+            result.append(None if _needs_stack(item) and function == "asarray" else _widened(item._values(function)))
+        else:
+            inner = item if isinstance(item, (np.generic, str, int)) else _exposed(item, function)
+            if inner.__class__ is np.ndarray:
+                found.append(inner)
+                inner = _widened(inner)
+            result.append(inner)
+    return result
+
+
+def _widened(array: np.ndarray) -> np.ndarray:
+    return array.astype(np.float32) if array.dtype.kind == "V" and array.dtype.name == "bfloat16" else array
+
+
+def _numbers_in(nested: Any, kinds: set[type]) -> set[type]:
+    for item in nested:
+        if isinstance(item, list):
+            _numbers_in(item, kinds)
+        elif isinstance(item, tuple):
+            kinds.update(map(type, item))
+        elif item.__class__ is not np.ndarray:
+            kinds.add(item.item().__class__ if isinstance(item, np.generic) else item.__class__)
+    return kinds
+
+
+def _common(plain: list[Any], found: list[Tensor | np.ndarray]) -> DType:
+    """The dtype in which the arrays and numbers of a sequence meet."""
+    return result_dtype([tensor_dtype(item.dtype) for item in found], _numbers_in(plain, set()) & _NUMBERS)
+
+
+def _needs_stack(item: Tensor | np.ndarray) -> bool:
+    """Whether more is to be kept of a tensor than its values: a gradient, a device, the level of a transform."""
+    return isinstance(item, Tensor) and (item._data.__class__ is not np.ndarray or item.requires_grad)
+
+
+def _stacked(obj: Any, dtype: DType | None, function: str) -> Tensor:
+    """A sequence with tensors as the stack of its items, which is differentiable and stays on their device."""
+    items = [_stacked(item, dtype, function) if isinstance(item, (list, tuple)) else item for item in obj]
+    first = next((item for item in items if isinstance(item, Tensor)), None)
+    device = None if first is None else first.device
+    made = [item if isinstance(item, Tensor) else _make(item, None, device, None, function) for item in items]
+    weak = {type(item) for item in items} & _NUMBERS
+    common = dtype or result_dtype([x.dtype for x, item in zip(made, items) if type(item) not in _NUMBERS], weak)
+    try:
+        return registry.find("tk::stack").call([_from_tensor(x, common, None, None, function) for x in made])  # type: ignore[no-any-return]
+    except ValueError as error:
+        raise ValueError(_RAGGED.format(function=function, error=error)) from None
+
+
+# ---- conversions and refusals
+
+
 def _converted(array: np.ndarray, dtype: DType, *, is_python: bool, function: str) -> np.ndarray:
-    """``astype``; Python ints that the dtype cannot hold are refused (those of an array wrap around, as in NumPy)."""
+    """``astype``; Python numbers that an integer dtype cannot hold are refused (those of an array wrap around)."""
     if array.dtype.kind == "c" and dtype.kind not in "cb":
         raise TypeError(_IMAGINARY.format(function=function, given=array.dtype, dtype=dtype))
-    if is_python and array.size and array.dtype.kind in "iu" and dtype.kind in "iu":
+    if is_python and array.size and array.dtype.kind in "iuf" and dtype.kind in "iu":
         limits = dtypes.iinfo(dtype)
-        for value in (int(array.min()), int(array.max())):
-            if not limits.min <= value <= limits.max:
-                raise OutOfRangeError(
-                    _RANGE.format(function=function, value=value, dtype=dtype, low=limits.min, high=limits.max)
-                )
+        for value in (array.min().item(), array.max().item()):
+            if not math.isfinite(value):
+                raise ValueError(_NO_INTEGER.format(function=function, value=value, dtype=dtype))
+            if not limits.min <= int(value) <= limits.max:
+                text = _RANGE.format(function=function, value=value, dtype=dtype, low=limits.min, high=limits.max)
+                raise OutOfRangeError(text)
     with np.errstate(all="ignore"):
         return array.astype(dtype)
 
 
-def _plain(obj: Any, function: str, depth: int = 0) -> Any:
-    """Nested sequences with their tensors as arrays."""
-    if isinstance(obj, Tensor):
-        return obj._values(function)
-    if isinstance(obj, (list, tuple)):
-        if depth > _LEVELS:
-            raise ValueError(_DEEP.format(function=function, limit=_LEVELS))
-        nested = any(isinstance(i, (list, tuple, Tensor)) for i in obj)
-        return [_plain(item, function, depth + 1) for item in obj] if nested else obj
-    return obj
+def _refusal(array: np.ndarray, obj: Any, dtype: DType, function: str) -> Exception:
+    if array.dtype.kind == "O":
+        long = next((item for item in array.flat if isinstance(item, int) and item.bit_length() > 63), None)
+        if long is not None:
+            return OutOfRangeError(_LARGE.format(function=function, value=shown(long)))
+    return TypeError(_KIND.format(function=function, value=_short(obj), dtype=dtype))
 
 
 def _short(obj: Any) -> str:
     text = repr(obj)
     return text if len(text) < 60 else text[:57] + "..."
-
-
-def tensor(data: Any, *, dtype: Any = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
-    """A new tensor with a copy of ``data``; with ``requires_grad`` a leaf that collects a gradient.
-
-    >>> import tenkey as tk
-    >>> tk.tensor([1.0, 2.0], requires_grad=True).requires_grad
-    True
-    """
-    source = data.detach() if isinstance(data, Tensor) else data
-    made = _make(source, dtype, device, True, "tensor")
-    if requires_grad:
-        if made.dtype.kind not in "fc" and made.dtype.name != "bfloat16":
-            raise RuntimeError(_GRADIENT.format(dtype=made.dtype))
-        made._word |= GRADIENT
-    return made

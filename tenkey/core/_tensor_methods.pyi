@@ -17,6 +17,21 @@ class TensorMethods:
         """Absolute value, for a real numeric dtype; its derivative at 0 is 0."""
     def __add__(self, other: Operand) -> Tensor: ...
     def __and__(self, other: Operand) -> Tensor: ...
+    def __copy__(self) -> Tensor:
+        """A copy with memory of its own, which is in the graph as ``clone()`` is."""
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        """A leaf with memory of its own, which wants a gradient if this one does, and has a copy of its ``.grad``."""
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[Any, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A DLPack capsule of the tensor's memory, for ``from_dlpack`` of other libraries (array API standard)."""
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """The DLPack device type (1 for the CPU) and index of the tensor's memory."""
     def __eq__(self, other: object) -> Tensor: ...  # type: ignore[override]
     def __floordiv__(self, other: Operand) -> Tensor: ...
     def __ge__(self, other: Operand) -> Tensor: ...
@@ -41,6 +56,8 @@ class TensorMethods:
     def __pow__(self, other: Operand) -> Tensor: ...
     def __radd__(self, other: Operand) -> Tensor: ...
     def __rand__(self, other: Operand) -> Tensor: ...
+    def __reduce_ex__(self, protocol: Any) -> tuple[object, ...]:
+        """Pickle values, dtype, device, and whether a gradient is wanted; neither history nor ``.grad``."""
     def __rfloordiv__(self, other: Operand) -> Tensor: ...
     def __rmatmul__(self, other: Operand) -> Tensor: ...
     def __rmod__(self, other: Operand) -> Tensor: ...
@@ -268,7 +285,7 @@ class TensorMethods:
         """``tanh`` written into its first argument, which is returned."""
     def to(self, *targets: Any, dtype: Any = None, device: Any = None) -> Tensor:
         """The values on another device, in another dtype, or both; the tensor itself if nothing changes."""
-    def to_device(self, device: Device | str) -> Tensor:
+    def to_device(self, device: Device | str, *, stream: Any = None) -> Tensor:
         """The values on another device; the tensor itself if it is there already."""
     def zero_(self) -> Tensor:
         """Fill with zeros, in place."""

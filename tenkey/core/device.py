@@ -15,6 +15,7 @@ __all__ = [
     "META",
     "Device",
     "add_finder",
+    "available_devices",
     "base_word",
     "default_device",
     "device_types",
@@ -135,6 +136,17 @@ def unregister_device(name: str) -> None:
     """Forget a device type; tensors on it can no longer be made."""
     if _types.pop(name, None) is not None:
         registry.removed_devices.add(name)
+
+
+def available_devices() -> tuple[Device, ...]:
+    """The devices that can be used here and hold values, the CPU first."""
+    found = [CPU]
+    for name, kind in _types.items():
+        backend = kind.backend
+        if backend is not None and (kind.ready or backend.is_available()):
+            count = _answer(backend, name, "device_count", "the number of devices, an int of 0 or more")
+            found += [_intern(name, index) for index in range(count)]
+    return tuple(found)
 
 
 def device_types() -> tuple[str, ...]:

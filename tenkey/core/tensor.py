@@ -7,7 +7,7 @@ what needs no operator: shape, dtype, device, storage, conversion to Python and 
 
 from __future__ import annotations
 
-import copy
+import sys
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 import numpy as np
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 else:
     _Attached = object
 
-__all__ = ["Tensor", "make_tensor", "make_view", "shares_storage", "storage_of"]
+__all__ = ["Tensor", "make_tensor", "make_view", "shares_storage", "storage_of", "with_class"]
 
 _NOT_FROM_CLASS: Final = (
     "a Tensor is made by tk.tensor(data), tk.asarray(data) or a creation function, not by Tensor(...)."
@@ -54,6 +54,8 @@ _IN_TRANSFORM: Final = (
     "[as_subclass] the tensor stands for a {kind} inside of a transform, which has no subclasses: convert it outside."
 )
 _LEN: Final = "[len] a 0-d tensor has no length; its value is x.item()."
+_API_VERSIONS: Final = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
+_API_VERSION: Final = "[__array_namespace__] got api_version={given!r}: the versions of the standard here are {known}."
 _INDEX: Final = "[index] only a 0-d tensor of integers converts to an index, got shape {shape}, dtype {dtype}."
 
 
@@ -135,13 +137,13 @@ class Tensor(_Attached):
         if not isinstance(given, type) or not issubclass(given, Tensor):
             raise TypeError(_NO_SUBCLASS.format(cls=getattr(cls, "__qualname__", cls)))
         if self._word & WEAK_MASK:  # a Python number among the arguments of a handler stays one
-            return _with_class(cls, make_tensor(self._data, self._word & INHERITED))
+            return with_class(cls, make_tensor(self._data, self._word & INHERITED))
         state = current_state()
         word = (self._word | state.include) & state.keep & ~_UNSEEN
         plain: Tensor = registry.find("tk::alias").cache[word](self)
         if plain.__class__ is not Tensor:
             raise TypeError(_IN_TRANSFORM.format(kind=type(plain).__name__))
-        return _with_class(cls, plain)
+        return with_class(cls, plain)
 
     # ---- what it is
 
@@ -298,56 +300,13 @@ class Tensor(_Attached):
             raise TypeError(_FORMAT.format(spec=spec, shape=self.shape)) from None
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        """The namespace of functions for this array (array API standard)."""
-        import sys
-
+        """The namespace of functions for this array (array API standard); ValueError for an unknown version."""
+        if api_version is not None and api_version not in _API_VERSIONS:
+            raise ValueError(_API_VERSION.format(given=api_version, known=", ".join(_API_VERSIONS)))
         return sys.modules["tenkey"]
 
-    def __reduce_ex__(self, protocol: Any) -> tuple[object, ...]:
-        device = self.device  # with its index: "type" alone means the device that is current there
-        made = (_rebuild, (self._values("pickle"), f"{device.type}:{device.index}", bool(self._word & GRADIENT)))
-        if self.__class__ is Tensor:
-            return made
-        return (_rebuild_subclass, (self.__class__, *made[1]), getattr(self, "__dict__", None))
 
-    def __copy__(self) -> Tensor:
-        if self.__class__ is not Tensor:
-            made = _with_class(self.__class__, registry.find("tk::clone").call(self.as_subclass(Tensor)))
-            vars(made).update(vars(self))
-            return made
-        return registry.find("tk::clone").call(self)  # type: ignore[no-any-return]
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        made = registry.find("tk::clone").call(self.detach())
-        if self.__class__ is not Tensor:
-            made = _with_class(self.__class__, made)
-        memo[id(self)] = made
-        if self.__class__ is not Tensor:
-            vars(made).update(copy.deepcopy(vars(self), memo))
-        if self._word & GRADIENT:
-            made.requires_grad_()
-        return made  # type: ignore[no-any-return]
-
-
-def _rebuild(values: np.ndarray, device: str, requires_grad: bool) -> Tensor:
-    made = make_tensor(values, cpu_word(values.dtype))
-    if device not in ("cpu", "cpu:0"):
-        from .device import to_device
-
-        made = registry.find("tk::to_device").call(made, to_device(device))
-    if requires_grad:
-        made.requires_grad_()
-    return made
-
-
-def _rebuild_subclass(cls: type[_Kind], values: np.ndarray, device: str, requires_grad: bool) -> _Kind:
-    made = _with_class(cls, _rebuild(values, device, False))
-    if requires_grad:
-        made.requires_grad_()
-    return made
-
-
-def _with_class(cls: type[_Kind], tensor: Tensor) -> _Kind:
+def with_class(cls: type[_Kind], tensor: Tensor) -> _Kind:
     """A fresh plain tensor, which nobody else has a handle to, as an instance of a subclass."""
     if cls is Tensor:
         return tensor  # type: ignore[return-value]

@@ -67,7 +67,6 @@ to_device: Entry = structured(
     meta=lambda x, device: TensorSpec(x.shape, x.dtype),
     vjp={"x": lambda g, x_meta: to_device(g, x_meta.device)},
     samples=lambda rng: [((rng.standard_normal((3, 4)), META), {})],
-    methods=("to_device",),
     tags=("internal",),
     doc="""The values on another device; the tensor itself if it is there already.
 

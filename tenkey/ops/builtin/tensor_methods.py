@@ -11,10 +11,12 @@ from ...core.dtypes import to_dtype
 from ...core.tensor import Tensor
 from ...core.word import tensor_dtype
 from .copying import to
+from .copying import to_device as to_device_operator
 from .nn import log_softmax, softmax
 from .view import matrix_transpose, permute_dims, reshape
 
 _TO: Final = "[to] takes a device and a dtype, each once, got {given!r}: x.to('cpu'), x.to(tk.float64), or both."
+_STREAM: Final = "[to_device] got stream={stream!r}: copies between devices are synchronous here, stream is None."
 
 
 def _shape_of(shape: tuple[Any, ...]) -> Any:
@@ -63,6 +65,18 @@ def _is_dtype(text: str) -> bool:
     return True
 
 
+def _to_device(self: Tensor, device: Device | str, /, *, stream: Any = None) -> Tensor:
+    """The values on another device; the tensor itself if it is there already.
+
+    >>> import tenkey as tk
+    >>> str(tk.asarray([1.0]).to_device("meta").device)
+    'meta'
+    """
+    if stream is not None:
+        raise ValueError(_STREAM.format(stream=stream))
+    return to_device_operator(self, to_device(device))
+
+
 def _cpu(self: Tensor) -> Tensor:
     """The values on the CPU."""
     return to(self, device=CPU)
@@ -90,6 +104,7 @@ _methods: Final[dict[str, Any]] = {
     "reshape": _reshape,
     "permute": _permute,
     "to": _to,
+    "to_device": _to_device,
     "cpu": _cpu,
     "flatten": _flatten,
     "zero_": _zero,

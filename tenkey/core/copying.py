@@ -1,0 +1,94 @@
+"""Pickling and copying of tensors: ``pickle``, ``copy.copy``, ``copy.deepcopy``."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Final, TypeVar
+
+import numpy as np
+
+from ..dispatch.registry import registry
+from .device import CPU, to_device
+from .tensor import Tensor, cpu_word, make_tensor, with_class
+from .word import GRADIENT
+
+__all__ = ["rebuild", "refuse_non_leaf"]
+
+_Kind = TypeVar("_Kind", bound=Tensor)
+
+_NON_LEAF: Final = (
+    "[{call}] only tensors made by the user (graph leaves) can be {done}: this one was computed by {node}, and "
+    "the copy would have no history. Use x.detach(), or x.clone() to stay in the graph."
+)
+
+
+def refuse_non_leaf(tensor: Tensor, call: str, done: str) -> None:
+    """Raise RuntimeError for a tensor that was computed from others and whose history would be lost."""
+    if not tensor.is_leaf:
+        raise RuntimeError(_NON_LEAF.format(call=call, done=done, node=tensor.grad_fn.name()))
+
+
+def rebuild(values: np.ndarray, device: str, requires_grad: bool) -> Tensor:
+    """A tensor from what was pickled."""
+    if not values.flags.writeable:  # the pickle's buffers were bytes
+        values = values.copy()
+    made = make_tensor(values, cpu_word(values.dtype))
+    target = to_device(device)
+    if target is not CPU:
+        made = registry.find("tk::to_device").call(made, target)
+    if requires_grad:
+        made.requires_grad_()
+    return made
+
+
+def _rebuild_subclass(cls: type[_Kind], values: np.ndarray, device: str, requires_grad: bool) -> _Kind:
+    made = with_class(cls, rebuild(values, device, False))
+    if requires_grad:
+        made.requires_grad_()
+    return made
+
+
+def _reduce_ex(self: Tensor, protocol: Any) -> tuple[object, ...]:
+    """Pickle values, dtype, device, and whether a gradient is wanted; neither history nor ``.grad``.
+
+    With protocol 5 and a ``buffer_callback`` the values leave as a buffer of their own, without being copied.
+    """
+    device = self.device  # with its index: "type" alone means the device that is current there
+    made = (rebuild, (self._values("pickle"), f"{device.type}:{device.index}", bool(self._word & GRADIENT)))
+    if self.__class__ is Tensor:
+        return made
+    return (_rebuild_subclass, (self.__class__, *made[1]), getattr(self, "__dict__", None))
+
+
+def _copy(self: Tensor) -> Tensor:
+    """A copy with memory of its own, which is in the graph as ``clone()`` is."""
+    if self.__class__ is not Tensor:
+        made = with_class(self.__class__, registry.find("tk::clone").call(self.as_subclass(Tensor)))
+        vars(made).update(vars(self))
+        return made
+    return registry.find("tk::clone").call(self)  # type: ignore[no-any-return]
+
+
+def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
+    """A leaf with memory of its own, which wants a gradient if this one does, and has a copy of its ``.grad``.
+
+    Raises RuntimeError for a tensor that was computed from others and requires a gradient.
+    """
+    refuse_non_leaf(self, "deepcopy", "deep-copied")
+    made = registry.find("tk::clone").call(self.detach())
+    if self.__class__ is not Tensor:
+        made = with_class(self.__class__, made)
+    memo[id(self)] = made
+    if self.__class__ is not Tensor:
+        vars(made).update(copy.deepcopy(vars(self), memo))
+    if self._word & GRADIENT:
+        made.requires_grad_()
+    if self.grad is not None:
+        made.grad = copy.deepcopy(self.grad.detach(), memo)
+    return made  # type: ignore[no-any-return]
+
+
+_methods: Final[dict[str, Any]] = {"__reduce_ex__": _reduce_ex, "__copy__": _copy, "__deepcopy__": _deepcopy}
+for _name, _method in _methods.items():
+    _method.__name__, _method.__qualname__ = _name, f"Tensor.{_name}"
+    setattr(Tensor, _name, _method)
