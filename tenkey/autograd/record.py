@@ -19,7 +19,7 @@ from typing import Any, Final
 from ..core.device import CPU, Device
 from ..core.storage import Storage
 from ..core.tensor import Tensor, version_of
-from ..core.word import DTYPE_MASK, GRADIENT, WEAK_MASK, dtypes_of
+from ..core.word import DTYPE_MASK, GRADIENT, WEAK_MASK, dtypes_of, weak_of
 from ..dispatch.kernel import Handle, Kernel, fallthrough_kernel
 from ..dispatch.keys import DispatchKey, DispatchKeySet, backend_mask, backends_in, key_mask
 from ..dispatch.local import LocalState, get_state, make_state, set_state
@@ -374,7 +374,9 @@ def _saved_reader(name: str) -> Callable[[Any], Any]:
 
 def autograd_kernel(operator: Operator, word: int) -> Callable[..., Any]:
     """The kernel that records a call of ``operator`` for this word."""
-    is_complex = any(dtype.kind == "c" for dtype in dtypes_of(word & DTYPE_MASK))
+    is_complex = any(dtype.kind == "c" for dtype in dtypes_of(word & DTYPE_MASK)) or complex in weak_of(
+        word & WEAK_MASK
+    )
     formulas = formulas_of(operator, is_complex=is_complex)
     inner = inner_call(operator, word)
     if formulas is None:

@@ -168,7 +168,12 @@ _FLOAT: Final = (
 _BOOL: Final = (
     "equal not_equal less less_equal greater greater_equal logical_and logical_or logical_not isnan isfinite all any"
 )
+_LINALG_FLOAT: Final = "inv solve det adjugate cholesky pinv vector_norm matrix_exp"
+_LINALG_REAL: Final = "eigvalsh svdvals vector_norm"
 RESULT_DTYPE: Final[Mapping[str, str]] = {
+    **{f"linalg_{name}": "float" for name in _LINALG_FLOAT.split()},
+    **{f"linalg_{name}": "real float" for name in _LINALG_REAL.split()},
+    "linalg_eigvals": "complex float",
     **dict.fromkeys(_FLOAT.split(), "float"),
     **dict.fromkeys(_BOOL.split(), "bool"),
     **dict.fromkeys(("sum", "prod"), "accumulator"),
@@ -203,6 +208,11 @@ def expected_dtype(operator: Operator, dtype: np.dtype[Any]) -> np.dtype[Any]:
     pairs = {"float32": "complex64", "float64": "complex128"}
     if rule == "float":
         return dtype if dtype.kind in "fc" else np.dtype("float32")
+    if rule in ("real float", "complex float"):
+        floating = dtype if dtype.kind in "fc" else np.dtype("float32")
+        if rule == "complex float":
+            return np.dtype(pairs.get(floating.name, floating.name))
+        return np.dtype({new: old for old, new in pairs.items()}.get(floating.name, floating.name))
     if rule == "accumulator":
         return np.dtype({"b": "int64", "i": "int64", "u": "uint64"}.get(dtype.kind, dtype.name))
     if rule == "real":

@@ -15,7 +15,8 @@ from tenkey.dispatch.operator import Operator
 from tenkey.testing import SampleInput, samples
 
 __all__ = [
-    "DTYPES", "FACTORIES", "FLOATING", "INPLACE", "OPERATORS", "SAMPLED", "arrays", "calls", "named", "sampled",
+    "DTYPES", "FACTORIES", "FLOATING", "INPLACE", "OPERATORS", "SAMPLED", "arrays", "calls", "named", "results",
+    "sampled",
 ]  # fmt: skip
 
 OPERATORS: Final[list[Operator]] = [op for op in registry if op.schema.namespace == "tk" and "derived" not in op.tags]
@@ -42,6 +43,12 @@ def calls(operator: Operator, sample: SampleInput) -> Tensor:
     """The result of a sample's call."""
     result: Tensor = operator.call(*sample.args, **sample.kwargs)
     return result
+
+
+def results(operator: Operator, sample: SampleInput) -> list[Tensor]:
+    """The results of a sample's call, of operators that have several."""
+    found = operator.call(*sample.args, **sample.kwargs)
+    return [found] if isinstance(found, Tensor) else list(found)
 
 
 def arrays(sample: SampleInput, wide: bool = False) -> SampleInput:

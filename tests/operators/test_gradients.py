@@ -16,6 +16,7 @@ from tenkey.autograd import gradcheck, gradgradcheck
 from tenkey.backends.cpu import compile as compiler
 from tenkey.backends.cpu.program import Program
 from tenkey.core.tensor import Tensor
+from tenkey.core.tree import flatten
 from tenkey.dispatch.operator import Operator
 from tenkey.testing import SampleInput
 from tests.operators._table import INPLACE, SAMPLED, arrays, calls, named, sampled
@@ -46,10 +47,12 @@ def _floating(sample: SampleInput) -> list[Tensor]:
 def _as_function(operator: Operator, sample: SampleInput) -> tuple[Callable[..., Any], list[Tensor]]:
     """The call as a function of its floating tensors, which require a gradient."""
     inputs = [t.detach().requires_grad_() for t in _floating(sample)]
+    probe = operator.facets["Samples"].probe if "Samples" in operator.facets else None
 
     def function(*given: Tensor) -> Any:
         remaining = iter(given)
-        return calls(operator, sample.map(lambda t: next(remaining) if t.dtype.kind in "fc" else t))
+        moved = sample.map(lambda t: next(remaining) if t.dtype.kind in "fc" else t)
+        return calls(operator, moved) if probe is None else probe(operator.call, *moved.args, **moved.kwargs)
 
     return function, inputs
 
@@ -91,8 +94,9 @@ def test_gradients_have_the_shape_and_dtype_of_their_input(operator: Operator, d
     for sample in sampled(operator, dtype):
         function, inputs = _as_function(operator, sample)
         out = function(*inputs)
-        assert out.requires_grad, sample
-        found = tk.autograd.grad(out, inputs, out.detach().clone(), allow_unused=True)
+        outs = [t for t in flatten(out) if t.dtype.kind in "fc"]
+        assert all(t.requires_grad for t in outs), sample
+        found = tk.autograd.grad(outs, inputs, [t.detach().clone() for t in outs], allow_unused=True)
         if operator.schema.base_name == "expand_as":  # of the second it takes the shape only
             inputs, found = inputs[:1], found[:1]
         assert [g is not None and (g.shape, g.dtype) for g in found] == [(x.shape, x.dtype) for x in inputs], sample
@@ -102,9 +106,9 @@ def test_gradients_have_the_shape_and_dtype_of_their_input(operator: Operator, d
 def test_results_without_a_gradient(operator: Operator) -> None:
     for sample in sampled(operator, "float64"):
         function, inputs = _as_function(operator, sample)
-        out = function(*inputs)
-        assert not out.requires_grad
-        assert out.grad_fn is None
+        for out in flatten(function(*inputs)):
+            assert not out.requires_grad
+            assert out.grad_fn is None
 
 
 @pytest.mark.parametrize("mixed", [("float32", "float64"), ("float64", "complex128")])

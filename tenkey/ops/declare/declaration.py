@@ -17,6 +17,7 @@ from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
 from ...dispatch.schema import FunctionSchema, parse_schema
 from .facets import (
+    Backward,
     Composite,
     Factory,
     Host,
@@ -31,6 +32,7 @@ from .facets import (
     View,
     Vjp,
     check_formula,
+    formula_names,
     tensor_names,
 )
 from .promotion import BOOLEAN, SAME, SUM, Promotion
@@ -96,10 +98,40 @@ def _differentiation(
                 raise RegistrationError(f"[{schema.name}] vjp names {name!r}, which is no tensor argument of {schema}.")
             if formula is not None:
                 check_formula(schema, f"the vjp by {name}", formula, ("g", "out"))
-        facets.append(Vjp(vjp))
+        facets.append(Vjp(vjp) if len(schema.returns) == 1 else _joint_backward(schema, vjp))
     if jvp is not None:
         facets.append(Jvp(jvp))
     return facets
+
+
+def _joint_backward(schema: FunctionSchema, vjp: Mapping[str, Formula]) -> Backward:
+    """The gradient of an operator of several results, from its formulas.
+
+    There ``g`` is a tuple with the gradient of each result, None for one that was not used, and ``out`` the tuple of
+    the results. Forward mode follows from it as from any ``Backward``.
+    """
+    formulas = {name: (f, formula_names(f)) for name, f in vjp.items() if f is not None}
+    used = {name for _, names in formulas.values() for name in names}
+    tensors = [name for name in tensor_names(schema) if name in used]
+    positional = [a.name for a in schema.arguments if not a.kwarg_only]
+
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], *rest: Any) -> None:
+        bound = dict(zip(positional, inputs), **(rest[0] if len(rest) > 1 else {}))
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*[bound[name] for name in tensors], *(rest[-1] if "out" in used else ()))
+        ctx.plain = {name: value for name, value in bound.items() if name in used and name not in tensors}
+
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Any, ...]:
+        saved = ctx.saved_tensors
+        known = dict(zip(tensors, saved), g=grads, out=saved[len(tensors) :], **ctx.plain)
+        found: list[Any] = [None] * len(positional)
+        for i, name in enumerate(positional):
+            if name in formulas and ctx.needs_input_grad[i]:
+                function, names = formulas[name]
+                found[i] = function(*[known[n] for n in names])
+        return tuple(found)
+
+    return Backward(backward, setup_context)
 
 
 def formulas_by_argument(
@@ -220,6 +252,7 @@ def structured(
     differentiable: bool = True,
     samples: Callable[..., Any] | None = None,
     reference: Callable[..., Any] | None = None,
+    probe: Callable[..., Any] | None = None,
     methods: Iterable[str] = (),
     tags: Iterable[str] = (),
     doc: str | None = None,
@@ -228,14 +261,16 @@ def structured(
 
     ``meta`` gets the arguments and returns a TensorSpec for each result; it is where bad shapes and dtypes are refused.
     ``host`` computes it on NumPy arrays, which makes it the CPU's kernel; with ``strict`` it refuses by itself all that
-    ``meta`` refuses.
+    ``meta`` refuses. Of several results ``g`` and ``out`` in a formula are tuples. ``probe(call, *args, **kwargs)`` is
+    what tests differentiate in place of ``call``, where that has no derivative by each of its elements, or no unique
+    result: it takes symmetric matrices, say.
     """
     parsed = _parse(schema)
     facets: list[object] = [Meta(meta), *_differentiation(parsed, None, vjp, jvp, differentiable)]
     if host is not None:
         facets.append(Host(host, strict))
     if samples is not None:
-        facets.append(Samples(samples, reference))
+        facets.append(Samples(samples, reference, probe))
     return _define(parsed, facets, tags=tuple(tags), methods=methods, doc=doc)
 
 
@@ -264,6 +299,7 @@ def composite(
     vjp: Mapping[str, Formula] | None = None,
     samples: Callable[..., Any] | None = None,
     reference: Callable[..., Any] | None = None,
+    probe: Callable[..., Any] | None = None,
     methods: Iterable[str] = (),
     tags: Iterable[str] = (),
     doc: str | None = None,
@@ -279,7 +315,7 @@ def composite(
         facets: list[object] = [Composite(function, implicit=not explicit and vjp is None)]
         facets += _differentiation(parsed, None, vjp, None, True)
         if samples is not None:
-            facets.append(Samples(samples, reference))
+            facets.append(Samples(samples, reference, probe))
         return _define(parsed, facets, tags=tuple(tags), methods=methods, doc=doc or function.__doc__)
 
     return decorate

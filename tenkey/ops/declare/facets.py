@@ -213,6 +213,7 @@ class Samples:
 
     make: Callable[[np.random.Generator], Any]
     reference: Callable[..., Any] | None = None
+    probe: Callable[..., Any] | None = None
     notes: dict[str, Any] = field(default_factory=dict)
 
 
