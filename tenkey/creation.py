@@ -19,7 +19,7 @@ from .dispatch.registry import registry
 __all__ = ["asarray", "from_dlpack", "tensor"]
 
 _RAGGED: Final = "[{function}] the nested sequence has rows of different lengths or kinds: {error}."
-_KIND: Final = "[{function}] cannot make a tensor of {value} with dtype {dtype}: give numbers or bools."
+_KIND: Final = "[{function}] cannot make a tensor of {value} with dtype {dtype}: give numbers or bools. {remedy}"
 _LARGE: Final = (
     "[{function}] the Python int {value} fits into no integer dtype, the widest of which has 64 bits: give a float."
 )
@@ -81,8 +81,9 @@ def from_dlpack(x: Any, /, *, device: Device | str | None = None, copy: bool | N
     """A tensor on the memory of another library's array, through DLPack: ``x`` has ``__dlpack__``.
 
     What is written into one is seen in the other, unless something was copied: ``copy=True`` asks for that,
-    ``copy=False`` forbids it. Memory that the other library exports for reading alone (JAX's, a read-only array's) is
-    shared too; the tensor then refuses to be changed in place. Without ``device`` the tensor is where the memory is.
+    ``copy=False`` forbids it. Memory that the other library exports for reading alone (a read-only array's), or in a
+    capsule that cannot say (JAX's), is shared too; the tensor then refuses to be changed in place. Without ``device``
+    the tensor is where the memory is.
 
     Raises TypeError for what exports nothing, BufferError for memory on a device that has no tensors and for an array
     that requires a gradient, ValueError where ``copy=False`` is impossible. Source: array API standard 2025.12.
@@ -142,10 +143,11 @@ def _from_data(obj: Any, dtype: DType | None, copy: bool | None, function: str) 
     is_sequence = isinstance(obj, (list, tuple))
     if is_sequence:
         source = _plain(obj, function, found)
-        if found and function == "asarray" and any(_needs_stack(item) for item in found):
-            return _stacked(obj, dtype, function)
         if found and dtype is None:
             dtype = _common(source, found)
+        kept = next((item for item in found if _needs_stack(item)), None) if function == "asarray" else None
+        if dtype is not None and isinstance(kept, Tensor):
+            return _stacked(obj, dtype, kept.device, function)
     else:
         source = _exposed(obj, function)
     has_dtype = source.__class__ is np.ndarray
@@ -156,7 +158,7 @@ def _from_data(obj: Any, dtype: DType | None, copy: bool | None, function: str) 
             default = {"f": dtypes.default_float, "c": dtypes.default_complex, "i": dtypes.default_int}[given.kind]
             dtype = default()
         else:
-            dtype = given if given.isnative else given.newbyteorder("=")
+            dtype = dtypes.canonical(given)
     if given.kind not in "biufcV" or dtype not in DTYPE_TRAIT:
         raise _refusal(array, obj, dtype, function)
     if copy is False and (not has_dtype or given != dtype or not _fits(array) or not array.flags.writeable):
@@ -165,6 +167,8 @@ def _from_data(obj: Any, dtype: DType | None, copy: bool | None, function: str) 
         array = _converted(array, dtype, is_python=not has_dtype and not found, function=function)
     elif not _fits(array) or not array.flags.writeable or (copy and has_dtype):
         array = array.copy()
+    if array.dtype is not dtype:  # one of NumPy's twins, such as that of long long
+        array = array.view(dtype)
     return make_tensor(array, cpu_word(dtype))
 
 
@@ -276,16 +280,18 @@ def _needs_stack(item: Tensor | np.ndarray) -> bool:
     return isinstance(item, Tensor) and (item._data.__class__ is not np.ndarray or item.requires_grad)
 
 
-def _stacked(obj: Any, dtype: DType | None, function: str) -> Tensor:
+def _stacked(obj: Any, dtype: DType, device: Device, function: str) -> Tensor:
     """A sequence with tensors as the stack of its items, which is differentiable and stays on their device."""
-    items = [_stacked(item, dtype, function) if isinstance(item, (list, tuple)) else item for item in obj]
-    first = next((item for item in items if isinstance(item, Tensor)), None)
-    device = None if first is None else first.device
-    made = [item if isinstance(item, Tensor) else _make(item, None, device, None, function) for item in items]
-    weak = {type(item) for item in items} & _NUMBERS
-    common = dtype or result_dtype([x.dtype for x, item in zip(made, items) if type(item) not in _NUMBERS], weak)
+    items = [
+        _stacked(item, dtype, device, function)
+        if isinstance(item, (list, tuple))
+        else _make(item, dtype, None if isinstance(item, Tensor) else device, None, function)
+        for item in obj
+    ]
+    if not items:
+        return _make([], dtype, device, None, function)
     try:
-        return registry.find("tk::stack").call([_from_tensor(x, common, None, None, function) for x in made])  # type: ignore[no-any-return]
+        return registry.find("tk::stack").call(items)  # type: ignore[no-any-return]
     except ValueError as error:
         raise ValueError(_RAGGED.format(function=function, error=error)) from None
 
@@ -314,7 +320,9 @@ def _refusal(array: np.ndarray, obj: Any, dtype: DType, function: str) -> Except
         long = next((item for item in array.flat if isinstance(item, int) and item.bit_length() > 63), None)
         if long is not None:
             return OutOfRangeError(_LARGE.format(function=function, value=shown(long)))
-    return TypeError(_KIND.format(function=function, value=_short(obj), dtype=dtype))
+    return TypeError(
+        _KIND.format(function=function, value=_short(obj), dtype=dtype, remedy=dtypes.remedy(array.dtype)).rstrip()
+    )
 
 
 def _short(obj: Any) -> str:

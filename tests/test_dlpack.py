@@ -6,6 +6,7 @@ import ctypes
 import enum
 import gc
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -165,8 +166,14 @@ def test_exporters_of_any_age(legacy: bool) -> None:
     source = Exporter(np.arange(3.0), legacy=legacy)
     x = tk.from_dlpack(source)
     assert x.tolist() == [0.0, 1.0, 2.0]
-    x += 1
-    assert source.array.tolist() == [1.0, 2.0, 3.0]
+    source.array += 1
+    assert x.tolist() == [1.0, 2.0, 3.0], "the memory is shared"
+    if legacy:  # a capsule that cannot say whether the memory may be changed
+        with pytest.raises(RuntimeError, match=r"\[add_\] the first argument is on memory that may only be read"):
+            x += 1
+    else:
+        x -= 1
+        x += 1
     y = tk.from_dlpack(source, copy=True)
     y += 1
     assert source.array.tolist() == [1.0, 2.0, 3.0]
@@ -193,6 +200,20 @@ def test_memory_that_may_only_be_read_is_shared() -> None:
     x = tk.from_dlpack(frozen)
     assert np.shares_memory(x.numpy(), frozen)
     assert (x + 1).tolist() == [1.0, 2.0, 3.0]
+    writes: list[Callable[[], Any]] = [
+        lambda: x.add_(1),
+        lambda: x.copy_(tk.ones(3)),
+        lambda: x.zero_(),
+        lambda: x.__setitem__(0, 1.0),
+        lambda: x[1:].mul_(2),
+    ]
+    for write in writes:
+        with pytest.raises(RuntimeError, match=r"on memory that may only be read.*clone\(\) it first"):
+            write()
+    assert frozen.tolist() == [0.0, 1.0, 2.0]
+    y = x.clone()
+    y += 1
+    assert y.tolist() == [1.0, 2.0, 3.0]
 
 
 def test_exports_keep_the_memory_alive() -> None:
@@ -227,7 +248,7 @@ def test_dtypes_that_tensors_cannot_have() -> None:
     class Strange(Exporter):
         def __dlpack__(self, **asked: Any) -> Any:
             capsule = self.array.__dlpack__(max_version=(1, 0))
-            dlpack._inside(capsule)[0].dtype.lanes = 4
+            dlpack._inside(capsule).dtype.lanes = 4
             return capsule
 
     with pytest.raises(TypeError, match=r"\[from_dlpack\] tensors cannot hold the dtype float64x4"):
@@ -247,3 +268,51 @@ def test_a_capsule_is_used_once() -> None:
     tk.from_dlpack(source)
     with pytest.raises(BufferError, match="which is no unused DLPack capsule"):
         tk.from_dlpack(source)
+
+
+# ---- other libraries
+
+
+def test_torch_both_ways() -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    x = tk.zeros((2, 3))
+    y = torch.from_dlpack(x)
+    y[0, 1] = 5
+    assert x.tolist() == [[0, 5, 0], [0, 0, 0]]
+    z = tk.from_dlpack(y)
+    z += 1
+    assert x.tolist() == y.tolist() == [[1, 6, 1], [1, 1, 1]]
+    assert torch.from_dlpack(x.mT[1:]).tolist() == [[6, 1], [1, 1]]
+    copied = torch.from_dlpack(x, copy=True)
+    copied += 1
+    assert x.tolist() == y.tolist()
+    for dtype in DTYPES:
+        for shape in ((), (2, 0), (2,)):
+            there = torch.from_dlpack(tk.ones(shape, dtype=dtype))
+            assert str(there.dtype) == f"torch.{dtype}"
+            assert tk.from_dlpack(there).dtype == np.dtype(dtype)
+            assert tk.asarray(there).tolist() == there.tolist()
+    assert tk.asarray([torch.ones(2), torch.zeros(2)]).tolist() == [[1, 1], [0, 0]]
+    with pytest.raises(BufferError, match="require gradient"):
+        tk.from_dlpack(torch.ones(2, requires_grad=True))
+    with pytest.raises(RuntimeError, match="requires grad"):
+        tk.asarray(torch.ones(2, requires_grad=True))
+
+
+def test_jax_both_ways() -> None:
+    jnp = pytest.importorskip("jax.numpy", reason="JAX is not installed")
+    there = jnp.arange(3.0)
+    x = tk.from_dlpack(there)
+    assert x.numpy().ctypes.data == there.unsafe_buffer_pointer(), "the memory is shared"
+    with pytest.raises(RuntimeError, match="may only be read"):
+        x += 1  # JAX's arrays never change
+    memory = np.zeros(1000 + 16, np.float32)
+    start = -memory.ctypes.data % 64 // 4
+    y = tk.asarray(memory[start : start + 1000])  # JAX takes memory that begins at a multiple of 64 bytes
+    here = jnp.from_dlpack(y)
+    assert here.unsafe_buffer_pointer() == y.numpy().ctypes.data, "the memory is shared"
+    z = tk.asarray(there)
+    z += 1
+    assert z.tolist() == [1.0, 2.0, 3.0]
+    assert there.tolist() == [0.0, 1.0, 2.0]
+    assert tk.asarray([there, there]).shape == (2, 3)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 
 from ..dispatch.registry import registry
-from .device import CPU, to_device
+from .device import CPU, META, to_device
 from .tensor import Tensor, cpu_word, make_tensor, with_class
 from .word import GRADIENT
 
@@ -22,26 +22,36 @@ _NON_LEAF: Final = (
 )
 
 
+class _Shape(NamedTuple):
+    """In a pickle, a tensor without values."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+
 def refuse_non_leaf(tensor: Tensor, call: str, done: str) -> None:
     """Raise RuntimeError for a tensor that was computed from others and whose history would be lost."""
     if not tensor.is_leaf:
         raise RuntimeError(_NON_LEAF.format(call=call, done=done, node=tensor.grad_fn.name()))
 
 
-def rebuild(values: np.ndarray, device: str, requires_grad: bool) -> Tensor:
+def rebuild(values: np.ndarray | _Shape, device: str, requires_grad: bool) -> Tensor:
     """A tensor from what was pickled."""
-    if not values.flags.writeable:  # the pickle's buffers were bytes
-        values = values.copy()
-    made = make_tensor(values, cpu_word(values.dtype))
     target = to_device(device)
-    if target is not CPU:
-        made = registry.find("tk::to_device").call(made, target)
+    if isinstance(values, _Shape):
+        made = registry.find("tk::empty").call(values.shape, dtype=values.dtype, device=target)
+    else:
+        if not values.flags.writeable:  # the pickle's buffers were bytes
+            values = values.copy()
+        made = make_tensor(values, cpu_word(values.dtype))
+        if target is not CPU:
+            made = registry.find("tk::to_device").call(made, target)
     if requires_grad:
         made.requires_grad_()
-    return made
+    return made  # type: ignore[no-any-return]
 
 
-def _rebuild_subclass(cls: type[_Kind], values: np.ndarray, device: str, requires_grad: bool) -> _Kind:
+def _rebuild_subclass(cls: type[_Kind], values: np.ndarray | _Shape, device: str, requires_grad: bool) -> _Kind:
     made = with_class(cls, rebuild(values, device, False))
     if requires_grad:
         made.requires_grad_()
@@ -54,7 +64,8 @@ def _reduce_ex(self: Tensor, protocol: Any) -> tuple[object, ...]:
     With protocol 5 and a ``buffer_callback`` the values leave as a buffer of their own, without being copied.
     """
     device = self.device  # with its index: "type" alone means the device that is current there
-    made = (rebuild, (self._values("pickle"), f"{device.type}:{device.index}", bool(self._word & GRADIENT)))
+    values = _Shape(self.shape, self.dtype) if device is META else self._values("pickle")
+    made = (rebuild, (values, f"{device.type}:{device.index}", bool(self._word & GRADIENT)))
     if self.__class__ is Tensor:
         return made
     return (_rebuild_subclass, (self.__class__, *made[1]), getattr(self, "__dict__", None))

@@ -100,15 +100,16 @@ _is_valid: Final = ctypes.pythonapi.PyCapsule_IsValid
 _is_valid.restype, _is_valid.argtypes = ctypes.c_int, (ctypes.py_object, ctypes.c_char_p)
 
 
-def _inside(capsule: Any) -> tuple[_Array, bool]:
-    """The array in a capsule that nobody has taken yet, and whether it is a versioned one."""
+def _inside(capsule: Any) -> _Array:
+    """The array in a capsule that nobody has taken yet."""
     for name in _NAMES:
         if _is_valid(capsule, name):
             address = _pointer_of(capsule, name)
             assert address is not None
             if name == b"dltensor":
-                return _Array.from_address(address), False
-            return _Versioned.from_address(address).array, True
+                return _Array.from_address(address)
+            array: _Array = _Versioned.from_address(address).array
+            return array
     raise BufferError(f"[from_dlpack] __dlpack__ returned {capsule!r}, which is no unused DLPack capsule.")
 
 
@@ -168,7 +169,7 @@ def export(
     if array.dtype.kind != "V":
         return array.__dlpack__(max_version=max_version, copy=copy)
     capsule = array.view(np.uint16).__dlpack__(max_version=max_version, copy=copy)
-    _inside(capsule)[0].dtype.code = _BFLOAT  # Note [bfloat16 through DLPack]
+    _inside(capsule).dtype.code = _BFLOAT  # Note [bfloat16 through DLPack]
     return capsule
 
 
@@ -205,22 +206,13 @@ class _Exporter:
         return CPU_DEVICE
 
 
-class _Writable:
-    """The memory of an array that NumPy took for read-only since its capsule could not say."""
-
-    __slots__ = ("__array_interface__", "_owner")
-
-    def __init__(self, array: np.ndarray) -> None:
-        self._owner = array
-        self.__array_interface__ = {**array.__array_interface__, "data": (array.ctypes.data, False)}
-
-
 def read(x: Any, *, to_cpu: bool, copy: bool | None) -> tuple[np.ndarray, bool]:
     """The host memory that another library exports as an array, and whether that library has copied it for us.
 
     ``to_cpu`` asks for a copy on the CPU where the memory is elsewhere. The array is read-only where the exporter says
-    so. Raises BufferError for memory elsewhere, TypeError for what exports nothing and for dtypes that do not exist
-    here; errors of the exporter pass through.
+    so, or cannot say, since its capsule is of the older kind (JAX's are, and its arrays never change). Raises
+    BufferError for memory elsewhere, TypeError for what exports nothing and for dtypes that do not exist here; errors
+    of the exporter pass through.
     """
     if not hasattr(x, "__dlpack__") or not hasattr(x, "__dlpack_device__"):
         raise TypeError(_NO_EXPORTER.format(kind=type(x).__name__))
@@ -238,8 +230,7 @@ def read(x: Any, *, to_cpu: bool, copy: bool | None) -> tuple[np.ndarray, bool]:
         if not reachable:
             raise
         capsule, copied = x.__dlpack__(), False  # written before there were versions
-    inside, versioned = _inside(capsule)
-    described = inside.dtype
+    described = _inside(capsule).dtype
     target: dtypes.DType | None = None
     if (described.code, described.bits, described.lanes) == (_BFLOAT, 16, 1):
         target = dtypes.to_dtype("bfloat16")
@@ -250,8 +241,6 @@ def read(x: Any, *, to_cpu: bool, copy: bool | None) -> tuple[np.ndarray, bool]:
     except (BufferError, RuntimeError, TypeError) as error:
         name, many = _CODES.get(code, f"of code {code} with bits "), "" if lanes == 1 else f"x{lanes}"
         raise TypeError(_DTYPE.format(code=name, bits=bits, lanes=many)) from error
-    if not versioned and array.size:
-        array = np.asarray(_Writable(array))
     return (array if target is None else array.view(target)), copied
 
 

@@ -30,7 +30,7 @@ __all__ = [
     "is_unsigned_integral", "isdtype",
     "default_complex", "default_dtypes", "default_float", "default_int",
     "set_default_complex", "set_default_float", "set_default_int",
-    "complex_of", "dtype_name", "finfo", "iinfo", "real_of", "to_dtype",
+    "canonical", "complex_of", "dtype_name", "finfo", "iinfo", "real_of", "remedy", "to_dtype",
 ]
 # fmt: on
 
@@ -375,6 +375,21 @@ def _normalise(dtype: DType, given: object) -> DType:
     if _is_bfloat16(native):
         return native
     raise _unsupported(given, dtype.kind)
+
+
+def canonical(dtype: DType) -> DType:
+    """The one object for a dtype that tensors have, in native byte order; others come back as they are, but native.
+
+    >>> canonical(np.dtype(">i4")) is int32
+    True
+    """
+    native = dtype if dtype.isnative else dtype.newbyteorder("=")
+    return _CANONICAL.get(native, native)
+
+
+def remedy(dtype: DType) -> str:
+    """What to do with data of a dtype that tensors do not have."""
+    return _REMEDY_BY_KIND.get(dtype.kind, "")
 
 
 def dtype_name(dtype: DType) -> str:

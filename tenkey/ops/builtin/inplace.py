@@ -57,6 +57,9 @@ _OVERLAP: Final = (
     "[{operator}] elements of {into}, shape {target}, strides {strides}, share their memory (it was "
     "broadcast), and would be written more than once: clone() it first."
 )
+_READ_ONLY: Final = (
+    "[{operator}] {into} is on memory that may only be read, which another library shares with it: clone() it first."
+)
 _RANK: Final = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}
 
 
@@ -76,6 +79,8 @@ def _fits(
         raise RuntimeError(
             _OVERLAP.format(operator=operator.schema.base_name, target=x.shape, strides=x.strides, into=into)
         )
+    if x._data.__class__ is np.ndarray and not x._data.flags.writeable:
+        raise RuntimeError(_READ_ONLY.format(operator=operator.schema.base_name, into=into))
 
 
 def check_pointwise(operator: Operator, *args: Any) -> None:
