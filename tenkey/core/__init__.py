@@ -1,8 +1,9 @@
 """Core: dtypes, promotion, devices, storage, the Tensor, printing, random numbers."""
 
 from ..dispatch.registry import registry
-from . import copying as _copying  # noqa: F401  # puts its methods on Tensor, as the next one does
+from . import copying as _copying  # noqa: F401  # puts its methods on Tensor, as the next ones do
 from . import dlpack as _dlpack  # noqa: F401
+from . import sharing as _sharing  # noqa: F401
 from .device import CPU, Device, register_device, to_device
 from .dtypes import to_dtype
 from .lift import lift, weak_tensor

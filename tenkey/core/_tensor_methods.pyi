@@ -149,6 +149,8 @@ class TensorMethods:
     @property
     def is_leaf(self) -> bool:
         """Whether the tensor was made by the user, not by a recorded call."""
+    def is_shared(self) -> bool:
+        """Whether the tensor's memory can be shared with other processes, see ``share_memory_``."""
     def log(self) -> Tensor:
         """Natural logarithm; -inf at 0, nan below."""
     def log1p_(self) -> Self:
@@ -239,6 +241,8 @@ class TensorMethods:
         """``1 / sqrt(x)``."""
     def rsqrt_(self) -> Self:
         """``rsqrt`` written into its first argument, which is returned."""
+    def share_memory_(self) -> Tensor:
+        """Move the values into memory that other processes can share; returns the tensor."""
     def sigmoid(self) -> Tensor:
         """Logistic function ``1 / (1 + exp(-x))``."""
     def sigmoid_(self) -> Self:
