@@ -111,9 +111,10 @@ def _run(operator: Operator, sample: SampleInput) -> list[Tensor] | Exception:
     try:
         return list(results(operator, sample))
     except DELIBERATE as error:
-        assert not isinstance(error, ACCIDENTS), sample
-        assert "[" in str(error), f"{sample} gives an error that does not name its operator: {error!r}"
-        return error
+        refusal = error
+    assert not isinstance(refusal, ACCIDENTS), sample
+    assert "[" in str(refusal), f"{sample} gives an error that does not name its operator: {refusal!r}"
+    return refusal
 
 
 def _agrees_with_numpy(operator: Operator, sample: SampleInput, got: list[Tensor]) -> None:
