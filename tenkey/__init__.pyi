@@ -46,8 +46,12 @@ __all__ = [
     "arange",
     "argmax",
     "argmin",
+    "argsort",
     "asarray",
     "astype",
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
     "autocast",
     "autograd",
     "backends",
@@ -64,8 +68,12 @@ __all__ = [
     "conj",
     "core",
     "cos",
+    "count_nonzero",
     "cross_entropy",
+    "cumulative_prod",
+    "cumulative_sum",
     "device",
+    "diff",
     "dispatch",
     "divide",
     "e",
@@ -80,6 +88,8 @@ __all__ = [
     "fft",
     "finfo",
     "flip",
+    "fliplr",
+    "flipud",
     "float16",
     "float32",
     "float64",
@@ -123,6 +133,7 @@ __all__ = [
     "mean",
     "min",
     "minimum",
+    "moveaxis",
     "multiply",
     "nan",
     "negative",
@@ -138,11 +149,15 @@ __all__ = [
     "printoptions",
     "prod",
     "random",
+    "ravel",
     "real",
     "reciprocal",
     "relu",
     "remainder",
+    "repeat",
     "reshape",
+    "roll",
+    "rot90",
     "round",
     "rsqrt",
     "scatter_add",
@@ -154,22 +169,30 @@ __all__ = [
     "sign",
     "sin",
     "softmax",
+    "sort",
     "special",
     "sqrt",
     "square",
     "squeeze",
     "stack",
+    "std",
     "subtract",
     "sum",
+    "swapaxes",
     "take",
     "take_along_axis",
     "tanh",
     "tensor",
+    "tile",
     "transforms",
+    "tri",
+    "tril",
+    "triu",
     "uint16",
     "uint32",
     "uint64",
     "uint8",
+    "var",
     "where",
     "zeros",
     "zeros_like",
@@ -218,8 +241,16 @@ def argmax(x: Tensor, axis: int | None = None, *, keepdims: _bool = False) -> Te
     """Index of the largest element along an axis, the first at a tie; without axis in the flattened tensor."""
 def argmin(x: Tensor, axis: int | None = None, *, keepdims: _bool = False) -> Tensor:
     """Index of the smallest element along an axis, the first at a tie; without axis in the flattened tensor."""
+def argsort(x: Tensor, *, axis: int = -1, descending: _bool = False, stable: _bool = True) -> Tensor:
+    """The indices that sort along an axis: ``take_along_axis(x, argsort(x), axis=-1)`` is ``sort(x)``; int64."""
 def astype(x: Tensor, dtype: DTypeLike, *, copy: _bool = True) -> Tensor:
     """The values in another dtype; without ``copy`` the tensor itself where it has the dtype already."""
+def atleast_1d(x: Tensor) -> Tensor:
+    """The tensor with at least one dimension; a view."""
+def atleast_2d(x: Tensor) -> Tensor:
+    """The tensor with at least two dimensions, new ones in front; a view."""
+def atleast_3d(x: Tensor) -> Tensor:
+    """The tensor with at least three dimensions, a vector becoming ``(1, n, 1)``, a matrix ``(m, n, 1)``; a view."""
 def bitwise_and(x1: TensorLike, x2: TensorLike) -> Tensor:
     """``x1 & x2`` for bools."""
 def bitwise_invert(x: Tensor) -> Tensor:
@@ -238,8 +269,35 @@ def conj(x: Tensor) -> Tensor:
     """Complex conjugate; a real tensor is copied."""
 def cos(x: Tensor) -> Tensor:
     """Cosine of an angle in radians."""
+def count_nonzero(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
+    """How many elements along axes are not zero, in int64; NaN is none."""
 def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     """Mean negative log-likelihood of integer classes."""
+def cumulative_prod(
+    x: Tensor,
+    *,
+    axis: int | None = None,
+    dtype: DTypeLike | None = None,
+    include_initial: _bool = False,
+) -> Tensor:
+    """The products of all elements up to each along an axis, which may be left out for one dimension."""
+def cumulative_sum(
+    x: Tensor,
+    *,
+    axis: int | None = None,
+    dtype: DTypeLike | None = None,
+    include_initial: _bool = False,
+) -> Tensor:
+    """The sums of all elements up to each along an axis, which may be left out for one dimension."""
+def diff(
+    x: Tensor,
+    *,
+    axis: int = -1,
+    n: int = 1,
+    prepend: TensorLike | None = None,
+    append: TensorLike | None = None,
+) -> Tensor:
+    """The differences of neighbours along an axis, which is one shorter then; ``n`` times over."""
 def divide(x1: TensorLike, x2: TensorLike) -> Tensor:
     """True division of two tensors, element by element, with broadcasting; integers give floats."""
 def empty(
@@ -270,6 +328,10 @@ def eye(
     """Ones on the ``k``-th diagonal, zeros elsewhere."""
 def flip(x: Tensor, *, axis: int | Sequence[int] | None = None) -> Tensor:
     """The elements in reverse order along axes; a copy."""
+def fliplr(x: Tensor) -> Tensor:
+    """The columns (axis 1) in reverse order; a copy."""
+def flipud(x: Tensor) -> Tensor:
+    """The rows (axis 0) in reverse order; a copy."""
 def floor(x: Tensor) -> Tensor:
     """The largest integer that is not above ``x``, in the dtype of ``x``. Its derivative is 0."""
 def floor_divide(x1: TensorLike, x2: TensorLike) -> Tensor:
@@ -342,6 +404,8 @@ def min(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool =
     """Smallest element along axes; nan if there is one. Ties share the gradient equally."""
 def minimum(x1: TensorLike, x2: TensorLike) -> Tensor:
     """The smaller of two elements; nan if one is nan. At a tie the two share the gradient equally."""
+def moveaxis(x: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
+    """The axes ``source`` put at the places ``destination``, the others in their order around them; a view."""
 def multiply(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Product of two tensors, element by element, with broadcasting."""
 def negative(x: Tensor) -> Tensor:
@@ -369,6 +433,8 @@ def prod(
     keepdims: _bool = False,
 ) -> Tensor:
     """Product of elements along axes. The gradient is right at zeros too."""
+def ravel(x: Tensor) -> Tensor:
+    """All elements in one dimension, in row-major order; a view where it can be."""
 def real(x: Tensor) -> Tensor:
     """Real part, a real tensor."""
 def reciprocal(x: Tensor) -> Tensor:
@@ -377,8 +443,14 @@ def relu(x: Tensor) -> Tensor:
     """``max(x, 0)``; its derivative at 0 is 0."""
 def remainder(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Remainder of the floor division, with the sign of the divisor."""
+def repeat(x: Tensor, repeats: Tensor, *, axis: int | None = None) -> Tensor:
+    """Each element, or each slice along an axis, repeated one after the other."""
 def reshape(x: Tensor, shape: Sequence[int]) -> Tensor:
     """The same elements in row-major order under another shape; one length may be -1. A view where it can be."""
+def roll(x: Tensor, shift: int | Sequence[int], *, axis: int | Sequence[int] | None = None) -> Tensor:
+    """The elements moved on by ``shift`` places along axes; those that leave at the end come in at the beginning."""
+def rot90(x: Tensor, k: int = 1, axes: int | Sequence[int] = (0, 1)) -> Tensor:
+    """Rotated by ``k`` quarter turns in the plane of two axes, from the first towards the second; a copy."""
 def round(x: Tensor) -> Tensor:
     """The nearest integer, ties to the even one, in the dtype of ``x``. Its derivative is 0."""
 def rsqrt(x: Tensor) -> Tensor:
@@ -393,6 +465,8 @@ def sin(x: Tensor) -> Tensor:
     """Sine of an angle in radians."""
 def softmax(x: Tensor, axis: int = -1) -> Tensor:
     """``exp(x) / sum(exp(x))`` along an axis, without overflow."""
+def sort(x: Tensor, *, axis: int = -1, descending: _bool = False, stable: _bool = True) -> Tensor:
+    """The elements in ascending (or ``descending``) order along an axis; a copy."""
 def sqrt(x: Tensor) -> Tensor:
     """Square root; nan below 0."""
 def square(x: Tensor) -> Tensor:
@@ -401,6 +475,14 @@ def squeeze(x: Tensor, axis: int | Sequence[int]) -> Tensor:
     """Without the named dimensions, which must have length 1; a view."""
 def stack(arrays: Sequence[Tensor], *, axis: int = 0) -> Tensor:
     """The tensors, all of one shape, joined along a new axis."""
+def std(
+    x: Tensor,
+    axis: int | Sequence[int] | None = None,
+    *,
+    correction: float = 0.0,
+    keepdims: _bool = False,
+) -> Tensor:
+    """Standard deviation along axes: the square root of ``var``, with the same arguments."""
 def subtract(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Difference of two tensors, element by element, with broadcasting."""
 def sum(
@@ -411,12 +493,37 @@ def sum(
     keepdims: _bool = False,
 ) -> Tensor:
     """Sum of elements along axes; integers and bools sum in 64 bits."""
+def swapaxes(x: Tensor, axis1: int, axis2: int) -> Tensor:
+    """Two axes exchanged; a view."""
 def take(x: Tensor, indices: Tensor, *, axis: int | None = None) -> Tensor:
     """The elements at ``indices`` of an axis, which may be left out for a 1-d tensor."""
 def take_along_axis(x: Tensor, indices: Tensor, *, axis: int = -1) -> Tensor:
     """Along one axis the elements at ``indices``, which has the number of dimensions of ``x``."""
 def tanh(x: Tensor) -> Tensor:
     """Hyperbolic tangent."""
+def tile(x: Tensor, repetitions: int | Sequence[int]) -> Tensor:
+    """Copies of a tensor side by side: ``repetitions`` of them along each axis, counted from the last one."""
+def tri(
+    n_rows: int,
+    n_cols: int | None = None,
+    *,
+    k: int = 0,
+    dtype: DTypeLike | None = None,
+    device: Device | str | None = None,
+) -> Tensor:
+    """Ones on the ``k``-th diagonal and below, zeros above."""
+def tril(x: Tensor, *, k: int = 0) -> Tensor:
+    """The lower triangle of matrices in the last two dimensions, zero above the ``k``-th diagonal; a copy."""
+def triu(x: Tensor, *, k: int = 0) -> Tensor:
+    """The upper triangle of matrices in the last two dimensions, zero below the ``k``-th diagonal; a copy."""
+def var(
+    x: Tensor,
+    axis: int | Sequence[int] | None = None,
+    *,
+    correction: float = 0.0,
+    keepdims: _bool = False,
+) -> Tensor:
+    """Variance along axes: the squared distances from the mean, summed, by ``n - correction``; integers give floats."""
 def where(condition: TensorLike, x1: TensorLike, x2: TensorLike) -> Tensor:
     """``x1`` where the condition holds, else ``x2``, with broadcasting."""
 def zeros(

@@ -90,6 +90,8 @@ class TensorMethods:
         """Index of the largest element along an axis, the first at a tie; without axis in the flattened tensor."""
     def argmin(self, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
         """Index of the smallest element along an axis, the first at a tie; without axis in the flattened tensor."""
+    def argsort(self, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
+        """The indices that sort along an axis: ``take_along_axis(x, argsort(x), axis=-1)`` is ``sort(x)``; int64."""
     def astype(self, dtype: DTypeLike, *, copy: bool = True) -> Tensor:
         """The values in another dtype; without ``copy`` the tensor itself where it has the dtype already."""
     def backward(
@@ -209,6 +211,8 @@ class TensorMethods:
         keepdims: bool = False,
     ) -> Tensor:
         """Product of elements along axes. The gradient is right at zeros too."""
+    def ravel(self) -> Tensor:
+        """All elements in one dimension, in row-major order; a view where it can be."""
     def reciprocal_(self) -> Self:
         """``reciprocal`` written into its first argument, which is returned."""
     def register_hook(self, hook: Callable[[Tensor], Any]) -> HookHandle:
@@ -221,6 +225,8 @@ class TensorMethods:
         """``relu`` written into its first argument, which is returned."""
     def remainder_(self, x2: TensorLike) -> Self:
         """``remainder`` written into its first argument, which is returned."""
+    def repeat(self, repeats: Tensor, *, axis: int | None = None) -> Tensor:
+        """Each element, or each slice along an axis, repeated one after the other."""
     @property
     def requires_grad(self) -> bool:
         """Whether calls on it are recorded."""
@@ -255,6 +261,8 @@ class TensorMethods:
         """``sin`` written into its first argument, which is returned."""
     def softmax(self, axis: int = -1) -> Tensor:
         """``exp(x) / sum(exp(x))`` along an axis, without overflow."""
+    def sort(self, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
+        """The elements in ascending (or ``descending``) order along an axis; a copy."""
     def sqrt(self) -> Tensor:
         """Square root; nan below 0."""
     def sqrt_(self) -> Self:
@@ -265,6 +273,14 @@ class TensorMethods:
         """``square`` written into its first argument, which is returned."""
     def squeeze(self, axis: int | Sequence[int]) -> Tensor:
         """Without the named dimensions, which must have length 1; a view."""
+    def std(
+        self,
+        axis: int | Sequence[int] | None = None,
+        *,
+        correction: float = 0.0,
+        keepdims: bool = False,
+    ) -> Tensor:
+        """Standard deviation along axes: the square root of ``var``, with the same arguments."""
     def sub(self, x2: TensorLike) -> Tensor:
         """Difference of two tensors, element by element, with broadcasting."""
     def sub_(self, x2: TensorLike) -> Self:
@@ -281,6 +297,8 @@ class TensorMethods:
         keepdims: bool = False,
     ) -> Tensor:
         """Sum of elements along axes; integers and bools sum in 64 bits."""
+    def swapaxes(self, axis1: int, axis2: int) -> Tensor:
+        """Two axes exchanged; a view."""
     def take(self, indices: Tensor, *, axis: int | None = None) -> Tensor:
         """The elements at ``indices`` of an axis, which may be left out for a 1-d tensor."""
     def tanh(self) -> Tensor:
@@ -291,5 +309,19 @@ class TensorMethods:
         """The values on another device, in another dtype, or both; the tensor itself if nothing changes."""
     def to_device(self, device: Device | str, *, stream: Any = None) -> Tensor:
         """The values on another device; the tensor itself if it is there already."""
+    def tril(self, *, k: int = 0) -> Tensor:
+        """The lower triangle of matrices in the last two dimensions, zero above the ``k``-th diagonal; a copy."""
+    def triu(self, *, k: int = 0) -> Tensor:
+        """The upper triangle of matrices in the last two dimensions, zero below the ``k``-th diagonal; a copy."""
+    def var(
+        self,
+        axis: int | Sequence[int] | None = None,
+        *,
+        correction: float = 0.0,
+        keepdims: bool = False,
+    ) -> Tensor:
+        """Variance along axes: the squared distances from the mean, summed, by ``n - correction``; integers give
+        floats.
+        """
     def zero_(self) -> Tensor:
         """Fill with zeros, in place."""

@@ -176,9 +176,11 @@ RESULT_DTYPE: Final[Mapping[str, str]] = {
     "linalg_eigvals": "complex float",
     **dict.fromkeys(_FLOAT.split(), "float"),
     **dict.fromkeys(_BOOL.split(), "bool"),
-    **dict.fromkeys(("sum", "prod"), "accumulator"),
+    **dict.fromkeys(("sum", "prod", "cumulative_sum", "cumulative_prod"), "accumulator"),
     **dict.fromkeys(("argmax", "argmin"), "int64"),
+    **dict.fromkeys(("argsort", "count_nonzero", "invert_order", "repeat_indices"), "int64"),
     **dict.fromkeys(("real", "imag"), "real"),
+    **dict.fromkeys(("var", "std"), "real float"),
     "complex_from": "complex",
 }
 """The rule for the dtype of the result; operators that are not named keep the dtype of their data."""
@@ -215,7 +217,9 @@ def expected_dtype(operator: Operator, dtype: np.dtype[Any]) -> np.dtype[Any]:
         return np.dtype({new: old for old, new in pairs.items()}.get(floating.name, floating.name))
     if rule == "accumulator":
         return np.dtype({"b": "int64", "i": "int64", "u": "uint64"}.get(dtype.kind, dtype.name))
-    if rule == "real":
+    if rule == "real float" and dtype.kind != "c":
+        return dtype if dtype.kind == "f" else np.dtype("float32")
+    if rule in ("real", "real float"):
         return np.dtype({new: old for old, new in pairs.items()}.get(dtype.name, dtype.name))
     if rule == "complex":
         return np.dtype(pairs[dtype.name])

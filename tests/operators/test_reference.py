@@ -201,6 +201,8 @@ _MADE: list[tuple[str, tuple[Any, ...], dict[str, Any], Any]] = [
     ("eye", (3,), {}, np.eye(3, dtype="float32")),
     ("eye", (2, 4), {"k": 1, "dtype": "int64"}, np.eye(2, 4, 1, "int64")),
     ("eye", (3, 2), {"k": -1}, np.eye(3, 2, -1, "float32")),
+    ("tri", (3,), {}, np.tri(3, dtype="float32")),
+    ("tri", (2, 4), {"k": 1, "dtype": "bool"}, np.tri(2, 4, 1, bool)),
 ]
 
 

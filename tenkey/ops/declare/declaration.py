@@ -297,6 +297,7 @@ def composite(
     *,
     explicit: bool = False,
     vjp: Mapping[str, Formula] | None = None,
+    differentiable: bool = True,
     samples: Callable[..., Any] | None = None,
     reference: Callable[..., Any] | None = None,
     probe: Callable[..., Any] | None = None,
@@ -307,13 +308,13 @@ def composite(
     """Declare an operator made of others, by decorating the function that does it.
 
     It works on every backend. It is differentiable because its parts are; with ``vjp`` (or ``explicit``) the formula
-    is used instead.
+    is used instead. ``differentiable=False`` says that no gradient can come through (the results are integers, say).
     """
 
     def decorate(function: Callable[..., Any]) -> Entry:
         parsed = _parse(schema)
         facets: list[object] = [Composite(function, implicit=not explicit and vjp is None)]
-        facets += _differentiation(parsed, None, vjp, None, True)
+        facets += _differentiation(parsed, None, vjp, None, differentiable)
         if samples is not None:
             facets.append(Samples(samples, reference, probe))
         return _define(parsed, facets, tags=tuple(tags), methods=methods, doc=doc or function.__doc__)
