@@ -9,6 +9,8 @@ from __future__ import annotations
 import operator
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 from tenkey.core.philox import ELEMENT_LIMIT, Key, derive_keys
@@ -109,6 +111,27 @@ class Generator:
         self._offset = start + count
         return (self._seed, self._stream), start
 
+    @contextmanager
+    def reserved(self, count: int) -> Iterator[tuple[int, int, int]]:
+        """Reserve ``count`` elements for a ``with`` block: gives (seed, stream, start).
+
+        If the block raises, the elements are given back (unless another draw has followed meanwhile): a call that was
+        refused leaves the generator as it was.
+
+        >>> generator = Generator(7)
+        >>> with generator.reserved(3) as (seed, stream, start):
+        ...     print(seed, stream, start)
+        7 0 0
+        """
+        key, start = self.next_key(count)
+        try:
+            yield (*key, start)
+        except BaseException:
+            with self._lock:
+                if (self._seed, self._stream, self._offset) == (*key, start + count):
+                    self._offset = start
+            raise
+
     def split(self, n: int) -> list[Generator]:
         """``n`` new generators, determined by the state of this one, and independent of it and of each other.
 
@@ -123,6 +146,10 @@ class Generator:
         with self._lock:
             key, start = self._reserve(number)
         return [_from_state(GeneratorState(seed, stream, 0)) for seed, stream in derive_keys(key, start, number)]
+
+    def spawn(self, n: int) -> list[Generator]:
+        """NumPy's name for ``split``."""
+        return self.split(n)
 
     def clone(self) -> Generator:
         """A generator in the same state, which draws the same numbers."""
@@ -151,6 +178,21 @@ class Generator:
             raise ValueError(_BAD_STATE.format(given=state))
         with self._lock:
             self._seed, self._stream, self._offset = seed, stream, offset
+
+    @property
+    def state(self) -> GeneratorState:
+        """``get_state()``; assigning to it is ``set_state``.
+
+        >>> generator = Generator(7)
+        >>> generator.state = (7, 0, 100)
+        >>> generator.state.offset
+        100
+        """
+        return self.get_state()
+
+    @state.setter
+    def state(self, state: tuple[int, int, int]) -> None:
+        self.set_state(state)
 
     def __repr__(self) -> str:
         state = self.get_state()

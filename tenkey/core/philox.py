@@ -23,6 +23,7 @@ from tenkey.core.dtypes import DType
 __all__ = [
     "ELEMENT_LIMIT",
     "Key",
+    "attempt_bits",
     "bernoulli",
     "derive_keys",
     "integers",
@@ -52,6 +53,8 @@ _Float64Array: TypeAlias = npt.NDArray[np.float64]
 #     double words   1   i // 2  words 2(i % 2), 2(i % 2) + 1  uniform float64, integers below 2**32, permutation
 #     blocks         2   i       all four                      normal, integers of wider ranges
 #     keys           3   i       all four                      derive_keys
+#     standard       4   i       all four                      the noise of samplers.py
+#     attempts       5   i       all four                      rejection in samplers.py, several blocks for one result
 #
 # Of two words the first is the lower half. The tag keeps draws of different layouts apart: element numbers are
 # reserved once (see generator.py), and without tags word 400 and the block of element 100 would be the same bits.
@@ -61,6 +64,8 @@ _WORDS: Final = 0
 _DOUBLE_WORDS: Final = 1
 _BLOCKS: Final = 2
 _KEYS: Final = 3
+_STANDARD: Final = 4
+_ATTEMPTS: Final = 5
 _TAG_SHIFT: Final = 60
 
 ELEMENT_LIMIT: Final = 1 << _TAG_SHIFT
@@ -145,13 +150,30 @@ def _generate(key: Key, tag: int, first: int, count: int) -> tuple[_UInt64Array,
     seed, stream = key
     blocks = np.arange(count, dtype=np.uint64)
     blocks += np.uint64((tag << _TAG_SHIFT) + first)
-    even = np.empty((2, count), np.uint64)
-    odd = np.empty((2, count), np.uint64)
+    return _evaluate(seed, blocks, np.uint64(stream))
+
+
+def _evaluate(seed: int, blocks: _UInt64Array, stream: Any) -> tuple[_UInt64Array, _UInt64Array]:
+    """The blocks with these numbers (tag included) of a stream, or of a stream each."""
+    even = np.empty((2, blocks.size), np.uint64)
+    odd = np.empty((2, blocks.size), np.uint64)
     np.bitwise_and(blocks, _MASK32, out=even[0])
     np.right_shift(blocks, _SHIFT32, out=odd[0])
-    even[1] = stream & 0xFFFFFFFF
-    odd[1] = stream >> 32
+    even[1] = stream & _MASK32
+    odd[1] = stream >> _SHIFT32
     return _apply_rounds(even, odd, np.array([[seed & 0xFFFFFFFF], [seed >> 32]], dtype=np.uint64), 10)
+
+
+def attempt_bits(seed: int, blocks: _UInt64Array, streams: _UInt64Array) -> tuple[_UInt64Array, _UInt64Array]:
+    """The lower and the upper 64 bits of blocks of the layout for attempts: one block and one stream for each result.
+
+    >>> [f"{half[0]:016x}" for half in attempt_bits(0, np.zeros(1, np.uint64), np.zeros(1, np.uint64))]
+    ['2b2a938947286060', 'd91f18f99a457a1b']
+    """
+    even, odd = _evaluate(seed, blocks + np.uint64(_ATTEMPTS << _TAG_SHIFT), streams)
+    odd <<= _SHIFT32
+    odd |= even
+    return odd[0], odd[1]
 
 
 def _check(key: Key, start: int, count: int) -> None:

@@ -52,6 +52,8 @@ _MADE: dict[str, list[tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "tri": [((3,), {}), ((2, 4), {"k": 1, "dtype": "bool"})],
     "random_uniform": [(((2, 3), 0, 0, 0), {}), ((2, 0, 0, 0), {"dtype": "float64"})],
     "random_normal": [(((2, 3), 0, 0, 0), {})],
+    "random_addresses": [(((2, 3), 0, 0, 0), {})],
+    "random_standard": [(((2, 3), 0, 0, 0), {"kind": "gumbel", "dtype": tk.float64})],
     "random_integers": [(((2, 3), 0, 0, 0), {"low": 1, "high": 5})],
     "random_permutation": [((4, 0, 0, 0), {})],
 }

@@ -1,0 +1,103 @@
+"""Random numbers: the same for one seed on every backend and for any number of threads (Philox 4x32-10).
+
+Every call takes its numbers from a generator, the global one unless ``generator=`` is given. Parameters of
+distributions are numbers or tensors, which broadcast with ``shape=``; where the result is a smooth function of noise
+and parameters, gradients flow to these.
+"""
+
+from __future__ import annotations
+
+from ..core.generator import Generator, GeneratorState, default_generator, seed
+from ._basic import (
+    cauchy,
+    exponential,
+    gumbel,
+    integers,
+    laplace,
+    logistic,
+    lognormal,
+    normal,
+    pareto,
+    rayleigh,
+    triangular,
+    uniform,
+    weibull,
+)
+from ._discrete import (
+    bernoulli,
+    binomial,
+    categorical,
+    choice,
+    geometric,
+    multinomial,
+    permutation,
+    poisson,
+    shuffle,
+)
+from ._rejecting import beta, chisquare, dirichlet, gamma, standard_t, truncated_normal
+from ._vectors import multivariate_normal
+
+__all__ = [
+    "Generator",
+    "GeneratorState",
+    "bernoulli",
+    "beta",
+    "binomial",
+    "categorical",
+    "cauchy",
+    "chisquare",
+    "choice",
+    "default_generator",
+    "dirichlet",
+    "exponential",
+    "gamma",
+    "geometric",
+    "get_state",
+    "gumbel",
+    "integers",
+    "laplace",
+    "logistic",
+    "lognormal",
+    "multinomial",
+    "multivariate_normal",
+    "normal",
+    "pareto",
+    "permutation",
+    "poisson",
+    "rayleigh",
+    "seed",
+    "set_state",
+    "shuffle",
+    "standard_t",
+    "triangular",
+    "truncated_normal",
+    "uniform",
+    "weibull",
+]
+
+
+def get_state() -> GeneratorState:
+    """The state of the default generator.
+
+    >>> import tenkey as tk
+    >>> state = tk.random.get_state()
+    >>> first = tk.random.uniform(3).tolist()
+    >>> tk.random.set_state(state)
+    >>> tk.random.uniform(3).tolist() == first
+    True
+    """
+    return default_generator().get_state()
+
+
+def set_state(state: tuple[int, int, int]) -> None:
+    """Put the default generator into a state that ``get_state`` gave. Raises ValueError for anything else.
+
+    >>> import tenkey as tk
+    >>> tk.random.set_state(tk.random.get_state())
+    """
+    default_generator().set_state(state)
+
+
+for _function in [globals()[name] for name in __all__ if name[0].islower()]:
+    if _function.__module__.startswith(__name__):
+        _function.__module__ = __name__

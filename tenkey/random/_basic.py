@@ -1,0 +1,296 @@
+"""Uniform and normal numbers, integers, and the families that are a standard number times a scale plus a location."""
+
+from __future__ import annotations
+
+import math
+import operator as _operator
+from typing import Any, Final
+
+from ..core import dtypes
+from ..core.generator import Generator
+from ..core.tensor import Tensor
+from ..ops.builtin.pointwise import sqrt, where
+from ..ops.builtin.random import random_exp, random_integers, random_normal, random_uniform
+from ._parameters import Parameter, Plan, Shape, make_plan, numbers, parameter, sizes_of, standard
+
+_ORDER: Final = "[{operator}] {low} must be below {high}, got {given}."
+_LOCATION: Final = "[normal] the mean must be a finite number, got {mean!r}; a complex one needs a complex dtype."
+_WHOLE: Final = "[integers] {name} must be an integer, got {value!r}."
+_BOTH_TENSORS: Final = "[normal] complex numbers take a mean and a standard deviation that are numbers, got a tensor."
+
+
+def uniform(
+    shape: Shape = None, *, low: Parameter = 0.0, high: Parameter = 1.0, dtype: Any = None, device: Any = None,
+    generator: Generator | None = None,
+) -> Tensor:  # fmt: skip
+    """Uniform numbers in [low, high) of a floating dtype (float32 by default).
+
+    ``low`` and ``high`` are numbers or tensors that broadcast with ``shape``; without ``shape`` the result has theirs.
+    Gradients flow to them. Raises ValueError where low is not below high.
+
+    >>> import tenkey as tk
+    >>> _ = tk.random.seed(0)
+    >>> x = tk.random.uniform((2, 3))
+    >>> x.shape, bool(tk.all(x >= 0)), bool(tk.all(x < 1))
+    ((2, 3), True, True)
+    """
+    low, high = parameter("uniform", "low", low, "finite"), parameter("uniform", "high", high, "finite")
+    plan = make_plan("uniform", shape, dtype, device, low, high)
+    if isinstance(low, Tensor) or isinstance(high, Tensor):
+        low, high = plan.cast(low), plan.cast(high)
+        width = parameter("uniform", "high - low", high - low, "positive")
+        with numbers("uniform", generator, plan) as address:
+            unit: Tensor = random_uniform(plan.shape, *address, dtype=plan.dtype, device=plan.device)
+            drawn = unit * width + low
+            return where(drawn < high, drawn, low)  # rounding may reach the end
+    with numbers("uniform", generator, plan) as address:
+        return random_uniform(
+            plan.shape, *address, low=float(low), high=float(high), dtype=plan.dtype, device=plan.device
+        )
+
+
+def normal(
+    shape: Shape = None, *, mean: Parameter = 0.0, std: Parameter = 1.0, dtype: Any = None, device: Any = None,
+    generator: Generator | None = None,
+) -> Tensor:  # fmt: skip
+    """Normal numbers with a mean and a standard deviation, which are numbers or tensors; gradients flow to them.
+
+    Complex dtypes: real and imaginary part are independent, each of variance ``std**2 / 2``. Without ``shape`` the
+    result has that of the parameters. Raises ValueError for a negative or infinite ``std``.
+
+    >>> import tenkey as tk
+    >>> tk.random.normal((2, 3)).shape, tk.random.normal(mean=tk.asarray([0.0, 10.0]), std=0.1).shape
+    ((2, 3), (2,))
+    """
+    if dtype is not None and dtypes.is_complex(dtypes.to_dtype(dtype)):
+        return _complex_normal(shape, mean, std, dtypes.to_dtype(dtype), device, generator)
+    mean, std = parameter("normal", "mean", mean, "finite"), parameter("normal", "std", std, "nonnegative")
+    plan = make_plan("normal", shape, dtype, device, mean, std)
+    mean, std = plan.cast(mean), plan.cast(std)
+    with numbers("normal", generator, plan) as address:
+        drawn: Tensor = random_normal(plan.shape, *address, dtype=plan.dtype, device=plan.device)
+        return _located(drawn, mean, std)
+
+
+def _complex_normal(shape: Any, mean: Any, std: Any, dtype: Any, device: Any, generator: Any) -> Tensor:
+    if isinstance(mean, Tensor) or isinstance(std, Tensor):
+        raise TypeError(_BOTH_TENSORS)
+    std = parameter("normal", "std", std, "nonnegative")
+    mean = complex(mean)
+    if not (math.isfinite(mean.real) and math.isfinite(mean.imag)):
+        raise ValueError(_LOCATION.format(mean=mean))
+    plan = Plan(() if shape is None else sizes_of("normal", shape), dtype, device)
+    with numbers("normal", generator, plan) as address:
+        drawn: Tensor = random_normal(plan.shape, *address, dtype=plan.dtype, device=plan.device)
+        return _located(drawn, mean or 0.0, std)
+
+
+def _located(drawn: Tensor, loc: Any, scale: Any) -> Tensor:
+    """``drawn * scale + loc``, without the operations that would change nothing."""
+    if isinstance(scale, Tensor) or scale != 1.0:
+        drawn = drawn * scale
+    if isinstance(loc, Tensor) or loc != 0.0:
+        drawn = drawn + loc
+    return drawn
+
+
+def integers(
+    low: int, high: int | None = None, shape: Shape = (), *, dtype: Any = None, device: Any = None,
+    generator: Generator | None = None,
+) -> Tensor:  # fmt: skip
+    """Integers in [low, high), or in [0, low) if ``high`` is None, all equally likely (bias below 2**-32).
+
+    Of int64 unless ``dtype`` says otherwise; up to the whole range of it: ``high=2**64`` with uint64. Raises ValueError
+    for an empty range or one that does not fit in the dtype, TypeError for other dtypes.
+
+    >>> import tenkey as tk
+    >>> x = tk.random.integers(0, 6, 100)
+    >>> bool(tk.all(x >= 0)), bool(tk.all(x < 6))
+    (True, True)
+    """
+    if high is None:
+        low, high = 0, low
+    ends = []
+    for name, value in (("low", low), ("high", high)):
+        try:
+            ends.append(_operator.index(value))
+        except TypeError:
+            raise TypeError(_WHOLE.format(name=name, value=value)) from None
+    plan = Plan(sizes_of("integers", shape), dtypes.int64 if dtype is None else dtypes.to_dtype(dtype), device)
+    with numbers("integers", generator, plan) as address:
+        return random_integers(plan.shape, *address, low=ends[0], high=ends[1], dtype=plan.dtype, device=plan.device)
+
+
+def _family(
+    kind: str, shape: Any, loc: Any, scale: Any, dtype: Any, device: Any, generator: Any, operator: str | None = None
+) -> Tensor:
+    operator = operator or kind
+    loc, scale = parameter(operator, "loc", loc, "finite"), parameter(operator, "scale", scale, "nonnegative")
+    plan = make_plan(operator, shape, dtype, device, loc, scale)
+    return _located(standard(operator, generator, plan, kind), plan.cast(loc), plan.cast(scale))
+
+
+def exponential(
+    shape: Shape = None, *, scale: Parameter = 1.0, dtype: Any = None, device: Any = None,
+    generator: Generator | None = None,
+) -> Tensor:  # fmt: skip
+    """Exponential numbers of mean ``scale`` (1 / rate), a number or a tensor to which gradients flow.
+
+    Raises ValueError for a negative or infinite scale.
+
+    >>> import tenkey as tk
+    >>> bool(tk.all(tk.random.exponential((100,), scale=2.0) > 0))
+    True
+    """
+    return _family("exponential", shape, 0.0, scale, dtype, device, generator)
+
+
+def laplace(
+    shape: Shape = None, *, loc: Parameter = 0.0, scale: Parameter = 1.0, dtype: Any = None, device: Any = None,
+    generator: Generator | None = None,
+) -> Tensor:  # fmt: skip
+    """Laplace numbers: density exp(-abs(x - loc) / scale) / (2 scale). Gradients flow to the parameters.
+
+    >>> import tenkey as tk
+    >>> tk.random.laplace((2, 3), scale=0.5).shape
+    (2, 3)
+    """
+    return _family("laplace", shape, loc, scale, dtype, device, generator)
+
+
+def gumbel(
+    shape: Shape = None, *, loc: Parameter = 0.0, scale: Parameter = 1.0, dtype: Any = None, device: Any = None,
+    generator: Generator | None = None,
+) -> Tensor:  # fmt: skip
+    """Gumbel numbers (of maxima): cdf exp(-exp(-(x - loc) / scale)). Gradients flow to the parameters.
+
+    >>> import tenkey as tk
+    >>> tk.random.gumbel((2, 3)).dtype
+    dtype('float32')
+    """
+    return _family("gumbel", shape, loc, scale, dtype, device, generator)
+
+
+def logistic(
+    shape: Shape = None, *, loc: Parameter = 0.0, scale: Parameter = 1.0, dtype: Any = None, device: Any = None,
+    generator: Generator | None = None,
+) -> Tensor:  # fmt: skip
+    """Logistic numbers: cdf 1 / (1 + exp(-(x - loc) / scale)). Gradients flow to the parameters.
+
+    >>> import tenkey as tk
+    >>> tk.random.logistic((2, 3)).shape
+    (2, 3)
+    """
+    return _family("logistic", shape, loc, scale, dtype, device, generator)
+
+
+def cauchy(
+    shape: Shape = None, *, loc: Parameter = 0.0, scale: Parameter = 1.0, dtype: Any = None, device: Any = None,
+    generator: Generator | None = None,
+) -> Tensor:  # fmt: skip
+    """Cauchy numbers: density 1 / (pi scale (1 + ((x - loc) / scale)**2)). Gradients flow to the parameters.
+
+    >>> import tenkey as tk
+    >>> tk.random.cauchy((2, 3)).shape
+    (2, 3)
+    """
+    return _family("cauchy", shape, loc, scale, dtype, device, generator)
+
+
+def rayleigh(
+    shape: Shape = None, *, scale: Parameter = 1.0, dtype: Any = None, device: Any = None,
+    generator: Generator | None = None,
+) -> Tensor:  # fmt: skip
+    """Rayleigh numbers: lengths of vectors of two normal numbers of standard deviation ``scale``.
+
+    Gradients flow to ``scale``.
+
+    >>> import tenkey as tk
+    >>> bool(tk.all(tk.random.rayleigh((10,)) > 0))
+    True
+    """
+    scale = parameter("rayleigh", "scale", scale, "nonnegative")
+    plan = make_plan("rayleigh", shape, dtype, device, scale)
+    drawn = standard("rayleigh", generator, plan, "exponential", dtypes.float64)
+    return _located(plan.cast(sqrt(drawn * 2.0)), 0.0, plan.cast(scale))
+
+
+def lognormal(
+    shape: Shape = None, *, mean: Parameter = 0.0, sigma: Parameter = 1.0, dtype: Any = None, device: Any = None,
+    generator: Generator | None = None,
+) -> Tensor:  # fmt: skip
+    """Exponentials of normal numbers with this mean and standard deviation. Gradients flow to the parameters.
+
+    >>> import tenkey as tk
+    >>> bool(tk.all(tk.random.lognormal((10,), sigma=0.5) > 0))
+    True
+    """
+    mean = parameter("lognormal", "mean", mean, "finite")
+    sigma = parameter("lognormal", "sigma", sigma, "nonnegative")
+    plan = make_plan("lognormal", shape, dtype, device, mean, sigma)
+    with numbers("lognormal", generator, plan) as address:
+        drawn: Tensor = random_normal(plan.shape, *address, dtype=dtypes.float64, device=plan.device)
+        return plan.cast(random_exp(_located(drawn, mean, sigma)))  # type: ignore[no-any-return]
+
+
+def weibull(
+    shape: Shape = None, *, a: Parameter, scale: Parameter = 1.0, dtype: Any = None, device: Any = None,
+    generator: Generator | None = None,
+) -> Tensor:  # fmt: skip
+    """Weibull numbers with the shape parameter ``a``: cdf 1 - exp(-(x / scale)**a). Gradients flow to both.
+
+    Raises ValueError unless ``a`` is positive and ``scale`` not negative.
+
+    >>> import tenkey as tk
+    >>> bool(tk.all(tk.random.weibull((10,), a=1.5) >= 0))
+    True
+    """
+    a, scale = parameter("weibull", "a", a, "positive"), parameter("weibull", "scale", scale, "nonnegative")
+    plan = make_plan("weibull", shape, dtype, device, a, scale)
+    drawn = random_exp(-standard("weibull", generator, plan, "gumbel", dtypes.float64) / a)
+    return plan.cast(_located(drawn, 0.0, scale))  # type: ignore[no-any-return]
+
+
+def pareto(
+    shape: Shape = None, *, a: Parameter, scale: Parameter = 1.0, dtype: Any = None, device: Any = None,
+    generator: Generator | None = None,
+) -> Tensor:  # fmt: skip
+    """Pareto numbers: cdf 1 - (scale / x)**a from ``scale`` on (NumPy's are those of ``scale=1``, less 1).
+
+    Gradients flow to both parameters, which must be positive.
+
+    >>> import tenkey as tk
+    >>> bool(tk.all(tk.random.pareto((10,), a=3.0) >= 1))
+    True
+    """
+    a, scale = parameter("pareto", "a", a, "positive"), parameter("pareto", "scale", scale, "positive")
+    plan = make_plan("pareto", shape, dtype, device, a, scale)
+    drawn = random_exp(standard("pareto", generator, plan, "exponential", dtypes.float64) / a)
+    return plan.cast(_located(drawn, 0.0, scale))  # type: ignore[no-any-return]
+
+
+def triangular(
+    shape: Shape = None, *, left: Parameter = 0.0, mode: Parameter = 0.5, right: Parameter = 1.0, dtype: Any = None,
+    device: Any = None, generator: Generator | None = None,
+) -> Tensor:  # fmt: skip
+    """Numbers between ``left`` and ``right`` whose density rises to ``mode`` and falls from there, both in a line.
+
+    Gradients flow to the parameters. Raises ValueError unless left <= mode <= right and left < right.
+
+    >>> import tenkey as tk
+    >>> x = tk.random.triangular((10,), left=-1.0, mode=0.0, right=1.0)
+    >>> bool(tk.all(x >= -1)) and bool(tk.all(x <= 1))
+    True
+    """
+    given = {"left": left, "mode": mode, "right": right}
+    left, mode, right = (parameter("triangular", name, value, "finite") for name, value in given.items())
+    plan = make_plan("triangular", shape, dtype, device, left, mode, right)
+    width = parameter("triangular", "right - left", right - left, "positive")
+    rise = parameter("triangular", "mode - left", mode - left, "nonnegative")
+    fall = parameter("triangular", "right - mode", right - mode, "nonnegative")
+    u = standard("triangular", generator, plan, "uniform", dtypes.float64)
+    # A product of 0 would have an infinite slope of the root: the side that is not taken gets a 1.
+    rising = u * width < rise
+    up = left + sqrt(where(rising, u * width * rise, 1.0))
+    down = right - sqrt(where(rising, 1.0, (1.0 - u) * width * fall))
+    return plan.cast(where(rising, up, down))  # type: ignore[no-any-return]

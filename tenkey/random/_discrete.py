@@ -1,0 +1,286 @@
+"""Counts, categories and selections."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ..core import dtypes
+from ..core.generator import Generator
+from ..core.tensor import Tensor
+from ..ops.builtin.copying import astype
+from ..ops.builtin.indexing import take
+from ..ops.builtin.pointwise import ceil, maximum, minimum
+from ..ops.builtin.random import (
+    random_category,
+    random_counts,
+    random_log1p,
+    random_order,
+    random_permutation,
+    random_uniform,
+)
+from ..ops.builtin.view import reshape
+from ._parameters import (
+    REJECTING,
+    Parameter,
+    Plan,
+    Shape,
+    addresses,
+    as_tensor,
+    make_plan,
+    numbers,
+    parameter,
+    sizes_of,
+    standard,
+)
+from ._rejecting import _VECTOR, _reject
+
+_POPULATION: Final = (
+    "[choice] a must be a positive integer or a tensor with elements along the axis {axis}, got {given}."
+)
+_WEIGHTS: Final = "[choice] p must be one-dimensional with {count} probabilities, one for each choice, got {given}."
+_TOO_MANY: Final = (
+    "[choice] {wanted} different elements were asked for, and there are {count} of positive probability: pass "
+    "replace=True, or a smaller shape."
+)
+_AXIS: Final = "[{operator}] axis {axis} is out of range for a tensor of {ndim} dimensions."
+_NUMBER: Final = "[permutation] x must be a tensor or an integer of at least 0, got {given!r}."
+
+
+def bernoulli(
+    shape: Shape = None, *, p: Parameter = 0.5, dtype: Any = None, device: Any = None,
+    generator: Generator | None = None,
+) -> Tensor:  # fmt: skip
+    """True with the probability ``p``, a number or a tensor: bool unless ``dtype`` says otherwise.
+
+    The probability is exact to 2**-53. Raises ValueError outside of [0, 1].
+
+    >>> import tenkey as tk
+    >>> tk.random.bernoulli((3,), p=1.0).tolist()
+    [True, True, True]
+    """
+    p = parameter("bernoulli", "p", p, "probability")
+    plan = make_plan("bernoulli", shape, None, device, p)
+    result = dtypes.bool if dtype is None else dtypes.to_dtype(dtype)
+    with numbers("bernoulli", generator, plan) as address:
+        unit: Tensor = random_uniform(plan.shape, *address, dtype=dtypes.float64, device=plan.device)
+        drawn = unit < as_tensor(p, plan)
+        return drawn if result == dtypes.bool else astype(drawn, result)
+
+
+def geometric(
+    shape: Shape = None, *, p: Parameter, dtype: Any = None, device: Any = None, generator: Generator | None = None
+) -> Tensor:
+    """The number of independent trials until one of probability ``p`` succeeds: 1, 2, ... (int64).
+
+    Raises ValueError unless ``p`` is in (0, 1].
+
+    >>> import tenkey as tk
+    >>> tk.random.geometric((3,), p=1.0).tolist()
+    [1, 1, 1]
+    """
+    p = parameter("geometric", "p", p, "chance")
+    plan = make_plan("geometric", shape, dtype, device, p, counts=True)
+    waiting = standard("geometric", generator, plan, "exponential", dtypes.float64)
+    trials = ceil(waiting / -random_log1p(-astype(as_tensor(p, plan), dtypes.float64)))
+    return astype(minimum(maximum(trials, 1.0), 2.0**63 - 1024), plan.dtype)
+
+
+def poisson(
+    shape: Shape = None, *, lam: Parameter = 1.0, dtype: Any = None, device: Any = None,
+    generator: Generator | None = None,
+) -> Tensor:  # fmt: skip
+    """Counts of a Poisson process with the mean ``lam``, a number or a tensor (int64).
+
+    Raises ValueError unless ``lam`` is in [0, 2**62]. Source: Hörmann 1993 (PTRS), inversion below a mean of 10.
+
+    >>> import tenkey as tk
+    >>> tk.random.poisson((2, 3), lam=4.5).dtype
+    dtype('int64')
+    """
+    lam = parameter("poisson", "lam", lam, "rate")
+    plan = make_plan("poisson", shape, dtype, device, lam, counts=True)
+    with numbers("poisson", generator, plan, REJECTING) as address:
+        return plan.cast(_reject("poisson", plan, address, lam))  # type: ignore[no-any-return]
+
+
+def binomial(
+    shape: Shape = None, *, n: Parameter, p: Parameter, dtype: Any = None, device: Any = None,
+    generator: Generator | None = None,
+) -> Tensor:  # fmt: skip
+    """The number of successes in ``n`` independent trials of probability ``p`` (int64); numbers or tensors.
+
+    Raises ValueError unless ``n`` is a whole number in [0, 2**53) and ``p`` in [0, 1]. Source: Hörmann 1993 (BTRS),
+    inversion below a mean of 10.
+
+    >>> import tenkey as tk
+    >>> x = tk.random.binomial((10,), n=5, p=0.3)
+    >>> bool(tk.all(x >= 0)) and bool(tk.all(x <= 5))
+    True
+    """
+    n, p = parameter("binomial", "n", n, "count"), parameter("binomial", "p", p, "probability")
+    plan = make_plan("binomial", shape, dtype, device, n, p, counts=True)
+    with numbers("binomial", generator, plan, REJECTING) as address:
+        return plan.cast(_reject("binomial", plan, address, n, p))  # type: ignore[no-any-return]
+
+
+def _probabilities(operator: str, p: Any) -> Tensor:
+    from ..creation import asarray
+
+    if not isinstance(p, Tensor) and isinstance(p, (list, tuple)):
+        p = asarray(p, dtype=dtypes.float64)  # the sum of Python's numbers is 1 to double precision
+    shape: tuple[int, ...] = tuple(getattr(p, "shape", ()))
+    if len(shape) == 0 or shape[-1] == 0:
+        raise ValueError(_VECTOR.format(operator=operator, name="p", shape=shape))
+    checked: Tensor = parameter(operator, "p", p, "probabilities")
+    detached: Tensor = checked.detach()
+    return detached
+
+
+def multinomial(
+    n: Parameter, p: Parameter, shape: Shape = None, *, dtype: Any = None, device: Any = None,
+    generator: Generator | None = None,
+) -> Tensor:  # fmt: skip
+    """How often each of k categories comes up in ``n`` trials: counts that sum to ``n`` on the last axis (int64).
+
+    ``p`` has the shape (..., k) and sums to 1 along the last axis. The result is ``shape + (k,)``; ``shape`` broadcasts
+    with ``n`` and the leading axes of ``p``, which are its default.
+
+    >>> import tenkey as tk
+    >>> x = tk.random.multinomial(20, [0.2, 0.3, 0.5], (4,))
+    >>> x.shape, x.sum(axis=1).tolist()
+    ((4, 3), [20, 20, 20, 20])
+    """
+    n, p = parameter("multinomial", "n", n, "count"), _probabilities("multinomial", p)
+    rows = p[..., 0]
+    plan = make_plan("multinomial", shape, dtype, device, *([n] if isinstance(n, Tensor) else []), rows, counts=True)
+    with numbers("multinomial", generator, plan, REJECTING * p.shape[-1]) as address:
+        places = addresses(plan, address, p.shape[-1])
+        return plan.cast(random_counts(as_tensor(n, plan), p, places, address[0]))  # type: ignore[no-any-return]
+
+
+def categorical(
+    p: Parameter, shape: Shape = None, *, dtype: Any = None, device: Any = None, generator: Generator | None = None
+) -> Tensor:
+    """Indices of categories (int64), drawn with the probabilities on the last axis of ``p``, which sum to 1.
+
+    ``p`` has the shape (..., k). ``shape`` broadcasts with the leading axes of ``p``, which are its default. For
+    unnormalised logarithms pass ``tk.softmax(logits)``.
+
+    >>> import tenkey as tk
+    >>> tk.random.categorical([0.0, 1.0, 0.0], (3,)).tolist()
+    [1, 1, 1]
+    """
+    p = _probabilities("categorical", p)
+    plan = make_plan("categorical", shape, dtype, device, p[..., 0], counts=True)
+    with numbers("categorical", generator, plan) as address:
+        unit = random_uniform(plan.shape, *address, dtype=dtypes.float64, device=plan.device)
+        return plan.cast(random_category(p, unit))  # type: ignore[no-any-return]
+
+
+def _permutation(operator: str, n: int, device: Any, generator: Any) -> Tensor:
+    with numbers(operator, generator, Plan((n,), dtypes.int64, device)) as address:
+        return random_permutation(n, *address, device=device)
+
+
+def permutation(x: Tensor | int, *, axis: int = 0, device: Any = None, generator: Generator | None = None) -> Tensor:
+    """The numbers 0 to x - 1 in random order; of a tensor a copy whose slices along ``axis`` are in random order.
+
+    >>> import tenkey as tk
+    >>> sorted(tk.random.permutation(4).tolist())
+    [0, 1, 2, 3]
+    >>> tk.random.permutation(tk.ones((2, 5)), axis=1).shape
+    (2, 5)
+    """
+    if isinstance(x, Tensor):
+        axis = _checked_axis("permutation", axis, x.ndim)
+        order = _permutation("permutation", x.shape[axis], x.device, generator)
+        return take(x, order, axis=axis)
+    if isinstance(x, bool) or not hasattr(x, "__index__"):
+        raise TypeError(_NUMBER.format(given=x))
+    if x < 0:
+        raise ValueError(_NUMBER.format(given=x))
+    return _permutation("permutation", x.__index__(), device, generator)
+
+
+def _checked_axis(operator: str, axis: int, ndim: int) -> int:
+    if not -ndim <= axis < ndim:
+        raise IndexError(_AXIS.format(operator=operator, axis=axis, ndim=ndim))
+    return axis % ndim
+
+
+def shuffle(x: Tensor, *, axis: int = 0, generator: Generator | None = None) -> Tensor:
+    """Put the slices of a tensor along ``axis`` in random order, in place. Returns the tensor.
+
+    >>> import tenkey as tk
+    >>> x = tk.arange(4)
+    >>> tk.random.shuffle(x) is x, sorted(x.tolist())
+    (True, [0, 1, 2, 3])
+    """
+    if not isinstance(x, Tensor):
+        raise TypeError(f"[shuffle] x must be a tensor, got {type(x).__name__}: tk.random.permutation takes a number.")
+    x.copy_(permutation(x, axis=axis, generator=generator))
+    return x
+
+
+def choice(
+    a: Tensor | int, shape: Shape = (), *, replace: bool = True, p: Parameter = None, axis: int = 0, device: Any = None,
+    generator: Generator | None = None,
+) -> Tensor:  # fmt: skip
+    """A random selection of slices of ``a`` along ``axis``, or of the numbers 0 to a - 1.
+
+    ``shape`` takes the place of the axis. ``replace=False`` selects each slice at most once; ``p`` are the
+    probabilities of the slices (all equal without it), then applied one selection after the other. Raises ValueError
+    where there are not as many slices as asked for.
+
+    >>> import tenkey as tk
+    >>> sorted(tk.random.choice(3, (3,), replace=False).tolist())
+    [0, 1, 2]
+    >>> tk.random.choice(tk.asarray([10, 20, 30]), (2,), p=[0.0, 1.0, 0.0]).tolist()
+    [20, 20]
+    """
+    sizes = sizes_of("choice", shape)
+    wanted = 1
+    for length in sizes:
+        wanted *= length
+    if isinstance(a, Tensor):
+        axis, device = _checked_axis("choice", axis, a.ndim), a.device
+        count = a.shape[axis]
+    elif isinstance(a, bool) or not hasattr(a, "__index__"):
+        raise TypeError(_POPULATION.format(axis=axis, given=repr(a)))
+    else:
+        count = a.__index__()
+    if count < 0 or (count == 0 and wanted):
+        raise ValueError(_POPULATION.format(axis=axis, given=a.shape if isinstance(a, Tensor) else a))
+    weights = None if p is None else _probabilities("choice", p)
+    if weights is not None and weights.shape != (count,):
+        raise ValueError(_WEIGHTS.format(count=count, given=weights.shape))
+    chosen = _chosen(sizes, wanted, count, replace, weights, device, generator)
+    return take_slices(a, chosen, sizes, axis) if isinstance(a, Tensor) else chosen
+
+
+def _chosen(
+    sizes: tuple[int, ...], wanted: int, count: int, replace: bool, weights: Tensor | None, device: Any, generator: Any
+) -> Tensor:
+    if replace:
+        if weights is not None:
+            return categorical(weights, sizes, generator=generator)
+        plan = Plan(sizes, dtypes.int64, device)
+        from ..ops.builtin.random import random_integers
+
+        with numbers("choice", generator, plan) as address:
+            return random_integers(sizes, *address, low=0, high=count or 1, dtype=dtypes.int64, device=device)
+    possible = count if weights is None else int((weights > 0).sum())
+    if wanted > possible:
+        raise ValueError(_TOO_MANY.format(wanted=wanted, count=possible))
+    if weights is None:
+        return reshape(_permutation("choice", count, device, generator)[:wanted], sizes)
+    # The order of exponential waiting times is that of selections one after the other (Efraimidis and Spirakis 2006).
+    plan = Plan((count,), dtypes.float64, weights.device)
+    waiting = standard("choice", generator, plan, "exponential") / weights
+    return reshape(random_order(waiting)[:wanted], sizes)
+
+
+def take_slices(a: Tensor, chosen: Tensor, sizes: tuple[int, ...], axis: int) -> Tensor:
+    """``take`` with an index of any shape."""
+    picked = take(a, reshape(chosen, (-1,)), axis=axis)
+    return reshape(picked, (*a.shape[:axis], *sizes, *a.shape[axis + 1 :]))

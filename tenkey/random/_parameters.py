@@ -1,0 +1,185 @@
+"""What the distributions share: parameters, shapes, dtypes, and the numbers that a call takes from its generator.
+
+Note [A refused draw takes no numbers]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+Parameters are looked at before a generator is asked for numbers, and what fails afterwards gives them back
+(``Generator.reserved``). So a wrong call leaves the sequence as it was. Guarded by
+test_random.py::test_bad_input_leaves_the_generator_unchanged.
+"""
+
+from __future__ import annotations
+
+import operator as _operator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+
+from ..core import dtypes
+from ..core.generator import Generator, default_generator
+from ..core.samplers import BLOCKS_PER_ELEMENT
+from ..core.tensor import Tensor
+from ..creation import asarray
+from ..ops.builtin.copying import astype
+from ..ops.builtin.creation import full
+from ..ops.builtin.random import check_values, random_addresses, random_checked, random_standard
+
+Shape: TypeAlias = int | Sequence[int] | None
+Parameter: TypeAlias = Any
+"""A number, a tensor, or what ``tk.asarray`` makes a tensor of."""
+
+_NEGATIVE: Final = "[{operator}] a shape has no negative lengths, got {shape}."
+_LENGTHS: Final = "[{operator}] got the shape {shape!r}: a shape is an integer or a sequence of integers."
+_BROADCAST: Final = (
+    "[{operator}] parameters of shape {given} do not broadcast to the shape {shape}: leave out shape=, or give one "
+    "that ends with theirs."
+)
+_TOGETHER: Final = "[{operator}] parameters of the shapes {shapes} do not broadcast with one another."
+_KIND: Final = "[{operator}] {name} must be a real number or a tensor of real numbers, got {value}."
+_FLOATING: Final = "[{operator}] got dtype {given}: the numbers are real, choose a floating point dtype."
+_INTEGRAL: Final = "[{operator}] got dtype {given}: the numbers are counts, choose an integer or floating point dtype."
+_GENERATOR: Final = "[{operator}] generator must be a tk.random.Generator, got {given}."
+_NO_GRADIENT: Final = (
+    "[{operator}] the derivative by {name} is not implemented: the numbers are drawn by rejection. Give "
+    "{name}.detach(), or draw inside tk.no_grad()."
+)
+
+
+class Plan(NamedTuple):
+    """Where a draw goes: the shape of the result, its dtype and its device."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    device: Any
+
+    def cast(self, parameter: Any) -> Any:
+        """A parameter in the dtype of the result; numbers stay what they are."""
+        if isinstance(parameter, Tensor) and parameter.dtype != self.dtype:
+            return astype(parameter, self.dtype)
+        return parameter
+
+
+def sizes_of(operator: str, shape: Any) -> tuple[int, ...]:
+    """A shape as a tuple of lengths. Raises TypeError and ValueError for what is none."""
+    try:
+        one = _operator.index(shape)
+    except TypeError:
+        try:
+            sizes = tuple([_operator.index(n) for n in shape])
+        except TypeError:
+            raise TypeError(_LENGTHS.format(operator=operator, shape=shape)) from None
+    else:
+        sizes = (one,)
+    if any(n < 0 for n in sizes):
+        raise ValueError(_NEGATIVE.format(operator=operator, shape=sizes))
+    return sizes
+
+
+def parameter(operator: str, name: str, value: Any, rule: str) -> Any:
+    """A Python number, or a tensor, whose values keep the rule (see ``check_values``)."""
+    if isinstance(value, (bool, np.bool_)):
+        raise TypeError(_KIND.format(operator=operator, name=name, value=value))
+    if isinstance(value, (int, float, np.floating, np.integer)):
+        number = value if isinstance(value, (int, float)) else value.item()
+        check_values(operator, name, rule, _wide(operator, name, number))
+        return number
+    if not isinstance(value, Tensor):
+        if not isinstance(value, (list, tuple, np.ndarray)):
+            raise TypeError(_KIND.format(operator=operator, name=name, value=type(value).__name__))
+        value = asarray(value)
+    if not (value.dtype.kind in "iu" or dtypes.is_real_floating(value.dtype)):
+        raise TypeError(_KIND.format(operator=operator, name=name, value=f"dtype {value.dtype}"))
+    return random_checked(value, operator=operator, name=name, rule=rule)
+
+
+def _wide(operator: str, name: str, number: float) -> np.float64:
+    try:
+        return np.float64(number)
+    except OverflowError:
+        raise ValueError(f"[{operator}] {name} is out of the range of float64.") from None
+
+
+def make_plan(
+    operator: str, shape: Any, dtype: Any, device: Any, *parameters: Any, counts: bool = False, core: int = 0
+) -> Plan:
+    """The plan of a draw with these parameters, whose last ``core`` axes do not broadcast."""
+    tensors = [p for p in parameters if isinstance(p, Tensor)]
+    shapes = [t.shape[: t.ndim - core] for t in tensors]
+    try:
+        common = np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise ValueError(_TOGETHER.format(operator=operator, shapes=", ".join(map(str, shapes)))) from None
+    sizes = common if shape is None else sizes_of(operator, shape)
+    if shape is not None and tensors:
+        try:
+            fits = np.broadcast_shapes(sizes, common) == sizes
+        except ValueError:
+            fits = False
+        if not fits:
+            raise ValueError(_BROADCAST.format(operator=operator, given=common, shape=sizes))
+    if device is None and tensors:
+        device = tensors[0].device
+    return Plan(sizes, _result_dtype(operator, dtype, tensors, counts), device)
+
+
+def _result_dtype(operator: str, dtype: Any, tensors: list[Tensor], counts: bool) -> np.dtype:
+    if dtype is not None:
+        chosen = dtypes.to_dtype(dtype)
+        if not (dtypes.is_real_floating(chosen) or (counts and dtypes.is_integral(chosen))):
+            raise TypeError((_INTEGRAL if counts else _FLOATING).format(operator=operator, given=chosen.name))
+        return chosen
+    if counts:
+        return dtypes.int64
+    floats = [t.dtype for t in tensors if dtypes.is_real_floating(t.dtype)]
+    return max(floats, key=lambda d: d.itemsize) if floats else dtypes.default_float()
+
+
+@contextmanager
+def numbers(operator: str, generator: Any, plan: Plan, per_element: int = 1) -> Iterator[tuple[int, int, int]]:
+    """Seed, stream and start of a draw; see Note [A refused draw takes no numbers]."""
+    if generator is None:
+        generator = default_generator()
+    elif not isinstance(generator, Generator):
+        raise TypeError(_GENERATOR.format(operator=operator, given=type(generator).__name__))
+    count = per_element
+    for n in plan.shape:
+        count *= n
+    with generator.reserved(count) as address:
+        yield address
+
+
+REJECTING: Final = BLOCKS_PER_ELEMENT
+"""The numbers that an element takes where it may be rejected."""
+
+
+def standard(operator: str, generator: Any, plan: Plan, kind: str, dtype: Any = None) -> Tensor:
+    """Standard numbers of a kind, of the plan's dtype unless another is given."""
+    with numbers(operator, generator, plan) as address:
+        drawn: Tensor = random_standard(plan.shape, *address, kind=kind, dtype=dtype or plan.dtype, device=plan.device)
+        return drawn
+
+
+def addresses(plan: Plan, address: tuple[int, int, int], *more: int) -> Tensor:
+    """The addresses of the elements of a plan."""
+    places: Tensor = random_addresses((*plan.shape, *more), *address, device=plan.device)
+    return places
+
+
+def as_tensor(value: Any, plan: Plan, dtype: Any = dtypes.float64) -> Tensor:
+    """A parameter as a tensor: one that no gradient flows through."""
+    if isinstance(value, Tensor):
+        detached: Tensor = value.detach()
+        return detached
+    return full((), value, dtype=dtype, device=plan.device)
+
+
+def refuse_gradient(operator: str, **parameters: Any) -> None:
+    """Raise NotImplementedError where the result would silently lack a derivative."""
+    from ..autograd import is_grad_enabled
+
+    if not is_grad_enabled():
+        return
+    for name, value in parameters.items():
+        if isinstance(value, Tensor) and value.requires_grad:
+            raise NotImplementedError(_NO_GRADIENT.format(operator=operator, name=name))

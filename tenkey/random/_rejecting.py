@@ -1,0 +1,162 @@
+"""Gamma numbers and what is made of them, and truncated normal numbers: drawn by rejection."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+from ..core.generator import Generator
+from ..core.tensor import Tensor
+from ..ops.builtin.copying import stack
+from ..ops.builtin.pointwise import maximum, minimum
+from ..ops.builtin.random import random_exp, random_rejection
+from ..ops.builtin.reduction import max, sum
+from ..ops.builtin.view import broadcast_to
+from ._basic import _located
+from ._parameters import (
+    REJECTING,
+    Parameter,
+    Plan,
+    Shape,
+    addresses,
+    as_tensor,
+    make_plan,
+    numbers,
+    parameter,
+    refuse_gradient,
+)
+
+_VECTOR: Final = "[{operator}] {name} must have at least one axis, of at least one element, got the shape {shape}."
+
+
+def _reject(kind: str, plan: Plan, address: tuple[int, int, int], first: Any, second: Any = 0.0) -> Tensor:
+    places = addresses(plan, address)
+    return random_rejection(as_tensor(first, plan), as_tensor(second, plan), places, address[0], kind=kind)
+
+
+def gamma(
+    shape: Shape = None, *, a: Parameter, scale: Parameter = 1.0, dtype: Any = None, device: Any = None,
+    generator: Generator | None = None,
+) -> Tensor:  # fmt: skip
+    """Gamma numbers: density proportional to x**(a - 1) exp(-x / scale), of mean ``a * scale``.
+
+    ``a`` and ``scale`` are numbers or tensors; gradients flow to ``scale``, and are refused for ``a``. Raises
+    ValueError unless ``a`` is positive and ``scale`` not negative. Source: Marsaglia and Tsang 2000.
+
+    >>> import tenkey as tk
+    >>> bool(tk.all(tk.random.gamma((10,), a=2.5) > 0))
+    True
+    """
+    a, scale = parameter("gamma", "a", a, "positive"), parameter("gamma", "scale", scale, "nonnegative")
+    refuse_gradient("gamma", a=a)
+    plan = make_plan("gamma", shape, dtype, device, a, scale)
+    with numbers("gamma", generator, plan, REJECTING) as address:
+        return _located(plan.cast(_reject("gamma", plan, address, a)), 0.0, plan.cast(scale))
+
+
+def chisquare(
+    shape: Shape = None, *, df: Parameter, dtype: Any = None, device: Any = None, generator: Generator | None = None
+) -> Tensor:
+    """Sums of ``df`` squared standard normal numbers; ``df`` is positive, and need not be whole.
+
+    >>> import tenkey as tk
+    >>> bool(tk.all(tk.random.chisquare((10,), df=3) > 0))
+    True
+    """
+    df = parameter("chisquare", "df", df, "positive")
+    refuse_gradient("chisquare", df=df)
+    plan = make_plan("chisquare", shape, dtype, device, df)
+    with numbers("chisquare", generator, plan, REJECTING) as address:
+        return plan.cast(_reject("gamma", plan, address, df * 0.5) * 2.0)  # type: ignore[no-any-return]
+
+
+def standard_t(
+    shape: Shape = None, *, df: Parameter, dtype: Any = None, device: Any = None, generator: Generator | None = None
+) -> Tensor:
+    """Numbers of Student's t distribution with ``df`` degrees of freedom (positive, not necessarily whole).
+
+    >>> import tenkey as tk
+    >>> tk.random.standard_t((2, 3), df=4).shape
+    (2, 3)
+    """
+    df = parameter("standard_t", "df", df, "positive")
+    refuse_gradient("standard_t", df=df)
+    plan = make_plan("standard_t", shape, dtype, device, df)
+    with numbers("standard_t", generator, plan, REJECTING) as address:
+        return plan.cast(_reject("standard_t", plan, address, df))  # type: ignore[no-any-return]
+
+
+def beta(
+    shape: Shape = None, *, a: Parameter, b: Parameter, dtype: Any = None, device: Any = None,
+    generator: Generator | None = None,
+) -> Tensor:  # fmt: skip
+    """Beta numbers: density proportional to x**(a - 1) (1 - x)**(b - 1) on [0, 1]; ``a`` and ``b`` are positive.
+
+    >>> import tenkey as tk
+    >>> x = tk.random.beta((10,), a=0.5, b=0.5)
+    >>> bool(tk.all(x >= 0)) and bool(tk.all(x <= 1))
+    True
+    """
+    a, b = parameter("beta", "a", a, "positive"), parameter("beta", "b", b, "positive")
+    refuse_gradient("beta", a=a, b=b)
+    plan = make_plan("beta", shape, dtype, device, a, b)
+    pair = stack([broadcast_to(as_tensor(p, plan), plan.shape) for p in (a, b)], axis=-1)
+    with numbers("beta", generator, plan, 2 * REJECTING) as address:
+        return plan.cast(_shares(pair, plan, address)[..., 0])  # type: ignore[no-any-return]
+
+
+def _shares(a: Tensor, plan: Plan, address: tuple[int, int, int]) -> Tensor:
+    """Gamma numbers divided by their sum along the last axis, in logarithms: small ``a`` would give 0 / 0."""
+    places = addresses(plan, address, a.shape[-1])
+    logs: Tensor = random_rejection(a, as_tensor(0.0, plan), places, address[0], kind="log_gamma")
+    sizes = random_exp(logs - max(logs, axis=-1, keepdims=True))
+    return sizes / sum(sizes, axis=-1, keepdims=True)
+
+
+def dirichlet(
+    alpha: Parameter, shape: Shape = None, *, dtype: Any = None, device: Any = None, generator: Generator | None = None
+) -> Tensor:
+    """Vectors of probabilities, Dirichlet distributed with the parameters on the last axis of ``alpha``.
+
+    ``alpha`` has the shape (..., k) and positive elements. The result is ``shape + (k,)``; ``shape`` broadcasts with
+    the leading axes of ``alpha``, which are its default.
+
+    >>> import tenkey as tk
+    >>> tk.random.dirichlet([0.5, 1.0, 2.0], (4,)).shape
+    (4, 3)
+    """
+    alpha = parameter("dirichlet", "alpha", alpha, "positive")
+    if not isinstance(alpha, Tensor) or alpha.ndim == 0 or alpha.shape[-1] == 0:
+        shown = alpha.shape if isinstance(alpha, Tensor) else ()
+        raise ValueError(_VECTOR.format(operator="dirichlet", name="alpha", shape=shown))
+    refuse_gradient("dirichlet", alpha=alpha)
+    plan = make_plan("dirichlet", shape, dtype, device, alpha, core=1)
+    with numbers("dirichlet", generator, plan, REJECTING * alpha.shape[-1]) as address:
+        return plan.cast(_shares(alpha.detach(), plan, address))  # type: ignore[no-any-return]
+
+
+def truncated_normal(
+    shape: Shape = None, *, mean: Parameter = 0.0, std: Parameter = 1.0, low: Parameter = -math.inf,
+    high: Parameter = math.inf, dtype: Any = None, device: Any = None, generator: Generator | None = None,
+) -> Tensor:  # fmt: skip
+    """Normal numbers under the condition that they lie in [low, high], whose ends may be infinite.
+
+    ``mean`` and ``std`` are those of the whole normal distribution; ``std`` is positive. Exact in the tails as well.
+    Source: Robert 1995. No derivatives. Raises ValueError where low is not below high.
+
+    >>> import tenkey as tk
+    >>> x = tk.random.truncated_normal((10,), low=2.0, high=3.0)
+    >>> bool(tk.all(x >= 2)) and bool(tk.all(x <= 3))
+    True
+    """
+    name = "truncated_normal"
+    mean, std = parameter(name, "mean", mean, "finite"), parameter(name, "std", std, "positive")
+    low, high = parameter(name, "low", low, "bound"), parameter(name, "high", high, "bound")
+    refuse_gradient(name, mean=mean, std=std, low=low, high=high)
+    plan = make_plan(name, shape, dtype, device, mean, std, low, high)
+    mean, std, low, high = (as_tensor(p, plan) for p in (mean, std, low, high))
+    parameter(name, "high - low", high - low, "width")
+    with numbers(name, generator, plan, REJECTING) as address:
+        drawn = _reject(name, plan, address, (low - mean) / std, (high - mean) / std) * std + mean
+        # Scaling and rounding to the dtype may step over the ends by a last digit.
+        return minimum(maximum(plan.cast(drawn), plan.cast(low)), plan.cast(high))

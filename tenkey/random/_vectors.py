@@ -1,0 +1,61 @@
+"""Normal vectors."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ..core import dtypes
+from ..core.generator import Generator
+from ..core.tensor import Tensor
+from ..ops.builtin.copying import astype
+from ..ops.builtin.linalg import matmul
+from ..ops.builtin.random import random_factor, random_normal
+from ..ops.builtin.view import expand_dims, squeeze
+from ._parameters import Parameter, Shape, make_plan, numbers, parameter, refuse_gradient
+
+_ONE: Final = "[multivariate_normal] give cov= or scale_tril=, one of them."
+_MATRIX: Final = "[multivariate_normal] {name} must have the shape (..., k, k), got {given}."
+_LENGTHS: Final = "[multivariate_normal] mean must end with an axis of length {k}, as {name} has it, got {given}."
+
+
+def multivariate_normal(
+    mean: Parameter, cov: Parameter = None, shape: Shape = None, *, scale_tril: Parameter = None, dtype: Any = None,
+    device: Any = None, generator: Generator | None = None,
+) -> Tensor:  # fmt: skip
+    """Normal vectors with a mean (..., k) and a covariance matrix (..., k, k), which may be singular.
+
+    The result is ``shape + (k,)``; ``shape`` broadcasts with the leading axes. ``scale_tril`` takes the place of
+    ``cov`` where its lower factor L, cov = L L^T, is known; gradients flow to it and to the mean, and are refused for
+    ``cov``.
+    Raises ValueError for a matrix that is not symmetric or has a negative eigenvalue. The numbers go through a matrix
+    product, whose last bit depends on the machine.
+
+    >>> import tenkey as tk
+    >>> tk.random.multivariate_normal([0.0, 5.0], [[1.0, 0.5], [0.5, 1.0]], (4,)).shape
+    (4, 2)
+    """
+    if (cov is None) == (scale_tril is None):
+        raise ValueError(_ONE)
+    name = "multivariate_normal"
+    which = "cov" if scale_tril is None else "scale_tril"
+    mean = parameter(name, "mean", mean, "finite")
+    matrix = parameter(name, which, cov if scale_tril is None else scale_tril, "finite")
+    given = matrix.shape if isinstance(matrix, Tensor) else ()
+    if len(given) < 2 or given[-1] != given[-2]:
+        raise ValueError(_MATRIX.format(name=which, given=given))
+    k = given[-1]
+    ends = mean.shape if isinstance(mean, Tensor) else ()
+    if not ends or ends[-1] != k:
+        raise ValueError(_LENGTHS.format(k=k, name=which, given=ends))
+    plan = make_plan(name, shape, dtype, device, mean, matrix[..., 0], core=1)
+    if scale_tril is None:
+        refuse_gradient(name, cov=matrix)
+        parameter(name, "cov", matrix, "covariance")
+        matrix = random_factor(
+            astype(matrix.detach(), dtypes.float64) if matrix.dtype.kind in "iu" else matrix.detach()
+        )
+    matrix = plan.cast(matrix)
+    with numbers(name, generator, plan, k) as address:
+        noise = random_normal((*plan.shape, k), *address, dtype=plan.dtype, device=plan.device)
+        drawn: Tensor = squeeze(matmul(matrix, expand_dims(noise, axis=-1)), axis=-1) + plan.cast(mean)
+        return drawn
