@@ -287,7 +287,7 @@ class Function:
         raise NotImplementedError
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
+    def backward(ctx: Any, *grads: Any, **kwargs: Any) -> Any:  # type checkers let any parameters override these
         """The gradients of the arguments of ``forward`` from those of its results."""
         raise NotImplementedError(_NO_BACKWARD.format(node="Function"))
 

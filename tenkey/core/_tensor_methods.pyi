@@ -197,7 +197,7 @@ class TensorMethods:
     @property
     def output_nr(self) -> int:
         """Which output of its node the tensor is."""
-    def permute(self, *axes: Any) -> Tensor:
+    def permute(self, *axes: int | Sequence[int]) -> Tensor:
         """The dimensions in another order. See ``tk.permute_dims``."""
     def pow(self, x2: TensorLike) -> Tensor:
         """``x1`` to the power of ``x2``, element by element, with broadcasting."""
@@ -234,7 +234,7 @@ class TensorMethods:
     def requires_grad(self, value: bool) -> None: ...
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Say that a leaf collects a gradient (or no longer does); returns the tensor."""
-    def reshape(self, *shape: Any) -> Tensor:
+    def reshape(self, *shape: int | Sequence[int]) -> Tensor:
         """The same elements under another shape: ``x.reshape(2, 3)`` or ``x.reshape((2, 3))``. See ``tk.reshape``."""
     def retain_grad(self) -> None:
         """Keep the gradient of this tensor, which is no leaf, in ``.grad``."""
@@ -305,7 +305,12 @@ class TensorMethods:
         """Hyperbolic tangent."""
     def tanh_(self) -> Self:
         """``tanh`` written into its first argument, which is returned."""
-    def to(self, *targets: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    def to(
+        self,
+        *targets: DTypeLike | Device,
+        dtype: DTypeLike | None = None,
+        device: Device | str | None = None,
+    ) -> Tensor:
         """The values on another device, in another dtype, or both; the tensor itself if nothing changes."""
     def to_device(self, device: Device | str, *, stream: Any = None) -> Tensor:
         """The values on another device; the tensor itself if it is there already."""

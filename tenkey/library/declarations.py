@@ -19,6 +19,7 @@ from ..ops import declare
 from ..ops.declare.declaration import formulas_by_argument
 from ..ops.declare.facets import Pointwise, Reduce
 from ..ops.declare.promotion import INT_TO_FLOAT, SAME, Promotion
+from ..ops.scalar.signatures import ScalarFunction
 from .checks import (
     check_combine,
     check_domain,
@@ -129,7 +130,7 @@ def _named(schema: FunctionSchema, made: Callable[..., Tensor]) -> Callable[...,
 def pointwise(
     schema: str,
     *,
-    scalar: Callable[[Any], Callable[..., Any]],
+    scalar: Callable[[Any], ScalarFunction],
     partials: Any = None,
     promote: Promotion = INT_TO_FLOAT,
     domain: tuple[float, float] = (-4.0, 4.0),
@@ -179,7 +180,7 @@ def reduction(
     *,
     combine: Callable[[Any], Callable[[Any, Any], Any]],
     identity: Any = None,
-    scalar: Callable[[Any], Callable[..., Any]] | None = None,
+    scalar: Callable[[Any], Callable[[Any], Any]] | None = None,
     vjp: Any = None,
     promote: Promotion = SAME,
     doc: str | None = None,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from .copying import to_device as to_device_operator
 from .nn import log_softmax, softmax
 from .view import matrix_transpose, permute_dims, reshape
 
+if TYPE_CHECKING:
+    from ...core.typing import DTypeLike
+
 _TO: Final = "[to] takes a device and a dtype, each once, got {given!r}: x.to('cpu'), x.to(tk.float64), or both."
 _STREAM: Final = "[to_device] got stream={stream!r}: copies between devices are synchronous here, stream is None."
 
@@ -23,17 +27,19 @@ def _shape_of(shape: tuple[Any, ...]) -> Any:
     return shape[0] if len(shape) == 1 and not isinstance(shape[0], (int, np.integer)) else shape
 
 
-def _reshape(self: Tensor, *shape: Any) -> Tensor:
+def _reshape(self: Tensor, *shape: int | Sequence[int]) -> Tensor:
     """The same elements under another shape: ``x.reshape(2, 3)`` or ``x.reshape((2, 3))``. See ``tk.reshape``."""
     return reshape(self, _shape_of(shape))
 
 
-def _permute(self: Tensor, *axes: Any) -> Tensor:
+def _permute(self: Tensor, *axes: int | Sequence[int]) -> Tensor:
     """The dimensions in another order. See ``tk.permute_dims``."""
     return permute_dims(self, _shape_of(axes))
 
 
-def _to(self: Tensor, *targets: Any, dtype: Any = None, device: Any = None) -> Tensor:
+def _to(
+    self: Tensor, *targets: DTypeLike | Device, dtype: DTypeLike | None = None, device: Device | str | None = None
+) -> Tensor:
     """The values on another device, in another dtype, or both; the tensor itself if nothing changes.
 
     >>> import tenkey as tk
@@ -51,10 +57,10 @@ def _to(self: Tensor, *targets: Any, dtype: Any = None, device: Any = None) -> T
             dtype = target
     try:
         wanted = None if dtype is None else tensor_dtype(dtype)
-        target = None if device is None else to_device(device)
+        place = None if device is None else to_device(device)
     except (TypeError, ValueError) as error:
         raise type(error)(f"[to] {error}") from None
-    return to(self, dtype=wanted, device=target)
+    return to(self, dtype=wanted, device=place)
 
 
 def _is_dtype(text: str) -> bool:

@@ -7,13 +7,26 @@ caller that passes an expression prove that it did not get a float back.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeAlias, cast, overload
+from typing import Any, Protocol, TypeAlias, cast, overload
 
 from .expression import Expression, Operand
 
-__all__ = ["Condition", "binary", "binary_condition", "ternary", "unary", "unary_condition"]
+__all__ = ["Condition", "ScalarFunction", "binary", "binary_condition", "ternary", "unary", "unary_condition"]
 
 Condition: TypeAlias = Expression | bool
+
+ScalarFunction: TypeAlias = (
+    Callable[[Expression], Any]
+    | Callable[[], Any]
+    | Callable[[Expression, Expression], Any]
+    | Callable[[Expression, Expression, Expression], Any]
+    | Callable[[Expression, Expression, Expression, Expression], Any]
+    | Callable[[Expression, Expression, Expression, Expression, Expression], Any]
+    | Callable[[Expression, Expression, Expression, Expression, Expression, Expression], Any]
+    | Callable[[Expression, Expression, Expression, Expression, Expression, Expression, Expression], Any]
+    | Callable[[Expression, Expression, Expression, Expression, Expression, Expression, Expression, Expression], Any]
+)
+"""What ``scalar=lambda T:`` gives. One by one, since with ``...`` for them a lambda's parameters have no known type."""
 
 
 class _Unary(Protocol):
