@@ -40,15 +40,23 @@ from tenkey.ops.autocast import autocast as autocast, is_autocast_enabled as is_
 __all__ = [
     "Tensor",
     "abs",
+    "acos",
+    "acosh",
     "add",
     "all",
+    "angle",
     "any",
     "arange",
     "argmax",
     "argmin",
     "argsort",
     "asarray",
+    "asin",
+    "asinh",
     "astype",
+    "atan",
+    "atan2",
+    "atanh",
     "atleast_1d",
     "atleast_2d",
     "atleast_3d",
@@ -57,17 +65,23 @@ __all__ = [
     "backends",
     "bitwise_and",
     "bitwise_invert",
+    "bitwise_left_shift",
     "bitwise_or",
+    "bitwise_right_shift",
     "bitwise_xor",
     "bool",
     "broadcast_to",
+    "cbrt",
     "ceil",
+    "clip",
     "complex128",
     "complex64",
     "concat",
     "conj",
+    "copysign",
     "core",
     "cos",
+    "cosh",
     "count_nonzero",
     "cross_entropy",
     "cumulative_prod",
@@ -82,6 +96,7 @@ __all__ = [
     "enable_grad",
     "equal",
     "exp",
+    "exp2",
     "expand_dims",
     "expm1",
     "eye",
@@ -102,6 +117,7 @@ __all__ = [
     "get_printoptions",
     "greater",
     "greater_equal",
+    "hypot",
     "iinfo",
     "imag",
     "inf",
@@ -113,6 +129,7 @@ __all__ = [
     "is_grad_enabled",
     "isdtype",
     "isfinite",
+    "isinf",
     "isnan",
     "less",
     "less_equal",
@@ -120,11 +137,15 @@ __all__ = [
     "linalg",
     "linspace",
     "log",
+    "log10",
     "log1p",
+    "log2",
     "log_softmax",
+    "logaddexp",
     "logical_and",
     "logical_not",
     "logical_or",
+    "logical_xor",
     "logsumexp",
     "matmul",
     "matrix_transpose",
@@ -138,6 +159,7 @@ __all__ = [
     "nan",
     "negative",
     "newaxis",
+    "nextafter",
     "no_grad",
     "not_equal",
     "ones",
@@ -145,6 +167,7 @@ __all__ = [
     "ops",
     "permute_dims",
     "pi",
+    "positive",
     "pow",
     "printoptions",
     "prod",
@@ -167,7 +190,9 @@ __all__ = [
     "shares_storage",
     "sigmoid",
     "sign",
+    "signbit",
     "sin",
+    "sinh",
     "softmax",
     "sort",
     "special",
@@ -181,6 +206,7 @@ __all__ = [
     "swapaxes",
     "take",
     "take_along_axis",
+    "tan",
     "tanh",
     "tensor",
     "tile",
@@ -188,6 +214,7 @@ __all__ = [
     "tri",
     "tril",
     "triu",
+    "trunc",
     "uint16",
     "uint32",
     "uint64",
@@ -221,11 +248,17 @@ __array_api_version__: Final[str]
 __version__: Final[str]
 
 def abs(x: Tensor) -> Tensor:
-    """Absolute value, for a real numeric dtype; its derivative at 0 is 0."""
+    """Absolute value, for a numeric dtype; that of a complex number is real. Its derivative at 0 is 0."""
+def acos(x: Tensor) -> Tensor:
+    """Inverse cosine, in radians within [0, pi]; nan outside [-1, 1]."""
+def acosh(x: Tensor) -> Tensor:
+    """Inverse hyperbolic cosine, not negative; nan below 1."""
 def add(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Sum of two tensors, element by element, with broadcasting."""
 def all(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
     """Whether all elements along axes are true (nonzero)."""
+def angle(x: Tensor) -> Tensor:
+    """The angle of complex numbers in radians within [-pi, pi], a real tensor; 0 or pi for real numbers."""
 def any(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
     """Whether one of the elements along axes is true (nonzero)."""
 def arange(
@@ -243,8 +276,18 @@ def argmin(x: Tensor, axis: int | None = None, *, keepdims: _bool = False) -> Te
     """Index of the smallest element along an axis, the first at a tie; without axis in the flattened tensor."""
 def argsort(x: Tensor, *, axis: int = -1, descending: _bool = False, stable: _bool = True) -> Tensor:
     """The indices that sort along an axis: ``take_along_axis(x, argsort(x), axis=-1)`` is ``sort(x)``; int64."""
+def asin(x: Tensor) -> Tensor:
+    """Inverse sine, in radians within [-pi/2, pi/2]; nan outside [-1, 1]."""
+def asinh(x: Tensor) -> Tensor:
+    """Inverse hyperbolic sine."""
 def astype(x: Tensor, dtype: DTypeLike, *, copy: _bool = True) -> Tensor:
     """The values in another dtype; without ``copy`` the tensor itself where it has the dtype already."""
+def atan(x: Tensor) -> Tensor:
+    """Inverse tangent, in radians within [-pi/2, pi/2]."""
+def atan2(x1: TensorLike, x2: TensorLike) -> Tensor:
+    """Angle of the point (x2, x1) in radians within [-pi, pi], for real dtypes; integers give floats."""
+def atanh(x: Tensor) -> Tensor:
+    """Inverse hyperbolic tangent; infinite at -1 and 1, nan outside."""
 def atleast_1d(x: Tensor) -> Tensor:
     """The tensor with at least one dimension; a view."""
 def atleast_2d(x: Tensor) -> Tensor:
@@ -252,23 +295,35 @@ def atleast_2d(x: Tensor) -> Tensor:
 def atleast_3d(x: Tensor) -> Tensor:
     """The tensor with at least three dimensions, a vector becoming ``(1, n, 1)``, a matrix ``(m, n, 1)``; a view."""
 def bitwise_and(x1: TensorLike, x2: TensorLike) -> Tensor:
-    """``x1 & x2`` for bools."""
+    """``x1 & x2``, bit by bit, for integers and bools."""
 def bitwise_invert(x: Tensor) -> Tensor:
-    """``~x`` for bools."""
+    """``~x``, bit by bit, for integers and bools."""
+def bitwise_left_shift(x1: TensorLike, x2: TensorLike) -> Tensor:
+    """The bits of ``x1`` moved up by ``x2``, for integers."""
 def bitwise_or(x1: TensorLike, x2: TensorLike) -> Tensor:
-    """``x1 | x2`` for bools."""
+    """``x1 | x2``, bit by bit, for integers and bools."""
+def bitwise_right_shift(x1: TensorLike, x2: TensorLike) -> Tensor:
+    """The bits of ``x1`` moved down by ``x2``, for integers; a negative number stays negative."""
 def bitwise_xor(x1: TensorLike, x2: TensorLike) -> Tensor:
-    """``x1 ^ x2`` for bools."""
+    """``x1 ^ x2``, bit by bit, for integers and bools."""
 def broadcast_to(x: Tensor, shape: Sequence[int]) -> Tensor:
     """The tensor repeated along dimensions of length 1 and new leading ones, without copying; a view."""
+def cbrt(x: Tensor) -> Tensor:
+    """Real cube root, also of negative numbers; integers give floats."""
 def ceil(x: Tensor) -> Tensor:
     """The smallest integer that is not below ``x``, in the dtype of ``x``. Its derivative is 0."""
+def clip(x: Tensor, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
+    """The elements, moved to the nearest number between ``min`` and ``max``; where these cross, ``max``."""
 def concat(arrays: Sequence[Tensor], *, axis: int | None = 0) -> Tensor:
     """The tensors joined along an existing axis; with ``axis=None`` they are flattened first."""
 def conj(x: Tensor) -> Tensor:
     """Complex conjugate; a real tensor is copied."""
+def copysign(x1: TensorLike, x2: TensorLike) -> Tensor:
+    """The magnitude of ``x1`` with the sign of ``x2``, that of a zero or nan included, for real dtypes."""
 def cos(x: Tensor) -> Tensor:
     """Cosine of an angle in radians."""
+def cosh(x: Tensor) -> Tensor:
+    """Hyperbolic cosine."""
 def count_nonzero(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
     """How many elements along axes are not zero, in int64; NaN is none."""
 def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
@@ -313,6 +368,8 @@ def equal(x1: TensorLike, x2: TensorLike) -> Tensor:
     """``x1 == x2``, element by element, with broadcasting; a bool tensor."""
 def exp(x: Tensor) -> Tensor:
     """Exponential function."""
+def exp2(x: Tensor) -> Tensor:
+    """2 to the power ``x``; integers give floats."""
 def expand_dims(x: Tensor, axis: int = 0) -> Tensor:
     """With a new dimension of length 1 before position ``axis``; a view."""
 def expm1(x: Tensor) -> Tensor:
@@ -356,10 +413,14 @@ def greater(x1: TensorLike, x2: TensorLike) -> Tensor:
     """``x1 > x2``, element by element, with broadcasting; a bool tensor."""
 def greater_equal(x1: TensorLike, x2: TensorLike) -> Tensor:
     """``x1 >= x2``, element by element, with broadcasting; a bool tensor."""
+def hypot(x1: TensorLike, x2: TensorLike) -> Tensor:
+    """``sqrt(x1**2 + x2**2)`` without overflow on the way, for real dtypes; integers give floats."""
 def imag(x: Tensor) -> Tensor:
     """Imaginary part, a real tensor; zeros for a real one."""
 def isfinite(x: Tensor) -> Tensor:
     """True where an element is neither infinite nor nan."""
+def isinf(x: Tensor) -> Tensor:
+    """True where an element, or the real or imaginary part of it, is infinite."""
 def isnan(x: Tensor) -> Tensor:
     """True where an element is not a number."""
 def less(x1: TensorLike, x2: TensorLike) -> Tensor:
@@ -378,16 +439,24 @@ def linspace(
     """``num`` evenly spaced values from ``start`` to ``stop``."""
 def log(x: Tensor) -> Tensor:
     """Natural logarithm; -inf at 0, nan below."""
+def log10(x: Tensor) -> Tensor:
+    """Logarithm to base 10; -inf at 0, nan below. The branch cut of complex numbers is the negative real axis."""
 def log1p(x: Tensor) -> Tensor:
     """``log(1 + x)``, accurate near 0."""
+def log2(x: Tensor) -> Tensor:
+    """Logarithm to base 2; -inf at 0, nan below. The branch cut of complex numbers is the negative real axis."""
 def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
     """``log(softmax(x))``, without overflow."""
+def logaddexp(x1: TensorLike, x2: TensorLike) -> Tensor:
+    """``log(exp(x1) + exp(x2))`` without overflow, for real dtypes; integers give floats."""
 def logical_and(x1: TensorLike, x2: TensorLike) -> Tensor:
     """True where both are true (nonzero)."""
 def logical_not(x: Tensor) -> Tensor:
     """True where ``x`` is false (zero)."""
 def logical_or(x1: TensorLike, x2: TensorLike) -> Tensor:
     """True where one is true (nonzero)."""
+def logical_xor(x1: TensorLike, x2: TensorLike) -> Tensor:
+    """True where exactly one is true (nonzero)."""
 def logsumexp(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
     """``log(sum(exp(x)))`` along axes, without overflow."""
 def matmul(x1: Tensor, x2: Tensor) -> Tensor:
@@ -410,6 +479,8 @@ def multiply(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Product of two tensors, element by element, with broadcasting."""
 def negative(x: Tensor) -> Tensor:
     """``-x``, for a numeric dtype."""
+def nextafter(x1: TensorLike, x2: TensorLike) -> Tensor:
+    """The number of the dtype that is next to ``x1`` in the direction of ``x2``; ``x2`` where they are equal."""
 def not_equal(x1: TensorLike, x2: TensorLike) -> Tensor:
     """``x1 != x2``, element by element, with broadcasting; a bool tensor."""
 def ones(
@@ -423,6 +494,8 @@ def ones_like(x: Tensor, *, dtype: DTypeLike | None = None, device: Device | str
     """Ones with the shape, dtype and device of ``x``."""
 def permute_dims(x: Tensor, axes: Sequence[int]) -> Tensor:
     """The dimensions in another order; a view."""
+def positive(x: Tensor) -> Tensor:
+    """``+x``: a copy, for a numeric dtype."""
 def pow(x1: TensorLike, x2: TensorLike) -> Tensor:
     """``x1`` to the power of ``x2``, element by element, with broadcasting."""
 def prod(
@@ -460,9 +533,13 @@ def scatter_add(x: Tensor, indices: Tensor, source: Tensor, *, axis: int = -1) -
 def sigmoid(x: Tensor) -> Tensor:
     """Logistic function ``1 / (1 + exp(-x))``."""
 def sign(x: Tensor) -> Tensor:
-    """-1, 0 or 1; nan stays nan. A step function: its derivative is 0."""
+    """-1, 0 or 1; of a complex number ``x / abs(x)``, 0 at 0. nan stays nan."""
+def signbit(x: Tensor) -> Tensor:
+    """True where the sign of an element is minus, that of a zero or nan included; for real dtypes."""
 def sin(x: Tensor) -> Tensor:
     """Sine of an angle in radians."""
+def sinh(x: Tensor) -> Tensor:
+    """Hyperbolic sine."""
 def softmax(x: Tensor, axis: int = -1) -> Tensor:
     """``exp(x) / sum(exp(x))`` along an axis, without overflow."""
 def sort(x: Tensor, *, axis: int = -1, descending: _bool = False, stable: _bool = True) -> Tensor:
@@ -499,6 +576,8 @@ def take(x: Tensor, indices: Tensor, *, axis: int | None = None) -> Tensor:
     """The elements at ``indices`` of an axis, which may be left out for a 1-d tensor."""
 def take_along_axis(x: Tensor, indices: Tensor, *, axis: int = -1) -> Tensor:
     """Along one axis the elements at ``indices``, which has the number of dimensions of ``x``."""
+def tan(x: Tensor) -> Tensor:
+    """Tangent of an angle in radians."""
 def tanh(x: Tensor) -> Tensor:
     """Hyperbolic tangent."""
 def tile(x: Tensor, repetitions: int | Sequence[int]) -> Tensor:
@@ -516,6 +595,8 @@ def tril(x: Tensor, *, k: int = 0) -> Tensor:
     """The lower triangle of matrices in the last two dimensions, zero above the ``k``-th diagonal; a copy."""
 def triu(x: Tensor, *, k: int = 0) -> Tensor:
     """The upper triangle of matrices in the last two dimensions, zero below the ``k``-th diagonal; a copy."""
+def trunc(x: Tensor) -> Tensor:
+    """The whole part of ``x``, towards zero, in the dtype of ``x``. Its derivative is 0."""
 def var(
     x: Tensor,
     axis: int | Sequence[int] | None = None,

@@ -32,7 +32,8 @@ _FLOAT_ONLY: dict[str, Callable[..., Any]] = {
     "acosh": np.arccosh, "atanh": np.arctanh, "erf": scipy.special.erf, "erfc": scipy.special.erfc,
     "lgamma": scipy.special.gammaln, "digamma": scipy.special.psi,
     "trigamma": lambda x: scipy.special.polygamma(1, x).astype(x.dtype), "atan2": np.arctan2, "hypot": np.hypot,
-    "copysign": np.copysign, "fma": lambda x, y, z: (x.astype(np.longdouble) * y + z).astype(x.dtype),
+    "copysign": np.copysign, "nextafter": np.nextafter,
+    "fma": lambda x, y, z: (x.astype(np.longdouble) * y + z).astype(x.dtype),
 }  # fmt: skip
 _ALL: dict[str, Callable[..., Any]] = {
     "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "floor_divide": np.floor_divide,
@@ -40,7 +41,7 @@ _ALL: dict[str, Callable[..., Any]] = {
     "greater": np.greater, "greater_equal": np.greater_equal, "equal": np.equal, "not_equal": np.not_equal,
     "square": np.square, "abs": np.abs, "sign": np.sign, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc,
     "round": np.rint, "maximum": np.maximum, "minimum": np.minimum, "isnan": np.isnan, "isinf": np.isinf,
-    "isfinite": np.isfinite,
+    "isfinite": np.isfinite, "signbit": np.signbit,
 }  # fmt: skip
 _INTEGER_ONLY: dict[str, Callable[..., Any]] = {
     "bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor,

@@ -35,7 +35,7 @@ UNARY: dict[str, tuple[float, ...]] = {
 }
 PAIRS = ((0.7, 1.9), (-1.4, 0.6), (2.3, -0.8), (-0.5, -3.2))
 BINARY: dict[str, tuple[tuple[float, float], ...]] = {
-    **dict.fromkeys(("add", "subtract", "multiply", "divide", "atan2", "hypot", "copysign"), PAIRS),
+    **dict.fromkeys(("add", "subtract", "multiply", "divide", "atan2", "hypot", "copysign", "nextafter"), PAIRS),
     **dict.fromkeys(("maximum", "minimum", "floor_divide", "remainder"), PAIRS),
     "pow": ((0.3, 2.0), (1.7, -0.6), (4.0, 0.5)),
 }

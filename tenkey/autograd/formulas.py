@@ -41,16 +41,27 @@ def formulas_of(operator: Operator, *, is_complex: bool) -> dict[str, Formula | 
     if "Vjp" in facets:
         rules = facets["Vjp"].formulas
         return {name: None if f is None else Formula(f, formula_names(f)) for name, f in rules.items()}
+    if is_complex and "ComplexVjp" in facets:
+        rules = facets["ComplexVjp"].formulas
+        return {name: None if f is None else Formula(f, formula_names(f)) for name, f in rules.items()}
     if "Pointwise" in facets:
         facet: Pointwise = facets["Pointwise"]
-        return {
+        found = {
             name: pointwise_vjp(operator, facet, name, is_complex=is_complex)
             for name in facet.tensors
             if name not in facet.boolean
         }
+        if "Partials" in facets or not any(found.values()):
+            return found
+        # a step function of one argument alone (copysign): its zeros are there, as those of other step functions
+        return {name: formula or Formula(_zeros, ("g", f"{name}_meta")) for name, formula in found.items()}
     if "Reduce" in facets:
         return reduction_formulas(operator, is_complex=is_complex)
     return None
+
+
+def _zeros(g: Tensor, meta: Any) -> Tensor:
+    return zeros_like(g, dtype=meta.dtype)
 
 
 # ---- forward derivatives: see Note [Forward derivatives]
@@ -76,7 +87,7 @@ def jvp_of(operator: Operator, *, is_complex: bool) -> ForwardRule | None:
         return None
     elif "View" in facets:
         rule = _by_tangent(operator)
-    elif "Pointwise" in facets:
+    elif "Pointwise" in facets and not (is_complex and "ComplexVjp" in facets):
         rule = _by_partials(operator, is_complex=is_complex)
     else:
         formulas = formulas_of(operator, is_complex=is_complex)

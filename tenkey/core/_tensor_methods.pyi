@@ -14,7 +14,7 @@ class TensorMethods:
     def T(self) -> Tensor:
         """The transpose of a matrix."""
     def __abs__(self) -> Tensor:
-        """Absolute value, for a real numeric dtype; its derivative at 0 is 0."""
+        """Absolute value, for a numeric dtype; that of a complex number is real. Its derivative at 0 is 0."""
     def __add__(self, other: Operand) -> Tensor: ...
     def __and__(self, other: Operand) -> Tensor: ...
     def __copy__(self) -> Tensor:
@@ -38,13 +38,22 @@ class TensorMethods:
     def __getitem__(self, index: Index) -> Tensor: ...
     def __gt__(self, other: Operand) -> Tensor: ...
     def __iadd__(self, other: Operand) -> Self: ...
+    def __iand__(self, other: Operand) -> Self: ...
+    def __ifloordiv__(self, other: Operand) -> Self: ...
+    def __ilshift__(self, other: Operand) -> Self: ...
+    def __imatmul__(self, other: Operand) -> Self: ...
+    def __imod__(self, other: Operand) -> Self: ...
     def __imul__(self, other: Operand) -> Self: ...
     def __invert__(self) -> Tensor:
-        """``~x`` for bools."""
+        """``~x``, bit by bit, for integers and bools."""
+    def __ior__(self, other: Operand) -> Self: ...
     def __ipow__(self, other: Operand) -> Self: ...
+    def __irshift__(self, other: Operand) -> Self: ...
     def __isub__(self, other: Operand) -> Self: ...
     def __itruediv__(self, other: Operand) -> Self: ...
+    def __ixor__(self, other: Operand) -> Self: ...
     def __le__(self, other: Operand) -> Tensor: ...
+    def __lshift__(self, other: Operand) -> Tensor: ...
     def __lt__(self, other: Operand) -> Tensor: ...
     def __matmul__(self, other: Operand) -> Tensor: ...
     def __mod__(self, other: Operand) -> Tensor: ...
@@ -53,17 +62,22 @@ class TensorMethods:
     def __neg__(self) -> Tensor:
         """``-x``, for a numeric dtype."""
     def __or__(self, other: Operand) -> Tensor: ...
+    def __pos__(self) -> Tensor:
+        """``+x``: a copy, for a numeric dtype."""
     def __pow__(self, other: Operand) -> Tensor: ...
     def __radd__(self, other: Operand) -> Tensor: ...
     def __rand__(self, other: Operand) -> Tensor: ...
     def __reduce_ex__(self, protocol: Any) -> tuple[object, ...]:
         """Pickle values, dtype, device, and whether a gradient is wanted; neither history nor ``.grad``."""
     def __rfloordiv__(self, other: Operand) -> Tensor: ...
+    def __rlshift__(self, other: Operand) -> Tensor: ...
     def __rmatmul__(self, other: Operand) -> Tensor: ...
     def __rmod__(self, other: Operand) -> Tensor: ...
     def __rmul__(self, other: Operand) -> Tensor: ...
     def __ror__(self, other: Operand) -> Tensor: ...
     def __rpow__(self, other: Operand) -> Tensor: ...
+    def __rrshift__(self, other: Operand) -> Tensor: ...
+    def __rshift__(self, other: Operand) -> Tensor: ...
     def __rsub__(self, other: Operand) -> Tensor: ...
     def __rtruediv__(self, other: Operand) -> Tensor: ...
     def __rxor__(self, other: Operand) -> Tensor: ...
@@ -75,15 +89,25 @@ class TensorMethods:
     def _version(self) -> int:
         """How often the memory was changed in place."""
     def abs(self) -> Tensor:
-        """Absolute value, for a real numeric dtype; its derivative at 0 is 0."""
+        """Absolute value, for a numeric dtype; that of a complex number is real. Its derivative at 0 is 0."""
     def abs_(self) -> Self:
         """``abs`` written into its first argument, which is returned."""
+    def acos(self) -> Tensor:
+        """Inverse cosine, in radians within [0, pi]; nan outside [-1, 1]."""
+    def acos_(self) -> Self:
+        """``acos`` written into its first argument, which is returned."""
+    def acosh(self) -> Tensor:
+        """Inverse hyperbolic cosine, not negative; nan below 1."""
+    def acosh_(self) -> Self:
+        """``acosh`` written into its first argument, which is returned."""
     def add(self, x2: TensorLike) -> Tensor:
         """Sum of two tensors, element by element, with broadcasting."""
     def add_(self, x2: TensorLike) -> Self:
         """``add`` written into its first argument, which is returned."""
     def all(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
         """Whether all elements along axes are true (nonzero)."""
+    def angle(self) -> Tensor:
+        """The angle of complex numbers in radians within [-pi, pi], a real tensor; 0 or pi for real numbers."""
     def any(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
         """Whether one of the elements along axes is true (nonzero)."""
     def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
@@ -92,8 +116,28 @@ class TensorMethods:
         """Index of the smallest element along an axis, the first at a tie; without axis in the flattened tensor."""
     def argsort(self, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
         """The indices that sort along an axis: ``take_along_axis(x, argsort(x), axis=-1)`` is ``sort(x)``; int64."""
+    def asin(self) -> Tensor:
+        """Inverse sine, in radians within [-pi/2, pi/2]; nan outside [-1, 1]."""
+    def asin_(self) -> Self:
+        """``asin`` written into its first argument, which is returned."""
+    def asinh(self) -> Tensor:
+        """Inverse hyperbolic sine."""
+    def asinh_(self) -> Self:
+        """``asinh`` written into its first argument, which is returned."""
     def astype(self, dtype: DTypeLike, *, copy: bool = True) -> Tensor:
         """The values in another dtype; without ``copy`` the tensor itself where it has the dtype already."""
+    def atan(self) -> Tensor:
+        """Inverse tangent, in radians within [-pi/2, pi/2]."""
+    def atan2(self, x2: TensorLike) -> Tensor:
+        """Angle of the point (x2, x1) in radians within [-pi, pi], for real dtypes; integers give floats."""
+    def atan2_(self, x2: TensorLike) -> Self:
+        """``atan2`` written into its first argument, which is returned."""
+    def atan_(self) -> Self:
+        """``atan`` written into its first argument, which is returned."""
+    def atanh(self) -> Tensor:
+        """Inverse hyperbolic tangent; infinite at -1 and 1, nan outside."""
+    def atanh_(self) -> Self:
+        """``atanh`` written into its first argument, which is returned."""
     def backward(
         self,
         gradient: Tensor | None = None,
@@ -104,16 +148,56 @@ class TensorMethods:
         """Compute the gradients of this tensor and add them to ``.grad`` of the leaves. See
         ``tk.autograd.backward``.
         """
+    def bitwise_and(self, x2: TensorLike) -> Tensor:
+        """``x1 & x2``, bit by bit, for integers and bools."""
+    def bitwise_and_(self, x2: TensorLike) -> Self:
+        """``bitwise_and`` written into its first argument, which is returned."""
+    def bitwise_invert(self) -> Tensor:
+        """``~x``, bit by bit, for integers and bools."""
+    def bitwise_invert_(self) -> Self:
+        """``bitwise_invert`` written into its first argument, which is returned."""
+    def bitwise_left_shift(self, x2: TensorLike) -> Tensor:
+        """The bits of ``x1`` moved up by ``x2``, for integers."""
+    def bitwise_left_shift_(self, x2: TensorLike) -> Self:
+        """``bitwise_left_shift`` written into its first argument, which is returned."""
+    def bitwise_or(self, x2: TensorLike) -> Tensor:
+        """``x1 | x2``, bit by bit, for integers and bools."""
+    def bitwise_or_(self, x2: TensorLike) -> Self:
+        """``bitwise_or`` written into its first argument, which is returned."""
+    def bitwise_right_shift(self, x2: TensorLike) -> Tensor:
+        """The bits of ``x1`` moved down by ``x2``, for integers; a negative number stays negative."""
+    def bitwise_right_shift_(self, x2: TensorLike) -> Self:
+        """``bitwise_right_shift`` written into its first argument, which is returned."""
+    def bitwise_xor(self, x2: TensorLike) -> Tensor:
+        """``x1 ^ x2``, bit by bit, for integers and bools."""
+    def bitwise_xor_(self, x2: TensorLike) -> Self:
+        """``bitwise_xor`` written into its first argument, which is returned."""
+    def cbrt(self) -> Tensor:
+        """Real cube root, also of negative numbers; integers give floats."""
+    def cbrt_(self) -> Self:
+        """``cbrt`` written into its first argument, which is returned."""
+    def ceil(self) -> Tensor:
+        """The smallest integer that is not below ``x``, in the dtype of ``x``. Its derivative is 0."""
     def ceil_(self) -> Self:
         """``ceil`` written into its first argument, which is returned."""
+    def clip(self, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
+        """The elements, moved to the nearest number between ``min`` and ``max``; where these cross, ``max``."""
     def clone(self) -> Tensor:
         """A contiguous copy."""
     def copy_(self, source: TensorLike) -> Self:
         """Write the values of ``source``, broadcast and converted, into ``x``, which is returned."""
+    def copysign(self, x2: TensorLike) -> Tensor:
+        """The magnitude of ``x1`` with the sign of ``x2``, that of a zero or nan included, for real dtypes."""
+    def copysign_(self, x2: TensorLike) -> Self:
+        """``copysign`` written into its first argument, which is returned."""
     def cos(self) -> Tensor:
         """Cosine of an angle in radians."""
     def cos_(self) -> Self:
         """``cos`` written into its first argument, which is returned."""
+    def cosh(self) -> Tensor:
+        """Hyperbolic cosine."""
+    def cosh_(self) -> Self:
+        """``cosh`` written into its first argument, which is returned."""
     def cpu(self) -> Tensor:
         """The values on the CPU."""
     def detach(self) -> Tensor:
@@ -128,12 +212,20 @@ class TensorMethods:
         """``divide`` written into its first argument, which is returned."""
     def exp(self) -> Tensor:
         """Exponential function."""
+    def exp2(self) -> Tensor:
+        """2 to the power ``x``; integers give floats."""
+    def exp2_(self) -> Self:
+        """``exp2`` written into its first argument, which is returned."""
     def exp_(self) -> Self:
         """``exp`` written into its first argument, which is returned."""
+    def expm1(self) -> Tensor:
+        """``exp(x) - 1``, accurate near 0."""
     def expm1_(self) -> Self:
         """``expm1`` written into its first argument, which is returned."""
     def flatten(self) -> Tensor:
         """All elements in one dimension."""
+    def floor(self) -> Tensor:
+        """The largest integer that is not above ``x``, in the dtype of ``x``. Its derivative is 0."""
     def floor_(self) -> Self:
         """``floor`` written into its first argument, which is returned."""
     def floor_divide_(self, x2: TensorLike) -> Self:
@@ -148,6 +240,10 @@ class TensorMethods:
     @property
     def grad_fn(self) -> Any:
         """The node that made the tensor; None for a leaf."""
+    def hypot(self, x2: TensorLike) -> Tensor:
+        """``sqrt(x1**2 + x2**2)`` without overflow on the way, for real dtypes; integers give floats."""
+    def hypot_(self, x2: TensorLike) -> Self:
+        """``hypot`` written into its first argument, which is returned."""
     @property
     def is_leaf(self) -> bool:
         """Whether the tensor was made by the user, not by a recorded call."""
@@ -155,12 +251,26 @@ class TensorMethods:
         """Whether the tensor's memory can be shared with other processes, see ``share_memory_``."""
     def log(self) -> Tensor:
         """Natural logarithm; -inf at 0, nan below."""
+    def log10(self) -> Tensor:
+        """Logarithm to base 10; -inf at 0, nan below. The branch cut of complex numbers is the negative real axis."""
+    def log10_(self) -> Self:
+        """``log10`` written into its first argument, which is returned."""
+    def log1p(self) -> Tensor:
+        """``log(1 + x)``, accurate near 0."""
     def log1p_(self) -> Self:
         """``log1p`` written into its first argument, which is returned."""
+    def log2(self) -> Tensor:
+        """Logarithm to base 2; -inf at 0, nan below. The branch cut of complex numbers is the negative real axis."""
+    def log2_(self) -> Self:
+        """``log2`` written into its first argument, which is returned."""
     def log_(self) -> Self:
         """``log`` written into its first argument, which is returned."""
     def log_softmax(self, axis: int = -1) -> Tensor:
         """``log(softmax(x))``, without overflow."""
+    def logaddexp(self, x2: TensorLike) -> Tensor:
+        """``log(exp(x1) + exp(x2))`` without overflow, for real dtypes; integers give floats."""
+    def logaddexp_(self, x2: TensorLike) -> Self:
+        """``logaddexp`` written into its first argument, which is returned."""
     def logsumexp(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
         """``log(sum(exp(x)))`` along axes, without overflow."""
     @property
@@ -194,11 +304,17 @@ class TensorMethods:
         """``-x``, for a numeric dtype."""
     def negative_(self) -> Self:
         """``negative`` written into its first argument, which is returned."""
+    def nextafter(self, x2: TensorLike) -> Tensor:
+        """The number of the dtype that is next to ``x1`` in the direction of ``x2``; ``x2`` where they are equal."""
+    def nextafter_(self, x2: TensorLike) -> Self:
+        """``nextafter`` written into its first argument, which is returned."""
     @property
     def output_nr(self) -> int:
         """Which output of its node the tensor is."""
     def permute(self, *axes: int | Sequence[int]) -> Tensor:
         """The dimensions in another order. See ``tk.permute_dims``."""
+    def positive(self) -> Tensor:
+        """``+x``: a copy, for a numeric dtype."""
     def pow(self, x2: TensorLike) -> Tensor:
         """``x1`` to the power of ``x2``, element by element, with broadcasting."""
     def pow_(self, x2: TensorLike) -> Self:
@@ -213,6 +329,8 @@ class TensorMethods:
         """Product of elements along axes. The gradient is right at zeros too."""
     def ravel(self) -> Tensor:
         """All elements in one dimension, in row-major order; a view where it can be."""
+    def reciprocal(self) -> Tensor:
+        """``1 / x``; integers give floats."""
     def reciprocal_(self) -> Self:
         """``reciprocal`` written into its first argument, which is returned."""
     def register_hook(self, hook: Callable[[Tensor], Any]) -> HookHandle:
@@ -241,6 +359,8 @@ class TensorMethods:
     @property
     def retains_grad(self) -> bool:
         """Whether a non-leaf keeps its gradient."""
+    def round(self) -> Tensor:
+        """The nearest integer, ties to the even one, in the dtype of ``x``. Its derivative is 0."""
     def round_(self) -> Self:
         """``round`` written into its first argument, which is returned."""
     def rsqrt(self) -> Tensor:
@@ -253,12 +373,18 @@ class TensorMethods:
         """Logistic function ``1 / (1 + exp(-x))``."""
     def sigmoid_(self) -> Self:
         """``sigmoid`` written into its first argument, which is returned."""
+    def sign(self) -> Tensor:
+        """-1, 0 or 1; of a complex number ``x / abs(x)``, 0 at 0. nan stays nan."""
     def sign_(self) -> Self:
         """``sign`` written into its first argument, which is returned."""
     def sin(self) -> Tensor:
         """Sine of an angle in radians."""
     def sin_(self) -> Self:
         """``sin`` written into its first argument, which is returned."""
+    def sinh(self) -> Tensor:
+        """Hyperbolic sine."""
+    def sinh_(self) -> Self:
+        """``sinh`` written into its first argument, which is returned."""
     def softmax(self, axis: int = -1) -> Tensor:
         """``exp(x) / sum(exp(x))`` along an axis, without overflow."""
     def sort(self, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
@@ -301,6 +427,10 @@ class TensorMethods:
         """Two axes exchanged; a view."""
     def take(self, indices: Tensor, *, axis: int | None = None) -> Tensor:
         """The elements at ``indices`` of an axis, which may be left out for a 1-d tensor."""
+    def tan(self) -> Tensor:
+        """Tangent of an angle in radians."""
+    def tan_(self) -> Self:
+        """``tan`` written into its first argument, which is returned."""
     def tanh(self) -> Tensor:
         """Hyperbolic tangent."""
     def tanh_(self) -> Self:
@@ -318,6 +448,10 @@ class TensorMethods:
         """The lower triangle of matrices in the last two dimensions, zero above the ``k``-th diagonal; a copy."""
     def triu(self, *, k: int = 0) -> Tensor:
         """The upper triangle of matrices in the last two dimensions, zero below the ``k``-th diagonal; a copy."""
+    def trunc(self) -> Tensor:
+        """The whole part of ``x``, towards zero, in the dtype of ``x``. Its derivative is 0."""
+    def trunc_(self) -> Self:
+        """``trunc`` written into its first argument, which is returned."""
     def var(
         self,
         axis: int | Sequence[int] | None = None,

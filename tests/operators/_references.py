@@ -179,8 +179,8 @@ RESULT_DTYPE: Final[Mapping[str, str]] = {
     **dict.fromkeys(("sum", "prod", "cumulative_sum", "cumulative_prod"), "accumulator"),
     **dict.fromkeys(("argmax", "argmin"), "int64"),
     **dict.fromkeys(("argsort", "count_nonzero", "invert_order", "repeat_indices"), "int64"),
-    **dict.fromkeys(("real", "imag"), "real"),
-    **dict.fromkeys(("var", "std"), "real float"),
+    **dict.fromkeys(("var", "std", "angle"), "real float"),
+    **dict.fromkeys(("real", "imag", "abs", "abs_"), "real"),
     "complex_from": "complex",
 }
 """The rule for the dtype of the result; operators that are not named keep the dtype of their data."""

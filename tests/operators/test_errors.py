@@ -250,7 +250,15 @@ def test_the_table_covers_the_operators() -> None:
 # ---- all pointwise operators, all reductions, all in-place variants
 
 _BINARY = [op for op in OPERATORS if "Pointwise" in op.facets and len(op.facets["Pointwise"].tensors) == 2]
-_KINDS_OF = {"biufc": "float32", "biuf": "float32", "iufc": "float32", "iuf": "float32", "b": "bool", "biu": "int64"}
+_KINDS_OF = {
+    "biufc": "float32",
+    "biuf": "float32",
+    "iufc": "float32",
+    "iuf": "float32",
+    "b": "bool",
+    "biu": "int64",
+    "iu": "int64",
+}
 
 
 def _dtype(operator: Any) -> str:

@@ -21,6 +21,7 @@ from ...ops.scalar import NUMPY, OperationTable, UnsupportedOperationError, func
 from ...ops.scalar.expression import Expression
 from .. import scalar_math
 from . import compile as compiler
+from .complex_functions import COMPLEX_FUNCTIONS
 from .threads import Pace
 
 __all__ = ["Program", "program_of"]
@@ -41,7 +42,8 @@ _UFUNC: Final[dict[str, np.ufunc]] = {
     "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "asinh": np.arcsinh, "acosh": np.arccosh,
     "atanh": np.arctanh, "copysign": np.copysign, "trunc": np.trunc, "bitwise_and": np.bitwise_and,
     "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor, "bitwise_invert": np.invert,
-    "bitwise_left_shift": np.left_shift, "bitwise_right_shift": np.right_shift,
+    "bitwise_left_shift": np.left_shift, "bitwise_right_shift": np.right_shift, "nextafter": np.nextafter,
+    "signbit": np.signbit,
 }  # fmt: skip
 _LEFT_TO_NUMPY: Final = frozenset(
     [
@@ -75,12 +77,32 @@ _LEFT_TO_NUMPY: Final = frozenset(
         "bitwise_or",
         "bitwise_xor",
         "bitwise_invert",
+        "bitwise_left_shift",
+        "bitwise_right_shift",
+        "copysign",
+        "nextafter",
         "pow",
+        "signbit",
+        "trunc",
     ]
 )
-_HEAVY: Final = frozenset(["sqrt", "pow"])  # of these: not limited by memory, so that threads always pay
+_HEAVY: Final = frozenset(["sqrt", "pow", "nextafter"])  # of these: not limited by memory, so that threads always pay
 _SILENT: Final = frozenset(
-    ["maximum", "minimum", "negative", "abs", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal"]
+    [
+        "variable",
+        "maximum",
+        "minimum",
+        "negative",
+        "abs",
+        "copysign",
+        "signbit",
+        "equal",
+        "not_equal",
+        "less",
+        "less_equal",
+        "greater",
+        "greater_equal",
+    ]
 )  # of these: NumPy never warns, whatever the elements
 _BY_ELEMENT: Final = ("erf", "erfc", "lgamma", "digamma", "trigamma")
 _ON_INTEGERS: Final = frozenset(["floor", "ceil", "trunc", "round"])  # the identity there
@@ -120,6 +142,7 @@ class Program:
         signature: tuple[np.dtype, ...],
         dtype: np.dtype,
         result: np.dtype,
+        known: np.ufunc | None = None,
     ) -> None:
         self.name = name
         self.parameters = parameters
@@ -129,14 +152,14 @@ class Program:
         self._signature = signature
         self._calls = 0
         self.compiled = False
-        ufunc = _single_ufunc(expression, parameters, dtype)
+        ufunc = known if known is not None else _single_ufunc(expression, parameters, dtype)
         self.is_ufunc = ufunc is not None
         self.call: Callable[..., Any] = ufunc if ufunc is not None else self._numpy_function()
         self.large = self.call
         self.pace = Pace()
         operation = expression.operation
         self.silent = ufunc is not None and (
-            operation in _SILENT
+            (operation in _SILENT and dtype.kind != "c")  # the magnitude of a complex number may overflow
             or operation.startswith(("is", "logical_", "bitwise_"))
             or (dtype.kind in "iub" and operation in {"add", "subtract", "multiply", "square"})
         )
@@ -162,6 +185,9 @@ class Program:
 
         eps = repr(float(np.finfo(self.dtype).eps)) if self.dtype.kind in "fc" else "0"
         table = NUMPY.extended("NumPy", constant=constant, eps=eps)
+        if self.dtype.kind == "c":
+            table = table.extended("NumPy", **{name: f"_{name}({{0}})" for name in COMPLEX_FUNCTIONS})
+            scope |= {f"_{name}": function for name, function in COMPLEX_FUNCTIONS.items()}
         if self.dtype.kind in "iub":
             table = table.extended("NumPy", **dict.fromkeys(_ON_INTEGERS, "{0}"))
         for name in _BY_ELEMENT:  # Python's functions, which give double precision for any
@@ -230,6 +256,8 @@ def _single_ufunc(expression: Expression, parameters: tuple[str, ...], dtype: np
         return np.square if squares and len(parameters) == 1 else None
     if expression.operation in _ON_INTEGERS and dtype.kind in "iub":
         return None
+    if expression.operation in COMPLEX_FUNCTIONS and dtype.kind == "c":
+        return None
     return ufunc
 
 
@@ -281,6 +309,7 @@ def kernel_source(expression: Expression, parameters: tuple[str, ...], dtype: np
             "copysign": "llvm_copysign({0}, {1})", "fma": "llvm_fma({0}, {1}, {2})",
             "isfinite": f"(llvm_fabs({{0}}) < {constant(float('inf'), 'number')})",
             "isinf": f"(llvm_fabs({{0}}) == {constant(float('inf'), 'number')})",
+            "signbit": f"(llvm_copysign({one}, {{0}}) < {zero})",
             "sign": f"llvm_select({{0}} > {zero}, {one}, llvm_select({{0}} < {zero}, -{one}, {{0}}))",
             "eps": constant(float(np.finfo(dtype).eps), "number"),
         }  # fmt: skip
@@ -302,6 +331,6 @@ def program_of(name: str, facet: Pointwise, compute: np.dtype, result: np.dtype)
     program: Program | None = facet.programs.get((compute, result))
     if program is None:
         signature = tuple([np.dtype(bool) if p in facet.boolean else compute for p in facet.parameters])
-        made = Program(name, facet.expression, facet.parameters, signature, compute, result)
+        made = Program(name, facet.expression, facet.parameters, signature, compute, result, facet.ufunc)
         program = facet.programs.setdefault((compute, result), made)
     return program

@@ -1,9 +1,13 @@
 """The built-in operators."""
 
 from . import (
+    arithmetic,
+    bits,
+    comparison,
     complex,
     copying,
     creation,
+    elementary,
     indexing,
     inplace,
     linalg,
@@ -14,16 +18,22 @@ from . import (
     pointwise,
     random,
     reduction,
+    rounding,
     sorting,
     statistics,
     tensor_methods,
+    trigonometry,
     view,
 )
 
 __all__ = [
+    "arithmetic",
+    "bits",
+    "comparison",
     "complex",
     "copying",
     "creation",
+    "elementary",
     "indexing",
     "inplace",
     "linalg",
@@ -36,6 +46,8 @@ __all__ = [
     "reduction",
     "sorting",
     "statistics",
+    "rounding",
     "tensor_methods",
+    "trigonometry",
     "view",
 ]

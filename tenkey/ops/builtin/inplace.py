@@ -34,6 +34,7 @@ from ..declare.facets import Composite, Methods, Samples
 from ..shapes import broadcast_shapes
 from . import pointwise as _pointwise  # noqa: F401 -- the in-place methods are used below
 from .indexing import basic_index, index_shape, reverse_source
+from .linalg import matmul
 
 __all__ = [
     "Fits",
@@ -302,8 +303,21 @@ copy_ = registry.define(
     """,
 ).call
 Tensor.copy_ = copy_  # type: ignore[method-assign]
-for _name, _method in (("iadd", "add_"), ("isub", "sub_"), ("imul", "mul_"), ("itruediv", "div_"), ("ipow", "pow_")):
-    setattr(Tensor, f"__{_name}__", getattr(Tensor, _method))
+_OPERATORS: Final = {
+    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide",
+    "mod": "remainder", "pow": "pow", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
+    "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift",
+}  # fmt: skip
+for _name, _method in _OPERATORS.items():
+    setattr(Tensor, f"__i{_name}__", getattr(Tensor, f"{_method}_"))
+
+
+def _imatmul(self: Any, other: Any) -> Any:
+    """``self @= other``: the product, which must have the shape of ``self``, written into it."""
+    return write_out(matmul.operator, self, other, out=self)  # type: ignore[attr-defined]
+
+
+Tensor.__imatmul__ = _imatmul  # type: ignore[method-assign]
 
 
 def setitem(x: Tensor, index: Any, value: Any) -> None:

@@ -11,6 +11,8 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
+import numpy as np
+
 from ...core.tensor import Tensor
 from ...dispatch.errors import RegistrationError
 from ...dispatch.operator import Operator
@@ -18,6 +20,7 @@ from ...dispatch.registry import registry
 from ...dispatch.schema import FunctionSchema, parse_schema
 from .facets import (
     Backward,
+    ComplexVjp,
     Composite,
     Factory,
     Host,
@@ -173,7 +176,9 @@ def pointwise(
     promote: Promotion = SAME,
     domain: tuple[float, float] = (-4.0, 4.0),
     boolean: tuple[str, ...] = (),
+    complex_vjp: Mapping[str, Formula] | None = None,
     differentiable: bool | None = None,
+    ufunc: np.ufunc | None = None,
     traced: Any = None,
     methods: Iterable[str] = (),
     tags: Iterable[str] = (),
@@ -182,16 +187,22 @@ def pointwise(
     """Declare an operator that computes each element of its result from the elements at the same place.
 
     ``scalar=lambda T: lambda x, y: ...`` is written with Python's operators and the functions of
-    ``tenkey.library.scalar``. Without ``partials`` or ``vjp`` the derivatives are found by symbolic differentiation.
-    ``traced`` is the expression, where it is known already.
+    ``tenkey.library.scalar``. Without ``partials`` or ``vjp`` the derivatives are found by symbolic differentiation;
+    ``complex_vjp`` replaces them in calls with complex tensors, where the expression is not holomorphic.
+    ``traced`` is the expression, where it is known already; ``ufunc`` a function of NumPy's that computes the same.
     """
     parsed = _parse(schema)
-    facet = Pointwise(parsed, scalar, promote, domain, tuple(boolean))
+    facet = Pointwise(parsed, scalar, promote, domain, tuple(boolean), ufunc)
     if traced is not None:
         facet.__dict__["expression"] = traced
     if differentiable is None:
         differentiable = promote.result is not BOOLEAN.result
-    facets = [facet, *_differentiation(parsed, partials, vjp, None, differentiable)]
+    facets: list[object] = [facet, *_differentiation(parsed, partials, vjp, None, differentiable)]
+    if complex_vjp is not None:
+        for name, formula in complex_vjp.items():
+            if formula is not None:
+                check_formula(parsed, f"the vjp by {name}", formula, ("g", "out"))
+        facets.append(ComplexVjp(complex_vjp))
     return _define(parsed, facets, tags=("pointwise", *tags), methods=methods, doc=doc)
 
 

@@ -23,6 +23,7 @@ __all__ = [
     "Autocast",
     "Backward",
     "Batch",
+    "ComplexVjp",
     "Composite",
     "Factory",
     "Forward",
@@ -75,7 +76,8 @@ def formula_names(function: Callable[..., Any]) -> tuple[str, ...]:
 class Pointwise:
     """One scalar expression: ``scalar(T)`` gives a function of all schema arguments, in order.
 
-    ``boolean`` names tensor arguments that are read as booleans and take no part in promotion.
+    ``boolean`` names tensor arguments that are read as booleans and take no part in promotion. ``ufunc`` is a function
+    of NumPy's that computes the same on every dtype that the operator computes in: it serves small calls.
     """
 
     schema: FunctionSchema
@@ -83,6 +85,7 @@ class Pointwise:
     promotion: Promotion
     domain: tuple[float, float]
     boolean: tuple[str, ...] = ()
+    ufunc: np.ufunc | None = None
     programs: dict[Any, Any] = field(default_factory=dict, repr=False)  # what a backend made of it, by dtypes
 
     @property
@@ -196,6 +199,16 @@ class Partials:
 @dataclass
 class Vjp:
     """For each tensor argument a formula of ``g`` and of the names that it needs; only these are saved."""
+
+    formulas: Mapping[str, Callable[..., Any] | None]
+
+
+@dataclass
+class ComplexVjp:
+    """The formulas of ``Vjp`` for calls with complex tensors, where the derivative is no complex number (``abs``).
+
+    The other calls go by the derivative of the expression.
+    """
 
     formulas: Mapping[str, Callable[..., Any] | None]
 

@@ -16,6 +16,8 @@ __all__ = [
     "BOOLEAN",
     "COMPARISON",
     "INT_TO_FLOAT",
+    "MAGNITUDE",
+    "ORDERED",
     "REAL",
     "REAL_TO_FLOAT",
     "SAME",
@@ -73,6 +75,8 @@ ARITHMETIC: Final = Promotion("ARITHMETIC", _same, _same, "iufc", "numeric dtype
 REAL: Final = Promotion("REAL", _same, _same, "iuf", "real numeric dtypes")
 INT_TO_FLOAT: Final = Promotion("INT_TO_FLOAT", _int_to_float, _same)
 REAL_TO_FLOAT: Final = Promotion("REAL_TO_FLOAT", _int_to_float, _same, "biuf", "real dtypes (integers give floats)")
+ORDERED: Final = Promotion("ORDERED", _same, _same, "biuf", "dtypes with an order, not complex ones")
+MAGNITUDE: Final = Promotion("MAGNITUDE", _same, dtypes.real_of, "iufc", "numeric dtypes, not bool")
 COMPARISON: Final = Promotion("COMPARISON", _same, _boolean)
 BOOLEAN: Final = Promotion("BOOLEAN", _boolean, _boolean)
 SUM: Final = Promotion("SUM", _sum, _same)

@@ -10,7 +10,18 @@ from __future__ import annotations
 from .c_source import C_DIALECTS, CDialect, to_c
 from .complex_numbers import is_real, not_holomorphic, undefined_for_complex
 from .composed import clip, logaddexp, sigmoid, softplus
-from .conditions import Condition, isfinite, isinf, isnan, logical_and, logical_not, logical_or, logical_xor, where
+from .conditions import (
+    Condition,
+    isfinite,
+    isinf,
+    isnan,
+    logical_and,
+    logical_not,
+    logical_or,
+    logical_xor,
+    signbit,
+    where,
+)
 from .differentiate import UnsupportedDerivativeError, differentiate, differentiate_all, differentiate_along
 from .emit import NUMPY, PYTHON, Emitter, OperationTable, UnsupportedOperationError, function_source
 from .expression import Expression, Operand, constant, make, topological_order, variable
@@ -45,6 +56,7 @@ from .functions import (
     log10,
     maximum,
     minimum,
+    nextafter,
     pow,
     reciprocal,
     remainder,
@@ -72,7 +84,8 @@ __all__ = [
     "differentiate_all", "differentiate_along", "digamma", "erf", "erfc", "evaluate", "exp", "exp2", "expm1", "floor",
     "floor_divide", "fma", "free_variables", "function_source", "hypot", "is_real", "isfinite", "isinf", "isnan",
     "lgamma", "log", "log10", "log1p", "log2", "logaddexp", "logical_and", "logical_not", "logical_or", "logical_xor",
-    "make", "maximum", "minimum", "not_holomorphic", "operations", "pow", "reciprocal", "remainder", "round", "rsqrt",
-    "sigmoid", "sign", "sin", "sinh", "softplus", "sqrt", "square", "substitute", "tan", "tanh", "to_c",
+    "make", "maximum", "minimum", "nextafter", "not_holomorphic", "operations", "pow", "reciprocal",
+    "remainder", "round", "rsqrt", "sigmoid", "sign", "signbit", "sin", "sinh", "softplus", "sqrt", "square",
+    "substitute", "tan", "tanh", "to_c",
     "topological_order", "trace", "trigamma", "trunc", "undefined_for_complex", "variable", "where",
 ]  # fmt: skip

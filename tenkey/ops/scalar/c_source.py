@@ -248,7 +248,9 @@ class _Writer:
     def _float_entries(self) -> dict[str, Any]:
         one = self._float(1.0)
         calls = {name: f"{self.function(name)}({{0}})" for name in (*_LIBRARY, *_RENAMED)}
-        calls |= {name: f"{self.function(name)}({{0}}, {{1}})" for name in ("pow", "atan2", "hypot", "copysign")}
+        calls |= {
+            name: f"{self.function(name)}({{0}}, {{1}})" for name in ("pow", "atan2", "hypot", "copysign", "nextafter")
+        }
         calls["fma"] = f"{self.function('fma')}({{0}}, {{1}}, {{2}})"
         absolute = calls["abs"]
         return calls | {
@@ -260,6 +262,7 @@ class _Writer:
             "minimum": "(({0} < {1} || {0} != {0}) ? {0} : {1})",
             "sign": f"({{0}} > 0 ? {one} : ({{0}} < 0 ? -{one} : {{0}}))",
             "isnan": "({0} != {0})", "isinf": f"({absolute} == INFINITY)", "isfinite": f"({absolute} < INFINITY)",
+            "signbit": "(signbit({0}) != 0)",
             **{name: self.helper(name) for name in ("floor_divide", "remainder", "digamma", "trigamma")},
         }  # fmt: skip
 
@@ -268,7 +271,7 @@ class _Writer:
             return {
                 "add": "({0} | {1})", "multiply": "({0} & {1})", "maximum": "({0} | {1})", "minimum": "({0} & {1})",
                 "bitwise_and": "({0} & {1})", "bitwise_or": "({0} | {1})", "bitwise_xor": "({0} ^ {1})",
-                "bitwise_invert": "(!{0})", "abs": "{0}", "isnan": "0", "isinf": "0", "isfinite": "1",
+                "bitwise_invert": "(!{0})", "abs": "{0}", "isnan": "0", "isinf": "0", "isfinite": "1", "signbit": "0",
             }  # fmt: skip
         unsigned, kind = self.unsigned, self.type
         signed = self.dtype.startswith("int")
@@ -285,7 +288,7 @@ class _Writer:
             "maximum": "({0} > {1} ? {0} : {1})", "minimum": "({0} < {1} ? {0} : {1})",
             "bitwise_and": f"(({kind})({{0}} & {{1}}))", "bitwise_or": f"(({kind})({{0}} | {{1}}))",
             "bitwise_xor": f"(({kind})({{0}} ^ {{1}}))", "bitwise_invert": f"(({kind})(~{{0}}))",
-            "isnan": "0", "isinf": "0", "isfinite": "1",
+            "isnan": "0", "isinf": "0", "isfinite": "1", "signbit": "({0} < 0)" if signed else "0",
             **dict.fromkeys(("floor", "ceil", "trunc", "round"), "{0}"),
             **{name: self.helper(name) for name in ("bitwise_left_shift", "bitwise_right_shift")},
             **{name: self.helper(name) for name in ("floor_divide", "remainder")},

@@ -19,7 +19,8 @@ __all__ = ["is_real", "not_holomorphic", "undefined_for_complex"]
 
 _ORDERED: Final = frozenset([
     "less", "less_equal", "greater", "greater_equal", "maximum", "minimum", "floor", "ceil", "trunc", "round",
-    "floor_divide", "remainder", "atan2", "hypot", "copysign", "cbrt", "erf", "erfc", "lgamma", "digamma", "trigamma",
+    "floor_divide", "remainder", "atan2", "hypot", "copysign", "nextafter", "signbit", "cbrt", "erf", "erfc",
+    "lgamma", "digamma", "trigamma",
     "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_invert", "bitwise_left_shift", "bitwise_right_shift",
 ])  # fmt: skip
 _NOT_HOLOMORPHIC: Final = frozenset(["abs", "sign"])

@@ -15,7 +15,8 @@ from .reference import REFERENCE
 from .signatures import Condition, binary_condition, ternary, unary_condition
 
 __all__ = [
-    "Condition", "isfinite", "isinf", "isnan", "logical_and", "logical_not", "logical_or", "logical_xor", "where",
+    "Condition", "isfinite", "isinf", "isnan", "logical_and", "logical_not", "logical_or", "logical_xor",
+    "signbit", "where",
 ]  # fmt: skip
 
 
@@ -53,6 +54,16 @@ def isfinite(x: Operand) -> Condition:
     True
     """
     return _ask("isfinite", x)
+
+
+@unary_condition
+def signbit(x: Operand) -> Condition:
+    """Whether the sign of x is minus, that of a zero or NaN included.
+
+    >>> signbit(-0.0), signbit(0.0)
+    (True, False)
+    """
+    return _ask("signbit", x)
 
 
 @binary_condition

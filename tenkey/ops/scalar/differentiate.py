@@ -204,7 +204,8 @@ def _of_hypot(node: Expression, x: Expression, y: Expression, dx: Expression, dy
 
 def _of_atan2(node: Expression, y: Expression, x: Expression, dy: Expression, dx: Expression) -> Expression:
     radius = make("hypot", x, y)  # x*x + y*y would overflow and underflow much earlier
-    return _divide(_subtract(_multiply(_divide(x, radius), dy), _multiply(_divide(y, radius), dx)), radius)
+    slope = _divide(_subtract(_multiply(_divide(x, radius), dy), _multiply(_divide(y, radius), dx)), radius)
+    return _select(make("equal", radius, 0), _ZERO, slope)
 
 
 def _of_selection(comparison: str) -> _Rule:
@@ -238,6 +239,7 @@ _RULES: Final[dict[str, _Rule]] = {
     "hypot": _of_hypot,
     "atan2": _of_atan2,
     "copysign": lambda node, x, y, dx, dy: _multiply(_multiply(make("sign", x), make("copysign", _ONE, y)), dx),
+    "nextafter": lambda node, x, y, dx, dy: dx,
     "abs": lambda node, x, dx: _multiply(make("sign", x), dx),
     "square": lambda node, x, dx: _multiply(_multiply(_TWO, x), dx),
     "reciprocal": lambda node, x, dx: _negative(_multiply(_multiply(node, node), dx)),

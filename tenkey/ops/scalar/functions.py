@@ -20,7 +20,7 @@ __all__ = [
     "abs", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "copysign", "cos",
     "cosh", "digamma", "erf", "erfc", "exp", "exp2", "expm1", "floor", "floor_divide", "fma", "hypot",
     "lgamma", "log", "log10", "log1p", "log2",
-    "maximum", "minimum", "pow", "reciprocal", "remainder", "round", "rsqrt",
+    "maximum", "minimum", "nextafter", "pow", "reciprocal", "remainder", "round", "rsqrt",
     "sign", "sin", "sinh", "sqrt", "square", "tan", "tanh", "trigamma", "trunc",
 ]  # fmt: skip
 
@@ -410,6 +410,16 @@ def copysign(x: Operand, y: Operand) -> Operand:
     -2.0
     """
     return _apply("copysign", x, y)
+
+
+@binary
+def nextafter(x: Operand, y: Operand) -> Operand:
+    """The number next to x in the direction of y; the derivative by x is 1, that by y is 0.
+
+    >>> nextafter(1.0, 2.0) - 1.0
+    2.220446049250313e-16
+    """
+    return _apply("nextafter", x, y)
 
 
 @binary

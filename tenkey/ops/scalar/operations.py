@@ -87,8 +87,8 @@ _ALL: Final[list[Operation]] = [
     *_calls("sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh", _ONE_NUMBER, "number"),
     *_calls("erf erfc lgamma digamma trigamma", _ONE_NUMBER, "number"),
     *_calls("abs sign floor ceil trunc round", _ONE_NUMBER, "number"),
-    *_calls("atan2 hypot copysign maximum minimum", _TWO_NUMBERS, "number"),
-    *_calls("isnan isinf isfinite", _ONE_NUMBER, "boolean"),
+    *_calls("atan2 hypot copysign nextafter maximum minimum", _TWO_NUMBERS, "number"),
+    *_calls("isnan isinf isfinite signbit", _ONE_NUMBER, "boolean"),
 ]
 
 OPERATIONS: Final[dict[str, Operation]] = {operation.name: operation for operation in _ALL}

@@ -20,8 +20,8 @@ from typing import Any, Final
 __all__ = [
     "REFERENCE", "acos", "acosh", "asin", "atanh", "ceil", "copysign", "cos", "cosh", "digamma", "divide", "exp",
     "exp2", "expm1", "floor", "floor_divide", "fma", "isfinite", "isinf", "isnan", "lgamma", "log", "log1p", "log2",
-    "log10", "maximum", "minimum", "pow", "reciprocal", "remainder", "round", "rsqrt", "sign", "sin", "sinh", "sqrt",
-    "square", "tan", "trigamma", "trunc",
+    "log10", "maximum", "minimum", "pow", "reciprocal", "remainder", "round", "rsqrt", "sign", "signbit", "sin", "sinh",
+    "sqrt", "square", "tan", "trigamma", "trunc",
 ]  # fmt: skip
 
 _builtin_round = round
@@ -182,6 +182,11 @@ def copysign(x: float, y: float) -> float:
     return math.copysign(x, y)
 
 
+def signbit(x: float) -> bool:
+    """Whether the sign is minus, that of a zero or NaN included."""
+    return math.copysign(1.0, x) < 0
+
+
 def isnan(x: float) -> bool:
     """Whether x is NaN."""
     return x != x
@@ -306,6 +311,7 @@ REFERENCE: Final[dict[str, Callable[..., Any]]] = {
     "cosh": cosh, "digamma": digamma, "divide": divide, "exp": exp, "exp2": exp2, "expm1": expm1, "floor": floor,
     "floor_divide": floor_divide, "fma": fma, "isfinite": isfinite, "isinf": isinf, "isnan": isnan, "lgamma": lgamma,
     "log": log, "log10": log10, "log1p": log1p, "log2": log2, "maximum": maximum, "minimum": minimum, "pow": pow,
-    "reciprocal": reciprocal, "remainder": remainder, "round": round, "rsqrt": rsqrt, "sign": sign, "sin": sin,
+    "reciprocal": reciprocal, "remainder": remainder, "round": round, "rsqrt": rsqrt, "sign": sign,
+    "signbit": signbit, "nextafter": math.nextafter, "sin": sin,
     "sinh": sinh, "sqrt": sqrt, "square": square, "tan": tan, "trigamma": trigamma, "trunc": trunc,
 }  # fmt: skip
