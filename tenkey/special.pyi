@@ -1,8 +1,91 @@
 # Written by `python -m tools.make_stubs` from the operators' schemas: edit those, and run it again.
 """Special functions, as ``scipy.special`` names them, with derivatives."""
 
+from tenkey.core.tensor import Tensor
+from tenkey.core.typing import TensorLike
 
 __all__ = [
+    "beta",
+    "betaln",
+    "digamma",
+    "entr",
+    "erf",
+    "erfc",
+    "erfcx",
+    "erfinv",
+    "expit",
+    "exprel",
+    "gamma",
+    "gammaln",
+    "i0",
+    "i0e",
+    "i1",
+    "i1e",
+    "kl_div",
+    "log_expit",
+    "log_ndtr",
+    "logit",
+    "ndtr",
+    "ndtri",
+    "polygamma",
+    "psi",
+    "rel_entr",
+    "xlog1py",
+    "xlogy",
 ]
 
 
+def beta(a: TensorLike, b: TensorLike) -> Tensor:
+    """``gamma(a) * gamma(b) / gamma(a + b)``, for numbers of at least 0: infinite at 0, nan below."""
+def betaln(a: TensorLike, b: TensorLike) -> Tensor:
+    """``log(beta(a, b))``, without overflow and without the cancellation of three large logarithms; nan below 0."""
+def digamma(x: Tensor) -> Tensor:
+    """The derivative of ``gammaln`` (DLMF 5.2.2); nan at negative whole numbers."""
+def entr(x: Tensor) -> Tensor:
+    """``-x * log(x)``, the contribution of ``x`` to an entropy: 0 at 0, minus infinity below."""
+def erf(x: Tensor) -> Tensor:
+    """Error function, ``2 / sqrt(pi)`` times the integral of ``exp(-t**2)`` from 0 to ``x`` (DLMF 7.2.1)."""
+def erfc(x: Tensor) -> Tensor:
+    """``1 - erf(x)`` without cancellation (DLMF 7.2.2)."""
+def erfcx(x: Tensor) -> Tensor:
+    """``exp(x**2) * erfc(x)``, the scaled complementary error function: it does not vanish for large ``x``."""
+def erfinv(x: Tensor) -> Tensor:
+    """The number whose error function is ``x``; infinite at -1 and 1, nan outside."""
+def expit(x: Tensor) -> Tensor:
+    """The logistic function ``1 / (1 + exp(-x))``; ``tk.sigmoid`` by SciPy's name."""
+def exprel(x: Tensor) -> Tensor:
+    """``(exp(x) - 1) / x``, which is 1 at 0."""
+def gamma(x: Tensor) -> Tensor:
+    """The gamma function, ``(x - 1)!`` at whole numbers; nan at the negative ones, infinite at 0."""
+def gammaln(x: Tensor) -> Tensor:
+    """``log(abs(gamma(x)))``, without overflow; infinite at 0, -1, -2, ..."""
+def i0(x: Tensor) -> Tensor:
+    """Modified Bessel function of the first kind and order 0 (DLMF 10.25)."""
+def i0e(x: Tensor) -> Tensor:
+    """``exp(-abs(x)) * i0(x)``, which does not overflow."""
+def i1(x: Tensor) -> Tensor:
+    """Modified Bessel function of the first kind and order 1 (DLMF 10.25)."""
+def i1e(x: Tensor) -> Tensor:
+    """``exp(-abs(x)) * i1(x)``, which does not overflow."""
+def kl_div(x: TensorLike, y: TensorLike) -> Tensor:
+    """``x * log(x / y) - x + y``, the contribution to a Kullback-Leibler divergence; infinite outside its domain."""
+def log_expit(x: Tensor) -> Tensor:
+    """``log(expit(x))``, without underflow."""
+def log_ndtr(x: Tensor) -> Tensor:
+    """The logarithm of ``ndtr``, also where ``ndtr`` is too small for its dtype."""
+def logit(x: Tensor) -> Tensor:
+    """``log(x / (1 - x))``, the inverse of ``expit``; infinite at 0 and 1, nan outside."""
+def ndtr(x: Tensor) -> Tensor:
+    """The probability that a standard normal variable is at most ``x``."""
+def ndtri(x: Tensor) -> Tensor:
+    """The inverse of ``ndtr``: below which number a standard normal variable is with probability ``x``."""
+def polygamma(n: int, x: Tensor) -> Tensor:
+    """The ``n``-th derivative of ``digamma``, for each element of ``x``; ``n`` is one int."""
+def psi(x: Tensor) -> Tensor:
+    """``digamma`` by SciPy's other name."""
+def rel_entr(x: TensorLike, y: TensorLike) -> Tensor:
+    """``x * log(x / y)``, the contribution to a relative entropy; 0 where x is 0, infinite outside its domain."""
+def xlog1py(x: TensorLike, y: TensorLike) -> Tensor:
+    """``x * log1p(y)``, and 0 where ``x`` is 0, whatever ``y`` is but nan."""
+def xlogy(x: TensorLike, y: TensorLike) -> Tensor:
+    """``x * log(y)``, and 0 where ``x`` is 0, whatever ``y`` is but nan."""

@@ -148,7 +148,8 @@ def _values(
         return rng.random(shape) < 0.5
     if dtype.kind in "iu":
         least = math.ceil(low) if dtype.kind == "i" else max(math.ceil(low), 0)
-        return np.asarray(rng.integers(least, math.floor(high), shape, np.int64, endpoint=True).astype(dtype))
+        most = max(math.floor(high), least)  # a domain within (0, 1) holds no whole number
+        return np.asarray(rng.integers(least, most, shape, np.int64, endpoint=True).astype(dtype))
     drawn = np.asarray(rng.uniform(low, high, shape))
     # Kinks and steps lie at whole numbers (0 first of all): a central difference must not straddle one.
     near = np.abs(drawn - np.rint(drawn)) < _DISTANCE

@@ -10,6 +10,7 @@ import scipy.special
 
 from tenkey.dispatch.operator import Operator
 from tests.operators._evaluation import expression_reference, named_reference, result_rule
+from tests.operators._extra_references import EXTRA_DTYPES, EXTRA_REFERENCES
 
 __all__ = ["REFERENCES", "RESULT_DTYPE", "expected_dtype", "reference_of"]
 
@@ -99,6 +100,7 @@ _POINTWISE: Final[dict[str, Reference]] = {
 
 REFERENCES: Final[Mapping[str, Reference]] = {
     **_POINTWISE,
+    **EXTRA_REFERENCES,
     "copy_": _copy,
     "put_": _put,
     "conj": np.conj,
@@ -182,6 +184,7 @@ RESULT_DTYPE: Final[Mapping[str, str]] = {
     **dict.fromkeys(("var", "std", "angle"), "real float"),
     **dict.fromkeys(("real", "imag", "abs", "abs_"), "real"),
     "complex_from": "complex",
+    **EXTRA_DTYPES,
 }
 """The rule for the dtype of the result; operators that are not named keep the dtype of their data."""
 

@@ -1,0 +1,410 @@
+"""The gamma function and its relatives, and modified Bessel functions: scalar expressions of ``tk.special``."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+
+from ...core.dtypes import default_float
+from ...core.tensor import Tensor
+from .. import scalar as s
+from ..declare import REAL_TO_FLOAT, Entry, TensorSpec, pointwise, structured
+from . import special_coefficients as c
+from .pointwise import sign, where
+from .special import horner
+
+_HALF_LOG_2PI: Final = 0.5 * math.log(2 * math.pi)
+_POLYGAMMA_ORDER: Final = "[special_polygamma] n is the number of derivatives of digamma, at least 0; got {n}."
+_POLYGAMMA_REAL: Final = "[special_polygamma] is not defined for dtype {dtype}: it takes real dtypes."
+
+# B(2k) / (2k (2k - 1)): the series of Stirling (DLMF 5.11.1)
+_STIRLING: Final = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)
+
+
+def stirling_rest(T: Any, x: Any) -> Any:
+    """``lgamma(x)`` without its leading terms ``(x - 1/2) log(x) - x + log(2 pi) / 2``, for x >= 10."""
+    inverse = T(1) / x
+    return inverse * horner(T, _STIRLING, inverse * inverse)
+
+
+# Note [Gamma by exact reductions]
+#     Below 12 the argument is reduced to a fraction f in [0, 1) by whole numbers, which is exact, and the result is a
+#     polynomial of f times the factors in between. Above, Stirling's formula takes powers of x itself: its error is
+#     not multiplied by x, as it would be with a shifted argument. Negative numbers are reflected at 0 (not at 1/2, as
+#     1 - x rounds), with the sine of the distance to the next whole number. Guarded by `test_gamma_function`.
+_STEPS: Final = 12
+
+
+def _gamma_of_positive(T: Any, x: Any) -> Any:
+    low = x < _STEPS
+    small = s.where(low, x, T(1))
+    whole = s.floor(small)
+    product = T(1)
+    for k in range(1, _STEPS):
+        product = s.where(whole > k, product * (small - k), product)
+    core = horner(T, c.GAMMA, 2 * (small - whole) - 1)  # gamma of 1 + f
+    core = s.where(small == whole, T(1), core)  # factorials are exact
+    below = s.where(whole == 0, core / small, core * product)
+    large = s.where(low, T(_STEPS), x)
+    half = s.pow(large, large * 0.5 - 0.25)  # in two halves: the power overflows before the function does
+    above = half * s.exp(-large) * half * (math.sqrt(2 * math.pi) * s.exp(stirling_rest(T, large)))
+    return s.where(low, below, s.where(s.logical_or(s.isinf(half), x > 200), T(math.inf), above))
+
+
+def _gamma(T: Any, x: Any) -> Any:
+    size = s.abs(x)
+    positive = _gamma_of_positive(T, s.where(size == 0, T(1), size))
+    whole = s.round(x)
+    odd = whole - 2 * s.floor(whole * 0.5)
+    distance = x - whole
+    sine = (1 - 2 * odd) * s.sin(distance * math.pi)
+    negative = s.where(distance == 0, T(math.nan), (-math.pi / positive) / sine / x)
+    result = s.where(x > 0, positive, s.where(x < 0, negative, s.copysign(T(math.inf), x)))
+    return s.where(s.isnan(x), x, result)
+
+
+special_gamma = pointwise(
+    "special_gamma(Tensor x) -> Tensor",
+    scalar=lambda T: lambda x: _gamma(T, x),
+    partials=lambda x, out: out * special_digamma(x),
+    promote=REAL_TO_FLOAT,
+    domain=(2.2, 6.0),
+    doc="""The gamma function, ``(x - 1)!`` at whole numbers; nan at the negative ones, infinite at 0.
+
+    >>> import tenkey as tk
+    >>> tk.special.gamma(tk.asarray([1.0, 5.0])).tolist()
+    [1.0, 24.0]
+    """,
+)
+
+special_gammaln = pointwise(
+    "special_gammaln(Tensor x) -> Tensor",
+    scalar=lambda T: lambda x: s.lgamma(x),
+    partials=lambda x: special_digamma(x),
+    promote=REAL_TO_FLOAT,
+    domain=(2.2, 6.0),
+    methods=("lgamma",),
+    doc="""``log(abs(gamma(x)))``, without overflow; infinite at 0, -1, -2, ...
+
+    >>> import tenkey as tk
+    >>> tk.special.gammaln(tk.asarray([1.0, 2.0])).tolist()
+    [0.0, 0.0]
+    """,
+)
+
+special_digamma: Entry = pointwise(
+    "special_digamma(Tensor x) -> Tensor",
+    scalar=lambda T: lambda x: s.digamma(x),
+    partials=lambda x: special_polygamma(1, x),
+    promote=REAL_TO_FLOAT,
+    domain=(2.2, 6.0),
+    methods=("digamma",),
+    doc="""The derivative of ``gammaln`` (DLMF 5.2.2); nan at negative whole numbers.
+
+    >>> import tenkey as tk
+    >>> f"{tk.special.digamma(tk.asarray(1.0)):.5f}"
+    '-0.57722'
+    """,
+)
+
+special_psi = pointwise(
+    "special_psi(Tensor x) -> Tensor",
+    scalar=lambda T: lambda x: s.digamma(x),
+    partials=lambda x: special_polygamma(1, x),
+    promote=REAL_TO_FLOAT,
+    domain=(2.2, 6.0),
+    doc="""``digamma`` by SciPy's other name.
+
+    >>> import tenkey as tk
+    >>> f"{tk.special.psi(tk.asarray(1.0)):.5f}"
+    '-0.57722'
+    """,
+)
+
+# ---- derivatives of digamma
+
+_BERNOULLI: Final = (
+    1 / 6,
+    -1 / 30,
+    1 / 42,
+    -1 / 30,
+    5 / 66,
+    -691 / 2730,
+    7 / 6,
+    -3617 / 510,
+    43867 / 798,
+    -174611 / 330,
+)
+
+
+def _polygamma_meta(n: int, x: Any) -> TensorSpec:
+    if n < 0:
+        raise ValueError(_POLYGAMMA_ORDER.format(n=n))
+    if x.dtype.kind == "c":
+        raise TypeError(_POLYGAMMA_REAL.format(dtype=x.dtype))
+    return TensorSpec(x.shape, x.dtype if x.dtype.kind == "f" else default_float())
+
+
+def hurwitz_zeta(order: Any, x: Any) -> Any:
+    """The sum of ``(x + k)**-order`` for k = 0, 1, ...; order > 1, x > 0, float64.
+
+    By the formula of Euler and Maclaurin (DLMF 25.11.43).
+    """
+    total = np.zeros(np.broadcast_shapes(np.shape(order), np.shape(x)))
+    for _ in range(12):
+        total = total + x**-order
+        x = x + 1.0
+    power = x**-order
+    total += x * power / (order - 1) + 0.5 * power
+    factor = order * power / x
+    for k, bernoulli in enumerate(_BERNOULLI):
+        total += bernoulli / math.factorial(2 * k + 2) * factor
+        factor = factor * (order + 2 * k + 1) * (order + 2 * k + 2) / (x * x)
+    return total
+
+
+def _cotangent_derivative(n: int, x: Any) -> Any:
+    """The n-th derivative of ``pi cot(pi x)``, by the polynomials in the cotangent that it is."""
+    polynomial = [0, 1]
+    for _ in range(n):
+        slope = [k * a for k, a in enumerate(polynomial)][1:]
+        polynomial = [0] * (len(slope) + 2)
+        for k, a in enumerate(slope):  # the derivative of the cotangent is -(1 + cot^2)
+            polynomial[k] -= a
+            polynomial[k + 2] -= a
+    cotangent = 1 / np.tan(np.pi * (x - np.round(x)))
+    total = np.zeros_like(cotangent)
+    for a in reversed(polynomial):
+        total = total * cotangent + float(a)
+    return math.pi ** (n + 1) * total
+
+
+def _polygamma_host(n: int, x: Any) -> Any:
+    result = x.dtype if x.dtype.kind == "f" else default_float()
+    wide = np.asarray(x, np.float64)
+    if n == 0:
+        found = special_digamma_host(wide)
+        return found.astype(result)
+    sign_ = -1.0 if n % 2 == 0 else 1.0
+    negative = wide < 0
+    size = np.where(negative, 1 - wide, wide)
+    found = sign_ * math.factorial(n) * hurwitz_zeta(float(n + 1), size)
+    found = np.where(size == np.inf, 0.0 * sign_, found)
+    if negative.any():
+        pole = negative & (wide == np.floor(wide))
+        safe = np.where(negative & ~pole, wide, 0.5)
+        mirrored = (-found if n % 2 else found) - _cotangent_derivative(n, safe)
+        found = np.where(negative, np.where(pole, np.inf if n % 2 else np.nan, mirrored), found)
+    return np.asarray(found).astype(result)
+
+
+def special_digamma_host(x: Any) -> Any:
+    """``digamma`` of a float64 array."""
+    negative = x <= 0
+    size = np.where(negative, 1 - x, x)
+    total = np.zeros_like(size)
+    for _ in range(10):
+        total -= 1 / size
+        size = size + 1.0
+    z = 1 / (size * size)
+    series = np.zeros_like(z)
+    for k in reversed(range(8)):
+        series = z * (_BERNOULLI[k] / (2 * k + 2) + series)
+    found = total + np.log(size) - 0.5 / size - series
+    distance = x - np.round(x)
+    mirrored = found - np.pi / np.tan(np.pi * distance)
+    mirrored = np.where(distance == 0, np.nan, mirrored)
+    mirrored = np.where(x == 0, np.copysign(np.inf, -x), mirrored)
+    return np.where(negative, mirrored, found)
+
+
+def _polygamma_vjp(g: Tensor, n: int, x: Tensor) -> Tensor:
+    return g * special_polygamma(n + 1, x)
+
+
+special_polygamma: Entry = structured(
+    "special_polygamma(int n, Tensor x) -> Tensor",
+    meta=_polygamma_meta,
+    host=_polygamma_host,
+    vjp={"x": _polygamma_vjp},
+    samples=lambda rng: (
+        [((n, rng.uniform(0.4, 6.0, shape)), {}) for n, shape in ((0, (3,)), (1, (2, 3)), (2, ()), (5, (0, 2)))]
+        + [((3, np.array([-0.3, -1.6, 0.7])), {})]
+    ),
+    doc="""The ``n``-th derivative of ``digamma``, for each element of ``x``; ``n`` is one int.
+
+    By Euler and Maclaurin's formula, and by reflection for negative numbers (DLMF 5.15). Infinite or nan at the poles.
+
+    >>> import tenkey as tk
+    >>> f"{tk.special.polygamma(1, tk.asarray(1.0)):.5f}"
+    '1.64493'
+    """,
+)
+
+# ---- beta
+
+
+def _edges(T: Any, a: Any, b: Any, at_zero: Any, at_infinity: Any, value: Any) -> Any:
+    """``value`` for positive finite numbers; what the functions are at 0 and at infinity; nan for negative numbers."""
+    small, large = s.minimum(a, b), s.maximum(a, b)
+    edge = s.where(small == 0, s.where(s.isinf(large), T(math.nan), at_zero), at_infinity)
+    inside = s.logical_and(small > 0, s.logical_not(s.isinf(large)))
+    return s.where(inside, value, s.where(small >= 0, edge, T(math.nan)))
+
+
+def _betaln_of_positive(T: Any, a: Any, b: Any) -> Any:
+    small, large = s.minimum(a, b), s.maximum(a, b)
+    wide = s.where(large >= 10, large, T(10))
+    ratio = small / wide
+    rest = stirling_rest(T, wide) - stirling_rest(T, wide + small)
+    # both large: the leading terms of Stirling's formula are taken from each other before they are computed
+    first = s.where(small >= 10, small, T(10))
+    terms = (first - 0.5) * s.log(ratio / (1 + ratio)) - wide * s.log1p(ratio)
+    both = terms - 0.5 * s.log(wide) + _HALF_LOG_2PI + (stirling_rest(T, first) + rest)
+    one = s.lgamma(small) + (small * (1 - s.log(wide)) - (wide + small - 0.5) * s.log1p(ratio) + rest)
+    plain = s.lgamma(small) + (s.lgamma(large) - s.lgamma(small + large))
+    return s.where(large >= 10, s.where(small >= 10, both, one), plain)
+
+
+def _positive(T: Any, x: Any) -> Any:
+    return s.where(s.logical_and(x > 0, s.logical_not(s.isinf(x))), x, T(1))
+
+
+def _betaln(T: Any, a: Any, b: Any) -> Any:
+    value = _betaln_of_positive(T, _positive(T, a), _positive(T, b))
+    return _edges(T, a, b, T(math.inf), T(-math.inf), value)
+
+
+def _betaln_partials(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    both = special_digamma(a + b)
+    return special_digamma(a) - both, special_digamma(b) - both
+
+
+special_betaln = pointwise(
+    "special_betaln(Tensor a, Tensor b) -> Tensor",
+    scalar=lambda T: lambda a, b: _betaln(T, a, b),
+    partials=_betaln_partials,
+    promote=REAL_TO_FLOAT,
+    domain=(2.2, 6.0),
+    doc="""``log(beta(a, b))``, without overflow and without the cancellation of three large logarithms; nan below 0.
+
+    >>> import tenkey as tk
+    >>> tk.special.betaln(tk.asarray([1.0]), tk.asarray([1.0])).tolist()
+    [0.0]
+    """,
+)
+
+
+def _beta(T: Any, a: Any, b: Any) -> Any:
+    a_, b_ = _positive(T, a), _positive(T, b)
+    near = s.logical_and(s.maximum(a_, b_) < 16, s.minimum(a_, b_) > T(1e-30))
+    first, second = s.where(near, a_, T(1)), s.where(near, b_, T(1))
+    gamma = _gamma_of_positive
+    direct = gamma(T, s.maximum(first, second)) / gamma(T, first + second) * gamma(T, s.minimum(first, second))
+    value = s.where(near, direct, s.exp(_betaln_of_positive(T, a_, b_)))
+    return _edges(T, a, b, T(math.inf), T(0), value)
+
+
+def _beta_partials(a: Tensor, b: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
+    by_a, by_b = _betaln_partials(a, b)
+    return out * by_a, out * by_b
+
+
+special_beta = pointwise(
+    "special_beta(Tensor a, Tensor b) -> Tensor",
+    scalar=lambda T: lambda a, b: _beta(T, a, b),
+    partials=_beta_partials,
+    promote=REAL_TO_FLOAT,
+    domain=(2.2, 6.0),
+    doc="""``gamma(a) * gamma(b) / gamma(a + b)``, for numbers of at least 0: infinite at 0, nan below.
+
+    >>> import tenkey as tk
+    >>> tk.special.beta(tk.asarray([1.0]), tk.asarray([1.0])).tolist()
+    [1.0]
+    """,
+)
+
+# ---- modified Bessel functions
+
+
+def _i0e(T: Any, x: Any) -> Any:
+    size = s.abs(x)
+    low = size <= 8
+    near = horner(T, c.I0_SMALL, s.where(low, size, T(0)) * 0.25 - 1)
+    wide = s.where(low, T(8), size)
+    return s.where(low, near, horner(T, c.I0_LARGE, 16 / wide - 1) / s.sqrt(wide))
+
+
+def _i1e(T: Any, x: Any) -> Any:
+    size = s.abs(x)
+    low = size <= 8
+    inner = s.where(low, size, T(0))
+    near = horner(T, c.I1_SMALL, inner * 0.25 - 1) * x
+    wide = s.where(low, T(8), size)
+    return s.where(low, near, s.copysign(horner(T, c.I1_LARGE, 16 / wide - 1) / s.sqrt(wide), x))
+
+
+def _grown(T: Any, scaled: Any, x: Any) -> Any:
+    half = s.exp(s.abs(x) * 0.5)  # in two halves: the exponential function overflows first
+    return s.where(s.isinf(half), s.copysign(half, scaled), half * scaled * half)
+
+
+def _over(x: Tensor, out: Tensor, at_zero: float) -> Tensor:
+    """``out / x``, with its limit at 0."""
+    zero = x == 0
+    return where(zero, at_zero, out / where(zero, 1.0, x))
+
+
+special_i0: Entry = pointwise(
+    "special_i0(Tensor x) -> Tensor",
+    scalar=lambda T: lambda x: _grown(T, _i0e(T, x), x),
+    partials=lambda x: special_i1(x),
+    promote=REAL_TO_FLOAT,
+    doc="""Modified Bessel function of the first kind and order 0 (DLMF 10.25).
+
+    >>> import tenkey as tk
+    >>> f"{tk.special.i0(tk.asarray(1.0)):.5f}"
+    '1.26607'
+    """,
+)
+
+special_i0e: Entry = pointwise(
+    "special_i0e(Tensor x) -> Tensor",
+    scalar=lambda T: lambda x: _i0e(T, x),
+    partials=lambda x, out: special_i1e(x) - sign(x) * out,
+    promote=REAL_TO_FLOAT,
+    doc="""``exp(-abs(x)) * i0(x)``, which does not overflow.
+
+    >>> import tenkey as tk
+    >>> f"{tk.special.i0e(tk.asarray(1e6)):.7f}"
+    '0.0003989'
+    """,
+)
+
+special_i1: Entry = pointwise(
+    "special_i1(Tensor x) -> Tensor",
+    scalar=lambda T: lambda x: _grown(T, _i1e(T, x), x),
+    partials=lambda x, out: special_i0(x) - _over(x, out, 0.5),
+    promote=REAL_TO_FLOAT,
+    doc="""Modified Bessel function of the first kind and order 1 (DLMF 10.25).
+
+    >>> import tenkey as tk
+    >>> f"{tk.special.i1(tk.asarray(1.0)):.5f}"
+    '0.56516'
+    """,
+)
+
+special_i1e: Entry = pointwise(
+    "special_i1e(Tensor x) -> Tensor",
+    scalar=lambda T: lambda x: _i1e(T, x),
+    partials=lambda x, out: special_i0e(x) - sign(x) * out - _over(x, out, 0.5),
+    promote=REAL_TO_FLOAT,
+    doc="""``exp(-abs(x)) * i1(x)``, which does not overflow.
+
+    >>> import tenkey as tk
+    >>> f"{tk.special.i1e(tk.asarray(-1.0)):.5f}"
+    '-0.20791'
+    """,
+)

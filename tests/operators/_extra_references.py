@@ -1,0 +1,133 @@
+"""References of the operators beyond the array API standard, in terms of NumPy and SciPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import numpy as np
+import scipy.special
+
+__all__ = ["EXTRA_DTYPES", "EXTRA_REFERENCES", "EXTRA_ULPS", "NEAR_ZERO", "AGAINST_MPMATH"]
+
+Array = np.ndarray[Any, Any]
+
+
+def _double(name: str) -> Callable[..., Any]:
+    """SciPy's function, computed in double precision: in single precision some of its own are less accurate."""
+    function = getattr(scipy.special, name)
+
+    def reference(*args: Array) -> Any:
+        found = function(*[np.asarray(a, np.float64) for a in args])
+        dtype = np.result_type(*args)
+        return np.asarray(found, dtype if dtype.kind == "f" else np.float64)
+
+    return reference
+
+
+def _sinc(x: Array) -> Array:
+    """With the zeros exactly at the whole numbers."""
+    wide = np.asarray(x, np.longdouble)
+    whole = np.round(wide)
+    sine = (1 - 2 * (np.abs(whole) % 2)) * np.sin(np.pi * (wide - whole))
+    safe = np.where(wide == 0, 1, wide * np.longdouble(np.pi))
+    return np.asarray(np.where(wide == 0, 1, sine / safe), x.dtype if x.dtype.kind == "f" else np.float64)
+
+
+def _logaddexp2(x1: Array, x2: Array) -> Array:
+    dtype = np.result_type(x1, x2)
+    return np.logaddexp2(x1.astype(np.longdouble), x2.astype(np.longdouble)).astype(dtype if dtype.kind == "f" else "d")
+
+
+def _without_negative_zero(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda x: np.where(np.asarray(x) == 0, x, function(x)).astype(function(x).dtype)
+
+
+def _gammaln(x: Array) -> Array:
+    """Infinite at minus infinity, as the C library has it."""
+    found = _double("gammaln")(x)
+    return np.where(np.isneginf(x), np.inf, found).astype(found.dtype)
+
+
+def _of_positive(name: str, at_zero: float, at_infinity: float) -> Callable[..., Any]:
+    def reference(a: Array, b: Array) -> Any:
+        found = _double(name)(a, b)
+        small, large = np.minimum(a, b), np.maximum(a, b)
+        found = np.where((small == 0), at_zero, np.where(np.isinf(large), at_infinity, found))
+        wrong = (small < 0) | np.isnan(small) | ((small == 0) & np.isinf(large))
+        return np.where(wrong, np.nan, found).astype(_double(name)(a, b).dtype)
+
+    return reference
+
+
+def _half(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Infinite at the infinities, where SciPy has nan."""
+    return lambda x: np.where(np.isinf(x), np.abs(x) if function(np.ones(1))[0] > 1 else x, function(x)).astype(
+        function(x).dtype
+    )
+
+
+def _activation(function: Callable[[Array], Array]) -> Callable[..., Any]:
+    def reference(x: Array) -> Any:
+        wide = np.asarray(x, np.float64)
+        found = np.where(wide < -1e4, 0.0, function(wide))
+        return found.astype(x.dtype if x.dtype.kind == "f" else np.float64)
+
+    return reference
+
+
+def _silu(x: Array) -> Array:
+    """By the exponential function of the dtype, which is 0 sooner than its product with x."""
+    dtype = x.dtype if x.dtype.kind == "f" else np.dtype(np.float64)
+    power = np.exp(-np.abs(x.astype(dtype))).astype(np.float64)
+    found = np.where(x < 0, x * power, x) / (1 + power)
+    return np.where(x < -1e4, 0.0, found).astype(dtype)
+
+
+def _replace_nan(x: Array, nan: Any = 0.0) -> Array:
+    return np.where(np.isnan(x), nan, x).astype(x.dtype)
+
+
+def _replace_infinities(x: Array, posinf: Any, neginf: Any) -> Array:
+    return np.select([x == np.inf, x == -np.inf], [posinf, neginf], x).astype(x.dtype)
+
+
+_SPECIAL: Final = (
+    "erf erfc erfcx ndtr ndtri log_ndtr expit logit log_expit exprel xlogy xlog1py entr rel_entr kl_div gamma "
+    "digamma psi i0e"
+)
+
+EXTRA_REFERENCES: Final[Mapping[str, Callable[..., Any]]] = {
+    **{f"special_{name}": _double(name) for name in _SPECIAL.split()},
+    "special_erfinv": _without_negative_zero(_double("erfinv")),
+    "special_i0": _half(_double("i0")),
+    "special_i1": _half(_without_negative_zero(_double("i1"))),
+    "special_i1e": _without_negative_zero(_double("i1e")),
+    "special_gammaln": _gammaln,
+    "special_beta": _of_positive("beta", np.inf, 0.0),
+    "special_betaln": _of_positive("betaln", np.inf, -np.inf),
+    "special_polygamma": scipy.special.polygamma,
+    "sinc": _sinc,
+    "logaddexp2": _logaddexp2,
+    "silu": _silu,
+    "gelu": _activation(lambda x: x * (0.5 * scipy.special.erfc(-x / np.sqrt(2)))),
+    "replace_nan": _replace_nan,
+    "replace_infinities": _replace_infinities,
+}
+
+_INTEGERS: Final = "gcd lcm nanargmax nanargmin"
+_FLOATS: Final = "special_polygamma nanmean quantile percentile nanquantile nanpercentile median nanmedian"
+EXTRA_DTYPES: Final[Mapping[str, str]] = {
+    **dict.fromkeys(_INTEGERS.split(), "int64"),
+    **dict.fromkeys(_FLOATS.split(), "float"),
+    **dict.fromkeys(("nansum", "nanprod"), "accumulator"),
+    **dict.fromkeys(("nanvar", "nanstd"), "real float"),
+}
+
+EXTRA_ULPS: Final[Mapping[str, int]] = {"gelu": 32}
+AGAINST_MPMATH: Final = frozenset({"special_beta", "special_betaln"})
+"""Functions of which SciPy is not accurate for arguments far apart: ``tests/test_special.py`` has them."""
+NEAR_ZERO: Final = frozenset(
+    ["logaddexp2", "special_kl_div", "special_rel_entr", "special_gammaln", "special_digamma", "special_psi"]
+)
+"""Functions with zeros among the samples: near these they are compared by absolute difference."""

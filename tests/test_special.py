@@ -1,0 +1,181 @@
+"""``tk.special`` against mpmath, in units in the last place, and where a formula changes into another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+
+import tenkey as tk
+
+Array = np.ndarray[Any, Any]
+
+
+@pytest.fixture(autouse=True)
+def _digits() -> Any:
+    with mpmath.workdps(40):
+        yield
+
+
+def _log_beta(a: Any, b: Any) -> Any:
+    with mpmath.workdps(80):
+        return mpmath.loggamma(a) + mpmath.loggamma(b) - mpmath.loggamma(a + b)
+
+
+def _ndtri(p: Any) -> Any:
+    with mpmath.workdps(60):
+        return -mpmath.sqrt(2) * mpmath.erfinv(1 - 2 * p)
+
+
+# name, the function in mpmath, intervals, units in the last place in float64
+_ONE: list[tuple[str, Callable[..., Any], list[tuple[float, float]], float]] = [
+    ("erf", mpmath.erf, [(-5, 5), (1e-9, 1e-3)], 3),
+    ("erfc", mpmath.erfc, [(-5, 9), (9, 26)], 4),
+    ("erfcx", lambda x: mpmath.exp(x * x) * mpmath.erfc(x), [(-4, 5), (5, 20)], 12),
+    ("erfinv", mpmath.erfinv, [(-1, 1), (-0.01, 0.01), (0.999, 1)], 8),
+    ("ndtr", mpmath.ncdf, [(-10, 5), (-37, -10)], 8),
+    ("ndtri", _ndtri, [(1e-9, 1), (1e-30, 1e-20)], 8),
+    ("log_ndtr", lambda x: mpmath.log(mpmath.ncdf(x)), [(-8, 8)], 8),
+    ("expit", lambda x: 1 / (1 + mpmath.exp(-x)), [(-40, 40)], 5),
+    ("logit", lambda x: mpmath.log(x / (1 - x)), [(0, 1), (0.45, 0.55)], 4),
+    ("log_expit", lambda x: -mpmath.log(1 + mpmath.exp(-x)), [(-40, 20)], 4),
+    ("exprel", lambda x: mpmath.expm1(x) / x, [(-40, 40), (-1e-3, 1e-3)], 5),
+    ("entr", lambda x: -x * mpmath.log(x), [(0, 20)], 3),
+    ("gamma", mpmath.gamma, [(1e-6, 3), (3, 60), (60, 171), (-20, 0)], 16),
+    ("gammaln", mpmath.loggamma, [(3, 60), (60, 1e6)], 6),
+    ("digamma", mpmath.digamma, [(2, 60), (60, 1e6)], 6),
+    ("i0", lambda x: mpmath.besseli(0, x), [(-8, 8), (8, 100)], 24),
+    ("i1", lambda x: mpmath.besseli(1, x), [(-8, 8), (8, 100)], 32),
+    ("i0e", lambda x: mpmath.besseli(0, x) * mpmath.exp(-abs(x)), [(-8, 8), (8, 100)], 12),
+    ("i1e", lambda x: mpmath.besseli(1, x) * mpmath.exp(-abs(x)), [(-8, 8), (8, 100)], 24),
+]
+
+
+def _units(got: Array, want: Array) -> float:
+    assert np.isfinite(got).all()
+    spacing = np.maximum(np.spacing(np.abs(want).astype(got.dtype)), np.finfo(got.dtype).tiny).astype(np.float64)
+    return float(np.max(np.abs(got.astype(np.float64) - want) / spacing))
+
+
+@pytest.mark.parametrize(("name", "function", "intervals", "units"), _ONE, ids=[row[0] for row in _ONE])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_accuracy_in_units_in_the_last_place(
+    name: str, function: Callable[..., Any], intervals: list[tuple[float, float]], units: float, dtype: str
+) -> None:
+    rng = np.random.default_rng(4)
+    for low, high in intervals:
+        if dtype == "float32" and (low <= -10 or low >= 9):
+            continue  # beyond what single precision holds
+        x = rng.uniform(low, high, 40).astype(dtype)
+        x = x[(np.abs(x) < 1) | (name != "erfinv")]
+        want = np.array([float(function(mpmath.mpf(float(v)))) for v in x])
+        if dtype == "float32":
+            held = (np.abs(want) > 1e-37) & (np.abs(want) < 1e38) & np.isfinite(want)
+            x, want = x[held], want[held]
+        got = getattr(tk.special, name)(tk.asarray(x)).numpy()
+        assert got.dtype == np.dtype(dtype)
+        assert _units(got, want) <= units, (low, high)
+
+
+def test_gamma_function() -> None:
+    """Note [Gamma by exact reductions]: at whole numbers, beside the poles, and where the formulas meet."""
+    factorials = [float(mpmath.factorial(k)) for k in range(11)]
+    assert tk.special.gamma(tk.arange(1.0, 12.0, dtype=tk.float64)).tolist() == factorials
+    x = np.array([11.999999, 12.0, 12.000001, 1e-300, -1e-300, -0.5, -1.0000001, -150.25, 171.62])
+    want = np.array([float(mpmath.gamma(mpmath.mpf(v))) for v in x.tolist()])
+    assert _units(tk.special.gamma(tk.asarray(x)).numpy(), want) <= 16
+    edges = tk.special.gamma(tk.asarray([0.0, -0.0, -1.0, -2.0, np.inf, -np.inf, 172.0, np.nan])).tolist()
+    np.testing.assert_array_equal(edges, [np.inf, -np.inf, np.nan, np.nan, np.inf, np.nan, np.inf, np.nan])
+    assert tk.special.gamma(tk.asarray([34.0, 36.0, 150.0])).tolist()[1:] == [np.inf, np.inf]
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 5, 10])
+def test_polygamma(n: int) -> None:
+    rng = np.random.default_rng(5)
+    for low, high, units in ((0.05, 20, 12), (20, 1e4, 16)):
+        x = rng.uniform(low, high, 40)
+        x = x[np.abs(x - 1.4616) > 0.1]  # the zero of digamma
+        want = np.array([float(mpmath.polygamma(n, mpmath.mpf(v))) for v in x.tolist()])
+        assert _units(tk.special.polygamma(n, tk.asarray(x)).numpy(), want) <= units
+    x = rng.uniform(-10, 0, 40)
+    want = np.array([float(mpmath.polygamma(n, mpmath.mpf(v))) for v in x.tolist()])
+    found = tk.special.polygamma(n, tk.asarray(x)).numpy()
+    np.testing.assert_allclose(found, want, rtol=1e-11, atol=1e-12)
+    assert tk.special.polygamma(n, tk.asarray([2.0])).dtype == tk.float32
+    with pytest.raises(ValueError, match=r"\[special_polygamma\] n is the number of derivatives"):
+        tk.special.polygamma(-1, tk.asarray([2.0]))
+
+
+def test_derivatives_of_gammaln_of_every_order() -> None:
+    x = tk.tensor(1.7, dtype=tk.float64, requires_grad=True)
+    value = tk.special.gammaln(x)
+    for order in range(1, 6):
+        (value,) = tk.autograd.grad(value, (x,), create_graph=True)
+        want = float(mpmath.polygamma(order - 1, mpmath.mpf(1.7)))
+        assert abs(value.item() - want) <= 1e-13 * abs(want)
+
+
+@pytest.mark.parametrize(("low", "high"), [(1e-3, 10), (1e-3, 1e6), (10, 1e8)])
+def test_beta_far_apart(low: float, high: float) -> None:
+    rng = np.random.default_rng(6)
+    a, b = np.exp(rng.uniform(np.log(low), np.log(high), (2, 40)))
+    logarithm = np.array([float(_log_beta(mpmath.mpf(p), mpmath.mpf(q))) for p, q in zip(a.tolist(), b.tolist())])
+    got = tk.special.betaln(tk.asarray(a), tk.asarray(b)).numpy()
+    np.testing.assert_allclose(got, logarithm, rtol=2e-14, atol=4e-15)
+    shown = (logarithm > -600) & (logarithm < 600)
+    want = np.array([float(mpmath.exp(_log_beta(mpmath.mpf(p), mpmath.mpf(q)))) for p, q in zip(a[shown], b[shown])])
+    np.testing.assert_allclose(tk.special.beta(tk.asarray(a[shown]), tk.asarray(b[shown])).numpy(), want, rtol=4e-13)
+
+
+def test_beta_at_its_edges() -> None:
+    a = tk.asarray([0.0, 0.0, np.inf, -1.0, 2.0, np.nan])
+    b = tk.asarray([0.0, 1.0, 1.0, 2.0, np.inf, 1.0])
+    np.testing.assert_array_equal(tk.special.beta(a, b).tolist(), [np.inf, np.inf, 0, np.nan, 0, np.nan])
+    np.testing.assert_array_equal(tk.special.betaln(a, b).tolist(), [np.inf, np.inf, -np.inf, np.nan, -np.inf, np.nan])
+
+
+def test_sinc_near_zero() -> None:
+    """Note [Series at a removable singularity]: value and derivatives, at 0 and on both sides of the seam."""
+    for at in (0.0, 1e-9, 1e-3, 0.4999, 0.5001, 2.0, 2.5):
+        x = tk.tensor(at, dtype=tk.float64, requires_grad=True)
+        value = tk.sinc(x)
+        with mpmath.workdps(60):
+            wanted = (
+                mpmath.taylor(lambda t: mpmath.sincpi(t), mpmath.mpf(at), 3) if at else [1, 0, -(mpmath.pi**2) / 6, 0]
+            )
+        factor = 1
+        for order in range(4):
+            want = float(wanted[order]) * factor
+            assert abs(value.item() - want) <= 1e-12 * (1 + abs(want)), (at, order)
+            (value,) = tk.autograd.grad(value, (x,), create_graph=True)
+            factor *= order + 1
+
+
+@pytest.mark.parametrize("name", ["xlogy", "xlog1py"])
+def test_gradients_where_a_factor_is_zero(name: str) -> None:
+    x = tk.tensor([0.0, 0.0, 2.0], dtype=tk.float64, requires_grad=True)
+    y = tk.tensor([0.0, 3.0, 3.0], dtype=tk.float64, requires_grad=True)
+    given = y if name == "xlogy" else y - 1
+    out = getattr(tk.special, name)(x, given)
+    by_x, by_y = tk.autograd.grad(out, (x, y), tk.ones_like(out))
+    np.testing.assert_allclose(by_x.tolist(), [0.0, np.log(3), np.log(3)], rtol=1e-15)
+    np.testing.assert_allclose(by_y.tolist(), [0.0, 0.0, 2 / 3], rtol=1e-15)
+
+
+def test_zeros_keep_their_sign_and_infinities_are_reached() -> None:
+    for name in ("erf", "erfinv", "i1", "i1e"):
+        assert np.signbit(getattr(tk.special, name)(tk.asarray([-0.0])).numpy()).all(), name
+    assert tk.special.i0(tk.asarray([np.inf])).tolist() == [np.inf]
+    assert tk.special.i1(tk.asarray([-np.inf])).tolist() == [-np.inf]
+    assert tk.special.erfcx(tk.asarray([np.inf, -np.inf])).tolist() == [0.0, np.inf]
+    assert tk.special.log_ndtr(tk.asarray([-np.inf, np.inf])).tolist() == [-np.inf, 0.0]
+
+
+def test_names_are_in_the_module_and_not_above_it() -> None:
+    assert {"erf", "gammaln", "polygamma", "xlogy", "ndtri", "i0e"} <= set(tk.special.__all__)
+    assert not hasattr(tk, "special_erf")
+    with pytest.raises(AttributeError, match="has no attribute 'zeta_of_no_one'"):
+        _ = tk.special.zeta_of_no_one
