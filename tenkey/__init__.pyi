@@ -86,6 +86,7 @@ __all__ = [
     "cross_entropy",
     "cumulative_prod",
     "cumulative_sum",
+    "deg2rad",
     "device",
     "diff",
     "dispatch",
@@ -110,13 +111,19 @@ __all__ = [
     "float64",
     "floor",
     "floor_divide",
+    "fmax",
+    "fmin",
+    "fmod",
     "from_dlpack",
     "full",
     "full_like",
+    "gcd",
+    "gelu",
     "get_num_threads",
     "get_printoptions",
     "greater",
     "greater_equal",
+    "heaviside",
     "hypot",
     "iinfo",
     "imag",
@@ -131,6 +138,7 @@ __all__ = [
     "isfinite",
     "isinf",
     "isnan",
+    "lcm",
     "less",
     "less_equal",
     "library",
@@ -142,6 +150,7 @@ __all__ = [
     "log2",
     "log_softmax",
     "logaddexp",
+    "logaddexp2",
     "logical_and",
     "logical_not",
     "logical_or",
@@ -152,11 +161,25 @@ __all__ = [
     "max",
     "maximum",
     "mean",
+    "median",
     "min",
     "minimum",
     "moveaxis",
     "multiply",
     "nan",
+    "nan_to_num",
+    "nanargmax",
+    "nanargmin",
+    "nanmax",
+    "nanmean",
+    "nanmedian",
+    "nanmin",
+    "nanpercentile",
+    "nanprod",
+    "nanquantile",
+    "nanstd",
+    "nansum",
+    "nanvar",
     "negative",
     "newaxis",
     "nextafter",
@@ -165,12 +188,15 @@ __all__ = [
     "ones",
     "ones_like",
     "ops",
+    "percentile",
     "permute_dims",
     "pi",
     "positive",
     "pow",
     "printoptions",
     "prod",
+    "quantile",
+    "rad2deg",
     "random",
     "ravel",
     "real",
@@ -191,9 +217,12 @@ __all__ = [
     "sigmoid",
     "sign",
     "signbit",
+    "silu",
     "sin",
+    "sinc",
     "sinh",
     "softmax",
+    "softplus",
     "sort",
     "special",
     "sqrt",
@@ -344,6 +373,8 @@ def cumulative_sum(
     include_initial: _bool = False,
 ) -> Tensor:
     """The sums of all elements up to each along an axis, which may be left out for one dimension."""
+def deg2rad(x: Tensor) -> Tensor:
+    """Degrees as radians; integers give floats."""
 def diff(
     x: Tensor,
     *,
@@ -393,6 +424,12 @@ def floor(x: Tensor) -> Tensor:
     """The largest integer that is not above ``x``, in the dtype of ``x``. Its derivative is 0."""
 def floor_divide(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Quotient rounded down to an integer, element by element, with Python's sign rule."""
+def fmax(x1: TensorLike, x2: TensorLike) -> Tensor:
+    """The larger of two elements; where one is nan, the other. At a tie the two share the gradient equally."""
+def fmin(x1: TensorLike, x2: TensorLike) -> Tensor:
+    """The smaller of two elements; where one is nan, the other. At a tie the two share the gradient equally."""
+def fmod(x1: TensorLike, x2: TensorLike) -> Tensor:
+    """The remainder of the division that rounds towards zero: it has the sign of the dividend ``x1``."""
 def full(
     shape: int | Sequence[int],
     fill_value: complex,
@@ -409,10 +446,16 @@ def full_like(
     device: Device | str | None = None,
 ) -> Tensor:
     """One number with the shape, dtype and device of ``x``."""
+def gcd(x1: TensorLike, x2: TensorLike) -> Tensor:
+    """The greatest common divisor of two integers, element by element, with broadcasting; never negative."""
+def gelu(x: Tensor) -> Tensor:
+    """``x`` times the probability that a standard normal number is below it (Hendrycks and Gimpel, 2016)."""
 def greater(x1: TensorLike, x2: TensorLike) -> Tensor:
     """``x1 > x2``, element by element, with broadcasting; a bool tensor."""
 def greater_equal(x1: TensorLike, x2: TensorLike) -> Tensor:
     """``x1 >= x2``, element by element, with broadcasting; a bool tensor."""
+def heaviside(x1: TensorLike, x2: TensorLike) -> Tensor:
+    """The step function: 0 below zero, 1 above, ``x2`` at zero, nan for nan. Its derivative by ``x1`` is 0."""
 def hypot(x1: TensorLike, x2: TensorLike) -> Tensor:
     """``sqrt(x1**2 + x2**2)`` without overflow on the way, for real dtypes; integers give floats."""
 def imag(x: Tensor) -> Tensor:
@@ -423,6 +466,8 @@ def isinf(x: Tensor) -> Tensor:
     """True where an element, or the real or imaginary part of it, is infinite."""
 def isnan(x: Tensor) -> Tensor:
     """True where an element is not a number."""
+def lcm(x1: TensorLike, x2: TensorLike) -> Tensor:
+    """The least common multiple of two integers, element by element, with broadcasting; never negative."""
 def less(x1: TensorLike, x2: TensorLike) -> Tensor:
     """``x1 < x2``, element by element, with broadcasting; a bool tensor."""
 def less_equal(x1: TensorLike, x2: TensorLike) -> Tensor:
@@ -449,6 +494,8 @@ def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
     """``log(softmax(x))``, without overflow."""
 def logaddexp(x1: TensorLike, x2: TensorLike) -> Tensor:
     """``log(exp(x1) + exp(x2))`` without overflow, for real dtypes; integers give floats."""
+def logaddexp2(x1: TensorLike, x2: TensorLike) -> Tensor:
+    """``log2(2**x1 + 2**x2)`` without overflow."""
 def logical_and(x1: TensorLike, x2: TensorLike) -> Tensor:
     """True where both are true (nonzero)."""
 def logical_not(x: Tensor) -> Tensor:
@@ -469,6 +516,8 @@ def maximum(x1: TensorLike, x2: TensorLike) -> Tensor:
     """The larger of two elements; nan if one is nan. At a tie the two share the gradient equally."""
 def mean(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
     """Arithmetic mean along axes, for a floating dtype; integers give floats."""
+def median(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
+    """The middle of the elements along axes, or the mean of the two in the middle; nan where an element is nan."""
 def min(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
     """Smallest element along axes; nan if there is one. Ties share the gradient equally."""
 def minimum(x1: TensorLike, x2: TensorLike) -> Tensor:
@@ -477,6 +526,70 @@ def moveaxis(x: Tensor, source: int | Sequence[int], destination: int | Sequence
     """The axes ``source`` put at the places ``destination``, the others in their order around them; a view."""
 def multiply(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Product of two tensors, element by element, with broadcasting."""
+def nan_to_num(x: Tensor, *, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
+    """A copy in which nan is replaced, by 0 unless said otherwise, and infinities by the largest finite numbers."""
+def nanargmax(x: Tensor, axis: int | None = None, *, keepdims: _bool = False) -> Tensor:
+    """The index of the largest element that is no nan along an axis, the first at a tie; int64."""
+def nanargmin(x: Tensor, axis: int | None = None, *, keepdims: _bool = False) -> Tensor:
+    """The index of the smallest element that is no nan along an axis, the first at a tie; int64."""
+def nanmax(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
+    """The largest along axes of the elements that are no nan; nan where there is none. Ties share the gradient."""
+def nanmean(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
+    """The arithmetic mean along axes of the elements that are no nan; nan where there is none. Integers give floats."""
+def nanmedian(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
+    """The median of the elements that are no nan; nan where there is none."""
+def nanmin(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
+    """The smallest along axes of the elements that are no nan; nan where there is none. Ties share the gradient."""
+def nanpercentile(
+    x: Tensor,
+    q: Tensor,
+    axis: int | Sequence[int] | None = None,
+    *,
+    method: str = 'linear',
+    keepdims: _bool = False,
+) -> Tensor:
+    """``tk.percentile`` of the elements that are no nan; nan where there is none."""
+def nanprod(
+    x: Tensor,
+    axis: int | Sequence[int] | None = None,
+    *,
+    dtype: DTypeLike | None = None,
+    keepdims: _bool = False,
+) -> Tensor:
+    """The product along axes of the elements that are no nan; 1 where there is none."""
+def nanquantile(
+    x: Tensor,
+    q: Tensor,
+    axis: int | Sequence[int] | None = None,
+    *,
+    method: str = 'linear',
+    keepdims: _bool = False,
+) -> Tensor:
+    """``tk.quantile`` of the elements that are no nan; nan where there is none."""
+def nanstd(
+    x: Tensor,
+    axis: int | Sequence[int] | None = None,
+    *,
+    correction: float = 0.0,
+    keepdims: _bool = False,
+) -> Tensor:
+    """The standard deviation along axes of the elements that are no nan: the root of ``nanvar``."""
+def nansum(
+    x: Tensor,
+    axis: int | Sequence[int] | None = None,
+    *,
+    dtype: DTypeLike | None = None,
+    keepdims: _bool = False,
+) -> Tensor:
+    """The sum along axes of the elements that are no nan; 0 where there is none. Integers sum in 64 bits."""
+def nanvar(
+    x: Tensor,
+    axis: int | Sequence[int] | None = None,
+    *,
+    correction: float = 0.0,
+    keepdims: _bool = False,
+) -> Tensor:
+    """The variance along axes of the elements that are no nan: the mean of the squared distances from their mean."""
 def negative(x: Tensor) -> Tensor:
     """``-x``, for a numeric dtype."""
 def nextafter(x1: TensorLike, x2: TensorLike) -> Tensor:
@@ -492,6 +605,15 @@ def ones(
     """A tensor of ones; float32 unless ``dtype`` says otherwise."""
 def ones_like(x: Tensor, *, dtype: DTypeLike | None = None, device: Device | str | None = None) -> Tensor:
     """Ones with the shape, dtype and device of ``x``."""
+def percentile(
+    x: Tensor,
+    q: Tensor,
+    axis: int | Sequence[int] | None = None,
+    *,
+    method: str = 'linear',
+    keepdims: _bool = False,
+) -> Tensor:
+    """``tk.quantile`` with ``q`` in hundredths: numbers in [0, 100]."""
 def permute_dims(x: Tensor, axes: Sequence[int]) -> Tensor:
     """The dimensions in another order; a view."""
 def positive(x: Tensor) -> Tensor:
@@ -506,6 +628,17 @@ def prod(
     keepdims: _bool = False,
 ) -> Tensor:
     """Product of elements along axes. The gradient is right at zeros too."""
+def quantile(
+    x: Tensor,
+    q: Tensor,
+    axis: int | Sequence[int] | None = None,
+    *,
+    method: str = 'linear',
+    keepdims: _bool = False,
+) -> Tensor:
+    """The values below which fractions ``q`` of the elements along axes lie; nan where an element is nan."""
+def rad2deg(x: Tensor) -> Tensor:
+    """Radians as degrees; integers give floats."""
 def ravel(x: Tensor) -> Tensor:
     """All elements in one dimension, in row-major order; a view where it can be."""
 def real(x: Tensor) -> Tensor:
@@ -536,12 +669,18 @@ def sign(x: Tensor) -> Tensor:
     """-1, 0 or 1; of a complex number ``x / abs(x)``, 0 at 0. nan stays nan."""
 def signbit(x: Tensor) -> Tensor:
     """True where the sign of an element is minus, that of a zero or nan included; for real dtypes."""
+def silu(x: Tensor) -> Tensor:
+    """``x * sigmoid(x)``, also known as swish."""
 def sin(x: Tensor) -> Tensor:
     """Sine of an angle in radians."""
+def sinc(x: Tensor) -> Tensor:
+    """``sin(pi x) / (pi x)``, which is 1 at 0. Integers give floats."""
 def sinh(x: Tensor) -> Tensor:
     """Hyperbolic sine."""
 def softmax(x: Tensor, axis: int = -1) -> Tensor:
     """``exp(x) / sum(exp(x))`` along an axis, without overflow."""
+def softplus(x: Tensor) -> Tensor:
+    """``log(1 + exp(x))`` without overflow: a smooth ``relu``."""
 def sort(x: Tensor, *, axis: int = -1, descending: _bool = False, stable: _bool = True) -> Tensor:
     """The elements in ascending (or ``descending``) order along an axis; a copy."""
 def sqrt(x: Tensor) -> Tensor:

@@ -200,8 +200,12 @@ class TensorMethods:
         """``cosh`` written into its first argument, which is returned."""
     def cpu(self) -> Tensor:
         """The values on the CPU."""
+    def deg2rad_(self) -> Self:
+        """``deg2rad`` written into its first argument, which is returned."""
     def detach(self) -> Tensor:
         """A tensor on the same memory without history; it shares the version counter."""
+    def digamma(self) -> Tensor:
+        """The derivative of ``gammaln`` (DLMF 5.2.2); nan at negative whole numbers."""
     def div(self, x2: TensorLike) -> Tensor:
         """True division of two tensors, element by element, with broadcasting; integers give floats."""
     def div_(self, x2: TensorLike) -> Self:
@@ -210,6 +214,10 @@ class TensorMethods:
         """True division of two tensors, element by element, with broadcasting; integers give floats."""
     def divide_(self, x2: TensorLike) -> Self:
         """``divide`` written into its first argument, which is returned."""
+    def erf(self) -> Tensor:
+        """Error function, ``2 / sqrt(pi)`` times the integral of ``exp(-t**2)`` from 0 to ``x`` (DLMF 7.2.1)."""
+    def erfinv(self) -> Tensor:
+        """The number whose error function is ``x``; infinite at -1 and 1, nan outside."""
     def exp(self) -> Tensor:
         """Exponential function."""
     def exp2(self) -> Tensor:
@@ -230,6 +238,10 @@ class TensorMethods:
         """``floor`` written into its first argument, which is returned."""
     def floor_divide_(self, x2: TensorLike) -> Self:
         """``floor_divide`` written into its first argument, which is returned."""
+    def gelu(self) -> Tensor:
+        """``x`` times the probability that a standard normal number is below it (Hendrycks and Gimpel, 2016)."""
+    def gelu_(self) -> Self:
+        """``gelu`` written into its first argument, which is returned."""
     @property
     def grad(self) -> Tensor | None:
         """The gradient collected so far, or None."""
@@ -249,6 +261,8 @@ class TensorMethods:
         """Whether the tensor was made by the user, not by a recorded call."""
     def is_shared(self) -> bool:
         """Whether the tensor's memory can be shared with other processes, see ``share_memory_``."""
+    def lgamma(self) -> Tensor:
+        """``log(abs(gamma(x)))``, without overflow; infinite at 0, -1, -2, ..."""
     def log(self) -> Tensor:
         """Natural logarithm; -inf at 0, nan below."""
     def log10(self) -> Tensor:
@@ -284,6 +298,8 @@ class TensorMethods:
         """The larger of two elements; nan if one is nan. At a tie the two share the gradient equally."""
     def mean(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
         """Arithmetic mean along axes, for a floating dtype; integers give floats."""
+    def median(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
+        """The middle of the elements along axes, or the mean of the two in the middle; nan where an element is nan."""
     def min(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
         """Smallest element along axes; nan if there is one. Ties share the gradient equally."""
     def minimum(self, x2: TensorLike) -> Tensor:
@@ -296,6 +312,20 @@ class TensorMethods:
         """Product of two tensors, element by element, with broadcasting."""
     def multiply_(self, x2: TensorLike) -> Self:
         """``multiply`` written into its first argument, which is returned."""
+    def nan_to_num(self, *, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
+        """A copy in which nan is replaced, by 0 unless said otherwise, and infinities by the largest finite numbers."""
+    def nanmean(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
+        """The arithmetic mean along axes of the elements that are no nan; nan where there is none. Integers give
+        floats.
+        """
+    def nansum(
+        self,
+        axis: int | Sequence[int] | None = None,
+        *,
+        dtype: DTypeLike | None = None,
+        keepdims: bool = False,
+    ) -> Tensor:
+        """The sum along axes of the elements that are no nan; 0 where there is none. Integers sum in 64 bits."""
     def neg(self) -> Tensor:
         """``-x``, for a numeric dtype."""
     def neg_(self) -> Self:
@@ -327,6 +357,17 @@ class TensorMethods:
         keepdims: bool = False,
     ) -> Tensor:
         """Product of elements along axes. The gradient is right at zeros too."""
+    def quantile(
+        self,
+        q: Tensor,
+        axis: int | Sequence[int] | None = None,
+        *,
+        method: str = 'linear',
+        keepdims: bool = False,
+    ) -> Tensor:
+        """The values below which fractions ``q`` of the elements along axes lie; nan where an element is nan."""
+    def rad2deg_(self) -> Self:
+        """``rad2deg`` written into its first argument, which is returned."""
     def ravel(self) -> Tensor:
         """All elements in one dimension, in row-major order; a view where it can be."""
     def reciprocal(self) -> Tensor:
@@ -377,16 +418,26 @@ class TensorMethods:
         """-1, 0 or 1; of a complex number ``x / abs(x)``, 0 at 0. nan stays nan."""
     def sign_(self) -> Self:
         """``sign`` written into its first argument, which is returned."""
+    def silu(self) -> Tensor:
+        """``x * sigmoid(x)``, also known as swish."""
+    def silu_(self) -> Self:
+        """``silu`` written into its first argument, which is returned."""
     def sin(self) -> Tensor:
         """Sine of an angle in radians."""
     def sin_(self) -> Self:
         """``sin`` written into its first argument, which is returned."""
+    def sinc_(self) -> Self:
+        """``sinc`` written into its first argument, which is returned."""
     def sinh(self) -> Tensor:
         """Hyperbolic sine."""
     def sinh_(self) -> Self:
         """``sinh`` written into its first argument, which is returned."""
     def softmax(self, axis: int = -1) -> Tensor:
         """``exp(x) / sum(exp(x))`` along an axis, without overflow."""
+    def softplus(self) -> Tensor:
+        """``log(1 + exp(x))`` without overflow: a smooth ``relu``."""
+    def softplus_(self) -> Self:
+        """``softplus`` written into its first argument, which is returned."""
     def sort(self, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
         """The elements in ascending (or ``descending``) order along an axis; a copy."""
     def sqrt(self) -> Tensor:
