@@ -78,9 +78,11 @@ _provide_checks(_load_checks)
 
 
 def __getattr__(name: str) -> _Any:
-    """``tk.testing``, at first use; an operator that was declared after the namespace was made."""
+    """``tk.testing`` and ``tk.bfloat16``, at first use; operators that were declared after the namespace was made."""
     if name == "testing":
         return _import_module(".testing", __name__)  # sets the attribute
+    if name == "bfloat16":
+        return core.dtypes.bfloat16  # or an AttributeError that says what to install
     return _names.find_public("", name)
 
 

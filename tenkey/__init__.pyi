@@ -275,6 +275,7 @@ uint64: Final[DType]
 uint8: Final[DType]
 __array_api_version__: Final[str]
 __version__: Final[str]
+bfloat16: Final[DType]
 
 def abs(x: Tensor) -> Tensor:
     """Absolute value, for a numeric dtype; that of a complex number is real. Its derivative at 0 is 0."""

@@ -380,6 +380,8 @@ def _extras(stub: _Stub, module: Any) -> Iterator[str]:
             yield f"{name}: {stub.use('Final[str]')}"
         elif name == "__array_namespace_info__":
             stub.imports.setdefault(value.__module__, set()).add(_imported(value.__qualname__, name))
+    if module is tk:  # from the package ml_dtypes, at first use
+        yield f"bfloat16: {stub.use('Final[DType]')}"
 
 
 def _methods_stub() -> str:

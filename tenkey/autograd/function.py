@@ -10,7 +10,7 @@ from numpy import ndarray
 
 from ..core.device import CPU
 from ..core.tensor import Tensor, make_view
-from ..core.word import DTYPE_TRAIT, GRADIENT
+from ..core.word import BFLOAT16_TRAIT, DTYPE_TRAIT, GRADIENT
 from ..core.wrapper import Wrapper, innermost
 from ..dispatch.local import StateGuard, get_state, make_state, set_state
 from ..ops.builtin.creation import zeros
@@ -410,7 +410,7 @@ _no_setup: Final = Function.setup_context
 _no_backward: Final = Function.backward
 _ONE: Final = (True,)
 _FIRST: Final = (0,)
-_DIFFERENTIABLE: Final = sum(trait for dtype, trait in DTYPE_TRAIT.items() if dtype.kind in "fc")
+_DIFFERENTIABLE: Final = BFLOAT16_TRAIT | sum(trait for dtype, trait in DTYPE_TRAIT.items() if dtype.kind in "fc")
 _SILENT: Final = make_state(0, GRADIENT, ())
 
 

@@ -86,7 +86,8 @@ _REMEDY_UNKNOWN: Final = "Name one of these dtypes, for instance tenkey.float32 
 # Note [Optional bfloat16]
 # ~~~~~~~~~~~~~~~~~~~~~~~~
 # ml_dtypes is optional and costs some milliseconds to import, so it is imported only when somebody says "bfloat16" or
-# hands over a dtype that calls itself so (whoever holds such a dtype has imported ml_dtypes already). Nothing here
+# hands over a dtype that calls itself so (whoever holds such a dtype has imported ml_dtypes already). The bit that says
+# "bfloat16" in a dispatch word is there from the start (``word``). Nothing here
 # compares with a bfloat16 object that may not exist: categories go by the dtype's *name*, because its `kind` is "V"
 # (void) in NumPy's eyes. Guarded by test_dtypes.py::test_bfloat16_missing.
 @functools.cache

@@ -104,6 +104,8 @@ def _lift_one(value: Any) -> Any:
             return weak_tensor(kind(value))  # type: ignore[arg-type]
     if isinstance(value, np.generic) and value.dtype.kind in "biufc":
         return weak_tensor(value.item())
+    if isinstance(value, np.generic) and value.dtype in DTYPE_TRAIT:
+        return weak_tensor(float(value))
     if isinstance(value, np.ndarray) and value.dtype in DTYPE_TRAIT:
         return make_tensor(value, cpu_word(value.dtype))
     return value

@@ -244,11 +244,13 @@ class Tensor(_Attached):
         """The one element as a Python bool, int, float or complex."""
         if self.size != 1:
             raise ValueError(_ITEM.format(shape=self.shape))
-        return self._values("item").item()
+        value = self._values("item").item()
+        return float(value) if self._data.dtype.kind == "V" else value  # bfloat16 has a scalar type of its own
 
     def tolist(self) -> Any:
         """The values as nested Python lists."""
-        return self._values("tolist").tolist()
+        values = self._values("tolist")
+        return (values.astype(np.float32) if values.dtype.kind == "V" else values).tolist()
 
     def __bool__(self) -> bool:
         if self.size != 1:

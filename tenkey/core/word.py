@@ -19,6 +19,7 @@ from ..dispatch.subclass import ASKING
 from .dtypes import ALL, to_dtype
 
 __all__ = [
+    "BFLOAT16_TRAIT",
     "DTYPE_MASK",
     "INHERITED",
     "DTYPE_TRAIT",
@@ -34,13 +35,28 @@ __all__ = [
 _NO_TENSORS: Final = "tensors of dtype {dtype} do not exist; there are {known}."
 GRADIENT: Final = register_trait("requires_grad", common=True)
 WEAK_TRAIT: Final = {kind: register_trait(f"weak {kind.__name__}", common=True) for kind in (bool, int, float, complex)}
-DTYPE_TRAIT: Final[dict[np.dtype, int]] = {dtype: register_trait(str(dtype), common=True) for dtype in ALL}
+
+
+class _Traits(dict[np.dtype, int]):
+    """The trait of each dtype; bfloat16 enters when somebody comes with it (Note [Optional bfloat16])."""
+
+    def __missing__(self, dtype: np.dtype) -> int:
+        if getattr(dtype, "name", "") != "bfloat16":
+            raise KeyError(dtype)
+        return self.setdefault(dtype, BFLOAT16_TRAIT)
+
+    def __contains__(self, dtype: object) -> bool:
+        return dict.__contains__(self, dtype) or getattr(dtype, "name", "") == "bfloat16"
+
+
+DTYPE_TRAIT: Final[dict[np.dtype, int]] = _Traits({d: register_trait(str(d), common=True) for d in ALL})
+BFLOAT16_TRAIT: Final = register_trait("bfloat16", common=True)
 
 INHERITED: Final = ~(GRADIENT | ASKING)
 """What a view, a copy or a saved tensor takes over of the word of its source: all but what belongs to the handle."""
 
 WEAK_MASK: Final = sum(WEAK_TRAIT.values())
-DTYPE_MASK: Final = sum(DTYPE_TRAIT.values())
+DTYPE_MASK: Final = sum(DTYPE_TRAIT.values()) | BFLOAT16_TRAIT
 
 
 def trait_of(dtype: np.dtype) -> int:

@@ -6,6 +6,7 @@ from ...dispatch.kernel import Handle, Kernel
 from ...dispatch.keys import DispatchKey
 from ...dispatch.operator import Operator
 from ...dispatch.registry import Registry
+from .bfloat16 import with_bfloat16
 from .host import host_kernel
 from .inplace import inplace_kernel
 from .kernels import KERNELS, SPECIALIZED
@@ -37,6 +38,8 @@ def _install(operator: Operator) -> list[Handle]:
         made = Kernel(view_kernel(operator), key, origin="generated")
     elif "Inplace" in facets:
         made = Kernel(inplace_kernel(operator), key, origin="generated")
+    if made is not None and not operator.schema.is_mutable and "View" not in facets:
+        made = with_bfloat16(operator, made)
     return [] if made is None else [operator.registry.impl(operator.name, made)]
 
 

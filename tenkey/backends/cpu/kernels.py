@@ -95,7 +95,7 @@ def cast(x: Tensor, dtype: np.dtype) -> Tensor:
     token = ignore(QUIET)
     try:
         data = x._data
-        if data.dtype.kind == "c" and dtype.kind in "iuf":
+        if data.dtype.kind == "c" and dtype.kind in "iufV":
             data = data.real
         return wrap(data.astype(dtype))
     finally:
@@ -287,7 +287,7 @@ def full(shape: Sequence[int], fill_value: Any, *, dtype: Any = None, device: An
 @kernel("arange_from")
 def arange_from(start: Any, stop: Any, step: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
     spec = registry.find("tk::arange_from").facets["Meta"].rule(start, stop, step, dtype=dtype)
-    exact = np.float64 if spec.dtype.kind == "f" else spec.dtype
+    exact = np.float64 if spec.dtype.kind in "fV" else spec.dtype
     with np.errstate(all="ignore"):
         return wrap((np.arange(spec.shape[0], dtype=exact) * step + start).astype(spec.dtype))
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ...core import dtypes
 from ...core.lift import refuse_number, refuse_out_of_range
 from ...core.tensor import Tensor, cpu_word, make_tensor
 from ...core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
@@ -292,6 +293,8 @@ def pointwise_into(operator: Operator, out: np.ndarray, args: tuple[Any, ...]) -
             word |= value._word
     facet: Pointwise = operator.facets["Pointwise"]
     compute, result = facet.promotion.dtypes(operator.name, dtypes_of(word & DTYPE_MASK), weak_of(word & WEAK_MASK))
+    if compute.kind == "V":  # bfloat16 is storage
+        compute, result = dtypes.float32, dtypes.float32
     program = program_of(operator.name, facet, compute, result)
     arrays = []
     for parameter, value in zip(facet.parameters, args):

@@ -46,9 +46,17 @@ def reduction_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
     def kernel_with_dtype(x: Tensor, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
         if dtype is None or dtype == natural:
             return chosen(x._data, axis, keepdims)
-        return _reducer(operator, facet, dtype)(x._data, axis, keepdims)
+        return _in_dtype(operator, facet, x._data, dtype, axis, keepdims)
 
     return kernel_with_dtype
+
+
+def _in_dtype(operator: Operator, facet: Reduce, a: np.ndarray, dtype: np.dtype, axis: Any, keepdims: bool) -> Tensor:
+    """The reduction in a dtype that was asked for; bfloat16 is storage, so it is computed in float32 and rounded."""
+    if dtype.kind != "V":
+        return _reducer(operator, facet, dtype)(a, axis, keepdims)
+    made = _reducer(operator, facet, np.dtype(np.float32))(a, axis, keepdims)
+    return make_tensor(made._data.astype(dtype), cpu_word(dtype))
 
 
 def _direct(
@@ -70,7 +78,7 @@ def _direct(
     def kernel(x: Tensor, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
         a = x._data
         if dtype is not None and dtype != wanted:
-            return _reducer(operator, facet, dtype)(a, axis, keepdims)
+            return _in_dtype(operator, facet, a, dtype, axis, keepdims)
         if a.size >= LARGE:
             return general(a, axis, keepdims)
         token = ignore(QUIET)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ...core.dtypes import int64
+from ...core.dtypes import float32, int64, is_real_floating
 from ...core.tensor import Tensor
 from .. import scalar as s
 from ..declare import BOOLEAN, REAL, TensorSpec, composite, reduction, structured
 from ..shapes import normalize_axes, reduced_shape, refuse_empty
+from .copying import cast
 from .pointwise import exp, isfinite, log, where
 from .view import reshape
 
@@ -126,8 +127,10 @@ def mean(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     count = 1
     for i in normalize_axes("mean", axis, x.ndim):
         count *= x.shape[i]
-    total: Tensor = sum(x, axis=axis, keepdims=keepdims)
-    return total / count if count else total * float("nan")
+    half = x.dtype.itemsize == 2 and is_real_floating(x.dtype)  # whose sum may overflow where the mean does not
+    total: Tensor = sum(x, axis=axis, dtype=float32 if half else None, keepdims=keepdims)
+    result = total / count if count else total * float("nan")
+    return cast(result, x.dtype) if half else result
 
 
 def _index_meta(operator: str) -> Any:

@@ -64,6 +64,8 @@ def _to(
 
 
 def _is_dtype(text: str) -> bool:
+    if text == "bfloat16":  # where it cannot be, the error says what to install
+        return True
     try:
         to_dtype(text)
     except (TypeError, ValueError):

@@ -1,0 +1,93 @@
+"""CPU kernels for bfloat16, which is storage here: they compute in float32 and round once, at the end.
+
+Note [bfloat16 is storage]
+~~~~~~~~~~~~~~~~~~~~~~~~~~
+NumPy has no bfloat16 arithmetic, and sums in it would be worthless. So the kernel for a dispatch word with bfloat16 is
+the one for float32 in its place: tensors are widened, which is exact, and float32 results are rounded to bfloat16 if
+that is what the operands promote to. Whatever selects or moves elements comes out as it went in. Copies, casts and
+views see the memory itself. Guarded by ``tests/test_bfloat16.py::test_results_are_rounded_once``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from ...core import dtypes
+from ...core.promotion import result_dtype
+from ...core.tensor import Tensor, cpu_word, make_tensor
+from ...core.word import BFLOAT16_TRAIT, DTYPE_MASK, DTYPE_TRAIT, WEAK_MASK, dtypes_of, weak_of
+from ...dispatch.kernel import Kernel
+from ...dispatch.operator import Operator
+from .errors import QUIET, ignore, restore
+
+__all__ = ["with_bfloat16"]
+
+_DIRECT: Final = frozenset({"tk::clone", "tk::cast", "tk::to_device", "tk::flip"})
+_FLOAT32_TRAIT: Final = DTYPE_TRAIT[dtypes.float32]
+
+
+def with_bfloat16(operator: Operator, kernel: Kernel) -> Kernel:
+    """The kernel, which computes in float32 when there is bfloat16 among its operands."""
+    if operator.name in _DIRECT:
+        return kernel
+    given, function = kernel.specialize, kernel.function
+
+    def specialize(operator: Operator, word: int) -> Callable[..., Any]:
+        if not word & BFLOAT16_TRAIT:
+            return function if given is None else given(operator, word)
+        wide_word = word & ~BFLOAT16_TRAIT | _FLOAT32_TRAIT
+        inner = function if given is None else given(operator, wide_word)
+        return _rounding(inner, result_dtype(dtypes_of(word & DTYPE_MASK), weak_of(word & WEAK_MASK)))
+
+    kernel.specialize = specialize
+    return kernel
+
+
+def _rounding(inner: Callable[..., Any], promoted: np.dtype) -> Callable[..., Any]:
+    rounds = promoted.kind == "V"
+    bfloat16 = dtypes.to_dtype("bfloat16")
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        target = kwargs.get("dtype")
+        if target is not None and target.kind == "V":
+            kwargs["dtype"] = dtypes.float32
+        narrow = rounds if target is None else target.kind == "V"
+        token = ignore(QUIET)
+        try:
+            wide = [_widened(value) for value in args]
+            named = {name: _widened(value) for name, value in kwargs.items()}
+        finally:
+            restore(token)
+        result = inner(*wide, **named)
+        return _narrowed(result, bfloat16) if narrow else result
+
+    return kernel
+
+
+def _widened(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        data = value._data
+        if data.dtype.kind == "V":
+            return make_tensor(data.astype(np.float32), cpu_word(dtypes.float32))
+        return value
+    if isinstance(value, (list, tuple)) and any(isinstance(item, Tensor) for item in value):
+        return [_widened(item) for item in value]
+    return value
+
+
+def _narrowed(result: Any, dtype: np.dtype) -> Any:
+    if isinstance(result, Tensor):
+        if result._data.dtype != np.float32:
+            return result
+        token = ignore(QUIET)
+        try:
+            return make_tensor(result._data.astype(dtype), cpu_word(dtype))
+        finally:
+            restore(token)
+    if isinstance(result, (tuple, list)):
+        items = [_narrowed(item, dtype) for item in result]
+        return result._make(items) if hasattr(result, "_make") else result.__class__(items)
+    return result
