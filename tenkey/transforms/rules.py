@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from ..core.tensor import Tensor
+from ..core.tree import flatten, unflatten
 from ..dispatch.operator import Operator
 from ..ops.builtin.copying import concatenate
 from ..ops.builtin.creation import arange
@@ -251,6 +252,57 @@ def _matrices(level: BatchLevel, x: Tensor, ndim: int, place: int) -> Tensor:
     if dim is not None and own < ndim:
         value = reshape(value, (level.size, *[1] * (ndim - own), *value.shape[1:]))
     return value  # type: ignore[no-any-return]
+
+
+# ---- linear algebra and Fourier transforms
+
+
+def _wrapped(level: BatchLevel, out: Any) -> Any:
+    return level.batch(out, 0) if isinstance(out, Tensor) else unflatten(out, [level.batch(t, 0) for t in flatten(out)])
+
+
+@_rule(
+    "linalg_inv", "linalg_det", "linalg_adjugate", "linalg_cholesky", "linalg_eigvalsh", "linalg_eigvals",
+    "linalg_svdvals", "linalg_matrix_exp", "lapack_slogdet", "lapack_eigh", "lapack_eig", "lapack_svd", "lapack_qr",
+)  # fmt: skip
+def _matrix_stack(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What takes a stack of matrices takes the samples as one."""
+    _check(operator, args, kwargs)
+    return _wrapped(level, operator.call(level.front(args[0]), *args[1:], **kwargs))
+
+
+@_rule("linalg_solve")
+def _solve(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    x1, x2 = args
+    _check(operator, args, kwargs)
+    vector = x2.ndim == 1
+    ndim = max(x1.ndim, 2 if vector else x2.ndim)
+    right = level.front(x2) if vector else level.aligned(x2, ndim)
+    found = operator.call(level.aligned(x1, ndim), _columns(right, ndim) if vector else right)
+    return level.batch(squeeze(found, -1) if vector else found, 0)
+
+
+def _columns(vectors: Tensor, ndim: int) -> Tensor:
+    """One vector for each sample, as matrices that broadcast with stacks."""
+    batch, n = vectors.shape
+    made: Tensor = reshape(vectors, (batch, *[1] * (ndim - 2), n, 1))
+    return made
+
+
+@_rule("linalg_vector_norm")
+def _norm(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    (x,) = args
+    _check(operator, args, kwargs)
+    axes = tuple([i + 1 for i in normalize_axes("linalg.vector_norm", kwargs.get("axis"), x.ndim)])
+    return level.batch(operator.call(level.front(x), **{**kwargs, "axis": axes}), 0)
+
+
+@_rule("fft_fft", "fft_ifft", "fft_rfft", "fft_irfft")
+def _fft(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    _check(operator, args, kwargs)
+    bound = operator.bind(*args, **kwargs)
+    axis = normalize_axis(operator.schema.base_name, bound["axis"], bound["x"].ndim) + 1
+    return level.batch(operator.call(level.front(bound["x"]), bound["n"], axis, bound["norm"]), 0)
 
 
 # ---- gathers and scatters

@@ -170,12 +170,16 @@ _FLOAT: Final = (
 _BOOL: Final = (
     "equal not_equal less less_equal greater greater_equal logical_and logical_or logical_not isnan isfinite all any"
 )
-_LINALG_FLOAT: Final = "inv solve det adjugate cholesky pinv vector_norm matrix_exp"
+_LINALG_FLOAT: Final = "inv solve det adjugate cholesky pinv matrix_exp"
 _LINALG_REAL: Final = "eigvalsh svdvals vector_norm"
 RESULT_DTYPE: Final[Mapping[str, str]] = {
     **{f"linalg_{name}": "float" for name in _LINALG_FLOAT.split()},
     **{f"linalg_{name}": "real float" for name in _LINALG_REAL.split()},
     "linalg_eigvals": "complex float",
+    "linalg_matrix_rank": "int64",
+    **{f"fft_{name}": "complex float" for name in ("fft", "ifft", "rfft", "ihfft", "fftn", "ifftn", "rfftn")},
+    **{f"fft_{name}": "real float" for name in ("irfft", "hfft", "irfftn")},
+    "trace": "accumulator",
     **dict.fromkeys(_FLOAT.split(), "float"),
     **dict.fromkeys(_BOOL.split(), "bool"),
     **dict.fromkeys(("sum", "prod", "cumulative_sum", "cumulative_prod"), "accumulator"),

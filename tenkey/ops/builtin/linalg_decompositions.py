@@ -6,8 +6,8 @@ Eigenvectors and singular vectors are determined up to a factor (a sign, for com
 here are those of functions that do not depend on it, as in PyTorch and JAX: of V diag(f(w)) V^H, say. Where two values
 are equal the vectors have no derivative: what flows back through them is NaN there, and large near it. It is not known
 from the gradients of w and V alone what a function of both does in that place (0/0), so that a zero in place of the NaN
-would be wrong in silence for V diag(f(w)) V^H. Gradients of the values alone are always finite. The vectors that fill up
-a basis (``full_matrices``, ``complete``) are differentiated as the rotation that keeps them orthogonal to the others. A
+would be wrong in silence for V diag(f(w)) V^H. Gradients of the values alone are always finite. Vectors that complete a
+basis (``full_matrices``, ``complete``) are differentiated as the rotation that keeps them orthogonal to the others. A
 gradient of a Hermitian matrix is Hermitian. Formulas: Giles (2008); Seeger et al., Auto-differentiating linear algebra
 (2017); Townsend, "Differentiating the singular value decomposition" (2016); for complex ones Wan and Zhang (2019),
 arXiv:1909.02659. Guarded by tests/test_linalg_gradients.py.
