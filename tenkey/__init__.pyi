@@ -24,6 +24,7 @@ from tenkey.autograd.grad_mode import (
     set_grad_enabled as set_grad_enabled,
 )
 from tenkey.backends.cpu.threads import get_num_threads as get_num_threads, set_num_threads as set_num_threads
+from tenkey.contractions import tensordot as tensordot
 from tenkey.core.device import Device, Device as device
 from tenkey.core.dtypes import DType, finfo as finfo, iinfo as iinfo, isdtype as isdtype
 from tenkey.core.printing import (
@@ -91,6 +92,7 @@ __all__ = [
     "diff",
     "dispatch",
     "divide",
+    "dot",
     "e",
     "empty",
     "empty_like",
@@ -128,6 +130,7 @@ __all__ = [
     "iinfo",
     "imag",
     "inf",
+    "inner",
     "int16",
     "int32",
     "int64",
@@ -138,6 +141,7 @@ __all__ = [
     "isfinite",
     "isinf",
     "isnan",
+    "kron",
     "lcm",
     "less",
     "less_equal",
@@ -188,6 +192,7 @@ __all__ = [
     "ones",
     "ones_like",
     "ops",
+    "outer",
     "percentile",
     "permute_dims",
     "pi",
@@ -238,7 +243,9 @@ __all__ = [
     "tan",
     "tanh",
     "tensor",
+    "tensordot",
     "tile",
+    "trace",
     "transforms",
     "tri",
     "tril",
@@ -249,6 +256,7 @@ __all__ = [
     "uint64",
     "uint8",
     "var",
+    "vecdot",
     "where",
     "zeros",
     "zeros_like",
@@ -387,6 +395,8 @@ def diff(
     """The differences of neighbours along an axis, which is one shorter then; ``n`` times over."""
 def divide(x1: TensorLike, x2: TensorLike) -> Tensor:
     """True division of two tensors, element by element, with broadcasting; integers give floats."""
+def dot(x1: TensorLike, x2: TensorLike) -> Tensor:
+    """Sums of products over the last dimension of ``x1`` and the last but one of ``x2`` (the only one of a vector)."""
 def empty(
     shape: int | Sequence[int],
     *,
@@ -461,12 +471,16 @@ def hypot(x1: TensorLike, x2: TensorLike) -> Tensor:
     """``sqrt(x1**2 + x2**2)`` without overflow on the way, for real dtypes; integers give floats."""
 def imag(x: Tensor) -> Tensor:
     """Imaginary part, a real tensor; zeros for a real one."""
+def inner(x1: TensorLike, x2: TensorLike) -> Tensor:
+    """Sums of products over the last dimensions, without conjugation; with a number, the product."""
 def isfinite(x: Tensor) -> Tensor:
     """True where an element is neither infinite nor nan."""
 def isinf(x: Tensor) -> Tensor:
     """True where an element, or the real or imaginary part of it, is infinite."""
 def isnan(x: Tensor) -> Tensor:
     """True where an element is not a number."""
+def kron(x1: TensorLike, x2: TensorLike) -> Tensor:
+    """The Kronecker product: blocks of the second, multiplied by each element of the first."""
 def lcm(x1: TensorLike, x2: TensorLike) -> Tensor:
     """The least common multiple of two integers, element by element, with broadcasting; never negative."""
 def less(x1: TensorLike, x2: TensorLike) -> Tensor:
@@ -606,6 +620,8 @@ def ones(
     """A tensor of ones; float32 unless ``dtype`` says otherwise."""
 def ones_like(x: Tensor, *, dtype: DTypeLike | None = None, device: Device | str | None = None) -> Tensor:
     """Ones with the shape, dtype and device of ``x``."""
+def outer(x1: TensorLike, x2: TensorLike) -> Tensor:
+    """The matrix of all products of an element of one vector with an element of another."""
 def percentile(
     x: Tensor,
     q: Tensor,
@@ -722,6 +738,8 @@ def tanh(x: Tensor) -> Tensor:
     """Hyperbolic tangent."""
 def tile(x: Tensor, repetitions: int | Sequence[int]) -> Tensor:
     """Copies of a tensor side by side: ``repetitions`` of them along each axis, counted from the last one."""
+def trace(x: Tensor, *, offset: int = 0, dtype: DTypeLike | None = None) -> Tensor:
+    """The sum of a diagonal of a matrix, or of each matrix of a stack; integers are summed in 64 bits."""
 def tri(
     n_rows: int,
     n_cols: int | None = None,
@@ -745,6 +763,8 @@ def var(
     keepdims: _bool = False,
 ) -> Tensor:
     """Variance along axes: the squared distances from the mean, summed, by ``n - correction``; integers give floats."""
+def vecdot(x1: Tensor, x2: Tensor, *, axis: int = -1) -> Tensor:
+    """The dot product along an axis, of the conjugate of ``x1`` with ``x2``; the other dimensions broadcast."""
 def where(condition: TensorLike, x1: TensorLike, x2: TensorLike) -> Tensor:
     """``x1`` where the condition holds, else ``x2``, with broadcasting."""
 def zeros(

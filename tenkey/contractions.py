@@ -31,9 +31,7 @@ _AXES: Final = (
 _ORD: Final = "[linalg.{function}] got ord={ord!r}: it is {rule}."
 _MATRIX_ORDERS: Final = "'fro', 'nuc', 1, -1, 2, -2, inf or -inf"
 _TENSOR: Final = "[{function}] got {kind} in place of a tensor: use tk.asarray."
-_NORM_AXES: Final = (
-    "[linalg.norm] got axis={axis} for shape {shape}: one axis for vectors, two for matrices."
-)
+_NORM_AXES: Final = "[linalg.norm] got axis={axis} for shape {shape}: one axis for vectors, two for matrices."
 
 
 def _tensor(function: str, x: Any) -> Tensor:
@@ -67,7 +65,7 @@ def tensordot(x1: Tensor, x2: Tensor, /, axes: int | Sequence[Any] = 2) -> Tenso
     return contract(x1, x2, (left,) if isinstance(left, int) else left, (right,) if isinstance(right, int) else right)
 
 
-def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: int | float | str | None = "fro") -> Tensor:
+def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: float | str | None = "fro") -> Tensor:
     """A norm of a matrix, or of each matrix of a stack.
 
     Args: x: shape (..., M, N), floating or complex; integers are taken as floats. keepdims: shape (..., 1, 1) rather
@@ -87,10 +85,10 @@ def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: int | float | str 
         s = svdvals(x)
         found = sum(s, axis=-1) if ord == "nuc" else _extreme(s, -1, largest=ord == 2)
     elif ord in (1, -1, math.inf, -math.inf):
-        assert not isinstance(ord, str)
-        column = math.fabs(ord) == 1
+        order = float(ord)
+        column = order in (1, -1)
         sums = vector_norm(x, axis=-2 if column else -1, ord=1)
-        found = _extreme(sums, -1, largest=ord > 0)
+        found = _extreme(sums, -1, largest=order > 0)
     else:
         raise ValueError(_ORD.format(function="matrix_norm", ord=ord, rule=_MATRIX_ORDERS))
     return expand_dims(expand_dims(found, -1), -1) if keepdims else found

@@ -343,7 +343,7 @@ def _module_stub(module: Any) -> str:
             stub.define(name, parameters, result, operator.doc, result_module=_result_module(operator, result))
         elif isinstance(value, types.ModuleType):
             stub.imports.setdefault(module.__name__, set()).add(_imported(value.__name__.rpartition(".")[2], name))
-        elif isinstance(value, (type, types.FunctionType)) and value.__module__.startswith("tenkey"):
+        elif isinstance(value, (type, types.FunctionType)) and value.__module__.startswith(("tenkey", "numpy")):
             _check_importable(value)
             stub.imports.setdefault(value.__module__, set()).add(_imported(value.__qualname__, name))
         else:

@@ -214,6 +214,10 @@ class TensorMethods:
         """True division of two tensors, element by element, with broadcasting; integers give floats."""
     def divide_(self, x2: TensorLike) -> Self:
         """``divide`` written into its first argument, which is returned."""
+    def dot(self, x2: TensorLike) -> Tensor:
+        """Sums of products over the last dimension of ``x1`` and the last but one of ``x2`` (the only one of a
+        vector).
+        """
     def erf(self) -> Tensor:
         """Error function, ``2 / sqrt(pi)`` times the integral of ``exp(-t**2)`` from 0 to ``x`` (DLMF 7.2.1)."""
     def erfinv(self) -> Tensor:
@@ -513,5 +517,7 @@ class TensorMethods:
         """Variance along axes: the squared distances from the mean, summed, by ``n - correction``; integers give
         floats.
         """
+    def vecdot(self, x2: Tensor, *, axis: int = -1) -> Tensor:
+        """The dot product along an axis, of the conjugate of ``x1`` with ``x2``; the other dimensions broadcast."""
     def zero_(self) -> Tensor:
         """Fill with zeros, in place."""

@@ -17,11 +17,7 @@ _MAY_ALIAS = {  # give the tensor or a window where nothing has to be copied
 }  # fmt: skip
 _VIEWS = {
     "reshape", "permute_dims", "broadcast_to", "squeeze", "expand_dims", "select", "slice", "matrix_transpose",
-<<<<<<< HEAD
-    "expand_as", "alias", "moveaxis", "swapaxes",
-=======
-    "expand_as", "alias", "linalg_diagonal",
->>>>>>> 2845bc0 (Products, norms, least squares, the matrix exponential, and the Fourier transforms, with gradients of every order)
+    "expand_as", "alias", "moveaxis", "swapaxes", "linalg_diagonal",
 }  # fmt: skip
 
 

@@ -49,12 +49,9 @@ _MADE: dict[str, list[tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "arange": [((5,), {}), ((5, 0, -2), {}), ((0.0, 1.0, 0.3), {}), ((3, 1), {})],
     "linspace": [((0, 1, 5), {}), ((0, 1j, 5), {})],
     "eye": [((3,), {}), ((2, 4), {"k": 1})],
-<<<<<<< HEAD
     "tri": [((3,), {}), ((2, 4), {"k": 1, "dtype": "bool"})],
-=======
     "fft_fftfreq": [((4,), {}), ((5,), {"d": 0.5, "dtype": "float64"})],
     "fft_rfftfreq": [((4,), {}), ((5,), {"d": 0.5, "dtype": "float64"})],
->>>>>>> 2845bc0 (Products, norms, least squares, the matrix exponential, and the Fourier transforms, with gradients of every order)
     "random_uniform": [(((2, 3), 0, 0, 0), {}), ((2, 0, 0, 0), {"dtype": "float64"})],
     "random_normal": [(((2, 3), 0, 0, 0), {})],
     "random_addresses": [(((2, 3), 0, 0, 0), {})],
