@@ -42,6 +42,7 @@ from .creation import asarray, from_dlpack, tensor
 from .dispatch import registry as _registry
 from .dispatch.mode import install_modes as _install_modes
 from .dispatch.subclass import install_subclasses as _install_subclasses
+from .dtype_functions import broadcast_arrays, broadcast_shapes, can_cast, result_type
 from .inspection import ARRAY_API_VERSION as _ARRAY_API_VERSION
 from .inspection import array_namespace_info as __array_namespace_info__
 from .library.checking import provide_checks as _provide_checks

@@ -35,6 +35,12 @@ from tenkey.core.printing import (
 from tenkey.core.tensor import Tensor, Tensor as Tensor, shares_storage as shares_storage
 from tenkey.core.typing import DTypeLike, TensorLike
 from tenkey.creation import asarray as asarray, from_dlpack as from_dlpack, tensor as tensor
+from tenkey.dtype_functions import (
+    broadcast_arrays as broadcast_arrays,
+    broadcast_shapes as broadcast_shapes,
+    can_cast as can_cast,
+    result_type as result_type,
+)
 from tenkey.inspection import array_namespace_info as __array_namespace_info__
 from tenkey.ops.autocast import autocast as autocast, is_autocast_enabled as is_autocast_enabled
 
@@ -71,7 +77,10 @@ __all__ = [
     "bitwise_right_shift",
     "bitwise_xor",
     "bool",
+    "broadcast_arrays",
+    "broadcast_shapes",
     "broadcast_to",
+    "can_cast",
     "cbrt",
     "ceil",
     "clip",
@@ -210,6 +219,7 @@ __all__ = [
     "remainder",
     "repeat",
     "reshape",
+    "result_type",
     "roll",
     "rot90",
     "round",
@@ -318,8 +328,8 @@ def asin(x: Tensor) -> Tensor:
     """Inverse sine, in radians within [-pi/2, pi/2]; nan outside [-1, 1]."""
 def asinh(x: Tensor) -> Tensor:
     """Inverse hyperbolic sine."""
-def astype(x: Tensor, dtype: DTypeLike, *, copy: _bool = True) -> Tensor:
-    """The values in another dtype; without ``copy`` the tensor itself where it has the dtype already."""
+def astype(x: Tensor, dtype: DTypeLike, *, copy: _bool = True, device: Device | str | None = None) -> Tensor:
+    """The values in another dtype, on another ``device`` if one is named."""
 def atan(x: Tensor) -> Tensor:
     """Inverse tangent, in radians within [-pi/2, pi/2]."""
 def atan2(x1: TensorLike, x2: TensorLike) -> Tensor:

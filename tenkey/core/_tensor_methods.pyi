@@ -124,8 +124,8 @@ class TensorMethods:
         """Inverse hyperbolic sine."""
     def asinh_(self) -> Self:
         """``asinh`` written into its first argument, which is returned."""
-    def astype(self, dtype: DTypeLike, *, copy: bool = True) -> Tensor:
-        """The values in another dtype; without ``copy`` the tensor itself where it has the dtype already."""
+    def astype(self, dtype: DTypeLike, *, copy: bool = True, device: Device | str | None = None) -> Tensor:
+        """The values in another dtype, on another ``device`` if one is named."""
     def atan(self) -> Tensor:
         """Inverse tangent, in radians within [-pi/2, pi/2]."""
     def atan2(self, x2: TensorLike) -> Tensor:

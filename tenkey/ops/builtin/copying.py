@@ -45,12 +45,16 @@ cast: Entry = structured(
 
 
 @composite(
-    "astype(Tensor x, DType dtype, *, bool copy=True) -> Tensor",
+    "astype(Tensor x, DType dtype, *, bool copy=True, Device? device=None) -> Tensor",
     samples=lambda rng: [((rng.standard_normal((3, 4)), np.dtype("complex128")), {})],
     methods=("astype",),
 )
-def astype(x: Tensor, dtype: np.dtype, *, copy: bool = True) -> Tensor:
-    """The values in another dtype; without ``copy`` the tensor itself where it has the dtype already.
+def astype(x: Tensor, dtype: np.dtype, *, copy: bool = True, device: Device | None = None) -> Tensor:
+    """The values in another dtype, on another ``device`` if one is named.
+
+    Floats become integers by cutting off the fraction, numbers bools by the test against zero. Without ``copy`` it is
+    the tensor itself where it has the dtype and is there already. Raises TypeError for complex numbers that would
+    become real ones.
 
     >>> import tenkey as tk
     >>> tk.astype(tk.asarray([1.9, -1.9]), tk.int64).tolist()
@@ -58,6 +62,8 @@ def astype(x: Tensor, dtype: np.dtype, *, copy: bool = True) -> Tensor:
     """
     if x.dtype.kind == "c" and dtype.kind not in "cb":
         raise TypeError(f"[astype] {x.dtype} to {dtype} would lose the imaginary part: take tk.real(x) first.")
+    if device is not None and device is not x.device:
+        return to_device(x if dtype == x.dtype else cast(x, dtype), device)
     result: Tensor = x if dtype == x.dtype and not copy else cast(x, dtype)
     return result
 
