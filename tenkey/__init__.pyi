@@ -24,7 +24,7 @@ from tenkey.autograd.grad_mode import (
     set_grad_enabled as set_grad_enabled,
 )
 from tenkey.backends.cpu.threads import get_num_threads as get_num_threads, set_num_threads as set_num_threads
-from tenkey.contractions import tensordot as tensordot
+from tenkey.contractions import einsum as einsum, tensordot as tensordot
 from tenkey.core.device import Device, Device as device
 from tenkey.core.dtypes import DType, finfo as finfo, iinfo as iinfo, isdtype as isdtype
 from tenkey.core.printing import (
@@ -103,6 +103,7 @@ __all__ = [
     "divide",
     "dot",
     "e",
+    "einsum",
     "empty",
     "empty_like",
     "enable_grad",

@@ -5,6 +5,7 @@ pairs. They are made of operators, so that they work on every backend and have g
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from .core.tensor import Tensor
 from .ops.builtin.copying import cast
+from .ops.builtin.einsum import einsum_operator
 from .ops.builtin.linalg_common import check_matrix, check_square
 from .ops.builtin.linalg_decompositions import svdvals
 from .ops.builtin.linalg_norms import vector_norm
@@ -22,7 +24,7 @@ from .ops.builtin.reduction import max, min, sum
 from .ops.builtin.view import expand_dims, permute_dims
 from .ops.shapes import normalize_axes
 
-__all__ = ["cond", "matrix_norm", "norm", "tensordot"]
+__all__ = ["cond", "einsum", "matrix_norm", "norm", "tensordot"]
 
 _AXES: Final = (
     "[tensordot] got axes={axes!r}: it is a number of axes, from 0 to the smaller number of dimensions ({ndim}), or a "
@@ -30,6 +32,8 @@ _AXES: Final = (
 )
 _ORD: Final = "[linalg.{function}] got ord={ord!r}: it is {rule}."
 _MATRIX_ORDERS: Final = "'fro', 'nuc', 1, -1, 2, -2, inf or -inf"
+_SUBSCRIPTS: Final = "[einsum] got {given} as subscripts: {rule}."
+_ALPHABET: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _TENSOR: Final = "[{function}] got {kind} in place of a tensor: use tk.asarray."
 _NORM_AXES: Final = "[linalg.norm] got axis={axis} for shape {shape}: one axis for vectors, two for matrices."
 
@@ -63,6 +67,45 @@ def tensordot(x1: Tensor, x2: Tensor, /, axes: int | Sequence[Any] = 2) -> Tenso
     except (TypeError, ValueError):
         raise ValueError(_AXES.format(axes=axes, ndim=ndim)) from None
     return contract(x1, x2, (left,) if isinstance(left, int) else left, (right,) if isinstance(right, int) else right)
+
+
+def einsum(subscripts: Any, /, *operands: Any, optimize: Any = True) -> Tensor:
+    """Sums of products of elements, as Einstein's convention writes them.
+
+    Args: subscripts: a text like ``"ij,jk->ik"``: a letter for each dimension of each operand, and those of the result,
+    in which labels that are missing are summed over. Without ``->`` the result has the labels that occur once, in the
+    order of the alphabet. ``...`` stands for dimensions that broadcast; a label twice in a term is a diagonal. Or the
+    interleaved form, ``einsum(x, [0, 1], y, [1, 2], [0, 2])``, with whole numbers below 52 for letters. operands:
+    tensors of any dtype. optimize: accepted for NumPy's sake; the order is always chosen, by opt_einsum where it is
+    installed. Returns the promoted dtype. Raises ValueError for a text that is none, or does not fit the shapes.
+
+    >>> import tenkey as tk
+    >>> x = tk.asarray([[1, 2], [3, 4]])
+    >>> tk.einsum("ij,kj->ik", x, x).tolist(), tk.einsum("ii", x).item(), tk.einsum(x, [0, 1], [1, 0]).tolist()
+    ([[5, 11], [11, 25]], 5, [[1, 3], [2, 4]])
+    """
+    if isinstance(subscripts, str):
+        if not operands:
+            raise ValueError(_SUBSCRIPTS.format(given=repr(subscripts), rule="at least one operand is needed"))
+        for x in operands:
+            _tensor("einsum", x)
+        return einsum_operator(subscripts, operands)
+    given = (subscripts, *operands)
+    count = len(given) // 2
+    terms = [_letters(term) for term in given[1 : 2 * count : 2]]
+    text = ",".join(terms)
+    if len(given) % 2:
+        text += "->" + _letters(given[-1])
+    return einsum_operator(text, [_tensor("einsum", x) for x in given[: 2 * count : 2]])
+
+
+def _letters(labels: Any) -> str:
+    """A term of the interleaved form as letters."""
+    try:
+        return "".join("..." if label is Ellipsis else _ALPHABET[operator.index(label)] for label in labels)
+    except (TypeError, IndexError):
+        rule = "after each operand stands a sequence of whole numbers from 0 to 51, or of ..."
+        raise ValueError(_SUBSCRIPTS.format(given=repr(labels), rule=rule)) from None
 
 
 def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: float | str | None = "fro") -> Tensor:

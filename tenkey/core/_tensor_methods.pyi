@@ -499,6 +499,8 @@ class TensorMethods:
         """The values on another device, in another dtype, or both; the tensor itself if nothing changes."""
     def to_device(self, device: Device | str, *, stream: Any = None) -> Tensor:
         """The values on another device; the tensor itself if it is there already."""
+    def transpose(self, *axes: int | Sequence[int]) -> Tensor:
+        """The dimensions in the order of ``axes``, all of them, as NumPy has it; without axes in reverse."""
     def tril(self, *, k: int = 0) -> Tensor:
         """The lower triangle of matrices in the last two dimensions, zero above the ``k``-th diagonal; a copy."""
     def triu(self, *, k: int = 0) -> Tensor:

@@ -37,6 +37,14 @@ def _permute(self: Tensor, *axes: int | Sequence[int]) -> Tensor:
     return permute_dims(self, _shape_of(axes))
 
 
+def _transposed(self: Tensor, *axes: int | Sequence[int]) -> Tensor:
+    """The dimensions in the order of ``axes``, all of them, as NumPy has it; without axes in reverse.
+
+    It is no exchange of two dimensions: that is ``tk.swapaxes``.
+    """
+    return permute_dims(self, _shape_of(axes) if axes else tuple(range(self.ndim - 1, -1, -1)))
+
+
 def _to(
     self: Tensor, *targets: DTypeLike | Device, dtype: DTypeLike | None = None, device: Device | str | None = None
 ) -> Tensor:
@@ -111,6 +119,7 @@ def _zero(self: Tensor) -> Tensor:
 _methods: Final[dict[str, Any]] = {
     "reshape": _reshape,
     "permute": _permute,
+    "transpose": _transposed,
     "to": _to,
     "to_device": _to_device,
     "cpu": _cpu,
