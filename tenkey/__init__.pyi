@@ -43,6 +43,7 @@ from tenkey.dtype_functions import (
 )
 from tenkey.inspection import array_namespace_info as __array_namespace_info__
 from tenkey.ops.autocast import autocast as autocast, is_autocast_enabled as is_autocast_enabled
+from tenkey.serialization import load as load, save as save
 
 __all__ = [
     "Tensor",
@@ -158,6 +159,7 @@ __all__ = [
     "library",
     "linalg",
     "linspace",
+    "load",
     "log",
     "log10",
     "log1p",
@@ -225,6 +227,7 @@ __all__ = [
     "rot90",
     "round",
     "rsqrt",
+    "save",
     "scatter_add",
     "set_grad_enabled",
     "set_num_threads",
