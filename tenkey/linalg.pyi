@@ -6,6 +6,9 @@ from numpy.linalg import LinAlgError as LinAlgError
 from tenkey.contractions import cond as cond, matrix_norm as matrix_norm, norm as norm, tensordot as tensordot
 from tenkey.core.tensor import Tensor
 from tenkey.core.typing import DTypeLike, TensorLike
+from tenkey.ops.builtin.linalg_decompositions import EigResult, EighResult, QRResult, SVDResult
+from tenkey.ops.builtin.linalg_norms import LstsqResult
+from tenkey.ops.builtin.linalg_solve import SlogdetResult
 
 __all__ = [
     "LinAlgError",
@@ -50,9 +53,9 @@ def det(x: Tensor) -> Tensor:
     """Determinant of a square matrix, or of each matrix of a stack."""
 def diagonal(x: Tensor, *, offset: int = 0) -> Tensor:
     """A diagonal of a matrix, or of each matrix of a stack; a view."""
-def eig(x: Tensor) -> tuple[Tensor, Tensor]:
+def eig(x: Tensor) -> EigResult:
     """Eigenvalues and eigenvectors of a square matrix, or of each matrix of a stack."""
-def eigh(x: Tensor) -> tuple[Tensor, Tensor]:
+def eigh(x: Tensor) -> EighResult:
     """Eigenvalues and eigenvectors of a Hermitian (real: symmetric) matrix, or of each matrix of a stack."""
 def eigvals(x: Tensor) -> Tensor:
     """Eigenvalues of a square matrix, in no particular order, or of each matrix of a stack."""
@@ -60,12 +63,7 @@ def eigvalsh(x: Tensor) -> Tensor:
     """Eigenvalues of a Hermitian (real: symmetric) matrix, ascending, or of each matrix of a stack."""
 def inv(x: Tensor) -> Tensor:
     """Inverse of a square matrix, or of each matrix of a stack."""
-def lstsq(
-    x1: TensorLike,
-    x2: TensorLike,
-    *,
-    rtol: TensorLike | None = None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def lstsq(x1: TensorLike, x2: TensorLike, *, rtol: TensorLike | None = None) -> LstsqResult:
     """The vectors x for which the length of ``x1 @ x - x2`` is least; of several, the shortest."""
 def matmul(x1: Tensor, x2: Tensor) -> Tensor:
     """Matrix product over the last two dimensions, broadcasting the others; a 1-d operand is a vector."""
@@ -83,13 +81,13 @@ def outer(x1: TensorLike, x2: TensorLike) -> Tensor:
     """The matrix of all products of an element of one vector with an element of another."""
 def pinv(x: Tensor, *, rtol: TensorLike | None = None) -> Tensor:
     """The Moore-Penrose inverse of a matrix, or of each matrix of a stack."""
-def qr(x: Tensor, *, mode: str = 'reduced') -> tuple[Tensor, Tensor]:
+def qr(x: Tensor, *, mode: str = 'reduced') -> QRResult:
     """QR decomposition ``x = Q @ R`` of a matrix, or of each matrix of a stack: orthonormal columns, upper triangle."""
-def slogdet(x: Tensor) -> tuple[Tensor, Tensor]:
+def slogdet(x: Tensor) -> SlogdetResult:
     """Sign and natural logarithm of the absolute value of the determinant, which do not overflow."""
 def solve(x1: TensorLike, x2: TensorLike) -> Tensor:
     """The solution of the systems ``x1 @ x = x2``."""
-def svd(x: Tensor, *, full_matrices: bool = True) -> tuple[Tensor, Tensor, Tensor]:
+def svd(x: Tensor, *, full_matrices: bool = True) -> SVDResult:
     """Singular value decomposition ``x = U @ diag(S) @ Vh`` of a matrix, or of each matrix of a stack."""
 def svdvals(x: Tensor) -> Tensor:
     """Singular values of a matrix, descending, or of each matrix of a stack."""

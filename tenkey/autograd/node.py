@@ -104,7 +104,14 @@ class HookHandle:
 
 
 class Node:
-    """A recorded call. ``sequence_nr`` increases with every call; ``topological_nr`` is the longest path to a leaf."""
+    """A recorded call. ``sequence_nr`` increases with every call; ``topological_nr`` is the longest path to a leaf.
+
+    >>> import tenkey as tk
+    >>> x = tk.ones(2).requires_grad_()
+    >>> node = (x * 2).sum().grad_fn
+    >>> isinstance(node, tk.autograd.Node), node.name(), len(node.next_edges)
+    (True, 'SumBackward', 1)
+    """
 
     sequence_nr: int = 0
     topological_nr: int = 0

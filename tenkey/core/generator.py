@@ -30,7 +30,12 @@ _BAD_STATE: Final = (
 
 
 class GeneratorState(NamedTuple):
-    """All that a generator knows: plain integers, which can be stored anywhere."""
+    """All that a generator knows: plain integers, which can be stored anywhere.
+
+    >>> import tenkey as tk
+    >>> tk.random.Generator(7).get_state().seed
+    7
+    """
 
     seed: int
     stream: int

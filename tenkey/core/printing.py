@@ -65,6 +65,13 @@ def set_printoptions(**options: Any) -> None:
     """Change print options, named as in ``PrintOptions``, for this thread and asyncio task; the others stay.
 
     Raises TypeError for an unknown option or a wrong type, ValueError for a number out of range.
+
+    >>> import tenkey as tk
+    >>> before = tk.get_printoptions()
+    >>> tk.set_printoptions(precision=2)
+    >>> tk.asarray([3.14159])
+    tensor([3.14], shape=(1,), dtype=float32, device='cpu')
+    >>> tk.set_printoptions(precision=before.precision)
     """
     known = [field.name for field in fields(PrintOptions)]
     checked: dict[str, Any] = {}

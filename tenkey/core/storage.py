@@ -74,6 +74,11 @@ class StridedArray:
 
     ``buffer`` is what the backend's ``allocate`` returned, or None on the meta device. ``strides`` are in bytes, as in
     NumPy; ``offset`` is the byte at which the first element lies. ``owner`` keeps the buffer from being freed.
+
+    >>> import tenkey as tk
+    >>> x = tk.zeros((2, 3), device="meta")
+    >>> type(x.data).__name__, x.data.strides
+    ('StridedArray', (12, 4))
     """
 
     __slots__ = ("buffer", "device", "dtype", "offset", "owner", "shape", "strides")

@@ -38,7 +38,17 @@ _SIGNATURE: Final = (
 
 
 def fallthrough_kernel(*args: Any, **kwargs: Any) -> Any:
-    """Registered for a key, it says: skip this key. It is masked before selection and never called."""
+    """Registered for a key, it says: skip this key. It is masked before selection and never called.
+
+    >>> import tenkey as tk
+    >>> key = tk.dispatch.DispatchKey.AutogradCPU
+    >>> library = tk.library.Library("docs_fallthrough", "DEF")
+    >>> _ = library.define("same(Tensor x) -> Tensor")
+    >>> _ = library.impl("same", lambda x: x, "cpu")
+    >>> with library.impl("same", tk.dispatch.fallthrough_kernel, key):
+    ...     tk.ops.docs_fallthrough.same(tk.ones(())).item()
+    1.0
+    """
     raise AssertionError("a fallthrough kernel is never called")
 
 
@@ -69,6 +79,10 @@ class Kernel:
     names traits: a call that has none of them skips the kernel. ``boxed`` kernels are fallbacks: they take the operator
     as their first argument. ``disabled`` is a trait, or 0: for a call whose word has it the kernel is absent (Note
     [Disabled kernels]).
+
+    >>> from tenkey.dispatch import DispatchKey, Kernel
+    >>> Kernel(lambda x: x, DispatchKey.CPU).key
+    DispatchKey.CPU
     """
 
     __slots__ = (
@@ -139,7 +153,15 @@ class Kernel:
 
 
 class Handle:
-    """What a registration returns: ``remove()`` takes it back, once; also a context manager."""
+    """What a registration returns: ``remove()`` takes it back, once; also a context manager.
+
+    >>> import tenkey as tk
+    >>> library = tk.library.Library("docs_handle", "DEF")
+    >>> handle = library.define("same(Tensor x) -> Tensor")
+    >>> handle.remove()
+    >>> "docs_handle::same" in tk.dispatch.registry.operators
+    False
+    """
 
     __slots__ = ("_remove", "description")
 

@@ -69,6 +69,11 @@ class Operator:
 
     ``facets`` holds what a declaration says of the operator; this package does not look into it. ``tags`` are the
     words of the declaration that drive derived rules.
+
+    >>> import tenkey as tk
+    >>> op = tk.ops.tk.reshape.default
+    >>> str(op.schema), op(tk.zeros(4), (2, 2)).shape
+    ('tk::reshape(Tensor x, int[] shape) -> Tensor', (2, 2))
     """
 
     def __init__(
@@ -367,6 +372,10 @@ class OperatorPacket:
     unpacked on the way (0.3 us of 1.6). The registry keeps one packet for a name and lets it follow the definitions.
     Operators that may have an ``out=`` variant, which is made when it is asked for, are called in the general way.
     Guarded by ``tests/tiny/test_overloads.py::TestPackets::test_follows_the_definitions``.
+
+    >>> import tenkey as tk
+    >>> tk.ops.tk.add(tk.ones(()), 1).item(), tk.ops.tk.reshape.overloads()
+    (2.0, ['default'])
     """
 
     def __new__(cls, registry: Registry, name: str) -> OperatorPacket:

@@ -204,9 +204,9 @@ class FunctionSchema:
     def with_namespace(self, namespace: str | None) -> FunctionSchema:
         """The same schema in another namespace; SchemaError if `namespace` is no identifier.
 
-            >>> from tenkey.dispatch.schema import parse_schema
+        >>> from tenkey.dispatch.schema import parse_schema
         >>> str(parse_schema("f(Tensor x) -> Tensor").with_namespace("mine"))
-            'mine::f(Tensor x) -> Tensor'
+        'mine::f(Tensor x) -> Tensor'
         """
         if namespace is not None and (not NAME.fullmatch(namespace) or keyword.iskeyword(namespace)):
             rule = f"{quoted(namespace)} cannot be a namespace."

@@ -187,7 +187,13 @@ def compute_slot(operator: Operator, key: DispatchKey, disabled: int = 0) -> Slo
 
 
 def compute_table(operator: Operator) -> Table:
-    """The whole table, from the registrations alone."""
+    """The whole table, from the registrations alone.
+
+    >>> import tenkey as tk
+    >>> op = tk.ops.tk.add.default
+    >>> tk.dispatch.compute_table(op) == op.table()
+    True
+    """
     return Table({key: compute_slot(operator, key) for key in all_runtime_keys()})
 
 

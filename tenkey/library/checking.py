@@ -62,7 +62,16 @@ class Row:
 
 @dataclass(frozen=True)
 class OpCheckReport:
-    """The table of an operator: ``rows`` in the order of the checks; ``str`` prints it."""
+    """The table of an operator: ``rows`` in the order of the checks; ``str`` prints it.
+
+    >>> import tenkey as tk
+    >>> report = tk.library.opcheck(tk.ops.tk.add, (tk.ones(2), tk.ones(2)))  # doctest: +ELLIPSIS
+    opcheck tk::add(Tensor x1, Tensor x2) -> Tensor
+      ...
+    passed
+    >>> report.passed, report.failed
+    (True, ())
+    """
 
     title: str
     rows: tuple[Row, ...]

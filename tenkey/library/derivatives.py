@@ -66,6 +66,20 @@ def register_autograd(
     An operator that changes arguments and returns no tensor has the changed tensors for results: they become part of
     the graph, as with an in-place operator. If it returns tensors, gradients flow through these alone, and the changed
     arguments may not require any.
+
+    >>> import tenkey as tk
+    >>> library = tk.library.Library("docs_autograd", "DEF")
+    >>> _ = library.define("cube(Tensor x) -> Tensor")
+    >>> _ = library.impl("cube", lambda x: x * x * x, "default")
+    >>> handle = tk.library.register_autograd(
+    ...     "docs_autograd::cube",
+    ...     lambda ctx, g: g * 3 * ctx.saved_tensors[0] ** 2,
+    ...     setup_context=lambda ctx, inputs, output: ctx.save_for_backward(inputs[0]),
+    ... )
+    >>> x = tk.tensor(2.0, requires_grad=True)
+    >>> tk.ops.docs_autograd.cube(x).backward()
+    >>> x.grad.item()
+    12.0
     """
     operator = registry.find(name_of(op))
     for taken in ("Backward", "Vjp", "Partials"):

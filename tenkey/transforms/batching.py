@@ -100,7 +100,12 @@ _SEED_SHAPE: Final = (
 
 
 class BatchInfo:
-    """What a vmap rule is told: ``batch_size`` and ``randomness``."""
+    """What a vmap rule is told: ``batch_size`` and ``randomness``.
+
+    >>> import tenkey as tk
+    >>> tk.transforms.BatchInfo(3, "error").batch_size
+    3
+    """
 
     __slots__ = ("batch_size", "randomness")
 

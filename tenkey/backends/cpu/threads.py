@@ -206,12 +206,27 @@ def for_shares(task: Callable[[int, int], None], length: int, pace: Pace) -> Non
 
 
 def get_num_threads() -> int:
-    """How many threads a large call uses at most."""
+    """How many threads a large call uses at most.
+
+    >>> import tenkey as tk
+    >>> tk.get_num_threads() >= 1
+    True
+    """
     return _team.limit
 
 
 def set_num_threads(count: int) -> None:
-    """Let a large call use at most ``count`` threads; results do not depend on it."""
+    """Let a large call use at most ``count`` threads; results do not depend on it.
+
+    Raises ValueError for less than one.
+
+    >>> import tenkey as tk
+    >>> before = tk.get_num_threads()
+    >>> tk.set_num_threads(1)
+    >>> tk.get_num_threads()
+    1
+    >>> tk.set_num_threads(before)
+    """
     if count < 1:
         raise ValueError(f"[set_num_threads] needs at least 1 thread, got {count}.")
     _team.limit = count

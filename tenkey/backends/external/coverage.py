@@ -10,6 +10,10 @@ class Coverage:
 
     ``implemented`` and ``derived`` are names; derived are composites, views and copies, and what the templates of the
     backend give. ``fallback`` maps names to numbers of calls.
+
+    >>> from tenkey.backends import Coverage
+    >>> Coverage("mine", ["tk::add"], [], {"tk::exp": 2}).fallback
+    {'tk::exp': 2}
     """
 
     def __init__(self, name: str, implemented: list[str], derived: list[str], fallback: dict[str, int]) -> None:

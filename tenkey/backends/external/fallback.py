@@ -42,7 +42,13 @@ _strict: ContextVar[bool] = ContextVar("tenkey_strict_fallback", default=False)
 
 @contextlib.contextmanager
 def strict_fallback() -> Iterator[None]:
-    """Make a fallback to the CPU an error in a ``with`` block, for this thread or task."""
+    """Make a fallback to the CPU an error in a ``with`` block, for this thread or task.
+
+    >>> import tenkey as tk
+    >>> with tk.backends.strict_fallback():  # the CPU itself has nothing to fall back to
+    ...     tk.exp(tk.zeros(())).item()
+    1.0
+    """
     token = _strict.set(True)
     try:
         yield

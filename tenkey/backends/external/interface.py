@@ -46,6 +46,26 @@ class Backend:
 
     A *buffer* is whatever ``allocate`` returns; nothing else looks into it. Host arrays are 1-d ``uint8`` arrays.
     ``docs/adding_a_backend.md`` goes from an empty file to a backend that passes the conformance suite.
+
+    >>> import tenkey as tk
+    >>> class InHostMemory(tk.backends.Backend):
+    ...     name = "docsmem"
+    ...
+    ...     def allocate(self, nbytes, device=0):
+    ...         return bytearray(nbytes)
+    ...
+    ...     def free(self, buffer):
+    ...         buffer.clear()
+    ...
+    ...     def copy_from_host(self, buffer, array):
+    ...         buffer[: array.size] = array.tobytes()
+    ...
+    ...     def copy_to_host(self, buffer, array):
+    ...         array[:] = memoryview(buffer)[: array.size]
+    >>> with tk.backends.register(InHostMemory()):
+    ...     x = tk.ones(3, device="docsmem")
+    ...     (x + x).tolist(), tk.backends.coverage("docsmem").fallback["tk::add"]
+    ([2.0, 2.0, 2.0], 1)
     """
 
     name: str = ""

@@ -12,7 +12,12 @@ __all__ = ["MemoryStatistics", "Owner", "statistics_of"]
 
 
 class MemoryStatistics(NamedTuple):
-    """What tensors hold on one device: bytes now, the most there were at a time, and the calls so far."""
+    """What tensors hold on one device: bytes now, the most there were at a time, and the calls so far.
+
+    >>> from tenkey.backends import MemoryStatistics
+    >>> MemoryStatistics(allocated_bytes=16, peak_bytes=32, allocations=2, frees=1).peak_bytes
+    32
+    """
 
     allocated_bytes: int = 0
     peak_bytes: int = 0

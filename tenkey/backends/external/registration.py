@@ -201,7 +201,16 @@ def _check_signatures(backend: Backend) -> None:
 
 
 def coverage(name: str) -> Coverage:
-    """What the backend ``name`` implements, what is derived for it, and what has fallen back to the CPU so far."""
+    """What the backend ``name`` implements, what is derived for it, and what has fallen back to the CPU so far.
+
+    Raises ValueError for a name that no backend has.
+
+    >>> import tenkey as tk
+    >>> tk.backends.coverage("no_such_device")
+    Traceback (most recent call last):
+        ...
+    ValueError: ...
+    """
     entry = registered.get(name)
     if entry is None:
         with contextlib.suppress(ValueError):  # an installed plug-in that nobody has used yet

@@ -15,7 +15,13 @@ _NOT_RECORDED: Final = "[Event] was not recorded yet: call record() first."
 
 
 class Stream:
-    """The queue of a device, in which work is done in the order of its calls."""
+    """The queue of a device, in which work is done in the order of its calls.
+
+    >>> import tenkey as tk
+    >>> stream = tk.backends.Stream(tk.backends.Backend())
+    >>> stream.record_event().query()
+    True
+    """
 
     def __init__(self, backend: Backend, device: int = 0) -> None:
         self.backend = backend
@@ -45,7 +51,15 @@ class Stream:
 
 
 class Event:
-    """A point in the queue of a device. Without events of the backend's own, recording one waits for the queue."""
+    """A point in the queue of a device. Without events of the backend's own, recording one waits for the queue.
+
+    >>> import tenkey as tk
+    >>> begin, end = tk.backends.Event(tk.backends.Backend()), tk.backends.Event(tk.backends.Backend())
+    >>> begin.record(), end.record()
+    (None, None)
+    >>> begin.elapsed_time(end) >= 0.0
+    True
+    """
 
     def __init__(self, backend: Backend, device: int = 0) -> None:
         self.backend = backend

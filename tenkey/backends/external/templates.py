@@ -40,7 +40,12 @@ _WORD: Final[dict[int, np.dtype]] = {
 
 
 class Operand(NamedTuple):
-    """An operand of a template's kernel: a window of ``dtype``, or with ``is_number`` a NumPy scalar."""
+    """An operand of a template's kernel: a window of ``dtype``, or with ``is_number`` a NumPy scalar.
+
+    >>> import tenkey as tk
+    >>> tk.backends.Operand("x", tk.float32).is_number
+    False
+    """
 
     name: str
     dtype: np.dtype

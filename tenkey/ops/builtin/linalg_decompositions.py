@@ -134,7 +134,7 @@ def _eig_probe(call: Any, x: Tensor) -> Any:
     reference=np.linalg.eigh,
     probe=lambda call, x: _eig_probe(call, hermitian(x)),
 )
-def eigh(x: Tensor) -> Any:
+def eigh(x: Tensor) -> EighResult:
     """Eigenvalues and eigenvectors of a Hermitian (real: symmetric) matrix, or of each matrix of a stack.
 
     Args: x: shape (..., M, M), floating or complex; integers are taken as floats. Only the lower triangle is read.
@@ -228,7 +228,7 @@ _eig: Any = structured(
     reference=_eig_host,
     probe=lambda call, x: _eig_probe(call, x),
 )
-def eig(x: Tensor) -> Any:
+def eig(x: Tensor) -> EigResult:
     """Eigenvalues and eigenvectors of a square matrix, or of each matrix of a stack.
 
     Args: x: shape (..., M, M), floating or complex; integers are taken as floats. Returns a named tuple
@@ -369,7 +369,7 @@ def _svd_probe(call: Any, x: Tensor, full_matrices: bool = True) -> Any:
     reference=np.linalg.svd,
     probe=_svd_probe,
 )
-def svd(x: Tensor, *, full_matrices: bool = True) -> Any:
+def svd(x: Tensor, *, full_matrices: bool = True) -> SVDResult:
     """Singular value decomposition ``x = U @ diag(S) @ Vh`` of a matrix, or of each matrix of a stack.
 
     Args: x: shape (..., M, N), floating or complex; integers are taken as floats. full_matrices: complete U and Vh to
@@ -483,7 +483,7 @@ def _qr_probe(call: Any, x: Tensor, mode: str = "reduced") -> Any:
     reference=np.linalg.qr,
     probe=_qr_probe,
 )
-def qr(x: Tensor, *, mode: str = "reduced") -> Any:
+def qr(x: Tensor, *, mode: str = "reduced") -> QRResult:
     """QR decomposition ``x = Q @ R`` of a matrix, or of each matrix of a stack: orthonormal columns, upper triangle.
 
     Args: x: shape (..., M, N), floating or complex; integers are taken as floats. mode: with 'reduced' Q is (..., M, K)

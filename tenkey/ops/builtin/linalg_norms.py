@@ -314,7 +314,7 @@ def _lstsq_reference(x1: np.ndarray[Any, Any], x2: np.ndarray[Any, Any]) -> Any:
     reference=_lstsq_reference,
     probe=lambda call, x1, x2: tuple([t for t in call(x1, x2) if t.dtype.kind in "fc"]),
 )
-def lstsq(x1: Tensor, x2: Tensor, *, rtol: Tensor | None = None) -> Any:
+def lstsq(x1: Tensor, x2: Tensor, *, rtol: Tensor | None = None) -> LstsqResult:
     """The vectors x for which the length of ``x1 @ x - x2`` is least; of several, the shortest.
 
     Args: x1: shape (..., M, N). x2: a vector (M,), or matrices (..., M, K); the leading dimensions broadcast. rtol: as

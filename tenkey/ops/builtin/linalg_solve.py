@@ -275,7 +275,7 @@ _slogdet: Any = structured(
     samples=_square_samples,
     reference=np.linalg.slogdet,
 )
-def slogdet(x: Tensor) -> Any:
+def slogdet(x: Tensor) -> SlogdetResult:
     """Sign and natural logarithm of the absolute value of the determinant, which do not overflow.
 
     Args: x: shape (..., M, M), floating or complex; integers are taken as floats. Returns a named tuple ``(sign,
