@@ -55,13 +55,15 @@ def _check(operator: Operator, sample: SampleInput, dims: list[int | None]) -> N
         return operator.call(*made.args, **made.kwargs)
 
     def one(b: int) -> Any:
-        return call(*[x if dim is None else tk.ops.tk.select(x, dim, b) for x, dim in zip(inputs, dims, strict=True)])
+        return call(
+            *[x if dim is None else tk.ops.tk.select_index(x, dim, b) for x, dim in zip(inputs, dims, strict=True)]
+        )
 
     if operator.schema.is_mutable and dims[0] is None:
         with pytest.raises(RuntimeError, match="inplace"):
             vmap(call, in_dims=tuple(dims))(*inputs)
         return
-    if any(mask and dim is not None for mask, dim in zip(masks, dims)) and operator.schema.base_name == "gather":
+    if any(mask and dim is not None for mask, dim in zip(masks, dims)) and operator.schema.base_name == "index":
         return
     result = vmap(call, in_dims=tuple(dims))(*inputs)
     expected = np.stack([one(b).numpy() for b in range(SIZE)])

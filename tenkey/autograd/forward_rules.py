@@ -225,14 +225,14 @@ def in_place(level: DualLevel, operator: Operator, args: tuple[Any, ...], kwargs
     """The target's tangent is changed in place as well, so views of it see that too."""
     facet = operator.facets.get("Inplace")
     x = args[0]
-    if facet is None and operator.name != "tk::put_":
+    if facet is None and "Put" not in operator.facets:
         raise NotImplementedError(NO_RULE.format(operator=operator.name, why=_MUTATES))
     if not level.owns(x):
         raise NotImplementedError(_TARGET.format(operator=operator.schema.base_name))
     if x._apart:
         raise NotImplementedError(_APART.format(operator=operator.schema.base_name))
     primals = [y._value if level.owns(y) else y for y in args]
-    if facet is None:  # x[indices] = source
+    if facet is None:  # x[index] = source
         source = args[2]._extra if level.owns(args[2]) else 0.0
         operator.call(*primals)
         operator.call(x._extra, args[1], source)

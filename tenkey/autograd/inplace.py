@@ -3,8 +3,9 @@
 Note [In place, recorded]
 ~~~~~~~~~~~~~~~~~~~~~~~~~
 An in-place call that needs a gradient is recorded as its functional form; the result is then written into the tensor's
-memory, and the tensor becomes that node's output. So a formula never sees a half-written tensor; one that needs what
-the tensor held before (``log_``, ``multiply_``) gets a copy of it. A leaf that requires a
+memory, and the tensor becomes that node's output. (An assignment by index is written at once, since its gradient needs
+no value.) So a formula never sees a half-written tensor; one that needs what the tensor held before (``log_``,
+``multiply_``) gets a copy of it. A leaf that requires a
 gradient refuses; so does, for now, a tensor that has views or is one, because the history of the others would have to
 be rebuilt. Guarded by ``tests/test_inplace.py``.
 """
@@ -20,7 +21,7 @@ import numpy as np
 from ..core.device import CPU
 from ..core.storage import Storage, StridedArray
 from ..core.tensor import Tensor, make_tensor
-from ..core.word import GRADIENT
+from ..core.word import DTYPE_MASK, GRADIENT, dtypes_of
 from ..dispatch.kernel import Handle, Kernel
 from ..dispatch.keys import DispatchKey
 from ..dispatch.local import StateGuard
@@ -31,7 +32,7 @@ from ..ops.builtin.view import broadcast_to
 from .formulas import formulas_of
 from .methods import retain_grad
 from .node import AccumulateGrad
-from .record import below_autograd
+from .record import Writer, below_autograd, inner_call
 
 __all__ = ["has_relatives", "install_inplace", "keep_retaining"]
 
@@ -128,6 +129,32 @@ def _inplace(operator: Operator, word: int) -> Callable[..., Any]:
     return kernel
 
 
+def _put(operator: Operator, word: int) -> Callable[..., Any]:
+    """For what writes into a part of its first argument: the call itself, recorded as the functional form."""
+    functional = operator.facets["Put"].functional
+    is_complex = any(dtype.kind == "c" for dtype in dtypes_of(word & DTYPE_MASK))
+    formulas = formulas_of(functional, is_complex=is_complex)
+    assert formulas is not None  # its block gives them
+    record = Writer(functional, formulas).kernel(inner_call(operator, word), word)
+    leaf = _LEAF if operator.name == "tk::put_" else _VIEW_OF_LEAF  # PyTorch's: an index of slices makes a view there
+
+    def kernel(x: Tensor, where: Any, source: Tensor) -> Tensor:
+        if x._word & GRADIENT and x.is_leaf:
+            raise RuntimeError(leaf.format(operator="index_put"))
+        if has_relatives(x):
+            raise _refusal(operator, x)
+        if source._word & GRADIENT and source.dtype != x.dtype:
+            operator.facets["Fits"].check(operator, x, where, source)
+            source = cast(source, x.dtype)
+        before = x._autograd
+        record(x, where, source)
+        if before is not None and before.retains_grad:
+            keep_retaining(x, before)
+        return x
+
+    return kernel
+
+
 def _users_of_first(functional: Operator) -> list[int]:
     """The positions of the arguments whose gradient is computed from the values of the first."""
     names = [a.name for a in functional.schema.arguments]
@@ -177,7 +204,8 @@ def _refuse_out(operator: Operator, word: int) -> Callable[..., Any]:
 def _install(operator: Operator) -> list[Handle]:
     if not operator.schema.is_mutable or "NotDifferentiable" in operator.facets:
         return []
-    rule = _inplace if "Inplace" in operator.facets else _refuse_out if "Out" in operator.facets else _refuse
+    named = {"Inplace": _inplace, "Put": _put, "Out": _refuse_out}
+    rule = next((rule for facet, rule in named.items() if facet in operator.facets), _refuse)
     kernel = Kernel(rule, DispatchKey.Autograd, origin="generated", specialize=rule, only_with=GRADIENT)
     return [operator.registry.impl(operator.name, kernel)]
 

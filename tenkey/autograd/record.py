@@ -294,7 +294,7 @@ class Writer:
         results: list[str] = []
         known = {a.name: a for a in self.arguments}
         index = 0
-        simple = all(_is_single(a) for a in self.tensors)
+        simple = all(_is_single(a) or self.formulas.get(a.name) is None for a in self.tensors)
         for a in self.tensors:
             formula = self.formulas.get(a.name)
             if formula is None:

@@ -9,7 +9,7 @@ Note [Schema language]
     argument  = type name ["=" default]
     returns   = type | "()" | "(" type [name] "," ... ")"
     type      = (base [alias] | "(" type "," ... ")") { "?" | "[]" | "[N]" }
-    base      = Tensor int float bool complex Scalar str DType Device
+    base      = Tensor int float bool complex Scalar str DType Device Index
     alias     = "(" name { "|" name } ["!"] ")"          on Tensor only; "!" marks what the operator writes to
 
 - ``-> (Tensor, int)`` are two results; one result that is a tuple is written ``-> ((Tensor, int))``.

@@ -74,6 +74,7 @@ _DEFAULTS: Final[dict[str, tuple[tuple[type, ...], Callable[..., object] | None,
     "str": ((_Quoted,), str, "Write a string in quotes."),
     "DType": ((_Quoted, _Bare), str, "Write a name such as float32."),
     "Device": ((_Quoted, _Bare), str, "Write a name such as cpu or 'cuda:0'."),
+    "Index": ((), None, "An index has no default."),
 }
 
 BASE_TYPES: Final = {name: BaseType(name) for name in BASE_NAMES}

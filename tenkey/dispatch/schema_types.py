@@ -21,7 +21,7 @@ __all__ = [
     "TupleType",
 ]
 
-BASE_NAMES: Final = ("Tensor", "int", "float", "bool", "complex", "Scalar", "str", "DType", "Device")
+BASE_NAMES: Final = ("Tensor", "int", "float", "bool", "complex", "Scalar", "str", "DType", "Device", "Index")
 NAMED_TYPES: Final = ("DType", "Device")
 NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 CONSTANTS: Final[dict[str, bool | None]] = {"None": None, "True": True, "False": False}
@@ -47,7 +47,8 @@ class _Type:
 
 @dataclass(frozen=True, slots=True)
 class BaseType(_Type):
-    """A type without parts; `name` is one of Tensor, int, float, bool, complex, Scalar, str, DType and Device.
+    """A type without parts; `name` is one of Tensor, int, float, bool, complex, Scalar, str, DType, Device and
+    Index (what `x[...]` takes: ints, slices, None and '...', in a tuple).
 
     >>> BaseType("Tensor").is_tensor_like, BaseType("int").is_tensor_like
     (True, False)

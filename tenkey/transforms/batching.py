@@ -24,7 +24,7 @@ from ..dispatch.keys import DispatchKey
 from ..dispatch.operator import Operator
 from ..ops.builtin.copying import stack
 from ..ops.builtin.creation import ones_like
-from ..ops.builtin.view import broadcast_to, permute_dims, reshape, select
+from ..ops.builtin.view import broadcast_to, permute_dims, reshape, select_index
 
 __all__ = ["LOOPS", "BatchInfo", "BatchLevel", "Rule", "derived_rules", "move", "named_rules"]
 
@@ -361,7 +361,7 @@ def _loop(
     structure: Any = None
     with level.outside():
         for b in range(level.size):
-            sample = [value if dim is None else select(value, dim, b) for value, dim in split]
+            sample = [value if dim is None else select_index(value, dim, b) for value, dim in split]
             positional, keywords = unflatten((args, kwargs), sample)
             result = function(*positional, **keywords)
             out = flatten(result)

@@ -12,12 +12,13 @@ from typing import Any, Final
 from ..core.tensor import Tensor
 from ..core.tree import flatten, unflatten
 from ..dispatch.operator import Operator
+from ..ops.builtin.basic_index import FULL, window_of
 from ..ops.builtin.copying import concatenate
 from ..ops.builtin.creation import arange
-from ..ops.builtin.indexing import gather, gather_backward
+from ..ops.builtin.indexing import index, index_backward
 from ..ops.builtin.inplace import write_out
 from ..ops.builtin.linalg import matmul
-from ..ops.builtin.view import expand_dims, matrix_transpose, permute_dims, reshape, select, squeeze
+from ..ops.builtin.view import expand_dims, matrix_transpose, permute_dims, reshape, select_index, squeeze
 from ..ops.shapes import broadcast_shapes, infer_reshape, normalize_axes, normalize_axis
 from .batching import BatchLevel, Rule, _by_loop, check_mutation, derived_rules, move, named_rules
 
@@ -155,10 +156,10 @@ def _expand_dims(level: BatchLevel, operator: Operator, args: tuple[Any, ...], k
     return level.batch(operator.call(level.front(x), i + 1), 0)
 
 
-@_rule("select")
-def _select(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+@_rule("select_index")
+def _select_index(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     x, axis, index = args
-    i = normalize_axis("select", axis, x.ndim)
+    i = normalize_axis("select_index", axis, x.ndim)
     n = x.shape[i]
     if not -n <= index < n:
         raise IndexError(f"[index] index {index} is out of range for dimension {i} of shape {x.shape}.")
@@ -169,6 +170,21 @@ def _select(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs
 def _slice(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     x, axis, *rest = args
     return level.batch(operator.call(level.front(x), normalize_axis("slice", axis, x.ndim) + 1, *rest, **kwargs), 0)
+
+
+@_rule("basic_index")
+def _basic_index(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    x, index = args
+    window_of(x.shape, x.strides, index)
+    return level.batch(operator.call(level.front(x), (FULL, *index)), 0)
+
+
+@_rule("basic_index_backward")
+def _basic_index_backward(
+    level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Tensor:
+    g, shape, index = args
+    return level.batch(operator.call(level.front(g), (level.size, *shape), (FULL, *index)), 0)
 
 
 @_rule("slice_backward")
@@ -347,12 +363,12 @@ def _with_samples(level: BatchLevel, indices: Sequence[Any], device: Any) -> lis
     return [samples, *[None if i is None else level.aligned(i, ndim) for i in indices]]
 
 
-@_rule("gather")
-def _gather(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+@_rule("index")
+def _index(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     x, indices = args
     _batched_masks(level, indices)
     if not any(level.owns(i) for i in indices if i is not None):
-        found = gather(level.front(x), [None, *indices])
+        found = index(level.front(x), [None, *indices])
         return level.batch(found, 0 if _contiguous(indices) else len(_common(indices)))
     if any(i is not None and i.dtype.kind == "b" for i in indices):
         return _by_loop(level, operator, args, kwargs)  # type: ignore[no-any-return]
@@ -361,17 +377,17 @@ def _gather(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs
     depth = len(_common(indices))
     value, dim = level.split(x)
     if dim is None:
-        found = gather(value, [None if i is None else level.aligned(i, depth) for i in indices])
+        found = index(value, [None if i is None else level.aligned(i, depth) for i in indices])
         return level.batch(found, first if _contiguous(indices) else 0)
-    found = gather(level.front(x), _with_samples(level, indices, x.device))
+    found = index(level.front(x), _with_samples(level, indices, x.device))
     if first and _contiguous(indices):  # the common dimensions come first there, and belong where the indices stand
         order = (0, *range(1 + depth, 1 + depth + first), *range(1, 1 + depth), *range(1 + depth + first, found.ndim))
         found = permute_dims(found, order)
     return level.batch(found, 0)
 
 
-@_rule("gather_backward")
-def _gather_backward(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+@_rule("index_backward")
+def _index_backward(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     g, shape, indices = args
     _batched_masks(level, indices)
     target = (level.size, *shape)
@@ -380,29 +396,72 @@ def _gather_backward(level: BatchLevel, operator: Operator, args: tuple[Any, ...
     if not any(level.owns(i) for i in indices if i is not None):
         if not _contiguous(indices):
             value = move(value, 0, depth)
-        return level.batch(gather_backward(value, target, [None, *indices]), 0)
+        return level.batch(index_backward(value, target, [None, *indices]), 0)
     if any(i is not None and i.dtype.kind == "b" for i in indices):
         return _by_loop(level, operator, args, kwargs)  # type: ignore[no-any-return]
     first = next(k for k, i in enumerate(indices) if i is not None)
     if first and _contiguous(indices):
         order = (0, *range(1 + first, 1 + first + depth), *range(1, 1 + first), *range(1 + first + depth, value.ndim))
         value = permute_dims(value, order)
-    return level.batch(gather_backward(value, target, _with_samples(level, indices, g.device)), 0)
+    return level.batch(index_backward(value, target, _with_samples(level, indices, g.device)), 0)
+
+
+@_rule("basic_put_")
+def _basic_put_in_place(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    check_mutation(level, operator, args, kwargs)
+    x, index, source = args
+    operator.facets["Fits"].check(operator, x, index, source)
+    value, dim = level.split(x)
+    ndim = len(window_of(x.shape, x.strides, index)[0])
+    operator.call(move(value, dim, 0), (FULL, *index), level.aligned(source, ndim))
+    x._word |= value._word  # it may have become a recorded result
+    return x  # type: ignore[no-any-return]
+
+
+@_rule("basic_put")
+def _basic_put(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    x, index, source = args
+    ndim = len(window_of(x.shape, x.strides, index)[0])
+    return level.batch(operator.call(level.front(x), (FULL, *index), level.aligned(source, ndim)), 0)
 
 
 @_rule("put_")
-def _put(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
-    """Sample by sample, each on a window of the whole."""
+def _put_in_place(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     check_mutation(level, operator, args, kwargs)
     x, indices, source = args
     value, dim = level.split(x)
-    for b in range(level.size):
-        own = [None if i is None else _sample(level, i, b) for i in indices]
-        operator.call(select(value, dim, b), own, _sample(level, source, b))
+    operator.facets["Fits"].check(operator, x, indices, source)
+    if any(i is not None and i.dtype.kind == "b" for i in indices):  # sample by sample, each on a window of the whole
+        for b in range(level.size):
+            own = [None if i is None else _sample(level, i, b) for i in indices]
+            operator.call(select_index(value, dim, b), own, _sample(level, source, b))
+    else:
+        operator.call(move(value, dim, 0), *_put_arguments(level, x, indices, source))
     x._word |= value._word
     return x  # type: ignore[no-any-return]
 
 
+@_rule("put")
+def _put(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    x, indices, source = args
+    if any(i is not None and i.dtype.kind == "b" for i in indices):
+        return _by_loop(level, operator, args, kwargs)  # type: ignore[no-any-return]
+    return level.batch(operator.call(level.front(x), *_put_arguments(level, x, indices, source)), 0)
+
+
+def _put_arguments(level: BatchLevel, x: Tensor, indices: Sequence[Any], source: Any) -> tuple[list[Any], Any]:
+    """What puts the sources of all samples where the indices say, in a value with the batch first."""
+    depth = len(_common(indices))
+    first = next(k for k, i in enumerate(indices) if i is not None)
+    ndim = x.ndim - sum(i is not None for i in indices) + depth
+    given = level.aligned(source, ndim)
+    if first and given.ndim and _contiguous(indices):  # the common dimensions come first there
+        given = reshape(given, (*[1] * (ndim + 1 - given.ndim), *given.shape))
+        order = (0, *range(1 + first, 1 + first + depth), *range(1, 1 + first), *range(1 + first + depth, ndim + 1))
+        given = permute_dims(given, order)
+    return _with_samples(level, indices, x.device), given
+
+
 def _sample(level: BatchLevel, x: Any, b: int) -> Any:
     value, dim = level.split(x)
-    return value if dim is None else select(value, dim, b)
+    return value if dim is None else select_index(value, dim, b)

@@ -58,6 +58,11 @@ def _put(x: Array, indices: Sequence[Array | None], source: Array) -> Array:
     return x
 
 
+def _basic_put(x: Array, index: tuple[Any, ...], source: Array) -> Array:
+    x[index] = source
+    return x
+
+
 def _copy(x: Array, source: Array) -> Array:
     x[...] = source
     return x
@@ -103,6 +108,11 @@ REFERENCES: Final[Mapping[str, Reference]] = {
     **EXTRA_REFERENCES,
     "copy_": _copy,
     "put_": _put,
+    "put": lambda x, indices, source: _put(x.copy(), indices, source),
+    "basic_put_": _basic_put,
+    "basic_put": lambda x, index, source: _basic_put(x.copy(), index, source),
+    "basic_index": lambda x, index: np.array(x[index]),
+    "basic_index_backward": lambda g, shape, index: _basic_put(np.zeros(shape, g.dtype), index, g),
     "conj": np.conj,
     "real": lambda x: np.real(x).copy(),
     "imag": lambda x: np.imag(x).copy(),
@@ -116,7 +126,7 @@ REFERENCES: Final[Mapping[str, Reference]] = {
     "broadcast_to": np.broadcast_to,
     "squeeze": np.squeeze,
     "expand_dims": lambda x, axis=0: np.expand_dims(x, axis),
-    "select": lambda x, axis, index: np.moveaxis(x, axis, 0)[index],
+    "select_index": lambda x, axis, index: np.moveaxis(x, axis, 0)[index],
     "slice": _slice,
     "slice_backward": _slice_backward,
     "matrix_transpose": np.matrix_transpose,
@@ -135,8 +145,8 @@ REFERENCES: Final[Mapping[str, Reference]] = {
     ),
     "scatter_add_zeros": _scatter,
     "scatter_add": _scatter_add,
-    "gather": lambda x, indices: x[_index(indices)],
-    "gather_backward": lambda g, shape, indices: _add_at(_positions(shape)[_index(indices)], g, shape),
+    "index": lambda x, indices: x[_index(indices)],
+    "index_backward": lambda g, shape, indices: _add_at(_positions(shape)[_index(indices)], g, shape),
     "take": lambda x, indices, axis=None: np.take(x, indices, axis),
     "matmul": np.matmul,
     "sum": _sum,

@@ -6,6 +6,7 @@ from ...dispatch.kernel import Handle, Kernel
 from ...dispatch.keys import DispatchKey
 from ...dispatch.operator import Operator
 from ...dispatch.registry import Registry
+from . import indexing as _indexing  # noqa: F401 -- puts its kernels into the table
 from .bfloat16 import with_bfloat16
 from .host import host_kernel
 from .inplace import inplace_kernel

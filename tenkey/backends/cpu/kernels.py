@@ -14,10 +14,9 @@ from ...core.tensor import Tensor, cpu_word, make_tensor
 from ...core.word import DTYPE_MASK, INHERITED, dtypes_of
 from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
-from ...ops.builtin.inplace import check_put
 from .errors import QUIET, ignore, restore
 
-__all__ = ["KERNELS", "SPECIALIZED"]
+__all__ = ["KERNELS", "SPECIALIZED", "check", "kernel", "wrap"]
 
 KERNELS: dict[str, Callable[..., Any]] = {}
 Kernel = Callable[..., Any]
@@ -46,7 +45,7 @@ def wrap(data: Any) -> Tensor:
     return make_tensor(data, word)
 
 
-def _check(name: str, *args: Any, **kwargs: Any) -> None:
+def check(name: str, *args: Any, **kwargs: Any) -> None:
     """Raise the error of the operator's own meta rule."""
     registry.find(f"tk::{name}").facets["Meta"].rule(*args, **kwargs)
 
@@ -73,7 +72,7 @@ def matmul_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
             finally:
                 restore(token)
         except ValueError:
-            _check("matmul", x1, x2)
+            check("matmul", x1, x2)
             raise
         made: Tensor = _new(Tensor)
         made._data = data
@@ -113,7 +112,7 @@ def to_device_kernel(x: Tensor, device: Device) -> Tensor:
 
 @kernel("flip")
 def flip(x: Tensor, *, axis: Any = None) -> Tensor:
-    _check("flip", x, axis=axis)
+    check("flip", x, axis=axis)
     return wrap(np.ascontiguousarray(np.flip(x._data, axis)).reshape(x.shape))
 
 
@@ -123,113 +122,29 @@ def concatenate(arrays: Sequence[Tensor], *, axis: int = 0) -> Tensor:
     try:
         return wrap(np.concatenate([x._data for x in arrays], axis, dtype=dtype))
     except (ValueError, TypeError):
-        _check("concatenate", arrays, axis=axis)
+        check("concatenate", arrays, axis=axis)
         raise
-
-
-_OUT = "[{operator}] index {index} is out of range for axis {axis} of length {length}."
-
-
-def _check_range(operator: str, indices: np.ndarray, length: int, axis: int) -> None:
-    if indices.size:
-        low, high = int(indices.min()), int(indices.max())
-        if low < -length or high >= length:
-            index = low if low < -length else high
-            raise IndexError(_OUT.format(operator=operator, index=index, axis=axis, length=length))
-
-
-@kernel("take_along_axis")
-def take_along_axis(x: Tensor, indices: Tensor, *, axis: int = -1) -> Tensor:
-    try:
-        return wrap(np.take_along_axis(x._data, indices._data, axis))
-    except (ValueError, IndexError):
-        _check("take_along_axis", x, indices, axis=axis)
-        _check_range("take_along_axis", indices._data, x.shape[axis], axis)
-        raise
-
-
-@kernel("scatter_add_zeros")
-def scatter_add_zeros(source: Tensor, indices: Tensor, shape: Sequence[int], axis: int) -> Tensor:
-    _check("scatter_add_zeros", source, indices, shape, axis)
-    out = np.zeros(shape, source.dtype)
-    _check_range("scatter_add", indices._data, shape[axis], axis)
-    at: list[Any] = list(np.indices(indices.shape, sparse=True))
-    at[axis] = indices._data
-    np.add.at(out, tuple(at), np.broadcast_to(source._data, indices.shape))
-    return wrap(out)
-
-
-def _index(indices: Sequence[Tensor | None]) -> tuple[Any, ...]:
-    return tuple([slice(None) if i is None else i._data for i in indices])
-
-
-@kernel("gather")
-def gather(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
-    # NumPy lays the result out as the indices lie in memory; a result is contiguous, as the rule for shapes says.
-    return wrap(np.array(_indexed("index", lambda: x._data[_index(indices)], x, indices), order="C", copy=None))
-
-
-@kernel("gather_backward")
-def gather_backward(g_out: Tensor, shape: Sequence[int], indices: Sequence[Tensor | None]) -> Tensor:
-    out = np.zeros(shape, g_out.dtype)
-    np.add.at(out, _index(indices), g_out._data)
-    return wrap(out)
-
-
-def _indexed(operator: str, run: Callable[[], Any], x: Tensor, indices: Sequence[Tensor | None]) -> Any:
-    try:
-        return run()
-    except (IndexError, ValueError):
-        if not any(i is not None and i.dtype.kind == "b" for i in indices):
-            _check("gather", x, indices)
-            for axis, i in enumerate(indices):
-                if i is not None:
-                    _check_range(operator, i._data, x.shape[axis], axis)
-        raise
-
-
-@kernel("put_")
-def put_(x: Tensor, indices: Sequence[Tensor | None], source: Tensor) -> Tensor:
-    def run() -> None:
-        x._data[_index(indices)] = source._data
-
-    check_put(registry.find("tk::put_"), x, indices, source)
-    token = ignore(QUIET)
-    try:
-        _indexed("index_put", run, x, indices)
-    finally:
-        restore(token)
-    return x
-
-
-@kernel("slice_backward")
-def slice_backward(g_slice: Tensor, shape: Sequence[int], axis: int, start: int, step: int) -> Tensor:
-    out = np.zeros(shape, g_slice.dtype)
-    length = g_slice.shape[axis]
-    if length:
-        out[(slice(None),) * axis + (slice(start, start + (length - 1) * step + 1, step),)] = g_slice._data
-    return wrap(out)
 
 
 @kernel("argmax")
 def argmax(x: Tensor, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
     if x.dtype.kind == "c":
-        _check("argmax", x, axis=axis)
+        check("argmax", x, axis=axis)
     try:
         return wrap(np.asarray(np.argmax(x._data, axis, keepdims=keepdims)))
     except ValueError:
-        _check("argmax", x, axis=axis, keepdims=keepdims)
+        check("argmax", x, axis=axis, keepdims=keepdims)
         raise
 
 
 @kernel("argmin")
 def argmin(x: Tensor, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
     if x.dtype.kind == "c":
-        _check("argmin", x, axis=axis)
+        check("argmin", x, axis=axis)
     try:
         return wrap(np.asarray(np.argmin(x._data, axis, keepdims=keepdims)))
     except ValueError:
-        _check("argmin", x, axis=axis, keepdims=keepdims)
+        check("argmin", x, axis=axis, keepdims=keepdims)
         raise
 
 
@@ -250,7 +165,7 @@ def imag(x: Tensor) -> Tensor:
 
 @kernel("complex_from")
 def complex_from(real: Tensor, imag: Tensor) -> Tensor:
-    _check("complex_from", real, imag)
+    check("complex_from", real, imag)
     out = np.empty(real.shape, dtypes.complex_of(real.dtype))
     out.real, out.imag = real._data, imag._data
     return wrap(out)
@@ -266,7 +181,7 @@ def _made(name: str) -> Kernel:
         try:
             data = make(shape, dtype or dtypes.default_float())
         except ValueError:
-            _check(name, shape)
+            check(name, shape)
             raise
         return wrap(data)
 
@@ -279,7 +194,7 @@ for _name in ("empty", "zeros", "ones"):
 
 @kernel("full")
 def full(shape: Sequence[int], fill_value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
-    _check("full", shape, fill_value, dtype=dtype)
+    check("full", shape, fill_value, dtype=dtype)
     with np.errstate(all="ignore"):
         return wrap(np.full(shape, fill_value, dtype or dtypes.to_dtype(type(fill_value))))
 
@@ -303,7 +218,7 @@ def linspace(
 
 @kernel("eye")
 def eye(n_rows: int, n_cols: int | None = None, *, k: int = 0, dtype: Any = None, device: Any = None) -> Tensor:
-    _check("eye", n_rows, n_cols)
+    check("eye", n_rows, n_cols)
     return wrap(np.eye(n_rows, n_cols, k, dtype or dtypes.default_float()))
 
 

@@ -47,7 +47,7 @@ def _select(x: Tensor, axis: int, index: int) -> Tensor:
             return make_view(x, a[index, ...])
         return make_view(x, a[(slice(None),) * (axis if axis >= 0 else a.ndim + axis) + (index, ...)])
     except IndexError:
-        raise_for(x, "select", axis, index)
+        raise_for(x, "select_index", axis, index)
         raise
 
 
@@ -57,6 +57,23 @@ def _slice(x: Tensor, axis: int, start: int, stop: int, step: int = 1) -> Tensor
         return make_view(x, a[start:stop:step])
     raise_for(x, "slice", axis, start, stop, step)
     return make_view(x, a[(slice(None),) * (axis if axis >= 0 else a.ndim + axis) + (slice(start, stop, step),)])
+
+
+def _basic_index(x: Tensor, index: tuple[Any, ...]) -> Tensor:
+    try:
+        data = x._data[index]
+    except IndexError:
+        raise_for(x, "basic_index", index)
+        raise
+    if data.__class__ is not np.ndarray:  # NumPy gives an element as a scalar
+        data = x._data[(*index, ...)]
+    made: Tensor = _new(Tensor)
+    made._data = data
+    made._word = x._word & INHERITED
+    storage = x._storage
+    made._storage = x if storage is None else storage
+    made._autograd = None
+    return made
 
 
 def _permute(x: Tensor, axes: Sequence[int]) -> Tensor:
@@ -76,9 +93,10 @@ def raise_for(x: Tensor, name: str, *args: Any) -> None:
 
 
 _FAST: Final[dict[str, Callable[..., Tensor]]] = {
+    "tk::basic_index": _basic_index,
     "tk::alias": lambda x: make_view(x, x._data),
     "tk::reshape": _reshape,
-    "tk::select": _select,
+    "tk::select_index": _select,
     "tk::slice": _slice,
     "tk::permute_dims": _permute,
 }

@@ -2,6 +2,8 @@
 
 from . import (
     arithmetic,
+    assigning,
+    basic_index,
     beyond_arithmetic,
     bits,
     comparison,
@@ -30,6 +32,7 @@ from . import (
     special,
     special_gamma,
     statistics,
+    subscripts,
     tensor_methods,
     trigonometry,
     view,
@@ -38,6 +41,8 @@ from . import (
 __all__ = [
     "arithmetic",
     "beyond_arithmetic",
+    "assigning",
+    "basic_index",
     "bits",
     "comparison",
     "complex",
@@ -65,6 +70,7 @@ __all__ = [
     "special",
     "special_gamma",
     "statistics",
+    "subscripts",
     "tensor_methods",
     "trigonometry",
     "view",

@@ -1,32 +1,19 @@
-"""Indexing: ``x[...]`` taken apart into views and gathers, and the gathers with their adjoint scatters."""
+"""Elements at places that tensors of integers and bools name, with the adjoint scatters."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-import numpy as np
-
-from ...core.device import CPU, Device
-from ...core.tensor import Tensor, cpu_word, make_tensor
-from ...dispatch.registry import registry
+from ...core.tensor import Tensor
 from ..declare import Entry, TensorSpec, composite, structured
 from ..shapes import broadcast_shapes, normalize_axis
-from .copying import flip
-from .view import broadcast_to, expand_dims, select, slice, sum_to_shape
+from .basic_index import NOT_AN_INDEX, TOO_MANY
+from .view import broadcast_to, sum_to_shape
 
-_TOO_MANY = (
-    "[index] got {count} indices for a tensor of {ndim} dimensions, shape {shape}: give at most one for each dimension "
-    "(None adds one)."
-)
-_ELLIPSES = "[index] an index holds at most one ellipsis ('...')."
-_KIND = "[index] an index is made of ints, slices, None, '...', and tensors of integers or bools; got {value!r}."
-_STEP = "[index] the step of a slice must not be 0, got {value}."
 _SCATTER_INDICES = (
     "[scatter_add] indices of shape {indices} must have the shape of the result, {shape}, except along axis {axis}."
 )
 _SCATTER_SOURCE = "[scatter_add] a source of shape {source} must broadcast to the shape of the indices, {indices}."
-_MASK = "[index] a mask of shape {mask} does not fit the dimensions {shape} that it selects from."
 
 
 def _gather_meta(x: Tensor, indices: Tensor, *, axis: int = -1) -> TensorSpec:
@@ -120,11 +107,11 @@ def index_shape(x: Tensor, indices: Sequence[Tensor | None]) -> tuple[int, ...] 
     """The shape of ``x[indices]`` for integer indices, or None where a mask makes it depend on values."""
     for i in indices:
         if i is not None and i.dtype.kind not in "iub":
-            raise IndexError(_KIND.format(value=f"a tensor of {i.dtype}"))
+            raise IndexError(NOT_AN_INDEX.format(value=f"a tensor of dtype {i.dtype}"))
     if any(i is not None and i.dtype.kind == "b" for i in indices):
         return None
     if len(indices) > x.ndim:
-        raise IndexError(_TOO_MANY.format(count=len(indices), ndim=x.ndim, shape=x.shape))
+        raise IndexError(TOO_MANY.format(count=len(indices), ndim=x.ndim, shape=x.shape))
     arrays = [i for i in indices if i is not None]
     common = broadcast_shapes("index", *[i.shape for i in arrays])
     at = [k for k, i in enumerate(indices) if i is not None]
@@ -144,10 +131,10 @@ def _index_meta(x: Tensor, indices: Sequence[Tensor | None]) -> TensorSpec:
     return TensorSpec(shape, x.dtype)
 
 
-gather = structured(
-    "gather(Tensor x, Tensor?[] indices) -> Tensor",
+index: Entry = structured(
+    "index(Tensor x, Tensor?[] indices) -> Tensor",
     meta=_index_meta,
-    vjp={"x": lambda g, x_meta, indices: gather_backward(g, x_meta.shape, indices)},
+    vjp={"x": lambda g, x_meta, indices: index_backward(g, x_meta.shape, indices)},
     samples=lambda rng: [
         ((rng.standard_normal((4, 3)), [rng.integers(-4, 4, (5,)), None]), {}),
         ((rng.standard_normal((4, 3)), [None, rng.integers(0, 3, (2, 2))]), {}),
@@ -161,15 +148,15 @@ gather = structured(
     doc="""``x[indices]`` for a list of integer or bool tensors, one for each leading dimension, None for all of it.
 
     >>> import tenkey as tk
-    >>> tk.ops.tk.gather(tk.asarray([10, 20, 30]), [tk.asarray([2, 0])]).tolist()
+    >>> tk.ops.tk.index(tk.asarray([10, 20, 30]), [tk.asarray([2, 0])]).tolist()
     [30, 10]
     """,
 )
 
-gather_backward: Entry = structured(
-    "gather_backward(Tensor g_out, int[] shape, Tensor?[] indices) -> Tensor",
+index_backward: Entry = structured(
+    "index_backward(Tensor g_out, int[] shape, Tensor?[] indices) -> Tensor",
     meta=lambda g_out, shape, indices: TensorSpec(tuple(shape), g_out.dtype),
-    vjp={"g_out": lambda g, indices: gather(g, indices)},
+    vjp={"g_out": lambda g, indices: index(g, indices)},
     samples=lambda rng: [
         ((rng.standard_normal((5, 3)), (4, 3), [rng.integers(0, 4, (5,)), None]), {}),
         ((rng.standard_normal((4, 2, 2)), (4, 3), [None, rng.integers(-3, 3, (2, 2))]), {}),
@@ -199,158 +186,5 @@ def take(x: Tensor, indices: Tensor, *, axis: int | None = None) -> Tensor:
     i = normalize_axis("take", axis, x.ndim)
     if indices.dtype.kind not in "iu":
         raise TypeError(f"[take] indices must be integers, got {indices.dtype}.")
-    result: Tensor = gather(x, [None] * i + [indices])
+    result: Tensor = index(x, [None] * i + [indices])
     return result
-
-
-def _as_index(value: Any, device: Device) -> Tensor:
-    if isinstance(value, Tensor):
-        tensor = value
-    else:
-        array = np.asarray(value)
-        if array.size == 0 and array.dtype.kind == "f":
-            array = array.astype(np.int64)
-        if array.dtype.kind not in "iub":
-            raise IndexError(_KIND.format(value=value))
-        tensor = make_tensor(array, cpu_word(array.dtype))
-        if device is not CPU:
-            tensor = registry.find("tk::to_device").call(tensor, device)
-    if tensor.dtype.kind not in "iub":
-        raise IndexError(_KIND.format(value=value))
-    return tensor
-
-
-def basic_index(x: Tensor, index: Any, reversed_at: list[int] | None = None) -> tuple[Tensor, list[Tensor | None]]:
-    """The view that the ints, slices, None and '...' of an index select, and what is left to gather from it.
-
-    A slice with a negative step makes a copy of it, unless ``reversed_at`` is given: then the view is in ascending
-    order, and the list receives the places in what is left whose dimension is to be read backwards.
-    """
-    items = index if isinstance(index, tuple) else (index,)
-    consumed = 0
-    ellipses = 0
-    for item in items:
-        if item is Ellipsis:
-            ellipses += 1
-        elif isinstance(item, Tensor) and item.dtype.kind == "b":
-            consumed += item.ndim
-        elif item is not None and item is not True and item is not False:
-            consumed += np.ndim(item) if isinstance(item, np.ndarray) and item.dtype.kind == "b" else 1
-    if ellipses > 1:
-        raise IndexError(_ELLIPSES)
-    if consumed > x.ndim:
-        raise IndexError(_TOO_MANY.format(count=consumed, ndim=x.ndim, shape=x.shape))
-    arrays: list[Tensor | None] = []
-    advanced = any(isinstance(item, (Tensor, list, np.ndarray)) and np.ndim(_shape_of(item)) >= 0 for item in items)
-    axis = 0
-    for item in items:
-        if item is Ellipsis:
-            skip = x.ndim - axis - (consumed - _consumed_before(items, item))
-            axis += skip
-            arrays += [None] * skip
-        elif item is None:
-            x = expand_dims(x, axis)
-            axis += 1
-            arrays.append(None)
-        elif isinstance(item, (int, np.integer)) and not isinstance(item, bool) and not advanced:
-            x = select(x, axis, int(item))
-        elif isinstance(item, slice_type):
-            if reversed_at is not None and item.step is not None and item.step < 0:
-                reversed_at.append(len(arrays))
-                x = _ascending(x, axis, item)
-            else:
-                x = _take_slice(x, axis, item)
-            axis += 1
-            arrays.append(None)
-        elif isinstance(item, (Tensor, list, np.ndarray, int, np.integer)) and not isinstance(item, bool):
-            if isinstance(item, Tensor) and item.ndim == 0 and item.dtype.kind in "iu" and not advanced:
-                x = select(x, axis, int(item))
-                continue
-            tensor = _as_index(item, x.device)
-            if tensor.dtype.kind == "b":
-                if tensor.shape != x.shape[axis : axis + tensor.ndim]:
-                    raise IndexError(_MASK.format(mask=tensor.shape, shape=x.shape[axis : axis + tensor.ndim]))
-                axis += tensor.ndim
-                arrays.append(tensor)
-                continue
-            axis += 1
-            arrays.append(tensor)
-        else:
-            raise IndexError(_KIND.format(value=item))
-    while arrays and arrays[-1] is None:
-        arrays.pop()
-    return x, arrays
-
-
-def _shape_of(item: Any) -> tuple[int, ...]:
-    return item.shape if isinstance(item, (Tensor, np.ndarray)) else ()
-
-
-def _consumed_before(items: tuple[Any, ...], ellipsis: Any) -> int:
-    count = 0
-    for item in items:
-        if item is ellipsis:
-            return count
-        if isinstance(item, (Tensor, np.ndarray)) and item.dtype.kind == "b":
-            count += item.ndim
-        elif item is not None:
-            count += 1
-    return count
-
-
-slice_type: Any = type(np.s_[:])  # the name ``slice`` is the operator's here
-
-
-def _take_slice(x: Tensor, axis: int, item: Any) -> Tensor:
-    if item.step is not None and item.step == 0:
-        raise ValueError(_STEP.format(value=item))
-    start, stop, step = item.indices(x.shape[axis])
-    if step > 0:
-        if start == 0 and stop == x.shape[axis] and step == 1:
-            return x if item.start is None and item.stop is None else slice(x, axis, 0, stop, 1)
-        return slice(x, axis, start, max(stop, start), step)
-    return flip(_ascending(x, axis, item), axis=axis)
-
-
-def _ascending(x: Tensor, axis: int, item: Any) -> Tensor:
-    """The elements of a slice with a negative step, in the order of their places; a view."""
-    start, stop, step = item.indices(x.shape[axis])
-    length = max(0, -(-(start - stop) // -step))
-    last = start + (length - 1) * step
-    return slice(x, axis, last, start + 1, -step) if length else slice(x, axis, 0, 0, 1)
-
-
-def reverse_source(value: Any, viewed: Tensor, arrays: Sequence[Tensor | None], reversed_at: Sequence[int]) -> Any:
-    """What is assigned, flipped along the dimensions of the selection that are to be read backwards."""
-    given = [i for i in arrays if i is not None]
-    at = [k for k, i in enumerate(arrays) if i is not None]
-    depth = len(broadcast_shapes("index", *[(1,) if i.dtype.kind == "b" else i.shape for i in given]))
-    ndim = viewed.ndim - sum(i.ndim if i.dtype.kind == "b" else 1 for i in given) + depth
-    together = at == list(range(at[0], at[-1] + 1)) if at else True
-    axes = []
-    for place in reversed_at:
-        before = sum(k < place for k in at)  # indices that stand before it; their common dimensions come before it too
-        axis = place - before + (depth if before or not together else 0) - ndim
-        if -axis <= value.ndim and value.shape[axis] != 1:
-            axes.append(axis)
-    return flip(value, axis=tuple(axes)) if axes else value
-
-
-def getitem(x: Tensor, index: Any) -> Tensor:
-    """``x[index]``: a view for ints, slices, None and '...', a copy where tensors select elements."""
-    if index.__class__ is int:
-        if x._data.shape:
-            return select(x, 0, index)
-        raise IndexError(_TOO_MANY.format(count=1, ndim=0, shape=()))
-    if index.__class__ is slice_type and index.step is None and x._data.shape:
-        start, stop, _ = index.indices(x._data.shape[0])
-        return slice(x, 0, start, max(start, stop), 1)
-    if index is True or index is False:
-        raise IndexError(_KIND.format(value=index))
-    viewed, arrays = basic_index(x, index)
-    if arrays:
-        return gather(viewed, arrays)
-    return slice(viewed, 0, 0, viewed.shape[0], 1) if viewed is x and x.ndim else viewed
-
-
-Tensor.__getitem__ = getitem  # type: ignore[method-assign, assignment]

@@ -14,7 +14,7 @@ may be written into a tensor whose dtype is of the same kind or a later one (boo
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
@@ -33,7 +33,6 @@ from ...dispatch.schema import BaseType, parse_schema
 from ..declare.facets import Composite, Methods, Samples
 from ..shapes import broadcast_shapes
 from . import pointwise as _pointwise  # noqa: F401 -- the in-place methods are used below
-from .indexing import basic_index, index_shape, reverse_source
 from .linalg import matmul
 
 __all__ = [
@@ -43,10 +42,9 @@ __all__ = [
     "can_hold",
     "check_copy",
     "check_pointwise",
-    "check_put",
+    "check_fits",
     "copy_",
     "inplace_name",
-    "setitem",
 ]
 
 
@@ -69,19 +67,18 @@ def can_hold(dtype: np.dtype, result: np.dtype) -> bool:
     return _RANK[result.kind] <= _RANK[dtype.kind]
 
 
-def _fits(
-    operator: Operator, x: Tensor, shape: tuple[int, ...], result: np.dtype, into: str = "the first argument"
+def check_fits(
+    name: str, x: Tensor, shape: tuple[int, ...], result: np.dtype, into: str = "the first argument"
 ) -> None:
+    """Raise unless a result of this shape and dtype may be written into ``x``."""
     if shape != x.shape:
-        raise ValueError(_SHAPE.format(operator=operator.schema.base_name, result=shape, target=x.shape, into=into))
+        raise ValueError(_SHAPE.format(operator=name, result=shape, target=x.shape, into=into))
     if not can_hold(x.dtype, result):
-        raise TypeError(_KIND.format(operator=operator.schema.base_name, result=result, target=x.dtype))
+        raise TypeError(_KIND.format(operator=name, result=result, target=x.dtype))
     if 0 in x._data.strides and any(n > 1 and not step for n, step in zip(x.shape, x.strides, strict=True)) and x.size:
-        raise RuntimeError(
-            _OVERLAP.format(operator=operator.schema.base_name, target=x.shape, strides=x.strides, into=into)
-        )
+        raise RuntimeError(_OVERLAP.format(operator=name, target=x.shape, strides=x.strides, into=into))
     if x._data.__class__ is np.ndarray and not x._data.flags.writeable:
-        raise RuntimeError(_READ_ONLY.format(operator=operator.schema.base_name, into=into))
+        raise RuntimeError(_READ_ONLY.format(operator=name, into=into))
 
 
 def check_pointwise(operator: Operator, *args: Any) -> None:
@@ -96,25 +93,14 @@ def check_pointwise(operator: Operator, *args: Any) -> None:
     for tensor in operands:
         refuse_out_of_range(operator.schema.base_name, tensor, compute)
     shape = broadcast_shapes(operator.schema.base_name, *[t.shape for t in operands])
-    _fits(operator, operands[0], shape, result)
+    check_fits(operator.schema.base_name, operands[0], shape, result)
 
 
 def check_copy(operator: Operator, x: Tensor, source: Tensor) -> None:
     """Raise unless ``source`` broadcasts to ``x``; only complex values have no place in a real tensor."""
     refuse_out_of_range(operator.schema.base_name, source, x.dtype)
     shape = broadcast_shapes(operator.schema.base_name, x.shape, source.shape)
-    _fits(operator, x, shape, source.dtype if source.dtype.kind == "c" else x.dtype)
-
-
-def check_put(operator: Operator, x: Tensor, indices: Sequence[Tensor | None], source: Tensor) -> None:
-    """Raise unless ``source`` broadcasts to what the indices select (masks are left to the kernel)."""
-    refuse_out_of_range("index_put", source, x.dtype)
-    selected = index_shape(x, indices)
-    if selected is not None and broadcast_shapes("index_put", selected, source.shape) != selected:
-        raise ValueError(
-            _SHAPE.format(operator="index_put", result=source.shape, into="the first argument", target=selected)
-        )
-    _fits(operator, x, x.shape, source.dtype if source.dtype.kind == "c" else x.dtype)
+    check_fits(operator.schema.base_name, x, shape, source.dtype if source.dtype.kind == "c" else x.dtype)
 
 
 _NO_INPLACE: Final = (
@@ -221,7 +207,7 @@ def _into(operator: Operator, /, *args: Any, out: Tensor, **kwargs: Any) -> Tens
 def write_out(operator: Operator, /, *args: Any, out: Tensor, **kwargs: Any) -> Tensor:
     """What the variant ``out=`` of a functional operator does, made of it and of ``copy_``."""
     result = operator.call(*args, **kwargs)
-    _fits(operator, out, result.shape, result.dtype, "out")
+    check_fits(operator.schema.base_name, out, result.shape, result.dtype, "out")
     copy_(out, result)
     return out
 
@@ -283,14 +269,6 @@ def _copy_samples(rng: np.random.Generator) -> Any:
     return [((rng.standard_normal(x), rng.standard_normal(source)), {}) for x, source in shapes]
 
 
-def _put_samples(rng: np.random.Generator) -> Any:
-    return [
-        ((rng.standard_normal((4, 3)), [np.array([2, -4])], rng.standard_normal((2, 3))), {}),
-        ((rng.standard_normal((4, 3)), [None, np.array([0, 2])], rng.standard_normal((2,))), {}),
-        ((rng.standard_normal((4, 3)), [np.array([True, False, True, True])], rng.standard_normal(())), {}),
-    ]
-
-
 copy_ = registry.define(
     parse_schema("tk::copy_(Tensor(a!) x, Tensor source) -> Tensor(a!)"),
     facets={"Inplace": Inplace(None), "Fits": Fits(check_copy), "Samples": Samples(_copy_samples)},
@@ -318,31 +296,3 @@ def _imatmul(self: Any, other: Any) -> Any:
 
 
 Tensor.__imatmul__ = _imatmul  # type: ignore[method-assign]
-
-
-def setitem(x: Tensor, index: Any, value: Any) -> None:
-    """``x[index] = value``, in place: the value is broadcast and converted to the dtype of ``x``."""
-    reversed_at: list[int] = []
-    viewed, arrays = basic_index(x, index, reversed_at)
-    if reversed_at and hasattr(value, "ndim"):
-        value = reverse_source(value, viewed, arrays, reversed_at)
-    if arrays:
-        put_(viewed, arrays, value)
-    else:
-        copy_(viewed, value)
-
-
-put_ = registry.define(
-    parse_schema("tk::put_(Tensor(a!) x, Tensor?[] indices, Tensor source) -> Tensor(a!)"),
-    facets={"Fits": Fits(check_put), "Samples": Samples(_put_samples)},
-    tags=("inplace_variant",),
-    doc="""``x[indices] = source`` for a list of integer or bool tensors, as in ``gather``.
-
-    >>> import tenkey as tk
-    >>> x = tk.zeros(3)
-    >>> x[tk.asarray([0, 2])] = 5.0
-    >>> x.tolist()
-    [5.0, 0.0, 5.0]
-    """,
-).call
-Tensor.__setitem__ = setitem  # type: ignore[method-assign, assignment]

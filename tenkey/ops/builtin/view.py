@@ -196,7 +196,7 @@ expand_dims = view(
 
 
 def _select_window(x: Tensor, axis: int, index: int) -> Window:
-    i = normalize_axis("select", axis, x.ndim)
+    i = normalize_axis("select_index", axis, x.ndim)
     n = x.shape[i]
     if not -n <= index < n:
         raise IndexError(
@@ -209,14 +209,14 @@ def _select_window(x: Tensor, axis: int, index: int) -> Window:
 
 
 def _select_vjp(g: Tensor, x_meta: Any, axis: int, index: int) -> Tensor:
-    i = normalize_axis("select", axis, len(x_meta.shape))
+    i = normalize_axis("select_index", axis, len(x_meta.shape))
     at = index + x_meta.shape[i] if index < 0 else index
     result: Tensor = slice_backward(expand_dims(g, i), x_meta.shape, i, at, 1)
     return result
 
 
-select = view(
-    "select(Tensor x, int axis, int index) -> Tensor",
+select_index = view(
+    "select_index(Tensor x, int axis, int index) -> Tensor",
     window=_select_window,
     vjp={"x": _select_vjp},
     samples=lambda rng: [
@@ -229,7 +229,7 @@ select = view(
     doc="""The slice at one index of an axis, without that axis; a view.
 
     >>> import tenkey as tk
-    >>> tk.ops.tk.select(tk.asarray([[1, 2], [3, 4]]), 0, 1).tolist()
+    >>> tk.ops.tk.select_index(tk.asarray([[1, 2], [3, 4]]), 0, 1).tolist()
     [3, 4]
     """,
 )

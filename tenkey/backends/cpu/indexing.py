@@ -1,0 +1,178 @@
+"""CPU kernels of indexing: gathers, scatters, and what is assigned by an index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from ...core.lift import refuse_out_of_range
+from ...core.tensor import Tensor
+from ...core.word import INHERITED, WEAK_MASK
+from ...dispatch.registry import registry
+from ...ops.builtin.assigning import check_basic_put, check_put
+from .errors import QUIET, ignore, restore
+from .kernels import check, kernel, wrap
+
+__all__: list[str] = []
+
+_OUT: Final = "[{operator}] index {index} is out of range for axis {axis} of length {length}."
+
+
+def _check_range(operator: str, indices: np.ndarray, length: int, axis: int) -> None:
+    if indices.size:
+        low, high = int(indices.min()), int(indices.max())
+        if low < -length or high >= length:
+            index = low if low < -length else high
+            raise IndexError(_OUT.format(operator=operator, index=index, axis=axis, length=length))
+
+
+@kernel("take_along_axis")
+def take_along_axis(x: Tensor, indices: Tensor, *, axis: int = -1) -> Tensor:
+    try:
+        return wrap(np.take_along_axis(x._data, indices._data, axis))
+    except (ValueError, IndexError):
+        check("take_along_axis", x, indices, axis=axis)
+        _check_range("take_along_axis", indices._data, x.shape[axis], axis)
+        raise
+
+
+@kernel("scatter_add_zeros")
+def scatter_add_zeros(source: Tensor, indices: Tensor, shape: Sequence[int], axis: int) -> Tensor:
+    check("scatter_add_zeros", source, indices, shape, axis)
+    out = np.zeros(shape, source.dtype)
+    _check_range("scatter_add", indices._data, shape[axis], axis)
+    at: list[Any] = list(np.indices(indices.shape, sparse=True))
+    at[axis] = indices._data
+    np.add.at(out, tuple(at), np.broadcast_to(source._data, indices.shape))
+    return wrap(out)
+
+
+@kernel("slice_backward")
+def slice_backward(g_slice: Tensor, shape: Sequence[int], axis: int, start: int, step: int) -> Tensor:
+    out = np.zeros(shape, g_slice.dtype)
+    length = g_slice.shape[axis]
+    if length:
+        out[(slice(None),) * axis + (slice(start, start + (length - 1) * step + 1, step),)] = g_slice._data
+    return wrap(out)
+
+
+@kernel("basic_index_backward")
+def basic_index_backward(g_view: Tensor, shape: Sequence[int], index: tuple[Any, ...]) -> Tensor:
+    out = np.zeros(shape, g_view.dtype)
+    out[index] = g_view._data
+    return wrap(out)
+
+
+def _subscript(indices: Sequence[Tensor | None]) -> tuple[Any, ...]:
+    return tuple([slice(None) if i is None else i._data for i in indices])
+
+
+def _explain(operator: str, x: Tensor, indices: Sequence[Tensor | None]) -> None:
+    """Raise the operator's own error for indices that NumPy has refused; masks are compared with shapes before."""
+    if not any(i is not None and i.dtype.kind == "b" for i in indices):
+        check("index", x, indices)
+        for axis, i in enumerate(indices):
+            if i is not None:
+                _check_range(operator, i._data, x.shape[axis], axis)
+
+
+_new: Final = object.__new__
+
+
+@kernel("index")
+def index(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
+    a = x._data
+    try:
+        last = indices[-1]
+        if last is None or (len(indices) > 1 and any(tensor is not None for tensor in indices[:-1])):
+            data = a[_subscript(indices)]
+        elif last._data.dtype.kind != "b":
+            data = a.take(last._data, len(indices) - 1)
+        elif len(indices) == 1 and last._data.shape == a.shape[:1]:
+            data = a.compress(last._data, 0)
+        else:
+            data = a[_subscript(indices)]
+    except (IndexError, ValueError, TypeError):
+        _explain("index", x, indices)
+        raise
+    if data.__class__ is not np.ndarray:
+        data = np.asarray(data)
+    elif not data.flags.c_contiguous:  # NumPy lays a result out as its indices lie in memory
+        data = data.copy()
+    made: Tensor = _new(Tensor)
+    made._data = data
+    made._word = x._word & INHERITED
+    made._storage = None
+    made._autograd = None
+    return made
+
+
+@kernel("index_backward")
+def index_backward(g_out: Tensor, shape: Sequence[int], indices: Sequence[Tensor | None]) -> Tensor:
+    out = np.zeros(shape, g_out.dtype)
+    at = _subscript(indices)
+    if len(at) == 1 and indices[0] is not None and at[0].dtype.kind == "b":  # no element twice
+        out[at] = g_out._data
+    else:
+        np.add.at(out, at, g_out._data)
+    return wrap(out)
+
+
+@kernel("basic_put_")
+def basic_put_(x: Tensor, index: tuple[Any, ...], source: Tensor) -> Tensor:
+    a, values = x._data, source._data
+    if values.__class__ is not np.ndarray:
+        values = source._values("index_put")
+    if (values.dtype is not a.dtype and _needs_care(x, source, values)) or _odd(a, values):
+        check_basic_put(registry.find("tk::basic_put_"), x, index, source)
+    try:
+        if values.dtype is a.dtype:
+            a[index] = values
+        else:
+            token = ignore(QUIET)
+            try:
+                a[index] = values
+            finally:
+                restore(token)
+    except (IndexError, ValueError, TypeError):
+        check_basic_put(registry.find("tk::basic_put_"), x, index, source)
+        raise
+    return x
+
+
+def _odd(a: np.ndarray, values: np.ndarray) -> bool:
+    """Whether a shape may not be what an assignment takes, though NumPy does: repeated memory, too many dimensions."""
+    return 0 in a.strides or values.shape[:1] == (1,)
+
+
+def _needs_care(x: Tensor, source: Tensor, values: np.ndarray) -> bool:
+    """Whether a value may have no place in the dtype of ``x``: what NumPy would convert all the same."""
+    if source._word & WEAK_MASK and x._data.dtype.kind in "fc" and values.dtype.kind == "f":
+        return False
+    refuse_out_of_range("index_put", source, x.dtype)
+    return values.dtype.kind == "c" or bool(source._word & WEAK_MASK and values.dtype.kind == "f")
+
+
+@kernel("put_")
+def put_(x: Tensor, indices: Sequence[Tensor | None], source: Tensor) -> Tensor:
+    a, values = x._data, source._data
+    if (values.dtype is not a.dtype and _needs_care(x, source, values)) or _odd(a, values):
+        check_put(registry.find("tk::put_"), x, indices, source)
+    token = ignore(QUIET)
+    try:
+        mask = indices[0]._data if len(indices) == 1 and indices[0] is not None else None
+        if mask is not None and not values.shape and mask.dtype.kind == "b" and mask.shape == a.shape[: mask.ndim]:
+            # one number for all of them: without a list of places
+            where = mask if mask.ndim == a.ndim else mask.reshape(mask.shape + (1,) * (a.ndim - mask.ndim))
+            np.copyto(a, values, "unsafe", where)
+        else:
+            a[_subscript(indices)] = values
+    except (IndexError, ValueError, TypeError):
+        check_put(registry.find("tk::put_"), x, indices, source)
+        _explain("index_put", x, indices)
+        raise
+    finally:
+        restore(token)
+    return x
