@@ -20,7 +20,7 @@ from .copying import cast, clone, concat
 from .creation import full
 from .pointwise import equal, floor, maximum, minimum, not_equal, round, where
 from .reduction import sum
-from .view import expand_dims, permute_dims, reshape, select, squeeze
+from .view import expand_dims, permute_dims, reshape, select_index, squeeze
 
 _UNORDERED: Final = "[{operator}] is not defined for dtype {dtype}: complex numbers have no order. Use tk.real(x), say."
 _EMPTY: Final = "[{operator}] got shape {shape} with axis={axis}: no elements have no quantiles. Test x.size first."
@@ -199,7 +199,7 @@ def _quantile(
         if found.dtype != dtype:
             found = cast(found, dtype)
         if share:
-            first, second = select(found, -1, 0), select(found, -1, 1)
+            first, second = select_index(found, -1, 0), select_index(found, -1, 1)
             found = expand_dims(_between(first, second, share), -1)
         return _shaped(found, x.shape, axes, q, keepdims)
     if q._word & WEAK_MASK:
