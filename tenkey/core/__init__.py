@@ -2,6 +2,7 @@
 
 from ..dispatch.registry import registry
 from . import copying as _copying  # noqa: F401  # puts its methods on Tensor, as the next ones do
+from . import display as _display  # noqa: F401
 from . import dlpack as _dlpack  # noqa: F401
 from . import sharing as _sharing  # noqa: F401
 from .device import CPU, Device, register_device, to_device

@@ -16,8 +16,7 @@ from ..dispatch.keys import DispatchKey, DispatchKeySet, highest_backend
 from ..dispatch.local import current_state
 from ..dispatch.registry import registry
 from ..dispatch.subclass import ASKING, run_unasked
-from .device import CPU, Device, base_word, device_types
-from .printing import format_tensor
+from .device import CPU, Device, base_word
 from .storage import Storage, is_contiguous
 from .word import DTYPE_TRAIT, GRADIENT, INHERITED, WEAK_MASK
 
@@ -41,10 +40,6 @@ _TO_NUMPY_GRADIENT: Final = "[{what}] the tensor requires a gradient, which NumP
 _TO_NUMPY_META: Final = (
     "[{what}] a tensor on the device 'meta' has no values: make it on another device. (If this came from inside an "
     "operator's kernel: give the operator a rule for shapes and dtypes with tk.library.register_fake.)"
-)
-_FORMAT: Final = (
-    "[format] the format {spec!r} is for one number, and the tensor has the shape {shape}: index an element, or print "
-    "the tensor within tk.printoptions(precision=...)."
 )
 _HANDLER: Final = (
     "the __tk_dispatch__ of the Tensor subclass {cls} is a {got}, not a classmethod: put @classmethod above its def."
@@ -280,26 +275,6 @@ class Tensor(_Attached):
         if self.ndim == 0:
             raise TypeError("[iter] a 0-d tensor cannot be iterated over.")
         return iter([self[i] for i in range(self.shape[0])])
-
-    def __repr__(self) -> str:
-        extra = ""
-        if self._word & GRADIENT:
-            node = self.grad_fn
-            extra = "requires_grad=True" if node is None else f"grad_fn=<{node.name()}>"
-        device = self.device
-        if self._data.__class__ is not np.ndarray and (device.type not in device_types() or device.backend is None):
-            extra = f", {extra}" if extra else ""
-            return f"tensor(..., shape={self.shape}, dtype={self.dtype}, device={str(self.device)!r}{extra})"
-        name = "tensor" if self.__class__ is Tensor else type(self).__name__
-        return format_tensor(self._values("repr"), dtype=self.dtype, device=str(self.device), extra=extra, name=name)
-
-    def __format__(self, spec: str) -> str:
-        if self.ndim == 0 and spec:
-            return format(self.item(), spec)
-        try:
-            return format(repr(self), spec)
-        except ValueError:
-            raise TypeError(_FORMAT.format(spec=spec, shape=self.shape)) from None
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         """The namespace of functions for this array (array API standard); ValueError for an unknown version."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,6 +14,23 @@ from .errors import QUIET, ignore, restore
 from .kernels import wrap
 
 __all__ = ["host_kernel"]
+
+
+_FAILED: Final = "[{name}] {error} (It was called with {operands}.)"
+_UNTOLD: Final = (ValueError, TypeError, IndexError, OverflowError, RuntimeError, np.linalg.LinAlgError)
+
+
+def _described(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """The arguments of a call, tensors by dtype and shape."""
+
+    def one(value: Any) -> str:
+        if isinstance(value, Tensor):
+            return f"{value.dtype} {value.shape}"
+        if isinstance(value, (list, tuple)) and any(isinstance(item, Tensor) for item in value):
+            return f"[{', '.join(map(one, value))}]"
+        return repr(value)
+
+    return ", ".join([*map(one, args), *[f"{name}={one(value)}" for name, value in kwargs.items()]])
 
 
 def _array(value: Any) -> Any:
@@ -39,6 +56,7 @@ def host_kernel(operator: Operator) -> Callable[..., Any]:
     runs only when that fails, to give the error of the operator rather than NumPy's.
     """
     facet: Host = operator.facets["Host"]
+    name = operator.schema.base_name
     function, strict = facet.function, facet.strict
     rule = operator.facets["Meta"].rule
     arguments = operator.schema.arguments
@@ -59,9 +77,11 @@ def host_kernel(operator: Operator) -> Callable[..., Any]:
             else:
                 arrays = [a._data if a.__class__ is Tensor else _array(a) for a in args]
                 result = function(*arrays, **{name: _array(value) for name, value in kwargs.items()})
-        except Exception:
+        except Exception as error:
             if strict:
                 rule(*args, **kwargs)
+            if type(error) in _UNTOLD and not str(error).startswith("["):
+                raise type(error)(_FAILED.format(name=name, error=error, operands=_described(args, kwargs))) from error
             raise
         finally:
             restore(token)
