@@ -90,7 +90,7 @@ def _to_device(self: Tensor, device: Device | str, /, *, stream: Any = None) -> 
     """
     if stream is not None:
         raise ValueError(_STREAM.format(stream=stream))
-    return to_device_operator(self, to_device(device))
+    return to_device_operator(self, device)
 
 
 def _cpu(self: Tensor) -> Tensor:
