@@ -123,7 +123,7 @@ def private_copy() -> Iterator[types.SimpleNamespace]:
         importlib.import_module(f"{parent}.dispatch")
         prefix = f"{parent}.dispatch."
         yield types.SimpleNamespace(
-            **{n.removeprefix(prefix): m for n, m in sys.modules.items() if n.startswith(prefix)}
+            **{n.removeprefix(prefix): m for n, m in list(sys.modules.items()) if n.startswith(prefix)}
         )
     finally:
         for name in [n for n in sys.modules if n.split(".")[0] == parent]:
