@@ -51,7 +51,7 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
 def can_cast(from_: Any, to: Any, /) -> bool:
     """Whether promotion leads from one dtype to another: whether an operand ``from_`` leaves a result ``to`` as it is.
 
-    Args: from_: a dtype or a tensor; to: a dtype. Source: array API standard 2025.12, ``can_cast``.
+    Args: ``from_``: a dtype or a tensor; ``to``: a dtype. Source: array API standard 2025.12, ``can_cast``.
 
     >>> import tenkey as tk
     >>> tk.can_cast(tk.int32, tk.int64), tk.can_cast(tk.ones(2), tk.int64)

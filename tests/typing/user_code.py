@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import pickle
+import tempfile
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -219,10 +221,25 @@ def keep(x: Tensor) -> Tensor:
     return again.clone()
 
 
+def store(x: Tensor, folder: Path) -> Tensor:
+    tk.save({"x": x, "epoch": 3}, folder / "x.npz")
+    tree: dict[str, Tensor] = tk.load(folder / "x.npz", device="cpu")
+    return tree["x"]
+
+
+def solve(a: Tensor, b: Tensor) -> Tensor:
+    values, vectors = tk.linalg.eigh(a @ a.mT)
+    sizes = tk.linalg.svd(a).S + tk.linalg.eigh(a @ a.mT).eigenvalues + values
+    spectrum = tk.fft.irfft(tk.fft.rfft(sizes), n=2)
+    return tk.linalg.solve(a, b) + tk.special.erf(vectors) + spectrum + tk.linalg.vector_norm(b, axis=0, ord=2)
+
+
 def main() -> None:
     print([describe(x) for x in make()])
     x = tk.asarray([[1.0, -2.0], [3.0, 4.0]])
     print(convert(x), arithmetic(x, x.T), index(x.clone()), shapes(x), reduce(x))
+    with tempfile.TemporaryDirectory() as folder:
+        print(store(x, Path(folder)), solve(x, x))
     print(standardize(x, axis=0), attention(x, x, x), fit(x, x[:, :1]))
     print(gradients(lambda t: (t**2).sum(), tk.ones(2, dtype=tk.float64)), extend(x), draw(4), keep(x))
 

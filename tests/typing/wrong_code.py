@@ -41,6 +41,13 @@ x.mean(dim=0)  # error
 x.astype()  # error
 x.requires_grad_("yes")  # error
 x.to(1.5)  # error
+tk.linalg.svd(x, full=True)  # error
+tk.linalg.eigh(x).values  # error
+tk.linalg.matrix_power(x, 0.5)  # error
+tk.fft.fft(x, n="2")  # error
+tk.special.gammaln()  # error
+tk.random.normal((2,), scale=1.0)  # error
+tk.save(x)  # error
 
 # ---- operators and indices
 x + "a"  # error
