@@ -113,12 +113,23 @@ def _lift_one(value: Any) -> Any:
 
 def lift(operator: Operator, values: tuple[Any, ...]) -> tuple[Any, ...]:
     """Lift the scalars and NumPy arrays of one call; at least one argument must be a Tensor already."""
-    if all(isinstance(v, (Tensor, list, tuple)) for v in values):
-        return values
-    if "keeps_python_scalars" in operator.tags:
-        return tuple([_lift_one(value) if isinstance(value, np.ndarray) else value for value in values])
-    if not any(isinstance(v, Tensor) for v in values) and any(v.__class__ in _SCALAR_DTYPE for v in values):
+    tensors = numbers = changed = False
+    keeps = "keeps_python_scalars" in operator.tags
+    lifted = []
+    for value in values:
+        made: Any = value
+        if isinstance(value, Tensor):
+            tensors = True
+        elif value.__class__ in _SCALAR_DTYPE:
+            numbers = changed = True
+            made = value if keeps else weak_tensor(value)  # type: ignore[arg-type]  # its class says so
+        elif value is not None and not isinstance(value, (list, tuple)):
+            changed = True
+            if not keeps or isinstance(value, np.ndarray):
+                made = _lift_one(value)
+        lifted.append(made)
+    if numbers and not tensors and not keeps:
         raise ArgumentError(
             _NO_TENSOR.format(operator=operator.name, given=", ".join(type(v).__name__ for v in values))
         )
-    return tuple([_lift_one(value) for value in values])
+    return tuple(lifted) if changed else values

@@ -58,18 +58,18 @@ def host_kernel(operator: Operator) -> Callable[..., Any]:
     facet: Host = operator.facets["Host"]
     name = operator.schema.base_name
     function, strict = facet.function, facet.strict
-    rule = operator.facets["Meta"].rule
+    composite = operator.facets.get("Composite")
+    # what is asked where the function fails: a rule, which raises, or the composition, which may know better
+    otherwise = operator.facets["Meta"].rule if composite is None else composite.function
     arguments = operator.schema.arguments
     single = len(operator.schema.returns) == 1
-    first_alone = bool(arguments) and [a.type.contains_tensor for a in arguments] == [
-        True,
-        *[False] * len(arguments[1:]),
-    ]
+    # the commonest kind: one tensor, which comes first
+    first_alone = [a.name for a in arguments if a.type.contains_tensor] == [a.name for a in arguments[:1]]
     first_alone = first_alone and is_plain_tensor(arguments[0].type) and not arguments[0].kwarg_only
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         if not strict:
-            rule(*args, **kwargs)
+            otherwise(*args, **kwargs)
         token = ignore(QUIET)
         try:
             if first_alone and args and args[0] is not None:
@@ -78,13 +78,19 @@ def host_kernel(operator: Operator) -> Callable[..., Any]:
                 arrays = [a._data if a.__class__ is Tensor else _array(a) for a in args]
                 result = function(*arrays, **{name: _array(value) for name, value in kwargs.items()})
         except Exception as error:
-            if strict:
-                rule(*args, **kwargs)
-            if type(error) in _UNTOLD and not str(error).startswith("["):
-                raise type(error)(_FAILED.format(name=name, error=error, operands=_described(args, kwargs))) from error
-            raise
+            if composite is not None:
+                result = NotImplemented
+            else:
+                if strict:
+                    otherwise(*args, **kwargs)
+                if type(error) in _UNTOLD and not str(error).startswith("["):
+                    text = _FAILED.format(name=name, error=error, operands=_described(args, kwargs))
+                    raise type(error)(text) from error
+                raise
         finally:
             restore(token)
+        if result is NotImplemented:
+            return otherwise(*args, **kwargs)
         return _tensor(result) if single else tuple([_tensor(one) for one in result])
 
     return kernel

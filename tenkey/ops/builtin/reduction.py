@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import numpy as np
+
 from ...core.dtypes import float32, int64, is_real_floating
 from ...core.tensor import Tensor
 from .. import scalar as s
@@ -11,7 +13,7 @@ from ..declare import BOOLEAN, REAL, TensorSpec, composite, reduction, structure
 from ..shapes import normalize_axes, reduced_shape, refuse_empty
 from .copying import cast
 from .pointwise import exp, isfinite, log, where
-from .view import reshape
+from .view import broadcast_to, reshape
 
 
 def restore_axes(x: Tensor, shape: tuple[int, ...], axis: Any, keepdims: bool) -> Tensor:
@@ -108,8 +110,40 @@ any = reduction(
 )
 
 
+def _mean_vjp(g: Tensor, x_meta: Any, axis: Any, keepdims: bool) -> Tensor:
+    count = 1
+    for i in normalize_axes("mean", axis, len(x_meta.shape)):
+        count *= x_meta.shape[i]
+    spread = broadcast_to(restore_axes(g, x_meta.shape, axis, keepdims), x_meta.shape)
+    result: Tensor = spread / count if count else spread * float("nan")
+    return result
+
+
+def host_sum(x: np.ndarray, axis: Any, keepdims: bool) -> tuple[Any, int]:
+    """For the short ways on small arrays: the sum of numbers of 32 bits or more, and how many each result combines.
+
+    Raises TypeError, which is not for users, where the composition is to do it.
+    """
+    if x.dtype.char not in "fdFD" or not 0 < x.size < _SMALL:
+        raise TypeError
+    total = _add(x, axis, x.dtype, None, keepdims)
+    return total, x.size if total.__class__ is not _ndarray else x.size // total.size
+
+
+_SMALL: Final = 1 << 14  # elements; several threads add up more than that
+_add: Final[Any] = np.add.reduce
+_ndarray: Final = np.ndarray
+
+
+def _host_mean(x: np.ndarray, axis: Any = None, *, keepdims: bool = False) -> Any:
+    total, count = host_sum(x, axis, keepdims)
+    return total / count
+
+
 @composite(
     "mean(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
+    host=_host_mean,
+    vjp={"x": _mean_vjp},
     samples=lambda rng: [
         ((rng.standard_normal((3, 4)),), {"axis": axis, "keepdims": keepdims})
         for axis in (None, 0, (0, -1))

@@ -46,12 +46,15 @@ def _reversed(x: np.ndarray, axis: int) -> np.ndarray:
 
 
 def _host_sort(x: np.ndarray, *, axis: int = -1, descending: bool = False, stable: bool = True) -> np.ndarray:
+    if x.dtype.kind == "c":
+        raise TypeError
     # Equal numbers cannot be told apart, so the faster unstable order serves, but for the two zeros of a float.
     out = x.copy()
-    out.sort(axis)
-    if stable and out.dtype.kind not in "iub":
+    small = x.size < _SMALL
+    out.sort(axis, "stable" if stable and small else None)
+    if stable and not small and out.dtype.kind not in "iub":
         zeros = out == 0
-        if zeros.any():
+        if _some(zeros, None):
             signs = np.signbit(out[zeros])
             if signs.any() and not signs.all():
                 order = _host_argsort(x, axis=axis, descending=descending)
@@ -60,6 +63,8 @@ def _host_sort(x: np.ndarray, *, axis: int = -1, descending: bool = False, stabl
 
 
 def _host_argsort(x: np.ndarray, *, axis: int = -1, descending: bool = False, stable: bool = True) -> np.ndarray:
+    if x.dtype.kind == "c":
+        raise TypeError
     kind: Any = "stable" if stable else None
     if not descending:
         return x.argsort(axis, kind)
@@ -67,6 +72,10 @@ def _host_argsort(x: np.ndarray, *, axis: int = -1, descending: bool = False, st
     order = _reversed(_reversed(x, axis).argsort(axis, kind), axis)
     result: np.ndarray = x.shape[axis] - 1 - order
     return result
+
+
+_SMALL: Final = 1 << 10  # elements; below that the stable order costs nothing
+_some: Final = np.logical_or.reduce
 
 
 def _sort_samples(rng: np.random.Generator) -> Any:
@@ -92,6 +101,7 @@ argsort: Entry = structured(
     "argsort(Tensor x, *, int axis=-1, bool descending=False, bool stable=True) -> Tensor",
     meta=_meta("argsort", int64),
     host=_host_argsort,
+    strict=True,
     differentiable=False,
     samples=_sort_samples,
     reference=_argsort_reference,
@@ -186,6 +196,7 @@ sort: Entry = structured(
     "sort(Tensor x, *, int axis=-1, bool descending=False, bool stable=True) -> Tensor",
     meta=_meta("sort"),
     host=_host_sort,
+    strict=True,
     vjp={"x": lambda g, x, out, axis, descending: unsorted_gradient(g, x, out, axis, descending)},
     samples=_sort_samples,
     reference=_sort_reference,

@@ -18,7 +18,7 @@ from .copying import cast, clone, concat, flip
 from .creation import full
 from .manipulation import roll
 from .pointwise import equal, not_equal, sqrt, subtract, where
-from .reduction import restore_axes, sum
+from .reduction import host_sum, restore_axes, sum
 from .view import broadcast_to, slice
 
 _NEEDS_AXIS: Final = "[{operator}] needs axis= for a tensor of shape {shape}: only one dimension leaves no choice."
@@ -51,12 +51,17 @@ def _cumulative_host(accumulate: Any, identity: int) -> Callable[..., np.ndarray
     def host(
         x: np.ndarray, *, axis: int | None = None, dtype: np.dtype | None = None, include_initial: bool = False
     ) -> np.ndarray:
-        i = 0 if axis is None else axis % x.ndim
-        wanted = dtype or SUM.dtypes("", (x.dtype,))[1]
+        if axis is None and x.ndim != 1:
+            raise ValueError
+        i = 0 if axis is None else axis
+        wanted = dtype or (x.dtype if x.dtype.kind in "fc" else SUM.dtypes("", (x.dtype,))[1])
+        if dtype is not None and x.dtype.kind == "c" and dtype.kind not in "cb":
+            raise TypeError
         if wanted.kind == "b":  # of bools NumPy's sum and product are "or" and "and"
             x = x.astype(bool)
         if not include_initial:
             return accumulate(x, i, wanted)  # type: ignore[no-any-return]
+        i %= x.ndim
         out = np.empty((*x.shape[:i], x.shape[i] + 1, *x.shape[i + 1 :]), wanted)
         lead: tuple[Any, ...] = (np.s_[:],) * i
         out[(*lead, 0)] = identity
@@ -114,6 +119,7 @@ cumulative_sum: Entry = structured(
     "cumulative_sum(Tensor x, *, int? axis=None, DType? dtype=None, bool include_initial=False) -> Tensor",
     meta=_cumulative_meta("cumulative_sum"),
     host=_cumulative_host(np.add.accumulate, 0),
+    strict=True,
     vjp={"x": _cumulative_sum_vjp},
     samples=_cumulative_samples,
     reference=_cumulative_reference(np.cumsum, 0),
@@ -231,6 +237,7 @@ cumulative_prod: Entry = structured(
     "cumulative_prod(Tensor x, *, int? axis=None, DType? dtype=None, bool include_initial=False) -> Tensor",
     meta=_cumulative_meta("cumulative_prod"),
     host=_cumulative_host(np.multiply.accumulate, 1),
+    strict=True,
     vjp={"x": _cumulative_prod_vjp},
     samples=_cumulative_samples,
     reference=_cumulative_reference(np.cumprod, 1),
@@ -283,11 +290,24 @@ def _moment_samples(rng: np.random.Generator) -> Any:
     ]
 
 
+def _host_var(x: np.ndarray, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False) -> Any:
+    total, count = host_sum(x, axis, True)
+    deviations = x - total / count
+    squares = deviations.real**2 + deviations.imag**2 if x.dtype.kind == "c" else deviations * deviations
+    return _add(squares, axis, None, None, keepdims) / max(count - correction, 0)
+
+
+def _host_std(x: np.ndarray, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False) -> Any:
+    return np.sqrt(_host_var(x, axis, correction=correction, keepdims=keepdims))
+
+
+_add: Final[Any] = np.add.reduce
 _MOMENT: Final = "Tensor x, int[1]? axis=None, *, float correction=0.0, bool keepdims=False"
 
 
 @composite(
     f"var({_MOMENT}) -> Tensor",
+    host=_host_var,
     vjp={"x": _var_vjp},
     samples=_moment_samples,
     reference=lambda x, axis=None, correction=0.0, keepdims=False: np.var(x, axis, ddof=correction, keepdims=keepdims),
@@ -320,6 +340,7 @@ def var(x: Tensor, axis: Any = None, *, correction: float = 0.0, keepdims: bool 
 
 @composite(
     f"std({_MOMENT}) -> Tensor",
+    host=_host_std,
     vjp={"x": _std_vjp},
     samples=_moment_samples,
     reference=lambda x, axis=None, correction=0.0, keepdims=False: np.std(x, axis, ddof=correction, keepdims=keepdims),
@@ -400,8 +421,15 @@ def diff(
     return clone(x) if result is x else result
 
 
+def _host_count_nonzero(x: np.ndarray, axis: Any = None, *, keepdims: bool = False) -> Any:
+    if axis is None and not keepdims:
+        return np.count_nonzero(x)
+    return _add(x != 0, axis, np.int64, None, keepdims)
+
+
 @composite(
     "count_nonzero(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
+    host=_host_count_nonzero,
     differentiable=False,
     samples=lambda rng: (
         [

@@ -49,6 +49,9 @@ _ROLE: Final = (
     "[{operator}] the argument {argument!r} cannot be called so: in a gradient formula g is the incoming gradient, out "
     "the result, and x_meta the shape of x. Rename the argument."
 )
+_HOST: Final = (
+    "[composite] {schema} has host=, which no gradient can go through: give it vjp=, or say differentiable=False."
+)
 _PARTIALS_COUNT: Final = (
     "[{operator}] partials gives {got} formulas for {want} tensor arguments ({names}): one for each, None where the "
     "derivative is zero."
@@ -307,6 +310,7 @@ def composite(
     schema: str | FunctionSchema,
     *,
     explicit: bool = False,
+    host: Callable[..., Any] | None = None,
     vjp: Mapping[str, Formula] | None = None,
     differentiable: bool = True,
     samples: Callable[..., Any] | None = None,
@@ -320,12 +324,18 @@ def composite(
 
     It works on every backend. It is differentiable because its parts are; with ``vjp`` (or ``explicit``) the formula
     is used instead. ``differentiable=False`` says that no gradient can come through (the results are integers, say).
+    ``host``, for an operator that has ``vjp`` or is not differentiable, is a shorter way on NumPy arrays; it returns
+    NotImplemented, or raises, where the composition is to do it.
     """
+    if host is not None and vjp is None and differentiable:
+        raise RegistrationError(_HOST.format(schema=schema))
 
     def decorate(function: Callable[..., Any]) -> Entry:
         parsed = _parse(schema)
-        facets: list[object] = [Composite(function, implicit=not explicit and vjp is None)]
+        facets: list[object] = [Composite(function, implicit=not explicit and vjp is None and host is None)]
         facets += _differentiation(parsed, None, vjp, None, differentiable)
+        if host is not None:
+            facets.append(Host(host, strict=True))
         if samples is not None:
             facets.append(Samples(samples, reference, probe))
         return _define(parsed, facets, tags=tuple(tags), methods=methods, doc=doc or function.__doc__)
