@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from .backends.cpu.errors import QUIET, ignore, restore
 from .core import dlpack, dtypes
 from .core.device import CPU, Device, default_device, to_device
 from .core.dtypes import DType
@@ -38,6 +39,9 @@ _GRADIENT: Final = (
     "[tensor] only Tensors of floating point and complex dtype can require gradients, got {dtype}: pass dtype=."
 )
 _NUMBERS: Final = frozenset({bool, int, float, complex})
+_PLAIN: Final = frozenset(dtypes.ALL)
+_MODERATE: Final = 6e4  # in the range of every floating dtype, and of the integers that can be the default
+_DEFAULTS: Final = {"f": dtypes.default_float, "c": dtypes.default_complex, "i": dtypes.default_int}
 
 
 def asarray(obj: Any, /, *, dtype: Any = None, device: Device | str | None = None, copy: bool | None = None) -> Tensor:
@@ -56,7 +60,55 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Device | str | None = Non
     >>> tk.asarray([[1.0, 2.0]]).dtype, tk.asarray(np.ones(2)).dtype, tk.asarray(bytearray(b"ab")).tolist()
     (dtype('float32'), dtype('float64'), [97, 98])
     """
+    if dtype is None and device is None and not copy and default_device() is CPU:
+        made = _quickly(obj, copy)
+        if made is not None:
+            return made
     return _make(obj, dtype, device, copy, "asarray")
+
+
+def _quickly(obj: Any, copy: bool | None) -> Tensor | None:
+    """The tensor of what needs no second look: an array that can be shared, a number; None for all else."""
+    kind = obj.__class__
+    dtype: DType
+    if kind is np.ndarray:
+        dtype = obj.dtype
+        own = dtypes.canonical(dtype)  # NumPy has twins, such as that of long long
+        if own not in _PLAIN or not dtype.isnative or not obj.flags.writeable or not _fits(obj):
+            return None
+        return make_tensor(obj if own is dtype else obj.view(own), cpu_word(own))
+    if copy is False:
+        return None
+    if kind is float:
+        if not -_MODERATE < obj < _MODERATE:
+            return None
+        dtype = dtypes.default_float()
+    elif kind is int:
+        if not -_MODERATE < obj < _MODERATE:
+            return None
+        dtype = dtypes.default_int()
+    elif kind is bool:
+        dtype = dtypes.bool
+    elif kind is list and _all_floats(obj):
+        dtype = dtypes.default_float()
+        token = ignore(QUIET)
+        try:
+            return make_tensor(np.array(obj, dtype), cpu_word(dtype))
+        except ValueError:  # a ragged sequence
+            return None
+        finally:
+            restore(token)
+    else:
+        return None
+    return make_tensor(np.array(obj, dtype), cpu_word(dtype))
+
+
+def _all_floats(items: list[Any]) -> bool:
+    """Whether a list, or a list of lists, has Python floats alone."""
+    for item in items:
+        if item.__class__ is not float and not (item.__class__ is list and all(i.__class__ is float for i in item)):
+            return False
+    return True
 
 
 def tensor(data: Any, *, dtype: Any = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
@@ -155,8 +207,7 @@ def _from_data(obj: Any, dtype: DType | None, copy: bool | None, function: str) 
     given = array.dtype
     if dtype is None:
         if not has_dtype and given.kind in "fci":
-            default = {"f": dtypes.default_float, "c": dtypes.default_complex, "i": dtypes.default_int}[given.kind]
-            dtype = default()
+            dtype = _DEFAULTS[given.kind]()
         else:
             dtype = dtypes.canonical(given)
     if given.kind not in "biufcV" or dtype not in DTYPE_TRAIT:
@@ -219,12 +270,20 @@ def _as_array(source: Any, dtype: DType | None, function: str) -> np.ndarray:
     if kind == "O" and dtype is not None and dtypes.is_inexact(dtype):
         if array.size and all(isinstance(item, (int, float, complex)) for item in array.flat):
             return array.astype(np.complex128 if dtype.kind == "c" else np.float64)  # ints of more than 64 bits
-    elif kind == "f" and array.size and dtype is None:
+    elif kind == "f" and dtype is None and _begins_with_int(source):
         top = np.max(np.abs(array))
         if top >= 2.0**63 and all(isinstance(item, int) for item in np.asarray(source, object).flat):
             # NumPy makes floats of ints that share no integer dtype
             raise OutOfRangeError(_LARGE.format(function=function, value=shown(int(top))))
     return array
+
+
+def _begins_with_int(source: Any) -> bool:
+    while source.__class__ is list or source.__class__ is tuple:
+        if not source:
+            return False
+        source = source[0]
+    return isinstance(source, int)
 
 
 # ---- sequences
@@ -311,8 +370,11 @@ def _converted(array: np.ndarray, dtype: DType, *, is_python: bool, function: st
             if not limits.min <= int(value) <= limits.max:
                 text = _RANGE.format(function=function, value=value, dtype=dtype, low=limits.min, high=limits.max)
                 raise OutOfRangeError(text)
-    with np.errstate(all="ignore"):
+    token = ignore(QUIET)
+    try:
         return array.astype(dtype)
+    finally:
+        restore(token)
 
 
 def _refusal(array: np.ndarray, obj: Any, dtype: DType, function: str) -> Exception:

@@ -8,6 +8,7 @@ import copy
 import ctypes
 import decimal
 import pickle
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -228,6 +229,17 @@ def test_numpy_of_tensors() -> None:
         np.asarray(t, dtype=np.int8, copy=False)
     with pytest.raises(RuntimeError, match="requires a gradient, which NumPy would lose"):
         np.asarray(t.clone().requires_grad_())
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="Python asks objects for buffers from 3.12 on")
+def test_buffers() -> None:
+    x = tk.asarray([1, 2], dtype=tk.int16)
+    view = memoryview(x)  # type: ignore[arg-type, unused-ignore]
+    view[0] = 7
+    assert x.tolist() == [7, 2]
+    with pytest.raises(RuntimeError, match="requires a gradient"):
+        memoryview(tk.ones(2).requires_grad_())  # type: ignore[arg-type, unused-ignore]
+    assert np.asarray(x).dtype == np.int16
 
 
 # ---- pickle and copies

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
@@ -99,7 +100,15 @@ def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
     return made  # type: ignore[no-any-return]
 
 
+def _buffer(self: Tensor, flags: int) -> memoryview:
+    """The memory for ``memoryview(x)`` and ``bytes(x)``; Python asks for it from 3.12 on (before: ``x.numpy()``)."""
+    exported: memoryview = self._to_numpy("__buffer__").__buffer__(flags)  # type: ignore[attr-defined, unused-ignore]
+    return exported
+
+
 _methods: Final[dict[str, Any]] = {"__reduce_ex__": _reduce_ex, "__copy__": _copy, "__deepcopy__": _deepcopy}
+if sys.version_info >= (3, 12):
+    _methods["__buffer__"] = _buffer
 for _name, _method in _methods.items():
     _method.__name__, _method.__qualname__ = _name, f"Tensor.{_name}"
     setattr(Tensor, _name, _method)

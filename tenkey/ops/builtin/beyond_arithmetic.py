@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ...core.dtypes import finfo
 from ...core.promotion import result_dtype
 from ...core.tensor import Tensor
 from .. import scalar as s
@@ -272,7 +273,7 @@ def nan_to_num(x: Tensor, *, nan: float = 0.0, posinf: float | None = None, negi
     if kind == "c":
         parts = [nan_to_num(part, nan=nan, posinf=posinf, neginf=neginf) for part in (real(x), imag(x))]
         return complex_from(*parts)
-    largest = float(np.finfo(x.dtype).max)
+    largest = finfo(x.dtype).max
     above, below = largest if posinf is None else posinf, -largest if neginf is None else neginf
     return replace_nan(replace_infinities(x, above, below), nan)
 
