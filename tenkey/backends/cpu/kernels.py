@@ -65,8 +65,13 @@ def matmul_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
         try:
             token = ignore(QUIET)
             try:
-                # the method is the shortest way to BLAS, but means something else above two dimensions
-                data = a.dot(b) if a.ndim == 2 and b.ndim == 2 else np.asarray(np.matmul(a, b))
+                # the method is the shortest way to BLAS, but means something else for numbers and above two dimensions
+                if a.ndim == 2 and b.ndim == 2:
+                    data = a.dot(b)
+                elif 0 < a.ndim < 3 and 0 < b.ndim < 3:
+                    data = np.asarray(a.dot(b))
+                else:
+                    data = np.asarray(np.matmul(a, b))
                 if computed is not dtype:
                     data = data.astype(dtype, copy=False)
             finally:

@@ -11,6 +11,7 @@ whose product is smallest. Guarded by tests/test_einsum.py.
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Sequence
 from typing import Any, Final
@@ -45,6 +46,13 @@ def _terms(text: str) -> tuple[list[str], str | None]:
             rule = "terms are letters with at most one '...', apart by commas, and '->' before the result"
             raise ValueError(_TEXT.format(text=text, rule=rule))
     return terms, right if arrow else None
+
+
+@functools.lru_cache(maxsize=256)
+def _parsed(text: str, shapes: tuple[tuple[int, ...], ...]) -> tuple[tuple[str, ...], str, dict[str, int]]:
+    """Terms, result, and the length of each label."""
+    terms, result = parse(text, shapes)
+    return tuple(terms), result, _sizes(text, terms, shapes)
 
 
 def parse(text: str, shapes: Sequence[tuple[int, ...]]) -> tuple[list[str], str]:
@@ -226,9 +234,8 @@ def _path(terms: list[str], result: str, sizes: dict[str, int]) -> list[tuple[in
 
 def einsum_of(text: str, operands: Sequence[Tensor]) -> Tensor:
     """What ``tk.einsum`` computes."""
-    shapes = [x.shape for x in operands]
-    terms, result = parse(text, shapes)
-    sizes = _sizes(text, terms, shapes)
+    given, result, sizes = _parsed(text, tuple([x.shape for x in operands]))
+    terms = list(given)
     tensors = list(operands)
     for i, term in enumerate(terms):
         if len(set(term)) != len(term):
@@ -255,7 +262,7 @@ def einsum_of(text: str, operands: Sequence[Tensor]) -> Tensor:
         tensors.append(joined)
         terms.append(term)
     found, term = _summed(tensors[0], terms[0], result)
-    is_view = len(operands) == 1 and set(term) == set(parse(text, shapes)[0][0])
+    is_view = len(operands) == 1 and set(term) == set(given[0])
     found = _arranged(found, term, result)
     wanted = tuple([sizes[label] for label in result])
     if found.shape != wanted:

@@ -15,14 +15,15 @@ from .pointwise import where
 from .view import broadcast_to, expand_dims, matrix_transpose
 
 __all__ = [
-    "adjoint", "as_diagonal", "check_matrix", "check_square", "half_lower", "hermitian", "inexact", "inexact_array",
-    "known_linalg", "like_operand", "on_diagonal", "reciprocal_off_diagonal", "strictly_lower",
+    "CONVERGE", "adjoint", "as_diagonal", "check_matrix", "check_square", "half_lower", "hermitian", "inexact",
+    "inexact_array", "known_linalg", "like_operand", "on_diagonal", "reciprocal_off_diagonal", "strictly_lower",
 ]  # fmt: skip
 
 _DTYPE: Final = (
     "[{operator}] is not defined for dtype {dtype}: it takes float32, float64, complex64 and complex128, and integers "
     "as floats. Convert with tk.astype(x, tk.float32)."
 )
+CONVERGE: Final = "the iteration did not converge; are there NaN or inf among the elements?"
 _MATRIX: Final = "[{operator}] got shape {shape}: it takes a matrix, or a stack of matrices (..., M, N)."
 _SQUARE: Final = "[{operator}] got shape {shape}: the last two dimensions must be equal, {m} and {n} are not."
 
@@ -37,8 +38,8 @@ def inexact(operator: str, dtype: np.dtype) -> np.dtype:
 
 
 def inexact_array(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Integers as floats."""
-    return a.astype(dtypes.default_float()) if a.dtype.kind in "iu" else a
+    """Integers as floats; TypeError for what LAPACK does not compute in, so that host functions are strict."""
+    return a if a.dtype.char in "dfDF" else a.astype(inexact("linalg", a.dtype))
 
 
 def check_matrix(operator: str, x: Tensor) -> np.dtype:

@@ -26,6 +26,7 @@ from .complex import conj, imag, real
 from .copying import cast, concatenate
 from .linalg import matmul
 from .linalg_common import (
+    CONVERGE,
     adjoint,
     as_diagonal,
     check_matrix,
@@ -46,7 +47,6 @@ __all__ = [
     "EigResult", "EighResult", "QRResult", "SVDResult", "eig", "eigh", "eigvals", "eigvalsh", "qr", "svd", "svdvals",
 ]  # fmt: skip
 
-_CONVERGE: Final = "the iteration did not converge; are there NaN or inf among the elements?"
 _MODE: Final = "[linalg.qr] got mode={mode!r}: it is 'reduced' or 'complete'."
 
 
@@ -116,7 +116,8 @@ def _eigh_vjp(g: Any, out: Any) -> Tensor:
 _eigh: Any = structured(
     "lapack_eigh(Tensor x) -> (Tensor, Tensor)",
     meta=_eigh_meta,
-    host=known_linalg("linalg.eigh", _CONVERGE)(lambda x: np.linalg.eigh(inexact_array(x))),
+    host=known_linalg("linalg.eigh", CONVERGE)(lambda x: np.linalg.eigh(inexact_array(x))),
+    strict=True,
     vjp={"x": _eigh_vjp},
     tags=("derived",),
 )
@@ -157,7 +158,8 @@ def _eigvalsh_vjp(g: Tensor, x: Tensor) -> Tensor:
 eigvalsh: Entry = structured(
     "linalg_eigvalsh(Tensor x) -> Tensor",
     meta=lambda x: TensorSpec(x.shape[:-1], dtypes.real_of(check_square("linalg.eigvalsh", x))),
-    host=known_linalg("linalg.eigvalsh", _CONVERGE)(lambda x: np.linalg.eigvalsh(inexact_array(x))),
+    host=known_linalg("linalg.eigvalsh", CONVERGE)(lambda x: np.linalg.eigvalsh(inexact_array(x))),
+    strict=True,
     vjp={"x": _eigvalsh_vjp},
     samples=_hermitian_samples,
     reference=np.linalg.eigvalsh,
@@ -216,7 +218,8 @@ def _eig_vjp(g: Any, x: Tensor, out: Any) -> Tensor:
 _eig: Any = structured(
     "lapack_eig(Tensor x) -> (Tensor, Tensor)",
     meta=_eig_meta,
-    host=known_linalg("linalg.eig", _CONVERGE)(_eig_host),
+    host=known_linalg("linalg.eig", CONVERGE)(_eig_host),
+    strict=True,
     vjp={"x": _eig_vjp},
     tags=("derived",),
 )
@@ -251,7 +254,8 @@ def _eigvals_vjp(g: Tensor, x: Tensor) -> Tensor:
 eigvals: Entry = structured(
     "linalg_eigvals(Tensor x) -> Tensor",
     meta=lambda x: TensorSpec(x.shape[:-1], dtypes.complex_of(dtypes.real_of(check_square("linalg.eigvals", x)))),
-    host=known_linalg("linalg.eigvals", _CONVERGE)(lambda x: _complex(np.linalg.eigvals(inexact_array(x)))),
+    host=known_linalg("linalg.eigvals", CONVERGE)(lambda x: _complex(np.linalg.eigvals(inexact_array(x)))),
+    strict=True,
     vjp={"x": _eigvals_vjp},
     samples=_square_samples,
     reference=lambda x: _complex(np.linalg.eigvals(x)),
@@ -346,9 +350,10 @@ def _svd_vjp(g: Any, x: Tensor, out: Any) -> Tensor:
 _svd: Any = structured(
     "lapack_svd(Tensor x, bool full_matrices=True) -> (Tensor, Tensor, Tensor)",
     meta=_svd_meta,
-    host=known_linalg("linalg.svd", _CONVERGE)(
+    host=known_linalg("linalg.svd", CONVERGE)(
         lambda x, full_matrices=True: np.linalg.svd(inexact_array(x), full_matrices=full_matrices)
     ),
+    strict=True,
     vjp={"x": _svd_vjp},
     tags=("derived",),
 )
@@ -398,7 +403,8 @@ def _svdvals_vjp(g: Tensor, x: Tensor) -> Tensor:
 svdvals: Entry = structured(
     "linalg_svdvals(Tensor x) -> Tensor",
     meta=_svdvals_meta,
-    host=known_linalg("linalg.svdvals", _CONVERGE)(lambda x: np.linalg.svd(inexact_array(x), compute_uv=False)),
+    host=known_linalg("linalg.svdvals", CONVERGE)(lambda x: np.linalg.svd(inexact_array(x), compute_uv=False)),
+    strict=True,
     vjp={"x": _svdvals_vjp},
     samples=lambda rng: [((x,), {}) for x in _matrix_samples(rng)],
     reference=lambda x: np.linalg.svd(x, compute_uv=False),
@@ -465,6 +471,7 @@ _qr: Any = structured(
     "lapack_qr(Tensor x, str mode) -> (Tensor, Tensor)",
     meta=_qr_meta,
     host=lambda x, mode: np.linalg.qr(inexact_array(x), mode),
+    strict=True,
     vjp={"x": _qr_vjp},
     tags=("derived",),
 )
@@ -494,4 +501,6 @@ def qr(x: Tensor, *, mode: str = "reduced") -> QRResult:
     >>> tk.abs(tk.linalg.qr(tk.asarray([[3.0, 0.0], [4.0, 1.0]])).R[0, 0]).item()
     5.0
     """
+    if mode not in ("reduced", "complete"):
+        raise ValueError(_MODE.format(mode=mode))
     return QRResult(*_qr(x, mode))

@@ -15,7 +15,16 @@ from ..shapes import broadcast_shapes, reduced_shape, refuse_empty
 from .complex import imag, real
 from .copying import cast, concatenate
 from .linalg import matmul
-from .linalg_common import adjoint, check_matrix, check_square, inexact, inexact_array, like_operand
+from .linalg_common import (
+    CONVERGE,
+    adjoint,
+    check_matrix,
+    check_square,
+    inexact,
+    inexact_array,
+    known_linalg,
+    like_operand,
+)
 from .linalg_decompositions import svdvals
 from .pointwise import abs as abs_
 from .pointwise import sqrt, square, where
@@ -44,6 +53,10 @@ def _norm_meta(x: Tensor, *, axis: Any = None, keepdims: bool = False, ord: floa
     return TensorSpec(reduced_shape("linalg.vector_norm", x.shape, axis, keepdims), dtype)
 
 
+# between which squares are exact to rounding, by dtype
+_LIMITS: Final = {char: (float(np.finfo(char).tiny / np.finfo(char).eps), float(np.finfo(char).max)) for char in "fdFD"}
+
+
 def _sum_of_squares(x: np.ndarray[Any, Any], axis: Any, keepdims: bool) -> Any:
     if x.dtype.kind == "c":
         return _add_up(np.square(x.real) + np.square(x.imag), axis, keepdims=keepdims)
@@ -51,9 +64,14 @@ def _sum_of_squares(x: np.ndarray[Any, Any], axis: Any, keepdims: bool) -> Any:
 
 
 def _euclidean(x: np.ndarray[Any, Any], axis: Any, keepdims: bool) -> Any:
+    least, most = _LIMITS[x.dtype.char]
+    if axis is None and not keepdims and x.dtype.kind == "f":
+        flat = x.ravel()
+        total = flat.dot(flat)
+        if least < total < most or not flat.size:
+            return np.sqrt(total)
     total = _sum_of_squares(x, axis, keepdims)
-    limits = np.finfo(total.dtype)
-    if not total.size or (total.min() > limits.tiny / limits.eps and total.max() < limits.max):
+    if not total.size or (total.min() > least and total.max() < most):
         return np.sqrt(total)
     # the squares overflow or underflow, the norm need not: divide by the largest element first
     size = np.maximum(np.abs(x.real), np.abs(x.imag)) if x.dtype.kind == "c" else np.abs(x)
@@ -67,6 +85,8 @@ def _norm_host(x: np.ndarray[Any, Any], *, axis: Any = None, keepdims: bool = Fa
     x = inexact_array(x)
     if ord == 2:
         return _euclidean(x, axis, keepdims)
+    if ord < 0:
+        refuse_empty("linalg.vector_norm", x.shape, axis)
     size = np.abs(x)
     if ord == 1:
         return _add_up(size, axis, keepdims=keepdims)
@@ -127,6 +147,7 @@ vector_norm: Entry = structured(
     "linalg_vector_norm(Tensor x, *, int[1]? axis=None, bool keepdims=False, float ord=2.0) -> Tensor",
     meta=_norm_meta,
     host=_norm_host,
+    strict=True,
     vjp={"x": _norm_vjp},
     samples=lambda rng: (
         [
@@ -174,7 +195,8 @@ def _rank_meta(x: Tensor, *, rtol: Tensor | None = None) -> TensorSpec:
 matrix_rank: Entry = structured(
     "linalg_matrix_rank(Tensor x, *, Tensor? rtol=None) -> Tensor",
     meta=_rank_meta,
-    host=_rank_host,
+    host=known_linalg("linalg.matrix_rank", CONVERGE)(_rank_host),
+    strict=True,
     differentiable=False,
     samples=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((3, 3), (2, 3, 2), (0, 2), (1, 1))],
     reference=lambda x: np.asarray(np.linalg.matrix_rank(x)),
@@ -230,7 +252,8 @@ def _tall_and_wide(rng: np.random.Generator) -> Any:
 pinv: Entry = structured(
     "linalg_pinv(Tensor x, *, Tensor? rtol=None) -> Tensor",
     meta=_pinv_meta,
-    host=_pinv_host,
+    host=known_linalg("linalg.pinv", CONVERGE)(_pinv_host),
+    strict=True,
     vjp={"x": _pinv_vjp},
     samples=lambda rng: [((x,), {}) for x in _tall_and_wide(rng)],
     reference=np.linalg.pinv,
@@ -286,7 +309,7 @@ def _lstsq_left(g: Tensor, x1: Tensor, x2: Tensor, rtol: Any) -> Tensor:
 _lstsq: Entry = structured(
     "lapack_lstsq(Tensor x1, Tensor x2, Tensor? rtol=None) -> Tensor",
     meta=_lstsq_meta,
-    host=_lstsq_host,
+    host=known_linalg("linalg.lstsq", CONVERGE)(_lstsq_host),
     vjp={
         "x1": _lstsq_left,
         "x2": lambda g, x1, x2_meta, rtol: like_operand(matmul(adjoint(pinv(x1, rtol=rtol)), g), x2_meta),

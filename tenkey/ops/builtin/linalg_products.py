@@ -18,7 +18,6 @@ from .linalg import matmul
 from .linalg_common import check_square, like_operand
 from .linalg_solve import inv
 from .pointwise import multiply
-from .reduction import sum as sum_
 from .view import broadcast_to, expand_dims, permute_dims, reshape, slice, squeeze
 
 __all__ = [
@@ -68,6 +67,8 @@ def _vecdot_host(x1: np.ndarray[Any, Any], x2: np.ndarray[Any, Any], *, axis: in
         x1, x2 = x1.astype(dtype, copy=False), x2.astype(dtype, copy=False)
     if axis == -1:
         return np.vecdot(x1, x2)
+    if axis >= 0 and axis >= max(x1.ndim, x2.ndim):
+        raise IndexError
     options: Any = {"axis": _from_end(axis, x1, x2)}
     return np.vecdot(x1, x2, **options)
 
@@ -76,6 +77,7 @@ vecdot: Entry = structured(
     "vecdot(Tensor x1, Tensor x2, *, int axis=-1) -> Tensor",
     meta=_vecdot_meta,
     host=_vecdot_host,
+    strict=True,
     vjp={
         "x1": lambda g, x1_meta, x2, axis: like_operand(
             conj(expand_dims(g, _from_end(axis, x1_meta, x2))) * x2, x1_meta
@@ -113,24 +115,41 @@ vecdot: Entry = structured(
 )
 
 
-@composite(
+def _outer_meta(x1: Tensor, x2: Tensor) -> TensorSpec:
+    if x1.ndim != 1 or x2.ndim != 1:
+        raise ValueError(_VECTORS.format(operator="outer", a=x1.shape, b=x2.shape, rule="both must be vectors"))
+    return TensorSpec(x1.shape + x2.shape, result_dtype((x1.dtype, x2.dtype), ()))
+
+
+def _outer_host(x1: np.ndarray[Any, Any], x2: np.ndarray[Any, Any]) -> Any:
+    if x1.ndim != 1 or x2.ndim != 1:
+        raise ValueError
+    if x1.dtype is not x2.dtype:
+        dtype = result_dtype((x1.dtype, x2.dtype), ())
+        x1, x2 = x1.astype(dtype, copy=False), x2.astype(dtype, copy=False)
+    return np.multiply.outer(x1, x2)
+
+
+outer: Entry = structured(
     "outer(Tensor x1, Tensor x2) -> Tensor",
+    meta=_outer_meta,
+    host=_outer_host,
+    strict=True,
+    vjp={
+        "x1": lambda g, x1_meta, x2: like_operand(matmul(g, conj(x2)), x1_meta),
+        "x2": lambda g, x1, x2_meta: like_operand(matmul(conj(x1), g), x2_meta),
+    },
     samples=lambda rng: [((rng.standard_normal(m), rng.standard_normal(n)), {}) for m, n in ((2, 3), (1, 1), (0, 2))],
     reference=lambda x1, x2: x1[:, None] * x2[None, :],
-)
-def outer(x1: Tensor, x2: Tensor) -> Tensor:
-    """The matrix of all products of an element of one vector with an element of another.
+    doc="""The matrix of all products of an element of one vector with an element of another.
 
     Args: x1: shape (M,). x2: shape (N,). Returns shape (M, N) in the promoted dtype. Raises ValueError for other ranks.
 
     >>> import tenkey as tk
     >>> tk.linalg.outer(tk.asarray([1, 2]), tk.asarray([1, 10])).tolist()
     [[1, 10], [2, 20]]
-    """
-    if x1.ndim != 1 or x2.ndim != 1:
-        raise ValueError(_VECTORS.format(operator="outer", a=x1.shape, b=x2.shape, rule="both must be vectors"))
-    result: Tensor = multiply(expand_dims(x1, 1), x2)
-    return result
+    """,
+)
 
 
 @composite(
@@ -470,16 +489,33 @@ diagonal: Entry = view(
 )
 
 
-@composite(
+def _sum_dtype(dtype: np.dtype) -> Any:
+    return {"b": np.int64, "i": np.int64, "u": np.uint64}.get(dtype.kind, dtype)
+
+
+def _trace_meta(x: Tensor, *, offset: int = 0, dtype: np.dtype | None = None) -> TensorSpec:
+    _diagonal_place(x.shape, offset)
+    return TensorSpec(x.shape[:-2], dtype or np.dtype(_sum_dtype(x.dtype)))
+
+
+def _trace_vjp(g: Tensor, x_meta: Any, offset: int) -> Tensor:
+    length = _diagonal_place(x_meta.shape, offset)[0]
+    spread = broadcast_to(expand_dims(g, -1), (*g.shape, length))
+    return diagonal_embed(spread, x_meta.shape, offset)
+
+
+trace: Entry = structured(
     "trace(Tensor x, *, int offset=0, DType? dtype=None) -> Tensor",
+    meta=_trace_meta,
+    host=lambda x, *, offset=0, dtype=None: x.trace(offset, -2, -1, dtype or _sum_dtype(x.dtype)),
+    strict=True,
+    vjp={"x": _trace_vjp},
     samples=lambda rng: [
         ((rng.standard_normal(shape),), {"offset": offset})
         for shape, offset in (((3, 4), 0), ((3, 3), -1), ((2, 3, 3), 1), ((2, 2), 5), ((0, 3), 0))
     ],
     reference=lambda x, offset=0: np.trace(x, offset, -2, -1, _sum_dtype(x.dtype)),
-)
-def trace(x: Tensor, *, offset: int = 0, dtype: np.dtype | None = None) -> Tensor:
-    """The sum of a diagonal of a matrix, or of each matrix of a stack; integers are summed in 64 bits.
+    doc="""The sum of a diagonal of a matrix, or of each matrix of a stack; integers are summed in 64 bits.
 
     Args: x: shape (..., M, N), of a numeric dtype. offset: which diagonal, counted to the right of the main one. dtype:
     that of the result. Raises ValueError for fewer than two dimensions.
@@ -487,10 +523,5 @@ def trace(x: Tensor, *, offset: int = 0, dtype: np.dtype | None = None) -> Tenso
     >>> import tenkey as tk
     >>> tk.linalg.trace(tk.asarray([[1, 2], [3, 4]])).item()
     5
-    """
-    result: Tensor = sum_(diagonal(x, offset=offset), axis=-1, dtype=dtype)
-    return result
-
-
-def _sum_dtype(dtype: np.dtype) -> Any:
-    return {"b": np.int64, "i": np.int64, "u": np.uint64}.get(dtype.kind, dtype)
+    """,
+)

@@ -70,6 +70,7 @@ inv: Entry = structured(
     "linalg_inv(Tensor x) -> Tensor",
     meta=_like_dtype("linalg.inv"),
     host=known_linalg("linalg.inv", _SINGULAR)(lambda x: np.linalg.inv(inexact_array(x))),
+    strict=True,
     vjp={"x": lambda g, out: negative(matmul(matmul(adjoint(out), g), adjoint(out)))},
     samples=_square_samples,
     reference=np.linalg.inv,
@@ -122,6 +123,7 @@ solve: Entry = structured(
     "linalg_solve(Tensor x1, Tensor x2) -> Tensor",
     meta=_solve_meta,
     host=known_linalg("linalg.solve", _SINGULAR)(_solve_host),
+    strict=True,
     vjp={
         "x1": lambda g, x1, x2_meta, out: like_operand(_solve_left(g, x1, x2_meta, out), x1),
         "x2": lambda g, x1, x2_meta: like_operand(_solve_right(g, x1, x2_meta), x2_meta),
@@ -222,6 +224,7 @@ det: Entry = structured(
     "linalg_det(Tensor x) -> Tensor",
     meta=lambda x: TensorSpec(x.shape[:-2], check_square("linalg.det", x)),
     host=lambda x: np.linalg.det(inexact_array(x)),
+    strict=True,
     vjp={"x": lambda g, x: _scaled_by(g, adjoint(adjugate(x)))},
     samples=_square_samples,
     reference=np.linalg.det,
@@ -265,6 +268,7 @@ _slogdet: Any = structured(
     "lapack_slogdet(Tensor x) -> (Tensor, Tensor)",
     meta=_slogdet_meta,
     host=lambda x: np.linalg.slogdet(inexact_array(x)),
+    strict=True,
     vjp={"x": _slogdet_vjp},
     tags=("derived",),
 )
@@ -320,6 +324,7 @@ cholesky: Entry = structured(
     host=known_linalg("linalg.cholesky", _NOT_POSITIVE)(
         lambda x, *, upper=False: np.linalg.cholesky(inexact_array(x), upper=upper)
     ),
+    strict=True,
     vjp={"x": _cholesky_vjp},
     samples=_definite_samples,
     reference=_cholesky_reference,
