@@ -75,6 +75,16 @@ def test_known_answers(line: str) -> None:
     assert (many == expected).all()
 
 
+def test_few_blocks_are_computed_like_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = np.array([0, 1, MASK, MASK + 1, (5 << 60) + 12345, (1 << 64) - 1], np.uint64)
+    for stream in (np.uint64(KEY[1]), blocks[::-1].copy()):
+        few = philox._evaluate(KEY[0], blocks, stream)
+        with monkeypatch.context() as patch:
+            patch.setattr(philox, "_FEW", 0)
+            many = philox._evaluate(KEY[0], blocks, stream)
+        np.testing.assert_array_equal(np.stack(few), np.stack(many))
+
+
 def test_random_bits_of_key_zero_begin_with_the_known_answer() -> None:
     assert philox.random_bits((0, 0), 0, 4).tolist() == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
 

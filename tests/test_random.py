@@ -16,6 +16,7 @@ from tenkey import random as R  # noqa: N812
 from tenkey.core import samplers
 from tenkey.random import Generator
 from tenkey.transforms import vmap
+from tests._backends import Host
 
 N = 40_001  # crosses two borders of the chunks of 2**14 blocks, and ends inside of one
 
@@ -325,6 +326,7 @@ def test_dtypes() -> None:
     for dtype in (tk.float16, tk.float32, tk.float64):
         for draw in (R.uniform, R.normal, R.exponential, R.cauchy, R.lognormal, R.truncated_normal):
             assert draw(5, dtype=dtype).dtype == dtype
+    assert R.poisson(3, lam=3.0, dtype=tk.uint8).dtype == tk.uint8
     for dtype in (tk.complex64, tk.complex128):
         z = R.normal(20_000, mean=1 + 2j, std=3.0, dtype=dtype, generator=Generator(1)).numpy()
         assert z.dtype == dtype
@@ -377,6 +379,17 @@ def test_singular_covariance() -> None:
 def test_meta_device_and_shapes() -> None:
     assert R.poisson((2, 3), lam=2.0, device="meta").shape == (2, 3)
     assert R.gamma(a=tk.ones((2, 1), device="meta")).device.type == "meta"
+
+
+@pytest.mark.parametrize("name", [*CONTINUOUS, *DISCRETE])
+def test_another_backend_gives_the_same_numbers(name: str) -> None:
+    draw, _ = {**CONTINUOUS, **DISCRETE}[name]
+    if name == "multivariate":
+        pytest.skip("what is multiplied with it is on the CPU")
+    with tk.backends.register(Host()):
+        there = draw(generator=Generator(9), device=Host.name)
+        assert there.device.type == Host.name
+        np.testing.assert_array_equal(there.numpy(), draw(generator=Generator(9)).numpy())
 
 
 # ---- gradients
@@ -513,6 +526,8 @@ BAD: list[tuple[Callable[[Generator], Any], type[Exception], str]] = [
     (lambda g: R.poisson(3, lam=-1.0, generator=g), ValueError, "lam"),
     (lambda g: R.poisson(3, lam=[1.0, math.nan, 2.0], generator=g), ValueError, "lam"),
     (lambda g: R.poisson(3, dtype="bool", generator=g), TypeError, "counts"),
+    (lambda g: R.poisson(50, lam=300.0, dtype="uint8", generator=g), ValueError, "at most 255 for the dtype uint8"),
+    (lambda g: R.geometric(50, p=1e-6, dtype="int16", generator=g), ValueError, "at most 32767"),
     (lambda g: R.binomial(3, n=2.5, p=0.5, generator=g), ValueError, "whole number"),
     (lambda g: R.binomial(3, n=2, p=1.5, generator=g), ValueError, r"in \[0, 1\]"),
     (lambda g: R.bernoulli(3, p=math.nan, generator=g), ValueError, r"in \[0, 1\]"),

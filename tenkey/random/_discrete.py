@@ -16,6 +16,7 @@ from ..ops.builtin.random import (
     random_log1p,
     random_order,
     random_permutation,
+    random_standard,
     random_uniform,
 )
 from ..ops.builtin.view import reshape
@@ -80,9 +81,11 @@ def geometric(
     """
     p = parameter("geometric", "p", p, "chance")
     plan = make_plan("geometric", shape, dtype, device, p, counts=True)
-    waiting = standard("geometric", generator, plan, "exponential", dtypes.float64)
-    trials = ceil(waiting / -random_log1p(-astype(as_tensor(p, plan), dtypes.float64)))
-    return astype(minimum(maximum(trials, 1.0), 2.0**63 - 1024), plan.dtype)
+    with numbers("geometric", generator, plan) as address:
+        waiting = random_standard(plan.shape, *address, kind="exponential", dtype=dtypes.float64, device=plan.device)
+        trials = ceil(waiting / -random_log1p(-astype(as_tensor(p, plan), dtypes.float64)))
+        whole = astype(minimum(maximum(trials, 1.0), 2.0**63 - 1024), dtypes.int64)
+        return plan.counted("geometric", whole)
 
 
 def poisson(
@@ -100,7 +103,7 @@ def poisson(
     lam = parameter("poisson", "lam", lam, "rate")
     plan = make_plan("poisson", shape, dtype, device, lam, counts=True)
     with numbers("poisson", generator, plan, REJECTING) as address:
-        return plan.cast(_reject("poisson", plan, address, lam))  # type: ignore[no-any-return]
+        return plan.counted("poisson", _reject("poisson", plan, address, lam))
 
 
 def binomial(
@@ -120,7 +123,7 @@ def binomial(
     n, p = parameter("binomial", "n", n, "count"), parameter("binomial", "p", p, "probability")
     plan = make_plan("binomial", shape, dtype, device, n, p, counts=True)
     with numbers("binomial", generator, plan, REJECTING) as address:
-        return plan.cast(_reject("binomial", plan, address, n, p))  # type: ignore[no-any-return]
+        return plan.counted("binomial", _reject("binomial", plan, address, n, p))
 
 
 def _probabilities(operator: str, p: Any) -> Tensor:
@@ -155,7 +158,7 @@ def multinomial(
     plan = make_plan("multinomial", shape, dtype, device, *([n] if isinstance(n, Tensor) else []), rows, counts=True)
     with numbers("multinomial", generator, plan, REJECTING * p.shape[-1]) as address:
         places = addresses(plan, address, p.shape[-1])
-        return plan.cast(random_counts(as_tensor(n, plan), p, places, address[0]))  # type: ignore[no-any-return]
+        return plan.counted("multinomial", random_counts(as_tensor(n, plan), plan.move(p), places, address[0]))
 
 
 def categorical(
@@ -174,7 +177,7 @@ def categorical(
     plan = make_plan("categorical", shape, dtype, device, p[..., 0], counts=True)
     with numbers("categorical", generator, plan) as address:
         unit = random_uniform(plan.shape, *address, dtype=dtypes.float64, device=plan.device)
-        return plan.cast(random_category(p, unit))  # type: ignore[no-any-return]
+        return plan.counted("categorical", random_category(plan.move(p), unit))
 
 
 def _permutation(operator: str, n: int, device: Any, generator: Any) -> Tensor:

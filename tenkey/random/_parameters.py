@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from ..core import dtypes
+from ..core.device import to_device
 from ..core.generator import Generator, default_generator
 from ..core.samplers import BLOCKS_PER_ELEMENT
 from ..core.tensor import Tensor
@@ -52,11 +53,25 @@ class Plan(NamedTuple):
     shape: tuple[int, ...]
     dtype: np.dtype
     device: Any
+    moves: bool = False  # the device was named: parameters are moved there
+
+    def counted(self, operator: str, drawn: Tensor) -> Tensor:
+        """Counts in the dtype of the result. Raises ValueError where it does not hold them, instead of wrapping."""
+        if self.dtype.kind in "iu" and self.dtype.itemsize < 8:
+            drawn = random_checked(drawn, caller=operator, name="every count drawn", rule=self.dtype.name)
+        cast: Tensor = self.cast(drawn)
+        return cast
 
     def cast(self, parameter: Any) -> Any:
-        """A parameter in the dtype of the result; numbers stay what they are."""
+        """A parameter in the dtype of the result, and on its device; numbers stay what they are."""
         if isinstance(parameter, Tensor) and parameter.dtype != self.dtype:
-            return astype(parameter, self.dtype)
+            parameter = astype(parameter, self.dtype)
+        return self.move(parameter)
+
+    def move(self, parameter: Any) -> Any:
+        """A parameter on the device of the result, where that was named."""
+        if self.moves and isinstance(parameter, Tensor) and parameter.device is not self.device:
+            return parameter.to(self.device)
         return parameter
 
 
@@ -90,7 +105,7 @@ def parameter(operator: str, name: str, value: Any, rule: str) -> Any:
         value = asarray(value)
     if not (value.dtype.kind in "iu" or dtypes.is_real_floating(value.dtype)):
         raise TypeError(_KIND.format(operator=operator, name=name, value=f"dtype {value.dtype}"))
-    return random_checked(value, operator=operator, name=name, rule=rule)
+    return random_checked(value, caller=operator, name=name, rule=rule)
 
 
 def _wide(operator: str, name: str, number: float) -> np.float64:
@@ -118,9 +133,12 @@ def make_plan(
             fits = False
         if not fits:
             raise ValueError(_BROADCAST.format(operator=operator, given=common, shape=sizes))
-    if device is None and tensors:
+    moves = device is not None
+    if device is not None:
+        device = to_device(device)
+    elif tensors:
         device = tensors[0].device
-    return Plan(sizes, _result_dtype(operator, dtype, tensors, counts), device)
+    return Plan(sizes, _result_dtype(operator, dtype, tensors, counts), device, moves)
 
 
 def _result_dtype(operator: str, dtype: Any, tensors: list[Tensor], counts: bool) -> np.dtype:
@@ -169,7 +187,7 @@ def addresses(plan: Plan, address: tuple[int, int, int], *more: int) -> Tensor:
 def as_tensor(value: Any, plan: Plan, dtype: Any = dtypes.float64) -> Tensor:
     """A parameter as a tensor: one that no gradient flows through."""
     if isinstance(value, Tensor):
-        detached: Tensor = value.detach()
+        detached: Tensor = plan.move(value.detach())
         return detached
     return full((), value, dtype=dtype, device=plan.device)
 

@@ -132,7 +132,7 @@ def dirichlet(
     refuse_gradient("dirichlet", alpha=alpha)
     plan = make_plan("dirichlet", shape, dtype, device, alpha, core=1)
     with numbers("dirichlet", generator, plan, REJECTING * alpha.shape[-1]) as address:
-        return plan.cast(_shares(alpha.detach(), plan, address))  # type: ignore[no-any-return]
+        return plan.cast(_shares(plan.move(alpha.detach()), plan, address))  # type: ignore[no-any-return]
 
 
 def truncated_normal(

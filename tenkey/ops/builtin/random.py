@@ -333,6 +333,7 @@ _RULES: Final[dict[str, tuple[str, Callable[[Any], Any]]]] = {
     "rate": ("at least 0 and at most 2**62", lambda x: (x >= 0) & (x <= 2.0**62)),
     "count": ("a whole number of at least 0 and below 2**53", lambda x: (x >= 0) & (x < 2.0**53) & (x == np.floor(x))),
 }
+_NARROW: Final = frozenset({"int8", "int16", "int32", "uint8", "uint16", "uint32"})
 _NOT_SO: Final = "[{operator}] {name} must be {rule}, got {value}."
 _SUM: Final = (
     "[{operator}] {name} must be probabilities that sum to 1 along the last axis, got the sum {value}: divide by it."
@@ -340,9 +341,17 @@ _SUM: Final = (
 
 
 def check_values(operator: str, name: str, rule: str, values: Any) -> None:
-    """Raise ValueError unless all values keep a rule; ``probabilities`` is one for the last axis."""
-    words, holds = _RULES["probability" if rule == "probabilities" else rule]
-    good = holds(values)
+    """Raise ValueError unless all values keep a rule: one of ``_RULES``, the name of a dtype that must hold them, or
+
+    ``probabilities``, which looks at the sums along the last axis as well.
+    """
+    if rule in _NARROW:
+        limits = dtypes.iinfo(rule)
+        words = f"at most {limits.max} for the dtype {rule}"
+        good = (values >= limits.min) & (values <= limits.max)
+    else:
+        words, holds = _RULES["probability" if rule == "probabilities" else rule]
+        good = holds(values)
     if not np.all(good):
         wrong = np.asarray(values)[~np.asarray(good)].reshape(-1)[0]
         raise ValueError(_NOT_SO.format(operator=operator, name=name, rule=words, value=wrong))
@@ -355,18 +364,18 @@ def check_values(operator: str, name: str, rule: str, values: Any) -> None:
             raise ValueError(_SUM.format(operator=operator, name=name, value=sums[off].reshape(-1)[0]))
 
 
-def _checked_host(x: Any, *, operator: str, name: str, rule: str) -> Any:
-    check_values(operator, name, rule, x)
+def _checked_host(x: Any, *, caller: str, name: str, rule: str) -> Any:
+    check_values(caller, name, rule, x)
     return x.copy()
 
 
 random_checked = structured(
-    "random_checked(Tensor x, *, str operator, str name, str rule) -> Tensor",
-    meta=lambda x, *, operator, name, rule: TensorSpec(x.shape, x.dtype),
+    "random_checked(Tensor x, *, str caller, str name, str rule) -> Tensor",
+    meta=lambda x, *, caller, name, rule: TensorSpec(x.shape, x.dtype),
     host=_checked_host,
     vjp={"x": lambda g: g},
     samples=lambda rng: [
-        ((rng.uniform(0, 1, shape),), {"operator": "test", "name": "x", "rule": "finite"})
+        ((rng.uniform(0, 1, shape),), {"caller": "test", "name": "x", "rule": "finite"})
         for shape in ((2, 3), (), (0, 2))
     ],
     tags=("internal",),
