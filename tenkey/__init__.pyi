@@ -43,6 +43,9 @@ from tenkey.dtype_functions import (
 )
 from tenkey.inspection import array_namespace_info as __array_namespace_info__
 from tenkey.ops.autocast import autocast as autocast, is_autocast_enabled as is_autocast_enabled
+from tenkey.ops.builtin.searching import CummaxResult, CumminResult, TopKResult
+from tenkey.ops.builtin.sets import UniqueAllResult, UniqueCountsResult, UniqueInverseResult
+from tenkey.parts import array_split as array_split, meshgrid as meshgrid, split as split
 from tenkey.serialization import load as load, save as save
 
 __all__ = [
@@ -57,7 +60,9 @@ __all__ = [
     "arange",
     "argmax",
     "argmin",
+    "argpartition",
     "argsort",
+    "array_split",
     "asarray",
     "asin",
     "asinh",
@@ -95,14 +100,19 @@ __all__ = [
     "cosh",
     "count_nonzero",
     "cross_entropy",
+    "cummax",
+    "cummin",
     "cumulative_prod",
     "cumulative_sum",
     "deg2rad",
     "device",
+    "diag",
+    "diagonal",
     "diff",
     "dispatch",
     "divide",
     "dot",
+    "dstack",
     "e",
     "einsum",
     "empty",
@@ -132,11 +142,13 @@ __all__ = [
     "full_like",
     "gcd",
     "gelu",
+    "geomspace",
     "get_num_threads",
     "get_printoptions",
     "greater",
     "greater_equal",
     "heaviside",
+    "hstack",
     "hypot",
     "iinfo",
     "imag",
@@ -150,6 +162,7 @@ __all__ = [
     "is_grad_enabled",
     "isdtype",
     "isfinite",
+    "isin",
     "isinf",
     "isnan",
     "kron",
@@ -171,6 +184,7 @@ __all__ = [
     "logical_not",
     "logical_or",
     "logical_xor",
+    "logspace",
     "logsumexp",
     "matmul",
     "matrix_transpose",
@@ -178,6 +192,7 @@ __all__ = [
     "maximum",
     "mean",
     "median",
+    "meshgrid",
     "min",
     "minimum",
     "moveaxis",
@@ -205,6 +220,7 @@ __all__ = [
     "ones_like",
     "ops",
     "outer",
+    "partition",
     "percentile",
     "permute_dims",
     "pi",
@@ -229,6 +245,7 @@ __all__ = [
     "rsqrt",
     "save",
     "scatter_add",
+    "searchsorted",
     "set_grad_enabled",
     "set_num_threads",
     "set_printoptions",
@@ -244,6 +261,7 @@ __all__ = [
     "softplus",
     "sort",
     "special",
+    "split",
     "sqrt",
     "square",
     "squeeze",
@@ -259,6 +277,7 @@ __all__ = [
     "tensor",
     "tensordot",
     "tile",
+    "topk",
     "trace",
     "transforms",
     "tri",
@@ -269,8 +288,14 @@ __all__ = [
     "uint32",
     "uint64",
     "uint8",
+    "unique_all",
+    "unique_counts",
+    "unique_inverse",
+    "unique_values",
+    "unstack",
     "var",
     "vecdot",
+    "vstack",
     "where",
     "zeros",
     "zeros_like",
@@ -326,6 +351,8 @@ def argmax(x: Tensor, axis: int | None = None, *, keepdims: _bool = False) -> Te
     """Index of the largest element along an axis, the first at a tie; without axis in the flattened tensor."""
 def argmin(x: Tensor, axis: int | None = None, *, keepdims: _bool = False) -> Tensor:
     """Index of the smallest element along an axis, the first at a tie; without axis in the flattened tensor."""
+def argpartition(x: Tensor, kth: int, *, axis: int = -1) -> Tensor:
+    """The indices of a partition along an axis: what would be at place ``kth`` of the sorted elements is there."""
 def argsort(x: Tensor, *, axis: int = -1, descending: _bool = False, stable: _bool = True) -> Tensor:
     """The indices that sort along an axis: ``take_along_axis(x, argsort(x), axis=-1)`` is ``sort(x)``; int64."""
 def asin(x: Tensor) -> Tensor:
@@ -380,6 +407,10 @@ def count_nonzero(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdim
     """How many elements along axes are not zero, in int64; NaN is none."""
 def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     """Mean negative log-likelihood of integer classes."""
+def cummax(x: Tensor, *, axis: int | None = None) -> CummaxResult:
+    """The largest element so far along an axis, which may be left out for one dimension, and its index (int64)."""
+def cummin(x: Tensor, *, axis: int | None = None) -> CumminResult:
+    """The smallest element so far along an axis, which may be left out for one dimension, and its index (int64)."""
 def cumulative_prod(
     x: Tensor,
     *,
@@ -398,6 +429,10 @@ def cumulative_sum(
     """The sums of all elements up to each along an axis, which may be left out for one dimension."""
 def deg2rad(x: Tensor) -> Tensor:
     """Degrees as radians; integers give floats."""
+def diag(x: Tensor, *, k: int = 0) -> Tensor:
+    """The matrix with a vector on its ``k``-th diagonal and zeros elsewhere, or the ``k``-th diagonal of a matrix."""
+def diagonal(x: Tensor, *, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+    """The elements whose indices along two axes are equal (or differ by ``offset``), as the last axis; a view."""
 def diff(
     x: Tensor,
     *,
@@ -411,6 +446,8 @@ def divide(x1: TensorLike, x2: TensorLike) -> Tensor:
     """True division of two tensors, element by element, with broadcasting; integers give floats."""
 def dot(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Sums of products over the last dimension of ``x1`` and the last but one of ``x2`` (the only one of a vector)."""
+def dstack(arrays: Sequence[Tensor]) -> Tensor:
+    """The tensors behind one another: joined along the third axis, vectors as ``(1, n, 1)``."""
 def empty(
     shape: int | Sequence[int],
     *,
@@ -426,8 +463,8 @@ def exp(x: Tensor) -> Tensor:
     """Exponential function."""
 def exp2(x: Tensor) -> Tensor:
     """2 to the power ``x``; integers give floats."""
-def expand_dims(x: Tensor, axis: int = 0) -> Tensor:
-    """With a new dimension of length 1 before position ``axis``; a view."""
+def expand_dims(x: Tensor, axis: int | Sequence[int] = (0,)) -> Tensor:
+    """With a new dimension of length 1 at the place ``axis`` of the result, or several at those of a tuple; a view."""
 def expm1(x: Tensor) -> Tensor:
     """``exp(x) - 1``, accurate near 0."""
 def eye(
@@ -475,12 +512,24 @@ def gcd(x1: TensorLike, x2: TensorLike) -> Tensor:
     """The greatest common divisor of two integers, element by element, with broadcasting; never negative."""
 def gelu(x: Tensor) -> Tensor:
     """``x`` times the probability that a standard normal number is below it (Hendrycks and Gimpel, 2016)."""
+def geomspace(
+    start: float,
+    stop: float,
+    num: int,
+    *,
+    endpoint: _bool = True,
+    dtype: DTypeLike | None = None,
+    device: Device | str | None = None,
+) -> Tensor:
+    """``num`` values from ``start`` to ``stop``, each the same multiple of the one before."""
 def greater(x1: TensorLike, x2: TensorLike) -> Tensor:
     """``x1 > x2``, element by element, with broadcasting; a bool tensor."""
 def greater_equal(x1: TensorLike, x2: TensorLike) -> Tensor:
     """``x1 >= x2``, element by element, with broadcasting; a bool tensor."""
 def heaviside(x1: TensorLike, x2: TensorLike) -> Tensor:
     """The step function: 0 below zero, 1 above, ``x2`` at zero, nan for nan. Its derivative by ``x1`` is 0."""
+def hstack(arrays: Sequence[Tensor]) -> Tensor:
+    """The tensors side by side: joined along the second axis, vectors along the first."""
 def hypot(x1: TensorLike, x2: TensorLike) -> Tensor:
     """``sqrt(x1**2 + x2**2)`` without overflow on the way, for real dtypes; integers give floats."""
 def imag(x: Tensor) -> Tensor:
@@ -489,6 +538,10 @@ def inner(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Sums of products over the last dimensions, without conjugation; with a number, the product."""
 def isfinite(x: Tensor) -> Tensor:
     """True where an element is neither infinite nor nan."""
+def isin(x1: TensorLike, x2: TensorLike, *, invert: _bool = False) -> Tensor:
+    """Whether each element of ``x1`` is among those of ``x2`` (with ``invert``: is not); bool, of the shape of
+    ``x1``.
+    """
 def isinf(x: Tensor) -> Tensor:
     """True where an element, or the real or imaginary part of it, is infinite."""
 def isnan(x: Tensor) -> Tensor:
@@ -533,6 +586,17 @@ def logical_or(x1: TensorLike, x2: TensorLike) -> Tensor:
     """True where one is true (nonzero)."""
 def logical_xor(x1: TensorLike, x2: TensorLike) -> Tensor:
     """True where exactly one is true (nonzero)."""
+def logspace(
+    start: float,
+    stop: float,
+    num: int,
+    *,
+    base: float = 10.0,
+    endpoint: _bool = True,
+    dtype: DTypeLike | None = None,
+    device: Device | str | None = None,
+) -> Tensor:
+    """``num`` powers of ``base``, whose exponents are evenly spaced from ``start`` to ``stop``."""
 def logsumexp(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
     """``log(sum(exp(x)))`` along axes, without overflow."""
 def matmul(x1: Tensor, x2: Tensor) -> Tensor:
@@ -636,6 +700,8 @@ def ones_like(x: Tensor, *, dtype: DTypeLike | None = None, device: Device | str
     """Ones with the shape, dtype and device of ``x``."""
 def outer(x1: TensorLike, x2: TensorLike) -> Tensor:
     """The matrix of all products of an element of one vector with an element of another."""
+def partition(x: Tensor, kth: int, *, axis: int = -1) -> Tensor:
+    """The elements along an axis with that at place ``kth`` where sorting would put it: see ``tk.argpartition``."""
 def percentile(
     x: Tensor,
     q: Tensor,
@@ -682,7 +748,7 @@ def remainder(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Remainder of the floor division, with the sign of the divisor."""
 def repeat(x: Tensor, repeats: Tensor, *, axis: int | None = None) -> Tensor:
     """Each element, or each slice along an axis, repeated one after the other."""
-def reshape(x: Tensor, shape: Sequence[int]) -> Tensor:
+def reshape(x: Tensor, shape: Sequence[int], *, copy: _bool | None = None) -> Tensor:
     """The same elements in row-major order under another shape; one length may be -1. A view where it can be."""
 def roll(x: Tensor, shift: int | Sequence[int], *, axis: int | Sequence[int] | None = None) -> Tensor:
     """The elements moved on by ``shift`` places along axes; those that leave at the end come in at the beginning."""
@@ -694,6 +760,8 @@ def rsqrt(x: Tensor) -> Tensor:
     """``1 / sqrt(x)``."""
 def scatter_add(x: Tensor, indices: Tensor, source: Tensor, *, axis: int = -1) -> Tensor:
     """``x`` with ``source`` added at ``indices`` along an axis; equal indices add up."""
+def searchsorted(x1: TensorLike, x2: TensorLike, *, side: str = 'left', sorter: TensorLike | None = None) -> Tensor:
+    """Where to insert each element of ``x2`` into the sorted vector ``x1`` so that it stays sorted; int64."""
 def sigmoid(x: Tensor) -> Tensor:
     """Logistic function ``1 / (1 + exp(-x))``."""
 def sign(x: Tensor) -> Tensor:
@@ -752,6 +820,8 @@ def tanh(x: Tensor) -> Tensor:
     """Hyperbolic tangent."""
 def tile(x: Tensor, repetitions: int | Sequence[int]) -> Tensor:
     """Copies of a tensor side by side: ``repetitions`` of them along each axis, counted from the last one."""
+def topk(x: Tensor, k: int, *, axis: int = -1, largest: _bool = True) -> TopKResult:
+    """The ``k`` largest (or smallest) elements along an axis, in order, and their indices (int64)."""
 def trace(x: Tensor, *, offset: int = 0, dtype: DTypeLike | None = None) -> Tensor:
     """The sum of a diagonal of a matrix, or of each matrix of a stack; integers are summed in 64 bits."""
 def tri(
@@ -769,6 +839,18 @@ def triu(x: Tensor, *, k: int = 0) -> Tensor:
     """The upper triangle of matrices in the last two dimensions, zero below the ``k``-th diagonal; a copy."""
 def trunc(x: Tensor) -> Tensor:
     """The whole part of ``x``, towards zero, in the dtype of ``x``. Its derivative is 0."""
+def unique_all(x: Tensor) -> UniqueAllResult:
+    """The distinct elements, where each comes first, which of them each element is, and how often each occurs."""
+def unique_counts(x: Tensor) -> UniqueCountsResult:
+    """The distinct elements and how often each occurs (int64). Each NaN is distinct from every other."""
+def unique_inverse(x: Tensor) -> UniqueInverseResult:
+    """The distinct elements and which of them each element is: ``take(values, inverse_indices)`` has the elements of
+    x.
+    """
+def unique_values(x: Tensor) -> Tensor:
+    """The distinct elements of a tensor, in ascending order, in one dimension; equal elements share a gradient."""
+def unstack(x: Tensor, *, axis: int = 0) -> tuple[Tensor, ...]:
+    """The slices along an axis, without that axis: a tuple of views."""
 def var(
     x: Tensor,
     axis: int | Sequence[int] | None = None,
@@ -779,6 +861,8 @@ def var(
     """Variance along axes: the squared distances from the mean, summed, by ``n - correction``; integers give floats."""
 def vecdot(x1: Tensor, x2: Tensor, *, axis: int = -1) -> Tensor:
     """The dot product along an axis, of the conjugate of ``x1`` with ``x2``; the other dimensions broadcast."""
+def vstack(arrays: Sequence[Tensor]) -> Tensor:
+    """The tensors one below the other: joined along the first axis, vectors as rows."""
 def where(condition: TensorLike, x1: TensorLike, x2: TensorLike) -> Tensor:
     """``x1`` where the condition holds, else ``x2``, with broadcasting."""
 def zeros(

@@ -61,7 +61,7 @@ def test_tangent_against_central_differences(operator: Operator, dtype: str) -> 
         for chosen in [floating, *([t] for t in floating if len(floating) > 1)]:
             directions = {id(t): _random(t, rng) for t in chosen}
             tangent, out = _tangent_of(operator, sample, {key: tk.asarray(d) for key, d in directions.items()})
-            if out.dtype.kind not in "fc" or "NotDifferentiable" in operator.facets:
+            if "NotDifferentiable" in operator.facets or out.dtype.kind not in "fc":
                 assert tangent is None
                 continue
             assert (tangent.shape, tangent.dtype) == (out.shape, out.dtype), sample

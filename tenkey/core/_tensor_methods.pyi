@@ -7,6 +7,7 @@ from tenkey.autograd.node import HookHandle
 from tenkey.core.device import Device
 from tenkey.core.tensor import Tensor
 from tenkey.core.typing import DTypeLike, Index, Operand, TensorLike
+from tenkey.ops.builtin.searching import CummaxResult, CumminResult, TopKResult
 
 
 class TensorMethods:
@@ -204,6 +205,14 @@ class TensorMethods:
         """``cosh`` written into its first argument, which is returned."""
     def cpu(self) -> Tensor:
         """The values on the CPU."""
+    def cummax(self, *, axis: int | None = None) -> CummaxResult:
+        """The largest element so far along an axis, which may be left out for one dimension, and its index (int64)."""
+    def cummin(self, *, axis: int | None = None) -> CumminResult:
+        """The smallest element so far along an axis, which may be left out for one dimension, and its index (int64)."""
+    def cumprod(self, axis: int | None = None, *, dtype: Any = None) -> Tensor:
+        """The products of all elements up to each along an axis, or in row-major order. See ``tk.cumulative_prod``."""
+    def cumsum(self, axis: int | None = None, *, dtype: Any = None) -> Tensor:
+        """The sums of all elements up to each along an axis, or in row-major order. See ``tk.cumulative_sum``."""
     def deg2rad_(self) -> Self:
         """``deg2rad`` written into its first argument, which is returned."""
     def detach(self) -> Tensor:
@@ -240,6 +249,8 @@ class TensorMethods:
         """``expm1`` written into its first argument, which is returned."""
     def flatten(self) -> Tensor:
         """All elements in one dimension."""
+    def flip(self, *, axis: int | Sequence[int] | None = None) -> Tensor:
+        """The elements in reverse order along axes; a copy."""
     def floor(self) -> Tensor:
         """The largest integer that is not above ``x``, in the dtype of ``x``. Its derivative is 0."""
     def floor_(self) -> Self:
@@ -401,7 +412,7 @@ class TensorMethods:
     def requires_grad(self, value: bool) -> None: ...
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Say that a leaf collects a gradient (or no longer does); returns the tensor."""
-    def reshape(self, *shape: int | Sequence[int]) -> Tensor:
+    def reshape(self, *shape: int | Sequence[int], copy: bool | None = None) -> Tensor:
         """The same elements under another shape: ``x.reshape(2, 3)`` or ``x.reshape((2, 3))``. See ``tk.reshape``."""
     def retain_grad(self) -> None:
         """Keep the gradient of this tensor, which is no leaf, in ``.grad``."""
@@ -416,6 +427,8 @@ class TensorMethods:
         """``1 / sqrt(x)``."""
     def rsqrt_(self) -> Self:
         """``rsqrt`` written into its first argument, which is returned."""
+    def searchsorted(self, x2: TensorLike, *, side: str = 'left', sorter: TensorLike | None = None) -> Tensor:
+        """Where to insert each element of ``x2`` into the sorted vector ``x1`` so that it stays sorted; int64."""
     def share_memory_(self) -> Tensor:
         """Move the values into memory that other processes can share; returns the tensor."""
     def sigmoid(self) -> Tensor:
@@ -503,6 +516,8 @@ class TensorMethods:
         """The values on another device, in another dtype, or both; the tensor itself if nothing changes."""
     def to_device(self, device: Device | str, *, stream: Any = None) -> Tensor:
         """The values on another device; the tensor itself if it is there already."""
+    def topk(self, k: int, *, axis: int = -1, largest: bool = True) -> TopKResult:
+        """The ``k`` largest (or smallest) elements along an axis, in order, and their indices (int64)."""
     def transpose(self, *axes: int | Sequence[int]) -> Tensor:
         """The dimensions in the order of ``axes``, all of them, as NumPy has it; without axes in reverse."""
     def tril(self, *, k: int = 0) -> Tensor:
@@ -513,6 +528,8 @@ class TensorMethods:
         """The whole part of ``x``, towards zero, in the dtype of ``x``. Its derivative is 0."""
     def trunc_(self) -> Self:
         """``trunc`` written into its first argument, which is returned."""
+    def unsqueeze(self, axis: int) -> Tensor:
+        """With a new dimension of length 1 at the place ``axis`` of the result. See ``tk.expand_dims``."""
     def var(
         self,
         axis: int | Sequence[int] | None = None,

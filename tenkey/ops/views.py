@@ -20,6 +20,7 @@ def strided_view_kernel(operator: Operator, contiguous: Callable[[Tensor], Tenso
         window = make_window(x, *args, **kwargs)
         if window is None:
             x = contiguous(x)
+            kwargs.pop("copy", None)  # which has been made
             window = make_window(x, *args, **kwargs)
         shape, strides, offset = window
         data: StridedArray = x._data

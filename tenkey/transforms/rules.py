@@ -18,7 +18,7 @@ from ..ops.builtin.creation import arange
 from ..ops.builtin.indexing import index, index_backward
 from ..ops.builtin.inplace import write_out
 from ..ops.builtin.linalg import matmul
-from ..ops.builtin.view import expand_dims, matrix_transpose, permute_dims, reshape, select_index, squeeze
+from ..ops.builtin.view import broadcast_to, expand_dims, matrix_transpose, permute_dims, reshape, select_index, squeeze
 from ..ops.shapes import broadcast_shapes, infer_reshape, normalize_axes, normalize_axis
 from .batching import BatchLevel, Rule, _by_loop, check_mutation, derived_rules, move, named_rules
 
@@ -117,7 +117,7 @@ def _complex_from(level: BatchLevel, operator: Operator, args: tuple[Any, ...], 
 def _reshape(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     x, shape = args
     target = infer_reshape(x.shape, shape)
-    return level.batch(reshape(level.front(x), (level.size, *target)), 0)
+    return level.batch(reshape(level.front(x), (level.size, *target), **kwargs), 0)
 
 
 @_rule("permute_dims")
@@ -152,8 +152,10 @@ def _squeeze(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwarg
 def _expand_dims(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     bound = operator.bind(*args, **kwargs)
     x = bound["x"]
-    i = normalize_axis("expand_dims", bound["axis"], x.ndim + 1)
-    return level.batch(operator.call(level.front(x), i + 1), 0)
+    axis = bound["axis"]
+    given = (axis,) if isinstance(axis, int) else axis
+    axes = normalize_axes("expand_dims", given, x.ndim + len(given))
+    return level.batch(operator.call(level.front(x), tuple([i + 1 for i in axes])), 0)
 
 
 @_rule("select_index")
@@ -319,6 +321,47 @@ def _fft(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: d
     bound = operator.bind(*args, **kwargs)
     axis = normalize_axis(operator.schema.base_name, bound["axis"], bound["x"].ndim) + 1
     return level.batch(operator.call(level.front(bound["x"]), bound["n"], axis, bound["norm"]), 0)
+
+
+# ---- along one axis: sorting, cumulative sums
+
+
+@_rule(
+    "sort", "argsort", "argpartition", "cumulative_sum", "cumulative_prod", "invert_order", "top_indices",
+    "cummax_indices", "cummin_indices", "repeat_each",
+)  # fmt: skip
+def _along_axis(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    """What works along the axis of one tensor works along the next of all samples."""
+    _check(operator, args, kwargs)
+    bound = operator.bind(*args, **kwargs)
+    x, *others = bound.values()
+    axis = normalize_axis(operator.schema.base_name, 0 if bound["axis"] is None else bound["axis"], x.ndim) + 1
+    return level.batch(_call_with(operator, {**bound, next(iter(bound)): level.front(x), "axis": axis}), 0)
+
+
+@_rule("mean_of_runs", "linear_recurrence")
+def _along_axis_of_two(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    bound = operator.bind(*args, **kwargs)
+    given = {
+        name: level.front(value) if level.owns(value) else broadcast_to(value, (level.size, *value.shape))
+        for name, value in list(bound.items())[:2]
+    }
+    return level.batch(_call_with(operator, {**bound, **given, "axis": bound["axis"] + 1}), 0)
+
+
+def _call_with(operator: Operator, bound: dict[str, Any]) -> Any:
+    names = {a.name for a in operator.schema.arguments if a.kwarg_only}
+    positional = [value for name, value in bound.items() if name not in names]
+    return operator.call(*positional, **{name: value for name, value in bound.items() if name in names})
+
+
+@_rule("place_sorted", "among", "unique_parts", "unique_values", "repeat_indices")
+def _elementwise_or_loop(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Elements are looked up one by one in data that all samples share; other data are those of each sample."""
+    own = {"place_sorted": 1, "among": 0}.get(operator.schema.base_name)
+    if own is None or any(level.owns(value) for i, value in enumerate(args) if i != own and isinstance(value, Tensor)):
+        return _by_loop(level, operator, args, kwargs)
+    return level.batch(operator.call(*[level.front(v) if i == own else v for i, v in enumerate(args)], **kwargs), 0)
 
 
 # ---- gathers and scatters

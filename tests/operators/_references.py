@@ -197,6 +197,9 @@ RESULT_DTYPE: Final[Mapping[str, str]] = {
     **dict.fromkeys(("argsort", "count_nonzero", "invert_order", "repeat_indices"), "int64"),
     **dict.fromkeys(("var", "std", "angle"), "real float"),
     **dict.fromkeys(("real", "imag", "abs", "abs_"), "real"),
+    **dict.fromkeys(("searchsorted", "place_sorted", "top_indices", "cummax_indices", "cummin_indices"), "int64"),
+    **dict.fromkeys(("argpartition",), "int64"),
+    **dict.fromkeys(("isin", "among"), "bool"),
     "complex_from": "complex",
     **EXTRA_DTYPES,
 }

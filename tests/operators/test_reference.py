@@ -10,6 +10,7 @@ import pytest
 
 import tenkey as tk
 from tenkey.dispatch.operator import Operator
+from tenkey.dispatch.schema import ListType
 from tests.operators._extra_references import AGAINST_MPMATH, EXTRA_ULPS
 from tests.operators._references import expected_dtype, reference_of
 from tests.operators._table import (
@@ -62,7 +63,8 @@ def test_values_dtype_and_shape(operator: Operator, dtype: str) -> None:
             else:
                 want = reference(*given.args, **given.kwargs)
         wanted = sample.kwargs.get("dtype") or next((a for a in sample.args if isinstance(a, np.dtype)), None)
-        if len(operator.schema.returns) > 1:  # whose dtypes the reference says
+        if len(operator.schema.returns) > 1 or isinstance(operator.schema.returns[0].type, ListType):
+            # whose dtypes the reference says
             for one, other in zip(results(operator, sample), want, strict=True):
                 assert (one.shape, one.dtype.kind) == (np.shape(other), np.asarray(other).dtype.kind), sample
                 assert_close(one.numpy(), np.asarray(other))
@@ -209,6 +211,10 @@ _MADE: list[tuple[str, tuple[Any, ...], dict[str, Any], Any]] = [
     ("eye", (3,), {}, np.eye(3, dtype="float32")),
     ("eye", (2, 4), {"k": 1, "dtype": "int64"}, np.eye(2, 4, 1, "int64")),
     ("eye", (3, 2), {"k": -1}, np.eye(3, 2, -1, "float32")),
+    ("logspace", (0, 2, 3), {}, np.logspace(0, 2, 3, dtype="float32")),
+    ("logspace", (0, 2, 4), {"base": 2.0, "endpoint": False, "dtype": "float64"}, np.logspace(0, 2, 4, False, 2.0)),
+    ("geomspace", (1, 8, 4), {}, np.geomspace(1, 8, 4, dtype="float32")),
+    ("geomspace", (-1, -8, 3), {"endpoint": False, "dtype": "float64"}, np.geomspace(-1, -8, 3, False)),
     ("tri", (3,), {}, np.tri(3, dtype="float32")),
     ("tri", (2, 4), {"k": 1, "dtype": "bool"}, np.tri(2, 4, 1, bool)),
 ]

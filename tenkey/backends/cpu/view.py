@@ -18,7 +18,7 @@ __all__ = ["view_kernel"]
 _new: Final = object.__new__
 
 
-def _reshape(x: Tensor, shape: Sequence[int]) -> Tensor:
+def _reshape(x: Tensor, shape: Sequence[int], *, copy: bool | None = None) -> Tensor:
     a = x._data
     try:
         for n in shape:
@@ -30,6 +30,8 @@ def _reshape(x: Tensor, shape: Sequence[int]) -> Tensor:
         raise
     base = data.base
     if base is a or (base is not None and base is a.base):
+        if copy:
+            return make_tensor(data.copy(), x._word & INHERITED)
         made: Tensor = _new(Tensor)
         made._data = data
         made._word = x._word & INHERITED
@@ -37,6 +39,8 @@ def _reshape(x: Tensor, shape: Sequence[int]) -> Tensor:
         made._storage = x if storage is None else storage
         made._autograd = None
         return made
+    if copy is False:
+        raise_for(x, "reshape", shape, copy=False)
     return make_tensor(data, x._word & INHERITED)
 
 
@@ -87,9 +91,9 @@ def _permute(x: Tensor, axes: Sequence[int]) -> Tensor:
 _windows: dict[str, Callable[..., Any]] = {}
 
 
-def raise_for(x: Tensor, name: str, *args: Any) -> None:
+def raise_for(x: Tensor, name: str, *args: Any, **kwargs: Any) -> None:
     """Raise the View facet's own error for arguments that NumPy has refused."""
-    _windows[name](x, *args)
+    _windows[name](x, *args, **kwargs)
 
 
 _FAST: Final[dict[str, Callable[..., Tensor]]] = {

@@ -108,6 +108,7 @@ flip: Entry = structured(
         ((rng.standard_normal(shape),), {"axis": axis})
         for shape, axis in (((3, 4), 1), ((3, 4), None), ((2, 3, 2), (0, -1)), ((3,), -1), ((), None), ((0, 2), 0))
     ],
+    methods=("flip",),
     doc="""The elements in reverse order along axes; a copy.
 
     >>> import tenkey as tk
@@ -186,6 +187,8 @@ def stack(arrays: Sequence[Tensor], *, axis: int = 0) -> Tensor:
     >>> tk.stack([tk.asarray([1, 2]), tk.asarray([3, 4])]).tolist()
     [[1, 2], [3, 4]]
     """
+    if not arrays:
+        raise ValueError("[stack] needs at least one tensor.")
     shape = arrays[0].shape
     if any(x.shape != shape for x in arrays):
         raise ValueError(_STACK.format(shapes=" and ".join(str(x.shape) for x in arrays)))

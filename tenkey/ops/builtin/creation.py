@@ -10,7 +10,9 @@ import numpy as np
 
 from ...core import dtypes
 from ...core.device import Device
+from ...core.promotion import result_dtype
 from ...core.tensor import Tensor
+from ...core.word import WEAK_MASK, weak_of
 from ...dispatch.errors import OutOfRangeError
 from ..declare import TensorSpec, composite, factory
 
@@ -154,6 +156,63 @@ linspace = factory(
 )
 
 
+def _powers_meta(operator: str) -> Callable[..., TensorSpec]:
+    def rule(
+        start: Any, stop: Any, num: int, *, base: float = 10.0, endpoint: bool = True, dtype: np.dtype | None = None,
+        device: Any = None,
+    ) -> TensorSpec:  # fmt: skip
+        result = dtype or dtypes.default_float()
+        if result.kind in "iub":
+            raise TypeError(f"[{operator}] gives floats, which {result} does not hold: use tk.astype(x, dtype).")
+        if num < 0:
+            raise ValueError(f"[{operator}] num is a number of values, at least 0; got {num}.")
+        if operator == "geomspace" and (start == 0 or stop == 0 or (start < 0) != (stop < 0)):
+            raise ValueError(f"[geomspace] start and stop are of one sign and not 0, got {start} and {stop}.")
+        return TensorSpec((num,), result)
+
+    return rule
+
+
+def _logspace_host(
+    start: Any, stop: Any, num: int, *, base: float = 10.0, endpoint: bool = True, dtype: Any = None, device: Any = None
+) -> np.ndarray:
+    return np.logspace(start, stop, num, endpoint, base).astype(dtype or dtypes.default_float())
+
+
+logspace = factory(
+    "logspace(float start, float stop, int num, *, float base=10.0, bool endpoint=True, DType? dtype=None,"
+    " Device? device=None) -> Tensor",
+    meta=_powers_meta("logspace"),
+    host=_logspace_host,
+    doc="""``num`` powers of ``base``, whose exponents are evenly spaced from ``start`` to ``stop``.
+
+    >>> import tenkey as tk
+    >>> tk.logspace(0, 2, 3).tolist()
+    [1.0, 10.0, 100.0]
+    """,
+)
+
+
+def _geomspace_host(
+    start: Any, stop: Any, num: int, *, endpoint: bool = True, dtype: Any = None, device: Any = None
+) -> np.ndarray:
+    return np.geomspace(start, stop, num, endpoint).astype(dtype or dtypes.default_float())
+
+
+geomspace = factory(
+    "geomspace(float start, float stop, int num, *, bool endpoint=True, DType? dtype=None, Device? device=None)"
+    " -> Tensor",
+    meta=_powers_meta("geomspace"),
+    host=_geomspace_host,
+    doc="""``num`` values from ``start`` to ``stop``, each the same multiple of the one before.
+
+    >>> import tenkey as tk
+    >>> tk.geomspace(1, 8, 4).tolist()
+    [1.0, 2.0, 4.0, 8.0]
+    """,
+)
+
+
 def _eye_meta(
     n_rows: int, n_cols: int | None = None, *, k: int = 0, dtype: np.dtype | None = None, device: Any = None
 ) -> TensorSpec:
@@ -236,3 +295,11 @@ def full_like(x: Tensor, fill_value: Any, *, dtype: np.dtype | None = None, devi
     """
     result: Tensor = full(x.shape, fill_value, dtype=dtype or x.dtype, device=device or x.device)
     return result
+
+
+def concrete(value: Tensor, like: Tensor) -> Tensor:
+    """A tensor argument that may stand for a Python number: that number in the dtype of a call with ``like``."""
+    weak = value._word & WEAK_MASK
+    if not weak:
+        return value
+    return full((), value.item(), dtype=result_dtype((like.dtype,), weak_of(weak)), device=like.device)

@@ -52,17 +52,18 @@ def _host_sort(x: np.ndarray, *, axis: int = -1, descending: bool = False, stabl
     out = x.copy()
     small = x.size < _SMALL
     out.sort(axis, "stable" if stable and small else None)
-    if stable and not small and out.dtype.kind not in "iub":
+    if stable and (descending or not small) and out.dtype.kind not in "iub":
         zeros = out == 0
         if _some(zeros, None):
             signs = np.signbit(out[zeros])
             if signs.any() and not signs.all():
-                order = _host_argsort(x, axis=axis, descending=descending)
+                order = host_argsort(x, axis=axis, descending=descending)
                 return np.take_along_axis(x, order, axis)
     return _reversed(out, axis) if descending else out
 
 
-def _host_argsort(x: np.ndarray, *, axis: int = -1, descending: bool = False, stable: bool = True) -> np.ndarray:
+def host_argsort(x: np.ndarray, *, axis: int = -1, descending: bool = False, stable: bool = True) -> np.ndarray:
+    """The kernel of ``argsort``."""
     if x.dtype.kind == "c":
         raise TypeError
     kind: Any = "stable" if stable else None
@@ -100,7 +101,7 @@ def _argsort_reference(x: Any, axis: int = -1, descending: bool = False, stable:
 argsort: Entry = structured(
     "argsort(Tensor x, *, int axis=-1, bool descending=False, bool stable=True) -> Tensor",
     meta=_meta("argsort", int64),
-    host=_host_argsort,
+    host=host_argsort,
     strict=True,
     differentiable=False,
     samples=_sort_samples,

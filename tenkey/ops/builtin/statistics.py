@@ -8,14 +8,12 @@ from typing import Any, Final
 import numpy as np
 
 from ...core.dtypes import default_float
-from ...core.promotion import result_dtype
 from ...core.tensor import Tensor
-from ...core.word import WEAK_MASK, weak_of
 from ..declare import SUM, Entry, TensorSpec, composite, structured
 from ..shapes import normalize_axes, normalize_axis
 from .complex import conj, imag, real
 from .copying import cast, clone, concat, flip
-from .creation import full
+from .creation import concrete
 from .manipulation import roll
 from .pointwise import equal, not_equal, sqrt, subtract, where
 from .reduction import host_sum, restore_axes, sum
@@ -368,10 +366,7 @@ def _edge(x: Tensor, value: Tensor, axis: int) -> Tensor:
     """What ``diff`` puts before or behind a tensor: a number is one element of every lane."""
     if value.ndim:
         return value
-    if value._word & WEAK_MASK:  # a Python number, which is on no device yet
-        dtype = result_dtype((x.dtype,), weak_of(value._word & WEAK_MASK))
-        return full((*x.shape[:axis], 1, *x.shape[axis + 1 :]), value.item(), dtype=dtype, device=x.device)
-    return broadcast_to(value, (*x.shape[:axis], 1, *x.shape[axis + 1 :]))
+    return broadcast_to(concrete(value, x), (*x.shape[:axis], 1, *x.shape[axis + 1 :]))
 
 
 @composite(

@@ -14,7 +14,8 @@ from ...core.word import tensor_dtype
 from .copying import to
 from .copying import to_device as to_device_operator
 from .nn import log_softmax, softmax
-from .view import matrix_transpose, permute_dims, reshape
+from .statistics import cumulative_prod, cumulative_sum
+from .view import expand_dims, matrix_transpose, permute_dims, reshape
 
 if TYPE_CHECKING:
     from ...core.typing import DTypeLike
@@ -27,9 +28,9 @@ def _shape_of(shape: tuple[Any, ...]) -> Any:
     return shape[0] if len(shape) == 1 and not isinstance(shape[0], (int, np.integer)) else shape
 
 
-def _reshape(self: Tensor, *shape: int | Sequence[int]) -> Tensor:
+def _reshape(self: Tensor, *shape: int | Sequence[int], copy: bool | None = None) -> Tensor:
     """The same elements under another shape: ``x.reshape(2, 3)`` or ``x.reshape((2, 3))``. See ``tk.reshape``."""
-    return reshape(self, _shape_of(shape))
+    return reshape(self, _shape_of(shape), copy=copy)
 
 
 def _permute(self: Tensor, *axes: int | Sequence[int]) -> Tensor:
@@ -110,6 +111,21 @@ def _flatten(self: Tensor) -> Tensor:
     return reshape(self, (-1,))
 
 
+def _unsqueeze(self: Tensor, axis: int) -> Tensor:
+    """With a new dimension of length 1 at the place ``axis`` of the result. See ``tk.expand_dims``."""
+    return expand_dims(self, axis)
+
+
+def _cumsum(self: Tensor, axis: int | None = None, *, dtype: Any = None) -> Tensor:
+    """The sums of all elements up to each along an axis, or in row-major order. See ``tk.cumulative_sum``."""
+    return cumulative_sum(self if axis is not None else reshape(self, (-1,)), axis=axis, dtype=dtype)
+
+
+def _cumprod(self: Tensor, axis: int | None = None, *, dtype: Any = None) -> Tensor:
+    """The products of all elements up to each along an axis, or in row-major order. See ``tk.cumulative_prod``."""
+    return cumulative_prod(self if axis is not None else reshape(self, (-1,)), axis=axis, dtype=dtype)
+
+
 def _zero(self: Tensor) -> Tensor:
     """Fill with zeros, in place."""
     result: Tensor = self.copy_(0)
@@ -120,6 +136,9 @@ _methods: Final[dict[str, Any]] = {
     "reshape": _reshape,
     "permute": _permute,
     "transpose": _transposed,
+    "unsqueeze": _unsqueeze,
+    "cumsum": _cumsum,
+    "cumprod": _cumprod,
     "to": _to,
     "to_device": _to_device,
     "cpu": _cpu,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from ...core.storage import contiguous_strides
 from ...core.tensor import Tensor
@@ -13,9 +13,23 @@ from ..shapes import broadcast_shapes, infer_reshape, normalize_axes, normalize_
 
 Window = tuple[tuple[int, ...], tuple[int, ...], int]
 
+RESHAPE_COPIES: Final = (
+    "[reshape] copy=False, but a tensor of shape {shape} and strides {strides} can have the shape {target} as a copy "
+    "only."
+)
 
-def _reshape_window(x: Tensor, shape: Sequence[int]) -> Window | None:
+
+def _reshape_window(x: Tensor, shape: Sequence[int], *, copy: bool | None = None) -> Window | None:
     target = infer_reshape(x.shape, shape)
+    if copy:
+        return None
+    window = _uncopied_window(x, target)
+    if window is None and copy is False:
+        raise ValueError(RESHAPE_COPIES.format(shape=x.shape, strides=x.strides, target=target))
+    return window
+
+
+def _uncopied_window(x: Tensor, target: tuple[int, ...]) -> Window | None:
     if x.is_contiguous or x.size == 0:
         return target, contiguous_strides(target), 0
     # dimensions of length 1 do not matter; a run of dimensions that are laid out as one can be cut anew
@@ -42,7 +56,7 @@ def _reshape_window(x: Tensor, shape: Sequence[int]) -> Window | None:
 
 
 reshape: Entry = view(
-    "reshape(Tensor x, int[] shape) -> Tensor",
+    "reshape(Tensor x, int[] shape, *, bool? copy=None) -> Tensor",
     window=_reshape_window,
     vjp={"x": lambda g, x_meta: reshape(g, x_meta.shape)},
     samples=lambda rng: [
@@ -59,6 +73,8 @@ reshape: Entry = view(
         )
     ],
     doc="""The same elements in row-major order under another shape; one length may be -1. A view where it can be.
+
+    With ``copy=True`` always a copy; with ``copy=False`` a view, or ValueError where only a copy can have that shape.
 
     >>> import tenkey as tk
     >>> tk.reshape(tk.asarray([1, 2, 3, 4]), (2, -1)).tolist()
@@ -169,15 +185,22 @@ squeeze = view(
 )
 
 
-def _expand_dims_window(x: Tensor, axis: int = 0) -> Window:
-    i = normalize_axis("expand_dims", axis, x.ndim + 1)
-    strides = x.strides
-    step = strides[i] * x.shape[i] if i < x.ndim else 1
-    return (*x.shape[:i], 1, *x.shape[i:]), (*strides[:i], step, *strides[i:]), 0
+def _expand_dims_window(x: Tensor, axis: Any = 0) -> Window:
+    if isinstance(axis, int):
+        i = normalize_axis("expand_dims", axis, x.ndim + 1)
+        strides = x.strides
+        step = strides[i] * x.shape[i] if i < x.ndim else 1
+        return (*x.shape[:i], 1, *x.shape[i:]), (*strides[:i], step, *strides[i:]), 0
+    new = normalize_axes("expand_dims", axis, x.ndim + len(axis))
+    lengths, old = list(x.shape), list(x.strides)
+    for i in sorted(new):
+        old.insert(i, old[i] * lengths[i] if i < len(lengths) else 1)
+        lengths.insert(i, 1)
+    return tuple(lengths), tuple(old), 0
 
 
 expand_dims = view(
-    "expand_dims(Tensor x, int axis=0) -> Tensor",
+    "expand_dims(Tensor x, int[1] axis=0) -> Tensor",
     window=_expand_dims_window,
     vjp={"x": lambda g, x_meta: reshape(g, x_meta.shape)},
     samples=lambda rng: [
@@ -185,8 +208,10 @@ expand_dims = view(
         ((rng.standard_normal((2,)), -1), {}),
         ((rng.standard_normal(()),), {}),
         ((rng.standard_normal((0, 2)),), {"axis": -2}),
+        ((rng.standard_normal((2, 3)), (0, -1, 2)), {}),
+        ((rng.standard_normal((2, 3)), ()), {}),
     ],
-    doc="""With a new dimension of length 1 before position ``axis``; a view.
+    doc="""With a new dimension of length 1 at the place ``axis`` of the result, or several at those of a tuple; a view.
 
     >>> import tenkey as tk
     >>> tk.expand_dims(tk.zeros((2,)), 0).shape
