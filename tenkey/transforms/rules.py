@@ -334,7 +334,7 @@ def _along_axis(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kw
     """What works along the axis of one tensor works along the next of all samples."""
     _check(operator, args, kwargs)
     bound = operator.bind(*args, **kwargs)
-    x, *others = bound.values()
+    x = next(iter(bound.values()))
     axis = normalize_axis(operator.schema.base_name, 0 if bound["axis"] is None else bound["axis"], x.ndim) + 1
     return level.batch(_call_with(operator, {**bound, next(iter(bound)): level.front(x), "axis": axis}), 0)
 
