@@ -18,7 +18,7 @@ __all__ = ["rebuild", "refuse_non_leaf"]
 _Kind = TypeVar("_Kind", bound=Tensor)
 
 _NON_LEAF: Final = (
-    "[{call}] only tensors made by the user (graph leaves) can be {done}: this one was computed by {node}, and "
+    "[{call}] only tensors created by the user (graph leaves) {can}: this one was computed by {node}, and "
     "the copy would have no history. Use x.detach(), or x.clone() to stay in the graph."
 )
 
@@ -30,10 +30,10 @@ class _Shape(NamedTuple):
     dtype: np.dtype
 
 
-def refuse_non_leaf(tensor: Tensor, call: str, done: str) -> None:
+def refuse_non_leaf(tensor: Tensor, call: str, can: str) -> None:
     """Raise RuntimeError for a tensor that was computed from others and whose history would be lost."""
     if not tensor.is_leaf:
-        raise RuntimeError(_NON_LEAF.format(call=call, done=done, node=tensor.grad_fn.name()))
+        raise RuntimeError(_NON_LEAF.format(call=call, can=can, node=tensor.grad_fn.name()))
 
 
 def rebuild(values: np.ndarray | _Shape, device: str, requires_grad: bool) -> Tensor:
@@ -86,7 +86,7 @@ def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
 
     Raises RuntimeError for a tensor that was computed from others and requires a gradient.
     """
-    refuse_non_leaf(self, "deepcopy", "deep-copied")
+    refuse_non_leaf(self, "deepcopy", "support the deepcopy protocol")
     made = registry.find("tk::clone").call(self.detach())
     if self.__class__ is not Tensor:
         made = with_class(self.__class__, made)

@@ -143,7 +143,7 @@ def _reduce(tensor: Tensor) -> Any:
         return tensor.__reduce_ex__(2)
     from multiprocessing.reduction import DupFd
 
-    refuse_non_leaf(tensor, "pickle", "sent to other processes")
+    refuse_non_leaf(tensor, "pickle", "can be sent to other processes")
     offset = array.ctypes.data - np.frombuffer(segment, np.uint8).ctypes.data if array.size else 0
     layout = (array.shape, array.dtype, array.strides, offset)
     state = (type(tensor), DupFd(segment.descriptor), len(segment), *layout, bool(tensor._word & GRADIENT))
