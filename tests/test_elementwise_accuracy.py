@@ -170,3 +170,22 @@ def test_the_sign_of_a_zero_says_on_which_side_of_a_cut_it_is(name: str, dtype: 
             beside = mpmath.mpc(place, off) if axis == "real" else mpmath.mpc(off, place)
             want = complex(COMPLEX[name](beside))
         assert abs(got - want) <= 8 * np.finfo(dtype).eps * abs(want), (z, got, want)
+
+
+def test_limits_of_tanh_and_tan() -> None:
+    """The zero has the sign of the other part, whatever its size, as the array API standard 2025.12 has it."""
+    for y in (0.5, 1.0, 2.0, 3.0, 40.0):
+        for x, side in itertools.product((math.inf, -math.inf), (1, -1)):
+            value = tk.tanh(tk.asarray(complex(x, side * y), dtype="complex128")).item()
+            assert (value.real, math.copysign(1, value.imag)) == (math.copysign(1, x), side)
+            assert value.imag == 0
+            value = tk.tan(tk.asarray(complex(side * y, x), dtype="complex64")).item()
+            assert (value.imag, math.copysign(1, value.real)) == (math.copysign(1, x), side)
+            assert value.real == 0
+
+
+def test_limits_of_expm1() -> None:
+    infinite = tk.asarray(np.array([complex(math.inf, 0), complex(-math.inf, math.inf), complex(-0.0, 0.0)]))
+    got = tk.expm1(infinite).tolist()
+    assert (got[0], got[1].real) == (complex(math.inf, 0), -1.0)
+    assert math.copysign(1, got[2].real) == 1

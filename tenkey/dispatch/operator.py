@@ -99,6 +99,7 @@ class Operator:
         self._disabling: int | None = None
         self.checked = False  # whether shadowed registrations were looked for
         self.doc = doc
+        self.tensor_arguments = tuple([a for a in schema.arguments if a.type.is_tensor_like])
         self.__name__ = schema.base_name
         self.__qualname__ = self.name
         self.__doc__ = doc

@@ -22,7 +22,7 @@ from .errors import ArgumentError, OperatorNotFoundError, RegistrationError, sho
 from .kernel import Handle, Kernel, caller_site, check_signature, function_site
 from .keys import AliasKey, DispatchKey
 from .operator import Operator, OperatorNamespace, OperatorPacket, retire
-from .schema import FunctionSchema, ListType, OptionalType, parse_schema
+from .schema import BaseType, FunctionSchema, ListType, OptionalType, parse_schema
 from .shadow import warn_of_shadowed
 from .table import Slot, best, compute_slot
 
@@ -409,8 +409,9 @@ class Registry:
         """Turn what is no tensor into one where the layers above allow it, else raise ArgumentError."""
         for lifter in self.lifters:
             values = lifter(operator, values)
-        tensors = [a for a in operator.schema.arguments if a.type.is_tensor_like]
-        for argument, value in zip(tensors, values):
+        for argument, value in zip(operator.tensor_arguments, values):
+            if argument.type.__class__ is BaseType and hasattr(value, "_word"):
+                continue
             kind = argument.type.element if isinstance(argument.type, OptionalType) else argument.type
             if value is None and kind is not argument.type:
                 continue

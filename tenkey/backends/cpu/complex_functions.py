@@ -16,9 +16,9 @@ __all__ = ["COMPLEX_FUNCTIONS"]
 def _expm1(z: Any) -> Any:
     """exp(z) - 1: NumPy's where it is finite, else the limits of exp, which NumPy has right."""
     result = np.asarray(np.expm1(z))
-    limit = ~np.isfinite(result)
-    if limit.any():
-        result = np.where(limit, np.exp(z) - 1, result)
+    finite = np.isfinite(result)
+    if not finite.all():
+        result = np.where(finite, result, np.exp(z) - 1)
     result.real += 0.0  # a zero is positive: its sign is that of 1 - 1
     return result
 
@@ -26,12 +26,37 @@ def _expm1(z: Any) -> Any:
 def _log1p(z: Any) -> Any:
     """log(1 + z): near 0 by log1p of |1 + z|**2 - 1, as log |1 + z| has no digits left there."""
     result = np.asarray(np.log1p(z))
-    x, y = np.real(z), np.imag(z)
+    x, y = z.real, z.imag
     near = (np.abs(x) < 0.5) & (np.abs(y) < 0.5)
     if near.any():
         result.real = np.where(near, 0.5 * np.log1p(x * (2 + x) + y * y), result.real)
     return result
 
 
-COMPLEX_FUNCTIONS: Final[dict[str, Callable[[Any], Any]]] = {"expm1": _expm1, "log1p": _log1p}
+# Note [Limits of tanh]
+#     Where the real part is infinite, C99 gives the zero of tanh the sign of sin(2 y), and the standard that of y: a
+#     value that does not turn with y. tan(z) is -1j * tanh(1j * z). Guarded by test_limits_of_tanh_and_tan.
+
+
+def _tanh(z: Any) -> Any:
+    result = np.asarray(np.tanh(z))
+    limit = np.isinf(z.real)
+    if limit.any():
+        limit &= np.isfinite(z.imag)
+        result.imag = np.where(limit, np.copysign(0, z.imag), result.imag)
+    return result
+
+
+def _tan(z: Any) -> Any:
+    result = np.asarray(np.tan(z))
+    limit = np.isinf(z.imag)
+    if limit.any():
+        limit &= np.isfinite(z.real)
+        result.real = np.where(limit, np.copysign(0, z.real), result.real)
+    return result
+
+
+COMPLEX_FUNCTIONS: Final[dict[str, Callable[[Any], Any]]] = {
+    "expm1": _expm1, "log1p": _log1p, "tan": _tan, "tanh": _tanh,
+}  # fmt: skip
 """By scalar operation; each takes an array and gives one of the same dtype."""

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
 
 from ...core.tensor import Tensor
+from ...core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
 from ...dispatch.operator import Operator
 from ...ops.builtin.inplace import Inplace, check_copy, check_pointwise
+from ...ops.declare.facets import Pointwise
 from .errors import QUIET, ignore, restore
-from .pointwise import pointwise_into
+from .pointwise import converted, pointwise_into
+from .program import program_of
 
 __all__ = ["inplace_kernel"]
 
@@ -21,12 +26,54 @@ def inplace_kernel(operator: Operator) -> Callable[..., Tensor]:
     if functional is None:
         return lambda x, source: _copy(operator, x, source)
 
+    plans: dict[int, tuple[np.ufunc, np.dtype] | None] = {}
+
     def kernel(x: Tensor, *args: Any) -> Tensor:
+        if len(args) < 2:
+            other = args[0] if args else x
+            bits = (x._word | getattr(other, "_word", 0)) & _TRAITS
+            try:
+                plan = plans[bits]
+            except KeyError:
+                plan = plans[bits] = _plan(functional, bits, 1 + len(args))
+            if plan is not None and _is_plain(x._data, other._data):
+                ufunc, dtype = plan
+                operands = (x._data, converted(operator.schema.base_name, other, dtype)) if args else (x._data,)
+                token = ignore(QUIET)
+                try:
+                    ufunc(*operands, out=x._data)
+                finally:
+                    restore(token)
+                return x
         check_pointwise(operator, x, *args)
         pointwise_into(functional, x._data, (x, *args))
         return x
 
     return kernel
+
+
+_TRAITS: Final = DTYPE_MASK | WEAK_MASK
+
+
+def _plan(functional: Operator, bits: int, count: int) -> tuple[np.ufunc, np.dtype] | None:
+    """The ufunc that does it in one step where nothing has to be converted but a Python number, and its dtype."""
+    facet: Pointwise = functional.facets["Pointwise"]
+    arrays = dtypes_of(bits & DTYPE_MASK)
+    if len(arrays) != 1 or facet.boolean or not len(facet.parameters) == len(facet.tensors) == count:
+        return None
+    try:
+        compute, result = facet.promotion.dtypes(functional.name, arrays, weak_of(bits & WEAK_MASK))
+    except TypeError:
+        return None  # the check says it better
+    if arrays[0].kind == "V" or not compute == result == arrays[0]:
+        return None
+    call = program_of(functional.name, facet, compute, result).call
+    return (call, compute) if isinstance(call, np.ufunc) else None
+
+
+def _is_plain(target: np.ndarray, other: np.ndarray) -> bool:
+    """Whether the result surely fits: no element of the target stands for two, and the other has its shape or none."""
+    return bool(target.flags.c_contiguous and (other.ndim == 0 or other.shape == target.shape))
 
 
 def _copy(operator: Operator, x: Tensor, source: Tensor) -> Tensor:

@@ -24,7 +24,7 @@ from .errors import QUIET, ignore, restore
 from .program import Program, program_of
 from .threads import PIECE, for_pieces, for_shares
 
-__all__ = ["pointwise_kernel"]
+__all__ = ["converted", "pointwise_kernel"]
 
 LARGE: Final = 1 << 15  # elements from which allocation, pieces and compiled code pay
 # One core moves 80 GB/s (measured: ``add``, 12 MB in 148 us), and waking another costs 60 us: below this many bytes a
@@ -228,7 +228,7 @@ def _shape(name: str, arrays: Sequence[np.ndarray]) -> tuple[int, ...]:
     return broadcast_shapes(name.partition("::")[2], *[a.shape for a in arrays])
 
 
-def _converted(name: str, value: Any, dtype: np.dtype) -> np.ndarray:
+def converted(name: str, value: Any, dtype: np.dtype) -> np.ndarray:
     """An operand in the dtype that is computed in."""
     a: np.ndarray = value._data if isinstance(value, Tensor) else np.asarray(value)
     if a.dtype == dtype:
@@ -256,7 +256,7 @@ def _general(operator: Operator, facet: Pointwise, program: Program) -> Callable
         for value, dtype in zip(args, wanted):
             a = value._data if value.__class__ is Tensor else None
             if a is None or a.dtype is not dtype:
-                a = _converted(name, value, dtype)
+                a = converted(name, value, dtype)
             operands.append(a)
             bound *= a.size
         if bound >= LARGE:
@@ -299,7 +299,7 @@ def pointwise_into(operator: Operator, out: np.ndarray, args: tuple[Any, ...]) -
     arrays = []
     for parameter, value in zip(facet.parameters, args):
         dtype = np.dtype(bool) if parameter in facet.boolean else compute
-        arrays.append(_converted(operator.name, value, dtype))
+        arrays.append(converted(operator.name, value, dtype))
     token = ignore(QUIET)
     try:
         call = program.call

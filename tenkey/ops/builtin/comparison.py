@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+import numpy as np
+
 from ...core.tensor import Tensor
 from .. import scalar as s
 from ..declare import BOOLEAN, COMPARISON, Entry, pointwise
@@ -91,6 +93,7 @@ logical_and = pointwise(
     "logical_and(Tensor x1, Tensor x2) -> Tensor",
     scalar=lambda T: lambda x1, x2: s.logical_and(x1, x2),
     promote=BOOLEAN,
+    ufunc=np.logical_and,
     boolean=("x1", "x2"),
     doc="""True where both are true (nonzero).
 
@@ -104,6 +107,7 @@ logical_or = pointwise(
     "logical_or(Tensor x1, Tensor x2) -> Tensor",
     scalar=lambda T: lambda x1, x2: s.logical_or(x1, x2),
     promote=BOOLEAN,
+    ufunc=np.logical_or,
     boolean=("x1", "x2"),
     doc="""True where one is true (nonzero).
 
@@ -117,6 +121,7 @@ logical_xor = pointwise(
     "logical_xor(Tensor x1, Tensor x2) -> Tensor",
     scalar=lambda T: lambda x1, x2: s.logical_xor(x1, x2),
     promote=BOOLEAN,
+    ufunc=np.logical_xor,
     boolean=("x1", "x2"),
     doc="""True where exactly one is true (nonzero).
 
@@ -130,6 +135,7 @@ logical_not = pointwise(
     "logical_not(Tensor x) -> Tensor",
     scalar=lambda T: lambda x: s.logical_not(x),
     promote=BOOLEAN,
+    ufunc=np.logical_not,
     boolean=("x",),
     doc="""True where ``x`` is false (zero).
 

@@ -101,7 +101,7 @@ class Pointwise:
     @cached_property
     def of_numbers(self) -> Pointwise:
         """The same with no argument read as a boolean: a number is true where it is not zero."""
-        return Pointwise(self.schema, self.scalar, self.promotion, self.domain)
+        return Pointwise(self.schema, self.scalar, self.promotion, self.domain, ufunc=self.ufunc)
 
     @cached_property
     def expression(self) -> Any:
