@@ -67,6 +67,10 @@ def _cases() -> list[Case]:
          "[squeeze] dimension 0 of shape (2, 1) has length 2, not 1."),
         ("matrix_transpose", lambda f, i: tk.matrix_transpose(f(3)), ValueError,
          "[matrix_transpose] needs at least two dimensions, got shape (3,)."),
+        ("clip", lambda f, i: tk.clip(f(3), f(2), 4.0), ValueError, "[clip] the shapes (3,) and (2,)" + _BROADCAST),
+        ("clip", lambda f, i: tk.clip(f(3), 0.0, f(2)), ValueError, "[clip] the shapes (3,) and (2,)" + _BROADCAST),
+        ("clip", lambda f, i: tk.clip(f(2, dtype="complex64"), 0.0), TypeError,
+         "[clip] got dtype complex64: it takes real numeric dtypes. Convert with tk.astype(x, dtype)."),
         ("concat", lambda f, i: tk.concat([f(2, 3), f(2, 4)]), ValueError,
          "[concat] the shapes (2, 3) and (2, 4) must agree in every dimension but axis 0."),
         ("concat", lambda f, i: tk.concat([f(2, 3), f(2)]), ValueError,
@@ -248,7 +252,18 @@ def test_the_table_covers_the_operators() -> None:
         "basic_index_backward": "basic_index", "basic_put": "basic_index", "put": "put_",
         "cumulative_prod": "cumulative_sum", "std": "var",
     }  # fmt: skip
-    takes_all = {"alias", "clone", "conj", "real", "imag", "empty_like", "zeros_like", "ones_like", "full_like"}
+    takes_all = {
+        "alias",
+        "angle",
+        "clone",
+        "conj",
+        "real",
+        "imag",
+        "empty_like",
+        "zeros_like",
+        "ones_like",
+        "full_like",
+    }
     takes_all |= {"ravel", "atleast_1d", "atleast_2d", "atleast_3d", "mean_of_runs", "invert_order", "repeat_indices"}
     takes_all |= {"repeat_each", "linear_recurrence"}  # called by formulas and composites that have checked
     takes_all |= {"unique_all", "unique_counts", "unique_inverse", "unique_values", "unique_parts"}

@@ -14,6 +14,7 @@ from ...core.tensor import Tensor
 from ...core.word import WEAK_TRAIT
 from .. import scalar as s
 from ..declare import ARITHMETIC, INT_TO_FLOAT, MAGNITUDE, ORDERED, REAL, Entry, composite, pointwise
+from ..shapes import broadcast_shapes
 from .comparison import equal, where
 from .complex import conj, real
 
@@ -305,7 +306,11 @@ def clip(x: Tensor, min: Tensor | None = None, max: Tensor | None = None) -> Ten
     """
     if x.dtype.kind in "bc":
         raise TypeError(_CLIP.format(dtype=x.dtype))
-    result = maximum(x, min) if _is_limit(min, x, below=True) else x
-    if _is_limit(max, x, below=False):
-        return minimum(result, max)
+    try:
+        result = maximum(x, min) if _is_limit(min, x, below=True) else x
+        if _is_limit(max, x, below=False):
+            return minimum(result, max)
+    except ValueError:
+        broadcast_shapes("clip", *[t.shape for t in (x, min, max) if t is not None])  # the error that names clip
+        raise
     return positive(x) if result is x else result
