@@ -264,7 +264,16 @@ def test_the_table_covers_the_operators() -> None:
         "ones_like",
         "full_like",
     }
-    takes_all |= {"ravel", "atleast_1d", "atleast_2d", "atleast_3d", "mean_of_runs", "invert_order", "repeat_indices"}
+    takes_all |= {
+        "angle",
+        "ravel",
+        "atleast_1d",
+        "atleast_2d",
+        "atleast_3d",
+        "mean_of_runs",
+        "invert_order",
+        "repeat_indices",
+    }
     takes_all |= {"repeat_each", "linear_recurrence"}  # called by formulas and composites that have checked
     takes_all |= {"unique_all", "unique_counts", "unique_inverse", "unique_values", "unique_parts"}
     takes_all |= {"place_sorted", "top_indices", "top_values", "cummax_indices", "cummin_indices", "among"}
