@@ -19,6 +19,7 @@ _STEP = 1e-6
 _RULED = [
     op for op in SAMPLED
     if not op.schema.is_mutable and op.schema.base_name != "to_device"  # its sample goes where there are no values
+    and len(op.schema.returns) == 1
     and (op.facets.keys() & {"Pointwise", "Reduce", "Vjp", "View", "NotDifferentiable", "Jvp"})
 ]  # fmt: skip
 

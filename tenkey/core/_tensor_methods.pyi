@@ -111,6 +111,15 @@ class TensorMethods:
         """``add`` written into its first argument, which is returned."""
     def all(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
         """Whether all elements along axes are true (nonzero)."""
+    def allclose(
+        self,
+        x2: TensorLike,
+        *,
+        rtol: float = 1e-05,
+        atol: float = 1e-08,
+        equal_nan: bool = False,
+    ) -> Tensor:
+        """Whether all elements are close: see ``tk.isclose``. A 0-d bool tensor."""
     def angle(self) -> Tensor:
         """The angle of complex numbers in radians within [-pi, pi], a real tensor; 0 or pi for real numbers."""
     def any(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
@@ -280,6 +289,15 @@ class TensorMethods:
         """Whether the tensor was made by the user, not by a recorded call."""
     def is_shared(self) -> bool:
         """Whether the tensor's memory can be shared with other processes, see ``share_memory_``."""
+    def isclose(
+        self,
+        x2: TensorLike,
+        *,
+        rtol: float = 1e-05,
+        atol: float = 1e-08,
+        equal_nan: bool = False,
+    ) -> Tensor:
+        """Whether ``abs(x1 - x2) <= atol + rtol * abs(x2)``, element by element, with broadcasting; a bool tensor."""
     def lgamma(self) -> Tensor:
         """``log(abs(gamma(x)))``, without overflow; infinite at 0, -1, -2, ..."""
     def log(self) -> Tensor:
@@ -360,6 +378,15 @@ class TensorMethods:
     @property
     def output_nr(self) -> int:
         """Which output of its node the tensor is."""
+    def pad(
+        self,
+        pad_width: int | Sequence[int] | Sequence[int | Sequence[int]],
+        *,
+        mode: str = 'constant',
+        constant_values: complex | Sequence[complex] | Sequence[complex | Sequence[complex]] = ((0,),),
+        end_values: complex | Sequence[complex] | Sequence[complex | Sequence[complex]] = ((0,),),
+    ) -> Tensor:
+        """A tensor with a border of ``pad_width`` elements before and after each dimension."""
     def permute(self, *axes: int | Sequence[int]) -> Tensor:
         """The dimensions in another order. See ``tk.permute_dims``."""
     def positive(self) -> Tensor:

@@ -115,13 +115,17 @@ EXTRA_REFERENCES: Final[Mapping[str, Callable[..., Any]]] = {
     "replace_infinities": _replace_infinities,
 }
 
-_INTEGERS: Final = "gcd lcm nanargmax nanargmin"
-_FLOATS: Final = "special_polygamma nanmean quantile percentile nanquantile nanpercentile median nanmedian"
+_INTEGERS: Final = "gcd lcm nanargmax nanargmin interval_of digitize bins_of argwhere flatnonzero"
+_FLOATS: Final = (
+    "special_polygamma nanmean quantile percentile nanquantile nanpercentile median nanmedian "
+    "gradient trapezoid unwrap interp histogram_bin_edges average cov corrcoef"
+)
 EXTRA_DTYPES: Final[Mapping[str, str]] = {
     **dict.fromkeys(_INTEGERS.split(), "int64"),
     **dict.fromkeys(_FLOATS.split(), "float"),
-    **dict.fromkeys(("nansum", "nanprod"), "accumulator"),
+    **dict.fromkeys(("nansum", "nanprod", "nancumsum", "nancumprod", "bin_sums", "bincount"), "accumulator"),
     **dict.fromkeys(("nanvar", "nanstd"), "real float"),
+    **dict.fromkeys(("isclose", "allclose", "array_equal", "close_floats"), "bool"),
 }
 
 EXTRA_ULPS: Final[Mapping[str, int]] = {"gelu": 32}

@@ -291,6 +291,7 @@ _KINDS_OF = {
     "iufc": "float32",
     "iuf": "float32",
     "b": "bool",
+    "f": "float32",
     "biu": "int64",
     "iu": "int64",
 }

@@ -226,14 +226,12 @@ def _quantile(
 
 
 def _between(first: Tensor, second: Tensor, share: Any) -> Tensor:
-    """``first + share * (second - first)``, exact at both ends, and where two infinities are equal."""
-    step = second - first
-    below, above = first + step * share, second - step * (1 - share)
+    """The mean of both with these shares: exact where they are equal, infinite where one is, and without overflow."""
+    mixed = first * (1 - share) + second * share
+    result: Tensor = where(equal(first, second), first, mixed)
     if isinstance(share, float):
-        result: Tensor = where(equal(first, second), first, below if share < 0.5 else above)
         return result
-    inner = where(share < 0.5, below, above)
-    return where(equal(first, second) | equal(share, 0.0), first, where(equal(share, 1.0), second, inner))
+    return where(equal(share, 0.0), first, where(equal(share, 1.0), second, result))
 
 
 def _shaped(found: Tensor, shape: tuple[int, ...], axes: tuple[int, ...], q: Tensor, keepdims: bool) -> Tensor:

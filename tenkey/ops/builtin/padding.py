@@ -1,0 +1,242 @@
+"""``pad``: a border around a tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from ...core.device import CPU
+from ...core.dtypes import float64, int64
+from ...core.tensor import Tensor, cpu_word, make_tensor
+from ..declare import Entry, TensorSpec, composite, structured
+from .copying import cast, clone, concat, to_device
+from .indexing import take
+from .pointwise import floor, round
+from .reduction import max, mean, min
+from .view import broadcast_to, reshape, slice
+
+_WIDTHS: Final = (
+    "[pad] pad_width {given} does not fit shape {shape}: give one number, a pair (before, after), or one pair for each "
+    "of the {ndim} dimensions."
+)
+_NEGATIVE: Final = "[pad] pad_width {given} has a negative number: a border is at least 0 wide. Cut with x[1:-1], say."
+_MODE: Final = "[pad] there is no mode {mode!r}: it is one of {known}."
+_EMPTY: Final = (
+    "[pad] mode {mode!r} finds nothing along axis {axis} of shape {shape} to make a border of: use 'constant'."
+)
+_VALUE: Final = "[pad] the value {value} cannot stand in a tensor of {dtype}: convert with tk.astype(x, dtype)."
+_MODES: Final = (
+    "constant", "edge", "reflect", "symmetric", "wrap", "linear_ramp", "maximum", "minimum", "mean",
+)  # fmt: skip
+
+
+def vector(values: Any, like: Tensor) -> Tensor:
+    """A vector of integers on the device of another tensor."""
+    made = make_tensor(np.ascontiguousarray(values, np.int64), cpu_word(int64))
+    device = like.device
+    return made if device is CPU else to_device(made, device)
+
+
+def _pairs(given: Any, ndim: int, what: str, shape: Any) -> list[tuple[Any, Any]]:
+    """One pair for each dimension."""
+    if len(given) == 2 and len(given[0]) == len(given[1]) == 1:  # (before, after), for all dimensions
+        return [(given[0][0], given[1][0])] * ndim
+    pairs = [tuple(pair) * 2 if len(pair) == 1 else tuple(pair) for pair in given]
+    if len(pairs) == 1:
+        pairs = pairs * ndim
+    if len(pairs) != ndim or any(len(pair) != 2 for pair in pairs):
+        raise ValueError(_WIDTHS.replace("pad_width", what).format(given=given, shape=shape, ndim=ndim))
+    return pairs
+
+
+def _constant_meta(x: Any, before: Sequence[int], after: Sequence[int], values: Sequence[Any]) -> TensorSpec:
+    for value in values:
+        if isinstance(value, complex) and x.dtype.kind != "c":
+            raise TypeError(_VALUE.format(value=value, dtype=x.dtype))
+        if x.dtype.kind in "iu" and isinstance(value, int):
+            limits = np.iinfo(x.dtype)
+            if not limits.min <= value <= limits.max:
+                raise ValueError(_VALUE.format(value=value, dtype=x.dtype))
+        if x.dtype.kind in "biu" and isinstance(value, float) and value != value // 1:
+            raise TypeError(_VALUE.format(value=value, dtype=x.dtype))
+    return TensorSpec(tuple([a + n + b for a, n, b in zip(before, x.shape, after)]), x.dtype)
+
+
+def _constant_host(x: Any, before: Sequence[int], after: Sequence[int], values: Sequence[Any]) -> Any:
+    out = np.empty([a + n + b for a, n, b in zip(before, x.shape, after)], x.dtype)
+    same = all(value == values[0] for value in values)
+    if same and values:
+        out.fill(values[0])
+    inner = tuple([np.s_[a : a + n] for a, n in zip(before, x.shape)])
+    out[inner] = x
+    if not same:
+        for axis, (a, n) in enumerate(zip(before, x.shape)):  # later dimensions write over the corners of earlier ones
+            rest = (np.s_[:],) * axis
+            out[(*rest, np.s_[:a])] = values[2 * axis]
+            out[(*rest, np.s_[a + n :])] = values[2 * axis + 1]
+    return out
+
+
+def _constant_vjp(g: Tensor, x_meta: Any, before: Sequence[int]) -> Tensor:
+    for axis, (a, n) in enumerate(zip(before, x_meta.shape)):
+        if g.shape[axis] != n:
+            g = slice(g, axis, a, a + n, 1)
+    return g
+
+
+pad_constant: Entry = structured(
+    "pad_constant(Tensor x, int[] before, int[] after, Scalar[] values) -> Tensor",
+    meta=_constant_meta,
+    host=_constant_host,
+    vjp={"x": _constant_vjp},
+    samples=lambda rng: [
+        ((rng.standard_normal((2, 3)), (1, 0), (0, 2), (0, 0, 0, 0)), {}),
+        ((rng.standard_normal((2, 3)), (1, 1), (1, 2), (0, 1, 1, 0)), {}),
+        ((rng.standard_normal(()), (), (), ()), {}),
+        ((rng.standard_normal((0, 2)), (1, 1), (1, 1), (1, 1, 1, 1)), {}),
+    ],
+    reference=lambda x, before, after, values: (
+        np.pad(
+            x,
+            list(zip(before, after)),
+            constant_values=[(values[2 * i], values[2 * i + 1]) for i in range(x.ndim)] or 0,
+        )
+        if x.ndim
+        else x.copy()
+    ),
+    tags=("internal",),
+    doc="""``pad`` with constants; ``values`` holds two for each dimension.
+
+    >>> import tenkey as tk
+    >>> tk.ops.tk.pad_constant(tk.asarray([1]), (1,), (1,), (0, 7)).tolist()
+    [0, 1, 7]
+    """,
+)
+
+
+def _places(mode: str, n: int, before: int, after: int) -> Any:
+    """Which element stands at each place of the padded dimension."""
+    at = np.arange(-before, n + after)
+    if mode == "edge":
+        return np.clip(at, 0, n - 1)
+    if mode == "wrap":
+        return at % n
+    if mode == "symmetric":
+        at = at % (2 * n)
+        return np.where(at < n, at, 2 * n - 1 - at)
+    if n == 1:
+        return np.zeros_like(at)
+    at = at % (2 * n - 2)
+    return np.where(at < n, at, 2 * n - 2 - at)
+
+
+def _border(mode: str, x: Tensor, axis: int, widths: tuple[int, int], ends: tuple[Any, Any]) -> Tensor:
+    """The dimension with a border that is computed."""
+    n = x.shape[axis]
+    parts = [x]
+    shape = [1 if i == axis else m for i, m in enumerate(x.shape)]
+    for side, (width, end) in enumerate(zip(widths, ends)):
+        if not width:
+            continue
+        target = (*x.shape[:axis], width, *x.shape[axis + 1 :])
+        exact = x.dtype.kind in "biu"
+        if mode == "linear_ramp":
+            edge = reshape(slice(x, axis, 0 if side == 0 else n - 1, 1 if side == 0 else n, 1), shape)
+            line = np.arange(width) / width if side == 0 else np.arange(width, 0, -1) / width - 1 / width
+            weights = cast(vector(np.rint(line * width), x), float64) / float(width)
+            weights = reshape(weights, [width if i == axis else 1 for i in range(x.ndim)])
+            if exact:
+                made = cast(floor(end + (cast(edge, float64) - end) * weights), x.dtype)
+            else:
+                weights = cast(weights, x.dtype)
+                made = end * (1 - weights) + edge * weights
+        else:
+            core = slice(x, axis, 0, n, 1)
+            function = {"maximum": max, "minimum": min, "mean": mean}[mode]
+            if mode == "mean" and exact:
+                value = cast(round(mean(cast(core, float64), axis=axis, keepdims=True)), x.dtype)
+            else:
+                value = function(core, axis=axis, keepdims=True)
+            made = broadcast_to(value, target)
+        parts = [made, *parts] if side == 0 else [*parts, made]
+    return concat(parts, axis=axis) if len(parts) > 1 else x
+
+
+def _pad_samples(rng: np.random.Generator) -> Any:
+    made: list[Any] = []
+    for mode in _MODES[:5]:
+        made += [
+            ((rng.standard_normal((3, 4)), ((1, 2), (0, 3))), {"mode": mode}),
+            ((rng.standard_normal((3,)), 2), {"mode": mode}),
+        ]
+    made += [
+        ((rng.standard_normal((2, 3)), (1, 2)), {"constant_values": 1}),
+        ((rng.standard_normal((2, 3)), 1), {"constant_values": ((1, 0), (0, 1))}),
+        ((rng.standard_normal((2,)), (5, 4)), {"mode": "reflect"}),
+        ((rng.standard_normal((2,)), (5, 4)), {"mode": "symmetric"}),
+        ((rng.standard_normal((2,)), (5, 4)), {"mode": "wrap"}),
+        ((rng.standard_normal((2, 0)), ((1, 1), (0, 0))), {"mode": "edge"}),
+        ((rng.standard_normal((0, 2)), 1), {}),
+        ((rng.standard_normal(()), 1), {}),
+    ]
+    return made
+
+
+@composite(
+    'pad(Tensor x, int[1][1] pad_width, *, str mode="constant", Scalar[1][1] constant_values=[[0]], '
+    "Scalar[1][1] end_values=[[0]]) -> Tensor",
+    samples=_pad_samples,
+    reference=lambda x, pad_width, **options: np.pad(x, pad_width, **options) if x.ndim else x.copy(),
+    methods=("pad",),
+)
+def pad(
+    x: Tensor,
+    pad_width: Any,
+    *,
+    mode: str = "constant",
+    constant_values: Any = ((0,),),
+    end_values: Any = ((0,),),
+) -> Tensor:
+    """A tensor with a border of ``pad_width`` elements before and after each dimension.
+
+    Args: pad_width: one number, a pair (before, after) for all dimensions, or a pair for each. ``mode`` says what the
+    border holds: ``constant`` (``constant_values``, given like ``pad_width``), ``edge`` (the nearest element),
+    ``reflect`` (mirrored at the outermost element), ``symmetric`` (mirrored beside it), ``wrap`` (from the other end),
+    ``linear_ramp`` (from the edge to ``end_values``), ``maximum``, ``minimum`` or ``mean`` (of the dimension).
+
+    Differentiable in every mode. ValueError for widths that do not fit, an unknown mode, or a border of nothing.
+
+    >>> import tenkey as tk
+    >>> tk.pad(tk.asarray([1, 2, 3]), (1, 2)).tolist(), tk.pad(tk.asarray([1, 2, 3]), 2, mode="reflect").tolist()
+    ([0, 1, 2, 3, 0, 0], [3, 2, 1, 2, 3, 2, 1])
+    """
+    ndim = x.ndim
+    widths = _pairs(pad_width, ndim, "pad_width", x.shape)
+    if any(a < 0 or b < 0 for a, b in widths):
+        raise ValueError(_NEGATIVE.format(given=pad_width))
+    result: Tensor
+    if mode == "constant":
+        values = _pairs(constant_values, ndim, "constant_values", x.shape)
+        result = pad_constant(
+            x, tuple([a for a, _ in widths]), tuple([b for _, b in widths]), tuple([v for pair in values for v in pair])
+        )
+        return result
+    if mode not in _MODES:
+        raise ValueError(_MODE.format(mode=mode, known=", ".join(_MODES)))
+    ends = _pairs(end_values, ndim, "end_values", x.shape)
+    result = x
+    for axis, (before, after) in enumerate(widths):
+        if not before and not after:
+            continue
+        n = x.shape[axis]
+        if n == 0:
+            raise ValueError(_EMPTY.format(mode=mode, axis=axis, shape=x.shape))
+        if mode in ("edge", "wrap", "symmetric", "reflect"):
+            result = take(result, vector(_places(mode, n, before, after), x), axis=axis)
+        else:
+            result = _border(mode, result, axis, (before, after), ends[axis])
+    if result is x:
+        result = clone(x)
+    return result
