@@ -55,6 +55,7 @@ __all__ = [
     "acosh",
     "add",
     "all",
+    "allclose",
     "angle",
     "any",
     "arange",
@@ -62,6 +63,8 @@ __all__ = [
     "argmin",
     "argpartition",
     "argsort",
+    "argwhere",
+    "array_equal",
     "array_split",
     "asarray",
     "asin",
@@ -75,7 +78,9 @@ __all__ = [
     "atleast_3d",
     "autocast",
     "autograd",
+    "average",
     "backends",
+    "bincount",
     "bitwise_and",
     "bitwise_invert",
     "bitwise_left_shift",
@@ -94,11 +99,15 @@ __all__ = [
     "complex64",
     "concat",
     "conj",
+    "convolve",
     "copysign",
     "core",
+    "corrcoef",
+    "correlate",
     "cos",
     "cosh",
     "count_nonzero",
+    "cov",
     "cross_entropy",
     "cummax",
     "cummin",
@@ -109,6 +118,7 @@ __all__ = [
     "diag",
     "diagonal",
     "diff",
+    "digitize",
     "dispatch",
     "divide",
     "dot",
@@ -126,6 +136,7 @@ __all__ = [
     "eye",
     "fft",
     "finfo",
+    "flatnonzero",
     "flip",
     "fliplr",
     "flipud",
@@ -145,9 +156,13 @@ __all__ = [
     "geomspace",
     "get_num_threads",
     "get_printoptions",
+    "gradient",
     "greater",
     "greater_equal",
     "heaviside",
+    "histogram",
+    "histogram2d",
+    "histogram_bin_edges",
     "hstack",
     "hypot",
     "iinfo",
@@ -158,8 +173,11 @@ __all__ = [
     "int32",
     "int64",
     "int8",
+    "interp",
+    "intersect1d",
     "is_autocast_enabled",
     "is_grad_enabled",
+    "isclose",
     "isdtype",
     "isfinite",
     "isin",
@@ -201,6 +219,8 @@ __all__ = [
     "nan_to_num",
     "nanargmax",
     "nanargmin",
+    "nancumprod",
+    "nancumsum",
     "nanmax",
     "nanmean",
     "nanmedian",
@@ -220,14 +240,17 @@ __all__ = [
     "ones_like",
     "ops",
     "outer",
+    "pad",
     "partition",
     "percentile",
     "permute_dims",
     "pi",
+    "polyval",
     "positive",
     "pow",
     "printoptions",
     "prod",
+    "ptp",
     "quantile",
     "rad2deg",
     "random",
@@ -249,6 +272,8 @@ __all__ = [
     "set_grad_enabled",
     "set_num_threads",
     "set_printoptions",
+    "setdiff1d",
+    "setxor1d",
     "shares_storage",
     "sigmoid",
     "sign",
@@ -280,6 +305,7 @@ __all__ = [
     "topk",
     "trace",
     "transforms",
+    "trapezoid",
     "tri",
     "tril",
     "triu",
@@ -288,11 +314,14 @@ __all__ = [
     "uint32",
     "uint64",
     "uint8",
+    "union1d",
     "unique_all",
     "unique_counts",
     "unique_inverse",
     "unique_values",
     "unstack",
+    "unwrap",
+    "vander",
     "var",
     "vecdot",
     "vstack",
@@ -334,6 +363,15 @@ def add(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Sum of two tensors, element by element, with broadcasting."""
 def all(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
     """Whether all elements along axes are true (nonzero)."""
+def allclose(
+    x1: TensorLike,
+    x2: TensorLike,
+    *,
+    rtol: float = 1e-05,
+    atol: float = 1e-08,
+    equal_nan: _bool = False,
+) -> Tensor:
+    """Whether all elements are close: see ``tk.isclose``. A 0-d bool tensor."""
 def angle(x: Tensor) -> Tensor:
     """The angle of complex numbers in radians within [-pi, pi], a real tensor; 0 or pi for real numbers."""
 def any(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
@@ -355,6 +393,12 @@ def argpartition(x: Tensor, kth: int, *, axis: int = -1) -> Tensor:
     """The indices of a partition along an axis: what would be at place ``kth`` of the sorted elements is there."""
 def argsort(x: Tensor, *, axis: int = -1, descending: _bool = False, stable: _bool = True) -> Tensor:
     """The indices that sort along an axis: ``take_along_axis(x, argsort(x), axis=-1)`` is ``sort(x)``; int64."""
+def argwhere(x: Tensor) -> Tensor:
+    """The places of the elements that are not zero, one in each row; int64."""
+def array_equal(x1: TensorLike, x2: TensorLike, *, equal_nan: _bool = False) -> Tensor:
+    """Whether two tensors have the same shape and equal elements; a 0-d bool tensor. nan equals nan with
+    ``equal_nan``.
+    """
 def asin(x: Tensor) -> Tensor:
     """Inverse sine, in radians within [-pi/2, pi/2]; nan outside [-1, 1]."""
 def asinh(x: Tensor) -> Tensor:
@@ -373,6 +417,16 @@ def atleast_2d(x: Tensor) -> Tensor:
     """The tensor with at least two dimensions, new ones in front; a view."""
 def atleast_3d(x: Tensor) -> Tensor:
     """The tensor with at least three dimensions, a vector becoming ``(1, n, 1)``, a matrix ``(m, n, 1)``; a view."""
+def average(
+    x: Tensor,
+    axis: int | Sequence[int] | None = None,
+    *,
+    weights: TensorLike | None = None,
+    keepdims: _bool = False,
+) -> Tensor:
+    """The mean along axes, with weights: ``sum(weights * x) / sum(weights)``. Integers give floats."""
+def bincount(x: Tensor, weights: TensorLike | None = None, minlength: int = 0) -> Tensor:
+    """How often each number stands in a vector of integers that are at least 0, from 0 to the largest; int64."""
 def bitwise_and(x1: TensorLike, x2: TensorLike) -> Tensor:
     """``x1 & x2``, bit by bit, for integers and bools."""
 def bitwise_invert(x: Tensor) -> Tensor:
@@ -397,14 +451,32 @@ def concat(arrays: Sequence[Tensor], *, axis: int | None = 0) -> Tensor:
     """The tensors joined along an existing axis; with ``axis=None`` they are flattened first."""
 def conj(x: Tensor) -> Tensor:
     """Complex conjugate; a real tensor is copied."""
+def convolve(a: Tensor, v: Tensor, *, mode: str = 'full') -> Tensor:
+    """The convolution of two vectors: ``out[k]`` is the sum of ``a[i] * v[k - i]``."""
 def copysign(x1: TensorLike, x2: TensorLike) -> Tensor:
     """The magnitude of ``x1`` with the sign of ``x2``, that of a zero or nan included, for real dtypes."""
+def corrcoef(x: Tensor, y: TensorLike | None = None, *, rowvar: _bool = True) -> Tensor:
+    """Pearson's correlation coefficients of variables, given as in ``tk.cov``; 0-d for one variable."""
+def correlate(a: Tensor, v: Tensor, *, mode: str = 'valid') -> Tensor:
+    """The correlation of two vectors: ``out[k]`` is the sum of ``a[i + k] * conj(v[i])``. Modes as in
+    ``tk.convolve``.
+    """
 def cos(x: Tensor) -> Tensor:
     """Cosine of an angle in radians."""
 def cosh(x: Tensor) -> Tensor:
     """Hyperbolic cosine."""
 def count_nonzero(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
     """How many elements along axes are not zero, in int64; NaN is none."""
+def cov(
+    x: Tensor,
+    y: TensorLike | None = None,
+    *,
+    rowvar: _bool = True,
+    correction: float = 1.0,
+    fweights: TensorLike | None = None,
+    aweights: TensorLike | None = None,
+) -> Tensor:
+    """The covariance matrix of variables, each of which is a row of ``x`` (a column with ``rowvar=False``)."""
 def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     """Mean negative log-likelihood of integer classes."""
 def cummax(x: Tensor, *, axis: int | None = None) -> CummaxResult:
@@ -442,6 +514,8 @@ def diff(
     append: TensorLike | None = None,
 ) -> Tensor:
     """The differences of neighbours along an axis, which is one shorter then; ``n`` times over."""
+def digitize(x: Tensor, bins: Tensor, *, right: _bool = False) -> Tensor:
+    """In which of the bins between the edges ``bins`` each element lies: 0 before the first edge; int64."""
 def divide(x1: TensorLike, x2: TensorLike) -> Tensor:
     """True division of two tensors, element by element, with broadcasting; integers give floats."""
 def dot(x1: TensorLike, x2: TensorLike) -> Tensor:
@@ -476,6 +550,8 @@ def eye(
     device: Device | str | None = None,
 ) -> Tensor:
     """Ones on the ``k``-th diagonal, zeros elsewhere."""
+def flatnonzero(x: Tensor) -> Tensor:
+    """The places in the flattened tensor of the elements that are not zero; int64."""
 def flip(x: Tensor, *, axis: int | Sequence[int] | None = None) -> Tensor:
     """The elements in reverse order along axes; a copy."""
 def fliplr(x: Tensor) -> Tensor:
@@ -522,12 +598,47 @@ def geomspace(
     device: Device | str | None = None,
 ) -> Tensor:
     """``num`` values from ``start`` to ``stop``, each the same multiple of the one before."""
+def gradient(
+    x: Tensor,
+    spacing: float | Sequence[float] = (1.0,),
+    *,
+    places: TensorLike | None = None,
+    axis: int | Sequence[int] | None = None,
+    edge_order: int = 1,
+) -> Tensor:
+    """The derivative, by central differences, of a function that is known at points of a grid."""
 def greater(x1: TensorLike, x2: TensorLike) -> Tensor:
     """``x1 > x2``, element by element, with broadcasting; a bool tensor."""
 def greater_equal(x1: TensorLike, x2: TensorLike) -> Tensor:
     """``x1 >= x2``, element by element, with broadcasting; a bool tensor."""
 def heaviside(x1: TensorLike, x2: TensorLike) -> Tensor:
     """The step function: 0 below zero, 1 above, ``x2`` at zero, nan for nan. Its derivative by ``x1`` is 0."""
+def histogram(
+    x: Tensor,
+    bins: TensorLike | None = None,
+    *,
+    range: float | Sequence[float] | None = None,
+    weights: TensorLike | None = None,
+    density: _bool = False,
+) -> tuple[Tensor, Tensor]:
+    """How many elements lie in each bin, and the edges of the bins."""
+def histogram2d(
+    x: Tensor,
+    y: Tensor,
+    bins: int | Sequence[int] = (10, 10),
+    *,
+    range: Sequence[float | Sequence[float]] | None = None,
+    weights: TensorLike | None = None,
+    density: _bool = False,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """How many of the points ``(x, y)`` lie in each bin of a grid, and the edges along both axes."""
+def histogram_bin_edges(
+    x: Tensor,
+    bins: TensorLike | None = None,
+    *,
+    range: float | Sequence[float] | None = None,
+) -> Tensor:
+    """The edges that ``tk.histogram`` uses: one more than there are bins."""
 def hstack(arrays: Sequence[Tensor]) -> Tensor:
     """The tensors side by side: joined along the second axis, vectors along the first."""
 def hypot(x1: TensorLike, x2: TensorLike) -> Tensor:
@@ -536,6 +647,29 @@ def imag(x: Tensor) -> Tensor:
     """Imaginary part, a real tensor; zeros for a real one."""
 def inner(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Sums of products over the last dimensions, without conjugation; with a number, the product."""
+def interp(
+    x: Tensor,
+    xp: Tensor,
+    fp: Tensor,
+    *,
+    left: float | None = None,
+    right: float | None = None,
+    period: float | None = None,
+) -> Tensor:
+    """The piecewise linear function through the points ``(xp, fp)``, at ``x``."""
+def intersect1d(x1: TensorLike, x2: TensorLike) -> Tensor:
+    """The distinct elements that are in both of two tensors, ascending, as a vector of the promoted dtype. No
+    gradient.
+    """
+def isclose(
+    x1: TensorLike,
+    x2: TensorLike,
+    *,
+    rtol: float = 1e-05,
+    atol: float = 1e-08,
+    equal_nan: _bool = False,
+) -> Tensor:
+    """Whether ``abs(x1 - x2) <= atol + rtol * abs(x2)``, element by element, with broadcasting; a bool tensor."""
 def isfinite(x: Tensor) -> Tensor:
     """True where an element is neither infinite nor nan."""
 def isin(x1: TensorLike, x2: TensorLike, *, invert: _bool = False) -> Tensor:
@@ -625,6 +759,10 @@ def nanargmax(x: Tensor, axis: int | None = None, *, keepdims: _bool = False) ->
     """The index of the largest element that is no nan along an axis, the first at a tie; int64."""
 def nanargmin(x: Tensor, axis: int | None = None, *, keepdims: _bool = False) -> Tensor:
     """The index of the smallest element that is no nan along an axis, the first at a tie; int64."""
+def nancumprod(x: Tensor, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Tensor:
+    """Cumulative products along an axis, of the flattened tensor without one, in which nan counts as 1."""
+def nancumsum(x: Tensor, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Tensor:
+    """Cumulative sums along an axis, of the flattened tensor without one, in which nan counts as 0."""
 def nanmax(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
     """The largest along axes of the elements that are no nan; nan where there is none. Ties share the gradient."""
 def nanmean(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
@@ -700,6 +838,15 @@ def ones_like(x: Tensor, *, dtype: DTypeLike | None = None, device: Device | str
     """Ones with the shape, dtype and device of ``x``."""
 def outer(x1: TensorLike, x2: TensorLike) -> Tensor:
     """The matrix of all products of an element of one vector with an element of another."""
+def pad(
+    x: Tensor,
+    pad_width: int | Sequence[int] | Sequence[int | Sequence[int]],
+    *,
+    mode: str = 'constant',
+    constant_values: complex | Sequence[complex] | Sequence[complex | Sequence[complex]] = ((0,),),
+    end_values: complex | Sequence[complex] | Sequence[complex | Sequence[complex]] = ((0,),),
+) -> Tensor:
+    """A tensor with a border of ``pad_width`` elements before and after each dimension."""
 def partition(x: Tensor, kth: int, *, axis: int = -1) -> Tensor:
     """The elements along an axis with that at place ``kth`` where sorting would put it: see ``tk.argpartition``."""
 def percentile(
@@ -713,6 +860,8 @@ def percentile(
     """``tk.quantile`` with ``q`` in hundredths: numbers in [0, 100]."""
 def permute_dims(x: Tensor, axes: Sequence[int]) -> Tensor:
     """The dimensions in another order; a view."""
+def polyval(p: Tensor, x: Tensor) -> Tensor:
+    """The value at ``x`` of the polynomial with coefficients ``p``, highest power first, by Horner's scheme."""
 def positive(x: Tensor) -> Tensor:
     """``+x``: a copy, for a numeric dtype."""
 def pow(x1: TensorLike, x2: TensorLike) -> Tensor:
@@ -725,6 +874,8 @@ def prod(
     keepdims: _bool = False,
 ) -> Tensor:
     """Product of elements along axes. The gradient is right at zeros too."""
+def ptp(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
+    """The distance from the smallest to the largest element along axes, in the dtype of ``x``; nan if there is one."""
 def quantile(
     x: Tensor,
     q: Tensor,
@@ -762,6 +913,14 @@ def scatter_add(x: Tensor, indices: Tensor, source: Tensor, *, axis: int = -1) -
     """``x`` with ``source`` added at ``indices`` along an axis; equal indices add up."""
 def searchsorted(x1: TensorLike, x2: TensorLike, *, side: str = 'left', sorter: TensorLike | None = None) -> Tensor:
     """Where to insert each element of ``x2`` into the sorted vector ``x1`` so that it stays sorted; int64."""
+def setdiff1d(x1: TensorLike, x2: TensorLike) -> Tensor:
+    """The distinct elements that are in the first of two tensors and not in the second, ascending, as a vector of
+    the promoted dtype. No gradient.
+    """
+def setxor1d(x1: TensorLike, x2: TensorLike) -> Tensor:
+    """The distinct elements that are in one of two tensors and not in the other, ascending, as a vector of the
+    promoted dtype. No gradient.
+    """
 def sigmoid(x: Tensor) -> Tensor:
     """Logistic function ``1 / (1 + exp(-x))``."""
 def sign(x: Tensor) -> Tensor:
@@ -824,6 +983,8 @@ def topk(x: Tensor, k: int, *, axis: int = -1, largest: _bool = True) -> TopKRes
     """The ``k`` largest (or smallest) elements along an axis, in order, and their indices (int64)."""
 def trace(x: Tensor, *, offset: int = 0, dtype: DTypeLike | None = None) -> Tensor:
     """The sum of a diagonal of a matrix, or of each matrix of a stack; integers are summed in 64 bits."""
+def trapezoid(y: Tensor, x: TensorLike | None = None, *, dx: float = 1.0, axis: int = -1) -> Tensor:
+    """The integral of ``y`` along an axis by the trapezoidal rule."""
 def tri(
     n_rows: int,
     n_cols: int | None = None,
@@ -839,6 +1000,10 @@ def triu(x: Tensor, *, k: int = 0) -> Tensor:
     """The upper triangle of matrices in the last two dimensions, zero below the ``k``-th diagonal; a copy."""
 def trunc(x: Tensor) -> Tensor:
     """The whole part of ``x``, towards zero, in the dtype of ``x``. Its derivative is 0."""
+def union1d(x1: TensorLike, x2: TensorLike) -> Tensor:
+    """The distinct elements that are in one of two tensors or in both, ascending, as a vector of the promoted dtype.
+    No gradient.
+    """
 def unique_all(x: Tensor) -> UniqueAllResult:
     """The distinct elements, where each comes first, which of them each element is, and how often each occurs."""
 def unique_counts(x: Tensor) -> UniqueCountsResult:
@@ -851,6 +1016,12 @@ def unique_values(x: Tensor) -> Tensor:
     """The distinct elements of a tensor, in ascending order, in one dimension; equal elements share a gradient."""
 def unstack(x: Tensor, *, axis: int = 0) -> tuple[Tensor, ...]:
     """The slices along an axis, without that axis: a tuple of views."""
+def unwrap(x: Tensor, *, discont: float | None = None, axis: int = -1, period: float = 6.283185307179586) -> Tensor:
+    """Angles along an axis without jumps: multiples of ``period`` are added so that no step is longer than half of
+    it.
+    """
+def vander(x: Tensor, N: int | None = None, *, increasing: _bool = False) -> Tensor:
+    """The Vandermonde matrix of a vector: powers of ``x`` in ``N`` columns (default: a square), falling unless said."""
 def var(
     x: Tensor,
     axis: int | Sequence[int] | None = None,

@@ -159,7 +159,7 @@ def _border(mode: str, x: Tensor, axis: int, widths: tuple[int, int], ends: tupl
                 value = cast(round(mean(cast(core, float64), axis=axis, keepdims=True)), x.dtype)
             else:
                 value = function(core, axis=axis, keepdims=True)
-            made = broadcast_to(value, target)
+            made = clone(broadcast_to(value, target))
         parts = [made, *parts] if side == 0 else [*parts, made]
     return concat(parts, axis=axis) if len(parts) > 1 else x
 
