@@ -123,3 +123,14 @@ def test_a_real_tensor_times_a_complex_number() -> None:
     x = _leaf([1.0, 2.0])
     assert gradcheck(lambda a: a * 1j, (x,))
     assert gradgradcheck(lambda a: a * a * (2 + 1j), (x,))
+
+
+@pytest.mark.parametrize("name", ["slogdet", "eigh", "svd", "qr"])
+def test_hessians_of_several_results(name: str) -> None:
+    x = tk.asarray(np.diag([1.0, 2.0, 3.0]) + 0.1)
+    function = lambda a: getattr(tk.linalg, name)(a)[1].sum()  # noqa: E731
+    hessian = tk.transforms.hessian(function)(x)
+    other = tk.transforms.jacrev(tk.transforms.grad(function))(x)
+    np.testing.assert_allclose(hessian.numpy(), other.numpy(), atol=1e-12)
+    forward = tk.transforms.jacfwd(function)(x)
+    np.testing.assert_allclose(forward.numpy(), tk.transforms.grad(function)(x).numpy(), atol=1e-12)

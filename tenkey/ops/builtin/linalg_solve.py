@@ -260,7 +260,7 @@ def _slogdet_vjp(g: Any, x: Tensor, out: Any) -> Tensor:
         turned = imag(conj(g_sign) * out[0]) * -1j
         weight = turned if weight is None else weight + turned
     if weight is None:
-        return x * 0
+        return _scaled_by(g_sign * 0, x)  # made of g: forward mode differentiates by it
     return _scaled_by(weight, adjoint(inv(x)))
 
 
