@@ -43,7 +43,8 @@ def _variants(sample: SampleInput) -> Iterator[list[int | None]]:
 
 _UNCHECKED = {  # sized by values: samples whose results differ in shape are no batch; or of permutations alone
     "invert_order", "repeat", "repeat_indices", "unique_all", "unique_counts", "unique_inverse",
-    "unique_parts", "unique_values",
+    "unique_parts", "unique_values", "bincount", "argwhere", "flatnonzero", "union1d", "intersect1d", "setdiff1d",
+    "setxor1d",
 }  # fmt: skip
 
 

@@ -106,6 +106,9 @@ EXTRA_REFERENCES: Final[Mapping[str, Callable[..., Any]]] = {
     "special_gammaln": _gammaln,
     "special_beta": _of_positive("beta", np.inf, 0.0),
     "special_betaln": _of_positive("betaln", np.inf, -np.inf),
+    "special_logsumexp": scipy.special.logsumexp,
+    "special_softmax": lambda x, axis=-1: scipy.special.softmax(x, axis),
+    "special_log_softmax": lambda x, axis=-1: scipy.special.log_softmax(x, axis),
     "special_polygamma": scipy.special.polygamma,
     "sinc": _sinc,
     "logaddexp2": _logaddexp2,
@@ -118,7 +121,8 @@ EXTRA_REFERENCES: Final[Mapping[str, Callable[..., Any]]] = {
 _INTEGERS: Final = "gcd lcm nanargmax nanargmin interval_of digitize bins_of argwhere flatnonzero"
 _FLOATS: Final = (
     "special_polygamma nanmean quantile percentile nanquantile nanpercentile median nanmedian "
-    "gradient trapezoid unwrap interp histogram_bin_edges average cov corrcoef"
+    "gradient trapezoid unwrap special_logsumexp special_softmax "
+    "special_log_softmax interp histogram_bin_edges average cov corrcoef"
 )
 EXTRA_DTYPES: Final[Mapping[str, str]] = {
     **dict.fromkeys(_INTEGERS.split(), "int64"),
