@@ -1,6 +1,7 @@
 # Written by `python -m tools.make_stubs` from the operators' schemas: edit those, and run it again.
 """Special functions, as ``scipy.special`` names them, with derivatives."""
 
+from collections.abc import Sequence
 from tenkey.core.tensor import Tensor
 from tenkey.core.typing import TensorLike
 
@@ -24,12 +25,15 @@ __all__ = [
     "kl_div",
     "log_expit",
     "log_ndtr",
+    "log_softmax",
     "logit",
+    "logsumexp",
     "ndtr",
     "ndtri",
     "polygamma",
     "psi",
     "rel_entr",
+    "softmax",
     "xlog1py",
     "xlogy",
 ]
@@ -73,8 +77,12 @@ def log_expit(x: Tensor) -> Tensor:
     """``log(expit(x))``, without underflow."""
 def log_ndtr(x: Tensor) -> Tensor:
     """The logarithm of ``ndtr``, also where ``ndtr`` is too small for its dtype."""
+def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
+    """``log(softmax(x))`` along one axis: ``tk.log_softmax``."""
 def logit(x: Tensor) -> Tensor:
     """``log(x / (1 - x))``, the inverse of ``expit``; infinite at 0 and 1, nan outside."""
+def logsumexp(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
+    """``log(sum(exp(x)))`` along axes, without overflow: ``tk.logsumexp``."""
 def ndtr(x: Tensor) -> Tensor:
     """The probability that a standard normal variable is at most ``x``."""
 def ndtri(x: Tensor) -> Tensor:
@@ -85,6 +93,8 @@ def psi(x: Tensor) -> Tensor:
     """``digamma`` by SciPy's other name."""
 def rel_entr(x: TensorLike, y: TensorLike) -> Tensor:
     """``x * log(x / y)``, the contribution to a relative entropy; 0 where x is 0, infinite outside its domain."""
+def softmax(x: Tensor, axis: int = -1) -> Tensor:
+    """``exp(x) / sum(exp(x))`` along one axis: ``tk.softmax``."""
 def xlog1py(x: TensorLike, y: TensorLike) -> Tensor:
     """``x * log1p(y)``, and 0 where ``x`` is 0, whatever ``y`` is but nan."""
 def xlogy(x: TensorLike, y: TensorLike) -> Tensor:
