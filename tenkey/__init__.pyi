@@ -466,7 +466,7 @@ def cos(x: Tensor) -> Tensor:
 def cosh(x: Tensor) -> Tensor:
     """Hyperbolic cosine."""
 def count_nonzero(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
-    """How many elements along axes are not zero, in int64; NaN is none."""
+    """How many elements along axes are not zero, in int64; NaN counts."""
 def cov(
     x: Tensor,
     y: TensorLike | None = None,

@@ -87,6 +87,8 @@ def test_numbers_take_the_dtype_of_the_data() -> None:
     assert tk.searchsorted(tk.asarray([1, 2, 3]), 2.5).item() == 2
     assert tk.isin(x, 0.2).tolist() == [False, True, False]
     assert tk.isin(2, tk.asarray([1, 2])).item() is True
+    assert tk.isin(tk.asarray([1, 44], dtype="uint8"), 300).tolist() == [False, False]
+    assert tk.isin(300, tk.asarray([1, 44], dtype="uint8"), invert=True).item() is True
     assert tk.searchsorted(tk.asarray([3, 1, 2]), 2, side="right", sorter=tk.asarray([1, 2, 0])).item() == 2
 
 

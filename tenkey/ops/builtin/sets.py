@@ -9,8 +9,10 @@ import numpy as np
 from ...core.dtypes import int64
 from ...core.promotion import result_dtype
 from ...core.tensor import Tensor
+from ...core.word import WEAK_MASK
+from ...dispatch.errors import OutOfRangeError
 from ..declare import Entry, TensorSpec, composite, structured
-from .creation import concrete
+from .creation import concrete, full
 from .indexing import take
 from .view import reshape
 
@@ -216,4 +218,7 @@ def isin(x1: Tensor, x2: Tensor, *, invert: bool = False) -> Tensor:
     >>> tk.isin(tk.asarray([1, 2, 3]), tk.asarray([3, 1])).tolist()
     [True, False, True]
     """
-    return among(concrete(x1, x2), concrete(x2, x1), invert)
+    try:
+        return among(concrete(x1, x2), concrete(x2, x1), invert)
+    except OutOfRangeError:  # an int that the other's dtype cannot hold is none of its elements
+        return full(x1.shape, invert, dtype=np.dtype(bool), device=(x2 if x1._word & WEAK_MASK else x1).device)

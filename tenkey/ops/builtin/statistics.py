@@ -436,7 +436,7 @@ def _host_count_nonzero(x: np.ndarray, axis: Any = None, *, keepdims: bool = Fal
     reference=lambda x, axis=None, keepdims=False: np.count_nonzero(x, axis, keepdims=keepdims),
 )
 def count_nonzero(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
-    """How many elements along axes are not zero, in int64; NaN is none.
+    """How many elements along axes are not zero, in int64; NaN counts.
 
     >>> import tenkey as tk
     >>> tk.count_nonzero(tk.asarray([[0, 1], [2, 3]]), axis=1).tolist()
