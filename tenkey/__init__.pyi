@@ -24,6 +24,7 @@ from tenkey.autograd.grad_mode import (
     set_grad_enabled as set_grad_enabled,
 )
 from tenkey.backends.cpu.threads import get_num_threads as get_num_threads, set_num_threads as set_num_threads
+from tenkey.choosing import nonzero as nonzero, piecewise as piecewise, unravel_index as unravel_index
 from tenkey.contractions import einsum as einsum, tensordot as tensordot
 from tenkey.core.device import Device, Device as device
 from tenkey.core.dtypes import DType, finfo as finfo, iinfo as iinfo, isdtype as isdtype
@@ -94,9 +95,11 @@ __all__ = [
     "can_cast",
     "cbrt",
     "ceil",
+    "choose",
     "clip",
     "complex128",
     "complex64",
+    "compress",
     "concat",
     "conj",
     "convolve",
@@ -133,6 +136,7 @@ __all__ = [
     "exp2",
     "expand_dims",
     "expm1",
+    "extract",
     "eye",
     "fft",
     "finfo",
@@ -151,6 +155,7 @@ __all__ = [
     "from_dlpack",
     "full",
     "full_like",
+    "gather",
     "gcd",
     "gelu",
     "geomspace",
@@ -167,6 +172,9 @@ __all__ = [
     "hypot",
     "iinfo",
     "imag",
+    "index_add",
+    "index_copy",
+    "index_fill",
     "inf",
     "inner",
     "int16",
@@ -204,6 +212,8 @@ __all__ = [
     "logical_xor",
     "logspace",
     "logsumexp",
+    "masked_fill",
+    "masked_select",
     "matmul",
     "matrix_transpose",
     "max",
@@ -235,6 +245,7 @@ __all__ = [
     "newaxis",
     "nextafter",
     "no_grad",
+    "nonzero",
     "not_equal",
     "ones",
     "ones_like",
@@ -245,16 +256,19 @@ __all__ = [
     "percentile",
     "permute_dims",
     "pi",
+    "piecewise",
     "polyval",
     "positive",
     "pow",
     "printoptions",
     "prod",
     "ptp",
+    "put_along_axis",
     "quantile",
     "rad2deg",
     "random",
     "ravel",
+    "ravel_multi_index",
     "real",
     "reciprocal",
     "relu",
@@ -267,8 +281,10 @@ __all__ = [
     "round",
     "rsqrt",
     "save",
+    "scatter",
     "scatter_add",
     "searchsorted",
+    "select",
     "set_grad_enabled",
     "set_num_threads",
     "set_printoptions",
@@ -319,6 +335,7 @@ __all__ = [
     "unique_counts",
     "unique_inverse",
     "unique_values",
+    "unravel_index",
     "unstack",
     "unwrap",
     "vander",
@@ -445,8 +462,12 @@ def cbrt(x: Tensor) -> Tensor:
     """Real cube root, also of negative numbers; integers give floats."""
 def ceil(x: Tensor) -> Tensor:
     """The smallest integer that is not below ``x``, in the dtype of ``x``. Its derivative is 0."""
+def choose(indices: Tensor, choices: Sequence[Tensor]) -> Tensor:
+    """Of each place the element of the choice whose number stands there; all broadcast together."""
 def clip(x: Tensor, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
     """The elements, moved to the nearest number between ``min`` and ``max``; where these cross, ``max``."""
+def compress(condition: Tensor, x: Tensor, *, axis: int | None = None) -> Tensor:
+    """The slices along an axis at which the 1-d ``condition`` is true; without axis of ``x`` in one dimension."""
 def concat(arrays: Sequence[Tensor], *, axis: int | None = 0) -> Tensor:
     """The tensors joined along an existing axis; with ``axis=None`` they are flattened first."""
 def conj(x: Tensor) -> Tensor:
@@ -541,6 +562,8 @@ def expand_dims(x: Tensor, axis: int | Sequence[int] = (0,)) -> Tensor:
     """With a new dimension of length 1 at the place ``axis`` of the result, or several at those of a tuple; a view."""
 def expm1(x: Tensor) -> Tensor:
     """``exp(x) - 1``, accurate near 0."""
+def extract(condition: Tensor, x: Tensor) -> Tensor:
+    """The elements of ``x`` at which ``condition``, of the same shape, is true, in one dimension."""
 def eye(
     n_rows: int,
     n_cols: int | None = None,
@@ -584,6 +607,10 @@ def full_like(
     device: Device | str | None = None,
 ) -> Tensor:
     """One number with the shape, dtype and device of ``x``."""
+def gather(x: Tensor, indices: Tensor, axis: int = -1) -> Tensor:
+    """Along ``axis`` the element that each index names: ``out[i, j] = x[i, indices[i, j]]`` for the last of two
+    axes.
+    """
 def gcd(x1: TensorLike, x2: TensorLike) -> Tensor:
     """The greatest common divisor of two integers, element by element, with broadcasting; never negative."""
 def gelu(x: Tensor) -> Tensor:
@@ -645,6 +672,14 @@ def hypot(x1: TensorLike, x2: TensorLike) -> Tensor:
     """``sqrt(x1**2 + x2**2)`` without overflow on the way, for real dtypes; integers give floats."""
 def imag(x: Tensor) -> Tensor:
     """Imaginary part, a real tensor; zeros for a real one."""
+def index_add(x: Tensor, indices: Tensor, source: Tensor, axis: int = 0, *, alpha: complex = 1) -> Tensor:
+    """``x`` with ``alpha * source`` added at the 1-d ``indices`` of an axis; equal indices add up."""
+def index_copy(x: Tensor, indices: Tensor, source: Tensor, axis: int = 0) -> Tensor:
+    """``x`` with ``source`` put at the 1-d ``indices`` of an axis; of equal indices one is kept, on the CPU the
+    last.
+    """
+def index_fill(x: Tensor, indices: Tensor, value: Tensor, axis: int = 0) -> Tensor:
+    """``x`` with one value at the 1-d ``indices`` of an axis; ``value`` is a number or a 0-d tensor."""
 def inner(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Sums of products over the last dimensions, without conjugation; with a number, the product."""
 def interp(
@@ -733,6 +768,10 @@ def logspace(
     """``num`` powers of ``base``, whose exponents are evenly spaced from ``start`` to ``stop``."""
 def logsumexp(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
     """``log(sum(exp(x)))`` along axes, without overflow."""
+def masked_fill(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
+    """``x`` with one value where ``mask`` is true; the mask broadcasts against ``x``, the dtype is that of ``x``."""
+def masked_select(x: Tensor, mask: Tensor) -> Tensor:
+    """The elements where ``mask`` is true, in one dimension; both broadcast together."""
 def matmul(x1: Tensor, x2: Tensor) -> Tensor:
     """Matrix product over the last two dimensions, broadcasting the others; a 1-d operand is a vector."""
 def matrix_transpose(x: Tensor) -> Tensor:
@@ -876,6 +915,8 @@ def prod(
     """Product of elements along axes. The gradient is right at zeros too."""
 def ptp(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
     """The distance from the smallest to the largest element along axes, in the dtype of ``x``; nan if there is one."""
+def put_along_axis(x: Tensor, indices: Tensor, values: Tensor, axis: int = -1) -> Tensor:
+    """A copy of ``x`` with ``values`` where ``take_along_axis`` with the same indices would read."""
 def quantile(
     x: Tensor,
     q: Tensor,
@@ -889,6 +930,8 @@ def rad2deg(x: Tensor) -> Tensor:
     """Radians as degrees; integers give floats."""
 def ravel(x: Tensor) -> Tensor:
     """All elements in one dimension, in row-major order; a view where it can be."""
+def ravel_multi_index(multi_index: Sequence[Tensor], dims: Sequence[int], *, mode: str = 'raise') -> Tensor:
+    """The flat, row-major index of coordinates in an array of shape ``dims``; int64."""
 def real(x: Tensor) -> Tensor:
     """Real part, a real tensor."""
 def reciprocal(x: Tensor) -> Tensor:
@@ -909,10 +952,14 @@ def round(x: Tensor) -> Tensor:
     """The nearest integer, ties to the even one, in the dtype of ``x``. Its derivative is 0."""
 def rsqrt(x: Tensor) -> Tensor:
     """``1 / sqrt(x)``."""
+def scatter(x: Tensor, indices: Tensor, source: Tensor, axis: int = -1, *, reduce: str | None = None) -> Tensor:
+    """``x`` with the elements of ``source`` put where ``indices`` say along ``axis``: the inverse of ``gather``."""
 def scatter_add(x: Tensor, indices: Tensor, source: Tensor, *, axis: int = -1) -> Tensor:
     """``x`` with ``source`` added at ``indices`` along an axis; equal indices add up."""
 def searchsorted(x1: TensorLike, x2: TensorLike, *, side: str = 'left', sorter: TensorLike | None = None) -> Tensor:
     """Where to insert each element of ``x2`` into the sorted vector ``x1`` so that it stays sorted; int64."""
+def select(condlist: Sequence[Tensor], choicelist: Sequence[Tensor], default: complex = 0) -> Tensor:
+    """Of each place the element of the first choice whose condition is true there, else ``default``."""
 def setdiff1d(x1: TensorLike, x2: TensorLike) -> Tensor:
     """The distinct elements that are in the first of two tensors and not in the second, ascending, as a vector of
     the promoted dtype. No gradient.

@@ -118,6 +118,66 @@ def test_augmented_assignment_is_in_place() -> None:
     assert tensor._version == 5
 
 
+def test_one_operator_for_an_index() -> None:
+    """Whatever an index is made of, a view is one call and one node, and so is an assignment."""
+    names: list[str] = []
+
+    class Log(tk.dispatch.DispatchMode):
+        def __tk_dispatch__(self, op: Any, types: Any, args: Any, kwargs: Any) -> Any:
+            names.append(str(op))
+            return op(*args, **kwargs)
+
+    x = tk.zeros((4, 3, 2))
+    with Log():
+        for index in (0, np.s_[1:3], np.s_[..., None, 0], (1, None, slice(None, None, 2), -1), (), None):
+            x[index]
+            x[index] = 1.0
+    assert names == ["tk::basic_index", "tk::basic_put_"] * 6
+    leaf = tk.zeros((4, 3, 2)).requires_grad_()
+    node = leaf[1, ..., None, :1].grad_fn
+    assert node.name() == "BasicIndexBackward"
+    assert node.next_functions[0][0].name() == "AccumulateGrad"
+
+
+_BOOLEANS: list[Any] = [
+    True, False, np.True_, (True, 0), (0, True), (slice(None), True), (slice(None), False, 0), (True, False),
+    (True, ..., 0),
+    (None, True), (True, [0, 1]), ([0, 1], True), (slice(None), [0, 1], True), (..., True), (True, slice(None), [1, 0]),
+    (slice(None), [0, 1], ..., [1, 0]), (slice(1, 3), [0, 1], ..., [1, 0]), (slice(None), [0, 1], None, [1, 0]),
+    (slice(None, None, -1), [0, 1], ..., [1, 0]), ((0, 1),), (slice(None), [True, False, True], ..., [0, 1]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("index", _BOOLEANS, ids=repr)
+def test_bools_and_separated_tensors(index: Any) -> None:
+    """A bool adds a dimension, and an ellipsis between tensors separates them, even where it stands for nothing."""
+    values = numbered((4, 3, 2))
+    want = values[index]
+    tensor = tk.asarray(values.copy())
+    np.testing.assert_array_equal(tensor[as_tensors(index)].numpy(), want, strict=True)
+    for value in (-3.0, -want, -np.ones(want.shape[-1:])):
+        wanted, tensor = values.copy(), tk.asarray(values.copy())
+        wanted[index] = value
+        tensor[as_tensors(index)] = value
+        np.testing.assert_array_equal(tensor.numpy(), wanted)
+    leaf = tk.tensor(values, requires_grad=True)
+    leaf[as_tensors(index)].sum().backward()
+    counted = np.zeros_like(values)
+    np.add.at(counted, index, 1.0)
+    got: Any = leaf.grad
+    np.testing.assert_array_equal(got.numpy(), counted)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"])
+def test_every_integer_dtype_is_an_index_and_no_mask(dtype: str) -> None:
+    x = tk.asarray([10, 20, 30])
+    at = tk.asarray([1, 0, 1], dtype=dtype)
+    assert x[at].tolist() == [20, 10, 20]
+    assert x[tk.asarray(2, dtype=dtype)].item() == 30
+    x[at] = 5
+    assert x.tolist() == [5, 5, 30]
+
+
 # ---- hypothesis: any index that NumPy takes
 
 _SHAPES = nps.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=5)

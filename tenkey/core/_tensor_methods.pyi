@@ -266,6 +266,10 @@ class TensorMethods:
         """``floor`` written into its first argument, which is returned."""
     def floor_divide_(self, x2: TensorLike) -> Self:
         """``floor_divide`` written into its first argument, which is returned."""
+    def gather(self, indices: Tensor, axis: int = -1) -> Tensor:
+        """Along ``axis`` the element that each index names: ``out[i, j] = x[i, indices[i, j]]`` for the last of two
+        axes.
+        """
     def gelu(self) -> Tensor:
         """``x`` times the probability that a standard normal number is below it (Hendrycks and Gimpel, 2016)."""
     def gelu_(self) -> Self:
@@ -284,6 +288,14 @@ class TensorMethods:
         """``sqrt(x1**2 + x2**2)`` without overflow on the way, for real dtypes; integers give floats."""
     def hypot_(self, x2: TensorLike) -> Self:
         """``hypot`` written into its first argument, which is returned."""
+    def index_add(self, indices: Tensor, source: Tensor, axis: int = 0, *, alpha: complex = 1) -> Tensor:
+        """``x`` with ``alpha * source`` added at the 1-d ``indices`` of an axis; equal indices add up."""
+    def index_copy(self, indices: Tensor, source: Tensor, axis: int = 0) -> Tensor:
+        """``x`` with ``source`` put at the 1-d ``indices`` of an axis; of equal indices one is kept, on the CPU the
+        last.
+        """
+    def index_fill(self, indices: Tensor, value: Tensor, axis: int = 0) -> Tensor:
+        """``x`` with one value at the 1-d ``indices`` of an axis; ``value`` is a number or a 0-d tensor."""
     @property
     def is_leaf(self) -> bool:
         """Whether the tensor was made by the user, not by a recorded call."""
@@ -327,6 +339,12 @@ class TensorMethods:
     @property
     def mT(self) -> Tensor:
         """The last two dimensions exchanged."""
+    def masked_fill(self, mask: Tensor, value: Tensor) -> Tensor:
+        """``x`` with one value where ``mask`` is true; the mask broadcasts against ``x``, the dtype is that of
+        ``x``.
+        """
+    def masked_select(self, mask: Tensor) -> Tensor:
+        """The elements where ``mask`` is true, in one dimension; both broadcast together."""
     def matmul(self, x2: Tensor) -> Tensor:
         """Matrix product over the last two dimensions, broadcasting the others; a 1-d operand is a vector."""
     def max(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
@@ -454,6 +472,8 @@ class TensorMethods:
         """``1 / sqrt(x)``."""
     def rsqrt_(self) -> Self:
         """``rsqrt`` written into its first argument, which is returned."""
+    def scatter(self, indices: Tensor, source: Tensor, axis: int = -1, *, reduce: str | None = None) -> Tensor:
+        """``x`` with the elements of ``source`` put where ``indices`` say along ``axis``: the inverse of ``gather``."""
     def searchsorted(self, x2: TensorLike, *, side: str = 'left', sorter: TensorLike | None = None) -> Tensor:
         """Where to insert each element of ``x2`` into the sorted vector ``x1`` so that it stays sorted; int64."""
     def share_memory_(self) -> Tensor:

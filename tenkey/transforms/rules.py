@@ -492,6 +492,26 @@ def _put(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: d
     return level.batch(operator.call(level.front(x), *_put_arguments(level, x, indices, source)), 0)
 
 
+@_rule("index_reduce")
+def _index_reduce(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    x, indices, source, reduce = args
+    _check(operator, args, kwargs)
+    return level.batch(operator.call(level.front(x), *_put_arguments(level, x, indices, source), reduce), 0)
+
+
+@_rule("unravel_rows")
+def _unravel_rows(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    return level.batch(operator.call(level.front(args[0]), *args[1:]), 1)
+
+
+@_rule("ravel_multi_index")
+def _ravel_multi_index(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    indices, dims = args
+    _check(operator, args, kwargs)
+    ndim = max([i.ndim for i in indices])
+    return level.batch(operator.call([level.aligned(i, ndim) for i in indices], dims, **kwargs), 0)
+
+
 def _put_arguments(level: BatchLevel, x: Tensor, indices: Sequence[Any], source: Any) -> tuple[list[Any], Any]:
     """What puts the sources of all samples where the indices say, in a value with the batch first."""
     depth = len(_common(indices))

@@ -22,6 +22,7 @@ from tenkey.testing import SampleInput
 from tests.operators._table import INPLACE, SAMPLED, arrays, calls, named, sampled
 
 _KNOWN = {
+    "nonzero_rows", "unravel_rows", "ravel_multi_index",
     "argmax", "argmin", "all", "any", "isnan", "isfinite", "equal", "not_equal", "less", "less_equal", "greater",
     "greater_equal", "logical_and", "logical_or", "logical_not", "empty_like", "zeros_like", "ones_like", "full_like",
 }  # fmt: skip

@@ -1,0 +1,99 @@
+"""Functions of the namespace that give tuples of tensors or call functions of yours: no operators, but made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from .core.dtypes import bool as _bool
+from .core.tensor import Tensor
+from .ops.builtin.assigning import put
+from .ops.builtin.choosing import nonzero_rows, unravel_rows
+from .ops.builtin.copying import cast
+from .ops.builtin.creation import zeros_like
+from .ops.builtin.indexing import index
+
+__all__ = ["nonzero", "piecewise", "unravel_index"]
+
+_SCALAR: Final = "[nonzero] a 0-d tensor has no dimension whose indices could be given: use tk.reshape(x, (1,))."
+_COUNT: Final = (
+    "[piecewise] got {functions} functions for {conditions} conditions: one for each, and perhaps one for the rest."
+)
+_CONDITION: Final = "[piecewise] a condition is a tensor of bools of the shape {shape}, got shape {got}, dtype {dtype}."
+
+
+def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
+    """The places of the elements that are not zero: for each dimension a 1-d tensor of indices (int64).
+
+    They are in row-major order, so that ``x[tk.nonzero(x)]`` are the elements themselves. Raises ValueError for a 0-d
+    tensor, NotImplementedError on the device ``meta``, where the shape of the result is not known.
+
+    >>> import tenkey as tk
+    >>> rows, columns = tk.nonzero(tk.asarray([[0, 7], [8, 0]]))
+    >>> rows.tolist(), columns.tolist()
+    ([0, 1], [1, 0])
+    """
+    if not x.ndim:
+        raise ValueError(_SCALAR)
+    rows = nonzero_rows(x)
+    return tuple([rows[k] for k in range(x.ndim)])
+
+
+def unravel_index(indices: Tensor, shape: int | Sequence[int], /) -> tuple[Tensor, ...]:
+    """The coordinates of flat, row-major indices in an array of ``shape``: for each dimension a tensor (int64).
+
+    Raises TypeError for indices that are no integers, ValueError for one that is out of range.
+
+    >>> import tenkey as tk
+    >>> [i.tolist() for i in tk.unravel_index(tk.asarray([5, 0]), (2, 3))]
+    [[1, 0], [2, 0]]
+    """
+    dims = (shape,) if isinstance(shape, int) else tuple(shape)
+    rows = unravel_rows(indices, dims)
+    return tuple([rows[k] for k in range(len(dims))])
+
+
+def piecewise(
+    x: Tensor,
+    condlist: Tensor | Sequence[Tensor],
+    funclist: Sequence[Callable[..., Any] | complex | Tensor],
+    *args: Any,
+    **kwargs: Any,
+) -> Tensor:
+    """A function given in pieces: where a condition is true, the function of that piece is called with the elements.
+
+    Conditions are tensors of bools of the shape of ``x``; where several are true the last counts. A function gets the
+    elements in one dimension, and ``args`` and ``kwargs``; a number stands for itself. One function more than there
+    are conditions is for the rest, which is zero otherwise. The result has the shape and the dtype of ``x``; gradients
+    reach ``x`` through the function of each element. Raises TypeError and ValueError.
+
+    >>> import tenkey as tk
+    >>> x = tk.asarray([-2.0, -1.0, 3.0])
+    >>> tk.piecewise(x, [x < 0, x >= 0], [lambda t: -t, lambda t: t * 10]).tolist()
+    [2.0, 1.0, 30.0]
+    """
+    conditions = [condlist] if isinstance(condlist, Tensor) else list(condlist)
+    for condition in conditions:
+        if condition.dtype != _bool or condition.shape != x.shape:
+            raise ValueError(_CONDITION.format(shape=x.shape, got=condition.shape, dtype=condition.dtype))
+    if len(funclist) == len(conditions) + 1:
+        rest = ~conditions[0] if conditions else zeros_like(x, dtype=_bool) == 0
+        for condition in conditions[1:]:
+            rest = rest & ~condition
+        conditions.append(rest)
+        pairs = list(zip(conditions, funclist, strict=True))
+    elif len(funclist) == len(conditions):
+        pairs = list(zip(conditions, funclist, strict=True))
+    else:
+        raise ValueError(_COUNT.format(functions=len(funclist), conditions=len(conditions)))
+    flat = x.reshape(-1)
+    result = zeros_like(flat)
+    for condition, function in pairs:
+        mask = condition.reshape(-1)
+        value: Any = function
+        if callable(function) and not isinstance(function, Tensor):
+            value = function(index(flat, [mask]), *args, **kwargs)
+        if isinstance(value, Tensor) and value.dtype != x.dtype:
+            value = cast(value, x.dtype)
+        result = put(result, [mask], value)
+    return result.reshape(x.shape)
