@@ -449,7 +449,26 @@ def _triangle_samples(rng: np.random.Generator) -> Any:
     ]
 
 
-@composite("tril(Tensor x, *, int k=0) -> Tensor", samples=_triangle_samples, reference=np.tril, methods=("tril",))
+def _host_tril(x: np.ndarray, *, k: int = 0) -> np.ndarray:
+    rows, columns = x.shape[-2:]
+    kept = np.greater_equal.outer(np.arange(k, k + rows), np.arange(columns))
+    return np.where(kept, x, x.dtype.type(0))
+
+
+def _host_triu(x: np.ndarray, *, k: int = 0) -> np.ndarray:
+    rows, columns = x.shape[-2:]
+    kept = np.less_equal.outer(np.arange(k, k + rows), np.arange(columns))
+    return np.where(kept, x, x.dtype.type(0))
+
+
+@composite(
+    "tril(Tensor x, *, int k=0) -> Tensor",
+    host=_host_tril,
+    vjp={"x": lambda g, k: tril(g, k=k)},
+    samples=_triangle_samples,
+    reference=np.tril,
+    methods=("tril",),
+)
 def tril(x: Tensor, *, k: int = 0) -> Tensor:
     """The lower triangle of matrices in the last two dimensions, zero above the ``k``-th diagonal; a copy.
 
@@ -463,7 +482,14 @@ def tril(x: Tensor, *, k: int = 0) -> Tensor:
     return result
 
 
-@composite("triu(Tensor x, *, int k=0) -> Tensor", samples=_triangle_samples, reference=np.triu, methods=("triu",))
+@composite(
+    "triu(Tensor x, *, int k=0) -> Tensor",
+    host=_host_triu,
+    vjp={"x": lambda g, k: triu(g, k=k)},
+    samples=_triangle_samples,
+    reference=np.triu,
+    methods=("triu",),
+)
 def triu(x: Tensor, *, k: int = 0) -> Tensor:
     """The upper triangle of matrices in the last two dimensions, zero below the ``k``-th diagonal; a copy.
 
