@@ -168,6 +168,13 @@ def test_bools_and_separated_tensors(index: Any) -> None:
     np.testing.assert_array_equal(got.numpy(), counted)
 
 
+def test_a_mask_with_a_length_of_zero_selects_nothing() -> None:
+    """The standard's rule: a dimension of a mask has the length of the tensor's, or 0."""
+    x = tk.ones((2, 3))
+    assert x[tk.zeros((0,), dtype="bool")].shape == (0, 3)
+    assert x[tk.zeros((2, 0), dtype="bool")].shape == (0,)
+
+
 @pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"])
 def test_every_integer_dtype_is_an_index_and_no_mask(dtype: str) -> None:
     x = tk.asarray([10, 20, 30])

@@ -147,8 +147,12 @@ def make_plan(x: Tensor, given: Any) -> Plan:
             depth = 1
             if tensor.dtype.kind == "b":
                 depth = tensor.ndim
-                if tensor.shape != shape[axis : axis + depth]:
-                    raise IndexError(_MASK.format(mask=tensor.shape, shape=shape[axis : axis + depth]))
+                covers = shape[axis : axis + depth]
+                if tensor.shape != covers:
+                    if any(n not in (m, 0) for n, m in zip(tensor.shape, covers, strict=True)):
+                        raise IndexError(_MASK.format(mask=tensor.shape, shape=covers))
+                    # the standard allows a length of 0 for any other: a mask of no elements, which selects none
+                    tensor = registry.find("tk::zeros").call(covers, dtype=tensor.dtype, device=device)
             view += [FULL] * depth
             arrays.append(tensor)
             axis += depth
