@@ -17,7 +17,7 @@ from tenkey.dispatch.operator import Operator
 from tenkey.ops.declare.facets import Forward
 from tenkey.testing import SampleInput
 from tenkey.transforms import vmap
-from tests.operators._table import SAMPLED, calls, named, sampled
+from tests.operators._table import SAMPLED, named, probed, sampled
 
 _STEP = 1e-6
 _OPERATORS = [op for op in SAMPLED if op.schema.base_name not in ("to_device", "empty_like")]
@@ -37,7 +37,7 @@ def _call(operator: Operator, sample: SampleInput, change: Callable[[Tensor], Te
     made = sample.map(lambda t: change(t) if t.dtype.kind in "fc" else t)
     if operator.schema.is_mutable:
         made = SampleInput((made.args[0].clone(), *made.args[1:]), made.kwargs)
-    return calls(operator, made)
+    return probed(operator, made)
 
 
 def _castless(sample: SampleInput) -> bool:

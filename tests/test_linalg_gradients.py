@@ -119,6 +119,16 @@ def test_vmap_of_several_results() -> None:
     np.testing.assert_allclose(inverse.numpy(), np.linalg.inv(values), atol=1e-12)
 
 
+@pytest.mark.parametrize("name", ["slogdet", "eigh", "eig", "svd", "qr", "cholesky", "eigvalsh"])
+def test_vmap_takes_the_samples_as_a_stack(name: str) -> None:
+    a = _RNG.standard_normal((4, 3, 3))
+    stack = a @ np.swapaxes(a, -1, -2) + np.eye(3)
+    found = tk.transforms.vmap(getattr(tk.linalg, name), in_dims=1)(tk.asarray(np.moveaxis(stack, 0, 1)))
+    want = getattr(tk.linalg, name)(tk.asarray(stack))
+    for one, other in zip(*([t] if isinstance(t, Tensor) else t for t in (found, want)), strict=True):
+        np.testing.assert_allclose(one.numpy(), other.numpy(), atol=1e-12)
+
+
 def test_a_real_tensor_times_a_complex_number() -> None:
     x = _leaf([1.0, 2.0])
     assert gradcheck(lambda a: a * 1j, (x,))

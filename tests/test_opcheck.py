@@ -20,7 +20,7 @@ from tenkey.library import scalar as s
 from tenkey.library.checking import ROWS
 from tenkey.testing.checks.structure import change_tensors, leaves_of
 from tests._wrong_operators import WRONG, Wrong, sample
-from tests.operators._table import FACTORIES, SAMPLED, named, sampled
+from tests.operators._table import FACTORIES, SAMPLED, is_probed, named, sampled
 
 X = sample(3, 4)
 Y = sample(3, 4, shift=0.45)
@@ -257,7 +257,8 @@ def test_an_operator_from_a_library_passes() -> None:
 _SLOW_SAMPLES = 3  # of each operator
 
 
-@named([op for op in SAMPLED if op.name != "tk::to_device"])  # whose samples go to "meta"
+# the samples of to_device go to "meta"; opcheck does not know what has a derivative only as a probe
+@named([op for op in SAMPLED if op.name != "tk::to_device" and not is_probed(op)])
 def test_the_built_in_operators_pass(operator: Operator) -> None:
     samples = next(filter(None, ([*sampled(operator, dtype)] for dtype in ("float32", "bool", "int64"))))
     made = [one for one in samples if one.name not in ("transposed", "strided", "repeated")]

@@ -282,11 +282,50 @@ def _wrapped(level: BatchLevel, out: Any) -> Any:
 @_rule(
     "linalg_inv", "linalg_det", "linalg_adjugate", "linalg_cholesky", "linalg_eigvalsh", "linalg_eigvals",
     "linalg_svdvals", "linalg_matrix_exp", "lapack_slogdet", "lapack_eigh", "lapack_eig", "lapack_svd", "lapack_qr",
+    "linalg_pinv", "linalg_matrix_rank", "trace",
 )  # fmt: skip
 def _matrix_stack(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What takes a stack of matrices takes the samples as one."""
     _check(operator, args, kwargs)
-    return _wrapped(level, operator.call(level.front(args[0]), *args[1:], **kwargs))
+    keywords = {name: level.front(x) if level.owns(x) else x for name, x in kwargs.items()}
+    return _wrapped(level, operator.call(level.front(args[0]), *args[1:], **keywords))
+
+
+@_rule("linalg_diagonal")
+def _diagonal(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    operator.facets["View"].window(args[0], **kwargs)  # refuses what is no matrix
+    return level.batch(operator.call(level.front(args[0]), **kwargs), 0)
+
+
+@_rule("diagonal_embed")
+def _diagonal_embed(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    g, shape, offset = args
+    return level.batch(operator.call(level.front(g), (level.size, *shape), offset), 0)
+
+
+@_rule("vecdot")
+def _vecdot(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    x1, x2 = args
+    _check(operator, args, kwargs)
+    ndim = max(x1.ndim, x2.ndim)
+    axis = kwargs.get("axis", -1)
+    values = [level.aligned(x, ndim) for x in args]
+    return level.batch(operator.call(*values, axis=axis if axis < 0 else axis - ndim), 0)
+
+
+@_rule("outer")
+def _outer(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    _check(operator, args, kwargs)
+    rows, columns = (level.front(x) for x in args)
+    return level.batch(expand_dims(rows, 2) * expand_dims(columns, 1), 0)
+
+
+@_rule("lapack_lstsq")
+def _lstsq(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    _check(operator, args, kwargs)
+    ndim = max(x.ndim for x in args[:2])
+    rest = [level.front(x) if level.owns(x) else x for x in args[2:]]
+    return level.batch(operator.call(*[level.aligned(x, ndim) for x in args[:2]], *rest), 0)
 
 
 @_rule("linalg_solve")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import zlib
 from collections.abc import Iterator
 from typing import Any, Final
@@ -9,14 +10,15 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
+import tenkey as tk
 from tenkey.core.tensor import Tensor
 from tenkey.dispatch import registry
 from tenkey.dispatch.operator import Operator
 from tenkey.testing import SampleInput, samples
 
 __all__ = [
-    "DTYPES", "FACTORIES", "FLOATING", "INPLACE", "OPERATORS", "SAMPLED", "arrays", "calls", "named", "results",
-    "sampled",
+    "DTYPES", "FACTORIES", "FLOATING", "INPLACE", "OPERATORS", "SAMPLED", "arrays", "calls", "is_probed", "named",
+    "probed", "results", "sampled",
 ]  # fmt: skip
 
 OPERATORS: Final[list[Operator]] = [op for op in registry if op.schema.namespace == "tk" and "derived" not in op.tags]
@@ -49,6 +51,24 @@ def results(operator: Operator, sample: SampleInput) -> list[Tensor]:
     """The results of a sample's call, of operators that have several."""
     found = operator.call(*sample.args, **sample.kwargs)
     return [found] if isinstance(found, Tensor) else list(found)
+
+
+def probed(operator: Operator, sample: SampleInput) -> Tensor:
+    """What has a derivative of a sample's call, as one tensor: see ``probe`` of ``structured``."""
+    facet = operator.facets.get("Samples")
+    call = operator.call if facet is None or facet.probe is None else functools.partial(facet.probe, operator.call)
+    found = call(*sample.args, **sample.kwargs)
+    if isinstance(found, Tensor):
+        return found
+    parts = [tk.reshape(t, (-1,)) for t in found if t.dtype.kind in "fc"]
+    joined: Tensor = tk.concat([tk.astype(t, tk.result_type(*parts), copy=False) for t in parts])
+    return joined
+
+
+def is_probed(operator: Operator) -> bool:
+    """Whether an operator has several results, or derivatives of its probe alone."""
+    facet = operator.facets.get("Samples")
+    return len(operator.schema.returns) > 1 or (facet is not None and facet.probe is not None)
 
 
 def arrays(sample: SampleInput, wide: bool = False) -> SampleInput:
