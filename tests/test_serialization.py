@@ -11,6 +11,7 @@ import pickle
 import stat
 import subprocess
 import sys
+import threading
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -222,10 +223,13 @@ import sys; sys.modules["safetensors"] = None; sys.modules["safetensors.numpy"] 
 import tenkey as tk
 try: tk.save({{"x": tk.ones(2)}}, {path!r})
 except ImportError as error: print(error)
+open({path!r}, "wb").write((2).to_bytes(8, "little") + b"{{}}")
+try: tk.load({path!r})
+except ImportError as error: print(error)
 tk.save({{"x": tk.ones(2)}}, {path!r} + ".npz"); print(tk.load({path!r} + ".npz")["x"].tolist())
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert "pip install 'tenkey[save]'" in done.stdout
+    assert done.stdout.count("pip install 'tenkey[save]'") == 2
     assert "[1.0, 1.0]" in done.stdout
     program = "import sys, tenkey; print('safetensors' in sys.modules, 'zipfile' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -316,8 +320,32 @@ def test_large_values_are_not_copied(path: str) -> None:
     root: Any = values
     while isinstance(root, np.ndarray):
         root = root.base
-    assert isinstance(root, memoryview)
-    assert type(root.obj).__name__ == "mmap"
+    assert type(root.obj if isinstance(root, memoryview) else root).__name__ == "mmap"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes with names")
+def test_a_pipe_is_read(path: str, tmp_path: Path) -> None:
+    tk.save({"x": tk.arange(5)}, path)
+    pipe = str(tmp_path / "pipe")
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: Path(pipe).write_bytes(Path(path).read_bytes()))
+    writer.start()
+    assert tk.load(pipe)["x"].tolist() == [0, 1, 2, 3, 4]
+    writer.join()
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="names of descriptors")
+def test_the_library_judges_the_bytes_that_we_map(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The path may be another file as soon as we have opened it."""
+    tk.save({"x": tk.arange(5)}, path)
+
+    def replace(file: Any, content: memoryview, name: str) -> Any:
+        tk.save({"x": tk.zeros((7, 7)), "y": tk.ones(2)}, name)
+        return windows(file, content, name)
+
+    windows = _safetensors._windows
+    monkeypatch.setattr(_safetensors, "_windows", replace)
+    assert tk.load(path)["x"].tolist() == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("suffix", ["safetensors", "npz", "npy"])
@@ -459,7 +487,6 @@ HOSTILE: list[tuple[Any, bytes, int | None]] = [
     (b"{\xff}", b"", None),
     (b'{"a":' * 100_000, b"", None),
     (b'{"a":' + b"[" * 100_000 + b"}", b"", None),
-    (b'{"a":%b,"a":%b}' % ((b'{"dtype":"F32","shape":[1],"data_offsets":[0,4]}',) * 2), bytes(4), None),
     (b'{"a":{"dtype":"F32","dtype":"F32","shape":[1],"data_offsets":[0,4]}}', bytes(4), None),
     ({"a": entry()}, b"", None),
     ({"a": entry()}, bytes(5), None),
@@ -489,7 +516,6 @@ HOSTILE: list[tuple[Any, bytes, int | None]] = [
     ({"a": entry(dtype=["F32"])}, bytes(4), None),
     ({"a": 7}, b"", None),
     ({"a": {"dtype": "F32"}}, b"", None),
-    ({"a": {**entry(), "more": 1}}, bytes(4), None),
     ({"__metadata__": 7}, b"", None),
     ({"__metadata__": {"a": 7}}, b"", None),
     ({"__metadata__": {"tenkey.structure": "1"}}, b"", None),

@@ -6,10 +6,11 @@ Files are safetensors files, which every tool of that format reads, with the str
 Note [What a file can do]
 ~~~~~~~~~~~~~~~~~~~~~~~~~
 A file may be damaged or hostile. Everything that it says is checked before a tensor is made of it: lengths against the
-size of the file, with Python's integers, which do not overflow; names against one another; the depth of what nests. So
-loading gives the whole tree or raises ValueError, and takes no more memory than the file's length, save for compressed
-``.npz`` files, whose limit is said in ``_numpy_files.py``. Values are not checked: a bit that flips in them is another
-value. What describes them (structure, names, shapes, metadata) is under a checksum.
+size of the file, names against one another, the depth of what nests. For safetensors files the library of that name
+does so, and we the structure; NumPy reads the headers of its files, and we compare them with the file. So loading gives
+the whole tree or raises ValueError, and takes no more memory than the file's length, save for compressed ``.npz``
+files, whose limit is said in ``_numpy_files.py``. Values are not checked: a bit that flips in them is another value.
+What describes them (structure, names, shapes, metadata) is under a checksum.
 Guarded by tests/test_serialization.py::test_damaged_bytes and ::test_hostile_headers.
 """
 
@@ -20,7 +21,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ..core.device import to_device
-from ._files import open_mapped
+from ._files import opened
 from ._numpy_files import NPY_MAGIC, ZIP_MAGICS, read_npy, read_npz, write_npy, write_npz
 from ._safetensors import read_safetensors, write_safetensors
 
@@ -83,7 +84,8 @@ def load(
 
     Objects in NumPy's files are pickles, which can run any program: they are refused unless ``allow_pickle`` is true,
     which is for files that you trust alone. Raises ValueError for a file that is damaged, or of another format; then
-    nothing is loaded.
+    nothing is loaded. Raises ImportError for a safetensors file if safetensors is not installed
+    (``pip install tenkey[save]``).
 
     >>> import os, tempfile, numpy as np, tenkey as tk
     >>> path = os.path.join(tempfile.mkdtemp(), "x.npz")
@@ -93,17 +95,17 @@ def load(
     """
     name = _path("load", path)
     target = None if device is None else to_device(device)
-    content = open_mapped(name, mmap)
     metadata: dict[str, str] = {}
-    start = bytes(content[:8])
-    if start.startswith(NPY_MAGIC):
-        result = read_npy(content, name, target, allow_pickle)
-    elif start[:4] in ZIP_MAGICS:
-        result = read_npz(content, name, target, allow_pickle)
-    elif len(start) > 1 and start[0] == 0x80 and 2 <= start[1] <= 5 and not _is_header(content):
-        raise ValueError(_PICKLE.format(path=name))
-    else:
-        result, metadata = read_safetensors(content, name, target)
+    with opened(name, mmap) as (file, content):
+        start = bytes(content[:8])
+        if start.startswith(NPY_MAGIC):
+            result = read_npy(content, name, target, allow_pickle)
+        elif start[:4] in ZIP_MAGICS:
+            result = read_npz(content, name, target, allow_pickle)
+        elif len(start) > 1 and start[0] == 0x80 and 2 <= start[1] <= 5 and not _is_header(content):
+            raise ValueError(_PICKLE.format(path=name))
+        else:
+            result, metadata = read_safetensors(file, content, name, target)
     return (result, metadata) if with_metadata else result
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import mmap
 import os
 import secrets
+import shutil
 import stat
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 _SPECIAL: Final = "[save] {path} is not a regular file, and would be replaced by one: give another path."
 
@@ -57,9 +59,21 @@ def _sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-def open_mapped(path: str, mapped: bool) -> memoryview:
-    """The bytes of a file: writable, without effect on the file (pages are copied when they are written to)."""
-    with Path(path).open("rb") as file:
-        if mapped and os.fstat(file.fileno()).st_size > 0 and stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
-        return memoryview(bytearray(file.read()))
+@contextmanager
+def opened(path: str, mapped: bool) -> Iterator[tuple[BinaryIO, memoryview]]:
+    """A file and its bytes: writable, without effect on the file (pages are copied when they are written to).
+
+    The bytes stay when the ``with`` block has ended. What is no regular file (a pipe) is copied to one.
+    """
+    with Path(path).open("rb") as given, tempfile.TemporaryFile() as copy:
+        file: BinaryIO = given
+        if not stat.S_ISREG(os.fstat(given.fileno()).st_mode):
+            shutil.copyfileobj(given, copy)
+            copy.flush()
+            file = copy
+        if mapped and os.fstat(file.fileno()).st_size > 0:
+            content = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
+        else:
+            file.seek(0)
+            content = memoryview(bytearray(file.read()))
+        yield file, content
