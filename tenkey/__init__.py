@@ -21,6 +21,7 @@ from .core.dtypes import (
     bool,
     complex64,
     complex128,
+    default_dtypes,
     finfo,
     float16,
     float32,

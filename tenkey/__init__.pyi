@@ -27,7 +27,13 @@ from tenkey.backends.cpu.threads import get_num_threads as get_num_threads, set_
 from tenkey.choosing import nonzero as nonzero, piecewise as piecewise, unravel_index as unravel_index
 from tenkey.contractions import einsum as einsum, tensordot as tensordot
 from tenkey.core.device import Device, Device as device
-from tenkey.core.dtypes import DType, finfo as finfo, iinfo as iinfo, isdtype as isdtype
+from tenkey.core.dtypes import (
+    DType,
+    default_dtypes as default_dtypes,
+    finfo as finfo,
+    iinfo as iinfo,
+    isdtype as isdtype,
+)
 from tenkey.core.printing import (
     get_printoptions as get_printoptions,
     printoptions as printoptions,
@@ -116,6 +122,7 @@ __all__ = [
     "cummin",
     "cumulative_prod",
     "cumulative_sum",
+    "default_dtypes",
     "deg2rad",
     "device",
     "diag",

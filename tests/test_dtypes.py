@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextvars
+import os
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -183,6 +185,36 @@ def test_defaults_are_local_to_thread_and_context() -> None:
         contextvars.copy_context().run(dtypes.set_default_float, "float16")
         assert dtypes.default_float() == "float64"
     assert seen == [dtypes.float32]
+
+
+_SHOW_DEFAULTS = """
+import threading
+import tenkey as tk
+def show():
+    print(tk.asarray([1.0]).dtype, tk.asarray([1j]).dtype, tk.zeros(1).dtype, tk.asarray([1]).dtype)
+show()
+thread = threading.Thread(target=show)
+thread.start()
+thread.join()
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (None, "float32 complex64 float32 int64\n" * 2),
+        ("float64", "float64 complex128 float64 int64\n" * 2),
+        ("int32", "TENKEY_DEFAULT_FLOAT is 'int32': give one of float32, float64."),
+    ],
+)
+def test_the_environment_chooses_the_default_of_every_thread(given: str | None, expected: str) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "TENKEY_DEFAULT_FLOAT"}
+    if given is not None:
+        environment["TENKEY_DEFAULT_FLOAT"] = given
+    done = subprocess.run(
+        [sys.executable, "-c", _SHOW_DEFAULTS], capture_output=True, text=True, env=environment, check=False
+    )
+    assert expected in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import contextlib
 import functools
 import importlib
 import math
+import os
 from builtins import bool as _bool
 from collections.abc import Iterator
 from contextvars import ContextVar
@@ -219,15 +220,27 @@ class _Defaults(NamedTuple):
 
 
 # A context variable: local to the thread and to the asyncio task, so that a library that changes the defaults for its
-# own computation cannot change them under another thread's feet. A new thread starts from the values below.
-_INITIAL: Final = _Defaults(float32, complex64, int64)
+# own computation cannot change them under another thread's feet. A new thread starts from the values below, of which
+# the environment chooses the floating ones: for programs written with NumPy's defaults in mind, threads included.
+_BAD_INITIAL: Final = "[dtype] the environment variable TENKEY_DEFAULT_FLOAT is {given!r}: give one of {choices}."
+_INITIALS: Final = {"float32": complex64, "float64": complex128}
+
+
+def _initial_defaults() -> _Defaults:
+    given = os.environ.get("TENKEY_DEFAULT_FLOAT", "float32")
+    if given not in _INITIALS:
+        raise ValueError(_BAD_INITIAL.format(given=given, choices=", ".join(_INITIALS)))
+    return _Defaults(np.dtype(given), _INITIALS[given], int64)
+
+
+_INITIAL: Final = _initial_defaults()
 _defaults: ContextVar[_Defaults] = ContextVar("tenkey_default_dtypes", default=_INITIAL)
 
 _BAD_DEFAULT: Final = "[{function}] got {given}: the default must be one of {choices}."
 
 
 def default_float() -> DType:
-    """The dtype of a Python float: float32 unless ``set_default_float`` changed it.
+    """The dtype of a Python float: float32 unless ``set_default_float`` or ``TENKEY_DEFAULT_FLOAT`` changed it.
 
     >>> default_float()
     dtype('float32')
@@ -283,6 +296,10 @@ def default_dtypes(
     *, real_floating: object = None, complex_floating: object = None, integral: object = None
 ) -> Iterator[None]:
     """Change default dtypes inside a ``with`` block; they are restored however it is left.
+
+    Python's floats, complex numbers and ints make tensors of these dtypes, in this thread and asyncio task. Each is a
+    dtype or its name; ``real_floating`` sets the complex one to the same precision. For a whole process, set the
+    environment variable ``TENKEY_DEFAULT_FLOAT`` to ``float64``. Raises TypeError for a dtype of another kind.
 
     >>> with default_dtypes(real_floating="float64"):
     ...     to_dtype(float), to_dtype(complex)
