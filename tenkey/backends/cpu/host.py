@@ -9,7 +9,8 @@ import numpy as np
 
 from ...core.tensor import Tensor
 from ...dispatch.operator import Operator
-from ...ops.declare.facets import Host, is_plain_tensor
+from ...dispatch.schema import Argument, BaseType
+from ...ops.declare.facets import Host
 from .errors import QUIET, ignore, restore
 from .kernels import wrap
 
@@ -38,7 +39,7 @@ def _array(value: Any) -> Any:
     if isinstance(value, Tensor):
         return value._data
     if isinstance(value, (list, tuple)):
-        return [_array(item) for item in value]
+        return [item._data if item.__class__ is Tensor else _array(item) for item in value]
     return value
 
 
@@ -49,48 +50,74 @@ def _tensor(data: Any) -> Tensor:
     return wrap(data if data.flags.c_contiguous else data.copy(order="C"))
 
 
+_SOURCE: Final = """
+def kernel({parameters}):
+    {check}
+    token = ignore(QUIET)
+    try:
+        data = function({passed})
+    except Exception as error:
+        data = failed(error, {arguments})
+    finally:
+        restore(token)
+    if data is NotImplemented:
+        return otherwise({arguments})
+    return {result}
+"""
+
+
+def _passed(argument: Argument) -> str:
+    """What the function gets for an argument."""
+    name = argument.name
+    if argument.type == BaseType("Tensor"):
+        text = f"{name}._data"
+    else:
+        text = f"array({name})" if argument.type.contains_tensor else name
+    return f"{name}={text}" if argument.kwarg_only else text
+
+
 def host_kernel(operator: Operator) -> Callable[..., Any]:
     """The kernel: tensors become arrays, NumPy computes without warnings, arrays become tensors.
 
     The rule for shapes and dtypes runs first, since it is where bad arguments are refused; for a strict function it
-    runs only when that fails, to give the error of the operator rather than NumPy's.
+    runs only when that fails, to give the error of the operator rather than NumPy's. Of a composite the composition is
+    asked instead, which may know better. The kernel is written for the schema's arguments, as an entry is.
     """
     facet: Host = operator.facets["Host"]
-    name = operator.schema.base_name
-    function, strict = facet.function, facet.strict
     composite = operator.facets.get("Composite")
-    # what is asked where the function fails: a rule, which raises, or the composition, which may know better
     otherwise = operator.facets["Meta"].rule if composite is None else composite.function
     arguments = operator.schema.arguments
-    single = len(operator.schema.returns) == 1
-    # the commonest kind: one tensor, which comes first
-    first_alone = [a.name for a in arguments if a.type.contains_tensor] == [a.name for a in arguments[:1]]
-    first_alone = first_alone and is_plain_tensor(arguments[0].type) and not arguments[0].kwarg_only
+    several = len(operator.schema.returns) != 1
 
-    def kernel(*args: Any, **kwargs: Any) -> Any:
-        if not strict:
+    def failed(error: Exception, *args: Any, **kwargs: Any) -> Any:
+        if composite is not None:
+            return NotImplemented
+        if facet.strict:
             otherwise(*args, **kwargs)
-        token = ignore(QUIET)
-        try:
-            if first_alone and args and args[0] is not None:
-                result = function(args[0]._data, *args[1:], **kwargs)
-            else:
-                arrays = [a._data if a.__class__ is Tensor else _array(a) for a in args]
-                result = function(*arrays, **{name: _array(value) for name, value in kwargs.items()})
-        except Exception as error:
-            if composite is not None:
-                result = NotImplemented
-            else:
-                if strict:
-                    otherwise(*args, **kwargs)
-                if type(error) in _UNTOLD and not str(error).startswith("["):
-                    text = _FAILED.format(name=name, error=error, operands=_described(args, kwargs))
-                    raise type(error)(text) from error
-                raise
-        finally:
-            restore(token)
-        if result is NotImplemented:
-            return otherwise(*args, **kwargs)
-        return _tensor(result) if single else tuple([_tensor(one) for one in result])
+        if type(error) in _UNTOLD and not str(error).startswith("["):
+            text = _FAILED.format(name=operator.schema.base_name, error=error, operands=_described(args, kwargs))
+            raise type(error)(text) from error
+        raise error
 
+    parameters, names = [], []
+    for a in arguments:
+        if a.kwarg_only and "*" not in parameters:
+            parameters.append("*")
+        parameters.append(f"{a.name}=default_{a.name}" if a.has_default else a.name)
+        names.append(f"{a.name}={a.name}" if a.kwarg_only else a.name)
+    called = ", ".join(names)
+    source = _SOURCE.format(
+        parameters=", ".join(parameters),
+        check="pass" if facet.strict else f"otherwise({called})",
+        passed=", ".join(map(_passed, arguments)),
+        arguments=called,
+        result="tuple([tensor(one) for one in data])" if several else "tensor(data)",
+    )
+    scope: dict[str, Any] = {
+        "QUIET": QUIET, "ignore": ignore, "restore": restore, "array": _array, "tensor": _tensor, "failed": failed,
+        "function": facet.function, "otherwise": otherwise,
+        **{f"default_{a.name}": a.default for a in arguments if a.has_default},
+    }  # fmt: skip
+    exec(source, scope)
+    kernel: Callable[..., Any] = scope["kernel"]
     return kernel

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -115,18 +115,39 @@ def to_device_kernel(x: Tensor, device: Device) -> Tensor:
     return device.backend.from_host(x._data, device)  # type: ignore[no-any-return]
 
 
+_BACKWARDS: Final = slice(None, None, -1)
+
+
 @kernel("flip")
 def flip(x: Tensor, *, axis: Any = None) -> Tensor:
-    check("flip", x, axis=axis)
-    return wrap(np.ascontiguousarray(np.flip(x._data, axis)).reshape(x.shape))
+    a = x._data
+    try:
+        if axis is None:
+            data = a[(_BACKWARDS,) * a.ndim]
+        elif len(axis) == 1:
+            i = axis[0] if axis[0] >= 0 else axis[0] + a.ndim
+            if not 0 <= i < a.ndim:
+                raise IndexError
+            data = a[(slice(None),) * i + (_BACKWARDS,)]
+        else:
+            data = np.flip(a, axis)
+    except (IndexError, ValueError):
+        check("flip", x, axis=axis)
+        raise
+    return wrap(np.array(data, order="C"))
 
 
 @kernel("concatenate")
 def concatenate(arrays: Sequence[Tensor], *, axis: int = 0) -> Tensor:
-    dtype = result_dtype(tuple([x.dtype for x in arrays])) if arrays else None
+    data = [x._data for x in arrays]
     try:
-        return wrap(np.concatenate([x._data for x in arrays], axis, dtype=dtype))
-    except (ValueError, TypeError):
+        dtype = data[0].dtype
+        for a in data:
+            if a.dtype is not dtype:
+                dtype = result_dtype(tuple([x.dtype for x in arrays]))
+                return wrap(np.asarray(np.concatenate(data, axis, dtype=dtype), order="C"))
+        return wrap(np.asarray(np.concatenate(data, axis), order="C"))
+    except (ValueError, TypeError, IndexError):
         check("concatenate", arrays, axis=axis)
         raise
 
@@ -136,7 +157,8 @@ def argmax(x: Tensor, axis: int | None = None, *, keepdims: bool = False) -> Ten
     if x.dtype.kind == "c":
         check("argmax", x, axis=axis)
     try:
-        return wrap(np.asarray(np.argmax(x._data, axis, keepdims=keepdims)))
+        data = x._data.argmax(axis) if not keepdims else np.argmax(x._data, axis, keepdims=True)
+        return wrap(data)
     except ValueError:
         check("argmax", x, axis=axis, keepdims=keepdims)
         raise
@@ -147,7 +169,8 @@ def argmin(x: Tensor, axis: int | None = None, *, keepdims: bool = False) -> Ten
     if x.dtype.kind == "c":
         check("argmin", x, axis=axis)
     try:
-        return wrap(np.asarray(np.argmin(x._data, axis, keepdims=keepdims)))
+        data = x._data.argmin(axis) if not keepdims else np.argmin(x._data, axis, keepdims=True)
+        return wrap(data)
     except ValueError:
         check("argmin", x, axis=axis, keepdims=keepdims)
         raise
@@ -202,14 +225,6 @@ def full(shape: Sequence[int], fill_value: Any, *, dtype: Any = None, device: An
     check("full", shape, fill_value, dtype=dtype)
     with np.errstate(all="ignore"):
         return wrap(np.full(shape, fill_value, dtype or dtypes.to_dtype(type(fill_value))))
-
-
-@kernel("arange_from")
-def arange_from(start: Any, stop: Any, step: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
-    spec = registry.find("tk::arange_from").facets["Meta"].rule(start, stop, step, dtype=dtype)
-    exact = np.float64 if spec.dtype.kind in "fV" else spec.dtype
-    with np.errstate(all="ignore"):
-        return wrap((np.arange(spec.shape[0], dtype=exact) * step + start).astype(spec.dtype))
 
 
 @kernel("linspace")

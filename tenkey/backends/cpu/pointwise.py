@@ -162,6 +162,7 @@ def _binary_weak(operator: Operator, program: Program) -> Callable[[Tensor, Tens
     word = cpu_word(program.result)
     dtype = program.dtype
     converted: dict[int, tuple[Tensor, np.ndarray]] = {}
+    squares = program.call is np.power and dtype.kind in "fc"
 
     def convert(weak: Tensor) -> np.ndarray:
         found = converted.get(id(weak))
@@ -186,7 +187,10 @@ def _binary_weak(operator: Operator, program: Program) -> Callable[[Tensor, Tens
             return make_tensor(large(program, (a, b), _shape(operator.name, (a, b))), word)
         token = ignore(QUIET)
         try:
-            data = program.call(a, b)
+            if squares and x2._word & WEAK_MASK and x2._data.item() == 2:
+                data = np.square(a)
+            else:
+                data = program.call(a, b)
         finally:
             restore(token)
         if data.__class__ is not _ndarray:
@@ -282,7 +286,32 @@ def _general(operator: Operator, facet: Pointwise, program: Program) -> Callable
             data = data.astype(program.result)
         return make_tensor(data, word)
 
-    return kernel
+    if len(wanted) != 3 or len(facet.tensors) != 3:
+        return kernel
+    first, second, third = wanted
+
+    def of_three(x1: Tensor, x2: Tensor, x3: Tensor) -> Tensor:
+        a, b, c = x1._data, x2._data, x3._data
+        if a.dtype is not first or b.dtype is not second or c.dtype is not third or a.size * b.size * c.size >= LARGE:
+            return kernel(x1, x2, x3)
+        if not program.compiled:
+            program.count()
+        token = ignore(QUIET)
+        try:
+            data = program.call(a, b, c)
+        except ValueError:
+            _shape(name, (a, b, c))
+            raise
+        finally:
+            restore(token)
+        made: Tensor = _new(Tensor)
+        made._data = data if data.__class__ is _ndarray else np.asarray(data)
+        made._word = word
+        made._storage = None
+        made._autograd = None
+        return made
+
+    return of_three
 
 
 def pointwise_into(operator: Operator, out: np.ndarray, args: tuple[Any, ...]) -> None:

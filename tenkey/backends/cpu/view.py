@@ -143,4 +143,31 @@ def _squeeze(x: Tensor, axis: Sequence[int]) -> Tensor:
         raise
 
 
-_FAST["tk::squeeze"] = _squeeze
+def _expand_dims(x: Tensor, axis: Sequence[int] = (0,)) -> Tensor:
+    a = x._data
+    if len(axis) != 1 or not -a.ndim - 1 <= axis[0] <= a.ndim:
+        return make_view(x, _window_of(a, *_windows["expand_dims"](x, axis)))
+    i = axis[0] if axis[0] >= 0 else axis[0] + a.ndim + 1
+    return make_view(x, a[(slice(None),) * i + (None,)])
+
+
+def _broadcast_to(x: Tensor, shape: Sequence[int]) -> Tensor:
+    a = x._data
+    before = a.shape
+    lead = len(shape) - len(before)
+    if lead < 0 or not a.flags.c_contiguous or not a.flags.writeable:
+        return make_view(x, _window_of(a, *_windows["broadcast_to"](x, shape)))
+    steps = [0] * lead
+    for n, m, step in zip(before, shape[lead:], a.strides):
+        if n == m:
+            steps.append(step)
+        elif n == 1 and m >= 0:
+            steps.append(0)
+        else:
+            raise_for(x, "broadcast_to", shape)
+    if lead and min(shape) < 0:
+        raise_for(x, "broadcast_to", shape)
+    return make_view(x, np.ndarray(shape, a.dtype, a, 0, steps))
+
+
+_FAST.update({"tk::squeeze": _squeeze, "tk::expand_dims": _expand_dims, "tk::broadcast_to": _broadcast_to})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -153,8 +154,30 @@ concatenate = structured(
 )
 
 
+def _concat_any_vjp(g: Tensor, arrays_meta: Any, axis: int | None) -> list[Tensor]:
+    if axis is not None:
+        return _concat_vjp(g, arrays_meta, axis)
+    parts: list[Tensor] = []
+    start = 0
+    for meta in arrays_meta:
+        n = math.prod(meta.shape)
+        parts.append(reshape(slice(g, 0, start, start + n, 1), meta.shape))
+        start += n
+    return parts
+
+
+def _host_concat(arrays: Sequence[np.ndarray], *, axis: int | None = 0) -> Any:
+    dtype = arrays[0].dtype
+    for a in arrays:
+        if a.dtype is not dtype:
+            return NotImplemented
+    return np.concatenate(arrays, axis)
+
+
 @composite(
     "concat(Tensor[] arrays, *, int? axis=0) -> Tensor",
+    host=_host_concat,
+    vjp={"arrays": _concat_any_vjp},
     samples=lambda rng: [
         (([rng.standard_normal((2, 3)), rng.standard_normal((2, 1))],), {"axis": 1}),
         (([rng.standard_normal((2, 3)), rng.standard_normal(())],), {"axis": None}),
@@ -190,11 +213,14 @@ def stack(arrays: Sequence[Tensor], *, axis: int = 0) -> Tensor:
     if not arrays:
         raise ValueError("[stack] needs at least one tensor.")
     shape = arrays[0].shape
-    if any(x.shape != shape for x in arrays):
-        raise ValueError(_STACK.format(shapes=" and ".join(str(x.shape) for x in arrays)))
+    for x in arrays:
+        if x.shape != shape:
+            raise ValueError(_STACK.format(shapes=" and ".join(str(x.shape) for x in arrays)))
     i = normalize_axis("stack", axis, len(shape) + 1)
-    result: Tensor = concatenate([expand_dims(x, i) for x in arrays], axis=i)
-    return result
+    if i == len(shape):
+        return concatenate([expand_dims(x, i) for x in arrays], axis=i)
+    joined = concatenate(arrays, axis=i)  # one after the other along axis i, which is then cut into the two
+    return reshape(joined, (*shape[:i], len(arrays), *shape[i:]))
 
 
 @composite(

@@ -98,37 +98,51 @@ full = factory(
 )
 
 
-def _arange_meta(start: Any, stop: Any, step: Any, *, dtype: np.dtype | None = None, device: Any = None) -> TensorSpec:
+def _arange_meta(
+    start: Any, stop: Any = None, step: Any = 1, *, dtype: np.dtype | None = None, device: Any = None
+) -> TensorSpec:
     if step == 0:
         raise ValueError("[arange] the step must not be 0.")
-    for value in (start, stop, step):
+    first, last = (0, start) if stop is None else (start, stop)
+    for value in (first, last, step):
         if isinstance(value, complex):
             raise TypeError(f"[arange] start, stop and step are real numbers, got {value}.")
-    kind = float if any(isinstance(v, float) for v in (start, stop, step)) else int
-    return TensorSpec((max(0, math.ceil((stop - start) / step)),), dtype or dtypes.to_dtype(kind))
+        if not math.isfinite(value):
+            raise ValueError(f"[arange] start, stop and step are finite numbers, got {value}.")
+    kind = float if any(isinstance(v, float) for v in (first, last, step)) else int
+    count = -((first - last) // step) if kind is int else math.ceil((last - first) / step)
+    return TensorSpec((max(0, count),), dtype or dtypes.to_dtype(kind))
 
 
-arange_from = factory(
-    "arange_from(Scalar start, Scalar stop, Scalar step, *, DType? dtype=None, Device? device=None) -> Tensor",
+def _arange_host(
+    start: Any, stop: Any = None, step: Any = 1, *, dtype: np.dtype | None = None, device: Any = None
+) -> Any:
+    first, last = (0, start) if stop is None else (start, stop)
+    if dtype is None and first.__class__ is int and last.__class__ is int and step.__class__ is int and step:
+        return _arange(first, last, step, dtypes.default_int())
+    spec = _arange_meta(start, stop, step, dtype=dtype)
+    exact = np.float64 if spec.dtype.kind == "f" else spec.dtype
+    return (np.arange(spec.shape[0], dtype=exact) * step + first).astype(spec.dtype)
+
+
+_arange: Final[Any] = np.arange
+
+
+arange = factory(
+    "arange(Scalar start, Scalar? stop=None, Scalar step=1, *, DType? dtype=None, Device? device=None) -> Tensor",
     meta=_arange_meta,
-)
+    host=_arange_host,
+    strict=True,
+    doc="""Evenly spaced values from ``start`` (0 if only one is given) to before ``stop``.
 
-
-@composite(
-    "arange(Scalar start, Scalar? stop=None, Scalar step=1, *, DType? dtype=None, Device? device=None) -> Tensor"
-)
-def arange(
-    start: Any, stop: Any = None, step: Any = 1, *, dtype: np.dtype | None = None, device: Device | None = None
-) -> Tensor:
-    """Evenly spaced values from ``start`` (0 if only one is given) to before ``stop``.
+    Integers give int64, a float among them float32, unless ``dtype`` says otherwise. Raises ValueError for a step of 0
+    and for numbers that are not finite, TypeError for complex ones.
 
     >>> import tenkey as tk
     >>> tk.arange(3).tolist(), tk.arange(1.0, 2.0, 0.5).tolist()
     ([0, 1, 2], [1.0, 1.5])
-    """
-    first, last = (0, start) if stop is None else (start, stop)
-    result: Tensor = arange_from(first, last, step, dtype=dtype, device=device)
-    return result
+    """,
+)
 
 
 def _linspace_meta(

@@ -62,8 +62,15 @@ place_sorted = structured(
 )
 
 
+def _host_searchsorted(x1: Any, x2: Any, *, side: str = "left", sorter: Any = None) -> Any:
+    if x1.ndim != 1 or x1.dtype is not x2.dtype or x1.dtype.kind not in "biuf" or sorter is not None:
+        return NotImplemented
+    return x1.searchsorted(x2, side)
+
+
 @composite(
     "searchsorted(Tensor x1, Tensor x2, *, str side='left', Tensor? sorter=None) -> Tensor",
+    host=_host_searchsorted,
     differentiable=False,
     samples=lambda rng: (
         [

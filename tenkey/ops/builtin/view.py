@@ -186,17 +186,13 @@ squeeze = view(
 
 
 def _expand_dims_window(x: Tensor, axis: Any = 0) -> Window:
-    if isinstance(axis, int):
-        i = normalize_axis("expand_dims", axis, x.ndim + 1)
-        strides = x.strides
-        step = strides[i] * x.shape[i] if i < x.ndim else 1
-        return (*x.shape[:i], 1, *x.shape[i:]), (*strides[:i], step, *strides[i:]), 0
-    new = normalize_axes("expand_dims", axis, x.ndim + len(axis))
-    lengths, old = list(x.shape), list(x.strides)
-    for i in sorted(new):
-        old.insert(i, old[i] * lengths[i] if i < len(lengths) else 1)
+    new = (axis,) if isinstance(axis, int) else axis
+    new = normalize_axes("expand_dims", new, x.ndim + len(new))
+    lengths, steps = list(x.shape), list(x.strides)
+    for i in sorted(new):  # the step of a dimension of length 1 is never taken; 0, as for None in an index
         lengths.insert(i, 1)
-    return tuple(lengths), tuple(old), 0
+        steps.insert(i, 0)
+    return tuple(lengths), tuple(steps), 0
 
 
 expand_dims = view(

@@ -293,16 +293,17 @@ def factory(
     *,
     meta: Callable[..., Any],
     host: Callable[..., Any] | None = None,
+    strict: bool = False,
     tags: Iterable[str] = (),
     doc: str | None = None,
 ) -> Entry:
     """Declare an operator that makes a tensor from no tensor; its ``device`` argument decides the backend.
 
-    ``host`` makes the NumPy array, from the same arguments.
+    ``host`` makes the NumPy array, from the same arguments; ``strict`` as in ``structured``.
     """
     facets: list[object] = [Meta(meta), Factory(), NotDifferentiable()]
     if host is not None:
-        facets.append(Host(host))
+        facets.append(Host(host, strict))
     return _define(_parse(schema), facets, tags=("factory", *tags), doc=doc)
 
 
