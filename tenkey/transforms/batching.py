@@ -4,9 +4,10 @@ Note [Batching rules]
 ~~~~~~~~~~~~~~~~~~~~~
 A batched tensor is a wrapper around a value with one dimension more, the batch dimension. Who processes a call, the
 first that there is: the facet ``Batch``, which a user registered with ``register_vmap``; the rule for that built-in
-operator in ``rules.py``; what the operator's facets say (pointwise, reduction, in-place); the operators that a
-composite is made of; the loop. The loop takes the batch apart, calls the operator on every sample and stacks the
-results: slow, and right for every operator. ``LOOPS`` counts it by operator. Guarded by ``tests/test_vmap.py``.
+operator in ``rules.py``; what the tags of its block say (Note [Tags of batching]); what its facets say (pointwise,
+reduction, in-place); the operators that a composite is made of; the loop. The loop takes the batch apart, calls the
+operator on every sample and stacks the results: slow, and right for every operator. ``LOOPS`` counts it by operator.
+Guarded by ``tests/test_vmap.py``.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from ..ops.builtin.copying import stack
 from ..ops.builtin.creation import ones_like
 from ..ops.builtin.view import broadcast_to, permute_dims, reshape, select_index
 
-__all__ = ["LOOPS", "BatchInfo", "BatchLevel", "Rule", "derived_rules", "move", "named_rules"]
+__all__ = ["LOOPS", "BatchInfo", "BatchLevel", "Rule", "derived_rules", "move", "named_rules", "tagged_rules"]
 
 Rule = Callable[["BatchLevel", Operator, tuple[Any, ...], dict[str, Any]], Any]
 
@@ -34,6 +35,7 @@ LOOPS: Final[Counter[str]] = Counter()
 """How often an operator without a rule was run sample by sample."""
 
 named_rules: Final[dict[str, Rule]] = {}
+tagged_rules: Final[dict[str, Rule]] = {}
 derived_rules: Final[dict[str, Rule]] = {}
 
 _VALUE: Final = (
@@ -196,6 +198,9 @@ class BatchLevel(Level):
         found = named_rules.get(operator.name)
         if found is not None:
             return found
+        for tag in operator.tags:
+            if tag in tagged_rules:
+                return tagged_rules[tag]
         for name, derived in derived_rules.items():
             if name in facets:
                 return derived

@@ -2,6 +2,14 @@
 
 A rule gets the level, the operator, and the arguments as the function gave them; it calls the operator on values that
 hold the whole batch and wraps the result. Shapes are checked as the function sees them, so that errors speak of these.
+
+Note [Tags of batching]
+~~~~~~~~~~~~~~~~~~~~~~~
+A block that is neither pointwise nor a reduction nor made of others says by a tag how its function meets a dimension
+more: ``elementwise``, its tensors broadcast; ``stacked``, its first tensor may be a stack of what it works on, and
+other tensors broadcast with the stack; ``looked_up``, each element of the first tensor is looked up in the others, as
+they are; ``one_by_one``, its work is one sample's, and the loop is what there is.
+Guarded by ``tests/test_vmap.py::test_no_builtin_operator_takes_the_loop``.
 """
 
 from __future__ import annotations
@@ -13,14 +21,16 @@ from ..core.tensor import Tensor
 from ..core.tree import flatten, unflatten
 from ..dispatch.operator import Operator
 from ..ops.builtin.basic_index import FULL, window_of
-from ..ops.builtin.copying import concatenate
+from ..ops.builtin.copying import cast, concatenate
 from ..ops.builtin.creation import arange
 from ..ops.builtin.indexing import index, index_backward
 from ..ops.builtin.inplace import write_out
 from ..ops.builtin.linalg import matmul
+from ..ops.builtin.padding import pad_constant
+from ..ops.builtin.pointwise import logical_and, multiply, where
 from ..ops.builtin.view import broadcast_to, expand_dims, matrix_transpose, permute_dims, reshape, select_index, squeeze
 from ..ops.shapes import broadcast_shapes, infer_reshape, normalize_axes, normalize_axis
-from .batching import BatchLevel, Rule, _by_loop, check_mutation, derived_rules, move, named_rules
+from .batching import BatchLevel, Rule, _by_loop, check_mutation, derived_rules, move, named_rules, tagged_rules
 
 __all__: list[str] = []
 
@@ -41,7 +51,11 @@ def _rule(*names: str) -> Callable[[Rule], Rule]:
 
 def _check(operator: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
     """Let the operator's own rule for shapes refuse bad arguments."""
-    operator.facets["Meta"].rule(*args, **kwargs)
+    meta = operator.facets.get("Meta")
+    if meta is not None:
+        meta.rule(*args, **kwargs)
+    elif "View" in operator.facets:
+        operator.facets["View"].window(*args, **kwargs)
 
 
 # ---- from facets
@@ -86,6 +100,45 @@ def _out(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: d
 
 
 derived_rules.update({"Out": _out, "Pointwise": _pointwise, "Reduce": _reduction, "Inplace": _inplace})
+
+
+# ---- from tags
+
+
+def _elementwise(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    _check(operator, args, kwargs)
+    ndim = max([x.ndim for x in (*args, *kwargs.values()) if isinstance(x, Tensor)])
+    values = [level.aligned(x, ndim) for x in args]
+    return _wrapped(level, operator.call(*values, **{name: level.aligned(x, ndim) for name, x in kwargs.items()}))
+
+
+def _stacked(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What takes a stack of matrices takes the samples as one."""
+    _check(operator, args, kwargs)
+    stack = args[0].ndim - 2
+    values = [level.front(args[0]), *[level.aligned(x, stack) for x in args[1:]]]
+    return _wrapped(level, operator.call(*values, **{name: level.aligned(x, stack) for name, x in kwargs.items()}))
+
+
+def _wrapped(level: BatchLevel, out: Any) -> Any:
+    return level.batch(out, 0) if isinstance(out, Tensor) else unflatten(out, [level.batch(t, 0) for t in flatten(out)])
+
+
+def _by_loop_on_purpose(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return _by_loop(level, operator, args, kwargs)
+
+
+def _looked_up(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Elements are looked up one by one in data that all samples share; other data are those of each sample."""
+    _check(operator, args, kwargs)
+    if any(level.owns(x) for x in (*args[1:], *kwargs.values())):
+        return _by_loop(level, operator, args, kwargs)
+    return _wrapped(level, operator.call(level.front(args[0]), *args[1:], **kwargs))
+
+
+tagged_rules.update(
+    {"elementwise": _elementwise, "stacked": _stacked, "looked_up": _looked_up, "one_by_one": _by_loop_on_purpose}
+)
 
 
 # ---- element by element, the batch dimension where it is
@@ -217,7 +270,7 @@ def _concatenate(level: BatchLevel, operator: Operator, args: tuple[Any, ...], k
 # ---- reductions that are no Reduce
 
 
-@_rule("argmax", "argmin")
+@_rule("argmax", "argmin", "nanargmax", "nanargmin")
 def _argmax(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     bound = operator.bind(*args, **kwargs)
     x, axis, keepdims = bound["x"], bound["axis"], bound["keepdims"]
@@ -275,39 +328,17 @@ def _matrices(level: BatchLevel, x: Tensor, ndim: int, place: int) -> Tensor:
 # ---- linear algebra and Fourier transforms
 
 
-def _wrapped(level: BatchLevel, out: Any) -> Any:
-    return level.batch(out, 0) if isinstance(out, Tensor) else unflatten(out, [level.batch(t, 0) for t in flatten(out)])
-
-
-@_rule(
-    "linalg_inv", "linalg_det", "linalg_adjugate", "linalg_cholesky", "linalg_eigvalsh", "linalg_eigvals",
-    "linalg_svdvals", "linalg_matrix_exp", "lapack_slogdet", "lapack_eigh", "lapack_eig", "lapack_svd", "lapack_qr",
-    "linalg_pinv", "linalg_matrix_rank", "trace",
-)  # fmt: skip
-def _matrix_stack(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What takes a stack of matrices takes the samples as one."""
-    _check(operator, args, kwargs)
-    keywords = {name: level.front(x) if level.owns(x) else x for name, x in kwargs.items()}
-    return _wrapped(level, operator.call(level.front(args[0]), *args[1:], **keywords))
-
-
-@_rule("linalg_diagonal")
-def _diagonal(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
-    operator.facets["View"].window(args[0], **kwargs)  # refuses what is no matrix
-    return level.batch(operator.call(level.front(args[0]), **kwargs), 0)
-
-
 @_rule("diagonal_embed")
 def _diagonal_embed(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     g, shape, offset = args
+    _check(operator, args, kwargs)
     return level.batch(operator.call(level.front(g), (level.size, *shape), offset), 0)
 
 
 @_rule("vecdot")
 def _vecdot(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
-    x1, x2 = args
     _check(operator, args, kwargs)
-    ndim = max(x1.ndim, x2.ndim)
+    ndim = max(args[0].ndim, args[1].ndim)
     axis = kwargs.get("axis", -1)
     values = [level.aligned(x, ndim) for x in args]
     return level.batch(operator.call(*values, axis=axis if axis < 0 else axis - ndim), 0)
@@ -316,26 +347,21 @@ def _vecdot(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs
 @_rule("outer")
 def _outer(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     _check(operator, args, kwargs)
-    rows, columns = (level.front(x) for x in args)
-    return level.batch(expand_dims(rows, 2) * expand_dims(columns, 1), 0)
-
-
-@_rule("lapack_lstsq")
-def _lstsq(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
-    _check(operator, args, kwargs)
-    ndim = max(x.ndim for x in args[:2])
-    rest = [level.front(x) if level.owns(x) else x for x in args[2:]]
-    return level.batch(operator.call(*[level.aligned(x, ndim) for x in args[:2]], *rest), 0)
-
-
-@_rule("linalg_solve")
-def _solve(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     x1, x2 = args
+    column, row = expand_dims(level.front(x1), -1), expand_dims(level.front(x2), -2)
+    both = logical_and if x1.dtype.kind == x2.dtype.kind == "b" else multiply
+    return level.batch(both(column, row), 0)
+
+
+@_rule("linalg_solve", "lapack_lstsq")
+def _solve(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    x1, x2, *rest = args
     _check(operator, args, kwargs)
     vector = x2.ndim == 1
     ndim = max(x1.ndim, 2 if vector else x2.ndim)
     right = level.front(x2) if vector else level.aligned(x2, ndim)
-    found = operator.call(level.aligned(x1, ndim), _columns(right, ndim) if vector else right)
+    rest = [level.aligned(x, ndim - 2) for x in (*rest, *kwargs.values())]  # rtol, one for each matrix
+    found = operator.call(level.aligned(x1, ndim), _columns(right, ndim) if vector else right, *rest)
     return level.batch(squeeze(found, -1) if vector else found, 0)
 
 
@@ -394,13 +420,45 @@ def _call_with(operator: Operator, bound: dict[str, Any]) -> Any:
     return operator.call(*positional, **{name: value for name, value in bound.items() if name in names})
 
 
-@_rule("place_sorted", "among", "unique_parts", "unique_values", "repeat_indices")
-def _elementwise_or_loop(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Elements are looked up one by one in data that all samples share; other data are those of each sample."""
-    own = {"place_sorted": 1, "among": 0}.get(operator.schema.base_name)
-    if own is None or any(level.owns(value) for i, value in enumerate(args) if i != own and isinstance(value, Tensor)):
+@_rule("place_sorted")
+def _place_sorted(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    ordered, values, *rest = args
+    if any(level.owns(x) for x in (ordered, *rest)):
         return _by_loop(level, operator, args, kwargs)
-    return level.batch(operator.call(*[level.front(v) if i == own else v for i, v in enumerate(args)], **kwargs), 0)
+    return level.batch(operator.call(ordered, level.front(values), *rest, **kwargs), 0)
+
+
+# ---- bins, convolutions, borders
+
+
+@_rule("bin_sums")
+def _bin_sums(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    """Each sample has bins of its own, behind those of the one before."""
+    _check(operator, args, kwargs)
+    indices, weights, n = args
+    own = level.front(indices)
+    first = reshape(arange(level.size, device=own.device) * n, (level.size, *[1] * indices.ndim))
+    placed = where((own >= 0) & (own < n), own + first, -1)
+    sums = operator.call(placed, None if weights is None else level.front(weights), level.size * n)
+    return level.batch(reshape(sums, (level.size, n)), 0)
+
+
+@_rule("convolve_full")
+def _convolve_full(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    """Products of the windows of the one with the other."""
+    dtype = operator.facets["Meta"].rule(*args).dtype
+    a, v = [cast(level.front(x), dtype) for x in args]
+    n, m = a.shape[1], v.shape[1]
+    padded = pad_constant(a, (0, m - 1), (0, m - 1), (0, 0, 0, 0))
+    at = expand_dims(arange(n + m - 1, device=a.device), 1) - arange(m, device=a.device) + (m - 1)
+    return level.batch(squeeze(matmul(index(padded, [None, at]), expand_dims(v, 2)), -1), 0)
+
+
+@_rule("pad_constant")
+def _pad_constant(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    x, before, after, values = args
+    _check(operator, args, kwargs)
+    return level.batch(operator.call(level.front(x), (0, *before), (0, *after), (0, 0, *values)), 0)
 
 
 # ---- gathers and scatters

@@ -56,7 +56,7 @@ def strict_fallback() -> Iterator[None]:
         _strict.reset(token)
 
 
-def run_on_cpu(backend: Backend, calls: Any, operator: Operator, *args: Any, **kwargs: Any) -> Any:
+def run_on_cpu(backend: Backend, calls: Any, operator: Operator, /, *args: Any, **kwargs: Any) -> Any:
     """Run an operator on the CPU and bring the result back; ``calls`` counts it."""
     check_devices(operator, args, kwargs)
     if _strict.get():

@@ -304,6 +304,7 @@ gcd = structured(
     differentiable=False,
     samples=_integer_samples,
     reference=np.gcd,
+    tags=("elementwise",),
     doc="""The greatest common divisor of two integers, element by element, with broadcasting; never negative.
 
     >>> import tenkey as tk
@@ -319,6 +320,7 @@ lcm = structured(
     differentiable=False,
     samples=_integer_samples,
     reference=np.lcm,
+    tags=("elementwise",),
     doc="""The least common multiple of two integers, element by element, with broadcasting; never negative.
 
     >>> import tenkey as tk

@@ -168,6 +168,7 @@ digitize = structured(
         + [((rng.standard_normal(()), np.array([0.4])), {}), ((rng.standard_normal((0,)), np.array([1.0])), {})]
     ),
     reference=np.digitize,
+    tags=("looked_up",),
     doc="""In which of the bins between the edges ``bins`` each element lies: 0 before the first edge; int64.
 
     ``bins[i - 1] <= x < bins[i]``, or with ``right`` ``bins[i - 1] < x <= bins[i]``. The edges ascend or descend.
@@ -212,7 +213,7 @@ even_edges = structured(
     differentiable=False,
     samples=lambda rng: [((rng.uniform(1, 4, 7), 4), {}), ((rng.uniform(1, 4, 7), 3, (0.0, 2.0)), {})],
     reference=np.histogram_bin_edges,
-    tags=("internal",),
+    tags=("internal", "one_by_one"),
     doc="""The edges of bins of one width over the range of the elements, which are floats.
 
     >>> import tenkey as tk
@@ -241,7 +242,7 @@ bins_of = structured(
     reference=lambda x, edges: np.where(
         (x < edges[0]) | (x > edges[-1]), -1, np.minimum((x[..., None] >= edges).sum(-1) - 1, len(edges) - 2)
     ),
-    tags=("internal",),
+    tags=("internal", "looked_up"),
     doc="""The number of the bin of each element, -1 outside of them all.
 
     >>> import tenkey as tk
@@ -264,7 +265,7 @@ ascending = structured(
     differentiable=False,
     samples=lambda rng: [((np.array([0.5]),), {}), ((np.zeros(0),), {})],
     reference=lambda edges: edges.copy(),
-    tags=("internal",),
+    tags=("internal", "one_by_one"),
     doc="""A copy of edges, or ValueError where they do not ascend.
 
     >>> import tenkey as tk

@@ -119,7 +119,7 @@ _eigh: Any = structured(
     host=known_linalg("linalg.eigh", CONVERGE)(lambda x: np.linalg.eigh(inexact_array(x))),
     strict=True,
     vjp={"x": _eigh_vjp},
-    tags=("derived",),
+    tags=("derived", "stacked"),
 )
 
 
@@ -164,6 +164,7 @@ eigvalsh: Entry = structured(
     samples=_hermitian_samples,
     reference=np.linalg.eigvalsh,
     probe=lambda call, x: call(hermitian(x)),
+    tags=("stacked",),
     doc="""Eigenvalues of a Hermitian (real: symmetric) matrix, ascending, or of each matrix of a stack.
 
     Args: x: shape (..., M, M), floating or complex; integers are taken as floats. Only the lower triangle is read.
@@ -221,7 +222,7 @@ _eig: Any = structured(
     host=known_linalg("linalg.eig", CONVERGE)(_eig_host),
     strict=True,
     vjp={"x": _eig_vjp},
-    tags=("derived",),
+    tags=("derived", "stacked"),
 )
 
 
@@ -259,6 +260,7 @@ eigvals: Entry = structured(
     vjp={"x": _eigvals_vjp},
     samples=_square_samples,
     reference=lambda x: _complex(np.linalg.eigvals(x)),
+    tags=("stacked",),
     doc="""Eigenvalues of a square matrix, in no particular order, or of each matrix of a stack.
 
     Args: x: shape (..., M, M), floating or complex; integers are taken as floats. Returns shape (..., M), always
@@ -355,7 +357,7 @@ _svd: Any = structured(
     ),
     strict=True,
     vjp={"x": _svd_vjp},
-    tags=("derived",),
+    tags=("derived", "stacked"),
 )
 
 
@@ -408,6 +410,7 @@ svdvals: Entry = structured(
     vjp={"x": _svdvals_vjp},
     samples=lambda rng: [((x,), {}) for x in _matrix_samples(rng)],
     reference=lambda x: np.linalg.svd(x, compute_uv=False),
+    tags=("stacked",),
     doc="""Singular values of a matrix, descending, or of each matrix of a stack.
 
     Args: x: shape (..., M, N), floating or complex; integers are taken as floats. Returns shape (..., min(M, N)), real.
@@ -473,7 +476,7 @@ _qr: Any = structured(
     host=lambda x, mode: np.linalg.qr(inexact_array(x), mode),
     strict=True,
     vjp={"x": _qr_vjp},
-    tags=("derived",),
+    tags=("derived", "stacked"),
 )
 
 

@@ -200,6 +200,7 @@ matrix_rank: Entry = structured(
     differentiable=False,
     samples=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((3, 3), (2, 3, 2), (0, 2), (1, 1))],
     reference=lambda x: np.asarray(np.linalg.matrix_rank(x)),
+    tags=("stacked",),
     doc="""The number of singular values that are larger than ``rtol`` times the largest one.
 
     Args: x: shape (..., M, N), floating or complex; integers are taken as floats. rtol: a number, or one for each
@@ -257,6 +258,7 @@ pinv: Entry = structured(
     vjp={"x": _pinv_vjp},
     samples=lambda rng: [((x,), {}) for x in _tall_and_wide(rng)],
     reference=np.linalg.pinv,
+    tags=("stacked",),
     doc="""The Moore-Penrose inverse of a matrix, or of each matrix of a stack.
 
     Args: x: shape (..., M, N), floating or complex; integers are taken as floats. rtol: singular values up to ``rtol``
@@ -433,6 +435,7 @@ matrix_exp: Entry = structured(
         ((rng.uniform(-0.9, 0.9, shape),), {}) for shape in ((3, 3), (2, 2, 2), (1, 1), (0, 0), (0, 2, 2))
     ],
     reference=_exp_reference,
+    tags=("stacked",),
     doc="""The exponential of a square matrix, or of each matrix of a stack (not of its elements).
 
     Args: x: shape (..., M, M), floating or complex; integers are taken as floats. By scaling and squaring with a Pade

@@ -74,6 +74,7 @@ inv: Entry = structured(
     vjp={"x": lambda g, out: negative(matmul(matmul(adjoint(out), g), adjoint(out)))},
     samples=_square_samples,
     reference=np.linalg.inv,
+    tags=("stacked",),
     doc="""Inverse of a square matrix, or of each matrix of a stack.
 
     Args: x: shape (..., M, M), floating or complex; integers are taken as floats. Returns the shape and dtype of x.
@@ -211,7 +212,7 @@ adjugate: Entry = structured(
     vjp={"x": _adjugate_vjp},
     samples=_square_samples,
     reference=lambda x: np.linalg.det(x)[..., None, None] * np.linalg.inv(x),
-    tags=("internal",),
+    tags=("internal", "stacked"),
 )
 
 
@@ -228,6 +229,7 @@ det: Entry = structured(
     vjp={"x": lambda g, x: _scaled_by(g, adjoint(adjugate(x)))},
     samples=_square_samples,
     reference=np.linalg.det,
+    tags=("stacked",),
     doc="""Determinant of a square matrix, or of each matrix of a stack.
 
     Args: x: shape (..., M, M), floating or complex; integers are taken as floats. Returns shape (...). The gradient is
@@ -270,7 +272,7 @@ _slogdet: Any = structured(
     host=lambda x: np.linalg.slogdet(inexact_array(x)),
     strict=True,
     vjp={"x": _slogdet_vjp},
-    tags=("derived",),
+    tags=("derived", "stacked"),
 )
 
 
@@ -329,6 +331,7 @@ cholesky: Entry = structured(
     samples=_definite_samples,
     reference=_cholesky_reference,
     probe=lambda call, x, **options: call(hermitian(x), **options),
+    tags=("stacked",),
     doc="""The triangular factor of a Hermitian positive definite matrix, or of each matrix of a stack.
 
     Args: x: shape (..., M, M), floating or complex; integers are taken as floats. Only its lower triangle is read, with

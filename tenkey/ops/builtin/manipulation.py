@@ -147,7 +147,7 @@ repeat_indices = structured(
     differentiable=False,
     samples=lambda rng: [((rng.integers(0, 4, 3),), {})],
     reference=lambda repeats: np.repeat(np.arange(len(repeats)), repeats),
-    tags=("internal", "data_dependent_output"),
+    tags=("internal", "data_dependent_output", "one_by_one"),
 )
 
 repeat_each = structured(

@@ -76,7 +76,7 @@ unique_parts = structured(
     differentiable=False,
     samples=_samples,
     reference=lambda x: _parts_reference(x)[1:],
-    tags=("internal", "data_dependent_output"),
+    tags=("internal", "data_dependent_output", "one_by_one"),
 )
 
 
@@ -108,7 +108,7 @@ unique_values: Entry = structured(
     vjp={"x": _unique_vjp},
     samples=_samples,
     reference=lambda x: _parts_reference(x)[0],
-    tags=("data_dependent_output",),
+    tags=("data_dependent_output", "one_by_one"),
     doc="""The distinct elements of a tensor, in ascending order, in one dimension; equal elements share a gradient.
 
     Each NaN is distinct from every other. Source: the array API standard.
@@ -189,7 +189,7 @@ among = structured(
     differentiable=False,
     samples=lambda rng: [((np.array([[1.0, 2.0, 5.0]]), np.array([2.0, 3.0]), invert), {}) for invert in (False, True)],
     reference=lambda x1, x2, invert: _among_reference(x1, x2, invert),
-    tags=("internal",),
+    tags=("internal", "looked_up"),
 )
 
 

@@ -148,7 +148,7 @@ interval_of = structured(
         ((rng.standard_normal(()), np.array([0.5])), {}),
     ],
     reference=lambda x, edges: np.clip((x[..., None] >= edges).sum(-1) - 1, 0, max(len(edges) - 2, 0)),
-    tags=("internal",),
+    tags=("internal", "looked_up"),
     doc="""In which of the intervals between ascending edges the elements lie, the outer ones included.
 
     >>> import tenkey as tk

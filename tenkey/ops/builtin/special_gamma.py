@@ -233,6 +233,7 @@ special_polygamma: Entry = structured(
         [((n, rng.uniform(0.4, 6.0, shape)), {}) for n, shape in ((0, (3,)), (1, (2, 3)), (2, ()), (5, (0, 2)))]
         + [((3, np.array([-0.3, -1.6, 0.7])), {})]
     ),
+    tags=("elementwise",),
     doc="""The ``n``-th derivative of ``digamma``, for each element of ``x``; ``n`` is one int.
 
     By Euler and Maclaurin's formula, and by reflection for negative numbers (DLMF 5.15). Infinite or nan at the poles.
