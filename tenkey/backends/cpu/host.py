@@ -12,7 +12,7 @@ from ...dispatch.operator import Operator
 from ...dispatch.schema import Argument, BaseType
 from ...ops.declare.facets import Host
 from .errors import QUIET, ignore, restore
-from .kernels import wrap
+from .kernels import WORDS, wrap
 
 __all__ = ["host_kernel"]
 
@@ -62,8 +62,24 @@ def kernel({parameters}):
         restore(token)
     if data is NotImplemented:
         return otherwise({arguments})
-    return {result}
+    {result}
 """
+_ONE: Final = """
+    if data.__class__ is not ndarray:
+        data = asarray(data)
+    if not data.flags.c_contiguous:
+        data = data.copy(order="C")
+    word = words.get(data.dtype)
+    if word is None:
+        return tensor(data)
+    made = new(Tensor)
+    made._data = data
+    made._word = word
+    made._storage = None
+    made._autograd = None
+    return made
+"""
+_SEVERAL: Final = "return tuple([tensor(one) for one in data])"
 
 
 def _passed(argument: Argument) -> str:
@@ -111,11 +127,12 @@ def host_kernel(operator: Operator) -> Callable[..., Any]:
         check="pass" if facet.strict else f"otherwise({called})",
         passed=", ".join(map(_passed, arguments)),
         arguments=called,
-        result="tuple([tensor(one) for one in data])" if several else "tensor(data)",
+        result=(_SEVERAL if several else _ONE).strip(),
     )
     scope: dict[str, Any] = {
         "QUIET": QUIET, "ignore": ignore, "restore": restore, "array": _array, "tensor": _tensor, "failed": failed,
-        "function": facet.function, "otherwise": otherwise,
+        "function": facet.function, "otherwise": otherwise, "ndarray": np.ndarray, "asarray": np.asarray,
+        "words": WORDS, "new": object.__new__, "Tensor": Tensor,
         **{f"default_{a.name}": a.default for a in arguments if a.has_default},
     }  # fmt: skip
     exec(source, scope)

@@ -16,13 +16,13 @@ from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
 from .errors import QUIET, ignore, restore
 
-__all__ = ["KERNELS", "SPECIALIZED", "check", "kernel", "wrap"]
+__all__ = ["KERNELS", "WORDS", "SPECIALIZED", "check", "kernel", "wrap"]
 
 KERNELS: dict[str, Callable[..., Any]] = {}
 Kernel = Callable[..., Any]
 
 _new = object.__new__
-_WRAP: dict[np.dtype, int] = {}
+WORDS: Final[dict[np.dtype, int]] = {}  # of CPU tensors by dtype, as they come up
 
 
 def kernel(name: str) -> Callable[[Kernel], Kernel]:
@@ -39,9 +39,9 @@ def wrap(data: Any) -> Tensor:
     """A CPU tensor around a NumPy array or scalar."""
     if data.__class__ is not np.ndarray:
         data = np.asarray(data)
-    word = _WRAP.get(data.dtype)
+    word = WORDS.get(data.dtype)
     if word is None:
-        word = _WRAP[data.dtype] = cpu_word(data.dtype)
+        word = WORDS[data.dtype] = cpu_word(data.dtype)
     return make_tensor(data, word)
 
 
@@ -200,24 +200,6 @@ def complex_from(real: Tensor, imag: Tensor) -> Tensor:
 
 
 # ---- creation
-
-
-def _made(name: str) -> Kernel:
-    make = getattr(np, name)
-
-    def create(shape: Sequence[int], *, dtype: Any = None, device: Any = None) -> Tensor:
-        try:
-            data = make(shape, dtype or dtypes.default_float())
-        except ValueError:
-            check(name, shape)
-            raise
-        return wrap(data)
-
-    return create
-
-
-for _name in ("empty", "zeros", "ones"):
-    KERNELS[f"tk::{_name}"] = _made(_name)
 
 
 @kernel("full")

@@ -179,8 +179,12 @@ def _binary_weak(operator: Operator, program: Program) -> Callable[[Tensor, Tens
 
     def kernel(x1: Tensor, x2: Tensor) -> Tensor:
         try:
-            a = convert(x1) if x1._word & WEAK_MASK else x1._data
-            b = convert(x2) if x2._word & WEAK_MASK else x2._data
+            if x2._word & WEAK_MASK:
+                found = converted.get(id(x2))
+                b = found[1] if found is not None else convert(x2)
+                a = x1._data
+            else:
+                a, b = convert(x1), x2._data
         except OverflowError:
             return _exact_comparison(operator, x1, x2)
         if a.size >= LARGE or b.size >= LARGE:

@@ -38,9 +38,20 @@ def _filled_meta(operator: str) -> Callable[..., TensorSpec]:
     return rule
 
 
+def _filled_host(make: Any) -> Callable[..., np.ndarray]:
+    default = dtypes.default_float
+
+    def host(shape: Sequence[int], *, dtype: np.dtype | None = None, device: Any = None) -> Any:
+        return make(shape, dtype or default())
+
+    return host
+
+
 empty = factory(
     "empty(int[1] shape, *, DType? dtype=None, Device? device=None) -> Tensor",
     meta=_filled_meta("empty"),
+    host=_filled_host(np.empty),
+    strict=True,
     tags=("nondeterministic",),
     doc="""A tensor whose elements are whatever the memory held.
 
@@ -53,6 +64,8 @@ empty = factory(
 zeros = factory(
     "zeros(int[1] shape, *, DType? dtype=None, Device? device=None) -> Tensor",
     meta=_filled_meta("zeros"),
+    host=_filled_host(np.zeros),
+    strict=True,
     doc="""A tensor of zeros; float32 unless ``dtype`` says otherwise.
 
     >>> import tenkey as tk
@@ -64,6 +77,8 @@ zeros = factory(
 ones = factory(
     "ones(int[1] shape, *, DType? dtype=None, Device? device=None) -> Tensor",
     meta=_filled_meta("ones"),
+    host=_filled_host(np.ones),
+    strict=True,
     doc="""A tensor of ones; float32 unless ``dtype`` says otherwise.
 
     >>> import tenkey as tk
