@@ -213,10 +213,57 @@ def test_numpy_on_the_left_gives_tensors() -> None:
         assert type(result) is tk.Tensor
         assert result.tolist() == values
     a = np.ones(2)
-    with pytest.raises(TypeError, match="operand 'Tensor' does not support ufuncs"):
-        a += t
-    with pytest.raises(TypeError, match="operand 'Tensor' does not support ufuncs"):
-        np.add(np.ones(2), t)
+    a += t
+    assert type(a) is np.ndarray
+    assert a.tolist() == [2, 3]
+
+
+def test_ufuncs_of_tensors() -> None:
+    """Note [Ufuncs of tensors]."""
+    a = np.array([3.0, 4.0])
+    t = tk.asarray([1.0, 2.0], dtype=tk.float64)
+    for result, values in (
+        (np.add(a, t), [4, 6]), (np.power(t, 2), [1, 4]), (np.invert(tk.asarray([0, 1])), [-1, -2]),
+        (np.isfinite(t), [True, True]), (np.float_power(t, 2), [1, 4]), (np.add(t, [1, 2]), [2, 4]),
+        (np.add(t, t, dtype=np.float32), [2, 4]), (np.add.reduce(t), 3), (np.multiply.outer(t, t), [[1, 2], [2, 4]]),
+        (np.modf(t)[1], [1, 2]), (np.frompyfunc(lambda x: x + 1, 1, 1)(t).astype(float), [2, 3]),
+    ):  # fmt: skip
+        assert isinstance(result, (np.ndarray if values == [2, 3] else tk.Tensor))
+        assert result.tolist() == values
+    out = np.zeros(2)
+    assert np.add(t, 1, out=out) is out
+    assert out.tolist() == [2, 3]
+    for name in (n for n in dir(np) if isinstance(getattr(np, n), np.ufunc)):
+        ufunc: Any = getattr(np, name)
+        if ufunc.signature is None and name != "isnat":  # what NumPy gives, by the operator or by its own function
+            integers = [np.array([5, 3]), np.array([2, 1])][: ufunc.nin]
+            given = (
+                integers
+                if "d->d" not in [k[-4:] for k in ufunc.types if "d" in k]
+                else [np.array([0.5, 0.25])] * ufunc.nin
+            )
+            with np.errstate(all="ignore"):
+                want, got = ufunc(*given), ufunc(*map(tk.asarray, given))
+            for w, g in zip(want, got, strict=True) if ufunc.nout > 1 else [(want, got)]:
+                assert type(g) is tk.Tensor, name
+                np.testing.assert_allclose(g.numpy(), w, rtol=1e-14, err_msg=name)
+
+    class Other:
+        def __array_ufunc__(self, *args: Any, **options: Any) -> str:
+            return "asked"
+
+    assert np.add(t, Other()) == "asked"
+    leaf = tk.tensor([1.0, 2.0], requires_grad=True)
+    np.sin(leaf).sum().backward()
+    np.testing.assert_allclose(leaf.grad.numpy(), np.cos([1.0, 2.0]), rtol=1e-6)  # type: ignore[union-attr]
+    with pytest.raises(RuntimeError, match=r"\[numpy.add\] the tensor requires a gradient"):
+        np.add.reduce(leaf)
+    with pytest.raises(TypeError, match=r"\[numpy.add\] out= is a tensor"):
+        np.add(a, t, out=t)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match=r"\[numpy.add.at\] changes its first operand"):
+        np.add.at(t, [0], 1)
+    assert t.tolist() == [1, 2]
+    assert np.exp(tk.ones(3, device="meta")).shape == (3,)
 
 
 def test_numpy_of_tensors() -> None:

@@ -76,3 +76,29 @@ def test_bits_of_integers_are_no_logic() -> None:
     assert [(x << 1).tolist(), (x >> 1).tolist(), (1 << x).tolist()] == [[12, 2], [3, 0], [64, 2]]
     with pytest.raises(TypeError, match="it takes integers"):
         tk.asarray([True]) << tk.asarray([True])
+
+
+def test_integers_to_a_negative_power() -> None:
+    x = tk.asarray([1, 2])
+    calls: list[Any] = [
+        lambda: x**-1, lambda: x ** tk.asarray([1, -1]), lambda: 2 ** tk.asarray([-1]), lambda: x.pow_(-1),
+        lambda: tk.arange(200_000) ** -1,
+    ]  # fmt: skip
+    for call in calls:
+        with pytest.raises(ValueError, match=r"\[pow\] integers to the power of -1 are fractions"):
+            call()
+    assert x.tolist() == [1, 2]
+    assert (x**-1.0).tolist() == [1.0, 0.5]
+    assert (x**2).tolist() == [1, 4]
+
+
+def test_complex_numbers_are_no_floats() -> None:
+    for kind in (float, int):
+        with pytest.raises(TypeError, match=rf"\[{kind.__name__}\] the element .* is complex: .*tk.real"):
+            kind(tk.asarray(1j))
+    assert complex(tk.asarray(1j)) == 1j
+
+
+def test_joined_tensors_are_contiguous() -> None:
+    for x in (tk.broadcast_to(tk.ones(1), (3, 2)), tk.ones((2, 3)).T, tk.ones((3, 4))[:, ::2]):
+        assert tk.concat([x, x]).strides == (2, 1)

@@ -64,11 +64,17 @@ def parameters_of(node: ast.FunctionDef) -> list[tuple[str, str]]:
     if arguments.vararg:
         made.append((arguments.vararg.arg, "*"))
     made += [(a.arg, "keyword") for a in arguments.kwonlyargs]
+    if arguments.kwarg:
+        made.append((arguments.kwarg.arg, "**"))
     return made
 
 
 def parameters_at_run_time(function: object) -> list[tuple[str, str]]:
-    kinds = {inspect.Parameter.KEYWORD_ONLY: "keyword", inspect.Parameter.VAR_POSITIONAL: "*"}
+    kinds = {
+        inspect.Parameter.KEYWORD_ONLY: "keyword",
+        inspect.Parameter.VAR_POSITIONAL: "*",
+        inspect.Parameter.VAR_KEYWORD: "**",
+    }
     signature = inspect.signature(function)  # type: ignore[arg-type]
     return [(p.name, kinds.get(p.kind, "")) for p in signature.parameters.values()]
 

@@ -5,6 +5,7 @@ from . import copying as _copying  # noqa: F401  # puts its methods on Tensor, a
 from . import display as _display  # noqa: F401
 from . import dlpack as _dlpack  # noqa: F401
 from . import sharing as _sharing  # noqa: F401
+from . import ufuncs as _ufuncs  # noqa: F401
 from .device import CPU, Device, register_device, to_device
 from .dtypes import to_dtype
 from .lift import lift, weak_tensor

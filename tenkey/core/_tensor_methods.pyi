@@ -1,6 +1,7 @@
 # Written by `python -m tools.make_stubs` from the operators' schemas: edit those, and run it again.
 """What the declarations of operators and the layers above core put on Tensor."""
 
+import numpy as np
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 from tenkey.autograd.node import HookHandle
@@ -18,6 +19,7 @@ class TensorMethods:
         """Absolute value, for a numeric dtype; that of a complex number is real. Its derivative at 0 is 0."""
     def __add__(self, other: Operand) -> Tensor: ...
     def __and__(self, other: Operand) -> Tensor: ...
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any: ...
     def __copy__(self) -> Tensor:
         """A copy with memory of its own, which is in the graph as ``clone()`` is."""
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:

@@ -33,6 +33,9 @@ _NOT_FROM_CLASS: Final = (
     "a Tensor is made by tk.tensor(data), tk.asarray(data) or a creation function, not by Tensor(...)."
 )
 _ITEM: Final = "[item] only a tensor of one element converts to a Python scalar, got shape {shape}: index it first."
+_REAL: Final = (
+    "[{what}] the element {value} is complex: take its real part with tk.real(x), or convert with complex(x)."
+)
 _TRUTH: Final = (
     "[bool] the truth of a tensor with shape {shape} is ambiguous: use tk.any(x) or tk.all(x), or index one element."
 )
@@ -76,7 +79,6 @@ class Tensor(_Attached):
     _autograd: Any
 
     __array_priority__ = 1000
-    __array_ufunc__ = None  # ``numpy_array + tensor`` asks the tensor's reflected operator
     __hash__ = object.__hash__
     _asks: ClassVar[int] = 0  # the key that makes the dispatcher ask the class, or 0 (Note [Tensor subclasses])
 
@@ -253,10 +255,16 @@ class Tensor(_Attached):
         return bool(self.item())
 
     def __float__(self) -> float:
-        return float(self.item())
+        return float(self._real_item("float"))
 
     def __int__(self) -> int:
-        return int(self.item())
+        return int(self._real_item("int"))
+
+    def _real_item(self, what: str) -> Any:
+        value = self.item()
+        if value.__class__ is complex:
+            raise TypeError(_REAL.format(what=what, value=value))
+        return value
 
     def __complex__(self) -> complex:
         return complex(self.item())

@@ -27,6 +27,10 @@ from .threads import Pace
 __all__ = ["Program", "program_of"]
 
 _CALLS_BEFORE_COMPILING: Final = 64
+_NEGATIVE_POWER: Final = (
+    "[pow] integers to the power of {exponent} are fractions, which integers do not hold: convert with "
+    "tk.astype(x, tk.float64), or give a float exponent."
+)
 
 _UFUNC: Final[dict[str, np.ufunc]] = {
     "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.divide,
@@ -155,6 +159,8 @@ class Program:
         ufunc = known if known is not None else _single_ufunc(expression, parameters, dtype)
         self.is_ufunc = ufunc is not None
         self.call: Callable[..., Any] = ufunc if ufunc is not None else self._numpy_function()
+        if ufunc is np.power and dtype.kind in "iu":
+            self.call = _whole_power
         self.large = self.call
         self.pace = Pace()
         operation = expression.operation
@@ -247,6 +253,15 @@ class Program:
         if not self.is_ufunc:
             self.call = ufunc
         self.compiled = True
+
+
+def _whole_power(base: Any, exponent: Any) -> Any:
+    try:
+        return np.power(base, exponent)
+    except ValueError:
+        if np.any(exponent < 0):
+            raise ValueError(_NEGATIVE_POWER.format(exponent=np.min(exponent))) from None
+        raise
 
 
 def _single_ufunc(expression: Expression, parameters: tuple[str, ...], dtype: np.dtype) -> np.ufunc | None:
