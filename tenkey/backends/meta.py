@@ -15,6 +15,7 @@ from ..dispatch.keys import DispatchKey
 from ..dispatch.operator import Operator
 from ..dispatch.registry import Registry, registry
 from ..ops.declare.facets import TensorSpec
+from ..ops.declare.promotion import refuse_lost_part
 from ..ops.shapes import broadcast_shapes, reduced_shape, refuse_empty
 from ..ops.views import strided_view_kernel
 
@@ -52,6 +53,8 @@ def _reduction_spec(
     facet = operator.facets["Reduce"]
     if facet.identity is None:
         refuse_empty(operator.schema.base_name, x.shape, axis)
+    if dtype is not None:
+        refuse_lost_part(operator.schema.base_name, x.dtype, dtype)
     result = dtype or facet.promotion.dtypes(operator.name, (x.dtype,))[1]
     return TensorSpec(reduced_shape(operator.schema.base_name, x.shape, axis, keepdims), result)
 

@@ -12,7 +12,7 @@ from ...core.word import DTYPE_MASK, dtypes_of
 from ...dispatch.operator import Operator
 from ...dispatch.schema import parse_schema
 from ...ops.declare.facets import Pointwise, Reduce
-from ...ops.declare.promotion import SAME
+from ...ops.declare.promotion import SAME, refuse_lost_part
 from ...ops.shapes import normalize_axes, reduced_shape, refuse_empty
 from .errors import QUIET, ignore, restore
 from .pointwise import LARGE
@@ -53,6 +53,7 @@ def reduction_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
 
 def _in_dtype(operator: Operator, facet: Reduce, a: np.ndarray, dtype: np.dtype, axis: Any, keepdims: bool) -> Tensor:
     """The reduction in a dtype that was asked for; bfloat16 is storage, so it is computed in float32 and rounded."""
+    refuse_lost_part(operator.schema.base_name, a.dtype, dtype)
     if dtype.kind != "V":
         return _reducer(operator, facet, dtype)(a, axis, keepdims)
     made = _reducer(operator, facet, np.dtype(np.float32))(a, axis, keepdims)

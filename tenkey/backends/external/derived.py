@@ -18,6 +18,7 @@ from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
 from ...ops.builtin.inplace import check_copy, check_pointwise
 from ...ops.declare.facets import Pointwise, Reduce
+from ...ops.declare.promotion import refuse_lost_part
 from ...ops.scalar import trace
 from ...ops.shapes import normalize_axes, refuse_empty
 from ...ops.views import strided_view_kernel
@@ -253,6 +254,7 @@ class Derived:
         def kernel(x: Tensor, axis: Any = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
             compute = np.dtype(dtype or natural)
             if compute not in kernels:
+                refuse_lost_part(operator.schema.base_name, operand, compute)
                 kernels[compute] = self._reducers(operator, facet, operand, compute)
             found = kernels[compute]
             if found is None:

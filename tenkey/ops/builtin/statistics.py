@@ -10,6 +10,7 @@ import numpy as np
 from ...core.dtypes import default_float
 from ...core.tensor import Tensor
 from ..declare import SUM, Entry, TensorSpec, composite, structured
+from ..declare.promotion import refuse_lost_part
 from ..shapes import normalize_axes, normalize_axis
 from .complex import conj, imag, real
 from .copying import cast, clone, concat, flip
@@ -21,7 +22,6 @@ from .view import broadcast_to, slice
 
 _NEEDS_AXIS: Final = "[{operator}] needs axis= for a tensor of shape {shape}: only one dimension leaves no choice."
 _NEGATIVE: Final = "[diff] differences are taken n times, 0 or more, got {n}."
-_IMAGINARY: Final = "[{operator}] {given} with dtype={dtype} would lose the imaginary part: take tk.real(x) first."
 
 
 def _cumulative_axis(operator: str, x: Any, axis: int | None) -> int:
@@ -38,8 +38,8 @@ def _cumulative_meta(operator: str) -> Callable[..., TensorSpec]:
     ) -> TensorSpec:
         i = _cumulative_axis(operator, x, axis)
         shape = (*x.shape[:i], x.shape[i] + 1, *x.shape[i + 1 :]) if include_initial else x.shape
-        if dtype is not None and dtype.kind not in "cb" and x.dtype.kind == "c":
-            raise TypeError(_IMAGINARY.format(operator=operator, given=x.dtype, dtype=dtype))
+        if dtype is not None:
+            refuse_lost_part(operator, x.dtype, dtype)
         return TensorSpec(shape, dtype or SUM.dtypes(operator, (x.dtype,))[1])
 
     return rule

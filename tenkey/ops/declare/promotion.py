@@ -23,8 +23,10 @@ __all__ = [
     "SAME",
     "SUM",
     "Promotion",
+    "refuse_lost_part",
 ]
 
+_IMAGINARY: Final = "[{operator}] {given} with dtype={dtype} would lose the imaginary part: take tk.real(x) first."
 _KIND: Final = "[{operator}] is not defined for dtype {dtype}: it takes {takes}. Convert with tk.astype(x, dtype)."
 
 
@@ -49,6 +51,12 @@ class Promotion(NamedTuple):
             raise TypeError(_KIND.format(operator=operator, dtype=common, takes=self.takes))
         compute = self.compute(common)
         return compute, self.result(compute)
+
+
+def refuse_lost_part(operator: str, given: np.dtype, dtype: np.dtype) -> None:
+    """``dtype=`` of a reduction: complex numbers do not become real ones by leaving a part out."""
+    if given.kind == "c" and dtype.kind not in "cb":
+        raise TypeError(_IMAGINARY.format(operator=operator, given=given, dtype=dtype))
 
 
 def _same(dtype: np.dtype) -> np.dtype:
