@@ -179,6 +179,47 @@ def test_a_wrong_second_order_is_rejected(function: Callable[..., Any], inputs: 
     assert gradgradcheck(function, inputs, raise_exception=False) is False
 
 
+class TestFastMode:
+    @pytest.mark.parametrize(("name", "function", "inputs"), RIGHT, ids=[case[0] for case in RIGHT])
+    def test_a_right_formula_is_accepted(
+        self, name: str, function: Callable[..., Any], inputs: tuple[Any, ...]
+    ) -> None:
+        assert gradcheck(function, inputs, fast_mode=True) is True
+        assert gradgradcheck(function, inputs, fast_mode=True) is True
+
+    @pytest.mark.parametrize(("name", "function", "inputs"), WRONG, ids=[case[0] for case in WRONG])
+    def test_a_wrong_formula_is_rejected_with_the_text_of_the_slow_mode(
+        self, name: str, function: Callable[..., Any], inputs: tuple[Any, ...]
+    ) -> None:
+        texts = []
+        for fast in (False, True):
+            with pytest.raises(GradcheckError) as found:
+                gradcheck(function, inputs, fast_mode=fast)
+            texts.append(str(found.value))
+        assert texts[0] == texts[1]
+
+    def test_a_wrong_second_order_is_rejected(self) -> None:
+        for function in (_frozen_derivative, _hidden_gradient, _wrong_second):
+            with pytest.raises(GradcheckError, match="Jacobian mismatch"):
+                gradgradcheck(function, REAL, fast_mode=True)
+
+    def test_the_cost_does_not_grow_with_the_sizes(self) -> None:
+        calls = []
+
+        def function(x: Tensor) -> Tensor:
+            calls.append(x)
+            return x * x
+
+        assert gradcheck(function, leaf(np.linspace(0.5, 2.0, 100)), fast_mode=True)
+        assert len(calls) <= 4
+
+    def test_one_wrong_element_of_many(self) -> None:
+        x = leaf(np.linspace(0.5, 2.0, 50))
+        one = tk.asarray(np.arange(50) == 17)
+        wrong = function_of(lambda x: x * x, lambda g, x: tk.where(one, -2.0, 2.0) * g * x)
+        assert gradcheck(wrong, x, fast_mode=True, raise_exception=False) is False
+
+
 def test_a_second_order_that_is_refused_is_no_mismatch() -> None:
     class Once(Function):
         @staticmethod

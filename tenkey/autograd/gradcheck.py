@@ -6,6 +6,11 @@ For every pair of an output and an input it builds the whole Jacobian twice: num
 step ``eps`` of every real component of the input, and analytically, by one backward for every real component of the
 output. For a complex input or output the components are the real and imaginary parts; the conjugate Wirtinger
 convention of the engine makes the two comparable (the gradient of a real function by z is df/dx + i df/dy).
+
+``fast_mode`` multiplies the Jacobian by a random direction on either side: two evaluations for an input and one
+backward for an output, whatever their sizes. A wrong element moves the product, unless it is a small part of it. Where
+the two products differ, or are no finite numbers, the whole Jacobians decide and give the message. Guarded by
+``tests/test_gradcheck.py::TestFastMode``.
 """
 
 from __future__ import annotations
@@ -68,27 +73,38 @@ def _components(values: np.ndarray) -> np.ndarray:
     return flat.view(flat.real.dtype).astype(np.float64)
 
 
+def _as_values(components: np.ndarray, like: np.ndarray) -> np.ndarray:
+    """The array of real components ``components``; the inverse of ``_components``."""
+    flat = components.view(np.complex128) if like.dtype.kind == "c" else components
+    values: np.ndarray = flat.astype(like.dtype).reshape(like.shape)
+    return values
+
+
+def _slope(
+    fn: Callable[..., Any], inputs: Sequence[Any], at: int, eps: float, values: np.ndarray, direction: np.ndarray
+) -> list[np.ndarray]:
+    """The central difference of each output along a direction of one input."""
+    both = []
+    moves = direction.nonzero()  # the others stay as they are, with the sign of a zero
+    for step in (eps, -eps):
+        moved = np.array(values)
+        moved.reshape(-1).view(np.float64)[moves] += direction[moves] * step
+        replaced = list(inputs)
+        replaced[at] = make_tensor(moved, cpu_word(moved.dtype) | GRADIENT)
+        with StateGuard(exclude=GRADIENT):
+            both.append([_components(t.detach().numpy()) for t in _outputs(fn, replaced)])
+    return [(plus - minus) / (2 * eps) for plus, minus in zip(*both)]
+
+
 def _numerical(fn: Callable[..., Any], inputs: Sequence[Any], at: int, eps: float) -> list[np.ndarray]:
     source = inputs[at]
     values = np.array(source.detach().numpy(), order="C")  # so that reshape(-1) below is a window, not a copy
     parts = _components(values).size
     columns: list[list[np.ndarray]] = []
     for component in range(parts):
-        both = []
-        for sign in (1.0, -1.0):
-            moved = np.array(values)
-            flat = moved.reshape(-1)
-            if values.dtype.kind == "c":
-                flat[component // 2] += sign * eps * (1j if component % 2 else 1.0)
-            else:
-                flat[component] += sign * eps
-            replaced = [
-                make_tensor(moved, cpu_word(moved.dtype) | (GRADIENT if i == at else 0)) if i == at else x
-                for i, x in enumerate(inputs)
-            ]
-            with StateGuard(exclude=GRADIENT):
-                both.append([_components(t.detach().numpy()) for t in _outputs(fn, replaced)])
-        columns.append([(plus - minus) / (2 * eps) for plus, minus in zip(*both)])
+        direction = np.zeros(parts)
+        direction[component] = 1.0
+        columns.append(_slope(fn, inputs, at, eps, values, direction))
     if not columns:  # an empty input
         return [np.zeros((0, _components(t.detach().numpy()).size)) for t in _outputs(fn, inputs)]
     return [np.array(rows) for rows in zip(*columns)]
@@ -113,6 +129,49 @@ def _analytical(output: Tensor, source: Tensor) -> np.ndarray:
     return jacobian
 
 
+def _random_direction(rng: np.random.Generator, values: np.ndarray) -> np.ndarray:
+    """Components of either sign, none of them small."""
+    size = _components(values).size
+    return rng.uniform(0.5, 1.0, size) * rng.choice([-1.0, 1.0], size)
+
+
+def _agree_along_a_direction(
+    fn: Callable[..., Any],
+    inputs: Sequence[Any],
+    at: int,
+    outputs: list[Tensor],
+    eps: float,
+    near: Callable[[Any, Any], Any],
+    nondet: float,
+) -> bool:
+    """Whether a random direction shows no difference: see ``fast_mode`` in Note [What gradcheck compares]."""
+    rng = np.random.default_rng(at)
+    source = inputs[at]
+    values = np.array(source.detach().numpy(), order="C")
+    direction = _random_direction(rng, values)
+    with np.errstate(invalid="ignore"):
+        slopes = _slope(fn, inputs, at, eps, values, direction)
+    for output, slope in zip(outputs, slopes):
+        if not output.requires_grad:
+            if slope.any():
+                return False
+            continue
+        made = output.detach().numpy()
+        weights = _random_direction(rng, made)
+        seed = _as_values(weights, made)
+
+        def backward(output: Tensor = output, seed: np.ndarray = seed) -> np.ndarray:
+            found = grad(output, source, make_tensor(seed, cpu_word(seed.dtype)), retain_graph=True, allow_unused=True)
+            return _components(values * 0 if found[0] is None else found[0].detach().numpy())
+
+        gradient, error = _settled(backward, _distance, nondet)
+        with np.errstate(invalid="ignore"):
+            numerical, analytical = float(slope @ weights), float(gradient @ direction)
+        if error > nondet or not np.isfinite(analytical) or not near(numerical, analytical):
+            return False
+    return True
+
+
 def _distance(a: np.ndarray, b: np.ndarray) -> float:
     """The largest difference of two arrays; equal infinities and nan on both sides count as equal."""
     with np.errstate(invalid="ignore"):
@@ -129,12 +188,14 @@ def gradcheck(
     rtol: float = 1e-3,
     nondet_tol: float = 0.0,
     raise_exception: bool = True,
+    fast_mode: bool = False,
 ) -> bool:
     """Compare the gradients of ``fn`` with central differences (Note [What gradcheck compares]).
 
     Args: fn: takes the inputs, returns a tensor or several; inputs: a tensor or a sequence, those that require a
     gradient in double precision; eps: step; atol, rtol: allowed absolute and relative difference; nondet_tol: allowed
-    difference between two equal calls; raise_exception: raise GradcheckError rather than return False.
+    difference between two equal calls; raise_exception: raise GradcheckError rather than return False; fast_mode: look
+    along a random direction first, and at each element only where that shows a difference.
 
     >>> import tenkey as tk
     >>> x = tk.tensor([0.5, 2.0], dtype=tk.float64, requires_grad=True)
@@ -144,7 +205,7 @@ def gradcheck(
     given: tuple[Any, ...] = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     try:
         with StateGuard(unexclude=GRADIENT):
-            _check(fn, given, eps, atol, rtol, nondet_tol)
+            _check(fn, given, eps, atol, rtol, nondet_tol, fast_mode)
     except GradcheckError:
         if raise_exception:
             raise
@@ -173,7 +234,13 @@ def _difference(first: list[Tensor], second: list[Tensor]) -> float:
 
 
 def _check(
-    fn: Callable[..., Any], inputs: tuple[Any, ...], eps: float, atol: float, rtol: float, nondet: float
+    fn: Callable[..., Any],
+    inputs: tuple[Any, ...],
+    eps: float,
+    atol: float,
+    rtol: float,
+    nondet: float,
+    fast: bool,
 ) -> None:
     checked = [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad]
     if not checked:
@@ -184,7 +251,10 @@ def _check(
     outputs, error = _settled(lambda: _outputs(fn, inputs), _difference, nondet)
     if error > nondet:
         raise GradcheckError(_CHANGED.format(error=error))
+    near = partial(np.isclose, rtol=rtol, atol=atol)
     for i in checked:
+        if fast and _agree_along_a_direction(fn, inputs, i, outputs, eps, near, nondet):
+            continue
         with np.errstate(invalid="ignore"):  # inf - inf: the comparison below judges the nan
             columns = _numerical(fn, inputs, i, eps)
         for number, (output, numerical) in enumerate(zip(outputs, columns)):
@@ -220,6 +290,7 @@ def gradgradcheck(
     rtol: float = 1e-3,
     raise_exception: bool = True,
     seed: int = 0,
+    fast_mode: bool = False,
 ) -> bool:
     """Check second derivatives: :func:`gradcheck` of the backward of ``fn``, by inputs and output gradients.
 
@@ -254,4 +325,6 @@ def gradgradcheck(
             found = grad(made, recorded, list(args[count:]), create_graph=True, allow_unused=True)
         return tuple([g for g in found if g is not None])
 
-    return gradcheck(first, (*given, *seeds), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception)
+    return gradcheck(
+        first, (*given, *seeds), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception, fast_mode=fast_mode
+    )
