@@ -51,7 +51,7 @@ from .library.checking import provide_checks as _provide_checks
 from .ops import install as _install
 from .ops.autocast import autocast, is_autocast_enabled
 from .ops.autocast import install_autocast as _install_autocast
-from .parts import array_split, meshgrid, split
+from .parts import array_split, block, meshgrid, split
 from .serialization import load, save
 
 __version__ = "0.1.0"

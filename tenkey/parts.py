@@ -4,19 +4,26 @@ or a tuple with different meanings. They call one that is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from .core.tensor import Tensor
+from .creation import asarray
+from .dtype_functions import result_type
+from .ops.builtin.copying import clone, concat
 from .ops.builtin.splitting import meshgrid_of, split_at
+from .ops.builtin.view import reshape
 from .ops.shapes import normalize_axis
 
-__all__ = ["array_split", "meshgrid", "split"]
+__all__ = ["array_split", "block", "meshgrid", "split"]
 
 _TENSOR: Final = "[{function}] takes a Tensor, got {kind}: convert it with tk.asarray(...)."
 _PARTS: Final = "[{function}] a tensor is split into at least 1 part, got {parts}."
+_DEPTH: Final = "[block] the lists nest {first} deep in one place and {other} in another: each block lies equally deep."
+_EMPTY: Final = "[block] a list of blocks is empty: every row needs at least one block."
+_TUPLE: Final = "[block] got a tuple: blocks are nested in lists."
 _UNEVEN: Final = "[split] {length} elements along axis {axis} do not divide into {parts} equal parts: use array_split."
 
 
@@ -76,3 +83,56 @@ def array_split(x: Tensor, parts: int | Sequence[int], *, axis: int = 0) -> tupl
     [[0, 1, 2], [3, 4]]
     """
     return _pieces(x, parts, axis, "array_split")
+
+
+def _leaves(arrays: Any, depth: int, found: list[tuple[int, Any]]) -> None:
+    if isinstance(arrays, tuple):
+        raise TypeError(_TUPLE)
+    if not isinstance(arrays, list):
+        found.append((depth, arrays))
+        return
+    if not arrays:
+        raise ValueError(_EMPTY)
+    for array in arrays:
+        _leaves(array, depth + 1, found)
+
+
+def _joined(arrays: Any, axis: int, leaves: Iterator[Tensor]) -> Tensor:
+    if not isinstance(arrays, list):
+        return next(leaves)
+    joined: Tensor = concat([_joined(array, axis + 1, leaves) for array in arrays], axis=axis)
+    return joined
+
+
+def block(arrays: Any) -> Tensor:
+    """A tensor put together of blocks: of the innermost lists along the last axis, of those around them along the
+    axis before, and so on.
+
+    Blocks are tensors, NumPy arrays and numbers, of at least as many dimensions as the lists are deep: dimensions of
+    length 1 are put before shorter shapes. The result has the promoted dtype, and memory of its own. Raises ValueError
+    for lists of different depth, empty ones and shapes that do not fit together, TypeError for tuples. Source:
+    ``numpy.block``.
+
+    >>> import tenkey as tk
+    >>> a, b = tk.eye(2), tk.zeros((2, 1))
+    >>> tk.block([[a, b], [tk.ones((1, 2)), 7.0]]).tolist()
+    [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 1.0, 7.0]]
+    """
+    found: list[tuple[int, Any]] = []
+    _leaves(arrays, 0, found)
+    depth = found[0][0]
+    for other, _ in found:
+        if other != depth:
+            raise ValueError(_DEPTH.format(first=depth, other=other))
+    given = [value for _, value in found]
+    tensors = [value for value in given if isinstance(value, Tensor)]
+    # a Python number takes the dtype of the tensors beside it, as in other operators
+    dtype = result_type(*given) if tensors else None
+    device = tensors[0].device if tensors else None
+    blocks = [
+        value if isinstance(value, Tensor) else asarray(value, dtype=None if isinstance(value, np.ndarray) else dtype, device=device)
+        for value in given
+    ]
+    ndim = max(depth, *[x.ndim for x in blocks])
+    shaped = iter([reshape(x, (1,) * (ndim - x.ndim) + x.shape) if x.ndim < ndim else x for x in blocks])
+    return _joined(arrays, ndim - depth, shaped) if depth else clone(blocks[0])

@@ -27,6 +27,7 @@ _FORMAT: Final = (
     "[format] the format {spec!r} is for one number, and the tensor has the shape {shape}: index an element, or print "
     "the tensor within tk.printoptions(precision=...)."
 )
+_SPEC: Final = "[format] the format {spec!r} does not fit a number of {dtype}: {reason}."
 _CELLS: Final = 12  # rows and columns up to which a table shows a matrix in full
 _PIXELS: Final = 32  # rows and columns of a heat map, at most
 _SIDE: Final = 200  # its longer side on the page
@@ -110,7 +111,10 @@ def _repr(self: Tensor) -> str:
 def _format(self: Tensor, spec: str) -> str:
     """A number where there is one element, else the text of ``repr``."""
     if self.ndim == 0 and spec:
-        return format(self.item(), spec)
+        try:
+            return format(self.item(), spec)
+        except ValueError as error:
+            raise ValueError(_SPEC.format(spec=spec, dtype=self.dtype, reason=error)) from None
     try:
         return format(repr(self), spec)
     except ValueError:

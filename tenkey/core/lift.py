@@ -96,6 +96,11 @@ def refuse_int_out_of_range(operator: str, number: Any, dtype: np.dtype) -> None
         )
 
 
+def _plain(array: np.ndarray) -> np.ndarray:
+    """The array, or a copy of one that no tensor may stand on: with a negative stride, or not to be written to."""
+    return array if array.flags.writeable and min(array.strides, default=0) >= 0 else array.copy()
+
+
 def _lift_one(value: Any) -> Any:
     if isinstance(value, Tensor) or value is None:
         return value
@@ -107,7 +112,7 @@ def _lift_one(value: Any) -> Any:
     if isinstance(value, np.generic) and value.dtype in DTYPE_TRAIT:
         return weak_tensor(float(value))
     if isinstance(value, np.ndarray) and value.dtype in DTYPE_TRAIT:
-        return make_tensor(value, cpu_word(value.dtype))
+        return make_tensor(_plain(value), cpu_word(value.dtype))
     return value
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import numpy as np
+
 from ..core import dtypes
 from ..core.generator import Generator
 from ..core.tensor import Tensor
+from ..creation import asarray
 from ..ops.builtin.copying import astype
 from ..ops.builtin.indexing import take
 from ..ops.builtin.pointwise import ceil, maximum, minimum
@@ -127,8 +130,6 @@ def binomial(
 
 
 def _probabilities(operator: str, p: Any) -> Tensor:
-    from ..creation import asarray
-
     if not isinstance(p, Tensor) and isinstance(p, (list, tuple)):
         p = asarray(p, dtype=dtypes.float64)  # the sum of Python's numbers is 1 to double precision
     shape: tuple[int, ...] = tuple(getattr(p, "shape", ()))
@@ -185,6 +186,13 @@ def _permutation(operator: str, n: int, device: Any, generator: Any) -> Tensor:
         return random_permutation(n, *address, device=device)
 
 
+def _population(given: Any) -> Any:
+    """NumPy's arrays and sequences of numbers as tensors; an array of no dimensions is a number."""
+    if isinstance(given, (list, tuple)) or (isinstance(given, np.ndarray) and given.ndim):
+        return asarray(given)
+    return given
+
+
 def permutation(x: Tensor | int, *, axis: int = 0, device: Any = None, generator: Generator | None = None) -> Tensor:
     """The numbers 0 to x - 1 in random order; of a tensor a copy whose slices along ``axis`` are in random order.
 
@@ -194,6 +202,7 @@ def permutation(x: Tensor | int, *, axis: int = 0, device: Any = None, generator
     >>> tk.random.permutation(tk.ones((2, 5)), axis=1).shape
     (2, 5)
     """
+    x = _population(x)
     if isinstance(x, Tensor):
         axis = _checked_axis("permutation", axis, x.ndim)
         order = _permutation("permutation", x.shape[axis], x.device, generator)
@@ -245,6 +254,7 @@ def choice(
     wanted = 1
     for length in sizes:
         wanted *= length
+    a = _population(a)
     if isinstance(a, Tensor):
         axis, device = _checked_axis("choice", axis, a.ndim), a.device
         count = a.shape[axis]

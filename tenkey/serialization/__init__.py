@@ -28,6 +28,7 @@ from ._safetensors import read_safetensors, write_safetensors
 __all__ = ["load", "save"]
 
 _PATH: Final = "[{function}] path must be a string or a path, got {given}: write to a file, then read its bytes."
+_NUL: Final = "[{function}] the path {path!r} holds a NUL character, which no name of a file does: remove it."
 _PLAIN: Final = "[save] {suffix} files hold no metadata: save to a .safetensors file."
 _PICKLE: Final = (
     "[load] {path} is no safetensors, npy or npz file; it looks like a pickle, which can run any program when it is "
@@ -115,6 +116,9 @@ def _is_header(content: memoryview) -> bool:
 
 def _path(function: str, path: Any) -> str:
     try:
-        return os.fsdecode(path)
+        name = os.fsdecode(path)
     except TypeError:
         raise TypeError(_PATH.format(function=function, given=type(path).__name__)) from None
+    if "\0" in name:
+        raise ValueError(_NUL.format(function=function, path=name))
+    return name

@@ -35,6 +35,7 @@ _MISSING: Final = (
     "[{function}] {path}: safetensors is not installed, which reads and writes such files: pip install 'tenkey[save]' "
     "(.npz files need nothing)."
 )
+_NOTES: Final = "[save] metadata is a dict of strings by strings, got {given}."
 _METADATA: Final = "[save] metadata are strings by strings, got {key!r}: {value!r}."
 _RESERVED: Final = "[save] the metadata key {key!r} is tenkey's own: choose another."
 _DAMAGED: Final = "[load] {path} is no safetensors, npy or npz file, or it is damaged: {why}. Nothing was loaded."
@@ -65,6 +66,8 @@ def write_safetensors(obj: Any, path: str, metadata: Mapping[str, str] | None) -
 
 def _checked_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
     given: Mapping[Any, Any] = metadata
+    if not isinstance(metadata, Mapping):
+        raise TypeError(_NOTES.format(given=type(metadata).__name__))
     for key, value in given.items():
         if not (isinstance(key, str) and isinstance(value, str)):
             raise TypeError(_METADATA.format(key=key, value=value))

@@ -19,6 +19,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import itertools
+import operator
 import os
 import threading
 import time
@@ -218,7 +219,7 @@ def get_num_threads() -> int:
 def set_num_threads(count: int) -> None:
     """Let a large call use at most ``count`` threads; results do not depend on it.
 
-    Raises ValueError for less than one.
+    Raises ValueError for less than one, TypeError for what is no int.
 
     >>> import tenkey as tk
     >>> before = tk.get_num_threads()
@@ -227,6 +228,10 @@ def set_num_threads(count: int) -> None:
     1
     >>> tk.set_num_threads(before)
     """
-    if count < 1:
-        raise ValueError(f"[set_num_threads] needs at least 1 thread, got {count}.")
-    _team.limit = count
+    try:
+        number = operator.index(count)
+    except TypeError:
+        raise TypeError(f"[set_num_threads] the number of threads is an int, got {count!r}.") from None
+    if number < 1:
+        raise ValueError(f"[set_num_threads] needs at least 1 thread, got {number}.")
+    _team.limit = number

@@ -321,6 +321,8 @@ def kron(x1: Tensor, x2: Tensor) -> Tensor:
     [1, 2, 10, 20]
     """
     ndim = max(x1.ndim, x2.ndim)
+    if not ndim or not x1.ndim or not x2.ndim:  # of a number, too
+        return x1 * x2
     a, b = ((1,) * (ndim - x.ndim) + x.shape for x in (x1, x2))
     left = reshape(x1, tuple([n for pair in zip(a, (1,) * ndim) for n in pair]))
     right = reshape(x2, tuple([n for pair in zip((1,) * ndim, b) for n in pair]))

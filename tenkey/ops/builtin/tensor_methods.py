@@ -11,7 +11,7 @@ from ...core.device import CPU, Device, to_device
 from ...core.dtypes import to_dtype
 from ...core.tensor import Tensor
 from ...core.word import tensor_dtype
-from .copying import to
+from .copying import clone, to
 from .copying import to_device as to_device_operator
 from .nn import log_softmax, softmax
 from .statistics import cumulative_prod, cumulative_sum
@@ -47,15 +47,27 @@ def _transposed(self: Tensor, *axes: int | Sequence[int]) -> Tensor:
 
 
 def _to(
-    self: Tensor, *targets: DTypeLike | Device, dtype: DTypeLike | None = None, device: Device | str | None = None
+    self: Tensor,
+    *targets: DTypeLike | Device | Tensor | None,
+    dtype: DTypeLike | None = None,
+    device: Device | str | None = None,
+    copy: bool = False,
 ) -> Tensor:
     """The values on another device, in another dtype, or both; the tensor itself if nothing changes.
+
+    A tensor as target stands for its device and dtype. With ``copy`` the result has memory of its own in any case.
 
     >>> import tenkey as tk
     >>> tk.asarray([1]).to(tk.float64).to("cpu").dtype
     dtype('float64')
     """
+    if len(targets) == 1 and isinstance(targets[0], Tensor) and dtype is None and device is None:
+        dtype, device, targets = targets[0].dtype, targets[0].device, ()
     for target in targets:
+        if target is None:
+            continue
+        if isinstance(target, Tensor):
+            raise TypeError(_TO.format(given=targets))
         if isinstance(target, Device) or (isinstance(target, str) and not _is_dtype(target)):
             if device is not None:
                 raise TypeError(_TO.format(given=targets))
@@ -68,8 +80,10 @@ def _to(
         wanted = None if dtype is None else tensor_dtype(dtype)
         place = None if device is None else to_device(device)
     except (TypeError, ValueError) as error:
-        raise type(error)(f"[to] {error}") from None
-    return to(self, dtype=wanted, device=place)
+        reason = str(error).removeprefix("[dtype] ").removeprefix("[device] ")
+        raise type(error)(f"[to] {reason}") from None
+    moved: Tensor = to(self, dtype=wanted, device=place)
+    return clone(moved) if copy and moved is self else moved
 
 
 def _is_dtype(text: str) -> bool:
