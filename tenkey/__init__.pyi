@@ -52,7 +52,7 @@ from tenkey.inspection import array_namespace_info as __array_namespace_info__
 from tenkey.ops.autocast import autocast as autocast, is_autocast_enabled as is_autocast_enabled
 from tenkey.ops.builtin.searching import CummaxResult, CumminResult, TopKResult
 from tenkey.ops.builtin.sets import UniqueAllResult, UniqueCountsResult, UniqueInverseResult
-from tenkey.parts import array_split as array_split, meshgrid as meshgrid, split as split
+from tenkey.parts import array_split as array_split, block as block, meshgrid as meshgrid, split as split
 from tenkey.serialization import load as load, save as save
 
 __all__ = [
@@ -94,6 +94,7 @@ __all__ = [
     "bitwise_or",
     "bitwise_right_shift",
     "bitwise_xor",
+    "block",
     "bool",
     "broadcast_arrays",
     "broadcast_shapes",

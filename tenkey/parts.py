@@ -130,7 +130,9 @@ def block(arrays: Any) -> Tensor:
     dtype = result_type(*given) if tensors else None
     device = tensors[0].device if tensors else None
     blocks = [
-        value if isinstance(value, Tensor) else asarray(value, dtype=None if isinstance(value, np.ndarray) else dtype, device=device)
+        value
+        if isinstance(value, Tensor)
+        else asarray(value, dtype=None if isinstance(value, np.ndarray) else dtype, device=device)
         for value in given
     ]
     ndim = max(depth, *[x.ndim for x in blocks])

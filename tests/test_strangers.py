@@ -26,7 +26,7 @@ def tensors(value):
         [1.0, V],
         [[V], [V]],
         [[[A, A]], [[B, B]]],
-        [A, np.ones((2, 3, 4))],
+        [A, np.ones((1, 3, 4))],
         V,
     ],
 )
@@ -91,7 +91,11 @@ def test_random_selections_of_arrays_and_lists(given):
     [
         (lambda path: tk.set_num_threads("two"), TypeError, r"\[set_num_threads\] the number of threads is an int"),
         (lambda path: tk.set_num_threads(2.5), TypeError, r"\[set_num_threads\]"),
-        (lambda path: f"{tk.asarray(3.0):d}", ValueError, r"\[format\] the format 'd' does not fit a number of float32"),
+        (
+            lambda path: f"{tk.asarray(3.0):d}",
+            ValueError,
+            r"\[format\] the format 'd' does not fit a number of float32",
+        ),
         (lambda path: tk.save(tk.ones(2), path / "x", metadata="text"), TypeError, r"\[save\] metadata is a dict"),
         (lambda path: tk.save(tk.ones(2), f"{path}/x\0y"), ValueError, r"\[save\] the path .* NUL"),
         (lambda path: tk.load(f"{path}/x\0y"), ValueError, r"\[load\] the path .* NUL"),

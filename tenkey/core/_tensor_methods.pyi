@@ -558,9 +558,10 @@ class TensorMethods:
         """``tanh`` written into its first argument, which is returned."""
     def to(
         self,
-        *targets: DTypeLike | Device,
+        *targets: DTypeLike | Device | Tensor | None,
         dtype: DTypeLike | None = None,
         device: Device | str | None = None,
+        copy: bool = False,
     ) -> Tensor:
         """The values on another device, in another dtype, or both; the tensor itself if nothing changes."""
     def to_device(self, device: Device | str, *, stream: Any = None) -> Tensor:

@@ -24,7 +24,9 @@ __all__ = [
 ]
 
 _GONE: Final = "the backend of the device {type!r} was removed: its tensors can no longer be read. Register it again."
-_UNKNOWN: Final = "[device] unknown device {value!r}: known device types are {known}{installed}; write 'type' or 'type:index'."
+_UNKNOWN: Final = (
+    "[device] unknown device {value!r}: known device types are {known}{installed}; write 'type' or 'type:index'."
+)
 _TAKEN: Final = (
     "[register] the device type {name!r} is registered already, by {by}: choose another name, or call remove() of the "
     "handle that its registration returned."
