@@ -53,6 +53,7 @@ from .ops.autocast import autocast, is_autocast_enabled
 from .ops.autocast import install_autocast as _install_autocast
 from .parts import array_split, block, meshgrid, split
 from .serialization import load, save
+from .spacing import linspace
 
 __version__ = "0.1.0"
 __array_api_version__ = _ARRAY_API_VERSION

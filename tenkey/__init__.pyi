@@ -54,6 +54,7 @@ from tenkey.ops.builtin.searching import CummaxResult, CumminResult, TopKResult
 from tenkey.ops.builtin.sets import UniqueAllResult, UniqueCountsResult, UniqueInverseResult
 from tenkey.parts import array_split as array_split, block as block, meshgrid as meshgrid, split as split
 from tenkey.serialization import load as load, save as save
+from tenkey.spacing import linspace as linspace
 
 __all__ = [
     "Tensor",
@@ -731,16 +732,6 @@ def less(x1: TensorLike, x2: TensorLike) -> Tensor:
     """``x1 < x2``, element by element, with broadcasting; a bool tensor."""
 def less_equal(x1: TensorLike, x2: TensorLike) -> Tensor:
     """``x1 <= x2``, element by element, with broadcasting; a bool tensor."""
-def linspace(
-    start: complex,
-    stop: complex,
-    num: int,
-    *,
-    dtype: DTypeLike | None = None,
-    device: Device | str | None = None,
-    endpoint: _bool = True,
-) -> Tensor:
-    """``num`` evenly spaced values from ``start`` to ``stop``."""
 def log(x: Tensor) -> Tensor:
     """Natural logarithm; -inf at 0, nan below."""
 def log10(x: Tensor) -> Tensor:

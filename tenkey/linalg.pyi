@@ -63,7 +63,13 @@ def eigvalsh(x: Tensor) -> Tensor:
     """Eigenvalues of a Hermitian (real: symmetric) matrix, ascending, or of each matrix of a stack."""
 def inv(x: Tensor) -> Tensor:
     """Inverse of a square matrix, or of each matrix of a stack."""
-def lstsq(x1: TensorLike, x2: TensorLike, *, rtol: TensorLike | None = None) -> LstsqResult:
+def lstsq(
+    x1: TensorLike,
+    x2: TensorLike,
+    rcond: TensorLike | None = None,
+    *,
+    rtol: TensorLike | None = None,
+) -> LstsqResult:
     """The vectors x for which the length of ``x1 @ x - x2`` is least; of several, the shortest."""
 def matmul(x1: Tensor, x2: Tensor) -> Tensor:
     """Matrix product over the last two dimensions, broadcasting the others; a 1-d operand is a vector."""

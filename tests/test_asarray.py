@@ -178,7 +178,7 @@ def test_python_numbers_that_a_dtype_cannot_hold() -> None:
         (np.zeros(2, np.longdouble), "Extended precision has no kernels"),
         (np.zeros(2, [("a", "f4")]), "Make one tensor for each field"),
         (np.ma.masked_array([1, 2], [False, True]), r"a masked array would lose its mask: give x.filled\(value\)"),
-        (["1"], "Convert the text to numbers first"),
+        (["1"], "Convert the text to a new array of numbers first"),
         ([1, None], "Convert the objects"),
     ],
 )

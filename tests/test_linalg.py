@@ -221,6 +221,12 @@ def test_least_squares() -> None:
     want = scipy.linalg.lstsq(a, b)
     for mine, other in zip(found, want, strict=True):
         np.testing.assert_allclose(mine.numpy(), other)
+    with pytest.raises(TypeError, match="rcond and rtol"):
+        tk.linalg.lstsq(tk.asarray(a), tk.asarray(b), 1e-3, rtol=1e-3)
+    cut = tk.linalg.lstsq(tk.asarray(a), tk.asarray(b), rcond=0.5)  # some singular values count as 0
+    numpys = np.linalg.lstsq(a, b, rcond=0.5)
+    assert 0 < cut.rank.item() == numpys[2] < found.rank.item()
+    np.testing.assert_allclose(cut.solution.numpy(), numpys[0])
     wide = tk.linalg.lstsq(tk.asarray(a.T), tk.asarray(b[:3]))
     np.testing.assert_allclose(wide.solution.numpy(), scipy.linalg.lstsq(a.T, b[:3])[0])
 

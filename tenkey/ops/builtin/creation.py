@@ -176,7 +176,8 @@ linspace = factory(
     "linspace(Scalar start, Scalar stop, int num, *, DType? dtype=None, Device? device=None, bool endpoint=True)"
     " -> Tensor",
     meta=_linspace_meta,
-    doc="""``num`` evenly spaced values from ``start`` to ``stop``.
+    tags=("internal",),  # tk.linspace also takes tensors
+    doc="""``num`` evenly spaced values from ``start`` to ``stop``, Python numbers.
 
     >>> import tenkey as tk
     >>> tk.linspace(0, 1, 3).tolist()

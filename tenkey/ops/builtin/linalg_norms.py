@@ -282,6 +282,9 @@ class LstsqResult(NamedTuple):
     singular_values: Tensor
 
 
+_TWO_LIMITS: Final = "[linalg.lstsq] got rcond and rtol, which are two names of one argument: give one of them."
+
+
 def _lstsq_meta(x1: Tensor, x2: Tensor, rtol: Tensor | None = None) -> Any:
     check_matrix("linalg.lstsq", x1)
     *batch, m, n = x1.shape
@@ -329,7 +332,7 @@ def _lstsq_reference(x1: np.ndarray[Any, Any], x2: np.ndarray[Any, Any]) -> Any:
 
 
 @composite(
-    "linalg_lstsq(Tensor x1, Tensor x2, *, Tensor? rtol=None) "
+    "linalg_lstsq(Tensor x1, Tensor x2, Tensor? rcond=None, *, Tensor? rtol=None) "
     "-> (Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)",
     samples=lambda rng: [
         ((x, rng.standard_normal((*x.shape[:-1], *([] if vector else [2])))), {})
@@ -339,13 +342,14 @@ def _lstsq_reference(x1: np.ndarray[Any, Any], x2: np.ndarray[Any, Any]) -> Any:
     reference=_lstsq_reference,
     probe=lambda call, x1, x2: tuple([t for t in call(x1, x2) if t.dtype.kind in "fc"]),
 )
-def lstsq(x1: Tensor, x2: Tensor, *, rtol: Tensor | None = None) -> LstsqResult:
+def lstsq(x1: Tensor, x2: Tensor, rcond: Tensor | None = None, *, rtol: Tensor | None = None) -> LstsqResult:
     """The vectors x for which the length of ``x1 @ x - x2`` is least; of several, the shortest.
 
     Args: x1: shape (..., M, N). x2: a vector (M,), or matrices (..., M, K); the leading dimensions broadcast. rtol: as
-    of ``pinv``. Returns a named tuple: ``solution``, shape (N,) or (..., N, K); ``residuals``, the sums of squares of
-    what remains, shape () or (..., K); ``rank`` and ``singular_values`` of x1. The gradient is that for a constant
-    rank. Raises ValueError for other shapes. By singular values (SVD), as LAPACK's gelsd.
+    of ``pinv``; NumPy calls it ``rcond`` here. Returns a named tuple: ``solution``, shape (N,) or (..., N, K);
+    ``residuals``, the sums of squares of what remains, shape () or (..., K); ``rank`` and ``singular_values`` of x1.
+    The gradient is that for a constant rank. Raises ValueError for other shapes, TypeError for both ``rtol`` and
+    ``rcond``. By singular values (SVD), as LAPACK's gelsd.
 
     >>> import tenkey as tk
     >>> x1, x2 = tk.asarray([[1.0], [1.0]]), tk.asarray([1.0, 3.0])
@@ -353,6 +357,10 @@ def lstsq(x1: Tensor, x2: Tensor, *, rtol: Tensor | None = None) -> LstsqResult:
     >>> round(found.solution.item(), 4), round(found.residuals.item(), 4)
     (2.0, 2.0)
     """
+    if rcond is not None:
+        if rtol is not None:
+            raise TypeError(_TWO_LIMITS)
+        rtol = rcond
     check_matrix("linalg.lstsq", x1)
     if x2.ndim == 1 and x2.shape[0] == x1.shape[-2]:
         found = _lstsq(x1, expand_dims(x2, -1), rtol)
