@@ -10,6 +10,7 @@ __all__ = ["broadcast_shapes", "infer_reshape", "normalize_axes", "normalize_axi
 _AXIS: Final = (
     "[{operator}] axis {axis} is out of range for a tensor of {ndim} dimensions: it must be in [{low}, {high}]."
 )
+_NO_AXES: Final = "[{operator}] axis {axis} is out of range for a tensor of 0 dimensions, which has no axes."
 _REPEATED: Final = "[{operator}] axis {axes} names a dimension twice."
 _BROADCAST: Final = (
     "[{operator}] the shapes {shapes} do not broadcast: counted from the last, each dimension must be equal or 1 "
@@ -24,6 +25,8 @@ _RESHAPE: Final = "[reshape] a tensor of shape {shape} ({size} elements) cannot 
 def normalize_axis(operator: str, axis: int, ndim: int) -> int:
     """``axis`` counted from the front; IndexError if it is out of range."""
     if not -ndim <= axis < ndim:
+        if not ndim:
+            raise IndexError(_NO_AXES.format(operator=operator, axis=axis))
         raise IndexError(_AXIS.format(operator=operator, axis=axis, ndim=ndim, low=-ndim, high=ndim - 1))
     return axis + ndim if axis < 0 else axis
 

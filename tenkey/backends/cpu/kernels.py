@@ -147,7 +147,7 @@ def concatenate(arrays: Sequence[Tensor], *, axis: int = 0) -> Tensor:
                 dtype = result_dtype(tuple([x.dtype for x in arrays]))
                 return wrap(np.asarray(np.concatenate(data, axis, dtype=dtype), order="C"))
         return wrap(np.asarray(np.concatenate(data, axis), order="C"))
-    except (ValueError, TypeError, IndexError):
+    except (ValueError, TypeError, IndexError, OverflowError):
         check("concatenate", arrays, axis=axis)
         raise
 
@@ -158,8 +158,10 @@ def argmax(x: Tensor, axis: int | None = None, *, keepdims: bool = False) -> Ten
         check("argmax", x, axis=axis)
     try:
         data = x._data.argmax(axis) if not keepdims else np.argmax(x._data, axis, keepdims=True)
+        if axis is not None and not x._data.ndim:  # NumPy takes it for a vector
+            raise IndexError
         return wrap(data)
-    except ValueError:
+    except (ValueError, IndexError, OverflowError):
         check("argmax", x, axis=axis, keepdims=keepdims)
         raise
 
@@ -170,8 +172,10 @@ def argmin(x: Tensor, axis: int | None = None, *, keepdims: bool = False) -> Ten
         check("argmin", x, axis=axis)
     try:
         data = x._data.argmin(axis) if not keepdims else np.argmin(x._data, axis, keepdims=True)
+        if axis is not None and not x._data.ndim:
+            raise IndexError
         return wrap(data)
-    except ValueError:
+    except (ValueError, IndexError, OverflowError):
         check("argmin", x, axis=axis, keepdims=keepdims)
         raise
 

@@ -88,7 +88,7 @@ def _direct(
                 data = a.dot(ones[a.size])
             else:
                 data = reduce(a, axis, wanted, None, keepdims)
-        except (ValueError, IndexError):
+        except (ValueError, IndexError, OverflowError):
             data = _of_nothing(operator, facet, a, axis, wanted, keepdims)
         finally:
             restore(token)
@@ -127,7 +127,7 @@ def _reducer(operator: Operator, facet: Reduce, dtype: np.dtype) -> Callable[[np
                 data = _split(reduce, a.reshape(-1), dtype)
             else:
                 data = reduce(a, axis, dtype, None, keepdims)
-        except (ValueError, IndexError):
+        except (ValueError, IndexError, OverflowError):
             data = _of_nothing(operator, facet, a, axis, dtype, keepdims)
         finally:
             restore(token)

@@ -138,7 +138,7 @@ def _window_of(a: np.ndarray, shape: tuple[int, ...], strides: tuple[int, ...], 
 def _squeeze(x: Tensor, axis: Sequence[int]) -> Tensor:
     try:
         return make_view(x, x._data.squeeze(axis))
-    except ValueError:
+    except (ValueError, OverflowError):
         raise_for(x, "squeeze", axis)
         raise
 

@@ -77,7 +77,11 @@ def _euclidean(x: np.ndarray[Any, Any], axis: Any, keepdims: bool) -> Any:
     size = np.maximum(np.abs(x.real), np.abs(x.imag)) if x.dtype.kind == "c" else np.abs(x)
     largest = np.max(size, axis, initial=0, keepdims=True)
     scale = np.where((largest > 0) & np.isfinite(largest), largest, np.ones_like(largest))
-    found = np.sqrt(_sum_of_squares(x / scale, axis, True)) * scale
+    if x.dtype.kind == "c":  # part by part: a complex quotient makes NaN of the other part of an infinity
+        total = _add_up(np.square(x.real / scale) + np.square(x.imag / scale), axis, keepdims=True)
+    else:
+        total = _sum_of_squares(x / scale, axis, True)
+    found = np.sqrt(total) * scale
     return found if keepdims else np.squeeze(found, axis)
 
 

@@ -507,10 +507,16 @@ def _trace_vjp(g: Tensor, x_meta: Any, offset: int) -> Tensor:
     return diagonal_embed(spread, x_meta.shape, offset)
 
 
+def _host_trace(x: np.ndarray, *, offset: int = 0, dtype: np.dtype | None = None) -> Any:
+    if not -(1 << 31) < offset < 1 << 31:  # NumPy's integer for it, far outside of the matrix
+        offset = x.shape[-1]
+    return x.trace(offset, -2, -1, dtype or _sum_dtype(x.dtype))
+
+
 trace: Entry = structured(
     "trace(Tensor x, *, int offset=0, DType? dtype=None) -> Tensor",
     meta=_trace_meta,
-    host=lambda x, *, offset=0, dtype=None: x.trace(offset, -2, -1, dtype or _sum_dtype(x.dtype)),
+    host=_host_trace,
     strict=True,
     vjp={"x": _trace_vjp},
     samples=lambda rng: [

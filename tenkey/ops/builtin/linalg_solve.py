@@ -101,6 +101,8 @@ def _solve_meta(x1: Tensor, x2: Tensor) -> TensorSpec:
 
 
 def _solve_host(x1: np.ndarray[Any, Any], x2: np.ndarray[Any, Any]) -> Any:
+    if "b" in (x1.dtype.kind, x2.dtype.kind):
+        raise TypeError
     if x1.dtype is not x2.dtype or x1.dtype.kind in "iu":
         dtype = inexact("linalg.solve", result_dtype((x1.dtype, inexact("linalg.solve", x2.dtype)), ()))
         x1, x2 = x1.astype(dtype, copy=False), x2.astype(dtype, copy=False)

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...core.dtypes import float32, int64, is_real_floating
+from ...core.dtypes import default_float, float32, float64, int64, is_real_floating
 from ...core.tensor import Tensor
 from .. import scalar as s
 from ..declare import BOOLEAN, REAL, TensorSpec, composite, reduction, structured
@@ -161,10 +161,14 @@ def mean(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     count = 1
     for i in normalize_axes("mean", axis, x.ndim):
         count *= x.shape[i]
-    half = x.dtype.itemsize == 2 and is_real_floating(x.dtype)  # whose sum may overflow where the mean does not
-    total: Tensor = sum(x, axis=axis, dtype=float32 if half else None, keepdims=keepdims)
+    # the sum of halves or integers may overflow where the mean does not
+    half = x.dtype.itemsize == 2 and is_real_floating(x.dtype)
+    whole = x.dtype.kind in "biu"
+    total: Tensor = sum(x, axis=axis, dtype=float32 if half else float64 if whole else None, keepdims=keepdims)
     result = total / count if count else total * float("nan")
-    return cast(result, x.dtype) if half else result
+    if half or whole:
+        result = cast(result, x.dtype if half else default_float())
+    return result
 
 
 def _index_meta(operator: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .. import scalar as s
-from ..declare import REAL, REAL_TO_FLOAT, pointwise
+from ..declare import ARITHMETIC, REAL, REAL_TO_FLOAT, pointwise
 
 floor = pointwise(
     "floor(Tensor x) -> Tensor",
@@ -50,10 +50,12 @@ trunc = pointwise(
 round = pointwise(
     "round(Tensor x) -> Tensor",
     scalar=lambda T: lambda x: s.round(x),
-    promote=REAL,
+    promote=ARITHMETIC,
     methods=("round",),
     tags=("inplace",),
     doc="""The nearest integer, ties to the even one, in the dtype of ``x``. Its derivative is 0.
+
+    Of complex numbers the real and the imaginary part are rounded, each by itself.
 
     >>> import tenkey as tk
     >>> tk.round(tk.asarray([0.5, 1.5])).tolist()

@@ -66,6 +66,8 @@ def host_argsort(x: np.ndarray, *, axis: int = -1, descending: bool = False, sta
     """The kernel of ``argsort``."""
     if x.dtype.kind == "c":
         raise TypeError
+    if not x.ndim:  # NumPy takes it for a vector
+        raise IndexError
     kind: Any = "stable" if stable else None
     if not descending:
         return x.argsort(axis, kind)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...core.dtypes import default_float
+from ...core.dtypes import default_float, float64
 from ...core.tensor import Tensor
 from ..declare import SUM, Entry, TensorSpec, composite, structured
 from ..declare.promotion import refuse_lost_part
@@ -59,6 +59,8 @@ def _cumulative_host(accumulate: Any, identity: int) -> Callable[..., np.ndarray
             x = x.astype(bool)
         if not include_initial:
             return accumulate(x, i, wanted)  # type: ignore[no-any-return]
+        if not -x.ndim <= i < x.ndim:
+            raise IndexError
         i %= x.ndim
         out = np.empty((*x.shape[:i], x.shape[i] + 1, *x.shape[i + 1 :]), wanted)
         lead: tuple[Any, ...] = (np.s_[:],) * i
@@ -324,8 +326,9 @@ def var(x: Tensor, axis: Any = None, *, correction: float = 0.0, keepdims: bool 
     >>> tk.var(tk.asarray([1.0, 2.0, 3.0]), correction=1).item()
     1.0
     """
-    if x.dtype.kind in "biu":
-        x = cast(x, default_float())
+    whole = x.dtype.kind in "biu"
+    if whole:  # their sum may overflow where the mean does not, and float32 holds 24 bits of them
+        x = cast(x, float64)
     deviations, count = _deviations(x, axis)
     if x.dtype.kind == "c":
         a, b = real(deviations), imag(deviations)
@@ -333,7 +336,8 @@ def var(x: Tensor, axis: Any = None, *, correction: float = 0.0, keepdims: bool 
     else:
         squares = deviations * deviations
     total: Tensor = sum(squares, axis=axis, keepdims=keepdims)
-    return total / max(count - correction, 0)
+    result = total / max(count - correction, 0)
+    return cast(result, default_float()) if whole else result
 
 
 @composite(

@@ -2,10 +2,11 @@
 
 Note [Complex expressions]
     An order (`<`, `maximum`, `floor`, `hypot`) has no meaning for complex operands, so an operator of such an
-    expression takes real dtypes. `abs` and `sign` are defined but not holomorphic: their derivative is no complex
-    number that a direction is multiplied by, and the rules of `differentiate` are those of real numbers. A gradient
-    through them is refused. An operand is real if it is made of constants, conditions and `abs` alone; what stands in
-    a condition takes no part in a derivative. Guarded by `tests/test_complex_expressions.py`.
+    expression takes real dtypes; `round` has that of the standard, which rounds both parts. `abs` and `sign` are
+    defined but not holomorphic: their derivative is no complex number that a direction is multiplied by, and the rules
+    of `differentiate` are those of real numbers. A gradient through them is refused. An operand is real if it is made
+    of constants, conditions and `abs` alone; what stands in a condition takes no part in a derivative. Guarded by
+    `tests/test_complex_expressions.py`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from .expression import Expression, topological_order
 __all__ = ["is_real", "not_holomorphic", "undefined_for_complex"]
 
 _ORDERED: Final = frozenset([
-    "less", "less_equal", "greater", "greater_equal", "maximum", "minimum", "floor", "ceil", "trunc", "round",
+    "less", "less_equal", "greater", "greater_equal", "maximum", "minimum", "floor", "ceil", "trunc",
     "floor_divide", "remainder", "atan2", "hypot", "copysign", "nextafter", "signbit", "cbrt", "erf", "erfc",
     "lgamma", "digamma", "trigamma",
     "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_invert", "bitwise_left_shift", "bitwise_right_shift",
