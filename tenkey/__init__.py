@@ -51,6 +51,7 @@ from .library.checking import provide_checks as _provide_checks
 from .ops import install as _install
 from .ops.autocast import autocast, is_autocast_enabled
 from .ops.autocast import install_autocast as _install_autocast
+from .ops.builtin.scattering import put_along_axis
 from .parts import array_split, block, meshgrid, split
 from .serialization import load, save
 from .spacing import linspace

@@ -50,6 +50,7 @@ from tenkey.dtype_functions import (
 )
 from tenkey.inspection import array_namespace_info as __array_namespace_info__
 from tenkey.ops.autocast import autocast as autocast, is_autocast_enabled as is_autocast_enabled
+from tenkey.ops.builtin.scattering import put_along_axis as put_along_axis
 from tenkey.ops.builtin.searching import CummaxResult, CumminResult, TopKResult
 from tenkey.ops.builtin.sets import UniqueAllResult, UniqueCountsResult, UniqueInverseResult
 from tenkey.parts import array_split as array_split, block as block, meshgrid as meshgrid, split as split
@@ -914,8 +915,6 @@ def prod(
     """Product of elements along axes. The gradient is right at zeros too."""
 def ptp(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
     """The distance from the smallest to the largest element along axes, in the dtype of ``x``; nan if there is one."""
-def put_along_axis(x: Tensor, indices: Tensor, values: Tensor, axis: int = -1) -> Tensor:
-    """A copy of ``x`` with ``values`` where ``take_along_axis`` with the same indices would read."""
 def quantile(
     x: Tensor,
     q: Tensor,

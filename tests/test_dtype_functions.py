@@ -86,7 +86,9 @@ def test_broadcast_arrays() -> None:
         np.testing.assert_array_equal(got.numpy(), want, strict=True)
         assert tk.shares_storage(got, given)
     assert tk.broadcast_arrays() == ()
-    with pytest.raises(ValueError, match=r"\[broadcast_arrays\] the shapes \(2, 1\) and \(3, 3\) do not broadcast"):
+    with pytest.raises(
+        ValueError, match=r"\[broadcast_arrays\] the shapes \(2, 1\) and \(3, 3\) cannot be broadcast together"
+    ):
         tk.broadcast_arrays(x, tk.ones((3, 3)))
     with pytest.raises(TypeError, match="argument 1 is of type int"):
         tk.broadcast_arrays(x, 3)  # type: ignore[arg-type]

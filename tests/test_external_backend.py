@@ -349,7 +349,7 @@ class TestDevices:
 
     def test_copy_of_the_wrong_shape(self, backend: Pinned) -> None:
         x = on([1.0, 2.0])
-        with pytest.raises(ValueError, match=r"\[copy_\].*\(2,\) and \(3,\) do not broadcast"):
+        with pytest.raises(ValueError, match=r"\[copy_\].*\(2,\) and \(3,\) cannot be broadcast together"):
             x.copy_(tk.zeros(3))
         fit = r"\[copy_\] the result of shape \(3, 2\) does not fit into the first argument, shape \(2,\)"
         with pytest.raises(ValueError, match=fit):

@@ -316,7 +316,7 @@ def test_index_objects() -> None:
 _VALUES = numbered((4, 3))
 _TOO_MANY = "give at most one for each dimension (None adds one)."
 _KINDS = "[index] an index is made of ints, slices, None, '...', and tensors of integers or bools; got "
-_BROADCAST = " do not broadcast: counted from the last, each dimension must be equal or 1 in all of them."
+_BROADCAST = " cannot be broadcast together: counted from the last, each dimension must be equal or 1 in all of them."
 _RANGE = "it must be in [-3, 2]."
 
 
@@ -360,8 +360,13 @@ def test_errors(index: Any, error: type[Exception], text: str, assign: bool) -> 
 @pytest.mark.parametrize(
     ("index", "value", "error", "text"),
     [
-        (0, [1.0, 2.0], ValueError, "[index_put] the shapes (3,) and (2,) do not broadcast"),
-        ([0, 1], [[1.0], [2.0], [3.0]], ValueError, "[index_put] the shapes (2, 3) and (3, 1) do not broadcast"),
+        (0, [1.0, 2.0], ValueError, "[index_put] the shapes (3,) and (2,) cannot be broadcast together"),
+        (
+            [0, 1],
+            [[1.0], [2.0], [3.0]],
+            ValueError,
+            "[index_put] the shapes (2, 3) and (3, 1) cannot be broadcast together",
+        ),
         (0, 1j, TypeError, "[index_put] a result of dtype complex128 cannot be written into a tensor of dtype float64"),
         (
             [0],

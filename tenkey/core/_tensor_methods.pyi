@@ -200,6 +200,8 @@ class TensorMethods:
         """The elements, moved to the nearest number between ``min`` and ``max``; where these cross, ``max``."""
     def clone(self) -> Tensor:
         """A contiguous copy."""
+    def copy(self) -> Tensor:
+        """A contiguous copy."""
     def copy_(self, source: TensorLike) -> Self:
         """Write the values of ``source``, broadcast and converted, into ``x``, which is returned."""
     def copysign(self, x2: TensorLike) -> Tensor:

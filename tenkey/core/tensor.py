@@ -282,7 +282,7 @@ class Tensor(_Attached):
     def __iter__(self) -> Iterator[Tensor]:
         if self.ndim == 0:
             raise TypeError("[iter] a 0-d tensor cannot be iterated over.")
-        return iter([self[i] for i in range(self.shape[0])])
+        return map(self.__getitem__, range(self.shape[0]))  # lazy: numpy.iterable(x) asks for no element
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         """The namespace of functions for this array (array API standard); ValueError for an unknown version."""

@@ -171,6 +171,9 @@ def _check(name: str, value: Any) -> Any:
 def _check_scalar(value: Any) -> Any:
     if value.__class__ in (bool, int, float, complex):
         return value
+    if hasattr(value, "_word"):  # a 0-d tensor is its number, unless a gradient would be lost on the way
+        number = getattr(value, "shape", None) == () and not value.requires_grad
+        return value.item() if number else NotImplemented
     for abstract, kind in ((numbers.Integral, int), (numbers.Real, float), (numbers.Complex, complex)):
         if isinstance(value, abstract):
             return kind(value)  # type: ignore[arg-type, call-overload]

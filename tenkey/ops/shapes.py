@@ -13,8 +13,8 @@ _AXIS: Final = (
 _NO_AXES: Final = "[{operator}] axis {axis} is out of range for a tensor of 0 dimensions, which has no axes."
 _REPEATED: Final = "[{operator}] axis {axes} names a dimension twice."
 _BROADCAST: Final = (
-    "[{operator}] the shapes {shapes} do not broadcast: counted from the last, each dimension must be equal or 1 "
-    "in all of them."
+    "[{operator}] the shapes {shapes} cannot be broadcast together: counted from the last, each dimension must be "
+    "equal or 1 in all of them."
 )
 _EMPTY: Final = (
     "[{operator}] got shape {shape} with axis={axis}: the reduction of no elements has no value. Test x.size first."

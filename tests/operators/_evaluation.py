@@ -120,7 +120,7 @@ def result_rule(operator: Operator) -> str:
         facet = functional.facets.get("Reduce")
     if facet is None:
         return "same"
-    if facet.promotion.name in ("INT_TO_FLOAT", "REAL_TO_FLOAT"):
+    if facet.promotion.name in ("INT_TO_FLOAT", "REAL_TO_FLOAT", "EACH_TO_FLOAT"):
         return "float"
     if facet.promotion.name in ("COMPARISON", "ORDER", "BOOLEAN"):
         return "bool"

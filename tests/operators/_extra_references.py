@@ -92,6 +92,12 @@ def _replace_infinities(x: Array, posinf: Any, neginf: Any) -> Array:
     return np.select([x == np.inf, x == -np.inf], [posinf, neginf], x).astype(x.dtype)
 
 
+def _betaln(a: Any, b: Any) -> Any:
+    with np.errstate(all="ignore"):
+        below = scipy.special.betaln(np.asarray(a, np.float64), np.asarray(b, np.float64)).astype(np.result_type(a, b))
+        return np.where(np.minimum(a, b) < 0, below, _of_positive("betaln", np.inf, -np.inf)(a, b))
+
+
 _SPECIAL: Final = (
     "erf erfc erfcx ndtr ndtri log_ndtr expit logit log_expit exprel xlogy xlog1py entr rel_entr kl_div gamma "
     "digamma psi i0e"
@@ -105,20 +111,13 @@ EXTRA_REFERENCES: Final[Mapping[str, Callable[..., Any]]] = {
     "special_i1e": _without_negative_zero(_double("i1e")),
     "special_gammaln": _gammaln,
     "special_beta": _of_positive("beta", np.inf, 0.0),
-    "special_betaln": _of_positive("betaln", np.inf, -np.inf),
+    "special_betaln": _betaln,
     "special_logsumexp": scipy.special.logsumexp,
     "special_softmax": lambda x, axis=-1: scipy.special.softmax(x, axis),
     "special_log_softmax": lambda x, axis=-1: scipy.special.log_softmax(x, axis),
     "special_polygamma": scipy.special.polygamma,
-    "gamma_tail": lambda a, x, upper: (_double("gammaincc") if upper else _double("gammainc"))(a, x),
-    "beta_tail": _double("betainc"),
-    "hurwitz": _double("zeta"),
-    "special_gammainc": _double("gammainc"),
-    "special_gammaincc": _double("gammaincc"),
-    "special_betainc": _double("betainc"),
-    "special_multigammaln": lambda a, d: (
-        sum(_double("gammaln")(a - k / 2) for k in range(d)) + d * (d - 1) / 4 * np.log(np.pi)
-    ),
+    "polygamma_of": scipy.special.polygamma,
+    "polygamma_each": scipy.special.polygamma,
     "sinc": _sinc,
     "logaddexp2": _logaddexp2,
     "silu": _silu,
@@ -129,9 +128,8 @@ EXTRA_REFERENCES: Final[Mapping[str, Callable[..., Any]]] = {
 
 _INTEGERS: Final = "gcd lcm nanargmax nanargmin interval_of digitize bins_of argwhere flatnonzero"
 _FLOATS: Final = (
-    "gamma_tail beta_tail hurwitz special_gammainc special_gammaincc special_betainc special_multigammaln "
-    "special_polygamma nanmean quantile percentile nanquantile nanpercentile median nanmedian "
-    "gradient trapezoid unwrap special_logsumexp special_softmax "
+    "special_polygamma polygamma_of polygamma_each nanmean quantile percentile nanquantile nanpercentile median "
+    "nanmedian gradient trapezoid unwrap special_logsumexp special_softmax "
     "special_log_softmax interp histogram_bin_edges average cov corrcoef"
 )
 EXTRA_DTYPES: Final[Mapping[str, str]] = {

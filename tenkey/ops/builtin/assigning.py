@@ -42,7 +42,7 @@ from .inplace import Fits, check_fits, copy_
 from .subscripts import Plan, is_plain, make_plan, simple_arrays
 from .view import expand_dims, reshape, sum_to_shape
 
-__all__ = ["Put", "basic_put", "basic_put_", "check_basic_put", "check_put", "put", "put_", "setitem"]
+__all__ = ["Put", "as_source", "basic_put", "basic_put_", "check_basic_put", "check_put", "put", "put_", "setitem"]
 
 _SHAPE: Final = "[index_put] the result of shape {source} does not fit into the first argument, shape {selected}."
 _VALUE: Final = "[index_put] what is assigned must be a tensor, an array or a number, got {value} of type {type}."
@@ -193,7 +193,7 @@ _ARRAYS: Final = operator_of(put_).cache
 _PLAIN: Final = frozenset([int, type(None)])
 
 
-def _as_source(value: Any) -> Tensor:
+def as_source(value: Any) -> Tensor:
     """What is assigned as a tensor; Python numbers stay weak."""
     if isinstance(value, Tensor):
         return value
@@ -232,7 +232,7 @@ def setitem(x: Tensor, given: Any, value: Any) -> None:
     if kind is float or kind is int:
         value = weak_tensor(value)
     elif kind is not Tensor or value._data.shape[:1] == (1,):
-        value = _as_source(value)
+        value = as_source(value)
         if value.shape[:1] == (1,):
             value = _without_leading(value, len(window_of(x.shape, x.strides, given)[0]))
     word = x._word | value._word
@@ -267,7 +267,7 @@ def _planned(x: Tensor, given: Any, value: Any) -> None:
             _ARRAYS[word](x, arrays, value)
             return
     plan = make_plan(x, given)
-    source = _arranged(plan, _as_source(value))
+    source = _arranged(plan, as_source(value))
     if not plan.arrays:
         basic_put_(x, plan.view, source)
     elif plan.whole:

@@ -22,7 +22,7 @@ clone = structured(
     meta=lambda x: TensorSpec(x.shape, x.dtype),
     vjp={"x": lambda g: g},
     samples=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((3, 4), (), (0, 2))],
-    methods=("clone",),
+    methods=("clone", "copy"),
     tags=("internal",),
     doc="""A contiguous copy.
 

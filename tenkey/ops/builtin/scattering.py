@@ -1,6 +1,6 @@
 """Gathers and scatters along an axis, as PyTorch has them, and what writes or adds at places that indices name.
 
-All of them are functional: they give a new tensor. In place is ``x[index] = value``.
+All but ``put_along_axis`` are functional: they give a new tensor. In place is ``x[index] = value``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ...core.word import WEAK_MASK
 from ..declare import Entry, TensorSpec, composite, structured
 from ..shapes import broadcast_shapes, normalize_axis
 from .arithmetic import divide, multiply
-from .assigning import put
+from .assigning import as_source, put, put_
 from .basic_index import basic_index
 from .complex import conj
 from .copying import cast
@@ -362,34 +362,21 @@ def index_fill(x: Tensor, indices: Tensor, value: Tensor, axis: int = 0) -> Tens
     return result
 
 
-def _put_along_axis_reference(x: Any, indices: Any, values: Any, axis: int = -1) -> Any:
-    out = np.array(x)
-    np.put_along_axis(out, indices, values, axis)
-    return out
+def put_along_axis(x: Tensor, indices: Tensor, values: Tensor | complex, axis: int = -1) -> Tensor:
+    """Write ``values`` into ``x``, where ``take_along_axis`` with the same indices would read. Gives ``x`` itself.
 
-
-@composite(
-    "put_along_axis(Tensor x, Tensor indices, Tensor values, int axis=-1) -> Tensor",
-    samples=lambda rng: [
-        ((rng.standard_normal((3, 5)), np.array([[0, 4], [2, 3], [1, 0]]), rng.standard_normal((3, 2))), {}),
-        ((rng.standard_normal((3, 5)), np.array([[0, 1, 2, 0, 1]]), rng.standard_normal((1, 5)), 0), {}),
-        ((rng.standard_normal((3, 5)), np.array([[2, 4]]), rng.standard_normal(()), 1), {}),
-    ],
-    reference=_put_along_axis_reference,
-)
-def put_along_axis(x: Tensor, indices: Tensor, values: Tensor, axis: int = -1) -> Tensor:
-    """A copy of ``x`` with ``values`` where ``take_along_axis`` with the same indices would read.
-
-    ``indices`` has the number of dimensions of ``x`` and broadcasts against it in all but ``axis``; ``values``
-    broadcasts to what is selected. NumPy's function of this name writes into its argument and gives None: here
-    ``x = tk.put_along_axis(x, ...)``. Raises TypeError, IndexError and ValueError as ``gather`` does.
+    ``indices`` has the number of dimensions of ``x`` and broadcasts against it in all but ``axis``; ``values``, a
+    tensor or a number, broadcasts to what is selected. In place, as NumPy's function of this name; ``scatter`` makes
+    a new tensor. Raises TypeError, IndexError and ValueError as ``scatter`` does, and RuntimeError for a leaf that
+    requires a gradient.
 
     >>> import tenkey as tk
-    >>> tk.put_along_axis(tk.zeros((2, 3)), tk.asarray([[2], [0]]), 1.0, axis=1).tolist()
+    >>> x = tk.zeros((2, 3))
+    >>> _ = tk.put_along_axis(x, tk.asarray([[2], [0]]), 1.0, axis=1)
+    >>> x.tolist()
     [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
     """
     i = _check_indices("put_along_axis", x, indices, axis)
     shape = (*x.shape[:i], indices.shape[i], *x.shape[i + 1 :])
     spread = broadcast_to(indices, shape) if indices.shape != shape else indices
-    result: Tensor = put(x, _grid(spread, i), _fitting("put_along_axis", x, values, shape))
-    return result
+    return put_(x, _grid(spread, i), _fitting("put_along_axis", x, as_source(values), shape))

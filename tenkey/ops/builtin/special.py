@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from .. import scalar as s
-from ..declare import REAL_TO_FLOAT, Entry, pointwise
+from ..declare import EACH_TO_FLOAT, REAL_TO_FLOAT, Entry, pointwise
 from . import special_coefficients as c
 from .pointwise import exp, log, log1p, where
 
@@ -296,7 +296,7 @@ special_xlogy = pointwise(
         lambda x, y: log(where((x == 0) & (y <= 0), 1.0, y)),
         lambda x, y: x / where((x == 0) & (y == 0), 1.0, y),
     ),
-    promote=REAL_TO_FLOAT,
+    promote=EACH_TO_FLOAT,
     domain=(0.3, 4.0),
     doc="""``x * log(y)``, and 0 where ``x`` is 0, whatever ``y`` is but nan.
 
@@ -313,7 +313,7 @@ special_xlog1py = pointwise(
         lambda x, y: log1p(where((x == 0) & (y <= -1), 0.0, y)),
         lambda x, y: x / where((x == 0) & (y == -1), 1.0, 1 + y),
     ),
-    promote=REAL_TO_FLOAT,
+    promote=EACH_TO_FLOAT,
     domain=(0.3, 4.0),
     doc="""``x * log1p(y)``, and 0 where ``x`` is 0, whatever ``y`` is but nan.
 
@@ -354,7 +354,7 @@ special_rel_entr = pointwise(
     "special_rel_entr(Tensor x, Tensor y) -> Tensor",
     scalar=lambda T: lambda x, y: _rel_entr(T, x, y),
     partials=(lambda x, y: log(x / y) + 1, lambda x, y: -x / y),
-    promote=REAL_TO_FLOAT,
+    promote=EACH_TO_FLOAT,
     domain=(0.3, 4.0),
     doc="""``x * log(x / y)``, the contribution to a relative entropy; 0 where x is 0, infinite outside its domain.
 
@@ -375,7 +375,7 @@ special_kl_div = pointwise(
     "special_kl_div(Tensor x, Tensor y) -> Tensor",
     scalar=lambda T: lambda x, y: _kl_div(T, x, y),
     partials=(lambda x, y: log(x / y), lambda x, y: 1 - x / y),
-    promote=REAL_TO_FLOAT,
+    promote=EACH_TO_FLOAT,
     domain=(0.3, 4.0),
     doc="""``x * log(x / y) - x + y``, the contribution to a Kullback-Leibler divergence; infinite outside its domain.
 

@@ -9,14 +9,21 @@ import numpy as np
 
 from ...core.dtypes import default_float
 from ...core.tensor import Tensor
+from ...core.word import WEAK_MASK
 from .. import scalar as s
-from ..declare import REAL_TO_FLOAT, Entry, TensorSpec, pointwise, structured
+from ..declare import EACH_TO_FLOAT, REAL_TO_FLOAT, Entry, TensorSpec, composite, pointwise, structured
+from ..shapes import broadcast_shapes
 from . import special_coefficients as c
 from .pointwise import sign, where
 from .special import horner
+from .view import sum_to_shape
 
 _HALF_LOG_2PI: Final = 0.5 * math.log(2 * math.pi)
 _POLYGAMMA_ORDER: Final = "[special_polygamma] n is the number of derivatives of digamma, at least 0; got {n}."
+_POLYGAMMA_INTEGERS: Final = (
+    "[special_polygamma] n counts derivatives: it is an int or a tensor of integers, got {dtype}."
+)
+_LARGEST_ORDER: Final = 10**4  # n! and the powers of x are out of range of a double long before
 _POLYGAMMA_REAL: Final = "[special_polygamma] is not defined for dtype {dtype}: it takes real dtypes."
 
 # B(2k) / (2k (2k - 1)): the series of Stirling (DLMF 5.11.1)
@@ -147,6 +154,15 @@ def _polygamma_meta(n: int, x: Any) -> TensorSpec:
     return TensorSpec(x.shape, x.dtype if x.dtype.kind == "f" else default_float())
 
 
+def _polygamma_each_meta(n: Any, x: Any) -> TensorSpec:
+    if n.dtype.kind not in "iu":
+        raise TypeError(_POLYGAMMA_INTEGERS.format(dtype=n.dtype))
+    if x.dtype.kind == "c":
+        raise TypeError(_POLYGAMMA_REAL.format(dtype=x.dtype))
+    shape = broadcast_shapes("special_polygamma", n.shape, x.shape)
+    return TensorSpec(shape, EACH_TO_FLOAT.dtypes("special_polygamma", (n.dtype, x.dtype))[1])
+
+
 def hurwitz_zeta(order: Any, x: Any) -> Any:
     """The sum of ``(x + k)**-order`` for k = 0, 1, ...; order > 1, x > 0, float64.
 
@@ -196,8 +212,18 @@ def _polygamma_host(n: int, x: Any) -> Any:
         pole = negative & (wide == np.floor(wide))
         safe = np.where(negative & ~pole, wide, 0.5)
         mirrored = (-found if n % 2 else found) - _cotangent_derivative(n, safe)
-        found = np.where(negative, np.where(pole, np.inf if n % 2 else np.nan, mirrored), found)
+        found = np.where(negative, np.where(pole, sign_ * np.inf, mirrored), found)
     return np.asarray(found).astype(result)
+
+
+def _polygamma_each_host(n: Any, x: Any) -> Any:
+    result = _polygamma_each_meta(n, x).dtype
+    n, x = np.broadcast_arrays(n, x)
+    out = np.full(x.shape, np.nan, result)
+    for order in np.unique(n[n >= 0]).tolist():
+        chosen = n == order
+        out[chosen] = _polygamma_host(order, x[chosen].astype(np.float64)) if order <= _LARGEST_ORDER else np.nan
+    return out
 
 
 def special_digamma_host(x: Any) -> Any:
@@ -220,29 +246,55 @@ def special_digamma_host(x: Any) -> Any:
     return np.where(negative, mirrored, found)
 
 
-def _polygamma_vjp(g: Tensor, n: int, x: Tensor) -> Tensor:
-    return g * special_polygamma(n + 1, x)
-
-
-special_polygamma: Entry = structured(
-    "special_polygamma(int n, Tensor x) -> Tensor",
+polygamma_of: Entry = structured(
+    "polygamma_of(int n, Tensor x) -> Tensor",
     meta=_polygamma_meta,
     host=_polygamma_host,
-    vjp={"x": _polygamma_vjp},
+    vjp={"x": lambda g, n, x: g * polygamma_of(n + 1, x)},
     samples=lambda rng: (
         [((n, rng.uniform(0.4, 6.0, shape)), {}) for n, shape in ((0, (3,)), (1, (2, 3)), (2, ()), (5, (0, 2)))]
         + [((3, np.array([-0.3, -1.6, 0.7])), {})]
     ),
-    tags=("elementwise",),
-    doc="""The ``n``-th derivative of ``digamma``, for each element of ``x``; ``n`` is one int.
+    tags=("internal",),
+)
 
-    By Euler and Maclaurin's formula, and by reflection for negative numbers (DLMF 5.15). Infinite or nan at the poles.
+polygamma_each: Entry = structured(
+    "polygamma_each(Tensor n, Tensor x) -> Tensor",
+    meta=_polygamma_each_meta,
+    host=_polygamma_each_host,
+    vjp={"x": lambda g, n, x, x_meta: sum_to_shape(g * polygamma_each(n + 1, x), x_meta.shape)},
+    samples=lambda rng: [
+        ((np.array([0, 2, 1]), rng.uniform(0.4, 6.0, (2, 3))), {}),
+        ((np.array([[3], [1]]), np.array([-0.3, -1.6, 0.7])), {}),
+        ((np.array(2), rng.uniform(0.4, 6.0, (0, 2))), {}),
+    ],
+    tags=("internal",),
+)
+
+
+@composite(
+    "special_polygamma(Tensor n, Tensor x) -> Tensor",
+    samples=lambda rng: [((np.array([0, 2, 1]), rng.uniform(0.4, 6.0, (2, 3))), {})],
+)
+def special_polygamma(n: Tensor, x: Tensor) -> Tensor:
+    """The ``n``-th derivative of ``digamma``, for each element of ``x``; ``n`` is one int, or a tensor of integers.
+
+    By Euler and Maclaurin's formula, and by reflection for negative numbers (DLMF 5.15). Infinite at the poles, where
+    ``digamma`` is nan. The result has the dtype of ``x``; with a tensor ``n`` at least the default precision. Raises
+    TypeError for an ``n`` that is no integer and for complex ``x``, ValueError for a negative int; negative elements
+    of a tensor give nan.
 
     >>> import tenkey as tk
     >>> f"{tk.special.polygamma(1, tk.asarray(1.0)):.5f}"
     '1.64493'
-    """,
-)
+    """
+    if n._word & WEAK_MASK:
+        order = n._data.item()
+        if order.__class__ is not int:
+            raise TypeError(_POLYGAMMA_INTEGERS.format(dtype=type(order).__name__))
+        return polygamma_of(order, x)
+    return polygamma_each(n, x)
+
 
 # ---- beta
 
@@ -273,9 +325,24 @@ def _positive(T: Any, x: Any) -> Any:
     return s.where(s.logical_and(x > 0, s.logical_not(s.isinf(x))), x, T(1))
 
 
+def _betaln_of_negative(T: Any, a: Any, b: Any) -> Any:
+    """``log(abs(beta))`` where an argument is below 0: gamma is infinite at whole numbers, and two poles may cancel."""
+    small, large = s.minimum(a, b), s.maximum(a, b)
+    pole = s.logical_and(small <= 0, small == s.floor(small))
+    total = small + large
+    # beta(-n, b) with a whole b <= n is finite: (-1)^b beta(1 + n - b, b). SciPy looks no further than 32 bits, beyond
+    # which a number hardly is a whole one by intention.
+    whole = s.logical_and(large == s.floor(large), small * 2.0**-16 > -(2.0**15))
+    finite = s.logical_and(s.logical_and(whole, large > 0), total < 1)
+    turned = _betaln_of_positive(T, _positive(T, 1 - total), _positive(T, large))
+    plain = s.lgamma(small) + s.lgamma(large) - s.lgamma(total)
+    return s.where(pole, s.where(finite, turned, T(math.inf)), s.where(s.isinf(large), T(math.nan), plain))
+
+
 def _betaln(T: Any, a: Any, b: Any) -> Any:
     value = _betaln_of_positive(T, _positive(T, a), _positive(T, b))
-    return _edges(T, a, b, T(math.inf), T(-math.inf), value)
+    edges = _edges(T, a, b, T(math.inf), T(-math.inf), value)
+    return s.where(s.minimum(a, b) < 0, _betaln_of_negative(T, a, b), edges)
 
 
 def _betaln_partials(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
@@ -287,9 +354,11 @@ special_betaln = pointwise(
     "special_betaln(Tensor a, Tensor b) -> Tensor",
     scalar=lambda T: lambda a, b: _betaln(T, a, b),
     partials=_betaln_partials,
-    promote=REAL_TO_FLOAT,
+    promote=EACH_TO_FLOAT,
     domain=(2.2, 6.0),
-    doc="""``log(beta(a, b))``, without overflow and without the cancellation of three large logarithms; nan below 0.
+    doc="""``log(abs(beta(a, b)))``, without overflow, of positive numbers without cancellation.
+
+    Infinite at the poles: where ``a`` or ``b`` is 0, -1, -2, ...
 
     >>> import tenkey as tk
     >>> tk.special.betaln(tk.asarray([1.0]), tk.asarray([1.0])).tolist()
@@ -317,7 +386,7 @@ special_beta = pointwise(
     "special_beta(Tensor a, Tensor b) -> Tensor",
     scalar=lambda T: lambda a, b: _beta(T, a, b),
     partials=_beta_partials,
-    promote=REAL_TO_FLOAT,
+    promote=EACH_TO_FLOAT,
     domain=(2.2, 6.0),
     doc="""``gamma(a) * gamma(b) / gamma(a + b)``, for numbers of at least 0: infinite at 0, nan below.
 

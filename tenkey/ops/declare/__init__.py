@@ -3,12 +3,25 @@
 from .declaration import Entry, composite, factory, operator_of, pointwise, reduction, structured, view
 from .facets import TensorSpec
 from .methods import attach_methods
-from .promotion import ARITHMETIC, BOOLEAN, COMPARISON, INT_TO_FLOAT, MAGNITUDE, ORDERED, REAL, REAL_TO_FLOAT, SAME, SUM
+from .promotion import (
+    ARITHMETIC,
+    BOOLEAN,
+    COMPARISON,
+    EACH_TO_FLOAT,
+    INT_TO_FLOAT,
+    MAGNITUDE,
+    ORDERED,
+    REAL,
+    REAL_TO_FLOAT,
+    SAME,
+    SUM,
+)
 
 __all__ = [
     "ARITHMETIC",
     "BOOLEAN",
     "COMPARISON",
+    "EACH_TO_FLOAT",
     "INT_TO_FLOAT",
     "MAGNITUDE",
     "ORDERED",

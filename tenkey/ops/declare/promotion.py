@@ -15,6 +15,7 @@ __all__ = [
     "ARITHMETIC",
     "BOOLEAN",
     "COMPARISON",
+    "EACH_TO_FLOAT",
     "INT_TO_FLOAT",
     "MAGNITUDE",
     "ORDERED",
@@ -31,13 +32,17 @@ _KIND: Final = "[{operator}] is not defined for dtype {dtype}: it takes {takes}.
 
 
 class Promotion(NamedTuple):
-    """``common`` of the arguments goes through ``compute``; the result of that through ``result``."""
+    """``common`` of the arguments goes through ``compute``; the result of that through ``result``.
+
+    With ``each`` every argument goes through ``compute`` before they have anything in common.
+    """
 
     name: str
     compute: Callable[[np.dtype], np.dtype]
     result: Callable[[np.dtype], np.dtype]
     accepts: str = "biufc"
     takes: str = "any dtype"
+    each: bool = False
 
     @property
     def compares(self) -> bool:
@@ -46,7 +51,8 @@ class Promotion(NamedTuple):
 
     def dtypes(self, operator: str, arrays: Iterable[np.dtype], weak: Iterable[type] = ()) -> tuple[np.dtype, np.dtype]:
         """The dtype to compute in and the dtype of the result."""
-        common = result_dtype(tuple(arrays), tuple(weak))
+        given = tuple(map(self.compute, arrays)) if self.each else tuple(arrays)
+        common = result_dtype(given, tuple(weak))
         if common.kind not in self.accepts and not (common.kind == "V" and "f" in self.accepts):
             raise TypeError(_KIND.format(operator=operator, dtype=common, takes=self.takes))
         compute = self.compute(common)
@@ -83,6 +89,8 @@ ARITHMETIC: Final = Promotion("ARITHMETIC", _same, _same, "iufc", "numeric dtype
 REAL: Final = Promotion("REAL", _same, _same, "iuf", "real numeric dtypes")
 INT_TO_FLOAT: Final = Promotion("INT_TO_FLOAT", _int_to_float, _same)
 REAL_TO_FLOAT: Final = Promotion("REAL_TO_FLOAT", _int_to_float, _same, "biuf", "real dtypes (integers give floats)")
+# Special functions of several arguments, by SciPy's rule: an integer is a default float, also beside a narrower one.
+EACH_TO_FLOAT: Final = Promotion("EACH_TO_FLOAT", *REAL_TO_FLOAT[1:-1], each=True)
 ORDERED: Final = Promotion("ORDERED", _same, _same, "biuf", "dtypes with an order, not complex ones")
 MAGNITUDE: Final = Promotion("MAGNITUDE", _same, dtypes.real_of, "iufc", "numeric dtypes, not bool")
 COMPARISON: Final = Promotion("COMPARISON", _same, _boolean)
