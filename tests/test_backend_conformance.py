@@ -22,9 +22,14 @@ SOME = "tk::add- or tk::add_- or tk::exp- or tk::sum- or tk::matmul or tk::tanh-
 def suite(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     # `-p`: the tests may run without tenkey being installed, and so without its entry point for pytest
     command = [sys.executable, "-m", "pytest", "-p", "tenkey_pytest", "-q", "--tb=line", "--pyargs", *arguments]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
-    environment.pop("PYTEST_ADDOPTS", None)
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=environment)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=environment())
+
+
+def environment() -> dict[str, str]:
+    """That of a process that runs the suite, from any folder."""
+    made = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    made.pop("PYTEST_ADDOPTS", None)
+    return made
 
 
 def lines_of(text: str) -> dict[str, str]:
@@ -47,17 +52,32 @@ def test_a_right_backend_passes_from_any_folder(tmp_path: Path, parallel: tuple[
     assert re.search(r"tk::matmul x\d+", found["fallback"])
 
 
-@pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_backend_is_rejected(tmp_path: Path, name: str) -> None:
-    part, wrong = WRONG[name]
-    arguments = ["--backend", name, "--backend-module", WITH]
-    only = ("-k", SOME) if part == "operators" else ()
-    done = suite(f"{SUITE}.test_{part}", *arguments, *only, folder=tmp_path)
-    assert done.returncode == 1, done.stdout + done.stderr
-    named = lines_of(done.stdout)["wrong"].split(", ")
-    assert any(one == wrong or one.startswith(f"{wrong}[") for one in named), (wrong, named)
-    if name == "raises":  # the author's own error with its place, not what the suite makes of it
-        assert re.search(r"_wrong_backends\.py:\d+: KeyError: 'mistake of the author'", done.stdout), done.stdout
+# Runs the suite for one backend after the other: a process for each would spend its time on imports.
+MANY = """
+import sys, pytest
+part, module, only, *names = sys.argv[1:]
+for name in names:
+    command = ["-p", "tenkey_pytest", "-p", "no:hypothesispytest", "-p", "no:cacheprovider", "-q", "--tb=line"]
+    command += ["--pyargs", part, "--backend", name, "--backend-module", module, "-k", only]
+    print("=begin", name, flush=True)
+    print("=end", int(pytest.main(command)), flush=True)
+"""
+
+
+@pytest.mark.parametrize("part", ["operators", "tensors", "interface"])
+def test_wrong_backends_are_rejected(tmp_path: Path, part: str) -> None:
+    names = [name for name, (its, _) in WRONG.items() if its == part]
+    only = SOME if part == "operators" else "test"
+    command = [sys.executable, "-c", MANY, f"{SUITE}.test_{part}", WITH, only, *names]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, env=environment())
+    runs = re.findall(r"^=begin (\w+)\n(.*?)^=end (\d+)\n", done.stdout, re.MULTILINE | re.DOTALL)
+    assert [run[0] for run in runs] == names, done.stdout + done.stderr
+    for name, text, status in runs:
+        assert status == "1", text
+        wrong, found = WRONG[name][1], lines_of(text)["wrong"].split(", ")
+        assert any(one == wrong or one.startswith(f"{wrong}[") for one in found), (name, wrong, found)
+        if name == "raises":  # the author's own error with its place, not what the suite makes of it
+            assert re.search(r"_wrong_backends\.py:\d+: KeyError: 'mistake of the author'", text), text
 
 
 def test_the_host_memory_example(tmp_path: Path) -> None:

@@ -61,6 +61,8 @@ def probed(operator: Operator, sample: SampleInput) -> Tensor:
     if isinstance(found, Tensor):
         return found
     parts = [tk.reshape(t, (-1,)) for t in found if t.dtype.kind in "fc"]
+    if not parts:
+        return found[0]  # type: ignore[no-any-return]  # integers alone: nothing flows
     joined: Tensor = tk.concat([tk.astype(t, tk.result_type(*parts), copy=False) for t in parts])
     return joined
 

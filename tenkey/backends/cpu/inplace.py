@@ -72,8 +72,8 @@ def _plan(functional: Operator, bits: int, count: int) -> tuple[np.ufunc, np.dty
 
 
 def _is_plain(target: np.ndarray, other: np.ndarray) -> bool:
-    """Whether the result surely fits: no element of the target stands for two, and the other has its shape or none."""
-    return bool(target.flags.c_contiguous and (other.ndim == 0 or other.shape == target.shape))
+    """Whether the result surely fits: the target is packed and may be written to, the other has its shape or none."""
+    return bool(target.flags.carray and (other.ndim == 0 or other.shape == target.shape))
 
 
 def _copy(operator: Operator, x: Tensor, source: Tensor) -> Tensor:

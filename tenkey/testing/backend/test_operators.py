@@ -24,6 +24,7 @@ DTYPES = ("float32", "float64", "int64", "uint8", "bool", "complex64")
 DERIVATIVE_DTYPES = ("float32",)
 
 
+@functools.cache
 def has_samples(operator: Operator) -> bool:
     """Whether the declaration says what the operator takes."""
     if not any(a.type.is_tensor_like for a in operator.schema.arguments):
