@@ -75,7 +75,10 @@ def _operands(facet: Pointwise, dtype: str, size: int, rng: np.random.Generator)
 _POINTWISE = [
     op
     for op in OPERATORS
-    if "Pointwise" in op.facets and op.facets["Pointwise"].promotion.name not in ("BOOLEAN", "BITS")
+    if "Pointwise" in op.facets
+    and op.facets["Pointwise"].promotion.name != "BOOLEAN"
+    and "f" in op.facets["Pointwise"].promotion.accepts
+    and op.schema.base_name != "close_floats"  # its tolerances are numbers of the caller's, not of any size
 ]
 _SIZES = (LARGE, PIECE - 1, PIECE, PIECE + 1, 2 * PIECE + 3)
 

@@ -104,6 +104,7 @@ _SPECIAL: Final = (
 )
 
 EXTRA_REFERENCES: Final[Mapping[str, Callable[..., Any]]] = {
+    "linalg_diagonal": lambda x, *, offset=0: np.diagonal(x, offset, -2, -1),
     **{f"special_{name}": _double(name) for name in _SPECIAL.split()},
     "special_erfinv": _without_negative_zero(_double("erfinv")),
     "special_i0": _half(_double("i0")),
@@ -144,6 +145,14 @@ EXTRA_ULPS: Final[Mapping[str, int]] = {"gelu": 32}
 AGAINST_MPMATH: Final = frozenset({"special_beta", "special_betaln"})
 """Functions of which SciPy is not accurate for arguments far apart: ``tests/test_special.py`` has them."""
 NEAR_ZERO: Final = frozenset(
-    ["logaddexp2", "special_kl_div", "special_rel_entr", "special_gammaln", "special_digamma", "special_psi"]
+    [
+        "logaddexp",
+        "logaddexp2",
+        "special_kl_div",
+        "special_rel_entr",
+        "special_gammaln",
+        "special_digamma",
+        "special_psi",
+    ]
 )
 """Functions with zeros among the samples: near these they are compared by absolute difference."""

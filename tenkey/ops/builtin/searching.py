@@ -167,6 +167,8 @@ def _picked_vjp(g: Tensor, x: Tensor, axis: int, largest: bool) -> Tensor:
 def top_values(x: Tensor, indices: Tensor, axis: int, largest: bool) -> Tensor:
     """The elements at the indices of the largest; the gradient is that of sorting."""
     refuse_unordered("topk", x.dtype)
+    if x.ndim != indices.ndim or any(m != n for i, (m, n) in enumerate(zip(x.shape, indices.shape)) if i != axis):
+        raise ValueError(f"[topk] indices of shape {indices.shape} are not those of elements of shape {x.shape}.")
     return take_along_axis(x, indices, axis=axis)
 
 

@@ -168,7 +168,7 @@ def _mean_of_equal(values: Any, ordered: Any, axis: int) -> Any:
 
 
 def _invert_order(order: np.ndarray, axis: int) -> np.ndarray:
-    out = np.empty_like(order)
+    out = np.zeros(order.shape, np.int64)  # what is no permutation leaves places out
     shape = [1] * order.ndim
     shape[axis] = order.shape[axis]
     places = np.broadcast_to(np.arange(order.shape[axis]).reshape(shape), order.shape)
