@@ -132,8 +132,8 @@ def _analytical(output: Tensor, source: Tensor) -> np.ndarray:
 def _random_direction(rng: np.random.Generator, values: np.ndarray) -> np.ndarray:
     """Components of either sign, none of them small."""
     size = _components(values).size
-    lengths: np.ndarray = rng.uniform(0.5, 1.0, size)
-    return lengths * rng.choice(np.array([-1.0, 1.0]), size)
+    made: np.ndarray = rng.uniform(0.5, 1.0, size) * rng.choice(np.array([-1.0, 1.0]), size)
+    return made
 
 
 def _agree_along_a_direction(

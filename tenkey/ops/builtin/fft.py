@@ -184,7 +184,7 @@ rfft: Entry = structured(
 
 def _irfft_meta(x: Tensor, n: int | None = None, axis: int = -1, norm: str = "backward") -> TensorSpec:
     i = normalize_axis("fft.irfft", axis, x.ndim)
-    if not x.shape[i]:
+    if n is None and not x.shape[i]:
         raise ValueError(_LENGTH.format(operator="irfft", n=0, shape=x.shape, axis=axis))
     i, points = _check("irfft", x, n, axis, norm, 2 * (x.shape[i] - 1))
     return TensorSpec(_with_length(x.shape, i, points), dtypes.real_of(inexact("fft.irfft", x.dtype)))
