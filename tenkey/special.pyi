@@ -7,6 +7,7 @@ from tenkey.core.typing import TensorLike
 
 __all__ = [
     "beta",
+    "betainc",
     "betaln",
     "digamma",
     "entr",
@@ -17,6 +18,8 @@ __all__ = [
     "expit",
     "exprel",
     "gamma",
+    "gammainc",
+    "gammaincc",
     "gammaln",
     "i0",
     "i0e",
@@ -28,6 +31,7 @@ __all__ = [
     "log_softmax",
     "logit",
     "logsumexp",
+    "multigammaln",
     "ndtr",
     "ndtri",
     "polygamma",
@@ -36,13 +40,16 @@ __all__ = [
     "softmax",
     "xlog1py",
     "xlogy",
+    "zeta",
 ]
 
 
 def beta(a: TensorLike, b: TensorLike) -> Tensor:
     """``gamma(a) * gamma(b) / gamma(a + b)``, for numbers of at least 0: infinite at 0, nan below."""
+def betainc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
+    """The regularized incomplete beta function: the beta distribution with parameters ``a`` and ``b`` up to ``x``."""
 def betaln(a: TensorLike, b: TensorLike) -> Tensor:
-    """``log(abs(beta(a, b)))``, without overflow, for positive numbers without the cancellation of large logarithms."""
+    """``log(abs(beta(a, b)))``, without overflow, of positive numbers without cancellation."""
 def digamma(x: Tensor) -> Tensor:
     """The derivative of ``gammaln`` (DLMF 5.2.2); nan at negative whole numbers."""
 def entr(x: Tensor) -> Tensor:
@@ -61,6 +68,10 @@ def exprel(x: Tensor) -> Tensor:
     """``(exp(x) - 1) / x``, which is 1 at 0."""
 def gamma(x: Tensor) -> Tensor:
     """The gamma function, ``(x - 1)!`` at whole numbers; nan at the negative ones, infinite at 0."""
+def gammainc(a: Tensor, x: Tensor) -> Tensor:
+    """The regularized lower incomplete gamma function P(a, x): the gamma distribution with shape ``a`` up to ``x``."""
+def gammaincc(a: Tensor, x: Tensor) -> Tensor:
+    """The regularized upper incomplete gamma function Q(a, x) = 1 - P(a, x), without cancellation where it is small."""
 def gammaln(x: Tensor) -> Tensor:
     """``log(abs(gamma(x)))``, without overflow; infinite at 0, -1, -2, ..."""
 def i0(x: Tensor) -> Tensor:
@@ -83,6 +94,8 @@ def logit(x: Tensor) -> Tensor:
     """``log(x / (1 - x))``, the inverse of ``expit``; infinite at 0 and 1, nan outside."""
 def logsumexp(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
     """``log(sum(exp(x)))`` along axes, without overflow: ``tk.logsumexp``."""
+def multigammaln(a: Tensor, d: int) -> Tensor:
+    """The logarithm of the multivariate gamma function of dimension ``d``, for a > (d - 1) / 2 (DLMF 35.3.4)."""
 def ndtr(x: Tensor) -> Tensor:
     """The probability that a standard normal variable is at most ``x``."""
 def ndtri(x: Tensor) -> Tensor:
@@ -99,3 +112,5 @@ def xlog1py(x: TensorLike, y: TensorLike) -> Tensor:
     """``x * log1p(y)``, and 0 where ``x`` is 0, whatever ``y`` is but nan."""
 def xlogy(x: TensorLike, y: TensorLike) -> Tensor:
     """``x * log(y)``, and 0 where ``x`` is 0, whatever ``y`` is but nan."""
+def zeta(x: Tensor, q: TensorLike | None = None) -> Tensor:
+    """The sum of ``(k + q)**-x`` over k = 0, 1, ...: Hurwitz's zeta function, with q = 1 (the default) Riemann's."""

@@ -165,6 +165,79 @@ def test_gradients_where_a_factor_is_zero(name: str) -> None:
     np.testing.assert_allclose(by_y.tolist(), [0.0, 0.0, 2 / 3], rtol=1e-15)
 
 
+def _close(got: Array, want: list[Any], tolerance: float) -> None:
+    np.testing.assert_allclose(got, np.array([float(w) for w in want]), rtol=tolerance, atol=1e-300)
+
+
+@pytest.mark.parametrize(("low", "high"), [(-8, 0), (-1, 1.5), (1, 3)])
+def test_incomplete_functions(low: float, high: float) -> None:
+    """Note [Incomplete functions by quadrature]: both sides of the mode, for parameters of any size."""
+    rng = np.random.default_rng(7)
+    a, b = 10 ** rng.uniform(low, high, (2, 40))
+    x = a * np.exp(rng.normal(0, 1, 40) * np.minimum(1, 3 / np.sqrt(a)))
+    x[:12] = 10 ** rng.uniform(-3, 1.5, 12) if high < 2 else x[:12]
+    pairs = [(mpmath.mpf(p), mpmath.mpf(q)) for p, q in zip(a.tolist(), x.tolist())]
+    t, u = tk.asarray(a), tk.asarray(x)
+    _close(tk.special.gammainc(t, u).numpy(), [mpmath.gammainc(p, 0, q, regularized=True) for p, q in pairs], 1e-13)
+    _close(tk.special.gammaincc(t, u).numpy(), [mpmath.gammainc(p, q, regularized=True) for p, q in pairs], 1e-13)
+    x = (
+        rng.uniform(0, 1, 40)
+        if high < 2
+        else a / (a + b) * np.exp(rng.normal(0, 1, 40) * 2 / np.sqrt(np.minimum(a, b)))
+    )
+    x = np.minimum(x, 0.999)
+    want = [
+        mpmath.betainc(mpmath.mpf(p), mpmath.mpf(q), 0, mpmath.mpf(r), regularized=True)
+        for p, q, r in zip(a.tolist(), b.tolist(), x.tolist())
+    ]
+    _close(tk.special.betainc(t, tk.asarray(b), tk.asarray(x)).numpy(), want, 2e-13)
+
+
+def test_incomplete_gamma_function_of_a_large_parameter() -> None:
+    a, x = mpmath.mpf(16064853), mpmath.mpf(16042163)
+    start = mpmath.log(x / a)
+    integral = mpmath.quad(lambda v: mpmath.exp(-a * (mpmath.expm1(v) - v)), mpmath.linspace(start - 0.004, start, 12))
+    want = float(integral * mpmath.exp(a * mpmath.log(a) - a - mpmath.loggamma(a)))
+    got = tk.special.gammainc(tk.asarray(16064853.0, dtype=tk.float64), 16042163.0).item()
+    assert abs(got - want) <= 1e-11 * want
+
+
+def test_incomplete_functions_at_their_edges() -> None:
+    inf, nan = np.inf, np.nan
+    a = tk.asarray([0.0, 0.0, 1.0, inf, -1.0, 2.0, 2.0])
+    x = tk.asarray([0.0, 1.0, inf, 3.0, 2.0, nan, 0.0])
+    np.testing.assert_array_equal(tk.special.gammainc(a, x).tolist(), [nan, 1, 1, 0, nan, nan, 0])
+    np.testing.assert_array_equal(tk.special.gammaincc(a, x).tolist(), [nan, 0, 0, 1, nan, nan, 1])
+    a, b, x = (
+        tk.asarray(v) for v in ([1.0, 1, 0, 1, -1, 1, nan], [1.0, 1, 1, 0, 1, 1, 1], [0.0, 1, 0.5, 0.5, 0.5, 2, 0.5])
+    )
+    np.testing.assert_array_equal(tk.special.betainc(a, b, x).tolist(), [0, 1, 1, 0, nan, nan, nan])
+    given = ([1.0, 0.5, 2.0, 1e5, 1e5], [1.0, 1.0, 0.0, 1.0, 0.5])
+    np.testing.assert_array_equal(tk.special.zeta(*map(tk.asarray, given)).tolist(), [inf, nan, inf, 1, inf])
+    leaf = tk.tensor([2.0], requires_grad=True)
+    calls: list[Any] = [
+        lambda: tk.special.gammainc(leaf, 1.0), lambda: tk.special.betainc(leaf, 1.0, 0.5),
+        lambda: tk.special.betainc(1.0, leaf, 0.5), lambda: tk.special.zeta(leaf),
+    ]  # fmt: skip
+    for call in calls:
+        with pytest.raises(NotImplementedError, match=r"has no derivative by . here: only by"):
+            call().backward()
+    with pytest.raises(TypeError, match=r"\[special_gammainc\] is not defined for dtype complex64"):
+        tk.special.gammainc(2.0, tk.asarray(1j))
+    with pytest.raises(ValueError, match=r"\[special_betainc\] the shapes .* do not broadcast"):
+        tk.special.betainc(tk.ones(2), tk.ones(3), 0.5)
+    with pytest.raises(ValueError, match=r"\[special_multigammaln\] d is a number of dimensions"):
+        tk.special.multigammaln(tk.ones(2), 0)
+
+
+def test_zeta() -> None:
+    x = np.random.default_rng(8).uniform(1.01, 30, 40)
+    q = np.random.default_rng(9).uniform(0.01, 30, 40)
+    _close(tk.special.zeta(tk.asarray(x)).numpy(), [mpmath.zeta(v) for v in x.tolist()], 1e-14)
+    want = [mpmath.zeta(mpmath.mpf(v), mpmath.mpf(w)) for v, w in zip(x.tolist(), q.tolist())]
+    _close(tk.special.zeta(tk.asarray(x), tk.asarray(q)).numpy(), want, 1e-13)
+
+
 def test_zeros_keep_their_sign_and_infinities_are_reached() -> None:
     for name in ("erf", "erfinv", "i1", "i1e"):
         assert np.signbit(getattr(tk.special, name)(tk.asarray([-0.0])).numpy()).all(), name

@@ -117,6 +117,15 @@ EXTRA_REFERENCES: Final[Mapping[str, Callable[..., Any]]] = {
     "special_softmax": lambda x, axis=-1: scipy.special.softmax(x, axis),
     "special_log_softmax": lambda x, axis=-1: scipy.special.log_softmax(x, axis),
     "special_polygamma": scipy.special.polygamma,
+    "gamma_tail": lambda a, x, upper: (_double("gammaincc") if upper else _double("gammainc"))(a, x),
+    "beta_tail": _double("betainc"),
+    "hurwitz": _double("zeta"),
+    "special_gammainc": _double("gammainc"),
+    "special_gammaincc": _double("gammaincc"),
+    "special_betainc": _double("betainc"),
+    "special_multigammaln": lambda a, d: (
+        sum(_double("gammaln")(a - k / 2) for k in range(d)) + d * (d - 1) / 4 * np.log(np.pi)
+    ),
     "polygamma_of": scipy.special.polygamma,
     "polygamma_each": scipy.special.polygamma,
     "sinc": _sinc,
@@ -129,6 +138,7 @@ EXTRA_REFERENCES: Final[Mapping[str, Callable[..., Any]]] = {
 
 _INTEGERS: Final = "gcd lcm nanargmax nanargmin interval_of digitize bins_of argwhere flatnonzero"
 _FLOATS: Final = (
+    "gamma_tail beta_tail hurwitz special_gammainc special_gammaincc special_betainc special_multigammaln "
     "special_polygamma polygamma_of polygamma_each nanmean quantile percentile nanquantile nanpercentile median "
     "nanmedian gradient trapezoid unwrap special_logsumexp special_softmax "
     "special_log_softmax interp histogram_bin_edges average cov corrcoef"
