@@ -8,7 +8,7 @@ import tenkey as tk
 
 __all__ = ["cases"]
 
-_BROADCAST = " do not broadcast: counted from the last, each dimension must be equal or 1 in all of them."
+_BROADCAST = " cannot be broadcast together: counted from the last, each dimension must be equal or 1 in all of them."
 
 
 def cases() -> list[Any]:
