@@ -14,7 +14,7 @@ from .autograd import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .backends import cpu as _cpu
 from .backends import meta as _meta
 from .backends.cpu import get_num_threads, set_num_threads
-from .choosing import nonzero, piecewise, unravel_index
+from .choosing import apply_along_axis, nonzero, piecewise, unravel_index
 from .contractions import einsum, tensordot
 from .core.device import Device as device  # noqa: N813  # PyTorch's name for it
 from .core.dtypes import (

@@ -9,15 +9,21 @@ from .core.dtypes import bool as _bool
 from .core.tensor import Tensor
 from .ops.builtin.assigning import put
 from .ops.builtin.choosing import nonzero_rows, unravel_rows
-from .ops.builtin.copying import cast
+from .ops.builtin.copying import cast, stack
 from .ops.builtin.creation import zeros_like
 from .ops.builtin.indexing import index
+from .ops.builtin.manipulation import moveaxis
+from .ops.builtin.view import reshape
+from .ops.shapes import normalize_axis
 
-__all__ = ["nonzero", "piecewise", "unravel_index"]
+__all__ = ["apply_along_axis", "nonzero", "piecewise", "unravel_index"]
 
 _SCALAR: Final = "[nonzero] a 0-d tensor has no dimension whose indices could be given: use tk.reshape(x, (1,))."
 _COUNT: Final = (
     "[piecewise] got {functions} functions for {conditions} conditions: one for each, and perhaps one for the rest."
+)
+_NO_LANE: Final = (
+    "[apply_along_axis] a tensor of shape {shape} has no lane along axis {axis} to call the function with."
 )
 _CONDITION: Final = "[piecewise] a condition is a tensor of bools of the shape {shape}, got shape {got}, dtype {dtype}."
 
@@ -97,3 +103,27 @@ def piecewise(
             value = cast(value, x.dtype)
         result = put(result, [mask], value)
     return result.reshape(x.shape)
+
+
+def apply_along_axis(func1d: Callable[..., Tensor], axis: int, arr: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """What a function makes of each vector along an axis: its result takes the place of the axis.
+
+    A loop over the vectors, for functions that look at values; ``tk.transforms.vmap`` calls others once for all.
+    Differentiable. Raises ValueError where there is no vector to call the function with.
+
+    >>> import tenkey as tk
+    >>> tk.apply_along_axis(lambda row: row[:2].sum(), 1, tk.asarray([[1, 2, 3], [4, 5, 6]])).tolist()
+    [3, 9]
+    """
+    i = normalize_axis("apply_along_axis", axis, arr.ndim)
+    lanes = moveaxis(arr, i, -1)
+    outer = lanes.shape[:-1]
+    rows = reshape(lanes, (-1, lanes.shape[-1])) if lanes.size else lanes
+    if not lanes.size:
+        raise ValueError(_NO_LANE.format(shape=arr.shape, axis=axis))
+    results = stack([func1d(rows[k], *args, **kwargs) for k in range(rows.shape[0])])
+    inner = results.shape[1:]
+    made = reshape(results, (*outer, *inner))
+    places = tuple(range(len(outer), len(outer) + len(inner)))
+    turned: Tensor = moveaxis(made, places, tuple(range(i, i + len(inner))))
+    return turned
