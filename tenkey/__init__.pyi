@@ -24,7 +24,12 @@ from tenkey.autograd.grad_mode import (
     set_grad_enabled as set_grad_enabled,
 )
 from tenkey.backends.cpu.threads import get_num_threads as get_num_threads, set_num_threads as set_num_threads
-from tenkey.choosing import nonzero as nonzero, piecewise as piecewise, unravel_index as unravel_index
+from tenkey.choosing import (
+    apply_along_axis as apply_along_axis,
+    nonzero as nonzero,
+    piecewise as piecewise,
+    unravel_index as unravel_index,
+)
 from tenkey.contractions import einsum as einsum, tensordot as tensordot
 from tenkey.core.device import Device, Device as device
 from tenkey.core.dtypes import (
@@ -67,6 +72,7 @@ __all__ = [
     "allclose",
     "angle",
     "any",
+    "apply_along_axis",
     "arange",
     "argmax",
     "argmin",
