@@ -102,4 +102,9 @@ globals().update(_names.expose(""))
 
 from . import fft, linalg, special  # noqa: E402  # what they hold are the operators with these prefixes
 
+try:
+    from . import _einops  # Note [einops finds its backends among subclasses]
+except ImportError:  # not installed
+    pass
+
 __all__ = _names.list_public(globals())  # noqa: PLE0605
