@@ -102,9 +102,9 @@ globals().update(_names.expose(""))
 
 from . import fft, linalg, special  # noqa: E402  # what they hold are the operators with these prefixes
 
-try:
-    from . import _einops  # Note [einops finds its backends among subclasses]
+try:  # Note [einops finds its backends among subclasses]
+    from . import _einops
 except ImportError:  # not installed
-    pass
+    _einops = None  # type: ignore[assignment]
 
 __all__ = _names.list_public(globals())  # noqa: PLE0605

@@ -810,7 +810,13 @@ def nancumsum(x: Tensor, axis: int | None = None, *, dtype: DTypeLike | None = N
     """Cumulative sums along an axis, of the flattened tensor without one, in which nan counts as 0."""
 def nanmax(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
     """The largest along axes of the elements that are no nan; nan where there is none. Ties share the gradient."""
-def nanmean(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
+def nanmean(
+    x: Tensor,
+    axis: int | Sequence[int] | None = None,
+    *,
+    dtype: DTypeLike | None = None,
+    keepdims: _bool = False,
+) -> Tensor:
     """The arithmetic mean along axes of the elements that are no nan; nan where there is none. Integers give floats."""
 def nanmedian(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
     """The median of the elements that are no nan; nan where there is none."""
@@ -847,6 +853,8 @@ def nanstd(
     axis: int | Sequence[int] | None = None,
     *,
     correction: float = 0.0,
+    ddof: float | None = None,
+    dtype: DTypeLike | None = None,
     keepdims: _bool = False,
 ) -> Tensor:
     """The standard deviation along axes of the elements that are no nan: the root of ``nanvar``."""
@@ -863,6 +871,8 @@ def nanvar(
     axis: int | Sequence[int] | None = None,
     *,
     correction: float = 0.0,
+    ddof: float | None = None,
+    dtype: DTypeLike | None = None,
     keepdims: _bool = False,
 ) -> Tensor:
     """The variance along axes of the elements that are no nan: the mean of the squared distances from their mean."""

@@ -24,7 +24,7 @@ from .dispatch import registry
 __all__ = ["TenkeyBackend"]
 
 
-class TenkeyBackend(AbstractBackend):
+class TenkeyBackend(AbstractBackend):  # type: ignore[misc]  # einops need not be installed where types are checked
     """The tensors of this library, for einops."""
 
     framework_name = "tenkey"
@@ -34,8 +34,9 @@ class TenkeyBackend(AbstractBackend):
         return isinstance(tensor, Tensor)
 
     def from_numpy(self, x: Any) -> Tensor:
-        """A tensor on the memory of an array."""
-        return asarray(x)
+        """A tensor on the memory of an array; floats collect gradients, as einops expects where there are any."""
+        made = asarray(x)
+        return made.requires_grad_() if is_inexact(made.dtype) else made
 
     def to_numpy(self, x: Tensor) -> np.ndarray:
         """The values of a tensor."""

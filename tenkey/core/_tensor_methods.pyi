@@ -200,6 +200,8 @@ class TensorMethods:
         """The elements, moved to the nearest number between ``min`` and ``max``; where these cross, ``max``."""
     def clone(self) -> Tensor:
         """A contiguous copy."""
+    def conj(self) -> Tensor:
+        """Complex conjugate; a real tensor is copied."""
     def copy(self) -> Tensor:
         """A contiguous copy."""
     def copy_(self, source: TensorLike) -> Self:
@@ -373,7 +375,13 @@ class TensorMethods:
         """``multiply`` written into its first argument, which is returned."""
     def nan_to_num(self, *, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
         """A copy in which nan is replaced, by 0 unless said otherwise, and infinities by the largest finite numbers."""
-    def nanmean(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
+    def nanmean(
+        self,
+        axis: int | Sequence[int] | None = None,
+        *,
+        dtype: DTypeLike | None = None,
+        keepdims: bool = False,
+    ) -> Tensor:
         """The arithmetic mean along axes of the elements that are no nan; nan where there is none. Integers give
         floats.
         """

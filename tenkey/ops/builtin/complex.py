@@ -34,6 +34,7 @@ conj: Entry = structured(
     "conj(Tensor x) -> Tensor",
     meta=lambda x: TensorSpec(x.shape, x.dtype),
     vjp={"x": lambda g: conj(g)},
+    methods=("conj",),
     samples=lambda rng: [((rng.standard_normal((3,)) + 1j * rng.standard_normal((3,)),), {})],
     doc="""Complex conjugate; a real tensor is copied.
 

@@ -18,6 +18,7 @@ from .pointwise import isnan, logical_not, sqrt, where
 from .reduction import all, max, mean, min, prod, sum
 
 _ALL_NAN: Final = "[{operator}] axis={axis} of shape {shape} has a slice of nan only: it has no {what} element."
+_TWICE: Final = "[nanvar] got correction={correction} and ddof={ddof}, two words for one thing: give one of them."
 _UNORDERED: Final = "[{operator}] is not defined for dtype {dtype}: complex numbers have no order. Use tk.real(x), say."
 
 
@@ -113,19 +114,23 @@ def nanmin(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
 
 
 @composite(
-    "nanmean(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
+    "nanmean(Tensor x, int[1]? axis=None, *, DType? dtype=None, bool keepdims=False) -> Tensor",
     samples=_with_nans,
     reference=np.nanmean,
     methods=("nanmean",),
 )
-def nanmean(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
+def nanmean(x: Tensor, axis: Any = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
     """The arithmetic mean along axes of the elements that are no nan; nan where there is none. Integers give floats.
+
+    With ``dtype`` the elements are converted first.
 
     >>> import tenkey as tk
     >>> tk.nanmean(tk.asarray([1.0, float("nan"), 2.0])).item()
     1.5
     """
     result: Tensor
+    if dtype is not None:
+        x = cast(x, dtype)
     if _exact(x):
         result = mean(x, axis=axis, keepdims=keepdims)
         return result
@@ -135,7 +140,13 @@ def nanmean(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     return result
 
 
-def _nanvar(x: Tensor, axis: Any, correction: float, keepdims: bool) -> Tensor:
+def _nanvar(x: Tensor, axis: Any, correction: float, ddof: float | None, dtype: Any, keepdims: bool) -> Tensor:
+    if ddof is not None:  # xarray passes NumPy's word
+        if correction:
+            raise ValueError(_TWICE.format(correction=correction, ddof=ddof))
+        correction = ddof
+    if dtype is not None:
+        x = cast(x, dtype)
     axes = normalize_axes("nanvar", axis, x.ndim)
     missing = isnan(x)
     present = logical_not(missing)
@@ -162,37 +173,49 @@ def _var_samples(rng: np.random.Generator) -> Any:
     ]
 
 
+_NAN_MOMENT: Final = (
+    "Tensor x, int[1]? axis=None, *, float correction=0.0, float? ddof=None, DType? dtype=None, bool keepdims=False"
+)
+
+
 @composite(
-    "nanvar(Tensor x, int[1]? axis=None, *, float correction=0.0, bool keepdims=False) -> Tensor",
+    f"nanvar({_NAN_MOMENT}) -> Tensor",
     samples=_var_samples,
     reference=_reference_var(np.nanvar),
 )
-def nanvar(x: Tensor, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+def nanvar(
+    x: Tensor, axis: Any = None, *, correction: float = 0.0, ddof: float | None = None, dtype: Any = None,
+    keepdims: bool = False,
+) -> Tensor:  # fmt: skip
     """The variance along axes of the elements that are no nan: the mean of the squared distances from their mean.
 
     The sum of squares is divided by the number of these elements less ``correction``; nan where that is not positive.
-    Integers give floats, complex numbers real ones.
+    Integers give floats, complex numbers real ones. ``ddof`` is NumPy's word for ``correction``; with ``dtype`` the
+    elements are converted first.
 
     >>> import tenkey as tk
     >>> tk.nanvar(tk.asarray([1.0, float("nan"), 3.0])).item()
     1.0
     """
-    return _nanvar(x, axis, correction, keepdims)
+    return _nanvar(x, axis, correction, ddof, dtype, keepdims)
 
 
 @composite(
-    "nanstd(Tensor x, int[1]? axis=None, *, float correction=0.0, bool keepdims=False) -> Tensor",
+    f"nanstd({_NAN_MOMENT}) -> Tensor",
     samples=lambda rng: [s for s in _var_samples(rng) if s[0][0].ndim],
     reference=_reference_var(np.nanstd),
 )
-def nanstd(x: Tensor, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+def nanstd(
+    x: Tensor, axis: Any = None, *, correction: float = 0.0, ddof: float | None = None, dtype: Any = None,
+    keepdims: bool = False,
+) -> Tensor:  # fmt: skip
     """The standard deviation along axes of the elements that are no nan: the root of ``nanvar``.
 
     >>> import tenkey as tk
     >>> tk.nanstd(tk.asarray([1.0, float("nan"), 3.0])).item()
     1.0
     """
-    result: Tensor = sqrt(_nanvar(x, axis, correction, keepdims))
+    result: Tensor = sqrt(_nanvar(x, axis, correction, ddof, dtype, keepdims))
     return result
 
 
