@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-pytest.importorskip("sklearn", minversion="1.6", reason="older versions dispatch for few estimators")
+pytest.importorskip("sklearn", minversion="1.7")
 pytest.importorskip("scipy", minversion="1.15")
 
 _CHECKS = """
