@@ -121,3 +121,26 @@ def test_a_real_dtype_for_complex_numbers(name: str) -> None:
     for x in (tk.ones(3, dtype=tk.complex64), tk.ones(3, dtype=tk.complex64, device="meta")):
         with pytest.raises(TypeError, match=rf"\[{name}\] complex64 with dtype=float64 would lose the imaginary part"):
             getattr(tk, name)(x, dtype=tk.float64)
+
+
+@pytest.mark.parametrize("function", [tk.concat, tk.stack])
+def test_no_tensors_to_join(function: Any) -> None:
+    with pytest.raises((ValueError, NotImplementedError), match="needs at least one tensor"):
+        function([])
+
+
+def test_a_fill_value_that_integers_do_not_hold() -> None:
+    for value in (np.nan, np.inf, -np.inf):
+        for device in ("cpu", "meta"):
+            with pytest.raises(ValueError, match=r"\[full\] the fill value .* has no counterpart in int32"):
+                tk.full(2, float(value), dtype=tk.int32, device=device)
+
+
+@pytest.mark.parametrize("name", ["fftfreq", "rfftfreq"])
+def test_frequencies(name: str) -> None:
+    function = getattr(tk.fft, name)
+    with pytest.raises(TypeError, match=rf"\[fft.{name}\] got dtype=int64: .* name a floating dtype"):
+        function(4, dtype=tk.int64)
+    with pytest.raises(ValueError, match=rf"\[fft.{name}\] got d=0"):
+        function(4, d=0)
+    assert function(4, d=2.0, dtype=tk.float64).tolist() == getattr(np.fft, name)(4, 2.0).tolist()

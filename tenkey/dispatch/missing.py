@@ -35,6 +35,7 @@ _REGISTER: Final = (
     "Register one with tk.library.register_kernel({operator!r}, {device!r}), or move the tensors to a device that has "
     "one."
 )
+_NO_TENSOR: Final = "It needs at least one tensor, whose device says which kernel runs."
 _REGISTER_FACTORY: Final = "Register one with tk.library.register_kernel({operator!r}, {device!r})."
 _MAX_BACKENDS: Final = 20
 
@@ -56,6 +57,8 @@ def _remedy(operator: Operator, word: int, backend: str | None, device: str) -> 
         if close:
             return _MISSPELLED.format(device=device, waiting=close[0], site=waiting[close[0]].site)
     tensors = any(a.type.is_tensor_like for a in operator.schema.arguments)
+    if tensors and backend is None:
+        return _NO_TENSOR
     return (_REGISTER if tensors else _REGISTER_FACTORY).format(operator=operator.name, device=device)
 
 

@@ -190,6 +190,8 @@ def concat(arrays: Sequence[Tensor], *, axis: int | None = 0) -> Tensor:
     >>> tk.concat([tk.asarray([1, 2]), tk.asarray([3])]).tolist()
     [1, 2, 3]
     """
+    if not arrays:
+        raise ValueError("[concat] needs at least one tensor.")
     if axis is None:
         arrays, axis = [reshape(x, (-1,)) for x in arrays], 0
     result: Tensor = concatenate(list(arrays), axis=axis)
