@@ -52,7 +52,7 @@ from .ops import install as _install
 from .ops.autocast import autocast, is_autocast_enabled
 from .ops.autocast import install_autocast as _install_autocast
 from .ops.builtin.scattering import put_along_axis
-from .parts import array_split, block, meshgrid, split
+from .parts import array_split, block, gradient, meshgrid, split
 from .serialization import load, save
 from .spacing import linspace
 

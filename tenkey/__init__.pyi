@@ -45,7 +45,7 @@ from tenkey.core.printing import (
     set_printoptions as set_printoptions,
 )
 from tenkey.core.tensor import Tensor, Tensor as Tensor, shares_storage as shares_storage
-from tenkey.core.typing import DTypeLike, TensorLike
+from tenkey.core.typing import ArrayLike, DTypeLike, TensorLike
 from tenkey.creation import asarray as asarray, from_dlpack as from_dlpack, tensor as tensor
 from tenkey.dtype_functions import (
     broadcast_arrays as broadcast_arrays,
@@ -58,7 +58,13 @@ from tenkey.ops.autocast import autocast as autocast, is_autocast_enabled as is_
 from tenkey.ops.builtin.scattering import put_along_axis as put_along_axis
 from tenkey.ops.builtin.searching import CummaxResult, CumminResult, TopKResult
 from tenkey.ops.builtin.sets import UniqueAllResult, UniqueCountsResult, UniqueInverseResult
-from tenkey.parts import array_split as array_split, block as block, meshgrid as meshgrid, split as split
+from tenkey.parts import (
+    array_split as array_split,
+    block as block,
+    gradient as gradient,
+    meshgrid as meshgrid,
+    split as split,
+)
 from tenkey.serialization import load as load, save as save
 from tenkey.spacing import linspace as linspace
 
@@ -399,7 +405,6 @@ def all(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool =
 def allclose(
     x1: TensorLike,
     x2: TensorLike,
-    *,
     rtol: float = 1e-05,
     atol: float = 1e-08,
     equal_nan: _bool = False,
@@ -422,7 +427,7 @@ def argmax(x: Tensor, axis: int | None = None, *, keepdims: _bool = False) -> Te
     """Index of the largest element along an axis, the first at a tie; without axis in the flattened tensor."""
 def argmin(x: Tensor, axis: int | None = None, *, keepdims: _bool = False) -> Tensor:
     """Index of the smallest element along an axis, the first at a tie; without axis in the flattened tensor."""
-def argpartition(x: Tensor, kth: int, *, axis: int = -1) -> Tensor:
+def argpartition(x: Tensor, kth: int, axis: int = -1) -> Tensor:
     """The indices of a partition along an axis: what would be at place ``kth`` of the sorted elements is there."""
 def argsort(x: Tensor, *, axis: int = -1, descending: _bool = False, stable: _bool = True) -> Tensor:
     """The indices that sort along an axis: ``take_along_axis(x, argsort(x), axis=-1)`` is ``sort(x)``; int64."""
@@ -454,11 +459,11 @@ def average(
     x: Tensor,
     axis: int | Sequence[int] | None = None,
     *,
-    weights: TensorLike | None = None,
+    weights: ArrayLike | None = None,
     keepdims: _bool = False,
 ) -> Tensor:
     """The mean along axes, with weights: ``sum(weights * x) / sum(weights)``. Integers give floats."""
-def bincount(x: Tensor, weights: TensorLike | None = None, minlength: int = 0) -> Tensor:
+def bincount(x: Tensor, weights: ArrayLike | None = None, minlength: int = 0) -> Tensor:
     """How often each number stands in a vector of integers that are at least 0, from 0 to the largest; int64."""
 def bitwise_and(x1: TensorLike, x2: TensorLike) -> Tensor:
     """``x1 & x2``, bit by bit, for integers and bools."""
@@ -478,23 +483,23 @@ def cbrt(x: Tensor) -> Tensor:
     """Real cube root, also of negative numbers; integers give floats."""
 def ceil(x: Tensor) -> Tensor:
     """The smallest integer that is not below ``x``, in the dtype of ``x``. Its derivative is 0."""
-def choose(indices: Tensor, choices: Sequence[Tensor]) -> Tensor:
+def choose(indices: Tensor, choices: Sequence[ArrayLike]) -> Tensor:
     """Of each place the element of the choice whose number stands there; all broadcast together."""
 def clip(x: Tensor, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
     """The elements, moved to the nearest number between ``min`` and ``max``; where these cross, ``max``."""
-def compress(condition: Tensor, x: Tensor, *, axis: int | None = None) -> Tensor:
+def compress(condition: Tensor, x: ArrayLike, *, axis: int | None = None) -> Tensor:
     """The slices along an axis at which the 1-d ``condition`` is true; without axis of ``x`` in one dimension."""
 def concat(arrays: Sequence[Tensor], *, axis: int | None = 0) -> Tensor:
     """The tensors joined along an existing axis; with ``axis=None`` they are flattened first."""
 def conj(x: Tensor) -> Tensor:
     """Complex conjugate; a real tensor is copied."""
-def convolve(a: Tensor, v: Tensor, *, mode: str = 'full') -> Tensor:
+def convolve(a: Tensor, v: ArrayLike, mode: str = 'full') -> Tensor:
     """The convolution of two vectors: ``out[k]`` is the sum of ``a[i] * v[k - i]``."""
 def copysign(x1: TensorLike, x2: TensorLike) -> Tensor:
     """The magnitude of ``x1`` with the sign of ``x2``, that of a zero or nan included, for real dtypes."""
 def corrcoef(x: Tensor, y: TensorLike | None = None, *, rowvar: _bool = True) -> Tensor:
     """Pearson's correlation coefficients of variables, given as in ``tk.cov``; 0-d for one variable."""
-def correlate(a: Tensor, v: Tensor, *, mode: str = 'valid') -> Tensor:
+def correlate(a: Tensor, v: ArrayLike, mode: str = 'valid') -> Tensor:
     """The correlation of two vectors: ``out[k]`` is the sum of ``a[i + k] * conj(v[i])``. Modes as in
     ``tk.convolve``.
     """
@@ -506,19 +511,19 @@ def count_nonzero(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdim
     """How many elements along axes are not zero, in int64; NaN counts."""
 def cov(
     x: Tensor,
-    y: TensorLike | None = None,
+    y: ArrayLike | None = None,
     *,
     rowvar: _bool = True,
     correction: float = 1.0,
-    fweights: TensorLike | None = None,
-    aweights: TensorLike | None = None,
+    fweights: ArrayLike | None = None,
+    aweights: ArrayLike | None = None,
 ) -> Tensor:
     """The covariance matrix of variables, each of which is a row of ``x`` (a column with ``rowvar=False``)."""
 def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     """Mean negative log-likelihood of integer classes."""
-def cummax(x: Tensor, *, axis: int | None = None) -> CummaxResult:
+def cummax(x: Tensor, axis: int | None = None) -> CummaxResult:
     """The largest element so far along an axis, which may be left out for one dimension, and its index (int64)."""
-def cummin(x: Tensor, *, axis: int | None = None) -> CumminResult:
+def cummin(x: Tensor, axis: int | None = None) -> CumminResult:
     """The smallest element so far along an axis, which may be left out for one dimension, and its index (int64)."""
 def cumulative_prod(
     x: Tensor,
@@ -551,7 +556,7 @@ def diff(
     append: TensorLike | None = None,
 ) -> Tensor:
     """The differences of neighbours along an axis, which is one shorter then; ``n`` times over."""
-def digitize(x: Tensor, bins: Tensor, *, right: _bool = False) -> Tensor:
+def digitize(x: Tensor, bins: ArrayLike, *, right: _bool = False) -> Tensor:
     """In which of the bins between the edges ``bins`` each element lies: 0 before the first edge; int64."""
 def divide(x1: TensorLike, x2: TensorLike) -> Tensor:
     """True division of two tensors, element by element, with broadcasting; integers give floats."""
@@ -578,7 +583,7 @@ def expand_dims(x: Tensor, axis: int | Sequence[int] = (0,)) -> Tensor:
     """With a new dimension of length 1 at the place ``axis`` of the result, or several at those of a tuple; a view."""
 def expm1(x: Tensor) -> Tensor:
     """``exp(x) - 1``, accurate near 0."""
-def extract(condition: Tensor, x: Tensor) -> Tensor:
+def extract(condition: Tensor, x: ArrayLike) -> Tensor:
     """The elements of ``x`` at which ``condition``, of the same shape, is true, in one dimension."""
 def eye(
     n_rows: int,
@@ -623,7 +628,7 @@ def full_like(
     device: Device | str | None = None,
 ) -> Tensor:
     """One number with the shape, dtype and device of ``x``."""
-def gather(x: Tensor, indices: Tensor, axis: int = -1) -> Tensor:
+def gather(x: Tensor, indices: ArrayLike, axis: int = -1) -> Tensor:
     """Along ``axis`` the element that each index names: ``out[i, j] = x[i, indices[i, j]]`` for the last of two
     axes.
     """
@@ -641,15 +646,6 @@ def geomspace(
     device: Device | str | None = None,
 ) -> Tensor:
     """``num`` values from ``start`` to ``stop``, each the same multiple of the one before."""
-def gradient(
-    x: Tensor,
-    spacing: float | Sequence[float] = (1.0,),
-    *,
-    places: TensorLike | None = None,
-    axis: int | Sequence[int] | None = None,
-    edge_order: int = 1,
-) -> Tensor:
-    """The derivative, by central differences, of a function that is known at points of a grid."""
 def greater(x1: TensorLike, x2: TensorLike) -> Tensor:
     """``x1 > x2``, element by element, with broadcasting; a bool tensor."""
 def greater_equal(x1: TensorLike, x2: TensorLike) -> Tensor:
@@ -658,26 +654,26 @@ def heaviside(x1: TensorLike, x2: TensorLike) -> Tensor:
     """The step function: 0 below zero, 1 above, ``x2`` at zero, nan for nan. Its derivative by ``x1`` is 0."""
 def histogram(
     x: Tensor,
-    bins: TensorLike | None = None,
+    bins: ArrayLike | None = None,
     *,
     range: float | Sequence[float] | None = None,
-    weights: TensorLike | None = None,
+    weights: ArrayLike | None = None,
     density: _bool = False,
 ) -> tuple[Tensor, Tensor]:
     """How many elements lie in each bin, and the edges of the bins."""
 def histogram2d(
     x: Tensor,
-    y: Tensor,
+    y: ArrayLike,
     bins: int | Sequence[int] = (10, 10),
     *,
     range: Sequence[float | Sequence[float]] | None = None,
-    weights: TensorLike | None = None,
+    weights: ArrayLike | None = None,
     density: _bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """How many of the points ``(x, y)`` lie in each bin of a grid, and the edges along both axes."""
 def histogram_bin_edges(
     x: Tensor,
-    bins: TensorLike | None = None,
+    bins: ArrayLike | None = None,
     *,
     range: float | Sequence[float] | None = None,
 ) -> Tensor:
@@ -688,21 +684,20 @@ def hypot(x1: TensorLike, x2: TensorLike) -> Tensor:
     """``sqrt(x1**2 + x2**2)`` without overflow on the way, for real dtypes; integers give floats."""
 def imag(x: Tensor) -> Tensor:
     """Imaginary part, a real tensor; zeros for a real one."""
-def index_add(x: Tensor, indices: Tensor, source: Tensor, axis: int = 0, *, alpha: complex = 1) -> Tensor:
+def index_add(x: Tensor, indices: ArrayLike, source: ArrayLike, axis: int = 0, *, alpha: complex = 1) -> Tensor:
     """``x`` with ``alpha * source`` added at the 1-d ``indices`` of an axis; equal indices add up."""
-def index_copy(x: Tensor, indices: Tensor, source: Tensor, axis: int = 0) -> Tensor:
+def index_copy(x: Tensor, indices: ArrayLike, source: ArrayLike, axis: int = 0) -> Tensor:
     """``x`` with ``source`` put at the 1-d ``indices`` of an axis; of equal indices one is kept, on the CPU the
     last.
     """
-def index_fill(x: Tensor, indices: Tensor, value: Tensor, axis: int = 0) -> Tensor:
+def index_fill(x: Tensor, indices: ArrayLike, value: ArrayLike, axis: int = 0) -> Tensor:
     """``x`` with one value at the 1-d ``indices`` of an axis; ``value`` is a number or a 0-d tensor."""
 def inner(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Sums of products over the last dimensions, without conjugation; with a number, the product."""
 def interp(
     x: Tensor,
-    xp: Tensor,
-    fp: Tensor,
-    *,
+    xp: ArrayLike,
+    fp: ArrayLike,
     left: float | None = None,
     right: float | None = None,
     period: float | None = None,
@@ -715,7 +710,6 @@ def intersect1d(x1: TensorLike, x2: TensorLike) -> Tensor:
 def isclose(
     x1: TensorLike,
     x2: TensorLike,
-    *,
     rtol: float = 1e-05,
     atol: float = 1e-08,
     equal_nan: _bool = False,
@@ -723,7 +717,7 @@ def isclose(
     """Whether ``abs(x1 - x2) <= atol + rtol * abs(x2)``, element by element, with broadcasting; a bool tensor."""
 def isfinite(x: Tensor) -> Tensor:
     """True where an element is neither infinite nor nan."""
-def isin(x1: TensorLike, x2: TensorLike, *, invert: _bool = False) -> Tensor:
+def isin(x1: TensorLike, x2: ArrayLike, *, invert: _bool = False) -> Tensor:
     """Whether each element of ``x1`` is among those of ``x2`` (with ``invert``: is not); bool, of the shape of
     ``x1``.
     """
@@ -774,7 +768,7 @@ def logspace(
     """``num`` powers of ``base``, whose exponents are evenly spaced from ``start`` to ``stop``."""
 def logsumexp(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
     """``log(sum(exp(x)))`` along axes, without overflow."""
-def masked_fill(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
+def masked_fill(x: Tensor, mask: ArrayLike, value: ArrayLike) -> Tensor:
     """``x`` with one value where ``mask`` is true; the mask broadcasts against ``x``, the dtype is that of ``x``."""
 def masked_select(x: Tensor, mask: Tensor) -> Tensor:
     """The elements where ``mask`` is true, in one dimension; both broadcast together."""
@@ -824,7 +818,7 @@ def nanmin(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _boo
     """The smallest along axes of the elements that are no nan; nan where there is none. Ties share the gradient."""
 def nanpercentile(
     x: Tensor,
-    q: Tensor,
+    q: ArrayLike,
     axis: int | Sequence[int] | None = None,
     *,
     method: str = 'linear',
@@ -841,7 +835,7 @@ def nanprod(
     """The product along axes of the elements that are no nan; 1 where there is none."""
 def nanquantile(
     x: Tensor,
-    q: Tensor,
+    q: ArrayLike,
     axis: int | Sequence[int] | None = None,
     *,
     method: str = 'linear',
@@ -896,17 +890,17 @@ def outer(x1: TensorLike, x2: TensorLike) -> Tensor:
 def pad(
     x: Tensor,
     pad_width: int | Sequence[int] | Sequence[int | Sequence[int]],
-    *,
     mode: str = 'constant',
+    *,
     constant_values: complex | Sequence[complex] | Sequence[complex | Sequence[complex]] = ((0,),),
     end_values: complex | Sequence[complex] | Sequence[complex | Sequence[complex]] = ((0,),),
 ) -> Tensor:
     """A tensor with a border of ``pad_width`` elements before and after each dimension."""
-def partition(x: Tensor, kth: int, *, axis: int = -1) -> Tensor:
+def partition(x: Tensor, kth: int, axis: int = -1) -> Tensor:
     """The elements along an axis with that at place ``kth`` where sorting would put it: see ``tk.argpartition``."""
 def percentile(
     x: Tensor,
-    q: Tensor,
+    q: ArrayLike,
     axis: int | Sequence[int] | None = None,
     *,
     method: str = 'linear',
@@ -915,7 +909,7 @@ def percentile(
     """``tk.quantile`` with ``q`` in hundredths: numbers in [0, 100]."""
 def permute_dims(x: Tensor, axes: Sequence[int]) -> Tensor:
     """The dimensions in another order; a view."""
-def polyval(p: Tensor, x: Tensor) -> Tensor:
+def polyval(p: Tensor, x: ArrayLike) -> Tensor:
     """The value at ``x`` of the polynomial with coefficients ``p``, highest power first, by Horner's scheme."""
 def positive(x: Tensor) -> Tensor:
     """``+x``: a copy, for a numeric dtype."""
@@ -933,7 +927,7 @@ def ptp(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool =
     """The distance from the smallest to the largest element along axes, in the dtype of ``x``; nan if there is one."""
 def quantile(
     x: Tensor,
-    q: Tensor,
+    q: ArrayLike,
     axis: int | Sequence[int] | None = None,
     *,
     method: str = 'linear',
@@ -966,14 +960,23 @@ def round(x: Tensor) -> Tensor:
     """The nearest integer, ties to the even one, in the dtype of ``x``. Its derivative is 0."""
 def rsqrt(x: Tensor) -> Tensor:
     """``1 / sqrt(x)``."""
-def scatter(x: Tensor, indices: Tensor, source: Tensor, axis: int = -1, *, reduce: str | None = None) -> Tensor:
+def scatter(
+    x: Tensor,
+    indices: ArrayLike,
+    source: ArrayLike,
+    axis: int = -1,
+    *,
+    reduce: str | None = None,
+) -> Tensor:
     """``x`` with the elements of ``source`` put where ``indices`` say along ``axis``: the inverse of ``gather``."""
-def scatter_add(x: Tensor, indices: Tensor, source: Tensor, *, axis: int = -1) -> Tensor:
+def scatter_add(x: Tensor, indices: ArrayLike, source: ArrayLike, axis: int = -1) -> Tensor:
     """``x`` with ``source`` added at ``indices`` along an axis; equal indices add up."""
-def searchsorted(x1: TensorLike, x2: TensorLike, *, side: str = 'left', sorter: TensorLike | None = None) -> Tensor:
+def searchsorted(x1: TensorLike, x2: ArrayLike, *, side: str = 'left', sorter: ArrayLike | None = None) -> Tensor:
     """Where to insert each element of ``x2`` into the sorted vector ``x1`` so that it stays sorted; int64."""
-def select(condlist: Sequence[Tensor], choicelist: Sequence[Tensor], default: complex = 0) -> Tensor:
-    """Of each place the element of the first choice whose condition is true there, else ``default``."""
+def select(condlist: Sequence[Tensor], choicelist: Sequence[ArrayLike], default: ArrayLike | None = None) -> Tensor:
+    """Of each place the element of the first choice whose condition is true there, else that of ``default``, or
+    zero.
+    """
 def setdiff1d(x1: TensorLike, x2: TensorLike) -> Tensor:
     """The distinct elements that are in the first of two tensors and not in the second, ascending, as a vector of
     the promoted dtype. No gradient.
@@ -1030,9 +1033,9 @@ def sum(
     """Sum of elements along axes; integers and bools sum in 64 bits."""
 def swapaxes(x: Tensor, axis1: int, axis2: int) -> Tensor:
     """Two axes exchanged; a view."""
-def take(x: Tensor, indices: Tensor, *, axis: int | None = None) -> Tensor:
+def take(x: Tensor, indices: ArrayLike, *, axis: int | None = None) -> Tensor:
     """The elements at ``indices`` of an axis, which may be left out for a 1-d tensor."""
-def take_along_axis(x: Tensor, indices: Tensor, *, axis: int = -1) -> Tensor:
+def take_along_axis(x: Tensor, indices: ArrayLike, *, axis: int = -1) -> Tensor:
     """Along one axis the elements at ``indices``, which has the number of dimensions of ``x``."""
 def tan(x: Tensor) -> Tensor:
     """Tangent of an angle in radians."""
@@ -1040,11 +1043,11 @@ def tanh(x: Tensor) -> Tensor:
     """Hyperbolic tangent."""
 def tile(x: Tensor, repetitions: int | Sequence[int]) -> Tensor:
     """Copies of a tensor side by side: ``repetitions`` of them along each axis, counted from the last one."""
-def topk(x: Tensor, k: int, *, axis: int = -1, largest: _bool = True) -> TopKResult:
+def topk(x: Tensor, k: int, axis: int = -1, *, largest: _bool = True) -> TopKResult:
     """The ``k`` largest (or smallest) elements along an axis, in order, and their indices (int64)."""
 def trace(x: Tensor, *, offset: int = 0, dtype: DTypeLike | None = None) -> Tensor:
     """The sum of a diagonal of a matrix, or of each matrix of a stack; integers are summed in 64 bits."""
-def trapezoid(y: Tensor, x: TensorLike | None = None, *, dx: float = 1.0, axis: int = -1) -> Tensor:
+def trapezoid(y: Tensor, x: ArrayLike | None = None, dx: float = 1.0, axis: int = -1) -> Tensor:
     """The integral of ``y`` along an axis by the trapezoidal rule."""
 def tri(
     n_rows: int,

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+import numpy as np
+
 from .core.dtypes import bool as _bool
 from .core.tensor import Tensor
+from .creation import asarray
 from .ops.builtin.assigning import put
 from .ops.builtin.choosing import nonzero_rows, unravel_rows
 from .ops.builtin.copying import cast, stack
@@ -19,6 +22,7 @@ from .ops.shapes import normalize_axis
 __all__ = ["apply_along_axis", "nonzero", "piecewise", "unravel_index"]
 
 _SCALAR: Final = "[nonzero] a 0-d tensor has no dimension whose indices could be given: use tk.reshape(x, (1,))."
+_TENSOR: Final = "[piecewise] takes tensors, got {kind}: convert it with tk.asarray(...)."
 _COUNT: Final = (
     "[piecewise] got {functions} functions for {conditions} conditions: one for each, and perhaps one for the rest."
 )
@@ -78,8 +82,13 @@ def piecewise(
     >>> tk.piecewise(x, [x < 0, x >= 0], [lambda t: -t, lambda t: t * 10]).tolist()
     [2.0, 1.0, 30.0]
     """
-    conditions = [condlist] if isinstance(condlist, Tensor) else list(condlist)
+    if not isinstance(x, Tensor):
+        raise TypeError(_TENSOR.format(kind=type(x).__name__))
+    listed = list(condlist) if isinstance(condlist, (list, tuple)) else [condlist]
+    conditions: list[Any] = [asarray(c) if isinstance(c, np.ndarray) else c for c in listed]
     for condition in conditions:
+        if not isinstance(condition, Tensor):
+            raise TypeError(_TENSOR.format(kind=type(condition).__name__))
         if condition.dtype != _bool or condition.shape != x.shape:
             raise ValueError(_CONDITION.format(shape=x.shape, got=condition.shape, dtype=condition.dtype))
     if len(funclist) == len(conditions) + 1:

@@ -12,18 +12,24 @@ import numpy as np
 from .core.tensor import Tensor
 from .creation import asarray
 from .dtype_functions import result_type
-from .ops.builtin.copying import clone, concat
+from .ops.builtin.copying import clone, concat, stack
+from .ops.builtin.differences import gradient_on_grid
 from .ops.builtin.splitting import meshgrid_of, split_at
 from .ops.builtin.view import reshape
-from .ops.shapes import normalize_axis
+from .ops.shapes import normalize_axes, normalize_axis
 
-__all__ = ["array_split", "block", "meshgrid", "split"]
+__all__ = ["array_split", "block", "gradient", "meshgrid", "split"]
 
 _TENSOR: Final = "[{function}] takes a Tensor, got {kind}: convert it with tk.asarray(...)."
 _PARTS: Final = "[{function}] a tensor is split into at least 1 part, got {parts}."
 _DEPTH: Final = "[block] the lists nest {first} deep in one place and {other} in another: each block lies equally deep."
 _EMPTY: Final = "[block] a list of blocks is empty: every row needs at least one block."
 _TUPLE: Final = "[block] got a tuple: blocks are nested in lists."
+_SPACING: Final = (
+    "[gradient] got {count} spacings for {axes} axes: give one distance for all, or for each axis a distance or the "
+    "vector of the places along it."
+)
+_TWICE: Final = "[gradient] got spacing= beside other spacings: give them once."
 _UNEVEN: Final = "[split] {length} elements along axis {axis} do not divide into {parts} equal parts: use array_split."
 
 
@@ -60,7 +66,7 @@ def _pieces(x: Tensor, parts: int | Sequence[int], axis: int, function: str) -> 
     return tuple(split_at(x, places, axis=i))
 
 
-def split(x: Tensor, parts: int | Sequence[int], *, axis: int = 0) -> tuple[Tensor, ...]:
+def split(x: Tensor, parts: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
     """Cut along an axis into ``parts`` equal pieces, or at the places of a tuple: a tuple of views.
 
     Places count as in slices: negative ones from the end, and beyond it the pieces are empty. (PyTorch's ``split``
@@ -73,7 +79,7 @@ def split(x: Tensor, parts: int | Sequence[int], *, axis: int = 0) -> tuple[Tens
     return _pieces(x, parts, axis, "split")
 
 
-def array_split(x: Tensor, parts: int | Sequence[int], *, axis: int = 0) -> tuple[Tensor, ...]:
+def array_split(x: Tensor, parts: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
     """Cut along an axis into ``parts`` pieces whose lengths differ by at most 1, the longer first: a tuple of views.
 
     A tuple instead of a number holds the places to cut at, as in ``tk.split``.
@@ -138,3 +144,56 @@ def block(arrays: Any) -> Tensor:
     ndim = max(depth, *[x.ndim for x in blocks])
     shaped = iter([reshape(x, (1,) * (ndim - x.ndim) + x.shape) if x.ndim < ndim else x for x in blocks])
     return _joined(arrays, ndim - depth, shaped) if depth else clone(blocks[0])
+
+
+def gradient(
+    x: Tensor, *distances: Any, spacing: Any = None, places: Any = None, axis: Any = None, edge_order: int = 1
+) -> Tensor:
+    """The derivative, by central differences, of a function that is known at points of a grid.
+
+    Args: x: its values. distances: nothing for neighbours at the distance 1; one distance for all axes; or for each
+    axis a distance, or the vector of the places along it, which need not be even. ``spacing`` is the same as a keyword
+    (a tuple for several axes), ``places`` the vector for one axis. axis: an int, several, or None for all. At both ends
+    the difference is one-sided, accurate to ``edge_order`` (1 or 2). Integers give floats.
+
+    For one axis the result has the shape of ``x``; for several their derivatives are stacked in front, so that
+    ``by_y, by_x = tk.gradient(image)``. Raises ValueError and TypeError. Source: ``numpy.gradient``.
+
+    >>> import tenkey as tk
+    >>> tk.gradient(tk.asarray([1.0, 4.0, 9.0, 16.0])).tolist()
+    [3.0, 4.0, 6.0, 7.0]
+    >>> tk.gradient(tk.asarray([0.0, 1.0, 9.0]), tk.asarray([0.0, 1.0, 3.0])).tolist()
+    [1.0, 2.0, 4.0]
+    """
+    if not isinstance(x, Tensor):
+        raise TypeError(_TENSOR.format(function="gradient", kind=type(x).__name__))
+    if spacing is not None:
+        if distances:
+            raise TypeError(_TWICE)
+        distances = (spacing,)
+    axes = normalize_axes("gradient", axis, x.ndim)
+    if (len(distances) == 1 and len(axes) > 1 and isinstance(distances[0], (tuple, list))) or (
+        len(distances) == 1 and isinstance(distances[0], (tuple, list)) and len(distances[0]) == 1
+    ):
+        distances = tuple(distances[0])
+    vectors = [isinstance(h, (tuple, list)) or getattr(h, "ndim", 0) > 0 for h in distances]
+    if not any(vectors):
+        numbers = [h.item() if isinstance(h, Tensor) and not h.requires_grad else h for h in distances]
+        found: Tensor = gradient_on_grid(x, numbers or (1.0,), places=places, axis=axis, edge_order=edge_order)
+        return found
+    if len(distances) != len(axes) or places is not None:
+        raise ValueError(_SPACING.format(count=len(distances) + (places is not None), axes=len(axes)))
+    slopes = [
+        gradient_on_grid(x, places=_vector(x, h), axis=i, edge_order=edge_order)
+        if is_vector
+        else gradient_on_grid(x, h, axis=i, edge_order=edge_order)
+        for i, h, is_vector in zip(axes, distances, vectors, strict=True)
+    ]
+    return slopes[0] if len(slopes) == 1 else stack(slopes)
+
+
+def _vector(x: Tensor, given: Any) -> Tensor:
+    """Places as a tensor; Python's numbers in the dtype of the values."""
+    if isinstance(given, (tuple, list)):
+        return asarray(given, dtype=x.dtype if x.dtype.kind == "f" else None, device=x.device)
+    return asarray(given)

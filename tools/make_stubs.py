@@ -56,6 +56,7 @@ _BASES: Final = {
 }
 # Names that a signature may use, by the module to import them from.
 _KNOWN: Final = {
+    "ArrayLike": "tenkey.core.typing",
     "Any": "typing",
     "Callable": "collections.abc",
     "DType": "tenkey.core.dtypes",
@@ -120,7 +121,9 @@ def _takes_numbers(operator: Operator, argument: Argument) -> bool:
 
 def _argument_text(operator: Operator, argument: Argument) -> str:
     kind = _type_text(argument.type)
-    if kind in ("Tensor", "Tensor | None") and not argument.is_mutable and _takes_numbers(operator, argument):
+    if "takes_sequences" in operator.tags and argument is not operator.schema.arguments[0]:
+        kind = kind.replace("Tensor", "ArrayLike")
+    elif kind in ("Tensor", "Tensor | None") and not argument.is_mutable and _takes_numbers(operator, argument):
         kind = kind.replace("Tensor", "TensorLike")
     return f"{argument.name}: {kind}{f' = {_default_text(argument.default)}' if argument.has_default else ''}"
 

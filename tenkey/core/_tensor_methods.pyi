@@ -7,7 +7,7 @@ from typing import Any, Self
 from tenkey.autograd.node import HookHandle
 from tenkey.core.device import Device
 from tenkey.core.tensor import Tensor
-from tenkey.core.typing import DTypeLike, Index, Operand, TensorLike
+from tenkey.core.typing import ArrayLike, DTypeLike, Index, Operand, TensorLike
 from tenkey.ops.builtin.searching import CummaxResult, CumminResult, TopKResult
 
 
@@ -113,14 +113,7 @@ class TensorMethods:
         """``add`` written into its first argument, which is returned."""
     def all(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
         """Whether all elements along axes are true (nonzero)."""
-    def allclose(
-        self,
-        x2: TensorLike,
-        *,
-        rtol: float = 1e-05,
-        atol: float = 1e-08,
-        equal_nan: bool = False,
-    ) -> Tensor:
+    def allclose(self, x2: TensorLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
         """Whether all elements are close: see ``tk.isclose``. A 0-d bool tensor."""
     def angle(self) -> Tensor:
         """The angle of complex numbers in radians within [-pi, pi], a real tensor; 0 or pi for real numbers."""
@@ -130,6 +123,8 @@ class TensorMethods:
         """Index of the largest element along an axis, the first at a tie; without axis in the flattened tensor."""
     def argmin(self, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
         """Index of the smallest element along an axis, the first at a tie; without axis in the flattened tensor."""
+    def argpartition(self, kth: int, axis: int = -1) -> Tensor:
+        """The indices of a partition along an axis: what would be at place ``kth`` of the sorted elements is there."""
     def argsort(self, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
         """The indices that sort along an axis: ``take_along_axis(x, argsort(x), axis=-1)`` is ``sort(x)``; int64."""
     def asin(self) -> Tensor:
@@ -196,12 +191,14 @@ class TensorMethods:
         """The smallest integer that is not below ``x``, in the dtype of ``x``. Its derivative is 0."""
     def ceil_(self) -> Self:
         """``ceil`` written into its first argument, which is returned."""
+    def clamp(self, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
+        """The elements, moved to the nearest number between ``min`` and ``max``; where these cross, ``max``."""
     def clip(self, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
         """The elements, moved to the nearest number between ``min`` and ``max``; where these cross, ``max``."""
     def clone(self) -> Tensor:
         """A contiguous copy."""
     def conj(self) -> Tensor:
-        """Complex conjugate; a real tensor is copied."""
+        """The complex conjugate: the tensor itself unless it is complex. See ``tk.conj``."""
     def copy(self) -> Tensor:
         """A contiguous copy."""
     def copy_(self, source: TensorLike) -> Self:
@@ -220,9 +217,9 @@ class TensorMethods:
         """``cosh`` written into its first argument, which is returned."""
     def cpu(self) -> Tensor:
         """The values on the CPU."""
-    def cummax(self, *, axis: int | None = None) -> CummaxResult:
+    def cummax(self, axis: int | None = None) -> CummaxResult:
         """The largest element so far along an axis, which may be left out for one dimension, and its index (int64)."""
-    def cummin(self, *, axis: int | None = None) -> CumminResult:
+    def cummin(self, axis: int | None = None) -> CumminResult:
         """The smallest element so far along an axis, which may be left out for one dimension, and its index (int64)."""
     def cumprod(self, axis: int | None = None, *, dtype: Any = None) -> Tensor:
         """The products of all elements up to each along an axis, or in row-major order. See ``tk.cumulative_prod``."""
@@ -232,8 +229,12 @@ class TensorMethods:
         """``deg2rad`` written into its first argument, which is returned."""
     def detach(self) -> Tensor:
         """A tensor on the same memory without history; it shares the version counter."""
+    def diagonal(self, *, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+        """The elements whose indices along two axes are equal (or differ by ``offset``), as the last axis; a view."""
     def digamma(self) -> Tensor:
         """The derivative of ``gammaln`` (DLMF 5.2.2); nan at negative whole numbers."""
+    def dim(self) -> int:
+        """The number of dimensions: ``x.ndim``."""
     def div(self, x2: TensorLike) -> Tensor:
         """True division of two tensors, element by element, with broadcasting; integers give floats."""
     def div_(self, x2: TensorLike) -> Self:
@@ -258,21 +259,25 @@ class TensorMethods:
         """``exp2`` written into its first argument, which is returned."""
     def exp_(self) -> Self:
         """``exp`` written into its first argument, which is returned."""
+    def expand(self, *shape: int | Sequence[int]) -> Tensor:
+        """Broadcast to a shape: ``x.expand(2, 3)`` or ``x.expand((2, 3))``. See ``tk.broadcast_to``."""
     def expm1(self) -> Tensor:
         """``exp(x) - 1``, accurate near 0."""
     def expm1_(self) -> Self:
         """``expm1`` written into its first argument, which is returned."""
+    def fill_(self, value: Tensor | complex) -> Tensor:
+        """Fill with one value, in place."""
     def flatten(self) -> Tensor:
         """All elements in one dimension."""
-    def flip(self, *, axis: int | Sequence[int] | None = None) -> Tensor:
-        """The elements in reverse order along axes; a copy."""
+    def flip(self, *axes: int | Sequence[int], axis: int | Sequence[int] | None = None) -> Tensor:
+        """The elements in reverse order along axes, ``x.flip(0, 1)`` or ``x.flip(axis=(0, 1))``; without along all."""
     def floor(self) -> Tensor:
         """The largest integer that is not above ``x``, in the dtype of ``x``. Its derivative is 0."""
     def floor_(self) -> Self:
         """``floor`` written into its first argument, which is returned."""
     def floor_divide_(self, x2: TensorLike) -> Self:
         """``floor_divide`` written into its first argument, which is returned."""
-    def gather(self, indices: Tensor, axis: int = -1) -> Tensor:
+    def gather(self, indices: ArrayLike, axis: int = -1) -> Tensor:
         """Along ``axis`` the element that each index names: ``out[i, j] = x[i, indices[i, j]]`` for the last of two
         axes.
         """
@@ -294,28 +299,30 @@ class TensorMethods:
         """``sqrt(x1**2 + x2**2)`` without overflow on the way, for real dtypes; integers give floats."""
     def hypot_(self, x2: TensorLike) -> Self:
         """``hypot`` written into its first argument, which is returned."""
-    def index_add(self, indices: Tensor, source: Tensor, axis: int = 0, *, alpha: complex = 1) -> Tensor:
+    @property
+    def imag(self) -> Tensor:
+        """The imaginary part: zeros unless the tensor is complex. See ``tk.imag``."""
+    def index_add(self, indices: ArrayLike, source: ArrayLike, axis: int = 0, *, alpha: complex = 1) -> Tensor:
         """``x`` with ``alpha * source`` added at the 1-d ``indices`` of an axis; equal indices add up."""
-    def index_copy(self, indices: Tensor, source: Tensor, axis: int = 0) -> Tensor:
+    def index_copy(self, indices: ArrayLike, source: ArrayLike, axis: int = 0) -> Tensor:
         """``x`` with ``source`` put at the 1-d ``indices`` of an axis; of equal indices one is kept, on the CPU the
         last.
         """
-    def index_fill(self, indices: Tensor, value: Tensor, axis: int = 0) -> Tensor:
+    def index_fill(self, indices: ArrayLike, value: ArrayLike, axis: int = 0) -> Tensor:
         """``x`` with one value at the 1-d ``indices`` of an axis; ``value`` is a number or a 0-d tensor."""
     @property
     def is_leaf(self) -> bool:
         """Whether the tensor was made by the user, not by a recorded call."""
     def is_shared(self) -> bool:
         """Whether the tensor's memory can be shared with other processes, see ``share_memory_``."""
-    def isclose(
-        self,
-        x2: TensorLike,
-        *,
-        rtol: float = 1e-05,
-        atol: float = 1e-08,
-        equal_nan: bool = False,
-    ) -> Tensor:
+    def isclose(self, x2: TensorLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
         """Whether ``abs(x1 - x2) <= atol + rtol * abs(x2)``, element by element, with broadcasting; a bool tensor."""
+    def isfinite(self) -> Tensor:
+        """True where an element is neither infinite nor nan."""
+    def isinf(self) -> Tensor:
+        """True where an element, or the real or imaginary part of it, is infinite."""
+    def isnan(self) -> Tensor:
+        """True where an element is not a number."""
     def lgamma(self) -> Tensor:
         """``log(abs(gamma(x)))``, without overflow; infinite at 0, -1, -2, ..."""
     def log(self) -> Tensor:
@@ -340,12 +347,14 @@ class TensorMethods:
         """``log(exp(x1) + exp(x2))`` without overflow, for real dtypes; integers give floats."""
     def logaddexp_(self, x2: TensorLike) -> Self:
         """``logaddexp`` written into its first argument, which is returned."""
+    def logical_not(self) -> Tensor:
+        """True where ``x`` is false (zero)."""
     def logsumexp(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
         """``log(sum(exp(x)))`` along axes, without overflow."""
     @property
     def mT(self) -> Tensor:
         """The last two dimensions exchanged."""
-    def masked_fill(self, mask: Tensor, value: Tensor) -> Tensor:
+    def masked_fill(self, mask: ArrayLike, value: ArrayLike) -> Tensor:
         """``x`` with one value where ``mask`` is true; the mask broadcasts against ``x``, the dtype is that of
         ``x``.
         """
@@ -405,14 +414,18 @@ class TensorMethods:
         """The number of the dtype that is next to ``x1`` in the direction of ``x2``; ``x2`` where they are equal."""
     def nextafter_(self, x2: TensorLike) -> Self:
         """``nextafter`` written into its first argument, which is returned."""
+    def nonzero(self) -> tuple[Tensor, ...]:
+        """The places of the elements that are not zero. See ``tk.nonzero``."""
+    def numel(self) -> int:
+        """The number of elements: ``x.size``."""
     @property
     def output_nr(self) -> int:
         """Which output of its node the tensor is."""
     def pad(
         self,
         pad_width: int | Sequence[int] | Sequence[int | Sequence[int]],
-        *,
         mode: str = 'constant',
+        *,
         constant_values: complex | Sequence[complex] | Sequence[complex | Sequence[complex]] = ((0,),),
         end_values: complex | Sequence[complex] | Sequence[complex | Sequence[complex]] = ((0,),),
     ) -> Tensor:
@@ -435,7 +448,7 @@ class TensorMethods:
         """Product of elements along axes. The gradient is right at zeros too."""
     def quantile(
         self,
-        q: Tensor,
+        q: ArrayLike,
         axis: int | Sequence[int] | None = None,
         *,
         method: str = 'linear',
@@ -446,6 +459,9 @@ class TensorMethods:
         """``rad2deg`` written into its first argument, which is returned."""
     def ravel(self) -> Tensor:
         """All elements in one dimension, in row-major order; a view where it can be."""
+    @property
+    def real(self) -> Tensor:
+        """The real part: the tensor itself unless it is complex. See ``tk.real``."""
     def reciprocal(self) -> Tensor:
         """``1 / x``; integers give floats."""
     def reciprocal_(self) -> Self:
@@ -484,9 +500,18 @@ class TensorMethods:
         """``1 / sqrt(x)``."""
     def rsqrt_(self) -> Self:
         """``rsqrt`` written into its first argument, which is returned."""
-    def scatter(self, indices: Tensor, source: Tensor, axis: int = -1, *, reduce: str | None = None) -> Tensor:
+    def scatter(
+        self,
+        indices: ArrayLike,
+        source: ArrayLike,
+        axis: int = -1,
+        *,
+        reduce: str | None = None,
+    ) -> Tensor:
         """``x`` with the elements of ``source`` put where ``indices`` say along ``axis``: the inverse of ``gather``."""
-    def searchsorted(self, x2: TensorLike, *, side: str = 'left', sorter: TensorLike | None = None) -> Tensor:
+    def scatter_add(self, indices: ArrayLike, source: ArrayLike, axis: int = -1) -> Tensor:
+        """``x`` with ``source`` added at ``indices`` along an axis; equal indices add up."""
+    def searchsorted(self, x2: ArrayLike, *, side: str = 'left', sorter: ArrayLike | None = None) -> Tensor:
         """Where to insert each element of ``x2`` into the sorted vector ``x1`` so that it stays sorted; int64."""
     def share_memory_(self) -> Tensor:
         """Move the values into memory that other processes can share; returns the tensor."""
@@ -528,8 +553,8 @@ class TensorMethods:
         """``x * x``, for a numeric dtype."""
     def square_(self) -> Self:
         """``square`` written into its first argument, which is returned."""
-    def squeeze(self, axis: int | Sequence[int]) -> Tensor:
-        """Without the named dimensions, which must have length 1; a view."""
+    def squeeze(self, axis: int | Sequence[int] | None = None) -> Tensor:
+        """Without the dimensions ``axis``, which have length 1; without ``axis`` all that do. See ``tk.squeeze``."""
     def std(
         self,
         axis: int | Sequence[int] | None = None,
@@ -556,7 +581,7 @@ class TensorMethods:
         """Sum of elements along axes; integers and bools sum in 64 bits."""
     def swapaxes(self, axis1: int, axis2: int) -> Tensor:
         """Two axes exchanged; a view."""
-    def take(self, indices: Tensor, *, axis: int | None = None) -> Tensor:
+    def take(self, indices: ArrayLike, *, axis: int | None = None) -> Tensor:
         """The elements at ``indices`` of an axis, which may be left out for a 1-d tensor."""
     def tan(self) -> Tensor:
         """Tangent of an angle in radians."""
@@ -566,6 +591,8 @@ class TensorMethods:
         """Hyperbolic tangent."""
     def tanh_(self) -> Self:
         """``tanh`` written into its first argument, which is returned."""
+    def tile(self, repetitions: int | Sequence[int]) -> Tensor:
+        """Copies of a tensor side by side: ``repetitions`` of them along each axis, counted from the last one."""
     def to(
         self,
         *targets: DTypeLike | Device | Tensor | None,
@@ -576,8 +603,10 @@ class TensorMethods:
         """The values on another device, in another dtype, or both; the tensor itself if nothing changes."""
     def to_device(self, device: Device | str, *, stream: Any = None) -> Tensor:
         """The values on another device; the tensor itself if it is there already."""
-    def topk(self, k: int, *, axis: int = -1, largest: bool = True) -> TopKResult:
+    def topk(self, k: int, axis: int = -1, *, largest: bool = True) -> TopKResult:
         """The ``k`` largest (or smallest) elements along an axis, in order, and their indices (int64)."""
+    def trace(self, *, offset: int = 0, dtype: DTypeLike | None = None) -> Tensor:
+        """The sum of a diagonal of a matrix, or of each matrix of a stack; integers are summed in 64 bits."""
     def transpose(self, *axes: int | Sequence[int]) -> Tensor:
         """The dimensions in the order of ``axes``, all of them, as NumPy has it; without axes in reverse."""
     def tril(self, *, k: int = 0) -> Tensor:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ..dispatch.errors import ArgumentError, OutOfRangeError, shown
-from .dtypes import iinfo
+from .dtypes import complex_of, default_float, iinfo, real_of
 from .tensor import Tensor, cpu_word, make_tensor
 from .word import DTYPE_TRAIT, WEAK_TRAIT
 
@@ -35,6 +35,7 @@ _NO_TENSOR: Final = (
     "[{operator}] needs at least one Tensor, got {given}. Convert a number with tk.asarray(...) or compute with it "
     "in plain Python."
 )
+_NUMBER: Final = (bool, int, float, complex, np.number, np.bool_)
 _KEPT: Final = 1024  # Python scalars whose tensors are kept: the same few numbers come again and again
 _kept: dict[tuple[type, Any], Tensor] = {}
 
@@ -116,9 +117,60 @@ def _lift_one(value: Any) -> Any:
     return value
 
 
+def _all_numbers(value: Any) -> bool:
+    return all(_all_numbers(v) if isinstance(v, (list, tuple)) else isinstance(v, _NUMBER) for v in value)
+
+
+def _number_sequence(operator: Operator, value: Any, values: tuple[Any, ...]) -> Any:
+    """A sequence of numbers as a tensor, floats in the dtype of the tensors beside it: Note [Sequences of numbers]."""
+    if not _all_numbers(value):
+        return value
+    try:
+        array = np.asarray(value) if len(value) else np.asarray(value, np.int64)
+    except ValueError:  # rows of different lengths
+        return value
+    if array.dtype.kind not in "biufc":
+        return value
+    if array.dtype.kind in "fc" and "exact_sequences" not in operator.tags:
+        floats = [v.dtype for v in values if isinstance(v, (Tensor, np.ndarray)) and v.dtype.kind in "fcV"]
+        real = real_of(floats[0]) if floats else default_float()
+        array = array.astype(real if array.dtype.kind == "f" else complex_of(real))
+    return make_tensor(array, cpu_word(array.dtype))
+
+
+# Note [Sequences of numbers]
+# ~~~~~~~~~~~~~~~~~~~~~~~~~~~
+# A few operators have arguments that people write as lists: the fractions of a quantile, the edges of a histogram,
+# indices. Their blocks have the tag "takes_sequences". Beside a tensor (or an array), a list of numbers in such a call
+# becomes a tensor: integers int64, floats of the dtype that the tensors have, so that a list widens no more than a
+# number does. With "exact_sequences" they stay float64: a fraction that is rounded may choose another element.
+# Everywhere else a list in the place of a tensor is refused.
+# Guarded by tests/test_strangers.py::test_lists_in_the_place_of_tensors.
+def _lift_sequences(operator: Operator, values: tuple[Any, ...]) -> tuple[Any, ...]:
+    lifted = []
+    for argument, value in zip(operator.tensor_arguments, values):
+        made: Any = value
+        if isinstance(value, (list, tuple)):
+            if str(argument.type).rstrip("?").endswith("]"):
+                made = [
+                    _number_sequence(operator, v, values) if isinstance(v, (list, tuple)) else _lift_one(v)
+                    for v in value
+                ]
+            else:
+                made = _number_sequence(operator, value, values)
+        lifted.append(made)
+    return tuple(lifted)
+
+
 def lift(operator: Operator, values: tuple[Any, ...]) -> tuple[Any, ...]:
     """Lift the scalars and NumPy arrays of one call; at least one argument must be a Tensor already."""
     tensors = numbers = changed = False
+    if "takes_sequences" in operator.tags:
+        beside = [v for value in values for v in (value if isinstance(value, (list, tuple)) else (value,))]
+        if any(isinstance(v, (Tensor, np.ndarray)) for v in beside):
+            values = _lift_sequences(operator, values)
+            changed = True
+            tensors = any(isinstance(v, list) for v in values)
     keeps = "keeps_python_scalars" in operator.tags
     lifted = []
     for value in values:

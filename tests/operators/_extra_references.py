@@ -140,7 +140,7 @@ _INTEGERS: Final = "gcd lcm nanargmax nanargmin interval_of digitize bins_of arg
 _FLOATS: Final = (
     "gamma_tail beta_tail hurwitz special_gammainc special_gammaincc special_betainc special_multigammaln "
     "special_polygamma polygamma_of polygamma_each nanmean quantile percentile nanquantile nanpercentile median "
-    "nanmedian gradient trapezoid unwrap special_logsumexp special_softmax "
+    "nanmedian gradient_on_grid trapezoid unwrap special_logsumexp special_softmax "
     "special_log_softmax interp histogram_bin_edges average cov corrcoef"
 )
 EXTRA_DTYPES: Final[Mapping[str, str]] = {

@@ -45,6 +45,7 @@ _COMPLEX: Final = "[{operator}] is not defined for dtype {dtype}: complex number
         ((rng.standard_normal((3, 4, 2)),), {"weights": rng.uniform(0.5, 2, (2, 3)), "axis": (2, 0)}),
     ],
     reference=np.average,
+    tags=("takes_sequences",),
 )
 def average(x: Tensor, axis: Any = None, *, weights: Tensor | None = None, keepdims: bool = False) -> Tensor:
     """The mean along axes, with weights: ``sum(weights * x) / sum(weights)``. Integers give floats.
@@ -155,6 +156,7 @@ def _numpy_cov(x: Any, y: Any = None, *, rowvar: bool = True, correction: float 
         ((rng.standard_normal(5),), {}),
     ],
     reference=_numpy_cov,
+    tags=("takes_sequences",),
 )
 def cov(
     x: Tensor,

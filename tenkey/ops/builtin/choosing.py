@@ -31,8 +31,8 @@ def _unknown(operator: str) -> NoReturn:
     raise NotImplementedError(_VALUES.format(operator=operator))
 
 
-def _select_reference(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
-    return np.select(list(condlist), list(choicelist), default)
+def _select_reference(condlist: Any, choicelist: Any, default: Any = None) -> Any:
+    return np.select(list(condlist), list(choicelist), 0 if default is None else default)
 
 
 def _select_samples(rng: np.random.Generator) -> Any:
@@ -42,17 +42,19 @@ def _select_samples(rng: np.random.Generator) -> Any:
     return [
         (([mask(3, 4), mask(4)], [rng.standard_normal((3, 4)), rng.standard_normal(4)]), {}),
         (([mask(3, 1)], [rng.standard_normal((4,))], 0), {}),
+        (([mask(3, 1)], [rng.standard_normal((4,))], rng.standard_normal((3, 4))), {}),
         (([mask(0, 2)], [rng.standard_normal((0, 2))]), {}),
     ]
 
 
 @composite(
-    "select(Tensor[] condlist, Tensor[] choicelist, Scalar default=0) -> Tensor",
+    "select(Tensor[] condlist, Tensor[] choicelist, Tensor? default=None) -> Tensor",
     samples=_select_samples,
     reference=_select_reference,
+    tags=("takes_sequences",),
 )
-def select(condlist: Sequence[Tensor], choicelist: Sequence[Tensor], default: Any = 0) -> Tensor:
-    """Of each place the element of the first choice whose condition is true there, else ``default``.
+def select(condlist: Sequence[Tensor], choicelist: Sequence[Tensor], default: Tensor | None = None) -> Tensor:
+    """Of each place the element of the first choice whose condition is true there, else that of ``default``, or zero.
 
     All broadcast together; the dtype is that of the choices, promoted (a default of 0 leaves bools as
     they are). Raises TypeError for conditions that are no
@@ -68,9 +70,12 @@ def select(condlist: Sequence[Tensor], choicelist: Sequence[Tensor], default: An
     for condition in condlist:
         if condition.dtype.kind != "b":
             raise TypeError(_CONDITION.format(operator="select", dtype=condition.dtype))
-    broadcast_shapes("select", *[x.shape for x in (*condlist, *choicelist)])
-    # zero is there for want of a value, and does not make integers of bools
-    result: Any = False if default == 0 and all(x.dtype.kind == "b" for x in choicelist) else default
+    known = [*condlist, *choicelist] if default is None else [*condlist, *choicelist, default]
+    broadcast_shapes("select", *[x.shape for x in known])
+    result: Any = default
+    if default is None or (default._word & WEAK_MASK and default._data.item() == 0):
+        # zero is there for want of a value, and does not make integers of bools
+        result = False if all(x.dtype.kind == "b" for x in choicelist) else 0
     for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
         result = where(condition, choice, result)
     return result  # type: ignore[no-any-return]
@@ -83,6 +88,7 @@ def select(condlist: Sequence[Tensor], choicelist: Sequence[Tensor], default: An
         ((np.array([1, -2]), [rng.standard_normal(2), rng.standard_normal(())]), {}),
     ],
     reference=lambda indices, choices: np.choose(np.where(indices < 0, indices + len(choices), indices), choices),
+    tags=("takes_sequences",),
 )
 def choose(indices: Tensor, choices: Sequence[Tensor]) -> Tensor:
     """Of each place the element of the choice whose number stands there; all broadcast together.
@@ -119,6 +125,7 @@ def _masked(operator: str, x: Tensor, mask: Tensor) -> None:
     ],
     reference=lambda x, mask, value: np.where(mask, np.asarray(value).astype(x.dtype), x),
     methods=("masked_fill",),
+    tags=("takes_sequences",),
 )
 def masked_fill(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
     """``x`` with one value where ``mask`` is true; the mask broadcasts against ``x``, the dtype is that of ``x``.
@@ -174,7 +181,7 @@ def masked_select(x: Tensor, mask: Tensor) -> Tensor:
         ((np.array([True, False, True]), rng.standard_normal((2, 4))), {}),
     ],
     reference=lambda condition, x, axis=None: np.compress(condition, x, axis),
-    tags=("data_dependent_output",),
+    tags=("data_dependent_output", "takes_sequences"),
 )
 def compress(condition: Tensor, x: Tensor, *, axis: int | None = None) -> Tensor:
     """The slices along an axis at which the 1-d ``condition`` is true; without axis of ``x`` in one dimension.
@@ -202,7 +209,7 @@ def compress(condition: Tensor, x: Tensor, *, axis: int | None = None) -> Tensor
     "extract(Tensor condition, Tensor x) -> Tensor",
     samples=lambda rng: [((rng.random((3, 4)) < 0.5, rng.standard_normal((3, 4))), {})],
     reference=np.extract,
-    tags=("data_dependent_output",),
+    tags=("data_dependent_output", "takes_sequences"),
 )
 def extract(condition: Tensor, x: Tensor) -> Tensor:
     """The elements of ``x`` at which ``condition``, of the same shape, is true, in one dimension.

@@ -52,13 +52,13 @@ def _close_samples(rng: np.random.Generator) -> Any:
 
 
 @composite(
-    "isclose(Tensor x1, Tensor x2, *, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor",
+    "isclose(Tensor x1, Tensor x2, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor",
     samples=_close_samples,
     reference=np.isclose,
     differentiable=False,
     methods=("isclose",),
 )
-def isclose(x1: Tensor, x2: Tensor, *, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
+def isclose(x1: Tensor, x2: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
     """Whether ``abs(x1 - x2) <= atol + rtol * abs(x2)``, element by element, with broadcasting; a bool tensor.
 
     Equal infinities are close; nan is close to nan with ``equal_nan``, and to nothing else. The rule is not symmetric:
@@ -92,13 +92,13 @@ def cast_float(x: Tensor) -> Tensor:
 
 
 @composite(
-    "allclose(Tensor x1, Tensor x2, *, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor",
+    "allclose(Tensor x1, Tensor x2, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor",
     samples=_close_samples,
     reference=lambda *args, **options: np.asarray(np.allclose(*args, **options)),
     differentiable=False,
     methods=("allclose",),
 )
-def allclose(x1: Tensor, x2: Tensor, *, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
+def allclose(x1: Tensor, x2: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
     """Whether all elements are close: see ``tk.isclose``. A 0-d bool tensor.
 
     >>> import tenkey as tk

@@ -120,11 +120,13 @@ def _gradient_reference(x: Any, spacing: Any = 1.0, places: Any = None, axis: An
 
 
 @composite(
-    "gradient(Tensor x, float[1] spacing=[1.0], *, Tensor? places=None, int[1]? axis=None, int edge_order=1) -> Tensor",
+    "gradient_on_grid(Tensor x, float[1] spacing=[1.0], *, Tensor? places=None, int[1]? axis=None, int edge_order=1)"
+    " -> Tensor",
     samples=_gradient_samples,
     reference=_gradient_reference,
+    tags=("internal",),
 )
-def gradient(
+def gradient_on_grid(
     x: Tensor,
     spacing: Sequence[float] = (1.0,),
     *,
@@ -132,19 +134,7 @@ def gradient(
     axis: Any = None,
     edge_order: int = 1,
 ) -> Tensor:
-    """The derivative, by central differences, of a function that is known at points of a grid.
-
-    Args: x: its values. spacing: the distance between neighbours, one for all axes or one for each. places: instead of
-    a spacing, for one axis, the vector of the places along it, which need not be even. axis: an int, several, or None
-    for all. At both ends the difference is one-sided, accurate to ``edge_order`` (1 or 2). Integers give floats.
-
-    For one axis the result has the shape of ``x``; for several their derivatives are stacked in front, so that
-    ``by_y, by_x = tk.gradient(image)``.
-
-    >>> import tenkey as tk
-    >>> tk.gradient(tk.asarray([1.0, 4.0, 9.0, 16.0])).tolist()
-    [3.0, 4.0, 6.0, 7.0]
-    """
+    """The derivative by central differences along axes: see ``tk.gradient``."""
     if x.dtype.kind == "b":
         raise TypeError(_BOOL)
     axes = normalize_axes("gradient", axis, x.ndim)
@@ -168,7 +158,7 @@ def gradient(
 
 
 @composite(
-    "trapezoid(Tensor y, Tensor? x=None, *, float dx=1.0, int axis=-1) -> Tensor",
+    "trapezoid(Tensor y, Tensor? x=None, float dx=1.0, int axis=-1) -> Tensor",
     samples=lambda rng: (
         [((rng.standard_normal((3, 4)),), {"axis": axis, "dx": 0.5}) for axis in (0, -1)]
         + [
@@ -179,8 +169,9 @@ def gradient(
         ]
     ),
     reference=np.trapezoid,
+    tags=("takes_sequences",),
 )
-def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1.0, axis: int = -1) -> Tensor:
+def trapezoid(y: Tensor, x: Tensor | None = None, dx: float = 1.0, axis: int = -1) -> Tensor:
     """The integral of ``y`` along an axis by the trapezoidal rule.
 
     Args: y: values; x: where they were taken, of the shape of ``y`` or a vector along the axis, or None for even steps
@@ -274,6 +265,7 @@ def unwrap(x: Tensor, *, discont: float | None = None, axis: int = -1, period: f
         ((rng.standard_normal(3), rng.standard_normal(())), {}),
     ],
     reference=np.polyval,
+    tags=("takes_sequences",),
 )
 def polyval(p: Tensor, x: Tensor) -> Tensor:
     """The value at ``x`` of the polynomial with coefficients ``p``, highest power first, by Horner's scheme.

@@ -128,7 +128,7 @@ bincount = structured(
     reference=lambda x, weights, minlength=0: np.stack(
         [weights[x == k].sum() for k in range(max(minlength, x.max() + 1))]
     ),
-    tags=("data_dependent_output",),
+    tags=("data_dependent_output", "takes_sequences"),
     doc="""How often each number stands in a vector of integers that are at least 0, from 0 to the largest; int64.
 
     Args: weights: what is summed in place of 1, differentiably; the result has its dtype. minlength: the result has at
@@ -168,7 +168,7 @@ digitize = structured(
         + [((rng.standard_normal(()), np.array([0.4])), {}), ((rng.standard_normal((0,)), np.array([1.0])), {})]
     ),
     reference=np.digitize,
-    tags=("looked_up",),
+    tags=("looked_up", "takes_sequences"),
     doc="""In which of the bins between the edges ``bins`` each element lies: 0 before the first edge; int64.
 
     ``bins[i - 1] <= x < bins[i]``, or with ``right`` ``bins[i - 1] < x <= bins[i]``. The edges ascend or descend.
@@ -310,6 +310,7 @@ def _widths(edges: Tensor) -> Tensor:
     differentiable=False,
     samples=lambda rng: [((rng.uniform(1, 4, 7), 4), {}), ((rng.uniform(1, 4, (2, 3)),), {"range": (0.0, 2.0)})],
     reference=lambda x, *args, **options: np.histogram_bin_edges(_plain(x), *args, **options),
+    tags=("takes_sequences",),
 )
 def histogram_bin_edges(x: Tensor, bins: Tensor | None = None, *, range: Sequence[float] | None = None) -> Tensor:
     """The edges that ``tk.histogram`` uses: one more than there are bins.
@@ -339,6 +340,7 @@ def _plain(x: Any) -> Any:
         ((rng.uniform(1, 4, 0), 3), {"range": (0.0, 2.0)}),
     ],
     reference=_histogram_reference,
+    tags=("takes_sequences",),
 )
 def histogram(
     x: Tensor,
@@ -383,6 +385,7 @@ def histogram(
         np.histogram2d(_plain(x), _plain(y), bins)[0].astype(np.int64),
         *np.histogram2d(_plain(x), _plain(y), bins)[1:],
     ),
+    tags=("takes_sequences",),
 )
 def histogram2d(
     x: Tensor,

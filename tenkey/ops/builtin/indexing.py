@@ -41,6 +41,7 @@ take_along_axis = structured(
         ((rng.standard_normal((1, 5)), rng.integers(0, 5, (3, 2))), {"axis": 1}),
         ((rng.standard_normal((3, 5)), rng.integers(0, 5, (3, 0))), {}),
     ],
+    tags=("takes_sequences",),
     doc="""Along one axis the elements at ``indices``, which has the number of dimensions of ``x``.
 
     >>> import tenkey as tk
@@ -88,12 +89,13 @@ scatter_add_zeros = structured(
 
 
 @composite(
-    "scatter_add(Tensor x, Tensor indices, Tensor source, *, int axis=-1) -> Tensor",
+    "scatter_add(Tensor x, Tensor indices, Tensor source, int axis=-1) -> Tensor",
     samples=lambda rng: [
         ((rng.standard_normal((3, 5)), rng.integers(0, 5, (3, 2)), rng.standard_normal((3, 2))), {"axis": 1})
     ],
+    tags=("takes_sequences",),
 )
-def scatter_add(x: Tensor, indices: Tensor, source: Tensor, *, axis: int = -1) -> Tensor:
+def scatter_add(x: Tensor, indices: Tensor, source: Tensor, axis: int = -1) -> Tensor:
     """``x`` with ``source`` added at ``indices`` along an axis; equal indices add up.
 
     >>> import tenkey as tk
@@ -171,6 +173,7 @@ index_backward: Entry = structured(
         ((rng.standard_normal((3, 5)), rng.integers(0, 5, (4,))), {"axis": -1}),
     ],
     methods=("take",),
+    tags=("takes_sequences",),
 )
 def take(x: Tensor, indices: Tensor, *, axis: int | None = None) -> Tensor:
     """The elements at ``indices`` of an axis, which may be left out for a 1-d tensor.

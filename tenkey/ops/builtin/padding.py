@@ -185,7 +185,7 @@ def _pad_samples(rng: np.random.Generator) -> Any:
 
 
 @composite(
-    'pad(Tensor x, int[1][1] pad_width, *, str mode="constant", Scalar[1][1] constant_values=[[0]], '
+    'pad(Tensor x, int[1][1] pad_width, str mode="constant", *, Scalar[1][1] constant_values=[[0]], '
     "Scalar[1][1] end_values=[[0]]) -> Tensor",
     samples=_pad_samples,
     reference=lambda x, pad_width, **options: np.pad(x, pad_width, **options) if x.ndim else x.copy(),
@@ -194,8 +194,8 @@ def _pad_samples(rng: np.random.Generator) -> Any:
 def pad(
     x: Tensor,
     pad_width: Any,
-    *,
     mode: str = "constant",
+    *,
     constant_values: Any = ((0,),),
     end_values: Any = ((0,),),
 ) -> Tensor:

@@ -265,6 +265,7 @@ def _percents(samples: Any) -> Any:
     samples=_quantile_samples,
     reference=np.quantile,
     methods=("quantile",),
+    tags=("takes_sequences", "exact_sequences"),
 )
 def quantile(x: Tensor, q: Tensor, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Tensor:
     """The values below which fractions ``q`` of the elements along axes lie; nan where an element is nan.
@@ -289,6 +290,7 @@ def quantile(x: Tensor, q: Tensor, axis: Any = None, *, method: str = "linear", 
     'percentile(Tensor x, Tensor q, int[1]? axis=None, *, str method="linear", bool keepdims=False) -> Tensor',
     samples=lambda rng: _percents(_quantile_samples(rng)),
     reference=np.percentile,
+    tags=("takes_sequences", "exact_sequences"),
 )
 def percentile(x: Tensor, q: Tensor, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Tensor:
     """``tk.quantile`` with ``q`` in hundredths: numbers in [0, 100].
@@ -304,6 +306,7 @@ def percentile(x: Tensor, q: Tensor, axis: Any = None, *, method: str = "linear"
     'nanquantile(Tensor x, Tensor q, int[1]? axis=None, *, str method="linear", bool keepdims=False) -> Tensor',
     samples=_quantile_samples,
     reference=np.nanquantile,
+    tags=("takes_sequences", "exact_sequences"),
 )
 def nanquantile(x: Tensor, q: Tensor, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Tensor:
     """``tk.quantile`` of the elements that are no nan; nan where there is none.
@@ -319,6 +322,7 @@ def nanquantile(x: Tensor, q: Tensor, axis: Any = None, *, method: str = "linear
     'nanpercentile(Tensor x, Tensor q, int[1]? axis=None, *, str method="linear", bool keepdims=False) -> Tensor',
     samples=lambda rng: _percents(_quantile_samples(rng)),
     reference=np.nanpercentile,
+    tags=("takes_sequences", "exact_sequences"),
 )
 def nanpercentile(x: Tensor, q: Tensor, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Tensor:
     """``tk.percentile`` of the elements that are no nan; nan where there is none.

@@ -184,6 +184,7 @@ def _gather_reference(x: np.ndarray, indices: np.ndarray, axis: int = -1) -> Any
     ],
     reference=_gather_reference,
     methods=("gather",),
+    tags=("takes_sequences",),
 )
 def gather(x: Tensor, indices: Tensor, axis: int = -1) -> Tensor:
     """Along ``axis`` the element that each index names: ``out[i, j] = x[i, indices[i, j]]`` for the last of two axes.
@@ -225,6 +226,7 @@ def _scatter_reference(x: Any, indices: Any, source: Any, axis: int = -1, *, red
     ],
     reference=_scatter_reference,
     methods=("scatter",),
+    tags=("takes_sequences",),
 )
 def scatter(x: Tensor, indices: Tensor, source: Tensor, axis: int = -1, *, reduce: str | None = None) -> Tensor:
     """``x`` with the elements of ``source`` put where ``indices`` say along ``axis``: the inverse of ``gather``.
@@ -291,6 +293,7 @@ def _one_axis_samples(rng: np.random.Generator) -> Any:
     ],
     reference=_index_add_reference,
     methods=("index_add",),
+    tags=("takes_sequences",),
 )
 def index_add(x: Tensor, indices: Tensor, source: Tensor, axis: int = 0, *, alpha: Any = 1) -> Tensor:
     """``x`` with ``alpha * source`` added at the 1-d ``indices`` of an axis; equal indices add up.
@@ -322,6 +325,7 @@ def _index_copy_reference(x: Any, indices: Any, source: Any, axis: int = 0) -> A
     samples=_one_axis_samples,
     reference=_index_copy_reference,
     methods=("index_copy",),
+    tags=("takes_sequences",),
 )
 def index_copy(x: Tensor, indices: Tensor, source: Tensor, axis: int = 0) -> Tensor:
     """``x`` with ``source`` put at the 1-d ``indices`` of an axis; of equal indices one is kept, on the CPU the last.
@@ -345,6 +349,7 @@ def index_copy(x: Tensor, indices: Tensor, source: Tensor, axis: int = 0) -> Ten
     ],
     reference=_index_copy_reference,
     methods=("index_fill",),
+    tags=("takes_sequences",),
 )
 def index_fill(x: Tensor, indices: Tensor, value: Tensor, axis: int = 0) -> Tensor:
     """``x`` with one value at the 1-d ``indices`` of an axis; ``value`` is a number or a 0-d tensor.

@@ -81,6 +81,7 @@ def _host_searchsorted(x1: Any, x2: Any, *, side: str = "left", sorter: Any = No
     ),
     reference=lambda x1, x2, side="left", sorter=None: np.searchsorted(x1, x2, side, sorter),
     methods=("searchsorted",),
+    tags=("takes_sequences",),
 )
 def searchsorted(x1: Tensor, x2: Tensor, *, side: str = "left", sorter: Tensor | None = None) -> Tensor:
     """Where to insert each element of ``x2`` into the sorted vector ``x1`` so that it stays sorted; int64.
@@ -173,7 +174,7 @@ def top_values(x: Tensor, indices: Tensor, axis: int, largest: bool) -> Tensor:
 
 
 @composite(
-    "topk(Tensor x, int k, *, int axis=-1, bool largest=True) -> (Tensor values, Tensor indices)",
+    "topk(Tensor x, int k, int axis=-1, *, bool largest=True) -> (Tensor values, Tensor indices)",
     samples=lambda rng: [
         ((rng.permutation(np.arange(12.0)).reshape(2, 6) - 2.3, k), options)
         for k, options in ((2, {}), (1, {"largest": False}), (2, {"axis": 0}), (0, {}), (6, {"axis": -1}))
@@ -181,7 +182,7 @@ def top_values(x: Tensor, indices: Tensor, axis: int, largest: bool) -> Tensor:
     reference=lambda x, k, axis=-1, largest=True: _topk_reference(x, k, axis, largest),
     methods=("topk",),
 )
-def topk(x: Tensor, k: int, *, axis: int = -1, largest: bool = True) -> TopKResult:
+def topk(x: Tensor, k: int, axis: int = -1, *, largest: bool = True) -> TopKResult:
     """The ``k`` largest (or smallest) elements along an axis, in order, and their indices (int64).
 
     The first of equal elements come first; they share the gradient equally, those that are left out included. NaN
@@ -266,12 +267,12 @@ def _running_axis(operator: str, x: Tensor, axis: int | None) -> int:
 
 
 @composite(
-    "cummax(Tensor x, *, int? axis=None) -> (Tensor values, Tensor indices)",
+    "cummax(Tensor x, int? axis=None) -> (Tensor values, Tensor indices)",
     samples=_running_samples,
     reference=lambda x, axis=0: _running_reference(x, axis, np.maximum.accumulate),
     methods=("cummax",),
 )
-def cummax(x: Tensor, *, axis: int | None = None) -> CummaxResult:
+def cummax(x: Tensor, axis: int | None = None) -> CummaxResult:
     """The largest element so far along an axis, which may be left out for one dimension, and its index (int64).
 
     Of equal elements the index is that of the last, which gets the gradient. After a NaN all are NaN. Raises
@@ -288,12 +289,12 @@ def cummax(x: Tensor, *, axis: int | None = None) -> CummaxResult:
 
 
 @composite(
-    "cummin(Tensor x, *, int? axis=None) -> (Tensor values, Tensor indices)",
+    "cummin(Tensor x, int? axis=None) -> (Tensor values, Tensor indices)",
     samples=_running_samples,
     reference=lambda x, axis=0: _running_reference(x, axis, np.minimum.accumulate),
     methods=("cummin",),
 )
-def cummin(x: Tensor, *, axis: int | None = None) -> CumminResult:
+def cummin(x: Tensor, axis: int | None = None) -> CumminResult:
     """The smallest element so far along an axis, which may be left out for one dimension, and its index (int64).
 
     Of equal elements the index is that of the last, which gets the gradient. After a NaN all are NaN. Raises
@@ -308,7 +309,7 @@ def cummin(x: Tensor, *, axis: int | None = None) -> CumminResult:
     return CumminResult(take_along_axis(x, indices, axis=i), indices)
 
 
-def _argpartition_meta(x: Tensor, kth: int, *, axis: int = -1) -> TensorSpec:
+def _argpartition_meta(x: Tensor, kth: int, axis: int = -1) -> TensorSpec:
     refuse_unordered("argpartition", x.dtype)
     i = normalize_axis("argpartition", axis, x.ndim)
     n = x.shape[i]
@@ -318,9 +319,9 @@ def _argpartition_meta(x: Tensor, kth: int, *, axis: int = -1) -> TensorSpec:
 
 
 argpartition = structured(
-    "argpartition(Tensor x, int kth, *, int axis=-1) -> Tensor",
+    "argpartition(Tensor x, int kth, int axis=-1) -> Tensor",
     meta=_argpartition_meta,
-    host=lambda x, kth, *, axis=-1: x.argpartition(kth, axis),
+    host=lambda x, kth, axis=-1: x.argpartition(kth, axis),
     differentiable=False,
     samples=lambda rng: [((np.array([[3.0, 1.0, 2.0], [4.0, 6.0, 5.0]]), kth), {"axis": 1}) for kth in (0, 2, -2)],
     reference=np.argpartition,
@@ -337,11 +338,11 @@ argpartition = structured(
 
 
 @composite(
-    "partition(Tensor x, int kth, *, int axis=-1) -> Tensor",
+    "partition(Tensor x, int kth, int axis=-1) -> Tensor",
     samples=lambda rng: [((np.array([[3.0, 1.0, 2.0], [4.0, 6.0, 5.0]]), kth), {"axis": 1}) for kth in (0, 2, -2)],
     reference=np.partition,
 )
-def partition(x: Tensor, kth: int, *, axis: int = -1) -> Tensor:
+def partition(x: Tensor, kth: int, axis: int = -1) -> Tensor:
     """The elements along an axis with that at place ``kth`` where sorting would put it: see ``tk.argpartition``.
 
     >>> import tenkey as tk

@@ -208,6 +208,7 @@ def _among_reference(x1: Any, x2: Any, invert: bool = False) -> Any:
         ((np.zeros((0, 2)), np.zeros(0)), {}),
     ],
     reference=_among_reference,
+    tags=("takes_sequences",),
 )
 def isin(x1: Tensor, x2: Tensor, *, invert: bool = False) -> Tensor:
     """Whether each element of ``x1`` is among those of ``x2`` (with ``invert``: is not); bool, of the shape of ``x1``.

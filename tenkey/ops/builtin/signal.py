@@ -95,11 +95,12 @@ def _convolve_samples(rng: np.random.Generator) -> Any:
 
 
 @composite(
-    'convolve(Tensor a, Tensor v, *, str mode="full") -> Tensor',
+    'convolve(Tensor a, Tensor v, str mode="full") -> Tensor',
     samples=_convolve_samples,
     reference=np.convolve,
+    tags=("takes_sequences",),
 )
-def convolve(a: Tensor, v: Tensor, *, mode: str = "full") -> Tensor:
+def convolve(a: Tensor, v: Tensor, mode: str = "full") -> Tensor:
     """The convolution of two vectors: ``out[k]`` is the sum of ``a[i] * v[k - i]``.
 
     ``mode``: ``full`` (each overlap: n + m - 1 values), ``same`` (the middle of them, as many as the longer vector
@@ -115,11 +116,12 @@ def convolve(a: Tensor, v: Tensor, *, mode: str = "full") -> Tensor:
 
 
 @composite(
-    'correlate(Tensor a, Tensor v, *, str mode="valid") -> Tensor',
+    'correlate(Tensor a, Tensor v, str mode="valid") -> Tensor',
     samples=_convolve_samples,
     reference=np.correlate,
+    tags=("takes_sequences",),
 )
-def correlate(a: Tensor, v: Tensor, *, mode: str = "valid") -> Tensor:
+def correlate(a: Tensor, v: Tensor, mode: str = "valid") -> Tensor:
     """The correlation of two vectors: ``out[k]`` is the sum of ``a[i + k] * conj(v[i])``. Modes as in ``tk.convolve``.
 
     >>> import tenkey as tk
@@ -171,15 +173,15 @@ def _interp_samples(rng: np.random.Generator) -> Any:
 
 
 @composite(
-    "interp(Tensor x, Tensor xp, Tensor fp, *, float? left=None, float? right=None, float? period=None) -> Tensor",
+    "interp(Tensor x, Tensor xp, Tensor fp, float? left=None, float? right=None, float? period=None) -> Tensor",
     samples=_interp_samples,
     reference=np.interp,
+    tags=("takes_sequences",),
 )
 def interp(
     x: Tensor,
     xp: Tensor,
     fp: Tensor,
-    *,
     left: float | None = None,
     right: float | None = None,
     period: float | None = None,

@@ -11,16 +11,28 @@ from ...core.device import CPU, Device, to_device
 from ...core.dtypes import to_dtype
 from ...core.tensor import Tensor
 from ...core.word import tensor_dtype
-from .copying import clone, to
+from .arithmetic import clip
+from .choosing import nonzero_rows
+from .complex import conj, imag, real
+from .copying import clone, flip, to
 from .copying import to_device as to_device_operator
+from .creation import zeros_like
+from .indexing import scatter_add
+from .linalg_products import trace
+from .manipulation import tile
 from .nn import log_softmax, softmax
+from .pointwise import isfinite, isinf, isnan, logical_not
+from .searching import argpartition
+from .splitting import diagonal
 from .statistics import cumulative_prod, cumulative_sum
-from .view import expand_dims, matrix_transpose, permute_dims, reshape
+from .view import broadcast_to, expand_dims, matrix_transpose, permute_dims, reshape, squeeze
 
 if TYPE_CHECKING:
     from ...core.typing import DTypeLike
 
 _TO: Final = "[to] takes a device and a dtype, each once, got {given!r}: x.to('cpu'), x.to(tk.float64), or both."
+_FLIP: Final = "[flip] got the axes {axes} and axis={axis!r}: give them once."
+_NO_PLACES: Final = "[nonzero] a 0-d tensor has no dimension whose indices could be given: use x.reshape(1)."
 _STREAM: Final = "[to_device] got stream={stream!r}: copies between devices are synchronous here, stream is None."
 
 
@@ -140,6 +152,64 @@ def _cumprod(self: Tensor, axis: int | None = None, *, dtype: Any = None) -> Ten
     return cumulative_prod(self if axis is not None else reshape(self, (-1,)), axis=axis, dtype=dtype)
 
 
+def _fill(self: Tensor, value: Tensor | complex) -> Tensor:
+    """Fill with one value, in place."""
+    result: Tensor = self.copy_(value)
+    return result
+
+
+def _flip(self: Tensor, *axes: int | Sequence[int], axis: int | Sequence[int] | None = None) -> Tensor:
+    """The elements in reverse order along axes, ``x.flip(0, 1)`` or ``x.flip(axis=(0, 1))``; without along all."""
+    if axes and axis is not None:
+        raise TypeError(_FLIP.format(axes=axes, axis=axis))
+    return flip(self, axis=_shape_of(axes) if axes else axis)
+
+
+def _squeeze(self: Tensor, axis: int | Sequence[int] | None = None) -> Tensor:
+    """Without the dimensions ``axis``, which have length 1; without ``axis`` all that do. See ``tk.squeeze``."""
+    if axis is None:
+        axis = tuple([i for i, n in enumerate(self.shape) if n == 1])
+    return squeeze(self, axis)
+
+
+def _expand(self: Tensor, *shape: int | Sequence[int]) -> Tensor:
+    """Broadcast to a shape: ``x.expand(2, 3)`` or ``x.expand((2, 3))``. See ``tk.broadcast_to``."""
+    return broadcast_to(self, _shape_of(shape))
+
+
+def _nonzero(self: Tensor) -> tuple[Tensor, ...]:
+    """The places of the elements that are not zero. See ``tk.nonzero``."""
+    if not self.ndim:
+        raise ValueError(_NO_PLACES)
+    rows = nonzero_rows(self)
+    return tuple([rows[k] for k in range(self.ndim)])
+
+
+def _numel(self: Tensor) -> int:
+    """The number of elements: ``x.size``."""
+    return self.size
+
+
+def _dim(self: Tensor) -> int:
+    """The number of dimensions: ``x.ndim``."""
+    return self.ndim
+
+
+def _real(self: Tensor) -> Tensor:
+    """The real part: the tensor itself unless it is complex. See ``tk.real``."""
+    return real(self) if self.dtype.kind == "c" else self
+
+
+def _imag(self: Tensor) -> Tensor:
+    """The imaginary part: zeros unless the tensor is complex. See ``tk.imag``."""
+    return imag(self) if self.dtype.kind == "c" else zeros_like(self)
+
+
+def _conj(self: Tensor) -> Tensor:
+    """The complex conjugate: the tensor itself unless it is complex. See ``tk.conj``."""
+    return conj(self) if self.dtype.kind == "c" else self
+
+
 def _zero(self: Tensor) -> Tensor:
     """Fill with zeros, in place."""
     result: Tensor = self.copy_(0)
@@ -158,6 +228,27 @@ _methods: Final[dict[str, Any]] = {
     "cpu": _cpu,
     "flatten": _flatten,
     "zero_": _zero,
+    "fill_": _fill,
+    "flip": _flip,
+    "squeeze": _squeeze,
+    "expand": _expand,
+    "nonzero": _nonzero,
+    "numel": _numel,
+    "dim": _dim,
+    "conj": _conj,
+    "copy": clone,
+    "clamp": clip,
+    "isnan": isnan,
+    "isinf": isinf,
+    "isfinite": isfinite,
+    "logical_not": logical_not,
+    "diagonal": diagonal,
+    "trace": trace,
+    "tile": tile,
+    "argpartition": argpartition,
+    "scatter_add": scatter_add,
+    "real": property(_real, doc=_real.__doc__),
+    "imag": property(_imag, doc=_imag.__doc__),
     "softmax": softmax,
     "log_softmax": log_softmax,
     "T": property(_transpose, doc=_transpose.__doc__),
