@@ -211,7 +211,7 @@ def test_methods_that_people_reach_for():
     x = tk.asarray(A.copy())
     z = x + 2j
     assert x.real is x
-    assert x.conj() is x
+    assert x.conj().tolist() == A.tolist()
     assert x.imag.tolist() == np.zeros((3, 4)).tolist()
     assert z.imag.tolist() == np.full((3, 4), 2.0).tolist()
     assert z.real.dtype == tk.float64

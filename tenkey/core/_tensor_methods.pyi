@@ -198,7 +198,7 @@ class TensorMethods:
     def clone(self) -> Tensor:
         """A contiguous copy."""
     def conj(self) -> Tensor:
-        """The complex conjugate: the tensor itself unless it is complex. See ``tk.conj``."""
+        """Complex conjugate; a real tensor is copied."""
     def copy(self) -> Tensor:
         """A contiguous copy."""
     def copy_(self, source: TensorLike) -> Self:

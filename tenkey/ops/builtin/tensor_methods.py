@@ -13,7 +13,7 @@ from ...core.tensor import Tensor
 from ...core.word import tensor_dtype
 from .arithmetic import clip
 from .choosing import nonzero_rows
-from .complex import conj, imag, real
+from .complex import imag, real
 from .copying import clone, flip, to
 from .copying import to_device as to_device_operator
 from .creation import zeros_like
@@ -205,11 +205,6 @@ def _imag(self: Tensor) -> Tensor:
     return imag(self) if self.dtype.kind == "c" else zeros_like(self)
 
 
-def _conj(self: Tensor) -> Tensor:
-    """The complex conjugate: the tensor itself unless it is complex. See ``tk.conj``."""
-    return conj(self) if self.dtype.kind == "c" else self
-
-
 def _zero(self: Tensor) -> Tensor:
     """Fill with zeros, in place."""
     result: Tensor = self.copy_(0)
@@ -235,7 +230,6 @@ _methods: Final[dict[str, Any]] = {
     "nonzero": _nonzero,
     "numel": _numel,
     "dim": _dim,
-    "conj": _conj,
     "copy": clone,
     "clamp": clip,
     "isnan": isnan,
