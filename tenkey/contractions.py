@@ -32,6 +32,7 @@ _AXES: Final = (
 )
 _ORD: Final = "[linalg.{function}] got ord={ord!r}: it is {rule}."
 _MATRIX_ORDERS: Final = "'fro', 'nuc', 1, -1, 2, -2, inf or -inf"
+_OUT: Final = "[einsum] got out= of shape {given}: it must have the result's, {shape}."
 _SUBSCRIPTS: Final = "[einsum] got {given} as subscripts: {rule}."
 _ALPHABET: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _TENSOR: Final = "[{function}] got {kind} in place of a tensor: use tk.asarray."
@@ -69,7 +70,7 @@ def tensordot(x1: Tensor, x2: Tensor, /, axes: int | Sequence[Any] = 2) -> Tenso
     return contract(x1, x2, (left,) if isinstance(left, int) else left, (right,) if isinstance(right, int) else right)
 
 
-def einsum(subscripts: Any, /, *operands: Any, optimize: Any = True) -> Tensor:
+def einsum(subscripts: Any, /, *operands: Any, optimize: Any = True, out: Tensor | None = None) -> Tensor:
     """Sums of products of elements, as Einstein's convention writes them.
 
     Args: subscripts: a text like ``"ij,jk->ik"``: a letter for each dimension of each operand, and those of the result,
@@ -77,13 +78,20 @@ def einsum(subscripts: Any, /, *operands: Any, optimize: Any = True) -> Tensor:
     order of the alphabet. ``...`` stands for dimensions that broadcast; a label twice in a term is a diagonal. Or the
     interleaved form, ``einsum(x, [0, 1], y, [1, 2], [0, 2])``, with whole numbers below 52 for letters. operands:
     tensors of any dtype. optimize: accepted for NumPy's sake; the order is always chosen, by opt_einsum where it is
-    installed. Returns the promoted dtype. Raises ValueError for a text that is none, or does not fit the shapes.
+    installed. out: a tensor of the result's shape, which is written to and returned. Returns the promoted dtype. Raises
+    ValueError for a text that is none, or does not fit the shapes.
 
     >>> import tenkey as tk
     >>> x = tk.asarray([[1, 2], [3, 4]])
     >>> tk.einsum("ij,kj->ik", x, x).tolist(), tk.einsum("ii", x).item(), tk.einsum(x, [0, 1], [1, 0]).tolist()
     ([[5, 11], [11, 25]], 5, [[1, 3], [2, 4]])
     """
+    if out is not None:  # opt_einsum gives it to the last step
+        made = einsum(subscripts, *operands)
+        if _tensor("einsum", out).shape != made.shape:
+            raise ValueError(_OUT.format(given=out.shape, shape=made.shape))
+        written: Tensor = out.copy_(made)
+        return written
     if isinstance(subscripts, str):
         if not operands:
             raise ValueError(_SUBSCRIPTS.format(given=repr(subscripts), rule="at least one operand is needed"))

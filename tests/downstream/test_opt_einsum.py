@@ -46,6 +46,15 @@ def test_expressions_with_constants_and_shared_intermediates() -> None:
     assert info.output_subscript == "ad"
 
 
+def test_results_into_a_given_tensor() -> None:
+    a, b, c = _operands("ab,bc,cd->ad")
+    out = tk.zeros((2, 2), dtype=tk.float64)
+    assert oe.contract("ab,bc,cd->ad", a, b, c, out=out) is out
+    np.testing.assert_allclose(out.numpy(), a.numpy() @ b.numpy() @ c.numpy())
+    with pytest.raises(ValueError, match="out= of shape"):
+        tk.einsum("ab,bc->ac", a, b, out=tk.zeros(3))
+
+
 def test_gradients_go_through() -> None:
     a, b = (x.requires_grad_() for x in _operands("ab,bc"))
     oe.contract("ab,bc->", a, b).backward()
