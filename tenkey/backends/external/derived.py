@@ -16,6 +16,7 @@ from ...dispatch.errors import MissingKernelError
 from ...dispatch.local import StateGuard
 from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
+from ...ops.builtin.basic_index import window_of
 from ...ops.builtin.inplace import check_copy, check_pointwise
 from ...ops.declare.facets import Pointwise, Reduce
 from ...ops.declare.promotion import refuse_lost_part
@@ -74,6 +75,7 @@ class Derived:
                 "tk::cast": self.cast, "tk::concatenate": self.concatenate, "tk::zeros": self.filled(0),
                 "tk::ones": self.filled(1), "tk::full": self.full,
                 "tk::slice_backward": self.slice_backward,
+                "tk::basic_index_backward": self.basic_index_backward,
             }.get(operator.name)  # fmt: skip
             if on_device is not None:
                 return (lambda *args, **kwargs: on_device(operator, *args, **kwargs)), None
@@ -177,13 +179,31 @@ class Derived:
         self, operator: Operator, g_slice: Tensor, shape: Any, axis: int, start: int, step: int
     ) -> Tensor:
         """``tk::slice_backward``: zeros, and the gradient in the window that the slice was."""
-        out = self.backend.empty(tuple(shape), g_slice.dtype, g_slice.device)
+
+        def window(data: StridedArray) -> StridedArray:
+            strides = tuple([s * step if i == axis else s for i, s in enumerate(data.strides)])
+            return data.window(g_slice.shape, strides, data.offset + start * data.strides[axis])
+
+        out = self._zeros_with(g_slice, shape, window)
+        return self.fallback(operator, g_slice, shape, axis, start, step) if out is None else out
+
+    def basic_index_backward(self, operator: Operator, g_view: Tensor, shape: Any, index: Any) -> Tensor:
+        """``tk::basic_index_backward``: zeros, and the gradient in the window that the index selects."""
+
+        def window(data: StridedArray) -> StridedArray:
+            lengths, strides, offset = window_of(data.shape, data.strides, index)
+            return data.window(lengths, strides, data.offset + offset)
+
+        out = self._zeros_with(g_view, shape, window)
+        return self.fallback(operator, g_view, shape, index) if out is None else out
+
+    def _zeros_with(self, part: Tensor, shape: Any, window: Callable[[StridedArray], StridedArray]) -> Tensor | None:
+        """Zeros with the elements of ``part`` in a window; None if the device cannot copy them there."""
+        out = self.backend.empty(tuple(shape), part.dtype, part.device)
         data: StridedArray = out._data
-        strides = tuple([s * step if i == axis else s for i, s in enumerate(data.strides)])
-        window = data.window(g_slice.shape, strides, data.offset + start * data.strides[axis])
-        if self.copier.move(data, convert_number("zeros", 0, data.dtype)) and self.copier.move(window, g_slice._data):
-            return out
-        return self.fallback(operator, g_slice, shape, axis, start, step)  # type: ignore[no-any-return]
+        if not self.copier.move(data, convert_number("zeros", 0, data.dtype)):
+            return None
+        return out if self.copier.move(window(data), part._data) else None
 
     # ---- pointwise
 
