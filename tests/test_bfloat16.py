@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import pickle
 import subprocess
 import sys
@@ -291,3 +292,13 @@ def test_import_does_not_load_ml_dtypes() -> None:
     program = "import sys, tenkey as tk; tk.ones(2) + 1; repr(tk.ones(2)); print('ml_dtypes' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_nan_in_medians_and_quantiles() -> None:
+    x = tk.asarray([1.0, float("nan"), 3.0, 7.0], dtype=tk.bfloat16)
+    for whole in (tk.median(x), tk.quantile(x, 0.25), tk.quantile(x, tk.asarray([0.25]))[0]):
+        assert whole.dtype == BF16
+        assert math.isnan(whole.item())
+    for rest in (tk.nanmedian(x), tk.nanquantile(x, 0.5), tk.nanpercentile(x, tk.asarray([50.0]))[0]):
+        assert rest.dtype == BF16
+        assert rest.item() == 3.0

@@ -12,7 +12,7 @@ from ...core.dtypes import default_float, int64
 from ...core.promotion import result_dtype
 from ...core.tensor import Tensor
 from ..declare import TensorSpec, composite, structured
-from ..shapes import normalize_axes
+from ..shapes import normalize_axes, normalize_axis
 from .complex import conj, real
 from .copying import cast, concat
 from .indexing import take
@@ -28,6 +28,7 @@ _WEIGHTS: Final = (
 )
 _NO_AXIS: Final = "[average] weights of shape {weights} for x of shape {shape} need axis=, which says where they lie."
 _MATRIX: Final = "[{operator}] takes a vector or a matrix, got shape {shape}."
+_OBSERVATIONS: Final = "[{operator}] x of shape {x} and y of shape {y} must have equally many observations."
 _FREQUENCIES: Final = "[cov] fweights must be a vector of {n} integers, got shape {shape}, dtype {dtype}."
 _IMPORTANCES: Final = "[cov] aweights must be a vector of {n} real numbers, got shape {shape}, dtype {dtype}."
 _VALUES: Final = (
@@ -57,10 +58,10 @@ def average(x: Tensor, axis: Any = None, *, weights: Tensor | None = None, keepd
     2.0
     """
     result: Tensor
+    axes = normalize_axes("average", axis, x.ndim)
     if weights is None:
         result = mean(x, axis=axis, keepdims=keepdims)
         return result
-    axes = normalize_axes("average", axis, x.ndim)
     if weights.shape != x.shape:
         if axis is None:
             raise ValueError(_NO_AXIS.format(weights=weights.shape, shape=x.shape))
@@ -102,7 +103,13 @@ def _rows(operator: str, x: Tensor, y: Tensor | None, rowvar: bool) -> Tensor:
         turned: Tensor = given if rowvar else matrix_transpose(given)
         return turned
 
-    made = rows(x) if y is None else concat([rows(x), rows(y)], axis=0)
+    if y is None:
+        made = rows(x)
+    else:
+        parts = [rows(x), rows(y)]
+        if parts[0].shape[1] != parts[1].shape[1]:
+            raise ValueError(_OBSERVATIONS.format(operator=operator, x=x.shape, y=y.shape))
+        made = concat(parts, axis=0)
     return cast(made, default_float()) if made.dtype.kind in "biu" else made
 
 
@@ -235,6 +242,7 @@ def nancumsum(x: Tensor, axis: int | None = None, *, dtype: Any = None) -> Tenso
         x = where(isnan(x), 0.0, x)
     if axis is None:
         x, axis = reshape(x, (-1,)), 0
+    axis = normalize_axis("nancumsum", axis, x.ndim)
     result: Tensor = cumulative_sum(x, axis=axis, dtype=dtype)
     return result
 
@@ -255,6 +263,7 @@ def nancumprod(x: Tensor, axis: int | None = None, *, dtype: Any = None) -> Tens
         x = where(isnan(x), 1.0, x)
     if axis is None:
         x, axis = reshape(x, (-1,)), 0
+    axis = normalize_axis("nancumprod", axis, x.ndim)
     result: Tensor = cumulative_prod(x, axis=axis, dtype=dtype)
     return result
 

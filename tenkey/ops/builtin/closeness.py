@@ -11,6 +11,7 @@ from ...core.promotion import result_dtype
 from ...core.tensor import Tensor
 from .. import scalar as s
 from ..declare import COMPARISON, composite, pointwise
+from ..shapes import broadcast_shapes
 from .copying import cast
 from .creation import full
 from .pointwise import abs, equal, isfinite, isnan, less_equal, logical_and, logical_or
@@ -68,8 +69,14 @@ def isclose(x1: Tensor, x2: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equa
     >>> tk.isclose(tk.asarray([1.0, 2.0]), tk.asarray([1.0000001, 2.1])).tolist()
     [True, False]
     """
+    return _isclose("isclose", x1, x2, rtol, atol, equal_nan)
+
+
+def _isclose(operator: str, x1: Tensor, x2: Tensor, rtol: float, atol: float, equal_nan: bool) -> Tensor:
     if not (rtol >= 0 and atol >= 0):
-        raise ValueError(_TOLERANCE.format(operator="isclose", rtol=rtol, atol=atol))
+        raise ValueError(_TOLERANCE.format(operator=operator, rtol=rtol, atol=atol))
+    if x1.shape != x2.shape:
+        broadcast_shapes(operator, x1.shape, x2.shape)
     kinds = x1.dtype.kind + x2.dtype.kind
     result: Tensor
     if "c" in kinds:
@@ -105,7 +112,7 @@ def allclose(x1: Tensor, x2: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equ
     >>> bool(tk.allclose(tk.asarray([1.0, 2.0]), tk.asarray([1.0, 2.0 + 1e-7])))
     True
     """
-    result: Tensor = all(isclose(x1, x2, rtol=rtol, atol=atol, equal_nan=equal_nan))
+    result: Tensor = all(_isclose("allclose", x1, x2, rtol, atol, equal_nan))
     return result
 
 

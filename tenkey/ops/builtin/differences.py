@@ -11,7 +11,7 @@ import numpy as np
 from ...core.dtypes import default_float
 from ...core.tensor import Tensor
 from ..declare import composite
-from ..shapes import normalize_axes, normalize_axis
+from ..shapes import normalize_axes, normalize_axis, refuse_empty
 from .copying import cast, clone, concat, stack
 from .creation import ones_like, zeros_like
 from .pointwise import abs, equal, floor, greater, less, where
@@ -26,6 +26,9 @@ _SPACING: Final = (
 )
 _PLACES: Final = (
     "[gradient] places of shape {given} for axes {axes} of shape {shape}: they are a vector as long as the one axis."
+)
+_DISTANCE: Final = (
+    "[ptp] is not defined for dtype {dtype}: it takes real numeric dtypes. Convert with tk.astype(x, dtype)."
 )
 _BOOL: Final = "[gradient] is not defined for dtype bool: convert with tk.astype(x, tk.float32)."
 _NO_AXIS: Final = "[gradient] a tensor of shape {shape} has no axis to take differences along."
@@ -216,6 +219,9 @@ def ptp(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     >>> tk.ptp(tk.asarray([3, 9, 5])).item()
     6
     """
+    if x.dtype.kind in "bc":
+        raise TypeError(_DISTANCE.format(dtype=x.dtype))
+    refuse_empty("ptp", x.shape, axis)
     result: Tensor = max(x, axis=axis, keepdims=keepdims) - min(x, axis=axis, keepdims=keepdims)
     return result
 

@@ -30,6 +30,7 @@ _ORDER: Final = "[{operator}] the edges must ascend{or_descend}: sort them first
 _EDGES: Final = "[{operator}] bins of shape {shape}: give a number of bins, at least 1, or a vector of ascending edges."
 _BINS: Final = "[{operator}] the number of bins must be at least 1, got {bins}."
 _RANGE: Final = "[{operator}] the range {low} to {high} must be finite and ascending: give range=(low, high)."
+_RANGES: Final = "[histogram2d] got {count} ranges: give two, (low, high) of x and of y."
 _REAL: Final = "[{operator}] is not defined for dtype {dtype}: complex numbers have no order."
 _PAIR: Final = "[histogram2d] x and y must be vectors of one length, got shapes {x} and {y}."
 
@@ -407,6 +408,8 @@ def histogram2d(
     """
     if x.ndim != 1 or x.shape != y.shape:
         raise ValueError(_PAIR.format(x=x.shape, y=y.shape))
+    if range is not None and len(range) != 2:
+        raise ValueError(_RANGES.format(count=len(range)))
     columns, rows = bins
     x_edges = _even(x, columns, None if range is None else tuple(range[0]))
     y_edges = _even(y, rows, None if range is None else tuple(range[1]))

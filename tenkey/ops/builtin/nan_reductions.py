@@ -18,7 +18,7 @@ from .pointwise import isnan, logical_not, sqrt, where
 from .reduction import all, max, mean, min, prod, sum
 
 _ALL_NAN: Final = "[{operator}] axis={axis} of shape {shape} has a slice of nan only: it has no {what} element."
-_TWICE: Final = "[nanvar] got correction={correction} and ddof={ddof}, two words for one thing: give one of them."
+_TWICE: Final = "[{operator}] got correction={correction} and ddof={ddof}, two words for one thing: give one of them."
 _UNORDERED: Final = "[{operator}] is not defined for dtype {dtype}: complex numbers have no order. Use tk.real(x), say."
 
 
@@ -47,7 +47,8 @@ def nansum(x: Tensor, axis: Any = None, *, dtype: Any = None, keepdims: bool = F
     >>> tk.nansum(tk.asarray([1.0, float("nan"), 2.0])).item()
     3.0
     """
-    result: Tensor = sum(x if _exact(x) else where(isnan(x), 0.0, x), axis=axis, dtype=dtype, keepdims=keepdims)
+    axes = normalize_axes("nansum", axis, x.ndim)
+    result: Tensor = sum(x if _exact(x) else where(isnan(x), 0.0, x), axis=axes, dtype=dtype, keepdims=keepdims)
     return result
 
 
@@ -63,7 +64,8 @@ def nanprod(x: Tensor, axis: Any = None, *, dtype: Any = None, keepdims: bool = 
     >>> tk.nanprod(tk.asarray([3.0, float("nan"), 2.0])).item()
     6.0
     """
-    result: Tensor = prod(x if _exact(x) else where(isnan(x), 1.0, x), axis=axis, dtype=dtype, keepdims=keepdims)
+    axes = normalize_axes("nanprod", axis, x.ndim)
+    result: Tensor = prod(x if _exact(x) else where(isnan(x), 1.0, x), axis=axes, dtype=dtype, keepdims=keepdims)
     return result
 
 
@@ -129,25 +131,28 @@ def nanmean(x: Tensor, axis: Any = None, *, dtype: Any = None, keepdims: bool = 
     1.5
     """
     result: Tensor
+    axes = normalize_axes("nanmean", axis, x.ndim)
     if dtype is not None:
         x = cast(x, dtype)
     if _exact(x):
-        result = mean(x, axis=axis, keepdims=keepdims)
+        result = mean(x, axis=axes, keepdims=keepdims)
         return result
     missing = isnan(x)
-    count = sum(logical_not(missing), axis=axis, keepdims=keepdims)
-    result = sum(where(missing, 0.0, x), axis=axis, keepdims=keepdims) / count
+    count = sum(logical_not(missing), axis=axes, keepdims=keepdims)
+    result = sum(where(missing, 0.0, x), axis=axes, keepdims=keepdims) / count
     return result
 
 
-def _nanvar(x: Tensor, axis: Any, correction: float, ddof: float | None, dtype: Any, keepdims: bool) -> Tensor:
+def _nanvar(
+    operator: str, x: Tensor, axis: Any, correction: float, ddof: float | None, dtype: Any, keepdims: bool
+) -> Tensor:
     if ddof is not None:  # xarray passes NumPy's word
         if correction:
-            raise ValueError(_TWICE.format(correction=correction, ddof=ddof))
+            raise ValueError(_TWICE.format(operator=operator, correction=correction, ddof=ddof))
         correction = ddof
     if dtype is not None:
         x = cast(x, dtype)
-    axes = normalize_axes("nanvar", axis, x.ndim)
+    axes = normalize_axes(operator, axis, x.ndim)
     missing = isnan(x)
     present = logical_not(missing)
     filled = where(missing, 0.0, x) if not _exact(x) else x
@@ -197,7 +202,7 @@ def nanvar(
     >>> tk.nanvar(tk.asarray([1.0, float("nan"), 3.0])).item()
     1.0
     """
-    return _nanvar(x, axis, correction, ddof, dtype, keepdims)
+    return _nanvar("nanvar", x, axis, correction, ddof, dtype, keepdims)
 
 
 @composite(
@@ -215,7 +220,7 @@ def nanstd(
     >>> tk.nanstd(tk.asarray([1.0, float("nan"), 3.0])).item()
     1.0
     """
-    result: Tensor = sqrt(_nanvar(x, axis, correction, ddof, dtype, keepdims))
+    result: Tensor = sqrt(_nanvar("nanstd", x, axis, correction, ddof, dtype, keepdims))
     return result
 
 

@@ -54,7 +54,7 @@ def _order_host(x: Any, k: Any, *, skip_nan: bool = False) -> Any:
     else:
         wide = np.broadcast_to(ordered, (*batch, x.shape[-1]))
         found = np.take_along_axis(wide, np.broadcast_to(k, (*batch, k.shape[-1])), -1)
-    if x.dtype.kind == "f" and not skip_nan:
+    if x.dtype.kind in "fV" and not skip_nan:
         broken = np.isnan(ordered[..., -1:])
         if broken.any():
             found = np.where(broken, np.asarray(np.nan, x.dtype), found)
@@ -188,7 +188,7 @@ def _quantile(
     dtype = x.dtype if x.dtype.kind in "fV" else default_float()
     if rows.dtype.kind == "b":
         rows = cast(rows, dtype)
-    skip = skip_nan and x.dtype.kind == "f"
+    skip = skip_nan and x.dtype.kind in "fV"
     if q._word & WEAK_MASK and not skip:  # one number: one place for all rows
         place = _PLACES[method](np, n, float(q._data) / high)
         below = np.floor(place)
@@ -393,6 +393,7 @@ def nanmedian(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     >>> tk.nanmedian(tk.asarray([1.0, float("nan"), 3.0])).item()
     2.0
     """
-    if x.dtype.kind != "f":
+    if x.dtype.kind in "biu":
+        normalize_axes("nanmedian", axis, x.ndim)
         return median(x, axis, keepdims=keepdims)
     return _quantile("nanmedian", x, weak_tensor(0.5), axis, "linear", keepdims, 1.0, skip_nan=True)

@@ -393,7 +393,10 @@ def special_betainc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
     return made
 
 
-@composite("special_zeta(Tensor x, Tensor? q=None) -> Tensor")
+@composite(
+    "special_zeta(Tensor x, Tensor? q=None) -> Tensor",
+    samples=lambda rng: [((rng.integers(2, 5, (3, 1)), rng.uniform(0.5, 6, (4,))), {})],
+)
 def special_zeta(x: Tensor, q: Tensor | None = None) -> Tensor:
     """The sum of ``(k + q)**-x`` over k = 0, 1, ...: Hurwitz's zeta function, with q = 1 (the default) Riemann's.
 
