@@ -45,7 +45,7 @@ def expose(module: str) -> dict[str, Callable[..., Any]]:
     """The operators of a module of the namespace, by their names in it; each learns where it is found."""
     found: dict[str, Callable[..., Any]] = {}
     for operator in registry:
-        if not _is_public(operator):
+        if (module and not operator.schema.base_name.startswith(module)) or not _is_public(operator):
             continue
         place, name = _place(operator)
         if place == module:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from .dtypes import DType
 from .philox import (
@@ -27,6 +27,9 @@ from .philox import (
     attempt_bits,
 )
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
 __all__ = [
     "BLOCKS_PER_ELEMENT",
     "REJECTION",
@@ -38,8 +41,8 @@ __all__ = [
     "standard",
 ]
 
-_Floats: TypeAlias = npt.NDArray[np.float64]
-_UInts: TypeAlias = npt.NDArray[np.uint64]
+_Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
+_UInts: TypeAlias = np.ndarray[Any, np.dtype[np.uint64]]
 
 # ---- functions whose last bit is the same on every CPU
 
@@ -223,7 +226,8 @@ def _standard_t(elements: _Elements, degrees: _Floats, other: _Floats) -> _Float
 # small terms. lgamma in its place would lose all digits for large means.
 
 
-def _stirling_table() -> list[float]:
+@cache
+def _stirling_table() -> _Floats:
     """log(k!) - log(sqrt(2 pi k) (k / e)**k) for k below 16, summed exactly enough in integers and one division."""
     table = [0.0]
     for k in range(1, 16):
@@ -232,7 +236,7 @@ def _stirling_table() -> list[float]:
         for j in range(39, k - 1, -1):
             total += (j + 0.5) * float(exact_log1p(1.0 / j)) - 1.0
         table.append(float(total))
-    return table
+    return np.array(table)
 
 
 def _stirling_series(k: _Floats) -> _Floats:
@@ -242,7 +246,7 @@ def _stirling_series(k: _Floats) -> _Floats:
 
 def _stirling_error(k: _Floats) -> _Floats:
     small = k < 16.0
-    tabulated = _TABLE[np.where(small, k, 0.0).astype(np.intp)]
+    tabulated = _stirling_table()[np.where(small, k, 0.0).astype(np.intp)]
     return np.where(small, tabulated, _stirling_series(np.where(small, 16.0, k)))
 
 
@@ -440,6 +444,3 @@ def multinomial(trials: Any, probabilities: Any, addresses: Any, seed: int) -> n
         result[..., j] = counts
         left = left - counts
     return result
-
-
-_TABLE: Final = np.array(_stirling_table())

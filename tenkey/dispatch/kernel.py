@@ -6,7 +6,7 @@ import inspect
 import sys
 from collections.abc import Callable
 from functools import partial
-from types import TracebackType
+from types import FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from .errors import RegistrationError
@@ -64,6 +64,9 @@ def caller_site(depth: int = 1) -> str:
 
 def function_site(function: Callable[..., Any]) -> str:
     """``file:line`` of a function's definition, or its name where there is none."""
+    if isinstance(function, FunctionType) and not function.__dict__:  # wraps nothing
+        plain = function.__code__
+        return f"{plain.co_filename}:{plain.co_firstlineno}"
     function = inspect.unwrap(function)
     while isinstance(function, partial):
         function = inspect.unwrap(function.func)
@@ -189,10 +192,35 @@ class Handle:
         return f"<Handle: {self.description}{'' if self._remove else ' (removed)'}>"
 
 
+def _fits_at_sight(function: Callable[..., Any], schema: FunctionSchema, *, with_keyset: bool) -> bool:
+    """Whether a plain function surely can be called so: it nearly always can, and ``inspect`` takes its time."""
+    if not isinstance(function, FunctionType) or function.__dict__:
+        return False
+    code = function.__code__
+    count, keyword = int(with_keyset), set()
+    for argument in schema.arguments:
+        if argument.kwarg_only:
+            keyword.add(argument.name)
+        else:
+            count += 1
+    positional = code.co_varnames[: code.co_argcount]
+    named = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+    optional = {*(function.__kwdefaults__ or ()), *positional[len(positional) - len(function.__defaults__ or ()) :]}
+    open_for = {*positional[count:], *named}  # keywords; each is given one or has a default
+    return (
+        code.co_posonlyargcount == 0
+        and (count <= len(positional) or bool(code.co_flags & inspect.CO_VARARGS))
+        and (keyword <= open_for or (bool(code.co_flags & inspect.CO_VARKEYWORDS) and keyword.isdisjoint(positional)))
+        and open_for <= optional | keyword
+    )
+
+
 def check_signature(
     function: Callable[..., Any], schema: FunctionSchema, *, with_keyset: bool, site: str, what: str = "kernel"
 ) -> None:
     """Raise if ``function`` cannot be called the way that ``schema`` calls its kernels."""
+    if _fits_at_sight(function, schema, with_keyset=with_keyset):
+        return
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # builtins without a signature cannot be checked

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING, Final
 
 from .errors import MissingKernelError
@@ -53,6 +52,8 @@ def _remedy(operator: Operator, word: int, backend: str | None, device: str) -> 
         if stack and all(k.when is not None for k in stack):
             return _REFUSED.format(device=device, site=stack[-1].site)
         waiting = {name: k for name, kernels in registry.pending.items() for k in kernels if k.key is key}
+        import difflib
+
         close = difflib.get_close_matches(operator.name, waiting, n=1)
         if close:
             return _MISSPELLED.format(device=device, waiting=close[0], site=waiting[close[0]].site)

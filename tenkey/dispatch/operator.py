@@ -6,6 +6,10 @@ Note [The entry of an operator]
 unites the words of the arguments that are tensors, converts what the schema says must be converted, reads the local
 state once, and calls what the operator's dict holds for the resulting word (Note [Dispatch word]). Everything that
 depends on the schema alone was decided when the text of the function was written, so nothing generic is left to run.
+
+The text is written and compiled at the first call: of hundreds of operators a process calls a few. Until then the
+function has another code, with the same parameters, which exchanges itself and calls the function again.
+Guarded by ``tests/tiny/test_dispatch.py::test_entries_are_written_at_the_first_call``.
 """
 
 from __future__ import annotations
@@ -68,7 +72,7 @@ class Operator:
     """One overload of an operator. Made by a registry; called like the function that its schema describes.
 
     ``facets`` holds what a declaration says of the operator; this package does not look into it. ``tags`` are the
-    words of the declaration that drive derived rules.
+    words of the declaration that drive derived rules. ``name`` is ``namespace::name`` or ``namespace::name.overload``.
 
     >>> import tenkey as tk
     >>> op = tk.ops.tk.reshape.default
@@ -88,6 +92,7 @@ class Operator:
     ) -> None:
         self.registry = registry
         self.schema = schema
+        self.name = f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
         self.facets: dict[str, Any] = dict(facets or {})
         self.tags = tags
         self.site = site
@@ -103,13 +108,7 @@ class Operator:
         self.__name__ = schema.base_name
         self.__qualname__ = self.name
         self.__doc__ = doc
-        self.call: Callable[..., Any] = build_entry(self)
-
-    @property
-    def name(self) -> str:
-        """``namespace::name`` or ``namespace::name.overload``."""
-        overload = self.schema.overload_name
-        return f"{self.schema.name}.{overload}" if overload else self.schema.name
+        self.call: Callable[..., Any] = make_entry(self)
 
     @property
     def mixes_devices(self) -> bool:
@@ -149,11 +148,12 @@ class Operator:
 
     def invalidate(self) -> None:
         """Forget everything that was resolved."""
-        self._slots.clear()
-        self._slots_without.clear()
         self._disabling = None
         self.checked = False
-        self.cache.clear()
+        if self.cache or self._slots or self._slots_without:
+            self._slots.clear()
+            self._slots_without.clear()
+            self.cache.clear()
 
     def word_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int:
         """The union of the words of all tensors among the arguments, in lists too."""
@@ -285,11 +285,44 @@ def _entry_code(source: str) -> CodeType:
     return next(constant for constant in module.co_consts if isinstance(constant, CodeType))
 
 
-def build_entry(operator: Operator) -> Callable[..., Any]:
-    """Write and compile the function of Note [The entry of an operator]."""
+def _unwritten() -> Any:
+    return ŧfirst(locals())  # type: ignore[name-defined]  # noqa: F821
+
+
+def make_entry(operator: Operator) -> Callable[..., Any]:
+    """The function of Note [The entry of an operator], to be written when it is called."""
     schema = operator.schema
     arguments = schema.arguments
-    scope: dict[str, Any] = {
+    keywords = [a for a in arguments if a.kwarg_only]
+    name = schema.base_name if not keyword.iskeyword(schema.base_name) else schema.base_name + "_"
+    code = _unwritten.__code__.replace(
+        co_name=name,
+        co_qualname=name,
+        co_varnames=tuple([a.name for a in arguments]),
+        co_argcount=len(arguments) - len(keywords),
+        co_kwonlyargcount=len(keywords),
+        co_nlocals=len(arguments),
+    )
+    scope: dict[str, Any] = {}
+    defaults = tuple([a.default for a in arguments if a.has_default and not a.kwarg_only])
+    function = FunctionType(code, scope, name, defaults or None)
+    function.__kwdefaults__ = {a.name: a.default for a in keywords if a.has_default} or None
+
+    def first(values: dict[str, Any]) -> Any:
+        _write_entry(operator, name, function, scope)
+        return function(**values)
+
+    scope["ŧfirst"] = first
+    function.__doc__ = operator.doc
+    function.__module__ = "tenkey" if schema.namespace == "tk" else f"tenkey.ops.{schema.namespace}"
+    function.operator = operator  # type: ignore[attr-defined]
+    return function
+
+
+def _write_entry(operator: Operator, name: str, function: FunctionType, scope: dict[str, Any]) -> None:
+    """Write and compile the code of the entry. Threads that do so at the same time write the same."""
+    arguments = operator.schema.arguments
+    scope |= {
         **ENTRY_SCOPE,
         "ŧoperator": operator,
         "ŧcache": operator.cache,
@@ -306,7 +339,6 @@ def build_entry(operator: Operator) -> Callable[..., Any]:
             parameters.append(f"{a.name}=ŧdefault_{a.name}")
         else:
             parameters.append(a.name)
-    name = schema.base_name if not keyword.iskeyword(schema.base_name) else schema.base_name + "_"
     body: list[str] = []
     for a in arguments:
         text, converter = coercer(operator, a)
@@ -348,16 +380,7 @@ def build_entry(operator: Operator) -> Callable[..., Any]:
     filename = f"<operator {operator.name}>"
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     code = _entry_code(f"def entry{source[4 + len(name) :]}")  # many operators have the same arguments
-    code = code.replace(co_name=name, co_qualname=name, co_filename=filename)
-    defaults = tuple([a.default for a in arguments if a.has_default and not a.kwarg_only])
-    function: Callable[..., Any] = FunctionType(code, scope, name, defaults or None)
-    keywords = {a.name: a.default for a in arguments if a.has_default and a.kwarg_only}
-    function.__kwdefaults__ = keywords or None
-    function.__doc__ = operator.doc
-    function.__qualname__ = name
-    function.__module__ = "tenkey" if schema.namespace == "tk" else f"tenkey.ops.{schema.namespace}"
-    function.operator = operator  # type: ignore[attr-defined]
-    return function
+    function.__code__ = code.replace(co_name=name, co_qualname=name, co_filename=filename)
 
 
 _DERIVING: Final = frozenset(["pointwise", "reduction", "out"])  # tags of what may have an ``out=`` variant

@@ -11,7 +11,6 @@ slots and caches are computed from the stacks of kernels and are forgotten whene
 from __future__ import annotations
 
 import contextlib
-import difflib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
@@ -235,6 +234,8 @@ class Registry:
 
     def unknown(self, name: str) -> str:
         """The text that says that there is no such operator, and which come close."""
+        import difflib  # errors alone need it
+
         with self.lock:
             close = difflib.get_close_matches(name, self.operators, n=3)
             waits = difflib.get_close_matches(name, self.pending, n=1)
@@ -291,7 +292,7 @@ class Registry:
                     handle.remove()
 
     def _install(self, installer: Installer, operator: Operator) -> None:
-        before = {key: list(stack) for key, stack in operator.kernels.items()}
+        before = {key: stack[:] for key, stack in operator.kernels.items()}
         try:
             handles = installer(operator)
         except BaseException:

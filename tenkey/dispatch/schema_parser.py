@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import keyword
 import re
 import sys
@@ -320,6 +319,8 @@ class Parser:
             return self._unexpected("a type", f"Types are {', '.join(BASE_TYPES)}.")
         if self._tokens[self._index + 1][1] in (",", ")", "="):
             return self._error(f"{quoted(value)} has no type.", f"Write 'Tensor {value[:40]}', say.")
+        import difflib
+
         close = difflib.get_close_matches(value, BASE_TYPES, n=2)
         close = [_SYNONYMS[value]] if value in _SYNONYMS else close
         remedy = f"Did you mean {' or '.join(map(repr, close))}?" if close else f"Types are {', '.join(BASE_TYPES)}."

@@ -200,7 +200,7 @@ class FunctionSchema:
     @property
     def is_mutable(self) -> bool:
         """Whether the operator writes to any of its arguments."""
-        return any(argument.is_mutable for argument in self.arguments)
+        return any(argument.alias is not None and argument.alias.is_write for argument in self.arguments)
 
     def with_namespace(self, namespace: str | None) -> FunctionSchema:
         """The same schema in another namespace; SchemaError if `namespace` is no identifier.

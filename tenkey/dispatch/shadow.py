@@ -51,6 +51,8 @@ def _warn(operator: Operator, lost: Kernel, won: Kernel) -> None:
 
 def warn_of_shadowed(operator: Operator, *, asked_for: bool) -> None:
     """Warn of what no further registration could bring back; ``asked_for``: the newest one was allowed to override."""
+    if DispatchKey.CompositeExplicitAutograd not in operator.kernels:
+        return
     explicit = [
         k for k in operator.kernels.get(DispatchKey.CompositeExplicitAutograd, ()) if k.when is None and not k.disabled
     ]

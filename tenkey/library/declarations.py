@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -116,6 +115,8 @@ def _earlier(name: str, site: str) -> dict[str, Operator]:
 
 
 def _same_place(first: str, second: str) -> bool:
+    import tempfile
+
     interactive = ("<", str(Path(tempfile.gettempdir()) / "ipykernel"))  # a notebook names every run of a cell anew
     return first == second or (first.startswith(interactive) and second.startswith(interactive))
 

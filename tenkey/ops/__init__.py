@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Any, Final, NamedTuple
 
 from ..dispatch.errors import OperatorAttributeError
@@ -41,6 +40,8 @@ def __getattr__(namespace: str) -> OperatorNamespace:
     if namespace.startswith("__"):
         raise AttributeError(namespace)
     if namespace not in registry.operators.namespaces:
+        import difflib
+
         known = filter(None, registry.operators.namespaces)
         close = ", ".join(difflib.get_close_matches(namespace, known)) or "none"
         raise OperatorAttributeError(_NO_NAMESPACE.format(namespace=namespace, close=close))

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
-import secrets
-import shutil
 import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -33,6 +30,8 @@ def replacing(path: str) -> Iterator[str]:
         if not stat.S_ISREG(found.st_mode):
             raise ValueError(_SPECIAL.format(path=path))
         mode = stat.S_IMODE(found.st_mode)
+    import secrets  # what saves and copies alone need is imported there
+
     temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.tmp")
     os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     try:
@@ -65,6 +64,9 @@ def opened(path: str, mapped: bool) -> Iterator[tuple[BinaryIO, memoryview]]:
 
     The bytes stay when the ``with`` block has ended. What is no regular file (a pipe) is copied to one.
     """
+    import shutil
+    import tempfile
+
     with Path(path).open("rb") as given, tempfile.TemporaryFile() as copy:
         file: BinaryIO = given
         if not stat.S_ISREG(os.fstat(given.fileno()).st_mode):

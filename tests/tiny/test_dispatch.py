@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import subprocess
 import sys
 import threading
@@ -581,3 +582,19 @@ def test_imports_neither_numpy_nor_numba() -> None:
     loaded = set(done.stdout.split())
     assert "alone" in loaded
     assert not loaded & {"tenkey", "numpy", "numba", "llvmlite", "scipy", "ml_dtypes"}
+
+
+def test_entries_are_written_at_the_first_call() -> None:
+    """The parameters of an operator can be asked before, and its first call is like every other."""
+    registry = Registry()
+    call = registry.define("test::scaled(Tensor x, int by=2, *, int? plus=None) -> Tensor").call
+    registry.impl("test::scaled", Kernel(lambda x, by, *, plus: (x, by, plus), CPU))
+    before, code = inspect.signature(call), call.__code__  # type: ignore[attr-defined]
+    assert str(before) == "(x, by=2, *, plus=None)"
+    with pytest.raises(TypeError, match="'x'"):
+        call()
+    x = Fake(CPU)
+    assert call(by=3, x=x, plus=1) == (x, 3, 1)
+    assert call.__code__ is not code  # type: ignore[attr-defined]
+    assert inspect.signature(call) == before
+    assert call(x) == (x, 2, None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from ...dispatch.kernel import Handle, Kernel
 from ...dispatch.keys import DispatchKey
 from ...dispatch.operator import Operator
@@ -30,7 +32,8 @@ def _install(operator: Operator) -> list[Handle]:
         rule = SPECIALIZED[operator.name]
         made = Kernel(rule, key, origin="generated", specialize=rule)
     elif "Host" in facets:
-        made = Kernel(host_kernel(operator), key, origin="generated")
+        write = cache(host_kernel)  # at the first call; one for all dtypes
+        made = Kernel(host_kernel, key, origin="generated", specialize=lambda operator, word: write(operator))
     elif "Pointwise" in facets:
         made = Kernel(pointwise_kernel, key, origin="generated", specialize=pointwise_kernel)
     elif "Reduce" in facets:

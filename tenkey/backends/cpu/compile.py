@@ -17,14 +17,10 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
-import hashlib
-import importlib.util
 import os
-import platform
 import queue
 import stat
 import sys
-import tempfile
 import threading
 import warnings
 from collections.abc import Callable
@@ -74,6 +70,8 @@ def mode() -> str:
 
 @functools.cache
 def _environment() -> str:
+    import platform
+
     import numba
 
     cpu = "unknown"
@@ -87,6 +85,8 @@ def _environment() -> str:
 
 
 def _folder() -> Path:
+    import tempfile
+
     folder = cache_folder() / "kernels"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -100,6 +100,8 @@ def _folder() -> Path:
 @functools.cache
 def _private_folder() -> Path:
     """A folder for temporary files that nobody else can write to: what lies there is executed."""
+    import tempfile
+
     user = os.getuid() if hasattr(os, "getuid") else 0
     folder = Path(tempfile.gettempdir()) / f"tenkey-kernels-{user}"
     folder.mkdir(exist_ok=True, mode=0o700)
@@ -111,6 +113,10 @@ def _private_folder() -> Path:
 
 def load_module(source: str) -> Any:
     """Import generated source as a module of its own, registered before it runs."""
+    import hashlib  # here, since most processes compile nothing
+    import importlib.util
+    import tempfile
+
     text = _HEADER + source
     name = "tenkey_kernel_" + hashlib.sha256((_environment() + text).encode()).hexdigest()[:32]
     if name in sys.modules:

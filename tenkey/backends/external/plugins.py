@@ -10,15 +10,17 @@ Guarded by ``tests/test_backend_plugins.py``.
 
 from __future__ import annotations
 
-import importlib.metadata
 import sys
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ...core.device import add_finder
 from ...dispatch.errors import RegistrationError
 from ...dispatch.registry import registry
 from .interface import Backend
 from .registration import explicit_kernels, new_kernels, register, registered
+
+if TYPE_CHECKING:
+    import importlib.metadata
 
 __all__ = ["GROUP", "installed"]
 
@@ -51,7 +53,13 @@ def installed() -> dict[str, str]:
     >>> isinstance(tk.backends.installed(), dict)
     True
     """
-    return {point.name: point.value for point in importlib.metadata.entry_points(group=GROUP)}
+    return {point.name: point.value for point in _points()}
+
+
+def _points() -> importlib.metadata.EntryPoints:
+    from importlib.metadata import entry_points  # a module that takes long to import
+
+    return entry_points(group=GROUP)
 
 
 def _describe(point: importlib.metadata.EntryPoint) -> str:
@@ -62,7 +70,7 @@ def _describe(point: importlib.metadata.EntryPoint) -> str:
 def find(name: str) -> bool:
     """Register the backend of an installed plug-in; false if there is none of that name."""
     points: dict[Any, importlib.metadata.EntryPoint] = {}
-    for found in importlib.metadata.entry_points(group=GROUP, name=name):
+    for found in _points().select(name=name):
         points.setdefault((found.value, _describe(found)), found)  # a distribution can be found at two places
     if not points:
         return False

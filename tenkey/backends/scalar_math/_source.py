@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import ast
 import copy
-import hashlib
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -223,6 +222,8 @@ def sources(wanted: Iterable[tuple[str, Dtype]]) -> str:
 @cache
 def version() -> str:
     """Hash (SHA-256, hexadecimal) of this package's sources, a part of the key under which a kernel is cached."""
+    import hashlib
+
     digest = hashlib.sha256()
     for path in sorted(_FOLDER.glob("*.py")):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")

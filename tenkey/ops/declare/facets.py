@@ -50,6 +50,9 @@ _UNKNOWN_NAMES: Final = (
 )
 
 
+_STARRED: Final = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+
+
 class TensorSpec(NamedTuple):
     """Shape and dtype of a result."""
 
@@ -69,6 +72,10 @@ def tensor_names(schema: FunctionSchema) -> tuple[str, ...]:
 
 def formula_names(function: Callable[..., Any]) -> tuple[str, ...]:
     """The names of the parameters of a formula."""
+    code = getattr(function, "__code__", None)
+    if code is not None and not function.__dict__ and not code.co_flags & _STARRED:
+        names: tuple[str, ...] = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        return names
     return tuple(inspect.signature(function).parameters)
 
 

@@ -14,7 +14,6 @@ import math
 import operator
 import sys
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any, Final
 
 __all__ = [
@@ -207,6 +206,8 @@ def fma(x: float, y: float, z: float) -> float:
     plain = x * y + z
     if not (isfinite(x) and isfinite(y) and isfinite(z)):
         return plain
+    from fractions import Fraction
+
     exact = Fraction(x) * Fraction(y) + Fraction(z)
     if exact == 0:
         return plain if plain == 0 else 0.0
