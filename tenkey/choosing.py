@@ -8,8 +8,9 @@ from typing import Any, Final
 import numpy as np
 
 from .core.dtypes import bool as _bool
-from .core.tensor import Tensor
+from .core.tensor import Tensor, make_tensor
 from .creation import asarray
+from .dispatch.local import get_state
 from .ops.builtin.assigning import put
 from .ops.builtin.choosing import nonzero_rows, unravel_rows
 from .ops.builtin.copying import cast, stack
@@ -46,6 +47,8 @@ def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
     if not x.ndim:
         raise ValueError(_SCALAR)
     rows = nonzero_rows(x)
+    if rows.__class__ is Tensor and rows._data.__class__ is np.ndarray and get_state() is None:
+        return tuple([make_tensor(row, rows._word) for row in rows._data])  # nobody watches
     return tuple([rows[k] for k in range(x.ndim)])
 
 

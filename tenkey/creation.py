@@ -106,8 +106,13 @@ def _quickly(obj: Any, copy: bool | None) -> Tensor | None:
 def _all_floats(items: list[Any]) -> bool:
     """Whether a list, or a list of lists, has Python floats alone."""
     for item in items:
-        if item.__class__ is not float and not (item.__class__ is list and all(i.__class__ is float for i in item)):
+        if item.__class__ is float:
+            continue
+        if item.__class__ is not list:
             return False
+        for number in item:
+            if number.__class__ is not float:
+                return False
     return True
 
 

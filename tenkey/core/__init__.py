@@ -15,6 +15,7 @@ from .word import GRADIENT, tensor_dtype
 
 registry.converters["DType"] = tensor_dtype
 registry.lifters.append(lift)
+registry.number = weak_tensor
 
 __all__ = [
     "CPU",

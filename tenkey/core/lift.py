@@ -10,7 +10,7 @@ import numpy as np
 from ..dispatch.errors import ArgumentError, OutOfRangeError, shown
 from .dtypes import complex_of, default_float, iinfo, real_of
 from .tensor import Tensor, cpu_word, make_tensor
-from .word import DTYPE_TRAIT, WEAK_TRAIT
+from .word import DTYPE_TRAIT, WEAK_MASK, WEAK_TRAIT
 
 if TYPE_CHECKING:
     from ..dispatch.operator import Operator
@@ -37,7 +37,9 @@ _NO_TENSOR: Final = (
 )
 _NUMBER: Final = (bool, int, float, complex, np.number, np.bool_)
 _KEPT: Final = 1024  # Python scalars whose tensors are kept: the same few numbers come again and again
-_kept: dict[tuple[type, Any], Tensor] = {}
+_kept: Final[dict[tuple[type, Any], Tensor]] = {}
+kept_number: Final = _kept.get
+"""The tensor of ``(type, number)``, if it is kept: what most numbers need no call of ``weak_tensor`` for."""
 
 
 def weak_tensor(value: bool | int | float | complex) -> Tensor:
@@ -117,6 +119,11 @@ def _lift_one(value: Any) -> Any:
     return value
 
 
+def _is_array(value: Any) -> bool:
+    """Whether it is a tensor that stands for no Python number, or an array."""
+    return isinstance(value, np.ndarray) or (isinstance(value, Tensor) and not value._word & WEAK_MASK)
+
+
 def _all_numbers(value: Any) -> bool:
     return all(_all_numbers(v) if isinstance(v, (list, tuple)) else isinstance(v, _NUMBER) for v in value)
 
@@ -132,7 +139,7 @@ def _number_sequence(operator: Operator, value: Any, values: tuple[Any, ...]) ->
     if array.dtype.kind not in "biufc":
         return value
     if array.dtype.kind in "fc" and "exact_sequences" not in operator.tags:
-        floats = [v.dtype for v in values if isinstance(v, (Tensor, np.ndarray)) and v.dtype.kind in "fcV"]
+        floats = [v.dtype for v in values if _is_array(v) and v.dtype.kind in "fcV"]
         real = real_of(floats[0]) if floats else default_float()
         array = array.astype(real if array.dtype.kind == "f" else complex_of(real))
     return make_tensor(array, cpu_word(array.dtype))
@@ -162,12 +169,17 @@ def _lift_sequences(operator: Operator, values: tuple[Any, ...]) -> tuple[Any, .
     return tuple(lifted)
 
 
+def _type_name(value: Any) -> str:
+    weak = isinstance(value, Tensor) and value._word & WEAK_MASK
+    return type(value._data.item() if weak else value).__name__
+
+
 def lift(operator: Operator, values: tuple[Any, ...]) -> tuple[Any, ...]:
     """Lift the scalars and NumPy arrays of one call; at least one argument must be a Tensor already."""
     tensors = numbers = changed = False
     if "takes_sequences" in operator.tags:
         beside = [v for value in values for v in (value if isinstance(value, (list, tuple)) else (value,))]
-        if any(isinstance(v, (Tensor, np.ndarray)) for v in beside):
+        if any(_is_array(v) for v in beside):
             values = _lift_sequences(operator, values)
             changed = True
             tensors = any(isinstance(v, list) for v in values)
@@ -176,7 +188,7 @@ def lift(operator: Operator, values: tuple[Any, ...]) -> tuple[Any, ...]:
     for value in values:
         made: Any = value
         if isinstance(value, Tensor):
-            tensors = True
+            tensors = tensors or not value._word & WEAK_MASK
         elif value.__class__ in _SCALAR_DTYPE:
             numbers = changed = True
             made = value if keeps else weak_tensor(value)  # type: ignore[arg-type]  # its class says so
@@ -186,7 +198,5 @@ def lift(operator: Operator, values: tuple[Any, ...]) -> tuple[Any, ...]:
                 made = _lift_one(value)
         lifted.append(made)
     if numbers and not tensors and not keeps:
-        raise ArgumentError(
-            _NO_TENSOR.format(operator=operator.name, given=", ".join(type(v).__name__ for v in values))
-        )
+        raise ArgumentError(_NO_TENSOR.format(operator=operator.name, given=", ".join(map(_type_name, values))))
     return tuple(lifted) if changed else values

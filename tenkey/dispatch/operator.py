@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Final
+from weakref import ref
 
 from .coerce import coercer
 from .errors import ArgumentError, OperatorAttributeError, OperatorNotFoundError
@@ -28,7 +29,7 @@ from .kernel import Kernel
 from .keys import DispatchKey, DispatchKeySet, all_runtime_keys, key_mask
 from .local import current_state, get_state
 from .overloads import select_overload
-from .schema import Argument, BaseType, FunctionSchema, ListType, OptionalType
+from .schema import Argument, BaseType, FunctionSchema, ListType, OptionalType, SchemaType
 from .shadow import warn_of_lost
 from .table import Slot, Table, disabling_bits, resolve
 
@@ -105,6 +106,7 @@ class Operator:
         self.checked = False  # whether shadowed registrations were looked for
         self.doc = doc
         self.tensor_arguments = tuple([a for a in schema.arguments if a.type.is_tensor_like])
+        self.takes_single_tensors = not any(isinstance(_inner(a.type), ListType) for a in self.tensor_arguments)
         self.__name__ = schema.base_name
         self.__qualname__ = self.name
         self.__doc__ = doc
@@ -218,6 +220,10 @@ class Operator:
         return (self.registry.reducer, (self.name,))
 
 
+def _inner(kind: SchemaType) -> SchemaType:
+    return kind.element if isinstance(kind, OptionalType) else kind
+
+
 def _any_word(value: Any) -> int:
     if isinstance(value, (list, tuple)):
         word = 0
@@ -285,6 +291,26 @@ def _entry_code(source: str) -> CodeType:
     return next(constant for constant in module.co_consts if isinstance(constant, CodeType))
 
 
+class _Text:
+    """A file in the cache of ``linecache``, for tracebacks and ``inspect``, that is written when somebody reads it."""
+
+    def __init__(self, operator: Operator, name: str, filename: str) -> None:
+        self._operator = ref(operator)
+        self._name = name
+        self._filename = filename
+
+    def __iter__(self) -> Iterator[Any]:
+        operator = self._operator()
+        text = "" if operator is None else _write_entry(operator, self._name)[0]
+        return iter((len(text), None, text.splitlines(keepends=True), self._filename))
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, place: int) -> Any:
+        return tuple(self)[place]
+
+
 def _unwritten() -> Any:
     return ŧfirst(locals())  # type: ignore[name-defined]  # noqa: F821
 
@@ -295,9 +321,12 @@ def make_entry(operator: Operator) -> Callable[..., Any]:
     arguments = schema.arguments
     keywords = [a for a in arguments if a.kwarg_only]
     name = schema.base_name if not keyword.iskeyword(schema.base_name) else schema.base_name + "_"
+    filename = f"<operator {operator.name}>"
     code = _unwritten.__code__.replace(
         co_name=name,
         co_qualname=name,
+        co_filename=filename,
+        co_firstlineno=1,
         co_varnames=tuple([a.name for a in arguments]),
         co_argcount=len(arguments) - len(keywords),
         co_kwonlyargcount=len(keywords),
@@ -309,20 +338,24 @@ def make_entry(operator: Operator) -> Callable[..., Any]:
     function.__kwdefaults__ = {a.name: a.default for a in keywords if a.has_default} or None
 
     def first(values: dict[str, Any]) -> Any:
-        _write_entry(operator, name, function, scope)
+        text, names = _write_entry(operator, name)
+        scope.update(names)
+        written = _entry_code(f"def entry{text[4 + len(name) :]}")  # many operators have the same arguments
+        function.__code__ = written.replace(co_name=name, co_qualname=name, co_filename=filename)
         return function(**values)
 
     scope["ŧfirst"] = first
+    linecache.cache[filename] = _Text(operator, name, filename)  # type: ignore[assignment]
     function.__doc__ = operator.doc
     function.__module__ = "tenkey" if schema.namespace == "tk" else f"tenkey.ops.{schema.namespace}"
     function.operator = operator  # type: ignore[attr-defined]
     return function
 
 
-def _write_entry(operator: Operator, name: str, function: FunctionType, scope: dict[str, Any]) -> None:
-    """Write and compile the code of the entry. Threads that do so at the same time write the same."""
+def _write_entry(operator: Operator, name: str) -> tuple[str, dict[str, Any]]:
+    """The text of the entry, and the globals that it uses."""
     arguments = operator.schema.arguments
-    scope |= {
+    scope: dict[str, Any] = {
         **ENTRY_SCOPE,
         "ŧoperator": operator,
         "ŧcache": operator.cache,
@@ -340,6 +373,12 @@ def _write_entry(operator: Operator, name: str, function: FunctionType, scope: d
         else:
             parameters.append(a.name)
     body: list[str] = []
+    if operator.registry.number is not None and "keeps_python_scalars" not in operator.tags:
+        scope["ŧnumber"] = operator.registry.number
+        for a in arguments:  # a limit or a filler is a number as a rule: that is no reason to raise and lift
+            if a.type == OptionalType(BaseType("Tensor")):
+                test = f"{a.name}.__class__ is ŧfloat or {a.name}.__class__ is ŧint"
+                body.append(f"if {a.name} is not None and ({test}): {a.name} = ŧnumber({a.name})")
     for a in arguments:
         text, converter = coercer(operator, a)
         if text:
@@ -377,10 +416,7 @@ def _write_entry(operator: Operator, name: str, function: FunctionType, scope: d
         scope["ŧbuild"] = structure.build_result
         body[-1] = f"return ŧbuild(ŧcache[ŧword]({passed}))"
     source = f"def {name}({', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in body)
-    filename = f"<operator {operator.name}>"
-    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    code = _entry_code(f"def entry{source[4 + len(name) :]}")  # many operators have the same arguments
-    function.__code__ = code.replace(co_name=name, co_qualname=name, co_filename=filename)
+    return source, scope
 
 
 _DERIVING: Final = frozenset(["pointwise", "reduction", "out"])  # tags of what may have an ``out=`` variant

@@ -116,6 +116,7 @@ class Registry:
         self.autograd_other: tuple[str, ...] = ()
         self.converters: dict[str, Callable[[Any], Any]] = {}
         self.lifters: list[Callable[[Operator, tuple[Any, ...]], tuple[Any, ...]]] = []
+        self.number: Callable[[Any], Any] | None = None  # what stands for a Python number among tensors
         self.device_word: Callable[[Any], int] = lambda device: 0
         self.device_names: dict[str, str] = {}
         self.removed_devices: set[str] = set()
@@ -410,6 +411,12 @@ class Registry:
         """Turn what is no tensor into one where the layers above allow it, else raise ArgumentError."""
         for lifter in self.lifters:
             values = lifter(operator, values)
+        if operator.takes_single_tensors:
+            for value in values:
+                if not hasattr(value, "_word"):
+                    break
+            else:
+                return values
         for argument, value in zip(operator.tensor_arguments, values):
             if argument.type.__class__ is BaseType and hasattr(value, "_word"):
                 continue

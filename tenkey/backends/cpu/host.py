@@ -8,8 +8,9 @@ from typing import Any, Final
 import numpy as np
 
 from ...core.tensor import Tensor
+from ...core.word import WEAK_MASK
 from ...dispatch.operator import Operator
-from ...dispatch.schema import Argument, BaseType
+from ...dispatch.schema import Argument, BaseType, ListType
 from ...ops.declare.facets import Host
 from .errors import QUIET, ignore, restore
 from .kernels import WORDS, wrap
@@ -35,7 +36,9 @@ def _described(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
 
 
 def _array(value: Any) -> Any:
-    """An argument with arrays in place of tensors."""
+    """An argument with arrays in place of tensors, and Python numbers as such."""
+    if value.__class__ is Tensor:
+        return value._data.item() if value._word & WEAK_MASK else value._data
     if isinstance(value, Tensor):
         return value._data
     if isinstance(value, (list, tuple)):
@@ -53,13 +56,12 @@ def _tensor(data: Any) -> Tensor:
 _SOURCE: Final = """
 def kernel({parameters}):
     {check}
-    token = ignore(QUIET)
+    {silence}
     try:
         data = function({passed})
     except Exception as error:
         data = failed(error, {arguments})
-    finally:
-        restore(token)
+    {end}
     if data is NotImplemented:
         return otherwise({arguments})
     {result}
@@ -67,7 +69,7 @@ def kernel({parameters}):
 _ONE: Final = """
     if data.__class__ is not ndarray:
         data = asarray(data)
-    if not data.flags.c_contiguous:
+    elif not data.flags.c_contiguous:
         data = data.copy(order="C")
     word = words.get(data.dtype)
     if word is None:
@@ -87,6 +89,8 @@ def _passed(argument: Argument) -> str:
     name = argument.name
     if argument.type == BaseType("Tensor"):
         text = f"{name}._data"
+    elif argument.type == ListType(BaseType("Tensor"), None):
+        text = f"[one._data for one in {name}]"
     else:
         text = f"array({name})" if argument.type.contains_tensor else name
     return f"{name}={text}" if argument.kwarg_only else text
@@ -124,7 +128,9 @@ def host_kernel(operator: Operator) -> Callable[..., Any]:
     called = ", ".join(names)
     source = _SOURCE.format(
         parameters=", ".join(parameters),
-        check="pass" if facet.strict else f"otherwise({called})",
+        check="" if facet.strict else f"otherwise({called})",
+        silence="" if facet.quiet else "token = ignore(QUIET)",
+        end="" if facet.quiet else "finally: restore(token)",
         passed=", ".join(map(_passed, arguments)),
         arguments=called,
         result=(_SEVERAL if several else _ONE).strip(),

@@ -32,6 +32,7 @@ LARGE: Final = 1 << 15  # elements from which allocation, pieces and compiled co
 WORTH_SPLITTING: Final = 8 << 20
 _ndarray: Final = np.ndarray
 _new: Final = object.__new__
+_square: Final = np.square
 
 
 def pointwise_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
@@ -162,17 +163,21 @@ def _binary_weak(operator: Operator, program: Program) -> Callable[[Tensor, Tens
     word = cpu_word(program.result)
     dtype = program.dtype
     converted: dict[int, tuple[Tensor, np.ndarray]] = {}
-    squares = program.call is np.power and dtype.kind in "fc"
+    squares: set[int] = set()  # the keys of the exponents that are 2
+    is_power = program.call is np.power and dtype.kind in "fc"
 
     def convert(weak: Tensor) -> np.ndarray:
         found = converted.get(id(weak))
         if found is None:
             if len(converted) >= 256:
                 converted.clear()
+                squares.clear()
             token = ignore(QUIET)
             try:
                 refuse_out_of_range(operator.name, weak, dtype)
                 found = converted[id(weak)] = (weak, weak._data.astype(dtype))
+                if is_power and found[1] == 2:
+                    squares.add(id(weak))
             finally:
                 restore(token)
         return found[1]
@@ -191,10 +196,7 @@ def _binary_weak(operator: Operator, program: Program) -> Callable[[Tensor, Tens
             return make_tensor(large(program, (a, b), _shape(operator.name, (a, b))), word)
         token = ignore(QUIET)
         try:
-            if squares and x2._word & WEAK_MASK and x2._data.item() == 2:
-                data = np.square(a)
-            else:
-                data = program.call(a, b)
+            data = program.call(a, b) if id(x2) not in squares else _square(a)
         finally:
             restore(token)
         if data.__class__ is not _ndarray:

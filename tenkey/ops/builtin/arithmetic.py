@@ -287,9 +287,28 @@ def _is_limit(bound: Tensor | None, x: Tensor, *, below: bool) -> bool:
     return bool(value > limits.min if below else value < limits.max)
 
 
+def _host_clip(x: np.ndarray, min: Any = None, max: Any = None) -> Any:
+    kind = x.dtype.kind
+    if kind not in "fiu" or x.size >= _SMALL:
+        return NotImplemented
+    result = x
+    for function, bound in ((np.maximum, min), (np.minimum, max)):
+        if bound is None:
+            continue
+        exact = bound.dtype is x.dtype if isinstance(bound, np.ndarray) else bound.__class__ is int or kind == "f"
+        if not exact or bound.__class__ is bool:
+            return NotImplemented
+        result = function(result, bound)
+    return NotImplemented if result is x else result
+
+
+_SMALL: Final = 1 << 14  # elements; for more the functions for large arrays pay
+
+
 @composite(
     "clip(Tensor x, Tensor? min=None, Tensor? max=None) -> Tensor",
     samples=_clip_samples,
+    host=_host_clip,
     reference=_clip_reference,
     methods=("clip",),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -171,12 +171,16 @@ def _host_concat(arrays: Sequence[np.ndarray], *, axis: int | None = 0) -> Any:
     for a in arrays:
         if a.dtype is not dtype:
             return NotImplemented
-    return np.concatenate(arrays, axis)
+    return _concatenate(arrays, axis)
+
+
+_concatenate: Final[Any] = np.concatenate
 
 
 @composite(
     "concat(Tensor[] arrays, *, int? axis=0) -> Tensor",
     host=_host_concat,
+    quiet=True,
     vjp={"arrays": _concat_any_vjp},
     samples=lambda rng: [
         (([rng.standard_normal((2, 3)), rng.standard_normal((2, 1))],), {"axis": 1}),
@@ -198,8 +202,21 @@ def concat(arrays: Sequence[Tensor], *, axis: int | None = 0) -> Tensor:
     return result
 
 
+def _host_stack(arrays: Sequence[np.ndarray], *, axis: int = 0) -> Any:
+    first = arrays[0]
+    shape, dtype = first.shape, first.dtype
+    for a in arrays:
+        if a.dtype is not dtype or a.shape != shape:
+            return NotImplemented
+    if not 0 <= axis < len(shape):
+        return NotImplemented
+    return _concatenate(arrays, axis).reshape(*shape[:axis], len(arrays), *shape[axis:])
+
+
 @composite(
     "stack(Tensor[] arrays, *, int axis=0) -> Tensor",
+    host=_host_stack,
+    quiet=True,
     samples=lambda rng: [
         (([rng.standard_normal(shape), rng.standard_normal(shape)],), {"axis": axis})
         for shape, axis in (((2, 3), 1), ((2, 3), -1), ((), 0), ((0, 2), 0))

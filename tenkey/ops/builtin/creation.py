@@ -53,6 +53,7 @@ empty = factory(
     meta=_filled_meta("empty"),
     host=_filled_host(np.empty),
     strict=True,
+    quiet=True,
     tags=("nondeterministic",),
     doc="""A tensor whose elements are whatever the memory held.
 
@@ -67,6 +68,7 @@ zeros = factory(
     meta=_filled_meta("zeros"),
     host=_filled_host(np.zeros),
     strict=True,
+    quiet=True,
     doc="""A tensor of zeros; float32 unless ``dtype`` says otherwise.
 
     >>> import tenkey as tk
@@ -80,6 +82,7 @@ ones = factory(
     meta=_filled_meta("ones"),
     host=_filled_host(np.ones),
     strict=True,
+    quiet=True,
     doc="""A tensor of ones; float32 unless ``dtype`` says otherwise.
 
     >>> import tenkey as tk
@@ -140,7 +143,8 @@ def _arange_host(
         return _arange(first, last, step, dtypes.default_int())
     spec = _arange_meta(start, stop, step, dtype=dtype)
     exact = np.float64 if spec.dtype.kind == "f" else spec.dtype
-    return (np.arange(spec.shape[0], dtype=exact) * step + first).astype(spec.dtype)
+    with np.errstate(all="ignore"):
+        return (np.arange(spec.shape[0], dtype=exact) * step + first).astype(spec.dtype)
 
 
 _arange: Final[Any] = np.arange
@@ -151,6 +155,7 @@ arange = factory(
     meta=_arange_meta,
     host=_arange_host,
     strict=True,
+    quiet=True,
     doc="""Evenly spaced values from ``start`` (0 if only one is given) to before ``stop``.
 
     Integers give int64, a float among them float32, unless ``dtype`` says otherwise. Raises ValueError for a step of 0

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from ...core.tensor import Tensor
 from ..declare import Entry, TensorSpec, composite, structured
@@ -166,8 +169,16 @@ index_backward: Entry = structured(
 )
 
 
+def _host_take(x: np.ndarray, indices: np.ndarray, *, axis: int | None = None) -> Any:
+    if indices.dtype.kind not in "iu" or (axis is None and x.ndim != 1):
+        return NotImplemented
+    return x.take(indices, axis)
+
+
 @composite(
     "take(Tensor x, Tensor indices, *, int? axis=None) -> Tensor",
+    host=_host_take,
+    quiet=True,
     samples=lambda rng: [
         ((rng.standard_normal((5,)), rng.integers(-5, 5, (3,))), {}),
         ((rng.standard_normal((3, 5)), rng.integers(0, 5, (4,))), {"axis": -1}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -222,8 +223,26 @@ def repeat(x: Tensor, repeats: Tensor, *, axis: int | None = None) -> Tensor:
     return take(x, repeat_indices(repeats), axis=i)
 
 
+def _host_roll(x: np.ndarray, shift: Any, *, axis: Any = None) -> Any:
+    if axis is None or len(axis) != 1 or len(shift) != 1:
+        return NotImplemented
+    i = axis[0] if axis[0] >= 0 else axis[0] + x.ndim
+    length = x.shape[i] if i >= 0 else 0
+    if not length:
+        return NotImplemented
+    cut = -shift[0] % length
+    lead = (_ALL,) * i
+    return np.concatenate([x[(*lead, _slice(cut, None))], x[(*lead, _slice(0, cut))]], i)
+
+
+_slice: Final = builtins.slice  # that name is an operator here
+_ALL: Final = _slice(None)
+
+
 @composite(
     "roll(Tensor x, int[1] shift, *, int[1]? axis=None) -> Tensor",
+    host=_host_roll,
+    quiet=True,
     samples=lambda rng: [
         ((rng.standard_normal(shape), shift), {"axis": axis})
         for shape, shift, axis in (

@@ -105,6 +105,7 @@ unique_values: Entry = structured(
     meta=_values_meta,
     host=lambda x: np.unique(x, equal_nan=False),
     strict=True,
+    quiet=True,
     vjp={"x": _unique_vjp},
     samples=_samples,
     reference=lambda x: _parts_reference(x)[0],

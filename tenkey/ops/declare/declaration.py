@@ -49,9 +49,6 @@ _ROLE: Final = (
     "[{operator}] the argument {argument!r} cannot be called so: in a gradient formula g is the incoming gradient, out "
     "the result, and x_meta the shape of x. Rename the argument."
 )
-_HOST: Final = (
-    "[composite] {schema} has host=, which no gradient can go through: give it vjp=, or say differentiable=False."
-)
 _PARTIALS_COUNT: Final = (
     "[{operator}] partials gives {got} formulas for {want} tensor arguments ({names}): one for each, None where the "
     "derivative is zero."
@@ -261,6 +258,7 @@ def structured(
     meta: Callable[..., Any],
     host: Callable[..., Any] | None = None,
     strict: bool = False,
+    quiet: bool = False,
     vjp: Mapping[str, Formula] | None = None,
     jvp: Callable[..., Any] | None = None,
     differentiable: bool = True,
@@ -275,14 +273,14 @@ def structured(
 
     ``meta`` gets the arguments and returns a TensorSpec for each result; it is where bad shapes and dtypes are refused.
     ``host`` computes it on NumPy arrays, which makes it the CPU's kernel; with ``strict`` it refuses by itself all that
-    ``meta`` refuses. Of several results ``g`` and ``out`` in a formula are tuples. ``probe(call, *args, **kwargs)`` is
-    what tests differentiate in place of ``call``, where that has no derivative by each of its elements, or no unique
-    result: it takes symmetric matrices, say.
+    ``meta`` refuses; ``quiet`` says that NumPy never warns in it. Of several results ``g`` and ``out`` in a formula are
+    tuples. ``probe(call, *args, **kwargs)`` is what tests differentiate in place of ``call``, where that has no
+    derivative by each of its elements, or no unique result: it takes symmetric matrices, say.
     """
     parsed = _parse(schema)
     facets: list[object] = [Meta(meta), *_differentiation(parsed, None, vjp, jvp, differentiable)]
     if host is not None:
-        facets.append(Host(host, strict))
+        facets.append(Host(host, strict, quiet))
     if samples is not None:
         facets.append(Samples(samples, reference, probe))
     return _define(parsed, facets, tags=tuple(tags), methods=methods, doc=doc)
@@ -294,6 +292,7 @@ def factory(
     meta: Callable[..., Any],
     host: Callable[..., Any] | None = None,
     strict: bool = False,
+    quiet: bool = False,
     tags: Iterable[str] = (),
     doc: str | None = None,
 ) -> Entry:
@@ -303,7 +302,7 @@ def factory(
     """
     facets: list[object] = [Meta(meta), Factory(), NotDifferentiable()]
     if host is not None:
-        facets.append(Host(host, strict))
+        facets.append(Host(host, strict, quiet))
     return _define(_parse(schema), facets, tags=("factory", *tags), doc=doc)
 
 
@@ -312,6 +311,7 @@ def composite(
     *,
     explicit: bool = False,
     host: Callable[..., Any] | None = None,
+    quiet: bool = False,
     vjp: Mapping[str, Formula] | None = None,
     differentiable: bool = True,
     samples: Callable[..., Any] | None = None,
@@ -325,18 +325,17 @@ def composite(
 
     It works on every backend. It is differentiable because its parts are; with ``vjp`` (or ``explicit``) the formula
     is used instead. ``differentiable=False`` says that no gradient can come through (the results are integers, say).
-    ``host``, for an operator that has ``vjp`` or is not differentiable, is a shorter way on NumPy arrays; it returns
-    NotImplemented, or raises, where the composition is to do it.
+    ``host`` is a shorter way on NumPy arrays, which calls take that record no gradient, or have a formula for it; it
+    returns NotImplemented, or raises, where the composition is to do it.
     """
-    if host is not None and vjp is None and differentiable:
-        raise RegistrationError(_HOST.format(schema=schema))
 
     def decorate(function: Callable[..., Any]) -> Entry:
         parsed = _parse(schema)
-        facets: list[object] = [Composite(function, implicit=not explicit and vjp is None and host is None)]
+        implicit = not explicit and vjp is None and (host is None or differentiable)
+        facets: list[object] = [Composite(function, implicit)]
         facets += _differentiation(parsed, None, vjp, None, differentiable)
         if host is not None:
-            facets.append(Host(host, strict=True))
+            facets.append(Host(host, strict=True, quiet=quiet))
         if samples is not None:
             facets.append(Samples(samples, reference, probe))
         return _define(parsed, facets, tags=tuple(tags), methods=methods, doc=doc or function.__doc__)

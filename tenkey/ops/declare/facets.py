@@ -161,11 +161,13 @@ class Host:
 
     It returns arrays of its own memory, of the shapes and dtypes that the rule of ``Meta`` says. The CPU backend runs
     it; so does the CPU fallback of every other. ``strict``: it raises by itself wherever the rule raises, which then
-    need not run first. Of a composite it is a shorter way, which gives up with NotImplemented or by raising.
+    need not run first. ``quiet``: NumPy never warns in it. Of a composite it is a shorter way, which gives up with
+    NotImplemented or by raising; Python numbers come as such where the schema says ``Tensor?``.
     """
 
     function: Callable[..., Any]
     strict: bool = False
+    quiet: bool = False
 
 
 @dataclass
