@@ -47,8 +47,9 @@ def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
     if not x.ndim:
         raise ValueError(_SCALAR)
     rows = nonzero_rows(x)
-    if rows.__class__ is Tensor and rows._data.__class__ is np.ndarray and get_state() is None:
-        return tuple([make_tensor(row, rows._word) for row in rows._data])  # nobody watches
+    data = rows._data
+    if data.__class__ is np.ndarray and rows.__class__ is Tensor and get_state() is None:  # nobody watches
+        return tuple([make_tensor(row, rows._word) for row in data])
     return tuple([rows[k] for k in range(x.ndim)])
 
 

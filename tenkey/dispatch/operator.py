@@ -236,12 +236,17 @@ def _any_word(value: Any) -> int:
     return found
 
 
-def _union(values: Any) -> int:
-    """The union of the words in a list of tensors; raises for anything else, which ``lift`` then explains."""
+def _plain(values: Any) -> Any:
+    """A list or tuple; raises for anything else, which ``lift`` then explains."""
     if values.__class__ is not list and values.__class__ is not tuple:
         raise TypeError
+    return values
+
+
+def _union(values: Any) -> int:
+    """The union of the words in a list of tensors; raises for anything else, which ``lift`` then explains."""
     word = 0
-    for value in values:
+    for value in _plain(values):
         word |= value._word
     return word
 
@@ -260,6 +265,7 @@ def _union_optional(values: Any) -> int:
 # The names that an entry uses begin with a letter that no schema can contain, so no argument can hide them.
 ENTRY_SCOPE: Final[dict[str, Any]] = {
     "ŧunion": _union,
+    "ŧplain": _plain,
     "ŧunion_optional": _union_optional,
     "ŧunion_nested": _any_word,
     **{f"ŧ{kind.__name__}": kind for kind in (int, float, bool, str, tuple, list, len, AttributeError, TypeError)},
@@ -390,9 +396,17 @@ def _write_entry(operator: Operator, name: str) -> tuple[str, dict[str, Any]]:
     if tensors:
         union = " | ".join(_word_expression(a) for a in tensors)
         names = ", ".join(a.name for a in tensors)
+        only = arguments[0] if len(tensors) == 1 else None
+        attempt = [f"ŧword = {union}"]
+        if only is not None and only.type == ListType(BaseType("Tensor")):  # without the call of a function
+            attempt = [
+                "ŧword = 0",
+                f"for ŧone in {only.name} if {only.name}.__class__ is ŧlist else ŧplain({only.name}):",
+                "    ŧword |= ŧone._word",
+            ]
         body += [
             "try:",
-            f"    ŧword = {union}",
+            *[f"    {line}" for line in attempt],
             "except (ŧAttributeError, ŧTypeError):",
             f"    {names}, = ŧregistry.lift(ŧoperator, ({names},))",
             f"    ŧword = {union}",

@@ -183,20 +183,19 @@ def _binary_weak(operator: Operator, program: Program) -> Callable[[Tensor, Tens
         return found[1]
 
     def kernel(x1: Tensor, x2: Tensor) -> Tensor:
-        try:
-            if x2._word & WEAK_MASK:
-                found = converted.get(id(x2))
-                b = found[1] if found is not None else convert(x2)
-                a = x1._data
-            else:
-                a, b = convert(x1), x2._data
-        except OverflowError:
-            return _exact_comparison(operator, x1, x2)
+        found = converted.get(id(x2))
+        if found is not None:
+            a, b = x1._data, found[1]
+        else:
+            try:
+                a, b = (x1._data, convert(x2)) if x2._word & WEAK_MASK else (convert(x1), x2._data)
+            except OverflowError:
+                return _exact_comparison(operator, x1, x2)
         if a.size >= LARGE or b.size >= LARGE:
             return make_tensor(large(program, (a, b), _shape(operator.name, (a, b))), word)
         token = ignore(QUIET)
         try:
-            data = program.call(a, b) if id(x2) not in squares else _square(a)
+            data = _square(a) if squares and id(x2) in squares else program.call(a, b)
         finally:
             restore(token)
         if data.__class__ is not _ndarray:

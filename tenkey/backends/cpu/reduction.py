@@ -23,7 +23,7 @@ __all__ = ["reduction_kernel"]
 
 _PAIR = parse_schema("combine(Tensor a, Tensor b) -> Tensor")
 _new = object.__new__
-SHORT = 64  # elements up to which a sum is a dot product
+SHORT = 64  # elements up to which a sum of all is a dot product
 _ONE = parse_schema("map(Tensor x) -> Tensor")
 
 
@@ -84,8 +84,8 @@ def _direct(
             return general(a, axis, keepdims)
         token = ignore(QUIET)
         try:
-            if is_sum and axis is None and a.ndim == 1 and a.size <= SHORT and not keepdims:
-                data = a.dot(ones[a.size])
+            if is_sum and axis is None and a.size <= SHORT and a.ndim and not keepdims:
+                data = a.ravel().dot(ones[a.size])
             else:
                 data = reduce(a, axis, wanted, None, keepdims)
         except (ValueError, IndexError, OverflowError):

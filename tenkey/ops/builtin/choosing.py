@@ -231,8 +231,11 @@ def extract(condition: Tensor, x: Tensor) -> Tensor:
 
 def _host_nonzero(x: np.ndarray) -> np.ndarray:
     places = x.nonzero()
-    rows: np.ndarray = np.concatenate(places).reshape(len(places), -1)
+    rows: np.ndarray = _concatenate(places).reshape(len(places), -1)
     return rows
+
+
+_concatenate: Final[Any] = np.concatenate
 
 
 nonzero_rows = structured(
