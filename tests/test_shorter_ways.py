@@ -1,0 +1,52 @@
+"""Composites with a shorter way on NumPy arrays: it gives what the composition gives, or leaves the call to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenkey as tk
+from tenkey.core.lift import weak_tensor
+
+CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
+    *[
+        ("clip", (np.array([-3, 0, 9]).astype(dtype), low, high), {})
+        for dtype in ("int8", "int64", "float16", "float32", "float64")
+        for low, high in ((-1, 2), (None, 300), (-1.5, None), (0, 2.5), (True, 5), (None, None))
+    ],
+    ("clip", (np.ones(3, np.float32), np.zeros(3), None), {}),
+    ("stack", ([np.ones(2), np.ones(2, np.float32)],), {}),
+    ("stack", ([np.ones((2, 3)), np.zeros((2, 3))],), {"axis": -1}),
+    ("stack", ([np.ones((2, 3)), np.zeros((2, 3))],), {"axis": 1}),
+    ("take", (np.arange(6.0).reshape(2, 3).T, np.array([-1, 0], np.int8)), {"axis": 1}),
+    ("roll", (np.arange(6.0).reshape(2, 3).T, -4), {"axis": -1}),
+    ("roll", (np.arange(6.0), 7), {}),
+]
+
+
+@pytest.mark.parametrize(("name", "args", "kwargs"), CALLS)
+def test_the_composition_gives_the_same(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def tensors(value: Any) -> Any:
+        if isinstance(value, list):
+            return [tensors(item) for item in value]
+        return tk.asarray(value) if isinstance(value, np.ndarray) else value
+
+    def whole(*given: Any, **options: Any) -> Any:
+        return getattr(tk, name)(*given, **options)
+
+    args = tuple([tensors(value) for value in args])
+    found = whole(*args, **kwargs)
+    first = args[0][0] if isinstance(args[0], list) else args[0]
+    if first.dtype.kind == "f":  # a call that records a gradient goes the long way
+        leaf = first.detach().requires_grad_()
+        given = [leaf, *args[0][1:]] if isinstance(args[0], list) else leaf
+        long = whole(given, *args[1:], **kwargs)
+        assert long.requires_grad
+        long = long.detach()
+    else:
+        lifted = [weak_tensor(value) if isinstance(value, (bool, int, float)) else value for value in args]
+        long = getattr(tk.ops.tk, name).default.facets["Composite"].function(*lifted, **kwargs)
+    assert (found.dtype, found.shape, found.tolist()) == (long.dtype, long.shape, long.tolist())
+    assert found.is_contiguous
