@@ -100,11 +100,7 @@ def __dir__() -> list[str]:
 
 globals().update(_names.expose(""))
 
+from . import _einops as _einops  # noqa: E402  # Note [einops finds its backends among subclasses]
 from . import fft, linalg, special  # noqa: E402  # what they hold are the operators with these prefixes
-
-try:  # Note [einops finds its backends among subclasses]
-    from . import _einops
-except ImportError:  # not installed
-    _einops = None  # type: ignore[assignment]
 
 __all__ = _names.list_public(globals())  # noqa: PLE0605

@@ -120,6 +120,7 @@ EXTRA_REFERENCES: Final[Mapping[str, Callable[..., Any]]] = {
     "gamma_tail": lambda a, x, upper: (_double("gammaincc") if upper else _double("gammainc"))(a, x),
     "beta_tail": _double("betainc"),
     "hurwitz": _double("zeta"),
+    "special_zeta": lambda x, q=None: _double("zeta")(x, np.ones_like(x) if q is None else q),
     "special_gammainc": _double("gammainc"),
     "special_gammaincc": _double("gammaincc"),
     "special_betainc": _double("betainc"),
@@ -138,7 +139,7 @@ EXTRA_REFERENCES: Final[Mapping[str, Callable[..., Any]]] = {
 
 _INTEGERS: Final = "gcd lcm nanargmax nanargmin interval_of digitize bins_of argwhere flatnonzero"
 _FLOATS: Final = (
-    "gamma_tail beta_tail hurwitz special_gammainc special_gammaincc special_betainc special_multigammaln "
+    "gamma_tail beta_tail hurwitz special_gammainc special_gammaincc special_betainc special_multigammaln special_zeta "
     "special_polygamma polygamma_of polygamma_each nanmean quantile percentile nanquantile nanpercentile median "
     "nanmedian gradient_on_grid trapezoid unwrap special_logsumexp special_softmax "
     "special_log_softmax interp histogram_bin_edges average cov corrcoef"

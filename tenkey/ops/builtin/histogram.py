@@ -229,6 +229,8 @@ def _bins_meta(x: Any, edges: Any) -> TensorSpec:
 
 
 def _bins_host(x: Any, edges: Any) -> Any:
+    if len(edges) == 0:
+        return np.full(x.shape, -1)
     at = np.asarray(np.searchsorted(edges, x, "right"), np.int64) - 1
     at = np.where(x == edges[-1], len(edges) - 2, at)  # the last bin holds its upper edge
     return np.where(at > len(edges) - 2, -1, at)

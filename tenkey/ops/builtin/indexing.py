@@ -170,7 +170,7 @@ index_backward: Entry = structured(
 
 
 def _host_take(x: np.ndarray, indices: np.ndarray, *, axis: int | None = None) -> Any:
-    if indices.dtype.kind not in "iu" or (axis is None and x.ndim != 1):
+    if indices.dtype.kind not in "iu" or x.ndim == 0 or (axis is None and x.ndim != 1):
         return NotImplemented
     return x.take(indices, axis)
 
