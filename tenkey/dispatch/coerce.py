@@ -127,7 +127,8 @@ def convert(operator: Operator, argument: str, kind: Any, value: Any) -> Any:
         try:
             return hook(value)
         except (TypeError, ValueError) as error:
-            raise type(error)(f"[{operator.name}] the argument {argument!r}: {error}") from None
+            text = str(error).removeprefix(f"[{name.lower()}] ")  # what the converter says where nobody else speaks
+            raise type(error)(f"[{operator.name}] the argument {argument!r}: {text}") from None
     try:
         checked = _check(name, value)
     except OverflowError as error:
