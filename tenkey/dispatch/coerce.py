@@ -127,7 +127,7 @@ def convert(operator: Operator, argument: str, kind: Any, value: Any) -> Any:
         try:
             return hook(value)
         except (TypeError, ValueError) as error:
-            text = str(error).removeprefix(f"[{name.lower()}] ")  # what the converter says where nobody else speaks
+            text = str(error).removeprefix("[device] ")  # what the converter says where nobody else speaks
             raise type(error)(f"[{operator.name}] the argument {argument!r}: {text}") from None
     try:
         checked = _check(name, value)

@@ -67,10 +67,9 @@ class DispatchMode:
         ...         finally:
         ...             self.depth -= 1
         >>> with Nested():
-        ...     _ = tk.mean(tk.asarray([1.0, 2.0]))
-        tk::mean
-          tk::sum
-          tk::divide
+        ...     _ = tk.matrix_transpose(tk.asarray([[1.0, 2.0]]))
+        tk::matrix_transpose
+          tk::permute_dims
         """
         found = state = get_state()
         if state is not None and state.modes:

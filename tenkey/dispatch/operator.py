@@ -78,7 +78,7 @@ class Operator:
     >>> import tenkey as tk
     >>> op = tk.ops.tk.reshape.default
     >>> str(op.schema), op(tk.zeros(4), (2, 2)).shape
-    ('tk::reshape(Tensor x, int[] shape) -> Tensor', (2, 2))
+    ('tk::reshape(Tensor x, int[] shape, *, bool? copy=None) -> Tensor', (2, 2))
     """
 
     def __init__(

@@ -31,12 +31,11 @@ class CallTrace(DispatchMode):
 
     >>> import tenkey as tk
     >>> with CallTrace() as trace:
-    ...     _ = tk.mean(tk.ones((2, 3)))
+    ...     _ = tk.matrix_transpose(tk.ones((2, 3)))
     >>> print(trace)
     tk::ones((2, 3), dtype=None, device=None) -> float32(2, 3)
-    tk::mean(float32(2, 3), None, keepdims=False) -> float32()
-      tk::sum(float32(2, 3), None, dtype=None, keepdims=False) -> float32()
-      tk::divide(float32(), int64()) -> float32()
+    tk::matrix_transpose(float32(2, 3)) -> float32(3, 2)
+      tk::permute_dims(float32(2, 3), (1, 0)) -> float32(3, 2)
     """
 
     def __init__(self) -> None:

@@ -201,7 +201,7 @@ def corrcoef(x: Tensor, y: Tensor | None = None, *, rowvar: bool = True) -> Tens
     """Pearson's correlation coefficients of variables, given as in ``tk.cov``; 0-d for one variable.
 
     >>> import tenkey as tk
-    >>> [[round(v, 3) for v in row] for row in tk.corrcoef(tk.asarray([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]])).tolist()]
+    >>> tk.round(tk.corrcoef(tk.asarray([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]))).tolist()
     [[1.0, -1.0], [-1.0, 1.0]]
     """
     found = _covariance(_rows("corrcoef", x, y, rowvar), 1.0, None, None)

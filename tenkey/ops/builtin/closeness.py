@@ -109,7 +109,7 @@ def allclose(x1: Tensor, x2: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equ
     """Whether all elements are close: see ``tk.isclose``. A 0-d bool tensor.
 
     >>> import tenkey as tk
-    >>> bool(tk.allclose(tk.asarray([1.0, 2.0]), tk.asarray([1.0, 2.0 + 1e-7])))
+    >>> tk.allclose(tk.asarray([1.0, 2.0]), tk.asarray([1.0, 2.0 + 1e-7])).item()
     True
     """
     result: Tensor = all(_isclose("allclose", x1, x2, rtol, atol, equal_nan))
@@ -131,7 +131,7 @@ def array_equal(x1: Tensor, x2: Tensor, *, equal_nan: bool = False) -> Tensor:
     """Whether two tensors have the same shape and equal elements; a 0-d bool tensor. nan equals nan with ``equal_nan``.
 
     >>> import tenkey as tk
-    >>> bool(tk.array_equal(tk.asarray([1, 2]), tk.asarray([1, 2]))), bool(tk.array_equal(tk.ones(2), tk.ones(1)))
+    >>> tk.array_equal(tk.asarray([1, 2]), tk.asarray([1, 2])).item(), tk.array_equal(tk.ones(2), tk.ones(1)).item()
     (True, False)
     """
     result: Tensor

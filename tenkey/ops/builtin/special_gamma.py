@@ -255,7 +255,7 @@ polygamma_of: Entry = structured(
         [((n, rng.uniform(0.4, 6.0, shape)), {}) for n, shape in ((0, (3,)), (1, (2, 3)), (2, ()), (5, (0, 2)))]
         + [((3, np.array([-0.3, -1.6, 0.7])), {})]
     ),
-    tags=("internal",),
+    tags=("internal", "elementwise"),
 )
 
 polygamma_each: Entry = structured(
@@ -268,7 +268,7 @@ polygamma_each: Entry = structured(
         ((np.array([[3], [1]]), np.array([-0.3, -1.6, 0.7])), {}),
         ((np.array(2), rng.uniform(0.4, 6.0, (0, 2))), {}),
     ],
-    tags=("internal",),
+    tags=("internal", "elementwise"),
 )
 
 

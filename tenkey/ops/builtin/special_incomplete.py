@@ -283,7 +283,7 @@ gamma_tail = structured(
         for shape in _shapes
         for upper in (False, True)
     ],
-    tags=("internal",),
+    tags=("internal", "one_by_one"),
     doc="""The regularized incomplete gamma function, lower or upper, of operands of one shape.
 
     >>> import tenkey as tk
@@ -305,7 +305,7 @@ beta_tail = structured(
     samples=lambda rng: [
         ((rng.integers(1, 5, shape), rng.integers(1, 5, shape), rng.uniform(0.1, 0.9, shape)), {}) for shape in _shapes
     ],
-    tags=("internal",),
+    tags=("internal", "one_by_one"),
     doc="""The regularized incomplete beta function of operands of one shape.
 
     >>> import tenkey as tk
@@ -321,7 +321,7 @@ hurwitz = structured(
     host=_host(_zeta),
     vjp={"x": _refuse("special_zeta", "x", "q"), "q": lambda g, x, q: g * -x * hurwitz_of(x + 1, q)},
     samples=lambda rng: [((rng.integers(2, 5, shape), rng.uniform(0.5, 6, shape)), {}) for shape in _shapes],
-    tags=("internal",),
+    tags=("internal", "one_by_one"),
     doc="""The Hurwitz zeta function of operands of one shape.
 
     >>> import tenkey as tk
