@@ -101,7 +101,10 @@ def gradient(out: Tensor, x: Tensor, *, create_graph: bool = False) -> Tensor:
 
 
 def same(got: Any, wanted: Any, exact: bool = True) -> None:
-    """The same structure, shapes, dtypes and values, but for rounding if not ``exact``; where the CPU's result is on the CPU, ours is on the backend."""
+    """The same structure, shapes, dtypes and values; where the CPU's result is on the CPU, ours is on the backend.
+
+    Unless ``exact``, floats may differ by rounding.
+    """
     if isinstance(wanted, Tensor):
         assert (got.shape, got.dtype) == (wanted.shape, wanted.dtype)
         if wanted.device.type == "meta":
@@ -141,9 +144,8 @@ def test_every_operator_equals_the_cpu(backend: Pinned, dtype: str) -> None:
             reference = sample.map(lambda tensor: tensor.clone())
             wanted = op.call(*reference.args, **reference.kwargs)
             got = op.call(*ours.args, **ours.kwargs)
-            same(
-                got, wanted, exact="Composite" not in op.facets
-            )  # the CPU may know a shorter way, which rounds otherwise
+            # of a composition the CPU may know a shorter way, which rounds otherwise
+            same(got, wanted, exact="Composite" not in op.facets)
             if op.schema.is_mutable:
                 same(ours.tensors()[0], reference.tensors()[0])
             compared += 1

@@ -12,7 +12,7 @@ from ...core.device import CPU
 from ...core.dtypes import default_float
 from ...core.tensor import Tensor
 from ...core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
-from ..declare import REAL_TO_FLOAT, TensorSpec, composite, structured
+from ..declare import EACH_TO_FLOAT, TensorSpec, composite, structured
 from ..shapes import broadcast_shapes
 from . import special_coefficients as c
 from .copying import cast
@@ -240,7 +240,7 @@ def _together(operator: str, *operands: Tensor) -> list[Tensor]:
     word = 0
     for x in operands:
         word |= x._word
-    dtype, _ = REAL_TO_FLOAT.dtypes(operator, dtypes_of(word & DTYPE_MASK), weak_of(word & WEAK_MASK))
+    dtype, _ = EACH_TO_FLOAT.dtypes(operator, dtypes_of(word & DTYPE_MASK), weak_of(word & WEAK_MASK))
     shape = broadcast_shapes(operator, *[x.shape for x in operands])
     device = next((x.device for x in operands if not x._word & WEAK_MASK), CPU)
     made = []
