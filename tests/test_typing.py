@@ -19,7 +19,7 @@ FOLDER = ROOT / "tests" / "typing"
 MARK = "  # error"
 COMMANDS = {
     "mypy": ["--strict", "--no-error-summary", "tests/typing/user_code.py", "tests/typing/wrong_code.py"],
-    "pyright": ["--pythonpath", sys.executable],  # the rest is in pyproject.toml
+    "pyright": ["--project", ".", "--pythonpath", sys.executable],  # the rest is in pyproject.toml
 }
 
 
