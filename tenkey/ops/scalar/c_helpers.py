@@ -21,7 +21,7 @@ HELPERS: Final[dict[tuple[str, str], str]] = {
     if (rest != 0 && (y < 0) != (rest < 0))
         quotient -= 1;
     if (quotient == 0)
-        return <COPYSIGN>(0, x / y);
+        return <COPYSIGN>((<T>)0, x / y);
     <T> whole = <FLOOR>(quotient);
     return quotient - whole > (<T>)0.5 ? whole + 1 : whole;
 }
@@ -33,7 +33,7 @@ HELPERS: Final[dict[tuple[str, str], str]] = {
     if (y == 0)
         return rest;
     if (rest == 0)
-        return <COPYSIGN>(0, y);
+        return <COPYSIGN>((<T>)0, y);
     return (y < 0) != (rest < 0) ? rest + y : rest;
 }
 """,
@@ -87,7 +87,7 @@ HELPERS: Final[dict[tuple[str, str], str]] = {
 {
     <T> below = 0;
     if (x == 0)
-        return <COPYSIGN>(INFINITY, -x);
+        return <COPYSIGN>((<T>)INFINITY, -x);
     if (x < 0) {
         <T> fraction = <FMOD>(x, 1);
         if (fraction == 0 || x == -INFINITY)

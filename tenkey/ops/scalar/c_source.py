@@ -249,7 +249,9 @@ class _Writer:
         one = self._float(1.0)
         calls = {name: f"{self.function(name)}({{0}})" for name in (*_LIBRARY, *_RENAMED)}
         calls |= {
-            name: f"{self.function(name)}({{0}}, {{1}})" for name in ("pow", "atan2", "hypot", "copysign", "nextafter")
+            # the casts choose the overload in OpenCL C, where a condition or a literal may be of another type
+            name: f"{self.function(name)}(({self.type}){{0}}, ({self.type}){{1}})"
+            for name in ("pow", "atan2", "hypot", "copysign", "nextafter")
         }
         calls["fma"] = f"{self.function('fma')}({{0}}, {{1}}, {{2}})"
         absolute = calls["abs"]
