@@ -368,13 +368,18 @@ def lstsq(x1: Tensor, x2: Tensor, rcond: Tensor | None = None, *, rtol: Tensor |
     check_matrix("linalg.lstsq", x1)
     if x2.ndim == 1 and x2.shape[0] == x1.shape[-2]:
         found = _lstsq(x1, expand_dims(x2, -1), rtol)
-        residual = squeeze(matmul(x1, found), -1) - x2
+        residual = squeeze(matmul(_as_solution(x1, found), found), -1) - x2
         solution = squeeze(found, -1)
         residuals = sum_(_squares(residual), axis=-1)
     else:
         solution = _lstsq(x1, x2, rtol)
-        residuals = sum_(_squares(matmul(x1, solution) - x2), axis=-2)
+        residuals = sum_(_squares(matmul(_as_solution(x1, solution), solution) - x2), axis=-2)
     return LstsqResult(solution, residuals, matrix_rank(x1, rtol=rtol), svdvals(x1))
+
+
+def _as_solution(x1: Tensor, solution: Tensor) -> Tensor:
+    """A matrix of integers in the solution's dtype: a kernel of a product is asked for one dtype."""
+    return x1 if x1.dtype == solution.dtype else x1.astype(solution.dtype)
 
 
 # ---- the exponential

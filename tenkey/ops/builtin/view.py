@@ -225,7 +225,7 @@ def _select_window(x: Tensor, axis: int, index: int) -> Window:
             f"[{-n}, {n - 1}]."
         )
     strides = x.strides
-    offset = (index + n if index < 0 else index) * strides[i]
+    offset = 0 if 0 in x.shape else (index + n if index < 0 else index) * strides[i]
     return (*x.shape[:i], *x.shape[i + 1 :]), (*strides[:i], *strides[i + 1 :]), offset
 
 
@@ -266,7 +266,7 @@ def _slice_window(x: Tensor, axis: int, start: int, stop: int, step: int = 1) ->
     return (
         (*x.shape[:i], length, *x.shape[i + 1 :]),
         (*strides[:i], strides[i] * step, *strides[i + 1 :]),
-        first * strides[i] if length else 0,
+        first * strides[i] if length and 0 not in x.shape else 0,  # of nothing there is no place behind the first
     )
 
 
