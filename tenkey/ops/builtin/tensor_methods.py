@@ -230,7 +230,6 @@ _methods: Final[dict[str, Any]] = {
     "nonzero": _nonzero,
     "numel": _numel,
     "dim": _dim,
-    "copy": clone,
     "clamp": clip,
     "isnan": isnan,
     "isinf": isinf,
