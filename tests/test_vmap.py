@@ -15,9 +15,9 @@ from tenkey.core.tensor import Tensor
 from tenkey.core.tree import flatten
 from tenkey.dispatch import registry
 from tenkey.dispatch.operator import Operator
-from tenkey.ops.declare.facets import Batch
 from tenkey.testing import SampleInput
-from tenkey.transforms import LOOPS, vmap
+from tenkey.transforms import vmap
+from tests._batches import rows
 from tests.operators._table import SAMPLED, named, sampled
 
 SIZE = 3
@@ -121,17 +121,13 @@ def test_no_builtin_operator_takes_the_loop() -> None:
 # ---- inputs and outputs
 
 
-def _rows() -> Tensor:
-    return tk.asarray(np.arange(12.0).reshape(3, 4))
-
-
 class Pair(NamedTuple):
     first: Any
     second: Any
 
 
 def test_trees_of_inputs_and_results() -> None:
-    x, y = _rows(), _rows() * 2
+    x, y = rows(), rows() * 2
 
     def function(pair: Pair, options: dict[str, Any], scale: float) -> dict[str, Any]:
         return {"sum": pair.first + options["y"], "parts": (pair.second * scale, [pair.first])}
@@ -146,21 +142,21 @@ def test_trees_of_inputs_and_results() -> None:
 @pytest.mark.parametrize("in_dim", [0, 1, -1, -2])
 @pytest.mark.parametrize("out_dim", [0, 1, -1])
 def test_dimensions(in_dim: int, out_dim: int) -> None:
-    x = _rows()
+    x = rows()
     result = vmap(lambda row: row * 2, in_dims=in_dim, out_dims=out_dim)(x)
     expected = np.moveaxis(x.numpy() * 2, in_dim, out_dim)
     np.testing.assert_array_equal(result.numpy(), expected)
 
 
 def test_a_result_that_is_not_batched_is_repeated() -> None:
-    x = _rows()
+    x = rows()
     assert vmap(lambda row: tk.ones(2))(x).shape == (3, 2)
     assert vmap(lambda row: (row, tk.ones(2)), out_dims=(0, None))(x)[1].shape == (2,)
     assert vmap(lambda row: (row, 3.5), out_dims=(0, None))(x)[1] == 3.5
 
 
 def test_keyword_arguments_are_shared() -> None:
-    x = _rows()
+    x = rows()
     result = vmap(lambda row, *, other: row @ other)(x, other=tk.ones(4, dtype=tk.float64))
     np.testing.assert_array_equal(result.numpy(), x.numpy().sum(1))
 
@@ -195,7 +191,7 @@ def _nothing(*args: Any) -> Any:
 )
 def test_wrong_calls(call: Callable[[Tensor], Any], error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
-        call(_rows())
+        call(rows())
 
 
 @pytest.mark.parametrize(
@@ -213,21 +209,21 @@ def test_wrong_calls(call: Callable[[Tensor], Any], error: type[Exception], word
 )
 def test_what_needs_the_value_of_a_sample_is_refused(function: Callable[[Tensor], Any]) -> None:
     with pytest.raises(RuntimeError, match="vmap"):
-        vmap(function)(_rows())
+        vmap(function)(rows())
 
 
 def test_errors_speak_of_the_sample() -> None:
     with pytest.raises(ValueError, match=r"\(4,\).*\(5,\)"):
-        vmap(lambda row: row + tk.ones(5))(_rows())
+        vmap(lambda row: row + tk.ones(5))(rows())
     with pytest.raises(IndexError, match="axis 1 is out of range for a tensor of 1 dim"):
-        vmap(lambda row: tk.sum(row, axis=1))(_rows())
+        vmap(lambda row: tk.sum(row, axis=1))(rows())
     with pytest.raises(ValueError, match=r"\(4,\) @ \(3,\)"):
-        vmap(lambda row: row @ tk.ones(3, dtype=tk.float64))(_rows())
+        vmap(lambda row: row @ tk.ones(3, dtype=tk.float64))(rows())
 
 
 def test_a_tensor_that_escapes_is_refused_afterwards() -> None:
     kept = []
-    vmap(lambda row: kept.append(row) or row)(_rows())  # type: ignore[func-returns-value]
+    vmap(lambda row: kept.append(row) or row)(rows())  # type: ignore[func-returns-value]
     assert kept[0].shape == (4,)
     with pytest.raises(RuntimeError, match="escaped from a vmap"):
         kept[0] + 1
@@ -241,7 +237,7 @@ def test_shape_dtype_and_repr_of_a_batched_tensor() -> None:
         assert "batched" in repr(row)
         return row
 
-    vmap(look)(_rows().astype(tk.float32))
+    vmap(look)(rows().astype(tk.float32))
     assert seen == [((4,), 1, 4, 4, tk.float32, "cpu", False)]
 
 
@@ -257,7 +253,7 @@ def test_an_empty_batch() -> None:
 
 
 def test_iteration_and_indexing() -> None:
-    x = _rows()
+    x = rows()
     result = vmap(lambda row: sum(row) + row[-1] + row[1:3].sum() + row[tk.asarray([0, 2])].sum())(x)
     values = x.numpy()
     np.testing.assert_array_equal(
@@ -266,7 +262,7 @@ def test_iteration_and_indexing() -> None:
 
 
 def test_a_batched_index() -> None:
-    x, at = _rows(), tk.asarray([3, 0, -1])
+    x, at = rows(), tk.asarray([3, 0, -1])
     np.testing.assert_array_equal(vmap(lambda row, i: row[i])(x, at).numpy(), x.numpy()[[0, 1, 2], [3, 0, -1]])
     np.testing.assert_array_equal(vmap(lambda i: x[:, i])(at).numpy(), x.numpy()[:, [3, 0, -1]].T)
 
@@ -275,7 +271,7 @@ def test_a_batched_index() -> None:
 
 
 def test_in_place() -> None:
-    x = _rows()
+    x = rows()
 
     def change(row: Tensor) -> Tensor:
         made = tk.zeros_like(row)
@@ -299,14 +295,14 @@ def test_in_place_on_an_input_changes_it() -> None:
 def test_in_place_on_a_shared_tensor_is_refused() -> None:
     total = tk.zeros(4, dtype=tk.float64)
     with pytest.raises(RuntimeError, match="inplace arithmetic"):
-        vmap(lambda row: total.add_(row))(_rows())
+        vmap(lambda row: total.add_(row))(rows())
     with pytest.raises(ValueError, match="shape"):
-        vmap(lambda v, row: v.add_(row))(tk.zeros((3, 1), dtype=tk.float64), _rows())
+        vmap(lambda v, row: v.add_(row))(tk.zeros((3, 1), dtype=tk.float64), rows())
     assert total.tolist() == [0.0] * 4
 
 
 def test_out_variants() -> None:
-    x, target = _rows(), tk.zeros((4, 3), dtype=tk.float64)
+    x, target = rows(), tk.zeros((4, 3), dtype=tk.float64)
     vmap(lambda row, out: tk.ops.tk.add.out(row, 1.0, out=out), in_dims=(0, 1))(x, target)
     np.testing.assert_array_equal(target.numpy(), x.numpy().T + 1)
     assert target._version == 1
@@ -330,7 +326,7 @@ def test_levels_nest_in_any_order() -> None:
 
 
 def test_an_outer_batch_is_seen_inside() -> None:
-    x, y = _rows(), tk.asarray(np.arange(2.0))
+    x, y = rows(), tk.asarray(np.arange(2.0))
     result = vmap(lambda row: vmap(lambda scale: row * scale)(y))(x)
     np.testing.assert_array_equal(result.numpy(), x.numpy()[:, None] * y.numpy()[:, None])
 
@@ -411,195 +407,7 @@ class TestRandomness:
         assert tk.random.uniform((2,)).shape == (2,)
 
 
-# ---- operators of users
-
-
-@pytest.fixture
-def custom() -> Iterator[Any]:
-    made: list[str] = []
-
-    def make(name: str, function: Callable[..., Any], **options: Any) -> Any:
-        options.setdefault("mutates_args", ())
-        made.append(f"vmaptest::{name}")
-        return tk.library.custom_op(f"vmaptest::{name}", function, **options)
-
-    yield make
-    for name in made:
-        registry.undefine(registry.find(name), keep_kernels=False)
-
-
-def _double(x: Tensor, factor: float) -> Tensor:
-    return tk.asarray(x.numpy() * factor)
-
-
-def test_an_operator_without_a_rule_runs_sample_by_sample(custom: Any) -> None:
-    operator = custom("double", _double)
-    before = LOOPS["vmaptest::double"]
-    x = _rows()
-    result = vmap(lambda row: operator(row, 3.0), in_dims=1, out_dims=1)(x)
-    np.testing.assert_array_equal(result.numpy(), x.numpy() * 3)
-    assert LOOPS["vmaptest::double"] == before + 1
-
-
-def _split(x: Tensor, others: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
-    return x + others[0], [x * 1, others[1] * 2]
-
-
-def test_lists_and_several_results_in_the_loop(custom: Any) -> None:
-    operator = custom("split", _split, schema="(Tensor x, Tensor[] others) -> (Tensor, Tensor[])")
-    x, y = _rows(), _rows() + 1
-    first, (second, third) = vmap(lambda a, b: operator(a, [b, tk.ones(2)]), in_dims=(0, 0))(x, y)
-    np.testing.assert_array_equal(first.numpy(), (x + y).numpy())
-    np.testing.assert_array_equal(second.numpy(), x.numpy())
-    np.testing.assert_array_equal(third.numpy(), np.full((3, 2), 2.0))
-
-
-def _fill(x: Tensor, value: Tensor) -> None:
-    x.copy_(value)
-
-
-def test_a_mutating_operator_in_the_loop(custom: Any) -> None:
-    operator = custom("fill", _fill, mutates_args=("x",))
-    x = tk.zeros((2, 3))
-    vmap(lambda column, v: operator(column, v) or column, in_dims=(1, 0))(x, tk.asarray([1.0, 2.0, 3.0]))
-    assert x.tolist() == [[1.0, 2.0, 3.0]] * 2
-    with pytest.raises(RuntimeError, match="inplace"):
-        vmap(lambda v: operator(tk.zeros(2), v) or v)(tk.asarray([1.0]))
-
-
-def test_the_loop_is_differentiable(custom: Any) -> None:
-    operator = custom("double", _double)
-    operator.register_autograd(lambda ctx, g: (g * 3, None))
-    x = tk.tensor(np.ones((3, 4)), requires_grad=True)
-    vmap(lambda row: operator(row, 3.0) * row)(x).sum().backward()
-    assert x.grad is not None
-    np.testing.assert_array_equal(x.grad.numpy(), np.full((3, 4), 6.0))
-
-
-def test_a_rule_of_the_user(custom: Any) -> None:
-    operator = custom("double", _double)
-    seen: list[Any] = []
-
-    def rule(info: Any, in_dims: Any, x: Tensor, factor: float) -> tuple[Tensor, int]:
-        seen.append((info.batch_size, info.randomness, in_dims, x.shape, factor))
-        return operator(x, factor), in_dims[0]
-
-    operator.operator.facets["Batch"] = Batch(rule)
-    x = _rows()
-    result = vmap(lambda row: operator(row, 3.0), in_dims=1, out_dims=1, randomness="same")(x)
-    np.testing.assert_array_equal(result.numpy(), x.numpy() * 3)
-    assert seen == [(4, "same", (1, None), (3, 4), 3.0)]
-    nested = vmap(vmap(lambda v: operator(v, 2.0)))(x)
-    np.testing.assert_array_equal(nested.numpy(), x.numpy() * 2)
-
-
-@pytest.mark.parametrize(
-    ("returned", "words"),
-    [
-        (lambda x: x, "must return \\(out, out_dims\\)"),
-        (lambda x: (x, 5), "out_dims 5"),
-        (lambda x: (x, 1), "length 3 of the batch"),
-        (lambda x: (x, "0"), "out_dims"),
-        (lambda x: (x, (0, 0)), "not compatible"),
-    ],
-)
-def test_wrong_rules(custom: Any, returned: Callable[[Tensor], Any], words: str) -> None:
-    operator = custom("double", _double)
-    operator.operator.facets["Batch"] = Batch(lambda info, in_dims, x, factor: returned(x))
-    with pytest.raises((RuntimeError, ValueError), match=words):
-        vmap(lambda row: operator(row, 3.0))(_rows())
-
-
-def test_a_rule_whose_result_is_not_batched(custom: Any) -> None:
-    operator = custom("double", _double)
-    operator.operator.facets["Batch"] = Batch(lambda info, in_dims, x, factor: (tk.ones(2), None))
-    assert vmap(lambda row: operator(row, 3.0))(_rows()).shape == (3, 2)
-
-
-def test_an_empty_batch_needs_a_rule(custom: Any) -> None:
-    operator = custom("double", _double)
-    with pytest.raises(RuntimeError, match="register_vmap"):
-        vmap(lambda row: operator(row, 3.0))(tk.zeros((0, 2)))
-
-
-def test_operators_of_one_expression() -> None:
-    swish = tk.library.pointwise(
-        "vmaptest::swish(Tensor x, float beta) -> Tensor",
-        scalar=lambda T: lambda x, beta: x / (T(1) + tk.library.scalar.exp(-x * beta)),
-    )
-    try:
-        x = _rows()
-        result = vmap(lambda row: swish(row, 2.0))(x)
-        np.testing.assert_allclose(result.numpy(), x.numpy() / (1 + np.exp(-x.numpy() * 2)))
-        assert "vmaptest::swish" not in LOOPS
-    finally:
-        registry.undefine(swish.operator)
-
-
 # ---- with autograd
-
-
-def test_gradient_through_vmap() -> None:
-    rng = np.random.default_rng(0)
-    x = tk.tensor(rng.standard_normal((3, 4)), requires_grad=True)
-    w = tk.tensor(rng.standard_normal((4, 2)), requires_grad=True)
-    y = vmap(lambda row: tk.softmax(tk.tanh(row @ w)).sum() + (row @ w).max())(x)
-    plain = tk.softmax(tk.tanh(x @ w)).sum(axis=1) + (x @ w).max(axis=1)
-    for got, want in zip(tk.autograd.grad(y.sum(), (x, w)), tk.autograd.grad(plain.sum(), (x, w)), strict=True):
-        assert got is not None
-        assert want is not None
-        np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-12)
-
-
-def test_grad_inside_of_vmap() -> None:
-    x = _rows()
-
-    def per_sample(row: Tensor) -> Any:
-        row = row.detach().requires_grad_()
-        (first,) = tk.autograd.grad((row**3).sum(), row, create_graph=True)
-        (second,) = tk.autograd.grad(first.sum(), row)
-        return first.detach(), second
-
-    first, second = vmap(per_sample, in_dims=1, out_dims=1)(x)
-    np.testing.assert_allclose(first.numpy(), 3 * x.numpy() ** 2)
-    np.testing.assert_allclose(second.numpy(), 6 * x.numpy())
-    assert not x.requires_grad
-
-
-def test_grad_of_a_shared_input_inside_of_vmap_is_refused() -> None:
-    w = tk.tensor(np.ones(4), requires_grad=True)
-    with pytest.raises(NotImplementedError, match="not batched"):
-        vmap(lambda row: tk.autograd.grad((row * w).sum(), w)[0])(_rows())
-    with pytest.raises(NotImplementedError, match=r"tk\.autograd\.grad"):
-        vmap(lambda row: (row * w).sum().backward())(_rows())
-
-
-def test_batched_gradients() -> None:
-    x = tk.tensor([1.0, 2.0, 3.0], requires_grad=True)
-    y = x**2
-    rows = vmap(lambda g: tk.autograd.grad(y, x, g, retain_graph=True)[0])(tk.eye(3))
-    np.testing.assert_array_equal(rows.numpy(), np.diag([2.0, 4.0, 6.0]))
-
-
-def test_no_grad_is_kept_inside() -> None:
-    x = tk.tensor([1.0, 2.0], requires_grad=True)
-    with tk.no_grad():
-        assert not vmap(lambda v: v * 2)(x).requires_grad
-    assert vmap(lambda v: v * 2)(x).requires_grad
-
-
-def test_modes_see_the_calls_of_the_sample() -> None:
-    class Shapes(tk.dispatch.DispatchMode):
-        def __init__(self) -> None:
-            self.seen: list[Any] = []
-
-        def __tk_dispatch__(self, op: Any, types: Any, args: Any, kwargs: Any) -> Any:
-            self.seen.append((str(op), args[0].shape))
-            return op(*args, **kwargs)
-
-    with Shapes() as mode:
-        vmap(lambda row: tk.exp(row))(_rows())
-    assert mode.seen == [("tk::exp", (4,))]
 
 
 def test_flatten_keeps_what_is_no_container() -> None:

@@ -185,7 +185,7 @@ class AccumulateGrad(Node):
     round and makes a new accumulator for every graph, which costs a Python program 0.6 us for every operand that is a
     leaf.) A graph therefore does not keep a leaf alive that nobody else refers to: its gradient could not be seen.
     Should a hook be waiting for it after accumulation, the accumulator holds the leaf. Guarded by
-    ``tests/test_autograd.py::test_a_leaf_and_its_accumulator_make_no_cycle``.
+    ``tests/test_autograd_memory.py::test_a_leaf_and_its_accumulator_make_no_cycle``.
 
     Note [Stealing gradients]
     ~~~~~~~~~~~~~~~~~~~~~~~~~
@@ -193,7 +193,8 @@ class AccumulateGrad(Node):
     user's own, or one that went to two leaves) is copied, and so is a view, whose memory is another tensor's or repeats
     one element. Who holds it is told by its reference count, compared with the count that a fresh gradient has at this
     point, which is measured once; a view is known by its storage. Later gradients are added in place,
-    unless the backward itself is recorded. Guarded by ``tests/test_autograd.py::test_gradients_are_never_shared``.
+    unless the backward itself is recorded. Guarded by
+    ``tests/test_autograd_memory.py::test_gradients_are_never_shared``.
     """
 
     sequence_nr = LAST

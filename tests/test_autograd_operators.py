@@ -1,0 +1,210 @@
+"""Gradients of operators: complex numbers, broadcasting, steps and selections, formulas derived from an expression."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenkey as tk
+from tenkey.autograd import grad
+from tenkey.dispatch import registry
+from tests._gradients import constant, leaf, values_of
+
+# ---- complex numbers
+
+
+def test_squared_modulus() -> None:
+    z = tk.tensor(1 + 2j, dtype=tk.complex128, requires_grad=True)
+    tk.real(z * tk.conj(z)).backward()
+    assert values_of(z.grad) == 2 + 4j
+
+
+def test_a_holomorphic_function_gives_the_conjugate_derivative() -> None:
+    z0 = 0.3 - 0.8j
+    for function, derivative in ((lambda z: z * z * z, 3 * z0**2), (tk.exp, np.exp(z0))):
+        z = tk.tensor(z0, dtype=tk.complex128, requires_grad=True)
+        (found,) = grad(function(z), z, tk.tensor(1 + 0j, dtype=tk.complex128))
+        np.testing.assert_allclose(values_of(found), np.conj(derivative), rtol=1e-12)
+
+
+def test_real_and_complex_operands() -> None:
+    x = leaf([2.0, 3.0])
+    factor = tk.tensor([1 + 2j, 3 - 1j], dtype=tk.complex128)
+    tk.imag(x * factor).sum().backward()
+    assert x.grad is not None
+    assert x.grad.dtype == tk.float64
+    np.testing.assert_allclose(values_of(x.grad), [2.0, -1.0])
+
+
+def test_a_real_term_of_a_complex_sum_takes_the_real_part() -> None:
+    x, y = leaf([2.0, 3.0]), leaf([1.0, 1.0])
+    seed = tk.tensor([1 + 2j, 3 - 1j], dtype=tk.complex128)
+    (x + tk.tensor([1j, 1j], dtype=tk.complex128) - y).backward(seed)
+    assert values_of(x.grad).tolist() == [1.0, 3.0]
+    assert values_of(y.grad).tolist() == [-1.0, -3.0]
+
+
+def test_a_python_number_as_factor_of_a_complex_tensor() -> None:
+    z = tk.tensor([1 + 2j, 3 - 1j], dtype=tk.complex128, requires_grad=True)
+    seed = tk.tensor([1j, 2.0], dtype=tk.complex128)
+    for factor in (2.0, 1 - 3j):
+        (found,) = grad(z * factor, z, seed)
+        np.testing.assert_allclose(values_of(found), np.array([1j, 2.0]) * np.conj(factor))
+
+
+def test_a_complex_gradient_for_a_real_output_is_refused() -> None:
+    x = leaf([1.0, 2.0])
+    with pytest.raises(RuntimeError, match=r"\[MultiplyBackward\] got a complex gradient for a real output.*index 0"):
+        (x * 2.0).backward(tk.tensor([1j, 1j], dtype=tk.complex128))
+    assert x.grad is None
+
+
+# ---- broadcasting
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [((), (3,)), ((3,), (2, 3)), ((2, 1), (1, 3)), ((1,), (4, 2)), ((2, 1, 4), (3, 1)), ((0, 3), (3,)), ((1, 1), ())],
+)
+def test_gradients_are_summed_over_broadcast_dimensions(left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(1)
+    a0, b0 = rng.standard_normal(left), rng.standard_normal(right)
+    w = rng.standard_normal(np.broadcast_shapes(left, right))
+    a, b = leaf(a0), leaf(b0)
+    (a * b * constant(w)).sum().backward()
+    for tensor, own, other in ((a, a0, b0), (b, b0, a0)):
+        full = np.asarray(w * other)
+        lead = full.ndim - own.ndim
+        expected = full.sum(axis=tuple(range(lead)))
+        expected = expected.sum(axis=tuple(i for i, n in enumerate(own.shape) if n == 1), keepdims=True)
+        assert values_of(tensor.grad).shape == own.shape
+        np.testing.assert_allclose(values_of(tensor.grad), expected.reshape(own.shape), rtol=1e-12, atol=1e-15)
+
+
+def test_gradients_have_the_dtype_of_the_input() -> None:
+    x, w = leaf([1.0, 2.0], tk.float32), leaf([3.0, 4.0])
+    y = x * w
+    assert y.dtype == tk.float64
+    y.sum().backward()
+    assert values_of(x.grad).dtype == np.float32
+    assert values_of(w.grad).dtype == np.float64
+
+
+# ---- steps, integers, selections
+
+
+@pytest.mark.parametrize("name", ["floor", "ceil", "round", "sign"])
+def test_step_functions_keep_the_graph_with_a_zero_gradient(name: str) -> None:
+    x = leaf([-1.4, 0.3, 2.6])
+    y = getattr(tk, name)(x)
+    assert y.requires_grad
+    (y * 5.0 + x).sum().backward()
+    assert values_of(x.grad).tolist() == [1.0, 1.0, 1.0]
+
+
+def test_integer_and_bool_results_carry_no_gradient() -> None:
+    x = leaf([1.0, 3.0, 2.0])
+    indices = (tk.argmax(x), tk.argmin(x), tk.astype(x, tk.int64), tk.sum(x, dtype=tk.int64))
+    for result in (*indices, x > 2.0, tk.isnan(x), tk.equal(x, x), tk.all(x)):
+        assert result.dtype.kind in "bi"
+        assert not result.requires_grad
+        assert result.grad_fn is None
+
+
+def test_integers_cannot_require_a_gradient() -> None:
+    with pytest.raises(RuntimeError, match=r"(?i)only tensors of floating point and complex dtype can require"):
+        tk.tensor([1, 2]).requires_grad_()
+    with pytest.raises(RuntimeError, match=r"(?i)only .*floating.* and complex dtypes? can require .*int64"):
+        tk.tensor([1, 2], requires_grad=True)
+    x = tk.tensor([1, 2])
+    with pytest.raises(RuntimeError, match="got int64"):
+        x.requires_grad = True
+    assert not x.requires_grad
+
+
+def test_where_passes_the_gradient_to_the_selected_side() -> None:
+    a, b = leaf([1.0, 2.0]), leaf([3.0, 4.0])
+    tk.where(tk.tensor([True, False]), a, b).sum().backward()
+    assert values_of(a.grad).tolist() == [1.0, 0.0]
+    assert values_of(b.grad).tolist() == [0.0, 1.0]
+
+
+def test_nan_on_the_other_side_of_where_does_not_leak() -> None:
+    a, b = leaf([1.0, math.nan]), leaf([math.inf, 4.0])
+    (tk.where(tk.tensor([True, False]), a, b) * constant([2.0, 3.0])).sum().backward()
+    assert values_of(a.grad).tolist() == [2.0, 0.0]
+    assert values_of(b.grad).tolist() == [0.0, 3.0]
+
+
+def test_an_infinite_derivative_on_the_other_side_of_where_does_not_leak() -> None:
+    x = leaf([0.0, 4.0])
+    tk.where(x > 0.0, tk.sqrt(x), 0.0).sum().backward()
+    assert values_of(x.grad).tolist() == [0.0, 0.25]
+
+
+@pytest.mark.parametrize("name", ["maximum", "minimum"])
+def test_ties_of_two_tensors_share(name: str) -> None:
+    a, b = leaf([1.0, 2.0, 5.0]), leaf([1.0, 3.0, 4.0])
+    getattr(tk, name)(a, b).sum().backward()
+    larger = [0.5, 0.0, 1.0]
+    expected = larger if name == "maximum" else [0.5, 1.0, 0.0]
+    assert values_of(a.grad).tolist() == expected
+    assert values_of(b.grad).tolist() == [1.0 - v for v in expected]
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_ties_of_a_reduction_share(name: str) -> None:
+    x = leaf([[3.0, 1.0, 3.0, 1.0], [2.0, 2.0, 2.0, 2.0]])
+    (getattr(tk, name)(x, axis=1) * constant([1.0, 4.0])).sum().backward()
+    first = [0.5, 0.0, 0.5, 0.0] if name == "max" else [0.0, 0.5, 0.0, 0.5]
+    assert values_of(x.grad).tolist() == [first, [1.0] * 4]
+
+
+# ---- formulas derived from an expression, and given ones
+
+
+@pytest.mark.parametrize("name", ["data", "node", "meta", "number", "saved", "inner", "new", "Meta", "NodeClass", "t"])
+def test_arguments_called_like_what_the_kernel_uses(name: str) -> None:
+    cube = tk.library.pointwise(f"clash::cube_{name}(Tensor {name}) -> Tensor", scalar=lambda T: lambda x: x * x * x)
+    x = leaf([2.0])
+    cube(x).sum().backward()
+    assert values_of(x.grad).tolist() == [12.0]
+
+
+@pytest.mark.parametrize("name", ["g", "out", "x_meta"])
+def test_arguments_called_like_a_role_are_refused(name: str) -> None:
+    with pytest.raises(tk.dispatch.RegistrationError, match=f"the argument '{name}' cannot be called so"):
+        tk.library.pointwise(f"clash::role(Tensor {name}) -> Tensor", scalar=lambda T: lambda x: x * x)
+
+
+def test_a_redefined_operator_has_its_own_derivative() -> None:
+    cube: Any = lambda T: lambda x: x * x * x  # noqa: E731
+    fourth: Any = lambda T: lambda x: x * x * x * x  # noqa: E731
+    for power, scalar in ((3, cube), (4, fourth)):
+        op = tk.library.pointwise("clash::again(Tensor x) -> Tensor", scalar=scalar)
+        x = leaf([2.0])
+        op(x).sum().backward()
+        assert values_of(x.grad).tolist() == [power * 2.0 ** (power - 1)]
+        registry.undefine(op.operator)
+        assert not [name for name in registry.operators if name.startswith("clash::again")]
+
+
+def test_a_formula_is_known_by_identity_not_by_name() -> None:
+    def same_gradient(g: Any) -> Any:
+        return g * 3
+
+    from tenkey.ops.declare import structured
+
+    with tk.library.Library("clash_vjp", "DEF"):
+        op = structured(
+            "clash_vjp::triple(Tensor x) -> Tensor",
+            meta=lambda x: tk.ops.declare.TensorSpec(x.shape, x.dtype),
+            vjp={"x": same_gradient},
+        )
+        tk.library.register_kernel(op, "cpu", lambda x: tk.asarray(x.numpy() * 3))
+        x = leaf([2.0])
+        op(x).sum().backward()
+        assert values_of(x.grad).tolist() == [3.0]
