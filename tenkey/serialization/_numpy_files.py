@@ -4,7 +4,7 @@ Note [Compressed files are bounded]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 A compressed member says how long it is; no more is read of it. The sum of these lengths must be below 100 times the
 length of the file, or below 1 GiB: a small file cannot fill the memory. Guarded by
-test_serialization.py::test_a_bomb_is_refused.
+test_serialization_numpy.py::test_a_bomb_is_refused.
 """
 
 from __future__ import annotations
