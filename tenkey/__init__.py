@@ -10,7 +10,14 @@ from importlib import import_module as _import_module
 from typing import Any as _Any
 
 from . import _names, autograd, backends, core, dispatch, library, ops, random, transforms
-from .autograd import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from .autograd import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
 from .backends import cpu as _cpu
 from .backends import meta as _meta
 from .backends.cpu import get_num_threads, set_num_threads

@@ -13,8 +13,9 @@ from .core.device import CPU, Device, default_device, to_device
 from .core.dtypes import DType
 from .core.promotion import result_dtype
 from .core.tensor import Tensor, cpu_word, make_tensor
-from .core.word import DTYPE_TRAIT, GRADIENT, tensor_dtype
+from .core.word import DTYPE_TRAIT, GRADIENT, INFERENCE, tensor_dtype
 from .dispatch.errors import OutOfRangeError, shown
+from .dispatch.local import current_state, get_state
 from .dispatch.registry import registry
 
 __all__ = ["asarray", "from_dlpack", "tensor"]
@@ -63,6 +64,8 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Device | str | None = Non
     if dtype is None and device is None and not copy and default_device() is CPU:
         made = _quickly(obj, copy)
         if made is not None:
+            if get_state() is not None:
+                made._word |= current_state().include & INFERENCE
             return made
     return _make(obj, dtype, device, copy, "asarray")
 
@@ -177,6 +180,7 @@ def _make(obj: Any, dtype: Any, device: Any, copy: bool | None, function: str) -
     if isinstance(obj, Tensor):
         return _from_tensor(obj, wanted, target, copy, function)
     made = _from_data(obj, wanted, copy, function)
+    made._word |= current_state().include & INFERENCE
     if target is None:  # a sequence of tensors stays where they are
         target = default_device() if made.device is CPU else made.device
     if target is made.device:

@@ -11,6 +11,7 @@ from .function import Function, once_differentiable
 from .functional import backward, grad
 from .grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .gradcheck import GradcheckError, gradcheck, gradgradcheck
+from .inference import inference_mode, install_inference, is_inference_mode_enabled
 from .inplace import install_inplace
 from .methods import attach_gradient_attributes
 from .node import Node
@@ -28,8 +29,10 @@ __all__ = [
     "gradcheck",
     "gradgradcheck",
     "graph",
+    "inference_mode",
     "install",
     "is_grad_enabled",
+    "is_inference_mode_enabled",
     "no_grad",
     "once_differentiable",
     "set_grad_enabled",
@@ -41,5 +44,6 @@ def install(registry: Any) -> None:
     attach_gradient_attributes()
     install_recording(registry)
     install_inplace(registry)
+    install_inference(registry)
     install_custom(registry)
     calibrate()

@@ -10,10 +10,11 @@ from numpy import ndarray
 
 from ..core.device import CPU
 from ..core.tensor import Tensor, make_view
-from ..core.word import BFLOAT16_TRAIT, DTYPE_TRAIT, GRADIENT
+from ..core.word import BFLOAT16_TRAIT, DTYPE_TRAIT, GRADIENT, INFERENCE
 from ..core.wrapper import Wrapper, innermost
 from ..dispatch.local import StateGuard, get_state, make_state, set_state
 from ..ops.builtin.creation import zeros
+from .inference import refuse_to_save
 from .node import AutogradMeta, Node, TensorMeta, edge_of, leaf_edge, longest, next_sequence, set_history
 from .record import flat_tensors
 from .saved import FREED, SavedOutput, SavedTensor
@@ -127,6 +128,7 @@ class Context(Node):
     def freeze(self, outputs: list[Any]) -> None:
         """Turn what ``forward`` saved into saved variables."""
         to_save = self._to_save
+        refuse_to_save(self.name(), to_save)
         self._to_save = ()
         for tensor in to_save:
             if tensor is None or tensor._storage is not None:
@@ -367,6 +369,7 @@ class Function:
             or output.__class__ is not Tensor
             or context.__dict__
             or output._word & GRADIENT
+            or word & INFERENCE
             or value is output
             or not output._word & _DIFFERENTIABLE
             or context.shape is not None

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ..core.tensor import Tensor, make_view, version_of
-from ..core.word import GRADIENT
+from ..core.word import GRADIENT, INFERENCE
+from ..dispatch.local import current_state
 from .functional import backward
 from .node import HookHandle, Hooks, meta_of
 
@@ -18,6 +19,11 @@ _NON_LEAF: Final = (
     "[requires_grad] you can only change requires_grad flags of leaf variables: this one was computed by {node}. Use "
     "x.detach() for a tensor that does not need a gradient."
 )
+_INFERENCE: Final = (
+    "[requires_grad_] Setting requires_grad=True on inference tensor outside InferenceMode is not allowed: make a normal "
+    "tensor of it with clone() first."
+)
+_NO_VERSION: Final = "[_version] Inference tensors do not track version counter."
 _GRAD_KIND: Final = "[grad] the gradient is a Tensor or None, got {got}."
 _GRAD_SHAPE: Final = (
     "[grad] assigned grad has shape {got}, dtype {got_dtype}, device {got_device}, but the tensor has shape {want}, "
@@ -45,6 +51,8 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     if requires_grad:
         if self.dtype.kind not in "fc" and self.dtype.name != "bfloat16":
             raise RuntimeError(_DTYPE.format(dtype=self.dtype))
+        if self._word & INFERENCE and not current_state().include & INFERENCE:
+            raise RuntimeError(_INFERENCE)
         self._word |= GRADIENT
     else:
         self._word &= ~GRADIENT
@@ -92,7 +100,27 @@ def detach(self: Tensor) -> Tensor:
     return make_view(self, self._data)
 
 
+class _Answer(int):
+    """A bool that may also be called, for those who know the attribute as PyTorch's method."""
+
+    def __call__(self) -> bool:
+        return bool(self)
+
+    def __repr__(self) -> str:
+        return repr(bool(self))
+
+
+_YES: Final = _Answer(1)
+_NO: Final = _Answer(0)
+
+
+def _is_inference(self: Tensor) -> _Answer:
+    return _YES if self._word & INFERENCE else _NO
+
+
 def _version(self: Tensor) -> int:
+    if self._word & INFERENCE:
+        raise RuntimeError(_NO_VERSION)
     return version_of(self)
 
 
@@ -175,6 +203,9 @@ def attach_gradient_attributes() -> None:
     target.grad = property(_grad, _set_grad, _delete_grad, doc="The gradient collected so far, or None.")
     target.grad_fn = property(_grad_fn, doc="The node that made the tensor; None for a leaf.")
     target.is_leaf = property(is_leaf, doc=is_leaf.__doc__)
+    target.is_inference = property(
+        _is_inference, doc="Whether the tensor was made in inference mode; ``x.is_inference()`` says the same."
+    )
     target.retains_grad = property(_retains_grad, doc="Whether a non-leaf keeps its gradient.")
     target.output_nr = property(_output_nr, doc="Which output of its node the tensor is.")
     target._version = property(_version, doc="How often the memory was changed in place.")

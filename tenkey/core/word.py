@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..dispatch.keys import register_trait
+from ..dispatch.keys import DispatchKey, register_trait
 from ..dispatch.subclass import ASKING
 from .dtypes import ALL, to_dtype
 
@@ -24,6 +24,7 @@ __all__ = [
     "INHERITED",
     "DTYPE_TRAIT",
     "GRADIENT",
+    "INFERENCE",
     "WEAK_MASK",
     "WEAK_TRAIT",
     "tensor_dtype",
@@ -34,6 +35,8 @@ __all__ = [
 
 _NO_TENSORS: Final = "tensors of dtype {dtype} do not exist; there are {known}."
 GRADIENT: Final = register_trait("requires_grad", common=True)
+INFERENCE: Final = DispatchKey.Inference.mask
+"""On tensors made in inference mode, and included in every call while it is on."""
 WEAK_TRAIT: Final = {kind: register_trait(f"weak {kind.__name__}", common=True) for kind in (bool, int, float, complex)}
 
 

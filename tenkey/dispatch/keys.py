@@ -14,6 +14,8 @@ row of this list to the last; each row says why it stands where it does:
 ``VmapMode``         on while a ``vmap`` runs: random numbers, drawn from no batched argument, ask for its policy
 ``Autocast``         above autograd: the casts that it inserts are differentiable
 ``Tracer``           above autograd: a captured graph can be differentiated again
+``Anomaly``          just above autograd, whose nodes it labels: on while ``anomaly_mode`` looks where values come from
+``Inference``        above autograd: decides what autograd may see of inference tensors, and marks the results
 ``Autograd``         one per backend; records a node, then redispatches below itself
 ``AutogradOther``    autograd of backends that asked for no autograd key of their own
 ``ADInplaceOrView``  below autograd: bumps version counters of what was mutated, whether or not a gradient is recorded
@@ -415,6 +417,8 @@ for _name, _per_backend, _common in (
     ("VmapMode", False, False),
     ("AutocastFunctionality", True, True),
     ("Tracer", False, False),
+    ("Anomaly", False, False),
+    ("Inference", False, False),
     ("AutogradFunctionality", True, True),
     ("AutogradOther", False, False),
     ("ADInplaceOrView", False, True),

@@ -79,6 +79,7 @@ class Change(NamedTuple):
 
     owner: object
     include: int
+    uninclude: int
     exclude: int
     unexclude: int
     modes: tuple[Any, ...]
@@ -88,17 +89,23 @@ class Change(NamedTuple):
         """The state that the change makes of ``found``."""
         state = found or _DEFAULT
         exclude = (state.exclude & ~self.unexclude) | self.exclude
-        return make_state(state.include | self.include, exclude, state.modes + self.modes)
+        return make_state((state.include & ~self.uninclude) | self.include, exclude, state.modes + self.modes)
 
 
 _changes: ContextVar[tuple[Change, ...]] = ContextVar("tenkey_dispatch_changes", default=())
 
 
 def enter(
-    owner: object, *, include: int = 0, exclude: int = 0, unexclude: int = 0, modes: tuple[Any, ...] = ()
+    owner: object,
+    *,
+    include: int = 0,
+    uninclude: int = 0,
+    exclude: int = 0,
+    unexclude: int = 0,
+    modes: tuple[Any, ...] = (),
 ) -> None:
     """Change the state of this thread or task until ``leave(owner)``, which undoes the newest change of ``owner``."""
-    change = Change(owner, include, exclude, unexclude, modes, get_state())
+    change = Change(owner, include, uninclude, exclude, unexclude, modes, get_state())
     _changes.set((*_changes.get(), change))
     set_state(change.applied_to(change.found))
 

@@ -22,6 +22,8 @@ ORDER = [
     "VmapMode",
     "AutocastCPU",
     "Tracer",
+    "Anomaly",
+    "Inference",
     "AutogradCPU",
     "AutogradOther",
     "ADInplaceOrView",

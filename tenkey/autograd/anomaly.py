@@ -1,0 +1,227 @@
+"""Anomaly mode: find the call that made a NaN or an infinity, forward and backward, and the call behind an error.
+
+Note [Anomaly mode]
+~~~~~~~~~~~~~~~~~~~
+While the mode is on, the key ``Anomaly`` is included in every call. Its kernel stands above autograd, calls what is
+below, and notes where the program is: on the nodes that were recorded, and for the memory that was changed (Note
+[Traces]). It looks at the results as well: a call that makes a NaN of arguments without any is an error. The engine
+asks for the mode once for each backward, and then looks at what every node returns. Nothing of this is in the way of
+calls outside of the mode. Guarded by ``tests/test_anomaly.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from ..core.tensor import Tensor
+from ..core.word import GRADIENT
+from ..core.wrapper import Wrapper
+from ..dispatch.kernel import Kernel
+from ..dispatch.keys import DispatchKey
+from ..dispatch.local import StateGuard, enter, get_state, leave
+from ..dispatch.operator import Operator
+from ..ops.builtin.elementary import isfinite, isinf, isnan
+from ..ops.builtin.reduction import all as all_
+from ..ops.builtin.reduction import any as any_
+from .grad_mode import decorate
+from .node import Node
+from .traces import forward_trace, label, note_change
+
+__all__ = ["anomaly_mode", "install_anomaly", "watcher"]
+
+ANOMALY: Final = DispatchKey.Anomaly.mask
+_BACKWARD: Final = (
+    "[{node}] Function '{node}' returned {what} values in its {nr}th output: the gradient of input {nr}, of shape "
+    "{shape}, dtype {dtype}.\n{trace}"
+)
+_FORWARD: Final = (
+    "[{operator}] returned {what} values in forward, and its arguments have none: its result {nr} has shape {shape}, "
+    "dtype {dtype}. If that is meant to be, switch the check off: anomaly_mode(check_forward=False)."
+)
+_NOTE: Final = "Error detected in {node}. {trace}"
+_SWITCH: Final = "[anomaly_mode] {name} is a bool, got {value!r}."
+_DECORATES: Final = "[anomaly_mode] decorates a function, with parentheses: @anomaly_mode(); got {got!r}."
+
+
+class Options(NamedTuple):
+    """What an anomaly mode looks for."""
+
+    check_nan: bool
+    check_inf: bool
+    check_forward: bool
+    check_backward: bool
+
+
+_options: ContextVar[tuple[Options, ...]] = ContextVar("tenkey_anomaly_options", default=())
+_backward: ContextVar[bool] = ContextVar("tenkey_anomaly_in_backward", default=False)
+
+
+class anomaly_mode:
+    """Find the operation behind a NaN, an infinity, or an error in backward; context manager and decorator.
+
+    In the mode every recorded node knows where in the program it was made. An error in backward then carries the
+    traceback of the forward call, and the error of a saved tensor that was changed in place names the lines that saved
+    and that changed it. A NaN is an error (RuntimeError) where it arises: in backward, when a node returns one; in
+    forward, when a call returns one whose arguments have none.
+
+    Args: check_nan, check_inf: which values are errors; check_forward, check_backward: where they are looked for. The
+    mode is local to the thread or task and counts for the engine in backward() calls made in it.
+
+    >>> import tenkey as tk
+    >>> x = tk.tensor(0.0, requires_grad=True)
+    >>> with tk.autograd.anomaly_mode():
+    ...     y = tk.sqrt(x) * 0.0
+    ...     y.backward()  # 0 / 0
+    Traceback (most recent call last):
+      ...
+    RuntimeError: [SqrtBackward] Function 'SqrtBackward' returned nan values in its 0th output: ...
+    """
+
+    def __init__(
+        self,
+        check_nan: bool = True,
+        check_inf: bool = False,
+        *,
+        check_forward: bool = True,
+        check_backward: bool = True,
+    ) -> None:
+        self._options = Options(check_nan, check_inf, check_forward, check_backward)
+        for name, value in self._options._asdict().items():
+            if not isinstance(value, bool):
+                raise TypeError((_DECORATES if callable(value) else _SWITCH).format(name=name, value=value, got=value))
+
+    def __enter__(self) -> anomaly_mode:
+        _options.set((*_options.get(), self._options))
+        enter(self, include=ANOMALY)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        leave(self)
+        _options.set(_options.get()[:-1])
+
+    def __call__(self, function: Any) -> Any:
+        """Decorate ``function``."""
+        return decorate(function, lambda: type(self)(*self._options[:2], **_keywords(self._options)))
+
+
+def _keywords(options: Options) -> dict[str, bool]:
+    return {"check_forward": options.check_forward, "check_backward": options.check_backward}
+
+
+# ---- what is looked for
+
+
+def _found(tensor: Any, options: Options) -> str:
+    """"nan", "inf" or nothing: what a tensor has that is looked for."""
+    if not isinstance(tensor, Tensor) or tensor.__class__ is Wrapper or tensor.dtype.kind not in "fcV":
+        return ""
+    data = tensor._data
+    if data.__class__ is np.ndarray:
+        if np.isfinite(data).all():
+            return ""
+        if options.check_nan and np.isnan(data).any():
+            return "nan"
+        return "inf" if options.check_inf and np.isinf(data).any() else ""
+    if data.device.backend is None:  # no values
+        return ""
+    with StateGuard(exclude=GRADIENT | ANOMALY):
+        if all_(isfinite(tensor)).item():
+            return ""
+        if options.check_nan and any_(isnan(tensor)).item():
+            return "nan"
+        return "inf" if options.check_inf and any_(isinf(tensor)).item() else ""
+
+
+def _flat(values: Any) -> list[Any]:
+    if isinstance(values, (tuple, list)):
+        return [one for value in values for one in _flat(value)]
+    if isinstance(values, dict):
+        return _flat(list(values.values()))
+    return [values]
+
+
+def _check_forward(operator: Operator, out: Any, args: Any, kwargs: Any, options: Options) -> None:
+    for nr, one in enumerate(_flat(out)):
+        what = _found(one, options)
+        if what and not any(_found(given, options) for given in _flat((args, kwargs))):
+            raise RuntimeError(
+                _FORWARD.format(operator=operator.name, what=what, nr=nr, shape=one.shape, dtype=one.dtype)
+            )
+
+
+# ---- forward
+
+_MADE: Final = frozenset(["tk::empty", "tk::empty_like", "tk::full_like"])  # memory as it is, or as it was asked for
+
+
+def _specialize(operator: Operator, word: int) -> Callable[..., Any]:
+    inner = operator.cache[word & ~ANOMALY]
+    mutated = [(i, a.name) for i, a in enumerate(operator.schema.arguments) if a.is_mutable]
+    has_values = bool(operator.tensor_arguments) and not mutated and operator.name not in _MADE
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        out = inner(*args, **kwargs)
+        for position, name in mutated:
+            for target in _flat(args[position] if position < len(args) else kwargs.get(name)):
+                if isinstance(target, Tensor) and target.__class__ is not Wrapper:
+                    note_change(target, operator.name)
+        for one in out if isinstance(out, (tuple, list)) else (out,):
+            meta = getattr(one, "_autograd", None)
+            if meta is not None and meta.node is not None:
+                label(meta.node)
+        if has_values and not _backward.get():
+            options = _options.get()
+            if options and options[-1].check_forward:
+                _check_forward(operator, out, args, kwargs, options[-1])
+        return out
+
+    return kernel
+
+
+# ---- backward
+
+
+def watcher() -> Callable[..., Any] | None:
+    """What the engine calls in the place of ``node.apply`` in a backward that runs in the mode; else None."""
+    state = get_state()
+    if state is None or not state.include & ANOMALY:
+        return None
+    options = _options.get()[-1] if _options.get() else Options(False, False, False, False)
+
+    def watch(node: Node, *grads: Any) -> Any:
+        token = _backward.set(True)
+        try:
+            results = node.apply(*grads)
+        except Exception as error:
+            error.add_note(_NOTE.format(node=node.name(), trace=forward_trace(node)))
+            raise
+        finally:
+            _backward.reset(token)
+        if options.check_backward:
+            for nr, result in enumerate(results):
+                what = _found(result, options)
+                if what:
+                    raise RuntimeError(
+                        _BACKWARD.format(
+                            node=node.name(), what=what, nr=nr, shape=result.shape, dtype=result.dtype,
+                            trace=forward_trace(node),
+                        )
+                    )  # fmt: skip
+        return results
+
+    return watch
+
+
+def install_anomaly(registry: Any) -> None:
+    """Register the kernel of the key ``Anomaly`` for all operators."""
+
+    def direct(operator: Operator, *args: Any, **kwargs: Any) -> Any:
+        return _specialize(operator, operator.word_of(args, kwargs))(*args, **kwargs)
+
+    registry.fallback(
+        Kernel(direct, DispatchKey.Anomaly, boxed=True, origin="generated", specialize=_specialize)
+    )
