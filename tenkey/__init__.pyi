@@ -23,6 +23,10 @@ from tenkey.autograd.grad_mode import (
     no_grad as no_grad,
     set_grad_enabled as set_grad_enabled,
 )
+from tenkey.autograd.inference import (
+    inference_mode as inference_mode,
+    is_inference_mode_enabled as is_inference_mode_enabled,
+)
 from tenkey.backends.cpu.threads import get_num_threads as get_num_threads, set_num_threads as set_num_threads
 from tenkey.choosing import (
     apply_along_axis as apply_along_axis,
@@ -198,6 +202,7 @@ __all__ = [
     "index_copy",
     "index_fill",
     "inf",
+    "inference_mode",
     "inner",
     "int16",
     "int32",
@@ -207,6 +212,7 @@ __all__ = [
     "intersect1d",
     "is_autocast_enabled",
     "is_grad_enabled",
+    "is_inference_mode_enabled",
     "isclose",
     "isdtype",
     "isfinite",

@@ -1,4 +1,4 @@
-"""inference_mode: the rules are those of PyTorch's InferenceMode (RFC 0011), the values those that PyTorch 2.13 gives."""
+"""inference_mode: the rules of PyTorch's InferenceMode (its RFC 0011), with the values that PyTorch 2.13 gives."""
 
 from __future__ import annotations
 

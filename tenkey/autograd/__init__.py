@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import forward_ad, function, graph
+from .anomaly import anomaly_mode, install_anomaly
 from .custom import install_custom
 from .engine import calibrate
 from .function import Function, once_differentiable
@@ -21,6 +22,7 @@ __all__ = [
     "Function",
     "GradcheckError",
     "Node",
+    "anomaly_mode",
     "backward",
     "enable_grad",
     "forward_ad",
@@ -45,5 +47,6 @@ def install(registry: Any) -> None:
     install_recording(registry)
     install_inplace(registry)
     install_inference(registry)
+    install_anomaly(registry)
     install_custom(registry)
     calibrate()

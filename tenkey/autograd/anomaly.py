@@ -24,14 +24,14 @@ from ..dispatch.kernel import Kernel
 from ..dispatch.keys import DispatchKey
 from ..dispatch.local import StateGuard, enter, get_state, leave
 from ..dispatch.operator import Operator
-from ..ops.builtin.elementary import isfinite, isinf, isnan
+from ..ops.builtin.comparison import isfinite, isinf, isnan
 from ..ops.builtin.reduction import all as all_
 from ..ops.builtin.reduction import any as any_
 from .grad_mode import decorate
 from .node import Node
 from .traces import forward_trace, label, note_change
 
-__all__ = ["anomaly_mode", "install_anomaly", "watcher"]
+__all__ = ["anomaly_mode", "install_anomaly", "label_here", "watcher"]
 
 ANOMALY: Final = DispatchKey.Anomaly.mask
 _BACKWARD: Final = (
@@ -56,8 +56,11 @@ class Options(NamedTuple):
     check_backward: bool
 
 
-_options: ContextVar[tuple[Options, ...]] = ContextVar("tenkey_anomaly_options", default=())
+_modes: ContextVar[tuple[anomaly_mode, ...]] = ContextVar("tenkey_anomaly_modes", default=())
 _backward: ContextVar[bool] = ContextVar("tenkey_anomaly_in_backward", default=False)
+
+
+_NOTHING: Final = Options(False, False, False, False)
 
 
 class anomaly_mode:
@@ -74,11 +77,11 @@ class anomaly_mode:
     >>> import tenkey as tk
     >>> x = tk.tensor(0.0, requires_grad=True)
     >>> with tk.autograd.anomaly_mode():
-    ...     y = tk.sqrt(x) * 0.0
-    ...     y.backward()  # 0 / 0
+    ...     y = tk.sqrt(x * 0.0)
+    ...     y.backward()  # infinity times 0
     Traceback (most recent call last):
       ...
-    RuntimeError: [SqrtBackward] Function 'SqrtBackward' returned nan values in its 0th output: ...
+    RuntimeError: [MultiplyBackward] Function 'MultiplyBackward' returned nan values in its 0th output: ...
     """
 
     def __init__(
@@ -95,28 +98,34 @@ class anomaly_mode:
                 raise TypeError((_DECORATES if callable(value) else _SWITCH).format(name=name, value=value, got=value))
 
     def __enter__(self) -> anomaly_mode:
-        _options.set((*_options.get(), self._options))
+        _modes.set((*_modes.get(), self))
         enter(self, include=ANOMALY)
         return self
 
     def __exit__(self, *error: object) -> None:
         leave(self)
-        _options.set(_options.get()[:-1])
+        modes = list(_modes.get())
+        for i in reversed(range(len(modes))):  # not always the last: Note [Guards end in any order]
+            if modes[i] is self:
+                del modes[i]
+                break
+        _modes.set(tuple(modes))
 
     def __call__(self, function: Any) -> Any:
         """Decorate ``function``."""
-        return decorate(function, lambda: type(self)(*self._options[:2], **_keywords(self._options)))
+        return decorate(function, lambda: type(self)(**self._options._asdict()))
 
 
-def _keywords(options: Options) -> dict[str, bool]:
-    return {"check_forward": options.check_forward, "check_backward": options.check_backward}
+def _current() -> Options:
+    modes = _modes.get()
+    return modes[-1]._options if modes else _NOTHING
 
 
 # ---- what is looked for
 
 
 def _found(tensor: Any, options: Options) -> str:
-    """"nan", "inf" or nothing: what a tensor has that is looked for."""
+    """What a tensor has that is looked for: ``nan``, ``inf``, or nothing."""
     if not isinstance(tensor, Tensor) or tensor.__class__ is Wrapper or tensor.dtype.kind not in "fcV":
         return ""
     data = tensor._data
@@ -144,10 +153,10 @@ def _flat(values: Any) -> list[Any]:
     return [values]
 
 
-def _check_forward(operator: Operator, out: Any, args: Any, kwargs: Any, options: Options) -> None:
+def _check_forward(operator: Operator, out: Any, given: Any, options: Options) -> None:
     for nr, one in enumerate(_flat(out)):
         what = _found(one, options)
-        if what and not any(_found(given, options) for given in _flat((args, kwargs))):
+        if what and not any(_found(argument, options) for argument in _flat(given)):
             raise RuntimeError(
                 _FORWARD.format(operator=operator.name, what=what, nr=nr, shape=one.shape, dtype=one.dtype)
             )
@@ -161,25 +170,35 @@ _MADE: Final = frozenset(["tk::empty", "tk::empty_like", "tk::full_like"])  # me
 def _specialize(operator: Operator, word: int) -> Callable[..., Any]:
     inner = operator.cache[word & ~ANOMALY]
     mutated = [(i, a.name) for i, a in enumerate(operator.schema.arguments) if a.is_mutable]
-    has_values = bool(operator.tensor_arguments) and not mutated and operator.name not in _MADE
+    has_values = bool(operator.tensor_arguments) and operator.name not in _MADE
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
+        options = _NOTHING if _backward.get() else _current()
+        checks = has_values and options.check_forward
+        targets = [args[position] if position < len(args) else kwargs.get(name) for position, name in mutated]
+        if checks and any(_found(target, options) for target in _flat(targets)):
+            checks = False  # it was there before
         out = inner(*args, **kwargs)
-        for position, name in mutated:
-            for target in _flat(args[position] if position < len(args) else kwargs.get(name)):
-                if isinstance(target, Tensor) and target.__class__ is not Wrapper:
-                    note_change(target, operator.name)
+        for target in _flat(targets):
+            if isinstance(target, Tensor) and target.__class__ is not Wrapper:
+                note_change(target, operator.name)
         for one in out if isinstance(out, (tuple, list)) else (out,):
             meta = getattr(one, "_autograd", None)
             if meta is not None and meta.node is not None:
                 label(meta.node)
-        if has_values and not _backward.get():
-            options = _options.get()
-            if options and options[-1].check_forward:
-                _check_forward(operator, out, args, kwargs, options[-1])
+        if checks:
+            others = [one for one in _flat((args, kwargs)) if not any(one is target for target in targets)]
+            _check_forward(operator, out, others, options)
         return out
 
     return kernel
+
+
+def label_here(node: Node) -> None:
+    """Note on a node that no operator call made where it was recorded, if the mode is on."""
+    state = get_state()
+    if state is not None and state.include & ANOMALY:
+        label(node)
 
 
 # ---- backward
@@ -190,7 +209,7 @@ def watcher() -> Callable[..., Any] | None:
     state = get_state()
     if state is None or not state.include & ANOMALY:
         return None
-    options = _options.get()[-1] if _options.get() else Options(False, False, False, False)
+    options = _current()
 
     def watch(node: Node, *grads: Any) -> Any:
         token = _backward.set(True)
@@ -222,6 +241,4 @@ def install_anomaly(registry: Any) -> None:
     def direct(operator: Operator, *args: Any, **kwargs: Any) -> Any:
         return _specialize(operator, operator.word_of(args, kwargs))(*args, **kwargs)
 
-    registry.fallback(
-        Kernel(direct, DispatchKey.Anomaly, boxed=True, origin="generated", specialize=_specialize)
-    )
+    registry.fallback(Kernel(direct, DispatchKey.Anomaly, boxed=True, origin="generated", specialize=_specialize))

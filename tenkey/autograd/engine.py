@@ -31,6 +31,7 @@ from ..ops.builtin.pointwise import add
 from ..ops.builtin.reduction import sum as sum_
 from ..ops.builtin.view import reshape
 from ..ops.declare import operator_of
+from .anomaly import watcher
 from .node import AccumulateGrad, Edge, Node, next_sequence
 
 __all__ = ["calibrate", "execute", "reduce_to_shape", "validate"]
@@ -101,6 +102,7 @@ class Task:
         self.captured: dict[int, Tensor | None] = {}
         self.ends: frozenset[Node] = frozenset()  # only captured: nothing below them is asked for, so they do not run
         self.accumulate: frozenset[Node] | None = None  # which accumulators may run; None: all
+        self.watch = watcher()  # what runs the nodes in anomaly mode
 
 
 def _dependencies(roots: Sequence[Node], needed: set[Node] | None) -> dict[Node, int]:
@@ -190,7 +192,7 @@ def _loop(task: Task, ready: list[Node], waiting: dict[Node, int], buffers: dict
     current: Node | None = None
     captures = task.captures
     release = not task.keep_graph
-    plain = task.needed is None
+    plain = task.needed is None and task.watch is None
     added = operator_of(add).cache
     state = current_state()
     bare = not task.create_graph and not state.include and not state.modes and state.exclude == GRADIENT
@@ -271,13 +273,13 @@ def _run(task: Task, node: Node, grads: Any, single: bool, release: bool) -> Any
     if single:
         if node.pre_hooks:
             grads = _call_pre_hooks(node, (grads,))[0]
-        results = node.apply(grads)
+        results = node.apply(grads) if task.watch is None else task.watch(node, grads)
         given: Any = (grads,)
     else:
         given = tuple(grads) if grads is not None else (None,) * len(node.outputs or ())
         if node.pre_hooks:
             given = _call_pre_hooks(node, given)
-        results = node.apply(*given)
+        results = node.apply(*given) if task.watch is None else task.watch(node, *given)
     if release:
         node.release()
     if len(results) != len(node.next_edges):

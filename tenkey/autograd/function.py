@@ -14,6 +14,7 @@ from ..core.word import BFLOAT16_TRAIT, DTYPE_TRAIT, GRADIENT, INFERENCE
 from ..core.wrapper import Wrapper, innermost
 from ..dispatch.local import StateGuard, get_state, make_state, set_state
 from ..ops.builtin.creation import zeros
+from .anomaly import label_here
 from .inference import refuse_to_save
 from .node import AutogradMeta, Node, TensorMeta, edge_of, leaf_edge, longest, next_sequence, set_history
 from .record import flat_tensors
@@ -369,6 +370,7 @@ class Function:
             or output.__class__ is not Tensor
             or context.__dict__
             or output._word & GRADIENT
+            or found is not None
             or word & INFERENCE
             or value is output
             or not output._word & _DIFFERENTIABLE
@@ -456,6 +458,7 @@ def _record(ctx: Context, args: tuple[Any, ...], output: Any) -> Any:
         if own:
             set_history(item, ctx, nr)
     ctx._dirty = ctx._not_differentiable = ()
+    label_here(ctx)
     return items[0] if single else type(output)(items) if not hasattr(output, "_fields") else type(output)(*items)
 
 

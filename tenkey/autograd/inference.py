@@ -104,9 +104,8 @@ def refuse_to_save(what: str, tensors: Iterable[Any]) -> None:
 def _saved_by(node: Any) -> list[Tensor]:
     found: list[Tensor] = []
     for value in vars(node).values():
-        for one in value if isinstance(value, (list, tuple)) else (value,):
-            if one.__class__ is SavedTensor:
-                found.append(one.tensor)
+        listed = value if isinstance(value, (list, tuple)) else (value,)
+        found += [one.tensor for one in listed if one.__class__ is SavedTensor]
     return found
 
 
@@ -138,9 +137,9 @@ def _specialize(operator: Operator, word: int) -> Callable[..., Any]:
             return _mark(out, args, INFERENCE)
         out = inner(*args, **kwargs)
         for one in _flat(out):
-            if isinstance(one, Tensor):
-                if records and one._autograd is not None and one._autograd.node is not None:
-                    refuse_to_save(name, _saved_by(one._autograd.node))
+            meta = one._autograd if records and isinstance(one, Tensor) else None
+            if meta is not None and meta.node is not None:
+                refuse_to_save(name, _saved_by(meta.node))
         return _mark(out, args, 0)
 
     return kernel

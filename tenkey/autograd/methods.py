@@ -20,8 +20,8 @@ _NON_LEAF: Final = (
     "x.detach() for a tensor that does not need a gradient."
 )
 _INFERENCE: Final = (
-    "[requires_grad_] Setting requires_grad=True on inference tensor outside InferenceMode is not allowed: make a normal "
-    "tensor of it with clone() first."
+    "[requires_grad_] Setting requires_grad=True on inference tensor outside InferenceMode is not allowed: make a "
+    "normal tensor of it with clone() first."
 )
 _NO_VERSION: Final = "[_version] Inference tensors do not track version counter."
 _GRAD_KIND: Final = "[grad] the gradient is a Tensor or None, got {got}."

@@ -15,6 +15,7 @@ from ..core.tensor import Tensor, make_tensor, storage_of, version_of
 from ..core.word import GRADIENT, INHERITED
 from ..dispatch.local import get_state
 from .node import Node, set_history
+from .traces import history_of
 
 __all__ = ["FREED", "SavedOutput", "SavedTensor", "save_input", "save_output"]
 
@@ -25,7 +26,7 @@ FREED: Final = (
 _MODIFIED: Final = (
     "[{node}] one of the variables needed for gradient computation has been modified by an inplace operation: the "
     "saved tensor {what} of shape {shape}, dtype {dtype} is at version {now}; expected version {then} instead. "
-    "Use the functional form of the operation that changed it, or save a copy with clone()."
+    "Use the functional form of the operation that changed it, or save a copy with clone().{history}"
 )
 
 
@@ -48,7 +49,13 @@ class SavedTensor:
 
 def _modified(node: Node, what: str, tensor: Tensor, version: int) -> str:
     return _MODIFIED.format(
-        node=node.name(), what=what, shape=tensor.shape, dtype=tensor.dtype, now=version_of(tensor), then=version
+        node=node.name(),
+        what=what,
+        shape=tensor.shape,
+        dtype=tensor.dtype,
+        now=version_of(tensor),
+        then=version,
+        history=history_of(node, tensor),
     )
 
 

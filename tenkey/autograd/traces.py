@@ -15,6 +15,7 @@ import os
 import sys
 import threading
 import traceback
+from pathlib import Path
 from types import CodeType
 from typing import Any, Final
 from weakref import WeakKeyDictionary
@@ -28,7 +29,7 @@ __all__ = ["forward_trace", "history_of", "label", "note_change", "place", "take
 Trace = tuple[tuple[CodeType, int], ...]
 
 _DEPTH: Final = 64  # frames that are kept
-_PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_PACKAGE: Final = f"{Path(__file__).parent.parent}{os.sep}"
 _UNKNOWN: Final = "The forward call was not made in anomaly_mode(): make it there to see where it is."
 _FORWARD: Final = "Traceback of forward call that caused the error (most recent call last):\n{lines}"
 _SAVED_AT: Final = " It was saved by {operator} at {place}."

@@ -4,6 +4,7 @@
 import numpy as np
 from collections.abc import Callable, Sequence
 from typing import Any, Self
+from tenkey.autograd.methods import _Answer
 from tenkey.autograd.node import HookHandle
 from tenkey.core.device import Device
 from tenkey.core.tensor import Tensor
@@ -310,6 +311,9 @@ class TensorMethods:
         """
     def index_fill(self, indices: ArrayLike, value: ArrayLike, axis: int = 0) -> Tensor:
         """``x`` with one value at the 1-d ``indices`` of an axis; ``value`` is a number or a 0-d tensor."""
+    @property
+    def is_inference(self) -> _Answer:
+        """Whether the tensor was made in inference mode; ``x.is_inference()`` says the same."""
     @property
     def is_leaf(self) -> bool:
         """Whether the tensor was made by the user, not by a recorded call."""
