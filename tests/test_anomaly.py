@@ -81,11 +81,9 @@ def test_grad_looks_as_well(call: str) -> None:
     x = leaf(0.0)
     with tk.autograd.anomaly_mode():
         y = tk.sqrt(x * 0.0)
-        with pytest.raises(RuntimeError, match="MultiplyBackward.*nan"):
-            if call == "grad":
-                tk.autograd.grad(y, x)
-            else:
-                y.backward(inputs=[x])
+        ask = {"grad": lambda: tk.autograd.grad(y, x), "inputs": lambda: y.backward(inputs=[x])}[call]
+        with pytest.raises(RuntimeError, match=r"MultiplyBackward.*nan"):
+            ask()
 
 
 def test_second_order() -> None:
@@ -93,7 +91,7 @@ def test_second_order() -> None:
     with tk.autograd.anomaly_mode(check_inf=True):
         y = x**1.5
         (first,) = tk.autograd.grad(y, x, create_graph=True)
-        with pytest.raises(RuntimeError, match="returned (inf|nan) values"):
+        with pytest.raises(RuntimeError, match=r"returned (inf|nan) values"):
             first.backward()
 
 
