@@ -16,6 +16,8 @@ from .inference import inference_mode, install_inference, is_inference_mode_enab
 from .inplace import install_inplace
 from .methods import attach_gradient_attributes
 from .node import Node
+from .observer import install_observer
+from .profiler import profile, record_function
 from .record import install_recording
 
 __all__ = [
@@ -37,6 +39,8 @@ __all__ = [
     "is_inference_mode_enabled",
     "no_grad",
     "once_differentiable",
+    "profile",
+    "record_function",
     "set_grad_enabled",
 ]
 
@@ -49,4 +53,5 @@ def install(registry: Any) -> None:
     install_inference(registry)
     install_anomaly(registry)
     install_custom(registry)
+    install_observer(registry)
     calibrate()

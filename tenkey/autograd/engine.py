@@ -33,6 +33,7 @@ from ..ops.builtin.view import reshape
 from ..ops.declare import operator_of
 from .anomaly import watcher
 from .node import AccumulateGrad, Edge, Node, next_sequence
+from .observer import PROFILER, observed
 
 __all__ = ["calibrate", "execute", "reduce_to_shape", "validate"]
 
@@ -197,6 +198,9 @@ def _loop(task: Task, ready: list[Node], waiting: dict[Node, int], buffers: dict
     state = current_state()
     bare = not task.create_graph and not state.include and not state.modes and state.exclude == GRADIENT
     take = buffers.pop
+    run = _run
+    if state.include & PROFILER:  # Note [How a profiler sees calls]
+        run, plain = observed(_run), False
     while True:
         if current is None:
             if not heap:
@@ -218,7 +222,7 @@ def _loop(task: Task, ready: list[Node], waiting: dict[Node, int], buffers: dict
             if len(results) != len(edges):
                 raise RuntimeError(_COUNT.format(node=node.name(), got=len(results), want=len(edges)))
         elif edges or isinstance(node, AccumulateGrad):
-            results = _run(task, node, grads, single, release)
+            results = run(task, node, grads, single, release)
         else:
             results = ()
         for index, (next_node, nr) in enumerate(edges):
