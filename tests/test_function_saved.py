@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import weakref
 from typing import Any
 
@@ -233,3 +234,118 @@ def test_a_modified_tensor_that_had_no_storage_is_found(change: Any) -> None:
         change(y)
     with pytest.raises(RuntimeError, match=r"modified by an inplace operation: the saved tensor saved_tensors\[0\]"):
         out.backward(tk.ones(2, dtype=x.dtype))
+
+
+# ---- what was computed in forward
+
+
+class Squared(tk.autograd.Function):
+    """exp(x) ** 2, with an intermediate result saved: right to first order alone."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        inner = tk.exp(x)
+        ctx.save_for_backward(inner, x, tk.asarray([1, 2]))
+        return inner * inner
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Tensor:
+        inner, _, _ = ctx.saved_tensors
+        return g * 2.0 * inner * inner
+
+
+def test_a_saved_intermediate_refuses_a_second_order() -> None:
+    x = tk.tensor(0.5, requires_grad=True)
+    y = Squared.apply(x)
+    (first,) = tk.autograd.grad(y, x, create_graph=True)
+    assert first.item() == pytest.approx(2 * math.exp(1.0), rel=1e-6)
+    with pytest.raises(RuntimeError, match=r"\[SquaredBackward\] double backward reached saved_tensors\[0\].*interm"):
+        tk.autograd.grad(first, x)
+    Squared.apply(x).backward()  # the first order is as before
+    assert x.grad is not None
+    assert x.grad.item() == pytest.approx(2 * math.exp(1.0), rel=1e-6)
+
+
+def test_an_intermediate_as_a_further_output_has_all_orders() -> None:
+    class Right(tk.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+            inner = tk.exp(x)
+            ctx.save_for_backward(inner)
+            return inner * inner, inner
+
+        @staticmethod
+        def backward(ctx: Any, g: Tensor, g_inner: Tensor) -> Tensor:
+            (inner,) = ctx.saved_tensors
+            return g * 2.0 * inner * inner + g_inner * inner
+
+    x = tk.tensor(0.5, dtype=tk.float64, requires_grad=True)
+    assert tk.autograd.gradgradcheck(lambda t: Right.apply(t)[0], (x,))
+
+
+def test_an_intermediate_in_setup_context_of_a_custom_operator() -> None:
+    @tk.library.custom_op("function_tests::square", mutates_args=())
+    def square(x: Tensor) -> Tensor:
+        return x * x
+
+    def setup(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(inputs[0] * 2.0)
+
+    square.register_autograd(lambda ctx, g: g * ctx.saved_tensors[0], setup_context=setup)
+    x = tk.tensor(3.0, requires_grad=True)
+    (first,) = tk.autograd.grad(square(x), x, create_graph=True)
+    assert first.item() == 6.0
+    first.backward()  # setup_context of an operator is recorded
+    assert x.grad is not None
+    assert x.grad.item() == 2.0
+
+
+def test_an_output_on_the_context() -> None:
+    class Kept(tk.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            y = tk.exp(x)
+            ctx.result = y
+            ctx.several = {"all": [y, x], "n": (1, y)}
+            ctx.number = 3
+            return y
+
+        @staticmethod
+        def backward(ctx: Any, g: Tensor) -> Tensor:
+            assert ctx.number == 3
+            assert ctx.several["all"][0].shape == ctx.several["n"][1].shape == ctx.result.shape
+            with pytest.raises(AttributeError, match=r"\[KeptBackward\] the context has no attribute 'other'"):
+                ctx.other  # noqa: B018  # reading it is what raises
+            result: Tensor = g * ctx.result
+            return result
+
+    x = tk.tensor([0.0, 1.0], dtype=tk.float64, requires_grad=True)
+    assert tk.autograd.gradcheck(Kept.apply, (x,))
+    assert tk.autograd.gradgradcheck(Kept.apply, (x,))
+    gc.collect()
+    gc.disable()
+    try:
+        y = Kept.apply(x)
+        references = [weakref.ref(y), weakref.ref(y.grad_fn)]
+        del y
+        assert [r() for r in references] == [None, None]
+    finally:
+        gc.enable()
+
+
+def test_an_output_on_the_context_that_was_changed() -> None:
+    class Kept(tk.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            ctx.result = tk.exp(x)
+            return ctx.result  # type: ignore[no-any-return]
+
+        @staticmethod
+        def backward(ctx: Any, g: Tensor) -> Tensor:
+            return g * ctx.result  # type: ignore[no-any-return]
+
+    y = Kept.apply(tk.tensor(1.0, requires_grad=True))
+    with tk.no_grad():
+        y.add_(1.0)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.backward()

@@ -259,7 +259,7 @@ def custom_kernel(operator: Operator, word: int) -> Callable[..., Any]:
         edges = context.next_edges = tuple([edge_of(t) for t in tensors])
         context.topological_nr = longest(edges)
         if context._to_save:
-            context.freeze(outputs)
+            context.freeze(tensors, outputs)
         for nr, tensor in enumerate(outputs):
             if tensor.dtype.kind in "fcV":
                 before = tensor._autograd if written else None
@@ -322,7 +322,7 @@ def _simple_kernel(
                 context._saved = (SavedTensor(saved[0]),)
                 context._to_save = ()
             else:
-                context.freeze([output])
+                context.freeze(tensors, [output])
         if output._data.dtype.kind in "fcV":
             set_history(output, context, 0)
         return output

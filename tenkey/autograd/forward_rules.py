@@ -107,6 +107,7 @@ class JvpContext(Context):
         made.__dict__.update({k: v for k, v in ctx.__dict__.items() if k not in ("_to_save", "_saved")})
         made._for_forward = ctx.__dict__.get("_for_forward")
         made._source = ctx
+        made.__dict__.update({k: getattr(ctx, k) for k in ctx._aside or ()})
         return made
 
 

@@ -16,6 +16,7 @@ from ..dispatch.local import StateGuard, get_state, make_state, set_state
 from ..ops.builtin.creation import zeros
 from .anomaly import label_here
 from .inference import refuse_to_save
+from .kept import guarded, positions_of_intermediates, put_aside, restored
 from .node import AutogradMeta, Node, TensorMeta, edge_of, leaf_edge, longest, next_sequence, set_history
 from .observer import PROFILER, observe_function
 from .record import flat_tensors
@@ -42,6 +43,7 @@ _RESERVED: Final = (
     "[{node}] the context has {names} for purposes of its own (it is the node of the graph): keep your value under "
     "another name, such as ctx.my_{first}."
 )
+_NO_NOTE: Final = "[{node}] the context has no attribute {name!r}: forward or setup_context did not set it."
 _OLD_STYLE: Final = "[Function] a Function is not instantiated: call {name}.apply(...)."
 
 
@@ -68,6 +70,8 @@ class Context(Node):
     _materialize = True
     needs_input_grad: tuple[bool, ...] = ()
     _input_positions: tuple[int, ...] = ()
+    _intermediates: tuple[int, ...] = ()  # Note [Saved intermediates]
+    _aside: dict[str, Any] | None = None  # Note [Outputs kept on the context]
 
     def name(self) -> str:
         """The name of the function, with ``Backward``."""
@@ -90,6 +94,11 @@ class Context(Node):
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
         """The tensors that were saved, in order."""
+        if self._intermediates and is_recording():
+            return guarded(self, self._unpacked(), self._intermediates)
+        return self._unpacked()
+
+    def _unpacked(self) -> tuple[Tensor | None, ...]:
         saved = self._saved
         if saved is None:
             raise RuntimeError(FREED.format(node=self.name()))
@@ -127,9 +136,18 @@ class Context(Node):
         """Whether ``backward`` gets zeros (the default) or None for outputs without a gradient."""
         self._materialize = value
 
-    def freeze(self, outputs: list[Any]) -> None:
+    def __getattr__(self, name: str) -> Any:
+        aside = self._aside
+        if aside is not None and name in aside:
+            return restored(self, name, aside[name])
+        raise AttributeError(_NO_NOTE.format(node=self.name(), name=name), name=name, obj=self)
+
+    def freeze(self, inputs: Any, outputs: list[Any]) -> None:
         """Turn what ``forward`` saved into saved variables."""
         to_save = self._to_save
+        found = positions_of_intermediates(to_save, inputs, outputs)
+        if found:
+            self._intermediates = found
         refuse_to_save(self.name(), to_save)
         self._to_save = ()
         for tensor in to_save:
@@ -401,7 +419,7 @@ class Function:
             context._saved = saved
             context._to_save = ()
         elif saved:
-            context.freeze([output])
+            context.freeze(args, [output])
         made = output._autograd = AutogradMeta()
         made.node = context
         made.edge = (context, 0)
@@ -456,11 +474,15 @@ def _record(ctx: Context, args: tuple[Any, ...], output: Any) -> Any:
     ctx.sequence_nr = next_sequence()
     ctx.next_edges = tuple([edge_of(tensor) for tensor in inputs])
     ctx.topological_nr = longest(ctx.next_edges)
-    ctx.freeze(items)
+    ctx.freeze(args, items)
     for nr, (item, own) in enumerate(zip(items, differentiable)):
         if own:
             set_history(item, ctx, nr)
     ctx._dirty = ctx._not_differentiable = ()
+    if ctx.__dict__:
+        aside = put_aside(ctx.__dict__, items)
+        if aside:
+            ctx._aside = aside
     label_here(ctx)
     return items[0] if single else type(output)(items) if not hasattr(output, "_fields") else type(output)(*items)
 
