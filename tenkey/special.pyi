@@ -8,7 +8,10 @@ from tenkey.core.typing import TensorLike
 __all__ = [
     "beta",
     "betainc",
+    "betaincc",
     "betaln",
+    "chdtr",
+    "chdtrc",
     "digamma",
     "entr",
     "erf",
@@ -17,6 +20,8 @@ __all__ = [
     "erfinv",
     "expit",
     "exprel",
+    "fdtr",
+    "fdtrc",
     "gamma",
     "gammainc",
     "gammaincc",
@@ -25,6 +30,12 @@ __all__ = [
     "i0e",
     "i1",
     "i1e",
+    "j0",
+    "j1",
+    "k0",
+    "k0e",
+    "k1",
+    "k1e",
     "kl_div",
     "log_expit",
     "log_ndtr",
@@ -38,8 +49,12 @@ __all__ = [
     "psi",
     "rel_entr",
     "softmax",
+    "stdtr",
+    "stdtrit",
     "xlog1py",
     "xlogy",
+    "y0",
+    "y1",
     "zeta",
 ]
 
@@ -48,8 +63,14 @@ def beta(a: TensorLike, b: TensorLike) -> Tensor:
     """``gamma(a) * gamma(b) / gamma(a + b)``, for numbers of at least 0: infinite at 0, nan below."""
 def betainc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
     """The regularized incomplete beta function: the beta distribution with parameters ``a`` and ``b`` up to ``x``."""
+def betaincc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
+    """``1 - betainc(a, b, x)`` without cancellation: the beta distribution with ``a`` and ``b`` beyond ``x``."""
 def betaln(a: TensorLike, b: TensorLike) -> Tensor:
     """``log(abs(beta(a, b)))``, without overflow, of positive numbers without cancellation."""
+def chdtr(v: Tensor, x: Tensor) -> Tensor:
+    """The probability that a chi-squared variable with ``v`` degrees of freedom is at most ``x``."""
+def chdtrc(v: Tensor, x: Tensor) -> Tensor:
+    """The probability that a chi-squared variable with ``v`` degrees of freedom is above ``x``."""
 def digamma(x: Tensor) -> Tensor:
     """The derivative of ``gammaln`` (DLMF 5.2.2); nan at negative whole numbers."""
 def entr(x: Tensor) -> Tensor:
@@ -66,6 +87,10 @@ def expit(x: Tensor) -> Tensor:
     """The logistic function ``1 / (1 + exp(-x))``; ``tk.sigmoid`` by SciPy's name."""
 def exprel(x: Tensor) -> Tensor:
     """``(exp(x) - 1) / x``, which is 1 at 0."""
+def fdtr(dfn: Tensor, dfd: Tensor, x: Tensor) -> Tensor:
+    """The probability that a variable of the F distribution, of ``dfn`` and ``dfd`` degrees, is at most ``x``."""
+def fdtrc(dfn: Tensor, dfd: Tensor, x: Tensor) -> Tensor:
+    """The probability that a variable of the F distribution, of ``dfn`` and ``dfd`` degrees, is above ``x``."""
 def gamma(x: Tensor) -> Tensor:
     """The gamma function, ``(x - 1)!`` at whole numbers; nan at the negative ones, infinite at 0."""
 def gammainc(a: Tensor, x: Tensor) -> Tensor:
@@ -82,6 +107,18 @@ def i1(x: Tensor) -> Tensor:
     """Modified Bessel function of the first kind and order 1 (DLMF 10.25)."""
 def i1e(x: Tensor) -> Tensor:
     """``exp(-abs(x)) * i1(x)``, which does not overflow."""
+def j0(x: Tensor) -> Tensor:
+    """Bessel function of the first kind and order 0, of real numbers (DLMF 10.2.2)."""
+def j1(x: Tensor) -> Tensor:
+    """Bessel function of the first kind and order 1, of real numbers (DLMF 10.2.2)."""
+def k0(x: Tensor) -> Tensor:
+    """Modified Bessel function of the second kind and order 0 (DLMF 10.25.3); infinite at 0, nan below."""
+def k0e(x: Tensor) -> Tensor:
+    """``exp(x) * k0(x)``, which does not vanish for large ``x``."""
+def k1(x: Tensor) -> Tensor:
+    """Modified Bessel function of the second kind and order 1 (DLMF 10.25.3); infinite at 0, nan below."""
+def k1e(x: Tensor) -> Tensor:
+    """``exp(x) * k1(x)``, which does not vanish for large ``x``."""
 def kl_div(x: TensorLike, y: TensorLike) -> Tensor:
     """``x * log(x / y) - x + y``, the contribution to a Kullback-Leibler divergence; infinite outside its domain."""
 def log_expit(x: Tensor) -> Tensor:
@@ -108,9 +145,17 @@ def rel_entr(x: TensorLike, y: TensorLike) -> Tensor:
     """``x * log(x / y)``, the contribution to a relative entropy; 0 where x is 0, infinite outside its domain."""
 def softmax(x: Tensor, axis: int = -1) -> Tensor:
     """``exp(x) / sum(exp(x))`` along one axis: ``tk.softmax``."""
+def stdtr(df: Tensor, t: Tensor) -> Tensor:
+    """The probability that a variable of Student's distribution with ``df`` degrees of freedom is at most ``t``."""
+def stdtrit(df: Tensor, p: Tensor) -> Tensor:
+    """The inverse of ``stdtr``: below which number a variable of Student's distribution is with probability ``p``."""
 def xlog1py(x: TensorLike, y: TensorLike) -> Tensor:
     """``x * log1p(y)``, and 0 where ``x`` is 0, whatever ``y`` is but nan."""
 def xlogy(x: TensorLike, y: TensorLike) -> Tensor:
     """``x * log(y)``, and 0 where ``x`` is 0, whatever ``y`` is but nan."""
+def y0(x: Tensor) -> Tensor:
+    """Bessel function of the second kind and order 0 (DLMF 10.2.3); minus infinity at 0, nan below."""
+def y1(x: Tensor) -> Tensor:
+    """Bessel function of the second kind and order 1 (DLMF 10.2.3); minus infinity at 0, nan below."""
 def zeta(x: Tensor, q: TensorLike | None = None) -> Tensor:
     """The sum of ``(k + q)**-x`` over k = 0, 1, ...: Hurwitz's zeta function, with q = 1 (the default) Riemann's."""

@@ -67,6 +67,23 @@ def _half(function: Callable[..., Any]) -> Callable[..., Any]:
     )
 
 
+def _at_infinity(function: Callable[..., Any]) -> Callable[..., Any]:
+    """0 at the infinities where the function has a limit there, where SciPy has nan."""
+
+    def reference(x: Array) -> Any:
+        found = function(x)
+        ends = np.isinf(x) if np.isfinite(function(np.asarray(-1.0))) else np.isposinf(x)
+        return np.where(ends, 0.0, found).astype(found.dtype)
+
+    return reference
+
+
+def _quantile(df: Array, p: Array) -> Any:
+    """Minus infinity at 0, where SciPy has infinity."""
+    found = _double("stdtrit")(df, p)
+    return np.where((np.asarray(p) == 0) & ~np.isnan(found), -np.inf, found).astype(found.dtype)
+
+
 def _activation(function: Callable[[Array], Array]) -> Callable[..., Any]:
     def reference(x: Array) -> Any:
         wide = np.asarray(x, np.float64)
@@ -100,7 +117,7 @@ def _betaln(a: Any, b: Any) -> Any:
 
 _SPECIAL: Final = (
     "erf erfc erfcx ndtr ndtri log_ndtr expit logit log_expit exprel xlogy xlog1py entr rel_entr kl_div gamma "
-    "digamma psi i0e"
+    "digamma psi i0e k0 k1 k0e k1e betaincc chdtr chdtrc fdtr fdtrc stdtr"
 )
 
 EXTRA_REFERENCES: Final[Mapping[str, Callable[..., Any]]] = {
@@ -120,6 +137,12 @@ EXTRA_REFERENCES: Final[Mapping[str, Callable[..., Any]]] = {
     "gamma_tail": lambda a, x, upper: (_double("gammaincc") if upper else _double("gammainc"))(a, x),
     "beta_tail": _double("betainc"),
     "hurwitz": _double("zeta"),
+    "beta_upper": _double("betaincc"),
+    "student_below": _double("stdtr"),
+    "student_quantile": _quantile,
+    "special_stdtrit": _quantile,
+    "f_tail": lambda dfn, dfd, x, upper: (_double("fdtrc") if upper else _double("fdtr"))(dfn, dfd, x),
+    **{f"special_{name}": _at_infinity(_double(name)) for name in ("j0", "j1", "y0", "y1")},
     "special_zeta": lambda x, q=None: _double("zeta")(x, np.ones_like(x) if q is None else q),
     "special_gammainc": _double("gammainc"),
     "special_gammaincc": _double("gammaincc"),
@@ -139,7 +162,9 @@ EXTRA_REFERENCES: Final[Mapping[str, Callable[..., Any]]] = {
 
 _INTEGERS: Final = "gcd lcm nanargmax nanargmin interval_of digitize bins_of argwhere flatnonzero"
 _FLOATS: Final = (
-    "gamma_tail beta_tail hurwitz special_gammainc special_gammaincc special_betainc special_multigammaln special_zeta "
+    "gamma_tail beta_tail beta_upper f_tail student_below student_quantile special_betaincc special_chdtr hurwitz "
+    "special_chdtrc special_fdtr special_fdtrc special_stdtr special_stdtrit special_gammainc special_gammaincc "
+    "special_betainc special_multigammaln special_zeta "
     "special_polygamma polygamma_of polygamma_each nanmean quantile percentile nanquantile nanpercentile median "
     "nanmedian gradient_on_grid trapezoid unwrap special_logsumexp special_softmax "
     "special_log_softmax interp histogram_bin_edges average cov corrcoef"
@@ -153,9 +178,10 @@ EXTRA_DTYPES: Final[Mapping[str, str]] = {
 }
 
 EXTRA_ULPS: Final[Mapping[str, int]] = {"gelu": 32}
-AGAINST_MPMATH: Final = frozenset({"special_beta", "special_betaln"})
-"""Functions of which SciPy is not accurate for arguments far apart: ``tests/test_special.py`` has them."""
-NEAR_ZERO: Final = frozenset(
+_WAVES: Final = frozenset({"special_j0", "special_j1", "special_y0", "special_y1"})
+AGAINST_MPMATH: Final = frozenset({"special_beta", "special_betaln"}) | _WAVES
+"""Functions of which SciPy is not accurate for large arguments: ``tests/test_special*.py`` have them."""
+NEAR_ZERO: Final = _WAVES | frozenset(
     [
         "logaddexp",
         "logaddexp2",

@@ -20,6 +20,16 @@ def cases() -> list[Any]:
          "[special_gammaincc] the shapes (2,) and (3,)" + _BROADCAST),
         ("special_betainc", lambda f, i: tk.special.betainc(f(2), f(2), f(3)), ValueError,
          "[special_betainc] the shapes (2,) and (2,) and (3,)" + _BROADCAST),
+        *[
+            (f"special_{name}", lambda f, i, name=name: getattr(tk.special, name)(f(2), f(3)), ValueError,
+             f"[special_{name}] the shapes (2,) and (3,)" + _BROADCAST)
+            for name in ("chdtr", "chdtrc", "stdtr", "stdtrit")
+        ],
+        *[
+            (f"special_{name}", lambda f, i, name=name: getattr(tk.special, name)(f(2), f(2), f(3)), ValueError,
+             f"[special_{name}] the shapes (2,) and (2,) and (3,)" + _BROADCAST)
+            for name in ("betaincc", "fdtr", "fdtrc")
+        ],
         ("special_zeta", lambda f, i: tk.special.zeta(f(2), f(3)), ValueError,
          "[special_zeta] the shapes (2,) and (3,)" + _BROADCAST),
         ("special_multigammaln", lambda f, i: tk.special.multigammaln(f(2), 0), ValueError,

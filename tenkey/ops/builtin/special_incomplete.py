@@ -194,17 +194,18 @@ def _beta_tail(a: Any, b: Any, d: Any, x: Any) -> Any:
     return total + scale(a) * _integral(lambda s: np.exp(exponent(a, s)), d - reach, d)
 
 
-def _betainc(a: Any, b: Any, x: Any) -> Any:
+def beta_below(a: Any, b: Any, x: Any, rest: Any = None) -> Any:
+    """The beta distribution up to x; ``rest`` is 1 - x, where that is known better than it is computed."""
     a, b, x = np.broadcast_arrays(*[np.asarray(v, np.float64) for v in (a, b, x)])
+    rest = 1 - x if rest is None else np.broadcast_to(rest, x.shape)
     out = np.full(a.shape, np.nan)
-    within = (x >= 0) & (x <= 1) & (a >= 0) & (b >= 0)
-    inside = within & (a > 0) & (b > 0) & (x > 0) & (x < 1) & (a < np.inf) & (b < np.inf)
-    out[within & (x == 0) & (a > 0)] = 0.0
-    out[within & (x == 1) & (b > 0)] = 1.0
-    out[within & (a == 0) & (b > 0) & (x > 0)] = 1.0
-    out[within & (b == 0) & (a > 0) & (x < 1)] = 0.0
-    a, b, x = a[inside], b[inside], x[inside]
-    rest = 1 - x
+    at_zero, at_one = (a == 0) | (b == np.inf), (b == 0) | (a == np.inf)  # where all of the probability may be
+    within = (x >= 0) & (rest >= 0) & (a >= 0) & (b >= 0) & ~(at_zero & at_one)
+    between = within & (x > 0) & (rest > 0)
+    out[within & (x == 0)], out[within & (rest == 0)] = 0.0, 1.0
+    out[between & at_zero], out[between & at_one] = 1.0, 0.0
+    inside = between & ~at_zero & ~at_one
+    a, b, x, rest = a[inside], b[inside], x[inside], rest[inside]
     distance = x * b - rest * a
     close = np.abs(distance) < 0.5 * rest * a
     d = np.where(close, np.log1p(np.where(close, distance / (rest * a), 0.0)), np.log(x / rest) - np.log(a / b))
@@ -227,15 +228,17 @@ def _zeta(x: Any, q: Any) -> Any:
     return out
 
 
-def _host(function: Any) -> Any:
+def in_double(function: Any) -> Any:
+    """The function, computed in double precision, as a host function."""
+
     def host(*operands: Any) -> Any:
         with np.errstate(all="ignore"):
-            return np.asarray(function(*operands)).astype(_like(*operands).dtype)
+            return np.asarray(function(*operands)).astype(like_last(*operands).dtype)
 
     return host
 
 
-def _together(operator: str, *operands: Tensor) -> list[Tensor]:
+def together(operator: str, *operands: Tensor) -> list[Tensor]:
     """The operands in one floating dtype and one shape."""
     word = 0
     for x in operands:
@@ -250,14 +253,17 @@ def _together(operator: str, *operands: Tensor) -> list[Tensor]:
     return made
 
 
-def _refuse(operator: str, name: str, known: str) -> Any:
+def refuse(operator: str, name: str, known: str) -> Any:
+    """The formula of a derivative that there is not."""
+
     def formula(g: Tensor) -> Tensor:
         raise NotImplementedError(_BY_PARAMETER.format(operator=operator, name=name, known=known))
 
     return formula
 
 
-def _like(*operands: Any) -> TensorSpec:
+def like_last(*operands: Any) -> TensorSpec:
+    """The meta rule of operands of one shape and dtype."""
     dtype = operands[-1].dtype
     if dtype.kind == "c":
         raise TypeError(_REAL.format(dtype=dtype))
@@ -272,10 +278,10 @@ def _density(a: Tensor, x: Tensor) -> Tensor:
 _shapes = ((3,), (2, 3), (), (0, 2))
 gamma_tail = structured(
     "gamma_tail(Tensor a, Tensor x, bool upper) -> Tensor",
-    meta=lambda a, x, upper: _like(x),
-    host=lambda a, x, upper: _host(lambda a, x: _gamma_tails(a, x)[upper])(a, x),
+    meta=lambda a, x, upper: like_last(x),
+    host=lambda a, x, upper: in_double(lambda a, x: _gamma_tails(a, x)[upper])(a, x),
     vjp={
-        "a": _refuse("special_gammainc", "a", "x"),
+        "a": refuse("special_gammainc", "a", "x"),
         "x": lambda g, a, x, upper: (-g if upper else g) * _density(a, x),
     },
     samples=lambda rng: [
@@ -295,11 +301,11 @@ gamma_tail = structured(
 
 beta_tail = structured(
     "beta_tail(Tensor a, Tensor b, Tensor x) -> Tensor",
-    meta=_like,
-    host=_host(_betainc),
+    meta=like_last,
+    host=in_double(beta_below),
     vjp={
-        "a": _refuse("special_betainc", "a", "x"),
-        "b": _refuse("special_betainc", "b", "x"),
+        "a": refuse("special_betainc", "a", "x"),
+        "b": refuse("special_betainc", "b", "x"),
         "x": lambda g, a, b, x: g * exp((a - 1) * log(x) + (b - 1) * log1p(-x) - special_betaln(a, b)),
     },
     samples=lambda rng: [
@@ -317,9 +323,9 @@ beta_tail = structured(
 
 hurwitz = structured(
     "hurwitz(Tensor x, Tensor q) -> Tensor",
-    meta=_like,
-    host=_host(_zeta),
-    vjp={"x": _refuse("special_zeta", "x", "q"), "q": lambda g, x, q: g * -x * hurwitz_of(x + 1, q)},
+    meta=like_last,
+    host=in_double(_zeta),
+    vjp={"x": refuse("special_zeta", "x", "q"), "q": lambda g, x, q: g * -x * hurwitz_of(x + 1, q)},
     samples=lambda rng: [((rng.integers(2, 5, shape), rng.uniform(0.5, 6, shape)), {}) for shape in _shapes],
     tags=("internal", "one_by_one"),
     doc="""The Hurwitz zeta function of operands of one shape.
@@ -351,7 +357,7 @@ def special_gammainc(a: Tensor, x: Tensor) -> Tensor:
     >>> f"{tk.special.gammainc(1, tk.asarray(2.0)).item():.5f}"
     '0.86466'
     """
-    a, x = _together("special_gammainc", a, x)
+    a, x = together("special_gammainc", a, x)
     made: Tensor = gamma_tail(a, x, False)
     return made
 
@@ -369,7 +375,7 @@ def special_gammaincc(a: Tensor, x: Tensor) -> Tensor:
     >>> f"{tk.special.gammaincc(1, tk.asarray(2.0)).item():.5f}"
     '0.13534'
     """
-    a, x = _together("special_gammaincc", a, x)
+    a, x = together("special_gammaincc", a, x)
     made: Tensor = gamma_tail(a, x, True)
     return made
 
@@ -388,7 +394,7 @@ def special_betainc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
     >>> f"{tk.special.betainc(2, 2, tk.asarray(0.25)).item():.5f}"
     '0.15625'
     """
-    a, b, x = _together("special_betainc", a, b, x)
+    a, b, x = together("special_betainc", a, b, x)
     made: Tensor = beta_tail(a, b, x)
     return made
 
@@ -408,7 +414,7 @@ def special_zeta(x: Tensor, q: Tensor | None = None) -> Tensor:
     >>> f"{tk.special.zeta(tk.asarray(2.0)).item():.5f}"
     '1.64493'
     """
-    x, q = _together("special_zeta", x, ones_like(x) if q is None else q)
+    x, q = together("special_zeta", x, ones_like(x) if q is None else q)
     return hurwitz_of(x, q)
 
 
