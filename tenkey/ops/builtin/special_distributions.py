@@ -166,7 +166,7 @@ def _f_density(dfn: Tensor, dfd: Tensor, x: Tensor) -> Tensor:
 f_tail = structured(
     "f_tail(Tensor dfn, Tensor dfd, Tensor x, bool upper) -> Tensor",
     meta=lambda dfn, dfd, x, upper: like_last(x),
-    host=lambda dfn, dfd, x, upper: in_double(lambda *given: _f_tails(*given, upper))(dfn, dfd, x),
+    host=lambda dfn, dfd, x, upper: in_double(lambda a, b, x: _f_tails(a, b, x, upper))(dfn, dfd, x),
     vjp={
         "dfn": refuse("special_fdtr", "dfn", "x"),
         "dfd": refuse("special_fdtr", "dfd", "x"),
