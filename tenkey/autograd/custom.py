@@ -20,6 +20,7 @@ from .inplace import has_relatives, keep_retaining
 from .node import edge_of, longest, next_sequence, set_history
 from .record import SILENT, below_autograd, flat_tensors, inner_call
 from .saved import SavedTensor
+from .saving import HOOKED, with_choice
 
 __all__ = ["install_custom"]
 
@@ -190,6 +191,7 @@ def custom_kernel(operator: Operator, word: int) -> Callable[..., Any]:
     backward, setup = facet.backward, facet.setup_context
     count, base_name = len(names), operator.schema.base_name
     structured = plan.in_place or not plan.plain_results
+    hooked = word & HOOKED
 
     class CustomContext(Context):
         operator_name = operator.name
@@ -260,6 +262,8 @@ def custom_kernel(operator: Operator, word: int) -> Callable[..., Any]:
         context.topological_nr = longest(edges)
         if context._to_save:
             context.freeze(tensors, outputs)
+            if hooked:
+                context.pack_saved()
         for nr, tensor in enumerate(outputs):
             if tensor.dtype.kind in "fcV":
                 before = tensor._autograd if written else None
@@ -277,6 +281,9 @@ def _simple_kernel(
     """The kernel of an operator that takes tensors one by one and returns one: the general one, written to be fast."""
     below = below_autograd(word)
     function = operator.cache[below]
+    hooked = word & HOOKED
+    if hooked:
+        function = with_choice(operator, function)
     positions = plan.tensors
     only = positions == (0,) and len(plan.names) == 1  # then this argument is the reason for the call
     # its kernels were checked when they ran, but for fakes, which may return what they are given
@@ -323,6 +330,8 @@ def _simple_kernel(
                 context._to_save = ()
             else:
                 context.freeze(tensors, [output])
+            if hooked:
+                context.pack_saved()
         if output._data.dtype.kind in "fcV":
             set_history(output, context, 0)
         return output

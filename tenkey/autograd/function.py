@@ -21,6 +21,7 @@ from .node import AutogradMeta, Node, TensorMeta, edge_of, leaf_edge, longest, n
 from .observer import PROFILER, observe_function
 from .record import flat_tensors
 from .saved import FREED, SavedOutput, SavedTensor
+from .saving import HOOKED, RawSavedTensor, hooks_are_on, pack_saved
 
 __all__ = ["Context", "Function", "once_differentiable"]
 
@@ -123,6 +124,35 @@ class Context(Node):
     def _released(self) -> bool:
         """Whether what was saved is gone."""
         return self._saved is None
+
+    @property
+    def _raw_saved_tensors(self) -> tuple[RawSavedTensor, ...]:
+        """What was saved, as it is: ``register_hooks`` packs it."""
+        if self._saved is None:
+            raise RuntimeError(FREED.format(node=self.name()))
+        return tuple([self._raw(nr) for nr in range(len(self._saved))])
+
+    def _raw(self, nr: int) -> RawSavedTensor:
+        def get() -> Any:
+            found = None if self._saved is None else self._saved[nr]
+            return SavedTensor(found) if isinstance(found, Tensor) else found
+
+        def put(value: Any) -> None:
+            saved = list(self._saved or ())
+            saved[nr] = value
+            self._saved = tuple(saved)
+
+        return RawSavedTensor(self, f"saved_tensors[{nr}]", get, put)
+
+    def pack_saved(self) -> None:
+        """Let the hooks that are on pack what was saved (Note [Hooks on saved tensors])."""
+        if self._saved:
+            self._saved = tuple(
+                [
+                    pack_saved(SavedTensor(one) if isinstance(one, Tensor) else one, self, f"saved_tensors[{nr}]")
+                    for nr, one in enumerate(self._saved)
+                ]
+            )
 
     def mark_dirty(self, *tensors: Tensor) -> None:
         """Say that ``forward`` changed these inputs in place."""
@@ -334,6 +364,8 @@ class Function:
                 cls.setup_context(context, args, output)
         if any(context.needs_input_grad):
             output = _record(context, args, output)
+            if hooks_are_on():
+                context.pack_saved()
         return output, context
 
     @classmethod
@@ -358,6 +390,7 @@ class Function:
                         return level.apply_function(cls, args) if level.is_open else level.escaped_function(cls, args)
         found = get_state()
         switch = True
+        hooked = 0
         if found is None:
             recorded = word & GRADIENT
             set_state(_SILENT)
@@ -367,6 +400,7 @@ class Function:
             recorded = switch = False
         else:
             recorded = word & GRADIENT
+            hooked = found.include & HOOKED
             set_state(make_state(found.include, found.exclude | GRADIENT, found.modes))
         try:
             if not recorded:
@@ -385,6 +419,10 @@ class Function:
             if switch:
                 set_state(found)
         if not recorded:
+            return output
+        if hooked:
+            output = _record(context, args, output)
+            context.pack_saved()
             return output
         if (
             not single

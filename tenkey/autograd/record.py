@@ -12,6 +12,7 @@ because their formula is here. Guarded by ``tests/test_autograd.py``.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import linecache
 from collections.abc import Callable
 from typing import Any, Final
@@ -30,6 +31,7 @@ from ..ops.builtin.creation import zeros
 from .formulas import Formula, formulas_of, same_gradient
 from .node import NO_EDGE, AutogradMeta, Node, TensorMeta, edge_of, leaf_edge, longest, next_sequence, set_history
 from .saved import SavedOutput, SavedTensor, save_input, save_output, unpack
+from .saving import HOOKED, raw_saved, with_choice, with_hooks
 
 __all__ = ["NotImplementedNode", "below_autograd", "install_recording", "leaf_kernel"]
 
@@ -41,8 +43,8 @@ _NO_FORMULA: Final = (
 
 
 def below_autograd(word: int) -> int:
-    """The word of the call below autograd: no autograd keys, no wish for a gradient."""
-    traits = word & ~key_mask() & ~GRADIENT
+    """The word of the call below autograd: no autograd keys, no wish for a gradient, and nothing to be saved."""
+    traits = word & ~key_mask() & ~GRADIENT & ~HOOKED
     return DispatchKeySet.from_word(word).below(DispatchKey.AutogradOther).mask | traits
 
 
@@ -78,7 +80,8 @@ def inner_call(operator: Operator, word: int) -> Callable[..., Any]:
     """What the autograd kernel for ``word`` calls: resolved now, silent unless it is a backend's own kernel."""
     below = below_autograd(word)
     function = operator.cache[below]
-    return function if leaf_kernel(operator, below) else _silent(function)
+    inner = function if leaf_kernel(operator, below) else _silent(function)
+    return with_choice(operator, inner) if word & HOOKED else inner
 
 
 def _is_list(argument: Argument) -> bool:
@@ -294,6 +297,7 @@ class Writer:
         results: list[str] = []
         known = {a.name: a for a in self.arguments}
         index = 0
+        shared = [n for n, users in self.users.items() if len(users) > 1 and (n == "out" or n in known)]
         simple = all(_is_single(a) or self.formulas.get(a.name) is None for a in self.tensors)
         for a in self.tensors:
             formula = self.formulas.get(a.name)
@@ -310,12 +314,17 @@ class Writer:
                     continue
                 is_saved = name == "out" or (name in known and known[name].type.is_tensor_like)
                 if is_saved:
+                    once = [f"if value_{name} is None:"] if name in shared else []  # unpacked for all its formulas
+                    lines += [indent + line for line in once]
                     lines += [
-                        f"{indent}saved = self.saved_{name}",
-                        f"{indent}if saved.__class__ is SavedTensor and saved.tensor._storage is None:",
-                        f"{indent}    value_{name} = saved.tensor",
-                        f"{indent}else:",
-                        f"{indent}    value_{name} = unpack(saved, self, {name!r})",
+                        indent + "    " * len(once) + line
+                        for line in (
+                            f"saved = self.saved_{name}",
+                            "if saved.__class__ is SavedTensor and saved.tensor._storage is None:",
+                            f"    value_{name} = saved.tensor",
+                            "else:",
+                            f"    value_{name} = unpack(saved, self, {name.replace('ŧ', '')!r})",
+                        )
                     ]
                 else:
                     lines.append(f"{indent}value_{name} = self.saved_{name}")
@@ -324,6 +333,7 @@ class Writer:
             lines.append(f"{indent}grad_{a.name} = {call}")
             results.append(f"*grad_{a.name}" if _is_list(a) else f"grad_{a.name}")
             index += 1
+        lines[1:1] = [f"    value_{name} = None" for name in shared]
         if index > 1 and simple:
             lines.insert(1, "    edges = self.next_edges")
         lines.append(f"    return ({', '.join(results)}{',' if results else ''})")
@@ -348,6 +358,7 @@ class Writer:
         body |= {f"saved_{n}": None for n in self.users if n != "g"}
         for n in saved:
             body[f"_saved_{n.replace('ŧ', '')}"] = property(_saved_reader(n))
+            body[f"_raw_saved_{n.replace('ŧ', '')}"] = property(functools.partial(raw_saved, name=n))
         name = "".join(part.capitalize() for part in self.operator.schema.base_name.split("_")) + "Backward"
         return type(name, (Node,), body)
 
@@ -361,13 +372,16 @@ class Writer:
         scope = {**self.scope, "inner": inner, "NodeClass": self.node_class(), "DEVICE": CPU if on_cpu else None}
         exec(compile(source, filename, "exec"), scope)
         function: Callable[..., Any] = scope["kernel"]
-        return function
+        if not word & HOOKED:
+            return function
+        saved = [a.name for a in self.tensors if a.name in self.users] + ["out"] * ("out" in self.users)
+        return with_hooks(function, scope["NodeClass"], saved)
 
 
 def _saved_reader(name: str) -> Callable[[Any], Any]:
     def read(self: Any) -> Any:
         saved = getattr(self, f"saved_{name}")
-        return unpack(saved, self, name)
+        return unpack(saved, self, name.replace("ŧ", ""))
 
     return read
 
