@@ -21,7 +21,7 @@ from .node import AutogradMeta, Node, TensorMeta, edge_of, leaf_edge, longest, n
 from .observer import PROFILER, observe_function
 from .record import flat_tensors
 from .saved import FREED, SavedOutput, SavedTensor
-from .saving import HOOKED, RawSavedTensor, hooks_are_on, pack_saved
+from .saving import HOOKED, RawSavedTensor, pack_saved
 
 __all__ = ["Context", "Function", "once_differentiable"]
 
@@ -364,8 +364,6 @@ class Function:
                 cls.setup_context(context, args, output)
         if any(context.needs_input_grad):
             output = _record(context, args, output)
-            if hooks_are_on():
-                context.pack_saved()
         return output, context
 
     @classmethod
@@ -390,7 +388,6 @@ class Function:
                         return level.apply_function(cls, args) if level.is_open else level.escaped_function(cls, args)
         found = get_state()
         switch = True
-        hooked = 0
         if found is None:
             recorded = word & GRADIENT
             set_state(_SILENT)
@@ -400,7 +397,6 @@ class Function:
             recorded = switch = False
         else:
             recorded = word & GRADIENT
-            hooked = found.include & HOOKED
             set_state(make_state(found.include, found.exclude | GRADIENT, found.modes))
         try:
             if not recorded:
@@ -419,10 +415,6 @@ class Function:
             if switch:
                 set_state(found)
         if not recorded:
-            return output
-        if hooked:
-            output = _record(context, args, output)
-            context.pack_saved()
             return output
         if (
             not single
@@ -521,7 +513,11 @@ def _record(ctx: Context, args: tuple[Any, ...], output: Any) -> Any:
         aside = put_aside(ctx.__dict__, items)
         if aside:
             ctx._aside = aside
-    label_here(ctx)
+    state = get_state()
+    if state is not None:
+        label_here(ctx)
+        if state.include & HOOKED:
+            ctx.pack_saved()
     return items[0] if single else type(output)(items) if not hasattr(output, "_fields") else type(output)(*items)
 
 

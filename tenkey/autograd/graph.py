@@ -1,8 +1,20 @@
-"""``tk.autograd.graph``: nodes and gradient edges."""
+"""``tk.autograd.graph``: nodes and gradient edges, hooks on what is saved, and on several gradients."""
 
 from __future__ import annotations
 
 from .functional import GradientEdge, get_gradient_edge
+from .mutation import allow_mutation_on_saved_tensors, increment_version
 from .node import Node
+from .saving import RawSavedTensor, disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
 
-__all__ = ["GradientEdge", "Node", "get_gradient_edge"]
+__all__ = [
+    "GradientEdge",
+    "Node",
+    "RawSavedTensor",
+    "allow_mutation_on_saved_tensors",
+    "disable_saved_tensors_hooks",
+    "get_gradient_edge",
+    "increment_version",
+    "save_on_cpu",
+    "saved_tensors_hooks",
+]

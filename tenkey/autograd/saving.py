@@ -32,6 +32,7 @@ from ..core.word import GRADIENT, WEAK_MASK
 from ..core.wrapper import Wrapper
 from ..dispatch.keys import register_trait
 from ..dispatch.local import enter, get_state, leave, make_state, set_state
+from .inference import refuse_to_save
 from .node import AccumulateGrad, AutogradMeta, Edge, Node, edge_of, set_history
 from .saved import SavedOutput, SavedTensor
 
@@ -243,6 +244,7 @@ def pack_saved(saved: Any, node: Node, what: str, stack: _Stack | None = None) -
         if not _is_packable(saved.tensor):
             return saved
         tensor = saved.unpack(node, what)
+        refuse_to_save(node.name(), [tensor])
         return _hooked(tensor, stack, node, what, edge_of(tensor) if tensor._word & GRADIENT else None, -1)
     if isinstance(saved, SavedOutput):
         found = get_state()

@@ -10,6 +10,17 @@ in the guard itself: one guard object can be entered by several threads and task
 puts the state back that it found. A suspended generator can be closed while guards that were entered later are still
 on; then its change alone is taken out, and the later ones are applied anew to the state that it had found. Guarded by
 ``tests/tiny/test_dispatch.py::test_guards_end_in_any_order``.
+
+Note [Bits of the local state]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+A feature that is on for a part of a program, and that nobody shall pay for elsewhere, is a bit: a trait
+(``register_trait("what it is")``), or a key where the call has to go another way (``register_key``). Its context
+manager enters it, ``enter(self, include=BIT)`` and ``leave(self)``; what else it has to remember goes into a context
+variable of its own. The bit is then part of the dispatch word of every call inside, so that the operator's cache holds
+kernels for those words apart, and whoever specialises a kernel for a word asks ``word & BIT`` once, when the kernel is
+made. Who hands a word on to the layers below takes out the bits that have done their work, so that these find the
+kernels that they have already. Code that is no kernel asks ``state is not None and state.include & BIT``. Guarded by
+``tests/test_saved_tensors.py::test_hooks_that_are_off_leave_no_kernels_behind``.
 """
 
 from __future__ import annotations
