@@ -115,9 +115,11 @@ class TestAllowMutation:
             gc.enable()
         with pytest.raises(RuntimeError, match="outside of the 'allow_mutation_on_saved_tensors' context in which"):
             tk.sum(y).backward()
-        with graph.allow_mutation_on_saved_tensors():  # nor in another one
-            with pytest.raises(RuntimeError, match="in which the graph was originally recorded"):
-                tk.sum(y).backward()
+        with (
+            graph.allow_mutation_on_saved_tensors(),  # nor in another one
+            pytest.raises(RuntimeError, match="in which the graph was originally recorded"),
+        ):
+            tk.sum(y).backward()
 
     def test_clear_nesting_and_exceptions(self) -> None:
         a = leaf(1.0)

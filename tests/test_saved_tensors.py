@@ -287,9 +287,11 @@ class TestNesting:
 class TestErrors:
     def test_pack_must_not_change_the_tensor(self) -> None:
         a = leaf(1.0)
-        with saved_tensors_hooks(lambda t: t.multiply_(2.0), lambda t: t):
-            with pytest.raises(RuntimeError, match="pack hook is modifying its input in place"):
-                tk.exp(a * 2.0)
+        with (
+            saved_tensors_hooks(lambda t: t.multiply_(2.0), lambda t: t),
+            pytest.raises(RuntimeError, match="pack hook is modifying its input in place"),
+        ):
+            tk.exp(a * 2.0)
         np.testing.assert_array_equal(tk.exp(a).detach().numpy(), np.exp([1.0]))
 
     @pytest.mark.parametrize("value", [None, 3, "text", np.ones(1)])
@@ -359,9 +361,11 @@ class TestErrors:
     def test_inference_tensors_are_refused_with_hooks_too(self) -> None:
         with tk.inference_mode():
             w = tk.ones(1, dtype=tk.float64)
-        with saved_tensors_hooks(lambda t: t, lambda t: t):
-            with pytest.raises(RuntimeError, match="Inference tensors cannot be saved for backward"):
-                leaf(1.0) * w
+        with (
+            saved_tensors_hooks(lambda t: t, lambda t: t),
+            pytest.raises(RuntimeError, match="Inference tensors cannot be saved for backward"),
+        ):
+            leaf(1.0) * w
 
 
 class TestDisabling:
@@ -369,9 +373,12 @@ class TestDisabling:
         with disable_saved_tensors_hooks("not in here"):
             with pytest.raises(RuntimeError, match="not in here"), save_on_cpu():
                 pass
-            with disable_saved_tensors_hooks("nor here"):
-                with pytest.raises(RuntimeError, match="nor here"), save_on_cpu():
-                    pass
+            with (
+                disable_saved_tensors_hooks("nor here"),
+                pytest.raises(RuntimeError, match="nor here"),
+                save_on_cpu(),
+            ):
+                pass
             with pytest.raises(RuntimeError, match="not in here"), save_on_cpu():
                 pass
         with save_on_cpu():
