@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.machinery import FileFinder, ModuleSpec, SourceFileLoader
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +114,30 @@ def snapshot(registry: Registry) -> dict[str, Any]:
     }
 
 
+@functools.cache
+def _compiled(path: str) -> types.CodeType:
+    return compile(Path(path).read_bytes(), path, "exec", dont_inherit=True)
+
+
+class _CompiledOnce(SourceFileLoader):
+    """All copies are made of the same code, also where Python writes no files of it."""
+
+    def get_code(self, fullname: str) -> types.CodeType:
+        return _compiled(self.path)
+
+
+class _Finder:
+    """Finds the modules below one parent."""
+
+    def __init__(self, parent: str) -> None:
+        self.prefix = f"{parent}."
+
+    def find_spec(self, name: str, path: list[str] | None, target: Any = None) -> ModuleSpec | None:
+        if path is None or not name.startswith(self.prefix):
+            return None
+        return FileFinder(path[0], (_CompiledOnce, [".py"])).find_spec(name)
+
+
 @contextmanager
 def private_copy() -> Iterator[types.SimpleNamespace]:
     """The dispatcher imported once more, under a parent that is only a name: keys made in it are nobody else's."""
@@ -119,6 +145,8 @@ def private_copy() -> Iterator[types.SimpleNamespace]:
     package = types.ModuleType(parent)
     package.__path__ = [str(DISPATCH.parent)]
     sys.modules[parent] = package
+    finder = _Finder(parent)
+    sys.meta_path.insert(0, finder)
     try:
         importlib.import_module(f"{parent}.dispatch")
         prefix = f"{parent}.dispatch."
@@ -126,5 +154,6 @@ def private_copy() -> Iterator[types.SimpleNamespace]:
             **{n.removeprefix(prefix): m for n, m in list(sys.modules.items()) if n.startswith(prefix)}
         )
     finally:
+        sys.meta_path.remove(finder)
         for name in [n for n in sys.modules if n.split(".")[0] == parent]:
             del sys.modules[name]

@@ -42,6 +42,15 @@ def private() -> Iterator[SimpleNamespace]:
         yield copied
 
 
+@pytest.fixture(scope="module")
+def unchanged() -> Iterator[SimpleNamespace]:
+    """One for all the tests in which every registration is refused, as they check: a copy takes a while."""
+    with private_copy() as copied:
+        before = list(copied.keys.DispatchKey)
+        yield copied
+        assert list(copied.keys.DispatchKey) == before
+
+
 def test_order() -> None:
     """Highest first, as Note [Key order] lists them, whatever has been registered between them since."""
     keyset = DispatchKeySet([getattr(DispatchKey, name) for name in reversed(ORDER)])
@@ -298,26 +307,26 @@ class TestRegisterKey:
         assert op.table()[key.TPU].rule == "4 missing"
 
     @pytest.mark.parametrize("name", ["CPU", "Autograd", "Dense", "CompositeImplicitAutograd"])
-    def test_name_that_is_taken(self, private: SimpleNamespace, name: str) -> None:
+    def test_name_that_is_taken(self, unchanged: SimpleNamespace, name: str) -> None:
         match = f"'{name}' is a dispatch key already: choose another name"
-        self._refused(private, match, name, before=private.keys.DispatchKey.CPU)
+        self._refused(unchanged, match, name, before=unchanged.keys.DispatchKey.CPU)
 
     @pytest.mark.parametrize(
         "name", ["", "1st", "a b", "class", "mask", "name", "backend", "mro", "is_alias", "__init__", 3, None]
     )
-    def test_name_that_could_not_be_looked_up(self, private: SimpleNamespace, name: Any) -> None:
+    def test_name_that_could_not_be_looked_up(self, unchanged: SimpleNamespace, name: Any) -> None:
         match = "the name of a key is an identifier and no attribute of DispatchKey, got"
-        self._refused(private, match, name, before=private.keys.DispatchKey.CPU)
-        with pytest.raises(private.errors.RegistrationError, match=rf"\[register_backend_key\] {match}"):
-            private.keys.register_backend_key(name)
+        self._refused(unchanged, match, name, before=unchanged.keys.DispatchKey.CPU)
+        with pytest.raises(unchanged.errors.RegistrationError, match=rf"\[register_backend_key\] {match}"):
+            unchanged.keys.register_backend_key(name)
 
-    def test_place(self, private: SimpleNamespace) -> None:
-        key = private.keys.DispatchKey
+    def test_place(self, unchanged: SimpleNamespace) -> None:
+        key = unchanged.keys.DispatchKey
         match = r"\[register_key\] 'New': give exactly one of before= and after=, a key of the order"
-        self._refused(private, match, "New")
-        self._refused(private, match, "New", before=key.CPU, after=key.CPU)
-        self._refused(private, match, "New", before="CPU")
-        self._refused(private, match, "New", after=key.CompositeImplicitAutograd)
+        self._refused(unchanged, match, "New")
+        self._refused(unchanged, match, "New", before=key.CPU, after=key.CPU)
+        self._refused(unchanged, match, "New", before="CPU")
+        self._refused(unchanged, match, "New", after=key.CompositeImplicitAutograd)
 
     @pytest.mark.parametrize(("first", "second"), [("CPU", "CPU"), ("X", "X"), ("X", "AutogradX")])
     def test_backend_twice(self, private: SimpleNamespace, first: str, second: str) -> None:

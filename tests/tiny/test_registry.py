@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import itertools
 import operator as python_operator
 import pickle
 import warnings
@@ -12,8 +11,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from tenkey.dispatch import (
     ArgumentError,
@@ -26,7 +23,6 @@ from tenkey.dispatch import (
     Registry,
     SchemaError,
     ShadowedKernelWarning,
-    compute_table,
     fallthrough_kernel,
     registry,
 )
@@ -40,7 +36,6 @@ from tests.tiny._fakes import (
     IMPLICIT,
     META,
     TRACER,
-    TRAIT,
     Fake,
     fresh,
     impl,
@@ -505,123 +500,3 @@ class TestShadowed:
             with pytest.raises(ShadowedKernelWarning):
                 impl(reg, "t::f", "explicit", EXPLICIT)
             assert snapshot(reg) == before
-
-
-# ---- any order
-
-SCHEMA = "t::h(Tensor x) -> Tensor"
-OVERLOAD = "t::h.two(Tensor x, Tensor y) -> Tensor"
-_KERNELS: dict[str, Kernel] = {
-    "cpu": Kernel(named("cpu"), CPU),
-    "cuda": Kernel(named("cuda"), CUDA),
-    "cpu on top": Kernel(named("cpu on top"), CPU),
-    "cpu when": Kernel(named("cpu when"), CPU, when=lambda x: hasattr(x, "special")),
-    "cpu generated": Kernel(named("cpu generated"), CPU, origin="generated"),
-    "skip": Kernel(fallthrough_kernel, TRACER),
-    "autograd": Kernel(named("autograd"), AUTOGRAD),
-    "autograd cpu": Kernel(named("autograd cpu"), AUTOGRAD_CPU),
-    "implicit": Kernel(named("implicit"), IMPLICIT),
-    "explicit": Kernel(named("explicit"), EXPLICIT),
-    "meta disabled": Kernel(named("meta disabled"), META, disabled=TRAIT),
-    "cuda when disabled": Kernel(named("cuda when disabled"), CUDA, when=lambda x: True, disabled=TRAIT),
-    "overload": Kernel(named("overload"), CPU),
-}
-_FALLBACKS: dict[str, Kernel] = {
-    "all tracer": Kernel(lambda op, *args: ("all tracer",), TRACER, boxed=True),
-    "all meta": Kernel(lambda op, *args: ("all meta",), META, boxed=True),
-    "all cuda disabled": Kernel(lambda op, *args: ("all cuda",), CUDA, boxed=True, disabled=TRAIT),
-}
-ACTIONS = ["define", "define overload", *_KERNELS, *_FALLBACKS]
-STACKED = ("cpu", "cpu on top")  # the only two whose order matters: of equals the newest wins
-
-
-def perform(reg: Registry, action: str) -> Handle:
-    if action == "define":
-        op = reg.define(SCHEMA)
-        return Handle(lambda: reg.undefine(op))
-    if action == "define overload":
-        other = reg.define(OVERLOAD)
-        return Handle(lambda: reg.undefine(other))
-    if action in _FALLBACKS:
-        return reg.fallback(_FALLBACKS[action])
-    return reg.impl("t::h.two" if action == "overload" else "t::h", _KERNELS[action], allow_override=action in STACKED)
-
-
-def outcome(reg: Registry) -> dict[Any, Any]:
-    """All that can be seen of a state: names, tables, and what every kind of call gives."""
-    seen: dict[Any, Any] = {
-        "names": sorted(reg.operators),
-        "dangling": {n: {k.function.__qualname__ for k in stack} for n, stack in reg.dangling().items()},
-        "fallbacks": {key: stack for key, stack in reg.fallbacks.items() if key is not DispatchKey.Mode},
-    }
-    for op in reg:
-        assert op.table() == compute_table(op)
-        seen[op.name] = {key: slot for key, slot in op.table().items() if key is not DispatchKey.Mode}
-        for keys in ([CPU], [CUDA], [META], [AUTOGRAD_CPU, CPU], [TRACER, CPU], [TRACER, AUTOGRAD_CPU, CPU]):
-            fakes = [Fake(*keys), Fake(*keys), Fake(*keys, traits=TRAIT)]  # the last disables kernels
-            fakes[1].special = True  # type: ignore[attr-defined]
-            for number, fake in enumerate(fakes):
-                try:
-                    seen[op.name, tuple(keys), number] = op(*[fake] * len(op.schema.arguments))[0]
-                except (MissingKernelError, RegistrationError) as error:
-                    seen[op.name, tuple(keys), number] = type(error)
-    return seen
-
-
-def check_order(order: list[str], removals: list[str], *, interleaved: bool) -> None:
-    """Perform ``order``, take ``removals`` back (at once or at the end), and compare with what is left alone."""
-    reg = fresh()
-    handles: dict[str, Handle] = {}
-    for action in order:
-        handles[action] = perform(reg, action)
-        outcome(reg)  # fills slots and caches, so that a stale one would show later
-        if interleaved:
-            for done in [a for a in removals if a in handles]:
-                handles.pop(done).remove()
-                outcome(reg)
-    for action in removals:
-        if action in handles:
-            handles.pop(action).remove()
-            outcome(reg)
-    left = fresh()
-    for action in [a for a in ACTIONS if a not in STACKED] + [a for a in order if a in STACKED]:
-        if action in handles:
-            perform(left, action)
-    assert outcome(reg) == outcome(left)
-    for handle in handles.values():
-        handle.remove()
-    assert outcome(reg) == outcome(fresh())
-    assert not reg.pending
-
-
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
-@given(st.permutations(ACTIONS), st.data(), st.booleans())
-def test_any_order_of_registration_and_removal(order: list[str], data: st.DataObject, interleaved: bool) -> None:
-    """Note [Registrations are transactional]."""
-    taken = data.draw(st.lists(st.sampled_from(order), unique=True), label="performed")
-    removals = data.draw(st.lists(st.sampled_from(taken), unique=True) if taken else st.just([]), label="removed")
-    check_order([a for a in order if a in taken], removals, interleaved=interleaved)
-
-
-@pytest.mark.parametrize(
-    "order", list(itertools.permutations(["define", "cpu", "implicit", "all tracer"])), ids=",".join
-)
-def test_every_order_of_a_few(order: tuple[str, ...]) -> None:
-    for length in range(len(order) + 1):
-        for removals in itertools.permutations(order, length):
-            check_order(list(order), list(removals), interleaved=False)
-
-
-def test_definition_replaced_around_its_kernels() -> None:
-    """Defined, removed and defined again: as if it had been defined once."""
-    for position in range(3):
-        reg = fresh()
-        actions = ["cpu", "cuda"]
-        actions.insert(position, "define")
-        handles = {action: perform(reg, action) for action in actions}
-        handles["define"].remove()
-        perform(reg, "define")
-        left = fresh()
-        for action in ("define", "cpu", "cuda"):
-            perform(left, action)
-        assert outcome(reg) == outcome(left)
