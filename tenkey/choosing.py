@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from .core.dtypes import bool as _bool
-from .core.tensor import Tensor, make_tensor
+from .core.tensor import Tensor
 from .creation import asarray
 from .dispatch.local import get_state
 from .ops.builtin.assigning import put
@@ -22,6 +22,7 @@ from .ops.shapes import normalize_axis
 
 __all__ = ["apply_along_axis", "nonzero", "piecewise", "unravel_index"]
 
+_new: Final = object.__new__
 _SCALAR: Final = "[nonzero] a 0-d tensor has no dimension whose indices could be given: use tk.reshape(x, (1,))."
 _TENSOR: Final = "[piecewise] takes tensors, got {kind}: convert it with tk.asarray(...)."
 _COUNT: Final = (
@@ -44,13 +45,22 @@ def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
     >>> rows.tolist(), columns.tolist()
     ([0, 1], [1, 0])
     """
-    if not x.ndim:
+    if not (x._data if x.__class__ is Tensor else x).ndim:
         raise ValueError(_SCALAR)
     rows = nonzero_rows(x)
     data = rows._data
-    if data.__class__ is np.ndarray and rows.__class__ is Tensor and get_state() is None:  # nobody watches
-        return tuple([make_tensor(row, rows._word) for row in data])
-    return tuple([rows[k] for k in range(x.ndim)])
+    if data.__class__ is not np.ndarray or rows.__class__ is not Tensor or get_state() is not None:
+        return tuple([rows[k] for k in range(rows.shape[0])])
+    word = rows._word  # nobody watches: it needs no calls of operators to take it apart
+    found = []
+    for k in range(len(data)):
+        row: Tensor = _new(Tensor)
+        row._data = data[k]
+        row._word = word
+        row._storage = None
+        row._autograd = None
+        found.append(row)
+    return tuple(found)
 
 
 def unravel_index(indices: Tensor, shape: int | Sequence[int], /) -> tuple[Tensor, ...]:

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from .backends.cpu.errors import QUIET, ignore, restore
+from .backends.cpu.errors import QUIET, ignore, quietly, restore
 from .core import dlpack, dtypes
-from .core.device import CPU, Device, default_device, to_device
+from .core.device import CPU, Device, base_word, chosen_device, default_device, to_device
 from .core.dtypes import DType
 from .core.promotion import result_dtype
 from .core.tensor import Tensor, cpu_word, make_tensor
@@ -41,6 +41,9 @@ _GRADIENT: Final = (
 )
 _NUMBERS: Final = frozenset({bool, int, float, complex})
 _PLAIN: Final = frozenset(dtypes.ALL)
+_array: Final[Any] = np.array
+_new: Final = object.__new__
+_CPU_WORD: Final = base_word("cpu")
 _MODERATE: Final = 6e4  # in the range of every floating dtype, and of the integers that can be the default
 _DEFAULTS: Final = {"f": dtypes.default_float, "c": dtypes.default_complex, "i": dtypes.default_int}
 
@@ -61,8 +64,8 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Device | str | None = Non
     >>> tk.asarray([[1.0, 2.0]]).dtype, tk.asarray(np.ones(2)).dtype, tk.asarray(bytearray(b"ab")).tolist()
     (dtype('float32'), dtype('float64'), [97, 98])
     """
-    if dtype is None and device is None and not copy and default_device() is CPU:
-        made = _quickly(obj, copy)
+    if dtype is None and device is None and not copy and (chosen_device() or CPU) is CPU:
+        made = _from_floats(obj) if copy is None and obj.__class__ is list else _quickly(obj, copy)
         if made is not None:
             if get_state() is not None:
                 made._word |= current_state().include & INFERENCE
@@ -92,31 +95,32 @@ def _quickly(obj: Any, copy: bool | None) -> Tensor | None:
         dtype = dtypes.default_int()
     elif kind is bool:
         dtype = dtypes.bool
-    elif kind is list and _all_floats(obj):
-        dtype = dtypes.default_float()
-        token = ignore(QUIET)
-        try:
-            return make_tensor(np.array(obj, dtype), cpu_word(dtype))
-        except ValueError:  # a ragged sequence
-            return None
-        finally:
-            restore(token)
     else:
         return None
     return make_tensor(np.array(obj, dtype), cpu_word(dtype))
 
 
-def _all_floats(items: list[Any]) -> bool:
-    """Whether a list, or a list of lists, has Python floats alone."""
+def _from_floats(items: list[Any]) -> Tensor | None:
+    """The tensor of a list, or a list of lists, of Python floats alone; None for all else."""
     for item in items:
         if item.__class__ is float:
             continue
         if item.__class__ is not list:
-            return False
+            return None
         for number in item:
             if number.__class__ is not float:
-                return False
-    return True
+                return None
+    dtype = dtypes.get_defaults().real_floating
+    try:
+        data = quietly(_array, items, dtype)
+    except (RuntimeError, ValueError):  # Note [A context without warnings]; a ragged sequence
+        return None
+    made: Tensor = _new(Tensor)
+    made._data = data
+    made._word = DTYPE_TRAIT[dtype] | _CPU_WORD
+    made._storage = None
+    made._autograd = None
+    return made
 
 
 def tensor(data: Any, *, dtype: Any = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:

@@ -9,6 +9,7 @@ import pytest
 
 import tenkey as tk
 from tenkey.core.lift import weak_tensor
+from tenkey.ops import numpy_functions
 
 CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     *[
@@ -50,3 +51,32 @@ def test_the_composition_gives_the_same(name: str, args: tuple[Any, ...], kwargs
         long = getattr(tk.ops.tk, name).default.facets["Composite"].function(*lifted, **kwargs)
     assert (found.dtype, found.shape, found.tolist()) == (long.dtype, long.shape, long.tolist())
     assert found.is_contiguous
+
+
+def test_functions_of_numpy() -> None:
+    """tenkey/ops/numpy_functions.py: they give what the public ones give, whether this NumPy has them or not."""
+    rng = np.random.default_rng(0)
+    for dtype in ("float16", "float32", "float64", "int8", "uint64", "bool"):
+        x = rng.integers(0, 3, (3, 4)).astype(dtype)
+        assert numpy_functions.count_nonzero(x) == np.count_nonzero(x)
+        joined = numpy_functions.concatenate([x, x], 1)
+        np.testing.assert_array_equal(joined, np.concatenate([x, x], 1), strict=True)
+        if dtype != "bool":
+            for clip in (numpy_functions.clip, numpy_functions._clip):
+                np.testing.assert_array_equal(clip(x, 1, 2), np.clip(x, 1, 2), strict=True)
+                np.testing.assert_array_equal(clip(x, 2, 1), np.clip(x, 2, 1), strict=True)
+    odd = np.array([np.nan, np.inf, -np.inf, 0.0], np.float32)
+    for low, high in ((-1, 1), (np.array(np.nan, np.float32), np.array(1, np.float32))):
+        np.testing.assert_array_equal(numpy_functions.clip(odd, low, high), numpy_functions._clip(odd, low, high))
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (4,), (2, 3, 2), (0,), (0, 2), (3, 0)])
+def test_nonzero_takes_its_table_apart(shape: tuple[int, ...]) -> None:
+    a = np.random.default_rng(1).integers(0, 2, shape)
+    for given in (a, a.T, a[::-1].astype(bool), a.astype(np.float32)):
+        found, want = tk.nonzero(tk.asarray(given)), given.nonzero()
+        assert [x.tolist() for x in found] == [x.tolist() for x in want]
+        assert all(x.dtype == np.int64 and x.is_contiguous for x in found)
+        for x in found:  # memory of their own
+            x += 1
+        assert [x.tolist() for x in found] == [(x + 1).tolist() for x in want]

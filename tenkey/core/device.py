@@ -17,6 +17,7 @@ __all__ = [
     "add_finder",
     "available_devices",
     "base_word",
+    "chosen_device",
     "default_device",
     "device_types",
     "register_device",
@@ -216,6 +217,8 @@ def _answer(backend: Any, name: str, method: str, wanted: str, end: int | None =
 
 
 _default: ContextVar[Device | None] = ContextVar("tenkey_default_device", default=None)
+chosen_device: Final = _default.get
+"""The default device if one was chosen, else None (it is the CPU then): a call into C."""
 
 
 def default_device() -> Device:
@@ -236,3 +239,4 @@ CPU: Final = _intern("cpu", 0)
 META: Final = _intern("meta", 0)
 registry.converters["Device"] = to_device
 registry.device_word = _device_word
+registry.usual_word = (chosen_device, _types["cpu"].word)

@@ -29,7 +29,7 @@ __all__ = [
     "float16", "float32", "float64", "complex64", "complex128", "all_dtypes", "has_bfloat16",
     "is_boolean", "is_complex", "is_inexact", "is_integral", "is_real_floating", "is_signed_integral",
     "is_unsigned_integral", "isdtype",
-    "default_complex", "default_dtypes", "default_float", "default_int",
+    "default_complex", "default_dtypes", "default_float", "default_int", "get_defaults",
     "set_default_complex", "set_default_float", "set_default_int",
     "canonical", "complex_of", "dtype_name", "finfo", "iinfo", "real_of", "remedy", "to_dtype",
 ]
@@ -235,6 +235,8 @@ def _initial_defaults() -> _Defaults:
 
 _INITIAL: Final = _initial_defaults()
 _defaults: ContextVar[_Defaults] = ContextVar("tenkey_default_dtypes", default=_INITIAL)
+get_defaults: Final = _defaults.get
+"""The default dtypes, ``real_floating``, ``complex_floating`` and ``integral``: a call into C, for those in a hurry."""
 
 _BAD_DEFAULT: Final = "[{function}] got {given}: the default must be one of {choices}."
 

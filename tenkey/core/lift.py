@@ -36,24 +36,26 @@ _NO_TENSOR: Final = (
     "in plain Python."
 )
 _NUMBER: Final = (bool, int, float, complex, np.number, np.bool_)
-_KEPT: Final = 1024  # Python scalars whose tensors are kept: the same few numbers come again and again
-_kept: Final[dict[tuple[type, Any], Tensor]] = {}
-kept_number: Final = _kept.get
-"""The tensor of ``(type, number)``, if it is kept: what most numbers need no call of ``weak_tensor`` for."""
+_KEPT: Final = 1024  # Python scalars of a type whose tensors are kept: the same few numbers come again and again
+_kept: Final[dict[type, dict[Any, Tensor]]] = {kind: {} for kind in _SCALAR_DTYPE}
+kept_float: Final = _kept[float].get
+kept_int: Final = _kept[int].get
+"""The tensor of a float or an int, if it is kept: what most numbers need no call of ``weak_tensor`` for."""
 
 
 def weak_tensor(value: bool | int | float | complex) -> Tensor:
     """The 0-d tensor that stands for a Python scalar (Note [Weak scalars])."""
     kind = value.__class__
-    known = _kept.get((kind, value))
+    known = _kept[kind].get(value)
     if known is not None:
         return known
     made = _make_weak(value, kind)
     # 0.0 and -0.0 are equal as keys, but not as numbers
     if value and (kind is not complex or (value.real and value.imag)):
-        if len(_kept) >= _KEPT:
-            _kept.clear()
-        _kept[kind, value] = made
+        same = _kept[kind]
+        if len(same) >= _KEPT:
+            same.clear()
+        same[value] = made
     return made
 
 

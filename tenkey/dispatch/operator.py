@@ -414,10 +414,13 @@ def _write_entry(operator: Operator, name: str) -> tuple[str, dict[str, Any]]:
         ]
     elif nested:  # tuples and records of tensors, which were checked when they were converted
         body.append(f"ŧword = {' | '.join(nested)}")
-    elif devices:
-        body.append(f"ŧword = ŧregistry.device_word({devices[0]})")
     else:  # a factory that says nothing of devices makes tensors on the one that is the default
-        body.append("ŧword = ŧregistry.device_word(None)")
+        device = devices[0] if devices else "None"
+        text = f"ŧregistry.device_word({device})"
+        if operator.registry.usual_word is not None:
+            scope["ŧchosen"], scope["ŧusual"] = operator.registry.usual_word
+            text = f"ŧusual if {f'{device} is None and ' if devices else ''}ŧchosen() is None else {text}"
+        body.append(f"ŧword = {text}")
     passed = ", ".join(f"{a.name}={a.name}" if a.kwarg_only else a.name for a in arguments)
     body += [
         "ŧlocal = ŧstate()",

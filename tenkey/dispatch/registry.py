@@ -118,6 +118,8 @@ class Registry:
         self.lifters: list[Callable[[Operator, tuple[Any, ...]], tuple[Any, ...]]] = []
         self.number: Callable[[Any], Any] | None = None  # what stands for a Python number among tensors
         self.device_word: Callable[[Any], int] = lambda device: 0
+        # A shorter way to ``device_word(None)``: while the function gives None, it is the number.
+        self.usual_word: tuple[Callable[[], Any], int] | None = None
         self.device_names: dict[str, str] = {}
         self.removed_devices: set[str] = set()
         self.preparers: list[Callable[[Operator, int], None]] = []

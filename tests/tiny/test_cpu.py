@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tenkey as tk
-from tenkey.backends.cpu.errors import QUIET, ignore, restore
+from tenkey.backends.cpu.errors import QUIET, ignore, quietly, restore, silenced
 from tenkey.core.tensor import Tensor
 
 _HUGE = 3e38
@@ -129,3 +129,50 @@ def test_results_are_arrays_of_their_dtype(shape: tuple[int, ...]) -> None:
 def test_integer_division_by_zero_does_not_crash() -> None:
     assert tk.floor_divide(tk.asarray([1, 0]), 0).dtype == np.int64
     assert tk.remainder(tk.asarray([1, 0]), tk.asarray([0, 0])).shape == (2,)
+
+
+class TestQuietContext:
+    """Note [A context without warnings]: single calls of ufuncs, and what happens when the context is not free."""
+
+    CALLS: tuple[Callable[[], Tensor], ...] = (
+        lambda: tk.exp(tk.asarray([1000.0, 0.0])), lambda: tk.asarray([_HUGE, 1.0]) + tk.asarray([_HUGE, 0.0]),
+        lambda: tk.asarray([_HUGE, 1.0]) ** 2, lambda: 10 * tk.asarray([_HUGE, 0.1]), lambda: tk.asarray([1e300, 1.0]),
+    )  # fmt: skip
+
+    @pytest.mark.parametrize("call", CALLS)
+    def test_a_call_that_comes_while_it_is_entered(self, call: Callable[[], Tensor]) -> None:
+        with warnings.catch_warnings(), np.errstate(all="raise"):
+            warnings.simplefilter("error")
+            first = call()  # scalars are remembered from here on
+            try:
+                again = quietly(call)
+            except RuntimeError:  # this interpreter, or NumPy, has no such context
+                again = silenced(call)
+        assert first.tolist() == again.tolist() == [np.inf, 1.0]
+
+    def test_threads_that_meet_in_it(self) -> None:
+        x = tk.full((20_000,), _HUGE)
+        wrong: list[Any] = []
+
+        def work() -> None:
+            try:
+                assert all(tk.isinf(x + x).all().item() and tk.isinf(x * 10).all().item() for _ in range(200))
+            except Exception as error:
+                wrong.append(error)
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            threads = [threading.Thread(target=work) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        assert not wrong
+
+    def test_silenced_gives_what_the_function_gives(self) -> None:
+        with np.errstate(all="raise"):
+            before = np.geterr()
+            assert silenced(np.divide, 1.0, 0.0) == np.inf
+            with pytest.raises(ValueError, match="operands"):
+                silenced(np.add, np.ones(2), np.ones(3))
+            assert np.geterr() == before

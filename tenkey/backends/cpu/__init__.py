@@ -8,7 +8,8 @@ from ...dispatch.kernel import Handle, Kernel
 from ...dispatch.keys import DispatchKey
 from ...dispatch.operator import Operator
 from ...dispatch.registry import Registry
-from . import indexing as _indexing  # noqa: F401 -- puts its kernels into the table
+from . import factories as _factories  # noqa: F401 -- puts its kernels into the table, as the next one does
+from . import indexing as _indexing  # noqa: F401
 from .bfloat16 import with_bfloat16
 from .host import host_kernel
 from .inplace import inplace_kernel

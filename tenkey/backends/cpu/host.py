@@ -68,11 +68,11 @@ def kernel({parameters}):
 """
 _ONE: Final = """
     if data.__class__ is not ndarray:
-        data = asarray(data)
-    elif not data.flags.c_contiguous:
-        data = data.copy(order="C")
-    word = words.get(data.dtype)
-    if word is None:
+        data = array0(data)
+    {contiguous}
+    try:
+        word = words[data.dtype]
+    except KeyError:
         return tensor(data)
     made = new(Tensor)
     made._data = data
@@ -81,6 +81,7 @@ _ONE: Final = """
     made._autograd = None
     return made
 """
+_CONTIGUOUS: Final = 'elif not data.flags.c_contiguous: data = data.copy(order="C")'
 _SEVERAL: Final = "return tuple([tensor(one) for one in data])"
 
 
@@ -108,6 +109,7 @@ def host_kernel(operator: Operator) -> Callable[..., Any]:
     otherwise = operator.facets["Meta"].rule if composite is None else composite.function
     arguments = operator.schema.arguments
     several = len(operator.schema.returns) != 1
+    fresh = "Factory" in operator.facets  # what is made from nothing is contiguous
 
     def failed(error: Exception, *args: Any, **kwargs: Any) -> Any:
         if composite is not None:
@@ -133,11 +135,11 @@ def host_kernel(operator: Operator) -> Callable[..., Any]:
         end="" if facet.quiet else "finally: restore(token)",
         passed=", ".join(map(_passed, arguments)),
         arguments=called,
-        result=(_SEVERAL if several else _ONE).strip(),
+        result=(_SEVERAL if several else _ONE.format(contiguous="" if fresh else _CONTIGUOUS)).strip(),
     )
     scope: dict[str, Any] = {
         "QUIET": QUIET, "ignore": ignore, "restore": restore, "array": _array, "tensor": _tensor, "failed": failed,
-        "function": facet.function, "otherwise": otherwise, "ndarray": np.ndarray, "asarray": np.asarray,
+        "function": facet.function, "otherwise": otherwise, "ndarray": np.ndarray, "array0": np.array,
         "words": WORDS, "new": object.__new__, "Tensor": Tensor,
         **{f"default_{a.name}": a.default for a in arguments if a.has_default},
     }  # fmt: skip

@@ -20,7 +20,7 @@ from ...core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
 from ...dispatch.operator import Operator
 from ...ops.declare.facets import Pointwise
 from ...ops.shapes import broadcast_shapes
-from .errors import QUIET, ignore, restore
+from .errors import QUIET, ignore, quietly, restore, silenced
 from .program import Program, program_of
 from .threads import PIECE, for_pieces, for_shares
 
@@ -33,6 +33,7 @@ WORTH_SPLITTING: Final = 8 << 20
 _ndarray: Final = np.ndarray
 _new: Final = object.__new__
 _square: Final = np.square
+_asarray: Final[Any] = np.asarray
 
 
 def pointwise_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
@@ -74,19 +75,26 @@ def _unary(operator: Operator, program: Program) -> Callable[[Tensor], Tensor]:
     word = cpu_word(program.result)
     limit = _limit(program, 1)
 
-    def kernel(x: Tensor) -> Tensor:
+    def composed(x: Tensor) -> Tensor:
         a = x._data
         if a.size >= limit:
             return make_tensor(large(program, (a,), a.shape), word)
-        token = ignore(QUIET)
+        return make_tensor(_calmly(program, a), word)
+
+    if not isinstance(program.call, np.ufunc):
+        return composed
+    call = program.call
+
+    def kernel(x: Tensor) -> Tensor:
+        a = x._data
+        if a.size >= limit:
+            return composed(x)
         try:
-            data = program.call(a)
-        finally:
-            restore(token)
-        if data.__class__ is not _ndarray:
-            data = np.asarray(data)
+            data = quietly(call, a)
+        except RuntimeError:  # Note [A context without warnings]
+            data = silenced(call, a)
         made: Tensor = _new(Tensor)
-        made._data = data
+        made._data = data if data.__class__ is _ndarray else _asarray(data)
         made._word = word
         made._storage = None
         made._autograd = None
@@ -95,18 +103,28 @@ def _unary(operator: Operator, program: Program) -> Callable[[Tensor], Tensor]:
     def silent(x: Tensor) -> Tensor:
         a = x._data
         if a.size >= limit:
-            return kernel(x)
-        data = program.call(a)
+            return composed(x)
+        data = call(a)
         made: Tensor = _new(Tensor)
-        made._data = data if data.__class__ is _ndarray else np.asarray(data)
+        made._data = data if data.__class__ is _ndarray else _asarray(data)
         made._word = word
         made._storage = None
         made._autograd = None
         return made
 
-    if program.silent:
-        return silent
-    return kernel if program.is_ufunc else _counting(kernel, program)
+    return silent if program.silent else kernel
+
+
+def _calmly(program: Program, *arrays: np.ndarray) -> np.ndarray:
+    """A small call of a program that is no ufunc of NumPy's."""
+    if program.compiled:
+        try:
+            return _asarray(quietly(program.call, *arrays))  # type: ignore[no-any-return]
+        except RuntimeError:  # Note [A context without warnings]
+            pass
+    else:
+        program.count()
+    return _asarray(silenced(program.call, *arrays))  # type: ignore[no-any-return]
 
 
 def _binary(operator: Operator, program: Program) -> Callable[[Tensor, Tensor], Tensor]:
@@ -114,23 +132,34 @@ def _binary(operator: Operator, program: Program) -> Callable[[Tensor, Tensor], 
     name = operator.name
     limit = _limit(program, 2)
 
+    def composed(x1: Tensor, x2: Tensor) -> Tensor:
+        a, b = x1._data, x2._data
+        if a.size >= limit or b.size >= limit:
+            return make_tensor(large(program, (a, b), _shape(name, (a, b))), word)
+        try:
+            return make_tensor(_calmly(program, a, b), word)
+        except ValueError:
+            _shape(name, (a, b))
+            raise
+
+    if not isinstance(program.call, np.ufunc):
+        return composed
+    call = program.call
+
     def kernel(x1: Tensor, x2: Tensor) -> Tensor:
         a = x1._data
         b = x2._data
         if a.size >= limit or b.size >= limit:
-            return make_tensor(large(program, (a, b), _shape(name, (a, b))), word)
-        token = ignore(QUIET)
+            return composed(x1, x2)
         try:
-            data = program.call(a, b)
+            data = quietly(call, a, b)
+        except RuntimeError:  # Note [A context without warnings]
+            data = silenced(call, a, b)
         except ValueError:
             _shape(name, (a, b))
             raise
-        finally:
-            restore(token)
-        if data.__class__ is not _ndarray:
-            data = np.asarray(data)
         made: Tensor = _new(Tensor)
-        made._data = data
+        made._data = data if data.__class__ is _ndarray else _asarray(data)
         made._word = word
         made._storage = None
         made._autograd = None
@@ -140,30 +169,28 @@ def _binary(operator: Operator, program: Program) -> Callable[[Tensor, Tensor], 
         a = x1._data
         b = x2._data
         if a.size >= limit or b.size >= limit:
-            return kernel(x1, x2)
+            return composed(x1, x2)
         try:
-            data = program.call(a, b)
+            data = call(a, b)
         except ValueError:
             _shape(name, (a, b))
             raise
         made: Tensor = _new(Tensor)
-        made._data = data if data.__class__ is _ndarray else np.asarray(data)
+        made._data = data if data.__class__ is _ndarray else _asarray(data)
         made._word = word
         made._storage = None
         made._autograd = None
         return made
 
-    if program.silent:
-        return silent
-    return kernel if program.is_ufunc else _counting(kernel, program)
+    return silent if program.silent else kernel
 
 
 def _binary_weak(operator: Operator, program: Program) -> Callable[[Tensor, Tensor], Tensor]:
     """For a tensor and a Python scalar, which is converted once and then remembered."""
     word = cpu_word(program.result)
-    dtype = program.dtype
-    converted: dict[int, tuple[Tensor, np.ndarray]] = {}
-    squares: set[int] = set()  # the keys of the exponents that are 2
+    name, dtype = operator.name, program.dtype
+    # What is called for a scalar, by the identity of its tensor (which is kept here, too), and with what
+    converted: dict[int, tuple[Any, np.ndarray, Tensor]] = {}
     is_power = program.call is np.power and dtype.kind in "fc"
 
     def convert(weak: Tensor) -> np.ndarray:
@@ -171,43 +198,53 @@ def _binary_weak(operator: Operator, program: Program) -> Callable[[Tensor, Tens
         if found is None:
             if len(converted) >= 256:
                 converted.clear()
-                squares.clear()
             token = ignore(QUIET)
             try:
-                refuse_out_of_range(operator.name, weak, dtype)
-                found = converted[id(weak)] = (weak, weak._data.astype(dtype))
-                if is_power and found[1] == 2:
-                    squares.add(id(weak))
+                refuse_out_of_range(name, weak, dtype)
+                number = weak._data.astype(dtype)
             finally:
                 restore(token)
+            squares = is_power and number == 2
+            found = converted[id(weak)] = (_square if squares else program.call, number, weak)
         return found[1]
 
-    def kernel(x1: Tensor, x2: Tensor) -> Tensor:
-        found = converted.get(id(x2))
-        if found is not None:
-            a, b = x1._data, found[1]
-        else:
-            try:
-                a, b = (x1._data, convert(x2)) if x2._word & WEAK_MASK else (convert(x1), x2._data)
-            except OverflowError:
-                return _exact_comparison(operator, x1, x2)
-        if a.size >= LARGE or b.size >= LARGE:
-            return make_tensor(large(program, (a, b), _shape(operator.name, (a, b))), word)
-        token = ignore(QUIET)
+    def general(x1: Tensor, x2: Tensor) -> Tensor:
+        """Of any size, the scalar on any side; it is converted afterwards."""
         try:
-            data = _square(a) if squares and id(x2) in squares else program.call(a, b)
-        finally:
-            restore(token)
-        if data.__class__ is not _ndarray:
-            data = np.asarray(data)
+            a, b = (x1._data, convert(x2)) if x2._word & WEAK_MASK else (convert(x1), x2._data)
+        except OverflowError:
+            return _exact_comparison(operator, x1, x2)
+        if a.size >= LARGE or b.size >= LARGE:
+            return make_tensor(large(program, (a, b), _shape(name, (a, b))), word)
+        if not program.is_ufunc:
+            return make_tensor(_calmly(program, a, b), word)
+        squares = x2._word & WEAK_MASK and is_power and b == 2
+        return make_tensor(_asarray(silenced(_square, a) if squares else silenced(program.call, a, b)), word)
+
+    if not isinstance(program.call, np.ufunc):
+        return general
+
+    def kernel(x1: Tensor, x2: Tensor) -> Tensor:
+        call: Any
+        try:
+            call, b, _ = converted[id(x2)]
+        except KeyError:
+            call = b = None
+        a = x1._data
+        if call is None or a.size >= LARGE:
+            return general(x1, x2)
+        try:
+            data = quietly(call, a) if call is _square else quietly(call, a, b)
+        except RuntimeError:  # Note [A context without warnings]
+            return general(x1, x2)
         made: Tensor = _new(Tensor)
-        made._data = data
+        made._data = data if data.__class__ is _ndarray else _asarray(data)
         made._word = word
         made._storage = None
         made._autograd = None
         return made
 
-    return kernel if program.is_ufunc else _counting(kernel, program)
+    return kernel
 
 
 def _exact_comparison(operator: Operator, x1: Tensor, x2: Tensor) -> Tensor:
@@ -220,14 +257,6 @@ def _exact_comparison(operator: Operator, x1: Tensor, x2: Tensor) -> Tensor:
         raise  # noqa: PLE0704 -- see the docstring
     a, b = [int(x._data) if x._word & WEAK_MASK else x._data for x in (x1, x2)]
     return make_tensor(np.asarray(getattr(np, name)(a, b)), cpu_word(np.dtype(bool)))
-
-
-def _counting(kernel: Callable[..., Tensor], program: Program) -> Callable[..., Tensor]:
-    def count(*args: Tensor) -> Tensor:
-        program.count()
-        return kernel(*args)
-
-    return count
 
 
 def _shape(name: str, arrays: Sequence[np.ndarray]) -> tuple[int, ...]:
@@ -299,18 +328,20 @@ def _general(operator: Operator, facet: Pointwise, program: Program) -> Callable
         a, b, c = x1._data, x2._data, x3._data
         if a.dtype is not first or b.dtype is not second or c.dtype is not third or a.size * b.size * c.size >= LARGE:
             return kernel(x1, x2, x3)
-        if not program.compiled:
-            program.count()
-        token = ignore(QUIET)
         try:
-            data = program.call(a, b, c)
+            if program.compiled:
+                try:
+                    data = quietly(program.call, a, b, c)
+                except RuntimeError:  # Note [A context without warnings]
+                    data = silenced(program.call, a, b, c)
+            else:
+                program.count()
+                data = silenced(program.call, a, b, c)
         except ValueError:
             _shape(name, (a, b, c))
             raise
-        finally:
-            restore(token)
         made: Tensor = _new(Tensor)
-        made._data = data if data.__class__ is _ndarray else np.asarray(data)
+        made._data = data if data.__class__ is _ndarray else _asarray(data)
         made._word = word
         made._storage = None
         made._autograd = None

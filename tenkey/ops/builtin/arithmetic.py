@@ -12,6 +12,7 @@ import numpy as np
 from ...core import dtypes
 from ...core.tensor import Tensor
 from ...core.word import WEAK_TRAIT
+from .. import numpy_functions
 from .. import scalar as s
 from ..declare import ARITHMETIC, INT_TO_FLOAT, MAGNITUDE, ORDERED, REAL, Entry, composite, pointwise
 from ..shapes import broadcast_shapes
@@ -288,27 +289,33 @@ def _is_limit(bound: Tensor | None, x: Tensor, *, below: bool) -> bool:
 
 
 def _host_clip(x: np.ndarray, min: Any = None, max: Any = None) -> Any:
-    kind = x.dtype.kind
+    dtype = x.dtype
+    kind = dtype.kind
     if kind not in "fiu" or x.size >= _SMALL:
         return NotImplemented
-    result = x
-    for function, bound in ((np.maximum, min), (np.minimum, max)):
-        if bound is None:
-            continue
-        exact = bound.dtype is x.dtype if isinstance(bound, np.ndarray) else bound.__class__ is int or kind == "f"
-        if not exact or bound.__class__ is bool:
+    for bound in (min, max):
+        if bound.__class__ is float:
+            if kind != "f" or not -_MODERATE < bound < _MODERATE:
+                return NotImplemented
+        elif bound.__class__ is int:
+            if not -_MODERATE < bound < _MODERATE:
+                return NotImplemented
+        elif bound is not None and (bound.__class__ is not np.ndarray or bound.dtype is not dtype):
             return NotImplemented
-        result = function(result, bound)
-    return NotImplemented if result is x else result
+    if min is None:
+        return NotImplemented if max is None else np.minimum(x, max)
+    return np.maximum(x, min) if max is None else numpy_functions.clip(x, min, max)
 
 
 _SMALL: Final = 1 << 14  # elements; for more the functions for large arrays pay
+_MODERATE: Final = 6e4  # in the range of every floating dtype
 
 
 @composite(
     "clip(Tensor x, Tensor? min=None, Tensor? max=None) -> Tensor",
     samples=_clip_samples,
     host=_host_clip,
+    quiet=True,
     reference=_clip_reference,
     methods=("clip",),
 )

@@ -231,11 +231,11 @@ def extract(condition: Tensor, x: Tensor) -> Tensor:
 
 def _host_nonzero(x: np.ndarray) -> np.ndarray:
     places = x.nonzero()
-    rows: np.ndarray = _concatenate(places).reshape(len(places), -1)
+    table = places[0].base  # NumPy makes one array, with a row for each element, and gives its columns
+    if table is None or table.shape != (len(places[0]), len(places)):
+        return np.array(places)
+    rows: np.ndarray = table.T.copy()
     return rows
-
-
-_concatenate: Final[Any] = np.concatenate
 
 
 nonzero_rows = structured(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from ...core.device import META, Device
 from ...core.promotion import result_dtype
 from ...core.tensor import Tensor
+from .. import numpy_functions
 from ..declare import Entry, TensorSpec, composite, structured
 from ..shapes import broadcast_shapes, normalize_axes, normalize_axis
 from .view import broadcast_to, expand_dims, reshape, slice
@@ -171,10 +172,7 @@ def _host_concat(arrays: Sequence[np.ndarray], *, axis: int | None = 0) -> Any:
     for a in arrays:
         if a.dtype is not dtype:
             return NotImplemented
-    return _concatenate(arrays, axis)
-
-
-_concatenate: Final[Any] = np.concatenate
+    return numpy_functions.concatenate(arrays, axis)
 
 
 @composite(
@@ -210,7 +208,7 @@ def _host_stack(arrays: Sequence[np.ndarray], *, axis: int = 0) -> Any:
             return NotImplemented
     if not 0 <= axis < len(shape):
         return NotImplemented
-    return _concatenate(arrays, axis).reshape(*shape[:axis], len(arrays), *shape[axis:])
+    return numpy_functions.concatenate(arrays, axis).reshape(*shape[:axis], len(arrays), *shape[axis:])
 
 
 @composite(

@@ -40,12 +40,18 @@ def _filled_meta(operator: str) -> Callable[..., TensorSpec]:
 
 
 def _filled_host(make: Any) -> Callable[..., np.ndarray]:
-    default = dtypes.default_float
+    defaults = dtypes.get_defaults
 
     def host(shape: Sequence[int], *, dtype: np.dtype | None = None, device: Any = None) -> Any:
-        return make(shape, dtype or default())
+        return make(shape, defaults().real_floating if dtype is None else dtype)
 
     return host
+
+
+def _ones(shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
+    made = np.empty(shape, dtype)
+    made.fill(1)
+    return made
 
 
 empty = factory(
@@ -80,7 +86,7 @@ zeros = factory(
 ones = factory(
     "ones(int[1] shape, *, DType? dtype=None, Device? device=None) -> Tensor",
     meta=_filled_meta("ones"),
-    host=_filled_host(np.ones),
+    host=_filled_host(_ones),
     strict=True,
     quiet=True,
     doc="""A tensor of ones; float32 unless ``dtype`` says otherwise.
@@ -140,7 +146,7 @@ def _arange_host(
 ) -> Any:
     first, last = (0, start) if stop is None else (start, stop)
     if dtype is None and first.__class__ is int and last.__class__ is int and step.__class__ is int and step:
-        return _arange(first, last, step, dtypes.default_int())
+        return _arange(first, last, step, _defaults().integral)
     spec = _arange_meta(start, stop, step, dtype=dtype)
     exact = np.float64 if spec.dtype.kind == "f" else spec.dtype
     with np.errstate(all="ignore"):
@@ -148,6 +154,7 @@ def _arange_host(
 
 
 _arange: Final[Any] = np.arange
+_defaults: Final = dtypes.get_defaults
 
 
 arange = factory(

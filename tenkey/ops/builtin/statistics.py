@@ -9,6 +9,7 @@ import numpy as np
 
 from ...core.dtypes import default_float, float64
 from ...core.tensor import Tensor
+from .. import numpy_functions
 from ..declare import SUM, Entry, TensorSpec, composite, structured
 from ..declare.promotion import refuse_lost_part
 from ..shapes import normalize_axes, normalize_axis
@@ -422,7 +423,7 @@ def diff(
 
 def _host_count_nonzero(x: np.ndarray, axis: Any = None, *, keepdims: bool = False) -> Any:
     if axis is None and not keepdims:
-        return np.count_nonzero(x)
+        return numpy_functions.count_nonzero(x)
     return _add(x != 0, axis, np.int64, None, keepdims)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from ...core.lift import kept_number, weak_tensor
+from ...core.lift import kept_float, kept_int, weak_tensor
 from ...core.tensor import Tensor
 from ...dispatch.errors import ArgumentError
 from ...dispatch.kernel import Handle
@@ -26,7 +26,7 @@ _TEMPLATE: Final = """
 def {method}({first}, {second}):
     kind = {second}.__class__
     if kind is float or kind is int:
-        known = kept((kind, {second}))
+        known = kept_float({second}) if kind is float else kept_int({second})
         {second} = weak({second}) if known is None else known
     try:
         word = {first}._word | {second}._word
@@ -57,9 +57,9 @@ def _binary_method(operator: Operator, name: str, *, reflected: bool) -> Callabl
     first, second = ("x2", "x1") if reflected else ("x1", "x2")
     keeps = "keeps_python_scalars" in operator.tags
     scope: dict[str, Any] = {"cache": operator.cache, "state": get_state, "lift": lift}
-    scope |= {"kept": kept_number, "weak": weak_tensor}
+    scope |= {"kept_float": kept_float, "kept_int": kept_int, "weak": weak_tensor}
     if keeps:
-        scope |= {"kept": lambda pair: None, "weak": lambda value: value}
+        scope |= {"kept_float": lambda value: None, "kept_int": lambda value: None, "weak": lambda value: value}
     exec(_TEMPLATE.format(method=method, first=first, second=second, x1="x1", x2="x2"), scope)
     function: Callable[..., Any] = scope[method]
     function.__doc__ = f"See ``{operator.name}``."

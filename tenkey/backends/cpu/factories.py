@@ -1,0 +1,79 @@
+"""CPU kernels of the factories that programs call all the time: a shorter way to what their host functions give.
+
+They are written out because there is little to do in them: of a call of ``zeros`` the array itself is a tenth. What is
+not plain, errors included, goes to the kernel of the host function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from ...core.dtypes import get_defaults
+from ...core.tensor import Tensor
+from ...dispatch.operator import Operator
+from .host import host_kernel
+from .kernels import SPECIALIZED, WORDS
+
+__all__: list[str] = []
+
+_new: Final = object.__new__
+_arange: Final[Any] = np.arange
+
+
+def _filled(make: Callable[..., Any]) -> Callable[[Operator, int], Callable[..., Tensor]]:
+    def rule(operator: Operator, word: int) -> Callable[..., Tensor]:
+        general = host_kernel(operator)
+
+        def kernel(shape: Sequence[int], *, dtype: np.dtype | None = None, device: Any = None) -> Tensor:
+            wanted = get_defaults().real_floating if dtype is None else dtype
+            try:
+                data, word = make(shape, wanted), WORDS[wanted]
+            except Exception:
+                data = word = None
+            if data is None or word is None:
+                return general(shape, dtype=dtype, device=device)  # type: ignore[no-any-return]
+            made: Tensor = _new(Tensor)
+            made._data = data
+            made._word = word
+            made._storage = None
+            made._autograd = None
+            return made
+
+        return kernel
+
+    return rule
+
+
+def _arange_rule(operator: Operator, word: int) -> Callable[..., Tensor]:
+    general = host_kernel(operator)
+
+    def kernel(
+        start: Any, stop: Any = None, step: Any = 1, *, dtype: np.dtype | None = None, device: Any = None
+    ) -> Tensor:
+        integers = start.__class__ is int and step.__class__ is int and (stop is None or stop.__class__ is int)
+        if dtype is not None or not integers:
+            return general(start, stop, step, dtype=dtype, device=device)  # type: ignore[no-any-return]
+        wanted = get_defaults().integral
+        try:
+            data = _arange(0, start, step, wanted) if stop is None else _arange(start, stop, step, wanted)
+            word = WORDS[wanted]
+        except Exception:
+            data = word = None
+        if data is None or word is None:
+            return general(start, stop, step, dtype=dtype, device=device)  # type: ignore[no-any-return]
+        made: Tensor = _new(Tensor)
+        made._data = data
+        made._word = word
+        made._storage = None
+        made._autograd = None
+        return made
+
+    return kernel
+
+
+SPECIALIZED["tk::zeros"] = _filled(np.zeros)
+SPECIALIZED["tk::empty"] = _filled(np.empty)
+SPECIALIZED["tk::arange"] = _arange_rule

@@ -1,0 +1,34 @@
+"""Functions of NumPy's without the Python around them, which for a small array costs more than the function itself.
+
+NumPy does not name them in public: where a version lacks one, the public function serves, which gives the same. Guarded
+by ``tests/test_shorter_ways.py::test_functions_of_numpy``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, Final
+
+import numpy as np
+
+__all__ = ["clip", "concatenate", "count_nonzero"]
+
+
+def _found(module: str, name: str, instead: Callable[..., Any]) -> Callable[..., Any]:
+    try:
+        return getattr(import_module(f"numpy._core.{module}"), name, instead)
+    except ImportError:
+        return instead
+
+
+def _clip(x: np.ndarray, low: Any, high: Any) -> Any:
+    return np.minimum(np.maximum(x, low), high)
+
+
+clip: Final = _found("umath", "clip", _clip)
+"""``clip(x, low, high)``: the ufunc behind ``np.clip``."""
+count_nonzero: Final = _found("multiarray", "count_nonzero", np.count_nonzero)
+"""Of all elements; a Python int."""
+concatenate: Final[Callable[..., Any]] = getattr(np.concatenate, "_implementation", np.concatenate)
+"""It does not ask the operands whether they know better, which plain arrays do not."""
