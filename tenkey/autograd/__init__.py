@@ -7,6 +7,7 @@ from typing import Any
 from . import forward_ad, function, graph
 from .anomaly import anomaly_mode, install_anomaly
 from .custom import install_custom
+from .drawing import draw
 from .engine import calibrate
 from .function import Function, once_differentiable
 from .functional import backward, grad
@@ -26,6 +27,7 @@ __all__ = [
     "Node",
     "anomaly_mode",
     "backward",
+    "draw",
     "enable_grad",
     "forward_ad",
     "function",

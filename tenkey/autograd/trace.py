@@ -12,7 +12,6 @@ Guarded by ``tests/test_profiler_trace.py``.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -146,6 +145,8 @@ def write_chrome_trace(
     end: int,
 ) -> None:
     """Write the trace; the file is replaced in one step."""
+    import json
+
     _write(path, json.dumps(chrome_trace(events, threads, records, begin, end)))
 
 
@@ -178,4 +179,6 @@ def write_memory_timeline(path: Any, records: Iterable[MemoryRecord], begin: int
             lines.append(",".join(str(quoted[column]) for column in columns))
         _write(name, "\n".join(lines) + "\n")
     else:
+        import json
+
         _write(name, json.dumps(rows))
