@@ -358,15 +358,16 @@ def _observing(operator: Operator, word: int) -> Callable[..., Any]:
 def observed(run: Callable[..., Any]) -> Callable[..., Any]:
     """What the engine runs nodes with: ``run(task, node, gradients, …)``, as an event.
 
-    The accumulator counts who refers to a gradient, so none is referred to from here while the node runs.
+    The accumulator counts who refers to a gradient, so none is referred to from here while the node runs (``*rest``
+    would make Python keep a tuple of all arguments).
     """
 
-    def step(task: Any, node: Node, grads: Any, *rest: Any) -> Any:
+    def step(task: Any, node: Node, grads: Any, single: bool, release: bool) -> Any:
         held = [grads]
         del grads
         recording = get_recording()
         if recording is None or not recording.is_on():
-            return run(task, node, held.pop(), *rest)
+            return run(task, node, held.pop(), single, release)
         entered = now()
         event = recording.start(node.name(), BACKWARD)
         if node.sequence_nr != _LAST:
@@ -376,7 +377,7 @@ def observed(run: Callable[..., Any]) -> Callable[..., Any]:
             _describe(event, held[0] if isinstance(held[0], (list, tuple)) else held)
         event.begin = now()
         try:
-            return run(task, node, held.pop(), *rest)
+            return run(task, node, held.pop(), single, release)
         except BaseException as error:
             event.error = type(error).__name__
             raise

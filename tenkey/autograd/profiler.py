@@ -10,11 +10,10 @@ import inspect
 from collections.abc import Callable
 from time import perf_counter_ns as now
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from ..dispatch.local import enter, leave
 from .grad_mode import decorate
-from .memory_ledger import Ledger, MemoryRecord
 from .observer import (
     PROFILER,
     USER,
@@ -25,8 +24,10 @@ from .observer import (
     get_recording,
     set_recording,
 )
-from .profiler_averages import Averages, EventList
-from .trace import write_chrome_trace, write_memory_timeline
+
+if TYPE_CHECKING:
+    from .memory_ledger import Ledger, MemoryRecord
+    from .profiler_averages import Averages, EventList
 
 __all__ = ["Event", "profile", "record_function"]
 
@@ -103,6 +104,8 @@ class profile:
             ledger = None if outer is None or not others else outer.ledger
             self._owns_ledger = self.profile_memory and ledger is None
             if self._owns_ledger:
+                from .memory_ledger import Ledger  # whoever profiles needs these modules, and nobody else
+
                 ledger = Ledger()
             self._ledger = ledger if self.profile_memory else None
             self._first_record = 0 if ledger is None else len(ledger.records)
@@ -136,6 +139,8 @@ class profile:
         """All events, in the order of their beginning."""
         self._finished("events()")
         if self._events is None:
+            from .profiler_averages import EventList
+
             self._events = EventList(self._recorder.events, self._columns())
         return self._events
 
@@ -187,6 +192,8 @@ class profile:
         >>> [event["name"] for event in events if event["ph"] == "X"]
         ['tk::ones', 'tk::add']
         """
+        from .trace import write_chrome_trace
+
         events = self.events()
         write_chrome_trace(path, events, self._recorder.threads, self._records, self._begin, self._end)
 
@@ -195,6 +202,8 @@ class profile:
 
         ``path`` ends in ``.json`` (a list of objects), ``.json.gz`` or ``.csv``; ``device`` leaves out other devices.
         """
+        from .trace import write_memory_timeline
+
         write_memory_timeline(path, self.memory_timeline(), self._begin, device)
 
     def _columns(self) -> frozenset[str]:
