@@ -17,7 +17,7 @@ from ..dispatch.local import get_state, make_state, set_state
 from ..dispatch.operator import Operator
 from .function import Context
 from .inplace import has_relatives, keep_retaining
-from .node import edge_of, longest, next_sequence, set_history
+from .node import edge_of, longest, next_sequence, set_history, settle
 from .record import SILENT, below_autograd, flat_tensors, inner_call
 from .saved import SavedTensor
 from .saving import HOOKED, with_choice
@@ -315,7 +315,11 @@ def _simple_kernel(
         else:
             data = output._data
             context.shape, context.dtype = data.shape, data.dtype
-            context.device = CPU if data.__class__ is np.ndarray else data.device
+            if data.__class__ is np.ndarray:
+                context.device = CPU
+                context._word = output._word | GRADIENT
+            else:
+                settle(context, output)
         context.sequence_nr = next_sequence()
         if only:
             edge = edge_of(args[0])

@@ -17,7 +17,18 @@ from ..ops.builtin.creation import zeros
 from .anomaly import label_here
 from .inference import refuse_to_save
 from .kept import guarded, positions_of_intermediates, put_aside, restored
-from .node import AutogradMeta, Node, TensorMeta, edge_of, leaf_edge, longest, next_sequence, set_history
+from .node import (
+    AutogradMeta,
+    Node,
+    TensorMeta,
+    edge_of,
+    leaf_edge,
+    longest,
+    next_sequence,
+    set_history,
+    settle,
+    stream_of,
+)
 from .observer import PROFILER, observe_function
 from .record import flat_tensors
 from .saved import FREED, SavedOutput, SavedTensor
@@ -210,10 +221,14 @@ class Context(Node):
             raise RuntimeError(_RESERVED.format(node=type(self).name(self), names=", ".join(names), first=names[0]))
         if len(outputs) == 1 and isinstance(outputs[0], Tensor) and _OUTPUT_NAMES.isdisjoint(taken):
             self.shape, self.dtype, self.device = outputs[0].shape, outputs[0].dtype, outputs[0].device
+            self._word = outputs[0]._word | GRADIENT
+            settle(self, outputs[0])
         else:
+            self._word = 0
             self.outputs = tuple(
                 [TensorMeta(t.shape, t.dtype, t.device) if isinstance(t, Tensor) else None for t in outputs]
             )
+            self._stream = stream_of(outputs)
 
     def release(self) -> None:
         """Let go of the saved tensors."""
@@ -280,6 +295,7 @@ class _Call(Context):
         "_input_positions",
         "_saved",
         "_to_save",
+        "_word",
         "device",
         "dtype",
         "needs_input_grad",
@@ -439,7 +455,10 @@ class Function:
         data = output._data
         context.shape = data.shape
         context.dtype = data.dtype
-        context.device = CPU if data.__class__ is ndarray else data.device
+        if data.__class__ is ndarray:
+            context.device = CPU
+        else:
+            settle(context, output)
         context._input_positions = _FIRST
         context.sequence_nr = next_sequence()
         context.next_edges = (edge,)
@@ -454,6 +473,7 @@ class Function:
         made.node = context
         made.edge = (context, 0)
         output._word |= GRADIENT
+        context._word = output._word if context.device is CPU else 0
         return output
 
 

@@ -10,8 +10,10 @@ from ..core.word import GRADIENT
 from ..core.wrapper import Level, innermost, released
 from ..dispatch.local import StateGuard
 from ..ops.builtin.creation import ones_like, zeros_like
-from .engine import Task, execute, mark_needed, validate
+from .engine import execute
 from .node import AccumulateGrad, Edge, Node, edge_of
+from .task import Task, mark_needed
+from .validation import validate
 
 __all__ = ["GradientEdge", "backward", "get_gradient_edge", "grad"]
 
@@ -156,7 +158,6 @@ def backward(
         if not wanted:
             raise RuntimeError(_EMPTY.format(call="backward"))
         edges = [_input_edge("backward", index, one) for index, one in enumerate(wanted)]
-        task.accumulate = frozenset(node for node, _ in edges if isinstance(node, AccumulateGrad))
         inside: dict[Edge, Tensor] = {}
         for index, (edge, one) in enumerate(zip(edges, wanted)):
             if isinstance(edge[0], AccumulateGrad):
@@ -165,7 +166,7 @@ def backward(
                 raise RuntimeError(_EDGE_INSIDE.format(index=index))
             inside[edge] = one
         task.needed = mark_needed([node for node, _, _ in seeds], {node for node, _ in edges})
-        _capture(task, list(inside))
+        task.capture(list(inside))
         execute(task, seeds)
         with StateGuard(exclude=0 if create_graph else GRADIENT):
             for slot, tensor in enumerate(inside.values()):
@@ -174,11 +175,6 @@ def backward(
                     tensor.grad = captured.clone() if tensor.grad is None else tensor.grad + captured
         return
     execute(task, seeds)
-
-
-def _capture(task: Task, edges: list[Edge]) -> None:
-    for slot, edge in enumerate(edges):
-        task.captures.setdefault(edge, []).append(slot)
 
 
 def grad(
@@ -218,9 +214,8 @@ def grad(
     edges += [_input_edge("grad", index, one) for index, one in enumerate(wanted)]
     seeds = _seeds("grad", ends, gradients, create_graph=create_graph)
     task = Task(create_graph if retain_graph is None else retain_graph, create_graph)
-    _capture(task, edges)
     task.needed = mark_needed([node for node, _, _ in seeds], {edge[0] for edge in edges if edge[0] is not None})
-    task.accumulate = frozenset()
+    task.capture(edges)
     execute(task, seeds)
     results: list[Tensor | None] = []
     for slot, one in enumerate(wanted):

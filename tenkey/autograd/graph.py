@@ -6,6 +6,7 @@ from .functional import GradientEdge, get_gradient_edge
 from .mutation import allow_mutation_on_saved_tensors, increment_version
 from .node import Node
 from .saving import RawSavedTensor, disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
+from .task import queue_callback
 
 __all__ = [
     "GradientEdge",
@@ -15,6 +16,7 @@ __all__ = [
     "disable_saved_tensors_hooks",
     "get_gradient_edge",
     "increment_version",
+    "queue_callback",
     "save_on_cpu",
     "saved_tensors_hooks",
 ]

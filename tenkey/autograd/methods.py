@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Callable
 from typing import Any, Final
 
-from ..core.tensor import Tensor, make_view, version_of
-from ..core.word import GRADIENT, INFERENCE
+import numpy as np
+
+from ..core.tensor import Tensor, make_tensor, make_view, version_of
+from ..core.word import GRADIENT, INFERENCE, INHERITED
 from ..dispatch.local import current_state
+from .engine import execute
 from .functional import backward
-from .node import HookHandle, Hooks, meta_of
+from .node import HookHandle, Hooks, edge_of, meta_of
+from .task import Task
 
 __all__ = ["attach_gradient_attributes"]
 
@@ -132,7 +137,20 @@ def _backward(
     inputs: Any = None,
 ) -> None:
     """Compute the gradients of this tensor and add them to ``.grad`` of the leaves. See ``tk.autograd.backward``."""
+    if gradient is None and inputs is None and self.__class__ is Tensor and not create_graph:
+        data = self._data  # a loss, in a hurry: what backward() would do
+        if data.__class__ is np.ndarray and not data.shape and data.dtype.kind == "f" and self._word & GRADIENT:
+            node, nr = edge_of(self)
+            one = make_tensor(ones(data.dtype).copy(), self._word & INHERITED)
+            execute(Task(bool(retain_graph), False), ((node, nr, one),))  # type: ignore[arg-type]  # it has a node
+            return
     backward((self,), (gradient,), retain_graph, create_graph, inputs)
+
+
+@functools.cache
+def ones(dtype: np.dtype) -> np.ndarray:
+    """A 1 of a dtype, to be copied."""
+    return np.ones((), dtype)
 
 
 def register_hook(self: Tensor, hook: Callable[[Tensor], Any]) -> HookHandle:
@@ -148,7 +166,8 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Any]) -> HookHandle:
         return meta.leaf_hooks.add(hook)  # type: ignore[no-any-return]
     if meta.node.tensor_hooks is None:
         meta.node.tensor_hooks = {}
-    return meta.node.tensor_hooks.setdefault(meta.output_nr, Hooks()).add(hook)
+    own: Hooks = meta.node.tensor_hooks.setdefault(meta.output_nr, Hooks())
+    return own.add(hook)
 
 
 def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], Any]) -> HookHandle:

@@ -15,9 +15,10 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from ..core.device import Device
+from ..core.device import CPU, Device
 from ..core.tensor import Tensor
 from ..core.word import GRADIENT
+from ..dispatch.local import get_state
 
 __all__ = [
     "NO_EDGE",
@@ -103,6 +104,20 @@ class HookHandle:
         self.remove()
 
 
+class _Extra:
+    """An attribute that few nodes have. Who is given it is looked at closely by the engine: ``_special`` is set."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, node: Any, owner: type | None = None) -> Any:
+        return self if node is None else node.__dict__.get(self.name)
+
+    def __set__(self, node: Any, value: Any) -> None:
+        node.__dict__[self.name] = value
+        node._special = True
+
+
 class Node:
     """A recorded call. ``sequence_nr`` increases with every call; ``topological_nr`` is the longest path to a leaf.
 
@@ -111,19 +126,30 @@ class Node:
     >>> node = (x * 2).sum().grad_fn
     >>> isinstance(node, tk.autograd.Node), node.name(), len(node.next_edges)
     (True, 'SumBackward', 1)
+
+    Note [Special nodes]
+    ~~~~~~~~~~~~~~~~~~~~
+    Most nodes have one output, no hooks, and work on the CPU; the engine runs them in a few lines. Any other node has
+    ``_special`` set, by the attributes below whose assignment sets it, or by who makes a node for another device; the
+    engine tests this one flag and takes the long way. So hooks and devices cost a graph without them nothing. Guarded
+    by ``tests/test_engine.py::test_special_nodes``.
     """
 
     sequence_nr: int = 0
     topological_nr: int = 0
     next_edges: tuple[Edge, ...] = ()
-    shape: tuple[int, ...] = ()  # of the only output; a node of several has ``outputs``
+    shape: Any = None  # of the only output; a node of several has ``outputs``
     dtype: np.dtype | None = None
-    outputs: tuple[TensorMeta | None, ...] | None = None
-    tensor_hooks: dict[int, Hooks] | None = None  # by output
-    retain_hooks: dict[int, Callable[..., Any]] | None = None
-    pre_hooks: Hooks | None = None
-    post_hooks: Hooks | None = None
+    device: Any = CPU  # where it runs: that of its first output
+    outputs: Any = _Extra()  # tuple[TensorMeta | None, ...]
+    tensor_hooks: Any = _Extra()  # dict[int, Hooks], by output
+    retain_hooks: Any = _Extra()  # dict[int, Callable[[Tensor], None]], by output
+    pre_hooks: Any = _Extra()  # Hooks
+    post_hooks: Any = _Extra()  # Hooks
     runs_on_undefined: bool = False
+    _special: bool = False
+    _word: int = 0  # of the only output, on the CPU: a gradient with this word and ``shape`` needs no other check
+    _stream: Any = None  # the queue of the device in which the forward call put its work
     saves: bool = True  # False: there is nothing that release() could let go of
     operator_name: str = ""
 
@@ -150,23 +176,45 @@ class Node:
         return notes
 
     def input_shape(self, nr: int) -> tuple[tuple[int, ...], np.dtype | None] | None:
-        """Shape and dtype of the gradient that input ``nr`` takes, or None where it takes none."""
-        if self.outputs is None:
-            return self.shape, self.dtype
-        meta = self.outputs[nr]
+        """Shape and dtype of the gradient that input ``nr`` takes, or None where it takes any or none."""
+        outputs = self.outputs
+        if outputs is None:
+            return None if self.shape is None else (self.shape, self.dtype)
+        meta = outputs[nr]
         return None if meta is None else (meta.shape, meta.dtype)
+
+    def input_device(self, nr: int) -> Device | None:
+        """The device of the gradient that input ``nr`` takes."""
+        outputs = self.outputs
+        if outputs is None:
+            return self.device  # type: ignore[no-any-return]
+        meta = outputs[nr]
+        return None if meta is None else meta.device
+
+    @property
+    def _input_metadata(self) -> tuple[TensorMeta | None, ...]:
+        """Shape, dtype and device of each forward output: what its gradient must have."""
+        if self.outputs is not None:
+            return tuple(self.outputs)
+        return () if self.shape is None else (TensorMeta(self.shape, self.dtype, self.device or CPU),)  # type: ignore[arg-type]
+
+    def _sequence_nr(self) -> int:
+        """The number of the recorded call; accumulators have the highest there is."""
+        return self.sequence_nr
 
     def register_hook(self, hook: Callable[..., Any]) -> HookHandle:
         """Call ``hook(grad_inputs, grad_outputs)`` after the node ran; it may return other gradients of the inputs."""
         if self.post_hooks is None:
             self.post_hooks = Hooks()
-        return self.post_hooks.add(hook)
+        handle: HookHandle = self.post_hooks.add(hook)
+        return handle
 
     def register_prehook(self, hook: Callable[..., Any]) -> HookHandle:
         """Call ``hook(grad_outputs)`` before the node runs; it may return other gradients of the outputs."""
         if self.pre_hooks is None:
             self.pre_hooks = Hooks()
-        return self.pre_hooks.add(hook)
+        handle: HookHandle = self.pre_hooks.add(hook)
+        return handle
 
     def __repr__(self) -> str:
         return f"<{self.name()} at {id(self):#x}>"
@@ -192,14 +240,17 @@ class AccumulateGrad(Node):
     A first gradient that nobody else refers to becomes ``variable.grad`` itself; one that somebody else holds (the
     user's own, or one that went to two leaves) is copied, and so is a view, whose memory is another tensor's or repeats
     one element. Who holds it is told by its reference count, compared with the count that a fresh gradient has at this
-    point, which is measured once; a view is known by its storage. Later gradients are added in place,
-    unless the backward itself is recorded. Guarded by
-    ``tests/test_autograd_memory.py::test_gradients_are_never_shared``.
+    point, which is measured once; a view is known by its storage. Later gradients are added in place, unless the
+    backward itself is recorded; a lock for each leaf makes backwards of several threads sum exactly. Guarded by
+    ``tests/test_autograd_memory.py::test_gradients_are_never_shared`` and
+    ``tests/test_engine.py::TestAccumulation``.
     """
 
     sequence_nr = LAST
     topological_nr = 0
+    saves = False
     fresh_count: ClassVar[int] = 0  # set by the engine's calibration
+    fresh_data_count: ClassVar[int] = 0
 
     leaf: Callable[[], Tensor | None]  # a weak reference
     kept: Tensor | None = None  # the leaf, once a hook waits for it
@@ -210,24 +261,42 @@ class AccumulateGrad(Node):
         return self.leaf()
 
     def apply(self, *grads: Tensor | None) -> Any:
-        """Add the gradient to what the leaf has collected."""
+        """Add a copy of the gradient to what the leaf has collected."""
+        if grads[0] is not None:
+            self.accumulate(grads[0], AccumulateGrad.fresh_count + 1)
+        return ()
+
+    def accumulate(self, grad: Tensor, references: int) -> None:
+        """Add the gradient, to which there are so many references, to what the leaf has collected."""
         variable = self.leaf()
-        if grads[0] is None or variable is None:
-            return ()
-        shared = getrefcount(grads[0]) > AccumulateGrad.fresh_count or grads[0]._storage is not None
-        meta = meta_of(variable)
+        if variable is None:
+            return
+        meta = variable._autograd
+        if meta is None:
+            meta = meta_of(variable)
         with _locks[id(meta) >> 4 & 63]:
             previous = meta.grad
             if previous is None:
-                meta.grad = grads[0].clone() if shared else grads[0]
-            elif (grads[0]._word | previous._word) & GRADIENT or previous.dtype != grads[0].dtype:
-                meta.grad = previous + grads[0]
+                if (
+                    references > AccumulateGrad.fresh_count
+                    or grad._storage is not None
+                    or getrefcount(grad._data) > AccumulateGrad.fresh_data_count
+                ):
+                    grad = grad.clone()
+                meta.grad = grad
+            elif previous.dtype != grad.dtype or is_recording():
+                meta.grad = previous + grad
             else:
-                previous.add_(grads[0])
+                previous.add_(grad)
         if meta.post_accumulate_hooks:
             for hook in tuple(meta.post_accumulate_hooks.values()):
                 hook(variable)
-        return ()
+
+
+def is_recording() -> bool:
+    """Whether calls are recorded here."""
+    state = get_state()
+    return state is None or not state.exclude & GRADIENT
 
 
 def meta_of(tensor: Tensor) -> AutogradMeta:
@@ -251,12 +320,35 @@ def leaf_edge(leaf: Tensor) -> Edge:
             accumulator.leaf = weakref.ref(leaf)
             accumulator.shape = leaf.shape
             accumulator.dtype = leaf.dtype
+            accumulator._word = leaf._word | GRADIENT
+            settle(accumulator, leaf)
             if meta.leaf_hooks is not None:
                 accumulator.tensor_hooks = {0: meta.leaf_hooks}
             if meta.post_accumulate_hooks:
                 accumulator.kept = leaf
             edge = meta.edge = (accumulator, 0)
         return edge
+
+
+def stream_of(outputs: list[Any]) -> Any:
+    """The queue of the first tensor's device into which this thread puts its work; None where there is but one."""
+    for tensor in outputs:
+        if isinstance(tensor, Tensor):
+            if tensor._data.__class__ is np.ndarray:
+                return None
+            device = tensor.device
+            backend = device.backend
+            return None if backend is None else backend.current_stream(device.index)
+    return None
+
+
+def settle(node: Node, output: Tensor) -> None:
+    """Note where a node runs: on the device of its first output, in the queue that its forward call used."""
+    if output._data.__class__ is not np.ndarray:
+        node.device = output.device
+        node._special = True
+        node._word = 0
+        node._stream = stream_of([output])
 
 
 def edge_of(tensor: Any) -> Edge:

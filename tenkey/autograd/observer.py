@@ -356,28 +356,27 @@ def _observing(operator: Operator, word: int) -> Callable[..., Any]:
 
 
 def observed(run: Callable[..., Any]) -> Callable[..., Any]:
-    """What the engine runs nodes with: ``run(task, node, gradients, …)``, as an event.
+    """What the engine runs nodes with: ``run(task, slot)``, as an event.
 
-    The accumulator counts who refers to a gradient, so none is referred to from here while the node runs (``*rest``
-    would make Python keep a tuple of all arguments).
+    The accumulator counts who refers to a gradient, so none is referred to from here while the node runs.
     """
 
-    def step(task: Any, node: Node, grads: Any, single: bool, release: bool) -> Any:
-        held = [grads]
-        del grads
+    def step(task: Any, slot: list[Any]) -> Any:
         recording = get_recording()
         if recording is None or not recording.is_on():
-            return run(task, node, held.pop(), single, release)
+            return run(task, slot)
         entered = now()
+        _, grads, node, _ = slot
         event = recording.start(node.name(), BACKWARD)
         if node.sequence_nr != _LAST:
             event.sequence_nr = node.sequence_nr
         event.forward = node.__dict__.get("_forward_event")
         if recording.shapes:
-            _describe(event, held[0] if isinstance(held[0], (list, tuple)) else held)
+            _describe(event, grads if isinstance(grads, (list, tuple)) else [grads])
+        del grads
         event.begin = now()
         try:
-            return run(task, node, held.pop(), single, release)
+            return run(task, slot)
         except BaseException as error:
             event.error = type(error).__name__
             raise

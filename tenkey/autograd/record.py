@@ -29,7 +29,18 @@ from ..dispatch.schema import Argument
 from ..dispatch.table import steps
 from ..ops.builtin.creation import zeros
 from .formulas import Formula, formulas_of, same_gradient
-from .node import NO_EDGE, AutogradMeta, Node, TensorMeta, edge_of, leaf_edge, longest, next_sequence, set_history
+from .node import (
+    NO_EDGE,
+    AutogradMeta,
+    Node,
+    TensorMeta,
+    edge_of,
+    leaf_edge,
+    longest,
+    next_sequence,
+    set_history,
+    settle,
+)
 from .saved import SavedOutput, SavedTensor, save_input, save_output, unpack
 from .saving import HOOKED, raw_saved, with_choice, with_hooks
 
@@ -116,6 +127,7 @@ _OWN_NAMES: Final = frozenset(
         "meta",
         "new",
         "next_sequence",
+        "settle",
         "node",
         "number",
         "producer",
@@ -166,15 +178,15 @@ class Writer:
             "edge_of": edge_of, "longest": longest, "Meta": AutogradMeta, "GRADIENT": GRADIENT,
             "save_input": save_input, "save_output": save_output, "unpack": unpack, "TensorMeta": TensorMeta,
             "Node": Node, "NO_EDGE": NO_EDGE, "SavedTensor": SavedTensor, "version_of": version_of,
-            "SavedOutput": SavedOutput, "Storage": Storage, "WEAK_MASK": WEAK_MASK,
+            "SavedOutput": SavedOutput, "Storage": Storage, "WEAK_MASK": WEAK_MASK, "settle": settle,
         }  # fmt: skip
         self.users: dict[str, list[str]] = {}  # saved name -> the arguments whose formula needs it
         for argument, formula in self.formulas.items():
             for name in formula.names if formula is not None else ():
                 self.users.setdefault(name, []).append(argument)
 
-    def kernel_source(self) -> list[str]:
-        """The lines of the kernel."""
+    def kernel_source(self, *, on_cpu: bool = True) -> list[str]:
+        """The lines of the kernel; ``on_cpu``: its result is certainly there."""
         given = zip(self.operator.schema.arguments, self.arguments)
         passed = ", ".join(f"{own.name}={a.name}" if a.kwarg_only else a.name for own, a in given)
         lines = [f"def kernel({', '.join(a.name for a in self.arguments)}):", f"    out = inner({passed})"]
@@ -197,9 +209,12 @@ class Writer:
         lines.append(f"    node.next_edges = ({', '.join(edges)}{',' if edges else ''})")
         lines.append("    node.topological_nr = " + ("number" if simple else "longest(node.next_edges)"))
         lines += ["    data = out._data", "    node.shape = data.shape", "    node.dtype = data.dtype"]
+        if not on_cpu:
+            lines.append("    settle(node, out)")
         lines += self._save_lines()
         lines += ["    meta = Meta()", "    meta.node = node", "    meta.edge = (node, 0)", "    out._autograd = meta"]
-        lines += ["    out._word |= GRADIENT", "    return out"]
+        lines.append("    node._word = out._word = out._word | GRADIENT" if on_cpu else "    out._word |= GRADIENT")
+        lines.append("    return out")
         return lines
 
     def _edge_lines(self, name: str, *, optional: bool) -> list[str]:
@@ -366,8 +381,9 @@ class Writer:
         """The kernel around ``inner`` for a dispatch word."""
         # on the CPU, which has one device, nobody needs to ask the tensor
         on_cpu = backends_in(word & backend_mask()) in (("CPU",), ())
+        stays = on_cpu and not any("Device" in str(a.type) for a in self.arguments)
         filename = f"<autograd kernel of {self.operator.name}>"
-        source = "\n".join(self.kernel_source()) + "\n"
+        source = "\n".join(self.kernel_source(on_cpu=stays)) + "\n"
         linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
         scope = {**self.scope, "inner": inner, "NodeClass": self.node_class(), "DEVICE": CPU if on_cpu else None}
         exec(compile(source, filename, "exec"), scope)
@@ -473,6 +489,8 @@ def connect(node: Node, edges: tuple[Any, ...], outputs: list[Tensor]) -> None:
     node.sequence_nr = next_sequence()
     node.next_edges = edges
     node.topological_nr = longest(edges)
+    if outputs:
+        settle(node, outputs[0])
     if len(outputs) == 1:
         node.shape, node.dtype = outputs[0].shape, outputs[0].dtype
     else:

@@ -154,6 +154,8 @@ def _expand_dims(x: Tensor, axis: Sequence[int] = (0,)) -> Tensor:
 def _broadcast_to(x: Tensor, shape: Sequence[int]) -> Tensor:
     a = x._data
     before = a.shape
+    if not before and a.flags.writeable and (not shape or min(shape) >= 0):
+        return make_view(x, np.ndarray(shape, a.dtype, a, 0, (0,) * len(shape)))
     lead = len(shape) - len(before)
     if lead < 0 or not a.flags.c_contiguous or not a.flags.writeable:
         return make_view(x, _window_of(a, *_windows["broadcast_to"](x, shape)))

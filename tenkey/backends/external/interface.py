@@ -144,6 +144,19 @@ class Backend:
         """A queue of the device. By default there is one."""
         return Stream(self, device)
 
+    def current_stream(self, device: int = 0) -> Stream | None:
+        """The queue into which this thread puts its work now, or None: there is but one.
+
+        A backward node runs with its forward call's stream entered (``with stream:``), which makes it current.
+        """
+        return None
+
+    def record_stream(self, buffer: Any, stream: Stream) -> None:
+        """Note that a buffer is in use by the work in a queue, other than the one it was allocated for.
+
+        It may be given to somebody else only when the work that is in that queue now is done.
+        """
+
     def event(self, device: int = 0) -> Event:
         """A new event of the device."""
         return Event(self, device)

@@ -114,8 +114,8 @@ def _mean_vjp(g: Tensor, x_meta: Any, axis: Any, keepdims: bool) -> Tensor:
     count = 1
     for i in normalize_axes("mean", axis, len(x_meta.shape)):
         count *= x_meta.shape[i]
-    spread = broadcast_to(restore_axes(g, x_meta.shape, axis, keepdims), x_meta.shape)
-    result: Tensor = spread / count if count else spread * float("nan")
+    share = g / count if count else g * float("nan")
+    result: Tensor = broadcast_to(restore_axes(share, x_meta.shape, axis, keepdims), x_meta.shape)
     return result
 
 
