@@ -81,6 +81,7 @@ _cpu.install(_registry)
 _meta.install(_registry)
 autograd.install(_registry)
 transforms.install(_registry, gradient=autograd.grad, forward=autograd.forward_ad)
+autograd.provide_vmap(transforms.vmap)
 
 
 def _load_checks() -> _Any:

@@ -6,6 +6,7 @@ from typing import Any
 
 from . import forward_ad, function, graph
 from .anomaly import anomaly_mode, install_anomaly
+from .batched import provide_vmap
 from .custom import install_custom
 from .drawing import draw
 from .engine import calibrate
@@ -41,6 +42,7 @@ __all__ = [
     "is_inference_mode_enabled",
     "no_grad",
     "once_differentiable",
+    "provide_vmap",
     "profile",
     "record_function",
     "set_grad_enabled",

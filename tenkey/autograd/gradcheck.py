@@ -5,11 +5,13 @@ Note [What gradcheck compares]
 For every pair of an output and an input it builds the whole Jacobian twice: numerically, by central differences with
 step ``eps`` of every real component of the input, and analytically, by one backward for every real component of the
 output. For a complex input or output the components are the real and imaginary parts; the conjugate Wirtinger
-convention of the engine makes the two comparable (the gradient of a real function by z is df/dx + i df/dy).
+convention of the engine makes the two comparable (the gradient of a real function by z is df/dx + i df/dy). With
+``check_forward_ad`` the Jacobian by forward mode is compared in the same way.
 
-``fast_mode`` multiplies the Jacobian by a random direction on either side: two evaluations for an input and one
-backward for an output, whatever their sizes. A wrong element moves the product, unless it is a small part of it. Where
-the two products differ, or are no finite numbers, the whole Jacobians decide and give the message. Guarded by
+``fast_mode`` multiplies the Jacobian by random directions on either side: two evaluations for an input and one
+backward for an output, whatever their sizes. A wrong element moves the product, unless it is a small part of it; that
+several directions miss it is the less likely. Where the products differ, or are no finite numbers, the whole Jacobians
+decide and give the message, which names the seed of the directions. Guarded by
 ``tests/test_gradcheck.py::TestFastMode``.
 """
 
@@ -17,22 +19,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ..core.tensor import Tensor, cpu_word, make_tensor
+from ..core.tensor import Tensor
 from ..core.word import GRADIENT
 from ..dispatch.local import StateGuard
+from .batched import batched_pull, batched_push
 from .functional import grad
+from .jacobians import analytical, as_values, components, forward, from_array, numerical, outputs_of, pushed, slope
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
 _MISMATCH: Final = (
-    "[gradcheck] Jacobian mismatch for output {output} with respect to input {input}: the largest error is {error:.3e} "
-    "at row {row} (component of the input), column {column} (component of the output).\nnumerical:\n{numerical}\n"
-    "analytical:\n{analytical}"
+    "[gradcheck] Jacobian {mode}mismatch for output {output} with respect to input {input}: the largest error is "
+    "{error:.3e} at row {row} (component of the input), column {column} (component of the output).{fast}\nnumerical:\n"
+    "{numerical}\nanalytical:\n{analytical}"
 )
+_FAST: Final = " Found in fast mode: projection {projection} of seed {seed}."
 _PRECISION: Final = (
     "[gradcheck] input {index} has dtype {dtype}: central differences need double precision; convert with "
     "x.astype(tk.float64)."
@@ -43,141 +48,38 @@ _BACKWARD_CHANGED: Final = (
     "[gradcheck] the backward is not deterministic: two runs for output {output} with respect to input {input} gave "
     "gradients that differ by {error:.3e}; allow it with nondet_tol."
 )
-_NO_OUTPUT: Final = (
-    "[gradcheck] the function returned {got}, no floating or complex tensor: there is nothing to check. Return a "
-    "tensor or a sequence of tensors."
+_UNDEFINED: Final = (
+    "[gradcheck] Expected backward function to handle undefined output grads: with gradients for all outputs, input "
+    "{input} gets another gradient than the sum of those that each output gives alone (largest error {error:.3e}). "
+    "Where backward gets None for an output, treat it as zero."
 )
-
+_DTYPES: Final = "[gradcheck] the gradient of input {input} has dtype {got}, and the input {want}."
+_BATCHED: Final = (
+    "[gradcheck] the batched {mode} differs from the loop over its samples for {what} (largest error {error:.3e})."
+)
+_NOTHING: Final = "[gradcheck] check_backward_ad and check_forward_ad are both False: there is nothing to check."
+_POSITIVE: Final = "[gradcheck] {name} is a positive number, got {value!r}."
 
 _ATTEMPTS: Final = 4
+_BATCH: Final = 2
 
 
 class GradcheckError(RuntimeError):
     """A gradient that differs from the numerical one."""
 
 
-def _outputs(fn: Callable[..., Any], inputs: Sequence[Any]) -> list[Tensor]:
-    result = fn(*inputs)
-    listed = list(result) if isinstance(result, (tuple, list)) else [result]
-    found = [t for t in listed if isinstance(t, Tensor) and t.dtype.kind in "fc"]
-    if not found:
-        raise ValueError(_NO_OUTPUT.format(got=type(result).__name__))
-    return found
+class _Settings(NamedTuple):
+    eps: float
+    atol: float
+    rtol: float
+    nondet: float
+    fast: bool
+    projections: int
+    seed: int
+    recorded: bool  # whether forward mode runs over calls that are recorded
 
-
-def _components(values: np.ndarray) -> np.ndarray:
-    """The real components of an array, one after the other (real part before imaginary part)."""
-    flat = np.ascontiguousarray(values).reshape(-1)
-    if flat.dtype.kind != "c":
-        return flat.astype(np.float64)
-    return flat.view(flat.real.dtype).astype(np.float64)
-
-
-def _as_values(components: np.ndarray, like: np.ndarray) -> np.ndarray:
-    """The array of real components ``components``; the inverse of ``_components``."""
-    flat = components.view(np.complex128) if like.dtype.kind == "c" else components
-    values: np.ndarray = flat.astype(like.dtype).reshape(like.shape)
-    return values
-
-
-def _slope(
-    fn: Callable[..., Any], inputs: Sequence[Any], at: int, eps: float, values: np.ndarray, direction: np.ndarray
-) -> list[np.ndarray]:
-    """The central difference of each output along a direction of one input."""
-    both = []
-    moves = direction.nonzero()  # the others stay as they are, with the sign of a zero
-    for step in (eps, -eps):
-        moved = np.array(values)
-        moved.reshape(-1).view(np.float64)[moves] += direction[moves] * step
-        replaced = list(inputs)
-        replaced[at] = make_tensor(moved, cpu_word(moved.dtype) | GRADIENT)
-        with StateGuard(exclude=GRADIENT):
-            both.append([_components(t.detach().numpy()) for t in _outputs(fn, replaced)])
-    return [(plus - minus) / (2 * eps) for plus, minus in zip(*both)]
-
-
-def _numerical(fn: Callable[..., Any], inputs: Sequence[Any], at: int, eps: float) -> list[np.ndarray]:
-    source = inputs[at]
-    values = np.array(source.detach().numpy(), order="C")  # so that reshape(-1) below is a window, not a copy
-    parts = _components(values).size
-    columns: list[list[np.ndarray]] = []
-    for component in range(parts):
-        direction = np.zeros(parts)
-        direction[component] = 1.0
-        columns.append(_slope(fn, inputs, at, eps, values, direction))
-    if not columns:  # an empty input
-        return [np.zeros((0, _components(t.detach().numpy()).size)) for t in _outputs(fn, inputs)]
-    return [np.array(rows) for rows in zip(*columns)]
-
-
-def _analytical(output: Tensor, source: Tensor) -> np.ndarray:
-    values = output.detach().numpy()
-    size = _components(values).size
-    jacobian = np.zeros((_components(source.detach().numpy()).size, size))
-    for component in range(size):
-        seed = np.zeros(values.shape, values.dtype)
-        flat = seed.reshape(-1)
-        if values.dtype.kind == "c":
-            flat[component // 2] = 1j if component % 2 else 1.0
-        else:
-            flat[component] = 1.0
-        if not output.requires_grad:
-            continue
-        (found,) = grad(output, source, make_tensor(seed, cpu_word(seed.dtype)), retain_graph=True, allow_unused=True)
-        if found is not None:
-            jacobian[:, component] = _components(found.detach().numpy())
-    return jacobian
-
-
-def _random_direction(rng: np.random.Generator, values: np.ndarray) -> np.ndarray:
-    """Components of either sign, none of them small."""
-    size = _components(values).size
-    made: np.ndarray = rng.uniform(0.5, 1.0, size) * rng.choice(np.array([-1.0, 1.0]), size)
-    return made
-
-
-def _agree_along_a_direction(
-    fn: Callable[..., Any],
-    inputs: Sequence[Any],
-    at: int,
-    outputs: list[Tensor],
-    eps: float,
-    near: Callable[[Any, Any], Any],
-    nondet: float,
-) -> bool:
-    """Whether a random direction shows no difference: see ``fast_mode`` in Note [What gradcheck compares]."""
-    rng = np.random.default_rng(at)
-    source = inputs[at]
-    values = np.array(source.detach().numpy(), order="C")
-    direction = _random_direction(rng, values)
-    with np.errstate(invalid="ignore"):
-        slopes = _slope(fn, inputs, at, eps, values, direction)
-    for output, slope in zip(outputs, slopes):
-        if not output.requires_grad:
-            if slope.any():
-                return False
-            continue
-        made = output.detach().numpy()
-        weights = _random_direction(rng, made)
-        seed = _as_values(weights, made)
-
-        def backward(output: Tensor = output, seed: np.ndarray = seed) -> np.ndarray:
-            found = grad(output, source, make_tensor(seed, cpu_word(seed.dtype)), retain_graph=True, allow_unused=True)
-            return _components(values * 0 if found[0] is None else found[0].detach().numpy())
-
-        gradient, error = _settled(backward, _distance, nondet)
-        with np.errstate(invalid="ignore"):
-            numerical, analytical = float(slope @ weights), float(gradient @ direction)
-        if error > nondet or not np.isfinite(analytical) or not near(numerical, analytical):
-            return False
-    return True
-
-
-def _distance(a: np.ndarray, b: np.ndarray) -> float:
-    """The largest difference of two arrays; equal infinities and nan on both sides count as equal."""
-    with np.errstate(invalid="ignore"):
-        apart = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
-    return float(np.max(np.where(np.isnan(apart), np.inf, apart), initial=0.0))
+    def near(self, a: Any, b: Any) -> Any:
+        return np.isclose(a, b, rtol=self.rtol, atol=self.atol, equal_nan=True)
 
 
 def gradcheck(
@@ -187,31 +89,93 @@ def gradcheck(
     eps: float = 1e-6,
     atol: float = 1e-5,
     rtol: float = 1e-3,
-    nondet_tol: float = 0.0,
     raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_batched_forward_grad: bool = False,
+    check_forward_ad: bool = False,
+    check_backward_ad: bool = True,
     fast_mode: bool = False,
+    projections: int = 3,
+    seed: int = 0,
 ) -> bool:
     """Compare the gradients of ``fn`` with central differences (Note [What gradcheck compares]).
 
     Args: fn: takes the inputs, returns a tensor or several; inputs: a tensor or a sequence, those that require a
-    gradient in double precision; eps: step; atol, rtol: allowed absolute and relative difference; nondet_tol: allowed
-    difference between two equal calls; raise_exception: raise GradcheckError rather than return False; fast_mode: look
-    along a random direction first, and at each element only where that shows a difference.
+    gradient in double precision; eps: step; atol, rtol: allowed absolute and relative difference; raise_exception:
+    raise GradcheckError rather than return False; nondet_tol: allowed difference between two equal calls;
+    check_undefined_grad: that a gradient for some outputs alone is what it is with zeros for the others;
+    check_grad_dtypes: that a gradient has the dtype of its input; check_batched_grad, check_batched_forward_grad: that
+    vmap over backward and over forward mode gives what a loop gives; check_forward_ad, check_backward_ad: which modes
+    are compared; fast_mode: look along random directions first, ``projections`` of them from ``seed``, and at each
+    element only where one shows a difference.
+
+    Raises ValueError where nothing can be checked, GradcheckError for what is wrong.
 
     >>> import tenkey as tk
     >>> x = tk.tensor([0.5, 2.0], dtype=tk.float64, requires_grad=True)
-    >>> tk.autograd.gradcheck(lambda x: tk.exp(x) * x, (x,))
+    >>> tk.autograd.gradcheck(lambda x: tk.exp(x) * x, (x,), check_forward_ad=True)
     True
     """
+    _check_options(check_backward_ad or check_forward_ad, eps=eps, projections=projections)
     given: tuple[Any, ...] = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    settings = _Settings(eps, atol, rtol, nondet_tol, fast_mode, projections, seed, recorded=False)
+    asked = {
+        "backward": check_backward_ad,
+        "ahead": check_forward_ad,
+        "undefined": check_backward_ad and check_undefined_grad,
+        "dtypes": check_backward_ad and check_grad_dtypes,
+        "batched": check_backward_ad and check_batched_grad,
+        "batched_ahead": check_forward_ad and check_batched_forward_grad,
+    }
+    return _run(fn, given, settings, asked, raises=raise_exception)
+
+
+def _run(
+    fn: Callable[..., Any], inputs: tuple[Any, ...], settings: _Settings, asked: dict[str, bool], *, raises: bool
+) -> bool:
     try:
         with StateGuard(unexclude=GRADIENT):
-            _check(fn, given, eps, atol, rtol, nondet_tol, fast_mode)
+            checked = _checked(inputs)
+            outputs, error = _settled(lambda: outputs_of(fn, inputs), _difference, settings.nondet)
+            if error > settings.nondet:
+                raise GradcheckError(_CHANGED.format(error=error))
+            modes = {"backward": asked["backward"], "ahead": asked["ahead"]}
+            _check_jacobians(fn, inputs, checked, outputs, settings, **modes)
+            if asked["undefined"]:
+                _check_undefined(inputs, checked, outputs, settings)
+            if asked["dtypes"]:
+                _check_dtypes(inputs, checked, outputs)
+            if asked["batched"]:
+                _check_batched(inputs, checked, outputs, settings)
+            if asked["batched_ahead"]:
+                _check_batched_forward(fn, inputs, checked, settings)
     except GradcheckError:
-        if raise_exception:
+        if raises:
             raise
         return False
     return True
+
+
+def _check_options(has_mode: bool, **positive: float) -> None:
+    if not has_mode:
+        raise ValueError(_NOTHING)
+    for name, value in positive.items():
+        if not value > 0:
+            raise ValueError(_POSITIVE.format(name=name, value=value))
+
+
+def _checked(inputs: tuple[Any, ...]) -> list[int]:
+    """The inputs that require a gradient; raises unless they are in double precision."""
+    found = [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad]
+    if not found:
+        raise ValueError(_NO_INPUT)
+    for i in found:
+        if inputs[i].dtype.name not in ("float64", "complex128"):
+            raise ValueError(_PRECISION.format(index=i, dtype=inputs[i].dtype))
+    return found
 
 
 def _settled(call: Callable[[], Any], distance: Callable[[Any, Any], float], nondet: float) -> tuple[Any, float]:
@@ -229,56 +193,215 @@ def _settled(call: Callable[[], Any], distance: Callable[[Any, Any], float], non
     return result, error
 
 
+def _distance(a: np.ndarray, b: np.ndarray) -> float:
+    """The largest difference of two arrays; equal infinities and nan on both sides count as equal."""
+    with np.errstate(invalid="ignore"):
+        apart = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
+    return float(np.max(np.where(np.isnan(apart), np.inf, apart), initial=0.0))
+
+
 def _difference(first: list[Tensor], second: list[Tensor]) -> float:
     pairs = zip(first, second, strict=True)
-    return max(_distance(_components(a.detach().numpy()), _components(b.detach().numpy())) for a, b in pairs)
+    return max(_distance(components(a.detach().numpy()), components(b.detach().numpy())) for a, b in pairs)
 
 
-def _check(
+# ---- Jacobians
+
+
+def _check_jacobians(
     fn: Callable[..., Any],
     inputs: tuple[Any, ...],
-    eps: float,
-    atol: float,
-    rtol: float,
-    nondet: float,
-    fast: bool,
+    checked: list[int],
+    outputs: list[Tensor],
+    settings: _Settings,
+    *,
+    backward: bool,
+    ahead: bool,
 ) -> None:
-    checked = [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad]
-    if not checked:
-        raise ValueError(_NO_INPUT)
     for i in checked:
-        if inputs[i].dtype.name not in ("float64", "complex128"):
-            raise ValueError(_PRECISION.format(index=i, dtype=inputs[i].dtype))
-    outputs, error = _settled(lambda: _outputs(fn, inputs), _difference, nondet)
-    if error > nondet:
-        raise GradcheckError(_CHANGED.format(error=error))
-    near = partial(np.isclose, rtol=rtol, atol=atol)
-    for i in checked:
-        if fast and _agree_along_a_direction(fn, inputs, i, outputs, eps, near, nondet):
-            continue
+        hint = ""
+        if settings.fast:
+            at = _projection_that_differs(fn, inputs, i, outputs, settings, backward=backward, ahead=ahead)
+            if at is None:
+                continue
+            hint = _FAST.format(projection=at, seed=settings.seed)
         with np.errstate(invalid="ignore"):  # inf - inf: the comparison below judges the nan
-            columns = _numerical(fn, inputs, i, eps)
-        for number, (output, numerical) in enumerate(zip(outputs, columns)):
-            analytical, error = _settled(partial(_analytical, output, inputs[i]), _distance, nondet)
-            if error > nondet:
+            columns = numerical(fn, inputs, i, settings.eps)
+        if ahead:
+            for number, (found, wanted) in enumerate(
+                zip(forward(fn, inputs, i, recorded=settings.recorded), columns, strict=True)
+            ):
+                _compare(wanted, found, number, i, settings, hint, mode="computed with forward mode ")
+        if not backward:
+            continue
+        for number, (output, wanted) in enumerate(zip(outputs, columns, strict=True)):
+            found, error = _settled(partial(analytical, output, inputs[i]), _distance, settings.nondet)
+            if error > settings.nondet:
                 raise GradcheckError(_BACKWARD_CHANGED.format(output=number, input=i, error=error))
-            # nan on one side only is a mismatch as well
-            wrong = ~np.isclose(numerical, analytical, rtol=rtol, atol=atol, equal_nan=True)
-            if wrong.any():
-                with np.errstate(invalid="ignore"):
-                    difference = np.abs(numerical - analytical)
-                row, column = np.unravel_index(int(np.argmax(np.where(wrong, difference, -1))), wrong.shape)
-                raise GradcheckError(
-                    _MISMATCH.format(
-                        output=number,
-                        input=i,
-                        error=float(difference[row, column]),
-                        row=row,
-                        column=column,
-                        numerical=numerical,
-                        analytical=analytical,
-                    )
-                )
+            _compare(wanted, found, number, i, settings, hint)
+
+
+def _compare(
+    wanted: np.ndarray, found: np.ndarray, output: int, at: int, settings: _Settings, hint: str, mode: str = ""
+) -> None:
+    wrong = ~settings.near(wanted, found)  # nan on one side only is a mismatch as well
+    if not wrong.any():
+        return
+    with np.errstate(invalid="ignore"):
+        difference = np.abs(wanted - found)
+    row, column = np.unravel_index(int(np.argmax(np.where(wrong, difference, -1))), wrong.shape)
+    raise GradcheckError(
+        _MISMATCH.format(
+            mode=mode, output=output, input=at, error=float(difference[row, column]), row=row, column=column, fast=hint,
+            numerical=wanted, analytical=found,
+        )
+    )  # fmt: skip
+
+
+def _random_direction(rng: np.random.Generator, values: np.ndarray) -> np.ndarray:
+    """Components of either sign, none of them small."""
+    size = components(values).size
+    made: np.ndarray = rng.uniform(0.5, 1.0, size) * rng.choice(np.array([-1.0, 1.0]), size)
+    return made
+
+
+def _projection_that_differs(
+    fn: Callable[..., Any],
+    inputs: Sequence[Any],
+    at: int,
+    outputs: list[Tensor],
+    settings: _Settings,
+    *,
+    backward: bool,
+    ahead: bool,
+) -> int | None:
+    """The first random direction that shows a difference: see ``fast_mode`` in Note [What gradcheck compares]."""
+    for projection in range(settings.projections):
+        rng = np.random.default_rng([settings.seed, at, projection])
+        values = np.array(inputs[at].detach().numpy(), order="C")
+        direction = _random_direction(rng, values)
+        with np.errstate(invalid="ignore"):
+            slopes = slope(fn, inputs, at, settings.eps, values, direction)
+        if ahead:
+            tangents = pushed(fn, inputs, at, as_values(direction, values), recorded=settings.recorded)
+            for found, wanted in zip(tangents, slopes, strict=True):
+                weights = rng.uniform(0.5, 1.0, found.size)
+                if not _is_near(float(wanted @ weights), float(found @ weights), settings):
+                    return projection
+        if backward and not _backward_agrees(inputs[at], values, outputs, direction, slopes, rng, settings):
+            return projection
+    return None
+
+
+def _is_near(wanted: float, found: float, settings: _Settings) -> bool:
+    return bool(np.isfinite(found)) and bool(settings.near(wanted, found))
+
+
+def _backward_agrees(
+    source: Tensor,
+    values: np.ndarray,
+    outputs: list[Tensor],
+    direction: np.ndarray,
+    slopes: list[np.ndarray],
+    rng: np.random.Generator,
+    settings: _Settings,
+) -> bool:
+    for output, wanted in zip(outputs, slopes, strict=True):
+        if not output.requires_grad:
+            if wanted.any():
+                return False
+            continue
+        made = output.detach().numpy()
+        weights = _random_direction(rng, made)
+        pull = partial(_pulled, output, source, as_values(weights, made), values)
+        gradient, error = _settled(pull, _distance, settings.nondet)
+        with np.errstate(invalid="ignore"):
+            expected, got = float(wanted @ weights), float(gradient @ direction)
+        if error > settings.nondet or not _is_near(expected, got, settings):
+            return False
+    return True
+
+
+def _pulled(output: Tensor, source: Tensor, seed: np.ndarray, values: np.ndarray) -> np.ndarray:
+    (found,) = grad(output, source, from_array(seed), retain_graph=True, allow_unused=True)
+    return components(values * 0 if found is None else found.detach().numpy())
+
+
+# ---- what else a backward has to do
+
+
+def _seed(rng: np.random.Generator, output: Tensor) -> Tensor:
+    values = np.asarray(rng.standard_normal(output.shape))
+    if output.dtype.kind == "c":
+        values = values + 1j * rng.standard_normal(output.shape)
+    return from_array(np.asarray(values, output.dtype))
+
+
+def _gradients(outputs: list[Tensor], sources: list[Tensor], seeds: list[Tensor]) -> list[np.ndarray]:
+    found = grad(outputs, sources, seeds, retain_graph=True, allow_unused=True, materialize_grads=True)
+    return [components(g.detach().numpy()) for g in found if g is not None]
+
+
+def _check_undefined(inputs: tuple[Any, ...], checked: list[int], outputs: list[Tensor], settings: _Settings) -> None:
+    ends = [t for t in outputs if t.requires_grad]
+    if len(ends) < 2:
+        return
+    rng = np.random.default_rng(settings.seed)
+    sources = [inputs[i] for i in checked]
+    seeds = [_seed(rng, t) for t in ends]
+    together = _gradients(ends, sources, seeds)
+    alone = [_gradients([end], sources, [seed]) for end, seed in zip(ends, seeds, strict=True)]
+    for nr, i in enumerate(checked):
+        summed = np.sum([gradients[nr] for gradients in alone], axis=0)
+        if not settings.near(summed, together[nr]).all():
+            raise GradcheckError(_UNDEFINED.format(input=i, error=_distance(summed, together[nr])))
+
+
+def _check_dtypes(inputs: tuple[Any, ...], checked: list[int], outputs: list[Tensor]) -> None:
+    ends = [t for t in outputs if t.requires_grad]
+    seeds = [_seed(np.random.default_rng(0), t) for t in ends]
+    found = grad(ends, [inputs[i] for i in checked], seeds, retain_graph=True, allow_unused=True)
+    for i, gradient in zip(checked, found, strict=True):
+        if gradient is not None and gradient.dtype != inputs[i].dtype:
+            raise GradcheckError(_DTYPES.format(input=i, got=gradient.dtype, want=inputs[i].dtype))
+
+
+def _check_batched(inputs: tuple[Any, ...], checked: list[int], outputs: list[Tensor], settings: _Settings) -> None:
+    rng = np.random.default_rng(settings.seed)
+    sources = [inputs[i] for i in checked]
+    for number, output in enumerate(outputs):
+        if not output.requires_grad:
+            continue
+        seeds = [_seed(rng, output) for _ in range(_BATCH)]
+        rows = [_gradients([output], sources, [seed]) for seed in seeds]
+        batch = batched_pull(output, sources, seeds)
+        for nr, i in enumerate(checked):
+            wanted = np.stack([row[nr] for row in rows])
+            found = np.stack([components(sample) for sample in batch[nr]])
+            if not settings.near(wanted, found).all():
+                what = f"output {number} with respect to input {i}"
+                raise GradcheckError(_BATCHED.format(mode="backward", what=what, error=_distance(wanted, found)))
+
+
+def _check_batched_forward(
+    fn: Callable[..., Any], inputs: tuple[Any, ...], checked: list[int], settings: _Settings
+) -> None:
+    rng = np.random.default_rng(settings.seed)
+    given = [x.detach() if isinstance(x, Tensor) else x for x in inputs]
+    for i in checked:
+        tangents = [_seed(rng, given[i]) for _ in range(_BATCH)]
+        rows = [pushed(fn, inputs, i, tangent.numpy(), recorded=False) for tangent in tangents]
+        with StateGuard(exclude=GRADIENT):
+            batch = batched_push(fn, given, i, tangents)
+        for number, samples in enumerate(batch):
+            wanted = np.stack([row[number] for row in rows])
+            found = np.stack([components(sample) for sample in samples])
+            if not settings.near(wanted, found).all():
+                what = f"output {number} with respect to input {i}"
+                raise GradcheckError(_BATCHED.format(mode="forward mode", what=what, error=_distance(wanted, found)))
+
+
+# ---- second order
 
 
 def gradgradcheck(
@@ -290,27 +413,35 @@ def gradgradcheck(
     atol: float = 1e-5,
     rtol: float = 1e-3,
     raise_exception: bool = True,
-    seed: int = 0,
+    nondet_tol: float = 0.0,
+    gen_non_contig_grad_outputs: bool = False,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_fwd_over_rev: bool = False,
+    check_rev_over_rev: bool = True,
     fast_mode: bool = False,
+    projections: int = 3,
+    seed: int = 0,
 ) -> bool:
     """Check second derivatives: :func:`gradcheck` of the backward of ``fn``, by inputs and output gradients.
 
+    Args as for :func:`gradcheck`; grad_outputs: the gradients of the outputs, random ones from ``seed`` by default,
+    with ``gen_non_contig_grad_outputs`` such as are not contiguous; check_rev_over_rev, check_fwd_over_rev: reverse and
+    forward mode over the backward.
+
     >>> import tenkey as tk
     >>> x = tk.tensor([0.5, 2.0], dtype=tk.float64, requires_grad=True)
-    >>> tk.autograd.gradgradcheck(lambda x: x * x * x, (x,))
+    >>> tk.autograd.gradgradcheck(lambda x: x * x * x, (x,), check_fwd_over_rev=True)
     True
     """
+    _check_options(check_rev_over_rev or check_fwd_over_rev, eps=eps, projections=projections)
     given: tuple[Any, ...] = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     with StateGuard(unexclude=GRADIENT):
-        outputs = [t for t in _outputs(fn, given) if t.requires_grad]
+        outputs = [t for t in outputs_of(fn, given) if t.requires_grad]
     if grad_outputs is None:
         rng = np.random.default_rng(seed)
-        seeds = []
-        for t in outputs:
-            values = np.asarray(rng.standard_normal(t.shape))
-            if t.dtype.kind == "c":
-                values = values + 1j * rng.standard_normal(t.shape)
-            seeds.append(make_tensor(np.asarray(values, t.dtype), cpu_word(t.dtype) | GRADIENT))
+        seeds = [_second_seed(rng, t, gaps=gen_non_contig_grad_outputs) for t in outputs]
     else:
         seeds = [grad_outputs] if isinstance(grad_outputs, Tensor) else list(grad_outputs)
     checked = [i for i, x in enumerate(given) if isinstance(x, Tensor) and x.requires_grad]
@@ -319,13 +450,28 @@ def gradgradcheck(
     def first(*args: Any) -> tuple[Tensor, ...]:
         recorded = [t if t.requires_grad else t.detach().requires_grad_() for t in (args[i] for i in checked)]
         own = list(args[:count])
-        for i, t in zip(checked, recorded):
+        for i, t in zip(checked, recorded, strict=True):
             own[i] = t
         with StateGuard(unexclude=GRADIENT):
-            made = [t for t in _outputs(fn, own) if t.requires_grad]
+            made = [t for t in outputs_of(fn, own) if t.requires_grad]
             found = grad(made, recorded, list(args[count:]), create_graph=True, allow_unused=True)
         return tuple([g for g in found if g is not None])
 
-    return gradcheck(
-        first, (*given, *seeds), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception, fast_mode=fast_mode
-    )
+    settings = _Settings(eps, atol, rtol, nondet_tol, fast_mode, projections, seed, recorded=True)
+    asked = {
+        "backward": check_rev_over_rev,
+        "ahead": check_fwd_over_rev,
+        "undefined": check_rev_over_rev and check_undefined_grad,
+        "dtypes": check_rev_over_rev and check_grad_dtypes,
+        "batched": check_rev_over_rev and check_batched_grad,
+        "batched_ahead": False,
+    }
+    return _run(first, (*given, *seeds), settings, asked, raises=raise_exception)
+
+
+def _second_seed(rng: np.random.Generator, output: Tensor, *, gaps: bool) -> Tensor:
+    made = _seed(rng, output)
+    if gaps and output.ndim:
+        made = from_array(np.repeat(made.numpy(), 2, axis=-1)[..., ::2])
+    made._word |= GRADIENT
+    return made

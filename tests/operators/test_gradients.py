@@ -80,7 +80,7 @@ def test_second_derivative(operator: Operator, dtype: str) -> None:
     for sample in sampled(operator, dtype):
         function, inputs = _as_function(operator, sample)
         if _can_be_moved(sample):
-            assert gradgradcheck(function, inputs, fast_mode=True), sample
+            assert gradgradcheck(function, inputs, fast_mode=True, projections=1), sample  # of hundreds of samples
 
 
 def _can_be_moved(sample: SampleInput) -> bool:
