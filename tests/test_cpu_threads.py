@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -142,6 +143,18 @@ def test_a_region_inside_a_region_runs_alone() -> None:
 
     threads.for_pieces(task, 4, 1)
     assert sorted(inner) == [(i, j) for i in range(4) for j in range(3)]
+
+
+def test_workers_that_wait_keep_no_arrays_alive() -> None:
+    cpu.set_num_threads(4)
+
+    def fill() -> Any:
+        array = np.zeros(1000)
+        threads.for_pieces(lambda start, stop: array[start:stop].fill(1.0), 1000, 10)
+        assert array.sum() == 1000
+        return weakref.ref(array)
+
+    assert fill()() is None
 
 
 def test_set_num_threads() -> None:

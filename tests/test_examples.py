@@ -6,6 +6,7 @@ put into them here, one at a time, because a claim that cannot fail would teach 
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -24,6 +25,7 @@ LONGEST = {
     "custom_backend.py": 136,
     "dispatcher_from_scratch.py": 299,
     "native_operator.py": 145,
+    "profile_training.py": 116,
 }
 
 # In `-c`: run the first argument as a script, on a device that is no part of tenkey and has no kernel.
@@ -209,6 +211,40 @@ def test_custom_backend(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_profile_training(tmp_path: Path) -> None:
+    result = run("-W", "error", EXAMPLES / "profile_training.py", "--out", "record", folder=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    in_order(
+        result.stdout.splitlines(),
+        [
+            "Loss: ",
+            "What takes the time:",
+            "Name ",
+            "Self CPU time total: ",
+            "What allocates the memory:",
+            "Name ",
+            "ok: every step is there",
+            "ok: tanh ran once a step, and so did its node",
+            "ok: each node is linked to its call by their sequence number",
+            "ok: tanh ran inside of the model",
+            "ok: the operators' own times add up to the whole",
+            "ok: the steps left no memory behind",
+            "Wrote ",
+        ],
+    )
+    first, last = re.findall(r"\d+\.\d+", result.stdout)[:2]
+    assert float(last) < float(first)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["record"]
+    folder = tmp_path / "record"
+    assert sorted(path.name for path in folder.iterdir()) == ["graph.svg", "memory.csv", "trace.json"]
+    trace = json.loads((folder / "trace.json").read_text(encoding="utf-8"))
+    assert {"M", "X", "s", "f", "C"} == {event["ph"] for event in trace["traceEvents"]}
+    assert "w1" in (folder / "graph.svg").read_text(encoding="utf-8")
+    refused = run(EXAMPLES / "profile_training.py", "--steps", "0", folder=tmp_path)
+    assert "--steps must be at least 1, got 0" in refused.stderr
+
+
 COMPILER = next(filter(shutil.which, ("cc", "gcc", "clang")), None)
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler (cc, gcc or clang) on PATH")
 
@@ -247,6 +283,7 @@ FAULTS = {
     "C": ("native_operator.py", "/ (1 + exp(-slope * x[i]))", "/ (1 + exp(slope * x[i]))"),
     "a second derivative": ("native_operator.py", "return g * g0 * s * (1 - s)", "return g * g0 * s * s"),
     "a dtype": ("native_operator.py", '"float64": "softplus_f64"', '"float64": "softplus_f32"'),
+    "a name in the profile": ("profile_training.py", 'record_function("model")', 'record_function("modell")'),
     "memory": ("custom_backend.py", "self.live -= len(buffer)", "self.live -= 1"),
 }
 

@@ -52,6 +52,10 @@ def _find_getcpu() -> Callable[[], int] | None:
 _getcpu = _find_getcpu()
 
 
+def _idle() -> None:
+    """What a worker without work would do."""
+
+
 class _Worker:
     def __init__(self) -> None:
         self.barred = -1  # the core that the worker keeps off
@@ -60,7 +64,7 @@ class _Worker:
         self.done = threading.Lock()
         self.go.acquire()
         self.done.acquire()
-        self.work: Callable[[], None] = lambda: None
+        self.work: Callable[[], None] = _idle
         threading.Thread(target=self._run, name="tenkey worker", daemon=True).start()
 
     def keep_off(self, core: int) -> None:
@@ -78,9 +82,11 @@ class _Worker:
         ignore(QUIET)  # for the life of the thread
         while True:
             self.go.acquire()
+            work, self.work = self.work, _idle
             try:
-                self.work()
+                work()
             finally:
+                del work  # who waits for the next call must not keep the arrays of the last one alive
                 self.done.release()
 
 
