@@ -42,10 +42,26 @@ def test_grad_inside_of_vmap() -> None:
     assert not x.requires_grad
 
 
-def test_grad_of_a_shared_input_inside_of_vmap_is_refused() -> None:
+def test_grad_of_a_shared_input_inside_of_vmap() -> None:
+    """Another gradient for each sample, though what was recorded sums them up."""
+    w = tk.tensor(np.arange(4.0), requires_grad=True)
+
+    def per_sample(row: Tensor) -> Any:
+        row = row.detach().requires_grad_()
+        return tk.autograd.grad([(row * w**2).sum(), (w**3).sum()], [w, row], materialize_grads=True)
+
+    by_w, by_row = vmap(per_sample)(rows())
+    values, batch = w.detach().numpy(), rows().numpy()
+    np.testing.assert_allclose(by_w.numpy(), 2 * batch * values + 3 * values**2)
+    np.testing.assert_allclose(by_row.numpy(), np.broadcast_to(values**2, (3, 4)))
+    nested = vmap(vmap(lambda row, s: tk.autograd.grad((row * w**2).sum() * s, w)[0], (None, 0)), (0, None))
+    scales = np.array([1.0, 10.0])
+    got = nested(rows(), tk.asarray(scales))
+    np.testing.assert_allclose(got.numpy(), 2 * batch[:, None] * values * scales[:, None])
+
+
+def test_backward_inside_of_vmap_is_refused() -> None:
     w = tk.tensor(np.ones(4), requires_grad=True)
-    with pytest.raises(NotImplementedError, match="not batched"):
-        vmap(lambda row: tk.autograd.grad((row * w).sum(), w)[0])(rows())
     with pytest.raises(NotImplementedError, match=r"tk\.autograd\.grad"):
         vmap(lambda row: (row * w).sum().backward())(rows())
 

@@ -19,9 +19,9 @@ be changed. Guarded by ``tests/test_forward_mode.py::test_views_in_place``.
 Note [Gradients of duals]
 ~~~~~~~~~~~~~~~~~~~~~~~~~
 The gradient ``g = J(x)^T s`` of a dual output by a dual input is a dual as well. Second derivatives commute, so its
-tangent along ``v`` is the gradient of the output's tangent ``J(x) v``, plus ``J(x)^T`` of the tangent of ``s``. That
-holds while the tangent of the input does not itself depend on the input, which is checked. Guarded by
-``tests/test_forward_mode.py::test_forward_over_reverse``.
+tangent along ``v`` is the gradient of the output's tangent ``J(x) v``, plus ``J(x)^T`` of the tangent of ``s``. There
+``v`` stands still: if it was computed from ``x`` (as the tangent of ``exp(y)`` is from its result), what flows to ``x``
+through ``v`` is subtracted. Guarded by ``tests/test_forward_mode.py::test_forward_over_reverse``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ from ..core.tensor import Tensor
 from ..core.tree import flatten, unflatten
 from ..core.word import GRADIENT
 from ..core.wrapper import Level, Wrapper, innermost, wrap
-from ..dispatch.local import current_state
 from ..dispatch.operator import Operator
 from ..ops.builtin.creation import ones_like, zeros_like
 from ..ops.builtin.inplace import write_out
@@ -50,6 +49,7 @@ from .forward_rules import (
     transposed,
     with_tangents,
 )
+from .function import Context, Function
 from .node import Node, edge_of
 
 __all__ = ["DualLevel"]
@@ -59,13 +59,9 @@ _NO_FORMULA: Final = "the operator has no rule for forward mode and no gradient 
 _NUMPY: Final = (
     "[{what}] the tensor has a tangent, which NumPy would lose: take tk.autograd.forward_ad.unpack_dual(x).primal."
 )
-_DEPENDENT: Final = (
-    "[grad] input {index} is a dual tensor whose tangent was computed from itself, so the tangent of its gradient does "
-    "not follow: take the gradient by a tensor that nothing was computed for, or use tk.transforms.grad."
-)
-_NESTED: Final = (
-    "[{name}] a Function with a jvp cannot be recorded for reverse mode where other transforms are on further out: "
-    "write it with operators, or as a tk.library.custom_op."
+_NO_SETUP: Final = (
+    "[{name}] In order to use a Function with a jvp inside of other transforms (vmap, grad, jvp, ...), it must "
+    "override the setup_context staticmethod: write forward(*args) without a ctx, and setup_context(ctx, inputs, output)."
 )
 _UNUSED: Final = (
     "[grad] One of the differentiated Tensors appears to not have been used in the graph: input {index}. Set "
@@ -153,7 +149,12 @@ class DualLevel(Level):
     def _like(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
         """Made with a tangent of zero, so that what has a tangent can be written into it."""
         out: Tensor = operator.call(args[0]._value, *args[1:], **kwargs)
-        return self.dual(out, zeros_like(out)) if out.dtype.kind in "fcV" else out
+        if out.dtype.kind not in "fcV":
+            return out
+        tangent = args[0]._extra
+        if tangent.__class__ is Wrapper or out.__class__ is Wrapper:
+            tangent = args[0]._value + tangent  # what it will hold is of the levels of both
+        return self.dual(out, zeros_like(tangent, dtype=out.dtype, device=out.device))
 
     def _result(self, operator: Operator, leaves: list[Any], out: Tensor, tangent: Tensor) -> Tensor:
         """The dual of a result; see Note [Tangents in place]."""
@@ -161,12 +162,13 @@ class DualLevel(Level):
         given = next((x for x in duals if x._value is out), None)
         if given is not None:  # the operator returned its argument
             return given
-        shares = _bare(tangent)._storage is not None
+        bare = _bare(tangent)
+        shares = bare._storage is not None
         if "View" in operator.facets:
             made = self.dual(out, tangent)
             made._apart = any(x._apart for x in duals) or (_bare(out)._storage is not None and not shares)
             return made
-        if shares or any(x._extra is tangent for x in duals):
+        if shares or any(_bare(x._extra) is bare for x in duals):
             tangent = tangent.clone()
         return self.dual(out, tangent)
 
@@ -181,12 +183,18 @@ class DualLevel(Level):
         primals = tuple([x._value if self.owns(x) else x for x in args])
         if function.jvp is None:
             return transposed(self, function.__name__, list(args), lambda leaves: function.apply(*leaves))
-        if innermost(primals) is not None and any(
-            isinstance(x, Tensor) and x._word & GRADIENT & current_state().keep for x in primals
-        ):
-            raise NotImplementedError(_NESTED.format(name=function.__name__))
-        out, ctx = function._run(primals)
-        results = function.jvp(JvpContext.of(ctx), *[x._extra if self.owns(x) else None for x in args])
+        if function.setup_context is not Function.setup_context:
+            out = function.apply(*primals)  # recorded, and by the rules of levels further out
+            ctx: Context = JvpContext()
+            ctx._function = function
+            ctx.needs_input_grad = tuple([self.owns(x) for x in args])
+            function.setup_context(ctx, primals, out)
+        elif innermost(primals) is not None:
+            raise NotImplementedError(_NO_SETUP.format(name=function.__name__))
+        else:
+            out, ctx = function._run(primals)
+            ctx = JvpContext.of(ctx)
+        results = function.jvp(ctx, *[x._extra if self.owns(x) else None for x in args])
         return with_tangents(self, function.__name__, out, results)
 
     def escaped_function(self, function: Any, args: tuple[Any, ...]) -> Any:
@@ -233,8 +241,6 @@ class DualLevel(Level):
         allow, materialize = options.pop("allow_unused"), options.pop("materialize_grads")
         flags = {"create_graph": options["create_graph"], "retain_graph": True, "allow_unused": True}
         wanted = [self.parts(x)[0] for x in inputs]
-        for index, x in enumerate(inputs):
-            _check_independent(index, *self.parts(x))
         total: list[Any] = [None] * len(inputs)
         slope: list[Any] = [None] * len(inputs)
         for output, seed in zip(outputs, given, strict=True):
@@ -249,7 +255,7 @@ class DualLevel(Level):
                 if along is not None:
                     _add(slope, grad([primal], wanted, [along], **flags))
             if tangent is not None and tangent._word & GRADIENT:
-                _add(slope, grad([tangent], wanted, [ahead], **flags))
+                _add(slope, self._by_inputs(grad, tangent, inputs, ahead, **flags))
         results: list[Any] = []
         for index, (x, g, t) in enumerate(zip(wanted, total, slope, strict=True)):
             if g is None and t is None:
@@ -260,6 +266,22 @@ class DualLevel(Level):
             whole = zeros_like(x.detach()) if g is None else g
             results.append(whole if t is None else self.join(whole, t))
         return tuple(results)
+
+    def _by_inputs(
+        self, grad: Callable[..., Any], tangent: Tensor, inputs: list[Any], seed: Tensor, **flags: Any
+    ) -> Any:
+        """The gradients of a tangent by the inputs, those that flow through the tangents of the inputs left out."""
+        found: list[Any] = []
+        for x in inputs:
+            primal, own = self.parts(x)
+            (whole,) = grad([tangent], [primal], [seed], **flags)
+            if whole is not None and own is not None and _depends(own, primal):
+                (through,) = grad([tangent], [own], [seed], **flags)
+                if through is not None:
+                    (less,) = grad([own], [primal], [through], **flags)
+                    whole = whole if less is None else whole - less
+            found.append(whole)
+        return found
 
     def join(self, primal: Tensor, tangent: Tensor) -> Tensor:
         """The dual of two parts, put below the wrappers of levels further inside."""
@@ -279,10 +301,10 @@ def _add(totals: list[Any], more: tuple[Any, ...]) -> None:
             totals[i] = term if totals[i] is None else totals[i] + term
 
 
-def _check_independent(index: int, primal: Any, tangent: Tensor | None) -> None:
-    """Raise if the tangent of an input was computed from the input."""
-    if tangent is None or not tangent._word & GRADIENT:
-        return
+def _depends(tangent: Tensor, primal: Any) -> bool:
+    """Whether the tangent of an input was computed from the input."""
+    if not tangent._word & GRADIENT:
+        return False
     target, _ = edge_of(_bare(primal))
     seen: set[Node] = set()
     stack = [edge_of(_bare(tangent))[0]]
@@ -291,9 +313,10 @@ def _check_independent(index: int, primal: Any, tangent: Tensor | None) -> None:
         if node is None or node in seen:
             continue
         if node is target:
-            raise NotImplementedError(_DEPENDENT.format(index=index))
+            return True
         seen.add(node)
         stack.extend(n for n, _ in node.next_edges)
+    return False
 
 
 def _bare(x: Any) -> Any:

@@ -5,7 +5,8 @@ Note [Forward derivatives]
 A gradient formula is linear in ``g``: it is the transposed derivative. So every formula also gives the forward
 derivative. A pointwise operator's is the sum of tangent times partial derivative, declared as one operator like the
 backward one. A reduction's is the sum along its axes of tangent times the formula at ``g = 1``. A view's is the view of
-the tangent. Any other formula is transposed once more, by differentiating it by ``g`` in the direction of the tangent.
+the tangent. An operator that is declared linear is its own derivative. Any
+other formula is transposed once more, by differentiating it by ``g`` in the direction of the tangent.
 Where there is no formula there is no forward derivative either, and never a silent zero. Guarded by
 ``tests/test_jvp_formulas.py``.
 """
@@ -19,13 +20,14 @@ from ..core.tensor import Tensor
 from ..core.word import GRADIENT
 from ..dispatch.local import StateGuard, current_state
 from ..dispatch.operator import Operator
+from ..ops.aliases import spread
 from ..ops.builtin.complex import conj
 from ..ops.builtin.copying import cast
 from ..ops.builtin.creation import ones_like, zeros_like
 from ..ops.builtin.pointwise import multiply
 from ..ops.builtin.reduction import sum as sum_
 from ..ops.builtin.view import broadcast_to
-from ..ops.declare.facets import Pointwise, formula_names
+from ..ops.declare.facets import Linear, Pointwise, formula_names
 from .functional import grad
 from .partials import TANGENT, Formula, pointwise_tangent, pointwise_vjp, same_gradient
 from .reductions import reduction_formulas
@@ -79,8 +81,11 @@ def jvp_of(operator: Operator, *, is_complex: bool) -> ForwardRule | None:
     rule: ForwardRule | None = None
     if "Jvp" in facets:
         given = facets["Jvp"].function
-        names = [name for name in formula_names(given) if name != "tangents"]
-        rule = _by_jvp(given, names)
+        if isinstance(given, Linear):
+            rule = _by_linearity(operator, given.groups)
+        else:
+            names = [name for name in formula_names(given) if name != "tangents"]
+            rule = _by_jvp(given, names)
     elif "NotDifferentiable" in facets:
         return lambda tangents, bound, out: None
     elif "Backward" in facets:
@@ -140,6 +145,34 @@ def _by_tangent(operator: Operator) -> ForwardRule:
     return rule
 
 
+def _by_linearity(operator: Operator, groups: tuple[tuple[str, ...], ...]) -> ForwardRule:
+    """For what is linear in groups of arguments: the sum of the operator on the tangents of one group each."""
+    arguments = operator.schema.arguments
+    names = [a.name for a in arguments if not a.kwarg_only]
+    keywords = [a.name for a in arguments if a.kwarg_only]
+    call = operator.call
+
+    def rule(tangents: dict[str, Any], bound: dict[str, Any], out: Any) -> Any:
+        total: Any = None
+        for group in groups:
+            given = [name for name in group if tangents.get(name) is not None]
+            if not given:
+                continue
+            values = {**bound, **{name: _filled(tangents.get(name), bound[name]) for name in group}}
+            term = call(*[values[name] for name in names], **{name: values[name] for name in keywords})
+            total = term if total is None else total + term
+        return total
+
+    return rule
+
+
+def _filled(tangent: Any, value: Any) -> Any:
+    """A tangent, with zeros for what has none."""
+    if isinstance(tangent, (list, tuple)):
+        return [zeros_like(x) if t is None else t for t, x in zip(tangent, value, strict=True)]
+    return zeros_like(value) if tangent is None else tangent
+
+
 def _by_partials(operator: Operator, *, is_complex: bool) -> ForwardRule:
     """For each set of arguments with tangents one fused operator, made when it is first wanted."""
     known: dict[tuple[str, ...], Formula | None] = {}
@@ -186,7 +219,7 @@ def _by_transposition(formulas: dict[str, Formula | None]) -> ForwardRule:
         given = {name: t for name, t in tangents.items() if t is not None and formulas.get(name) is not None}
         record = any(t._word & GRADIENT for t in _tensors((given, bound, out))) and current_state().keep & GRADIENT
         with StateGuard(unexclude=GRADIENT):
-            seed = zeros_like(out).detach().requires_grad_()
+            seed = spread(zeros_like(out).detach(), bound.values()).detach().requires_grad_()
             ends, directions = [], []
             for name, tangent in given.items():
                 formula: Any = formulas[name]

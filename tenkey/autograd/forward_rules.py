@@ -12,10 +12,11 @@ from ..core.word import GRADIENT
 from ..dispatch.keys import DispatchKey
 from ..dispatch.local import StateGuard, current_state
 from ..dispatch.operator import Operator
+from ..ops.aliases import fresh, spread, unrecorded
 from ..ops.builtin.copying import cast
 from ..ops.builtin.creation import zeros_like
 from ..ops.builtin.inplace import copy_
-from ..ops.builtin.view import broadcast_to, reshape
+from ..ops.builtin.view import broadcast_to
 from .formulas import ForwardRule, jvp_of
 from .function import Context
 from .functional import grad
@@ -191,9 +192,7 @@ def transposed(level: DualLevel, name: str, leaves: list[Any], call: Callable[[l
             if not level.owns(x) or x.dtype.kind not in "fcV":
                 values.append(x._value if level.owns(x) else x)
                 continue
-            primal = x._value
-            connected = recording and primal._word & GRADIENT
-            own = reshape(primal, primal.shape) if connected else primal.detach().requires_grad_()
+            own = fresh(x._value, GRADIENT if recording else 0)
             values.append(own)
             inputs.append(own)
             directions.append(x._extra)
@@ -204,14 +203,14 @@ def transposed(level: DualLevel, name: str, leaves: list[Any], call: Callable[[l
             raise
         except RuntimeError as error:
             raise NotImplementedError(NO_RULE.format(operator=name, why=_NOT_LINEAR)) from error
-    results = [r.detach() if isinstance(r, Tensor) and not record and r._word & GRADIENT else r for r in flatten(out)]
+    results = [unrecorded(r) if isinstance(r, Tensor) and not record else r for r in flatten(out)]
     return with_tangents(level, name, unflatten(out, results), unflatten(out, tangents))
 
 
 def _one_transposed(result: Any, inputs: list[Tensor], directions: list[Tensor], *, record: bool) -> Tensor | None:
     if not isinstance(result, Tensor) or result.dtype.kind not in "fcV" or not result._word & GRADIENT:
         return None
-    seed = zeros_like(result.detach()).detach().requires_grad_()
+    seed = spread(zeros_like(result.detach()).detach(), inputs).detach().requires_grad_()
     total: Tensor | None = None
     gradients = grad(result, inputs, seed, create_graph=True, allow_unused=True)
     for gradient, direction in zip(gradients, directions, strict=True):
@@ -238,7 +237,13 @@ def in_place(level: DualLevel, operator: Operator, args: tuple[Any, ...], kwargs
         operator.call(*primals)
         operator.call(x._extra, args[1], source)
     else:
-        result = args[1] if facet.functional is None else facet.functional.call(*args)
+        given = args
+        word = 0
+        for y in args:
+            word |= y._word if isinstance(y, Tensor) else 0
+        if word & GRADIENT & current_state().keep and facet.functional is not None:
+            given = (level.dual(x._value.clone(), x._extra.clone()), *args[1:])  # what it saves is not to be changed
+        result = args[1] if facet.functional is None else facet.functional.call(*given)
         tangent = result._extra if level.owns(result) else 0.0
         operator.call(*primals)
         if isinstance(tangent, Tensor):

@@ -18,6 +18,7 @@ import numpy as np
 from ..core.device import CPU, Device
 from ..core.tensor import Tensor
 from ..core.word import GRADIENT
+from ..core.wrapper import Wrapper
 from ..dispatch.local import get_state
 
 __all__ = [
@@ -312,6 +313,8 @@ _accumulator_lock = threading.Lock()
 
 def leaf_edge(leaf: Tensor) -> Edge:
     """The edge to the accumulator of a leaf, made when the leaf is first used (Note [Leaves and accumulators])."""
+    if leaf.__class__ is Wrapper:  # its value is the leaf
+        return edge_of(leaf._value)
     meta = meta_of(leaf)
     with _accumulator_lock:
         edge: Edge | None = meta.edge

@@ -237,9 +237,11 @@ def _declare(
     used = free_variables(expression)
     types = {a.name: str(a.type) for a in schema.arguments}
     order: list[tuple[str, str, str]] = []  # (variable, name in a formula, name of the new argument)
+    taken = set(types)
     for special, role, wanted in specials:
         if special in used:
-            order.append((special, role, _unused(wanted, types)))
+            order.append((special, role, _unused(wanted, taken)))
+            taken.add(order[-1][2])
     order += [(a.name, a.name, a.name) for a in schema.arguments if a.name in used]
     if not any(types.get(v, "Tensor") == "Tensor" for v, _, _ in order):
         raise NotImplementedError(f"[{operator.name}] the derivative {expression} does not depend on a tensor.")
@@ -261,7 +263,7 @@ def _declare(
     return Formula(defined.call, names)
 
 
-def _unused(wanted: str, taken: dict[str, str]) -> str:
+def _unused(wanted: str, taken: set[str]) -> str:
     name, number = wanted, 1
     while name in taken:
         number += 1

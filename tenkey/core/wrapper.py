@@ -121,6 +121,21 @@ class Level:
         """What a wrapper stands for after the level has ended; raises by default."""
         raise RuntimeError(_ESCAPED.format(operator="autograd", level=self.name))
 
+    def alias(self, wrapper: Wrapper, function: Callable[[Tensor], Tensor]) -> Tensor:
+        """The wrapper around ``function(value)``, a tensor of the same values."""
+        extra = wrapper._extra
+        word = extra._word if isinstance(extra, Tensor) else 0
+        made = wrap(self, function(wrapper._value), extra, wrapper.shape, word)
+        made._apart = wrapper._apart
+        return made
+
+    def repeat(self, x: Tensor) -> Tensor:
+        """A tensor that has no values of this level as one that has its own for each sample, for a ``vmap``.
+
+        Other transforms leave it as it is.
+        """
+        return x
+
     def gradient(self, grad: Callable[..., Any], outputs: list[Any], inputs: list[Any], **options: Any) -> Any:
         """``tk.autograd.grad`` for outputs and inputs of which the innermost are of this level."""
         raise NotImplementedError

@@ -8,6 +8,14 @@ operator in ``rules.py``; what the tags of its block say (Note [Tags of batching
 reduction, in-place); the operators that a composite is made of; the loop. The loop takes the batch apart, calls the
 operator on every sample and stacks the results: slow, and right for every operator. ``LOOPS`` counts it by operator.
 Guarded by ``tests/test_vmap.py``.
+
+Note [Gradients of samples]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~
+The samples do not depend on one another, so the gradient of all outputs by a batched input has each sample's in its
+place. An input that the samples share has another gradient for each sample too, but what was recorded sums them up; so
+the backward runs with one seed for each sample, all of them at once in a batch. That costs as much as a backward for
+each sample; ``tk.transforms.grad`` costs one, since it repeats the input for the samples before the function runs.
+Guarded by ``tests/test_vmap_autograd.py::test_grad_of_a_shared_input_inside_of_vmap``.
 """
 
 from __future__ import annotations
@@ -17,6 +25,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NoReturn
 
+import numpy as np
+
 from ..core.tensor import Tensor
 from ..core.tree import broadcast_prefix, flatten, unflatten
 from ..core.word import GRADIENT
@@ -24,11 +34,13 @@ from ..core.wrapper import Level, Wrapper, _open, open_levels, wrap
 from ..dispatch.keys import DispatchKey
 from ..dispatch.operator import Operator
 from ..ops.builtin.copying import stack
-from ..ops.builtin.creation import ones_like
+from ..ops.builtin.creation import eye, ones_like, zeros_like
+from ..ops.builtin.pointwise import where
 from ..ops.builtin.view import broadcast_to, permute_dims, reshape, select_index
 
 __all__ = ["LOOPS", "BatchInfo", "BatchLevel", "Rule", "derived_rules", "move", "named_rules", "tagged_rules"]
 
+_BOOL: Final = np.dtype(bool)
 Rule = Callable[["BatchLevel", Operator, tuple[Any, ...], dict[str, Any]], Any]
 
 LOOPS: Final[Counter[str]] = Counter()
@@ -86,11 +98,10 @@ _DATA_DEPENDENT: Final = (
     "the results of the samples need not fit together. Call it outside of vmap, give it a rule by register_vmap, or "
     "write the computation with tk.where, which keeps the shape."
 )
-_UNBATCHED_INPUT: Final = (
-    "[grad] inside of vmap, input {index} is not batched and an output is: its gradient is another one for each "
-    "sample. Use tk.transforms.grad, which gives that, or batch the input (tk.broadcast_to outside of vmap)."
+_UNUSED: Final = (
+    "[grad] One of the differentiated Tensors appears to not have been used in the graph: input {index}. Set "
+    "allow_unused=True if this is the desired behavior."
 )
-_MIXED_GRAD: Final = "[grad] inside of vmap, output {index} is not batched and input {other} is: they are unrelated."
 _SEED_SCALAR: Final = (
     "[grad] grad can be implicitly created only for scalar outputs, got shape {shape}: pass the gradient, a tensor of "
     "that shape."
@@ -238,40 +249,80 @@ class BatchLevel(Level):
             return _run_rule(self, function.__name__, function.vmap, args, {})
         return _loop(self, function.__name__, function.apply, args, {})
 
+    def repeat(self, x: Tensor) -> Tensor:
+        """See ``Level.repeat``."""
+        copies: Tensor = broadcast_to(x, (self.size, *x.shape))
+        return self.batch(copies.clone(), 0)
+
     # ---- gradients
 
     def gradient(self, grad: Callable[..., Any], outputs: list[Any], inputs: list[Any], **options: Any) -> Any:
-        """The samples do not depend on one another, so the gradient of all outputs has each sample's in its place."""
-        values: list[Any] = []
-        seeds: list[Any] = []
-        given = options.pop("grad_outputs", None) or [None] * len(outputs)
+        """See Note [Gradients of samples]."""
+        allow, materialize = options.pop("allow_unused"), options.pop("materialize_grads")
+        flags = {"create_graph": options["create_graph"], "allow_unused": True}
+        retain = options["create_graph"] if options["retain_graph"] is None else options["retain_graph"]
+        given = options.pop("grad_outputs") or [None] * len(outputs)
+        ends: list[Any] = []  # of each sample: value, batch dimension, seed
+        shared: list[Any] = []  # of all: value, seed
         for index, (output, seed) in enumerate(zip(outputs, given, strict=True)):
             value, dim = self.split(output)
-            values.append(value)
-            if dim is None:
-                batched = next((i for i, x in enumerate(inputs) if self.owns(x)), None)
-                if batched is not None and isinstance(output, Tensor) and output._word & GRADIENT:
-                    raise NotImplementedError(_MIXED_GRAD.format(index=index, other=batched))
-                seeds.append(seed)
-                continue
             if seed is None:
                 if output.size != 1 or output.dtype.kind == "c":
                     raise RuntimeError(_SEED_SCALAR.format(shape=output.shape))
-                seeds.append(ones_like(value.detach()))
-                continue
-            if seed.shape != output.shape:
+                seed = ones_like(value.detach())
+            elif seed.shape != output.shape:
                 raise RuntimeError(_SEED_SHAPE.format(index=index, got=seed.shape, want=output.shape))
-            seeds.append(move(self.expose(seed), 0, dim))
-        dims: list[int] = []
-        wanted: list[Any] = []
-        for index, x in enumerate(inputs):
-            value, dim = self.split(x)
-            if dim is None:
-                raise NotImplementedError(_UNBATCHED_INPUT.format(index=index))
-            wanted.append(value)
-            dims.append(dim)
-        results = grad(values, wanted, seeds, **options)
-        return tuple([None if r is None else self.hide(r, dim) for r, dim in zip(results, dims, strict=True)])
+            elif dim is not None:
+                seed = move(self.expose(seed), 0, dim)
+            if value._word & GRADIENT:
+                if dim is None:
+                    shared.append((value, seed))
+                else:
+                    ends.append((value, seed, dim))
+        pairs = [self.split(x) for x in inputs]
+        own = [i for i, (_, dim) in enumerate(pairs) if dim is not None]
+        others = [i for i, (_, dim) in enumerate(pairs) if dim is None]
+        results: list[Any] = [None] * len(inputs)
+        if ends and own:
+            keep = bool(retain or others)
+            values, seeds = [end[0] for end in ends], [end[1] for end in ends]
+            found = grad(values, [pairs[i][0] for i in own], seeds, retain_graph=keep, **flags)
+            for i, result in zip(own, found, strict=True):
+                results[i] = None if result is None else self.hide(result, pairs[i][1])
+        if shared and others:
+            values, seeds = [end[0] for end in shared], [end[1] for end in shared]
+            keep = bool(retain or ends)
+            found = grad(values, [pairs[i][0] for i in others], seeds, retain_graph=keep, **flags)
+            for i, result in zip(others, found, strict=True):
+                results[i] = result
+        if ends and others:
+            found = self._by_sample(grad, ends, [pairs[i][0] for i in others], retain_graph=bool(retain), **flags)
+            for i, result in zip(others, found, strict=True):
+                if result is not None:
+                    results[i] = result if results[i] is None else results[i] + result
+        for i, result in enumerate(results):
+            if result is None and materialize:
+                results[i] = zeros_like(inputs[i].detach())
+            elif result is None and not allow:
+                raise RuntimeError(_UNUSED.format(index=i))
+        return tuple(results)
+
+    def _by_sample(
+        self, grad: Callable[..., Any], ends: list[Any], inputs: list[Any], *, retain_graph: Any, **flags: Any
+    ) -> list[Any]:
+        """The gradients by inputs that the samples share: one seed for each sample, with zeros for the others."""
+        with BatchLevel(self.size) as level:
+            seeds = []
+            for value, seed, dim in ends:
+                one = eye(self.size, dtype=_BOOL, device=value.device)
+                one = reshape(one, (self.size, *[1] * dim, self.size, *[1] * (value.ndim - 1 - dim)))
+                seeds.append(level.batch(where(one, seed, 0), 0))
+            found = grad([value for value, _, _ in ends], inputs, seeds, retain_graph=retain_graph, **flags)
+            results: list[Any] = []
+            for x in found:
+                value, dim = level.split(x)
+                results.append(value if dim is None else self.hide(value, dim))
+        return results
 
     def expose(self, x: Tensor) -> Tensor:
         """The tensor with this level's batch dimension first, also below the wrappers of levels further inside."""

@@ -21,9 +21,9 @@ from ..core.tree import flatten, tree_map, unflatten
 from ..core.word import GRADIENT
 from ..core.wrapper import Wrapper, open_levels
 from ..dispatch.local import StateGuard, current_state
+from ..ops.aliases import fresh, repeated, unrecorded
 from ..ops.builtin.creation import eye, zeros_like
-from ..ops.builtin.view import broadcast_to, reshape, slice
-from .batching import BatchLevel
+from ..ops.builtin.view import reshape, slice
 from .vmap import vmap
 
 __all__ = ["grad", "hessian", "install_derivatives", "jacfwd", "jacrev", "jvp", "linearize", "value_and_grad", "vjp"]
@@ -68,39 +68,10 @@ def _differentiable(x: Any) -> bool:
 # ---- inputs
 
 
-def _for_each_sample(x: Tensor, levels: Sequence[BatchLevel]) -> Tensor:
-    """The tensor batched at all of these levels, the outermost first; what it lacks is a repetition."""
-    if not levels:
-        return x
-    own = x._level.number if x.__class__ is Wrapper else 0
-    inner = levels[-1]
-    if own > inner.number or own == inner.number:
-        rest = levels[:-1] if own == inner.number else levels
-        level: Any = x._level  # type: ignore[attr-defined]  # only a Wrapper has a number
-        result: Tensor = level.through(x, lambda value: _for_each_sample(value, rest), lambda dim: dim)
-        return result
-    repeated = broadcast_to(_for_each_sample(x, levels[:-1]), (inner.size, *x.shape))
-    return inner.batch(repeated.clone(), 0)
-
-
 def _alias(x: Tensor) -> Tensor:
     """A tensor of its own on the same memory, with the history of ``x``, that requires a gradient."""
-    x = _for_each_sample(x, [level for level in open_levels() if isinstance(level, BatchLevel)])
-    return _fresh(x)
-
-
-def _fresh(x: Tensor) -> Tensor:
-    if x.__class__ is Wrapper:
-        level: Any = x._level
-        if isinstance(level, BatchLevel):
-            return level.batch(_fresh(x._value), x._extra)
-        made: Tensor = level.dual(_fresh(x._value), x._extra)
-        return made
-    if x._word & GRADIENT & current_state().keep:
-        alias: Tensor = reshape(x, x.shape)
-        return alias
-    leaf: Tensor = x.detach().requires_grad_()
-    return leaf
+    levels = open_levels()
+    return fresh(repeated(x, levels) if levels else x, GRADIENT & current_state().keep)
 
 
 def _bare(x: Tensor) -> list[Tensor]:
@@ -188,18 +159,7 @@ class _Run:
 
     def free(self, value: Any, *, keeps: bool) -> Any:
         """The output without the history that leads to the aliases alone."""
-        return value if keeps else tree_map(lambda x: _without_history(x) if isinstance(x, Tensor) else x, value)
-
-
-def _without_history(x: Tensor) -> Tensor:
-    if not x._word & GRADIENT:
-        return x
-    if x.__class__ is Wrapper:
-        level: Any = x._level
-        result: Tensor = level.through(x, _without_history, lambda dim: dim)
-        return result
-    plain: Tensor = x.detach()
-    return plain
+        return value if keeps else tree_map(lambda x: unrecorded(x) if isinstance(x, Tensor) else x, value)
 
 
 def _recorded(outputs: list[Tensor], seeds: list[Any]) -> tuple[list[Tensor], list[Any]]:

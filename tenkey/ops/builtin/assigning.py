@@ -31,7 +31,7 @@ from ...dispatch.local import StateGuard, current_state, get_state
 from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
 from ...dispatch.schema import parse_schema
-from ..declare import composite
+from ..declare import composite, linear
 from ..declare.declaration import operator_of
 from ..declare.facets import Composite, Samples
 from ..shapes import broadcast_shapes
@@ -104,6 +104,7 @@ def _put_samples(rng: np.random.Generator) -> Any:
         "x": lambda g, index: basic_put(g, index, 0),
         "source": lambda g, index, source_meta: sum_to_shape(basic_index(g, index), source_meta.shape),
     },
+    jvp=linear(("x", "source")),
     samples=_basic_put_samples,
     tags=("internal",),
 )
@@ -125,6 +126,7 @@ def basic_put(x: Tensor, index: tuple[Any, ...], source: Tensor) -> Tensor:
         "x": lambda g, indices: put(g, indices, 0),
         "source": lambda g, indices, source_meta: sum_to_shape(index(g, indices), source_meta.shape),
     },
+    jvp=linear(("x", "source")),
     samples=_put_samples,
     tags=("internal",),
 )

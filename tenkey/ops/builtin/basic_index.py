@@ -19,7 +19,7 @@ import numpy as np
 from ...core.tensor import Tensor
 from ...dispatch.errors import shown
 from ...dispatch.registry import registry
-from ..declare import Entry, TensorSpec, structured, view
+from ..declare import Entry, TensorSpec, linear, structured, view
 from .view import Window
 
 __all__ = ["FULL", "NOT_AN_INDEX", "TOO_MANY", "basic_index", "basic_index_backward", "plain_slice", "window_of"]
@@ -151,6 +151,7 @@ basic_index_backward: Entry = structured(
     "basic_index_backward(Tensor g_view, int[] shape, Index index) -> Tensor",
     meta=_backward_meta,
     vjp={"g_view": lambda g, index: basic_index(g, index)},
+    jvp=linear("g_view"),
     samples=lambda rng: [
         ((rng.standard_normal((2,)), (5, 4), (slice(1, 5, 2), -1)), {}),
         ((rng.standard_normal((3, 1, 2)), (3, 4), (..., None, slice(-2, None))), {}),

@@ -6,7 +6,7 @@ from typing import Final
 
 from ...core.dtypes import complex_of, real_of
 from ...core.tensor import Tensor
-from ..declare import Entry, TensorSpec, structured
+from ..declare import Entry, TensorSpec, linear, structured
 from .creation import zeros_like
 
 _PARTS_DTYPE: Final = (
@@ -34,6 +34,7 @@ conj: Entry = structured(
     "conj(Tensor x) -> Tensor",
     meta=lambda x: TensorSpec(x.shape, x.dtype),
     vjp={"x": lambda g: conj(g)},
+    jvp=linear("x"),
     methods=("conj",),
     samples=lambda rng: [((rng.standard_normal((3,)) + 1j * rng.standard_normal((3,)),), {})],
     doc="""Complex conjugate; a real tensor is copied.
@@ -48,6 +49,7 @@ real = structured(
     "real(Tensor x) -> Tensor",
     meta=_part_meta,
     vjp={"x": lambda g, x_meta: complex_from(g, zeros_like(g)) if x_meta.dtype.kind == "c" else g},
+    jvp=linear("x"),
     samples=lambda rng: [((rng.standard_normal((3,)) + 1j * rng.standard_normal((3,)),), {})],
     doc="""Real part, a real tensor.
 
@@ -61,6 +63,7 @@ imag = structured(
     "imag(Tensor x) -> Tensor",
     meta=_part_meta,
     vjp={"x": lambda g, x_meta: complex_from(zeros_like(g), g) if x_meta.dtype.kind == "c" else zeros_like(g)},
+    jvp=linear("x"),
     samples=lambda rng: [((rng.standard_normal((3,)) + 1j * rng.standard_normal((3,)),), {})],
     doc="""Imaginary part, a real tensor; zeros for a real one.
 
@@ -74,5 +77,6 @@ complex_from: Entry = structured(
     "complex_from(Tensor real, Tensor imag) -> Tensor",
     meta=_complex_meta,
     vjp={"real": lambda g: real(g), "imag": lambda g: imag(g)},
+    jvp=linear(("real", "imag")),
     samples=lambda rng: [((rng.standard_normal((3,)), rng.standard_normal((3,))), {})],
 )

@@ -12,7 +12,7 @@ from ...core.device import META, Device
 from ...core.promotion import result_dtype
 from ...core.tensor import Tensor
 from .. import numpy_functions
-from ..declare import Entry, TensorSpec, composite, structured
+from ..declare import Entry, TensorSpec, composite, linear, structured
 from ..shapes import broadcast_shapes, normalize_axes, normalize_axis
 from .view import broadcast_to, expand_dims, reshape, slice
 
@@ -22,6 +22,7 @@ clone = structured(
     "clone(Tensor x) -> Tensor",
     meta=lambda x: TensorSpec(x.shape, x.dtype),
     vjp={"x": lambda g: g},
+    jvp=linear("x"),
     samples=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((3, 4), (), (0, 2))],
     methods=("clone", "copy"),
     tags=("internal",),
@@ -38,6 +39,7 @@ cast: Entry = structured(
     "cast(Tensor x, DType dtype) -> Tensor",
     meta=lambda x, dtype: TensorSpec(x.shape, dtype),
     vjp={"x": lambda g, x_meta: cast(g, x_meta.dtype)},
+    jvp=linear("x"),
     samples=lambda rng: [
         ((rng.standard_normal((3, 4)), np.dtype("float64")), {}),
         ((rng.standard_normal(()), np.dtype("complex128")), {}),
@@ -74,6 +76,7 @@ to_device: Entry = structured(
     "to_device(Tensor x, Device device) -> Tensor",
     meta=lambda x, device: TensorSpec(x.shape, x.dtype),
     vjp={"x": lambda g, x_meta: to_device(g, x_meta.device)},
+    jvp=linear("x"),
     samples=lambda rng: [((rng.standard_normal((3, 4)), META), {})],
     tags=("internal",),
     doc="""The values on another device; the tensor itself if it is there already.
@@ -106,6 +109,7 @@ flip: Entry = structured(
     "flip(Tensor x, *, int[1]? axis=None) -> Tensor",
     meta=_flip_meta,
     vjp={"x": lambda g, axis: flip(g, axis=axis)},
+    jvp=linear("x"),
     samples=lambda rng: [
         ((rng.standard_normal(shape),), {"axis": axis})
         for shape, axis in (((3, 4), 1), ((3, 4), None), ((2, 3, 2), (0, -1)), ((3,), -1), ((), None), ((0, 2), 0))
@@ -147,6 +151,7 @@ concatenate = structured(
     "concatenate(Tensor[] arrays, *, int axis=0) -> Tensor",
     meta=_concat_meta,
     vjp={"arrays": _concat_vjp},
+    jvp=linear("arrays"),
     samples=lambda rng: [
         (([rng.standard_normal((2, 3)), rng.standard_normal((1, 3))],), {"axis": 0}),
         (([rng.standard_normal((2, 1)), rng.standard_normal((2, 0)), rng.standard_normal((2, 2))],), {"axis": -1}),
@@ -180,6 +185,7 @@ def _host_concat(arrays: Sequence[np.ndarray], *, axis: int | None = 0) -> Any:
     host=_host_concat,
     quiet=True,
     vjp={"arrays": _concat_any_vjp},
+    jvp=linear("arrays"),
     samples=lambda rng: [
         (([rng.standard_normal((2, 3)), rng.standard_normal((2, 1))],), {"axis": 1}),
         (([rng.standard_normal((2, 3)), rng.standard_normal(())],), {"axis": None}),

@@ -17,7 +17,7 @@ import numpy as np
 
 from ...core import dtypes
 from ...core.tensor import Tensor
-from ..declare import Entry, TensorSpec, composite, factory, structured
+from ..declare import Entry, TensorSpec, composite, factory, linear, structured
 from ..shapes import normalize_axes, normalize_axis
 from .complex import conj, real
 from .copying import cast, concatenate
@@ -109,6 +109,7 @@ def _complex_transform(name: str, host: Callable[..., Any], doc: str) -> Entry:
         host=lambda x, n=None, axis=-1, norm="backward": host(inexact_array(x), n, axis, norm),
         strict=True,
         vjp={"x": vjp},
+        jvp=linear("x"),
         samples=_samples,
         reference=host,
         doc=doc,
@@ -169,6 +170,7 @@ rfft: Entry = structured(
     host=lambda x, n=None, axis=-1, norm="backward": np.fft.rfft(inexact_array(x), n, axis, norm),
     strict=True,
     vjp={"x": _rfft_vjp},
+    jvp=linear("x"),
     samples=_samples,
     reference=np.fft.rfft,
     doc="""The discrete Fourier transform of real values: the first ``n // 2 + 1`` elements, which determine the others.
@@ -206,6 +208,7 @@ irfft: Entry = structured(
     host=lambda x, n=None, axis=-1, norm="backward": np.fft.irfft(inexact_array(x), n, axis, norm),
     strict=True,
     vjp={"x": _irfft_vjp},
+    jvp=linear("x"),
     samples=_half_samples,
     reference=np.fft.irfft,
     doc="""The inverse of ``rfft``: real values from the first half of a spectrum.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...core.tensor import Tensor
-from ..declare import Entry, TensorSpec, composite, structured
+from ..declare import Entry, TensorSpec, composite, linear, structured
 from ..shapes import broadcast_shapes, normalize_axis
 from .basic_index import NOT_AN_INDEX, TOO_MANY
 from .view import broadcast_to, sum_to_shape
@@ -37,6 +37,7 @@ take_along_axis = structured(
     "take_along_axis(Tensor x, Tensor indices, *, int axis=-1) -> Tensor",
     meta=_gather_meta,
     vjp={"x": lambda g, x_meta, indices, axis: _gather_vjp(g, x_meta.shape, indices, axis)},
+    jvp=linear("x"),
     samples=lambda rng: [
         ((rng.standard_normal((3, 5)), rng.integers(-5, 5, (3, 2))), {"axis": 1}),
         ((rng.standard_normal((3, 5)), rng.integers(0, 3, (4, 5))), {"axis": -2}),
@@ -76,6 +77,7 @@ scatter_add_zeros = structured(
     "scatter_add_zeros(Tensor source, Tensor indices, int[] shape, int axis) -> Tensor",
     meta=_scatter_meta,
     vjp={"source": lambda g, indices, axis: take_along_axis(g, indices, axis=axis)},
+    jvp=linear("source"),
     samples=lambda rng: [
         ((rng.standard_normal((3, 2)), rng.integers(0, 5, (3, 2)), (3, 5), 1), {}),
         ((rng.standard_normal((4, 2)), rng.integers(-3, 3, (4, 2)), (3, 2), 0), {}),
@@ -140,6 +142,7 @@ index: Entry = structured(
     "index(Tensor x, Tensor?[] indices) -> Tensor",
     meta=_index_meta,
     vjp={"x": lambda g, x_meta, indices: index_backward(g, x_meta.shape, indices)},
+    jvp=linear("x"),
     samples=lambda rng: [
         ((rng.standard_normal((4, 3)), [rng.integers(-4, 4, (5,)), None]), {}),
         ((rng.standard_normal((4, 3)), [None, rng.integers(0, 3, (2, 2))]), {}),
@@ -162,6 +165,7 @@ index_backward: Entry = structured(
     "index_backward(Tensor g_out, int[] shape, Tensor?[] indices) -> Tensor",
     meta=lambda g_out, shape, indices: TensorSpec(tuple(shape), g_out.dtype),
     vjp={"g_out": lambda g, indices: index(g, indices)},
+    jvp=linear("g_out"),
     samples=lambda rng: [
         ((rng.standard_normal((5, 3)), (4, 3), [rng.integers(0, 4, (5,)), None]), {}),
         ((rng.standard_normal((4, 2, 2)), (4, 3), [None, rng.integers(-3, 3, (2, 2))]), {}),

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...core.promotion import result_dtype
 from ...core.tensor import Tensor
-from ..declare import TensorSpec, structured
+from ..declare import TensorSpec, linear, structured
 from ..shapes import broadcast_shapes
 from .complex import conj, real
 from .view import expand_dims, matrix_transpose, squeeze
@@ -64,6 +64,7 @@ matmul = structured(
         "x1": lambda g, x1_meta, x2: _real_for_real(_left(g, x1_meta, x2), x1_meta),
         "x2": lambda g, x1, x2_meta: _real_for_real(_right(g, x1, x2_meta), x2_meta),
     },
+    jvp=linear("x1", "x2"),
     samples=lambda rng: [
         ((rng.standard_normal(a), rng.standard_normal(b)), {})
         for a, b in (

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...core.promotion import result_dtype
 from ...core.tensor import Tensor
-from ..declare import Entry, TensorSpec, composite, structured, view
+from ..declare import Entry, TensorSpec, composite, linear, structured, view
 from ..shapes import broadcast_shapes, normalize_axes, normalize_axis
 from .complex import conj
 from .copying import concatenate
@@ -84,6 +84,7 @@ vecdot: Entry = structured(
         ),
         "x2": lambda g, x1, x2_meta, axis: like_operand(expand_dims(g, _from_end(axis, x1, x2_meta)) * x1, x2_meta),
     },
+    jvp=linear("x1", "x2"),
     samples=lambda rng: [
         ((rng.standard_normal(a), rng.standard_normal(b)), {"axis": axis})
         for a, b, axis in (
@@ -139,6 +140,7 @@ outer: Entry = structured(
         "x1": lambda g, x1_meta, x2: like_operand(matmul(g, conj(x2)), x1_meta),
         "x2": lambda g, x1, x2_meta: like_operand(matmul(conj(x1), g), x2_meta),
     },
+    jvp=linear("x1", "x2"),
     samples=lambda rng: [((rng.standard_normal(m), rng.standard_normal(n)), {}) for m, n in ((2, 3), (1, 1), (0, 2))],
     reference=lambda x1, x2: x1[:, None] * x2[None, :],
     doc="""The matrix of all products of an element of one vector with an element of another.
@@ -463,6 +465,7 @@ diagonal_embed: Entry = structured(
     meta=_embed_meta,
     host=_embed_host,
     vjp={"g_diagonal": lambda g, offset: diagonal(g, offset=offset)},
+    jvp=linear("g_diagonal"),
     samples=lambda rng: [
         ((rng.standard_normal(length), shape, offset), {})
         for length, shape, offset in (((2,), (2, 3), 0), ((2, 1), (2, 2, 2), -1), ((0,), (2, 2), 5))
@@ -519,6 +522,7 @@ trace: Entry = structured(
     host=_host_trace,
     strict=True,
     vjp={"x": _trace_vjp},
+    jvp=linear("x"),
     samples=lambda rng: [
         ((rng.standard_normal(shape),), {"offset": offset})
         for shape, offset in (((3, 4), 0), ((3, 3), -1), ((2, 3, 3), 1), ((2, 2), 5), ((0, 3), 0))

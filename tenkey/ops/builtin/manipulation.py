@@ -11,7 +11,7 @@ import numpy as np
 from ...core.dtypes import bool as bool_dtype
 from ...core.dtypes import default_float
 from ...core.tensor import Tensor
-from ..declare import TensorSpec, composite, factory, structured
+from ..declare import TensorSpec, composite, factory, linear, structured
 from ..shapes import normalize_axes, normalize_axis
 from .copying import clone, concatenate, flip
 from .indexing import take
@@ -159,6 +159,7 @@ repeat_each = structured(
     host=lambda x, count, axis: x.repeat(count, axis),
     strict=True,
     vjp={"x": lambda g, x_meta, count, axis: _sum_repeated(g, x_meta.shape, count, axis)},
+    jvp=linear("x"),
     samples=lambda rng: [
         ((rng.standard_normal((2, 3)), 2, 1), {}),
         ((rng.standard_normal((2, 3)), 0, 0), {}),
@@ -484,6 +485,7 @@ def _host_triu(x: np.ndarray, *, k: int = 0) -> np.ndarray:
     "tril(Tensor x, *, int k=0) -> Tensor",
     host=_host_tril,
     vjp={"x": lambda g, k: tril(g, k=k)},
+    jvp=linear("x"),
     samples=_triangle_samples,
     reference=np.tril,
     methods=("tril",),
@@ -505,6 +507,7 @@ def tril(x: Tensor, *, k: int = 0) -> Tensor:
     "triu(Tensor x, *, int k=0) -> Tensor",
     host=_host_triu,
     vjp={"x": lambda g, k: triu(g, k=k)},
+    jvp=linear("x"),
     samples=_triangle_samples,
     reference=np.triu,
     methods=("triu",),

@@ -27,6 +27,7 @@ _CLASS: Final = "[cross_entropy] the target holds a class that is not in [0, {cl
 @composite(
     "softmax(Tensor x, int axis=-1) -> Tensor",
     vjp={"x": lambda g, out, axis: out * (g - sum(g * out, axis=axis, keepdims=True))},
+    jvp=lambda tangents, out, axis: out * (tangents["x"] - sum(tangents["x"] * out, axis=axis, keepdims=True)),
     samples=lambda rng: [((rng.standard_normal((3, 4)),), {}), ((rng.standard_normal((3, 4)),), {"axis": 0})],
 )
 def softmax(x: Tensor, axis: int = -1) -> Tensor:
@@ -46,6 +47,7 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
 @composite(
     "log_softmax(Tensor x, int axis=-1) -> Tensor",
     vjp={"x": lambda g, out, axis: g - exp(out) * sum(g, axis=axis, keepdims=True)},
+    jvp=lambda tangents, out, axis: tangents["x"] - sum(exp(out) * tangents["x"], axis=axis, keepdims=True),
     samples=lambda rng: [((rng.standard_normal((3, 4)),), {}), ((rng.standard_normal((3, 4)),), {"axis": 0})],
 )
 def log_softmax(x: Tensor, axis: int = -1) -> Tensor:

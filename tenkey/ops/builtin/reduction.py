@@ -9,7 +9,7 @@ import numpy as np
 from ...core.dtypes import default_float, float32, float64, int64, is_real_floating
 from ...core.tensor import Tensor
 from .. import scalar as s
-from ..declare import BOOLEAN, REAL, TensorSpec, composite, reduction, structured
+from ..declare import BOOLEAN, REAL, TensorSpec, composite, linear, reduction, structured
 from ..shapes import normalize_axes, reduced_shape, refuse_empty
 from .copying import cast
 from .pointwise import exp, isfinite, log, where
@@ -144,6 +144,7 @@ def _host_mean(x: np.ndarray, axis: Any = None, *, keepdims: bool = False) -> An
     "mean(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
     host=_host_mean,
     vjp={"x": _mean_vjp},
+    jvp=linear("x"),
     samples=lambda rng: [
         ((rng.standard_normal((3, 4)),), {"axis": axis, "keepdims": keepdims})
         for axis in (None, 0, (0, -1))
@@ -220,6 +221,9 @@ argmin = structured(
             restore_axes(g, x.shape, axis, keepdims) * exp(x - restore_axes(out, x.shape, axis, keepdims))
         )
     },
+    jvp=lambda tangents, x, out, axis, keepdims: sum(
+        tangents["x"] * exp(x - restore_axes(out, x.shape, axis, keepdims)), axis=axis, keepdims=keepdims
+    ),
     samples=lambda rng: [
         ((rng.standard_normal((3, 4)),), {"axis": axis, "keepdims": keepdims})
         for axis in (None, 1, (0, -1))

@@ -9,7 +9,7 @@ import numpy as np
 from ...core.dtypes import int64
 from ...core.promotion import result_dtype
 from ...core.tensor import Tensor
-from ..declare import Entry, TensorSpec, composite, structured
+from ..declare import Entry, TensorSpec, composite, linear, structured
 from .complex import conj, real
 from .copying import cast, clone, concat, flip
 from .indexing import take
@@ -61,6 +61,7 @@ convolve_full: Entry = structured(
         "a": lambda g, a_meta, v: _full_vjp(g, v, a_meta),
         "v": lambda g, a, v_meta: _full_vjp(g, a, v_meta),
     },
+    jvp=linear("a", "v"),
     samples=lambda rng: [
         ((rng.standard_normal(n), rng.standard_normal(m)), {}) for n, m in ((5, 3), (2, 4), (1, 1), (3, 3))
     ],

@@ -10,7 +10,7 @@ import numpy as np
 from ...core.dtypes import default_float, float64
 from ...core.tensor import Tensor
 from .. import numpy_functions
-from ..declare import SUM, Entry, TensorSpec, composite, structured
+from ..declare import SUM, Entry, TensorSpec, composite, linear, structured
 from ..declare.promotion import refuse_lost_part
 from ..shapes import normalize_axes, normalize_axis
 from .complex import conj, imag, real
@@ -122,6 +122,7 @@ cumulative_sum: Entry = structured(
     host=_cumulative_host(np.add.accumulate, 0),
     strict=True,
     vjp={"x": _cumulative_sum_vjp},
+    jvp=linear("x"),
     samples=_cumulative_samples,
     reference=_cumulative_reference(np.cumsum, 0),
     doc="""The sums of all elements up to each along an axis, which may be left out for one dimension.

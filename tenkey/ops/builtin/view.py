@@ -8,7 +8,7 @@ from typing import Any, Final
 from ...core.storage import contiguous_strides
 from ...core.tensor import Tensor
 from ...dispatch.registry import registry
-from ..declare import Entry, TensorSpec, composite, structured, view
+from ..declare import Entry, TensorSpec, composite, linear, structured, view
 from ..shapes import broadcast_shapes, infer_reshape, normalize_axes, normalize_axis
 
 Window = tuple[tuple[int, ...], tuple[int, ...], int]
@@ -315,6 +315,7 @@ slice_backward = structured(
     "slice_backward(Tensor g_slice, int[] shape, int axis, int start, int step) -> Tensor",
     meta=lambda g_slice, shape, axis, start, step: TensorSpec(tuple(shape), g_slice.dtype),
     vjp={"g_slice": lambda g, g_slice_meta, axis, start, step: _slice_backward_vjp(g, g_slice_meta, axis, start, step)},
+    jvp=linear("g_slice"),
     samples=lambda rng: [
         ((rng.standard_normal((2, 4)), (5, 4), 0, 1, 2), {}),
         ((rng.standard_normal((2, 3)), (2, 3), 1, 0, 1), {}),

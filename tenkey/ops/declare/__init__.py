@@ -1,7 +1,7 @@
 """Facets and the declaration functions that make blocks of them."""
 
 from .declaration import Entry, composite, factory, operator_of, pointwise, reduction, structured, view
-from .facets import TensorSpec
+from .facets import TensorSpec, linear
 from .methods import attach_methods
 from .promotion import (
     ARITHMETIC,
@@ -31,6 +31,7 @@ __all__ = [
     "SUM",
     "Entry",
     "TensorSpec",
+    "linear",
     "attach_methods",
     "composite",
     "factory",

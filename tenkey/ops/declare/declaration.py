@@ -25,6 +25,7 @@ from .facets import (
     Factory,
     Host,
     Jvp,
+    Linear,
     Meta,
     Methods,
     NotDifferentiable,
@@ -79,7 +80,7 @@ def _differentiation(
     schema: FunctionSchema,
     partials: Callable[..., Any] | tuple[Formula, ...] | None,
     vjp: Mapping[str, Formula] | None,
-    jvp: Callable[..., Any] | None,
+    jvp: Callable[..., Any] | Linear | None,
     differentiable: bool,
 ) -> list[object]:
     facets: list[object] = []
@@ -260,7 +261,7 @@ def structured(
     strict: bool = False,
     quiet: bool = False,
     vjp: Mapping[str, Formula] | None = None,
-    jvp: Callable[..., Any] | None = None,
+    jvp: Callable[..., Any] | Linear | None = None,
     differentiable: bool = True,
     samples: Callable[..., Any] | None = None,
     reference: Callable[..., Any] | None = None,
@@ -275,7 +276,9 @@ def structured(
     ``host`` computes it on NumPy arrays, which makes it the CPU's kernel; with ``strict`` it refuses by itself all that
     ``meta`` refuses; ``quiet`` says that NumPy never warns in it. Of several results ``g`` and ``out`` in a formula are
     tuples. ``probe(call, *args, **kwargs)`` is what tests differentiate in place of ``call``, where that has no
-    derivative by each of its elements, or no unique result: it takes symmetric matrices, say.
+    derivative by each of its elements, or no unique result: it takes symmetric matrices, say. ``jvp(tangents, ...)`` is
+    the forward derivative where a shorter one is known than what follows from ``vjp``; ``linear("x")`` for an operator
+    that is linear in ``x``.
     """
     parsed = _parse(schema)
     facets: list[object] = [Meta(meta), *_differentiation(parsed, None, vjp, jvp, differentiable)]
@@ -313,6 +316,7 @@ def composite(
     host: Callable[..., Any] | None = None,
     quiet: bool = False,
     vjp: Mapping[str, Formula] | None = None,
+    jvp: Callable[..., Any] | Linear | None = None,
     differentiable: bool = True,
     samples: Callable[..., Any] | None = None,
     reference: Callable[..., Any] | None = None,
@@ -333,7 +337,7 @@ def composite(
         parsed = _parse(schema)
         implicit = not explicit and vjp is None and (host is None or differentiable)
         facets: list[object] = [Composite(function, implicit)]
-        facets += _differentiation(parsed, None, vjp, None, differentiable)
+        facets += _differentiation(parsed, None, vjp, jvp, differentiable)
         if host is not None:
             facets.append(Host(host, strict=True, quiet=quiet))
         if samples is not None:

@@ -29,6 +29,7 @@ __all__ = [
     "Forward",
     "Host",
     "Jvp",
+    "Linear",
     "Meta",
     "Methods",
     "NotDifferentiable",
@@ -41,6 +42,7 @@ __all__ = [
     "Vjp",
     "formula_names",
     "is_plain_tensor",
+    "linear",
     "tensor_names",
 ]
 
@@ -222,11 +224,26 @@ class ComplexVjp:
     formulas: Mapping[str, Callable[..., Any] | None]
 
 
+@dataclass(frozen=True)
+class Linear:
+    """The forward derivative of an operator that is linear in its tensors: itself, on tangents.
+
+    Each group names arguments in which it is linear together; it is linear in every group by itself.
+    """
+
+    groups: tuple[tuple[str, ...], ...]
+
+
+def linear(*groups: str | tuple[str, ...]) -> Linear:
+    """``jvp=linear("x1", "x2")`` for a product, ``jvp=linear(("x", "source"))`` for what joins its arguments."""
+    return Linear(tuple([(group,) if isinstance(group, str) else group for group in groups]))
+
+
 @dataclass
 class Jvp:
     """``function(tangents, **named)``; ``tangents`` maps argument names to tangents or None."""
 
-    function: Callable[..., Any]
+    function: Callable[..., Any] | Linear
 
 
 @dataclass

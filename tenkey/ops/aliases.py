@@ -1,0 +1,63 @@
+"""Tensors for derivatives: with a history of their own, also below the wrappers of transforms (Note [Levels])."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ..core.tensor import Tensor
+from ..core.word import GRADIENT
+from ..core.wrapper import Level, Wrapper
+from .builtin.view import reshape
+
+__all__ = ["fresh", "repeated", "spread", "unrecorded"]
+
+
+def fresh(x: Tensor, recorded: int) -> Tensor:
+    """A tensor of its own on the same memory that requires a gradient, below all wrappers; tangents stay.
+
+    ``recorded`` is the bit ``GRADIENT`` where calls are recorded, else 0: a tensor with history stays connected to it
+    there, and anything else becomes a leaf.
+    """
+    if x.__class__ is Wrapper:
+        return x._level.alias(x, lambda value: fresh(value, recorded))
+    if x._word & recorded:
+        connected: Tensor = reshape(x, x.shape)
+        return connected
+    return x.detach().requires_grad_()
+
+
+def unrecorded(x: Tensor) -> Tensor:
+    """The same values without history; tangents stay, and lose their history too."""
+    if not x._word & GRADIENT:
+        return x
+    if x.__class__ is Wrapper:
+        return x._level.through(x, unrecorded, lambda dim: dim)
+    return x.detach()
+
+
+def repeated(x: Tensor, levels: Sequence[Level]) -> Tensor:
+    """The tensor as one of each of these levels, the outermost of which is the first: see ``Level.repeat``."""
+    if not levels:
+        return x
+    last = levels[-1]
+    if x.__class__ is not Wrapper or x._level.number < last.number:
+        return last.repeat(repeated(x, levels[:-1]))
+    rest = levels[:-1] if x._level is last else levels
+    return x._level.through(x, lambda value: repeated(value, rest), lambda dim: dim)
+
+
+def spread(x: Tensor, like: Iterable[Any]) -> Tensor:
+    """The tensor as one of each level that wrappers among ``like``, and those inside of these, belong to."""
+    found: set[Level] = set()
+    _collect(like, found)
+    return repeated(x, sorted(found, key=lambda level: level.number)) if found else x
+
+
+def _collect(values: Iterable[Any], found: set[Level]) -> None:
+    for value in values:
+        if value.__class__ is Wrapper:
+            found.add(value._level)
+            _collect((value._value, value._extra), found)
+        elif isinstance(value, (list, tuple)):
+            _collect(value, found)
