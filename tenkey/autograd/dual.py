@@ -61,7 +61,8 @@ _NUMPY: Final = (
 )
 _NO_SETUP: Final = (
     "[{name}] In order to use a Function with a jvp inside of other transforms (vmap, grad, jvp, ...), it must "
-    "override the setup_context staticmethod: write forward(*args) without a ctx, and setup_context(ctx, inputs, output)."
+    "override the setup_context staticmethod: write forward(*args) without a ctx, and "
+    "setup_context(ctx, inputs, output)."
 )
 _UNUSED: Final = (
     "[grad] One of the differentiated Tensors appears to not have been used in the graph: input {index}. Set "
