@@ -428,3 +428,42 @@ def test_shapes_are_numpys(device: str) -> None:
     for index in itertools.product(parts, parts, parts):
         if sum(item is not None for item in index) <= 3:
             assert tensor[index].shape == values[index].shape, index
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        (0, 1), (0, -1, slice(None)), (1, 0), (slice(None), 0, 2), (slice(None), 2, 0), (-2, slice(None), 0), (0, 1, 0),
+        (0, slice(None), -3), (0, slice(None), slice(None)), (1, 1, 0),
+    ],
+)  # fmt: skip
+def test_ints_beside_tensors(index: tuple[Any, ...]) -> None:
+    """They count as tensors. Of the index the first 0 stands for a tensor."""
+    a = np.arange(24.0).reshape(2, 3, 4)
+    place = index.index(0)
+    places = np.array([[1, 0], [0, 1]])
+    there = (*index[:place], places, *index[place + 1 :])
+    given = (*index[:place], tk.asarray(places), *index[place + 1 :])
+    x = tk.tensor(a, requires_grad=True)
+    found = x[given]
+    np.testing.assert_array_equal(found.detach().numpy(), a[there], strict=True)
+    np.testing.assert_array_equal(tk.asarray(a)[given].numpy(), a[there], strict=True)
+    found.sum().backward()
+    want = np.zeros_like(a)
+    np.add.at(want, there, 1.0)
+    assert x.grad is not None
+    assert x.grad.tolist() == want.tolist()
+    y, b = tk.asarray(a.copy()), a.copy()
+    y[given] = 7.0
+    b[there] = 7.0
+    assert y.tolist() == b.tolist()
+
+
+def test_an_int_beside_a_tensor_is_out_of_range() -> None:
+    x, i = tk.zeros((3, 4)), tk.asarray([0, 1])
+    for places in ((i, 4), (i, -5), (i, 1 << 40)):
+        with pytest.raises(IndexError, match=r"^\[index\] index -?\d+ is out of range for axis 1 of length 4"):
+            x[places]
+    with pytest.raises(IndexError, match=r"^\[index_put\] index 4 is out of range for axis 1 of length 4"):
+        x[i, 4] = 1.0
+    assert x.tolist() == np.zeros((3, 4)).tolist()

@@ -80,3 +80,13 @@ def test_nonzero_takes_its_table_apart(shape: tuple[int, ...]) -> None:
         for x in found:  # memory of their own
             x += 1
         assert [x.tolist() for x in found] == [(x + 1).tolist() for x in want]
+
+
+def test_zeros_keep_their_sign() -> None:
+    """Python numbers are remembered by value: 0.0 and -0.0 are equal, and so are 0, False and 0j."""
+    x = tk.asarray([1.0])
+    for value in (0.0, -0.0, 0, False, -0.0, 0.0, 0j, complex(0.0, -0.0), complex(-0.0, 0.0), 0):
+        got, want = (x * value).numpy(), np.ones(1, np.float32) * value
+        assert got.dtype == want.dtype
+        assert np.signbit(got.real) == np.signbit(want.real)
+        assert np.signbit(got.imag) == np.signbit(want.imag)

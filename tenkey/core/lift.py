@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from math import copysign
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -49,9 +50,10 @@ def weak_tensor(value: bool | int | float | complex) -> Tensor:
     known = _kept[kind].get(value)
     if known is not None:
         return known
+    if kind is float and value == 0.0:
+        return _ZERO if copysign(1.0, value.real) > 0.0 else _NEGATIVE_ZERO
     made = _make_weak(value, kind)
-    # 0.0 and -0.0 are equal as keys, but not as numbers
-    if value and (kind is not complex or (value.real and value.imag)):
+    if kind is not complex or (value.real and value.imag):
         same = _kept[kind]
         if len(same) >= _KEPT:
             same.clear()
@@ -66,6 +68,11 @@ def _make_weak(value: Any, kind: Any) -> Tensor:
     except OverflowError:  # more than 64 bits: exact, until the dtype is known that it must fit
         array = np.array(value, object)
     return make_tensor(array, WEAK_TRAIT[kind])
+
+
+# 0.0 and -0.0 are equal as keys, but not as numbers: they are not kept with the others
+_ZERO: Final = _make_weak(0.0, float)
+_NEGATIVE_ZERO: Final = _make_weak(-0.0, float)
 
 
 def refuse_out_of_range(operator: str, tensor: Tensor, dtype: np.dtype) -> None:

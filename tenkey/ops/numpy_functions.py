@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-__all__ = ["clip", "concatenate", "count_nonzero"]
+__all__ = ["clip", "concatenate", "copyto", "count_nonzero"]
 
 
 def _found(module: str, name: str, instead: Callable[..., Any]) -> Callable[..., Any]:
@@ -31,4 +31,5 @@ clip: Final = _found("umath", "clip", _clip)
 count_nonzero: Final = _found("multiarray", "count_nonzero", np.count_nonzero)
 """Of all elements; a Python int."""
 concatenate: Final[Callable[..., Any]] = getattr(np.concatenate, "_implementation", np.concatenate)
-"""It does not ask the operands whether they know better, which plain arrays do not."""
+copyto: Final[Callable[..., Any]] = getattr(np.copyto, "_implementation", np.copyto)
+"""They do not ask the operands whether they know better, which plain arrays do not."""

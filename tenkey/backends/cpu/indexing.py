@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -9,10 +10,11 @@ import numpy as np
 
 from ...core.lift import refuse_out_of_range
 from ...core.tensor import Tensor
-from ...core.word import INHERITED, WEAK_MASK
+from ...core.word import INHERITED, WEAK_MASK, WEAK_TRAIT
 from ...dispatch.registry import registry
+from ...ops import numpy_functions
 from ...ops.builtin.assigning import check_basic_put, check_put
-from .errors import QUIET, ignore, restore
+from .errors import quietly, silenced
 from .kernels import check, kernel, wrap
 
 __all__: list[str] = []
@@ -66,6 +68,8 @@ def basic_index_backward(g_view: Tensor, shape: Sequence[int], index: tuple[Any,
 
 
 def _subscript(indices: Sequence[Tensor | None]) -> tuple[Any, ...]:
+    if len(indices) == 1 and indices[0] is not None:
+        return (indices[0]._data,)
     return tuple([slice(None) if i is None else i._data for i in indices])
 
 
@@ -86,7 +90,11 @@ def index(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
     a = x._data
     try:
         last = indices[-1]
-        if last is None or (len(indices) > 1 and any(tensor is not None for tensor in indices[:-1])):
+        several = False
+        for tensor in indices[:-1]:
+            if tensor is not None:
+                several = True
+        if last is None or several:
             data = a[_subscript(indices)]
         elif last._data.dtype.kind != "b":
             data = a.take(last._data, len(indices) - 1)
@@ -131,11 +139,10 @@ def basic_put_(x: Tensor, index: tuple[Any, ...], source: Tensor) -> Tensor:
         if values.dtype is a.dtype:
             a[index] = values
         else:
-            token = ignore(QUIET)
             try:
-                a[index] = values
-            finally:
-                restore(token)
+                quietly(_setitem, a, index, values)
+            except RuntimeError:  # Note [A context without warnings]
+                silenced(_setitem, a, index, values)
     except (IndexError, ValueError, TypeError):
         check_basic_put(registry.find("tk::basic_put_"), x, index, source)
         raise
@@ -155,24 +162,37 @@ def _needs_care(x: Tensor, source: Tensor, values: np.ndarray) -> bool:
     return values.dtype.kind == "c" or bool(source._word & WEAK_MASK and values.dtype.kind == "f")
 
 
+_setitem: Final = operator.setitem
+_WEAK_FLOAT: Final = WEAK_TRAIT[float]
+
+
 @kernel("put_")
 def put_(x: Tensor, indices: Sequence[Tensor | None], source: Tensor) -> Tensor:
     a, values = x._data, source._data
-    if (values.dtype is not a.dtype and _needs_care(x, source, values)) or _odd(a, values):
+    dtype = a.dtype
+    plain = values.dtype is dtype or (source._word & _WEAK_FLOAT and dtype.kind == "f")
+    if (not plain and _needs_care(x, source, values)) or _odd(a, values):
         check_put(registry.find("tk::put_"), x, indices, source)
-    token = ignore(QUIET)
     try:
         mask = indices[0]._data if len(indices) == 1 and indices[0] is not None else None
+        where = at = None
         if mask is not None and not values.shape and mask.dtype.kind == "b" and mask.shape == a.shape[: mask.ndim]:
             # one number for all of them: without a list of places
             where = mask if mask.ndim == a.ndim else mask.reshape(mask.shape + (1,) * (a.ndim - mask.ndim))
-            np.copyto(a, values, "unsafe", where)
         else:
-            a[_subscript(indices)] = values
+            at = _subscript(indices)
+        try:
+            if where is None:
+                quietly(_setitem, a, at, values)
+            else:
+                quietly(numpy_functions.copyto, a, values, "unsafe", where)
+        except RuntimeError:  # Note [A context without warnings]
+            if where is None:
+                silenced(_setitem, a, at, values)
+            else:
+                silenced(numpy_functions.copyto, a, values, "unsafe", where)
     except (IndexError, ValueError, TypeError):
         check_put(registry.find("tk::put_"), x, indices, source)
         _explain("index_put", x, indices)
         raise
-    finally:
-        restore(token)
     return x

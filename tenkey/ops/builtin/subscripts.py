@@ -196,6 +196,10 @@ _INDEX: Final = operator_of(index).cache
 _PLAIN: Final = frozenset([int, type(None)])
 
 
+_MODERATE: Final = 1 << 31
+_INT64_WORD: Final = cpu_word(np.array(0).dtype)
+
+
 def is_plain(item: slice) -> bool:
     """Whether a slice is one of ints and None, with a positive step."""
     step = item.step
@@ -207,7 +211,7 @@ def is_plain(item: slice) -> bool:
 
 
 def simple_arrays(x: Tensor, given: Any) -> list[Tensor | None] | None:
-    """What ``index`` takes, if an index is made of tensors and full slices alone; else None."""
+    """What ``index`` takes, if an index is made of tensors, full slices and ints beside tensors alone; else None."""
     shape = x._data.shape
     if given.__class__ is Tensor:
         data = given._data
@@ -217,13 +221,20 @@ def simple_arrays(x: Tensor, given: Any) -> list[Tensor | None] | None:
     if given.__class__ is not tuple or len(given) > len(shape):
         return None
     arrays: list[Tensor | None] = []
+    selects = counts = False
     for item in given:
         if item.__class__ is slice and item.start is None and item.stop is None and item.step is None:
             arrays.append(None)
         elif item.__class__ is Tensor and item._data.shape and item._data.dtype.kind in "iu":
             arrays.append(item)
+            selects = True
+        elif item.__class__ is int and x._data.__class__ is np.ndarray and -_MODERATE < item < _MODERATE:
+            arrays.append(make_tensor(np.array(item), _INT64_WORD))
+            counts = True
         else:
             return None
+    if counts and not selects:
+        return None
     while arrays[-1] is None:
         arrays.pop()
     return arrays
