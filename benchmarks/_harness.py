@@ -15,6 +15,13 @@ Note [Interleaved measurement]
     A library's idle worker threads may go on spinning for milliseconds after its last call (OpenMP's do), on a core
     that the next contestant would like to use. So a short pause comes before each timing, and after it an
     untimed loop as long as the timed one, which brings the contestant's code and data back into the caches.
+
+Note [Two clocks]
+    On a machine that runs other programs beside, what passes on the wall between two moments is in part theirs. Of work
+    that one thread does alone, such as calls on small arrays, the *CPU time of that thread* says what it cost: neither
+    waiting for a core nor other programs' turns count. It is no measure of work that several threads share, since only
+    the thread that asks is counted, so only the benchmarks of single-threaded work offer it (``--clock cpu``), and the
+    heading of a table says which clock was read.
 """
 
 from __future__ import annotations
@@ -65,11 +72,11 @@ class Work:
     statement: str
     names: Mapping[str, object] = field(repr=False)
 
-    def timer(self) -> timeit.Timer:
+    def timer(self, clock: Callable[[], float] = time.perf_counter) -> timeit.Timer:
         """A timer of the statement; timeit would switch the collector off, see Note [Interleaved measurement]."""
         # `setup` runs inside the function that timeit makes of the statement: the names are local there, hence fast.
         setup = "; ".join(["_gc.enable()", *(f"{name} = _names[{name!r}]" for name in self.names)])
-        return timeit.Timer(self.statement, setup, globals={"_gc": gc, "_names": dict(self.names)})
+        return timeit.Timer(self.statement, setup, clock, {"_gc": gc, "_names": dict(self.names)})
 
 
 @dataclass(frozen=True)
@@ -126,19 +133,33 @@ class Options:
     target: float
     json: Path | None
     only: str
+    clock: str = "wall"
+
+    @property
+    def heading(self) -> str:
+        """One line on how the tables were measured."""
+        read = "CPU time of the calling thread" if self.clock == "cpu" else "wall-clock time"
+        return f"{self.rounds} rounds; {read}; times are medians, `x` columns are tenkey's time over the other's."
 
 
-def parse_options(description: str, *, rounds: int, target: float = 0.003) -> Options:
-    """Read the command line, with this benchmark's defaults."""
+_CLOCKS: Final[Mapping[str, Callable[[], float]]] = {"wall": time.perf_counter, "cpu": time.thread_time}
+
+
+def parse_options(description: str, *, rounds: int, target: float = 0.003, one_thread: bool = False) -> Options:
+    """Read the command line, with this benchmark's defaults. ``one_thread``: see Note [Two clocks]."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=rounds, help=f"rounds per row (default {rounds})")
     parser.add_argument("--target", type=float, default=target, help=f"seconds per timing (default {target})")
     parser.add_argument("--json", type=Path, default=None, metavar="FILE", help="write every figure to FILE")
     parser.add_argument("--only", default="", metavar="TEXT", help="only the rows whose name contains TEXT")
+    if one_thread:
+        parser.add_argument(
+            "--clock", choices=sorted(_CLOCKS), default="wall", help="wall-clock time, or the thread's CPU time"
+        )
     values = parser.parse_args()
     if values.rounds < 1:
         parser.error(f"--rounds must be at least 1, got {values.rounds}")
-    return Options(values.rounds, values.target, values.json, values.only)
+    return Options(values.rounds, values.target, values.json, values.only, getattr(values, "clock", "wall"))
 
 
 def _calibrate(timer: timeit.Timer, target: float) -> int:
@@ -154,13 +175,13 @@ def _calibrate(timer: timeit.Timer, target: float) -> int:
 PAUSE: Final = 0.02  # seconds; see Note [Interleaved measurement]
 
 
-def measure(row: Row, *, rounds: int, target: float, warm_up: float = 0.05) -> Measurement:
+def measure(row: Row, *, rounds: int, target: float, warm_up: float = 0.05, clock: str = "wall") -> Measurement:
     """Time each contestant of the row; one that raises is left out and its message kept (shown under the table)."""
     result = Measurement(row.name)
     timers: dict[str, timeit.Timer] = {}
     numbers: dict[str, int] = {}
     for name, work in row.works.items():
-        timer = work.timer()
+        timer = work.timer(_CLOCKS[clock])
         try:
             end = time.perf_counter() + warm_up
             timer.timeit(1)
@@ -208,7 +229,7 @@ def measure_rows(
     results = []
     for position, row in enumerate(rows, start=1):
         _progress(f"{position}/{len(rows)} {row.name}")
-        results.append(measure(row, rounds=options.rounds, target=options.target))
+        results.append(measure(row, rounds=options.rounds, target=options.target, clock=options.clock))
     _progress("")
     return results
 

@@ -141,11 +141,11 @@ def make_rows(statements: Iterable[tuple[str, str, str, str]], *, gradient: bool
 
 def main() -> None:
     """Measure and print the tables."""
-    options = parse_options(__doc__ or "", rounds=25)
+    options = parse_options(__doc__ or "", rounds=25, one_thread=True)
     if importlib.util.find_spec("torch") is None:
         print(INSTALL_TORCH)
     machine = describe_machine(["tenkey", "torch", "numpy", "numba"])
-    print(machine)
+    print(f"{machine}\n{options.heading}")
     reads = [text for text in INDEXING if " = " not in text]
     results: dict[str, list[Measurement]] = {}
     for title, rows, against, limit in (

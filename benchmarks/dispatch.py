@@ -258,7 +258,7 @@ def main() -> None:
         print(INSTALL_TORCH)
     with_numpy = {**plain, "NumPy": numpy_names()}
     machine = describe_machine(["tenkey", "torch", "numpy", "numba"])
-    print(f"{machine}\n{options.rounds} rounds; times are medians, `x` columns are tenkey's time over the other's.\n")
+    print(f"{machine}\n{options.heading}\n")
     contestants = ["tenkey", "PyTorch", "NumPy"]
     tables: dict[str, list[Measurement]] = {}
 

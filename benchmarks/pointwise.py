@@ -118,7 +118,7 @@ def main() -> None:
     if importlib.util.find_spec("torch") is None:
         print(INSTALL_TORCH)
     machine = describe_machine(["tenkey", "torch", "numpy", "numba", "jax"])
-    print(f"{machine}\n{options.rounds} rounds; times are medians, `x` columns are tenkey's time over the other's.\n")
+    print(f"{machine}\n{options.heading}\n")
     # NumPy warns of overflow or invalid values at the edge of a domain; every library computes the same ones.
     operators = pointwise_operators()
     with np.errstate(all="ignore"):

@@ -155,5 +155,5 @@ def private_copy() -> Iterator[types.SimpleNamespace]:
         )
     finally:
         sys.meta_path.remove(finder)
-        for name in [n for n in sys.modules if n.split(".")[0] == parent]:
+        for name in [n for n in list(sys.modules) if n.split(".")[0] == parent]:
             del sys.modules[name]
