@@ -20,6 +20,7 @@ import pytest
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 LONGEST = {
+    "checkpoint_memory.py": 112,
     "digits.py": 160,
     "custom_operator.py": 170,
     "custom_backend.py": 136,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import forward_ad, function, graph
+from . import checkpoint_policies, forward_ad, function, graph
 from .anomaly import anomaly_mode, install_anomaly
 from .batched import provide_vmap
+from .checkpointing import CheckpointError, checkpoint
 from .custom import install_custom
 from .drawing import draw
 from .engine import calibrate
@@ -23,12 +24,15 @@ from .profiler import profile, record_function
 from .record import install_recording
 
 __all__ = [
+    "CheckpointError",
     "Function",
     "GradcheckError",
     "Node",
     "anomaly_mode",
     "backward",
     "draw",
+    "checkpoint",
+    "checkpoint_policies",
     "enable_grad",
     "forward_ad",
     "function",

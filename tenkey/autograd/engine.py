@@ -61,6 +61,7 @@ def execute(task: Task, seeds: Sequence[tuple[Node, int, Tensor]]) -> None:
 
 def _run(task: Task, seeds: Sequence[tuple[Node, int, Tensor]]) -> None:
     slots: dict[Node, list[Any]] = {}
+    task.slots = slots
     for node, nr, grad in seeds:
         slot = slots.get(node)
         if slot is None:

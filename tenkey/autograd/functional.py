@@ -41,6 +41,10 @@ _EDGE_INSIDE: Final = (
     "[backward] input {index} is a gradient edge inside the graph, which has no .grad to accumulate into: pass the "
     "tensor itself, or use grad()."
 )
+_EDGE_KIND: Final = "[get_gradient_edge] takes a tensor, got {got}."
+_NO_EDGE: Final = (
+    "[get_gradient_edge] It is not possible to get the gradient edge for a Tensor that does not require gradients."
+)
 _LISTED: Final = "[backward, grad] takes a tensor, a gradient edge or a sequence of them, got {got}."
 _EMPTY: Final = "[{call}] inputs argument cannot be empty."
 _INSIDE: Final = (
@@ -58,9 +62,11 @@ class GradientEdge(NamedTuple):
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     """The edge at which the gradient of a tensor arrives."""
+    if not isinstance(tensor, Tensor):
+        raise TypeError(_EDGE_KIND.format(got=type(tensor).__name__))
     node, nr = edge_of(tensor)
     if node is None:
-        raise RuntimeError("[get_gradient_edge] the tensor does not require a gradient.")
+        raise RuntimeError(_NO_EDGE)
     return GradientEdge(node, nr)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .functional import GradientEdge, get_gradient_edge
+from .multi_grad import register_multi_grad_hook
 from .mutation import allow_mutation_on_saved_tensors, increment_version
 from .node import Node
 from .saving import RawSavedTensor, disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
@@ -17,6 +18,7 @@ __all__ = [
     "get_gradient_edge",
     "increment_version",
     "queue_callback",
+    "register_multi_grad_hook",
     "save_on_cpu",
     "saved_tensors_hooks",
 ]

@@ -38,6 +38,7 @@ class Task:
     depth = 0
     stopped: BaseException | None = None  # why nothing more of it is to run
     watch: Callable[..., Any] | None = None  # what runs the nodes in anomaly mode
+    slots: dict[Node, list[Any]]  # the nodes that get a gradient, with what has arrived
 
     def __init__(self, keep_graph: bool, create_graph: bool) -> None:
         self.keep_graph = keep_graph
@@ -54,6 +55,10 @@ class Task:
         self.ends = frozenset(
             [node for node, _ in captures if node is not None and not any(n in self.needed for n, _ in node.next_edges)]
         )
+
+    def will_run(self, node: Node | None) -> bool:
+        """Whether the gradient of a node is computed in this backward."""
+        return node in self.slots
 
     def outer_stop(self) -> BaseException | None:
         """Why a backward around this one was stopped."""

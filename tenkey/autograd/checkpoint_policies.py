@@ -1,0 +1,322 @@
+"""``tk.autograd.checkpoint_policies``: which results a checkpoint keeps, and which it computes again.
+
+Note [Selective checkpoints]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+Where hooks on saved tensors are on, the autograd kernel of an operator asks the chooser of the checkpoint before it
+calls the kernel below (``saving.with_choice``). In the forward pass the chooser asks the policy once the result is
+there, and keeps it or notes that it is to be computed again. In a recomputation the n-th call of an operator gets what
+was kept of its n-th call in forward; the call is recorded as ever, so the same tensors are saved. So a policy sees what
+autograd sees: calls that are recorded, of the operators that have a gradient formula of their own. Operators that are
+made of others are seen as these. Guarded by ``tests/test_checkpoint_policies.py``.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from contextvars import ContextVar
+from types import TracebackType
+from typing import Any, Final
+
+from ..core.tensor import Tensor, make_view, storage_of, version_of, with_class
+from ..core.wrapper import Wrapper
+from ..dispatch.operator import Operator, OperatorPacket
+from ..dispatch.registry import registry
+from .saving import choosing
+
+__all__ = [
+    "CheckpointPolicy",
+    "SelectiveCheckpointContext",
+    "create_selective_checkpoint_contexts",
+    "recompute_only_these_operators",
+    "save_everything",
+    "save_nothing",
+    "save_only_these_operators",
+]
+
+_NO_OPERATOR: Final = (
+    "[{call}] got {got}: name an operator as 'tk::matmul' or 'matmul', or give tk.matmul, tk.ops.tk.matmul or "
+    "tk.ops.tk.matmul.default."
+)
+_COMPOSITE: Final = (
+    "[{call}] {operator} is made of other operators and is not recorded itself: name those that it calls (the nodes of "
+    "the graph say which: y.grad_fn.next_functions)."
+)
+_NOT_A_POLICY: Final = "policy_fn_or_list must be either a function or a list of ops, got {got}."
+_POLICY: Final = "[checkpoint] the policy returned {got} for {operator}: return a CheckpointPolicy or a bool."
+_UNKNOWN: Final = (
+    "[checkpoint] call {number} of {operator} was encountered during backward but not found in storage: it was not "
+    "made in the forward pass. This can happen if the operations in the checkpointed region are nondeterministic or "
+    "depend on global state that changed between forward and backward."
+)
+_MUTATED: Final = (
+    "[checkpoint] Tensor cached during selective activation checkpoint has been mutated: result {number} of "
+    "{operator}. Pass allow_cache_entry_mutation=True if that is meant, or let the policy recompute it."
+)
+
+
+class CheckpointPolicy(enum.Enum):
+    """What becomes of the result of a call in a selective checkpoint.
+
+    MUST and PREFER do the same here; PREFER lets a compiler decide otherwise. The two of CPU_OFFLOAD keep the result in
+    the memory of the CPU.
+
+    >>> import tenkey as tk
+    >>> tk.autograd.checkpoint_policies.CheckpointPolicy.MUST_SAVE
+    <CheckpointPolicy.MUST_SAVE: 0>
+    """
+
+    MUST_SAVE = 0
+    PREFER_SAVE = 1
+    MUST_RECOMPUTE = 2
+    PREFER_RECOMPUTE = 3
+    MUST_CPU_OFFLOAD = 4
+    PREFER_CPU_OFFLOAD = 5
+
+
+_SAVE: Final = (CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_SAVE)
+_OFFLOAD: Final = (CheckpointPolicy.MUST_CPU_OFFLOAD, CheckpointPolicy.PREFER_CPU_OFFLOAD)
+
+
+class SelectiveCheckpointContext:
+    """What a policy is told besides the call: ``op_output``, its result. ``is_recompute`` is False, as in PyTorch."""
+
+    def __init__(self, *, is_recompute: bool = False, op_output: Any = None) -> None:
+        self.is_recompute = is_recompute
+        self.op_output = op_output
+
+
+PolicyFunction = Callable[..., CheckpointPolicy | bool]
+
+
+# ---- what is kept
+
+
+class _Kept:
+    """A result, or a part of one that is a tensor."""
+
+    __slots__ = ("device", "tensor", "version")
+
+    def __init__(self, tensor: Tensor, offload: bool) -> None:
+        self.device = tensor.device
+        if offload and tensor.device.type not in ("cpu", "meta"):
+            tensor = tensor.detach().to_device("cpu")
+        self.tensor = _alone(tensor)
+        self.version = version_of(tensor)
+
+    def again(self) -> Tensor:
+        """The result for a recomputation, without history."""
+        tensor = self.tensor
+        return _alone(tensor if tensor.device == self.device else tensor.to_device(self.device))
+
+
+def _alone(tensor: Tensor) -> Tensor:
+    """The same values without history, and without the handle that has one."""
+    storage_of(tensor)
+    return with_class(tensor.__class__, make_view(tensor, tensor._data))
+
+
+def _mapped(value: Any, function: Callable[[Any], Any]) -> Any:
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return value.__class__(*[_mapped(item, function) for item in value])
+    if isinstance(value, (list, tuple)):
+        return value.__class__([_mapped(item, function) for item in value])
+    return function(value)
+
+
+class _Forward:
+    """The chooser of the forward pass: asks the policy, keeps results in the order of the calls of each operator."""
+
+    def __init__(self, policy: PolicyFunction) -> None:
+        self.policy = policy
+        self.results: defaultdict[str, list[Any]] = defaultdict(list)  # None: to be computed again
+
+    def run(self, operator: Operator, inner: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Call the operator."""
+        out = inner(*args, **kwargs)
+        token = choosing.set(None)
+        try:
+            policy: Any = self.policy(SelectiveCheckpointContext(op_output=out), operator, *args, **kwargs)
+        finally:
+            choosing.reset(token)
+        if isinstance(policy, bool):
+            policy = CheckpointPolicy.MUST_SAVE if policy else CheckpointPolicy.PREFER_RECOMPUTE
+        if not isinstance(policy, CheckpointPolicy):
+            raise TypeError(_POLICY.format(got=repr(policy), operator=operator.name))
+        kept = None
+        if policy in _SAVE or policy in _OFFLOAD:
+            kept = _mapped(out, lambda one: _Kept(one, policy in _OFFLOAD) if _is_plain(one) else one)
+        self.results[operator.name].append(kept)
+        return out
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.__class__ is not Wrapper
+
+
+class _Again:
+    """The chooser of one recomputation."""
+
+    def __init__(self, results: defaultdict[str, list[Any]], allow_mutation: bool) -> None:
+        self.results = results
+        self.allow_mutation = allow_mutation
+        self.counts: defaultdict[str, int] = defaultdict(int)
+
+    def run(self, operator: Operator, inner: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """The result that was kept, or the call."""
+        name = operator.name
+        number = self.counts[name]
+        self.counts[name] = number + 1
+        if number >= len(self.results[name]):
+            raise RuntimeError(_UNKNOWN.format(number=number + 1, operator=name))
+        kept = self.results[name][number]
+        if kept is None:
+            return inner(*args, **kwargs)
+
+        def again(one: Any) -> Any:
+            if one.__class__ is not _Kept:
+                return one
+            if not self.allow_mutation and version_of(one.tensor) != one.version:
+                raise RuntimeError(_MUTATED.format(number=number + 1, operator=name))
+            return one.again()
+
+        return _mapped(kept, again)
+
+
+class _Choosing:
+    """A context manager in which ``make()`` decides; every entry makes a chooser of its own."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+        self._before: ContextVar[tuple[Any, ...]] = ContextVar("tenkey_choosers", default=())
+
+    def __enter__(self) -> None:
+        self._before.set((*self._before.get(), choosing.get()))
+        choosing.set(self._make())
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        *rest, before = self._before.get()
+        self._before.set(tuple(rest))
+        choosing.set(before)
+
+
+def create_selective_checkpoint_contexts(
+    policy_fn_or_list: PolicyFunction | list[Any], allow_cache_entry_mutation: bool = False
+) -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
+    """The two contexts of a checkpoint that keeps some results: what ``context_fn`` of ``checkpoint`` returns.
+
+    Args: policy_fn_or_list: a function ``policy(ctx, op, *args, **kwargs)`` that returns a ``CheckpointPolicy`` (or a
+    bool: True saves) for each recorded call in the forward pass, or a list of operators whose results are kept;
+    allow_cache_entry_mutation: do not check that nobody changed in place what was kept.
+
+    One backward may follow another; what was kept is freed with the graph.
+
+    >>> import functools
+    >>> import tenkey as tk
+    >>> policies = tk.autograd.checkpoint_policies
+    >>> def policy(ctx, op, *args, **kwargs):
+    ...     save = op is tk.ops.tk.exp.default
+    ...     return policies.CheckpointPolicy.MUST_SAVE if save else policies.CheckpointPolicy.PREFER_RECOMPUTE
+    >>> contexts = functools.partial(policies.create_selective_checkpoint_contexts, policy)
+    >>> x = tk.ones(2, requires_grad=True)
+    >>> tk.autograd.checkpoint(lambda x: tk.sin(tk.exp(x)), x, context_fn=contexts).sum().backward()
+    """
+    policy = _policy("create_selective_checkpoint_contexts", policy_fn_or_list)
+    forward = _Forward(policy)
+    return _Choosing(lambda: forward), _Choosing(lambda: _Again(forward.results, allow_cache_entry_mutation))
+
+
+def _policy(call: str, given: Any) -> PolicyFunction:
+    if isinstance(given, (list, tuple, set, frozenset)):
+        chosen = _operators(call, given)
+        return lambda ctx, op, *args, **kwargs: op in chosen
+    if isinstance(given, (Operator, OperatorPacket)) or not callable(given):
+        raise TypeError(_NOT_A_POLICY.format(got=type(given).__name__))
+    return given  # type: ignore[no-any-return]
+
+
+def _operators(call: str, given: Iterable[Any]) -> frozenset[Operator]:
+    """The operators that are named."""
+    found: list[Operator] = []
+    for one in given:
+        if isinstance(one, Operator):
+            found.append(one)
+        elif isinstance(getattr(one, "operator", None), Operator):  # tk.matmul
+            found.append(one.operator)
+        elif isinstance(one, OperatorPacket):
+            found += registry.overloads(str(one))
+        elif isinstance(one, str):
+            several = registry.overloads(one if "::" in one else f"tk::{one}")
+            found += several or [registry.find(one if "::" in one else f"tk::{one}")]
+        else:
+            raise TypeError(_NO_OPERATOR.format(call=call, got=repr(one)))
+    for operator in found:
+        composite = operator.facets.get("Composite")
+        own = {"Vjp", "Backward", "Pointwise", "Reduce", "View"} & operator.facets.keys()
+        if composite is not None and composite.implicit and not own:
+            raise ValueError(_COMPOSITE.format(call=call, operator=operator.name))
+    return frozenset(found)
+
+
+# ---- ready made
+
+
+class _ContextFn:
+    """What ``context_fn`` calls; prints as it was written."""
+
+    def __init__(self, name: str, policy: PolicyFunction, shown: str = "") -> None:
+        self._policy = policy
+        self._shown = f"{name}({shown})"
+
+    def __call__(self) -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
+        return create_selective_checkpoint_contexts(self._policy)
+
+    def __repr__(self) -> str:
+        return self._shown
+
+
+def save_only_these_operators(*operators: Any) -> Callable[[], Any]:
+    """A ``context_fn`` that keeps the results of these operators, and has everything else computed again.
+
+    Operators are names ("tk::matmul", "matmul"), functions (tk.matmul) or operators (tk.ops.tk.matmul). For products of
+    matrices, which cost most of the time of a layer and little of its memory, this saves most of both. Raises TypeError
+    for what is no operator, OperatorNotFoundError for a name that there is not, ValueError for an operator that is made
+    of others.
+
+    >>> import tenkey as tk
+    >>> policy = tk.autograd.checkpoint_policies.save_only_these_operators("tk::matmul")
+    >>> x, w = tk.ones((2, 3)), tk.ones((3, 3), requires_grad=True)
+    >>> y = tk.autograd.checkpoint(lambda x: tk.tanh(x @ w), x, context_fn=policy)
+    >>> y.sum().backward()
+    """
+    chosen = _operators("save_only_these_operators", operators)
+    return _ContextFn(
+        "save_only_these_operators", lambda ctx, op, *args, **kwargs: op in chosen, ", ".join(sorted(map(str, chosen)))
+    )
+
+
+def recompute_only_these_operators(*operators: Any) -> Callable[[], Any]:
+    """A ``context_fn`` that keeps the results of all operators but these: for cheap ones with large results.
+
+    >>> import tenkey as tk
+    >>> policy = tk.autograd.checkpoint_policies.recompute_only_these_operators(tk.tanh)
+    >>> x = tk.ones(3, requires_grad=True)
+    >>> tk.autograd.checkpoint(lambda x: tk.exp(tk.tanh(x)), x, context_fn=policy).sum().backward()
+    """
+    chosen = _operators("recompute_only_these_operators", operators)
+    return _ContextFn(
+        "recompute_only_these_operators",
+        lambda ctx, op, *args, **kwargs: op not in chosen,
+        ", ".join(sorted(map(str, chosen))),
+    )
+
+
+save_everything: Final = _ContextFn("save_everything", lambda ctx, op, *args, **kwargs: True)
+"""A ``context_fn`` that keeps all results: nothing that is recorded is computed twice."""
+
+save_nothing: Final = _ContextFn("save_nothing", lambda ctx, op, *args, **kwargs: False)
+"""A ``context_fn`` that keeps no result: what ``checkpoint`` does without one."""
