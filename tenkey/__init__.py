@@ -24,16 +24,15 @@ from .backends.cpu import get_num_threads, set_num_threads
 from .choosing import apply_along_axis, nonzero, piecewise, unravel_index
 from .contractions import einsum, tensordot
 from .core.device import Device as device  # noqa: N813  # PyTorch's name for it
+from .core.dtype_limits import finfo, iinfo
 from .core.dtypes import (
     bool,
     complex64,
     complex128,
     default_dtypes,
-    finfo,
     float16,
     float32,
     float64,
-    iinfo,
     int8,
     int16,
     int32,

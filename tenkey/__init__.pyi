@@ -36,13 +36,8 @@ from tenkey.choosing import (
 )
 from tenkey.contractions import einsum as einsum, tensordot as tensordot
 from tenkey.core.device import Device, Device as device
-from tenkey.core.dtypes import (
-    DType,
-    default_dtypes as default_dtypes,
-    finfo as finfo,
-    iinfo as iinfo,
-    isdtype as isdtype,
-)
+from tenkey.core.dtype_limits import finfo as finfo, iinfo as iinfo
+from tenkey.core.dtypes import DType, default_dtypes as default_dtypes, isdtype as isdtype
 from tenkey.core.printing import (
     get_printoptions as get_printoptions,
     printoptions as printoptions,

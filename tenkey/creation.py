@@ -10,6 +10,7 @@ import numpy as np
 from .backends.cpu.errors import QUIET, ignore, quietly, restore
 from .core import dlpack, dtypes
 from .core.device import CPU, Device, base_word, chosen_device, default_device, to_device
+from .core.dtype_limits import iinfo
 from .core.dtypes import DType
 from .core.promotion import result_dtype
 from .core.tensor import Tensor, cpu_word, make_tensor
@@ -376,7 +377,7 @@ def _converted(array: np.ndarray, dtype: DType, *, is_python: bool, function: st
     if array.dtype.kind == "c" and dtype.kind not in "cb":
         raise TypeError(_IMAGINARY.format(function=function, given=array.dtype, dtype=dtype))
     if is_python and array.size and array.dtype.kind in "iuf" and dtype.kind in "iu":
-        limits = dtypes.iinfo(dtype)
+        limits = iinfo(dtype)
         for value in (array.min().item(), array.max().item()):
             if not math.isfinite(value):
                 raise ValueError(_NO_INTEGER.format(function=function, value=value, dtype=dtype))

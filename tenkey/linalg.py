@@ -13,7 +13,8 @@ from numpy.linalg import LinAlgError
 from . import _names
 from .contractions import cond, matrix_norm, norm, tensordot
 from .ops.builtin.linalg import matmul
-from .ops.builtin.linalg_products import outer, trace, vecdot
+from .ops.builtin.linalg_diagonals import trace
+from .ops.builtin.linalg_products import outer, vecdot
 from .ops.builtin.view import matrix_transpose
 
 __all__ = [

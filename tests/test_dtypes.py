@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from tenkey.core import dtypes
+from tenkey.core import dtype_limits, dtypes
 from tenkey.core.dtypes import DType
 
 KIND_NAMES = [
@@ -234,7 +234,7 @@ def test_wrong_defaults_are_refused(setter: Callable[[object], None], given: str
 
 @pytest.mark.parametrize("name", ["float16", "float32", "float64", "complex64", "complex128"])
 def test_finfo_is_numpys(name: str) -> None:
-    ours, numpys = dtypes.finfo(name), np.finfo(name)
+    ours, numpys = dtype_limits.finfo(name), np.finfo(name)
     for field in ("eps", "max", "min", "smallest_normal"):
         assert type(getattr(ours, field)) is float
         assert getattr(ours, field) == float(getattr(numpys, field)), field
@@ -245,22 +245,22 @@ def test_finfo_is_numpys(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"])
 def test_iinfo_is_numpys(name: str) -> None:
-    ours, numpys = dtypes.iinfo(name), np.iinfo(name)
+    ours, numpys = dtype_limits.iinfo(name), np.iinfo(name)
     assert (ours.bits, ours.max, ours.min) == (numpys.bits, numpys.max, numpys.min)
     assert type(ours.max) is int
     assert ours.dtype == name
 
 
 def test_limits_of_arrays_and_of_wrong_dtypes() -> None:
-    assert dtypes.finfo(np.zeros(3)).bits == 64
-    assert dtypes.finfo(np.float32).bits == 32  # the type's attribute `dtype` is a descriptor
-    assert dtypes.iinfo(np.zeros(3, np.int8)).max == 127
+    assert dtype_limits.finfo(np.zeros(3)).bits == 64
+    assert dtype_limits.finfo(np.float32).bits == 32  # the type's attribute `dtype` is a descriptor
+    assert dtype_limits.iinfo(np.zeros(3, np.int8)).max == 127
     with pytest.raises(TypeError, match="iinfo"):
-        dtypes.finfo("int32")
+        dtype_limits.finfo("int32")
     with pytest.raises(TypeError, match="finfo"):
-        dtypes.iinfo("float32")
+        dtype_limits.iinfo("float32")
     with pytest.raises(TypeError, match="got bool"):
-        dtypes.iinfo(bool)
+        dtype_limits.iinfo(bool)
 
 
 def test_bfloat16() -> None:
@@ -278,7 +278,7 @@ def test_bfloat16() -> None:
     assert not dtypes.is_boolean(dtype)
     assert [kind for kind in KIND_NAMES if dtypes.isdtype(dtype, kind)] == ["real floating", "numeric"]
     assert dtypes.complex_of(dtype) == dtypes.complex64
-    ours, theirs = dtypes.finfo(dtype), ml_dtypes.finfo(dtype)
+    ours, theirs = dtype_limits.finfo(dtype), ml_dtypes.finfo(dtype)
     for field in ("eps", "max", "min", "smallest_normal"):
         assert getattr(ours, field) == float(getattr(theirs, field)), field
     assert ours.bits == theirs.bits

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from tenkey.core import dtypes, generator, philox
+from tenkey.core import draws, dtype_limits, dtypes, generator, philox
 from tenkey.core.generator import Generator, GeneratorState
 
 KEY = (0x0123456789ABCDEF, 0xFEDCBA9876543210)
@@ -100,10 +100,10 @@ def test_layouts_follow_the_note(key: tuple[int, int], start: int) -> None:
     words = [reference_word(key, element) for element in elements]
     doubles = [reference_double_word(key, element) for element in elements]
     assert philox.random_bits(key, start, count).tolist() == words
-    assert philox.uniform(key, count, start=start).tolist() == [(word >> 8) / 2**24 for word in words]
-    assert philox.uniform(key, count, dtypes.float16, start).tolist() == [(word >> 21) / 2**11 for word in words]
-    assert philox.uniform(key, count, dtypes.float64, start).tolist() == [(word >> 11) / 2**53 for word in doubles]
-    assert philox.bernoulli(key, 0.3, count, start).tolist() == [word < round(0.3 * 2**32) for word in words]
+    assert draws.uniform(key, count, start=start).tolist() == [(word >> 8) / 2**24 for word in words]
+    assert draws.uniform(key, count, dtypes.float16, start).tolist() == [(word >> 21) / 2**11 for word in words]
+    assert draws.uniform(key, count, dtypes.float64, start).tolist() == [(word >> 11) / 2**53 for word in doubles]
+    assert draws.bernoulli(key, 0.3, count, start).tolist() == [word < round(0.3 * 2**32) for word in words]
     blocks = [reference_block(key, 3, element) for element in elements]
     assert philox.derive_keys(key, start, count) == [(w0 + (w1 << 32), w2 + (w3 << 32)) for w0, w1, w2, w3 in blocks]
 
@@ -124,16 +124,16 @@ def test_layouts_share_no_bits() -> None:
 
 DRAWS: dict[str, Callable[[int, int], np.ndarray[Any, Any]]] = {
     "random_bits": lambda count, start: philox.random_bits(KEY, start, count),
-    "uniform float16": lambda count, start: philox.uniform(KEY, count, dtypes.float16, start),
-    "uniform float32": lambda count, start: philox.uniform(KEY, count, dtypes.float32, start),
-    "uniform float64": lambda count, start: philox.uniform(KEY, count, dtypes.float64, start),
-    "uniform interval": lambda count, start: philox.uniform(KEY, count, dtypes.float32, start, low=-2, high=5),
-    "normal float32": lambda count, start: philox.normal(KEY, count, dtypes.float32, start),
-    "normal float64": lambda count, start: philox.normal(KEY, count, dtypes.float64, start),
-    "normal complex64": lambda count, start: philox.normal(KEY, count, dtypes.complex64, start),
-    "bernoulli": lambda count, start: philox.bernoulli(KEY, 0.25, count, start),
-    "integers narrow": lambda count, start: philox.integers(KEY, -5, 1000, count, dtypes.int64, start),
-    "integers wide": lambda count, start: philox.integers(KEY, -(2**62), 2**62, count, dtypes.int64, start),
+    "uniform float16": lambda count, start: draws.uniform(KEY, count, dtypes.float16, start),
+    "uniform float32": lambda count, start: draws.uniform(KEY, count, dtypes.float32, start),
+    "uniform float64": lambda count, start: draws.uniform(KEY, count, dtypes.float64, start),
+    "uniform interval": lambda count, start: draws.uniform(KEY, count, dtypes.float32, start, low=-2, high=5),
+    "normal float32": lambda count, start: draws.normal(KEY, count, dtypes.float32, start),
+    "normal float64": lambda count, start: draws.normal(KEY, count, dtypes.float64, start),
+    "normal complex64": lambda count, start: draws.normal(KEY, count, dtypes.complex64, start),
+    "bernoulli": lambda count, start: draws.bernoulli(KEY, 0.25, count, start),
+    "integers narrow": lambda count, start: draws.integers(KEY, -5, 1000, count, dtypes.int64, start),
+    "integers wide": lambda count, start: draws.integers(KEY, -(2**62), 2**62, count, dtypes.int64, start),
 }
 
 
@@ -160,8 +160,8 @@ def test_any_partition_gives_the_same_numbers(name: str, cuts: list[int]) -> Non
 
 def test_seeds_and_streams_give_different_numbers() -> None:
     keys = [(0, 0), (1, 0), (0, 1), (1 << 32, 0), (0, 1 << 32), (1 << 63, 0), (0, 1 << 63)]
-    draws = [philox.random_bits(key, 0, 1000) for key in keys]
-    for one, other in itertools.combinations(draws, 2):
+    drawn = [philox.random_bits(key, 0, 1000) for key in keys]
+    for one, other in itertools.combinations(drawn, 2):
         assert (one == other).sum() <= 1
 
 
@@ -182,11 +182,11 @@ def test_elements_out_of_range() -> None:
 def test_uniform_dtypes_and_ends() -> None:
     for dtype in (dtypes.int32, dtypes.complex64):
         with pytest.raises(TypeError, match="real floating"):
-            philox.uniform(KEY, 1, dtype)
+            draws.uniform(KEY, 1, dtype)
     for dtype in REAL_FLOATING:
-        draw = philox.uniform(KEY, 20_000, dtype)
+        draw = draws.uniform(KEY, 20_000, dtype)
         assert draw.dtype == dtype
-        eps = dtypes.finfo(dtype).eps
+        eps = dtype_limits.finfo(dtype).eps
         wide = draw.astype(np.float64)
         assert 0 <= wide.min() < 0.01
         assert 0.98 < wide.max() <= 1 - eps / 2
@@ -195,23 +195,23 @@ def test_uniform_dtypes_and_ends() -> None:
 
 @pytest.mark.parametrize("dtype", REAL_FLOATING, ids=str)
 def test_uniform_never_reaches_high(dtype: dtypes.DType) -> None:
-    high = 1.0 + 2 * dtypes.finfo(dtype).eps  # between the ends there are two numbers
-    draw = philox.uniform(KEY, 5000, dtype, low=1.0, high=high).astype(np.float64)
-    assert set(draw) == {1.0, 1.0 + dtypes.finfo(dtype).eps}
+    high = 1.0 + 2 * dtype_limits.finfo(dtype).eps  # between the ends there are two numbers
+    draw = draws.uniform(KEY, 5000, dtype, low=1.0, high=high).astype(np.float64)
+    assert set(draw) == {1.0, 1.0 + dtype_limits.finfo(dtype).eps}
 
 
 def test_uniform_interval() -> None:
-    draw = philox.uniform(KEY, 100_000, dtypes.float64, low=-3.0, high=5.0)
+    draw = draws.uniform(KEY, 100_000, dtypes.float64, low=-3.0, high=5.0)
     assert stats.kstest(draw, stats.uniform(-3, 8).cdf).pvalue > 1e-3
     for low, high in [(1.0, 1.0), (2.0, 1.0), (0.0, math.inf), (math.nan, 1.0), (-3e38, 3e38), (0.0, 1e300)]:
         with pytest.raises(ValueError, match="low must be below high"):
-            philox.uniform(KEY, 1, dtypes.float32, low=low, high=high)
+            draws.uniform(KEY, 1, dtypes.float32, low=low, high=high)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("key", [(0, 0), (1, 0), KEY])
 def test_uniform_is_uniform(key: tuple[int, int], dtype: str) -> None:
-    draw = philox.uniform(key, 200_000, np.dtype(dtype)).astype(np.float64)
+    draw = draws.uniform(key, 200_000, np.dtype(dtype)).astype(np.float64)
     assert stats.kstest(draw, "uniform").pvalue > 1e-3
     pairs, _, _ = np.histogram2d(draw[0::2], draw[1::2], bins=16)  # neighbours are independent
     assert stats.chisquare(pairs.reshape(-1)).pvalue > 1e-3
@@ -230,7 +230,7 @@ def test_all_bits_are_fair_and_independent() -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("key", [(0, 0), (1, 0), KEY])
 def test_normal_is_normal(key: tuple[int, int], dtype: str) -> None:
-    draw = philox.normal(key, 200_000, np.dtype(dtype)).astype(np.float64)
+    draw = draws.normal(key, 200_000, np.dtype(dtype)).astype(np.float64)
     assert stats.kstest(draw, "norm").pvalue > 1e-3
     # The tails, of which Kolmogorov and Smirnov's test knows little: how many lie beyond 3 and 4.
     for bound in (3.0, 4.0):
@@ -240,17 +240,17 @@ def test_normal_is_normal(key: tuple[int, int], dtype: str) -> None:
 
 
 def test_normal_complex() -> None:
-    draw = philox.normal(KEY, 100_000, dtypes.complex128)
+    draw = draws.normal(KEY, 100_000, dtypes.complex128)
     scale = math.sqrt(0.5)
     assert stats.kstest(draw.real, stats.norm(scale=scale).cdf).pvalue > 1e-3
     assert stats.kstest(draw.imag, stats.norm(scale=scale).cdf).pvalue > 1e-3
     assert stats.kstest(np.angle(draw), stats.uniform(-math.pi, 2 * math.pi).cdf).pvalue > 1e-3
     assert abs(np.corrcoef(draw.real, draw.imag)[0, 1]) < 4 / math.sqrt(draw.size)
-    assert philox.normal(KEY, 3, dtypes.complex64).dtype == "complex64"
+    assert draws.normal(KEY, 3, dtypes.complex64).dtype == "complex64"
 
 
 def test_normal_against_mpmath() -> None:
-    draw = philox.normal(KEY, 500, dtypes.float64)
+    draw = draws.normal(KEY, 500, dtypes.float64)
     with mpmath.workprec(120):
         for element, value in enumerate(draw.tolist()):
             low, high = reference_halves(KEY, element)
@@ -265,7 +265,7 @@ def test_logarithm_against_mpmath() -> None:
     rng = np.random.default_rng(0)
     points = [1.0, 1 - 2.0**-53, 0.5, 2.0**-53, half, math.nextafter(half, 0), math.nextafter(half, 1), 3 * 2.0**-53]
     x = np.concatenate([points, rng.random(2000), 1 - rng.random(1000) * 1e-6, np.exp2(-53 * rng.random(1000))])
-    ours = philox._log(x)
+    ours = draws._log(x)
     assert ours[0] == 0.0
     with mpmath.workprec(120):
         for one, value in zip(x.tolist(), ours.tolist(), strict=True):
@@ -278,7 +278,7 @@ def test_cosine_and_sine_against_mpmath() -> None:
     eighths = np.arange(8) / 8
     near = np.nextafter(eighths[1:], 0), np.nextafter(eighths[1:], 1)
     turns = np.concatenate([eighths, *near, [1 - 2.0**-53, 2.0**-53], rng.random(3000)])
-    cosine, sine = philox._cos_sin_turns(turns)
+    cosine, sine = draws._cos_sin_turns(turns)
     with mpmath.workprec(120):
         for turn, c, s in zip(turns.tolist(), cosine.tolist(), sine.tolist(), strict=True):
             exact_c, exact_s = mpmath.cospi(2 * mpmath.mpf(turn)), mpmath.sinpi(2 * mpmath.mpf(turn))
@@ -287,28 +287,28 @@ def test_cosine_and_sine_against_mpmath() -> None:
 
 
 def test_normal_rounds_float64() -> None:
-    exact = philox.normal(KEY, 1000, dtypes.float64)
+    exact = draws.normal(KEY, 1000, dtypes.float64)
     for dtype in REAL_FLOATING:
-        draw = philox.normal(KEY, 1000, dtype)
+        draw = draws.normal(KEY, 1000, dtype)
         assert draw.dtype == dtype
         np.testing.assert_array_equal(draw, exact.astype(dtype))
     with pytest.raises(TypeError, match="floating point"):
-        philox.normal(KEY, 1, dtypes.int32)
+        draws.normal(KEY, 1, dtypes.int32)
 
 
 @pytest.mark.parametrize("probability", [0.5, 0.1, 1 / 3, 0.999])
 def test_bernoulli(probability: float) -> None:
-    draw = philox.bernoulli(KEY, probability, 100_000)
+    draw = draws.bernoulli(KEY, probability, 100_000)
     assert draw.dtype == bool
     assert stats.binomtest(int(draw.sum()), draw.size, probability).pvalue > 1e-3
 
 
 def test_bernoulli_ends() -> None:
-    assert not philox.bernoulli(KEY, 0.0, 10_000).any()
-    assert philox.bernoulli(KEY, 1.0, 10_000).all()
+    assert not draws.bernoulli(KEY, 0.0, 10_000).any()
+    assert draws.bernoulli(KEY, 1.0, 10_000).all()
     for wrong in (-0.1, 1.1, math.nan):
         with pytest.raises(ValueError, match=r"\[0, 1\]"):
-            philox.bernoulli(KEY, wrong, 1)
+            draws.bernoulli(KEY, wrong, 1)
 
 
 INTERVALS = [
@@ -329,7 +329,7 @@ INTERVALS = [
 
 @pytest.mark.parametrize(("low", "high", "dtype"), INTERVALS)
 def test_integers_are_the_upper_part_of_the_product(low: int, high: int, dtype: str) -> None:
-    draw = philox.integers(KEY, low, high, 200, np.dtype(dtype))
+    draw = draws.integers(KEY, low, high, 200, np.dtype(dtype))
     assert draw.dtype == dtype
     size = high - low
     for element, value in enumerate(draw.tolist()):
@@ -349,18 +349,18 @@ def test_wide_products_carry(size: int) -> None:
     pairs = list(itertools.product(CORNERS, repeat=2))
     lower, upper = np.array(pairs, np.uint64).T
     expected = [((high << 64) + low) * size >> 128 for low, high in pairs]
-    assert philox._upper_half_wide(lower, upper, size).tolist() == expected
+    assert draws._upper_half_wide(lower, upper, size).tolist() == expected
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, MASK - 1, MASK, MASK + 1])
 def test_narrow_products_carry(size: int) -> None:
     expected = [bits * size >> 64 for bits in CORNERS]
-    assert philox._upper_half_narrow(np.array(CORNERS, np.uint64), size).tolist() == expected
+    assert draws._upper_half_narrow(np.array(CORNERS, np.uint64), size).tolist() == expected
 
 
 @pytest.mark.parametrize(("low", "high"), [(0, 7), (-50, 50), (0, 3 * 2**62)])
 def test_integers_are_uniform(low: int, high: int) -> None:
-    draw = philox.integers(KEY, low, high, 100_000, dtypes.uint64 if high > 2**63 else dtypes.int64)
+    draw = draws.integers(KEY, low, high, 100_000, dtypes.uint64 if high > 2**63 else dtypes.int64)
     bins = high - low if high - low <= 100 else 96
     assert (high - low) % bins == 0  # equally likely bins
     counts = np.bincount([(value - low) * bins // (high - low) for value in draw.tolist()], minlength=bins)
@@ -370,25 +370,25 @@ def test_integers_are_uniform(low: int, high: int) -> None:
 
 def test_integers_refuse() -> None:
     with pytest.raises(ValueError, match="low must be below high"):
-        philox.integers(KEY, 3, 3, 1)
+        draws.integers(KEY, 3, 3, 1)
     with pytest.raises(ValueError, match="choose a wider dtype"):
-        philox.integers(KEY, 0, 129, 1, dtypes.int8)
+        draws.integers(KEY, 0, 129, 1, dtypes.int8)
     with pytest.raises(ValueError, match="choose a wider dtype"):
-        philox.integers(KEY, -1, 5, 1, dtypes.uint8)
+        draws.integers(KEY, -1, 5, 1, dtypes.uint8)
     with pytest.raises(TypeError, match="an integer dtype"):
-        philox.integers(KEY, 0, 2, 1, dtypes.bool)
+        draws.integers(KEY, 0, 2, 1, dtypes.bool)
 
 
 def test_permutation() -> None:
-    assert philox.permutation(KEY, 0).tolist() == []
-    order = philox.permutation(KEY, 10_000)
+    assert draws.permutation(KEY, 0).tolist() == []
+    order = draws.permutation(KEY, 10_000)
     assert order.dtype == np.int64
     np.testing.assert_array_equal(np.sort(order), np.arange(10_000))
     assert abs(np.corrcoef(order, np.arange(10_000))[0, 1]) < 0.04
     orders = list(itertools.permutations(range(4)))
     counts = dict.fromkeys(orders, 0)
     for draw in range(12_000):
-        counts[tuple(philox.permutation(KEY, 4, start=4 * draw).tolist())] += 1
+        counts[tuple(draws.permutation(KEY, 4, start=4 * draw).tolist())] += 1
     assert stats.chisquare(list(counts.values())).pvalue > 1e-3
 
 
@@ -473,9 +473,9 @@ def test_split() -> None:
     assert len(keys) == 202
     assert (5, 0) not in keys
     assert one.split(0) == []
-    draws = np.array([philox.uniform(child.next_key(1000)[0], 1000, dtypes.float64) for child in children])
-    assert stats.kstest(draws.reshape(-1), "uniform").pvalue > 1e-3
-    correlations = np.corrcoef(draws)[np.triu_indices(len(draws), 1)] * math.sqrt(1000)
+    drawn = np.array([draws.uniform(child.next_key(1000)[0], 1000, dtypes.float64) for child in children])
+    assert stats.kstest(drawn.reshape(-1), "uniform").pvalue > 1e-3
+    correlations = np.corrcoef(drawn)[np.triu_indices(len(drawn), 1)] * math.sqrt(1000)
     assert abs(correlations).max() < 5.5  # 20,000 pairs of independent draws
 
 

@@ -2,7 +2,7 @@
 
 ``float32`` *is* ``np.dtype("float32")``: libraries that look at ``x.dtype`` (xarray, dask, jaxtyping, matplotlib) need
 no adapter. This module says which dtypes a tensor may have, which category each belongs to, which dtype a Python
-number gets by default, and what the numerical limits are. How two dtypes combine is in ``promotion``.
+number gets by default. The numerical limits are in ``dtype_limits``; how two dtypes combine is in ``promotion``.
 
 ``bfloat16`` comes from the optional package ``ml_dtypes``, which is imported when the name is first asked for.
 """
@@ -12,26 +12,24 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
-import math
 import os
 from builtins import bool as _bool
 from collections.abc import Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 # fmt: off
 __all__ = [
-    "ALL", "KINDS", "DType", "FloatInfo", "IntegerInfo",
+    "ALL", "KINDS", "DType",
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
     "float16", "float32", "float64", "complex64", "complex128", "all_dtypes", "has_bfloat16",
     "is_boolean", "is_complex", "is_inexact", "is_integral", "is_real_floating", "is_signed_integral",
     "is_unsigned_integral", "isdtype",
     "default_complex", "default_dtypes", "default_float", "default_int", "get_defaults",
     "set_default_complex", "set_default_float", "set_default_int",
-    "canonical", "complex_of", "dtype_name", "finfo", "iinfo", "real_of", "remedy", "to_dtype",
+    "canonical", "complex_of", "dtype_name", "real_of", "remedy", "to_dtype",
 ]
 # fmt: on
 
@@ -446,88 +444,3 @@ def complex_of(dtype: DType) -> DType:
     if is_real_floating(dtype):
         return complex128 if dtype == float64 else complex64
     return default_complex()
-
-
-@dataclass(frozen=True, slots=True)
-class FloatInfo:
-    """Limits of a floating-point dtype: the fields of the standard's ``finfo``, as Python floats and ints."""
-
-    bits: int
-    eps: float
-    max: float
-    min: float
-    smallest_normal: float
-    dtype: DType
-
-
-@dataclass(frozen=True, slots=True)
-class IntegerInfo:
-    """Limits of an integer dtype: the fields of the standard's ``iinfo``, as Python ints."""
-
-    bits: int
-    max: int
-    min: int
-    dtype: DType
-
-
-_BAD_INFO: Final = "[{function}] got {given}: {function} takes {rule} dtypes; use {remedy}."
-
-
-def _dtype_argument(obj: object) -> DType:
-    """The dtype of ``obj``, which may also be an array."""
-    # Types first: NumPy's scalar types have an attribute ``dtype``, which is a descriptor.
-    if isinstance(obj, np.dtype | str | type):
-        return to_dtype(obj)
-    return to_dtype(getattr(obj, "dtype", obj))
-
-
-def finfo(dtype: object) -> FloatInfo:
-    """Limits of a floating-point dtype (or of an array's); of a complex dtype those of its parts.
-
-    ``bits`` counts the bits of one part; ``eps`` is the distance from 1.0 to the next larger number. Raises TypeError
-    for bool and integers.
-
-    >>> finfo("float32").eps, finfo(complex128).bits
-    (1.1920928955078125e-07, 64)
-    """
-    given = _dtype_argument(dtype)
-    if not is_inexact(given):
-        remedy = "iinfo for integers"
-        raise TypeError(_BAD_INFO.format(function="finfo", given=given.name, rule="floating-point", remedy=remedy))
-    return _finfo(real_of(given))
-
-
-# IEEE 754 binary formats (and bfloat16, which is binary32 cut to 16 bits) are fixed by two numbers.
-_EXPONENT_AND_FRACTION_BITS: Final = {"float16": (5, 10), "bfloat16": (8, 7), "float32": (8, 23), "float64": (11, 52)}
-
-
-@functools.cache
-def _finfo(dtype: DType) -> FloatInfo:
-    # Computed from the formats rather than asked of np.finfo, which does not know bfloat16.
-    exponent_bits, fraction_bits = _EXPONENT_AND_FRACTION_BITS[dtype.name]
-    bias = 2 ** (exponent_bits - 1) - 1
-    largest = math.ldexp(2.0 - math.ldexp(1.0, -fraction_bits), bias)
-    return FloatInfo(
-        bits=1 + exponent_bits + fraction_bits,
-        eps=math.ldexp(1.0, -fraction_bits),
-        max=largest,
-        min=-largest,
-        smallest_normal=math.ldexp(1.0, 1 - bias),
-        dtype=dtype,
-    )
-
-
-def iinfo(dtype: object) -> IntegerInfo:
-    """Limits of an integer dtype (or of an array's). Raises TypeError for bool and floating point.
-
-    >>> iinfo(int8).min, iinfo("uint64").max
-    (-128, 18446744073709551615)
-    """
-    given = _dtype_argument(dtype)
-    if not is_integral(given):
-        remedy = "finfo for floating point"
-        raise TypeError(_BAD_INFO.format(function="iinfo", given=given.name, rule="integer", remedy=remedy))
-    bits = 8 * given.itemsize
-    if is_unsigned_integral(given):
-        return IntegerInfo(bits=bits, max=2**bits - 1, min=0, dtype=given)
-    return IntegerInfo(bits=bits, max=2 ** (bits - 1) - 1, min=-(2 ** (bits - 1)), dtype=given)

@@ -1,4 +1,4 @@
-"""Distributions beyond ``philox``: noise of fixed shape, and samplers that reject and try again.
+"""Distributions beyond ``draws``: noise of fixed shape, and samplers that reject and try again.
 
 As there, a number is a function of the key and of its own address alone. These NumPy functions are the reference that
 every backend reproduces, to the bit: all logarithms and exponentials are spelled out (Note [Reproducible normals]).
@@ -13,19 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
+from .draws import _LOG2_HIGH, _LOG2_LOW, _cos_sin_turns, _horner, _log
 from .dtypes import DType
-from .philox import (
-    _BLOCKS_PER_CHUNK,
-    _LOG2_HIGH,
-    _LOG2_LOW,
-    _STANDARD,
-    Key,
-    _cos_sin_turns,
-    _each_blocks,
-    _horner,
-    _log,
-    attempt_bits,
-)
+from .philox import _BLOCKS_PER_CHUNK, _STANDARD, Key, _each_blocks, attempt_bits
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...core import dtypes, philox
+from ...core import draws, dtypes
 from ...core.device import Device
 from ...core.promotion import result_dtype
 from ...core.tensor import Tensor, cpu_word, make_tensor
@@ -244,7 +244,7 @@ def random_uniform(
     dtype: Any = None, device: Any = None,
 ) -> Tensor:  # fmt: skip
     dtype = dtype or dtypes.default_float()
-    drawn = philox.uniform((seed, stream), _count(shape), dtype, start, low=low, high=high)
+    drawn = draws.uniform((seed, stream), _count(shape), dtype, start, low=low, high=high)
     return wrap(drawn.reshape(shape))
 
 
@@ -253,7 +253,7 @@ def random_normal(
     shape: Sequence[int], seed: int, stream: int, start: int, *, dtype: Any = None, device: Any = None
 ) -> Tensor:
     dtype = dtype or dtypes.default_float()
-    return wrap(philox.normal((seed, stream), _count(shape), dtype, start).reshape(shape))
+    return wrap(draws.normal((seed, stream), _count(shape), dtype, start).reshape(shape))
 
 
 @kernel("random_integers")
@@ -261,13 +261,13 @@ def random_integers(
     shape: Sequence[int], seed: int, stream: int, start: int, *, low: int, high: int, dtype: Any = None,
     device: Any = None,
 ) -> Tensor:  # fmt: skip
-    drawn = philox.integers((seed, stream), low, high, _count(shape), dtype or dtypes.int64, start)
+    drawn = draws.integers((seed, stream), low, high, _count(shape), dtype or dtypes.int64, start)
     return wrap(drawn.reshape(shape))
 
 
 @kernel("random_permutation")
 def random_permutation(n: int, seed: int, stream: int, start: int, *, device: Any = None) -> Tensor:
-    return wrap(philox.permutation((seed, stream), n, start))
+    return wrap(draws.permutation((seed, stream), n, start))
 
 
 SPECIALIZED: dict[str, Callable[[Operator, int], Callable[..., Any]]] = {"tk::matmul": matmul_kernel}

@@ -22,6 +22,8 @@ from . import (
     inplace,
     linalg,
     linalg_decompositions,
+    linalg_diagonals,
+    linalg_eigen,
     linalg_norms,
     linalg_products,
     linalg_solve,
@@ -50,6 +52,7 @@ from . import (
     subscripts,
     summing,
     tensor_methods,
+    triangles,
     trigonometry,
     view,
 )
@@ -76,6 +79,8 @@ __all__ = [
     "inplace",
     "linalg",
     "linalg_decompositions",
+    "linalg_diagonals",
+    "linalg_eigen",
     "linalg_norms",
     "linalg_products",
     "linalg_solve",
@@ -104,6 +109,7 @@ __all__ = [
     "subscripts",
     "summing",
     "tensor_methods",
+    "triangles",
     "trigonometry",
     "view",
 ]

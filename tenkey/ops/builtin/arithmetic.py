@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...core import dtypes
+from ...core.dtype_limits import iinfo
 from ...core.tensor import Tensor
 from ...core.word import WEAK_TRAIT
 from .. import numpy_functions
@@ -284,7 +284,7 @@ def _is_limit(bound: Tensor | None, x: Tensor, *, below: bool) -> bool:
         return False
     if not bound._word & WEAK_TRAIT[int] or x.dtype.kind not in "iu":
         return True
-    limits, value = dtypes.iinfo(x.dtype), bound.item()
+    limits, value = iinfo(x.dtype), bound.item()
     return bool(value > limits.min if below else value < limits.max)
 
 

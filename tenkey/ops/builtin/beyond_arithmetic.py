@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...core.dtypes import finfo
+from ...core.dtype_limits import finfo
 from ...core.promotion import result_dtype
 from ...core.tensor import Tensor
 from .. import scalar as s

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...core import dtypes
 from ...core.device import Device
+from ...core.dtype_limits import iinfo
 from ...core.promotion import result_dtype
 from ...core.tensor import Tensor
 from ...core.word import WEAK_MASK, weak_of
@@ -107,7 +108,7 @@ def _full_meta(
     if result.kind in "iu" and isinstance(fill_value, float) and not math.isfinite(fill_value):
         raise ValueError(_NO_INTEGER.format(value=fill_value, dtype=result))
     if result.kind in "iu" and isinstance(fill_value, int):
-        limits = dtypes.iinfo(result)
+        limits = iinfo(result)
         if not limits.min <= fill_value <= limits.max:
             raise OutOfRangeError(_NO_FIT.format(value=fill_value, dtype=result, low=limits.min, high=limits.max))
     return TensorSpec(_lengths("full", shape), result)

@@ -21,7 +21,7 @@ import numpy as np
 from ...core.tensor import Tensor
 from ..declare import composite
 from .linalg import matmul
-from .linalg_products import diagonal
+from .linalg_diagonals import diagonal
 from .pointwise import multiply
 from .reduction import sum as sum_
 from .view import broadcast_to, permute_dims, reshape

@@ -15,8 +15,9 @@ from .pointwise import where
 from .view import broadcast_to, expand_dims, matrix_transpose
 
 __all__ = [
-    "CONVERGE", "adjoint", "as_diagonal", "check_matrix", "check_square", "half_lower", "hermitian", "inexact",
-    "inexact_array", "known_linalg", "like_operand", "on_diagonal", "reciprocal_off_diagonal", "strictly_lower",
+    "CONVERGE", "adjoint", "as_diagonal", "check_matrix", "check_square", "differences", "half_lower", "hermitian",
+    "inexact", "inexact_array", "known_linalg", "like_operand", "on_diagonal", "reciprocal_off_diagonal",
+    "strictly_lower",
 ]  # fmt: skip
 
 _DTYPE: Final = (
@@ -135,4 +136,10 @@ def reciprocal_off_diagonal(x: Tensor) -> Tensor:
     """``1 / x`` beside the diagonal, 0 on it."""
     on = on_diagonal(x)
     result: Tensor = where(on, 0.0, 1.0 / where(on, 1.0, x))
+    return result
+
+
+def differences(w: Tensor) -> Tensor:
+    """The matrix of ``w[j] - w[i]``."""
+    result: Tensor = expand_dims(w, -2) - expand_dims(w, -1)
     return result

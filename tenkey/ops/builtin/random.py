@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...core import dtypes, samplers
+from ...core.dtype_limits import finfo, iinfo
 from ...core.tensor import Tensor
 from ..declare import Entry, TensorSpec, factory, operator_of, structured
 from ..declare.facets import Batch
@@ -264,7 +265,7 @@ def _factor_host(cov: Any) -> Any:
 def _slack(cov: Any) -> Any:
     """How far rounding in the dtype may lead a matrix from a covariance."""
     largest = np.max(np.abs(cov.astype(np.float64)), axis=(-2, -1), keepdims=True, initial=0.0)
-    return largest * (1e-10 if cov.dtype.kind in "iu" else 1e3 * float(dtypes.finfo(cov.dtype).eps))
+    return largest * (1e-10 if cov.dtype.kind in "iu" else 1e3 * float(finfo(cov.dtype).eps))
 
 
 def _is_covariance(cov: Any) -> Any:
@@ -346,7 +347,7 @@ def check_values(operator: str, name: str, rule: str, values: Any) -> None:
     ``probabilities``, which looks at the sums along the last axis as well.
     """
     if rule in _NARROW:
-        limits = dtypes.iinfo(rule)
+        limits = iinfo(rule)
         words = f"at most {limits.max} for the dtype {rule}"
         good = (values >= limits.min) & (values <= limits.max)
     else:
@@ -358,7 +359,7 @@ def check_values(operator: str, name: str, rule: str, values: Any) -> None:
     if rule == "probabilities":
         sums = np.asarray(np.sum(values, axis=-1, dtype=np.float64))
         # A sum of k rounded probabilities: what the narrow dtypes can hold of 1, with room for the other terms.
-        precision = dtypes.finfo(values.dtype).eps if values.dtype.kind != "i" else 0.0
+        precision = finfo(values.dtype).eps if values.dtype.kind != "i" else 0.0
         off = np.abs(sums - 1.0) > max(1e-8, 8 * float(precision))
         if np.any(off):
             raise ValueError(_SUM.format(operator=operator, name=name, value=sums[off].reshape(-1)[0]))

@@ -13,7 +13,7 @@ from ..declare import composite
 from ..shapes import normalize_axes, normalize_axis
 from .copying import clone, concat
 from .creation import eye, zeros
-from .linalg_products import diagonal as matrix_diagonal
+from .linalg_diagonals import diagonal as matrix_diagonal
 from .pointwise import where
 from .view import broadcast_to, expand_dims, permute_dims, reshape, select_index, slice
 

@@ -18,7 +18,7 @@ from .copying import clone, flip, to
 from .copying import to_device as to_device_operator
 from .creation import zeros_like
 from .indexing import scatter_add
-from .linalg_products import trace
+from .linalg_diagonals import trace
 from .manipulation import tile
 from .nn import log_softmax, softmax
 from .pointwise import isfinite, isinf, isnan, logical_not
