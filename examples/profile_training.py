@@ -3,9 +3,9 @@
     python examples/profile_training.py [--steps N] [--out FOLDER]
 
 It trains a small network on a made-up task, records some steps with `tk.autograd.profile`, prints the operators that
-took the time and those that hold the memory, checks what the record claims, and writes `trace.json`, for
-https://ui.perfetto.dev, `chrome://tracing`, or `vizviewer trace.json` (`pip install tenkey[profile]`), `memory.csv`, and
-`graph.svg`, a picture of the graph.
+took the time and those that hold the memory, checks what the record claims, and writes `trace.json` (for
+https://ui.perfetto.dev, `chrome://tracing`, or `vizviewer trace.json`: `pip install tenkey[profile]`), `memory.csv`,
+and `graph.svg`, a picture of the graph.
 """
 
 from __future__ import annotations

@@ -200,7 +200,7 @@ class Averages(list[FunctionAverage]):
 
 
 def _row_of(event: Event, by_shape: bool, stack_n: int) -> tuple[Any, ...]:
-    shapes = str(event.input_shapes) if by_shape and event.input_shapes else ""
+    shapes = str(event.input_shapes) if by_shape and event.shapes else ""
     return event.name, shapes, tuple(event.stack[:stack_n])
 
 
@@ -212,10 +212,13 @@ class EventList(list[Event]):
         self._columns = columns
         known = {event.id for event in self}
         for event in self:
-            event._cpu_children = []
+            event._cpu_children = None
         for event in self:
-            if event.parent is not None and event.parent.id in known:
-                event.parent._cpu_children.append(event)
+            parent = event.parent
+            if parent is not None and parent.id in known:
+                if parent._cpu_children is None:
+                    parent._cpu_children = []
+                parent._cpu_children.append(event)
 
     @property
     def self_cpu_time_total(self) -> float:

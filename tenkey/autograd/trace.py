@@ -57,7 +57,7 @@ def _arguments(event: Event) -> dict[str, Any]:
     if event.forward is not None:
         found["Forward call"] = event.forward.name
         found["Fwd thread id"] = event.forward.thread
-    if event.input_shapes:
+    if event.shapes:
         found["Input Dims"] = event.input_shapes
         found["Input type"] = event.input_dtypes
     if event.allocated or event.freed:
@@ -65,7 +65,7 @@ def _arguments(event: Event) -> dict[str, Any]:
     if event.thread_time:
         found["Thread time (us)"] = event.thread_time / 1000
     if event.stack:
-        found["Call stack"] = event.stack
+        found["Call stack"] = list(event.stack)
     if event.args is not None:
         found["Note"] = str(event.args)
     if event.error is not None:
