@@ -151,6 +151,47 @@ class TestGradients:
         np.testing.assert_allclose(again, plain)
         assert counted.calls == 2
 
+    def test_a_function_that_is_once_differentiable(self) -> None:
+        class Square(tk.autograd.Function):
+            @staticmethod
+            def forward(ctx: Any, x: Any) -> Any:
+                y = x * x
+                ctx.save_for_backward(x, y)
+                return y
+
+            @staticmethod
+            @tk.autograd.once_differentiable
+            def backward(ctx: Any, g: Any) -> Any:
+                return g * 2 * ctx.saved_tensors[0]
+
+        x = leaf(3)
+        counted = Counted(lambda x: Square.apply(tk.exp(x)))
+        y = tk.sum(checkpoint(counted, x))
+        (g,) = tk.autograd.grad(y, x, create_graph=True)
+        np.testing.assert_allclose(_values(g), 2 * np.exp(2 * _values(x)))
+        assert counted.calls == 2
+        with pytest.raises(RuntimeError, match="once_differentiable"):
+            tk.autograd.grad(g.sum(), x)
+
+    def test_leaves_are_themselves(self) -> None:
+        seen: list[Any] = []
+
+        class Product(tk.autograd.Function):
+            @staticmethod
+            def forward(ctx: Any, x: Any, w: Any) -> Any:
+                ctx.save_for_backward(x, w)
+                return x * w
+
+            @staticmethod
+            def backward(ctx: Any, g: Any) -> Any:
+                seen.extend(ctx.saved_tensors)
+                return g, g
+
+        x, w = leaf(3), leaf(3, seed=1)
+        checkpoint(lambda x: Product.apply(x, w), x).sum().backward()
+        assert seen[0] is x
+        assert seen[1] is w
+
     def test_inside_of_a_function(self) -> None:
         class Outer(tk.autograd.Function):
             @staticmethod

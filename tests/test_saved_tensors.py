@@ -400,6 +400,21 @@ class TestDevices:
             (g,) = tk.autograd.grad(y, a)
             np.testing.assert_allclose(g.numpy(), np.exp([1.0, 2.0]) * [2.0, 3.0])
 
+    def test_save_on_cpu_finds_a_change_of_what_it_did_not_copy(self) -> None:
+        a = leaf(1.0, 2.0)
+        for outer in (save_on_cpu, lambda: saved_tensors_hooks(lambda t: t.detach().clone(), lambda t: t)):
+            b = a * 1.0
+            b.add_(1.0)
+            with outer(), save_on_cpu():
+                y = tk.sum(b * b)
+            b.add_(1.0)
+            if outer is save_on_cpu:
+                with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+                    y.backward()
+            else:  # that one did
+                y.backward()
+                np.testing.assert_array_equal(a.grad.numpy(), [4.0, 6.0])
+
     def test_save_on_cpu_moves_from_another_device_and_back(self) -> None:
         with tk.backends.register(Host()):
             a = tk.asarray([1.0, 2.0], device="host").requires_grad_()

@@ -19,6 +19,7 @@ from .inference import refuse_to_save
 from .kept import guarded, positions_of_intermediates, put_aside, restored
 from .node import (
     AutogradMeta,
+    Edge,
     Node,
     TensorMeta,
     edge_of,
@@ -548,6 +549,20 @@ class _Once(Node):
         raise RuntimeError(_TWICE.format(node=self.operator_name))
 
 
+def _edges_of_saved(ctx: Any) -> list[Edge]:
+    """Where the gradients of the saved tensors go, found without unpacking them."""
+    edges: list[Edge] = []
+    for one in ctx._saved or ctx._to_save:
+        if getattr(one, "output_nr", -1) >= 0 and not isinstance(one, Tensor):
+            edges.append((ctx, one.output_nr))
+        else:
+            tensor = one.tensor if isinstance(one, SavedTensor) else one
+            edge = edge_of(tensor) if tensor is None or isinstance(tensor, Tensor) else one.edge
+            if edge is not None and edge[0] is not None:
+                edges.append(edge)
+    return edges
+
+
 def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
     """Mark a ``backward`` that is not itself differentiable: a second order is an error, not a wrong number.
 
@@ -565,15 +580,14 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
     def wrapper(ctx: Any, *grads: Any) -> Any:
         with StateGuard(exclude=GRADIENT):
             results = function(ctx, *grads)
-        recording = is_recording()
-        saved = [t for t in (ctx.saved_tensors if not ctx._released else ()) if t is not None]
-        watched = [t for t in [*flat_tensors(grads), *saved] if t._word & GRADIENT]
-        depends = recording and (watched or any(ctx.needs_input_grad))
-        if not depends:
+        if not is_recording():
+            return results
+        watched = [edge_of(t) for t in flat_tensors(grads) if t._word & GRADIENT] + _edges_of_saved(ctx)
+        if not watched and not any(ctx.needs_input_grad):
             return results
         node = _Once()
         node.operator_name = ctx.name()
-        node.next_edges = (*ctx.next_edges, *[edge_of(tensor) for tensor in watched])
+        node.next_edges = (*ctx.next_edges, *watched)
         node.sequence_nr = next_sequence()
         node.topological_nr = longest(node.next_edges)
         listed = results if isinstance(results, tuple) else (results,)

@@ -135,7 +135,7 @@ class _Run:
         value = self.values.pop(number, None)
         if value is not None:
             storage = storage_of(value)
-            if storage.buffer is value._data:
+            if storage.buffer is value._data and not value._word & GRADIENT:
                 self.given[number] = (weakref.ref(storage), value._word)
             return value
         reference, word = self.given.get(number, (_gone, 0))
@@ -179,8 +179,10 @@ class _Refilling(Saver):
 
     def pack(self, tensor: Tensor, node: Node, what: str) -> Tensor:
         frame, run = self._frame, self._run
-        storage_of(tensor)  # so that the view refers to the memory, and not to a tensor with a history
-        value = with_class(tensor.__class__, make_view(tensor, tensor._data))
+        value = tensor
+        if tensor._autograd is not None and tensor._autograd.node is not None:  # it would hold the graph of this run
+            storage_of(tensor)  # so that the view refers to the memory, and not to this tensor
+            value = with_class(tensor.__class__, make_view(tensor, tensor._data))
         number = run.count
         run.count += 1
         if number >= len(frame.notes):

@@ -25,8 +25,9 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Final, Self
+from weakref import ref
 
-from ..core.tensor import Tensor, make_view, version_of, with_class
+from ..core.tensor import Tensor, make_view, storage_of, version_of, with_class
 from ..core.tree import flatten, unflatten
 from ..core.word import GRADIENT, WEAK_MASK
 from ..core.wrapper import Wrapper
@@ -81,6 +82,11 @@ _HOOKED_NONE: Final = (
     "[register_hooks] Calling register_hooks on a saved tensor with value None is forbidden ({node}, {what})."
 )
 _MESSAGE: Final = "[disable_saved_tensors_hooks] takes the message of the error as a string, got {got}."
+_CHANGED: Final = (
+    "[save_on_cpu] one of the variables needed for gradient computation has been modified by an inplace operation: a "
+    "saved tensor of shape {shape}, which was on the CPU already and so was not copied, is at version {now}; expected "
+    "version {then} instead. Use the functional form of the operation that changed it, or save a copy with clone()."
+)
 _PIN: Final = "[save_on_cpu] pin_memory is a bool, got {got}."
 
 
@@ -362,12 +368,15 @@ def _without(entries: tuple[tuple[object, Any], ...], owner: object) -> tuple[tu
 def _to_cpu(tensor: Tensor) -> Any:
     device = tensor.device
     if device.type in ("cpu", "meta"):  # is there already, or has no values
-        return (device, tensor)
-    return (device, tensor.to_device("cpu"))
+        storage = storage_of(tensor)
+        return (device, tensor, ref(storage), storage.version)
+    return (device, tensor.to_device("cpu"), None, 0)
 
 
 def _from_cpu(packed: Any) -> Tensor:
-    device, tensor = packed
+    device, tensor, storage, version = packed
+    if storage is not None and storage() is storage_of(tensor) and version_of(tensor) != version:
+        raise RuntimeError(_CHANGED.format(shape=tensor.shape, now=version_of(tensor), then=version))
     moved: Tensor = tensor if tensor.device == device else tensor.to_device(device)
     return moved
 
