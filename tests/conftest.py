@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import atexit
+import os
+import shutil
 import sys
+import tempfile
 
 import pytest
 
 # Importing it registers backends, wrong ones among them: it is for processes of their own, and holds no doctests.
 # The other one is wrong from end to end, for type checkers.
 collect_ignore = ["_registered_backends.py", "typing/wrong_code.py"]
+
+if sys.dont_write_bytecode and "PYTHONPYCACHEPREFIX" not in os.environ:
+    # Many tests start processes, each of which would compile all of the package again: they share a folder of the
+    # session. Workers of xdist inherit it.
+    os.environ["PYTHONPYCACHEPREFIX"] = tempfile.mkdtemp(prefix="tenkey-pycache-")
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    atexit.register(shutil.rmtree, os.environ["PYTHONPYCACHEPREFIX"], ignore_errors=True)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
