@@ -79,7 +79,13 @@ _install.install(_registry)
 _cpu.install(_registry)
 _meta.install(_registry)
 autograd.install(_registry)
-transforms.install(_registry, gradient=autograd.grad, forward=autograd.forward_ad)
+transforms.install(
+    _registry,
+    gradient=autograd.grad,
+    forward=autograd.forward_ad,
+    function=autograd.Function,
+    meta_of=autograd.node.meta_of,
+)
 autograd.provide_vmap(transforms.vmap)
 
 

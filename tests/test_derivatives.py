@@ -104,6 +104,27 @@ def test_the_tape_goes_through() -> None:
     _close(w.grad, 2 * _X.sum())
 
 
+def test_results_have_no_history_of_their_own() -> None:
+    """Unless it leads to what somebody may ask for."""
+    x, v = _x(), tk.asarray(np.array([1.0, -2.0, 0.5]))
+
+    def pulled(u: Tensor) -> Tensor:
+        (found,) = vjp(lambda y: tk.sin(y) * y, x)[1](u)
+        return found
+
+    _, pull = vjp(lambda y: tk.sin(y) * y, x)
+    for result in (
+        grad(lambda u: tk.sum(pulled(u)))(v),
+        grad(lambda u: tk.sum(pull(u)[0]))(v),
+        grad(lambda u: tk.sum(linearize(lambda y: tk.sin(y) * y, x)[1](u)))(v),
+    ):
+        _close(result, FIRST)
+        assert not result.requires_grad
+    both = jacrev(lambda y: grad(lambda u: tk.sum(vjp(lambda z: tk.sin(z) * z, y)[1](u)[0]))(v))(x)
+    _close(both, np.diag(SECOND))
+    assert not both.requires_grad
+
+
 def test_vjp_and_jvp() -> None:
     x, v = _x(), tk.asarray(np.array([1.0, -2.0, 0.5]))
 

@@ -212,6 +212,15 @@ def test_what_needs_the_value_of_a_sample_is_refused(function: Callable[[Tensor]
         vmap(function)(rows())
 
 
+def test_a_branch_by_the_data_says_what_to_use() -> None:
+    with pytest.raises(RuntimeError, match=r"data-dependent control flow.*tk\.where\(condition, x, y\)"):
+        vmap(lambda row: row if row.sum() > 0 else -row)(rows())
+    with pytest.raises(RuntimeError, match=r"\.item\(\).*data-dependent control flow"):
+        vmap(lambda row: row * row.max().item())(rows())
+    with pytest.raises(NotImplementedError, match=r"tk\.autograd\.grad or tk\.transforms\.grad"):
+        vmap(lambda row: (row * 2).sum().backward())(rows().requires_grad_())
+
+
 def test_errors_speak_of_the_sample() -> None:
     with pytest.raises(ValueError, match=r"\(4,\).*\(5,\)"):
         vmap(lambda row: row + tk.ones(5))(rows())

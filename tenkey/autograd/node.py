@@ -69,6 +69,7 @@ class AutogradMeta:
     retains_grad: bool = False
     leaf_hooks: Any = None
     post_accumulate_hooks: Any = None
+    run: int = 0  # of a leaf that a transform made: the number of its run
 
 
 class Hooks(dict[int, Callable[..., Any]]):

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from . import rules
+from . import index_rules, rules
 from .batching import LOOPS, BatchInfo
-from .derivatives import grad, hessian, install_derivatives, jacfwd, jacrev, jvp, linearize, value_and_grad, vjp
+from .derivatives import grad, value_and_grad, vjp
+from .forward import jvp, linearize
+from .jacobians import hessian, jacfwd, jacrev
 from .randomness import install_randomness
+from .runs import install_derivatives
 from .vmap import vmap
 
 __all__ = [
-    "LOOPS", "BatchInfo", "grad", "hessian", "install", "jacfwd", "jacrev", "jvp", "linearize", "rules",
+    "LOOPS", "BatchInfo", "grad", "hessian", "index_rules", "install", "jacfwd", "jacrev", "jvp", "linearize", "rules",
     "value_and_grad", "vjp", "vmap",
 ]  # fmt: skip
 
 
-def install(registry: Any, *, gradient: Callable[..., Any], forward: Any) -> None:
-    """Subscribe to all operators; ``gradient`` and ``forward`` are autograd's, which this layer does not import."""
+def install(registry: Any, **services: Any) -> None:
+    """Subscribe to all operators; ``services`` are what is used of autograd, which this layer does not import."""
     install_randomness(registry)
-    install_derivatives(gradient, forward)
+    install_derivatives(**services)

@@ -55,8 +55,8 @@ _VALUE: Final = (
     "for every sample. {remedy}"
 )
 _CONTROL: Final = (
-    "Data-dependent control flow is not supported inside of vmap: write `if` with tk.where(condition, x, y), and an "
-    "index with tk.take."
+    "That is data-dependent control flow, which is not supported inside of vmap: write `if` with "
+    "tk.where(condition, x, y), and an index with tk.take."
 )
 _NUMPY: Final = "Use operators of tenkey, or return the tensor and convert it outside of vmap."
 _EMPTY: Final = (
@@ -245,6 +245,10 @@ class BatchLevel(Level):
 
     def apply_function(self, function: Any, args: tuple[Any, ...]) -> Any:
         """``Function.apply`` on batched tensors: its ``vmap``, or sample by sample."""
+        if function.generate_vmap_rule:
+            from .functions import generated_rule
+
+            return generated_rule(self, function, args)
         if function.vmap is not None:
             return _run_rule(self, function.__name__, function.vmap, args, {})
         return _loop(self, function.__name__, function.apply, args, {})

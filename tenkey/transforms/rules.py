@@ -15,7 +15,7 @@ Guarded by ``tests/test_vmap.py::test_no_builtin_operator_takes_the_loop``.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any
 
 from ..core.tensor import Tensor
 from ..core.tree import flatten, unflatten
@@ -23,24 +23,21 @@ from ..dispatch.operator import Operator
 from ..ops.builtin.basic_index import FULL, window_of
 from ..ops.builtin.copying import cast, concatenate
 from ..ops.builtin.creation import arange
-from ..ops.builtin.indexing import index, index_backward
+from ..ops.builtin.indexing import index
 from ..ops.builtin.inplace import write_out
 from ..ops.builtin.linalg import matmul
 from ..ops.builtin.padding import pad_constant
 from ..ops.builtin.pointwise import logical_and, multiply, where
-from ..ops.builtin.view import broadcast_to, expand_dims, matrix_transpose, permute_dims, reshape, select_index, squeeze
+from ..ops.builtin.view import broadcast_to, expand_dims, matrix_transpose, reshape, squeeze
 from ..ops.shapes import broadcast_shapes, infer_reshape, normalize_axes, normalize_axis
 from .batching import BatchLevel, Rule, _by_loop, check_mutation, derived_rules, move, named_rules, tagged_rules
 
-__all__: list[str] = []
-
-_MASK: Final = (
-    "vmap: the shape of x[mask] depends on the values of a batched mask, and would be another one for every sample: "
-    "use tk.where(mask, x, other)."
-)
+__all__ = ["check_call", "rule_for"]
 
 
-def _rule(*names: str) -> Callable[[Rule], Rule]:
+def rule_for(*names: str) -> Callable[[Rule], Rule]:
+    """Make a function the rule of these built-in operators."""
+
     def register(rule: Rule) -> Rule:
         for name in names:
             named_rules[f"tk::{name}"] = rule
@@ -49,7 +46,7 @@ def _rule(*names: str) -> Callable[[Rule], Rule]:
     return register
 
 
-def _check(operator: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+def check_call(operator: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
     """Let the operator's own rule for shapes refuse bad arguments."""
     meta = operator.facets.get("Meta")
     if meta is not None:
@@ -106,7 +103,7 @@ derived_rules.update({"Out": _out, "Pointwise": _pointwise, "Reduce": _reduction
 
 
 def _elementwise(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    _check(operator, args, kwargs)
+    check_call(operator, args, kwargs)
     ndim = max([x.ndim for x in (*args, *kwargs.values()) if isinstance(x, Tensor)])
     values = [level.aligned(x, ndim) for x in args]
     return _wrapped(level, operator.call(*values, **{name: level.aligned(x, ndim) for name, x in kwargs.items()}))
@@ -114,7 +111,7 @@ def _elementwise(level: BatchLevel, operator: Operator, args: tuple[Any, ...], k
 
 def _stacked(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What takes a stack of matrices takes the samples as one."""
-    _check(operator, args, kwargs)
+    check_call(operator, args, kwargs)
     stack = args[0].ndim - 2
     values = [level.front(args[0]), *[level.aligned(x, stack) for x in args[1:]]]
     return _wrapped(level, operator.call(*values, **{name: level.aligned(x, stack) for name, x in kwargs.items()}))
@@ -130,7 +127,7 @@ def _by_loop_on_purpose(level: BatchLevel, operator: Operator, args: tuple[Any, 
 
 def _looked_up(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Elements are looked up one by one in data that all samples share; other data are those of each sample."""
-    _check(operator, args, kwargs)
+    check_call(operator, args, kwargs)
     if any(level.owns(x) for x in (*args[1:], *kwargs.values())):
         return _by_loop(level, operator, args, kwargs)
     return _wrapped(level, operator.call(level.front(args[0]), *args[1:], **kwargs))
@@ -144,36 +141,36 @@ tagged_rules.update(
 # ---- element by element, the batch dimension where it is
 
 
-@_rule("alias", "clone", "cast", "conj", "real", "imag", "to_device")
+@rule_for("alias", "clone", "cast", "conj", "real", "imag", "to_device")
 def _unary(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     value, dim = level.split(args[0])
     return level.batch(operator.call(value, *args[1:], **kwargs), dim)
 
 
-@_rule("zeros_like", "ones_like", "empty_like", "full_like")
+@rule_for("zeros_like", "ones_like", "empty_like", "full_like")
 def _like(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     """Batched, so that batched values can be written into it."""
     value, dim = level.split(args[0])
     return level.batch(operator.call(value, *args[1:], **kwargs), dim)
 
 
-@_rule("complex_from")
+@rule_for("complex_from")
 def _complex_from(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
-    _check(operator, args, kwargs)
+    check_call(operator, args, kwargs)
     return level.batch(operator.call(*[level.front(x) for x in args]), 0)
 
 
 # ---- views
 
 
-@_rule("reshape")
+@rule_for("reshape")
 def _reshape(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     x, shape = args
     target = infer_reshape(x.shape, shape)
     return level.batch(reshape(level.front(x), (level.size, *target), **kwargs), 0)
 
 
-@_rule("permute_dims")
+@rule_for("permute_dims")
 def _permute(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     x, axes = args
     order = normalize_axes("permute_dims", axes, x.ndim)
@@ -182,7 +179,7 @@ def _permute(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwarg
     return level.batch(operator.call(level.front(x), (0, *[i + 1 for i in order])), 0)
 
 
-@_rule("broadcast_to")
+@rule_for("broadcast_to")
 def _broadcast_to(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     x, shape = args
     target = tuple(shape)
@@ -191,7 +188,7 @@ def _broadcast_to(level: BatchLevel, operator: Operator, args: tuple[Any, ...], 
     return level.batch(operator.call(level.aligned(x, len(target)), (level.size, *target)), 0)
 
 
-@_rule("squeeze")
+@rule_for("squeeze")
 def _squeeze(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     x, axis = args
     axes = normalize_axes("squeeze", axis, x.ndim)
@@ -201,7 +198,7 @@ def _squeeze(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwarg
     return level.batch(operator.call(level.front(x), tuple([i + 1 for i in axes])), 0)
 
 
-@_rule("expand_dims")
+@rule_for("expand_dims")
 def _expand_dims(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     bound = operator.bind(*args, **kwargs)
     x = bound["x"]
@@ -211,7 +208,7 @@ def _expand_dims(level: BatchLevel, operator: Operator, args: tuple[Any, ...], k
     return level.batch(operator.call(level.front(x), tuple([i + 1 for i in axes])), 0)
 
 
-@_rule("select_index")
+@rule_for("select_index")
 def _select_index(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     x, axis, index = args
     i = normalize_axis("select_index", axis, x.ndim)
@@ -221,20 +218,20 @@ def _select_index(level: BatchLevel, operator: Operator, args: tuple[Any, ...], 
     return level.batch(operator.call(level.front(x), i + 1, index), 0)
 
 
-@_rule("slice")
+@rule_for("slice")
 def _slice(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     x, axis, *rest = args
     return level.batch(operator.call(level.front(x), normalize_axis("slice", axis, x.ndim) + 1, *rest, **kwargs), 0)
 
 
-@_rule("basic_index")
+@rule_for("basic_index")
 def _basic_index(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     x, index = args
     window_of(x.shape, x.strides, index)
     return level.batch(operator.call(level.front(x), (FULL, *index)), 0)
 
 
-@_rule("basic_index_backward")
+@rule_for("basic_index_backward")
 def _basic_index_backward(
     level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Tensor:
@@ -242,7 +239,7 @@ def _basic_index_backward(
     return level.batch(operator.call(level.front(g), (level.size, *shape), (FULL, *index)), 0)
 
 
-@_rule("slice_backward")
+@rule_for("slice_backward")
 def _slice_backward(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     g, shape, axis, start, step = args
     i = normalize_axis("slice", axis, len(shape))
@@ -252,17 +249,17 @@ def _slice_backward(level: BatchLevel, operator: Operator, args: tuple[Any, ...]
 # ---- copies
 
 
-@_rule("flip")
+@rule_for("flip")
 def _flip(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     (x,) = args
     axes = normalize_axes("flip", kwargs.get("axis"), x.ndim)
     return level.batch(operator.call(level.front(x), axis=tuple([i + 1 for i in axes])), 0)
 
 
-@_rule("concatenate")
+@rule_for("concatenate")
 def _concatenate(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     (arrays,) = args
-    _check(operator, args, kwargs)
+    check_call(operator, args, kwargs)
     axis = normalize_axis("concat", kwargs.get("axis", 0), arrays[0].ndim)
     return level.batch(concatenate([level.front(x) for x in arrays], axis=axis + 1), 0)
 
@@ -270,11 +267,11 @@ def _concatenate(level: BatchLevel, operator: Operator, args: tuple[Any, ...], k
 # ---- reductions that are no Reduce
 
 
-@_rule("argmax", "argmin", "nanargmax", "nanargmin")
+@rule_for("argmax", "argmin", "nanargmax", "nanargmin")
 def _argmax(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     bound = operator.bind(*args, **kwargs)
     x, axis, keepdims = bound["x"], bound["axis"], bound["keepdims"]
-    _check(operator, args, kwargs)
+    check_call(operator, args, kwargs)
     value = level.front(x)
     if axis is None:
         found = operator.call(reshape(value, (level.size, x.size)), 1)
@@ -286,12 +283,12 @@ def _argmax(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs
 # ---- matrix products
 
 
-@_rule("matmul")
+@rule_for("matmul")
 def _matmul(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     x1, x2 = args
     if not isinstance(x1, Tensor) or not isinstance(x2, Tensor):
         return operator.call(level.split(x1)[0], level.split(x2)[0])  # type: ignore[no-any-return]  # raises
-    _check(operator, args, kwargs)
+    check_call(operator, args, kwargs)
     a, left = level.split(x1)
     b, right = level.split(x2)
     if right is None and x1.ndim == 1 and x2.ndim == 2:  # one product of matrices for all vectors
@@ -328,35 +325,35 @@ def _matrices(level: BatchLevel, x: Tensor, ndim: int, place: int) -> Tensor:
 # ---- linear algebra and Fourier transforms
 
 
-@_rule("diagonal_embed")
+@rule_for("diagonal_embed")
 def _diagonal_embed(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     g, shape, offset = args
-    _check(operator, args, kwargs)
+    check_call(operator, args, kwargs)
     return level.batch(operator.call(level.front(g), (level.size, *shape), offset), 0)
 
 
-@_rule("vecdot")
+@rule_for("vecdot")
 def _vecdot(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
-    _check(operator, args, kwargs)
+    check_call(operator, args, kwargs)
     ndim = max(args[0].ndim, args[1].ndim)
     axis = kwargs.get("axis", -1)
     values = [level.aligned(x, ndim) for x in args]
     return level.batch(operator.call(*values, axis=axis if axis < 0 else axis - ndim), 0)
 
 
-@_rule("outer")
+@rule_for("outer")
 def _outer(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
-    _check(operator, args, kwargs)
+    check_call(operator, args, kwargs)
     x1, x2 = args
     column, row = expand_dims(level.front(x1), -1), expand_dims(level.front(x2), -2)
     both = logical_and if x1.dtype.kind == x2.dtype.kind == "b" else multiply
     return level.batch(both(column, row), 0)
 
 
-@_rule("linalg_solve", "lapack_lstsq")
+@rule_for("linalg_solve", "lapack_lstsq")
 def _solve(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     x1, x2, *rest = args
-    _check(operator, args, kwargs)
+    check_call(operator, args, kwargs)
     vector = x2.ndim == 1
     ndim = max(x1.ndim, 2 if vector else x2.ndim)
     right = level.front(x2) if vector else level.aligned(x2, ndim)
@@ -372,17 +369,17 @@ def _columns(vectors: Tensor, ndim: int) -> Tensor:
     return made
 
 
-@_rule("linalg_vector_norm")
+@rule_for("linalg_vector_norm")
 def _norm(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     (x,) = args
-    _check(operator, args, kwargs)
+    check_call(operator, args, kwargs)
     axes = tuple([i + 1 for i in normalize_axes("linalg.vector_norm", kwargs.get("axis"), x.ndim)])
     return level.batch(operator.call(level.front(x), **{**kwargs, "axis": axes}), 0)
 
 
-@_rule("fft_fft", "fft_ifft", "fft_rfft", "fft_irfft")
+@rule_for("fft_fft", "fft_ifft", "fft_rfft", "fft_irfft")
 def _fft(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
-    _check(operator, args, kwargs)
+    check_call(operator, args, kwargs)
     bound = operator.bind(*args, **kwargs)
     axis = normalize_axis(operator.schema.base_name, bound["axis"], bound["x"].ndim) + 1
     return level.batch(operator.call(level.front(bound["x"]), bound["n"], axis, bound["norm"]), 0)
@@ -391,20 +388,20 @@ def _fft(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: d
 # ---- along one axis: sorting, cumulative sums
 
 
-@_rule(
+@rule_for(
     "sort", "argsort", "argpartition", "cumulative_sum", "cumulative_prod", "invert_order", "top_indices",
     "cummax_indices", "cummin_indices", "repeat_each",
 )  # fmt: skip
 def _along_axis(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     """What works along the axis of one tensor works along the next of all samples."""
-    _check(operator, args, kwargs)
+    check_call(operator, args, kwargs)
     bound = operator.bind(*args, **kwargs)
     x = next(iter(bound.values()))
     axis = normalize_axis(operator.schema.base_name, 0 if bound["axis"] is None else bound["axis"], x.ndim) + 1
     return level.batch(_call_with(operator, {**bound, next(iter(bound)): level.front(x), "axis": axis}), 0)
 
 
-@_rule("mean_of_runs", "linear_recurrence")
+@rule_for("mean_of_runs", "linear_recurrence")
 def _along_axis_of_two(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     bound = operator.bind(*args, **kwargs)
     given = {
@@ -420,7 +417,7 @@ def _call_with(operator: Operator, bound: dict[str, Any]) -> Any:
     return operator.call(*positional, **{name: value for name, value in bound.items() if name in names})
 
 
-@_rule("place_sorted")
+@rule_for("place_sorted")
 def _place_sorted(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     ordered, values, *rest = args
     if any(level.owns(x) for x in (ordered, *rest)):
@@ -431,10 +428,10 @@ def _place_sorted(level: BatchLevel, operator: Operator, args: tuple[Any, ...], 
 # ---- bins, convolutions, borders
 
 
-@_rule("bin_sums")
+@rule_for("bin_sums")
 def _bin_sums(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     """Each sample has bins of its own, behind those of the one before."""
-    _check(operator, args, kwargs)
+    check_call(operator, args, kwargs)
     indices, weights, n = args
     own = level.front(indices)
     first = reshape(arange(level.size, device=own.device) * n, (level.size, *[1] * indices.ndim))
@@ -443,7 +440,7 @@ def _bin_sums(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwar
     return level.batch(reshape(sums, (level.size, n)), 0)
 
 
-@_rule("convolve_full")
+@rule_for("convolve_full")
 def _convolve_full(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     """Products of the windows of the one with the other."""
     dtype = operator.facets["Meta"].rule(*args).dtype
@@ -454,174 +451,8 @@ def _convolve_full(level: BatchLevel, operator: Operator, args: tuple[Any, ...],
     return level.batch(squeeze(matmul(index(padded, [None, at]), expand_dims(v, 2)), -1), 0)
 
 
-@_rule("pad_constant")
+@rule_for("pad_constant")
 def _pad_constant(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     x, before, after, values = args
-    _check(operator, args, kwargs)
+    check_call(operator, args, kwargs)
     return level.batch(operator.call(level.front(x), (0, *before), (0, *after), (0, 0, *values)), 0)
-
-
-# ---- gathers and scatters
-
-
-@_rule("take_along_axis")
-def _take_along_axis(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
-    x, indices = args
-    _check(operator, args, kwargs)
-    axis = normalize_axis("take_along_axis", kwargs.get("axis", -1), x.ndim)
-    values = [level.front(y) if level.owns(y) else expand_dims(y, 0) for y in (x, indices)]
-    return level.batch(operator.call(*values, axis=axis + 1), 0)
-
-
-@_rule("scatter_add_zeros")
-def _scatter_add_zeros(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
-    source, indices, shape, axis = args
-    _check(operator, args, kwargs)
-    i = normalize_axis("scatter_add", axis, len(shape))
-    source = level.aligned(source, indices.ndim)
-    return level.batch(operator.call(source, level.front(indices), (level.size, *shape), i + 1), 0)
-
-
-def _batched_masks(level: BatchLevel, indices: Sequence[Any]) -> None:
-    if any(level.owns(i) and i.dtype.kind == "b" for i in indices):
-        raise RuntimeError(_MASK)
-
-
-def _contiguous(indices: Sequence[Any]) -> bool:
-    at = [k for k, i in enumerate(indices) if i is not None]
-    return at == list(range(at[0], at[-1] + 1))
-
-
-def _common(indices: Sequence[Any]) -> tuple[int, ...]:
-    return broadcast_shapes("index", *[(1,) if i.dtype.kind == "b" else i.shape for i in indices if i is not None])
-
-
-def _with_samples(level: BatchLevel, indices: Sequence[Any], device: Any) -> list[Any]:
-    """The indices with, in front, the number of the sample: together they index a value with the batch first."""
-    ndim = len(_common(indices))
-    samples = reshape(arange(level.size, device=device), (level.size, *[1] * ndim))
-    return [samples, *[None if i is None else level.aligned(i, ndim) for i in indices]]
-
-
-@_rule("index")
-def _index(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
-    x, indices = args
-    _batched_masks(level, indices)
-    if not any(level.owns(i) for i in indices if i is not None):
-        found = index(level.front(x), [None, *indices])
-        return level.batch(found, 0 if _contiguous(indices) else len(_common(indices)))
-    if any(i is not None and i.dtype.kind == "b" for i in indices):
-        return _by_loop(level, operator, args, kwargs)  # type: ignore[no-any-return]
-    _check(operator, args, kwargs)
-    first = next(k for k, i in enumerate(indices) if i is not None)
-    depth = len(_common(indices))
-    value, dim = level.split(x)
-    if dim is None:
-        found = index(value, [None if i is None else level.aligned(i, depth) for i in indices])
-        return level.batch(found, first if _contiguous(indices) else 0)
-    found = index(level.front(x), _with_samples(level, indices, x.device))
-    if first and _contiguous(indices):  # the common dimensions come first there, and belong where the indices stand
-        order = (0, *range(1 + depth, 1 + depth + first), *range(1, 1 + depth), *range(1 + depth + first, found.ndim))
-        found = permute_dims(found, order)
-    return level.batch(found, 0)
-
-
-@_rule("index_backward")
-def _index_backward(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
-    g, shape, indices = args
-    _batched_masks(level, indices)
-    target = (level.size, *shape)
-    depth = len(_common(indices))
-    value = level.front(g)
-    if not any(level.owns(i) for i in indices if i is not None):
-        if not _contiguous(indices):
-            value = move(value, 0, depth)
-        return level.batch(index_backward(value, target, [None, *indices]), 0)
-    if any(i is not None and i.dtype.kind == "b" for i in indices):
-        return _by_loop(level, operator, args, kwargs)  # type: ignore[no-any-return]
-    first = next(k for k, i in enumerate(indices) if i is not None)
-    if first and _contiguous(indices):
-        order = (0, *range(1 + first, 1 + first + depth), *range(1, 1 + first), *range(1 + first + depth, value.ndim))
-        value = permute_dims(value, order)
-    return level.batch(index_backward(value, target, _with_samples(level, indices, g.device)), 0)
-
-
-@_rule("basic_put_")
-def _basic_put_in_place(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
-    check_mutation(level, operator, args, kwargs)
-    x, index, source = args
-    operator.facets["Fits"].check(operator, x, index, source)
-    value, dim = level.split(x)
-    ndim = len(window_of(x.shape, x.strides, index)[0])
-    operator.call(move(value, dim, 0), (FULL, *index), level.aligned(source, ndim))
-    x._word |= value._word  # it may have become a recorded result
-    return x  # type: ignore[no-any-return]
-
-
-@_rule("basic_put")
-def _basic_put(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
-    x, index, source = args
-    ndim = len(window_of(x.shape, x.strides, index)[0])
-    return level.batch(operator.call(level.front(x), (FULL, *index), level.aligned(source, ndim)), 0)
-
-
-@_rule("put_")
-def _put_in_place(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
-    check_mutation(level, operator, args, kwargs)
-    x, indices, source = args
-    value, dim = level.split(x)
-    operator.facets["Fits"].check(operator, x, indices, source)
-    if any(i is not None and i.dtype.kind == "b" for i in indices):  # sample by sample, each on a window of the whole
-        for b in range(level.size):
-            own = [None if i is None else _sample(level, i, b) for i in indices]
-            operator.call(select_index(value, dim, b), own, _sample(level, source, b))
-    else:
-        operator.call(move(value, dim, 0), *_put_arguments(level, x, indices, source))
-    x._word |= value._word
-    return x  # type: ignore[no-any-return]
-
-
-@_rule("put")
-def _put(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
-    x, indices, source = args
-    if any(i is not None and i.dtype.kind == "b" for i in indices):
-        return _by_loop(level, operator, args, kwargs)  # type: ignore[no-any-return]
-    return level.batch(operator.call(level.front(x), *_put_arguments(level, x, indices, source)), 0)
-
-
-@_rule("index_reduce")
-def _index_reduce(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
-    x, indices, source, reduce = args
-    _check(operator, args, kwargs)
-    return level.batch(operator.call(level.front(x), *_put_arguments(level, x, indices, source), reduce), 0)
-
-
-@_rule("unravel_rows")
-def _unravel_rows(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
-    return level.batch(operator.call(level.front(args[0]), *args[1:]), 1)
-
-
-@_rule("ravel_multi_index")
-def _ravel_multi_index(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
-    indices, dims = args
-    _check(operator, args, kwargs)
-    ndim = max([i.ndim for i in indices])
-    return level.batch(operator.call([level.aligned(i, ndim) for i in indices], dims, **kwargs), 0)
-
-
-def _put_arguments(level: BatchLevel, x: Tensor, indices: Sequence[Any], source: Any) -> tuple[list[Any], Any]:
-    """What puts the sources of all samples where the indices say, in a value with the batch first."""
-    depth = len(_common(indices))
-    first = next(k for k, i in enumerate(indices) if i is not None)
-    ndim = x.ndim - sum(i is not None for i in indices) + depth
-    given = level.aligned(source, ndim)
-    if first and given.ndim and _contiguous(indices):  # the common dimensions come first there
-        given = reshape(given, (*[1] * (ndim + 1 - given.ndim), *given.shape))
-        order = (0, *range(1 + first, 1 + first + depth), *range(1, 1 + first), *range(1 + first + depth, ndim + 1))
-        given = permute_dims(given, order)
-    return _with_samples(level, indices, x.device), given
-
-
-def _sample(level: BatchLevel, x: Any, b: int) -> Any:
-    value, dim = level.split(x)
-    return value if dim is None else select_index(value, dim, b)

@@ -6,17 +6,20 @@ import functools
 from collections.abc import Callable
 from typing import Any, Final
 
+from ..core.generator import default_generator
 from ..core.tensor import Tensor
 from ..core.tree import broadcast_prefix, flatten, unflatten
 from ..dispatch.keys import DispatchKey
 from ..dispatch.local import StateGuard
-from ..ops.builtin.view import broadcast_to
+from ..ops.builtin.copying import concatenate
+from ..ops.builtin.view import broadcast_to, slice
 from .batching import BatchLevel, move
 
 __all__ = ["vmap"]
 
 _FUNCTION: Final = "[vmap] the first argument is a function, got {value!r} of type {type}."
 _RANDOMNESS: Final = "[vmap] Only allowed values for randomness are 'error', 'different', or 'same'. Got {value!r}."
+_CHUNK: Final = "[vmap] chunk_size should be None or greater than 0, an int, got {value!r}."
 _NO_INPUTS: Final = (
     "[vmap] ({name}) got no inputs. Maybe you forgot to add inputs, or you are trying to vmap over a function with no "
     "inputs. The latter is unsupported."
@@ -58,13 +61,21 @@ _OUT_BATCHED: Final = (
 )
 
 
-def vmap(fn: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error") -> Callable[..., Any]:
+def vmap(
+    fn: Callable[..., Any],
+    in_dims: Any = 0,
+    out_dims: Any = 0,
+    randomness: str = "error",
+    *,
+    chunk_size: int | None = None,
+) -> Callable[..., Any]:
     """A function that applies ``fn`` to every sample of a batch, in one call of each operator for the whole batch.
 
     Args: fn: takes and returns tensors in nested lists, tuples, dicts and records, of one sample; in_dims: the
     dimension of each input that counts the samples, None for an input that all samples share: one int for all, or a
     structure like the inputs'; out_dims: where the dimension goes in the results; randomness: ``"error"``,
-    ``"different"`` or ``"same"`` random numbers for the samples. Keyword arguments are shared by all samples.
+    ``"different"`` or ``"same"`` random numbers for the samples; chunk_size: how many samples are computed at
+    once, which bounds the memory. Keyword arguments are shared by all samples.
 
     Raises ValueError for dimensions that do not fit, and RuntimeError where ``fn`` needs the value of a sample
     (``if``, ``item()``): use ``tk.where``.
@@ -80,6 +91,9 @@ def vmap(fn: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomness
         raise TypeError(_FUNCTION.format(value=fn, type=type(fn).__name__))
     if randomness not in ("error", "different", "same"):
         raise ValueError(_RANDOMNESS.format(value=randomness))
+    given: Any = chunk_size
+    if given is not None and (isinstance(given, bool) or not isinstance(given, int) or given < 1):
+        raise ValueError(_CHUNK.format(value=chunk_size))
     name = getattr(fn, "__name__", type(fn).__name__)
     if isinstance(in_dims, bool) or not isinstance(in_dims, (int, tuple, list)):
         raise ValueError(_IN_DIMS.format(name=name, type=type(in_dims).__name__))
@@ -95,12 +109,35 @@ def vmap(fn: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomness
             raise ValueError(_ALL_NONE.format(name=name, in_dims=in_dims))
         if len(set(sizes)) > 1:
             raise ValueError(_SIZES.format(sizes=sizes))
-        level = BatchLevel(sizes[0], randomness)
+        if chunk_size is not None and chunk_size < sizes[0]:
+            return in_chunks(sizes[0], leaves, dims, args, kwargs)
+        return at_once(sizes[0], leaves, dims, args, kwargs)
+
+    def at_once(size: int, leaves: list[Any], dims: list[int | None], args: Any, kwargs: dict[str, Any]) -> Any:
+        level = BatchLevel(size, randomness)
         with level, StateGuard(include=DispatchKey.VmapMode.mask):
             given = [leaf if dim is None else level.batch(leaf, dim) for leaf, dim in zip(leaves, dims, strict=True)]
             result = fn(*unflatten(args, given), **kwargs)
         ends = broadcast_prefix(out_dims, result, what=f"[vmap] ({name}) out_dims", of="the results")
         return unflatten(result, [_output(level, name, leaf, dim) for leaf, dim in zip(flatten(result), ends)])
+
+    def in_chunks(size: int, leaves: list[Any], dims: list[int | None], args: Any, kwargs: dict[str, Any]) -> Any:
+        parts = []
+        generator = default_generator()
+        state = generator.get_state()
+        for start in range(0, size, chunk_size or size):
+            stop = min(size, start + (chunk_size or size))
+            if randomness == "same":
+                generator.set_state(state)
+            given = [x if dim is None else slice(x, dim, start, stop, 1) for x, dim in zip(leaves, dims, strict=True)]
+            parts.append(at_once(stop - start, given, dims, args, kwargs))
+        ends = broadcast_prefix(out_dims, parts[0], what=f"[vmap] ({name}) out_dims", of="the results")
+        columns = zip(*[flatten(part) for part in parts], strict=True)
+        joined = [
+            concatenate(list(column), axis=dim) if isinstance(column[0], Tensor) and dim is not None else column[0]
+            for column, dim in zip(columns, ends, strict=True)
+        ]
+        return unflatten(parts[0], joined)
 
     return mapped
 

@@ -1,0 +1,150 @@
+"""Derivatives by forward mode: ``jvp`` and ``linearize``.
+
+Note [Linearization]
+~~~~~~~~~~~~~~~~~~~~
+``linearize`` runs the function once. Its graph gives the pullback ``u -> J^T u``, which is recorded at a ``u`` that
+stands for any; that record is linear in ``u``, so going through it backward from a tangent gives ``J t``, which is
+what a push does: no operator of the function itself is called again. A backward that a user wrote need not be made of
+recorded operators; where the graph holds one, every push runs the function in forward mode instead, which knows of each
+operator whether it is sound. Guarded by ``tests/test_linearize.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from ..core.tensor import Tensor
+from ..core.tree import flatten, tree_map, unflatten
+from ..core.word import GRADIENT
+from ..dispatch.local import StateGuard, current_state
+from ..ops.aliases import spread
+from ..ops.builtin.creation import zeros_like
+from .runs import FUNCTION, NO_TENSOR, OUTPUT, Run, bare, described, differentiable, services, split_aux
+
+__all__ = ["jvp", "linearize"]
+
+_TUPLES: Final = "[{call}] primals and tangents are tuples, one entry for each argument, got {primals} and {tangents}."
+_STRUCTURE: Final = (
+    "[{call}] Expected primals and tangents to have the same structure: {primals} and {tangents} leaves."
+)
+_TANGENT: Final = "[{call}] tangent {index} must be a Tensor of shape {want}, dtype {dtype} like its primal; got {got}."
+_NONE: Final = "[{call}] Expected at least one primal."
+
+
+def jvp(fn: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...], *, has_aux: bool = False) -> Any:
+    """``(output, tangent of the output)``, or ``(output, tangent, aux)``, in the structure of the output.
+
+    >>> import tenkey as tk
+    >>> output, tangent = tk.transforms.jvp(lambda x: x * x, (tk.tensor([1.0, 2.0]),), (tk.tensor([1.0, 10.0]),))
+    >>> output.tolist(), tangent.tolist()
+    ([1.0, 4.0], [2.0, 40.0])
+    """
+    if not callable(fn):
+        raise TypeError(FUNCTION.format(call="jvp", type=type(fn).__name__))
+    _check_tangents("jvp", primals, tangents)
+    forward = services["forward"]
+    with forward.dual_level() as level:
+        pairs = zip(flatten(primals), flatten(tangents), strict=True)
+        duals = [forward.make_dual(p, t, level) if differentiable(p) else p for p, t in pairs]
+        result, aux = split_aux("jvp", fn(*unflatten(primals, duals)), has_aux)
+        ends = flatten(result)
+        parts = []
+        for end in ends:
+            if not isinstance(end, Tensor):
+                raise TypeError(OUTPUT.format(call="jvp", got=described(end)))
+            primal, tangent = forward.unpack_dual(end, level)
+            parts.append((primal, zeros_like(primal) if tangent is None else tangent))
+        aux = tree_map(lambda x: forward.unpack_dual(x, level).primal if isinstance(x, Tensor) else x, aux)
+    output, pushed = unflatten(result, [p for p, _ in parts]), unflatten(result, [t for _, t in parts])
+    return (output, pushed, aux) if has_aux else (output, pushed)
+
+
+def _check_tangents(call: str, primals: Any, tangents: Any) -> None:
+    if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
+        raise TypeError(_TUPLES.format(call=call, primals=type(primals).__name__, tangents=type(tangents).__name__))
+    if not primals:
+        raise ValueError(_NONE.format(call=call))
+    ahead, along = flatten(primals), flatten(tangents)
+    if len(ahead) != len(along) or len(primals) != len(tangents):
+        raise ValueError(_STRUCTURE.format(call=call, primals=len(ahead), tangents=len(along)))
+    for index, (primal, tangent) in enumerate(zip(ahead, along, strict=True)):
+        if not differentiable(primal):
+            if isinstance(primal, Tensor) or not any(map(differentiable, ahead)):
+                raise TypeError(NO_TENSOR.format(call=call, index=index, got=described(primal)))
+            continue
+        if not isinstance(tangent, Tensor) or (tangent.shape, tangent.dtype) != (primal.shape, primal.dtype):
+            raise ValueError(
+                _TANGENT.format(call=call, index=index, want=primal.shape, dtype=primal.dtype, got=described(tangent))
+            )
+
+
+def linearize(fn: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+    """``(output, push)``: ``push(*tangents)`` gives the tangent of the output, linear in the tangents.
+
+    The function runs once, and a push costs about as much as a backward: see Note [Linearization]. What the function
+    drew at random stays the same for all pushes. A function with a ``Function`` or an operator of a user in it, whose
+    backward is written by hand, runs again in every push.
+
+    >>> import tenkey as tk
+    >>> output, push = tk.transforms.linearize(lambda x: x * x, tk.tensor([1.0, 2.0]))
+    >>> push(tk.tensor([1.0, 10.0])).tolist(), push(tk.tensor([0.0, 1.0])).tolist()
+    ([2.0, 40.0], [0.0, 4.0])
+    """
+    if not callable(fn):
+        raise TypeError(FUNCTION.format(call="linearize", type=type(fn).__name__))
+    _check_tangents("linearize", primals, primals)
+    run = Run("linearize", fn, [primals], lambda chosen: fn(*chosen[0]))
+    ends = flatten(run.output)
+    for end in ends:
+        if not isinstance(end, Tensor):
+            raise TypeError(OUTPUT.format(call="linearize", got=described(end)))
+    elsewhere = run.elsewhere(ends)
+    output = run.free(run.output, keeps=elsewhere)
+    if _by_hand(ends):
+
+        def run_again(*tangents: Any) -> Any:
+            return jvp(fn, primals, tangents)[1]
+
+        return output, run_again
+    recorded = [end for end in ends if end._word & GRADIENT]
+    gradient = services["gradient"]
+    pulled: list[Any] = [None] * len(run.inputs)
+    with StateGuard(unexclude=GRADIENT):
+        seeds = [spread(zeros_like(end.detach()).detach(), [end]).detach().requires_grad_() for end in recorded]
+        run.own(seeds)
+        if recorded:
+            pulled = list(gradient(recorded, run.inputs, seeds, create_graph=True, allow_unused=True))
+
+    def push(*tangents: Any) -> Any:
+        _check_tangents("linearize", primals, tangents)
+        along = [t for t, own in zip(flatten(tangents), run.is_input, strict=True) if own]
+        pairs = [(g, t) for g, t in zip(pulled, along, strict=True) if g is not None and g._word & GRADIENT]
+        found: list[Any] = [None] * len(seeds)
+        if pairs:
+            depends = elsewhere or any(t._word & GRADIENT & current_state().keep for _, t in pairs)
+            with StateGuard(unexclude=GRADIENT if depends else 0):
+                found = gradient(
+                    [g for g, _ in pairs], seeds, [t for _, t in pairs], create_graph=depends, retain_graph=True,
+                    allow_unused=True,
+                )  # fmt: skip
+        remaining = iter(found)
+        pushed = [next(remaining) if end._word & GRADIENT else None for end in ends]
+        return unflatten(output, [zeros_like(end.detach()) if t is None else t for end, t in zip(ends, pushed)])
+
+    return output, push
+
+
+def _by_hand(outputs: list[Tensor]) -> bool:
+    """Whether the graph of the outputs has a node whose backward a user wrote."""
+    seen: set[Any] = set()
+    stack: list[Any] = [plain.grad_fn for x in outputs for plain in bare(x)]
+    while stack:
+        node = stack.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if hasattr(node, "saved_tensors") and not node.operator_name.startswith("tk::"):
+            return True
+        stack.extend(n for n, _ in node.next_functions)
+    return False
