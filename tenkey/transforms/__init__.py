@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import index_rules, rules
+from . import functions, index_rules, rules
 from .batching import LOOPS, BatchInfo
 from .derivatives import grad, value_and_grad, vjp
 from .forward import jvp, linearize
@@ -14,7 +14,7 @@ from .runs import install_derivatives
 from .vmap import vmap
 
 __all__ = [
-    "LOOPS", "BatchInfo", "grad", "hessian", "index_rules", "install", "jacfwd", "jacrev", "jvp", "linearize", "rules",
+    "LOOPS", "BatchInfo", "functions", "grad", "hessian", "index_rules", "install", "jacfwd", "jacrev", "jvp", "linearize", "rules",
     "value_and_grad", "vjp", "vmap",
 ]  # fmt: skip
 

@@ -38,7 +38,10 @@ from ..ops.builtin.creation import eye, ones_like, zeros_like
 from ..ops.builtin.pointwise import where
 from ..ops.builtin.view import broadcast_to, permute_dims, reshape, select_index
 
-__all__ = ["LOOPS", "BatchInfo", "BatchLevel", "Rule", "derived_rules", "move", "named_rules", "tagged_rules"]
+__all__ = [
+    "LOOPS", "BatchInfo", "BatchLevel", "Rule", "derived_rules", "function_rules", "move", "named_rules",
+    "tagged_rules",
+]  # fmt: skip
 
 _BOOL: Final = np.dtype(bool)
 Rule = Callable[["BatchLevel", Operator, tuple[Any, ...], dict[str, Any]], Any]
@@ -49,6 +52,7 @@ LOOPS: Final[Counter[str]] = Counter()
 named_rules: Final[dict[str, Rule]] = {}
 tagged_rules: Final[dict[str, Rule]] = {}
 derived_rules: Final[dict[str, Rule]] = {}
+function_rules: Final[dict[str, Callable[..., Any]]] = {}
 
 _VALUE: Final = (
     "vmap: {what} of a batched tensor (shape {shape} for each of {size} samples) is asked for, which has another value "
@@ -246,9 +250,7 @@ class BatchLevel(Level):
     def apply_function(self, function: Any, args: tuple[Any, ...]) -> Any:
         """``Function.apply`` on batched tensors: its ``vmap``, or sample by sample."""
         if function.generate_vmap_rule:
-            from .functions import generated_rule
-
-            return generated_rule(self, function, args)
+            return function_rules["generated"](self, function, args)
         if function.vmap is not None:
             return _run_rule(self, function.__name__, function.vmap, args, {})
         return _loop(self, function.__name__, function.apply, args, {})

@@ -18,7 +18,7 @@ from typing import Any, Final
 from ..core.tensor import Tensor
 from ..ops.builtin.reduction import sum as sum_
 from ..ops.builtin.view import broadcast_to, reshape
-from .batching import BatchLevel, move
+from .batching import BatchLevel, function_rules, move
 from .runs import services
 
 __all__ = ["generated_rule"]
@@ -142,6 +142,9 @@ def generated_rule(level: BatchLevel, function: Any, args: tuple[Any, ...]) -> A
     output = made.apply(*[value for value, _ in pairs])
     results = batched(level, [output] if single[0] else output, out_dims)
     return results[0] if single[0] else tuple(results)
+
+
+function_rules["generated"] = generated_rule
 
 
 def _again(ctx: Any, saved: list[Any]) -> _SampleContext:
