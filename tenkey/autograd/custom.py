@@ -16,11 +16,11 @@ from ..dispatch.keys import DispatchKey, backend_mask, backends_in
 from ..dispatch.local import get_state, make_state, set_state
 from ..dispatch.operator import Operator
 from .function import Context
-from .inplace import has_relatives, keep_retaining
 from .node import edge_of, longest, next_sequence, set_history, settle
 from .record import SILENT, below_autograd, flat_tensors, inner_call
 from .saved import SavedTensor
 from .saving import HOOKED, with_choice
+from .views import check_inplace, rebase
 
 __all__ = ["install_custom"]
 
@@ -43,10 +43,6 @@ _WRITTEN: Final = (
 _LEAF: Final = (
     "[{operator}] a leaf Variable that requires grad is being used in an in-place operation: it mutates its argument "
     "{argument!r}. Do it in a tk.no_grad() block, or give it a clone()."
-)
-_RELATIVES: Final = (
-    "[{operator}] mutates its argument {argument!r}, which is a view of another tensor or has views, and a gradient is "
-    "asked for: its history cannot be rebuilt. Give it a clone()."
 )
 _ALIAS: Final = (
     "[{operator}] returned one of its arguments, or a tensor that was there before the call: an operator returns new "
@@ -157,11 +153,8 @@ class _Plan:
                 if i not in self.rebased:
                     if tensor._word & GRADIENT:
                         raise RuntimeError(_WRITTEN.format(operator=self.name, argument=a.name))
-                elif tensor._word & GRADIENT and tensor.is_leaf:
-                    raise RuntimeError(_LEAF.format(operator=self.name, argument=a.name))
-                elif has_relatives(tensor):
-                    raise RuntimeError(_RELATIVES.format(operator=self.name, argument=a.name))
                 else:
+                    check_inplace(self.name, tensor, _LEAF.format(operator=self.name, argument=a.name))
                     found.append(tensor)
         return found
 
@@ -266,10 +259,10 @@ def custom_kernel(operator: Operator, word: int) -> Callable[..., Any]:
                 context.pack_saved()
         for nr, tensor in enumerate(outputs):
             if tensor.dtype.kind in "fcV":
-                before = tensor._autograd if written else None
-                set_history(tensor, context, nr)
-                if before is not None and before.retains_grad:
-                    keep_retaining(tensor, before)
+                if written:
+                    rebase(tensor, (context, nr))
+                else:
+                    set_history(tensor, context, nr)
         return output
 
     return kernel

@@ -34,6 +34,7 @@ from .observer import PROFILER, observe_function
 from .record import flat_tensors
 from .saved import FREED, SavedOutput, SavedTensor
 from .saving import HOOKED, RawSavedTensor, pack_saved
+from .views import check_inplace, rebase
 
 __all__ = ["Context", "Function", "once_differentiable"]
 
@@ -517,8 +518,7 @@ def _record(ctx: Context, args: tuple[Any, ...], output: Any) -> Any:
         if not isinstance(item, Tensor):
             continue
         if any(item is dirty for dirty in ctx._dirty):
-            if item.is_leaf and item._word & GRADIENT:
-                raise RuntimeError(_LEAF.format(node=ctx.name()))
+            check_inplace(ctx.name(), item, _LEAF.format(node=ctx.name()))
         elif item._word & GRADIENT or any(item is given for given in inputs):
             items[i] = make_view(item, item._data)  # returned as it came, with a history of its own to keep
     ctx.describe(items)
@@ -527,7 +527,9 @@ def _record(ctx: Context, args: tuple[Any, ...], output: Any) -> Any:
     ctx.topological_nr = longest(ctx.next_edges)
     ctx.freeze(args, items)
     for nr, (item, own) in enumerate(zip(items, differentiable)):
-        if own:
+        if own and any(item is dirty for dirty in ctx._dirty):
+            rebase(item, (ctx, nr))
+        elif own:
             set_history(item, ctx, nr)
     ctx._dirty = ctx._not_differentiable = ()
     if ctx.__dict__:

@@ -5,49 +5,34 @@ Note [In place, recorded]
 An in-place call that needs a gradient is recorded as its functional form; the result is then written into the tensor's
 memory, and the tensor becomes that node's output. (An assignment by index is written at once, since its gradient needs
 no value.) So a formula never sees a half-written tensor; one that needs what the tensor held before (``log_``,
-``multiply_``) gets a copy of it. A leaf that requires a
-gradient refuses; so does, for now, a tensor that has views or is one, because the history of the others would have to
-be rebuilt. Guarded by ``tests/test_inplace.py``.
+``multiply_``) gets a copy of it. A leaf that requires a gradient refuses, and so does a view of one; a view of another
+tensor changes the history of that: Note [Views and in-place]. Guarded by ``tests/test_inplace.py``.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 
-from ..core.device import CPU
-from ..core.storage import Storage, StridedArray
-from ..core.tensor import Tensor, make_tensor
+from ..core.tensor import Tensor
 from ..core.word import DTYPE_MASK, GRADIENT, dtypes_of
 from ..dispatch.kernel import Handle, Kernel
 from ..dispatch.keys import DispatchKey
 from ..dispatch.local import StateGuard
 from ..dispatch.operator import Operator
-from ..ops.builtin.copying import cast, clone
+from ..ops.builtin.basic_index import basic_index
+from ..ops.builtin.copying import cast, clone, to_device
 from ..ops.builtin.inplace import can_hold, copy_
 from ..ops.builtin.view import broadcast_to
 from .formulas import formulas_of
-from .methods import retain_grad
-from .node import AccumulateGrad
-from .record import Writer, below_autograd, inner_call
+from .node import Edge, edge_of, longest, next_sequence
+from .record import Writer, ZeroNode, below_autograd, inner_call
+from .views import LEAF, VIEW_OF_LEAF, check_inplace, is_view, plain_meta, rebase
 
-__all__ = ["has_relatives", "install_inplace", "keep_retaining"]
+__all__ = ["install_inplace"]
 
-_LEAF: Final = (
-    "[{operator}] a leaf Variable that requires grad is being used in an in-place operation: do it in a "
-    "tk.no_grad() block, or use the functional form."
-)
-_VIEW: Final = (
-    "[{operator}] the tensor is a view of another one or has views, and the in-place operation needs a gradient: its "
-    "history cannot be rebuilt yet. Use the functional form (tk.where for x[index] = value), or clone() first."
-)
-_VIEW_OF_LEAF: Final = (
-    "[{operator}] a view of a leaf Variable that requires grad is being used in an in-place operation (x[index] = "
-    "value is one): do it in a tk.no_grad() block, or use the functional form."
-)
 _MUTATING: Final = (
     "[{operator}] mutates its argument {argument!r} and a gradient is asked for, but it has no gradient formula: call "
     "it under tk.no_grad() or on x.detach()."
@@ -59,40 +44,10 @@ _OUT: Final = (
 )
 
 
-def _references(x: Tensor) -> int:
-    """How many refer to the memory of a tensor, apart from its own storage."""
-    storage = x._storage
-    data = x._data
-    if data.__class__ is np.ndarray:
-        return sys.getrefcount(data) - (isinstance(storage, Storage) and storage.buffer is data)
-    if data.owner is not None:  # a backend's bookkeeping may refer to the buffer as well, but not to its owner
-        return sys.getrefcount(data.owner)
-    return sys.getrefcount(data.buffer) - (isinstance(storage, Storage) and storage.buffer is data.buffer)
+class CopyBackward(ZeroNode):
+    """The node of a tensor that was overwritten with constants: it is part of the graph, and its gradient is zero."""
 
-
-# what _references says of a tensor that nobody shares, measured because it differs between versions of Python
-_UNSHARED_ARRAY: Final = _references(make_tensor(np.zeros(1), 0))
-_UNSHARED_BUFFER: Final = _references(make_tensor(StridedArray(object(), (1,), np.dtype("float32"), CPU), 0))
-
-
-def has_relatives(x: Tensor) -> bool:
-    """Whether other tensors may look at the same memory."""
-    if isinstance(x._storage, Tensor):
-        return True
-    if x._data.__class__ is np.ndarray:
-        return x._data.base is not None or _references(x) > _UNSHARED_ARRAY
-    return x._data.buffer is not None and _references(x) > _UNSHARED_BUFFER
-
-
-def _refusal(operator: Operator, x: Tensor) -> RuntimeError:
-    """The error for a view: of a leaf, which refuses for good, or of another tensor, whose history is to be rebuilt."""
-    node = None if x._autograd is None else x._autograd.node
-    below = node
-    while below is not None and "View" in getattr(operator.registry.operators.get(below.operator_name), "facets", ()):
-        below = below.next_edges[0][0]
-    if below is not node and isinstance(below, AccumulateGrad):
-        return RuntimeError(_VIEW_OF_LEAF.format(operator=operator.schema.base_name))
-    return NotImplementedError(_VIEW.format(operator=operator.schema.base_name))
+    operator_name = "tk::copy_"
 
 
 def _inplace(operator: Operator, word: int) -> Callable[..., Any]:
@@ -102,11 +57,14 @@ def _inplace(operator: Operator, word: int) -> Callable[..., Any]:
     users = [] if functional is None else _users_of_first(functional)
 
     def kernel(x: Tensor, *args: Any) -> Tensor:
-        if x._word & GRADIENT and x.is_leaf:
-            raise RuntimeError(_LEAF.format(operator=operator.schema.base_name))
-        if has_relatives(x):
-            raise _refusal(operator, x)
+        check_inplace(operator.schema.base_name, x)
         if functional is None:
+            if not args[0]._word & GRADIENT:
+                before = edge_of(x)
+                with StateGuard(exclude=GRADIENT):
+                    cache[below](x, *args)
+                rebase(x, (_overwritten(x, before), 0))
+                return x
             result = _copied(x, args[0])
         else:
             given = (x, *args)
@@ -117,13 +75,13 @@ def _inplace(operator: Operator, word: int) -> Callable[..., Any]:
                 return cache[below](x, *args)  # type: ignore[no-any-return]  # raises the error that fits
         if result.dtype != x.dtype:
             result = cast(result, x.dtype)
+        edge = edge_of(result)
+        if edge[0] is None and x._word & GRADIENT:
+            edge = (_overwritten(x, edge_of(x)), 0)
         with StateGuard(exclude=GRADIENT):
             copy_(x, result)  # counts the version up
-        before = x._autograd
-        x._autograd = result._autograd
-        x._word |= GRADIENT
-        if before is not None and before.retains_grad:
-            keep_retaining(x, before)
+        if edge[0] is not None:
+            rebase(x, edge)
         return x
 
     return kernel
@@ -136,23 +94,47 @@ def _put(operator: Operator, word: int) -> Callable[..., Any]:
     formulas = formulas_of(functional, is_complex=is_complex)
     assert formulas is not None  # its block gives them
     record = Writer(functional, formulas).kernel(inner_call(operator, word), word)
-    leaf = _LEAF if operator.name == "tk::put_" else _VIEW_OF_LEAF  # PyTorch's: an index of slices makes a view there
+    whole = operator.name == "tk::put_"
 
     def kernel(x: Tensor, where: Any, source: Tensor) -> Tensor:
-        if x._word & GRADIENT and x.is_leaf:
-            raise RuntimeError(leaf.format(operator="index_put"))
-        if has_relatives(x):
-            raise _refusal(operator, x)
+        # PyTorch's words: an index of slices makes a view there
+        check_inplace("index_put", x, LEAF if whole or where == (Ellipsis,) else VIEW_OF_LEAF)
+        root = x._storage if is_view(x) else x
+        if source._storage is root and not whole and _is_window(x, where, source):
+            return x  # the end of x[where] += y: the elements are what they are
         if source._word & GRADIENT and source.dtype != x.dtype:
             operator.facets["Fits"].check(operator, x, where, source)
             source = cast(source, x.dtype)
-        before = x._autograd
-        record(x, where, source)
-        if before is not None and before.retains_grad:
-            keep_retaining(x, before)
+        if not (x._word | source._word) & GRADIENT:  # an integer tensor
+            with StateGuard(exclude=GRADIENT):
+                return operator.call(x, where, source)  # type: ignore[no-any-return]
+        before, word = x._autograd, x._word
+        if before is not None and word & GRADIENT:
+            x._autograd = plain_meta(before.edge)  # as it was before the version is counted up
+        try:
+            record(x, where, source)
+            edge = edge_of(x)
+        finally:
+            x._autograd, x._word = before, word
+        rebase(x, edge)
         return x
 
     return kernel
+
+
+def _is_window(x: Tensor, where: Any, source: Tensor) -> bool:
+    """Whether ``source`` is what the index selects of ``x`` itself, not a copy."""
+    data = x._data
+    if data.__class__ is not np.ndarray:
+        return False
+    with StateGuard(exclude=GRADIENT):
+        own: np.ndarray = basic_index(x, where)._data
+    given = source._data
+    return bool(
+        own.shape == given.shape
+        and own.strides == given.strides
+        and own.__array_interface__["data"] == given.__array_interface__["data"]
+    )
 
 
 def _users_of_first(functional: Operator) -> list[int]:
@@ -163,25 +145,29 @@ def _users_of_first(functional: Operator) -> list[int]:
 
 
 def _as_it_was(x: Tensor) -> Tensor:
-    """A copy with the history of ``x``, to be saved in its place."""
+    """A copy with the history of ``x``, to be saved in its place; see Note [Views and reference cycles]."""
     with StateGuard(exclude=GRADIENT):
         made = clone(x)
-    made._word |= x._word & GRADIENT
-    made._autograd = x._autograd
+    if x._word & GRADIENT:
+        made._word |= GRADIENT
+        made._autograd = plain_meta(edge_of(x))
     return made
 
 
-def keep_retaining(x: Tensor, before: Any) -> None:
-    """Move what ``retain_grad`` asked for to the new history: what is retained is the gradient of x as it is now."""
-    del before.node.retain_hooks[before.output_nr]
-    meta = x._autograd
-    assert meta is not None  # it has a history: that is why this is called
-    meta.grad = before.grad
-    retain_grad(x)
+def _overwritten(x: Tensor, before: Edge) -> CopyBackward:
+    """The node of constants in the place of ``x``."""
+    node = CopyBackward()
+    node.next_edges = (before,)
+    node.sequence_nr = next_sequence()
+    node.topological_nr = longest(node.next_edges)
+    node.shape, node.dtype = x.shape, x.dtype
+    return node
 
 
 def _copied(x: Tensor, source: Tensor) -> Tensor:
     moved = source if source.dtype == x.dtype else cast(source, x.dtype)
+    if moved.device != x.device:
+        moved = to_device(moved, x.device)
     return broadcast_to(moved, x.shape).clone()
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..core.tensor import Tensor, make_tensor, make_view, version_of
+from ..core.tensor import Tensor, make_tensor, storage_of, version_of
 from ..core.word import GRADIENT, INFERENCE, INHERITED
 from ..dispatch.local import current_state
 from .engine import execute
@@ -102,7 +102,9 @@ def _delete_grad(self: Tensor) -> None:
 
 def detach(self: Tensor) -> Tensor:
     """A tensor on the same memory without history; it shares the version counter."""
-    return make_view(self, self._data)
+    made = make_tensor(self._data, self._word & INHERITED)
+    made._storage = storage_of(self)  # not this tensor, whose graph would be kept alive
+    return made
 
 
 class _Answer(int):

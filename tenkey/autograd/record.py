@@ -43,6 +43,7 @@ from .node import (
 )
 from .saved import SavedOutput, SavedTensor, save_input, save_output, unpack
 from .saving import HOOKED, raw_saved, with_choice, with_hooks
+from .views import ViewMeta
 
 __all__ = ["NotImplementedNode", "below_autograd", "install_recording", "leaf_kernel"]
 
@@ -115,7 +116,9 @@ _OWN_NAMES: Final = frozenset(
         "SavedOutput",
         "SavedTensor",
         "Storage",
+        "Tensor",
         "TensorMeta",
+        "ViewMeta",
         "WEAK_MASK",
         "data",
         "edge_of",
@@ -131,6 +134,8 @@ _OWN_NAMES: Final = frozenset(
         "node",
         "number",
         "producer",
+        "root",
+        "isinstance",
         "save_input",
         "save_output",
         "saved",
@@ -166,6 +171,22 @@ def _apart(
     }
 
 
+def _view_lines(plain: list[str]) -> list[str]:
+    """The slot of a view (Note [Views and in-place]); ``reshape`` may have made a copy, which is none."""
+    return [
+        "    root = out._storage",
+        "    if root.__class__ is Tensor or isinstance(root, Tensor):",
+        "        meta = new(ViewMeta)",
+        "        meta.own = (node, 0)",
+        "        meta.root = root",
+        "        meta.data = data",
+        "        if root._storage is not None:",
+        "            meta.at = root._storage.version",
+        "    else:",
+        *[f"    {line}" for line in plain],
+    ]
+
+
 class Writer:
     """Writes the kernel and the node class of one operator."""
 
@@ -179,6 +200,7 @@ class Writer:
             "save_input": save_input, "save_output": save_output, "unpack": unpack, "TensorMeta": TensorMeta,
             "Node": Node, "NO_EDGE": NO_EDGE, "SavedTensor": SavedTensor, "version_of": version_of,
             "SavedOutput": SavedOutput, "Storage": Storage, "WEAK_MASK": WEAK_MASK, "settle": settle,
+            "ViewMeta": ViewMeta, "Tensor": Tensor,
         }  # fmt: skip
         self.users: dict[str, list[str]] = {}  # saved name -> the arguments whose formula needs it
         for argument, formula in self.formulas.items():
@@ -212,7 +234,9 @@ class Writer:
         if not on_cpu:
             lines.append("    settle(node, out)")
         lines += self._save_lines()
-        lines += ["    meta = Meta()", "    meta.node = node", "    meta.edge = (node, 0)", "    out._autograd = meta"]
+        meta = ["    meta = Meta()", "    meta.node = node", "    meta.edge = (node, 0)"]
+        lines += _view_lines(meta) if "View" in self.operator.facets else meta
+        lines.append("    out._autograd = meta")
         lines.append("    node._word = out._word = out._word | GRADIENT" if on_cpu else "    out._word |= GRADIENT")
         lines.append("    return out")
         return lines

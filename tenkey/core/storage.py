@@ -2,10 +2,11 @@
 
 Note [Views share a version counter]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-A storage is made when somebody first needs it: when a tensor is changed in place, or asked for its storage. Until
-then a view refers to the tensor at the root of its chain of views, whose storage will be the view's too; a root without
-storage was never changed and has version 0. So results and views cost nothing extra, and a change through any of them
-is seen by all. Guarded by ``tests/tiny/test_tensor.py::test_views_share_a_version``.
+A storage is made when somebody first needs it: when a tensor is changed in place, or asked for its storage. A view
+refers to the tensor at the root of its chain of views, whose storage is the view's too, and which autograd has to know
+(Note [Views and in-place]); a root without storage was never changed and has version 0. So results and views cost
+nothing extra, and a change through any of them is seen by all. ``detach()`` refers to the storage alone: it is a root
+of its own, and keeps no graph alive. Guarded by ``tests/tiny/test_tensor.py::test_views_share_a_version``.
 """
 
 from __future__ import annotations

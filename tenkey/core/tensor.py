@@ -331,7 +331,8 @@ def make_view(source: Tensor, data: Any) -> Tensor:
     made: Tensor = _new(Tensor)
     made._data = data
     made._word = source._word & INHERITED
-    made._storage = source if source._storage is None else source._storage
+    storage = source._storage
+    made._storage = source if storage is None or storage.__class__ is Storage else storage
     made._autograd = None
     return made
 
@@ -347,8 +348,8 @@ def storage_of(tensor: Tensor) -> Storage:
             made = Storage(data if data.base is None else data.base, CPU)
         else:
             made = Storage(data.buffer, data.device)
-    else:
-        made = storage_of(storage)  # type: ignore[arg-type]
+    else:  # a view, which goes on referring to its root
+        return storage_of(storage)  # type: ignore[arg-type]
     tensor._storage = made
     return made
 
@@ -360,8 +361,8 @@ def version_of(tensor: Tensor) -> int:
         return 0
     if storage.__class__ is Storage:
         return storage.version
-    root = storage._storage  # type: ignore[union-attr]
-    return 0 if root is None else storage_of(tensor).version
+    own: Any = storage._storage  # type: ignore[union-attr]  # of the root
+    return 0 if own is None else own.version
 
 
 def shares_storage(a: Tensor, b: Tensor) -> bool:

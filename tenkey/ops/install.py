@@ -3,16 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from ..core.storage import Storage
 from ..core.tensor import Tensor, storage_of
+from ..core.word import GRADIENT
 from ..dispatch.kernel import Handle, Kernel
 from ..dispatch.keys import DispatchKey, DispatchKeySet, key_mask
+from ..dispatch.local import get_state
 from ..dispatch.operator import Operator
 from ..dispatch.registry import Registry
 
-__all__ = ["install"]
+__all__ = ["install", "refuse_constant_view"]
+
+
+_NO_GRAD: Final = (
+    "[{operator}] A view was created in no_grad mode and is being modified inplace with grad mode enabled: the change "
+    "would be missing in the history of the tensor that it is a view of, shape {root}. Take the view and change it "
+    "both in the tk.no_grad() block, or both outside of it."
+)
+
+
+_OF_LEAF: Final = (
+    "[{operator}] a view of a leaf Variable that requires grad is being used in an in-place operation: the view was "
+    "taken before the leaf of shape {root} required a gradient, or A view was created in no_grad mode and is being "
+    "modified inplace with grad mode enabled. Do it in a tk.no_grad() block."
+)
+
+
+def refuse_constant_view(operator: str, x: Tensor) -> None:
+    """Raise where calls are recorded: ``x`` needs no gradient, and is a view of a tensor that does."""
+    state = get_state()
+    if state is None or state.keep & GRADIENT:
+        root: Any = x._storage
+        text = _OF_LEAF if root.is_leaf else _NO_GRAD
+        raise RuntimeError(text.format(operator=operator, root=root.shape))
 
 
 def _install(operator: Operator) -> list[Handle]:
@@ -36,17 +61,31 @@ def _bump(operator: Operator, word: int) -> Callable[..., Any]:
     cache = operator.cache
 
     if len(positions) == 1 and positions[0][0] == 0 and str(arguments[0].type) == "Tensor":
+        name = operator.schema.base_name
         function = cache[below]  # what changes its first argument, as nearly all of them do
 
         def first(x: Tensor, *args: Any, **kwargs: Any) -> Any:
+            storage: Any = x._storage
+            if storage.__class__ is Storage:
+                result = function(x, *args, **kwargs)
+                storage.version += 1
+                return result
+            if storage is not None and storage._word & ~x._word & GRADIENT:
+                refuse_constant_view(name, x)
             result = function(x, *args, **kwargs)
-            storage = x._storage
-            (storage if storage.__class__ is Storage else storage_of(x)).version += 1
+            storage_of(x).version += 1
             return result
 
         return first
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
+        for position, name in positions:
+            value = args[position] if position < len(args) else kwargs.get(name)
+            for tensor in value if isinstance(value, (list, tuple)) else (value,):
+                if isinstance(tensor, Tensor):
+                    root: Any = tensor._storage
+                    if root is not None and root.__class__ is not Storage and root._word & ~tensor._word & GRADIENT:
+                        refuse_constant_view(operator.schema.base_name, tensor)
         result = cache[below](*args, **kwargs)
         for position, name in positions:
             value = args[position] if position < len(args) else kwargs.get(name)

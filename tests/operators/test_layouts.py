@@ -130,7 +130,7 @@ def test_results_are_contiguous() -> None:
 def test_elements_that_share_their_memory_are_not_written(device: str) -> None:
     x = tk.zeros((1, 2), device=device)
     wide = tk.broadcast_to(x, (3, 2))
-    text = r"^\[{}\] elements of the first argument, shape \(3, 2\), strides \(0, 1\), share their memory .*clone\(\)"
+    text = r"^\[{}\] unsupported operation: more than one element of the written-to tensor refers to a single memory"
     with pytest.raises(RuntimeError, match=text.format("add_")):
         wide += 1
     with pytest.raises(RuntimeError, match=text.format("index_put")):

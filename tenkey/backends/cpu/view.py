@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ...core.storage import Storage
 from ...core.tensor import Tensor, make_tensor, make_view
 from ...core.word import INHERITED
 from ...dispatch.operator import Operator
@@ -36,7 +37,7 @@ def _reshape(x: Tensor, shape: Sequence[int], *, copy: bool | None = None) -> Te
         made._data = data
         made._word = x._word & INHERITED
         storage = x._storage
-        made._storage = x if storage is None else storage
+        made._storage = x if storage is None or storage.__class__ is Storage else storage
         made._autograd = None
         return made
     if copy is False:
@@ -75,7 +76,7 @@ def _basic_index(x: Tensor, index: tuple[Any, ...]) -> Tensor:
     made._data = data
     made._word = x._word & INHERITED
     storage = x._storage
-    made._storage = x if storage is None else storage
+    made._storage = x if storage is None or storage.__class__ is Storage else storage
     made._autograd = None
     return made
 

@@ -53,8 +53,8 @@ _KIND: Final = (
     "[{operator}] a result of dtype {result} cannot be written into a tensor of dtype {target}: cast it first."
 )
 _OVERLAP: Final = (
-    "[{operator}] elements of {into}, shape {target}, strides {strides}, share their memory (it was "
-    "broadcast), and would be written more than once: clone() it first."
+    "[{operator}] unsupported operation: more than one element of the written-to tensor refers to a single memory "
+    "location: {into} of shape {target}, strides {strides} was broadcast. clone() it first."
 )
 _READ_ONLY: Final = (
     "[{operator}] {into} is on memory that may only be read, which another library shares with it: clone() it first."

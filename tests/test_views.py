@@ -1,0 +1,619 @@
+"""Views under autograd: changes in place of a tensor and of its views, and what becomes of all their histories.
+
+The gradients of PROGRAMS are those that PyTorch 2.13 computes for the same program, but for two which it refuses.
+"""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenkey as tk
+from tenkey import Tensor
+from tenkey.autograd import grad, gradcheck, gradgradcheck
+from tenkey.transforms import jvp, vmap
+
+LEAF = "a leaf Variable that requires grad is being used in an in-place operation"
+VIEW_OF_LEAF = "a view of a leaf Variable that requires grad is being used in an in-place operation"
+NO_GRAD = "A view was created in no_grad mode and is being modified inplace with grad mode enabled"
+MODIFIED = "has been modified by an inplace operation"
+OVERLAP = "unsupported operation: more than one element of the written-to tensor refers to a single memory location"
+
+
+def leaf(values: Any) -> Tensor:
+    return tk.tensor(values, dtype=tk.float64, requires_grad=True)
+
+
+def start() -> Tensor:
+    return (tk.arange(1.0, 13.0, dtype=tk.float64).reshape((3, 4)) / 4).requires_grad_()
+
+
+def zeros(*shape: int) -> Tensor:
+    return tk.zeros(shape, dtype=tk.float64)
+
+
+def values_of(tensor: Tensor | None) -> Any:
+    assert tensor is not None
+    return tensor.detach().tolist()
+
+
+def nodes(*tensors: Tensor) -> list[str | None]:
+    return [None if t.grad_fn is None else t.grad_fn.name() for t in tensors]
+
+
+# ---- whole programs
+
+
+def _loop(x: Tensor) -> Tensor:
+    y = x * 1.0
+    for i in range(2):
+        y[i + 1] += y[i] * 2.0
+    return y
+
+
+def _rows(x: Tensor) -> Tensor:
+    table = zeros(3, 4)
+    for i in range(3):
+        table[i] = x[i] * float(i + 1)
+    return table * table
+
+
+def _chain(x: Tensor) -> Tensor:
+    y = x * 2.0
+    part = y[1:][:, 1:][0]
+    part.mul_(3.0)
+    part[0] = 5.0
+    return y * y
+
+
+def _transposed(x: Tensor) -> Tensor:
+    y = x * 2.0
+    y.T[1] = x[:, 0] * x[:, 0]
+    return y * y
+
+
+def _views_made_before(x: Tensor) -> Tensor:  # PyTorch refuses to change ``last``
+    base = zeros(3, 4)
+    first, last = base[0], base[-1]
+    base += x * x
+    last.mul_(2.0)
+    return first * 3.0 + last
+
+
+def _source_into_a_view(x: Tensor) -> Tensor:
+    base = zeros(3, 4)
+    flat, row = base.reshape(12), base[1]
+    row.add_(x[0] * x[0])
+    return flat * flat
+
+
+def _diagonal(x: Tensor) -> Tensor:
+    y = x * 1.0
+    y.diagonal().mul_(x[:, 0])
+    return y * y
+
+
+def _formula_of_old_values(x: Tensor) -> Tensor:  # PyTorch refuses in backward: sqrt had saved its result
+    y = x * x
+    v = y[1:]
+    v.sqrt_()
+    v.log_()
+    return y + v.sum()
+
+
+def _copy_and_fill(x: Tensor) -> Tensor:
+    y = x * 2.0
+    y[0].copy_(x[1])
+    y[1].fill_(7.0)
+    y[2].zero_()
+    return y * y
+
+
+def _overwritten(x: Tensor) -> Tensor:
+    y = x * 2.0
+    y.zero_()
+    y[:, 1] = x[:, 1] * 3.0
+    return y
+
+
+def _old_view(x: Tensor) -> Tensor:
+    y = x * 1.0
+    v = y[0]
+    z = v + 1.0  # saves nothing
+    y.mul_(10.0)
+    return z + v
+
+
+def _view_of_view(x: Tensor) -> Tensor:
+    y = x * 1.0
+    a = y[1:]
+    b = a[0]
+    b *= x[0]
+    a += 1.0
+    return y * 2.0 + b
+
+
+def _detached(x: Tensor) -> Tensor:
+    y = x * 1.0
+    d = y.detach()
+    d[0] = 100.0
+    return y * 2.0 + d
+
+
+def _no_grad_in_between(x: Tensor) -> Tensor:
+    y = x * 2.0
+    v = y[0]
+    with tk.no_grad():
+        v.mul_(5.0)
+    v.mul_(x[1])
+    return y + v
+
+
+def _zero_size(x: Tensor) -> Tensor:
+    y = x * 2.0
+    y[:0].add_(1.0)
+    y[:, 4:] = 3.0
+    return y * y
+
+
+def _single(x: Tensor) -> Tensor:
+    y = x[0, 0] * 1.0
+    v = y.reshape(1)
+    v.mul_(x[0, 1])
+    y.add_(v[0] * 0.0 + 1.0)
+    return y * y
+
+
+def _swap(x: Tensor) -> Tensor:
+    y = x * x
+    top = y[0].clone()
+    y[0] = y[1]
+    y[1] = top
+    return y * x
+
+
+def _subtract_and_divide(x: Tensor) -> Tensor:
+    y = x * 1.0
+    y[:, 0] -= x[:, 1]
+    y[:, 1] *= y[:, 0].clone()
+    y[0] /= 2.0
+    return y * y
+
+
+PROGRAMS: list[tuple[Callable[[Tensor], Tensor], float, list[list[float]]]] = [
+    (_loop, 47.5, [[7.0, 7.0, 7.0, 7.0], [3.0, 3.0, 3.0, 3.0], [1.0, 1.0, 1.0, 1.0]]),
+    (_rows, 296.25, [[0.5, 1.0, 1.5, 2.0], [10.0, 12.0, 14.0, 16.0], [40.5, 45.0, 49.5, 54.0]]),
+    (_chain, 404.5, [[2.0, 4.0, 6.0, 8.0], [10.0, 0.0, 126.0, 144.0], [18.0, 20.0, 22.0, 24.0]]),
+    (_transposed, 155.57421875, [[2.0625, 0.0, 6.0, 8.0], [17.8125, 0.0, 14.0, 16.0], [63.5625, 0.0, 22.0, 24.0]]),
+    (_views_made_before, 61.375, [[1.5, 3.0, 4.5, 6.0], [0.0, 0.0, 0.0, 0.0], [9.0, 10.0, 11.0, 12.0]]),
+    (_source_into_a_view, 1.3828125, [[0.0625, 0.5, 1.6875, 4.0], [0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]]),
+    (_diagonal, 72.5546875, [[0.0625, 1.0, 1.5, 2.0], [8.125, 4.6875, 3.5, 4.0], [38.53125, 5.0, 27.84375, 6.0]]),
+    (
+        _formula_of_old_values,
+        76.2194750926126,
+        [
+            [0.5, 1.0, 1.5, 2.0],
+            [10.4, 8.6666666667, 7.4285714286, 6.5],
+            [5.7777777778, 5.2, 4.7272727273, 4.3333333333],
+        ],
+    ),
+    (_copy_and_fill, 206.875, [[0.0, 0.0, 0.0, 0.0], [2.5, 3.0, 3.5, 4.0], [0.0, 0.0, 0.0, 0.0]]),
+    (_overwritten, 13.5, [[0.0, 3.0, 0.0, 0.0], [0.0, 3.0, 0.0, 0.0], [0.0, 3.0, 0.0, 0.0]]),
+    (_old_view, 31.5, [[11.0, 11.0, 11.0, 11.0], [0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]]),
+    (_view_of_view, 75.875, [[8.25, 9.5, 10.75, 12.0], [1.25, 2.5, 3.75, 5.0], [2.0, 2.0, 2.0, 2.0]]),
+    (_detached, 1251.0, [[2.0, 2.0, 2.0, 2.0], [2.0, 2.0, 2.0, 2.0], [2.0, 2.0, 2.0, 2.0]]),
+    (_no_grad_in_between, 209.0, [[10.0, 12.0, 14.0, 16.0], [12.0, 22.0, 32.0, 42.0], [2.0, 2.0, 2.0, 2.0]]),
+    (_zero_size, 162.5, [[2.0, 4.0, 6.0, 8.0], [10.0, 12.0, 14.0, 16.0], [18.0, 20.0, 22.0, 24.0]]),
+    (_single, 1.265625, [[1.125, 0.5625, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]]),
+    (_swap, 86.0625, [[2.1875, 3.75, 5.6875, 8.0], [0.6875, 1.75, 3.1875, 5.0], [15.1875, 18.75, 22.6875, 27.0]]),
+    (
+        _subtract_and_divide,
+        24.69140625,
+        [[-0.15625, 0.171875, 0.375, 0.5], [-1.625, 1.8125, 3.5, 4.0], [-3.625, 3.9375, 5.5, 6.0]],
+    ),
+]
+
+
+@pytest.mark.parametrize(("program", "total", "gradient"), PROGRAMS, ids=[p[0].__name__ for p in PROGRAMS])
+def test_programs(program: Callable[[Tensor], Tensor], total: float, gradient: list[list[float]]) -> None:
+    x = start()
+    out = program(x).sum()
+    out.backward()
+    np.testing.assert_allclose(out.item(), total)
+    np.testing.assert_allclose(values_of(x.grad), gradient, rtol=1e-9)
+
+
+_CONSTANTS = ("_detached", "_no_grad_in_between")  # what is done there without a record, finite differences see
+# a buffer that has no tangent, or is no batch, takes none: there it would have to be made with zeros_like(x)
+_BUFFERS = ("_rows", "_views_made_before", "_source_into_a_view")
+_DIFFERENTIABLE = [p[0] for p in PROGRAMS if p[0].__name__ not in _CONSTANTS]
+
+
+@pytest.mark.parametrize("program", _DIFFERENTIABLE, ids=lambda p: p.__name__)
+def test_derivatives_of_all_kinds(program: Callable[[Tensor], Tensor]) -> None:
+    """Finite differences, of the second order too; forward mode; and a batch, sample by sample."""
+    x = (start().detach() + 0.3).requires_grad_()
+    assert gradcheck(program, (x,))
+    assert gradgradcheck(program, (x,))
+    if program.__name__ in _BUFFERS:
+        return
+    tangent = tk.cos(x.detach())
+    _, along = jvp(program, (x.detach(),), (tangent,))
+    y = program(x)
+    seed = tk.sin(tk.arange(float(y.size), dtype=tk.float64) + 1.0).reshape(y.shape)
+    (back,) = grad(y, x, seed, retain_graph=True)
+    assert back is not None
+    np.testing.assert_allclose((along * seed).sum().item(), (back * tangent).sum().item())
+    stack = tk.stack([x.detach(), x.detach() * 2.0])
+    together = vmap(tk.transforms.grad(lambda one: program(one).sum()))(stack)
+    for one, found in zip(stack, together, strict=True):
+        own = one.clone().requires_grad_()
+        np.testing.assert_allclose(values_of(found), values_of(grad(program(own).sum(), own)[0]))
+
+
+# ---- histories
+
+
+def test_a_change_of_a_view_changes_the_base_and_all_its_views() -> None:
+    x = leaf([1.0, 2.0, 3.0, 4.0])
+    y = x * 2.0
+    before = y.grad_fn
+    v, u = y[:2], y[1:]
+    v.mul_(3.0)
+    assert nodes(y, v, u) == ["CopySlices", "AsStridedBackward", "AsStridedBackward"]
+    assert y.grad_fn.next_functions[0][0] is before
+    assert y.grad_fn.next_functions[1][0].name() == "MultiplyBackward"
+    assert u.grad_fn.next_functions == ((y.grad_fn, 0),)
+    assert (y._version, v._version, u._version) == (1, 1, 1)
+    assert y.is_leaf is v.is_leaf is False
+    (u * u).sum().backward()
+    assert values_of(x.grad) == [0.0, 2 * 12 * 6.0, 2 * 6 * 2.0, 2 * 8 * 2.0]
+
+
+def test_a_chain_of_views_collapses_on_the_root() -> None:
+    y = leaf(np.zeros((2, 3, 4))) * 1.0
+    part = y[0].T[1:][:, 2]
+    y.add_(1.0)
+    assert part.grad_fn.next_functions == ((y.grad_fn, 0),)
+    part.mul_(2.0)
+    assert y.grad_fn.name() == "CopySlices"
+    assert part.grad_fn.next_functions == ((y.grad_fn, 0),)
+
+
+def test_the_node_of_a_view_is_renewed_only_after_a_change() -> None:
+    y = leaf([1.0, 2.0]) * 1.0
+    v = y[0]
+    first = v.grad_fn
+    assert v.grad_fn is first
+    assert first.name() == "BasicIndexBackward"
+    y.add_(1.0)
+    second = v.grad_fn
+    assert second is not first
+    assert v.grad_fn is second
+
+
+def test_views_made_before_anything_was_recorded() -> None:
+    """Note [Views of what needed no gradient]."""
+    x = leaf([1.0, 2.0])
+    for change in (lambda b, v: v.add_(x), lambda b, v: b[:2].add_(x), lambda b, v: b.__setitem__(slice(2), x)):
+        b = zeros(4)
+        v, u, other = b[:2], b[1:], b.reshape((2, 2))[0]
+        d, part_of_d = b.detach(), b.detach()[:2]
+        apart = b + 0.0
+        change(b, v)
+        assert [t.requires_grad for t in (b, v, u, other)] == [True] * 4
+        assert [t.requires_grad for t in (d, part_of_d, apart)] == [False] * 3
+        assert not d.is_leaf or d.grad_fn is None
+        assert nodes(v, u, other) == ["AsStridedBackward"] * 3
+        assert values_of(grad((u * u).sum(), x)[0]) == [0.0, 4.0]
+        assert values_of(grad(other.sum() + v.sum(), x)[0]) == [2.0, 2.0]
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_old_views_are_found_too(many: bool) -> None:
+    class Own(tk.Tensor):
+        pass
+
+    x = leaf([1.0, 2.0])
+    memory = np.zeros(4)
+    for b in (zeros(4), tk.asarray(memory), tk.asarray(memory[:])):
+        views = [b[:2], b[2:].as_subclass(Own)] * (50 if many else 1)
+        seen = b.numpy()
+        gc.collect()  # they are in the oldest generation now
+        b[1:3] = x
+        assert all(v.requires_grad for v in views)
+        assert values_of(grad(views[0].sum() + views[1].sum() * 3.0, x)[0]) == [1.0, 3.0]
+        assert seen.tolist() == [0.0, 1.0, 2.0, 0.0]
+        b.detach().zero_()
+
+
+def test_an_integer_tensor_takes_values_without_a_history() -> None:
+    x = leaf([1.5, 2.5])
+    n = tk.zeros(3, dtype=tk.int64)
+    v = n[:2]
+    n[1:] = x
+    v.copy_(x)
+    assert n.tolist() == [1, 2, 2]
+    assert not n.requires_grad
+    assert not v.requires_grad
+
+
+def test_a_part_of_a_buffer_as_an_accumulator() -> None:
+    x = leaf([1.0, 2.0])
+    buffer = zeros(4)
+    total = buffer[1:3]
+    for factor in (1.0, 2.0):
+        total += x * factor
+    assert buffer.tolist() == [0.0, 3.0, 6.0, 0.0]
+    (buffer * buffer).sum().backward()
+    assert values_of(x.grad) == [18.0, 36.0]
+
+
+def test_results_of_split_and_unstack_may_be_changed() -> None:
+    x = leaf([[1.0, 2.0], [3.0, 4.0]])
+    y = x * 1.0
+    for factor, row in enumerate(tk.unstack(y), 2):
+        row.mul_(float(factor))
+    first, second = tk.split(y, 2, axis=1)
+    first += second
+    assert y.tolist() == [[6.0, 4.0], [21.0, 12.0]]
+    y.sum().backward()
+    assert values_of(x.grad) == [[2.0, 4.0], [3.0, 6.0]]
+
+
+def test_assigning_what_is_there_already_adds_no_node() -> None:
+    y = leaf([1.0, 2.0, 3.0]) * 1.0
+    y[1:] += 5.0
+    assert y.tolist() == [1.0, 7.0, 8.0]
+    assert y.grad_fn.name() == "CopySlices"
+    y[:2] = y[1:]  # other elements: a copy
+    assert y.tolist() == [7.0, 8.0, 8.0]
+    assert y.grad_fn.name() == "BasicPutBackward"
+
+
+def test_complex_views() -> None:
+    x = tk.tensor([1 + 2j, 3 - 1j], dtype=tk.complex128, requires_grad=True)
+
+    def function(x: Tensor) -> Tensor:
+        y = x * 1.0
+        y[0].mul_(x[1])
+        y[1:] *= 2j
+        return tk.real(y * tk.conj(y))
+
+    assert gradcheck(function, (x,))
+    assert gradgradcheck(function, (x,))
+
+
+def test_on_a_device_without_values() -> None:
+    x = tk.zeros(4, device="meta").requires_grad_()
+    b = tk.zeros(4, device="meta")
+    v, u = b[:2], b.reshape((2, 2)).T
+    v.add_(x[2:])
+    assert nodes(b, v, u) == ["CopySlices", "AsStridedBackward", "AsStridedBackward"]
+    u.sum().backward()
+    assert x.grad is not None
+    assert x.grad.shape == (4,)
+
+
+# ---- what is refused, and that nothing has changed then
+
+
+def _unchanged(target: Tensor, change: Callable[[], Any], kind: type[Exception], text: str) -> None:
+    before, node, version = target.tolist(), target.grad_fn, target._version
+    with pytest.raises(kind, match=text):
+        change()
+    assert target.tolist() == before
+    assert target.grad_fn is node
+    assert target._version == version
+
+
+def test_leaves_and_their_views_refuse() -> None:
+    x = leaf([1.0, 2.0])
+    _unchanged(x, lambda: x.add_(1.0), RuntimeError, rf"\[add_\] {LEAF}")
+    _unchanged(x, lambda: x.zero_(), RuntimeError, LEAF)
+    _unchanged(x, lambda: x.__setitem__([0], 1.0), RuntimeError, LEAF)
+    _unchanged(x, lambda: x.__setitem__(0, 1.0), RuntimeError, VIEW_OF_LEAF)
+    _unchanged(x, lambda: x[0].add_(1.0), RuntimeError, rf"\[add_\] {VIEW_OF_LEAF}")
+    _unchanged(x, lambda: x.reshape((2, 1))[1:].copy_(x), RuntimeError, VIEW_OF_LEAF)
+    _unchanged(x, lambda: x.reshape((2, 1)).__setitem__(0, 1.0), RuntimeError, VIEW_OF_LEAF)
+    b = zeros(2)
+    v = b[:1].requires_grad_()
+    _unchanged(v, lambda: v.add_(1.0), RuntimeError, VIEW_OF_LEAF)
+    early = b[1:]
+    b.requires_grad_()
+    _unchanged(b, lambda: early.add_(1.0), RuntimeError, VIEW_OF_LEAF)
+    with tk.no_grad():
+        x[0].add_(1.0)
+        early.add_(1.0)
+    assert x.tolist() == [2.0, 2.0]
+
+
+def test_a_view_made_under_no_grad_refuses_outside() -> None:
+    x = leaf([1.0, 2.0])
+    y = x * 1.0
+    with tk.no_grad():
+        v, w = y[:1], x[:1]
+        v.mul_(3.0)  # where nothing is recorded it is not in the way
+    assert not v.requires_grad
+    for change in (lambda: v.mul_(2.0), lambda: v.add_(x[:1]), lambda: v.__setitem__(0, 1.0), lambda: v.copy_(x[1:])):
+        _unchanged(y, change, RuntimeError, NO_GRAD)
+    _unchanged(y, lambda: tk.ops.tk.add.out(zeros(1), 1.0, out=v), RuntimeError, NO_GRAD)
+    _unchanged(x, lambda: w.mul_(2.0), RuntimeError, NO_GRAD)
+    assert y.tolist() == [3.0, 2.0]
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_a_stretched_tensor_refuses(recorded: bool) -> None:
+    y = leaf([[1.0], [2.0]]) * 1.0 if recorded else tk.ones((2, 1))
+    wide = tk.broadcast_to(y, (2, 3))
+    for change in (lambda: wide.add_(1.0), lambda: wide.copy_(y), lambda: wide.__setitem__(0, 1.0), wide.zero_):
+        _unchanged(y, change, RuntimeError, OVERLAP)
+    y.add_(1.0)
+    wide[:, :1].mul_(2.0)  # a part that repeats nothing
+    assert y.tolist() == ([[4.0], [6.0]] if recorded else [[4.0], [4.0]])
+
+
+def test_a_result_that_does_not_fit_into_a_view() -> None:
+    y = leaf([1.0, 2.0]) * 1.0
+    v = y[:1]
+    _unchanged(y, lambda: v.add_(tk.ones((3, 1), dtype=tk.float64)), ValueError, "does not fit")
+    _unchanged(y, lambda: v.mul_(tk.tensor([1j])), TypeError, "complex")
+    _unchanged(y, lambda: v.__setitem__(5, 1.0), IndexError, "out of range")
+    v.add_(1.0)
+    assert y.tolist() == [2.0, 2.0]
+
+
+def test_a_view_out_of_a_function_refuses() -> None:
+    class Same(tk.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            return x
+
+        @staticmethod
+        def backward(ctx: Any, g: Tensor) -> Tensor:
+            return g * 10.0
+
+    y = leaf([1.0, 2.0]) * 1.0
+    out = Same.apply(y)
+    _unchanged(y, lambda: out.add_(1.0), RuntimeError, "created inside a custom Function .* input was returned as-is")
+
+
+# ---- saved tensors
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda y, v: y.add_(1.0),
+        lambda y, v: v.add_(1.0),
+        lambda y, v: y[2:].mul_(2.0),  # other elements of the same memory: the counter is one
+        lambda y, v: y.detach().add_(1.0),
+        lambda y, v: y.__setitem__(0, 1.0),
+    ],
+)
+def test_a_saved_view_that_was_changed_is_found(change: Callable[[Tensor, Tensor], Any]) -> None:
+    x = leaf([1.0, 2.0, 3.0])
+    y = x * 1.0
+    v = y[:2]
+    z = v * v
+    change(y, v)
+    with pytest.raises(RuntimeError, match=f"{MODIFIED}.* is at version 1; expected version 0 instead"):
+        z.sum().backward()
+    assert x.grad is None
+
+
+def test_what_was_saved_before_a_no_grad_change() -> None:
+    x = leaf([1.0, 2.0])
+    y = x * 1.0
+    z = y[0] * y[1]
+    with tk.no_grad():
+        y[0] = 100.0
+    with pytest.raises(RuntimeError, match=MODIFIED):
+        z.backward()
+
+
+# ---- hooks and retained gradients
+
+
+def test_hooks_stay_with_the_node_and_retain_grad_moves() -> None:
+    x = leaf([1.0, 1.0, 1.0, 1.0])
+    y = x * 2.0
+    y.retain_grad()
+    seen: list[tuple[str, list[float]]] = []
+    y.register_hook(lambda g: seen.append(("old", g.tolist())))
+    y[1:].mul_(3.0)
+    y.register_hook(lambda g: seen.append(("new", g.tolist())))
+    assert y.retains_grad
+    y.sum().backward()
+    assert seen == [("new", [1.0] * 4), ("old", [1.0, 3.0, 3.0, 3.0])]
+    assert values_of(y.grad) == [1.0] * 4
+
+
+def test_hooks_and_retained_gradients_of_a_view() -> None:
+    x = leaf([1.0, 1.0, 1.0])
+    y = x * 2.0
+    v = y[:2]
+    v.retain_grad()
+    seen: list[str] = []
+    v.register_hook(lambda g: seen.append("old"))
+    y.mul_(3.0)
+    assert v.retains_grad
+    v.register_hook(lambda g: seen.append("new"))
+    v.sum().backward()
+    assert seen == ["new"]
+    assert values_of(v.grad) == [1.0, 1.0]
+    y = x * 2.0
+    v = y[:2]
+    v.retain_grad()
+    v.mul_(3.0)
+    y.sum().backward()  # the view's new node is no part of this graph
+    assert v.grad is None
+    (v * 5.0).sum().backward()
+    assert values_of(v.grad) == [5.0, 5.0]
+
+
+def test_a_gradient_edge_is_that_of_the_moment() -> None:
+    x = leaf([1.0, 2.0])
+    y = x * 2.0
+    v = y[:1]
+    old = tk.autograd.graph.get_gradient_edge(v) if hasattr(tk.autograd.graph, "get_gradient_edge") else None
+    y.mul_(5.0)
+    (g,) = grad(v.sum(), v)
+    assert values_of(g) == [1.0]
+    assert old is None or old.node is not v.grad_fn
+
+
+# ---- life times
+
+
+def test_no_cycles() -> None:
+    """Note [Views and reference cycles]."""
+    gc.collect()
+    gc.disable()
+    try:
+        for change in (
+            lambda y, x: y[0].mul_(x[0]),
+            lambda y, x: y[:2].log_(),
+            lambda y, x: y.__setitem__(0, y[1] * 2.0),
+            lambda y, x: y[1:].copy_(y[:1]),
+            lambda y, x: y.mul_(y[0].clone()),
+            lambda y, x: y[0].exp_(),
+        ):
+            x = leaf([1.0, 2.0, 3.0])
+            y = x * 2.0
+            v = y[1:]
+            change(y, x)
+            v.add_(1.0)
+            loss = (v * v).sum() + y.sum()
+            loss.backward(retain_graph=True)
+            watched = [weakref.ref(t) for t in (x, y, v, loss)] + [weakref.ref(y.grad_fn), weakref.ref(v.grad_fn)]
+            del x, y, v, loss
+            assert [ref() for ref in watched] == [None] * 6
+    finally:
+        gc.enable()
+
+
+def test_a_detached_tensor_keeps_no_graph() -> None:
+    y = leaf([1.0, 2.0]) * 2.0
+    z = y * 3.0
+    node = weakref.ref(z.grad_fn)
+    kept = [z.detach(), z.detach()[0], z[1].detach()]
+    del z
+    assert node() is None
+    assert [k.tolist() for k in kept] == [[6.0, 12.0], 6.0, 12.0]
+
+
+def test_a_view_outlives_its_base() -> None:
+    x = leaf([1.0, 2.0, 3.0])
+    y = x * 2.0
+    v = y[1:]
+    y[2] = 10.0
+    del y
+    assert values_of(grad((v * v).sum(), x)[0]) == [0.0, 16.0, 0.0]
+    v.mul_(2.0)
+    assert values_of(grad((v * v).sum(), x)[0]) == [0.0, 64.0, 0.0]
