@@ -43,7 +43,7 @@ from .node import (
 )
 from .saved import SavedOutput, SavedTensor, save_input, save_output, unpack
 from .saving import HOOKED, raw_saved, with_choice, with_hooks
-from .views import ViewMeta
+from .views import ViewMeta, view_lines
 
 __all__ = ["NotImplementedNode", "below_autograd", "install_recording", "leaf_kernel"]
 
@@ -171,22 +171,6 @@ def _apart(
     }
 
 
-def _view_lines(plain: list[str]) -> list[str]:
-    """The slot of a view (Note [Views and in-place]); ``reshape`` may have made a copy, which is none."""
-    return [
-        "    root = out._storage",
-        "    if root.__class__ is Tensor or isinstance(root, Tensor):",
-        "        meta = new(ViewMeta)",
-        "        meta.own = (node, 0)",
-        "        meta.root = root",
-        "        meta.data = data",
-        "        if root._storage is not None:",
-        "            meta.at = root._storage.version",
-        "    else:",
-        *[f"    {line}" for line in plain],
-    ]
-
-
 class Writer:
     """Writes the kernel and the node class of one operator."""
 
@@ -235,7 +219,7 @@ class Writer:
             lines.append("    settle(node, out)")
         lines += self._save_lines()
         meta = ["    meta = Meta()", "    meta.node = node", "    meta.edge = (node, 0)"]
-        lines += _view_lines(meta) if "View" in self.operator.facets else meta
+        lines += view_lines(meta) if "View" in self.operator.facets else meta
         lines.append("    out._autograd = meta")
         lines.append("    node._word = out._word = out._word | GRADIENT" if on_cpu else "    out._word |= GRADIENT")
         lines.append("    return out")

@@ -48,7 +48,16 @@ from ..ops.install import refuse_constant_view
 from .node import AutogradMeta, Edge, Node, edge_of, longest, next_sequence
 from .windows import Window, window_between
 
-__all__ = ["AsStridedBackward", "CopySlices", "ViewMeta", "check_inplace", "is_view", "plain_meta", "rebase"]
+__all__ = [
+    "AsStridedBackward",
+    "CopySlices",
+    "ViewMeta",
+    "check_inplace",
+    "is_view",
+    "plain_meta",
+    "rebase",
+    "view_lines",
+]
 
 LEAF: Final = (
     "[{operator}] a leaf Variable that requires grad is being used in an in-place operation: do it in a "
@@ -142,6 +151,22 @@ def _regenerated(meta: ViewMeta, version: int) -> Any:
     if meta.retains_grad and before is not None:
         node.retain_hooks = {0: before[0].retain_hooks.pop(before[1])}
     return meta.own
+
+
+def view_lines(plain: list[str]) -> list[str]:
+    """For record.py: the lines that fill the slot of a view; ``reshape`` may have made a copy, which is none."""
+    return [
+        "    root = out._storage",
+        "    if root.__class__ is Tensor or isinstance(root, Tensor):",
+        "        meta = new(ViewMeta)",
+        "        meta.own = (node, 0)",
+        "        meta.root = root",
+        "        meta.data = data",
+        "        if root._storage is not None:",
+        "            meta.at = root._storage.version",
+        "    else:",
+        *[f"    {line}" for line in plain],
+    ]
 
 
 def is_view(x: Tensor) -> bool:
