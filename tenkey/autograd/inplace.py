@@ -27,9 +27,9 @@ from ..ops.builtin.copying import cast, clone, to_device
 from ..ops.builtin.inplace import can_hold, copy_
 from ..ops.builtin.view import broadcast_to
 from .formulas import formulas_of
-from .node import Edge, edge_of, longest, next_sequence
+from .node import Edge, edge_of
 from .record import Writer, ZeroNode, below_autograd, inner_call
-from .views import LEAF, VIEW_OF_LEAF, check_inplace, is_view, plain_meta, rebase
+from .views import LEAF, VIEW_OF_LEAF, check_inplace, is_view, link, plain_meta, rebase
 
 __all__ = ["install_inplace"]
 
@@ -157,10 +157,7 @@ def _as_it_was(x: Tensor) -> Tensor:
 def _overwritten(x: Tensor, before: Edge) -> CopyBackward:
     """The node of constants in the place of ``x``."""
     node = CopyBackward()
-    node.next_edges = (before,)
-    node.sequence_nr = next_sequence()
-    node.topological_nr = longest(node.next_edges)
-    node.shape, node.dtype = x.shape, x.dtype
+    link(node, (before,), x, x.shape)
     return node
 
 

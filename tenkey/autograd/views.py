@@ -43,9 +43,9 @@ import numpy as np
 from ..core.device import CPU
 from ..core.storage import Storage, StridedArray
 from ..core.tensor import Tensor, make_tensor
-from ..core.word import GRADIENT
+from ..core.word import GRADIENT, INHERITED
 from ..ops.install import refuse_constant_view
-from .node import AutogradMeta, Edge, Node, edge_of, longest, next_sequence
+from .node import AutogradMeta, Edge, Node, edge_of, longest, next_sequence, settle
 from .windows import Window, window_between
 
 __all__ = [
@@ -141,10 +141,7 @@ def _regenerated(meta: ViewMeta, version: int) -> Any:
         return meta.own
     node = AsStridedBackward()
     node.window = window_between(root, meta.data)
-    node.next_edges = (edge_of(root),)
-    node.sequence_nr = next_sequence()
-    node.topological_nr = longest(node.next_edges)
-    node.shape, node.dtype = meta.data.shape, meta.data.dtype
+    link(node, (edge_of(root),), root, meta.data.shape)
     before = meta.own
     meta.own = (node, 0)
     meta.at = version
@@ -206,6 +203,18 @@ def plain_meta(edge: Edge | None) -> AutogradMeta | None:
     return meta
 
 
+def link(node: Node, edges: tuple[Edge, ...], like: Tensor, shape: tuple[int, ...]) -> None:
+    """Give a node of one output its edges, and note what the output is: of this shape, and else like a tensor."""
+    node.sequence_nr = next_sequence()
+    node.next_edges = edges
+    node.topological_nr = longest(edges)
+    node.shape, node.dtype = shape, like.dtype
+    if like._data.__class__ is np.ndarray:
+        node._word = (like._word & INHERITED) | GRADIENT
+    else:
+        settle(node, like)
+
+
 def rebase(x: Tensor, edge: Edge) -> None:
     """Make what was written into ``x`` its history: ``edge`` leads to the node of the new values."""
     root: Any = x._storage
@@ -214,10 +223,7 @@ def rebase(x: Tensor, edge: Edge) -> None:
         return
     node = CopySlices()
     node.window = window_between(root, x._data)
-    node.next_edges = (edge_of(root), edge)
-    node.sequence_nr = next_sequence()
-    node.topological_nr = longest(node.next_edges)
-    node.shape, node.dtype = root.shape, root.dtype
+    link(node, (edge_of(root), edge), root, root.shape)
     _replace(root, (node, 0))
     meta = x._autograd
     if meta.__class__ is not ViewMeta:
