@@ -92,13 +92,31 @@ def test_what_is_in_it() -> None:
     shown = texts(picture.svg)
     for text in (
         "w", "b", "AccumulateGrad", "(3, 2) float32", "(2,) float32", "MatmulBackward", "AddBackward", "TanhBackward",
-        "hidden: (4, 2) float32", "SumBackward", "output", "() float32", "x1 (4, 3) float32 48 B",
-        "out (4, 2) float32 32 B", "4 nodes, 2 leaves, 80 B saved",
+        "hidden: (4, 2) float32", "SumBackward", "output", "() float32", "saved x1 (4, 3) float32 48 B",
+        "saved out (4, 2) float32 32 B", "4 nodes, 2 leaves, 80 B saved",
     ):  # fmt: skip
         assert text in shown, text
-    assert not any(text.startswith("x2") for text in shown)  # the other factor would be saved for x, which needs none
+    assert not any(text.startswith("saved x2") for text in shown)  # it would be for x
     assert (picture.nodes, picture.leaves, picture.left_out, picture.saved_bytes) == (4, 2, 0, 80)
     assert repr(picture) == "<drawing of 4 nodes and 2 leaves>"
+
+
+def test_saved_tensors_are_called_as_the_user_calls_them() -> None:
+    w, x = leaf(3), leaf(3)
+    hidden = w * x
+    shown = texts(draw(hidden * hidden, params={"w": w, "hidden": hidden}).svg)
+    assert "saved x1 = w (3,) float32 12 B" in shown
+    assert "saved x2 (3,) float32 12 B" in shown
+    assert "saved x1 = hidden (3,) float32 12 B" in shown
+
+
+def test_what_hooks_packed_is_not_unpacked() -> None:
+    def refuse(packed: Any) -> Any:
+        raise AssertionError("unpacked")
+
+    with tk.autograd.graph.saved_tensors_hooks(lambda tensor: "on a shelf", refuse):
+        y = tk.exp(leaf(3))
+    assert "saved out (3,) packed by hooks" in texts(draw(y).svg)
 
 
 def test_every_edge_is_a_line_downwards() -> None:
@@ -132,7 +150,7 @@ def test_dot() -> None:
 
 def test_without_what_was_saved() -> None:
     y = tk.exp(leaf(3))
-    assert "out (3,) float32 12 B" in texts(draw(y).svg)
+    assert "saved out (3,) float32 12 B" in texts(draw(y).svg)
     picture = draw(y, saved=False)
     assert not any("12 B" in text for text in texts(picture.svg))
     assert "saved" not in picture.dot
@@ -184,7 +202,7 @@ class Cube(tk.autograd.Function):
 def test_functions_of_ones_own() -> None:
     shown = texts(draw(Cube.apply(leaf(3))).svg)
     assert "CubeBackward" in shown
-    assert any(re.fullmatch(r"saved_tensors\[0\] \(3,\) float32 12 B", text) for text in shown)
+    assert any(re.fullmatch(r"saved tensor 0 \(3,\) float32 12 B", text) for text in shown)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -431,3 +431,24 @@ def test_hooks_are_recorded_under_create_graph() -> None:
     seen.remove()
     assert second is not None
     np.testing.assert_allclose(second.detach().numpy(), [64.0, 256.0])
+
+
+def test_node_hooks_see_validated_gradients() -> None:
+    """What a formula returns is summed to the shape of the input and cast to its dtype before hooks get it."""
+
+    class Wide(tk.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: tk.Tensor) -> tk.Tensor:
+            return x * 1.0
+
+        @staticmethod
+        def backward(ctx: Any, g: tk.Tensor) -> tk.Tensor:
+            return tk.broadcast_to(g, (4, 3)).astype(tk.float64)
+
+    x = tk.ones(3, dtype=tk.float32).requires_grad_()
+    y = Wide.apply(x)
+    seen: list[Any] = []
+    y.grad_fn.register_hook(lambda results, grads: seen.append((results[0].shape, results[0].dtype)))
+    tk.sum(y).backward()
+    assert seen == [((3,), tk.float32)]
+    assert x.grad.tolist() == [4.0, 4.0, 4.0]

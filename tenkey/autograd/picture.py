@@ -97,6 +97,14 @@ class Saved(NamedTuple):
     name: str
     text: str
     nbytes: int
+    edge: tuple[int, int] = (0, 0)  # where a tensor stands in the graph, as in the names that the user gives
+
+
+def _place(tensor: Tensor) -> tuple[int, int]:
+    if not tensor._word & GRADIENT or tensor._autograd is None or tensor._autograd.edge is None:
+        return 0, 0
+    node, nr = tensor._autograd.edge
+    return id(node), nr
 
 
 def _described(name: str, value: Any) -> Saved | None:
@@ -112,7 +120,7 @@ def _described(name: str, value: Any) -> Saved | None:
     if isinstance(tensor, Tensor):
         if tensor._word & WEAK_MASK:  # a Python number
             return Saved(name, repr(tensor._data.item()), 0)
-        return Saved(name, _shape(tensor.shape, tensor.dtype), tensor.nbytes)
+        return Saved(name, _shape(tensor.shape, tensor.dtype), tensor.nbytes, _place(tensor))
     if hasattr(value, "storage") and hasattr(value, "output_nr"):  # an output of the node itself
         data: Any = value.storage.buffer if value.data is None else value.data
         shape, dtype = getattr(data, "shape", None), getattr(data, "dtype", None)
@@ -121,8 +129,10 @@ def _described(name: str, value: Any) -> Saved | None:
         return Saved(name, _shape(shape, dtype), int(np.prod(shape, dtype=np.int64)) * dtype.itemsize)
     if isinstance(value, (bool, int, float, complex, str)):
         return Saved(name, repr(value), 0)
+    if hasattr(value, "packed"):  # by hooks, whose business it is what they keep
+        return Saved(name, f"{tuple(value.shape)} packed by hooks", 0)
     if type(value).__module__.startswith("tenkey"):
-        return Saved(name, "packed by hooks", 0)
+        return Saved(name, type(value).__name__, 0)
     return None
 
 
@@ -133,7 +143,7 @@ def saved_by(node: Node) -> list[Saved]:
         return [Saved("freed", "", 0)]
     if kept or getattr(node, "_to_save", ()):
         given = kept or node._to_save  # type: ignore[attr-defined]
-        items = [_described(f"saved_tensors[{i}]", value) for i, value in enumerate(given)]
+        items = [_described(f"tensor {i}", value) for i, value in enumerate(given)]
     else:
         fields = [(key[6:].rstrip("ŧ"), value) for key, value in vars(node).items() if key.startswith("saved_")]
         items = [_described(name, value) for name, value in sorted(fields, key=lambda field: field[0])]
@@ -188,7 +198,9 @@ class Drawing:
         if saved:
             for item in saved_by(node):
                 size = f" {format_bytes(item.nbytes)}" if item.nbytes else ""
-                box.saved.append(f"{item.name} {item.text}{size}".strip())
+                given = names.get(item.edge, "")
+                what = f"saved {item.name}" if item.text else item.name
+                box.saved.append(f"{what}{given and f' = {given}'} {item.text}{size}".strip())
                 self.saved_bytes += item.nbytes
         self._boxes.append(box)
 
@@ -226,7 +238,7 @@ class Drawing:
             '  node [shape=box, style="rounded,filled", fontname="monospace", fontsize=10];',
         ]
         for number, box in enumerate(self._boxes):
-            parts = [box.title, *box.lines, *[f"saved {text}" for text in box.saved]]
+            parts = [box.title, *box.lines, *box.saved]
             label = "\\n".join(_quoted(part) for part in parts)
             lines.append(f'  n{number} [label="{label}", fillcolor="{colours[box.kind]}"];')
         for line in self._lines:

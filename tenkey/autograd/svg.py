@@ -132,7 +132,7 @@ def _path(route: Sequence[tuple[float, float, float]]) -> str:
 def _drawn(box: Box, x: float, y: float, width: float, height: float) -> list[str]:
     """The elements of a box whose upper left corner is given."""
     fill, stroke = _COLOURS[box.kind]
-    details = [box.title, *box.lines, *[f"saved {text}" for text in box.saved], *([box.note] if box.note else [])]
+    details = [box.title, *box.lines, *box.saved, *([box.note] if box.note else [])]
     place = f'x="{_number(x)}" y="{_number(y)}" width="{_number(width)}" height="{_number(height)}"'
     dashed = ' stroke-dasharray="4 3"' if box.kind in ("cut", "tag") else ""
     made = [

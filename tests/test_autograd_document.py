@@ -1,0 +1,46 @@
+"""docs/autograd.md says what is so: its pictures are current, its tests exist, no public name is left out."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+import tenkey as tk
+from tools.make_pictures import ROOT, make_pictures
+
+TEXT = (ROOT / "docs" / "autograd.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("name", "svg"), make_pictures().items())
+def test_the_pictures_are_current(name: str, svg: str) -> None:
+    assert (ROOT / name).read_text(encoding="utf-8") == svg, "run `python -m tools.make_pictures`"
+    assert f"({Path(name).relative_to('docs').as_posix()})" in TEXT
+    assert ET.fromstring(svg).tag.endswith("svg")
+
+
+def test_the_second_picture_is_that_of_its_program() -> None:
+    note = re.search(r">(\d+ nodes, \d+ leaves, .*? saved)<", make_pictures()["docs/pictures/network.svg"])
+    assert note is not None
+    assert note[1] in TEXT
+
+
+def test_the_tests_that_it_names_exist() -> None:
+    named = re.findall(r"`(test_\w+)`", TEXT)
+    assert len(named) >= 5
+    tests = (ROOT / "tests" / "test_hooks.py").read_text(encoding="utf-8")
+    assert [name for name in named if f"def {name}(" not in tests] == []
+
+
+def test_the_hook_table_is_in_the_order_of_the_note() -> None:
+    """The numbers that the example prints are those of the table, in the order in which it prints them."""
+    rows = re.findall(r"^\| (\d) \|", TEXT, re.MULTILINE)
+    assert rows == [str(i) for i in range(1, 10)]
+
+
+def test_no_public_name_is_left_out() -> None:
+    internal = {"install", "provide_vmap", "Node", "GradcheckError", "CheckpointError"}
+    names = {*tk.autograd.__all__, *tk.autograd.graph.__all__} - internal
+    assert [name for name in sorted(names) if not re.search(rf"\b{name}\b", TEXT)] == []
