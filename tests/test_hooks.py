@@ -150,6 +150,56 @@ def test_hooks_see_the_whole_gradient_once() -> None:
     assert seen == [7.0]
 
 
+def test_node_hooks_see_validated_gradients() -> None:
+    class Wide(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            return x * 2.0
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            return tk.ones((4, 2), dtype=tk.float32)
+
+    x = leaf([1.0, 2.0])
+    y = Wide.apply(x)
+    seen: list[Any] = []
+    y.grad_fn.register_hook(lambda i, o: seen.append((i[0].shape, i[0].dtype, i[0].tolist())))
+    y.sum().backward()
+    assert seen == [((2,), tk.float64, [4.0, 4.0])]
+
+
+def test_a_hook_may_remove_another() -> None:
+    x = leaf(1.0)
+    y = x * 2.0
+    calls: list[str] = []
+
+    def first(g: Tensor) -> None:
+        calls.append("first")
+        second.remove()
+        y.register_hook(lambda g: calls.append("added"))
+
+    handle = y.register_hook(first)
+    second = y.register_hook(lambda g: calls.append("second"))
+    y.backward(retain_graph=True)
+    assert calls == ["first", "second"]  # what is called was settled before
+    handle.remove()
+    calls.clear()
+    y.backward()
+    assert calls == ["added"]
+
+
+def test_a_hook_that_returns_no_tensor_is_named() -> None:
+    x = leaf([1.0, 2.0])
+    y = x * 2.0
+
+    def wrong(g: Tensor) -> Any:
+        return "text"
+
+    y.register_hook(wrong)
+    with pytest.raises(TypeError, match=r"\[MultiplyBackward\] a hook returned 'text' .*wrong.*index 0"):
+        y.sum().backward()
+
+
 def test_node_hooks_run_in_the_order_of_registration() -> None:
     y = leaf(1.0) * 2.0
     order: list[str] = []

@@ -6,7 +6,6 @@ from typing import Any
 
 from . import checkpoint_policies, forward_ad, function, graph
 from .anomaly import anomaly_mode, install_anomaly
-from .batched import provide_vmap
 from .checkpointing import CheckpointError, checkpoint
 from .custom import install_custom
 from .drawing import draw
@@ -22,6 +21,7 @@ from .node import Node
 from .observer import install_observer
 from .profiler import profile, record_function
 from .record import install_recording
+from .services import provide_vmap
 
 __all__ = [
     "CheckpointError",

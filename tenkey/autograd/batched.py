@@ -6,7 +6,7 @@ The transforms lie beside this package and are not imported by it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -15,15 +15,9 @@ from ..ops.builtin.copying import stack
 from .forward_ad import dual_level, make_dual, unpack_dual
 from .functional import grad
 from .jacobians import outputs_of
+from .services import vmap_service
 
-__all__ = ["batched_pull", "batched_push", "provide_vmap"]
-
-_vmap: Final[list[Callable[..., Any]]] = []
-
-
-def provide_vmap(vmap: Callable[..., Any]) -> None:
-    """Say which function maps over a batch dimension."""
-    _vmap[:] = [vmap]
+__all__ = ["batched_pull", "batched_push"]
 
 
 def batched_pull(output: Tensor, sources: Sequence[Tensor], seeds: Sequence[Tensor]) -> list[list[np.ndarray]]:
@@ -32,7 +26,7 @@ def batched_pull(output: Tensor, sources: Sequence[Tensor], seeds: Sequence[Tens
     def pull(seed: Tensor) -> Any:
         return grad([output], list(sources), [seed], retain_graph=True, allow_unused=True, materialize_grads=True)
 
-    found = _vmap[0](pull)(stack(list(seeds), axis=0))
+    found = vmap_service()(pull)(stack(list(seeds), axis=0))
     return [list(one.detach().numpy()) for one in found]
 
 
@@ -48,5 +42,5 @@ def batched_push(
             found = [unpack_dual(out, level) for out in outputs_of(fn, given)]
             return tuple([primal * 0.0 if moved is None else moved for primal, moved in found])
 
-    made = _vmap[0](push)(stack(list(tangents), axis=0))
+    made = vmap_service()(push)(stack(list(tangents), axis=0))
     return [list(one.detach().numpy()) for one in made]

@@ -106,7 +106,8 @@ def _call_elsewhere(function: Callable[[], Any]) -> None:
         helper = _Helper()
         helper.start()
     helper.inbox.put(job)
-    job.done.acquire()
+    while not job.done.acquire(timeout=0.1):  # so that an interrupt is seen that went to another thread
+        pass
     error = job.error
     if error is not None:
         try:

@@ -21,6 +21,7 @@ caller's wait for all that were used. Guarded by ``tests/test_workers.py::TestSt
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import threading
 from collections.abc import Callable
@@ -36,6 +37,7 @@ from .validation import deliver, validate
 
 __all__ = ["belongs_to_worker", "run_on_workers"]
 
+_PATIENCE: Final = 0.1  # seconds after which a thread that waits sees an interrupt that went to another thread
 _STOPPED: Final = RuntimeError("the backward was stopped")
 
 
@@ -52,6 +54,9 @@ def belongs_to_worker(node: Node) -> bool:
     return device is not None and device.backend is not None
 
 
+_order: Final = itertools.count().__next__  # of what was queued: no two entries of a heap compare equal
+
+
 class _Queue:
     """Ready slots, each with its run; the threads that wait for them are told of new ones."""
 
@@ -59,10 +64,10 @@ class _Queue:
         self.heap: list[tuple[int, int, int, _Run, list[Any]]] = []
         self.changed = threading.Condition()
 
-    def push(self, run: _Run, order: int, slot: list[Any]) -> None:
+    def push(self, run: _Run, slot: list[Any]) -> None:
         """Add a slot."""
         with self.changed:
-            heappush(self.heap, (-run.task.depth, -slot[2].sequence_nr, order, run, slot))
+            heappush(self.heap, (-run.task.depth, -slot[2].sequence_nr, _order(), run, slot))
             self.changed.notify_all()
 
     def pop(self, run: _Run | None) -> tuple[_Run, list[Any]] | None:
@@ -71,7 +76,7 @@ class _Queue:
             while not self.heap:
                 if run is not None and run.is_over:
                     return None
-                self.changed.wait()
+                self.changed.wait(None if run is None else _PATIENCE)
             if run is not None and run.is_over:
                 return None
             item = heappop(self.heap)
@@ -134,7 +139,6 @@ class _Run:
         self.run_node = run_node
         self.lock = threading.RLock()
         self.pending = 0  # slots that are queued or running
-        self.order = 0
         self.error: BaseException | None = None
         self.is_over = False
         self.streams: dict[Any, Device] = {}
@@ -148,10 +152,7 @@ class _Run:
         for slot in slots:
             device = _device_of(slot[2])
             queue = self.home if device is None or device.backend is None else _queue_of(device)
-            with self.lock:
-                self.order += 1
-                order = self.order
-            queue.push(self, order, slot)
+            queue.push(self, slot)
 
     def step(self, slot: list[Any]) -> None:
         """Run a node and hand on what it returns."""
@@ -232,8 +233,8 @@ def run_on_workers(
             device = _device_of(slot[2])
             _order_streams(device.backend.current_stream(device.index), stream, slot[1])  # type: ignore[union-attr]
     run.pending = len(ready)
-    run.push(ready)
     try:
+        run.push(ready)
         while True:
             item = run.home.pop(run)
             if item is None:

@@ -29,33 +29,33 @@ def _children(tree: Any) -> tuple[list[Any], Callable[[list[Any]], Any]] | None:
     return None
 
 
-def flatten(tree: Any) -> list[Any]:
-    """The leaves of a tree, in order; None is a leaf.
+def flatten(tree: Any, leaf: type | None = None) -> list[Any]:
+    """The leaves of a tree, in order; None is a leaf, and so are instances of the class ``leaf``, though a container.
 
     >>> flatten({"a": [1, 2], "b": (3, None)})
     [1, 2, 3, None]
     """
-    found = _children(tree)
+    found = None if leaf is not None and isinstance(tree, leaf) else _children(tree)
     if found is None:
         return [tree]
-    return [leaf for part in found[0] for leaf in flatten(part)]
+    return [one for part in found[0] for one in flatten(part, leaf)]
 
 
-def unflatten(tree: Any, leaves: list[Any]) -> Any:
+def unflatten(tree: Any, leaves: list[Any], leaf: type | None = None) -> Any:
     """A tree like ``tree`` with other leaves.
 
     >>> unflatten({"a": [1, 2]}, [5, 6])
     {'a': [5, 6]}
     """
-    return _rebuild(tree, iter(leaves))
+    return _rebuild(tree, iter(leaves), leaf)
 
 
-def _rebuild(tree: Any, leaves: Iterator[Any]) -> Any:
-    found = _children(tree)
+def _rebuild(tree: Any, leaves: Iterator[Any], leaf: type | None) -> Any:
+    found = None if leaf is not None and isinstance(tree, leaf) else _children(tree)
     if found is None:
         return next(leaves)
     parts, make = found
-    return make([_rebuild(part, leaves) for part in parts])
+    return make([_rebuild(part, leaves, leaf) for part in parts])
 
 
 def tree_map(function: Callable[[Any], Any], tree: Any) -> Any:

@@ -1,0 +1,127 @@
+"""What ``backward`` and ``grad`` are given: tensors and edges in nested containers, and the gradients to begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+from ..core.tensor import Tensor
+from ..core.tree import flatten
+from ..core.word import GRADIENT
+from ..dispatch.local import StateGuard
+from ..ops.builtin.creation import ones, ones_like
+from .node import Node, edge_of
+from .validation import validate
+
+__all__ = ["COUNT", "GradientEdge", "get_gradient_edge", "inputs_of", "leaves_of", "seeds_of"]
+
+_SCALAR: Final = (
+    "[{call}] grad can be implicitly created only for scalar outputs, got shape {shape}: pass the gradient, a tensor "
+    "of that shape."
+)
+_REAL: Final = "[{call}] grad can be implicitly created only for real scalar outputs but got dtype {dtype}: pass it."
+_NO_GRAD: Final = (
+    "[{call}] element {index} of tensors does not require grad and does not have a grad_fn: set requires_grad on the "
+    "inputs it should depend on, and compute it outside of no_grad()."
+)
+COUNT: Final = "[{call}] got {tensors} tensors and {gradients} gradients: give one gradient for each tensor."
+_SHAPE: Final = (
+    "[{call}] Mismatch in shape: grad_output[{index}] has a shape of {got} and output[{index}] has a shape of {want}: "
+    "they must be equal."
+)
+_COMPLEX: Final = (
+    "[{call}] For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
+    "grad_output[{index}] has a dtype of {got} and output[{index}] has a dtype of {want}: take tk.real() of it."
+)
+_INPUT: Final = "[{call}] One of the differentiated Tensors does not require grad: input {index}."
+_EDGE_KIND: Final = "[get_gradient_edge] takes a tensor, got {got}."
+_NO_EDGE: Final = (
+    "[get_gradient_edge] It is not possible to get the gradient edge for a Tensor that does not require gradients."
+)
+_INPUT_KIND: Final = "[{call}] all inputs have to be Tensors or GradientEdges, but got {got} at index {index}."
+_LISTED: Final = "[{call}] takes a tensor, a gradient edge, or lists, tuples and dicts of them, got {got}."
+_EMPTY: Final = "[{call}] `inputs` argument to `{call}()` cannot be empty."
+_KIND: Final = "[{call}] a gradient is a Tensor or None, got {got}."
+
+
+class GradientEdge(NamedTuple):
+    """Where a gradient flows: output ``output_nr`` of ``node``. Stands for a tensor in ``grad`` and ``backward``."""
+
+    node: Node
+    output_nr: int
+
+
+def get_gradient_edge(tensor: Tensor) -> GradientEdge:
+    """The edge at which the gradient of a tensor arrives."""
+    if not isinstance(tensor, Tensor):
+        raise TypeError(_EDGE_KIND.format(got=type(tensor).__name__))
+    node, nr = edge_of(tensor)
+    if node is None:
+        raise RuntimeError(_NO_EDGE)
+    return GradientEdge(node, nr)
+
+
+def leaves_of(call: str, value: Any) -> list[Any]:
+    """Tensors, edges and None in nested lists, tuples, dicts and records, or in any iterable of them, in order."""
+    if isinstance(value, (Tensor, GradientEdge)) or value is None:
+        return [value]
+    leaves = flatten(value, GradientEdge)
+    if len(leaves) == 1 and leaves[0] is value:
+        if not isinstance(value, Iterable):
+            raise TypeError(_LISTED.format(call=call, got=type(value).__name__))
+        return [leaf for one in value for leaf in ([one] if isinstance(one, str) else leaves_of(call, one))]
+    return leaves
+
+
+def inputs_of(call: str, leaves: list[Any]) -> list[tuple[Node, int]]:
+    """The edges of the inputs."""
+    if not leaves:
+        raise RuntimeError(_EMPTY.format(call=call))
+    edges: list[tuple[Node, int]] = []
+    for index, one in enumerate(leaves):
+        if isinstance(one, Tensor):
+            node, nr = edge_of(one)
+        elif isinstance(one, GradientEdge):
+            node, nr = one
+        else:
+            raise TypeError(_INPUT_KIND.format(call=call, got=type(one).__name__, index=index))
+        if node is None:
+            raise RuntimeError(_INPUT.format(call=call, index=index))
+        edges.append((node, nr))
+    return edges
+
+
+def seeds_of(call: str, outputs: list[Any], gradients: list[Any]) -> list[tuple[Node, int, Tensor]]:
+    """Where the backward begins, and with which gradients: (node, index of its output, gradient)."""
+    if len(outputs) != len(gradients):
+        raise RuntimeError(COUNT.format(call=call, tensors=len(outputs), gradients=len(gradients)))
+    seeds = []
+    for index, (output, gradient) in enumerate(zip(outputs, gradients)):
+        if isinstance(output, GradientEdge):
+            node: Node | None = output.node
+            nr = output.output_nr
+            shape, dtype = output.node.input_shape(nr) or ((), None)
+        elif isinstance(output, Tensor) and output._word & GRADIENT:
+            node, nr = edge_of(output)
+            shape, dtype = output.shape, output.dtype
+        else:
+            raise RuntimeError(_NO_GRAD.format(call=call, index=index))
+        assert node is not None  # it requires a gradient
+        if gradient is None:
+            if any(n != 1 for n in shape):
+                raise RuntimeError(_SCALAR.format(call=call, shape=shape))
+            if dtype is not None and dtype.kind == "c":
+                raise RuntimeError(_REAL.format(call=call, dtype=dtype))
+            with StateGuard(exclude=GRADIENT):
+                if isinstance(output, Tensor):
+                    gradient = ones_like(output)
+                else:
+                    gradient = ones(shape, dtype=dtype, device=node.input_device(nr))
+        elif not isinstance(gradient, Tensor):
+            raise TypeError(_KIND.format(call=call, got=type(gradient).__name__))
+        elif gradient.shape != shape:
+            raise RuntimeError(_SHAPE.format(call=call, index=index, got=gradient.shape, want=shape))
+        elif gradient.dtype.kind == "c" and dtype is not None and dtype.kind != "c":
+            raise RuntimeError(_COMPLEX.format(call=call, index=index, got=gradient.dtype, want=dtype))
+        seeds.append((node, nr, validate(node, nr, gradient)))
+    return seeds
