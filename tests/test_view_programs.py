@@ -289,9 +289,15 @@ CHANGES: list[tuple[Callable[[Tensor, Tensor], Any], Callable[[Tensor, Tensor], 
     (lambda v, w: v.zero_(), lambda v, w: v * 0.0),
     (lambda v, w: v.mul_(v.clone()), lambda v, w: v * v),
 ]
+WRITES: list[tuple[Callable[[Tensor, Tensor], Any], Callable[[Tensor, Tensor], Tensor]]] = [
+    (lambda v, w: v.add_(w), lambda v, w: v + w),
+    (lambda v, w: v.copy_(w), lambda v, w: w),
+    (lambda v, w: v.__setitem__(..., w), lambda v, w: w),
+    (lambda v, w: v.sub_(w), lambda v, w: v - w),
+]
 _STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["view", "change", "change", "change by a view", "use"]),
+        st.sampled_from(["view", "view", "change", "change", "change by a view", "write a view", "use"]),
         st.integers(0, 6),
         st.integers(0, 50),
         st.integers(0, 3),
@@ -324,6 +330,13 @@ def run(steps: list[Any], x: Tensor, buffer: bool) -> tuple[Tensor, Tensor]:
             total = total + tk.sum(tk.cos(views[at]) * (at + 1.0))
             expected = expected + tk.sum(tk.cos(reference.read(at)) * (at + 1.0))
             continue
+        elif kind == "write a view":  # overlapping or not; what the view is part of is changed by that too
+            shape = reference.views[at].shape
+            given = next((i for i in range(len(views)) if i != at and reference.views[i].shape == shape), at)
+            change, functional = WRITES[choice % len(WRITES)]
+            new = functional(reference.read(at), reference.read(given))
+            change(views[at], views[given])
+            reference.write(at, new)
         else:
             change, functional = CHANGES[choice % len(CHANGES)]
             if kind == "change by a view" and reference.views[other % len(views)].size:
@@ -340,7 +353,7 @@ def run(steps: list[Any], x: Tensor, buffer: bool) -> tuple[Tensor, Tensor]:
     last = sum((tk.sum(v * v * (i + 1.0)) for i, v in enumerate(views)), tk.sum(x) * 0.0)
     want = sum((tk.sum(reference.read(i) ** 2 * (i + 1.0)) for i in range(len(views))), tk.sum(x) * 0.0)
     changed_after_use = any(
-        k != "view" and "change" in k for i, (k, *_) in enumerate(steps) if any(s[0] == "use" for s in steps[:i])
+        k not in ("view", "use") for i, (k, *_) in enumerate(steps) if any(s[0] == "use" for s in steps[:i])
     )
     return (last, want) if changed_after_use else (last + total, want + expected)
 

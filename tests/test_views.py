@@ -28,6 +28,10 @@ def leaf(values: Any) -> Tensor:
     return tk.tensor(values, dtype=tk.float64, requires_grad=True)
 
 
+def tensor(values: Any) -> Tensor:
+    return tk.tensor(values, dtype=tk.float64)
+
+
 def zeros(*shape: int) -> Tensor:
     return tk.zeros(shape, dtype=tk.float64)
 
@@ -159,6 +163,24 @@ def test_assigning_what_is_there_already_adds_no_node() -> None:
     y[:2] = y[1:]  # other elements: a copy
     assert y.tolist() == [7.0, 8.0, 8.0]
     assert y.grad_fn.name() == "BasicPutBackward"
+
+
+def test_the_source_is_a_view_of_what_it_is_written_into() -> None:
+    x = leaf([1.0, 2.0, 3.0])
+    y = x * 1.0
+    tail = y[1:]
+    y[:2] = tail  # both hold y[1], which is x[2] from now on
+    assert tail.tolist() == [3.0, 3.0]
+    assert values_of(grad((tail * tensor([1.0, 10.0])).sum(), x)[0]) == [0.0, 0.0, 11.0]
+    y = x * 1.0
+    tail, whole = y[1:], y.reshape((3,))
+    whole[:2] = tail
+    assert values_of(grad((tail * tensor([1.0, 10.0])).sum(), x)[0]) == [0.0, 0.0, 11.0]
+    y = x * 1.0
+    tail, head = y[1:], y[:2]
+    head.copy_(tail)
+    head.add_(tail)
+    assert values_of(grad((tail * tensor([1.0, 10.0])).sum(), x)[0]) == [0.0, 0.0, 12.0]
 
 
 def test_complex_views() -> None:

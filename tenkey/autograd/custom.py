@@ -260,7 +260,7 @@ def custom_kernel(operator: Operator, word: int) -> Callable[..., Any]:
         for nr, tensor in enumerate(outputs):
             if tensor.dtype.kind in "fcV":
                 if written:
-                    rebase(tensor, (context, nr))
+                    rebase(tensor, (context, nr), tensors)
                 else:
                     set_history(tensor, context, nr)
         return output

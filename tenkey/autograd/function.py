@@ -528,7 +528,7 @@ def _record(ctx: Context, args: tuple[Any, ...], output: Any) -> Any:
     ctx.freeze(args, items)
     for nr, (item, own) in enumerate(zip(items, differentiable)):
         if own and any(item is dirty for dirty in ctx._dirty):
-            rebase(item, (ctx, nr))
+            rebase(item, (ctx, nr), inputs)
         elif own:
             set_history(item, ctx, nr)
     ctx._dirty = ctx._not_differentiable = ()

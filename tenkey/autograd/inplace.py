@@ -116,7 +116,7 @@ def _put(operator: Operator, word: int) -> Callable[..., Any]:
             edge = edge_of(x)
         finally:
             x._autograd, x._word = before, word
-        rebase(x, edge)
+        rebase(x, edge, (source,))
         return x
 
     return kernel

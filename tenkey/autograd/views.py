@@ -16,9 +16,9 @@ Note [Views of what needed no gradient]
 A view of a tensor that needs no gradient is made without autograd, and refers to its root, but the root to none of its
 views. When the root first becomes part of a graph (something that needs a gradient was written into it), its views must
 be found: a call on them would not be recorded otherwise. Keeping a list of them would cost every view of every
-tensor; so they are looked for by the garbage collector, which knows all objects: among the youngest if that is enough
-to account for everybody who refers to the memory, else among all. That happens once for a root, and only if its memory
-is shared at all. A view that was made under ``no_grad`` while its root already needed a gradient stays a constant; to
+tensor; so they are looked for by the garbage collector, which knows all objects: among the youngest if the root is one
+of these, or if that is enough to account for everybody who refers to the memory, else among all. That happens once for
+a root, and only if its memory is shared at all. A view that was made under ``no_grad`` while its root already needed a gradient stays a constant; to
 change it where gradients are recorded is an error, as its history would be lost. (Objects that ``gc.freeze()`` has
 hidden are not found.) ``detach()`` gives no view in this sense: its result is a root of its own on the same memory,
 with the same version counter. Guarded by ``tests/test_views.py::test_views_made_before_anything_was_recorded``.
@@ -36,6 +36,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -215,8 +216,15 @@ def link(node: Node, edges: tuple[Edge, ...], like: Tensor, shape: tuple[int, ..
         settle(node, like)
 
 
-def rebase(x: Tensor, edge: Edge) -> None:
-    """Make what was written into ``x`` its history: ``edge`` leads to the node of the new values."""
+def rebase(x: Tensor, edge: Edge, among: Iterable[Any] = ()) -> None:
+    """Make what was written into ``x`` its history: ``edge`` leads to the node of the new values.
+
+    ``among``: tensors whose history may have been asked for after the memory was changed, and before this call.
+    """
+    for tensor in (x, *among):
+        meta = None if tensor is None else tensor._autograd
+        if meta.__class__ is ViewMeta:
+            meta.at = -1
     root: Any = x._storage
     if root is None or root.__class__ is Storage:
         _replace(x, edge)
@@ -312,10 +320,12 @@ def _kinds(cls: type[Tensor] = Tensor) -> set[type]:
 def views_of(root: Tensor) -> list[Tensor]:
     """All views of a tensor; see Note [Views of what needed no gradient]."""
     kinds = _kinds()
-    wanted = _relatives(root)
-    young = gc.get_objects(generation=0)
-    found: list[Any] = [x for x in young if type(x) in kinds and x._storage is root]
-    del young
-    if wanted is None or len(found) < wanted:
-        found = [x for x in gc.get_referrers(root) if type(x) in kinds and x._storage is root]
+    young: list[Any] = [x for x in gc.get_objects(generation=0) if type(x) in kinds]
+    found = [x for x in young if x._storage is root]
+    if not any(
+        x is root for x in young
+    ):  # views are younger than their root: there may be some among the older objects
+        wanted = _relatives(root)
+        if wanted is None or len(found) < wanted:
+            found = [x for x in gc.get_referrers(root) if type(x) in kinds and x._storage is root]
     return found
