@@ -18,7 +18,6 @@ from tenkey.dispatch.operator import Operator
 from tests.operators._table import named, sampled
 from tests.operators.test_gradients import _DIFFERENTIABLE, _as_function
 
-
 _RECORDED = [op for op in _DIFFERENTIABLE if op.name != "tk::accumulate"]  # the engine's own, where nothing is recorded
 
 
