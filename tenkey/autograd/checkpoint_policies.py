@@ -20,10 +20,11 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Final
 
-from ..core.tensor import Tensor, make_view, storage_of, version_of, with_class
+from ..core.tensor import Tensor, version_of
 from ..core.wrapper import Wrapper
 from ..dispatch.operator import Operator, OperatorPacket
 from ..dispatch.registry import registry
+from .saved import alone
 from .saving import choosing
 
 __all__ = [
@@ -103,19 +104,13 @@ class _Kept:
         self.device = tensor.device
         if offload and tensor.device.type not in ("cpu", "meta"):
             tensor = tensor.detach().to_device("cpu")
-        self.tensor = _alone(tensor)
+        self.tensor = alone(tensor)
         self.version = version_of(tensor)
 
     def again(self) -> Tensor:
         """The result for a recomputation, without history."""
         tensor = self.tensor
-        return _alone(tensor if tensor.device == self.device else tensor.to_device(self.device))
-
-
-def _alone(tensor: Tensor) -> Tensor:
-    """The same values without history, and without the handle that has one."""
-    storage_of(tensor)
-    return with_class(tensor.__class__, make_view(tensor, tensor._data))
+        return alone(tensor if tensor.device == self.device else tensor.to_device(self.device))
 
 
 def _mapped(value: Any, function: Callable[[Any], Any]) -> Any:

@@ -18,12 +18,13 @@ from types import TracebackType
 from typing import Any, Final
 
 from ..core.storage import Storage
-from ..core.tensor import Tensor, make_view, storage_of
+from ..core.tensor import Tensor, storage_of
 from ..core.word import GRADIENT, INFERENCE
 from ..core.wrapper import Wrapper
 from ..dispatch.local import StateGuard
 from ..dispatch.mode import DispatchMode
 from .node import Node
+from .saved import alone
 from .saving import Saver, enter_saver, leave_saver
 
 __all__ = ["allow_mutation_on_saved_tensors", "increment_version"]
@@ -69,7 +70,7 @@ class _Keeper(Saver):
         self.by_storage: weakref.WeakKeyDictionary[Storage, weakref.WeakSet[_Kept]] = weakref.WeakKeyDictionary()
 
     def pack(self, tensor: Tensor, node: Node, what: str) -> _Kept:
-        kept = _Kept(make_view(tensor, tensor._data))
+        kept = _Kept(alone(tensor))
         self.by_storage.setdefault(storage_of(tensor), weakref.WeakSet()).add(kept)
         return kept
 

@@ -34,7 +34,7 @@ import numpy as np
 from ..core.device import Device
 from ..core.generator import Generator, default_generator
 from ..core.storage import Storage
-from ..core.tensor import Tensor, make_tensor, make_view, storage_of, with_class
+from ..core.tensor import Tensor, make_tensor, storage_of
 from ..core.word import GRADIENT
 from ..core.wrapper import Wrapper, open_levels
 from ..dispatch.keys import DispatchKey
@@ -43,7 +43,7 @@ from ..dispatch.mode import DispatchMode
 from .anomaly import ANOMALY
 from .node import Node
 from .observer import PROFILER
-from .saved import unpack
+from .saved import alone, unpack
 from .saving import HOOKED, Saver, save, savers
 from .task import current_task
 
@@ -181,8 +181,7 @@ class _Refilling(Saver):
         frame, run = self._frame, self._run
         value = tensor
         if tensor._autograd is not None and tensor._autograd.node is not None:  # it would hold the graph of this run
-            storage_of(tensor)  # so that the view refers to the memory, and not to this tensor
-            value = with_class(tensor.__class__, make_view(tensor, tensor._data))
+            value = alone(tensor)
         number = run.count
         run.count += 1
         if number >= len(frame.notes):

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ..core.tensor import Tensor, make_tensor, storage_of, version_of
+from ..core.tensor import Tensor, make_tensor, storage_of, version_of, with_class
 from ..core.word import GRADIENT, INHERITED
 from ..dispatch.local import get_state
 from .node import Node, set_history
 from .traces import history_of
 
-__all__ = ["FREED", "SavedOutput", "SavedTensor", "save_input", "save_output"]
+__all__ = ["FREED", "SavedOutput", "SavedTensor", "alone", "save_input", "save_output"]
 
 FREED: Final = (
     "[{node}] trying to backward through the graph a second time (or to use saved tensors after they have been freed). "
@@ -94,6 +94,13 @@ def save_input(tensor: Any) -> Any:
 
 
 save_output = SavedOutput
+
+
+def alone(tensor: Tensor) -> Tensor:
+    """The same memory without history, and without the handle that has one."""
+    made = make_tensor(tensor._data, tensor._word & INHERITED)
+    made._storage = storage_of(tensor)
+    return with_class(tensor.__class__, made)
 
 
 def unpack(saved: Any, node: Node, what: str) -> Any:

@@ -27,7 +27,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 from weakref import ref
 
-from ..core.tensor import Tensor, make_view, storage_of, version_of, with_class
+from ..core.tensor import Tensor, storage_of, version_of
 from ..core.tree import flatten, unflatten
 from ..core.word import GRADIENT, WEAK_MASK
 from ..core.wrapper import Wrapper
@@ -35,7 +35,7 @@ from ..dispatch.keys import register_trait
 from ..dispatch.local import enter, get_state, leave, make_state, set_state
 from .inference import refuse_to_save
 from .node import AccumulateGrad, AutogradMeta, Edge, Node, edge_of, set_history
-from .saved import SavedOutput, SavedTensor
+from .saved import SavedOutput, SavedTensor, alone
 
 __all__ = [
     "HOOKED",
@@ -163,16 +163,16 @@ class HookedTensor:
             return result
         if self.output_nr >= 0:
             state = get_state()
-            result = _alias(result)
+            result = alone(result)
             if state is None or not state.exclude & GRADIENT:
                 set_history(result, node, self.output_nr)
             return result
         edge = self.edge
         if edge is None:
-            return _alias(result) if result._word & GRADIENT else result
+            return alone(result) if result._word & GRADIENT else result
         if result._word & GRADIENT and edge_of(result) == edge:
             return result
-        result = _alias(result)
+        result = alone(result)
         if not isinstance(edge[0], AccumulateGrad):
             set_history(result, edge[0], edge[1])  # type: ignore[arg-type]  # it requires a gradient
         else:  # a leaf: it has an accumulator, and no node
@@ -180,11 +180,6 @@ class HookedTensor:
             meta.edge = edge
             result._word |= GRADIENT
         return result
-
-
-def _alias(tensor: Tensor) -> Tensor:
-    """The same values without history."""
-    return with_class(tensor.__class__, make_view(tensor, tensor._data))
 
 
 def _unpack(packed: _Packed, node: Node, what: str) -> Tensor:
