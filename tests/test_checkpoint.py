@@ -192,6 +192,42 @@ class TestGradients:
         assert seen[0] is x
         assert seen[1] is w
 
+    def test_views_and_changes_in_place(self) -> None:
+        def function(x: Any, w: Any) -> Any:
+            y = tk.exp(x) * 1.0
+            y[1:].multiply_(w[1:])
+            y[0] = w[0] * w[1]
+            a, b = tk.split(y, 2)
+            a.sin_()
+            z = y * w
+            z.add_(tk.sin(w))
+            return tk.sum(z**2) + tk.sum(b * a)
+
+        x, w = leaf(4), leaf(4, seed=1)
+        plain = gradients(lambda: function(x, w), x, w)
+        for call in (
+            lambda: checkpoint(function, x, w),
+            lambda: checkpoint(lambda x, w: checkpoint(function, x, w), x, w),
+        ):
+            for a, b in zip(gradients(call, x, w), plain, strict=True):
+                np.testing.assert_array_equal(a, b)
+        with saved_tensors_hooks(lambda t: t.detach(), lambda t: t):
+            y = function(x, w)
+        for a, b in zip(gradients(lambda: y, x, w), plain, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+    def test_other_devices_and_subclasses(self) -> None:
+        x = tk.empty((3,), device="meta").requires_grad_()
+        checkpoint(lambda x: tk.sum(tk.sin(tk.exp(x))), x).backward()
+        assert x.grad.shape == (3,)
+
+        class Tagged(tk.Tensor):
+            pass
+
+        y = tk.ones(3).as_subclass(Tagged).requires_grad_()
+        checkpoint(lambda y: tk.sum(tk.sin(tk.exp(y))), y).backward()
+        np.testing.assert_allclose(y.grad.numpy(), np.full(3, np.cos(np.e) * np.e), rtol=1e-6)
+
     def test_inside_of_a_function(self) -> None:
         class Outer(tk.autograd.Function):
             @staticmethod
@@ -226,6 +262,8 @@ class TestGradients:
             lambda f: tk.transforms.vmap(tk.transforms.grad(loss(f)), in_dims=(None, 0))(w, xs),
             lambda f: tk.transforms.grad(lambda w: tk.sum(tk.transforms.vmap(lambda x: f(w, x))(xs)))(w),
             lambda f: tk.transforms.hessian(lambda w: loss(f)(w, xs[0]))(w),
+            lambda f: tk.transforms.jvp(lambda w: f(w, xs[0]), (w,), (w,))[1],
+            lambda f: tk.transforms.jacfwd(tk.transforms.grad(lambda w: loss(f)(w, xs[0])))(w),
         ):
             np.testing.assert_allclose(transform(saving).numpy(), transform(plain).numpy(), rtol=1e-10)
 

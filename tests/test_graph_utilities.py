@@ -58,6 +58,19 @@ class TestAllowMutation:
             y.backward()
             np.testing.assert_array_equal(a.grad.numpy(), [2.0, 2.0, 2.0])
 
+    def test_changes_that_are_recorded_themselves(self) -> None:
+        x, w = leaf(1.0, 2.0, 3.0), leaf(4.0, 5.0, 6.0)
+        with graph.allow_mutation_on_saved_tensors():
+            b = x * 1.0
+            before = tk.sum(b * b)
+            b[1:].multiply_(w[1:])
+            after = tk.sum(b * b)
+            (g,) = tk.autograd.grad(before, x, retain_graph=True)
+            np.testing.assert_array_equal(g.numpy(), [2.0, 4.0, 6.0])
+            by_x, by_w = tk.autograd.grad(after, (x, w))
+        np.testing.assert_array_equal(by_x.numpy(), [2.0, 2 * 2.0 * 25.0, 2 * 3.0 * 36.0])
+        np.testing.assert_array_equal(by_w.numpy(), [0.0, 2 * 5.0 * 4.0, 2 * 6.0 * 9.0])
+
     def test_changed_twice_it_is_copied_once_and_as_it_was(self) -> None:
         a = leaf(3.0)
         with graph.allow_mutation_on_saved_tensors():

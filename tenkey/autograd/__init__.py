@@ -6,6 +6,7 @@ from typing import Any
 
 from . import checkpoint_policies, forward_ad, function, graph
 from .anomaly import anomaly_mode, install_anomaly
+from .checkpoint_policies import CheckpointPolicy, create_selective_checkpoint_contexts
 from .checkpointing import CheckpointError, checkpoint
 from .custom import install_custom
 from .drawing import draw
@@ -25,6 +26,7 @@ from .services import provide_vmap
 
 __all__ = [
     "CheckpointError",
+    "CheckpointPolicy",
     "Function",
     "GradcheckError",
     "Node",
@@ -33,6 +35,7 @@ __all__ = [
     "draw",
     "checkpoint",
     "checkpoint_policies",
+    "create_selective_checkpoint_contexts",
     "enable_grad",
     "forward_ad",
     "function",
