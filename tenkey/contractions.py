@@ -34,6 +34,11 @@ _ORD: Final = "[linalg.{function}] got ord={ord!r}: it is {rule}."
 _MATRIX_ORDERS: Final = "'fro', 'nuc', 1, -1, 2, -2, inf or -inf"
 _OUT: Final = "[einsum] got out= of shape {given}: it must have the result's, {shape}."
 _SUBSCRIPTS: Final = "[einsum] got {given} as subscripts: {rule}."
+_OPTIMIZE: Final = "[einsum] got optimize={given!r}: it is a bool, a path, or the name of a strategy, like 'greedy'."
+_STRATEGIES: Final = frozenset(
+    [None, "greedy", "optimal", "auto", "auto-hq", "dp", "dynamic-programming", "eager", "opportunistic", "branch-all",
+     "branch-1", "branch-2", "random-greedy", "random-greedy-128"]
+)  # fmt: skip
 _ALPHABET: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _TENSOR: Final = "[{function}] got {kind} in place of a tensor: use tk.asarray."
 _NORM_AXES: Final = "[linalg.norm] got axis={axis} for shape {shape}: one axis for vectors, two for matrices."
@@ -77,15 +82,17 @@ def einsum(subscripts: Any, /, *operands: Any, optimize: Any = True, out: Tensor
     in which labels that are missing are summed over. Without ``->`` the result has the labels that occur once, in the
     order of the alphabet. ``...`` stands for dimensions that broadcast; a label twice in a term is a diagonal. Or the
     interleaved form, ``einsum(x, [0, 1], y, [1, 2], [0, 2])``, with whole numbers below 52 for letters. operands:
-    tensors of any dtype. optimize: accepted for NumPy's sake; the order is always chosen, by opt_einsum where it is
-    installed. out: a tensor of the result's shape, which is written to and returned. Returns the promoted dtype. Raises
-    ValueError for a text that is none, or does not fit the shapes.
+    tensors of any dtype. optimize: accepted for NumPy's sake (a bool, the name of a strategy, or a path); the order is
+    always chosen, by opt_einsum where it is installed. out: a tensor of the result's shape, which is written to and
+    returned. Returns the promoted dtype. Raises ValueError for a text that is none, or does not fit the shapes.
 
     >>> import tenkey as tk
     >>> x = tk.asarray([[1, 2], [3, 4]])
     >>> tk.einsum("ij,kj->ik", x, x).tolist(), tk.einsum("ii", x).item(), tk.einsum(x, [0, 1], [1, 0]).tolist()
     ([[5, 11], [11, 25]], 5, [[1, 3], [2, 4]])
     """
+    if optimize.__class__ is not bool:
+        _check_strategy(optimize)
     if out is not None:  # opt_einsum gives it to the last step
         made = einsum(subscripts, *operands)
         if _tensor("einsum", out).shape != made.shape:
@@ -105,6 +112,13 @@ def einsum(subscripts: Any, /, *operands: Any, optimize: Any = True, out: Tensor
     if len(given) % 2:
         text += "->" + _letters(given[-1])
     return einsum_operator(text, [_tensor("einsum", x) for x in given[: 2 * count : 2]])
+
+
+def _check_strategy(optimize: Any) -> None:
+    if isinstance(optimize, (list, tuple)) or callable(optimize):
+        return
+    if not isinstance(optimize, (str, type(None))) or optimize not in _STRATEGIES:
+        raise ValueError(_OPTIMIZE.format(given=optimize))
 
 
 def _letters(labels: Any) -> str:

@@ -102,3 +102,40 @@ def test_complex_numbers_are_no_floats() -> None:
 def test_joined_tensors_are_contiguous() -> None:
     for x in (tk.broadcast_to(tk.ones(1), (3, 2)), tk.ones((2, 3)).T, tk.ones((3, 4))[:, ::2]):
         assert tk.concat([x, x]).strides == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (
+            lambda: tk.full((10**12, 10**12), 1.0),
+            r"\[full\] a tensor of shape \(1000000000000, .* is larger",
+        ),
+        (lambda: tk.full((1,) * 65, 1), r"\[full\] would give 65 dimensions: a tensor has at most 64"),
+        (lambda: tk.eye(2**40), r"\[eye\] a tensor of shape .* is larger than an address space"),
+        (lambda: tk.linspace(0, 1, 2**62), r"\[linspace\] a tensor of shape \(4611686018427387904,\) is larger"),
+        (lambda: tk.tile(tk.ones(3), 2**62), r"\[tile\] a tensor of shape \(13835058055282163712,\) is larger"),
+        (lambda: tk.tile(tk.ones(3), (1,) * 70), r"\[tile\] would give 70 dimensions"),
+        (lambda: tk.reshape(tk.ones(3), (3,) + (1,) * 70), r"\[reshape\] would give 71 dimensions"),
+        (lambda: tk.broadcast_to(tk.ones(3), (1,) * 70 + (3,)), r"\[broadcast_to\] would give 71 dimensions"),
+        (lambda: tk.expand_dims(tk.ones(3), tuple(range(70))), r"\[expand_dims\] would give 71 dimensions"),
+        (lambda: tk.ones((1,) * 64)[None], r"\[index\] would give 65 dimensions"),
+        (lambda: tk.einsum("i,i", tk.ones(3), tk.ones(3), optimize="foo"), r"\[einsum\] got optimize='foo'"),
+        (lambda: tk.einsum("i,i", tk.ones(3), tk.ones(3), optimize=3), r"\[einsum\] got optimize=3"),
+        (lambda: tk.histogram(tk.ones(3), range=(1,)), r"\[histogram\] got range=\(1.0,\): it is a pair"),
+        (lambda: tk.histogram_bin_edges(tk.ones(3), range=(1, 2, 3)), r"\[histogram_bin_edges\] got range="),
+    ],
+)
+def test_shapes_that_no_tensor_has_and_options_that_mean_nothing(call: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        call()
+
+
+def test_options_that_mean_something() -> None:
+    x = tk.ones(3)
+    for optimize in (True, False, None, "greedy", "optimal", "auto", ["einsum_path", (0, 1)], ("greedy", 1000)):
+        assert tk.einsum("i,i", x, x, optimize=optimize).item() == 3
+    with pytest.raises(TypeError, match=r"the argument 'range' must be a sequence of float, got 1"):
+        tk.histogram(x, range=1)
+    wide = tk.tile(tk.ones((2, 3)), (2,) + (1,) * 39 + (3,))  # more than half of the dimensions that there may be
+    assert (wide.ndim, wide.size, wide.shape[-2:]) == (41, 36, (2, 9))

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
+import tenkey as tk
 from tenkey.core import dtype_limits, dtypes
 from tenkey.core.dtypes import DType
 
@@ -308,3 +309,29 @@ def test_bfloat16_missing() -> None:
 def test_unknown_attribute() -> None:
     with pytest.raises(AttributeError, match="no attribute 'float8'"):
         _ = dtypes.float8
+
+
+def test_operators_follow_a_change_of_the_defaults() -> None:
+    """Note [Default dtypes in specialised kernels]."""
+    i, flags = tk.asarray([1, 2, 3]), tk.asarray([True, False])
+    calls = {
+        "log": lambda: tk.log(i), "quotient": lambda: i / i, "half": lambda: i * 2.5, "mean": lambda: tk.mean(i),
+        "logsumexp": lambda: tk.logsumexp(i), "where": lambda: tk.where(i > 1, i, 0.5), "bool": lambda: tk.sqrt(flags),
+    }  # fmt: skip
+    for name, call in calls.items():
+        assert call().dtype == "float32", name
+        with dtypes.default_dtypes(real_floating="float64"):
+            assert call().dtype == "float64", name
+            seen: list[object] = []
+            thread = threading.Thread(target=lambda call=call, seen=seen: seen.append(call().dtype))
+            thread.start()
+            thread.join()
+            assert seen == [tk.float32], name
+            with dtypes.default_dtypes(real_floating="float16"):
+                assert call().dtype == "float16", name
+        assert call().dtype == "float32", name
+    assert (i + 1j).dtype == "complex64"
+    with dtypes.default_dtypes(real_floating="float64"):
+        assert (i + 1j).dtype == "complex128"
+        assert (i + i).dtype == "int64"
+        np.testing.assert_array_equal(tk.log(i).numpy(), np.log([1.0, 2.0, 3.0]))

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Final
 
-__all__ = ["broadcast_shapes", "infer_reshape", "normalize_axes", "normalize_axis", "reduced_shape", "refuse_empty"]
+__all__ = [
+    "broadcast_shapes",
+    "infer_reshape",
+    "normalize_axes",
+    "normalize_axis",
+    "reduced_shape",
+    "refuse_empty",
+    "refuse_shape",
+]
 
 _AXIS: Final = (
     "[{operator}] axis {axis} is out of range for a tensor of {ndim} dimensions: it must be in [{low}, {high}]."
@@ -19,6 +28,8 @@ _BROADCAST: Final = (
 _EMPTY: Final = (
     "[{operator}] got shape {shape} with axis={axis}: the reduction of no elements has no value. Test x.size first."
 )
+_DIMENSIONS: Final = "[{operator}] would give {ndim} dimensions: a tensor has at most 64."
+_TOO_LARGE: Final = "[{operator}] a tensor of shape {shape} is larger than an address space: give a smaller shape."
 _RESHAPE: Final = "[reshape] a tensor of shape {shape} ({size} elements) cannot take the shape {target}: {why}."
 
 
@@ -93,3 +104,11 @@ def infer_reshape(shape: tuple[int, ...], target: Sequence[int]) -> tuple[int, .
         why = f"{size} is not divisible by {known}"
         raise ValueError(_RESHAPE.format(shape=shape, size=size, target=tuple(target), why=why))
     return tuple([size // known if n == -1 else n for n in target])
+
+
+def refuse_shape(operator: str, shape: Sequence[int], itemsize: int = 1) -> None:
+    """ValueError for a shape that no array has: of more than 64 dimensions, or of more than 2**63 bytes."""
+    if len(shape) > 64:
+        raise ValueError(_DIMENSIONS.format(operator=operator, ndim=len(shape)))
+    if math.prod([n for n in shape if n]) * itemsize >= 1 << 63:
+        raise ValueError(_TOO_LARGE.format(operator=operator, shape=tuple(shape)))

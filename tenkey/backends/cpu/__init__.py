@@ -11,6 +11,7 @@ from ...dispatch.registry import Registry
 from . import factories as _factories  # noqa: F401 -- puts its kernels into the table, as the next one does
 from . import indexing as _indexing  # noqa: F401
 from .bfloat16 import with_bfloat16
+from .defaults import following_defaults
 from .host import host_kernel
 from .inplace import inplace_kernel
 from .kernels import KERNELS, SPECIALIZED
@@ -36,9 +37,9 @@ def _install(operator: Operator) -> list[Handle]:
         write = cache(host_kernel)  # at the first call; one for all dtypes
         made = Kernel(host_kernel, key, origin="generated", specialize=lambda operator, word: write(operator))
     elif "Pointwise" in facets:
-        made = Kernel(pointwise_kernel, key, origin="generated", specialize=pointwise_kernel)
+        made = Kernel(pointwise_kernel, key, origin="generated", specialize=following_defaults(pointwise_kernel))
     elif "Reduce" in facets:
-        made = Kernel(reduction_kernel, key, origin="generated", specialize=reduction_kernel)
+        made = Kernel(reduction_kernel, key, origin="generated", specialize=following_defaults(reduction_kernel))
     elif "View" in facets:
         made = Kernel(view_kernel(operator), key, origin="generated")
     elif "Inplace" in facets:

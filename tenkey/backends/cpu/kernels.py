@@ -14,6 +14,7 @@ from ...core.tensor import Tensor, cpu_word, make_tensor
 from ...core.word import DTYPE_MASK, INHERITED, dtypes_of
 from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
+from ...ops.shapes import refuse_shape
 from .errors import QUIET, ignore, restore
 
 __all__ = ["KERNELS", "WORDS", "SPECIALIZED", "check", "kernel", "wrap"]
@@ -209,8 +210,13 @@ def complex_from(real: Tensor, imag: Tensor) -> Tensor:
 @kernel("full")
 def full(shape: Sequence[int], fill_value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
     check("full", shape, fill_value, dtype=dtype)
-    with np.errstate(all="ignore"):
-        return wrap(np.full(shape, fill_value, dtype or dtypes.to_dtype(type(fill_value))))
+    wanted = dtype or dtypes.to_dtype(type(fill_value))
+    try:
+        with np.errstate(all="ignore"):
+            return wrap(np.full(shape, fill_value, wanted))
+    except ValueError:
+        refuse_shape("full", shape, wanted.itemsize)
+        raise
 
 
 @kernel("linspace")
@@ -218,14 +224,23 @@ def linspace(
     start: Any, stop: Any, num: int, *, dtype: Any = None, device: Any = None, endpoint: bool = True
 ) -> Tensor:
     spec = registry.find("tk::linspace").facets["Meta"].rule(start, stop, num, dtype=dtype)
-    with np.errstate(all="ignore"):
-        return wrap(np.linspace(start, stop, num, endpoint=endpoint, dtype=spec.dtype))
+    try:
+        with np.errstate(all="ignore"):
+            return wrap(np.linspace(start, stop, num, endpoint=endpoint, dtype=spec.dtype))
+    except ValueError:
+        refuse_shape("linspace", spec.shape, 8)  # it computes in double precision
+        raise
 
 
 @kernel("eye")
 def eye(n_rows: int, n_cols: int | None = None, *, k: int = 0, dtype: Any = None, device: Any = None) -> Tensor:
     check("eye", n_rows, n_cols)
-    return wrap(np.eye(n_rows, n_cols, k, dtype or dtypes.default_float()))
+    wanted = dtype or dtypes.default_float()
+    try:
+        return wrap(np.eye(n_rows, n_cols, k, wanted))
+    except ValueError:
+        refuse_shape("eye", (n_rows, n_rows if n_cols is None else n_cols), wanted.itemsize)
+        raise
 
 
 # ---- random numbers

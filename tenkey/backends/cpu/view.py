@@ -12,7 +12,7 @@ from ...core.tensor import Tensor, make_tensor, make_view
 from ...core.word import INHERITED
 from ...dispatch.operator import Operator
 from ...ops.declare.facets import View
-from ...ops.shapes import infer_reshape
+from ...ops.shapes import infer_reshape, refuse_shape
 
 __all__ = ["view_kernel"]
 
@@ -28,6 +28,7 @@ def _reshape(x: Tensor, shape: Sequence[int], *, copy: bool | None = None) -> Te
         data = a.reshape(shape)
     except (ValueError, TypeError):
         infer_reshape(a.shape, shape)
+        refuse_shape("reshape", shape)
         raise
     base = data.base
     if base is a or (base is not None and base is a.base):
@@ -69,6 +70,7 @@ def _basic_index(x: Tensor, index: tuple[Any, ...]) -> Tensor:
         data = x._data[index]
     except IndexError:
         raise_for(x, "basic_index", index)
+        refuse_shape("index", (1,) * (x.ndim + index.count(None)))
         raise
     if data.__class__ is not np.ndarray:  # NumPy gives an element as a scalar
         data = x._data[(*index, ...)]
@@ -146,6 +148,8 @@ def _squeeze(x: Tensor, axis: Sequence[int]) -> Tensor:
 
 def _expand_dims(x: Tensor, axis: Sequence[int] = (0,)) -> Tensor:
     a = x._data
+    if a.ndim + len(axis) > 64:
+        refuse_shape("expand_dims", (1,) * (a.ndim + len(axis)))
     if len(axis) != 1 or not -a.ndim - 1 <= axis[0] <= a.ndim:
         return make_view(x, _window_of(a, *_windows["expand_dims"](x, axis)))
     i = axis[0] if axis[0] >= 0 else axis[0] + a.ndim + 1
@@ -155,6 +159,8 @@ def _expand_dims(x: Tensor, axis: Sequence[int] = (0,)) -> Tensor:
 def _broadcast_to(x: Tensor, shape: Sequence[int]) -> Tensor:
     a = x._data
     before = a.shape
+    if len(shape) > 64:
+        refuse_shape("broadcast_to", shape)
     if not before and a.flags.writeable and (not shape or min(shape) >= 0):
         return make_view(x, np.ndarray(shape, a.dtype, a, 0, (0,) * len(shape)))
     lead = len(shape) - len(before)

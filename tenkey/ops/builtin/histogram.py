@@ -30,6 +30,7 @@ _ORDER: Final = "[{operator}] the edges must ascend{or_descend}: sort them first
 _EDGES: Final = "[{operator}] bins of shape {shape}: give a number of bins, at least 1, or a vector of ascending edges."
 _BINS: Final = "[{operator}] the number of bins must be at least 1, got {bins}."
 _RANGE: Final = "[{operator}] the range {low} to {high} must be finite and ascending: give range=(low, high)."
+_TWO: Final = "[{operator}] got range={range}: it is a pair, range=(low, high)."
 _RANGES: Final = "[histogram2d] got {count} ranges: give two, (low, high) of x and of y."
 _REAL: Final = "[{operator}] is not defined for dtype {dtype}: complex numbers have no order."
 _PAIR: Final = "[histogram2d] x and y must be vectors of one length, got shapes {x} and {y}."
@@ -281,6 +282,8 @@ ascending = structured(
 def _edges(operator: str, x: Tensor, bins: Tensor | None, range: Sequence[float] | None) -> Tensor:
     if x.dtype.kind == "c":
         raise TypeError(_REAL.format(operator=operator, dtype=x.dtype))
+    if range is not None and len(range) != 2:
+        raise ValueError(_TWO.format(operator=operator, range=tuple(range)))
     if bins is not None and not bins._word & WEAK_MASK and bins.ndim:
         if bins.ndim != 1 or bins.shape[0] < 2 or bins.dtype.kind == "c":
             raise ValueError(_EDGES.format(operator=operator, shape=bins.shape))
@@ -309,7 +312,7 @@ def _widths(edges: Tensor) -> Tensor:
 
 
 @composite(
-    "histogram_bin_edges(Tensor x, Tensor? bins=None, *, float[2]? range=None) -> Tensor",
+    "histogram_bin_edges(Tensor x, Tensor? bins=None, *, float[]? range=None) -> Tensor",
     differentiable=False,
     samples=lambda rng: [((rng.uniform(1, 4, 7), 4), {}), ((rng.uniform(1, 4, (2, 3)),), {"range": (0.0, 2.0)})],
     reference=lambda x, *args, **options: np.histogram_bin_edges(_plain(x), *args, **options),
@@ -334,7 +337,7 @@ def _plain(x: Any) -> Any:
 
 
 @composite(
-    "histogram(Tensor x, Tensor? bins=None, *, float[2]? range=None, Tensor? weights=None, bool density=False)"
+    "histogram(Tensor x, Tensor? bins=None, *, float[]? range=None, Tensor? weights=None, bool density=False)"
     " -> (Tensor hist, Tensor bin_edges)",
     differentiable=False,
     samples=lambda rng: [

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...core.tensor import Tensor
 from ..declare import TensorSpec, composite, linear, structured
-from ..shapes import normalize_axes, normalize_axis
+from ..shapes import normalize_axes, normalize_axis, refuse_shape
 from .copying import clone, concatenate, flip
 from .indexing import take
 from .view import broadcast_to, expand_dims, permute_dims, reshape, slice
@@ -125,11 +125,26 @@ def tile(x: Tensor, repetitions: Any) -> Tensor:
     lead = len(counts) - x.ndim
     counts = (1,) * -lead + counts
     shape = (1,) * lead + x.shape
+    if len(shape) > 64:
+        refuse_shape("tile", shape)
     if all(count == 1 for count in counts):
         return reshape(clone(x), shape)
+    if len(shape) > 32 or max(counts) > 1 << 31:
+        refuse_shape("tile", [count * n for count, n in zip(counts, shape)], x.dtype.itemsize)
+        if len(shape) > 32:
+            return _tiled(x, counts, shape)
     wide = reshape(x, [m for n in shape for m in (1, n)])
     spread = clone(broadcast_to(wide, [m for count, n in zip(counts, shape) for m in (count, n)]))
     return reshape(spread, [count * n for count, n in zip(counts, shape)])
+
+
+def _tiled(x: Tensor, counts: tuple[int, ...], shape: tuple[int, ...]) -> Tensor:
+    """By one axis after the other, for more than half the dimensions that there may be."""
+    made: Tensor = reshape(x, shape)
+    for i, count in enumerate(counts):
+        if count != 1:
+            made = concatenate([made] * count, axis=i) if count else slice(made, i, 0, 0)
+    return made
 
 
 def _repeat_indices_meta(repeats: Tensor) -> TensorSpec:

@@ -1,0 +1,69 @@
+"""Kernels that follow the default dtypes.
+
+Note [Default dtypes in specialised kernels]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+A kernel is made for a dispatch word once, and knows its result's dtype. Of integers that give floats this is the
+default dtype, which a program may change, for one thread, by ``tk.default_dtypes``. Such words, and they alone, get a
+kernel that looks at the defaults in each call, and keeps the kernel made for them.
+Guarded by tests/test_dtypes.py::test_operators_follow_a_change_of_the_defaults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from ...core import dtypes
+from ...core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
+from ...dispatch.operator import Operator
+from ...ops.declare.facets import Pointwise, Reduce
+
+__all__ = ["following_defaults"]
+
+Specialize = Callable[[Operator, int], Callable[..., Any]]
+_SETTINGS: Final[tuple[dict[str, Any], ...]] = (
+    {"real_floating": dtypes.float32, "integral": dtypes.int64},
+    {"real_floating": dtypes.float64, "integral": dtypes.int32},
+)
+
+
+def _follows(operator: Operator, word: int) -> bool:
+    """Whether the dtypes of the call are others with other defaults."""
+    arrays = dtypes_of(word & DTYPE_MASK)
+    if all(dtype.kind in "fcV" for dtype in arrays) and arrays:
+        return False
+    facet: Pointwise | Reduce = operator.facets.get("Pointwise") or operator.facets["Reduce"]
+    found = []
+    for setting in _SETTINGS:
+        with dtypes.default_dtypes(**setting):
+            found.append(facet.promotion.dtypes(operator.name, arrays, weak_of(word & WEAK_MASK)))
+    return found[0] != found[1]
+
+
+def following_defaults(specialize: Specialize) -> Specialize:
+    """``specialize``, whose kernels for words that depend on the defaults choose by them."""
+    get_defaults = dtypes.get_defaults
+
+    def specialized(operator: Operator, word: int) -> Callable[..., Any]:
+        first = specialize(operator, word)
+        if not _follows(operator, word):
+            return first
+        made: dict[Any, tuple[Any, Callable[..., Any]]] = {}
+        now = get_defaults()
+        latest = made[now] = (now, first)
+
+        def kernel(*args: Any, **options: Any) -> Any:
+            nonlocal latest
+            known, call = latest  # one name: another thread may put another pair there
+            defaults = get_defaults()
+            if known is not defaults:
+                found = made.get(defaults)
+                if found is None:
+                    found = made[defaults] = (defaults, specialize(operator, word))
+                latest = (defaults, found[1])
+                call = found[1]
+            return call(*args, **options)
+
+        return kernel
+
+    return specialized
