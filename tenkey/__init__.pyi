@@ -657,7 +657,7 @@ def histogram(
     x: Tensor,
     bins: ArrayLike | None = None,
     *,
-    range: float | Sequence[float] | None = None,
+    range: Sequence[float] | None = None,
     weights: ArrayLike | None = None,
     density: _bool = False,
 ) -> tuple[Tensor, Tensor]:
@@ -676,7 +676,7 @@ def histogram_bin_edges(
     x: Tensor,
     bins: ArrayLike | None = None,
     *,
-    range: float | Sequence[float] | None = None,
+    range: Sequence[float] | None = None,
 ) -> Tensor:
     """The edges that ``tk.histogram`` uses: one more than there are bins."""
 def hstack(arrays: Sequence[Tensor]) -> Tensor:
