@@ -9,7 +9,7 @@ import math as _math
 from importlib import import_module as _import_module
 from typing import Any as _Any
 
-from . import _names, autograd, backends, core, dispatch, library, ops, random, transforms
+from . import _collector, _names, autograd, backends, core, dispatch, library, ops, random, transforms
 from .autograd import (
     enable_grad,
     inference_mode,
@@ -50,14 +50,15 @@ from .creation import asarray, from_dlpack, tensor
 from .dispatch import registry as _registry
 from .dispatch.mode import install_modes as _install_modes
 from .dispatch.subclass import install_subclasses as _install_subclasses
+from .dispatch.waiting import putting_off as _putting_off
 from .dtype_functions import broadcast_arrays, broadcast_shapes, can_cast, result_type
 from .inspection import ARRAY_API_VERSION as _ARRAY_API_VERSION
 from .inspection import array_namespace_info as __array_namespace_info__
 from .library.checking import provide_checks as _provide_checks
-from .ops import install as _install
 from .ops.autocast import autocast, is_autocast_enabled
 from .ops.autocast import install_autocast as _install_autocast
 from .ops.builtin.scattering import put_along_axis
+from .ops.install import install as _install
 from .parts import array_split, block, gradient, meshgrid, split
 from .serialization import load, save
 from .spacing import linspace
@@ -71,21 +72,22 @@ nan = _math.nan
 newaxis = None
 pi = _math.pi
 
-_install_modes(_registry)
-_install_subclasses(_registry)
-_install_autocast(_registry)
-_install_levels(_registry)
-_install.install(_registry)
-_cpu.install(_registry)
-_meta.install(_registry)
-autograd.install(_registry)
-transforms.install(
-    _registry,
-    gradient=autograd.grad,
-    forward=autograd.forward_ad,
-    function=autograd.Function,
-    meta_of=autograd.node.meta_of,
-)
+with _putting_off(_registry):  # Note [Installers that wait]
+    _install_modes(_registry)
+    _install_subclasses(_registry)
+    _install_autocast(_registry)
+    _install_levels(_registry)
+    _install(_registry)
+    _cpu.install(_registry)
+    _meta.install(_registry)
+    autograd.install(_registry)
+    transforms.install(
+        _registry,
+        gradient=autograd.grad,
+        forward=autograd.forward_ad,
+        function=autograd.Function,
+        meta_of=autograd.node.meta_of,
+    )
 autograd.provide_vmap(transforms.vmap)
 
 
@@ -118,3 +120,5 @@ from . import _numpy_functions as _numpy_functions  # noqa: E402  # Note [NumPy'
 from . import fft, linalg, special  # noqa: E402  # what they hold are the operators with these prefixes
 
 __all__ = _names.list_public(globals())  # noqa: PLE0605
+
+_collector.resume()  # Note [No collections during the import]

@@ -32,6 +32,7 @@ from .overloads import select_overload
 from .schema import Argument, BaseType, FunctionSchema, ListType, OptionalType, SchemaType
 from .shadow import warn_of_lost
 from .table import Slot, Table, disabling_bits, resolve
+from .waiting import settle
 
 if TYPE_CHECKING:
     from .registry import Registry
@@ -60,6 +61,8 @@ class _Cache(dict[int, Callable[..., Any]]):
         if operator.removed:
             raise OperatorNotFoundError(_REMOVED.format(operator=operator.name))
         with operator.registry.lock:
+            if operator.outstanding:
+                settle(operator)
             operator.registry.prepare(operator, word)
             if not operator.checked:
                 operator.checked = True
@@ -97,7 +100,8 @@ class Operator:
         self.facets: dict[str, Any] = dict(facets or {})
         self.tags = tags
         self.site = site
-        self.kernels: dict[DispatchKey, list[Kernel]] = {}
+        self.outstanding: tuple[Any, ...] = ()  # installers that have not acted yet: Note [Installers that wait]
+        self._kernels: dict[DispatchKey, list[Kernel]] = {}
         self.removed = False
         self.cache = _Cache(self)
         self._slots: dict[DispatchKey, Slot] = {}
@@ -111,6 +115,13 @@ class Operator:
         self.__qualname__ = self.name
         self.__doc__ = doc
         self.call: Callable[..., Any] = make_entry(self)
+
+    @property
+    def kernels(self) -> dict[DispatchKey, list[Kernel]]:
+        """The registered kernels by key; asking for them makes installers act that have waited for that."""
+        if self.outstanding:
+            settle(self)
+        return self._kernels
 
     @property
     def mixes_devices(self) -> bool:

@@ -24,6 +24,7 @@ from .operator import Operator, OperatorNamespace, OperatorPacket, retire
 from .schema import BaseType, FunctionSchema, ListType, OptionalType, parse_schema
 from .shadow import warn_of_shadowed
 from .table import Slot, best, compute_slot
+from .waiting import settle
 
 __all__ = ["Declaration", "Registry", "registry"]
 
@@ -128,6 +129,8 @@ class Registry:
         self.compute_slot: Callable[[Operator, DispatchKey, int], Slot] = compute_slot
         self._installers: list[Installer] = []
         self._installed: dict[tuple[int, str], list[Handle]] = {}
+        self.puts_off = False  # Note [Installers that wait]
+        self.settling: set[Operator] = set()
 
     # ---- operators
 
@@ -162,7 +165,7 @@ class Registry:
                 for kernel in waiting:
                     operator.kernels.setdefault(kernel.key, []).append(kernel)
                 for installer in self._installers:
-                    self._install(installer, operator)
+                    self.install(installer, operator)
                 warn_of_shadowed(operator, asked_for=False)
             except BaseException:
                 self.undefine(operator, keep_kernels=False)
@@ -181,6 +184,7 @@ class Registry:
                 for key in [k for k in self._installed if k[1] == operator.name]:
                     for handle in self._installed.pop(key):
                         handle.remove()
+                operator.outstanding = ()
                 del self.operators[operator.name]
                 kept = [kernel for stack in operator.kernels.values() for kernel in stack]
                 if kept and keep_kernels:
@@ -198,6 +202,8 @@ class Registry:
         """
         with self.lock:
             former = {name: self.operators[name] for name in names if name in self.operators}
+            for operator in former.values():
+                settle(operator)
             for name in former:
                 del self.operators[name]
             # what installers made of them must be found again, should the new ones fail
@@ -279,9 +285,13 @@ class Registry:
         """Call ``installer`` for every operator defined so far and for every later one."""
         with self.lock:
             self._installers.append(installer)
+            if self.puts_off:
+                for operator in self:
+                    operator.outstanding = (*operator.outstanding, installer)
+                return Handle(lambda: self._unsubscribe(installer), f"installer {installer!r}")
             try:
                 for operator in self:
-                    self._install(installer, operator)
+                    self.install(installer, operator)
             except BaseException:
                 self._unsubscribe(installer)
                 raise
@@ -289,12 +299,16 @@ class Registry:
 
     def _unsubscribe(self, installer: Installer) -> None:
         with self.lock:
+            for operator in self:
+                if installer in operator.outstanding:
+                    operator.outstanding = tuple([other for other in operator.outstanding if other is not installer])
             self._installers.remove(installer)
             for key in [k for k in self._installed if k[0] == id(installer)]:
                 for handle in self._installed.pop(key):
                     handle.remove()
 
-    def _install(self, installer: Installer, operator: Operator) -> None:
+    def install(self, installer: Installer, operator: Operator) -> None:
+        """Let one installer act on one operator; a failure leaves nothing behind."""
         before = {key: stack[:] for key, stack in operator.kernels.items()}
         try:
             handles = installer(operator)
@@ -310,10 +324,11 @@ class Registry:
         """Let the installers act again after the facets of an operator have changed."""
         with self.lock:
             operator.invalidate()  # what was resolved may rest on a facet that is gone
+            operator.outstanding = ()
             for installer in self._installers:
                 for handle in self._installed.pop((id(installer), operator.name), ()):
                     handle.remove()
-                self._install(installer, operator)
+                self.install(installer, operator)
 
     # ---- kernels
 

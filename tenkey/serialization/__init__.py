@@ -21,10 +21,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ..core.device import to_device
-from ._files import opened
-from ._numpy_files import NPY_MAGIC, ZIP_MAGICS, read_npy, read_npz, write_npy, write_npz
-from ._safetensors import read_safetensors, write_safetensors
 
+# The modules that read and write import archives, JSON and more of the standard library: at the first call.
 __all__ = ["load", "save"]
 
 _PATH: Final = "[{function}] path must be a string or a path, got {given}: write to a file, then read its bytes."
@@ -57,6 +55,9 @@ def save(obj: Any, path: str | os.PathLike[str], *, metadata: Mapping[str, str] 
     >>> tk.load(path)["epochs"]
     7
     """
+    from ._numpy_files import write_npy, write_npz
+    from ._safetensors import write_safetensors
+
     name = _path("save", path)
     suffix = os.path.splitext(name)[1].lower()  # noqa: PTH122  # the name is a string here
     if suffix in (".npy", ".npz"):
@@ -94,6 +95,10 @@ def load(
     >>> tk.load(path)["a"].tolist()
     [0, 1, 2]
     """
+    from ._files import opened
+    from ._numpy_files import NPY_MAGIC, ZIP_MAGICS, read_npy, read_npz
+    from ._safetensors import read_safetensors
+
     name = _path("load", path)
     target = None if device is None else to_device(device)
     metadata: dict[str, str] = {}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
+from types import CodeType, FunctionType
 from typing import Any, Final
 
 from ...core.lift import kept_float, kept_int, weak_tensor
@@ -43,6 +45,15 @@ def {method}({first}, {second}):
 """
 
 
+@cache
+def _code(first: str, second: str) -> CodeType:
+    """The code of all the methods whose ``self`` is ``first``: they differ in their globals alone."""
+    module = compile(
+        _TEMPLATE.format(method="method", first=first, second=second, x1="x1", x2="x2"), "<methods>", "exec"
+    )
+    return next(constant for constant in module.co_consts if isinstance(constant, CodeType))
+
+
 def _binary_method(operator: Operator, name: str, *, reflected: bool) -> Callable[..., Any]:
     """A method for ``x1 <op> x2``; a foreign operand gives NotImplemented, so that its own method is asked."""
     registry = operator.registry
@@ -60,8 +71,8 @@ def _binary_method(operator: Operator, name: str, *, reflected: bool) -> Callabl
     scope |= {"kept_float": kept_float, "kept_int": kept_int, "weak": weak_tensor}
     if keeps:
         scope |= {"kept_float": lambda value: None, "kept_int": lambda value: None, "weak": lambda value: value}
-    exec(_TEMPLATE.format(method=method, first=first, second=second, x1="x1", x2="x2"), scope)
-    function: Callable[..., Any] = scope[method]
+    code = _code(first, second).replace(co_name=method, co_qualname=method)
+    function = FunctionType(code, scope, method)
     function.__doc__ = f"See ``{operator.name}``."
     return function
 
