@@ -412,3 +412,54 @@ class TestThreadsAndTasks:
                 assert event.cpu_parent.name == "region"
                 assert event.cpu_parent.thread == event.thread
         assert {row.key: row.count for row in prof.key_averages()}["region"] == 4
+
+
+class TestTable:
+    def record(self) -> Any:
+        with profile(record_shapes=True, profile_memory=True, thread_time=True, with_stack=True) as prof:
+            for size in (1, 10, 100):
+                tk.exp(tk.ones(size))
+            tk.log(tk.ones(1000))
+        return prof.key_averages(group_by_input_shape=True, group_by_stack_n=1)
+
+    @pytest.mark.parametrize(
+        ("column", "attribute"),
+        [
+            ("self_cpu_time_total", "self_cpu_time_total"), ("Self CPU", "self_cpu_time_total"),
+            ("cpu_time_total", "cpu_time_total"), ("CPU total", "cpu_time_total"), ("CPU total %", "cpu_time_total"),
+            ("Self CPU %", "self_cpu_time_total"), ("cpu_time", "cpu_time"), ("CPU time avg", "cpu_time"),
+            ("count", "count"), ("# of Calls", "count"), ("cpu_memory_usage", "cpu_memory_usage"),
+            ("Self CPU Mem", "self_cpu_memory_usage"), ("Thread time", "thread_time_total"), ("name", "key"),
+            ("key", "key"), ("Input Shapes", "input_shapes"), ("Source Location", "stack"),
+        ],
+    )  # fmt: skip
+    def test_any_column_sorts(self, column: str, attribute: str) -> None:
+        averages = self.record()
+        lines = averages.table(sort_by=column).splitlines()
+        shown = [(line.split()[0], line) for line in lines[3:-2]]
+        falling = attribute not in ("key", "input_shapes", "stack")
+        rows = sorted(averages, key=lambda row: getattr(row, attribute), reverse=falling)
+        assert [name for name, _ in shown] == [row.key for row in rows]
+        assert len(shown) == len(averages)
+
+    def test_rows_by_shape(self) -> None:
+        averages = self.record()
+        shapes = {row.input_shapes: row.count for row in averages if row.key == "tk::exp"}
+        assert shapes == {"[[1]]": 1, "[[10]]": 1, "[[100]]": 1}
+
+    def test_row_limit_and_header(self) -> None:
+        averages = self.record()
+        assert len(averages.table(row_limit=1).splitlines()) == 6
+        assert len(averages.table(row_limit=-1).splitlines()) == 5 + len(averages)
+        assert averages.table(row_limit=0, header="What ran").splitlines()[0] == "What ran"
+
+    def test_percentages_of_a_flat_profile_add_up(self) -> None:
+        with profile() as prof:
+            for _ in range(3):
+                tk.exp(tk.ones(1))
+                tk.log(tk.ones(1))
+        averages = prof.key_averages()
+        assert sum(row.self_cpu_time_total for row in averages) == pytest.approx(prof.self_cpu_time_total)
+        total = averages.total_average()
+        assert (total.count, total.self_cpu_time_total) == (12, pytest.approx(prof.self_cpu_time_total))
+        assert prof.table() == averages.table() == str(averages)

@@ -91,7 +91,11 @@ _COLUMNS: Final[tuple[_Column, ...]] = (
 )
 _TEXTS: Final = {"Name": "key", "Input Shapes": "input_shapes", "Source Location": "stack"}
 _SAME: Final = {"name": "key", "self_cpu_percent": "self_cpu_time_total", "total_cpu_percent": "cpu_time_total"}
-_OTHER_NAMES: Final = {"calls": "count", "self_cpu_time": "self_cpu_time_total"}
+_OTHER_NAMES: Final = {
+    "calls": "count", "self_cpu_time": "self_cpu_time_total", "self_time": "self_cpu_time_total",
+    "total_time": "cpu_time_total", "cpu_time_avg": "cpu_time", "shapes": "input_shapes",
+    "bytes": "cpu_memory_usage", "self_bytes": "self_cpu_memory_usage",
+}  # fmt: skip
 
 
 def _attribute(column: str) -> str:
