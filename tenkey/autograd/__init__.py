@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import checkpoint_policies, forward_ad, function, graph
+from . import checkpoint_policies, communication, forward_ad, function, graph
 from .anomaly import anomaly_mode, install_anomaly
 from .checkpoint_policies import CheckpointPolicy, create_selective_checkpoint_contexts
 from .checkpointing import CheckpointError, checkpoint
@@ -34,6 +34,7 @@ __all__ = [
     "backward",
     "draw",
     "checkpoint",
+    "communication",
     "checkpoint_policies",
     "create_selective_checkpoint_contexts",
     "enable_grad",

@@ -1,0 +1,231 @@
+"""Tensors between the devices of one process, with gradients: broadcast, sum, scatter, gather.
+
+Note [Communication]
+~~~~~~~~~~~~~~~~~~~~
+Each of the four is a :class:`Function` whose backward is made of the others, so every order exists: what is broadcast
+is summed backward, what is scattered is gathered. ``Broadcast``, ``ReduceAdd``, ``Scatter`` and ``Gather`` take their
+arguments in the order of PyTorch's Functions for parallel modules; the lower-case functions are for people. The node of
+such a call belongs to the device of its first result, and gradients arrive there from all devices (Note [Device
+workers]). Guarded by ``tests/test_communication.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from ..core.device import Device, to_device
+from ..core.tensor import Tensor
+from ..ops.builtin.copying import concatenate
+from ..ops.builtin.view import reshape
+from .function import Function
+
+__all__ = ["Broadcast", "Gather", "ReduceAdd", "Scatter", "broadcast", "gather", "reduce_add", "scatter"]
+
+_TENSORS: Final = "[{call}] expects {what}, got {got}."
+_DEVICES: Final = "[{call}] expects at least one device."
+_SHAPES: Final = (
+    "[reduce_add] tensors to be summed have one shape and dtype: number {index} has {got}, the first {want}."
+)
+_AXIS: Final = "[{call}] axis {axis} is out of range for a tensor of {ndim} dimensions."
+_SIZES: Final = "[scatter] chunk_sizes {sizes} do not add up to the length {length} of axis {axis} for {count} devices."
+_RANKS: Final = (
+    "[gather] tensors to be joined agree in all dimensions but axis {axis}: number {index} has shape {got}, "
+)
+_RANKS_2: Final = "the first {want}."
+
+
+def _moved(x: Tensor, device: Device) -> Tensor:
+    """A copy on a device."""
+    return x.clone() if x.device is device else x.to(device)
+
+
+class Broadcast(Function):
+    """``Broadcast.apply(devices, *tensors)``: copies of all tensors on the first device, then on the second, ..."""
+
+    @staticmethod
+    def forward(ctx: Any, devices: Sequence[Any], *tensors: Tensor) -> Any:
+        """The copies, device by device."""
+        ctx.set_materialize_grads(False)
+        ctx.sources = [x.device for x in tensors]
+        return tuple([_moved(x, to_device(device)) for device in devices for x in tensors])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        """The sum of each tensor's gradients, on its device."""
+        count = len(ctx.sources)
+        sums: list[Tensor | None] = []
+        for i, device in enumerate(ctx.sources):
+            given = [g for g in grads[i::count] if g is not None]
+            sums.append(ReduceAdd.apply(device, *given) if given else None)
+        return None, *sums
+
+
+class ReduceAdd(Function):
+    """``ReduceAdd.apply(destination, *tensors)``: the sum of tensors of one shape, on a device."""
+
+    @staticmethod
+    def forward(ctx: Any, destination: Any, *tensors: Tensor) -> Any:
+        """The sum, in the order of the arguments."""
+        ctx.sources = [x.device for x in tensors]
+        device = to_device(destination)
+        total = _moved(tensors[0], device)
+        for x in tensors[1:]:
+            total = total + x.to(device)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        """The gradient, on the device of each tensor."""
+        return None, *Broadcast.apply(ctx.sources, grads[0])
+
+
+class Scatter(Function):
+    """``Scatter.apply(devices, chunk_sizes, axis, tensor)``: the parts of a tensor along an axis, one on each device.
+
+    Without sizes (None) the parts are of equal length, the last may be shorter; a short tensor has fewer parts.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, devices: Sequence[Any], chunk_sizes: Sequence[int] | None, axis: int, tensor: Tensor) -> Any:
+        """The parts."""
+        ctx.axis, ctx.source = axis, tensor.device
+        parts = []
+        start = 0
+        for device, size in zip(devices, _sizes(tensor, devices, chunk_sizes, axis)):
+            window = (slice(None),) * axis + (slice(start, start + size),)
+            parts.append(_moved(tensor[window], to_device(device)))
+            start += size
+        return tuple(parts)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        """The gradients of the parts, joined."""
+        return None, None, None, Gather.apply(ctx.source, ctx.axis, *grads)
+
+
+class Gather(Function):
+    """``Gather.apply(destination, axis, *tensors)``: tensors joined along an axis on a device; numbers: a vector."""
+
+    @staticmethod
+    def forward(ctx: Any, destination: Any, axis: int, *tensors: Tensor) -> Any:
+        """The tensors, joined."""
+        ctx.axis = axis
+        ctx.sources = [x.device for x in tensors]
+        ctx.numbers = not tensors[0].ndim
+        ctx.sizes = [1 if ctx.numbers else x.shape[axis] for x in tensors]
+        device = to_device(destination)
+        moved = [x.to(device) for x in tensors]
+        return concatenate([reshape(x, (1,)) for x in moved] if ctx.numbers else moved, axis=axis)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        """The parts of the gradient, where the tensors are."""
+        parts = Scatter.apply(ctx.sources, ctx.sizes, ctx.axis, grads[0])
+        return None, None, *([reshape(part, ()) for part in parts] if ctx.numbers else parts)
+
+
+def _sizes(x: Tensor, devices: Sequence[Any], sizes: Sequence[int] | None, axis: int) -> list[int]:
+    length = x.shape[axis]
+    if sizes is not None:
+        if len(sizes) != len(devices) or sum(sizes) != length or any(n < 0 for n in sizes):
+            raise ValueError(_SIZES.format(sizes=list(sizes), length=length, axis=axis, count=len(devices)))
+        return list(sizes)
+    each = -(-length // len(devices)) or 1
+    return [min(each, length - start) for start in range(0, length, each)] or [0]
+
+
+def _devices(call: str, devices: Any) -> list[Device]:
+    if isinstance(devices, (str, Device)):
+        devices = [devices]
+    found = [to_device(device) for device in devices]
+    if not found:
+        raise ValueError(_DEVICES.format(call=call))
+    return found
+
+
+def _tensors(call: str, tensors: Any) -> list[Tensor]:
+    listed = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    for x in listed:
+        if not isinstance(x, Tensor):
+            raise TypeError(_TENSORS.format(call=call, what="tensors", got=type(x).__name__))
+    if not listed:
+        raise ValueError(_TENSORS.format(call=call, what="at least one tensor", got="none"))
+    return listed
+
+
+def _axis(call: str, axis: int, ndim: int) -> int:
+    if not -ndim <= axis < ndim:
+        raise IndexError(_AXIS.format(call=call, axis=axis, ndim=ndim))
+    return axis % ndim
+
+
+def broadcast(tensor: Tensor, devices: Sequence[Any]) -> tuple[Tensor, ...]:
+    """A copy of a tensor on each of the devices; backward sums the gradients.
+
+    >>> import tenkey as tk
+    >>> x = tk.tensor([1.0, 2.0], requires_grad=True)
+    >>> a, b = tk.autograd.communication.broadcast(x, ["cpu", "cpu"])
+    >>> (a + 2 * b).sum().backward()
+    >>> x.grad.tolist()
+    [3.0, 3.0]
+    """
+    (one,) = _tensors("broadcast", tensor)
+    made: tuple[Tensor, ...] = Broadcast.apply(_devices("broadcast", devices), one)
+    return made
+
+
+def reduce_add(tensors: Sequence[Tensor], destination: Any = None) -> Tensor:
+    """The sum of tensors of one shape and dtype, on a device: that of the first if none is given.
+
+    >>> import tenkey as tk
+    >>> tk.autograd.communication.reduce_add([tk.ones(2), tk.ones(2)]).tolist()
+    [2.0, 2.0]
+    """
+    listed = _tensors("reduce_add", tensors)
+    first = listed[0]
+    for index, x in enumerate(listed):
+        if (x.shape, x.dtype) != (first.shape, first.dtype):
+            raise ValueError(
+                _SHAPES.format(index=index, got=(x.shape, str(x.dtype)), want=(first.shape, str(first.dtype)))
+            )
+    device = first.device if destination is None else to_device(destination)
+    made: Tensor = ReduceAdd.apply(device, *listed)
+    return made
+
+
+def scatter(
+    tensor: Tensor, devices: Sequence[Any], chunk_sizes: Sequence[int] | None = None, axis: int = 0
+) -> tuple[Tensor, ...]:
+    """The parts of a tensor along an axis, one on each device; backward joins the gradients.
+
+    Without ``chunk_sizes`` the parts are of equal length, but for the last.
+
+    >>> import tenkey as tk
+    >>> [part.tolist() for part in tk.autograd.communication.scatter(tk.arange(5), ["cpu", "cpu"])]
+    [[0, 1, 2], [3, 4]]
+    """
+    (one,) = _tensors("scatter", tensor)
+    listed = _devices("scatter", devices)
+    axis = _axis("scatter", axis, one.ndim)
+    _sizes(one, listed, chunk_sizes, axis)
+    made: tuple[Tensor, ...] = Scatter.apply(listed, chunk_sizes, axis, one)
+    return made
+
+
+def gather(tensors: Sequence[Tensor], axis: int = 0, destination: Any = None) -> Tensor:
+    """Tensors joined along an axis, on a device: that of the first if none is given. Numbers (0-d) give a vector.
+
+    >>> import tenkey as tk
+    >>> tk.autograd.communication.gather([tk.zeros(2), tk.ones(1)]).tolist()
+    [0.0, 0.0, 1.0]
+    """
+    listed = _tensors("gather", tensors)
+    first = listed[0]
+    axis = _axis("gather", axis, max(first.ndim, 1))
+    for index, x in enumerate(listed):
+        if x.ndim != first.ndim or any(a != b for i, (a, b) in enumerate(zip(x.shape, first.shape)) if i != axis):
+            raise ValueError(_RANKS.format(axis=axis, index=index, got=x.shape, want=first.shape))
+    device = first.device if destination is None else to_device(destination)
+    made: Tensor = Gather.apply(device, axis, *listed)
+    return made
