@@ -31,8 +31,8 @@ _AXIS: Final = "[{call}] axis {axis} is out of range for a tensor of {ndim} dime
 _SIZES: Final = "[scatter] chunk_sizes {sizes} do not add up to the length {length} of axis {axis} for {count} devices."
 _RANKS: Final = (
     "[gather] tensors to be joined agree in all dimensions but axis {axis}: number {index} has shape {got}, "
+    "the first {want}."
 )
-_RANKS_2: Final = "the first {want}."
 
 
 def _moved(x: Tensor, device: Device) -> Tensor:
