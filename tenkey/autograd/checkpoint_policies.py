@@ -180,22 +180,26 @@ class _Again:
         return _mapped(kept, again)
 
 
+_before: Final[ContextVar[tuple[Any, ...]]] = ContextVar("tenkey_outer_choosers", default=())
+
+
 class _Choosing:
     """A context manager in which ``make()`` decides; every entry makes a chooser of its own."""
 
+    __slots__ = ("_make",)
+
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make
-        self._before: ContextVar[tuple[Any, ...]] = ContextVar("tenkey_choosers", default=())
 
     def __enter__(self) -> None:
-        self._before.set((*self._before.get(), choosing.get()))
+        _before.set((*_before.get(), choosing.get()))
         choosing.set(self._make())
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        *rest, before = self._before.get()
-        self._before.set(tuple(rest))
+        *rest, before = _before.get()
+        _before.set(tuple(rest))
         choosing.set(before)
 
 

@@ -267,16 +267,17 @@ def save(tensor: Tensor, node: Node, what: str) -> Any:
 def with_hooks(kernel: Callable[..., Any], node_class: type[Node], names: list[str]) -> Callable[..., Any]:
     """The kernel for words with ``HOOKED``: what its node saved under ``saved_<name>`` is packed."""
 
+    fields = [(f"saved_{name}", name.replace("ŧ", "")) for name in names]
+
     def hooked(*args: Any, **kwargs: Any) -> Any:
         out = kernel(*args, **kwargs)
         meta = out._autograd
         node = None if meta is None else meta.node
         if node.__class__ is node_class and savers.get():
-            for name in names:
-                own = f"saved_{name}"
-                saved = getattr(node, own)
+            for field, what in fields:
+                saved = getattr(node, field)
                 if saved is not None:
-                    setattr(node, own, pack_saved(saved, node, name.replace("ŧ", "")))
+                    setattr(node, field, pack_saved(saved, node, what))
         return out
 
     return hooked if names else kernel
