@@ -149,6 +149,7 @@ __all__ = [
     "dstack",
     "e",
     "einsum",
+    "elu",
     "empty",
     "empty_like",
     "enable_grad",
@@ -185,6 +186,7 @@ __all__ = [
     "gradient",
     "greater",
     "greater_equal",
+    "hardtanh",
     "heaviside",
     "histogram",
     "histogram2d",
@@ -216,6 +218,7 @@ __all__ = [
     "isnan",
     "kron",
     "lcm",
+    "leaky_relu",
     "less",
     "less_equal",
     "library",
@@ -226,6 +229,7 @@ __all__ = [
     "log10",
     "log1p",
     "log2",
+    "log_sigmoid",
     "log_softmax",
     "logaddexp",
     "logaddexp2",
@@ -246,6 +250,7 @@ __all__ = [
     "meshgrid",
     "min",
     "minimum",
+    "mish",
     "moveaxis",
     "multiply",
     "nan",
@@ -295,6 +300,7 @@ __all__ = [
     "real",
     "reciprocal",
     "relu",
+    "relu6",
     "remainder",
     "repeat",
     "reshape",
@@ -308,6 +314,7 @@ __all__ = [
     "scatter_add",
     "searchsorted",
     "select",
+    "selu",
     "set_grad_enabled",
     "set_num_threads",
     "set_printoptions",
@@ -323,6 +330,7 @@ __all__ = [
     "sinh",
     "softmax",
     "softplus",
+    "softsign",
     "sort",
     "special",
     "split",
@@ -565,6 +573,8 @@ def dot(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Sums of products over the last dimension of ``x1`` and the last but one of ``x2`` (the only one of a vector)."""
 def dstack(arrays: Sequence[Tensor]) -> Tensor:
     """The tensors behind one another: joined along the third axis, vectors as ``(1, n, 1)``."""
+def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
+    """``x`` where it is positive, else ``alpha * (exp(x) - 1)`` (Clevert, Unterthiner and Hochreiter, 2015)."""
 def empty(
     shape: int | Sequence[int],
     *,
@@ -651,6 +661,8 @@ def greater(x1: TensorLike, x2: TensorLike) -> Tensor:
     """``x1 > x2``, element by element, with broadcasting; a bool tensor."""
 def greater_equal(x1: TensorLike, x2: TensorLike) -> Tensor:
     """``x1 >= x2``, element by element, with broadcasting; a bool tensor."""
+def hardtanh(x: Tensor, low: float = -1.0, high: float = 1.0) -> Tensor:
+    """``x``, but no less than ``low`` and no more than ``high``; its derivative at both ends is 0."""
 def heaviside(x1: TensorLike, x2: TensorLike) -> Tensor:
     """The step function: 0 below zero, 1 above, ``x2`` at zero, nan for nan. Its derivative by ``x1`` is 0."""
 def histogram(
@@ -730,6 +742,8 @@ def kron(x1: TensorLike, x2: TensorLike) -> Tensor:
     """The Kronecker product: blocks of the second, multiplied by each element of the first."""
 def lcm(x1: TensorLike, x2: TensorLike) -> Tensor:
     """The least common multiple of two integers, element by element, with broadcasting; never negative."""
+def leaky_relu(x: Tensor, slope: float = 0.01) -> Tensor:
+    """``x`` where it is positive, else ``slope * x``."""
 def less(x1: TensorLike, x2: TensorLike) -> Tensor:
     """``x1 < x2``, element by element, with broadcasting; a bool tensor."""
 def less_equal(x1: TensorLike, x2: TensorLike) -> Tensor:
@@ -742,6 +756,8 @@ def log1p(x: Tensor) -> Tensor:
     """``log(1 + x)``, accurate near 0."""
 def log2(x: Tensor) -> Tensor:
     """Logarithm to base 2; -inf at 0, nan below. The branch cut of complex numbers is the negative real axis."""
+def log_sigmoid(x: Tensor) -> Tensor:
+    """``log(sigmoid(x))``, without overflow and underflow."""
 def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
     """``log(softmax(x))``, without overflow."""
 def logaddexp(x1: TensorLike, x2: TensorLike) -> Tensor:
@@ -789,6 +805,8 @@ def min(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool =
     """Smallest element along axes; nan if there is one. Ties share the gradient equally."""
 def minimum(x1: TensorLike, x2: TensorLike) -> Tensor:
     """The smaller of two elements; nan if one is nan. At a tie the two share the gradient equally."""
+def mish(x: Tensor) -> Tensor:
+    """``x * tanh(softplus(x))`` (Misra, 2019)."""
 def moveaxis(x: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
     """The axes ``source`` put at the places ``destination``, the others in their order around them; a view."""
 def multiply(x1: TensorLike, x2: TensorLike) -> Tensor:
@@ -947,6 +965,8 @@ def reciprocal(x: Tensor) -> Tensor:
     """``1 / x``; integers give floats."""
 def relu(x: Tensor) -> Tensor:
     """``max(x, 0)``; its derivative at 0 is 0."""
+def relu6(x: Tensor) -> Tensor:
+    """``min(max(x, 0), 6)``; its derivative at both ends is 0."""
 def remainder(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Remainder of the floor division, with the sign of the divisor."""
 def repeat(x: Tensor, repeats: Tensor, *, axis: int | None = None) -> Tensor:
@@ -978,6 +998,8 @@ def select(condlist: Sequence[Tensor], choicelist: Sequence[ArrayLike], default:
     """Of each place the element of the first choice whose condition is true there, else that of ``default``, or
     zero.
     """
+def selu(x: Tensor) -> Tensor:
+    """``elu`` with the scale and the alpha that keep mean 0 and variance 1 (Klambauer et al., 2017)."""
 def setdiff1d(x1: TensorLike, x2: TensorLike) -> Tensor:
     """The distinct elements that are in the first of two tensors and not in the second, ascending, as a vector of
     the promoted dtype. No gradient.
@@ -1004,6 +1026,8 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
     """``exp(x) / sum(exp(x))`` along an axis, without overflow."""
 def softplus(x: Tensor) -> Tensor:
     """``log(1 + exp(x))`` without overflow: a smooth ``relu``."""
+def softsign(x: Tensor) -> Tensor:
+    """``x / (1 + abs(x))``."""
 def sort(x: Tensor, *, axis: int = -1, descending: _bool = False, stable: _bool = True) -> Tensor:
     """The elements in ascending (or ``descending``) order along an axis; a copy."""
 def sqrt(x: Tensor) -> Tensor:

@@ -101,6 +101,15 @@ def _silu(x: Array) -> Array:
     return np.where(x < -1e4, 0.0, found).astype(dtype)
 
 
+def _mish(x: Array) -> Array:
+    """By the exponential function of the dtype, as ``_silu``."""
+    dtype = x.dtype if x.dtype.kind == "f" else np.dtype(np.float64)
+    power = np.exp(-np.abs(x.astype(dtype))).astype(np.float64)
+    tail = power * (power + 2) / (power * (power + 2) + 2)
+    found = x * np.where(x < 0, tail, (1 + 2 * power) / (1 + 2 * power + 2 * power**2))
+    return np.where(x < -1e4, 0.0, found).astype(dtype)
+
+
 def _replace_nan(x: Array, nan: Any = 0.0) -> Array:
     return np.where(np.isnan(x), nan, x).astype(x.dtype)
 
@@ -155,6 +164,7 @@ EXTRA_REFERENCES: Final[Mapping[str, Callable[..., Any]]] = {
     "sinc": _sinc,
     "logaddexp2": _logaddexp2,
     "silu": _silu,
+    "mish": _mish,
     "gelu": _activation(lambda x: x * (0.5 * scipy.special.erfc(-x / np.sqrt(2)))),
     "replace_nan": _replace_nan,
     "replace_infinities": _replace_infinities,

@@ -1,6 +1,7 @@
 """The built-in operators."""
 
 from . import (
+    activations,
     arithmetic,
     assigning,
     averages,
@@ -58,6 +59,7 @@ from . import (
 )
 
 __all__ = [
+    "activations",
     "arithmetic",
     "assigning",
     "averages",
