@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ import tenkey as tk
 from tenkey.autograd import profile
 from tenkey.dispatch import DispatchMode
 from tenkey.transforms import grad, jvp, vmap
+
+from ._backends import Host
 
 
 def leaf(*shape: int) -> tk.Tensor:
@@ -241,6 +244,40 @@ class TestModesAndSubclasses:
         with profile() as prof, tk.autocast("cpu"):
             tk.ones((2, 2)) @ tk.ones((2, 2))
         assert [e.name for e in find(prof, "tk::matmul").cpu_children][:2] == ["tk::cast", "tk::cast"]
+
+
+class Workshop(Host):
+    """A device in host memory, whose nodes therefore run on a worker thread (Note [Device workers])."""
+
+    name = "profiledlab"
+
+
+class TestWorkers:
+    def test_nodes_of_a_device_are_events_of_its_worker(self) -> None:
+        x = leaf(2)
+        with tk.backends.register(Workshop()), profile(profile_memory=True) as prof:
+            y = tk.exp(x.to("profiledlab"))
+            tk.sum(y).backward()
+        node = find(prof, "ExpBackward")
+        here = threading.get_ident()
+        assert node.thread != here
+        assert node.fwd_thread == here
+        assert node.forward.name == "tk::exp"
+        assert find(prof, "AccumulateGrad").thread == here
+        assert all(e.cpu_parent is None or e.cpu_parent.thread == e.thread for e in prof.events())
+        assert node.thread in prof._recorder.threads
+        np.testing.assert_allclose(x.grad.numpy(), np.full(2, np.e), rtol=1e-6)
+
+
+class TestCheckpoints:
+    def test_the_second_run_is_seen_where_it_happens(self) -> None:
+        x = leaf(2)
+        with profile() as prof:
+            tk.sum(tk.autograd.checkpoint(lambda x: tk.sin(tk.exp(x)), x)).backward()
+        first, second = [e for e in prof.events() if e.name == "tk::exp"]
+        assert first.cpu_parent is None
+        assert second.cpu_parent.name == "SinBackward"
+        assert find(prof, "ExpBackward").forward is first
 
 
 class TestHooks:

@@ -163,8 +163,7 @@ def test_devices_of_backends_from_outside() -> None:
         def copy_to_host(self, buffer: Any, array: Any) -> None:
             array[:] = np.frombuffer(buffer, np.uint8, array.size)
 
-    tk.backends.register(Elsewhere())
-    with profile(profile_memory=True) as prof:
+    with tk.backends.register(Elsewhere()), profile(profile_memory=True) as prof:
         x = tk.ones(N, dtype=tk.float32, device="profiled")
         y = tk.ones(N, dtype=tk.float32, device="meta")
         del x, y
