@@ -146,6 +146,72 @@ def test_a_function_that_changes_a_base() -> None:
         Square.apply(leaf([1.0, 2.0])[:1])
 
 
+class Tail(tk.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x[1:]
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Tensor:
+        return tk.concat([g[:1] * 0.0, g * 10.0])
+
+
+class Same(tk.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Tensor:
+        return g * 10.0
+
+
+@pytest.mark.parametrize("function", [Tail, Same])
+def test_a_view_out_of_a_function_is_not_changed(function: type[tk.autograd.Function]) -> None:
+    """The Function's own gradient would be bypassed without a word."""
+    x = leaf([1.0, 2.0, 3.0])
+    y = x * 1.0
+    out = function.apply(y)
+    part = out[:1]
+    assert tk.shares_storage(out, y)
+    text = "Output 0 of .* is a view and is being modified inplace. This view was created inside a custom Function"
+    for change in (lambda: out.add_(1.0), lambda: part.add_(1.0), lambda: out.__setitem__(0, 1.0)):
+        with pytest.raises(RuntimeError, match=text):
+            change()
+    assert y._version == 0
+    (out.sum() + part.sum()).backward(retain_graph=True)
+    assert values_of(x.grad)[1] == (20.0 if function is Tail else 10.0)
+    used = out.sum()
+    y.mul_(2.0)
+    text = "its base or another view of its base has been modified inplace. This view was created inside a custom"
+    for use in (lambda: out * 2.0, lambda: part * 2.0, lambda: out.grad_fn, lambda: out.is_leaf):
+        with pytest.raises(RuntimeError, match=text):
+            use()
+    assert "grad_fn=<Invalid>" in repr(out)
+    used.backward()  # what was computed before is as it was
+    with tk.no_grad():
+        out.add_(1.0)
+    assert out.detach().tolist() == y.detach().tolist()[3 - out.size :]
+
+
+def test_a_window_on_memory_that_a_function_made() -> None:
+    class Made(tk.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            return (x * 2.0)[1:]
+
+        @staticmethod
+        def backward(ctx: Any, g: Tensor) -> Tensor:
+            return tk.concat([g[:1] * 0.0, g * 2.0])
+
+    x = leaf([1.0, 2.0, 3.0])
+    out = Made.apply(x)
+    out[:1].mul_(5.0)
+    assert out.tolist() == [20.0, 6.0]
+    out.sum().backward()
+    assert values_of(x.grad) == [0.0, 10.0, 2.0]
+
+
 def test_a_custom_operator_that_changes_a_view() -> None:
     @tk.library.custom_op("test_views::scale_", mutates_args=("x",))
     def scale_(x: Tensor, k: float) -> None:
@@ -253,6 +319,18 @@ def test_under_inference_mode() -> None:
         inside.mul_(2.0)
     with pytest.raises(RuntimeError, match="Inplace update to inference tensor outside InferenceMode is not allowed"):
         made[:1].add_(x[:1])
+
+
+def test_anomaly_mode_names_who_changed_a_view() -> None:
+    with tk.autograd.anomaly_mode():
+        y = leaf([1.0, 2.0, 3.0]) * 1.0
+        tail = y[1:]
+        z = tail * tail
+        y[0].exp_()
+        with pytest.raises(
+            RuntimeError, match=r"saved by tk::multiply at .*The last change was by tk::exp_ at .*y\[0\]"
+        ):
+            z.sum().backward()
 
 
 def test_subclasses() -> None:

@@ -34,7 +34,7 @@ from .observer import PROFILER, observe_function
 from .record import flat_tensors
 from .saved import FREED, SavedOutput, SavedTensor
 from .saving import HOOKED, RawSavedTensor, pack_saved
-from .views import check_inplace, rebase
+from .views import check_inplace, function_history, rebase
 
 __all__ = ["Context", "Function", "once_differentiable"]
 
@@ -439,6 +439,7 @@ class Function:
             or output.__class__ is not Tensor
             or context.__dict__
             or output._word & GRADIENT
+            or output._storage is not None
             or found is not None
             or word & INFERENCE
             or value is output
@@ -530,7 +531,7 @@ def _record(ctx: Context, args: tuple[Any, ...], output: Any) -> Any:
         if own and any(item is dirty for dirty in ctx._dirty):
             rebase(item, (ctx, nr), inputs)
         elif own:
-            set_history(item, ctx, nr)
+            function_history(item, ctx, nr, inputs)
     ctx._dirty = ctx._not_differentiable = ()
     if ctx.__dict__:
         aside = put_aside(ctx.__dict__, items)

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..core.storage import Storage
 from ..core.tensor import Tensor, make_tensor, storage_of, version_of
 from ..core.word import GRADIENT, INFERENCE, INHERITED
 from ..dispatch.local import current_state
@@ -103,7 +104,8 @@ def _delete_grad(self: Tensor) -> None:
 def detach(self: Tensor) -> Tensor:
     """A tensor on the same memory without history; it shares the version counter."""
     made = make_tensor(self._data, self._word & INHERITED)
-    made._storage = storage_of(self)  # not this tensor, whose graph would be kept alive
+    storage = self._storage  # never this tensor itself, whose graph would be kept alive
+    made._storage = storage if storage.__class__ is Storage else storage_of(self)
     return made
 
 

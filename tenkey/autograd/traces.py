@@ -100,8 +100,7 @@ def history_of(node: Any, tensor: Tensor) -> str:
     """Who saved a tensor for ``node`` and who changed it last, as far as it is known; else how to find out."""
     trace = getattr(node, "_trace", None)
     text = "" if trace is None else _SAVED_AT.format(operator=node.operator_name or node.name(), place=place(trace))
-    storage = tensor._storage
-    change = _changes.get(storage) if isinstance(storage, Storage) else None
+    change = _changes.get(storage_of(tensor))
     if change is not None:
         text += _CHANGED_AT.format(operator=change[0], place=place(change[1]))
     return text or _HINT

@@ -17,11 +17,14 @@ A view of a tensor that needs no gradient is made without autograd, and refers t
 views. When the root first becomes part of a graph (something that needs a gradient was written into it), its views must
 be found: a call on them would not be recorded otherwise. Keeping a list of them would cost every view of every
 tensor; so they are looked for by the garbage collector, which knows all objects: among the youngest if the root is one
-of these, or if that is enough to account for everybody who refers to the memory, else among all. That happens once for
-a root, and only if its memory is shared at all. A view that was made under ``no_grad`` while its root already needed a gradient stays a constant; to
-change it where gradients are recorded is an error, as its history would be lost. (Objects that ``gc.freeze()`` has
-hidden are not found.) ``detach()`` gives no view in this sense: its result is a root of its own on the same memory,
-with the same version counter. Guarded by ``tests/test_views.py::test_views_made_before_anything_was_recorded``.
+of these, or if that is enough to account for everybody who refers to the memory, else among all (some milliseconds).
+That happens once for a root, and only if its memory is shared at all. Objects that ``gc.freeze()`` has hidden are not
+found.
+
+A view that was made under ``no_grad`` while its root already needed a gradient stays a constant; to change it where
+gradients are recorded is an error, as its history would be lost. ``detach()`` gives no view in this sense: its result
+is a root of its own on the same memory, with the same version counter. So is what a Function returns of its arguments'
+memory; see :class:`FunctionViewMeta`. Guarded by ``tests/test_views.py::test_views_made_before_anything_was_recorded``.
 
 Note [Views and reference cycles]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
@@ -43,18 +46,21 @@ import numpy as np
 
 from ..core.device import CPU
 from ..core.storage import Storage, StridedArray
-from ..core.tensor import Tensor, make_tensor
+from ..core.tensor import Tensor, make_tensor, storage_of
 from ..core.word import GRADIENT, INHERITED
 from ..ops.install import refuse_constant_view
-from .node import AutogradMeta, Edge, Node, edge_of, longest, next_sequence, settle
+from .node import AutogradMeta, Edge, Node, edge_of, longest, next_sequence, set_history, settle
 from .windows import Window, window_between
 
 __all__ = [
     "AsStridedBackward",
     "CopySlices",
     "ViewMeta",
+    "FunctionViewMeta",
     "check_inplace",
+    "function_history",
     "is_view",
+    "link",
     "plain_meta",
     "rebase",
     "view_lines",
@@ -69,9 +75,9 @@ VIEW_OF_LEAF: Final = (
     "value is one): do it in a tk.no_grad() block, or use the functional form."
 )
 _CUSTOM: Final = (
-    "[{operator}] the tensor is a view and is being modified inplace. This view was created inside a custom Function "
-    "(or because an input was returned as-is), and the gradient of {node} would be lost with the change: return a "
-    "clone() from the Function, or use the functional form."
+    "[{operator}] Output {nr} of {node} is a view and {what} modified inplace. This view was created inside a custom "
+    "Function (or because an input was returned as-is), and the gradient of the Function would be lost with the "
+    "change: return a clone() from the Function, or use the functional form."
 )
 
 
@@ -100,6 +106,56 @@ class ViewMeta(AutogradMeta):
     def output_nr(self) -> Any:  # type: ignore[override]
         """Which output of the node."""
         return self.edge[1]
+
+
+class FunctionViewMeta(AutogradMeta):
+    """What autograd keeps on a result of a Function that is a view of one of its arguments, or the argument itself.
+
+    The Function's gradient says nothing of a change in place, so there must be none: the result has no history at any
+    other version. It is a root of its own on the shared memory, so this holds for views of it as well.
+    """
+
+    own: Any = None
+    storage: Storage
+    at: int = 0
+
+    @property
+    def edge(self) -> Any:
+        """Where the gradient goes."""
+        if self.storage.version != self.at:
+            raise self.refusal("grad_fn", "its base or another view of its base has been")
+        return self.own
+
+    @property
+    def node(self) -> Any:  # type: ignore[override]
+        """The node of the Function."""
+        return self.edge[0]
+
+    @property
+    def output_nr(self) -> Any:  # type: ignore[override]
+        """Which output of the node."""
+        return self.own[1]
+
+    def refusal(self, operator: str, what: str) -> RuntimeError:
+        """The error for a change in place."""
+        node, nr = self.own
+        return RuntimeError(_CUSTOM.format(operator=operator, nr=nr, node=node.name(), what=what))
+
+
+def function_history(result: Tensor, node: Node, nr: int, inputs: list[Any]) -> None:
+    """Make a result of a Function an output of its node."""
+    root = result._storage
+    if root is None or root.__class__ is Storage:
+        set_history(result, node, nr)
+        return
+    storage = result._storage = storage_of(result)
+    if not any(x is root or (x is not None and x._storage is root) for x in inputs):
+        set_history(result, node, nr)  # a window on memory that was made in forward
+        return
+    meta = FunctionViewMeta()
+    meta.own, meta.storage, meta.at = (node, nr), storage, storage.version
+    result._autograd = meta
+    result._word |= GRADIENT
 
 
 class AsStridedBackward(Node):
@@ -176,6 +232,9 @@ def is_view(x: Tensor) -> bool:
 def check_inplace(operator: str, x: Tensor, leaf: str = LEAF) -> None:
     """Raise if ``x`` may not be changed in place where the change is to be recorded."""
     root: Any = x._storage
+    for meta in (x._autograd, None if root is None or root.__class__ is Storage else root._autograd):
+        if meta.__class__ is FunctionViewMeta:
+            raise meta.refusal(operator, "is being")
     if root is None or root.__class__ is Storage:
         if x._word & GRADIENT:
             meta = x._autograd
@@ -187,9 +246,6 @@ def check_inplace(operator: str, x: Tensor, leaf: str = LEAF) -> None:
     if x._word & GRADIENT:
         if root_is_leaf:
             raise RuntimeError(VIEW_OF_LEAF.format(operator=operator))
-        own = x._autograd
-        if own.__class__ is AutogradMeta and own.node is not None:
-            raise RuntimeError(_CUSTOM.format(operator=operator, node=own.node.name()))
     elif root._word & GRADIENT:
         refuse_constant_view(operator, x)
 
@@ -321,11 +377,14 @@ def views_of(root: Tensor) -> list[Tensor]:
     """All views of a tensor; see Note [Views of what needed no gradient]."""
     kinds = _kinds()
     young: list[Any] = [x for x in gc.get_objects(generation=0) if type(x) in kinds]
-    found = [x for x in young if x._storage is root]
-    if not any(
-        x is root for x in young
-    ):  # views are younger than their root: there may be some among the older objects
-        wanted = _relatives(root)
-        if wanted is None or len(found) < wanted:
-            found = [x for x in gc.get_referrers(root) if type(x) in kinds and x._storage is root]
-    return found
+    found = _of(root, young)
+    if any(x is root for x in young):
+        return found  # views are younger than their root
+    wanted = _relatives(root)
+    if wanted is not None and len(found) >= wanted:
+        return found
+    return _of(root, [x for x in gc.get_referrers(root) if type(x) in kinds])
+
+
+def _of(root: Tensor, tensors: list[Any]) -> list[Tensor]:
+    return [x for x in tensors if getattr(x, "_storage", None) is root]  # another thread may be making one

@@ -40,7 +40,10 @@ def _state(self: Tensor) -> str:
     """What is to be said about the gradient."""
     if not self._word & GRADIENT:
         return ""
-    node = self.grad_fn
+    try:
+        node = self.grad_fn
+    except RuntimeError:  # a view of what was changed behind its back
+        return "grad_fn=<Invalid>"
     return "requires_grad=True" if node is None else f"grad_fn=<{node.name()}>"
 
 
