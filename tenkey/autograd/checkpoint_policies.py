@@ -6,8 +6,10 @@ Where hooks on saved tensors are on, the autograd kernel of an operator asks the
 calls the kernel below (``saving.with_choice``). In the forward pass the chooser asks the policy once the result is
 there, and keeps it or notes that it is to be computed again. In a recomputation the n-th call of an operator gets what
 was kept of its n-th call in forward; the call is recorded as ever, so the same tensors are saved. So a policy sees what
-autograd sees: calls that are recorded, of the operators that have a gradient formula of their own. Operators that are
-made of others are seen as these. Guarded by ``tests/test_checkpoint_policies.py``.
+autograd sees: calls that are recorded, of the operators that have a gradient formula of their own. An operator that is
+made of others (``einsum``) is not seen itself; where it is named in a list, it stands for all that it calls: a mode
+that is on in the forward pass then says which such calls are going on. Guarded by
+``tests/test_checkpoint_policies.py``.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from typing import Any, Final
 
 from ..core.tensor import Tensor, version_of
 from ..core.wrapper import Wrapper
+from ..dispatch.mode import DispatchMode
 from ..dispatch.operator import Operator, OperatorPacket
 from ..dispatch.registry import registry
 from .saved import alone
@@ -40,10 +43,6 @@ __all__ = [
 _NO_OPERATOR: Final = (
     "[{call}] got {got}: name an operator as 'tk::matmul' or 'matmul', or give tk.matmul, tk.ops.tk.matmul or "
     "tk.ops.tk.matmul.default."
-)
-_COMPOSITE: Final = (
-    "[{call}] {operator} is made of other operators and is not recorded itself: name those that it calls (the nodes of "
-    "the graph say which: y.grad_fn.next_functions)."
 )
 _NOT_A_POLICY: Final = "policy_fn_or_list must be either a function or a list of ops, got {got}."
 _POLICY: Final = "[checkpoint] the policy returned {got} for {operator}: return a CheckpointPolicy or a bool."
@@ -183,22 +182,47 @@ class _Again:
 _before: Final[ContextVar[tuple[Any, ...]]] = ContextVar("tenkey_outer_choosers", default=())
 
 
+_going_on: Final[ContextVar[frozenset[Operator]]] = ContextVar("tenkey_composites_going_on", default=frozenset())
+
+
+class _Composites(DispatchMode):
+    """Notes which of some operators, each made of others, are being called."""
+
+    def __init__(self, operators: frozenset[Operator]) -> None:
+        self.operators = operators
+
+    def __tk_dispatch__(self, op: Operator, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if op not in self.operators:
+            return NotImplemented
+        token = _going_on.set(_going_on.get() | {op})
+        try:
+            return self.run_within(op, *args, **kwargs)
+        finally:
+            _going_on.reset(token)
+
+
 class _Choosing:
     """A context manager in which ``make()`` decides; every entry makes a chooser of its own."""
 
-    __slots__ = ("_make",)
+    __slots__ = ("_composites", "_make")
 
-    def __init__(self, make: Callable[[], Any]) -> None:
+    def __init__(self, make: Callable[[], Any], composites: frozenset[Operator] = frozenset()) -> None:
         self._make = make
+        self._composites = composites
 
     def __enter__(self) -> None:
-        _before.set((*_before.get(), choosing.get()))
+        mode = _Composites(self._composites) if self._composites else None
+        _before.set((*_before.get(), (choosing.get(), mode)))
         choosing.set(self._make())
+        if mode is not None:
+            mode.__enter__()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        *rest, before = _before.get()
+        *rest, (before, mode) = _before.get()
+        if mode is not None:
+            mode.__exit__(kind, error, trace)
         _before.set(tuple(rest))
         choosing.set(before)
 
@@ -226,13 +250,15 @@ def create_selective_checkpoint_contexts(
     """
     policy = _policy("create_selective_checkpoint_contexts", policy_fn_or_list)
     forward = _Forward(policy)
-    return _Choosing(lambda: forward), _Choosing(lambda: _Again(forward.results, allow_cache_entry_mutation))
+    composites = getattr(policy, "composites", frozenset())
+    return _Choosing(lambda: forward, composites), _Choosing(
+        lambda: _Again(forward.results, allow_cache_entry_mutation)
+    )
 
 
 def _policy(call: str, given: Any) -> PolicyFunction:
     if isinstance(given, (list, tuple, set, frozenset)):
-        chosen = _operators(call, given)
-        return lambda ctx, op, *args, **kwargs: op in chosen
+        return _Listed(_operators(call, given), save=True)
     if isinstance(given, (Operator, OperatorPacket)) or not callable(given):
         raise TypeError(_NOT_A_POLICY.format(got=type(given).__name__))
     return given  # type: ignore[no-any-return]
@@ -253,12 +279,26 @@ def _operators(call: str, given: Iterable[Any]) -> frozenset[Operator]:
             found += several or [registry.find(one if "::" in one else f"tk::{one}")]
         else:
             raise TypeError(_NO_OPERATOR.format(call=call, got=repr(one)))
-    for operator in found:
-        composite = operator.facets.get("Composite")
-        own = {"Vjp", "Backward", "Pointwise", "Reduce", "View"} & operator.facets.keys()
-        if composite is not None and composite.implicit and not own:
-            raise ValueError(_COMPOSITE.format(call=call, operator=operator.name))
     return frozenset(found)
+
+
+class _Listed:
+    """The policy of a list: ``save`` what is in it, or all the rest."""
+
+    def __init__(self, operators: frozenset[Operator], *, save: bool) -> None:
+        self.operators = operators
+        self.save = save
+        self.composites = frozenset([op for op in operators if _is_made_of_others(op)])
+
+    def __call__(self, ctx: SelectiveCheckpointContext, op: Operator, *args: Any, **kwargs: Any) -> bool:
+        named = op in self.operators or not self.composites.isdisjoint(_going_on.get())
+        return named is self.save
+
+
+def _is_made_of_others(operator: Operator) -> bool:
+    composite = operator.facets.get("Composite")
+    own = {"Vjp", "Backward", "Pointwise", "Reduce", "View"} & operator.facets.keys()
+    return composite is not None and composite.implicit and not own
 
 
 # ---- ready made
@@ -282,9 +322,9 @@ def save_only_these_operators(*operators: Any) -> Callable[[], Any]:
     """A ``context_fn`` that keeps the results of these operators, and has everything else computed again.
 
     Operators are names ("tk::matmul", "matmul"), functions (tk.matmul) or operators (tk.ops.tk.matmul). For products of
-    matrices, which cost most of the time of a layer and little of its memory, this saves most of both. Raises TypeError
-    for what is no operator, OperatorNotFoundError for a name that there is not, ValueError for an operator that is made
-    of others.
+    matrices, which cost most of the time of a layer and little of its memory, this saves most of both. An operator that
+    is made of others ("einsum") stands for all that it calls. Raises TypeError for what is no operator, and
+    OperatorNotFoundError for a name that there is not.
 
     >>> import tenkey as tk
     >>> policy = tk.autograd.checkpoint_policies.save_only_these_operators("tk::matmul")
@@ -293,9 +333,7 @@ def save_only_these_operators(*operators: Any) -> Callable[[], Any]:
     >>> y.sum().backward()
     """
     chosen = _operators("save_only_these_operators", operators)
-    return _ContextFn(
-        "save_only_these_operators", lambda ctx, op, *args, **kwargs: op in chosen, ", ".join(sorted(map(str, chosen)))
-    )
+    return _ContextFn("save_only_these_operators", _Listed(chosen, save=True), ", ".join(sorted(map(str, chosen))))
 
 
 def recompute_only_these_operators(*operators: Any) -> Callable[[], Any]:
@@ -308,9 +346,7 @@ def recompute_only_these_operators(*operators: Any) -> Callable[[], Any]:
     """
     chosen = _operators("recompute_only_these_operators", operators)
     return _ContextFn(
-        "recompute_only_these_operators",
-        lambda ctx, op, *args, **kwargs: op not in chosen,
-        ", ".join(sorted(map(str, chosen))),
+        "recompute_only_these_operators", _Listed(chosen, save=False), ", ".join(sorted(map(str, chosen)))
     )
 
 

@@ -37,8 +37,9 @@ _CONTEXTS: Final = (
 )
 _FLAG: Final = "[checkpoint] {name} is a bool, got {got}: other keyword arguments go to the function."
 _NO_GRADIENT: Final = (
-    "[checkpoint] None of the outputs of {fn} requires a gradient, although an argument does, so no gradient will flow "
-    "through it: does it detach its result, or compute in a no_grad() block?"
+    "[checkpoint] none of output has requires_grad=True, this checkpoint() is not necessary: nothing that {fn} "
+    "returned requires a gradient, although an argument does, so no gradient will flow through it. Does it detach its "
+    "result, or compute in a no_grad() block?"
 )
 _SUPPRESSED: Final = (
     "[checkpoint] the forward context provided by context_fn suppressed an exception raised during the checkpointed "
