@@ -250,7 +250,7 @@ def create_selective_checkpoint_contexts(
     """
     policy = _policy("create_selective_checkpoint_contexts", policy_fn_or_list)
     forward = _Forward(policy)
-    composites = getattr(policy, "composites", frozenset())
+    composites: frozenset[Operator] = getattr(policy, "composites", frozenset())
     return _Choosing(lambda: forward, composites), _Choosing(
         lambda: _Again(forward.results, allow_cache_entry_mutation)
     )
