@@ -18,6 +18,7 @@ from .autograd import (
     no_grad,
     set_grad_enabled,
 )
+from .autograd.services import provide_vmap as _provide_vmap
 from .backends import cpu as _cpu
 from .backends import meta as _meta
 from .backends.cpu import get_num_threads, set_num_threads
@@ -88,7 +89,7 @@ with _putting_off(_registry):  # Note [Installers that wait]
         function=autograd.Function,
         meta_of=autograd.node.meta_of,
     )
-autograd.provide_vmap(transforms.vmap)
+_provide_vmap(transforms.vmap)
 
 
 def _load_checks() -> _Any:

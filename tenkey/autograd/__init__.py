@@ -22,7 +22,6 @@ from .node import Node
 from .observer import install_observer
 from .profiler import profile, record_function
 from .record import install_recording
-from .services import provide_vmap
 
 __all__ = [
     "CheckpointError",
@@ -50,7 +49,6 @@ __all__ = [
     "is_inference_mode_enabled",
     "no_grad",
     "once_differentiable",
-    "provide_vmap",
     "profile",
     "record_function",
     "set_grad_enabled",
