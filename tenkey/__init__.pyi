@@ -134,6 +134,8 @@ __all__ = [
     "cross_entropy",
     "cummax",
     "cummin",
+    "cumprod",
+    "cumsum",
     "cumulative_prod",
     "cumulative_sum",
     "default_dtypes",
@@ -148,6 +150,7 @@ __all__ = [
     "dot",
     "dstack",
     "e",
+    "ediff1d",
     "einsum",
     "elu",
     "empty",
@@ -352,6 +355,7 @@ __all__ = [
     "topk",
     "trace",
     "transforms",
+    "transpose",
     "trapezoid",
     "tri",
     "tril",
@@ -534,6 +538,10 @@ def cummax(x: Tensor, axis: int | None = None) -> CummaxResult:
     """The largest element so far along an axis, which may be left out for one dimension, and its index (int64)."""
 def cummin(x: Tensor, axis: int | None = None) -> CumminResult:
     """The smallest element so far along an axis, which may be left out for one dimension, and its index (int64)."""
+def cumprod(x: Tensor, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Tensor:
+    """The products of all elements up to each along an axis, or in row-major order: ``tk.cumulative_prod``."""
+def cumsum(x: Tensor, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Tensor:
+    """The sums of all elements up to each along an axis, or in row-major order: ``tk.cumulative_sum``."""
 def cumulative_prod(
     x: Tensor,
     *,
@@ -573,6 +581,8 @@ def dot(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Sums of products over the last dimension of ``x1`` and the last but one of ``x2`` (the only one of a vector)."""
 def dstack(arrays: Sequence[Tensor]) -> Tensor:
     """The tensors behind one another: joined along the third axis, vectors as ``(1, n, 1)``."""
+def ediff1d(x: Tensor, to_end: TensorLike | None = None, to_begin: TensorLike | None = None) -> Tensor:
+    """The differences of consecutive elements in row-major order, with values before and after them."""
 def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
     """``x`` where it is positive, else ``alpha * (exp(x) - 1)`` (Clevert, Unterthiner and Hochreiter, 2015)."""
 def empty(
@@ -1072,6 +1082,8 @@ def topk(x: Tensor, k: int, axis: int = -1, *, largest: _bool = True) -> TopKRes
     """The ``k`` largest (or smallest) elements along an axis, in order, and their indices (int64)."""
 def trace(x: Tensor, *, offset: int = 0, dtype: DTypeLike | None = None) -> Tensor:
     """The sum of a diagonal of a matrix, or of each matrix of a stack; integers are summed in 64 bits."""
+def transpose(x: Tensor, axes: Sequence[int] | None = None) -> Tensor:
+    """A view with the dimensions in the order of ``axes``, all of them, or in reverse: ``tk.permute_dims``."""
 def trapezoid(y: Tensor, x: ArrayLike | None = None, dx: float = 1.0, axis: int = -1) -> Tensor:
     """The integral of ``y`` along an axis by the trapezoidal rule."""
 def tri(

@@ -39,6 +39,10 @@ PROGRAMS = {
     "correlation": lambda d: xr.corr(d, d**2, "x"),
     "apply_ufunc": lambda d: xr.apply_ufunc(lambda v: v * v, d),
     "dataset": lambda d: (xr.Dataset({"a": d, "b": d.isel(y=0)}) + 1).mean()["a"],
+    "quantile": lambda d: d.quantile(0.3, "x"),
+    "quantiles": lambda d: d.quantile([0.25, 0.5], skipna=False),
+    "cumsum": lambda d: d.cumsum("x", skipna=False),
+    "integral": lambda d: d.cumulative_integrate("x"),
     "reindex": lambda d: d.reindex(x=[10, 40]).sortby("x"),
     "astype": lambda d: d.fillna(0).astype("float32").round(),
 }  # fmt: skip

@@ -182,7 +182,9 @@ _FLOATS: Final = (
 EXTRA_DTYPES: Final[Mapping[str, str]] = {
     **dict.fromkeys(_INTEGERS.split(), "int64"),
     **dict.fromkeys(_FLOATS.split(), "float"),
-    **dict.fromkeys(("nansum", "nanprod", "nancumsum", "nancumprod", "bin_sums", "bincount"), "accumulator"),
+    **dict.fromkeys(
+        ("nansum", "nanprod", "nancumsum", "nancumprod", "cumsum", "cumprod", "bin_sums", "bincount"), "accumulator"
+    ),
     **dict.fromkeys(("nanvar", "nanstd"), "real float"),
     **dict.fromkeys(("isclose", "allclose", "array_equal", "close_floats"), "bool"),
 }
