@@ -17,6 +17,7 @@ from ..dispatch.local import get_state, make_state, set_state
 from ..dispatch.operator import Operator
 from .function import Context
 from .node import edge_of, longest, next_sequence, set_history, settle
+from .raw_saved import pack_context
 from .record import SILENT, below_autograd, flat_tensors, inner_call
 from .saved import SavedTensor
 from .saving import HOOKED, with_choice
@@ -256,7 +257,7 @@ def custom_kernel(operator: Operator, word: int) -> Callable[..., Any]:
         if context._to_save:
             context.freeze(tensors, outputs)
             if hooked:
-                context.pack_saved()
+                pack_context(context)
         for nr, tensor in enumerate(outputs):
             if tensor.dtype.kind in "fcV":
                 if written:
@@ -328,7 +329,7 @@ def _simple_kernel(
             else:
                 context.freeze(tensors, [output])
             if hooked:
-                context.pack_saved()
+                pack_context(context)
         if output._data.dtype.kind in "fcV":
             set_history(output, context, 0)
         return output

@@ -31,9 +31,10 @@ from .node import (
     stream_of,
 )
 from .observer import PROFILER, observe_function
+from .raw_saved import pack_context, raw_saved_tensors
 from .record import flat_tensors
 from .saved import FREED, SavedOutput, SavedTensor
-from .saving import HOOKED, RawSavedTensor, pack_saved
+from .saving import HOOKED
 from .views import check_inplace, function_history, rebase
 
 __all__ = ["Context", "Function", "once_differentiable"]
@@ -138,34 +139,7 @@ class Context(Node):
         """Whether what was saved is gone."""
         return self._saved is None
 
-    @property
-    def _raw_saved_tensors(self) -> tuple[RawSavedTensor, ...]:
-        """What was saved, as it is: ``register_hooks`` packs it."""
-        if self._saved is None:
-            raise RuntimeError(FREED.format(node=self.name()))
-        return tuple([self._raw(nr) for nr in range(len(self._saved))])
-
-    def _raw(self, nr: int) -> RawSavedTensor:
-        def get() -> Any:
-            found = None if self._saved is None else self._saved[nr]
-            return SavedTensor(found) if isinstance(found, Tensor) else found
-
-        def put(value: Any) -> None:
-            saved = list(self._saved or ())
-            saved[nr] = value
-            self._saved = tuple(saved)
-
-        return RawSavedTensor(self, f"saved_tensors[{nr}]", get, put)
-
-    def pack_saved(self) -> None:
-        """Let the hooks that are on pack what was saved (Note [Hooks on saved tensors])."""
-        if self._saved:
-            self._saved = tuple(
-                [
-                    pack_saved(SavedTensor(one) if isinstance(one, Tensor) else one, self, f"saved_tensors[{nr}]")
-                    for nr, one in enumerate(self._saved)
-                ]
-            )
+    _raw_saved_tensors = property(raw_saved_tensors)
 
     def mark_dirty(self, *tensors: Tensor) -> None:
         """Say that ``forward`` changed these inputs in place."""
@@ -541,7 +515,7 @@ def _record(ctx: Context, args: tuple[Any, ...], output: Any) -> Any:
     if state is not None:
         label_here(ctx)
         if state.include & HOOKED:
-            ctx.pack_saved()
+            pack_context(ctx)
     return items[0] if single else type(output)(items) if not hasattr(output, "_fields") else type(output)(*items)
 
 

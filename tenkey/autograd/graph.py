@@ -6,7 +6,8 @@ from .functional import GradientEdge, get_gradient_edge
 from .multi_grad import register_multi_grad_hook
 from .mutation import allow_mutation_on_saved_tensors, increment_version
 from .node import Node
-from .saving import RawSavedTensor, disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
+from .raw_saved import RawSavedTensor
+from .saving import disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
 from .task import queue_callback
 
 __all__ = [

@@ -41,8 +41,9 @@ from .node import (
     set_history,
     settle,
 )
+from .raw_saved import raw_saved
 from .saved import SavedOutput, SavedTensor, save_input, save_output, unpack
-from .saving import HOOKED, raw_saved, with_choice, with_hooks
+from .saving import HOOKED, with_choice, with_hooks
 from .views import ViewMeta, view_lines
 
 __all__ = ["NotImplementedNode", "below_autograd", "install_recording", "leaf_kernel"]

@@ -40,13 +40,13 @@ from .saved import SavedOutput, SavedTensor, alone
 __all__ = [
     "HOOKED",
     "HookedTensor",
-    "RawSavedTensor",
     "Saver",
+    "check_hooks",
     "choosing",
     "disable_saved_tensors_hooks",
+    "hook_pair",
     "hooks_are_on",
     "pack_saved",
-    "raw_saved",
     "save",
     "saved_tensors_hooks",
     "save_on_cpu",
@@ -68,18 +68,6 @@ _UNPACK_KIND: Final = (
 _UNPACK_SHAPE: Final = (
     "[{node}] the unpack hook returned a tensor of shape {got} for {what}, which was saved with shape {want}: "
     "unpack_hook(pack_hook(x)) must have the shape of x."
-)
-_HOOKED_ALREADY: Final = (
-    "[register_hooks] Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair "
-    "of hooks is allowed at a time: nest saved_tensors_hooks contexts around the forward pass instead. ({node}, {what})"
-)
-_HOOKED_FREED: Final = (
-    "[register_hooks] Calling register_hooks on a saved tensor after it has been freed ({node}, {what}). Saved "
-    "intermediate values of the graph are freed by backward() or grad(). Specify retain_graph=True if you need them "
-    "afterwards."
-)
-_HOOKED_NONE: Final = (
-    "[register_hooks] Calling register_hooks on a saved tensor with value None is forbidden ({node}, {what})."
 )
 _MESSAGE: Final = "[disable_saved_tensors_hooks] takes the message of the error as a string, got {got}."
 _CHANGED: Final = (
@@ -114,6 +102,11 @@ class _Pair(Saver):
 
     def unpacker(self) -> Callable[[Any], Any]:
         return self._unpack
+
+
+def hook_pair(pack: Callable[[Tensor], Any], unpack: Callable[[Any], Tensor]) -> Saver:
+    """The hooks of a user as what packs and unpacks."""
+    return _Pair(pack, unpack)
 
 
 _Stack = tuple[tuple[object, Saver], ...]
@@ -428,56 +421,3 @@ class disable_saved_tensors_hooks:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         _disabled.set(_without(_disabled.get(), self))
-
-
-# ---- hooks on one saved tensor
-
-
-class RawSavedTensor:
-    """``node._raw_saved_<name>``: what a node saved, as it is; ``register_hooks`` packs it."""
-
-    __slots__ = ("_get", "_node", "_set", "_what")
-
-    def __init__(self, node: Node, what: str, get: Callable[[], Any], put: Callable[[Any], None]) -> None:
-        self._node = node
-        self._what = what
-        self._get = get
-        self._set = put
-
-    def register_hooks(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
-        """Pack the tensor now, and unpack it when a formula needs it. One pair for one tensor.
-
-        Raises RuntimeError if it has hooks, was freed or is None; TypeError for what is no function.
-        """
-        check_hooks("register_hooks", pack_hook, unpack_hook)
-        saved = self._get()
-        named = {"node": self._node.name(), "what": self._what}
-        if isinstance(saved, HookedTensor):
-            raise RuntimeError(_HOOKED_ALREADY.format(**named))
-        if saved is None:
-            freed = getattr(self._node, "released", False) or getattr(self._node, "_released", False)
-            raise RuntimeError((_HOOKED_FREED if freed else _HOOKED_NONE).format(**named))
-        self._set(pack_saved(saved, self._node, self._what, ((self, _Pair(pack_hook, unpack_hook)),)))
-
-    def __repr__(self) -> str:
-        return f"<saved tensor {self._what} of {self._node.name()}>"
-
-
-def raw_saved(node: Node, name: str) -> Any:
-    """The handle of ``saved_<name>``; a tuple of them for a list of tensors."""
-    own = f"saved_{name}"
-    saved = getattr(node, own)
-
-    def one(place: int) -> RawSavedTensor:
-        def put(value: Any) -> None:
-            getattr(node, own)[place] = value
-
-        def get() -> Any:
-            found = getattr(node, own)
-            return None if found is None else found[place]
-
-        return RawSavedTensor(node, f"{name}[{place}]", get, put)
-
-    if isinstance(saved, list):
-        return tuple([one(place) for place in range(len(saved))])
-    return RawSavedTensor(node, name, lambda: getattr(node, own), lambda value: setattr(node, own, value))
