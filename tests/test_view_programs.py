@@ -18,6 +18,7 @@ import tenkey as tk
 from tenkey import Tensor
 from tenkey.autograd import grad, gradcheck, gradgradcheck
 from tenkey.transforms import jvp, vmap
+from tests._backends import Host
 
 
 def start() -> Tensor:
@@ -213,6 +214,29 @@ def test_programs(program: Callable[[Tensor], Tensor], total: float, gradient: l
     out.backward()
     np.testing.assert_allclose(out.item(), total)
     np.testing.assert_allclose(values_of(x.grad), gradient, rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_programs_on_another_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Made(Host):
+        name = "made"
+
+    with tk.backends.register(Made()):
+        monkeypatch.setitem(globals(), "zeros", lambda *shape: tk.zeros(shape, dtype=tk.float64, device="made"))
+        for program, total, gradient in PROGRAMS:
+            x = start().detach().to_device("made").requires_grad_()
+            out = program(x).sum()
+            out.backward()
+            np.testing.assert_allclose(out.item(), total)
+            assert x.grad is not None
+            np.testing.assert_allclose(x.grad.numpy(), gradient, rtol=1e-9)
+        c = tk.tensor([1.0, 2.0], dtype=tk.float64, requires_grad=True)
+        b = zeros(6)
+        part = b[1:3]
+        part.copy_(c)
+        b[4:] = c
+        (b * b).sum().backward()
+        assert values_of(c.grad) == [4.0, 8.0]
 
 
 _CONSTANTS = ("_detached", "_no_grad_in_between")  # what is done there without a record, finite differences see

@@ -102,9 +102,12 @@ def _put(operator: Operator, word: int) -> Callable[..., Any]:
         root = x._storage if is_view(x) else x
         if source._storage is root and not whole and _is_window(x, where, source):
             return x  # the end of x[where] += y: the elements are what they are
-        if source._word & GRADIENT and source.dtype != x.dtype:
-            operator.facets["Fits"].check(operator, x, where, source)
-            source = cast(source, x.dtype)
+        if source._word & GRADIENT:
+            if source.dtype != x.dtype:
+                operator.facets["Fits"].check(operator, x, where, source)
+                source = cast(source, x.dtype)
+            if source._data.__class__ is not x._data.__class__ or source.device != x.device:
+                source = to_device(source, x.device)
         if not (x._word | source._word) & GRADIENT:  # an integer tensor
             with StateGuard(exclude=GRADIENT):
                 return operator.call(x, where, source)  # type: ignore[no-any-return]
