@@ -61,9 +61,10 @@ def test_gradients_are_the_same(operator: Operator, dtype: str) -> None:
         def again(*given: Tensor, function: Any = function) -> Any:
             return checkpoint(function, *given)
 
-        plain = _gradients(function, inputs, twice=True)
+        twice = dtype == "float64"  # what is saved for a second order does not ask for the dtype
+        plain = _gradients(function, inputs, twice=twice)
         for other in (hooked, again, selective):
-            found = _gradients(other, inputs, twice=True)
+            found = _gradients(other, inputs, twice=twice)
             assert len(found) == len(plain)
             for got, wanted in zip(found, plain, strict=True):
                 assert (got is None) == (wanted is None)
