@@ -33,7 +33,7 @@ import numpy as np
 
 from ..core.tensor import Tensor
 from ..core.tree import flatten, unflatten
-from ..core.word import GRADIENT
+from ..core.word import DTYPE_TRAIT, GRADIENT, WEAK_TRAIT
 from ..core.wrapper import Level, Wrapper, innermost, wrap
 from ..dispatch.operator import Operator
 from ..ops.builtin.creation import ones_like, zeros_like
@@ -41,11 +41,12 @@ from ..ops.builtin.inplace import write_out
 from .forward_rules import (
     NO_RULE,
     JvpContext,
+    Plan,
     by_backward,
     by_user,
     in_place,
     parts_of,
-    rule_of,
+    plan_of,
     transposed,
     with_tangents,
 )
@@ -54,6 +55,7 @@ from .node import Node, edge_of
 
 __all__ = ["DualLevel"]
 
+_COMPLEX: Final = sum(trait for dtype, trait in DTYPE_TRAIT.items() if dtype.kind == "c") | WEAK_TRAIT[complex]
 _LIKE: Final = frozenset(["tk::zeros_like", "tk::ones_like", "tk::full_like", "tk::empty_like"])
 _NO_FORMULA: Final = "the operator has no rule for forward mode and no gradient formula"
 _NUMPY: Final = (
@@ -114,23 +116,54 @@ class DualLevel(Level):
 
     def process(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """See Note [Dual tensors]."""
-        facets = operator.facets
-        if "Forward" in facets:
-            return by_user(self, operator, args, kwargs)
-        if "Out" in facets:
-            return write_out(facets["Out"].functional, *args, **kwargs)
-        if operator.schema.is_mutable:
+        plan = plan_of(operator)
+        if plan.is_special:
+            facets = operator.facets
+            if "Forward" in facets:
+                return by_user(self, operator, args, kwargs)
+            if "Out" in facets:
+                return write_out(facets["Out"].functional, *args, **kwargs)
             return in_place(self, operator, args, kwargs)
         if operator.name in _LIKE:
             return self._like(operator, args, kwargs)
-        implicit = parts_of(operator)
-        if implicit is not None and "Jvp" not in facets:
-            return implicit(*args, **kwargs)
+        parts = parts_of(operator) if plan.is_open else plan.parts
+        if parts is not None:
+            return parts(*args, **kwargs)
+        duals: list[Wrapper] = []
+        word = 0
+        primals: list[Any] = []
+        tangents = plan.tangents.copy()
+        for name, x in zip(plan.names, args):
+            if x.__class__ is Wrapper and x._level is self:
+                duals.append(x)
+                primals.append(x._value)
+                tangents[name] = x._extra
+                word |= x._word
+            elif isinstance(x, Tensor):
+                primals.append(x)
+                word |= x._word
+            elif (x.__class__ is list or x.__class__ is tuple) and innermost(x) is not None:
+                break
+            else:
+                primals.append(x)
+        else:
+            if len(args) <= len(plan.names) and (not kwargs or innermost(kwargs.values()) is None):
+                rule = plan.rule(operator, is_complex=bool(word & _COMPLEX))
+                if rule is not None:
+                    out = operator.call(*primals, **kwargs)
+                    bound = {**plan.defaults, **dict(zip(plan.names, primals)), **kwargs}
+                    tangent = rule(tangents, bound, out)
+                    return out if tangent is None else self._result(operator, duals, out, tangent)
+        return self._general(plan, operator, args, kwargs)
+
+    def _general(self, plan: Plan, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The same for duals in lists and among the keyword arguments, and for operators without a rule."""
         leaves = flatten((args, kwargs))
         primals, keywords = unflatten((args, kwargs), [x._value if self.owns(x) else x for x in leaves])
         is_complex = any(isinstance(x, Tensor) and x.dtype.kind == "c" for x in leaves)
-        rule = rule_of(operator, is_complex=is_complex)
+        rule = plan.rule(operator, is_complex=is_complex)
         if rule is None:
+            facets = operator.facets
             if "Composite" in facets:
                 return facets["Composite"].function(*args, **kwargs)
             if "Backward" in facets:
@@ -145,7 +178,9 @@ class DualLevel(Level):
             else:
                 tangents[name] = value._extra if self.owns(value) else None
         tangent = rule(tangents, operator.bind(*primals, **keywords), out)
-        return out if tangent is None else self._result(operator, leaves, out, tangent)
+        if tangent is None:
+            return out
+        return self._result(operator, [x for x in leaves if self.owns(x)], out, tangent)
 
     def _like(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
         """Made with a tangent of zero, so that what has a tangent can be written into it."""
@@ -157,12 +192,11 @@ class DualLevel(Level):
             tangent = args[0]._value + tangent  # what it will hold is of the levels of both
         return self.dual(out, zeros_like(tangent, dtype=out.dtype, device=out.device))
 
-    def _result(self, operator: Operator, leaves: list[Any], out: Tensor, tangent: Tensor) -> Tensor:
+    def _result(self, operator: Operator, duals: list[Wrapper], out: Tensor, tangent: Tensor) -> Tensor:
         """The dual of a result; see Note [Tangents in place]."""
-        duals = [x for x in leaves if self.owns(x)]
-        given = next((x for x in duals if x._value is out), None)
-        if given is not None:  # the operator returned its argument
-            return given
+        for x in duals:
+            if x._value is out:  # the operator returned its argument
+                return x
         bare = _bare(tangent)
         shares = bare._storage is not None
         if "View" in operator.facets:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .dual import DualLevel
 
 __all__ = [
-    "NO_RULE", "JvpContext", "by_backward", "by_user", "in_place", "parts_of", "rule_of", "transposed", "with_tangents",
+    "NO_RULE", "JvpContext", "by_backward", "by_user", "in_place", "parts_of", "plan_of", "transposed", "with_tangents",
 ]  # fmt: skip
 
 NO_RULE: Final = (
@@ -52,20 +52,47 @@ _JVP_SHAPE: Final = (
 )
 
 
-_rules: weakref.WeakKeyDictionary[Operator, tuple[tuple[int, ...], dict[bool, ForwardRule | None]]] = (
-    weakref.WeakKeyDictionary()
-)
+class Plan:
+    """What forward mode knows of an operator while its facets stay as they are."""
+
+    def __init__(self, operator: Operator, facets: tuple[int, ...]) -> None:
+        arguments = operator.schema.arguments
+        self.facets = facets
+        self.names = tuple([a.name for a in arguments if not a.kwarg_only])
+        self.defaults = {a.name: a.default for a in arguments if a.has_default}
+        self.tangents: dict[str, Any] = {a.name: None for a in arguments if a.type.is_tensor_like}
+        self.rules: dict[bool, ForwardRule | None] = {}
+        own = operator.facets
+        # who sees the call before the primals are taken apart: "Forward", "Out", in place, parts
+        self.is_special = "Forward" in own or "Out" in own or operator.schema.is_mutable
+        self.parts = None if "Jvp" in own else parts_of(operator)
+        # a kernel for all backends may be registered any time
+        self.is_open = self.parts is None and not own.keys() & {
+            "Composite",
+            "Jvp",
+            "Pointwise",
+            "Reduce",
+            "View",
+            "Vjp",
+        }
+
+    def rule(self, operator: Operator, *, is_complex: bool) -> ForwardRule | None:
+        """``jvp_of``, kept."""
+        if is_complex not in self.rules:
+            self.rules[is_complex] = jvp_of(operator, is_complex=is_complex)
+        return self.rules[is_complex]
 
 
-def rule_of(operator: Operator, *, is_complex: bool) -> ForwardRule | None:
-    """``jvp_of``, kept until the facets of the operator change."""
-    facets = tuple([id(facet) for facet in operator.facets.values()])
-    known = _rules.get(operator)
-    if known is None or known[0] != facets:
-        known = _rules[operator] = (facets, {})
-    if is_complex not in known[1]:
-        known[1][is_complex] = jvp_of(operator, is_complex=is_complex)
-    return known[1][is_complex]
+_plans: weakref.WeakKeyDictionary[Operator, Plan] = weakref.WeakKeyDictionary()
+
+
+def plan_of(operator: Operator) -> Plan:
+    """The plan of an operator."""
+    facets = tuple(map(id, operator.facets.values()))
+    known = _plans.get(operator)
+    if known is None or known.facets != facets:
+        known = _plans[operator] = Plan(operator, facets)
+    return known
 
 
 def parts_of(operator: Operator) -> Callable[..., Any] | None:

@@ -57,25 +57,25 @@ def validate(node: Node, nr: int, grad: Any, sender: Node | None = None, index: 
 
     ``sender`` returned it at ``index``; without one the user gave it.
     """
-    name = (sender or node).name()
     if not isinstance(grad, Tensor):
-        raise TypeError(_KIND.format(node=name, got=type(grad).__name__, nr=index))
+        raise TypeError(_KIND.format(node=(sender or node).name(), got=type(grad).__name__, nr=index))
     wanted = node.input_shape(nr)
     if wanted is None:
         return grad
     shape, dtype = wanted
-    if grad.shape != shape:
+    if grad._data.shape != shape:
         reduced = reduce_to_shape(grad, shape)
         if reduced is None:
-            raise RuntimeError(_SHAPE.format(node=name, got=grad.shape, want=shape, nr=index))
+            raise RuntimeError(_SHAPE.format(node=(sender or node).name(), got=grad.shape, want=shape, nr=index))
         grad = reduced
-    if dtype is not None and grad.dtype != dtype:
+    if dtype is not None and grad._data.dtype != dtype:
         if grad.dtype.kind == "c" and dtype.kind != "c":
-            raise RuntimeError(_COMPLEX.format(node=name, nr=index))
+            raise RuntimeError(_COMPLEX.format(node=(sender or node).name(), nr=index))
         grad = cast(grad, dtype)
     device = node.input_device(nr)
     if device is not None and grad.device is not device:
         if grad.ndim or "meta" in (device.type, grad.device.type):
+            name = (sender or node).name()
             raise RuntimeError(_DEVICE.format(node=name, nr=index, want=str(device), got=str(grad.device)))
         grad = grad.to(device)
     return grad  # type: ignore[no-any-return]

@@ -11,22 +11,42 @@ __all__ = ["broadcast_prefix", "flatten", "tree_map", "unflatten"]
 _PREFIX: Final = "{what} is not compatible with the structure of {of}: {prefix!r} stands for {value}."
 
 
+_LEAF, _SEQUENCE, _RECORD, _DICT, _DATACLASS = range(5)
+_kinds: dict[type, int] = {}
+
+
+def _kind(kind: type) -> int:
+    """What values of this type are to a tree; remembered, since every call of a transform asks it often."""
+    if issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        found = _RECORD
+    elif kind is list or kind is tuple:
+        found = _SEQUENCE
+    elif issubclass(kind, dict):
+        found = _DICT
+    else:
+        found = _DATACLASS if dataclasses.is_dataclass(kind) else _LEAF
+    return _kinds.setdefault(kind, found)
+
+
 def _children(tree: Any) -> tuple[list[Any], Callable[[list[Any]], Any]] | None:
     """The parts of a container and the function that makes it of other parts; None for a leaf."""
-    kind = type(tree)
-    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        return list(tree), lambda parts: kind(*parts)
-    if kind is list or kind is tuple:
+    kind = tree.__class__
+    what = _kinds.get(kind)
+    if what is None:
+        what = _kind(kind)
+    if what == _LEAF:
+        return None
+    if what == _SEQUENCE:
         return list(tree), kind
-    if isinstance(tree, dict):
+    if what == _RECORD:
+        return list(tree), lambda parts: kind(*parts)
+    if what == _DICT:
         keys = list(tree)
         return list(tree.values()), lambda parts: kind(zip(keys, parts, strict=True))
-    if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
-        names = [field.name for field in dataclasses.fields(tree) if field.init]
-        return [getattr(tree, n) for n in names], lambda parts: dataclasses.replace(
-            tree, **dict(zip(names, parts, strict=True))
-        )
-    return None
+    names = [field.name for field in dataclasses.fields(tree) if field.init]
+    return [getattr(tree, n) for n in names], lambda parts: dataclasses.replace(
+        tree, **dict(zip(names, parts, strict=True))
+    )
 
 
 def flatten(tree: Any, leaf: type | None = None) -> list[Any]:
@@ -38,7 +58,13 @@ def flatten(tree: Any, leaf: type | None = None) -> list[Any]:
     found = None if leaf is not None and isinstance(tree, leaf) else _children(tree)
     if found is None:
         return [tree]
-    return [one for part in found[0] for one in flatten(part, leaf)]
+    leaves: list[Any] = []
+    for part in found[0]:
+        if _kinds.get(part.__class__) == _LEAF:
+            leaves.append(part)
+        else:
+            leaves += flatten(part, leaf)
+    return leaves
 
 
 def unflatten(tree: Any, leaves: list[Any], leaf: type | None = None) -> Any:
@@ -55,7 +81,9 @@ def _rebuild(tree: Any, leaves: Iterator[Any], leaf: type | None) -> Any:
     if found is None:
         return next(leaves)
     parts, make = found
-    return make([_rebuild(part, leaves, leaf) for part in parts])
+    return make(
+        [next(leaves) if _kinds.get(part.__class__) == _LEAF else _rebuild(part, leaves, leaf) for part in parts]
+    )
 
 
 def tree_map(function: Callable[[Any], Any], tree: Any) -> Any:

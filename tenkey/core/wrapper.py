@@ -23,7 +23,7 @@ import numpy as np
 from ..dispatch.kernel import Kernel
 from ..dispatch.keys import DispatchKey, DispatchKeySet
 from ..dispatch.operator import Operator
-from .device import Device
+from .device import CPU, Device
 from .storage import contiguous_strides
 from .tensor import Tensor
 from .word import GRADIENT
@@ -46,6 +46,7 @@ _INSIDE: Final = "[{call}] is not supported on a tensor inside of {level}: {reme
 _HOOK: Final = "register it on the tensor outside, or transform the gradient with tk.transforms."
 _GRAD: Final = "use tk.autograd.grad or tk.transforms.grad, which return the gradient."
 
+_new: Final[Any] = object.__new__
 _numbers: Final = itertools.count(1)
 _open: ContextVar[tuple[Level, ...]] = ContextVar("tenkey_levels", default=())
 
@@ -148,10 +149,9 @@ class WrappedData:
     buffer = None
     owner = None
 
-    def __init__(self, shape: tuple[int, ...], dtype: np.dtype, device: Device) -> None:
-        self.shape = shape
-        self.dtype = dtype
-        self.device = device
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    device: Device
 
     @property
     def size(self) -> int:
@@ -261,8 +261,12 @@ class Wrapper(Tensor):
 
 def wrap(level: Level, value: Tensor, extra: Any, shape: tuple[int, ...], word: int = 0) -> Wrapper:
     """A wrapper of ``value`` for ``level``; ``word`` adds bits to those of the value."""
-    made: Wrapper = object.__new__(Wrapper)
-    made._data = WrappedData(shape, value.dtype, value.device)
+    made: Wrapper = _new(Wrapper)
+    own = value._data
+    data = made._data = _new(WrappedData)
+    data.shape = shape
+    data.dtype = own.dtype
+    data.device = CPU if own.__class__ is np.ndarray else own.device
     made._word = value._word | word | _KEY
     made._storage = None
     made._value = value
@@ -295,7 +299,21 @@ def released(values: list[Any], level: Level) -> list[Any]:
 
 
 def _run(operator: Operator, keyset: DispatchKeySet, /, *args: Any, **kwargs: Any) -> Any:
-    level = innermost((*args, kwargs))
+    level: Level | None = None
+    own: Level | None
+    for x in args:
+        if x.__class__ is Wrapper:
+            own = x._level
+        elif x.__class__ is list or x.__class__ is tuple:
+            own = innermost(x)
+        else:
+            continue
+        if own is not None and (level is None or own.number > level.number):
+            level = own
+    if kwargs:
+        own = innermost(kwargs.values())
+        if own is not None and (level is None or own.number > level.number):
+            level = own
     if level is None:  # the key came from a guard
         return operator.redispatch(keyset.below(DispatchKey.Batched), *args, **kwargs)
     if not level.is_open:

@@ -14,8 +14,8 @@ from .runs import install_derivatives
 from .vmap import vmap
 
 __all__ = [
-    "LOOPS", "BatchInfo", "functions", "grad", "hessian", "index_rules", "install", "jacfwd", "jacrev", "jvp", "linearize", "rules",
-    "value_and_grad", "vjp", "vmap",
+    "LOOPS", "BatchInfo", "functions", "grad", "hessian", "index_rules", "install", "jacfwd", "jacrev", "jvp",
+    "linearize", "rules", "value_and_grad", "vjp", "vmap",
 ]  # fmt: skip
 
 

@@ -158,8 +158,8 @@ class BatchLevel(Level):
 
     def batch(self, value: Tensor, dim: int = 0) -> Wrapper:
         """The batched tensor that holds its samples along ``dim`` of ``value``."""
-        shape = value.shape
-        return wrap(self, value, dim, shape[:dim] + shape[dim + 1 :])
+        shape = value._data.shape
+        return wrap(self, value, dim, shape[1:] if dim == 0 else shape[:dim] + shape[dim + 1 :])
 
     def owns(self, x: Any) -> bool:
         """Whether ``x`` is batched at this level."""
@@ -214,8 +214,9 @@ class BatchLevel(Level):
         if found is not None:
             return found
         for tag in operator.tags:
-            if tag in tagged_rules:
-                return tagged_rules[tag]
+            found = tagged_rules.get(tag)
+            if found is not None:
+                return found
         for name, derived in derived_rules.items():
             if name in facets:
                 return derived
@@ -257,8 +258,7 @@ class BatchLevel(Level):
 
     def repeat(self, x: Tensor) -> Tensor:
         """See ``Level.repeat``."""
-        copies: Tensor = broadcast_to(x, (self.size, *x.shape))
-        return self.batch(copies.clone(), 0)
+        return self.batch(broadcast_to(x, (self.size, *x.shape)), 0)
 
     # ---- gradients
 

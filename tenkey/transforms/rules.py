@@ -19,6 +19,7 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from ..core.tree import flatten, unflatten
+from ..core.wrapper import Wrapper
 from ..dispatch.operator import Operator
 from ..ops.builtin.basic_index import FULL, window_of
 from ..ops.builtin.copying import cast, concatenate
@@ -59,6 +60,36 @@ def check_call(operator: Operator, args: Sequence[Any], kwargs: dict[str, Any]) 
 
 
 def _pointwise(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    if not kwargs:
+        values = _as_they_are(level, args)
+        if values is not None:
+            try:
+                return level.batch(operator.call(*values), 0)
+            except ValueError:
+                pass  # shapes that do not fit: said below, of the samples
+    return _broadcast(level, operator, args, kwargs)
+
+
+def _as_they_are(level: BatchLevel, args: tuple[Any, ...]) -> list[Any] | None:
+    """The values, if they broadcast without being moved: batches of equally many dimensions, and what is smaller."""
+    values: list[Any] = []
+    ndim = largest = 0
+    for x in args:
+        if x.__class__ is Wrapper and x._level is level:
+            count = len(x._data.shape) + 1
+            if x._extra or (ndim and ndim != count):
+                return None
+            ndim = count
+            values.append(x._value)
+            continue
+        if isinstance(x, Tensor):
+            count = len(x._data.shape)
+            largest = max(largest, count)
+        values.append(x)
+    return values if largest < ndim else None
+
+
+def _broadcast(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     tensors = [x for x in (*args, *kwargs.values()) if isinstance(x, Tensor)]
     ndim = max([x.ndim for x in tensors])
     broadcast_shapes(operator.schema.base_name, *[x.shape for x in tensors])
@@ -68,6 +99,10 @@ def _pointwise(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwa
 
 
 def _reduction(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    if len(args) == 1 and level.owns(args[0]):  # the usual way to write it
+        axes = normalize_axes(operator.schema.base_name, kwargs.get("axis"), len(args[0]._data.shape))
+        axes = tuple([i + 1 for i in axes])
+        return level.batch(operator.call(level.front(args[0]), **{**kwargs, "axis": axes}), 0)
     bound = operator.bind(*args, **kwargs)
     x = bound["x"]
     axes = tuple([i + 1 for i in normalize_axes(operator.schema.base_name, bound["axis"], x.ndim)])
@@ -166,7 +201,7 @@ def _complex_from(level: BatchLevel, operator: Operator, args: tuple[Any, ...], 
 @rule_for("reshape")
 def _reshape(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     x, shape = args
-    target = infer_reshape(x.shape, shape)
+    target = shape if x._data.shape == shape else infer_reshape(x.shape, shape)
     return level.batch(reshape(level.front(x), (level.size, *target), **kwargs), 0)
 
 

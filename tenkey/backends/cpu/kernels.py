@@ -71,6 +71,8 @@ def matmul_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
                     data = a.dot(b)
                 elif 0 < a.ndim < 3 and 0 < b.ndim < 3:
                     data = np.asarray(a.dot(b))
+                elif a.ndim == 3 == b.ndim and a.shape[1] == 1 and not b.strides[0] and b.shape[0] == a.shape[0] > 1:
+                    data = a[:, 0].dot(b[0])[:, None]  # rows of a batch times one matrix that all of them share
                 else:
                     data = np.asarray(np.matmul(a, b))
                 if computed is not dtype:
