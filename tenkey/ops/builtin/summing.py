@@ -17,7 +17,12 @@ def _samples(rng: np.random.Generator) -> list[Any]:
     return [((rng.standard_normal(shape), rng.standard_normal(shape), False), {}) for shape in ((3,), (2, 0), ())]
 
 
-@composite("accumulate(Tensor x, Tensor y, bool in_place) -> Tensor", samples=_samples, tags=("internal",))
+@composite(
+    "accumulate(Tensor x, Tensor y, bool in_place) -> Tensor",
+    vjp={"x": lambda g: g, "y": lambda g: g},
+    samples=_samples,
+    tags=("internal",),
+)
 def accumulate(x: Tensor, y: Tensor, in_place: bool) -> Tensor:
     """``x + y`` of two tensors of one shape and dtype; ``in_place`` says that ``x`` is not used any more.
 
