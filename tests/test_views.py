@@ -231,6 +231,11 @@ def test_leaves_and_their_views_refuse() -> None:
     b = zeros(2)
     v = b[:1].requires_grad_()
     _unchanged(v, lambda: v.add_(1.0), RuntimeError, VIEW_OF_LEAF)
+    y = x * 1.0
+    with tk.no_grad():
+        own = y[:1]
+    own.requires_grad_()  # a leaf on the memory of a tensor that is none
+    _unchanged(y, lambda: own.add_(1.0), RuntimeError, LEAF)
     early = b[1:]
     b.requires_grad_()
     _unchanged(b, lambda: early.add_(1.0), RuntimeError, VIEW_OF_LEAF)

@@ -246,6 +246,9 @@ def check_inplace(operator: str, x: Tensor, leaf: str = LEAF) -> None:
     if x._word & GRADIENT:
         if root_is_leaf:
             raise RuntimeError(VIEW_OF_LEAF.format(operator=operator))
+        own = x._autograd
+        if own is None or (own.__class__ is not ViewMeta and own.node is None):
+            raise RuntimeError(leaf.format(operator=operator))
     elif root._word & GRADIENT:
         refuse_constant_view(operator, x)
 
