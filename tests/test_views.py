@@ -165,6 +165,22 @@ def test_assigning_what_is_there_already_adds_no_node() -> None:
     assert y.grad_fn.name() == "BasicPutBackward"
 
 
+def test_assigning_what_is_there_with_another_history() -> None:
+    x = leaf([1.0, 2.0, 3.0])
+    y = x * 1.0
+    with tk.no_grad():
+        constant = y[1:]
+    y[1:] = constant
+    assert values_of(grad(y.sum(), x)[0]) == [1.0, 0.0, 0.0]
+    b = zeros(3)
+    p = b[1:].requires_grad_()
+    b[1:] = p
+    assert b.grad_fn.name() == "BasicPutBackward"
+    assert not p.is_leaf  # it is a view of the base as it is now; what it was collects a gradient still
+    (b * 2.0).sum().backward()
+    assert values_of(p.grad) == [2.0, 2.0]
+
+
 def test_the_source_is_a_view_of_what_it_is_written_into() -> None:
     x = leaf([1.0, 2.0, 3.0])
     y = x * 1.0

@@ -29,7 +29,7 @@ from ..ops.builtin.view import broadcast_to
 from .formulas import formulas_of
 from .node import Edge, edge_of
 from .record import Writer, ZeroNode, below_autograd, inner_call
-from .views import LEAF, VIEW_OF_LEAF, check_inplace, is_view, link, plain_meta, rebase
+from .views import LEAF, VIEW_OF_LEAF, ViewMeta, check_inplace, is_view, link, plain_meta, rebase
 
 __all__ = ["install_inplace"]
 
@@ -100,8 +100,9 @@ def _put(operator: Operator, word: int) -> Callable[..., Any]:
         # PyTorch's words: an index of slices makes a view there
         check_inplace("index_put", x, LEAF if whole or where == (Ellipsis,) else VIEW_OF_LEAF)
         root = x._storage if is_view(x) else x
-        if source._storage is root and not whole and _is_window(x, where, source):
-            return x  # the end of x[where] += y: the elements are what they are
+        own = source._storage is root and source._autograd.__class__ is ViewMeta
+        if own and not whole and _is_window(x, where, source):
+            return x  # the end of x[where] += y: the elements are what they are, and so is their history
         if source._word & GRADIENT:
             if source.dtype != x.dtype:
                 operator.facets["Fits"].check(operator, x, where, source)
