@@ -181,7 +181,7 @@ def _loop(
                     else:
                         deliver(slot, nr, grad)
                 else:
-                    deliver(slot, nr, validate(next_node, nr, grad, node, _index(edges, results, next_node, grad)))
+                    deliver(slot, nr, validate(next_node, nr, grad, node, results))
             count = slot[0] - 1
             slot[0] = count
             if count == 0:
@@ -204,14 +204,6 @@ def _loop(
             if grads is not None:
                 slot[2].accumulate(grads, getrefcount(grads))
             grads = None
-
-
-def _index(edges: tuple[Any, ...], results: Any, next_node: Node, grad: Any) -> int:
-    """Which of the results goes to a node; found for an error's text."""
-    for index, (edge, result) in enumerate(zip(edges, results)):
-        if edge[0] is next_node and result is grad:
-            return index
-    return 0
 
 
 def run_node(task: Task, slot: list[Any]) -> Any:
@@ -255,8 +247,8 @@ def run_node(task: Task, slot: list[Any]) -> Any:
     if node.post_hooks:
         results = tuple(
             [
-                grad if grad is None or below is None else validate(below, nr, grad, node, index)
-                for index, ((below, nr), grad) in enumerate(zip(edges, results))
+                None if grad is None or below is None else validate(below, nr, grad, node, results)
+                for (below, nr), grad in zip(edges, results)
             ]
         )
         results = post_hooks(node, results, tuple(given))

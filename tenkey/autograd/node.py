@@ -17,7 +17,7 @@ import numpy as np
 
 from ..core.device import CPU, Device
 from ..core.tensor import Tensor
-from ..core.word import GRADIENT
+from ..core.word import DTYPE_MASK, GRADIENT, dtypes_of
 from ..core.wrapper import Wrapper
 from ..dispatch.local import get_state
 
@@ -118,6 +118,17 @@ class _Extra:
     def __set__(self, node: Any, value: Any) -> None:
         node.__dict__[self.name] = value
         node._special = True
+
+
+class _DtypeOfWord:
+    """The dtype of a node's output, found in its word: few ask for it."""
+
+    def __get__(self, node: Any, owner: type | None = None) -> Any:
+        found = dtypes_of(node._word & DTYPE_MASK) if node is not None else ()
+        return found[0] if found else None
+
+
+DTYPE_OF_WORD: Final = _DtypeOfWord()
 
 
 class Node:

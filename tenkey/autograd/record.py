@@ -30,6 +30,7 @@ from ..dispatch.table import steps
 from ..ops.builtin.creation import zeros
 from .formulas import Formula, formulas_of, same_gradient
 from .node import (
+    DTYPE_OF_WORD,
     NO_EDGE,
     AutogradMeta,
     Node,
@@ -122,6 +123,7 @@ _OWN_NAMES: Final = frozenset(
         "ViewMeta",
         "WEAK_MASK",
         "data",
+        "depth",
         "edge_of",
         "inner",
         "item",
@@ -211,31 +213,38 @@ class Writer:
                 lines.append(f"    edges_{name} = [edge_of(item) for item in {name}]")
                 edges.append(f"*edges_{name}")
                 continue
-            lines += self._edge_lines(name, optional=str(a.type) == "Tensor?")
+            lines += self._edge_lines(name, optional=str(a.type) == "Tensor?", first=not edges)
             edges.append(f"edge_{name}")
         lines.append(f"    node.next_edges = ({', '.join(edges)}{',' if edges else ''})")
         lines.append("    node.topological_nr = " + ("number" if simple else "longest(node.next_edges)"))
-        lines += ["    data = out._data", "    node.shape = data.shape", "    node.dtype = data.dtype"]
+        lines += ["    data = out._data", "    node.shape = data.shape"]
         if not on_cpu:
-            lines.append("    settle(node, out)")
+            lines += ["    node.dtype = data.dtype", "    settle(node, out)"]
         lines += self._save_lines()
         meta = ["    meta = Meta()", "    meta.node = node", "    meta.edge = (node, 0)"]
         lines += view_lines(meta) if "View" in self.operator.facets else meta
         lines.append("    out._autograd = meta")
-        lines.append("    node._word = out._word = out._word | GRADIENT" if on_cpu else "    out._word |= GRADIENT")
+        lines.append(f"    node._word = out._word = out._word | {GRADIENT}" if on_cpu else "    out._word |= GRADIENT")
         lines.append("    return out")
         return lines
 
-    def _edge_lines(self, name: str, *, optional: bool) -> list[str]:
-        test = f"{name} is not None and {name}._word & GRADIENT" if optional else f"{name}._word & GRADIENT"
+    def _edge_lines(self, name: str, *, optional: bool, first: bool) -> list[str]:
+        test = f"{name} is not None and {name}._word & {GRADIENT}" if optional else f"{name}._word & {GRADIENT}"
         return [
             f"    if {test}:",
             f"        meta = {name}._autograd",
             f"        edge_{name} = None if meta is None else meta.edge",
             f"        if edge_{name} is None:",
             f"            edge_{name} = leaf_edge({name})",
-            f"        if edge_{name}[0].topological_nr >= number:",
-            f"            number = edge_{name}[0].topological_nr + 1",
+            *(
+                [f"        number = edge_{name}[0].topological_nr + 1"]
+                if first
+                else [
+                    f"        depth = edge_{name}[0].topological_nr + 1",
+                    "        if depth > number:",
+                    "            number = depth",
+                ]
+            ),
             "    else:",
             f"        edge_{name} = NO_EDGE",
         ]
@@ -315,7 +324,7 @@ class Writer:
             )
         return lines
 
-    def node_class(self) -> type[Node]:
+    def node_class(self, *, on_cpu: bool = False) -> type[Node]:
         """The class of the nodes: ``apply`` and ``release``."""
         lines = ["def apply(self, g):"]
         results: list[str] = []
@@ -330,6 +339,10 @@ class Writer:
             self.scope[f"formula_{a.name}"] = formula.function
             only = len([x for x in self.tensors if self.formulas.get(x.name) is not None]) == 1
             indent = "    "
+            if formula.function is same_gradient:  # also where nobody needs it: the engine knows
+                results.append(f"*{formula.names[0]}" if _is_list(a) else formula.names[0])
+                index += 1
+                continue
             if not only and simple:
                 lines += [f"    grad_{a.name} = None", f"    if edges[{index}][0] is not None:"]
                 indent = "        "
@@ -358,7 +371,7 @@ class Writer:
             results.append(f"*grad_{a.name}" if _is_list(a) else f"grad_{a.name}")
             index += 1
         lines[1:1] = [f"    value_{name} = None" for name in shared]
-        if index > 1 and simple:
+        if any("edges[" in line for line in lines):
             lines.insert(1, "    edges = self.next_edges")
         lines.append(f"    return ({', '.join(results)}{',' if results else ''})")
         saved = [n for n in self.users if n == "out" or (n in known and known[n].type.is_tensor_like)]
@@ -377,6 +390,8 @@ class Writer:
         exec(compile(source, filename, "exec"), self.scope, methods)
         body: dict[str, Any] = {"apply": methods["apply"], "released": False, "operator_name": self.operator.name}
         body["saves"] = bool(saved)
+        if on_cpu:
+            body["dtype"] = DTYPE_OF_WORD
         if saved:
             body["release"] = methods["release"]
         body |= {f"saved_{n}": None for n in self.users if n != "g"}
@@ -394,7 +409,12 @@ class Writer:
         filename = f"<autograd kernel of {self.operator.name}>"
         source = "\n".join(self.kernel_source(on_cpu=stays)) + "\n"
         linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-        scope = {**self.scope, "inner": inner, "NodeClass": self.node_class(), "DEVICE": CPU if on_cpu else None}
+        scope = {
+            **self.scope,
+            "inner": inner,
+            "NodeClass": self.node_class(on_cpu=stays),
+            "DEVICE": CPU if on_cpu else None,
+        }
         exec(compile(source, filename, "exec"), scope)
         function: Callable[..., Any] = scope["kernel"]
         if not word & HOOKED:

@@ -124,7 +124,7 @@ def _through(mapping: Operator, *, is_complex: bool) -> Callable[[Tensor, Tensor
 def _spread(g: Tensor, x: Any, axis: Any, keepdims: Any) -> Tensor:
     """The gradient of every element is that of the result; of ``x`` the shape is used, and whether it is real."""
     spread: Tensor = broadcast_to(restore_axes(g, x.shape, axis, keepdims) if g._data.shape else g, x.shape)
-    return real(spread) if g.dtype.kind == "c" and x.dtype.kind != "c" else spread
+    return real(spread) if g._data.dtype.kind == "c" and x.dtype.kind != "c" else spread
 
 
 def _of_sum(g: Tensor, elements: Tensor, out: Any, axis: Any, keepdims: Any) -> Tensor:

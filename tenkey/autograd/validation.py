@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ..core.tensor import Tensor
+from ..core.word import GRADIENT
 from ..ops.builtin.copying import cast
 from ..ops.builtin.reduction import sum as sum_
 from ..ops.builtin.view import reshape
@@ -27,10 +28,6 @@ _SHAPE: Final = (
 )
 _KIND: Final = "[{node}] got {got} as the gradient of index {nr}: a gradient is a Tensor or None."
 _COMPLEX: Final = "[{node}] got a complex gradient for a real output (index {nr}): take tk.real() of it."
-_DTYPE: Final = (
-    "[{node}] returned an invalid gradient at index {nr} - expected a floating point or complex dtype, which is cast "
-    "to {want}, but got {got}."
-)
 _DEVICE: Final = (
     "[{node}] returned an invalid gradient at index {nr} - expected device {want} but got {got}: take it there with "
     "g.to({want!r})."
@@ -39,26 +36,40 @@ _DEVICE: Final = (
 
 def reduce_to_shape(grad: Tensor, shape: tuple[int, ...]) -> Tensor | None:
     """Sum over the dimensions that broadcasting added or stretched; None if the shapes do not allow it."""
-    lead = grad.ndim - len(shape)
+    given = grad._data.shape
+    lead = len(given) - len(shape)
     if lead < 0:
         return None
     axes = list(range(lead))
-    for i, n in enumerate(shape):
-        if grad.shape[lead + i] != n:
+    if given[lead:] == shape:
+        summed: Tensor = sum_(grad, tuple(axes))
+        return summed
+    for i, n in enumerate(shape, lead):
+        if given[i] != n:
             if n != 1:
                 return None
-            axes.append(lead + i)
-    summed: Tensor = sum_(grad, axis=tuple(axes), keepdims=True)
-    return reshape(summed, shape)
+            axes.append(i)
+    summed = sum_(grad, tuple(axes), keepdims=True)
+    return reshape(summed, shape) if lead else summed
 
 
-def validate(node: Node, nr: int, grad: Any, sender: Node | None = None, index: int = 0) -> Tensor:
+def _where(node: Node, grad: Any, sender: Node | None, results: Any) -> dict[str, Any]:
+    """Which node returned a gradient, and at which index; found for an error's text."""
+    if sender is not None:
+        for index, (edge, result) in enumerate(zip(sender.next_edges, results)):
+            if edge[0] is node and result is grad:
+                return {"node": sender.name(), "nr": index}
+    return {"node": (sender or node).name(), "nr": 0}
+
+
+def validate(node: Node, nr: int, grad: Any, sender: Node | None = None, results: Any = ()) -> Tensor:
     """The gradient for output ``nr`` of ``node``, summed and cast to its shape and dtype; raises if it cannot be.
 
-    ``sender`` returned it at ``index``; without one the user gave it.
+    ``sender`` returned it as one of its ``results``; without one the user gave it.
     """
     if not isinstance(grad, Tensor):
-        raise TypeError(_KIND.format(node=(sender or node).name(), got=type(grad).__name__, nr=index))
+        raise TypeError(_KIND.format(got=type(grad).__name__, **_where(node, grad, sender, results)))
+    given = grad
     wanted = node.input_shape(nr)
     if wanted is None:
         return grad
@@ -66,17 +77,19 @@ def validate(node: Node, nr: int, grad: Any, sender: Node | None = None, index: 
     if grad._data.shape != shape:
         reduced = reduce_to_shape(grad, shape)
         if reduced is None:
-            raise RuntimeError(_SHAPE.format(node=(sender or node).name(), got=grad.shape, want=shape, nr=index))
+            raise RuntimeError(_SHAPE.format(got=grad.shape, want=shape, **_where(node, given, sender, results)))
         grad = reduced
-    if dtype is not None and grad._data.dtype != dtype:
+    if grad._word | GRADIENT == node._word:
+        return grad  # type: ignore[no-any-return]  # dtype and device are right too
+    if dtype is not None and grad.dtype != dtype:
         if grad.dtype.kind == "c" and dtype.kind != "c":
-            raise RuntimeError(_COMPLEX.format(node=(sender or node).name(), nr=index))
+            raise RuntimeError(_COMPLEX.format(**_where(node, given, sender, results)))
         grad = cast(grad, dtype)
     device = node.input_device(nr)
     if device is not None and grad.device is not device:
         if grad.ndim or "meta" in (device.type, grad.device.type):
-            name = (sender or node).name()
-            raise RuntimeError(_DEVICE.format(node=name, nr=index, want=str(device), got=str(grad.device)))
+            found = _where(node, given, sender, results)
+            raise RuntimeError(_DEVICE.format(want=str(device), got=str(grad.device), **found))
         grad = grad.to(device)
     return grad  # type: ignore[no-any-return]
 

@@ -180,7 +180,7 @@ class _Run:
     def spread(self, node: Node, results: Any) -> list[list[Any]]:
         """Deliver the results of a node; the slots that are ready now."""
         ready = []
-        for index, ((next_node, nr), grad) in enumerate(zip(node.next_edges, results)):
+        for (next_node, nr), grad in zip(node.next_edges, results):
             slot = None if next_node is None else self.slots.get(next_node)
             if slot is None or next_node is None:
                 continue
@@ -188,7 +188,7 @@ class _Run:
                 target = next_node._stream
                 with contextlib.nullcontext() if target is None else target:
                     _order_streams(node._stream, target, grad)
-                    grad = validate(next_node, nr, grad, node, index)
+                    grad = validate(next_node, nr, grad, node, results)
                     with self.lock:
                         deliver(slot, nr, grad)
             with self.lock:

@@ -161,8 +161,12 @@ def _broadcast_to(x: Tensor, shape: Sequence[int]) -> Tensor:
     before = a.shape
     if len(shape) > 64:
         refuse_shape("broadcast_to", shape)
-    if not before and a.flags.writeable and (not shape or min(shape) >= 0):
-        return make_view(x, np.ndarray(shape, a.dtype, a, 0, (0,) * len(shape)))
+    if not before:
+        try:
+            return make_view(x, np.ndarray(shape, a.dtype, a, 0, (0,) * len(shape)))
+        except ValueError:  # a negative length
+            raise_for(x, "broadcast_to", shape)
+            raise
     lead = len(shape) - len(before)
     if lead < 0 or not a.flags.c_contiguous or not a.flags.writeable:
         return make_view(x, _window_of(a, *_windows["broadcast_to"](x, shape)))

@@ -39,6 +39,8 @@ def _real_for_real(g: Tensor, meta: Any) -> Tensor:
 
 def _left(g: Tensor, x1_meta: Any, x2: Tensor) -> Tensor:
     x1_ndim = len(x1_meta.shape)
+    if x1_ndim == 2 and x2._data.ndim == 2:  # the usual case
+        return matmul(g, _adjoint(x2))
     if x2.ndim == 1:
         g, x2 = expand_dims(g, -1), expand_dims(x2, -1)
     if x1_ndim == 1:
@@ -48,6 +50,8 @@ def _left(g: Tensor, x1_meta: Any, x2: Tensor) -> Tensor:
 
 def _right(g: Tensor, x1: Tensor, x2_meta: Any) -> Tensor:
     x2_ndim = len(x2_meta.shape)
+    if x2_ndim == 2 and x1._data.ndim == 2:  # the usual case
+        return matmul(_adjoint(x1), g)
     if x1.ndim == 1:
         g, x1 = expand_dims(g, -2 if x2_ndim > 1 else 0), expand_dims(x1, 0)
         if x2_ndim == 1:

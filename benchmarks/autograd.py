@@ -1,0 +1,247 @@
+"""What a backward costs: ``python -m benchmarks.autograd``.
+
+A chain of 1,000 adds, a graph of three operators on 4 elements, an MLP of 50 layers of width 64, 150,000 chained nodes
+(built, run and freed; what is left of the memory), and the peak memory of a training step, each beside PyTorch on the
+CPU, both on one thread. The two take turns within a round: see Note [Interleaved measurement] in
+benchmarks/_harness.py; ``--clock cpu`` reads the thread's CPU time. PyTorch's column needs
+``pip install torch==2.13.0``; without it the rest is measured.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import importlib.util
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as torch.set_num_threads(1) below
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+import tenkey as tk
+from benchmarks import _tenkey
+from benchmarks._harness import (
+    INSTALL_TORCH,
+    Measurement,
+    Row,
+    Work,
+    describe_machine,
+    format_table,
+    measure_rows,
+    parse_options,
+    write_json,
+)
+
+__all__ = ["TABLES", "Table", "main"]
+
+CHAIN_LENGTH: Final = 1000
+DEEP: Final = 150_000
+LAYERS, WIDTH, BATCH = 50, 64, 32
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows by name: a statement for all libraries, whose names ``names(library)`` binds; ``limit`` is the target."""
+
+    title: str
+    statements: Mapping[str, str]
+    names: Callable[[Any], Mapping[str, object]]
+    limit: float
+
+
+def _arrays() -> tuple[np.ndarray, np.ndarray]:
+    first = np.array([0.5, -1.0, 2.0, 0.25], dtype=np.float32)
+    return first, np.array([1.5, 0.75, -0.5, 3.0], dtype=np.float32)
+
+
+def _chain(a: Any, b: Any) -> Any:
+    total = a
+    for _ in range(CHAIN_LENGTH):
+        total = total + b
+    return total
+
+
+def _small_names(library: Any) -> dict[str, object]:
+    first, second = _arrays()
+    return {
+        "a": library.tensor(first, requires_grad=True),
+        "b": library.tensor(second, requires_grad=True),
+        "g": library.tensor(np.ones_like(first)),
+        "chain": _chain,
+    }
+
+
+def _mlp(library: Any) -> tuple[list[Any], Callable[[], Any]]:
+    """Parameters, and a function that gives the loss."""
+    rng = np.random.default_rng(0)
+    weights = [
+        library.tensor(rng.normal(size=(WIDTH, WIDTH)).astype(np.float32) / 8, requires_grad=True)
+        for _ in range(LAYERS)
+    ]
+    biases = [library.tensor(np.zeros(WIDTH, np.float32), requires_grad=True) for _ in range(LAYERS)]
+    x = library.tensor(rng.normal(size=(BATCH, WIDTH)).astype(np.float32))
+
+    def loss() -> Any:
+        h = x
+        for weight, bias in zip(weights, biases):
+            h = library.tanh(h @ weight + bias)
+        return (h * h).sum()
+
+    return [*weights, *biases], loss
+
+
+def _mlp_names(library: Any) -> dict[str, object]:
+    parameters, forward = _mlp(library)
+
+    def clear() -> None:
+        for parameter in parameters:
+            parameter.grad = None
+
+    return {"loss": forward(), "forward": forward, "clear": clear}
+
+
+def _deep_names(library: Any) -> dict[str, object]:
+    x = library.tensor(np.ones(4, np.float32), requires_grad=True)
+    g = library.tensor(np.ones(4, np.float32))
+
+    def deep() -> None:
+        y = x
+        for _ in range(DEEP):
+            y = y + 1.0
+        y.backward(g)
+        x.grad = None
+
+    return {"deep": deep}
+
+
+# Rows of other topics are added here.
+TABLES: list[Table] = [
+    Table(
+        "Chain of adds, 4 elements",
+        {f"{CHAIN_LENGTH} chained adds, forward + backward": "chain(a, b).backward(g); a.grad = None; b.grad = None"},
+        _small_names,
+        0.8,
+    ),
+    Table(
+        "Graph of three operators, 4 elements",
+        {"(a * b + a).sum(), forward + backward": "(a * b + a).sum().backward(); a.grad = None; b.grad = None"},
+        _small_names,
+        0.5,
+    ),
+    Table(
+        f"MLP, {LAYERS} layers of width {WIDTH}, batch {BATCH}",
+        {
+            "backward": "loss.backward(retain_graph=True); clear()",
+            "forward + backward": "forward().backward(); clear()",
+        },
+        _mlp_names,
+        1.0,
+    ),
+    Table(f"{DEEP:,} chained nodes", {"built, run and freed": "deep()"}, _deep_names, 1.0),
+]
+
+
+def make_rows(table: Table, libraries: Mapping[str, Any]) -> list[Row]:
+    """The rows of a table, with every library's binding of the names that occur in the statement."""
+    bound = {name: table.names(library) for name, library in libraries.items()}
+    rows = []
+    for name, statement in table.statements.items():
+        used = compile(statement, name, "exec").co_names
+        works = {
+            library: Work(statement, {key: names[key] for key in used if key in names})
+            for library, names in bound.items()
+        }
+        rows.append(Row(name, works))
+    return rows
+
+
+def left_over() -> int:
+    """Memory blocks of Python that 150,000 nodes leave behind, with the cyclic collector off."""
+    deep: Any = _deep_names(tk)["deep"]
+    deep()
+    gc.collect()
+    gc.disable()
+    try:
+        deep()  # what Python itself keeps for the next time
+        before = sys.getallocatedblocks()
+        deep()
+        return sys.getallocatedblocks() - before
+    finally:
+        gc.enable()
+
+
+def _step(library: Any) -> Callable[[], None]:
+    parameters, forward = _mlp(library)
+
+    def step() -> None:
+        forward().backward()
+        for parameter in parameters:
+            parameter.grad = None
+
+    step()
+    return step
+
+
+def peak_of_tenkey() -> int:
+    """Bytes of tensors at the peak of a training step, beyond those before it, from the profiler's record."""
+    step = _step(tk)
+    with tk.autograd.profile(profile_memory=True) as profiler:
+        step()
+    now = peak = 0
+    for record in profiler.memory_timeline():
+        now += record.bytes
+        peak = max(peak, now)
+    return peak
+
+
+def peak_of_torch(torch: Any) -> int:
+    """The same for PyTorch."""
+    step = _step(torch)
+    with torch.profiler.profile(profile_memory=True) as profiler:
+        step()
+    now = peak = 0
+    for event in profiler.profiler.kineto_results.events():
+        if event.name() == "[memory]":
+            now += event.nbytes()
+            peak = max(peak, now)
+    return peak
+
+
+def main() -> None:
+    """Measure and print every table."""
+    options = parse_options(__doc__ or "", rounds=40, one_thread=True)
+    libraries: dict[str, Any] = {"tenkey": tk}
+    torch: Any = None
+    if importlib.util.find_spec("torch") is not None:
+        torch = importlib.import_module("torch")
+        torch.set_num_threads(1)
+        libraries["PyTorch"] = torch
+    else:
+        print(INSTALL_TORCH)
+    machine = describe_machine(["tenkey", "torch", "numpy", "numba"])
+    print(f"{machine}\n{options.heading}\n")
+    results: dict[str, Sequence[Measurement]] = {}
+    for table in TABLES:
+        rows = measure_rows(make_rows(table, libraries), options, settle=_tenkey.settle)
+        if rows:
+            results[table.title] = rows
+            print(format_table(table.title, rows, list(libraries), against=["PyTorch"], limit=table.limit), "\n")
+    if options.only in "memory":
+        print(f"{DEEP:,} chained nodes leave {left_over()} memory blocks behind (collector off)")
+        ours = peak_of_tenkey()
+        line = f"Peak memory of a training step of the MLP: tenkey {ours:,} bytes"
+        if torch is not None:
+            theirs = peak_of_torch(torch)
+            line += f", PyTorch {theirs:,}: {ours / theirs:.2f} x (at most 1.00 x)"
+        print(line)
+    if options.json is not None:
+        write_json(options.json, machine, results)
+
+
+if __name__ == "__main__":
+    main()
