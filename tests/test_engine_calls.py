@@ -34,6 +34,8 @@ class TestNodes:
         assert (accumulator.name(), number, accumulator.variable) == ("AccumulateGrad", 0, x)
         assert accumulator._sequence_nr() > later._sequence_nr()
         assert node._saved_x1 is x
+        summed = tk.ones((2, 3)).requires_grad_().sum(axis=1).grad_fn
+        assert (summed._saved_axis, summed._saved_keepdims) == ((1,), False)
         node.metadata["mine"] = 1
         assert node.metadata == {"mine": 1}
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import linecache
+import operator
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -357,7 +358,8 @@ class Writer:
                         indent + "    " * len(once) + line
                         for line in (
                             f"saved = self.saved_{name}",
-                            "if saved.__class__ is SavedTensor and saved.tensor._storage is None:",
+                            "if saved.__class__ is SavedTensor and ((storage := saved.tensor._storage) is None",
+                            "        or storage.__class__ is Storage and storage.version == saved.version):",
                             f"    value_{name} = saved.tensor",
                             "else:",
                             f"    value_{name} = unpack(saved, self, {name.replace('ŧ', '')!r})",
@@ -398,6 +400,9 @@ class Writer:
         for n in saved:
             body[f"_saved_{n.replace('ŧ', '')}"] = property(_saved_reader(n))
             body[f"_raw_saved_{n.replace('ŧ', '')}"] = property(functools.partial(raw_saved, name=n))
+        for n in self.users:
+            if n in known and n not in saved:  # numbers, axes, flags
+                body[f"_saved_{n.replace('ŧ', '')}"] = property(operator.attrgetter(f"saved_{n}"))
         name = "".join(part.capitalize() for part in self.operator.schema.base_name.split("_")) + "Backward"
         return type(name, (Node,), body)
 
