@@ -527,9 +527,10 @@ def cov(
     y: ArrayLike | None = None,
     *,
     rowvar: _bool = True,
-    correction: float = 1.0,
+    correction: float | None = None,
     fweights: ArrayLike | None = None,
     aweights: ArrayLike | None = None,
+    ddof: float | None = None,
 ) -> Tensor:
     """The covariance matrix of variables, each of which is a row of ``x`` (a column with ``rowvar=False``)."""
 def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:

@@ -111,7 +111,7 @@ setdiff1d setxor1d: ar1 ar2 / ~assume_unique
 dot outer: a b / -out
 inner kron: a b /
 tensordot: a b / axes
-cov: m y / rowvar -bias -ddof fweights aweights -dtype
+cov: m y / rowvar -bias ddof fweights aweights -dtype
 corrcoef: x y / rowvar -dtype
 convolve correlate: a v / mode
 polyval: p x /

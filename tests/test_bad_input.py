@@ -114,6 +114,16 @@ def test_joined_tensors_are_contiguous() -> None:
         (lambda: tk.full((1,) * 65, 1), r"\[full\] would give 65 dimensions: a tensor has at most 64"),
         (lambda: tk.eye(2**40), r"\[eye\] a tensor of shape .* is larger than an address space"),
         (lambda: tk.linspace(0, 1, 2**62), r"\[linspace\] a tensor of shape \(4611686018427387904,\) is larger"),
+        (lambda: tk.zeros((2**62, 2**62)), r"\[zeros\] a tensor of shape .* is larger than an address space"),
+        (lambda: tk.ones(2**61, device="meta"), r"\[ones\] a tensor of shape .* is larger than an address space"),
+        (lambda: tk.empty(2**70, dtype=tk.int8), r"\[empty\] a tensor of shape .* is larger than an address space"),
+        (lambda: tk.zeros((1,) * 65), r"\[zeros\] would give 65 dimensions: a tensor has at most 64"),
+        (lambda: tk.arange(2**62), r"\[arange\] a tensor of shape .* is larger than an address space"),
+        (lambda: tk.arange(0, 2**61, dtype=tk.float32), r"\[arange\] a tensor of shape .* is larger"),
+        (lambda: tk.arange(0.0, 1e30), r"\[arange\] a tensor of shape .* is larger than an address space"),
+        (lambda: tk.logspace(0, 1, 2**61), r"\[logspace\] a tensor of shape .* is larger than an address space"),
+        (lambda: tk.geomspace(1, 2, 2**61), r"\[geomspace\] a tensor of shape .* is larger than an address space"),
+        (lambda: tk.vander(tk.ones(3), 2**60), r"\[vander\] a tensor of shape .* is larger than an address space"),
         (lambda: tk.tile(tk.ones(3), 2**62), r"\[tile\] a tensor of shape \(13835058055282163712,\) is larger"),
         (lambda: tk.tile(tk.ones(3), (1,) * 70), r"\[tile\] would give 70 dimensions"),
         (lambda: tk.reshape(tk.ones(3), (3,) + (1,) * 70), r"\[reshape\] would give 71 dimensions"),
@@ -128,6 +138,22 @@ def test_joined_tensors_are_contiguous() -> None:
 )
 def test_shapes_that_no_tensor_has_and_options_that_mean_nothing(call: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda: tk.zeros((2**40, 2**16)), "zeros"),
+        (lambda: tk.ones((2**40, 2**16)), "ones"),
+        (lambda: tk.arange(2**58), "arange"),
+        (lambda: tk.vander(tk.ones(1), 2**58), "cumulative_prod"),
+    ],
+)
+def test_more_memory_than_there_is(call: Any, name: str) -> None:
+    with pytest.raises(
+        MemoryError, match=rf"^\[{name}\] takes more memory than there is, .* bytes for shape .*: give a"
+    ):
         call()
 
 

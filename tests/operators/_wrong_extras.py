@@ -72,6 +72,8 @@ def _statistics() -> list[Any]:
          "[cov] takes a vector or a matrix, got shape (2, 3, 4)."),
         ("cov", lambda f, i: tk.cov(f(2, 3), f(2, 4)), ValueError,
          "[cov] x of shape (2, 3) and y of shape (2, 4) must have equally many observations."),
+        ("cov", lambda f, i: tk.cov(f(2, 3), correction=0, ddof=1), ValueError,
+         "[cov] got correction=0.0 and ddof=1.0, two words for one thing: give one of them."),
         ("cov", lambda f, i: tk.cov(f(2, 3), fweights=f(3)), ValueError,
          "[cov] fweights must be a vector of 3 integers, got shape (3,), dtype float32."),
         ("cov", lambda f, i: tk.cov(f(2, 3), aweights=f(2)), ValueError,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -19,6 +20,10 @@ __all__ = ["host_kernel"]
 
 
 _FAILED: Final = "[{name}] {error} (It was called with {operands}.)"
+_MEMORY: Final = (
+    "[{name}] takes more memory than there is{array}: give a smaller shape, or work in parts. (It was called with "
+    "{operands}.)"
+)
 _UNTOLD: Final = (ValueError, TypeError, IndexError, OverflowError, RuntimeError, np.linalg.LinAlgError)
 
 
@@ -33,6 +38,14 @@ def _described(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         return repr(value)
 
     return ", ".join([*map(one, args), *[f"{name}={one(value)}" for name, value in kwargs.items()]])
+
+
+def _wanted(error: MemoryError) -> str:
+    """The array that NumPy could not make, if it says which."""
+    shape, dtype = getattr(error, "shape", None), getattr(error, "dtype", None)
+    if shape is None or dtype is None:
+        return ""
+    return f", {math.prod(shape) * dtype.itemsize:.1e} bytes for shape {shape} and dtype {dtype}"
 
 
 def _array(value: Any) -> Any:
@@ -116,6 +129,10 @@ def host_kernel(operator: Operator) -> Callable[..., Any]:
             return NotImplemented
         if facet.strict:
             otherwise(*args, **kwargs)
+        if isinstance(error, MemoryError):
+            raise MemoryError(
+                _MEMORY.format(name=operator.schema.base_name, array=_wanted(error), operands=_described(args, kwargs))
+            ) from None
         if type(error) in _UNTOLD and not str(error).startswith("["):
             text = _FAILED.format(name=operator.schema.base_name, error=error, operands=_described(args, kwargs))
             raise type(error)(text) from error

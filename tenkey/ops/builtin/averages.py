@@ -29,6 +29,7 @@ _WEIGHTS: Final = (
 _NO_AXIS: Final = "[average] weights of shape {weights} for x of shape {shape} need axis=, which says where they lie."
 _MATRIX: Final = "[{operator}] takes a vector or a matrix, got shape {shape}."
 _OBSERVATIONS: Final = "[{operator}] x of shape {x} and y of shape {y} must have equally many observations."
+_TWICE: Final = "[cov] got correction={correction} and ddof={ddof}, two words for one thing: give one of them."
 _FREQUENCIES: Final = "[cov] fweights must be a vector of {n} integers, got shape {shape}, dtype {dtype}."
 _IMPORTANCES: Final = "[cov] aweights must be a vector of {n} real numbers, got shape {shape}, dtype {dtype}."
 _VALUES: Final = (
@@ -148,18 +149,20 @@ def _real_dtype(x: Tensor) -> Any:
     return np.empty(0, x.dtype).real.dtype if x.dtype.kind == "c" else x.dtype
 
 
-def _numpy_cov(x: Any, y: Any = None, *, rowvar: bool = True, correction: float = 1.0, **weights: Any) -> Any:
-    return np.cov(x, y, rowvar, ddof=int(correction), **weights)
+def _numpy_cov(x: Any, y: Any = None, *, rowvar: bool = True, ddof: Any = None, **options: Any) -> Any:
+    correction = options.pop("correction", ddof)
+    return np.cov(x, y, rowvar, ddof=None if correction is None else int(correction), **options)
 
 
 @composite(
-    "cov(Tensor x, Tensor? y=None, *, bool rowvar=True, float correction=1.0, Tensor? fweights=None,"
-    " Tensor? aweights=None) -> Tensor",
+    "cov(Tensor x, Tensor? y=None, *, bool rowvar=True, float? correction=None, Tensor? fweights=None,"
+    " Tensor? aweights=None, float? ddof=None) -> Tensor",
     samples=lambda rng: [
         ((rng.standard_normal((3, 5)),), {}),
         ((rng.standard_normal((3, 5)),), {"rowvar": False, "correction": 0.0}),
         ((rng.standard_normal(5), rng.standard_normal(5)), {}),
         ((rng.standard_normal((2, 5)),), {"fweights": rng.integers(1, 4, 5)}),
+        ((rng.standard_normal((2, 5)),), {"fweights": rng.integers(1, 4, 5), "ddof": 2}),
         ((rng.standard_normal(5),), {}),
     ],
     reference=_numpy_cov,
@@ -170,21 +173,29 @@ def cov(
     y: Tensor | None = None,
     *,
     rowvar: bool = True,
-    correction: float = 1.0,
+    correction: float | None = None,
     fweights: Tensor | None = None,
     aweights: Tensor | None = None,
+    ddof: float | None = None,
 ) -> Tensor:
     """The covariance matrix of variables, each of which is a row of ``x`` (a column with ``rowvar=False``).
 
     Args: x: a vector or a matrix; y: more variables. correction: what is taken from the number of observations in the
-    divisor. fweights: how often each observation counts, integers; aweights: how important it is. One variable gives a
-    0-d tensor. Integers give floats.
+    divisor, 1 unless given; ``ddof`` is NumPy's word for it. fweights: how often each observation counts, integers;
+    aweights: how important it is. One variable gives a 0-d tensor. Integers give floats. ValueError for both
+    ``correction`` and ``ddof``.
 
     >>> import tenkey as tk
     >>> tk.cov(tk.asarray([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]])).tolist()
     [[1.0, -1.0], [-1.0, 1.0]]
+    >>> tk.cov(tk.asarray([1.0, 3.0]), ddof=0).item()
+    1.0
     """
-    found = _covariance(_rows("cov", x, y, rowvar), correction, fweights, aweights)
+    if ddof is not None and correction is not None:
+        raise ValueError(_TWICE.format(correction=correction, ddof=ddof))
+    taken = 1.0 if correction is None and ddof is None else ddof if correction is None else correction
+    assert taken is not None
+    found = _covariance(_rows("cov", x, y, rowvar), taken, fweights, aweights)
     return reshape(found, ()) if found.shape == (1, 1) else found
 
 

@@ -16,6 +16,7 @@ from ...core.tensor import Tensor
 from ...core.word import WEAK_MASK, weak_of
 from ...dispatch.errors import OutOfRangeError
 from ..declare import TensorSpec, composite, factory
+from ..shapes import refuse_shape
 
 _NO_REAL: Final = (
     "[{operator}] got the complex number {value} for the dtype {dtype}, which holds none: name a complex dtype."
@@ -35,7 +36,10 @@ def _lengths(operator: str, shape: Any) -> tuple[int, ...]:
 
 def _filled_meta(operator: str) -> Callable[..., TensorSpec]:
     def rule(shape: Sequence[int], *, dtype: np.dtype | None = None, device: Any = None) -> TensorSpec:
-        return TensorSpec(_lengths(operator, shape), dtype or dtypes.default_float())
+        wanted = dtype or dtypes.default_float()
+        lengths = _lengths(operator, shape)
+        refuse_shape(operator, lengths, wanted.itemsize)
+        return TensorSpec(lengths, wanted)
 
     return rule
 
@@ -139,7 +143,9 @@ def _arange_meta(
             raise ValueError(f"[arange] start, stop and step are finite numbers, got {value}.")
     kind = float if any(isinstance(v, float) for v in (first, last, step)) else int
     count = -((first - last) // step) if kind is int else math.ceil((last - first) / step)
-    return TensorSpec((max(0, count),), dtype or dtypes.to_dtype(kind))
+    shape, wanted = (max(0, count),), dtype or dtypes.to_dtype(kind)
+    refuse_shape("arange", shape, 8)  # it computes in 64 bits
+    return TensorSpec(shape, wanted)
 
 
 def _arange_host(
@@ -214,6 +220,7 @@ def _powers_meta(operator: str) -> Callable[..., TensorSpec]:
             raise ValueError(f"[{operator}] num is a number of values, at least 0; got {num}.")
         if operator == "geomspace" and (start == 0 or stop == 0 or (start < 0) != (stop < 0)):
             raise ValueError(f"[geomspace] start and stop are of one sign and not 0, got {start} and {stop}.")
+        refuse_shape(operator, (num,), 8)  # it computes in double precision
         return TensorSpec((num,), result)
 
     return rule

@@ -11,13 +11,13 @@ import numpy as np
 from ...core.dtypes import default_float
 from ...core.tensor import Tensor
 from ..declare import composite
-from ..shapes import normalize_axes, normalize_axis, refuse_empty
-from .copying import cast, clone, concat, stack
-from .creation import ones_like, zeros_like
+from ..shapes import normalize_axes, normalize_axis, refuse_empty, refuse_shape
+from .copying import cast, clone, concat, flip, stack
+from .creation import zeros_like
 from .pointwise import abs, equal, floor, greater, less, where
 from .reduction import max, min, sum
-from .statistics import cumulative_sum
-from .view import expand_dims, reshape, select_index, slice
+from .statistics import cumulative_prod, cumulative_sum
+from .view import broadcast_to, expand_dims, reshape, select_index, slice
 
 _EDGE: Final = "[gradient] edge_order is 1 or 2, got {order}."
 _SHORT: Final = "[gradient] axis {axis} of shape {shape} has too few elements: edge_order={order} needs {least}."
@@ -310,10 +310,10 @@ def vander(x: Tensor, N: int | None = None, *, increasing: bool = False) -> Tens
     n = x.shape[0] if N is None else N
     if n < 0:
         raise ValueError(_COLUMNS.format(n=n))
-    columns = [ones_like(x)]
-    for _ in range(n - 1):
-        columns.append(columns[-1] * x)
-    columns = columns[:n] if increasing else columns[:n][::-1]
-    if not columns:
-        return part(expand_dims(x, 1), 1, 0, 0)
-    return concat([expand_dims(column, 1) for column in columns], axis=1)
+    refuse_shape("vander", (x.shape[0], n), x.dtype.itemsize)
+    column = expand_dims(x, 1)
+    if not n:
+        return part(column, 1, 0, 0)
+    factors = broadcast_to(column, (x.shape[0], n - 1))
+    rising: Tensor = cumulative_prod(factors, axis=1, dtype=x.dtype, include_initial=True)
+    return rising if increasing else flip(rising, axis=1)
