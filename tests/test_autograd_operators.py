@@ -57,7 +57,7 @@ def test_a_python_number_as_factor_of_a_complex_tensor() -> None:
 
 def test_a_complex_gradient_for_a_real_output_is_refused() -> None:
     x = leaf([1.0, 2.0])
-    with pytest.raises(RuntimeError, match=r"\[MultiplyBackward\] got a complex gradient for a real output.*index 0"):
+    with pytest.raises(RuntimeError, match=r"For complex Tensors, both grad_output and output .* same dtype"):
         (x * 2.0).backward(tk.tensor([1j, 1j], dtype=tk.complex128))
     assert x.grad is None
 

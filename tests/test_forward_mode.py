@@ -10,7 +10,7 @@ import pytest
 
 import tenkey as tk
 from tenkey.autograd import Function
-from tenkey.autograd.forward_ad import dual_level, make_dual, unpack_dual
+from tenkey.autograd.forward_ad import dual_level, enter_dual_level, exit_dual_level, make_dual, unpack_dual
 from tenkey.core.tensor import Tensor
 from tenkey.dispatch import registry
 from tenkey.dispatch.operator import Operator
@@ -190,7 +190,7 @@ def test_levels_are_not_confused() -> None:
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
-        (lambda x: make_dual(3.0, x), TypeError, "the tensor is a Tensor"),  # type: ignore[arg-type]
+        (lambda x: make_dual(3.0, x), TypeError, "the primal is a Tensor"),  # type: ignore[arg-type]
         (lambda x: make_dual(x, 3.0), TypeError, "the tangent is a Tensor"),  # type: ignore[arg-type]
         (lambda x: make_dual(x, tk.ones(3)), ValueError, r"shape \(3,\)"),
         (lambda x: make_dual(x, tk.ones(2, dtype=tk.float64)), ValueError, "float64"),
@@ -206,11 +206,26 @@ def test_wrong_calls(call: Callable[[Tensor], Any], error: type[Exception], word
         call(tk.ones(2))
 
 
+def test_levels_without_a_with_block() -> None:
+    with pytest.raises(RuntimeError, match="no level exists"):
+        exit_dual_level()
+    outer = enter_dual_level()
+    inner = enter_dual_level()
+    with pytest.raises(RuntimeError, match="not the last one that was created"):
+        exit_dual_level(level=outer)
+    x = make_dual(make_dual(tk.ones(2), tk.ones(2) * 3, outer), tk.ones(2), inner)
+    assert unpack_dual(unpack_dual(x * x, inner).tangent, outer).tangent.tolist() == [6.0, 6.0]
+    exit_dual_level()
+    exit_dual_level(level=outer)
+    assert unpack_dual(tk.ones(2)).tangent is None
+
+
 def test_no_level() -> None:
     with pytest.raises(RuntimeError, match="no level exists"):
         make_dual(tk.ones(2), tk.ones(2))
-    with pytest.raises(RuntimeError, match="no level exists"):
-        unpack_dual(tk.ones(2))
+    x = tk.ones(2)
+    assert unpack_dual(x).primal is x
+    assert unpack_dual(x).tangent is None
     with dual_level() as ended:
         pass
     with pytest.raises(RuntimeError, match="has ended"):

@@ -122,9 +122,38 @@ def test_a_gradient_for_an_argument_that_is_no_tensor() -> None:
             return grads[0], grads[0]
 
     x = leaf(1.0)
-    with pytest.raises(RuntimeError, match=r"\[WrongBackward\] returned a gradient for the argument 1, which is"):
+    with pytest.raises(
+        RuntimeError, match=r"\[WrongBackward\] returned a gradient different than None at position 2, but.*argument 1"
+    ):
         Wrong.apply(x, 2.0).backward()
     assert x.grad is None
+
+
+def test_a_dirty_argument_is_returned() -> None:
+    class Wrong(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.mark_dirty(x)
+            return x * 2.0
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            return grads[0]
+
+    with pytest.raises(
+        RuntimeError, match=r"\[WrongBackward\] Some elements marked as dirty .* not returned as output"
+    ):
+        Wrong.apply(leaf(1.0) * 1.0)
+
+
+def test_backward_and_vjp_are_one() -> None:
+    class Both(Exponential):
+        @staticmethod
+        def vjp(ctx: Any, *grads: Any) -> Any:
+            return grads[0]
+
+    with pytest.raises(RuntimeError, match="Implementing both 'backward' and 'vjp'"):
+        Both.apply(leaf(1.0))
 
 
 def test_a_function_is_not_instantiated() -> None:

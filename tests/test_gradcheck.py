@@ -312,7 +312,7 @@ def test_inputs_in_single_precision_are_refused() -> None:
 
 
 def test_without_an_input_that_needs_a_gradient() -> None:
-    text = r"\[gradcheck\] expects at least one input tensor to require a gradient"
+    text = r"\[gradcheck\] gradcheck expects at least one input tensor to require gradient"
     with pytest.raises(ValueError, match=text):
         gradcheck(tk.exp, tk.tensor([1.0], dtype=tk.float64))
     with pytest.raises(ValueError, match=text):

@@ -30,6 +30,18 @@ class TestAllowMutation:
             tk.sum(b * 1.0).backward()
             np.testing.assert_allclose(a.grad.numpy(), np.cos([1.0, 2.0]))
 
+    def test_copies_are_let_go_of_too(self) -> None:
+        a = leaf(1.0, 2.0)
+        with graph.allow_mutation_on_saved_tensors() as state:
+            b = a.clone()
+            y, z = tk.sum(b * b), tk.sum(b * b)
+            b.sin_()
+            state.clear()
+            with pytest.raises(RuntimeError, match="Trying to backward outside of the 'allow_mutation_on_saved"):
+                y.backward()
+        with pytest.raises(RuntimeError, match="Trying to backward outside of the 'allow_mutation_on_saved"):
+            z.backward()
+
     def test_without_it_the_same_is_an_error(self) -> None:
         b = leaf(1.0).clone()
         y = tk.sum(b * b)

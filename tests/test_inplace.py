@@ -218,7 +218,7 @@ def test_a_changed_input_is_found_with_its_versions() -> None:
         z.backward()
     text = str(caught.value)
     assert "[MultiplyBackward]" in text
-    assert "of shape (2,), dtype float64 is at version 2; expected version 0" in text
+    assert "of shape (2,), dtype float64, which is output 0 of AddBackward, is at version 2; expected version 0" in text
     assert "clone()" in text
     assert x.grad is None
     assert tk.is_grad_enabled()

@@ -440,7 +440,8 @@ class TestOneSavedTensor:
         a, b = leaf(1.0, 2.0), leaf(3.0, 4.0)
         y = a * b
         node: Any = y.grad_fn
-        assert node._saved_x1 is a
+        assert node._saved_x1 is node._saved_self is a
+        assert node._saved_other is b
         log: list[str] = []
         node._raw_saved_x1.register_hooks(
             lambda t: log.append("pack") or t.detach() * 2,  # type: ignore[func-returns-value]

@@ -122,7 +122,9 @@ def test_pipe_of_leaves_and_subclasses() -> None:
     x.unit = "m"
     x.requires_grad_()
     x.share_memory_()
-    with pytest.raises(RuntimeError, match=r"\[pickle\] only tensors created by the user \(graph leaves\) can be sent"):
+    with pytest.raises(
+        RuntimeError, match=r"\[pickle\] Only Tensors created explicitly by the user \(graph leaves\) can be sent"
+    ):
         here.send(x[:1])
     process = context.Process(target=describe, args=(there,))
     process.start()

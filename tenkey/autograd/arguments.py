@@ -41,7 +41,7 @@ _NO_EDGE: Final = (
 _INPUT_KIND: Final = "[{call}] all inputs have to be Tensors or GradientEdges, but got {got} at index {index}."
 _LISTED: Final = "[{call}] takes a tensor, a gradient edge, or lists, tuples and dicts of them, got {got}."
 _EMPTY: Final = "[{call}] `inputs` argument to `{call}()` cannot be empty."
-_KIND: Final = "[{call}] a gradient is a Tensor or None, got {got}."
+_KIND: Final = "[{call}] gradients can be either Tensors or None, but a gradient is {got}."
 
 
 class GradientEdge(NamedTuple):

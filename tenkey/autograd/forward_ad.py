@@ -9,19 +9,36 @@ from ..core.tensor import Tensor
 from ..core.wrapper import Wrapper, open_levels
 from .dual import DualLevel
 
-__all__ = ["DualLevel", "UnpackedDual", "dual_level", "make_dual", "unpack_dual"]
+__all__ = [
+    "DualLevel",
+    "UnpackedDual",
+    "dual_level",
+    "enter_dual_level",
+    "exit_dual_level",
+    "make_dual",
+    "unpack_dual",
+]
 
 _NO_LEVEL: Final = (
-    "[{call}] no level exists: Trying to {what} a dual Tensor for forward AD outside of a `with dual_level():` block."
+    "[{call}] Trying to {what} a dual Tensor for forward AD but no level exists, make sure to "
+    "enter_dual_level() first, with `with dual_level():`."
+)
+_NOT_INNERMOST: Final = (
+    "[exit_dual_level] Trying to exit a forward AD level that was not the last one that was created: end the inner "
+    "ones first."
 )
 _NOT_A_LEVEL: Final = "[{call}] level is what dual_level() yields, and still open; got {got}."
 _KIND: Final = "[make_dual] the {what} is a Tensor, got {got}."
 _DTYPE: Final = "[make_dual] Expected {what} to be floating point or complex, got: {dtype}."
 _MISMATCH: Final = (
     "[make_dual] the tangent has shape {got}, dtype {got_dtype}, device {got_device}, and the tensor shape {want}, "
-    "dtype {want_dtype}, device {want_device}: they must be equal."
+    "dtype {want_dtype}, device {want_device}: they must be equal (a forward gradient that has a different {what} than "
+    "that of the original Tensor)."
 )
-_AGAIN: Final = "[make_dual] the {what} has a tangent at this level already: open another dual_level() for nested ones."
+_AGAIN: Final = (
+    "[make_dual] the {what} has a tangent at this level already, and Making a dual Tensor based on a Tensor that "
+    "already has a forward gradient at the same level is not supported: open another dual_level() for nested ones."
+)
 _FURTHER_IN: Final = (
     "[make_dual] the {what} belongs to {level}, which was begun inside of this level: make the dual outside of it, or "
     "open another dual_level() there."
@@ -46,6 +63,27 @@ def dual_level() -> DualLevel:
     [4.0, 60.0]
     """
     return DualLevel()
+
+
+def enter_dual_level() -> DualLevel:
+    """Begin a level as ``with dual_level():`` does; ``exit_dual_level()`` ends it.
+
+    >>> import tenkey as tk
+    >>> fw = tk.autograd.forward_ad
+    >>> level = fw.enter_dual_level()
+    >>> fw.unpack_dual(fw.make_dual(tk.ones(1), tk.ones(1)) * 3, level=level).tangent.tolist()
+    [3.0]
+    >>> fw.exit_dual_level()
+    """
+    return DualLevel().__enter__()
+
+
+def exit_dual_level(*, level: DualLevel | None = None) -> None:
+    """End the innermost level. RuntimeError where none is open, and for a ``level`` that is not the innermost."""
+    own = _level("exit_dual_level", "end", level)
+    if own is not next(_levels()):
+        raise RuntimeError(_NOT_INNERMOST)
+    own.__exit__(None, None, None)
 
 
 def _levels() -> Iterator[DualLevel]:
@@ -77,7 +115,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, level: DualLevel | None = None) -
     [6.0]
     """
     own = _level("make_dual", "create", level)
-    given: tuple[tuple[str, Any], ...] = (("tensor", tensor), ("tangent", tangent))
+    given: tuple[tuple[str, Any], ...] = (("primal", tensor), ("tangent", tangent))
     for what, x in given:
         if not isinstance(x, Tensor):
             raise TypeError(_KIND.format(what=what, got=type(x).__name__))
@@ -92,7 +130,13 @@ def make_dual(tensor: Tensor, tangent: Tensor, level: DualLevel | None = None) -
     if got != want:
         raise ValueError(
             _MISMATCH.format(
-                got=got[0], got_dtype=got[1], got_device=got[2], want=want[0], want_dtype=want[1], want_device=want[2]
+                what="size" if got[0] != want[0] else "dtype" if got[1] != want[1] else "device",
+                got=got[0],
+                got_dtype=got[1],
+                got_device=got[2],
+                want=want[0],
+                want_dtype=want[1],
+                want_device=want[2],
             )
         )
     return own.dual(tensor, tangent)
@@ -109,5 +153,7 @@ def unpack_dual(tensor: Tensor, level: DualLevel | None = None) -> UnpackedDual:
     """
     if not isinstance(tensor, Tensor):
         raise TypeError(f"[unpack_dual] takes a Tensor, got {type(tensor).__name__}.")
+    if level is None and next(_levels(), None) is None:
+        return UnpackedDual(tensor, None)
     own = _level("unpack_dual", "unpack", level)
     return UnpackedDual(*own.parts(tensor))

@@ -43,13 +43,29 @@ _TWICE: Final = (
     "[{node}] trying to differentiate twice a function that was marked with @once_differentiable: its backward is not "
     "recorded."
 )
-_NO_BACKWARD: Final = "[{node}] has no backward: define a staticmethod backward(ctx, *grad_outputs)."
-_NOT_TENSORS: Final = "[{node}] save_for_backward takes tensors and None, got {got}: keep other values on ctx itself."
+_NO_BACKWARD: Final = (
+    "[{node}] has no backward: define a staticmethod backward(ctx, *grad_outputs). (You must implement either the "
+    "backward or vjp method.)"
+)
+_BOTH: Final = (
+    "[{name}] Implementing both 'backward' and 'vjp' for a custom Function is not allowed: these are two names of one."
+)
+_NOT_RETURNED: Final = (
+    "[{node}] Some elements marked as dirty during the forward method were not returned as output: what mark_dirty "
+    "names must all be outputs of the Function."
+)
+_NOT_TENSORS: Final = (
+    "[{node}] save_for_backward takes tensors and None, got {got}: it can only save variables, but argument {index} is "
+    "of type {got}; keep other values on ctx itself."
+)
 _COUNT: Final = (
     "[{node}] returned an incorrect number of gradients (expected {want}, got {got}): one for each argument of "
     "forward, None where there is none."
 )
-_NO_TENSOR_GRADIENT: Final = "[{node}] returned a gradient for the argument {index}, which is no tensor: return None."
+_NO_TENSOR_GRADIENT: Final = (
+    "[{node}] returned a gradient different than None at position {position}, but the corresponding forward input "
+    "was not a Variable: return None for the argument {index}, which is no tensor."
+)
 _LEAF: Final = (
     "[{node}] a leaf Variable that requires grad is being used in an in-place operation: mark_dirty names it; give the "
     "Function a clone() of it."
@@ -59,7 +75,10 @@ _RESERVED: Final = (
     "another name, such as ctx.my_{first}."
 )
 _NO_NOTE: Final = "[{node}] the context has no attribute {name!r}: forward or setup_context did not set it."
-_OLD_STYLE: Final = "[Function] a Function is not instantiated: call {name}.apply(...)."
+_OLD_STYLE: Final = (
+    "[Function] a Function is not instantiated: call {name}.apply(...). (Functions are new-style, with a static "
+    "forward method.)"
+)
 
 
 class Context(Node):
@@ -96,15 +115,19 @@ class Context(Node):
         """Keep inputs or outputs for ``backward``, with a check that nobody changes them in between."""
         for tensor in tensors:
             if tensor.__class__ is not Tensor and tensor is not None and not isinstance(tensor, Tensor):
-                raise TypeError(_NOT_TENSORS.format(node=self.name(), got=type(tensor).__name__))
+                raise self._not_tensors(tensors)
         self._to_save = tensors
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
         """Keep inputs or outputs for ``jvp``, which finds them in ``saved_tensors``."""
         for tensor in tensors:
             if tensor is not None and not isinstance(tensor, Tensor):
-                raise TypeError(_NOT_TENSORS.format(node=self.name(), got=type(tensor).__name__))
+                raise self._not_tensors(tensors)
         self._for_forward = tensors
+
+    def _not_tensors(self, given: tuple[Any, ...]) -> TypeError:
+        index, bad = next((i, x) for i, x in enumerate(given) if x is not None and not isinstance(x, Tensor))
+        return TypeError(_NOT_TENSORS.format(node=self.name(), got=type(bad).__name__, index=index))
 
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
@@ -254,7 +277,7 @@ class Context(Node):
             return results
         for index, result in enumerate(results):
             if result is not None and index not in positions:
-                raise RuntimeError(_NO_TENSOR_GRADIENT.format(node=self.name(), index=index))
+                raise RuntimeError(_NO_TENSOR_GRADIENT.format(node=self.name(), index=index, position=index + 1))
         return tuple([results[i] for i in positions])
 
     device: Any = None
@@ -455,6 +478,8 @@ class Function:
 
 
 def _context_of(function: type[Function]) -> Any:
+    if function.vjp is not None and function.backward is not _no_backward and function.vjp is not function.backward:
+        raise RuntimeError(_BOTH.format(name=function.__name__))
     members = {"__slots__": (), "_function": function, "__module__": function.__module__}
     return type(f"{function.__name__}Backward", (_Call,), members)
 
@@ -485,6 +510,9 @@ def _record(ctx: Context, args: tuple[Any, ...], output: Any) -> Any:
     if not any(isinstance(item, Tensor) for item in items):
         return output
     inputs = [args[i] for i in ctx._input_positions]
+    for dirty in ctx._dirty:
+        if all(item is not dirty for item in items):
+            raise RuntimeError(_NOT_RETURNED.format(node=ctx.name()))
     differentiable = [
         isinstance(item, Tensor) and item.dtype.kind in "fcV" and all(item is not no for no in ctx._not_differentiable)
         for item in items

@@ -42,7 +42,9 @@ _PRECISION: Final = (
     "[gradcheck] input {index} has dtype {dtype}: central differences need double precision; convert with "
     "x.astype(tk.float64)."
 )
-_NO_INPUT: Final = "[gradcheck] expects at least one input tensor to require a gradient: set requires_grad on one."
+_NO_INPUT: Final = (
+    "[gradcheck] gradcheck expects at least one input tensor to require gradient: set requires_grad on one."
+)
 _CHANGED: Final = "[gradcheck] the function is not deterministic: two calls gave outputs that differ by {error:.3e}."
 _BACKWARD_CHANGED: Final = (
     "[gradcheck] the backward is not deterministic: two runs for output {output} with respect to input {input} gave "

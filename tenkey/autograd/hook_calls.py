@@ -43,7 +43,7 @@ _PRE_COUNT: Final = (
 )
 _KIND: Final = (
     "[{node}] a hook returned {got} for a gradient of shape {want}, dtype {dtype}: return None or a Tensor of that "
-    "shape and dtype. (The hook {hook}, index {nr}, has changed what it got.)"
+    "shape and dtype. (The hook {hook}, index {nr}, has changed the {what} of value.)"
 )
 _RESULT: Final = (
     "[{node}] a hook returned {got} in place of the gradient of index {nr}: expected a Tensor or None. (The hook is "
@@ -83,7 +83,10 @@ def _checked(node: Node, hook: Callable[..., Any], nr: int, result: Any, grad: T
     if not isinstance(result, Tensor) or result.shape != grad.shape or result.dtype != grad.dtype:
         is_tensor = isinstance(result, Tensor)
         got = f"a tensor of shape {result.shape}, dtype {result.dtype}" if is_tensor else repr(result)
-        text = _KIND.format(node=node.name(), got=got, want=grad.shape, dtype=grad.dtype, hook=_name(hook), nr=nr)
+        what = "type" if not is_tensor or result.shape == grad.shape else "size"
+        text = _KIND.format(
+            node=node.name(), got=got, want=grad.shape, dtype=grad.dtype, hook=_name(hook), nr=nr, what=what
+        )
         raise RuntimeError(text) if is_tensor else HookTypeError(text)
     return result
 

@@ -30,13 +30,16 @@ _INFERENCE: Final = (
     "normal tensor of it with clone() first."
 )
 _NO_VERSION: Final = "[_version] Inference tensors do not track version counter."
-_GRAD_KIND: Final = "[grad] the gradient is a Tensor or None, got {got}."
+_GRAD_KIND: Final = "[grad] assigned grad expected to be a Tensor or None but got grad of type {got}."
+_OWN_GRAD: Final = "[grad] can't assign Variable as its own grad: assign a clone() or another tensor."
 _GRAD_SHAPE: Final = (
-    "[grad] assigned grad has shape {got}, dtype {got_dtype}, device {got_device}, but the tensor has shape {want}, "
-    "dtype {want_dtype}, device {want_device}: they must be equal."
+    "[grad] assigned grad has data of a different {what}: the assigned grad has shape {got}, dtype {got_dtype}, device "
+    "{got_device}, but the tensor has shape {want}, dtype {want_dtype}, device {want_device}; they must be equal."
 )
 _HOOK_NO_GRAD: Final = "[{call}] cannot register a hook on a tensor that doesn't require gradient."
-_HOOK_LEAF: Final = "[register_post_accumulate_grad_hook] cannot be registered on non-leaf tensors."
+_HOOK_LEAF: Final = (
+    "[register_post_accumulate_grad_hook] post accumulate grad hooks cannot be registered on non-leaf tensors."
+)
 _RETAIN: Final = "[retain_grad] can't retain_grad on Tensor that has requires_grad=False."
 
 
@@ -85,9 +88,12 @@ def _set_grad(self: Tensor, value: Tensor | None) -> None:
     if value is not None:
         if not isinstance(value, Tensor):
             raise TypeError(_GRAD_KIND.format(got=type(value).__name__))
+        if value is self:
+            raise RuntimeError(_OWN_GRAD)
         if (value.shape, value.dtype, value.device) != (self.shape, self.dtype, self.device):
             raise RuntimeError(
                 _GRAD_SHAPE.format(
+                    what="size" if value.shape != self.shape else "type",
                     got=value.shape, got_dtype=value.dtype, got_device=value.device,
                     want=self.shape, want_dtype=self.dtype, want_device=self.device,
                 )

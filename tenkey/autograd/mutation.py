@@ -68,9 +68,11 @@ class _Keeper(Saver):
 
     def __init__(self) -> None:
         self.by_storage: weakref.WeakKeyDictionary[Storage, weakref.WeakSet[_Kept]] = weakref.WeakKeyDictionary()
+        self.all: weakref.WeakSet[_Kept] = weakref.WeakSet()
 
     def pack(self, tensor: Tensor, node: Node, what: str) -> _Kept:
         kept = _Kept(alone(tensor))
+        self.all.add(kept)
         self.by_storage.setdefault(storage_of(tensor), weakref.WeakSet()).add(kept)
         return kept
 
@@ -83,10 +85,9 @@ class _Keeper(Saver):
             kept.copy()
 
     def clear(self) -> None:
-        """Let go of everything."""
-        for several in list(self.by_storage.values()):
-            for kept in several:
-                kept.tensor = None
+        """Let go of everything, of the copies too."""
+        for kept in list(self.all):
+            kept.tensor = None
         self.by_storage.clear()
 
 
@@ -136,7 +137,7 @@ class allow_mutation_on_saved_tensors:
     a RuntimeError. The block gives an object with ``clear()``, which frees earlier. Blocks do not nest.
 
     >>> import tenkey as tk
-    >>> a = tk.ones(2, requires_grad=True)
+    >>> a = tk.tensor([1.0, 1.0], requires_grad=True)
     >>> with tk.autograd.graph.allow_mutation_on_saved_tensors():
     ...     b = a.clone()
     ...     y = tk.sum(b * b)

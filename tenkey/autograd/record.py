@@ -403,6 +403,11 @@ class Writer:
         for n in self.users:
             if n in known and n not in saved:  # numbers, axes, flags
                 body[f"_saved_{n.replace('ŧ', '')}"] = property(operator.attrgetter(f"saved_{n}"))
+        names = dict(zip(("self", "other"), [a.name for a in self.tensors])) | {"result": "out"}
+        for theirs, ours in names.items():  # PyTorch's names of them
+            if ours in saved:
+                body.setdefault(f"_saved_{theirs}", body[f"_saved_{ours.replace('ŧ', '')}"])
+                body.setdefault(f"_raw_saved_{theirs}", body[f"_raw_saved_{ours.replace('ŧ', '')}"])
         name = "".join(part.capitalize() for part in self.operator.schema.base_name.split("_")) + "Backward"
         return type(name, (Node,), body)
 

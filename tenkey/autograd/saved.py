@@ -20,12 +20,13 @@ from .traces import history_of
 __all__ = ["FREED", "SavedOutput", "SavedTensor", "alone", "save_input", "save_output"]
 
 FREED: Final = (
-    "[{node}] trying to backward through the graph a second time (or to use saved tensors after they have been freed). "
-    "Specify retain_graph=True in the first backward() or grad() call if you need to go through the graph again."
+    "[{node}] Trying to backward through the graph a second time (or to access saved tensors after they have already "
+    "been freed). Saved intermediate values of the graph are freed by backward() and grad(). Specify retain_graph=True "
+    "in the first of these calls if you need to go through the graph again."
 )
 _MODIFIED: Final = (
     "[{node}] one of the variables needed for gradient computation has been modified by an inplace operation: the "
-    "saved tensor {what} of shape {shape}, dtype {dtype} is at version {now}; expected version {then} instead. "
+    "saved tensor {what} of shape {shape}, dtype {dtype}{origin} is at version {now}; expected version {then} instead. "
     "Use the functional form of the operation that changed it, or save a copy with clone().{history}"
 )
 
@@ -47,8 +48,12 @@ class SavedTensor:
         return tensor
 
 
-def _modified(node: Node, what: str, tensor: Tensor, version: int) -> str:
+def _modified(node: Node, what: str, tensor: Tensor, version: int, origin: tuple[Node, int] | None = None) -> str:
+    meta = tensor._autograd
+    if origin is None and meta is not None and meta.node is not None:
+        origin = meta.node, meta.output_nr
     return _MODIFIED.format(
+        origin="" if origin is None else f", which is output {origin[1]} of {origin[0].name()},",
         node=node.name(),
         what=what,
         shape=tensor.shape,
@@ -77,7 +82,7 @@ class SavedOutput:
         made = make_tensor(self.storage.buffer if self.data is None else self.data, self.word)
         made._storage = self.storage
         if self.storage.version != self.version:
-            raise RuntimeError(_modified(node, what, made, self.version))
+            raise RuntimeError(_modified(node, what, made, self.version, (node, self.output_nr)))
         state = get_state()
         if state is None or not state.exclude & GRADIENT:
             set_history(made, node, self.output_nr)

@@ -26,7 +26,10 @@ _SHAPE: Final = (
     "[{node}] returned an invalid gradient at index {nr} - got {got} but expected shape compatible with {want}: the "
     "shapes must be equal, or the gradient's must reduce to the other by summing over broadcast dimensions."
 )
-_KIND: Final = "[{node}] got {got} as the gradient of index {nr}: a gradient is a Tensor or None."
+_KIND: Final = (
+    "[{node}] got {got} as the gradient of index {nr}: a gradient is a Tensor or None - expected Variable or None (got "
+    "{got})."
+)
 _COMPLEX: Final = "[{node}] got a complex gradient for a real output (index {nr}): take tk.real() of it."
 _DEVICE: Final = (
     "[{node}] returned an invalid gradient at index {nr} - expected device {want} but got {got}: take it there with "

@@ -18,7 +18,7 @@ __all__ = ["rebuild", "refuse_non_leaf"]
 _Kind = TypeVar("_Kind", bound=Tensor)
 
 _NON_LEAF: Final = (
-    "[{call}] only tensors created by the user (graph leaves) {can}: this one was computed by {node}, and "
+    "[{call}] Only Tensors created explicitly by the user (graph leaves) {can}: this one was computed by {node}, and "
     "the copy would have no history. Use x.detach(), or x.clone() to stay in the graph."
 )
 

@@ -39,7 +39,9 @@ _REAL: Final = (
 _TRUTH: Final = (
     "[bool] the truth of a tensor with shape {shape} is ambiguous: use tk.any(x) or tk.all(x), or index one element."
 )
-_TO_NUMPY_GRADIENT: Final = "[{what}] the tensor requires a gradient, which NumPy would lose: call x.detach().numpy()."
+_TO_NUMPY_GRADIENT: Final = (
+    "[{what}] Can't call numpy() on Tensor that requires grad, which NumPy would lose: call x.detach().numpy()."
+)
 _TO_NUMPY_META: Final = (
     "[{what}] a tensor on the device 'meta' has no values: make it on another device. (If this came from inside an "
     "operator's kernel: give the operator a rule for shapes and dtypes with tk.library.register_fake.)"

@@ -20,7 +20,8 @@ __all__ = ["install", "refuse_constant_view"]
 _NO_GRAD: Final = (
     "[{operator}] A view was created in no_grad mode and is being modified inplace with grad mode enabled: the change "
     "would be missing in the history of the tensor that it is a view of, shape {root}. Take the view and change it "
-    "both in the tk.no_grad() block, or both outside of it."
+    "both in the tk.no_grad() block, or both outside of it. (The same where A view was created in inference mode and "
+    "is being modified inplace in normal mode.)"
 )
 
 

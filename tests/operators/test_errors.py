@@ -83,10 +83,12 @@ def _cases() -> list[Case]:
          ("[cross_entropy] got logits of shape (2, 3) and target of shape (3,), dtype int64: the target holds one "
          "integer class for each row of the logits, shape (2,).")),
         ("add_", lambda f, i: f(3).add_(f(2, 3)), ValueError,
-         "[add_] the result of shape (2, 3) does not fit into the first argument, shape (3,)."),
+         ("[add_] the result of shape (2, 3) does not fit into the first argument, shape (3,). (output with "
+         "shape (3,) doesn't match the broadcast shape (2, 3))")),
         ("copy_", lambda f, i: f(3).copy_(f(2)), ValueError, "[copy_] the shapes (3,) and (2,)" + _BROADCAST),
         ("copy_", lambda f, i: f(3).copy_(f(1, 3)), ValueError,
-         "[copy_] the result of shape (1, 3) does not fit into the first argument, shape (3,)."),
+         ("[copy_] the result of shape (1, 3) does not fit into the first argument, shape (3,). (output with "
+         "shape (3,) doesn't match the broadcast shape (1, 3))")),
         ("put_", lambda f, i: o.put_(f(3), [i(2)], f(3)), ValueError,
          "[index_put] the shapes (2,) and (3,)" + _BROADCAST),
         ("put_", lambda f, i: o.put_(f(3), [i(2)], f(1, 2)), ValueError,
@@ -161,17 +163,23 @@ def _cases() -> list[Case]:
          ("[cross_entropy] got logits of shape (2, 3) and target of shape (2,), dtype float32: the target holds one "
          "integer class for each row of the logits, shape (2,).")),
         ("add_", lambda f, i: i(3).add_(f(3)), TypeError,
-         "[add_] a result of dtype float32 cannot be written into a tensor of dtype int64: cast it first."),
+         ("[add_] a result of dtype float32 cannot be written into a tensor of dtype int64: cast it first. (result "
+         "type float32 can't be cast to the desired output type int64)")),
         ("divide_", lambda f, i: i(3).div_(2), TypeError,
-         "[divide_] a result of dtype float32 cannot be written into a tensor of dtype int64: cast it first."),
+         ("[divide_] a result of dtype float32 cannot be written into a tensor of dtype int64: cast it first. (result "
+         "type float32 can't be cast to the desired output type int64)")),
         ("exp_", lambda f, i: i(3).exp_(), TypeError,
-         "[exp_] a result of dtype float32 cannot be written into a tensor of dtype int64: cast it first."),
+         ("[exp_] a result of dtype float32 cannot be written into a tensor of dtype int64: cast it first. (result "
+         "type float32 can't be cast to the desired output type int64)")),
         ("multiply_", lambda f, i: f(3).mul_(1j), TypeError,
-         "[multiply_] a result of dtype complex64 cannot be written into a tensor of dtype float32: cast it first."),
+         ("[multiply_] a result of dtype complex64 cannot be written into a tensor of dtype float32: cast it first. ("
+         "result type complex64 can't be cast to the desired output type float32)")),
         ("copy_", lambda f, i: f(3).copy_(f(3, dtype="complex64")), TypeError,
-         "[copy_] a result of dtype complex64 cannot be written into a tensor of dtype float32: cast it first."),
+         ("[copy_] a result of dtype complex64 cannot be written into a tensor of dtype float32: cast it first. ("
+         "result type complex64 can't be cast to the desired output type float32)")),
         ("put_", lambda f, i: o.put_(f(3), [i(2)], f(2, dtype="complex64")), TypeError,
-         "[index_put] a result of dtype complex64 cannot be written into a tensor of dtype float32: cast it first."),
+         ("[index_put] a result of dtype complex64 cannot be written into a tensor of dtype float32: cast it first. ("
+         "result type complex64 can't be cast to the desired output type float32)")),
         # indices
         ("take", lambda f, i: tk.take(f(3), f(2)), TypeError, "[take] indices must be integers, got float32."),
         ("take_along_axis", lambda f, i: tk.take_along_axis(f(2, 3), f(2, 3)), TypeError,

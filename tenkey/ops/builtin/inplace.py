@@ -48,9 +48,13 @@ __all__ = [
 ]
 
 
-_SHAPE: Final = "[{operator}] the result of shape {result} does not fit into {into}, shape {target}."
+_SHAPE: Final = (
+    "[{operator}] the result of shape {result} does not fit into {into}, shape {target}. (output with shape {target} "
+    "doesn't match the broadcast shape {result})"
+)
 _KIND: Final = (
-    "[{operator}] a result of dtype {result} cannot be written into a tensor of dtype {target}: cast it first."
+    "[{operator}] a result of dtype {result} cannot be written into a tensor of dtype {target}: cast it first. (result "
+    "type {result} can't be cast to the desired output type {target})"
 )
 _OVERLAP: Final = (
     "[{operator}] unsupported operation: more than one element of the written-to tensor refers to a single memory "
