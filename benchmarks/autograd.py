@@ -1,8 +1,8 @@
 """What a backward costs: ``python -m benchmarks.autograd``.
 
 A chain of 1,000 adds, a graph of three operators on 4 elements, an MLP of 50 layers of width 64, 150,000 chained nodes
-(built, run and freed; what is left of the memory), and the peak memory of a training step, each beside PyTorch on the
-CPU, both on one thread. The two take turns within a round: see Note [Interleaved measurement] in
+(built, run and freed; what is left of the memory), transforms of functions, and the peak memory of a training step,
+each beside PyTorch on the CPU, both on one thread. The two take turns within a round: see Note [Interleaved measurement] in
 benchmarks/_harness.py; ``--clock cpu`` reads the thread's CPU time. PyTorch's column needs
 ``pip install torch==2.13.0``; without it the rest is measured.
 """
@@ -25,6 +25,7 @@ import numpy as np
 
 import tenkey as tk
 from benchmarks import _tenkey
+from benchmarks._autograd_transforms import TRANSFORMS, transform_names
 from benchmarks._harness import (
     INSTALL_TORCH,
     Measurement,
@@ -143,6 +144,7 @@ TABLES: list[Table] = [
         1.0,
     ),
     Table(f"{DEEP:,} chained nodes", {"built, run and freed": "deep()"}, _deep_names, 1.0),
+    Table("Transforms of functions", TRANSFORMS, transform_names, 1.0),
 ]
 
 
