@@ -2,8 +2,8 @@
 
 A chain of 1,000 adds, a graph of three operators on 4 elements, an MLP of 50 layers of width 64, 150,000 chained nodes
 (built, run and freed; what is left of the memory), transforms of functions, and the peak memory of a training step,
-each beside PyTorch on the CPU, both on one thread. The two take turns within a round: see Note [Interleaved measurement] in
-benchmarks/_harness.py; ``--clock cpu`` reads the thread's CPU time. PyTorch's column needs
+each beside PyTorch on the CPU, both on one thread. The two take turns within a round: see Note [Interleaved
+measurement] in benchmarks/_harness.py; ``--clock cpu`` reads the thread's CPU time. PyTorch's column needs
 ``pip install torch==2.13.0``; without it the rest is measured.
 """
 
