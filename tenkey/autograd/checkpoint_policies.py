@@ -245,7 +245,7 @@ def create_selective_checkpoint_contexts(
     ...     save = op is tk.ops.tk.exp.default
     ...     return policies.CheckpointPolicy.MUST_SAVE if save else policies.CheckpointPolicy.PREFER_RECOMPUTE
     >>> contexts = functools.partial(policies.create_selective_checkpoint_contexts, policy)
-    >>> x = tk.ones(2, requires_grad=True)
+    >>> x = tk.ones(2).requires_grad_()
     >>> tk.autograd.checkpoint(lambda x: tk.sin(tk.exp(x)), x, context_fn=contexts).sum().backward()
     """
     policy = _policy("create_selective_checkpoint_contexts", policy_fn_or_list)
@@ -328,7 +328,7 @@ def save_only_these_operators(*operators: Any) -> Callable[[], Any]:
 
     >>> import tenkey as tk
     >>> policy = tk.autograd.checkpoint_policies.save_only_these_operators("tk::matmul")
-    >>> x, w = tk.ones((2, 3)), tk.ones((3, 3), requires_grad=True)
+    >>> x, w = tk.ones((2, 3)), tk.ones((3, 3)).requires_grad_()
     >>> y = tk.autograd.checkpoint(lambda x: tk.tanh(x @ w), x, context_fn=policy)
     >>> y.sum().backward()
     """
@@ -341,7 +341,7 @@ def recompute_only_these_operators(*operators: Any) -> Callable[[], Any]:
 
     >>> import tenkey as tk
     >>> policy = tk.autograd.checkpoint_policies.recompute_only_these_operators(tk.tanh)
-    >>> x = tk.ones(3, requires_grad=True)
+    >>> x = tk.ones(3).requires_grad_()
     >>> tk.autograd.checkpoint(lambda x: tk.exp(tk.tanh(x)), x, context_fn=policy).sum().backward()
     """
     chosen = _operators("recompute_only_these_operators", operators)

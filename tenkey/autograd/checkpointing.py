@@ -106,7 +106,7 @@ def checkpoint(
     >>> import tenkey as tk
     >>> def layer(x, w, *, scale):
     ...     return tk.tanh(x @ w) * scale
-    >>> x, w = tk.ones((2, 3)), tk.ones((3, 3), requires_grad=True)
+    >>> x, w = tk.ones((2, 3)), tk.ones((3, 3)).requires_grad_()
     >>> y = tk.autograd.checkpoint(layer, x, w, scale=2.0)
     >>> y.sum().backward()
     >>> w.grad.shape

@@ -59,7 +59,7 @@ class inference_mode(_GradMode):
     changed in place in the mode.
 
     >>> import tenkey as tk
-    >>> w = tk.ones(2, requires_grad=True)
+    >>> w = tk.ones(2).requires_grad_()
     >>> with tk.inference_mode():
     ...     y = w * 2
     >>> y.requires_grad, bool(y.is_inference), bool((y + 1).is_inference)

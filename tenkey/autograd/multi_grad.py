@@ -114,7 +114,7 @@ def register_multi_grad_hook(
     that requires no gradient (in the mode "any" they are passed over).
 
     >>> import tenkey as tk
-    >>> a, b = tk.ones(1, requires_grad=True), tk.ones(1, requires_grad=True)
+    >>> a, b = tk.ones(1).requires_grad_(), tk.ones(1).requires_grad_()
     >>> def norm(gradients):
     ...     print([None if g is None else g.tolist() for g in gradients])
     >>> handle = tk.autograd.graph.register_multi_grad_hook((a, b), norm)
