@@ -132,6 +132,8 @@ def mark_needed(roots: Sequence[Node], targets: set[Node]) -> set[Node]:
                 for below, _ in node.next_edges:
                     if below is not None and below not in known:
                         stack.append(below)
+            else:
+                done.add(node)
             continue
         stack.pop()
         if node not in done:
