@@ -240,6 +240,10 @@ def _check(name: str, chain: tuple[str, ...]) -> None:
     assert x.tolist() == _POINT.tolist()
 
 
+def test_a_number_that_is_assigned_has_no_tangent() -> None:
+    _check("in_place", ("jvp", "jacfwd", "linearize"))
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_transforms_of_functions(name: str) -> None:
     for transform in TRANSFORMS:

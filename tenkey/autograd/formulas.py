@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 from ..core.tensor import Tensor
-from ..core.word import GRADIENT
+from ..core.word import GRADIENT, WEAK_MASK
 from ..dispatch.local import StateGuard, current_state
 from ..dispatch.operator import Operator
 from ..ops.aliases import spread
@@ -170,7 +170,9 @@ def _filled(tangent: Any, value: Any) -> Any:
     """A tangent, with zeros for what has none."""
     if isinstance(tangent, (list, tuple)):
         return [zeros_like(x) if t is None else t for t, x in zip(tangent, value, strict=True)]
-    return zeros_like(value) if tangent is None else tangent
+    if tangent is not None:
+        return tangent
+    return 0 if not isinstance(value, Tensor) or value._word & WEAK_MASK else zeros_like(value)
 
 
 def _by_partials(operator: Operator, *, is_complex: bool) -> ForwardRule:

@@ -361,7 +361,7 @@ class Function:
     vjp: Any = None  # another name for ``backward``
     jvp: Any = None  # a staticmethod jvp(ctx, *tangents) gives the forward derivative
     vmap: Any = None  # a staticmethod vmap(info, in_dims, *args) gives (out, out_dims)
-    generate_vmap_rule = False  # without vmap every sample is run for itself in any case
+    generate_vmap_rule = False  # True: the staticmethods run on batched tensors; else, without vmap, sample by sample
     _context: type[_Call] = _Call
 
     @classmethod
