@@ -63,6 +63,7 @@ from .ops.install import install as _install
 from .parts import array_split, block, gradient, meshgrid, split
 from .serialization import load, save
 from .spacing import linspace
+from .statistics import average, histogram, histogram_bin_edges, histogramdd
 
 __version__ = "0.1.0"
 __array_api_version__ = _ARRAY_API_VERSION

@@ -66,6 +66,12 @@ from tenkey.parts import (
 )
 from tenkey.serialization import load as load, save as save
 from tenkey.spacing import linspace as linspace
+from tenkey.statistics import (
+    average as average,
+    histogram as histogram,
+    histogram_bin_edges as histogram_bin_edges,
+    histogramdd as histogramdd,
+)
 
 __all__ = [
     "Tensor",
@@ -194,6 +200,7 @@ __all__ = [
     "histogram",
     "histogram2d",
     "histogram_bin_edges",
+    "histogramdd",
     "hstack",
     "hypot",
     "iinfo",
@@ -468,14 +475,6 @@ def atleast_2d(x: Tensor) -> Tensor:
     """The tensor with at least two dimensions, new ones in front; a view."""
 def atleast_3d(x: Tensor) -> Tensor:
     """The tensor with at least three dimensions, a vector becoming ``(1, n, 1)``, a matrix ``(m, n, 1)``; a view."""
-def average(
-    x: Tensor,
-    axis: int | Sequence[int] | None = None,
-    *,
-    weights: ArrayLike | None = None,
-    keepdims: _bool = False,
-) -> Tensor:
-    """The mean along axes, with weights: ``sum(weights * x) / sum(weights)``. Integers give floats."""
 def bincount(x: Tensor, weights: ArrayLike | None = None, minlength: int = 0) -> Tensor:
     """How often each number stands in a vector of integers that are at least 0, from 0 to the largest; int64."""
 def bitwise_and(x1: TensorLike, x2: TensorLike) -> Tensor:
@@ -676,15 +675,6 @@ def hardtanh(x: Tensor, low: float = -1.0, high: float = 1.0) -> Tensor:
     """``x``, but no less than ``low`` and no more than ``high``; its derivative at both ends is 0."""
 def heaviside(x1: TensorLike, x2: TensorLike) -> Tensor:
     """The step function: 0 below zero, 1 above, ``x2`` at zero, nan for nan. Its derivative by ``x1`` is 0."""
-def histogram(
-    x: Tensor,
-    bins: ArrayLike | None = None,
-    *,
-    range: Sequence[float] | None = None,
-    weights: ArrayLike | None = None,
-    density: _bool = False,
-) -> tuple[Tensor, Tensor]:
-    """How many elements lie in each bin, and the edges of the bins."""
 def histogram2d(
     x: Tensor,
     y: ArrayLike,
@@ -695,13 +685,6 @@ def histogram2d(
     density: _bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """How many of the points ``(x, y)`` lie in each bin of a grid, and the edges along both axes."""
-def histogram_bin_edges(
-    x: Tensor,
-    bins: ArrayLike | None = None,
-    *,
-    range: Sequence[float] | None = None,
-) -> Tensor:
-    """The edges that ``tk.histogram`` uses: one more than there are bins."""
 def hstack(arrays: Sequence[Tensor]) -> Tensor:
     """The tensors side by side: joined along the second axis, vectors along the first."""
 def hypot(x1: TensorLike, x2: TensorLike) -> Tensor:
@@ -924,6 +907,7 @@ def pad(
     *,
     constant_values: complex | Sequence[complex] | Sequence[complex | Sequence[complex]] = ((0,),),
     end_values: complex | Sequence[complex] | Sequence[complex | Sequence[complex]] = ((0,),),
+    stat_length: int | Sequence[int] | Sequence[int | Sequence[int]] | None = None,
 ) -> Tensor:
     """A tensor with a border of ``pad_width`` elements before and after each dimension."""
 def partition(x: Tensor, kth: int, axis: int = -1) -> Tensor:

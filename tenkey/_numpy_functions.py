@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
-from . import choosing, contractions, creation, linalg, parts, spacing
+from . import choosing, contractions, creation, linalg, parts, spacing, statistics
 from .core.device import CPU
 from .core.tensor import Tensor, cpu_word, make_tensor
 from .core.word import DTYPE_TRAIT
@@ -56,7 +56,7 @@ median nanmedian: a / axis -out ~overwrite_input keepdims
 quantile percentile nanquantile nanpercentile: a q / axis -out ~overwrite_input method keepdims -weights
 ptp: a / axis -out keepdims
 count_nonzero: a / axis keepdims
-average: a / axis weights -returned keepdims
+average: a / axis weights returned keepdims
 cumulative_sum cumulative_prod: x / axis dtype -out include_initial
 nancumsum nancumprod: a / axis dtype -out
 trapezoid: y / x dx axis
@@ -153,7 +153,7 @@ fft.fftshift fft.ifftshift: x / axes
 def _ours(name: str) -> Callable[..., Any]:
     """``tk.<name>``: an operator, or a function of the namespace."""
     module, _, short = name.rpartition(".")
-    for holder in (linalg,) if module else (choosing, contractions, creation, parts, spacing):
+    for holder in (linalg,) if module else (choosing, contractions, creation, parts, spacing, statistics):
         if short in holder.__all__:
             return cast("Callable[..., Any]", getattr(holder, short))
     return registry.find(f"tk::{module}_{short}" if module else f"tk::{short}").call

@@ -433,6 +433,7 @@ class TensorMethods:
         *,
         constant_values: complex | Sequence[complex] | Sequence[complex | Sequence[complex]] = ((0,),),
         end_values: complex | Sequence[complex] | Sequence[complex | Sequence[complex]] = ((0,),),
+        stat_length: int | Sequence[int] | Sequence[int | Sequence[int]] | None = None,
     ) -> Tensor:
         """A tensor with a border of ``pad_width`` elements before and after each dimension."""
     def permute(self, *axes: int | Sequence[int]) -> Tensor:

@@ -302,7 +302,7 @@ def test_the_table_covers_the_operators() -> None:
         "any": "sum", "min": "max", "index_backward": "index", "slice_backward": "slice",
         "basic_index_backward": "basic_index", "basic_put": "basic_index", "put": "put_",
         "cumulative_prod": "cumulative_sum", "std": "var", "cumsum": "cumulative_sum", "cumprod": "cumulative_sum",
-        "transpose": "permute_dims", "ediff1d": "diff", "accumulate": "add",
+        "transpose": "permute_dims", "ediff1d": "diff", "accumulate": "add", "average_and_weights": "average",
     }  # fmt: skip
     takes_all = {
         "alias",

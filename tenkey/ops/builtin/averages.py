@@ -14,14 +14,15 @@ from ...core.tensor import Tensor
 from ..declare import TensorSpec, composite, structured
 from ..shapes import normalize_axes, normalize_axis
 from .complex import conj, real
-from .copying import cast, concat
+from .copying import cast, clone, concat
+from .creation import full_like
 from .indexing import take
 from .linalg import matmul
 from .padding import vector
 from .pointwise import isnan, sqrt, where
 from .reduction import mean, sum
 from .statistics import cumulative_prod, cumulative_sum
-from .view import expand_dims, matrix_transpose, permute_dims, reshape
+from .view import broadcast_to, expand_dims, matrix_transpose, permute_dims, reshape
 
 _WEIGHTS: Final = (
     "[average] weights of shape {weights} must have the shape {shape} of x, or, along axis {axis}, its lengths there."
@@ -38,16 +39,20 @@ _VALUES: Final = (
 _COMPLEX: Final = "[{operator}] is not defined for dtype {dtype}: complex numbers have no order."
 
 
-@composite(
-    "average(Tensor x, int[1]? axis=None, *, Tensor? weights=None, bool keepdims=False) -> Tensor",
-    samples=lambda rng: [
+def _average_samples(rng: np.random.Generator) -> Any:
+    return [
         ((rng.standard_normal((3, 4)),), {"axis": 0, "keepdims": True}),
         ((rng.standard_normal((3, 4)),), {"weights": rng.uniform(0.5, 2, (3, 4))}),
         ((rng.standard_normal((3, 4)),), {"weights": rng.uniform(0.5, 2, (4,)), "axis": -1}),
         ((rng.standard_normal((3, 4, 2)),), {"weights": rng.uniform(0.5, 2, (2, 3)), "axis": (2, 0)}),
-    ],
+    ]
+
+
+@composite(
+    "average(Tensor x, int[1]? axis=None, *, Tensor? weights=None, bool keepdims=False) -> Tensor",
+    samples=_average_samples,
     reference=np.average,
-    tags=("takes_sequences",),
+    tags=("takes_sequences", "internal"),  # tk.average also gives the sums of the weights
 )
 def average(x: Tensor, axis: Any = None, *, weights: Tensor | None = None, keepdims: bool = False) -> Tensor:
     """The mean along axes, with weights: ``sum(weights * x) / sum(weights)``. Integers give floats.
@@ -55,14 +60,49 @@ def average(x: Tensor, axis: Any = None, *, weights: Tensor | None = None, keepd
     Args: weights: of the shape of ``x``, or of its lengths along ``axis``; None for ``tk.mean``.
 
     >>> import tenkey as tk
-    >>> tk.average(tk.asarray([1.0, 4.0]), weights=tk.asarray([2.0, 1.0])).item()
+    >>> tk.ops.tk.average(tk.asarray([1.0, 4.0]), weights=tk.asarray([2.0, 1.0])).item()
     2.0
     """
     result: Tensor
-    axes = normalize_axes("average", axis, x.ndim)
     if weights is None:
+        normalize_axes("average", axis, x.ndim)
         result = mean(x, axis=axis, keepdims=keepdims)
         return result
+    weighted, total = _weighted(x, axis, weights, keepdims)
+    result = weighted / total
+    return result
+
+
+@composite(
+    "average_and_weights(Tensor x, int[1]? axis=None, *, Tensor? weights=None, bool keepdims=False)"
+    " -> (Tensor average, Tensor weights)",
+    samples=lambda rng: _average_samples(rng)[1:],  # numbers of elements have no gradient
+    reference=lambda x, **options: np.average(x, returned=True, **options),
+    tags=("takes_sequences", "internal"),
+)
+def average_and_weights(
+    x: Tensor, axis: Any = None, *, weights: Tensor | None = None, keepdims: bool = False
+) -> tuple[Tensor, Tensor]:
+    """``average``, and the sums of the weights: the numbers of elements where there are none.
+
+    >>> import tenkey as tk
+    >>> tk.ops.tk.average_and_weights(tk.asarray([1.0, 4.0]), weights=tk.asarray([2.0, 1.0]))[1].item()
+    3.0
+    """
+    if weights is None:
+        count = 1
+        for i in normalize_axes("average", axis, x.ndim):
+            count *= x.shape[i]
+        found = mean(x, axis=axis, keepdims=keepdims)
+        return found, full_like(found, count)
+    weighted, total = _weighted(x, axis, weights, keepdims)
+    wide = total if total.shape == weighted.shape else clone(broadcast_to(total, weighted.shape))
+    return weighted / total, wide
+
+
+def _weighted(x: Tensor, axis: Any, weights: Tensor, keepdims: bool) -> tuple[Tensor, Tensor]:
+    """The sums of the elements, each times its weight, and of the weights."""
+    axes = normalize_axes("average", axis, x.ndim)
     if weights.shape != x.shape:
         if axis is None:
             raise ValueError(_NO_AXIS.format(weights=weights.shape, shape=x.shape))
@@ -74,9 +114,7 @@ def average(x: Tensor, axis: Any = None, *, weights: Tensor | None = None, keepd
         weights = reshape(weights, tuple([n if i in axes else 1 for i, n in enumerate(x.shape)]))
     dtype = result_dtype((x.dtype, weights.dtype), (float,))
     x, weights = _as(x, dtype), _as(weights, dtype)
-    total = sum(weights, axis=axes, keepdims=keepdims)
-    result = sum(x * weights, axis=axes, keepdims=keepdims) / total
-    return result
+    return sum(x * weights, axis=axes, keepdims=keepdims), sum(weights, axis=axes, keepdims=keepdims)
 
 
 def _permuted(x: Tensor, order: list[int]) -> Tensor:

@@ -1,4 +1,4 @@
-"""Counting: ``bincount``, ``digitize``, histograms in one and two dimensions."""
+"""Counting: ``bincount``, ``digitize``, histograms; those in several dimensions are in ``histogram_grids``."""
 
 from __future__ import annotations
 
@@ -31,9 +31,7 @@ _EDGES: Final = "[{operator}] bins of shape {shape}: give a number of bins, at l
 _BINS: Final = "[{operator}] the number of bins must be at least 1, got {bins}."
 _RANGE: Final = "[{operator}] the range {low} to {high} must be finite and ascending: give range=(low, high)."
 _TWO: Final = "[{operator}] got range={range}: it is a pair, range=(low, high)."
-_RANGES: Final = "[histogram2d] got {count} ranges: give two, (low, high) of x and of y."
 _REAL: Final = "[{operator}] is not defined for dtype {dtype}: complex numbers have no order."
-_PAIR: Final = "[histogram2d] x and y must be vectors of one length, got shapes {x} and {y}."
 
 
 # ---- sums by bin: what all the others are made of
@@ -189,9 +187,16 @@ def _edges_meta(x: Any, bins: int, range: Any = None) -> TensorSpec:
         raise TypeError(_REAL.format(operator="histogram", dtype=x.dtype))
     if bins < 1:
         raise ValueError(_BINS.format(operator="histogram", bins=bins))
+    check_range(range)
+    return TensorSpec((bins + 1,), x.dtype)
+
+
+def check_range(range: Sequence[float] | None) -> None:
+    """Refuse a lowest and highest edge between which there is nothing."""
+    if range is not None and len(range) != 2:
+        raise ValueError(_TWO.format(operator="histogram", range=tuple(range)))
     if range is not None and not (np.isfinite(range).all() and range[0] <= range[1]):
         raise ValueError(_RANGE.format(operator="histogram", low=range[0], high=range[1]))
-    return TensorSpec((bins + 1,), x.dtype)
 
 
 def _edges_host(x: Any, bins: int, range: Any = None) -> Any:
@@ -290,23 +295,24 @@ def _edges(operator: str, x: Tensor, bins: Tensor | None, range: Sequence[float]
         return ascending(bins)
     if bins is not None and bins.dtype.kind not in "iu":
         raise TypeError(_EDGES.format(operator=operator, shape=bins.shape))
-    return _even(x, 10 if bins is None else int(bins), range)
+    return even_of(x, 10 if bins is None else int(bins), range)
 
 
-def _even(x: Tensor, bins: int, range: Sequence[float] | None) -> Tensor:
+def even_of(x: Tensor, bins: int, range: Sequence[float] | None) -> Tensor:
     """Those of integers in double precision, which tells them apart."""
     made: Tensor = even_edges(cast(x, float64) if x.dtype.kind in "biu" else x, bins, range)
     return made
 
 
-def _shown(edges: Tensor, x: Tensor) -> Tensor:
+def shown_edges(edges: Tensor, x: Tensor) -> Tensor:
     """Edges that were computed for integers, in the default dtype for floats."""
     exact = x.dtype.kind in "biu" and edges.dtype == float64
     made: Tensor = cast(edges, default_float()) if exact else edges * 1
     return made
 
 
-def _widths(edges: Tensor) -> Tensor:
+def widths_of(edges: Tensor) -> Tensor:
+    """How wide the bins are."""
     n = edges.shape[0]
     return slice(edges, 0, 1, n, 1) - slice(edges, 0, 0, n - 1, 1)
 
@@ -316,16 +322,16 @@ def _widths(edges: Tensor) -> Tensor:
     differentiable=False,
     samples=lambda rng: [((rng.uniform(1, 4, 7), 4), {}), ((rng.uniform(1, 4, (2, 3)),), {"range": (0.0, 2.0)})],
     reference=lambda x, *args, **options: np.histogram_bin_edges(_plain(x), *args, **options),
-    tags=("takes_sequences",),
+    tags=("takes_sequences", "internal"),  # tk.histogram_bin_edges also takes names
 )
 def histogram_bin_edges(x: Tensor, bins: Tensor | None = None, *, range: Sequence[float] | None = None) -> Tensor:
     """The edges that ``tk.histogram`` uses: one more than there are bins.
 
     >>> import tenkey as tk
-    >>> tk.histogram_bin_edges(tk.asarray([0.0, 4.0]), 2).tolist()
+    >>> tk.ops.tk.histogram_bin_edges(tk.asarray([0.0, 4.0]), 2).tolist()
     [0.0, 2.0, 4.0]
     """
-    return _shown(_edges("histogram_bin_edges", x, bins, range), x)
+    return shown_edges(_edges("histogram_bin_edges", x, bins, range), x)
 
 
 def _histogram_reference(x: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool = False) -> Any:
@@ -346,7 +352,7 @@ def _plain(x: Any) -> Any:
         ((rng.uniform(1, 4, 0), 3), {"range": (0.0, 2.0)}),
     ],
     reference=_histogram_reference,
-    tags=("takes_sequences",),
+    tags=("takes_sequences", "internal"),  # tk.histogram also takes names
 )
 def histogram(
     x: Tensor,
@@ -367,7 +373,7 @@ def histogram(
     and for a range that is not finite.
 
     >>> import tenkey as tk
-    >>> hist, edges = tk.histogram(tk.asarray([0.0, 1.0, 1.0, 4.0]), 2)
+    >>> hist, edges = tk.ops.tk.histogram(tk.asarray([0.0, 1.0, 1.0, 4.0]), 2)
     >>> hist.tolist(), edges.tolist()
     ([3, 1], [0.0, 2.0, 4.0])
     """
@@ -375,54 +381,8 @@ def histogram(
     if weights is not None and weights.shape != x.shape:
         raise ValueError(_WEIGHTS.format(operator="histogram", weights=weights.shape, shape=x.shape))
     counts = bin_sums(bins_of(x, edges), weights, edges.shape[0] - 1)
-    shown = _shown(edges, x)
+    shown = shown_edges(edges, x)
     if density:
         floats = counts if counts.dtype.kind in "fc" else cast(counts, shown.dtype)
-        counts = floats / sum(floats) / cast(_widths(edges), floats.dtype)
+        counts = floats / sum(floats) / cast(widths_of(edges), floats.dtype)
     return counts, shown
-
-
-@composite(
-    "histogram2d(Tensor x, Tensor y, int[2] bins=10, *, float[2][]? range=None, Tensor? weights=None,"
-    " bool density=False) -> (Tensor hist, Tensor x_edges, Tensor y_edges)",
-    differentiable=False,
-    samples=lambda rng: [((rng.uniform(1, 4, 7), rng.uniform(1, 4, 7), (2, 3)), {})],
-    reference=lambda x, y, bins: (
-        np.histogram2d(_plain(x), _plain(y), bins)[0].astype(np.int64),
-        *np.histogram2d(_plain(x), _plain(y), bins)[1:],
-    ),
-    tags=("takes_sequences",),
-)
-def histogram2d(
-    x: Tensor,
-    y: Tensor,
-    bins: Sequence[int] = (10, 10),
-    *,
-    range: Sequence[Sequence[float]] | None = None,
-    weights: Tensor | None = None,
-    density: bool = False,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """How many of the points ``(x, y)`` lie in each bin of a grid, and the edges along both axes.
-
-    Args: x, y: vectors of one length. bins: the number of bins along both, or along each. range: lowest and highest
-    edge along each. weights, density: as in ``tk.histogram``.
-
-    >>> import tenkey as tk
-    >>> tk.histogram2d(tk.asarray([0.0, 1.0]), tk.asarray([0.0, 1.0]), 2)[0].tolist()
-    [[1, 0], [0, 1]]
-    """
-    if x.ndim != 1 or x.shape != y.shape:
-        raise ValueError(_PAIR.format(x=x.shape, y=y.shape))
-    if range is not None and len(range) != 2:
-        raise ValueError(_RANGES.format(count=len(range)))
-    columns, rows = bins
-    x_edges = _even(x, columns, None if range is None else tuple(range[0]))
-    y_edges = _even(y, rows, None if range is None else tuple(range[1]))
-    at_x, at_y = bins_of(x, x_edges), bins_of(y, y_edges)
-    both = where(logical_and(greater_equal(at_x, 0), greater_equal(at_y, 0)), at_x * rows + at_y, -1)
-    counts = reshape(bin_sums(both, weights, columns * rows), (columns, rows))
-    if density:
-        floats = counts if counts.dtype.kind in "fc" else cast(counts, _shown(x_edges, x).dtype)
-        areas = reshape(_widths(x_edges), (-1, 1)) * _widths(y_edges)
-        counts = floats / sum(floats) / cast(areas, floats.dtype)
-    return counts, _shown(x_edges, x), _shown(y_edges, y)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from ..declare import Entry, TensorSpec, composite, structured
 from .copying import cast, clone, concat, to_device
 from .indexing import take
 from .pointwise import floor, round
+from .quantiles import median
 from .reduction import max, mean, min
 from .view import broadcast_to, reshape, slice
 
@@ -28,8 +30,13 @@ _EMPTY: Final = (
 )
 _VALUE: Final = "[pad] the value {value} cannot stand in a tensor of {dtype}: convert with tk.astype(x, dtype)."
 _MODES: Final = (
-    "constant", "edge", "reflect", "symmetric", "wrap", "linear_ramp", "maximum", "minimum", "mean",
+    "constant", "edge", "reflect", "symmetric", "wrap", "linear_ramp", "maximum", "minimum", "mean", "median",
 )  # fmt: skip
+
+
+_STATISTICS: Final = ("maximum", "minimum", "mean", "median")
+_LENGTH: Final = "[pad] got stat_length {given}: a statistic is of at least 1 element."
+_NO_LENGTH: Final = "[pad] mode {mode!r} takes no stat_length: that is for the modes {known}."
 
 
 def vector(values: Any, like: Tensor) -> Tensor:
@@ -132,7 +139,20 @@ def _places(mode: str, n: int, before: int, after: int) -> Any:
     return np.where(at < n, at, 2 * n - 2 - at)
 
 
-def _border(mode: str, x: Tensor, axis: int, widths: tuple[int, int], ends: tuple[Any, Any]) -> Tensor:
+def _statistic(mode: str, x: Tensor, axis: int) -> Tensor:
+    """What stands in the border; of integers in double precision, and rounded."""
+    function = {"maximum": max, "minimum": min, "mean": mean, "median": median}[mode]
+    value: Tensor
+    if x.dtype.kind in "biu" and mode in ("mean", "median"):
+        value = function(cast(x, float64), axis=axis, keepdims=True)
+        return cast(value if x.dtype.kind == "b" else round(value), x.dtype)  # bools as in NumPy: true unless 0
+    value = function(x, axis=axis, keepdims=True)
+    return value
+
+
+def _border(
+    mode: str, x: Tensor, axis: int, widths: tuple[int, int], ends: tuple[Any, Any], lengths: tuple[int, int]
+) -> Tensor:
     """The dimension with a border that is computed."""
     n = x.shape[axis]
     parts = [x]
@@ -153,15 +173,23 @@ def _border(mode: str, x: Tensor, axis: int, widths: tuple[int, int], ends: tupl
                 weights = cast(weights, x.dtype)
                 made = end * (1 - weights) + edge * weights
         else:
-            core = slice(x, axis, 0, n, 1)
-            function = {"maximum": max, "minimum": min, "mean": mean}[mode]
-            if mode == "mean" and exact:
-                value = cast(round(mean(cast(core, float64), axis=axis, keepdims=True)), x.dtype)
-            else:
-                value = function(core, axis=axis, keepdims=True)
-            made = clone(broadcast_to(value, target))
+            near = builtins.min(lengths[side], n)
+            core = slice(x, axis, 0, near, 1) if side == 0 else slice(x, axis, n - near, n, 1)
+            made = clone(broadcast_to(_statistic(mode, core, axis), target))
         parts = [made, *parts] if side == 0 else [*parts, made]
     return concat(parts, axis=axis) if len(parts) > 1 else x
+
+
+def _lengths(mode: str, given: Any, shape: Any) -> list[tuple[int, int]]:
+    """For each dimension, of how many elements at its two ends the border is made."""
+    if given is None:
+        return [(n, n) for n in shape]
+    if mode not in _STATISTICS:
+        raise ValueError(_NO_LENGTH.format(mode=mode, known=", ".join(_STATISTICS)))
+    lengths = _pairs(given, len(shape), "stat_length", shape)
+    if any(n < 1 for pair in lengths for n in pair):
+        raise ValueError(_LENGTH.format(given=given))
+    return lengths
 
 
 def _pad_samples(rng: np.random.Generator) -> Any:
@@ -172,6 +200,9 @@ def _pad_samples(rng: np.random.Generator) -> Any:
             ((rng.standard_normal((3,)), 2), {"mode": mode}),
         ]
     made += [
+        ((rng.standard_normal((3, 4)), ((1, 2), (0, 3))), {"mode": "mean"}),
+        ((rng.standard_normal((3, 4)), 1), {"mode": "mean", "stat_length": ((2, 1), (3, 9))}),
+        ((rng.standard_normal(5), (2, 1)), {"mode": "mean", "stat_length": 2}),
         ((rng.standard_normal((2, 3)), (1, 2)), {"constant_values": 1}),
         ((rng.standard_normal((2, 3)), 1), {"constant_values": ((1, 0), (0, 1))}),
         ((rng.standard_normal((2,)), (5, 4)), {"mode": "reflect"}),
@@ -186,7 +217,7 @@ def _pad_samples(rng: np.random.Generator) -> Any:
 
 @composite(
     'pad(Tensor x, int[1][1] pad_width, str mode="constant", *, Scalar[1][1] constant_values=[[0]], '
-    "Scalar[1][1] end_values=[[0]]) -> Tensor",
+    "Scalar[1][1] end_values=[[0]], int[1][1]? stat_length=None) -> Tensor",
     samples=_pad_samples,
     reference=lambda x, pad_width, **options: np.pad(x, pad_width, **options) if x.ndim else x.copy(),
     methods=("pad",),
@@ -198,19 +229,24 @@ def pad(
     *,
     constant_values: Any = ((0,),),
     end_values: Any = ((0,),),
+    stat_length: Any = None,
 ) -> Tensor:
     """A tensor with a border of ``pad_width`` elements before and after each dimension.
 
     Args: pad_width: one number, a pair (before, after) for all dimensions, or a pair for each. ``mode`` says what the
     border holds: ``constant`` (``constant_values``, given like ``pad_width``), ``edge`` (the nearest element),
     ``reflect`` (mirrored at the outermost element), ``symmetric`` (mirrored beside it), ``wrap`` (from the other end),
-    ``linear_ramp`` (from the edge to ``end_values``), ``maximum``, ``minimum`` or ``mean`` (of the dimension).
+    ``linear_ramp`` (from the edge to ``end_values``), ``maximum``, ``minimum``, ``mean`` or ``median`` (of the
+    dimension, or of the ``stat_length`` elements, given like ``pad_width``, that are nearest to the border; those of
+    integers are rounded).
 
     Differentiable in every mode. ValueError for widths that do not fit, an unknown mode, or a border of nothing.
 
     >>> import tenkey as tk
     >>> tk.pad(tk.asarray([1, 2, 3]), (1, 2)).tolist(), tk.pad(tk.asarray([1, 2, 3]), 2, mode="reflect").tolist()
     ([0, 1, 2, 3, 0, 0], [3, 2, 1, 2, 3, 2, 1])
+    >>> tk.pad(tk.asarray([1, 3, 8]), 1, mode="mean", stat_length=2).tolist()
+    [2, 1, 3, 8, 6]
     """
     ndim = x.ndim
     widths = _pairs(pad_width, ndim, "pad_width", x.shape)
@@ -218,6 +254,7 @@ def pad(
         raise ValueError(_NEGATIVE.format(given=pad_width))
     result: Tensor
     if mode == "constant":
+        _lengths(mode, stat_length, x.shape)
         values = _pairs(constant_values, ndim, "constant_values", x.shape)
         result = pad_constant(
             x, tuple([a for a, _ in widths]), tuple([b for _, b in widths]), tuple([v for pair in values for v in pair])
@@ -226,6 +263,7 @@ def pad(
     if mode not in _MODES:
         raise ValueError(_MODE.format(mode=mode, known=", ".join(_MODES)))
     ends = _pairs(end_values, ndim, "end_values", x.shape)
+    lengths = _lengths(mode, stat_length, x.shape)
     result = x
     for axis, (before, after) in enumerate(widths):
         if not before and not after:
@@ -236,7 +274,7 @@ def pad(
         if mode in ("edge", "wrap", "symmetric", "reflect"):
             result = take(result, vector(_places(mode, n, before, after), x), axis=axis)
         else:
-            result = _border(mode, result, axis, (before, after), ends[axis])
+            result = _border(mode, result, axis, (before, after), ends[axis], lengths[axis])
     if result is x:
         result = clone(x)
     return result
