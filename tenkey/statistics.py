@@ -62,7 +62,7 @@ def average(
     return _average(x, axis, weights=weights, keepdims=keepdims)
 
 
-def _estimated(x: Tensor, bins: str, range: Any) -> Tensor:
+def _estimated(x: Any, bins: str, range: Any) -> Tensor:
     """Edges by the values; those of integers in double precision."""
     exact = isinstance(x, Tensor) and x.dtype.kind in "biu"
     edges: Tensor = estimated_edges(cast(x, float64) if exact else x, bins, range, exact)
