@@ -76,6 +76,7 @@ class _Raises(Identity):
         ),
         (_ComplexGradient, RuntimeError, r"\[_ComplexGradientBackward\] got a complex gradient.*index 0.*tk\.real"),
         (_NoTensor, TypeError, r"\[_NoTensorBackward\] got float as the gradient of index 0: a gradient is a"),
+        (_NoTensor, RuntimeError, r"expected Variable or None \(got float\)"),
     ],
 )
 def test_a_wrong_gradient_names_the_node(function: type[Function], kind: type[Exception], text: str) -> None:

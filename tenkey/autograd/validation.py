@@ -37,6 +37,10 @@ _DEVICE: Final = (
 )
 
 
+class GradientTypeError(RuntimeError, TypeError):
+    """A node returned what is no tensor: a TypeError to Python, a RuntimeError to programs that know PyTorch's."""
+
+
 def reduce_to_shape(grad: Tensor, shape: tuple[int, ...]) -> Tensor | None:
     """Sum over the dimensions that broadcasting added or stretched; None if the shapes do not allow it."""
     given = grad._data.shape
@@ -71,7 +75,7 @@ def validate(node: Node, nr: int, grad: Any, sender: Node | None = None, results
     ``sender`` returned it as one of its ``results``; without one the user gave it.
     """
     if not isinstance(grad, Tensor):
-        raise TypeError(_KIND.format(got=type(grad).__name__, **_where(node, grad, sender, results)))
+        raise GradientTypeError(_KIND.format(got=type(grad).__name__, **_where(node, grad, sender, results)))
     given = grad
     wanted = node.input_shape(nr)
     if wanted is None:
