@@ -17,7 +17,7 @@ from tenkey import Tensor
 from tenkey.autograd import Function, grad
 from tenkey.autograd.graph import queue_callback
 from tenkey.autograd.node import AccumulateGrad
-from tenkey.autograd.task import mark_needed
+from tenkey.autograd.running.task import mark_needed
 
 
 def leaf(values: Any) -> Tensor:

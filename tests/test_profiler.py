@@ -141,7 +141,7 @@ def test_self_and_total_times() -> None:
 
 def test_the_time_of_the_observer_is_not_the_callers() -> None:
     """Note [Time of the observer]: bookkeeping that takes a millisecond a call is not in the caller's time."""
-    from tenkey.autograd import observer
+    from tenkey.autograd.profiling import observer
 
     describe = observer._describe
 

@@ -9,8 +9,6 @@ from .anomaly import anomaly_mode, install_anomaly
 from .checkpoint_policies import CheckpointPolicy, create_selective_checkpoint_contexts
 from .checkpointing import CheckpointError, checkpoint
 from .custom import install_custom
-from .drawing import draw
-from .engine import calibrate
 from .function import Function, once_differentiable
 from .functional import backward, grad
 from .grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
@@ -19,9 +17,11 @@ from .inference import inference_mode, install_inference, is_inference_mode_enab
 from .inplace import install_inplace
 from .methods import attach_gradient_attributes
 from .node import Node
-from .observer import install_observer
-from .profiler import profile, record_function
+from .pictures.drawing import draw
+from .profiling.observer import install_observer
+from .profiling.profiler import profile, record_function
 from .record import install_recording
+from .running.engine import calibrate
 
 __all__ = [
     "CheckpointError",

@@ -11,7 +11,7 @@ from ..core.word import GRADIENT
 from ..dispatch.local import StateGuard
 from ..ops.builtin.creation import ones, ones_like
 from .node import Node, edge_of
-from .validation import validate
+from .running.validation import validate
 
 __all__ = ["COUNT", "GradientEdge", "get_gradient_edge", "inputs_of", "leaves_of", "seeds_of"]
 

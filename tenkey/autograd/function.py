@@ -30,7 +30,7 @@ from .node import (
     settle,
     stream_of,
 )
-from .observer import PROFILER, observe_function
+from .profiling.observer import PROFILER, observe_function
 from .raw_saved import pack_context, raw_saved_tensors
 from .record import flat_tensors
 from .saved import FREED, SavedOutput, SavedTensor

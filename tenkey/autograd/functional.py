@@ -11,10 +11,10 @@ from ..core.wrapper import Level, innermost, released
 from ..dispatch.local import StateGuard
 from ..ops.builtin.creation import zeros_like
 from .arguments import COUNT, GradientEdge, get_gradient_edge, inputs_of, leaves_of, seeds_of
-from .engine import execute
 from .node import AccumulateGrad, Edge
+from .running.engine import execute
+from .running.task import Task, mark_needed
 from .services import vmap_service
-from .task import Task, mark_needed
 
 __all__ = ["GradientEdge", "backward", "get_gradient_edge", "grad"]
 

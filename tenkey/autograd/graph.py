@@ -7,8 +7,8 @@ from .multi_grad import register_multi_grad_hook
 from .mutation import allow_mutation_on_saved_tensors, increment_version
 from .node import Node
 from .raw_saved import RawSavedTensor
+from .running.task import queue_callback
 from .saving import disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
-from .task import queue_callback
 
 __all__ = [
     "GradientEdge",

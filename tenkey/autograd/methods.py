@@ -13,10 +13,10 @@ from ..core.storage import Storage
 from ..core.tensor import Tensor, make_tensor, storage_of, version_of
 from ..core.word import GRADIENT, INFERENCE, INHERITED
 from ..dispatch.local import current_state
-from .engine import execute
 from .functional import backward
 from .node import HookHandle, Hooks, edge_of, meta_of
-from .task import Task
+from .running.engine import execute
+from .running.task import Task
 
 __all__ = ["attach_gradient_attributes"]
 

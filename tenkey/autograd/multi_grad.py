@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary, ref
 from ..core.tensor import Tensor
 from ..core.word import GRADIENT
 from .node import HookHandle, edge_of
-from .task import current_task
+from .running.task import current_task
 
 __all__ = ["MultiHookHandle", "register_multi_grad_hook"]
 

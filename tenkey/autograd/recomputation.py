@@ -42,10 +42,10 @@ from ..dispatch.local import LocalState, current_state, get_state, make_state, s
 from ..dispatch.mode import DispatchMode
 from .anomaly import ANOMALY
 from .node import Node
-from .observer import PROFILER
+from .profiling.observer import PROFILER
+from .running.task import current_task
 from .saved import alone, unpack
 from .saving import HOOKED, Saver, save, savers
-from .task import current_task
 
 __all__ = ["CheckpointError", "Frame", "Options", "Saving", "generators_of", "keep", "logging", "name_of", "replaced"]
 

@@ -1,4 +1,4 @@
-"""Boxes and lines as SVG, placed by :class:`tenkey.autograd.layout.Layout`.
+"""Boxes and lines as SVG, placed by :class:`tenkey.autograd.pictures.layout.Layout`.
 
 Boxes are light with dark text, on whatever the page is; lines and the note are of a grey that stands out from black
 and from white. The widths are those of fixed-pitch fonts, whose letters are all three fifths of their size wide.

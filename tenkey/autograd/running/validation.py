@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ..core.tensor import Tensor
-from ..core.word import GRADIENT
-from ..ops.builtin.copying import cast
-from ..ops.builtin.reduction import sum as sum_
-from ..ops.builtin.view import reshape
-from .node import Node
+from ...core.tensor import Tensor
+from ...core.word import GRADIENT
+from ...ops.builtin.copying import cast
+from ...ops.builtin.reduction import sum as sum_
+from ...ops.builtin.view import reshape
+from ..node import Node
 
 __all__ = ["COUNT", "deliver", "reduce_to_shape", "validate"]
 

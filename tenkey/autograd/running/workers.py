@@ -29,9 +29,9 @@ from contextvars import ContextVar, copy_context
 from heapq import heappop, heappush
 from typing import Any, Final
 
-from ..core.device import Device
-from ..core.tensor import Tensor
-from .node import Node
+from ...core.device import Device
+from ...core.tensor import Tensor
+from ..node import Node
 from .task import Task
 from .validation import deliver, validate
 

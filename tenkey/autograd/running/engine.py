@@ -24,15 +24,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..core.tensor import Tensor, cpu_word, make_tensor
-from ..core.word import GRADIENT
-from ..dispatch.local import LocalState, get_state, make_state, set_state
-from ..ops.builtin.summing import accumulate
-from ..ops.declare import operator_of
-from .anomaly import watcher
+from ...core.tensor import Tensor, cpu_word, make_tensor
+from ...core.word import GRADIENT
+from ...dispatch.local import LocalState, get_state, make_state, set_state
+from ...ops.builtin.summing import accumulate
+from ...ops.declare import operator_of
+from ..anomaly import watcher
+from ..node import AccumulateGrad, Node, next_sequence
+from ..profiling.observer import PROFILER, observed
 from .hook_calls import before, post_hooks, pre_hooks
-from .node import AccumulateGrad, Node, next_sequence
-from .observer import PROFILER, observed
 from .reentrant import run_nested
 from .task import Task, count_senders, current_task
 from .validation import COUNT, deliver, validate

@@ -20,7 +20,7 @@ from weakref import ref
 
 import numpy as np
 
-from ..core.tensor import Tensor
+from ...core.tensor import Tensor
 from .observer import Event, get_event
 
 __all__ = ["Ledger", "MemoryRecord"]

@@ -35,16 +35,16 @@ from time import perf_counter_ns as now
 from time import thread_time_ns
 from typing import TYPE_CHECKING, Any, Final
 
-from ..core.tensor import Tensor
-from ..core.word import GRADIENT
-from ..core.wrapper import innermost
-from ..dispatch.kernel import Kernel
-from ..dispatch.keys import DispatchKey, DispatchKeySet, key_mask, register_key
-from ..dispatch.operator import Operator
+from ...core.tensor import Tensor
+from ...core.word import GRADIENT
+from ...core.wrapper import innermost
+from ...dispatch.kernel import Kernel
+from ...dispatch.keys import DispatchKey, DispatchKeySet, key_mask, register_key
+from ...dispatch.operator import Operator
 
 if TYPE_CHECKING:
+    from ..node import Node
     from .memory_ledger import Ledger
-    from .node import Node
 
 __all__ = ["BACKWARD", "OPERATOR", "PROFILER", "USER", "Event", "Recorder", "Recording", "install_observer", "observed"]
 

@@ -11,13 +11,13 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ..core.files import replacing
-from ..core.tensor import Tensor
-from ..core.tree import flatten
-from ..core.word import GRADIENT, WEAK_MASK
-from .functional import GradientEdge
-from .node import AccumulateGrad, Node, TensorMeta, edge_of
-from .profiler_averages import format_bytes
+from ...core.files import replacing
+from ...core.tensor import Tensor
+from ...core.tree import flatten
+from ...core.word import GRADIENT, WEAK_MASK
+from ..functional import GradientEdge
+from ..node import AccumulateGrad, Node, TensorMeta, edge_of
+from ..profiling.averages import format_bytes
 from .svg import Box, Line, render
 
 __all__ = ["Drawing", "saved_by"]

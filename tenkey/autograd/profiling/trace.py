@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from ..core.files import replacing
+from ...core.files import replacing
 from .memory_ledger import MemoryRecord
 from .observer import BACKWARD, USER, Event
 

@@ -31,8 +31,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from ..core.tensor import Tensor
-from .node import Node
+from ...core.tensor import Tensor
+from ..node import Node
 from .task import Task
 from .validation import COUNT
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any, Final
 
-from ..core.tensor import Tensor
-from .node import Edge, Node
+from ...core.tensor import Tensor
+from ..node import Edge, Node
 
 __all__ = ["Task", "count_senders", "current_task", "mark_needed", "queue_callback"]
 

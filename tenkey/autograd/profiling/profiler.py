@@ -12,8 +12,8 @@ from time import perf_counter_ns as now
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from ..dispatch.local import enter, leave
-from .grad_mode import decorate
+from ...dispatch.local import enter, leave
+from ..grad_mode import decorate
 from .observer import (
     PROFILER,
     USER,
@@ -26,8 +26,8 @@ from .observer import (
 )
 
 if TYPE_CHECKING:
+    from .averages import Averages, EventList
     from .memory_ledger import Ledger, MemoryRecord
-    from .profiler_averages import Averages, EventList
 
 __all__ = ["Event", "profile", "record_function"]
 
@@ -139,7 +139,7 @@ class profile:
         """All events, in the order of their beginning."""
         self._finished("events()")
         if self._events is None:
-            from .profiler_averages import EventList
+            from .averages import EventList
 
             self._events = EventList(self._recorder.events, self._columns())
         return self._events

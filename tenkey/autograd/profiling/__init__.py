@@ -1,0 +1,1 @@
+"""The profiler: what is seen of a run, and how it is summed up and written."""
