@@ -15,7 +15,7 @@ from ..dispatch.kernel import Handle, Kernel, function_site
 from ..dispatch.keys import DispatchKey, backend_mask, backends_in
 from ..dispatch.local import get_state, make_state, set_state
 from ..dispatch.operator import Operator
-from .function import Context
+from .context import Context
 from .node import edge_of, longest, next_sequence, set_history, settle
 from .raw_saved import pack_context
 from .record import SILENT, below_autograd, flat_tensors, inner_call

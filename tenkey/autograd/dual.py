@@ -38,6 +38,7 @@ from ..core.wrapper import Level, Wrapper, innermost, wrap
 from ..dispatch.operator import Operator
 from ..ops.builtin.creation import ones_like, zeros_like
 from ..ops.builtin.inplace import write_out
+from .context import Context
 from .forward_rules import (
     NO_RULE,
     JvpContext,
@@ -50,7 +51,7 @@ from .forward_rules import (
     transposed,
     with_tangents,
 )
-from .function import Context, Function
+from .function import Function
 from .node import Node, edge_of
 
 __all__ = ["DualLevel"]

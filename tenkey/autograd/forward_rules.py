@@ -17,8 +17,8 @@ from ..ops.builtin.copying import cast
 from ..ops.builtin.creation import zeros_like
 from ..ops.builtin.inplace import copy_
 from ..ops.builtin.view import broadcast_to
+from .context import Context
 from .formulas import ForwardRule, jvp_of
-from .function import Context
 from .functional import grad
 
 if TYPE_CHECKING:

@@ -28,8 +28,9 @@ from ..ops.builtin.inplace import can_hold, copy_
 from ..ops.builtin.view import broadcast_to
 from .formulas import formulas_of
 from .node import Edge, edge_of
-from .record import Writer, ZeroNode, below_autograd, inner_call
+from .record import ZeroNode, below_autograd, inner_call
 from .views import LEAF, VIEW_OF_LEAF, ViewMeta, check_inplace, is_view, link, plain_meta, rebase
+from .writing import Writer
 
 __all__ = ["install_inplace"]
 
