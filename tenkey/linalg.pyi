@@ -8,6 +8,7 @@ from tenkey.core.tensor import Tensor
 from tenkey.core.typing import DTypeLike, TensorLike
 from tenkey.ops.builtin.linalg_decompositions import QRResult, SVDResult
 from tenkey.ops.builtin.linalg_eigen import EigResult, EighResult
+from tenkey.ops.builtin.linalg_lu import LUResult
 from tenkey.ops.builtin.linalg_norms import LstsqResult
 from tenkey.ops.builtin.linalg_solve import SlogdetResult
 
@@ -24,6 +25,7 @@ __all__ = [
     "eigvalsh",
     "inv",
     "lstsq",
+    "lu",
     "matmul",
     "matrix_exp",
     "matrix_norm",
@@ -72,6 +74,8 @@ def lstsq(
     rtol: TensorLike | None = None,
 ) -> LstsqResult:
     """The vectors x for which the length of ``x1 @ x - x2`` is least; of several, the shortest."""
+def lu(x: Tensor) -> LUResult:
+    """LU decomposition ``x = P @ L @ U`` with row exchanges, of a matrix or of each matrix of a stack."""
 def matmul(x1: Tensor, x2: Tensor) -> Tensor:
     """Matrix product over the last two dimensions, broadcasting the others; a 1-d operand is a vector."""
 def matrix_exp(x: Tensor) -> Tensor:

@@ -231,10 +231,29 @@ def test_least_squares() -> None:
     np.testing.assert_allclose(wide.solution.numpy(), scipy.linalg.lstsq(a.T, b[:3])[0])
 
 
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize("shape", [(100, 100), (90, 40), (40, 90), (3, 2, 35, 35), (33, 33)])
+def test_lu_chooses_the_pivots_of_lapack(shape: tuple[int, ...], dtype: str) -> None:
+    rng = np.random.default_rng(7)
+    values = rng.standard_normal(shape).astype(dtype)
+    if dtype == "complex128":
+        values = values + 1j * rng.standard_normal(shape)
+    for mine, its in zip(tk.linalg.lu(tk.asarray(values)), scipy.linalg.lu(values), strict=True):
+        assert mine.dtype == its.dtype
+        np.testing.assert_allclose(mine.numpy(), its, atol=1e-10)
+
+
+def test_lu_of_singular_matrices() -> None:
+    for values in ([[0.0, 0.0], [0.0, 0.0]], [[1.0, 2.0], [2.0, 4.0]], [[0.0, 1.0], [0.0, 2.0]]):
+        x = tk.asarray(values)
+        p, lower, upper = tk.linalg.lu(x)
+        assert (p @ lower @ upper).tolist() == x.tolist()
+
+
 # ---- bad input
 
 _SQUARE = ("inv", "det", "slogdet", "cholesky", "eig", "eigh", "eigvals", "eigvalsh", "matrix_exp")
-_MATRIX = (*_SQUARE, "svd", "svdvals", "qr", "pinv", "matrix_rank", "matrix_norm", "cond", "diagonal")
+_MATRIX = (*_SQUARE, "svd", "svdvals", "qr", "lu", "pinv", "matrix_rank", "matrix_norm", "cond", "diagonal")
 
 
 @pytest.mark.parametrize("device", ["cpu", "meta"])
@@ -311,7 +330,9 @@ def test_errors(call: Any, error: type[Exception], text: str) -> None:
         call()
 
 
-@pytest.mark.parametrize("name", ["inv", "det", "svd", "qr", "eigh", "eig", "cholesky", "pinv", "matrix_exp", "lstsq"])
+@pytest.mark.parametrize(
+    "name", ["inv", "det", "svd", "qr", "lu", "eigh", "eig", "cholesky", "pinv", "matrix_exp", "lstsq"]
+)
 def test_nan_never_crashes(name: str) -> None:
     x = tk.asarray([[math.nan, 1.0], [1.0, 2.0]])
     more = (tk.ones(2),) if name == "lstsq" else ()

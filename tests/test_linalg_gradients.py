@@ -119,7 +119,7 @@ def test_vmap_of_several_results() -> None:
     np.testing.assert_allclose(inverse.numpy(), np.linalg.inv(values), atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["slogdet", "eigh", "eig", "svd", "qr", "cholesky", "eigvalsh"])
+@pytest.mark.parametrize("name", ["slogdet", "eigh", "eig", "svd", "qr", "lu", "cholesky", "eigvalsh"])
 def test_vmap_takes_the_samples_as_a_stack(name: str) -> None:
     a = _RNG.standard_normal((4, 3, 3))
     stack = a @ np.swapaxes(a, -1, -2) + np.eye(3)

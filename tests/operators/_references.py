@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
+import scipy.linalg
 import scipy.special
 
 from tenkey.dispatch.operator import Operator
@@ -103,9 +104,19 @@ _POINTWISE: Final[dict[str, Reference]] = {
     "where": np.where,
 }  # fmt: skip
 
+
+def _lu(x: Array) -> Any:
+    """SciPy's; of nothing its permutation has no elements, ours has the rows."""
+    p, lower, upper = scipy.linalg.lu(x)
+    if not x.size:
+        p = np.broadcast_to(np.eye(x.shape[-2]), (*x.shape[:-1], x.shape[-2]))
+    return p.real, lower, upper
+
+
 REFERENCES: Final[Mapping[str, Reference]] = {
     **_POINTWISE,
     **EXTRA_REFERENCES,
+    "linalg_lu": _lu,
     "copy_": _copy,
     "put_": _put,
     "put": lambda x, indices, source: _put(x.copy(), indices, source),
