@@ -27,6 +27,11 @@ __all__ = ["average", "histogram", "histogram_bin_edges", "histogramdd"]
 
 _WEIGHTED: Final = "[histogram] bins={bins!r} chooses from values without weights: give a number of bins."
 _POINTS: Final = "[histogramdd] the points are the rows of a matrix, or vectors of one length, got {what}."
+_SAMPLE: Final = (
+    "[histogramdd] takes a Tensor of points, or a list of them, got {kind}: convert it with tk.asarray(...)."
+)
+_NAME: Final = "[histogramdd] got bins={bins!r}: names of bins are for tk.histogram. Give a number or edges."
+_SPAN: Final = "[histogramdd] got range={range!r}: give (low, high), or None, for each dimension."
 _COUNT: Final = "[histogramdd] got {count} bins for {ndim} dimensions: give a number for all, or one entry for each."
 _RANGES: Final = "[histogramdd] got {count} ranges for {ndim} dimensions: give (low, high), or None, for each."
 _BINS: Final = "[histogramdd] the number of bins must be at least 1, got {bins}."
@@ -127,7 +132,7 @@ def _coordinates(sample: Any) -> list[Tensor]:
             raise ValueError(_POINTS.format(what=f"shapes {shapes}"))
         return columns
     if not isinstance(sample, Tensor):
-        raise TypeError(_POINTS.format(what=type(sample).__name__))
+        raise TypeError(_SAMPLE.format(kind=type(sample).__name__))
     if sample.ndim != 2 or not sample.shape[1]:
         raise ValueError(_POINTS.format(what=f"shape {sample.shape}"))
     return [select_index(sample, 1, k) for k in builtins.range(sample.shape[1])]
@@ -148,6 +153,10 @@ def _edges(x: Tensor, bins: Any, span: Any) -> Tensor:
         raise ValueError(_EDGES.format(shape=edges.shape))
     checked: Tensor = ascending(edges)
     return checked
+
+
+def _is_pairs(given: Any) -> builtins.bool:
+    return isinstance(given, (list, tuple, np.ndarray))
 
 
 def histogramdd(
@@ -178,9 +187,13 @@ def histogramdd(
     for x in columns:
         if x.dtype.kind == "c":
             raise TypeError(_REAL.format(dtype=x.dtype))
+    if isinstance(bins, str):
+        raise TypeError(_NAME.format(bins=bins))
     every = list(bins) if isinstance(bins, (list, tuple)) else [bins] * ndim
     if len(every) != ndim:
         raise ValueError(_COUNT.format(count=len(every), ndim=ndim))
+    if range is not None and not (_is_pairs(range) and all(_is_pairs(span) or span is None for span in range)):
+        raise TypeError(_SPAN.format(range=range))
     spans = [None] * ndim if range is None else list(range)
     if len(spans) != ndim:
         raise ValueError(_RANGES.format(count=len(spans), ndim=ndim))

@@ -77,8 +77,13 @@ def test_histogramdd_counts_without_values_and_points() -> None:
     hist, edges = tk.histogramdd(tk.zeros((0, 2)), (2, 3))
     assert (hist.tolist(), hist.dtype, edges[1].shape) == ([[0] * 3] * 2, tk.int64, (4,))
     assert tk.histogramdd(tk.ones((5, 2), device="meta"), (2, 3))[0].shape == (2, 3)
-    with pytest.raises(TypeError, match=r"\[histogramdd\] the points are .* got str"):
-        tk.histogramdd("abc")
+    with pytest.raises(TypeError, match=r"\[histogramdd\] takes a Tensor of points, .* got ndarray: convert"):
+        tk.histogramdd(np.ones((3, 2)))
+    with pytest.raises(TypeError, match=r"\[histogramdd\] got bins='auto': names of bins are for tk.histogram"):
+        tk.histogramdd(tk.ones((3, 2)), "auto")
+    for span in (5, [1, 2]):
+        with pytest.raises(TypeError, match=r"\[histogramdd\] got range=.*: give \(low, high\), or None, for each"):
+            tk.histogramdd(tk.ones((3, 2)), range=span)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"\[histogramdd\] the range 2.0 to 1.0 must be finite and ascending"):
         tk.histogramdd(tk.ones((3, 1)), 2, range=[(2, 1)])
     with pytest.raises(ValueError, match=r"\[histogramdd\] edges of shape \(1,\)"):
