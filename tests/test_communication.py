@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -178,3 +179,46 @@ def test_refusals() -> None:
         gather([x, tk.ones((2, 4))])
     with pytest.raises(ValueError, match=r"\[reduce_add\] tensors to be summed have one shape .*number 1"):
         reduce_add([x, tk.ones(3)])
+
+
+@pytest.mark.parametrize("axis", [-1, -2])
+def test_negative_axes_count_from_the_end(axis: int) -> None:
+    values_ = np.arange(8.0).reshape(2, 4)
+    x = leaf(values_)
+    parts = Scatter.apply(["cpu", "cpu"], None, axis, x)
+    wanted = np.split(values_, 2, axis=axis)
+    assert [values(p) for p in parts] == [w.tolist() for w in wanted]
+    joined = Gather.apply("cpu", axis, *parts)
+    assert values(joined) == values_.tolist()
+    (joined * joined).sum().backward()
+    assert values(x.grad) == (2.0 * values_).tolist()
+    numbers = leaf(1.0), leaf(2.0)
+    Gather.apply("cpu", -1, *numbers).sum().backward()
+    assert values(numbers[1].grad) == 1.0
+
+
+_X: Any = tk.ones((2, 3))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda: broadcast(3, ["cpu"]), TypeError, r"[broadcast] expects tensors, got int"),  # type: ignore[arg-type]
+        (lambda: broadcast(_X, 3), TypeError, r"[broadcast] devices is a device or a sequence of devices, got int"),  # type: ignore[arg-type]
+        (lambda: broadcast([_X, _X], ["cpu"]), ValueError, r"[broadcast] expects one tensor, got 2"),  # type: ignore[arg-type]
+        (lambda: Broadcast.apply(["cpu"], _X, 3), TypeError, r"[broadcast] expects tensors, got int"),
+        (lambda: reduce_add(3), TypeError, r"[reduce_add] expects tensors, got int"),  # type: ignore[arg-type]
+        (lambda: ReduceAdd.apply("cpu", _X, tk.ones(3)), ValueError, r"[reduce_add] tensors to be summed have one"),
+        (lambda: ReduceAdd.apply("cpu"), ValueError, r"[reduce_add] expects at least one tensor"),
+        (lambda: scatter([_X, _X], ["cpu"]), ValueError, r"[scatter] expects one tensor, got 2"),  # type: ignore[arg-type]
+        (lambda: scatter(_X, ["cpu"], 3), TypeError, r"[scatter] chunk_sizes is a sequence of integers"),  # type: ignore[arg-type]
+        (lambda: scatter(_X, ["cpu"], ["a"]), TypeError, r"[scatter] chunk_sizes is a sequence of integers"),  # type: ignore[list-item]
+        (lambda: scatter(_X, ["cpu"], axis="x"), TypeError, r"[scatter] axis is an integer, got 'x'"),  # type: ignore[arg-type]
+        (lambda: Scatter.apply([], None, 0, _X), ValueError, r"[scatter] expects at least one device"),
+        (lambda: gather([_X], axis=None), TypeError, r"[gather] axis is an integer, got None"),  # type: ignore[arg-type]
+        (lambda: Gather.apply("cpu", 0), ValueError, r"[gather] expects at least one tensor"),
+    ],
+)
+def test_what_is_no_tensor_device_or_axis(call: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=re.escape(text)):
+        call()

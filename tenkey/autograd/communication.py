@@ -11,7 +11,8 @@ workers]). Guarded by ``tests/test_communication.py``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from ..core.device import Device, to_device
@@ -24,10 +25,16 @@ __all__ = ["Broadcast", "Gather", "ReduceAdd", "Scatter", "broadcast", "gather",
 
 _TENSORS: Final = "[{call}] expects {what}, got {got}."
 _DEVICES: Final = "[{call}] expects at least one device."
+_DEVICES_KIND: Final = "[{call}] devices is a device or a sequence of devices, got {got}."
+_ONE: Final = "[{call}] expects one tensor, got {got}: call it once for each."
 _SHAPES: Final = (
     "[reduce_add] tensors to be summed have one shape and dtype: number {index} has {got}, the first {want}."
 )
 _AXIS: Final = "[{call}] axis {axis} is out of range for a tensor of {ndim} dimensions."
+_AXIS_KIND: Final = "[{call}] axis is an integer, got {got}."
+_SIZES_KIND: Final = (
+    "[scatter] chunk_sizes is a sequence of integers, one for each device, got {got}: leave it out for equal parts."
+)
 _SIZES: Final = "[scatter] chunk_sizes {sizes} do not add up to the length {length} of axis {axis} for {count} devices."
 _RANKS: Final = (
     "[gather] tensors to be joined agree in all dimensions but axis {axis}: number {index} has shape {got}, "
@@ -46,9 +53,11 @@ class Broadcast(Function):
     @staticmethod
     def forward(ctx: Any, devices: Sequence[Any], *tensors: Tensor) -> Any:
         """The copies, device by device."""
+        places = _devices("broadcast", devices)
+        _tensors("broadcast", tensors)
         ctx.set_materialize_grads(False)
         ctx.sources = [x.device for x in tensors]
-        return tuple([_moved(x, to_device(device)) for device in devices for x in tensors])
+        return tuple([_moved(x, device) for device in places for x in tensors])
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
@@ -67,6 +76,7 @@ class ReduceAdd(Function):
     @staticmethod
     def forward(ctx: Any, destination: Any, *tensors: Tensor) -> Any:
         """The sum, in the order of the arguments."""
+        _alike(_tensors("reduce_add", tensors))
         ctx.sources = [x.device for x in tensors]
         device = to_device(destination)
         total = _moved(tensors[0], device)
@@ -89,12 +99,15 @@ class Scatter(Function):
     @staticmethod
     def forward(ctx: Any, devices: Sequence[Any], chunk_sizes: Sequence[int] | None, axis: int, tensor: Tensor) -> Any:
         """The parts."""
+        _single("scatter", tensor)
+        places = _devices("scatter", devices)
+        axis = _axis("scatter", axis, tensor.ndim)
         ctx.axis, ctx.source = axis, tensor.device
         parts = []
         start = 0
-        for device, size in zip(devices, _sizes(tensor, devices, chunk_sizes, axis)):
+        for device, size in zip(places, _sizes(tensor, places, chunk_sizes, axis)):
             window = (slice(None),) * axis + (slice(start, start + size),)
-            parts.append(_moved(tensor[window], to_device(device)))
+            parts.append(_moved(tensor[window], device))
             start += size
         return tuple(parts)
 
@@ -110,6 +123,8 @@ class Gather(Function):
     @staticmethod
     def forward(ctx: Any, destination: Any, axis: int, *tensors: Tensor) -> Any:
         """The tensors, joined."""
+        axis = _axis("gather", axis, max(_tensors("gather", tensors)[0].ndim, 1))
+        _fitting(tensors, axis)
         ctx.axis = axis
         ctx.sources = [x.device for x in tensors]
         ctx.numbers = not tensors[0].ndim
@@ -125,12 +140,16 @@ class Gather(Function):
         return None, None, *([reshape(part, ()) for part in parts] if ctx.numbers else parts)
 
 
-def _sizes(x: Tensor, devices: Sequence[Any], sizes: Sequence[int] | None, axis: int) -> list[int]:
+def _sizes(x: Tensor, devices: Sequence[Any], sizes: Any, axis: int) -> list[int]:
     length = x.shape[axis]
     if sizes is not None:
-        if len(sizes) != len(devices) or sum(sizes) != length or any(n < 0 for n in sizes):
-            raise ValueError(_SIZES.format(sizes=list(sizes), length=length, axis=axis, count=len(devices)))
-        return list(sizes)
+        try:
+            listed = [operator.index(n) for n in sizes]
+        except TypeError:
+            raise TypeError(_SIZES_KIND.format(got=repr(sizes))) from None
+        if len(listed) != len(devices) or sum(listed) != length or any(n < 0 for n in listed):
+            raise ValueError(_SIZES.format(sizes=listed, length=length, axis=axis, count=len(devices)))
+        return listed
     each = -(-length // len(devices)) or 1
     return [min(each, length - start) for start in range(0, length, each)] or [0]
 
@@ -138,6 +157,8 @@ def _sizes(x: Tensor, devices: Sequence[Any], sizes: Sequence[int] | None, axis:
 def _devices(call: str, devices: Any) -> list[Device]:
     if isinstance(devices, (str, Device)):
         devices = [devices]
+    elif not isinstance(devices, Iterable):
+        raise TypeError(_DEVICES_KIND.format(call=call, got=type(devices).__name__))
     found = [to_device(device) for device in devices]
     if not found:
         raise ValueError(_DEVICES.format(call=call))
@@ -145,6 +166,8 @@ def _devices(call: str, devices: Any) -> list[Device]:
 
 
 def _tensors(call: str, tensors: Any) -> list[Tensor]:
+    if not isinstance(tensors, Iterable):
+        raise TypeError(_TENSORS.format(call=call, what="tensors", got=type(tensors).__name__))
     listed = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     for x in listed:
         if not isinstance(x, Tensor):
@@ -154,10 +177,37 @@ def _tensors(call: str, tensors: Any) -> list[Tensor]:
     return listed
 
 
-def _axis(call: str, axis: int, ndim: int) -> int:
-    if not -ndim <= axis < ndim:
+def _single(call: str, tensor: Any) -> Tensor:
+    listed = _tensors(call, tensor)
+    if len(listed) != 1:
+        raise ValueError(_ONE.format(call=call, got=len(listed)))
+    return listed[0]
+
+
+def _axis(call: str, axis: Any, ndim: int) -> int:
+    try:
+        index = operator.index(axis)
+    except TypeError:
+        raise TypeError(_AXIS_KIND.format(call=call, got=repr(axis))) from None
+    if not -ndim <= index < ndim:
         raise IndexError(_AXIS.format(call=call, axis=axis, ndim=ndim))
-    return axis % ndim
+    return index % ndim
+
+
+def _alike(tensors: Sequence[Tensor]) -> None:
+    first = tensors[0]
+    for index, x in enumerate(tensors):
+        if (x.shape, x.dtype) != (first.shape, first.dtype):
+            raise ValueError(
+                _SHAPES.format(index=index, got=(x.shape, str(x.dtype)), want=(first.shape, str(first.dtype)))
+            )
+
+
+def _fitting(tensors: Sequence[Tensor], axis: int) -> None:
+    first = tensors[0]
+    for index, x in enumerate(tensors):
+        if x.ndim != first.ndim or any(a != b for i, (a, b) in enumerate(zip(x.shape, first.shape)) if i != axis):
+            raise ValueError(_RANKS.format(axis=axis, index=index, got=x.shape, want=first.shape))
 
 
 def broadcast(tensor: Tensor, devices: Sequence[Any]) -> tuple[Tensor, ...]:
@@ -170,8 +220,7 @@ def broadcast(tensor: Tensor, devices: Sequence[Any]) -> tuple[Tensor, ...]:
     >>> x.grad.tolist()
     [3.0, 3.0]
     """
-    (one,) = _tensors("broadcast", tensor)
-    made: tuple[Tensor, ...] = Broadcast.apply(_devices("broadcast", devices), one)
+    made: tuple[Tensor, ...] = Broadcast.apply(devices, _single("broadcast", tensor))
     return made
 
 
@@ -183,13 +232,7 @@ def reduce_add(tensors: Sequence[Tensor], destination: Any = None) -> Tensor:
     [2.0, 2.0]
     """
     listed = _tensors("reduce_add", tensors)
-    first = listed[0]
-    for index, x in enumerate(listed):
-        if (x.shape, x.dtype) != (first.shape, first.dtype):
-            raise ValueError(
-                _SHAPES.format(index=index, got=(x.shape, str(x.dtype)), want=(first.shape, str(first.dtype)))
-            )
-    device = first.device if destination is None else to_device(destination)
+    device = listed[0].device if destination is None else to_device(destination)
     made: Tensor = ReduceAdd.apply(device, *listed)
     return made
 
@@ -205,11 +248,7 @@ def scatter(
     >>> [part.tolist() for part in tk.autograd.communication.scatter(tk.arange(5), ["cpu", "cpu"])]
     [[0, 1, 2], [3, 4]]
     """
-    (one,) = _tensors("scatter", tensor)
-    listed = _devices("scatter", devices)
-    axis = _axis("scatter", axis, one.ndim)
-    _sizes(one, listed, chunk_sizes, axis)
-    made: tuple[Tensor, ...] = Scatter.apply(listed, chunk_sizes, axis, one)
+    made: tuple[Tensor, ...] = Scatter.apply(devices, chunk_sizes, axis, _single("scatter", tensor))
     return made
 
 
@@ -221,11 +260,6 @@ def gather(tensors: Sequence[Tensor], axis: int = 0, destination: Any = None) ->
     [0.0, 0.0, 1.0]
     """
     listed = _tensors("gather", tensors)
-    first = listed[0]
-    axis = _axis("gather", axis, max(first.ndim, 1))
-    for index, x in enumerate(listed):
-        if x.ndim != first.ndim or any(a != b for i, (a, b) in enumerate(zip(x.shape, first.shape)) if i != axis):
-            raise ValueError(_RANKS.format(axis=axis, index=index, got=x.shape, want=first.shape))
-    device = first.device if destination is None else to_device(destination)
+    device = listed[0].device if destination is None else to_device(destination)
     made: Tensor = Gather.apply(device, axis, *listed)
     return made
