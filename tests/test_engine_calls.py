@@ -10,6 +10,7 @@ import pytest
 import tenkey as tk
 from tenkey import Tensor
 from tenkey.autograd import backward, grad
+from tenkey.autograd.graph import GradientEdge
 
 
 def leaf(values: Any) -> Tensor:
@@ -78,6 +79,34 @@ class TestCalls:
         backward(edge(y), ones(2), inputs=[edge(x)])
         assert x.grad is not None
         assert x.grad.tolist() == [2.0, 4.0]
+
+    def test_the_parts_of_an_edge_are_checked(self) -> None:
+        x = leaf([1.0, 2.0])
+        y = (x * x).sum()
+        node: Any = y.grad_fn
+        wrong: list[tuple[Any, type[Exception], str]] = [
+            (GradientEdge(3, 0), TypeError, r"a GradientEdge is a node .* got \(int, 0\): take"),  # type: ignore[arg-type]
+            (GradientEdge(node, "x"), TypeError, r"a GradientEdge is a node .* got \(SumBackward, 'x'\)"),  # type: ignore[arg-type]
+            (GradientEdge(3, "x"), TypeError, "a GradientEdge is a node"),  # type: ignore[arg-type]
+            (GradientEdge(node, 7), IndexError, "output 7 of SumBackward, which has 1"),
+            (GradientEdge(node, -1), IndexError, "output -1 of SumBackward, which has 1"),
+            (GradientEdge(None, 0), RuntimeError, "does not require grad"),  # type: ignore[arg-type]
+        ]
+        for edge, error, text in wrong:
+            calls: list[tuple[str, Any]] = [
+                ("grad", lambda edge=edge: grad(edge, x, retain_graph=True)),
+                ("grad", lambda edge=edge: grad(y, edge, retain_graph=True)),
+                ("backward", lambda edge=edge: backward(edge, retain_graph=True)),
+                ("backward", lambda edge=edge: backward(y, inputs=[edge], retain_graph=True)),
+                ("draw", lambda edge=edge: tk.autograd.draw(edge)),
+                ("draw", lambda edge=edge: tk.autograd.draw([edge])),
+            ]
+            for name, call in calls:
+                with pytest.raises(error, match=rf"\[{name}\] .*{text}"):
+                    call()
+        assert x.grad is None
+        (found,) = grad(GradientEdge(node, np.int64(0)), x)  # type: ignore[arg-type]
+        assert found.tolist() == [2.0, 4.0]
 
     def test_batches_of_gradients(self) -> None:
         x = leaf([1.0, 2.0, 3.0])

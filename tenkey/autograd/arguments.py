@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
@@ -13,7 +14,15 @@ from ..ops.builtin.creation import ones, ones_like
 from .node import Node, edge_of
 from .running.validation import validate
 
-__all__ = ["COUNT", "GradientEdge", "get_gradient_edge", "inputs_of", "leaves_of", "seeds_of"]
+__all__ = [
+    "COUNT",
+    "GradientEdge",
+    "checked_edge",
+    "get_gradient_edge",
+    "inputs_of",
+    "leaves_of",
+    "seeds_of",
+]
 
 _SCALAR: Final = (
     "[{call}] grad can be implicitly created only for scalar outputs, got shape {shape}: pass the gradient, a tensor "
@@ -39,6 +48,11 @@ _NO_EDGE: Final = (
     "[get_gradient_edge] It is not possible to get the gradient edge for a Tensor that does not require gradients."
 )
 _INPUT_KIND: Final = "[{call}] all inputs have to be Tensors or GradientEdges, but got {got} at index {index}."
+_EDGE: Final = (
+    "[{call}] a GradientEdge is a node of the graph and the number of one of its outputs, got ({node}, {nr!r}): take "
+    "get_gradient_edge(tensor)."
+)
+_EDGE_NR: Final = "[{call}] a GradientEdge leads to output {nr} of {node}, which has {count}: they count from 0."
 _LISTED: Final = "[{call}] takes a tensor, a gradient edge, or lists, tuples and dicts of them, got {got}."
 _EMPTY: Final = "[{call}] `inputs` argument to `{call}()` cannot be empty."
 _KIND: Final = "[{call}] gradients can be either Tensors or None, but a gradient is {got}."
@@ -59,6 +73,21 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     if node is None:
         raise RuntimeError(_NO_EDGE)
     return GradientEdge(node, nr)
+
+
+def checked_edge(call: str, edge: GradientEdge) -> tuple[Node | None, int]:
+    """The parts of an edge that a program may have made itself; the node is None where no gradient flows."""
+    node: Any = edge.node
+    given: Any = edge.output_nr
+    if not (node is None or isinstance(node, Node)) or not hasattr(given, "__index__"):
+        got = node.name() if isinstance(node, Node) else type(node).__name__
+        raise TypeError(_EDGE.format(call=call, node=got, nr=given))
+    nr = operator.index(given)
+    if node is not None:
+        count = 1 if node.outputs is None else len(node.outputs)
+        if not 0 <= nr < count:
+            raise IndexError(_EDGE_NR.format(call=call, nr=nr, node=node.name(), count=count))
+    return node, nr
 
 
 def leaves_of(call: str, value: Any) -> list[Any]:
@@ -82,7 +111,7 @@ def inputs_of(call: str, leaves: list[Any]) -> list[tuple[Node, int]]:
         if isinstance(one, Tensor):
             node, nr = edge_of(one)
         elif isinstance(one, GradientEdge):
-            node, nr = one
+            node, nr = checked_edge(call, one)
         else:
             raise TypeError(_INPUT_KIND.format(call=call, got=type(one).__name__, index=index))
         if node is None:
@@ -98,9 +127,10 @@ def seeds_of(call: str, outputs: list[Any], gradients: list[Any]) -> list[tuple[
     seeds = []
     for index, (output, gradient) in enumerate(zip(outputs, gradients)):
         if isinstance(output, GradientEdge):
-            node: Node | None = output.node
-            nr = output.output_nr
-            shape, dtype = output.node.input_shape(nr) or ((), None)
+            node, nr = checked_edge(call, output)
+            if node is None:
+                raise RuntimeError(_NO_GRAD.format(call=call, index=index))
+            shape, dtype = node.input_shape(nr) or ((), None)
         elif isinstance(output, Tensor) and output._word & GRADIENT:
             node, nr = edge_of(output)
             shape, dtype = output.shape, output.dtype

@@ -15,7 +15,7 @@ from ...core.files import replacing
 from ...core.tensor import Tensor
 from ...core.tree import flatten
 from ...core.word import GRADIENT, WEAK_MASK
-from ..functional import GradientEdge
+from ..arguments import GradientEdge, checked_edge
 from ..node import AccumulateGrad, Node, TensorMeta, edge_of
 from ..profiling.averages import format_bytes
 from .svg import Box, Line, render
@@ -48,11 +48,14 @@ def _roots(outputs: Any) -> list[_Root]:
     elif isinstance(outputs, (Tensor, GradientEdge)):
         named = [("output", outputs)]
     else:
-        leaves = [outputs] if isinstance(outputs, Node) else flatten(outputs)
+        leaves = [outputs] if isinstance(outputs, Node) else flatten(outputs, GradientEdge)
         named = [(f"output {i}" if len(leaves) > 1 else "output", value) for i, value in enumerate(leaves)]
     for name, value in named:
         if isinstance(value, GradientEdge):
-            found.append(_Root(name, value.node, value.output_nr, f"output {value.output_nr} of {value.node.name()}"))
+            node, nr = checked_edge("draw", value)
+            if node is None:
+                raise RuntimeError(_NO_GRAD.format(what=name))
+            found.append(_Root(name, node, nr, f"output {nr} of {node.name()}"))
             continue
         if not isinstance(value, Tensor):
             raise TypeError(_KIND.format(got=type(value).__name__))
