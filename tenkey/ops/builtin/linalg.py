@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from ...core.promotion import result_dtype
 from ...core.tensor import Tensor
 from ..declare import TensorSpec, linear, structured
 from ..shapes import broadcast_shapes
 from .complex import conj, real
-from .view import expand_dims, matrix_transpose, squeeze
+from .view import expand_dims, matrix_transpose, permute_dims, squeeze
 
 _INNER = "[matmul] got {a} @ {b}: the inner sizes {m} and {n} must be equal."
 _SCALAR = "[matmul] got {a} @ {b}: both need at least one dimension; multiply by a scalar with *."
@@ -27,8 +27,11 @@ def _matmul_meta(x1: Tensor, x2: Tensor) -> TensorSpec:
     return TensorSpec(batch + a[-2:-1] + (b[-1:] if len(b) > 1 else ()), dtype)
 
 
+_EXCHANGED: Final = (1, 0)
+
+
 def _adjoint(x: Tensor) -> Tensor:
-    t: Tensor = matrix_transpose(x)
+    t: Tensor = permute_dims(x, _EXCHANGED) if x._data.ndim == 2 else matrix_transpose(x)  # the shorter way
     return conj(t) if t.dtype.kind == "c" else t
 
 
