@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
 import tracemalloc
 from typing import Any
 
@@ -43,6 +44,33 @@ def test_the_recomputation_runs_on_the_thread_of_its_device_once() -> None:
         values = np.exp(np.sin([0.1, 0.2]))
         np.testing.assert_allclose(z.grad.numpy(), values * np.cos([0.1, 0.2]) * values)
         np.testing.assert_allclose(x.grad.numpy(), z.grad.numpy())
+
+
+def test_a_backward_in_the_function_on_the_device_that_waits() -> None:
+    runs: list[int] = []
+
+    with tk.backends.register(Lab()):
+        w, x, z = leaf("lab"), leaf("cpu"), leaf("lab")
+
+        def function(x: Any, z: Any) -> Any:
+            runs.append(1)
+            a, b = tk.sin(x), tk.sin(z)
+            time.sleep(0.02)  # the other thread asks meanwhile
+            (g,) = tk.autograd.grad(tk.sum(w * w), w)
+            return tk.exp(a), tk.exp(b) + g * 0
+
+        def work() -> None:
+            for _ in range(5):
+                a, b = checkpoint(lambda x, z: checkpoint(function, x, z), x, z)
+                (tk.sum(a) + tk.sum(b.to_device("cpu"))).backward()
+
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        thread.join(30)
+        assert not thread.is_alive()
+        np.testing.assert_allclose(x.grad.numpy(), 5 * np.exp(np.sin([0.1, 0.2])) * np.cos([0.1, 0.2]))
+        np.testing.assert_allclose(z.grad.numpy(), x.grad.numpy())
+        assert len(runs) == 5 * 3  # forward, the outer checkpoint's and the inner one's recomputation
 
 
 def test_hooks_and_errors_on_the_thread_of_a_device() -> None:

@@ -7,9 +7,10 @@ keeps of each saved tensor a *slot*: a number, and which operator saved what kin
 for the first of them, the function runs again, with the tensors that the hook sees now put into the slots in the same
 order; it stops as soon as the last slot is filled. What was put there is given out once and let go of.
 
-One backward (one ``Task`` of the engine) computes a checkpoint once; the next one does it again. What a slot holds when
-nobody asks for it goes with the task. A formula that asks a second time gets the tensor as long as somebody has it, and
-else has it computed again.
+One backward (one ``Task`` of the engine) computes a checkpoint once, whichever of its threads asks first: the others
+wait, and workers run meanwhile what the function itself runs backward. The next backward computes it again. What a slot
+holds when nobody asks for it goes with the task. A formula that asks a second time gets the tensor as long as somebody
+has it, and else has it computed again.
 
 The inputs are saved with the hooks that are on around the checkpoint. So in a checkpoint inside of another one they are
 slots of that: its function runs again first, up to the inner call's arguments. Slots hold no tensors, so the tensors
@@ -27,6 +28,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextvars import Context, ContextVar
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -44,6 +46,7 @@ from .anomaly import ANOMALY
 from .node import Node
 from .profiling.observer import PROFILER
 from .running.task import current_task
+from .running.workers import acquire
 from .saved import alone, unpack
 from .saving import HOOKED, Saver, save, savers
 
@@ -249,6 +252,9 @@ def _restore(value: Any, what: str) -> Any:
     return unpack(value.saved, _INPUTS, value.what) if value.__class__ is _Saved else value
 
 
+_under_way: Final[ContextVar[tuple[Frame, ...]]] = ContextVar("tenkey_recomputations", default=())
+
+
 class Frame:
     """One call of ``checkpoint``."""
 
@@ -271,7 +277,8 @@ class Frame:
 
     def value(self, number: int) -> Tensor:
         """The tensor of a slot; runs the function if this backward has not done so yet."""
-        with self.lock:
+        acquire(self.lock, self._is_needed)
+        try:
             task = current_task.get()
             run = None if task is None else self.runs.get(task)
             found = None if run is None else run.take(number)
@@ -283,6 +290,12 @@ class Frame:
                 if found is None:
                     raise self.lacks(number, run)
             return found
+        finally:
+            self.lock.release()
+
+    def _is_needed(self, context: Context) -> bool:
+        """Whether a backward was called in a recomputation of this checkpoint."""
+        return self in context.get(_under_way, ())
 
     def run_again(self) -> _Run:
         """Call the function again, and let what is saved be put into the slots."""
@@ -291,6 +304,7 @@ class Frame:
         found, hooks = get_state(), savers.get()
         set_state(_state_of_recomputation(self.state, found))
         savers.set(((run, _Refilling(self, run)),))
+        token = _under_way.set((*_under_way.get(), self))
         try:
             with ExitStack() as stack:
                 for level in self.levels:
@@ -305,6 +319,7 @@ class Frame:
             if stop.run is not run:
                 raise
         finally:
+            _under_way.reset(token)
             set_state(found)
             savers.set(hooks)
         if self.checks and self.complete and run.count != len(self.notes):

@@ -5,9 +5,11 @@ Note [Device workers]
 Nodes of the CPU run on the thread that called ``backward()``; those of a device that a backend registered run on the
 worker thread of that device, so two devices work at the same time. Every worker has a queue: a deeper reentrant
 backward first, then the higher sequence number. A thread that waits for its own backward to end runs what is in its
-queue meanwhile, whosever it is; so two workers that wait for each other do not block. A node runs in a copy of the
-context of the thread that called: modes, guards and context variables are the same there. The first error stops the
-backward, and is raised where it was called with type and traceback. Guarded by ``tests/test_workers.py``.
+queue meanwhile, whosever it is; so two workers that wait for each other do not block. A worker that waits for another
+thread to compute a checkpoint again runs those in its queue that this computation needs (``acquire``). A node runs in a
+copy of the context of the thread that called: modes, guards and context variables are the same there. The first error
+stops the backward, and is raised where it was called with type and traceback. Guarded by ``tests/test_workers.py`` and
+``tests/test_checkpoint_devices.py``.
 
 Note [Streams in backward]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~
@@ -25,8 +27,8 @@ import itertools
 import os
 import threading
 from collections.abc import Callable
-from contextvars import ContextVar, copy_context
-from heapq import heappop, heappush
+from contextvars import Context, ContextVar, copy_context
+from heapq import heapify, heappop, heappush
 from typing import Any, Final
 
 from ...core.device import Device
@@ -35,9 +37,10 @@ from ..node import Node
 from .task import Task
 from .validation import deliver, validate
 
-__all__ = ["belongs_to_worker", "run_on_workers"]
+__all__ = ["acquire", "belongs_to_worker", "run_on_workers"]
 
 _PATIENCE: Final = 0.1  # seconds after which a thread that waits sees an interrupt that went to another thread
+_GLANCE: Final = 0.002  # seconds after which a worker that waits for a lock looks into its queue
 _STOPPED: Final = RuntimeError("the backward was stopped")
 
 
@@ -82,6 +85,16 @@ class _Queue:
             item = heappop(self.heap)
             return item[3], item[4]
 
+    def take(self, wanted: Callable[[Context], bool]) -> tuple[_Run, list[Any]] | None:
+        """The next slot of a run whose context is ``wanted``; None if there is none now."""
+        with self.changed:
+            for item in sorted(self.heap):
+                if wanted(item[3].context):
+                    self.heap.remove(item)
+                    heapify(self.heap)
+                    return item[3], item[4]
+        return None
+
     def wake(self) -> None:
         """Let the threads that wait look again."""
         with self.changed:
@@ -123,6 +136,24 @@ def _process(item: tuple[_Run, list[Any]], queue: _Queue) -> None:
         run.step(slot)
     else:
         run.context.copy().run(_step_at, queue, run, slot)
+
+
+def acquire(lock: Any, wanted: Callable[[Context], bool]) -> None:
+    """Acquire a lock; a worker runs meanwhile what its holder may wait for: slots of runs whose context is ``wanted``.
+
+    No others: they might wait for what this thread is in the middle of.
+    """
+    queue = _home.get()
+    if queue is None:  # no worker: nobody waits for this thread
+        lock.acquire()
+        return
+    while not lock.acquire(timeout=_GLANCE):
+        item = queue.take(wanted)
+        if item is not None:
+            run, slot = item
+            del item
+            run.context.copy().run(_step_at, queue, run, slot)  # never in this context, which is of another backward
+            del run, slot
 
 
 def _step_at(queue: _Queue, run: _Run, slot: list[Any]) -> None:
