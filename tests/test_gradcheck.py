@@ -369,3 +369,42 @@ def test_an_error_of_the_function_passes_through() -> None:
     with pytest.raises(LookupError, match="deliberate"):
         gradcheck(fail, REAL, raise_exception=False)
     assert tk.is_grad_enabled()
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"fn": 3}, TypeError, "fn is a function of the inputs, got int"),
+        ({"inputs": 3}, TypeError, "inputs is a tensor or a sequence of the arguments of fn, got int"),
+        ({"inputs": None}, TypeError, "inputs is a tensor or a sequence of the arguments of fn, got NoneType"),
+        ({"eps": "x"}, TypeError, "eps is a positive number, got 'x'"),
+        ({"eps": 0.0}, ValueError, "eps is a positive number, got 0.0"),
+        ({"eps": math.nan}, ValueError, "eps is a positive number, got nan"),
+        ({"atol": None}, TypeError, "atol is a number, 0 or more, got None"),
+        ({"rtol": -1.0}, ValueError, "rtol is a number, 0 or more, got -1.0"),
+        ({"nondet_tol": "x"}, TypeError, "nondet_tol is a number, 0 or more, got 'x'"),
+        ({"projections": "x"}, TypeError, "projections is an integer, 1 or more, got 'x'"),
+        ({"projections": 0}, ValueError, "projections is an integer, 1 or more, got 0"),
+        ({"seed": "x"}, TypeError, "seed is an integer, 0 or more, got 'x'"),
+        ({"seed": -1}, ValueError, "seed is an integer, 0 or more, got -1"),
+    ],
+)
+@pytest.mark.parametrize("check", [gradcheck, gradgradcheck])
+def test_wrong_options_are_refused(
+    check: Callable[..., bool], options: dict[str, Any], error: type[Exception], text: str
+) -> None:
+    given = {"fn": lambda x: x * x, "inputs": leaf([0.5]), **options}
+    with pytest.raises(error, match=r"^\[gradcheck\] " + text):
+        check(**given)
+
+
+def test_the_numbers_of_numpy_are_numbers() -> None:
+    options: dict[str, Any] = {"eps": np.float32(1e-6), "atol": np.float64(1e-5), "rtol": 1, "seed": np.int64(3)}
+    assert gradcheck(lambda x: x * x, leaf([0.5]), projections=np.uint8(1), **options)  # type: ignore[arg-type]
+
+
+def test_gradients_of_outputs_are_tensors() -> None:
+    with pytest.raises(TypeError, match=r"\[gradgradcheck\] grad_outputs is a tensor or a sequence .*, got int"):
+        gradgradcheck(lambda x: x * x, leaf([0.5]), 3)
+    with pytest.raises(TypeError, match=r"\[gradgradcheck\] grad_outputs is .*, got str in it"):
+        gradgradcheck(lambda x: x * x, leaf([0.5]), ["x"])

@@ -17,8 +17,9 @@ decide and give the message, which names the seed of the directions. Guarded by
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from numbers import Real
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -61,6 +62,11 @@ _BATCHED: Final = (
 )
 _NOTHING: Final = "[gradcheck] check_backward_ad and check_forward_ad are both False: there is nothing to check."
 _POSITIVE: Final = "[gradcheck] {name} is a positive number, got {value!r}."
+_NUMBER: Final = "[gradcheck] {name} is a number, 0 or more, got {value!r}."
+_INTEGER: Final = "[gradcheck] {name} is an integer, {least} or more, got {value!r}."
+_FUNCTION: Final = "[gradcheck] fn is a function of the inputs, got {got}."
+_INPUTS: Final = "[gradcheck] inputs is a tensor or a sequence of the arguments of fn, got {got}."
+_GRAD_OUTPUTS: Final = "[gradgradcheck] grad_outputs is a tensor or a sequence of one for each output, got {got}."
 
 _ATTEMPTS: Final = 4
 _BATCH: Final = 2
@@ -74,7 +80,7 @@ class _Settings(NamedTuple):
     eps: float
     atol: float
     rtol: float
-    nondet: float
+    nondet_tol: float
     fast: bool
     projections: int
     seed: int
@@ -121,9 +127,9 @@ def gradcheck(
     >>> tk.autograd.gradcheck(lambda x: tk.exp(x) * x, (x,), check_forward_ad=True)
     True
     """
-    _check_options(check_backward_ad or check_forward_ad, eps=eps, projections=projections)
-    given: tuple[Any, ...] = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     settings = _Settings(eps, atol, rtol, nondet_tol, fast_mode, projections, seed, recorded=False)
+    _check_options(fn, settings, has_mode=check_backward_ad or check_forward_ad)
+    given = _sequence(inputs, _INPUTS)
     asked = {
         "backward": check_backward_ad,
         "ahead": check_forward_ad,
@@ -141,8 +147,8 @@ def _run(
     try:
         with StateGuard(unexclude=GRADIENT):
             checked = _checked(inputs)
-            outputs, error = _settled(lambda: outputs_of(fn, inputs), _difference, settings.nondet)
-            if error > settings.nondet:
+            outputs, error = _settled(lambda: outputs_of(fn, inputs), _difference, settings.nondet_tol)
+            if error > settings.nondet_tol:
                 raise GradcheckError(_CHANGED.format(error=error))
             modes = {"backward": asked["backward"], "ahead": asked["ahead"]}
             _check_jacobians(fn, inputs, checked, outputs, settings, **modes)
@@ -161,12 +167,24 @@ def _run(
     return True
 
 
-def _check_options(has_mode: bool, **positive: float) -> None:
+def _check_options(fn: Any, settings: _Settings, *, has_mode: bool) -> None:
+    if not callable(fn):
+        raise TypeError(_FUNCTION.format(got=type(fn).__name__))
     if not has_mode:
         raise ValueError(_NOTHING)
-    for name, value in positive.items():
-        if not value > 0:
-            raise ValueError(_POSITIVE.format(name=name, value=value))
+    for name in ("projections", "seed", "eps", "atol", "rtol", "nondet_tol"):
+        value = getattr(settings, name)
+        least = int(name == "projections")
+        text = _INTEGER if least or name == "seed" else _POSITIVE if name == "eps" else _NUMBER
+        right = hasattr(value, "__index__") if text is _INTEGER else isinstance(value, Real)
+        if not right or not value >= least or (text is _POSITIVE and not value > 0):
+            raise (ValueError if right else TypeError)(text.format(name=name, least=least, value=value))
+
+
+def _sequence(given: Any, text: str) -> tuple[Any, ...]:
+    if not isinstance(given, Iterable):
+        raise TypeError(text.format(got=type(given).__name__))
+    return (given,) if isinstance(given, Tensor) else tuple(given)
 
 
 def _checked(inputs: tuple[Any, ...]) -> list[int]:
@@ -237,8 +255,8 @@ def _check_jacobians(
         if not backward:
             continue
         for number, (output, wanted) in enumerate(zip(outputs, columns, strict=True)):
-            found, error = _settled(partial(analytical, output, inputs[i]), _distance, settings.nondet)
-            if error > settings.nondet:
+            found, error = _settled(partial(analytical, output, inputs[i]), _distance, settings.nondet_tol)
+            if error > settings.nondet_tol:
                 raise GradcheckError(_BACKWARD_CHANGED.format(output=number, input=i, error=error))
             _compare(wanted, found, number, i, settings, hint)
 
@@ -316,10 +334,10 @@ def _backward_agrees(
         made = output.detach().numpy()
         weights = _random_direction(rng, made)
         pull = partial(_pulled, output, source, as_values(weights, made), values)
-        gradient, error = _settled(pull, _distance, settings.nondet)
+        gradient, error = _settled(pull, _distance, settings.nondet_tol)
         with np.errstate(invalid="ignore"):
             expected, got = float(wanted @ weights), float(gradient @ direction)
-        if error > settings.nondet or not _is_near(expected, got, settings):
+        if error > settings.nondet_tol or not _is_near(expected, got, settings):
             return False
     return True
 
@@ -437,15 +455,19 @@ def gradgradcheck(
     >>> tk.autograd.gradgradcheck(lambda x: x * x * x, (x,), check_fwd_over_rev=True)
     True
     """
-    _check_options(check_rev_over_rev or check_fwd_over_rev, eps=eps, projections=projections)
-    given: tuple[Any, ...] = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    settings = _Settings(eps, atol, rtol, nondet_tol, fast_mode, projections, seed, recorded=True)
+    _check_options(fn, settings, has_mode=check_rev_over_rev or check_fwd_over_rev)
+    given = _sequence(inputs, _INPUTS)
     with StateGuard(unexclude=GRADIENT):
         outputs = [t for t in outputs_of(fn, given) if t.requires_grad]
     if grad_outputs is None:
         rng = np.random.default_rng(seed)
         seeds = [_second_seed(rng, t, gaps=gen_non_contig_grad_outputs) for t in outputs]
     else:
-        seeds = [grad_outputs] if isinstance(grad_outputs, Tensor) else list(grad_outputs)
+        chosen = _sequence(grad_outputs, _GRAD_OUTPUTS)
+        if wrong := [type(t).__name__ for t in chosen if not isinstance(t, (Tensor, type(None)))]:
+            raise TypeError(_GRAD_OUTPUTS.format(got=f"{wrong[0]} in it"))
+        seeds = list(chosen)
     checked = [i for i, x in enumerate(given) if isinstance(x, Tensor) and x.requires_grad]
     count = len(given)
 
@@ -459,7 +481,6 @@ def gradgradcheck(
             found = grad(made, recorded, list(args[count:]), create_graph=True, allow_unused=True)
         return tuple([g for g in found if g is not None])
 
-    settings = _Settings(eps, atol, rtol, nondet_tol, fast_mode, projections, seed, recorded=True)
     asked = {
         "backward": check_rev_over_rev,
         "ahead": check_fwd_over_rev,
