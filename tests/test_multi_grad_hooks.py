@@ -78,6 +78,29 @@ class TestAll:
         (Inner.apply(a) * b).sum().backward()
         assert calls == [[True, False], [True, True]]
 
+    def test_a_formula_that_gives_none(self) -> None:
+        class First(tk.autograd.Function):
+            @staticmethod
+            def forward(ctx: Any, x: Any, y: Any) -> Any:
+                return x * y
+
+            @staticmethod
+            def backward(ctx: Any, g: Any) -> Any:
+                return g, None
+
+        a, b = leaf(1.0), leaf(2.0)
+        calls: list[Any] = []
+        handle = register_multi_grad_hook((a, b), lambda grads: calls.append([g and g.item() for g in grads]))
+        y = First.apply(a, b)
+        y.sum().backward(retain_graph=True)
+        y.sum().backward(retain_graph=True)
+        assert calls == [[1.0, None]] * 2
+        (y * b).sum().backward(retain_graph=True)  # the gradient of b comes from elsewhere: once, and at its time
+        assert calls[2:] == [[2.0, 2.0]]
+        handle.remove()
+        y.sum().backward()
+        assert len(calls) == 3
+
     def test_an_exception_in_the_hook(self) -> None:
         a, b = leaf(1.0), leaf(2.0)
         calls: list[Any] = []

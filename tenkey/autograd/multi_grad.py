@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Sequence
 from types import TracebackType
@@ -11,7 +12,7 @@ from weakref import WeakKeyDictionary, ref
 from ..core.tensor import Tensor
 from ..core.word import GRADIENT
 from .node import HookHandle, edge_of
-from .running.task import current_task
+from .running.task import current_task, queue_callback
 
 __all__ = ["MultiHookHandle", "register_multi_grad_hook"]
 
@@ -52,7 +53,11 @@ class _Arrived:
 
 
 class _All:
-    """Calls the function when the last of the gradients that this backward computes has arrived."""
+    """Calls the function when the last of the gradients that this backward computes has arrived.
+
+    A node that this backward reaches may still get no gradient (a formula gave None), which nobody is told of. So the
+    first gradient asks for a call at the end of the backward, for what has arrived until then.
+    """
 
     def __init__(self, tensors: Sequence[Tensor], fn: Callable[[list[Tensor | None]], Any]) -> None:
         # weakly: a hook on a leaf must not keep the graphs alive that its tensors belonged to
@@ -71,6 +76,8 @@ class _All:
                 if found is None:
                     expected = sum(task.will_run(node()) for node in self.nodes)
                     found = self.arrived[task] = _Arrived(len(self.nodes), expected)
+                    if expected > 1:
+                        queue_callback(functools.partial(self.finish, found))
                 found.grads[index] = grad
                 found.missing -= 1
                 complete = found.missing == 0
@@ -78,6 +85,11 @@ class _All:
                 self.fn(found.grads)
 
         return arrive
+
+    def finish(self, found: _Arrived) -> None:
+        """At the end of a backward: call the function if a gradient did not come."""
+        if found.missing > 0:
+            self.fn(found.grads)
 
 
 class _Any:
@@ -106,7 +118,8 @@ def register_multi_grad_hook(
     """Call ``fn`` once in each backward for the gradients of several tensors; returns a handle with ``remove()``.
 
     With ``mode="all"`` it is called when the last of them is computed, with a list of one gradient for each tensor, in
-    their order; None for tensors that this backward does not compute a gradient for, which it does not wait for. With
+    their order; None for tensors that this backward does not compute a gradient for, which it does not wait for; if one
+    that it reaches gets none after all, because a formula gave None, the call comes at the end of the backward. With
     ``mode="any"`` it is called with the first gradient that is computed. Among the hooks of a tensor it stands where it
     was registered (Note [Order of hooks]); what it returns is ignored, and it must not change its arguments.
 
