@@ -129,6 +129,20 @@ class TestWhatRunsAgain:
             assert RUNS == {"slow": slow_runs, "cheap": cheap_runs}  # noqa: SIM300
             np.testing.assert_array_equal(again.numpy(), plain.numpy())
 
+    def test_a_public_function_that_is_no_operator_itself(self) -> None:
+        named = policies.save_only_these_operators("einsum")
+        assert repr(policies.save_only_these_operators(tk.einsum)) == repr(named)
+        assert repr(policies.recompute_only_these_operators(tk.einsum, tk.matmul)).count("tk::") == 2
+        x = leaf(3, 3)
+        y = checkpoint(
+            lambda x: tk.einsum("ij,jk->ik", x, tk.exp(x)) * 2.0,
+            x,
+            context_fn=lambda: create_selective_checkpoint_contexts([tk.einsum]),
+        )
+        (plain,) = tk.autograd.grad(tk.sum(tk.matmul(x, tk.exp(x)) * 2.0), x)
+        (g,) = tk.autograd.grad(tk.sum(y), x)
+        np.testing.assert_allclose(g.numpy(), plain.numpy())
+
     def test_each_policy_of_a_function(self) -> None:
         seen: list[Any] = []
 
@@ -234,9 +248,15 @@ class TestErrors:
             policies.save_only_these_operators(3)
         with pytest.raises(TypeError, match=r"\[recompute_only_these_operators\] got"):
             policies.recompute_only_these_operators(len)
+
+        def einsum(x: Any) -> Any:
+            return x
+
+        with pytest.raises(TypeError, match="name an operator"):  # a function of another library
+            policies.save_only_these_operators(einsum)
         with pytest.raises(tk.dispatch.OperatorNotFoundError, match="no_such"):
             policies.save_only_these_operators("no_such")
-        with pytest.raises(TypeError, match="must be either a function or a list of ops, got int"):
+        with pytest.raises(TypeError, match=r"\[create_.*must be either a function or a list of ops, got int: "):
             create_selective_checkpoint_contexts(3)  # type: ignore[arg-type]
 
     def test_what_a_policy_returns(self) -> None:

@@ -40,11 +40,15 @@ __all__ = [
     "save_only_these_operators",
 ]
 
+_LIBRARY: Final = __name__.partition(".")[0]
 _NO_OPERATOR: Final = (
     "[{call}] got {got}: name an operator as 'tk::matmul' or 'matmul', or give tk.matmul, tk.ops.tk.matmul or "
     "tk.ops.tk.matmul.default."
 )
-_NOT_A_POLICY: Final = "policy_fn_or_list must be either a function or a list of ops, got {got}."
+_NOT_A_POLICY: Final = (
+    "[{call}] policy_fn_or_list must be either a function or a list of ops, got {got}: give policy(ctx, op, *args, "
+    "**kwargs), or [tk.matmul, ...]."
+)
 _POLICY: Final = "[checkpoint] the policy returned {got} for {operator}: return a CheckpointPolicy or a bool."
 _UNKNOWN: Final = (
     "[checkpoint] call {number} of {operator} was encountered during backward but not found in storage: it was not "
@@ -260,7 +264,7 @@ def _policy(call: str, given: Any) -> PolicyFunction:
     if isinstance(given, (list, tuple, set, frozenset)):
         return _Listed(_operators(call, given), save=True)
     if isinstance(given, (Operator, OperatorPacket)) or not callable(given):
-        raise TypeError(_NOT_A_POLICY.format(got=type(given).__name__))
+        raise TypeError(_NOT_A_POLICY.format(call=call, got=type(given).__name__))
     return given  # type: ignore[no-any-return]
 
 
@@ -277,9 +281,19 @@ def _operators(call: str, given: Iterable[Any]) -> frozenset[Operator]:
         elif isinstance(one, str):
             several = registry.overloads(one if "::" in one else f"tk::{one}")
             found += several or [registry.find(one if "::" in one else f"tk::{one}")]
+        elif several := _of_function(one):
+            found += several
         else:
             raise TypeError(_NO_OPERATOR.format(call=call, got=repr(one)))
     return frozenset(found)
+
+
+def _of_function(given: Any) -> list[Operator]:
+    """The operators that a function of the library stands for which is none itself (tk.einsum)."""
+    module, name = getattr(given, "__module__", None), getattr(given, "__name__", None)
+    if not callable(given) or not isinstance(module, str) or not isinstance(name, str):
+        return []
+    return registry.overloads(f"tk::{name}") if module.partition(".")[0] == _LIBRARY else []
 
 
 class _Listed:

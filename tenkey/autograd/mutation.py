@@ -30,10 +30,14 @@ from .saving import Saver, enter_saver, leave_saver
 __all__ = ["allow_mutation_on_saved_tensors", "increment_version"]
 
 _OUTSIDE: Final = (
-    "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in which the graph was originally "
-    "recorded: run forward and backward in the same context."
+    "[allow_mutation_on_saved_tensors] Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in "
+    "which the graph was originally recorded: what was saved is freed at its end. Run forward and backward in the same "
+    "context."
 )
-_NESTED: Final = "allow_mutation_on_saved_tensors contexts cannot be nested."
+_NESTED: Final = (
+    "[allow_mutation_on_saved_tensors] allow_mutation_on_saved_tensors contexts cannot be nested: the outer block does "
+    "for all that is in it. Leave the inner one away."
+)
 _NO_TENSOR: Final = "[increment_version] takes a tensor or several, got {got}."
 _INFERENCE: Final = (
     "[increment_version] Inference tensors do not track version counter: the tensor of shape {shape} was made in "
