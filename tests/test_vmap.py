@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -124,6 +126,22 @@ def test_no_builtin_operator_takes_the_loop() -> None:
 class Pair(NamedTuple):
     first: Any
     second: Any
+
+
+def test_a_tree_keeps_no_type_alive() -> None:
+    class Local:
+        pass
+
+    class Record(NamedTuple):
+        x: Any
+
+    leaf = Local()
+    tree = Record(leaf)
+    assert flatten(tree) == flatten(tree) == [leaf]
+    kinds = [weakref.ref(Local), weakref.ref(Record)]
+    del leaf, tree, Local, Record
+    gc.collect()
+    assert [kind() for kind in kinds] == [None, None]
 
 
 def test_trees_of_inputs_and_results() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -12,7 +13,8 @@ _PREFIX: Final = "{what} is not compatible with the structure of {of}: {prefix!r
 
 
 _LEAF, _SEQUENCE, _RECORD, _DICT, _DATACLASS = range(5)
-_kinds: dict[type, int] = {}
+_kinds: dict[int, int] = {}  # by the id of the type, which is not kept alive
+_seen: dict[int, weakref.ref[type]] = {}  # they take the entry out when the type goes
 
 
 def _kind(kind: type) -> int:
@@ -25,13 +27,21 @@ def _kind(kind: type) -> int:
         found = _DICT
     else:
         found = _DATACLASS if dataclasses.is_dataclass(kind) else _LEAF
-    return _kinds.setdefault(kind, found)
+    key, kinds, seen = id(kind), _kinds, _seen  # globals are gone when the interpreter ends
+
+    def forget(reference: weakref.ref[type]) -> None:
+        kinds.pop(key, None)
+        seen.pop(key, None)
+
+    _seen[key] = weakref.ref(kind, forget)
+    _kinds[key] = found
+    return found
 
 
 def _children(tree: Any) -> tuple[list[Any], Callable[[list[Any]], Any]] | None:
     """The parts of a container and the function that makes it of other parts; None for a leaf."""
     kind = tree.__class__
-    what = _kinds.get(kind)
+    what = _kinds.get(id(kind))
     if what is None:
         what = _kind(kind)
     if what == _LEAF:
@@ -60,7 +70,7 @@ def flatten(tree: Any, leaf: type | None = None) -> list[Any]:
         return [tree]
     leaves: list[Any] = []
     for part in found[0]:
-        if _kinds.get(part.__class__) == _LEAF:
+        if _kinds.get(id(part.__class__)) == _LEAF:
             leaves.append(part)
         else:
             leaves += flatten(part, leaf)
@@ -82,7 +92,7 @@ def _rebuild(tree: Any, leaves: Iterator[Any], leaf: type | None) -> Any:
         return next(leaves)
     parts, make = found
     return make(
-        [next(leaves) if _kinds.get(part.__class__) == _LEAF else _rebuild(part, leaves, leaf) for part in parts]
+        [next(leaves) if _kinds.get(id(part.__class__)) == _LEAF else _rebuild(part, leaves, leaf) for part in parts]
     )
 
 
