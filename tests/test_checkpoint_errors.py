@@ -154,6 +154,11 @@ class TestBadInput:
         checkpoint(tk.exp, x, context_fn=lambda: (named("forward"), named("again"))).sum().backward()
         assert log == ["forward", "again"]
 
+        y = checkpoint(tk.exp, x, context_fn=lambda: (named("forward"), named("again"))).sum()
+        grads = [tk.autograd.grad(y, x, retain_graph=True)[0].numpy() for _ in range(3)]
+        assert log[2:] == ["forward", "again", "again", "again"]
+        np.testing.assert_array_equal(grads, [np.exp(x.detach().numpy())] * 3)
+
         @contextmanager
         def suppressing() -> Iterator[None]:
             with suppress(KeyError):

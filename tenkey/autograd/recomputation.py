@@ -27,7 +27,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ContextDecorator, ExitStack, contextmanager
 from contextvars import Context, ContextVar
 from typing import Any, Final, NamedTuple
 
@@ -266,7 +266,7 @@ class Frame:
         self.notes: list[_Note] = []
         self.slots: list[weakref.ref[_Slot]] = []
         self.arguments: Any = None
-        self.context: AbstractContextManager[Any] | None = None
+        self.context: Any = None  # around a recomputation
         self.generators: list[tuple[Generator, Any]] = []
         self.state = current_state()
         self.levels = open_levels()
@@ -312,9 +312,12 @@ class Frame:
                         stack.enter_context(level)
                 stack.enter_context(_generators_at(self.generators))
                 stack.enter_context(logging(run.log, self.debug))
-                if self.context is not None:
-                    stack.enter_context(self.context)
-                self.fn(*args, **kwargs)
+                fn, context = self.fn, self.context
+                if isinstance(context, ContextDecorator):  # of @contextmanager: one entry, but many as a decorator
+                    fn = context(lambda *args, **kwargs: self.fn(*args, **kwargs))
+                elif context is not None:
+                    stack.enter_context(context)
+                fn(*args, **kwargs)
         except _Stop as stop:
             if stop.run is not run:
                 raise
