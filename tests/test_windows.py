@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -73,6 +75,18 @@ def test_views_of_every_kind(name: str, kind: type, make: Any, take: Any) -> Non
     view = take(root)
     view.flags.writeable = True
     assert isinstance(check(root, view), kind)
+
+
+def test_long_lists_of_places_are_not_kept() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        for n, kept in ((60, True), (5000, False)):
+            root = np.ones(5 * n)[::-1]
+            places = ref(window_between(around(root), root[2 : 2 + n]).places)  # type: ignore[attr-defined]
+            assert (places() is not None) is kept
+    finally:
+        gc.enable()
 
 
 def test_stretched_windows_add_up() -> None:

@@ -7,7 +7,7 @@ history after a change, the window is expressed by operators on the root's eleme
 gradients, forward rules and batching rules of their own: an index of slices and ints with dimensions exchanged, dropped
 and stretched; the same after the root was cut anew into other dimensions (views of ``reshape``); and where neither can
 say it (diagonals, roots with negative strides) a list of the places of the elements. Which it is depends on the
-geometry alone, and is found once for each. Guarded by ``tests/test_windows.py``.
+geometry alone, and is found once for each; long lists are not kept. Guarded by ``tests/test_windows.py``.
 """
 
 from __future__ import annotations
@@ -180,6 +180,9 @@ def window_between(root: Tensor, view: Any) -> Window:
     view_steps = tuple([step // size for step in view.strides])
     offset = _first_byte(view) - _first_byte(data) if view.size else 0
     found = _window(data.shape, steps, view.shape, view_steps, offset // size)
+    if found == "listed":
+        listed = _few_places if view.size <= _FEW else _places
+        found = listed(data.shape, steps, view.shape, view_steps, offset // size)
     if found is None:
         raise RuntimeError(_OUTSIDE.format(view=view.shape, root=data.shape))
     if found == "overlap":
@@ -192,7 +195,7 @@ _WHOLE: Final = _Whole()
 
 @functools.lru_cache(1024)
 def _window(root: Shape, steps: Shape, shape: Shape, view_steps: Shape, offset: int) -> Any:
-    """The window; None where the view lies outside of the root, "overlap" where the root's elements share memory."""
+    """The window; "listed" where it takes a list of places."""
     if 0 in shape:
         return _Empty(root, shape)
     if (root, steps, 0) == (shape, view_steps, offset):
@@ -216,7 +219,7 @@ def _window(root: Shape, steps: Shape, shape: Shape, view_steps: Shape, offset: 
             chosen, turned = sliced
             raised = tuple([1 if step == 0 else n for n, step in zip(shape, view_steps)])
             return _Sliced(root, order, cut, chosen, turned, raised, shape)
-    return _places(root, steps, shape, view_steps, offset)
+    return "listed"
 
 
 def _slices(root: Shape, steps: Shape, shape: Shape, view_steps: Shape, offset: int) -> Any:
@@ -276,6 +279,7 @@ def _positions(shape: Shape, steps: Shape, offset: int) -> np.ndarray:
 
 
 def _places(root: Shape, steps: Shape, shape: Shape, view_steps: Shape, offset: int) -> Any:
+    """The list of places; None where the view lies outside of the root, "overlap" where its elements share memory."""
     own = _positions(root, steps, 0).reshape(-1)
     wanted = _positions(shape, view_steps, offset)
     by_place = np.argsort(own, kind="stable")
@@ -286,3 +290,7 @@ def _places(root: Shape, steps: Shape, shape: Shape, view_steps: Shape, offset: 
     if own.size == 0 or (ordered[at] != wanted).any():
         return None
     return _Places(root, by_place[at])
+
+
+_FEW: Final = 4096  # longer lists are made again each time, and not kept
+_few_places: Final = functools.lru_cache(256)(_places)
