@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextvars
 import gc
 import os
+import subprocess
+import sys
 import threading
 import time
 import weakref
@@ -220,6 +222,12 @@ class TestThreads:
             finally:
                 os._exit(2)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+    def test_without_fork(self) -> None:
+        program = "import os; vars(os).pop('register_at_fork', None); import tenkey as tk\n"
+        program += "x = tk.tensor([1.0, 1.0], requires_grad=True); x.sum().backward(); print(x.grad.tolist())"
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+        assert (done.stdout, done.stderr) == ("[1.0, 1.0]\n", "")
 
 
 class TestErrors:

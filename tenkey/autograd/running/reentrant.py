@@ -94,7 +94,8 @@ class _Helper(threading.Thread):
 
 
 _idle: Final[list[_Helper]] = []
-os.register_at_fork(after_in_child=_idle.clear)  # threads do not live on in a child process
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_idle.clear)  # threads do not live on in a child process
 
 
 def _call_elsewhere(function: Callable[[], Any]) -> None:

@@ -104,7 +104,8 @@ class _Queue:
 _home: ContextVar[_Queue | None] = ContextVar("tenkey_backward_queue", default=None)
 _queues: dict[Device, _Queue] = {}
 _starting: Final = threading.Lock()
-os.register_at_fork(after_in_child=_queues.clear)  # threads do not live on in a child process
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_queues.clear)  # threads do not live on in a child process
 
 
 def _queue_of(device: Device) -> _Queue:
