@@ -172,7 +172,7 @@ def from_dlpack(x: Any, /, *, device: Device | str | None = None, copy: bool | N
         raise ValueError(_NO_COPY.format(function="from_dlpack", why=why))
     if unfit or (copy and not copied):
         array = array.copy()
-    made = make_tensor(array, cpu_word(dtype))
+    made = make_tensor(array, cpu_word(dtype) | current_state().include & INFERENCE)
     if target is None or target is CPU:
         return made
     return registry.find("tk::to_device").call(made, target)  # type: ignore[no-any-return]

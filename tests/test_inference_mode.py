@@ -36,6 +36,7 @@ def test_nothing_is_recorded_and_results_are_marked() -> None:
         assert not tk.is_grad_enabled()
         y = x * 2.0
         results = [y, tk.exp(y), y @ y, tk.sum(y), y.clone(), tk.zeros(2), tk.where(y > 2.0, y, x), *tk.unstack(y)]
+        results += [tk.from_dlpack(np.ones(2)), tk.from_dlpack(np.ones(2), copy=True)]
         results += [tk.asarray([1.0]), tk.tensor(1), tk.asarray(np.ones(2)), tk.random.normal((2,)), tk.softmax(y)]
     assert not tk.is_inference_mode_enabled()
     assert tk.is_grad_enabled()
@@ -47,6 +48,15 @@ def test_nothing_is_recorded_and_results_are_marked() -> None:
     assert repr(y.is_inference) == "True"
     assert not x.is_inference
     assert x.is_inference() is False
+
+
+def test_a_tensor_from_outside_stays_what_it_is() -> None:
+    x = tk.ones(2)
+    with tk.inference_mode():
+        same, copied = tk.from_dlpack(x), tk.from_dlpack(x, copy=True)
+    assert not same.is_inference
+    assert copied.is_inference
+    assert not tk.from_dlpack(np.ones(2)).is_inference
 
 
 def test_a_tensor_made_inside_may_require_a_gradient() -> None:
