@@ -62,6 +62,28 @@ def test_the_same_random_numbers_in_every_chunk() -> None:
     assert len(np.unique(different.numpy(), axis=0)) == 5
 
 
+def test_the_same_numbers_of_a_generator_in_every_chunk() -> None:
+    own, late = tk.random.Generator(3), tk.random.Generator(4)
+    calls: list[int] = []
+
+    def function(x: Tensor) -> Tensor:
+        calls.append(1)
+        drawn = tk.random.uniform((), generator=own) + tk.random.uniform(())
+        return x + drawn + (tk.random.uniform((), generator=late) * 1e-30 if len(calls) > 1 else 0)
+
+    tk.random.uniform((3,), generator=own)
+    same = vmap(function, randomness="same", chunk_size=2)(tk.zeros(5)).numpy()
+    assert len(np.unique(same)) == 1
+    assert (own.state.offset, late.state.offset) == (4, 1)
+
+    inner = vmap(lambda v: v + tk.random.uniform((), generator=own), randomness="same", chunk_size=2)
+    nested = vmap(inner, randomness="same", chunk_size=1)(tk.zeros((3, 3))).numpy()
+    assert len(np.unique(nested)) == 1
+    rows_differ = vmap(inner, randomness="different", chunk_size=1)(tk.zeros((3, 3))).numpy()
+    assert [len(np.unique(row)) for row in rows_differ] == [1, 1, 1]
+    assert len(np.unique(rows_differ)) == 3
+
+
 @pytest.mark.parametrize("chunk_size", [0, -1, 1.5, True, "2"])
 def test_wrong_sizes(chunk_size: Any) -> None:
     with pytest.raises(ValueError, match="chunk_size should be None or greater than 0"):

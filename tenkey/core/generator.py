@@ -11,11 +11,12 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Final, NamedTuple
 
 from tenkey.core.philox import ELEMENT_LIMIT, Key, derive_keys
 
-__all__ = ["Generator", "GeneratorState", "default_generator", "seed"]
+__all__ = ["Generator", "GeneratorState", "default_generator", "noted_draws", "seed"]
 
 _BAD_SEED: Final = "[Generator] got the seed {given!r}: a seed is an integer in [0, 2**64)."
 _BAD_COUNT: Final = "[Generator.{method}] got {given!r}: the count must be an integer of at least 0."
@@ -113,6 +114,8 @@ class Generator:
         start = self._offset
         if start + count > ELEMENT_LIMIT:
             raise RuntimeError(_EXHAUSTED.format(count=count, offset=start))
+        for states in _noting.get():
+            states.setdefault(self, GeneratorState(self._seed, self._stream, start))
         self._offset = start + count
         return (self._seed, self._stream), start
 
@@ -212,6 +215,26 @@ class Generator:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Generator:
         return self.clone()
+
+
+_noting: ContextVar[tuple[dict[Generator, GeneratorState], ...]] = ContextVar("tenkey_noted_draws", default=())
+
+
+@contextmanager
+def noted_draws(states: dict[Generator, GeneratorState]) -> Iterator[None]:
+    """Note in ``states`` each generator that is drawn from in the block, with its state before the first draw.
+
+    >>> generator, states = Generator(7), {}
+    >>> with noted_draws(states):
+    ...     first = generator.next_key(3)
+    >>> states[generator].offset, generator.state.offset
+    (0, 3)
+    """
+    token = _noting.set((*_noting.get(), states))
+    try:
+        yield
+    finally:
+        _noting.reset(token)
 
 
 def _entropy() -> int:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any, Final
 
-from ..core.generator import default_generator
+from ..core.generator import Generator, GeneratorState, noted_draws
 from ..core.tensor import Tensor
 from ..core.tree import broadcast_prefix, flatten, unflatten
 from ..dispatch.keys import DispatchKey
@@ -123,14 +124,15 @@ def vmap(
 
     def in_chunks(size: int, leaves: list[Any], dims: list[int | None], args: Any, kwargs: dict[str, Any]) -> Any:
         parts = []
-        generator = default_generator()
-        state = generator.get_state()
+        before: dict[Generator, GeneratorState] = {}  # each chunk of "same" begins where the first one did
         for start in range(0, size, chunk_size or size):
             stop = min(size, start + (chunk_size or size))
             if randomness == "same":
-                generator.set_state(state)
+                for generator, state in before.items():
+                    generator.set_state(state)
             given = [x if dim is None else slice(x, dim, start, stop, 1) for x, dim in zip(leaves, dims, strict=True)]
-            parts.append(at_once(stop - start, given, dims, args, kwargs))
+            with noted_draws(before) if randomness == "same" else contextlib.nullcontext():
+                parts.append(at_once(stop - start, given, dims, args, kwargs))
         ends = broadcast_prefix(out_dims, parts[0], what=f"[vmap] ({name}) out_dims", of="the results")
         columns = zip(*[flatten(part) for part in parts], strict=True)
         joined = [
