@@ -262,6 +262,15 @@ def test_a_custom_operator_in_a_jacobian() -> None:
         (lambda x: jacrev(lambda x: x * 1j)(x), NotImplementedError, "complex"),
         (lambda x: jacrev(lambda x: x > 1)(x), TypeError, "must return"),
         (lambda x: linearize(_f), ValueError, "at least one primal"),
+        (lambda x: jacrev(lambda x: ())(x), TypeError, r"\[jacrev\] the function must return .*, got tuple"),
+        (lambda x: jacfwd(lambda x: ())(x), TypeError, r"\[jacfwd\] the function must return .*, got tuple"),
+        (lambda x: hessian(lambda x: ())(x), TypeError, r"\[hessian\] the function must return"),
+        (lambda x: jacfwd(_f)(()), TypeError, r"\[jacfwd\] argument 0 holds no floating or complex tensor"),
+        (lambda x: jacfwd(_f)(tk.asarray([1])), TypeError, r"\[jacfwd\] argument 0 holds no floating"),
+        (lambda x: jacrev(_f)(2.0), TypeError, r"\[jacrev\] argument 0 holds no floating"),
+        (lambda x: hessian(_f)(2.0), TypeError, r"\[hessian\] argument 0 holds no floating"),
+        (lambda x: hessian(3), TypeError, r"\[hessian\] the first argument is a function, got int"),  # type: ignore[arg-type]
+        (lambda x: hessian(_f, argnums=3)(x), ValueError, r"\[hessian\] argnums=3"),
     ],
 )
 def test_wrong_calls(call: Callable[[Tensor], Any], error: type[Exception], words: str) -> None:

@@ -12,7 +12,7 @@ from ..ops.builtin.creation import eye
 from ..ops.builtin.view import reshape, slice
 from .derivatives import vjp
 from .forward import jvp
-from .runs import FUNCTION, OUTPUT, described, positions_of
+from .runs import FUNCTION, NO_TENSOR, OUTPUT, described, positions_of
 from .vmap import vmap
 
 __all__ = ["hessian", "jacfwd", "jacrev"]
@@ -32,12 +32,27 @@ def _basis(leaves: list[Tensor]) -> list[Tensor]:
     return parts
 
 
-def _check_real(call: str, leaves: Sequence[Any]) -> None:
-    for leaf in leaves:
+def _check_inputs(call: str, positions: Sequence[int], chosen: Sequence[Any], all_tensors: bool) -> None:
+    for index, part in zip(positions, chosen, strict=True):
+        leaves = flatten(part)
+        if not all_tensors:
+            leaves = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+        for leaf in leaves or [part]:
+            if not isinstance(leaf, Tensor) or leaf.dtype.kind not in "fV":
+                _refuse_complex(call, leaf)
+                raise TypeError(NO_TENSOR.format(call=call, index=index, got=described(leaf)))
+
+
+def _check_outputs(call: str, output: Any) -> None:
+    for leaf in flatten(output) or [output]:
         if not isinstance(leaf, Tensor) or leaf.dtype.kind not in "fV":
-            if isinstance(leaf, Tensor) and leaf.dtype.kind == "c":
-                raise NotImplementedError(_COMPLEX.format(call=call, dtype=leaf.dtype))
+            _refuse_complex(call, leaf)
             raise TypeError(OUTPUT.format(call=call, got=described(leaf)))
+
+
+def _refuse_complex(call: str, leaf: Any) -> None:
+    if isinstance(leaf, Tensor) and leaf.dtype.kind == "c":
+        raise NotImplementedError(_COMPLEX.format(call=call, dtype=leaf.dtype))
 
 
 def jacrev(
@@ -57,12 +72,18 @@ def jacrev(
     >>> tk.transforms.jacrev(lambda x: x * x)(tk.tensor([1.0, 2.0])).tolist()
     [[2.0, 0.0], [0.0, 4.0]]
     """
+    return _by_rows("jacrev", fn, argnums, has_aux, chunk_size)
+
+
+def _by_rows(
+    call: str, fn: Callable[..., Any], argnums: int | Sequence[int], has_aux: bool, chunk_size: int | None
+) -> Callable[..., Any]:
     if not callable(fn):
-        raise TypeError(FUNCTION.format(call="jacrev", type=type(fn).__name__))
+        raise TypeError(FUNCTION.format(call=call, type=type(fn).__name__))
 
     @functools.wraps(fn)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
-        positions = positions_of("jacrev", argnums, args)
+        positions = positions_of(call, argnums, args)
 
         def of_chosen(*chosen: Any) -> Any:
             given = list(args)
@@ -71,10 +92,10 @@ def jacrev(
             return fn(*given, **kwargs)
 
         chosen = [args[i] for i in positions]
-        _check_real("jacrev", [leaf for leaf in flatten(chosen) if isinstance(leaf, Tensor)])
+        _check_inputs(call, positions, chosen, False)
         output, pullback, *aux = vjp(of_chosen, *chosen, has_aux=has_aux)
         ends = flatten(output)
-        _check_real("jacrev", ends)
+        _check_outputs(call, output)
         rows = vmap(lambda *g: pullback(unflatten(output, list(g))), chunk_size=chunk_size)(*_basis(ends))
         result, start = [], 0
         for end in ends:
@@ -111,15 +132,26 @@ def jacfwd(
     >>> tk.transforms.jacfwd(lambda x: tk.sum(x * x))(tk.tensor([1.0, 2.0])).tolist()
     [2.0, 4.0]
     """
+    return _by_columns("jacfwd", fn, argnums, has_aux, randomness, chunk_size)
+
+
+def _by_columns(
+    call: str,
+    fn: Callable[..., Any],
+    argnums: int | Sequence[int],
+    has_aux: bool,
+    randomness: str,
+    chunk_size: int | None,
+) -> Callable[..., Any]:
     if not callable(fn):
-        raise TypeError(FUNCTION.format(call="jacfwd", type=type(fn).__name__))
+        raise TypeError(FUNCTION.format(call=call, type=type(fn).__name__))
 
     @functools.wraps(fn)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
-        positions = positions_of("jacfwd", argnums, args)
+        positions = positions_of(call, argnums, args)
         chosen = tuple([args[i] for i in positions])
         leaves = flatten(chosen)
-        _check_real("jacfwd", leaves)
+        _check_inputs(call, positions, chosen, True)
 
         def of_chosen(*values: Any) -> Any:
             given = list(args)
@@ -129,6 +161,8 @@ def jacfwd(
 
         def push(*tangents: Tensor) -> Any:
             result = jvp(of_chosen, chosen, unflatten(chosen, list(tangents)), has_aux=has_aux)
+            if not flatten(result[1]):
+                raise TypeError(OUTPUT.format(call=call, got=described(result[1])))
             return result[1], (result[2] if has_aux else None)
 
         columns, aux = vmap(push, 0, (-1, None), randomness, chunk_size=chunk_size)(*_basis(leaves))
@@ -155,4 +189,4 @@ def hessian(fn: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callabl
     >>> tk.transforms.hessian(lambda x: tk.sum(x**3))(tk.tensor([1.0, 2.0])).tolist()
     [[6.0, 0.0], [0.0, 12.0]]
     """
-    return jacfwd(jacrev(fn, argnums), argnums)
+    return _by_columns("hessian", _by_rows("hessian", fn, argnums, False, None), argnums, False, "error", None)
