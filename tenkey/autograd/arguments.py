@@ -6,6 +6,7 @@ import operator
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
+from ..core.gradient_errors import SEED_SCALAR, SEED_SHAPE
 from ..core.tensor import Tensor
 from ..core.tree import flatten
 from ..core.word import GRADIENT
@@ -24,20 +25,12 @@ __all__ = [
     "seeds_of",
 ]
 
-_SCALAR: Final = (
-    "[{call}] grad can be implicitly created only for scalar outputs, got shape {shape}: pass the gradient, a tensor "
-    "of that shape."
-)
 _REAL: Final = "[{call}] grad can be implicitly created only for real scalar outputs but got dtype {dtype}: pass it."
 _NO_GRAD: Final = (
     "[{call}] element {index} of tensors does not require grad and does not have a grad_fn: set requires_grad on the "
     "inputs it should depend on, and compute it outside of no_grad()."
 )
 COUNT: Final = "[{call}] got {tensors} tensors and {gradients} gradients: give one gradient for each tensor."
-_SHAPE: Final = (
-    "[{call}] Mismatch in shape: grad_output[{index}] has a shape of {got} and output[{index}] has a shape of {want}: "
-    "they must be equal."
-)
 _COMPLEX: Final = (
     "[{call}] For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
     "grad_output[{index}] has a dtype of {got} and output[{index}] has a dtype of {want}: take tk.real() of it."
@@ -139,7 +132,7 @@ def seeds_of(call: str, outputs: list[Any], gradients: list[Any]) -> list[tuple[
         assert node is not None  # it requires a gradient
         if gradient is None:
             if any(n != 1 for n in shape):
-                raise RuntimeError(_SCALAR.format(call=call, shape=shape))
+                raise RuntimeError(SEED_SCALAR.format(call=call, shape=shape))
             if dtype is not None and dtype.kind == "c":
                 raise RuntimeError(_REAL.format(call=call, dtype=dtype))
             with StateGuard(exclude=GRADIENT):
@@ -150,7 +143,7 @@ def seeds_of(call: str, outputs: list[Any], gradients: list[Any]) -> list[tuple[
         elif not isinstance(gradient, Tensor):
             raise TypeError(_KIND.format(call=call, got=type(gradient).__name__))
         elif gradient.shape != shape:
-            raise RuntimeError(_SHAPE.format(call=call, index=index, got=gradient.shape, want=shape))
+            raise RuntimeError(SEED_SHAPE.format(call=call, index=index, got=gradient.shape, want=shape))
         elif gradient.dtype.kind == "c" and dtype is not None and dtype.kind != "c":
             raise RuntimeError(_COMPLEX.format(call=call, index=index, got=gradient.dtype, want=dtype))
         seeds.append((node, nr, validate(node, nr, gradient)))

@@ -6,17 +6,17 @@ from typing import Any, Final
 
 from ..core.tensor import Tensor
 from ..core.word import GRADIENT
-from ..dispatch.local import get_state
 from ..ops.builtin.creation import zeros
+from .grad_mode import is_recording
 from .inference import refuse_to_save
 from .kept import guarded, positions_of_intermediates, restored
 from .node import Node, TensorMeta, settle, stream_of
 from .raw_saved import raw_saved_tensors
 from .saved import FREED, SavedOutput, SavedTensor
 
-__all__ = ["Call", "Context", "is_recording"]
+__all__ = ["NO_BACKWARD", "Call", "Context"]
 
-_NO_BACKWARD: Final = (
+NO_BACKWARD: Final = (
     "[{node}] has no backward: define a staticmethod backward(ctx, *grad_outputs). (You must implement either the "
     "backward or vjp method.)"
 )
@@ -37,12 +37,6 @@ _RESERVED: Final = (
     "another name, such as ctx.my_{first}."
 )
 _NO_NOTE: Final = "[{node}] the context has no attribute {name!r}: forward or setup_context did not set it."
-
-
-def is_recording() -> bool:
-    """Whether calls are recorded here."""
-    state = get_state()
-    return state is None or not state.exclude & GRADIENT
 
 
 class Context(Node):
@@ -226,7 +220,7 @@ class Context(Node):
                 break
         formula = function.vjp or function.backward  # ``vjp`` is another name for it
         if formula is function._missing_backward:
-            raise NotImplementedError(_NO_BACKWARD.format(node=self.name()))
+            raise NotImplementedError(NO_BACKWARD.format(node=self.name()))
         results = formula(self, *grads)
         if results.__class__ is not tuple:
             results = results if isinstance(results, tuple) else (results,)

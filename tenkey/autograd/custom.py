@@ -16,9 +16,10 @@ from ..dispatch.keys import DispatchKey, backend_mask, backends_in
 from ..dispatch.local import get_state, make_state, set_state
 from ..dispatch.operator import Operator
 from .context import Context
+from .grad_mode import SILENT
 from .node import edge_of, longest, next_sequence, set_history, settle
 from .raw_saved import pack_context
-from .record import SILENT, below_autograd, flat_tensors, inner_call
+from .record import below_autograd, flat_tensors, inner_call
 from .saved import SavedTensor
 from .saving import HOOKED, with_choice
 from .views import check_inplace, rebase

@@ -31,6 +31,7 @@ from typing import Any, Final, TypeGuard
 
 import numpy as np
 
+from ..core.gradient_errors import SEED_SCALAR, UNUSED_INPUT
 from ..core.tensor import Tensor
 from ..core.tree import flatten, unflatten
 from ..core.word import DTYPE_TRAIT, GRADIENT, WEAK_TRAIT
@@ -66,14 +67,6 @@ _NO_SETUP: Final = (
     "[{name}] In order to use a Function with a jvp inside of other transforms (vmap, grad, jvp, ...), it must "
     "override the setup_context staticmethod: write forward(*args) without a ctx, and "
     "setup_context(ctx, inputs, output)."
-)
-_UNUSED: Final = (
-    "[grad] One of the differentiated Tensors appears to not have been used in the graph: input {index}. Set "
-    "allow_unused=True if this is the desired behavior."
-)
-_SEED: Final = (
-    "[grad] grad can be implicitly created only for scalar outputs, got shape {shape}: pass the gradient, a tensor of "
-    "that shape."
 )
 
 
@@ -283,7 +276,7 @@ class DualLevel(Level):
             primal, tangent = self.parts(output)
             if seed is None:
                 if output.size != 1 or output.dtype.kind == "c":
-                    raise RuntimeError(_SEED.format(shape=output.shape))
+                    raise RuntimeError(SEED_SCALAR.format(call="grad", shape=output.shape))
                 seed = ones_like(primal.detach())
             ahead, along = self.parts(seed)
             if primal._word & GRADIENT:
@@ -296,7 +289,7 @@ class DualLevel(Level):
         for index, (x, g, t) in enumerate(zip(wanted, total, slope, strict=True)):
             if g is None and t is None:
                 if not allow and not materialize:
-                    raise RuntimeError(_UNUSED.format(index=index))
+                    raise RuntimeError(UNUSED_INPUT.format(index=index))
                 results.append(zeros_like(x.detach()) if materialize else None)
                 continue
             whole = zeros_like(x.detach()) if g is None else g

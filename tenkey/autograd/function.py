@@ -12,7 +12,8 @@ from ..core.word import BFLOAT16_TRAIT, DTYPE_TRAIT, GRADIENT, INFERENCE
 from ..core.wrapper import Wrapper, innermost
 from ..dispatch.local import StateGuard, get_state, make_state, set_state
 from .anomaly import label_here
-from .context import _NO_BACKWARD, Call, Context, is_recording
+from .context import NO_BACKWARD, Call, Context
+from .grad_mode import SILENT, is_recording
 from .kept import put_aside
 from .node import (
     AutogradMeta,
@@ -87,7 +88,7 @@ class Function:
     @staticmethod
     def backward(ctx: Any, *grads: Any, **kwargs: Any) -> Any:  # type checkers let any parameters override these
         """The gradients of the arguments of ``forward`` from those of its results."""
-        raise NotImplementedError(_NO_BACKWARD.format(node="Function"))
+        raise NotImplementedError(NO_BACKWARD.format(node="Function"))
 
     _missing_backward = backward
     vjp: Any = None  # another name for ``backward``
@@ -137,7 +138,7 @@ class Function:
         switch = True
         if found is None:
             recorded = word & GRADIENT
-            set_state(_SILENT)
+            set_state(SILENT)
         elif found.include & PROFILER:  # Note [How a profiler sees calls]
             return observe_function(cls.__name__, args, lambda: cls._run(args))
         elif found.exclude & GRADIENT:
@@ -224,7 +225,6 @@ _no_setup: Final = Function.setup_context
 _ONE: Final = (True,)
 _FIRST: Final = (0,)
 _DIFFERENTIABLE: Final = BFLOAT16_TRAIT | sum(trait for dtype, trait in DTYPE_TRAIT.items() if dtype.kind in "fc")
-_SILENT: Final = make_state(0, GRADIENT, ())
 
 
 def _wants(value: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from ..core.gradient_errors import UNUSED_INPUT
 from ..core.tensor import Tensor
 from ..core.tree import unflatten
 from ..core.word import GRADIENT
@@ -18,10 +19,6 @@ from .services import vmap_service
 
 __all__ = ["GradientEdge", "backward", "get_gradient_edge", "grad"]
 
-_UNUSED: Final = (
-    "[grad] One of the differentiated Tensors appears to not have been used in the graph: input {index}. Set "
-    "allow_unused=True if this is the desired behavior."
-)
 _EDGE_INSIDE: Final = (
     "[backward] input {index} is a gradient edge inside the graph, which has no .grad to accumulate into: pass the "
     "tensor itself, or use grad()."
@@ -173,7 +170,7 @@ def _grad(
             with StateGuard(exclude=GRADIENT):
                 result = zeros_like(one)
         if result is None and not allow_unused:
-            raise RuntimeError(_UNUSED.format(index=slot))
+            raise RuntimeError(UNUSED_INPUT.format(index=slot))
         results.append(result)
     return tuple(results)
 

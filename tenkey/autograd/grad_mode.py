@@ -13,9 +13,12 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from ..core.word import GRADIENT
-from ..dispatch.local import current_state, enter, get_state, leave, make_state, set_state
+from ..dispatch.local import LocalState, current_state, enter, get_state, leave, make_state, set_state
 
-__all__ = ["enable_grad", "is_grad_enabled", "no_grad", "set_grad_enabled"]
+__all__ = ["SILENT", "enable_grad", "is_grad_enabled", "is_recording", "no_grad", "set_grad_enabled"]
+
+SILENT: Final = LocalState(exclude=GRADIENT)
+"""The state in which nothing is recorded, and nothing else is special: one object, which is told by its identity."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -34,6 +37,12 @@ def is_grad_enabled() -> bool:
     False
     """
     return not current_state().exclude & GRADIENT
+
+
+def is_recording() -> bool:
+    """Whether calls are recorded here."""
+    state = get_state()
+    return state is None or not state.exclude & GRADIENT
 
 
 class _GradMode:

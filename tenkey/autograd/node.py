@@ -19,7 +19,7 @@ from ..core.device import CPU, Device
 from ..core.tensor import Tensor
 from ..core.word import DTYPE_MASK, GRADIENT, dtypes_of
 from ..core.wrapper import Wrapper
-from ..dispatch.local import get_state
+from .grad_mode import is_recording
 
 __all__ = [
     "NO_EDGE",
@@ -304,12 +304,6 @@ class AccumulateGrad(Node):
         if meta.post_accumulate_hooks:
             for hook in tuple(meta.post_accumulate_hooks.values()):
                 hook(variable)
-
-
-def is_recording() -> bool:
-    """Whether calls are recorded here."""
-    state = get_state()
-    return state is None or not state.exclude & GRADIENT
 
 
 def meta_of(tensor: Tensor) -> AutogradMeta:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from ..core.tensor import Tensor, make_view
 from ..core.word import GRADIENT
 from ..dispatch.local import StateGuard
-from .context import is_recording
+from .grad_mode import is_recording
 from .node import Edge, Node, TensorMeta, edge_of, longest, next_sequence, set_history
 from .record import flat_tensors
 from .saved import SavedTensor

@@ -19,11 +19,12 @@ from ..core.tensor import Tensor
 from ..core.word import DTYPE_MASK, GRADIENT, WEAK_MASK, dtypes_of, weak_of
 from ..dispatch.kernel import Handle, Kernel, fallthrough_kernel
 from ..dispatch.keys import DispatchKey, DispatchKeySet, key_mask
-from ..dispatch.local import LocalState, get_state, make_state, set_state
+from ..dispatch.local import get_state, make_state, set_state
 from ..dispatch.operator import Operator
 from ..dispatch.table import steps
 from ..ops.builtin.creation import zeros
 from .formulas import formulas_of
+from .grad_mode import SILENT
 from .node import (
     Node,
     TensorMeta,
@@ -38,7 +39,6 @@ from .writing import OWN_NAMES, Writer
 
 __all__ = ["NotImplementedNode", "below_autograd", "install_recording", "leaf_kernel"]
 
-SILENT: Final = LocalState(exclude=GRADIENT)
 _NO_FORMULA: Final = (
     "[{operator}] derivative is not implemented: the operator has no gradient formula, but a gradient through it is "
     "asked for. Give it one with tk.library.register_autograd({operator!r}, backward), or mark it differentiable=False."

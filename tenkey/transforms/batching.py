@@ -27,6 +27,7 @@ from typing import Any, Final, NoReturn
 
 import numpy as np
 
+from ..core.gradient_errors import SEED_SCALAR, SEED_SHAPE, UNUSED_INPUT
 from ..core.tensor import Tensor
 from ..core.tree import broadcast_prefix, flatten, unflatten
 from ..core.word import GRADIENT
@@ -101,18 +102,6 @@ _DATA_DEPENDENT: Final = (
     "[{operator}] vmap: its output has a dynamic shape, which depends on the data (tag 'data_dependent_output'), and "
     "the results of the samples need not fit together. Call it outside of vmap, give it a rule by register_vmap, or "
     "write the computation with tk.where, which keeps the shape."
-)
-_UNUSED: Final = (
-    "[grad] One of the differentiated Tensors appears to not have been used in the graph: input {index}. Set "
-    "allow_unused=True if this is the desired behavior."
-)
-_SEED_SCALAR: Final = (
-    "[grad] grad can be implicitly created only for scalar outputs, got shape {shape}: pass the gradient, a tensor of "
-    "that shape."
-)
-_SEED_SHAPE: Final = (
-    "[grad] Mismatch in shape: gradient {index} has a shape of {got} and output {index} has a shape of {want}: they "
-    "must be equal."
 )
 
 
@@ -274,10 +263,10 @@ class BatchLevel(Level):
             value, dim = self.split(output)
             if seed is None:
                 if output.size != 1 or output.dtype.kind == "c":
-                    raise RuntimeError(_SEED_SCALAR.format(shape=output.shape))
+                    raise RuntimeError(SEED_SCALAR.format(call="grad", shape=output.shape))
                 seed = ones_like(value.detach())
             elif seed.shape != output.shape:
-                raise RuntimeError(_SEED_SHAPE.format(index=index, got=seed.shape, want=output.shape))
+                raise RuntimeError(SEED_SHAPE.format(call="grad", index=index, got=seed.shape, want=output.shape))
             elif dim is not None:
                 seed = move(self.expose(seed), 0, dim)
             if value._word & GRADIENT:
@@ -310,7 +299,7 @@ class BatchLevel(Level):
             if result is None and materialize:
                 results[i] = zeros_like(inputs[i].detach())
             elif result is None and not allow:
-                raise RuntimeError(_UNUSED.format(index=i))
+                raise RuntimeError(UNUSED_INPUT.format(index=i))
         return tuple(results)
 
     def _by_sample(

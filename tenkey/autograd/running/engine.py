@@ -26,10 +26,11 @@ import numpy as np
 
 from ...core.tensor import Tensor, cpu_word, make_tensor
 from ...core.word import GRADIENT
-from ...dispatch.local import LocalState, get_state, make_state, set_state
+from ...dispatch.local import get_state, make_state, set_state
 from ...ops.builtin.summing import accumulate
 from ...ops.declare import operator_of
 from ..anomaly import watcher
+from ..grad_mode import SILENT
 from ..node import AccumulateGrad, Node, next_sequence
 from ..profiling.observer import PROFILER, observed
 from .hook_calls import before, post_hooks, pre_hooks
@@ -40,7 +41,6 @@ from .workers import belongs_to_worker, run_on_workers
 
 __all__ = ["calibrate", "execute"]
 
-_SILENT: Final = LocalState(exclude=GRADIENT)
 _SUMS: Final = operator_of(accumulate).cache
 
 
@@ -78,7 +78,7 @@ def _run(task: Task, seeds: Sequence[tuple[Node, int, Tensor]]) -> None:
     if task.create_graph:
         state = found and make_state(found.include, found.exclude & ~GRADIENT, found.modes)
     elif found is None:
-        state = _SILENT
+        state = SILENT
     else:
         state = make_state(found.include, found.exclude | GRADIENT, found.modes)
     step: Any = run_node
@@ -90,7 +90,7 @@ def _run(task: Task, seeds: Sequence[tuple[Node, int, Tensor]]) -> None:
             step, closely = observed(run_node), True
     set_state(state)
     try:
-        rest = _loop(task, slots, roots, step, plain=state is _SILENT, closely=closely)
+        rest = _loop(task, slots, roots, step, plain=state is SILENT, closely=closely)
         if rest is not None:
             run_on_workers(task, slots, rest, step)
         callbacks = task.callbacks
