@@ -20,7 +20,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -235,6 +235,33 @@ def test_every_layer_exists() -> None:
     assert {layer for module in modules_of(ROOT) if (layer := _layer(module))} == set(ALLOWED)
 
 
+def exported(path: Path) -> list[str] | None:
+    """The ``__all__`` that a module spells out."""
+    for statement in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "__all__":
+            names: list[str] = ast.literal_eval(statement.value)
+            return names
+    return None
+
+
+def find_unlisted(root: Path, layers: Iterable[str]) -> list[Import]:
+    """Imports from modules of these layers that have an ``__all__`` without the name, which has no underscore."""
+    known = modules_of(root)
+    lists = {module: exported(path) for module, path in known.items() if _layer(module) in layers}
+    found = []
+    for one in imports_of(root):
+        names = lists.get(one.target)
+        if names is not None and one.name is not None and not one.name.startswith("_") and one.name not in names:
+            found.append(one)
+    return found
+
+
+def test_what_another_module_imports_is_listed() -> None:
+    layers = ("autograd", "dispatch")
+    assert sum(_layer(module) in layers for module in modules_of(ROOT)) > 20
+    assert [str(one) for one in find_unlisted(ROOT, layers)] == []
+
+
 def test_import_of_the_package_loads_nothing_slow() -> None:
     program = f"import sys, {PACKAGE}; print(*[name for name in {SLOW_IMPORTS!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
@@ -268,6 +295,16 @@ def _write_tree(root: Path, files: Mapping[str, str]) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     return root
+
+
+def test_a_name_that_is_not_listed_is_found(tmp_path: Path) -> None:
+    files = {
+        **SOUND,
+        "dispatch/keys.py": '__all__ = ["Key"]\nKey = mask = object\n',
+        "core/tensor.py": "from tenkey.dispatch.keys import Key, mask\n",
+    }
+    found = find_unlisted(_write_tree(tmp_path, files), ["dispatch"])
+    assert [(one.target, one.name) for one in found] == [("tenkey.dispatch.keys", "mask")]
 
 
 def test_checker_accepts_a_sound_tree(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from .grad_mode import decorate
 from .node import Node
 from .traces import forward_trace, label, note_change
 
-__all__ = ["anomaly_mode", "install_anomaly", "label_here", "watcher"]
+__all__ = ["ANOMALY", "anomaly_mode", "install_anomaly", "label_here", "watcher"]
 
 ANOMALY: Final = DispatchKey.Anomaly.mask
 _BACKWARD: Final = (

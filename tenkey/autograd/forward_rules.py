@@ -25,8 +25,17 @@ if TYPE_CHECKING:
     from .dual import DualLevel
 
 __all__ = [
-    "NO_RULE", "JvpContext", "by_backward", "by_user", "in_place", "parts_of", "plan_of", "transposed", "with_tangents",
-]  # fmt: skip
+    "NO_RULE",
+    "JvpContext",
+    "Plan",
+    "by_backward",
+    "by_user",
+    "in_place",
+    "parts_of",
+    "plan_of",
+    "transposed",
+    "with_tangents",
+]
 
 NO_RULE: Final = (
     "[{operator}] forward derivative is not implemented: {why}. Give it one with "

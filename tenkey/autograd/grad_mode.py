@@ -15,7 +15,16 @@ from typing import Any, Final, Self, TypeVar
 from ..core.word import GRADIENT
 from ..dispatch.local import LocalState, current_state, enter, get_state, leave, make_state, set_state
 
-__all__ = ["SILENT", "enable_grad", "is_grad_enabled", "is_recording", "no_grad", "set_grad_enabled"]
+__all__ = [
+    "SILENT",
+    "GradMode",
+    "decorate",
+    "enable_grad",
+    "is_grad_enabled",
+    "is_recording",
+    "no_grad",
+    "set_grad_enabled",
+]
 
 SILENT: Final = LocalState(exclude=GRADIENT)
 """The state in which nothing is recorded, and nothing else is special: one object, which is told by its identity."""
@@ -45,12 +54,13 @@ def is_recording() -> bool:
     return state is None or not state.exclude & GRADIENT
 
 
-class _GradMode:
+class GradMode:
     """Context manager and decorator, with and without parentheses."""
 
     _enabled: bool
 
     def __new__(cls, function: Any = None) -> Any:
+        """A mode, or, where the class stands above a function without parentheses, that function decorated."""
         made = super().__new__(cls)
         if function is not None:
             if not callable(function) or isinstance(function, type):
@@ -74,6 +84,7 @@ class _GradMode:
         return type(self)()
 
     def __call__(self, function: Any) -> Any:
+        """The function, run in the mode."""
         return decorate(function, self._fresh)
 
 
@@ -170,7 +181,7 @@ class _Stepwise:
             return stop.value
 
 
-class no_grad(_GradMode):
+class no_grad(GradMode):
     """Record nothing in a ``with`` block or in a decorated function.
 
     >>> import tenkey as tk
@@ -183,7 +194,7 @@ class no_grad(_GradMode):
     _enabled = False
 
 
-class enable_grad(_GradMode):
+class enable_grad(GradMode):
     """Record in a ``with`` block or a decorated function, inside a ``no_grad`` too.
 
     >>> import tenkey as tk
@@ -196,7 +207,7 @@ class enable_grad(_GradMode):
     _enabled = True
 
 
-class set_grad_enabled(_GradMode):
+class set_grad_enabled(GradMode):
     """Switch recording on or off at once; used as a context manager it switches back at the end.
 
     >>> import tenkey as tk

@@ -21,7 +21,7 @@ from ..dispatch.kernel import Kernel
 from ..dispatch.keys import DispatchKey
 from ..dispatch.local import enter, get_state, leave
 from ..dispatch.operator import Operator
-from .grad_mode import _GradMode
+from .grad_mode import GradMode
 from .saved import SavedTensor
 
 __all__ = ["inference_mode", "install_inference", "is_inference_mode_enabled", "refuse_to_save"]
@@ -50,7 +50,7 @@ def is_inference_mode_enabled() -> bool:
     return state is not None and bool(state.include & INFERENCE)
 
 
-class inference_mode(_GradMode):
+class inference_mode(GradMode):
     """Record nothing, and make tensors that can never be part of a graph; context manager and decorator.
 
     ``inference_mode(False)`` inside of the mode gives normal operation back, with gradients. Tensors made in the mode

@@ -17,7 +17,17 @@ from ..dispatch.local import StateGuard
 from .forward_ad import dual_level, make_dual, unpack_dual
 from .functional import grad
 
-__all__ = ["analytical", "as_values", "components", "forward", "from_array", "numerical", "outputs_of", "slope"]
+__all__ = [
+    "analytical",
+    "as_values",
+    "components",
+    "forward",
+    "from_array",
+    "numerical",
+    "outputs_of",
+    "pushed",
+    "slope",
+]
 
 _NO_OUTPUT: Final = (
     "[gradcheck] the function returned {got}, no floating or complex tensor: there is nothing to check. Return a "

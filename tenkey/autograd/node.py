@@ -22,15 +22,23 @@ from ..core.wrapper import Wrapper
 from .grad_mode import is_recording
 
 __all__ = [
+    "DTYPE_OF_WORD",
     "NO_EDGE",
     "AccumulateGrad",
     "AutogradMeta",
     "Edge",
+    "HookHandle",
+    "Hooks",
     "Node",
     "TensorMeta",
     "edge_of",
     "leaf_edge",
+    "longest",
+    "meta_of",
     "next_sequence",
+    "set_history",
+    "settle",
+    "stream_of",
 ]
 
 Edge = tuple["Node | None", int]

@@ -37,7 +37,15 @@ from .node import (
 from .saving import HOOKED, with_choice
 from .writing import OWN_NAMES, Writer
 
-__all__ = ["NotImplementedNode", "below_autograd", "install_recording", "leaf_kernel"]
+__all__ = [
+    "NotImplementedNode",
+    "ZeroNode",
+    "below_autograd",
+    "flat_tensors",
+    "inner_call",
+    "install_recording",
+    "leaf_kernel",
+]
 
 _NO_FORMULA: Final = (
     "[{operator}] derivative is not implemented: the operator has no gradient formula, but a gradient through it is "
@@ -109,6 +117,7 @@ class ZeroNode(Node):
     """The node of a step function: it is part of the graph, and its gradient is zero."""
 
     def apply(self, *grads: Tensor | None) -> Any:
+        """Zeros for every input that needs a gradient."""
         g = grads[0]
         return tuple([None if edge[0] is None or g is None else _zeros(edge, g.device) for edge in self.next_edges])
 

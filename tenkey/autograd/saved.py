@@ -17,7 +17,7 @@ from ..dispatch.local import get_state
 from .node import Node, set_history
 from .traces import history_of
 
-__all__ = ["FREED", "SavedOutput", "SavedTensor", "alone", "save_input", "save_output"]
+__all__ = ["FREED", "SavedOutput", "SavedTensor", "alone", "save_input", "save_output", "unpack"]
 
 FREED: Final = (
     "[{node}] Trying to backward through the graph a second time (or to access saved tensors after they have already "

@@ -53,10 +53,12 @@ from .node import AutogradMeta, Edge, Node, edge_of, longest, next_sequence, set
 from .windows import Window, window_between
 
 __all__ = [
+    "LEAF",
+    "VIEW_OF_LEAF",
     "AsStridedBackward",
     "CopySlices",
-    "ViewMeta",
     "FunctionViewMeta",
+    "ViewMeta",
     "check_inplace",
     "function_history",
     "is_view",

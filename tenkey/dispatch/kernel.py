@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from .operator import Operator
 
-__all__ = ["Handle", "Kernel", "caller_site", "check_signature", "fallthrough_kernel"]
+__all__ = ["Handle", "Kernel", "caller_site", "check_signature", "fallthrough_kernel", "function_site"]
 
 Specialize = Callable[["Operator", int], Callable[..., Any]]
 

@@ -48,10 +48,17 @@ __all__ = [
     "AliasKey",
     "DispatchKey",
     "DispatchKeySet",
+    "all_runtime_keys",
+    "backend_mask",
     "backend_names",
+    "backends_in",
+    "highest_backend",
+    "key_mask",
     "register_backend_key",
     "register_key",
     "register_trait",
+    "runtime_keys",
+    "trait_names",
 ]
 
 _UNKNOWN_KEY: Final = "there is no dispatch key {name!r}; known keys: {known}. A new one is made by register_key()."

@@ -42,7 +42,10 @@ __all__ = [
     "StateGuard",
     "current_state",
     "enter",
+    "get_state",
     "leave",
+    "make_state",
+    "set_state",
 ]
 
 

@@ -10,6 +10,10 @@ from typing import Final, TypeAlias
 from .errors import SchemaError
 
 __all__ = [
+    "BASE_NAMES",
+    "CONSTANTS",
+    "NAMED_TYPES",
+    "SPECIAL_NUMBERS",
     "AliasInfo",
     "Argument",
     "BaseType",
@@ -19,6 +23,7 @@ __all__ = [
     "Return",
     "SchemaType",
     "TupleType",
+    "quoted",
 ]
 
 BASE_NAMES: Final = ("Tensor", "int", "float", "bool", "complex", "Scalar", "str", "DType", "Device", "Index")

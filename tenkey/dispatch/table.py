@@ -59,7 +59,19 @@ from .missing import missing_kernel
 if TYPE_CHECKING:
     from .operator import Operator
 
-__all__ = ["Slot", "Table", "compute_slot", "compute_table", "disabling_bits", "resolve"]
+__all__ = [
+    "Slot",
+    "Step",
+    "Table",
+    "ambiguous_backends",
+    "best",
+    "compute_slot",
+    "compute_table",
+    "disabling_bits",
+    "mixed_devices",
+    "resolve",
+    "steps",
+]
 
 _AMBIGUOUS: Final = (
     "[{operator}] is ambiguous for AutogradOther: it has a composite kernel, and {backends} has a kernel of its own. "

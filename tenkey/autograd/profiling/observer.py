@@ -46,7 +46,21 @@ if TYPE_CHECKING:
     from ..node import Node
     from .memory_ledger import Ledger
 
-__all__ = ["BACKWARD", "OPERATOR", "PROFILER", "USER", "Event", "Recorder", "Recording", "install_observer", "observed"]
+__all__ = [
+    "BACKWARD",
+    "OPERATOR",
+    "PROFILER",
+    "USER",
+    "Event",
+    "Recorder",
+    "Recording",
+    "get_event",
+    "get_recording",
+    "install_observer",
+    "observe_function",
+    "observed",
+    "set_recording",
+]
 
 KEY: Final = register_key("Profiler", before=DispatchKey.Batched)
 PROFILER: Final[int] = KEY.mask
