@@ -18,8 +18,10 @@ from typing import Final
 __all__ = ["MODULES", "inventory", "main", "missing"]
 
 MODULES: Final = (
-    "tenkey", "tenkey.linalg", "tenkey.fft", "tenkey.special", "tenkey.random", "tenkey.autograd", "tenkey.transforms",
-    "tenkey.library", "tenkey.dispatch", "tenkey.backends", "tenkey.testing",
+    "tenkey", "tenkey.linalg", "tenkey.fft", "tenkey.special", "tenkey.random", "tenkey.autograd",
+    "tenkey.autograd.checkpoint_policies", "tenkey.autograd.communication", "tenkey.autograd.forward_ad",
+    "tenkey.autograd.function", "tenkey.autograd.graph", "tenkey.transforms", "tenkey.library", "tenkey.dispatch",
+    "tenkey.backends", "tenkey.testing",
 )  # fmt: skip
 """The modules whose ``__all__`` is in the API reference."""
 

@@ -52,14 +52,32 @@ _KIND: Final = "[{call}] gradients can be either Tensors or None, but a gradient
 
 
 class GradientEdge(NamedTuple):
-    """Where a gradient flows: output ``output_nr`` of ``node``. Stands for a tensor in ``grad`` and ``backward``."""
+    """Where a gradient flows: output ``output_nr`` of ``node``. Stands for a tensor in ``grad`` and ``backward``.
+
+    >>> import tenkey as tk
+    >>> x = tk.tensor([3.0], requires_grad=True)
+    >>> y = x * x
+    >>> tk.autograd.grad(y, tk.autograd.graph.GradientEdge(y.grad_fn, 0))[0].tolist()
+    [1.0]
+    """
 
     node: Node
     output_nr: int
 
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
-    """The edge at which the gradient of a tensor arrives."""
+    """The edge at which the gradient of a tensor arrives. It keeps the graph alive, and not the tensor.
+
+    Raises TypeError for what is no tensor, RuntimeError for a tensor that requires no gradient.
+
+    >>> import tenkey as tk
+    >>> x = tk.tensor([3.0], requires_grad=True)
+    >>> edge = tk.autograd.graph.get_gradient_edge(x * x)
+    >>> edge.node.name(), edge.output_nr
+    ('MultiplyBackward', 0)
+    >>> tk.autograd.grad(edge, x)[0].tolist()
+    [6.0]
+    """
     if not isinstance(tensor, Tensor):
         raise TypeError(_EDGE_KIND.format(got=type(tensor).__name__))
     node, nr = edge_of(tensor)

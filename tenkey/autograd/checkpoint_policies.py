@@ -85,7 +85,21 @@ _OFFLOAD: Final = (CheckpointPolicy.MUST_CPU_OFFLOAD, CheckpointPolicy.PREFER_CP
 
 
 class SelectiveCheckpointContext:
-    """What a policy is told besides the call: ``op_output``, its result. ``is_recompute`` is False, as in PyTorch."""
+    """What a policy is told besides the call: ``op_output``, its result. ``is_recompute`` is False, as in PyTorch.
+
+    A policy that keeps only what is small:
+
+    >>> import tenkey as tk
+    >>> policies = tk.autograd.checkpoint_policies
+    >>> def small(ctx, op, *args, **kwargs):
+    ...     return ctx.op_output.size < 3
+    >>> def make():
+    ...     return policies.create_selective_checkpoint_contexts(small)
+    >>> x = tk.tensor([0.0, 1.0, 2.0], requires_grad=True)
+    >>> y = tk.autograd.checkpoint(lambda x: tk.exp(tk.sum(x * x)), x, context_fn=make)
+    >>> tk.autograd.grad(y, x)[0].shape
+    (3,)
+    """
 
     def __init__(self, *, is_recompute: bool = False, op_output: Any = None) -> None:
         self.is_recompute = is_recompute

@@ -48,7 +48,13 @@ def _moved(x: Tensor, device: Device) -> Tensor:
 
 
 class Broadcast(Function):
-    """``Broadcast.apply(devices, *tensors)``: copies of all tensors on the first device, then on the second, ..."""
+    """``Broadcast.apply(devices, *tensors)``: copies of all tensors on the first device, then on the second, ...
+
+    >>> import tenkey as tk
+    >>> made = tk.autograd.communication.Broadcast.apply(["cpu", "cpu"], tk.ones(2), tk.zeros(3))
+    >>> [x.shape for x in made]
+    [(2,), (3,), (2,), (3,)]
+    """
 
     @staticmethod
     def forward(ctx: Any, devices: Sequence[Any], *tensors: Tensor) -> Any:
@@ -71,7 +77,12 @@ class Broadcast(Function):
 
 
 class ReduceAdd(Function):
-    """``ReduceAdd.apply(destination, *tensors)``: the sum of tensors of one shape, on a device."""
+    """``ReduceAdd.apply(destination, *tensors)``: the sum of tensors of one shape, on a device.
+
+    >>> import tenkey as tk
+    >>> tk.autograd.communication.ReduceAdd.apply("cpu", tk.ones(2), tk.ones(2)).tolist()
+    [2.0, 2.0]
+    """
 
     @staticmethod
     def forward(ctx: Any, destination: Any, *tensors: Tensor) -> Any:
@@ -94,6 +105,11 @@ class Scatter(Function):
     """``Scatter.apply(devices, chunk_sizes, axis, tensor)``: the parts of a tensor along an axis, one on each device.
 
     Without sizes (None) the parts are of equal length, the last may be shorter; a short tensor has fewer parts.
+
+    >>> import tenkey as tk
+    >>> made = tk.autograd.communication.Scatter.apply(["cpu", "cpu"], [1, 2], 0, tk.arange(3))
+    >>> [x.tolist() for x in made]
+    [[0], [1, 2]]
     """
 
     @staticmethod
@@ -118,7 +134,12 @@ class Scatter(Function):
 
 
 class Gather(Function):
-    """``Gather.apply(destination, axis, *tensors)``: tensors joined along an axis on a device; numbers: a vector."""
+    """``Gather.apply(destination, axis, *tensors)``: tensors joined along an axis on a device; numbers: a vector.
+
+    >>> import tenkey as tk
+    >>> tk.autograd.communication.Gather.apply("cpu", 0, tk.ones(1), tk.zeros(2)).tolist()
+    [1.0, 0.0, 0.0]
+    """
 
     @staticmethod
     def forward(ctx: Any, destination: Any, axis: int, *tensors: Tensor) -> Any:

@@ -44,6 +44,23 @@ class Context(Node):
 
     Tensors go through ``save_for_backward``; other values may be attributes.
 
+    >>> import tenkey as tk
+    >>> class Scale(tk.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(x, factor):
+    ...         return x * factor
+    ...
+    ...     @staticmethod
+    ...     def setup_context(ctx, inputs, output):
+    ...         ctx.factor = inputs[1]
+    ...
+    ...     @staticmethod
+    ...     def backward(ctx, g):
+    ...         return (g * ctx.factor if ctx.needs_input_grad[0] else None), None
+    >>> y = Scale.apply(tk.tensor([1.0], requires_grad=True), 3.0)
+    >>> isinstance(y.grad_fn, tk.autograd.function.Context), y.grad_fn.factor
+    (True, 3.0)
+
     Note [Saved as they are]
     ~~~~~~~~~~~~~~~~~~~~~~~~
     A tensor without a storage was never changed in place, by Note [Views share a version counter]: its version is 0.

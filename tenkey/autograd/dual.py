@@ -71,7 +71,16 @@ _NO_SETUP: Final = (
 
 
 class DualLevel(Level):
-    """One level of tangents: what ``dual_level()`` yields."""
+    """One level of tangents: what ``dual_level()`` yields.
+
+    >>> import tenkey as tk
+    >>> fw = tk.autograd.forward_ad
+    >>> with fw.dual_level() as level:
+    ...     isinstance(level, fw.DualLevel), level.is_open
+    (True, True)
+    >>> level.is_open
+    False
+    """
 
     name = "forward mode"
 

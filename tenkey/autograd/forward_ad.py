@@ -46,7 +46,15 @@ _FURTHER_IN: Final = (
 
 
 class UnpackedDual(NamedTuple):
-    """The two parts of a dual tensor; the tangent is None where there is none."""
+    """The two parts of a dual tensor; the tangent is None where there is none.
+
+    >>> import tenkey as tk
+    >>> fw = tk.autograd.forward_ad
+    >>> with fw.dual_level():
+    ...     primal, tangent = fw.unpack_dual(fw.make_dual(tk.tensor([2.0]), tk.tensor([1.0])) ** 3)
+    >>> primal.tolist(), tangent.tolist()
+    ([8.0], [12.0])
+    """
 
     primal: Tensor
     tangent: Tensor | None
@@ -79,7 +87,16 @@ def enter_dual_level() -> DualLevel:
 
 
 def exit_dual_level(*, level: DualLevel | None = None) -> None:
-    """End the innermost level. RuntimeError where none is open, and for a ``level`` that is not the innermost."""
+    """End the innermost level. RuntimeError where none is open, and for a ``level`` that is not the innermost.
+
+    >>> import tenkey as tk
+    >>> fw = tk.autograd.forward_ad
+    >>> level = fw.enter_dual_level()
+    >>> x = fw.make_dual(tk.ones(1), tk.ones(1))
+    >>> fw.exit_dual_level(level=level)
+    >>> fw.unpack_dual(x).tangent is None
+    True
+    """
     own = _level("exit_dual_level", "end", level)
     if own is not next(_levels()):
         raise RuntimeError(_NOT_INNERMOST)

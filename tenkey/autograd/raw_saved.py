@@ -27,7 +27,16 @@ _HOOKED_NONE: Final = (
 
 
 class RawSavedTensor:
-    """``node._raw_saved_<name>``: what a node saved, as it is; ``register_hooks`` packs it."""
+    """``node._raw_saved_<name>``: what a node saved, as it is; ``register_hooks`` packs it.
+
+    >>> import tenkey as tk
+    >>> x = tk.tensor([3.0], requires_grad=True)
+    >>> y = tk.sin(x)
+    >>> y.grad_fn._raw_saved_x.register_hooks(lambda t: t.tolist(), lambda kept: tk.tensor(kept))
+    >>> y.backward()
+    >>> tk.all(x.grad == tk.cos(x)).item()
+    True
+    """
 
     __slots__ = ("_get", "_node", "_set", "_what")
 

@@ -10,9 +10,7 @@ test_serialization_numpy.py::test_a_bomb_is_refused.
 from __future__ import annotations
 
 import io
-import lzma
 import math
-import struct
 import zipfile
 import zlib
 from pathlib import Path
@@ -31,12 +29,6 @@ ZIP_MAGICS: Final = (b"PK\x03\x04", b"PK\x05\x06")
 _RATIO: Final = 100
 _FREE: Final = 1 << 30
 _HEADER_LIMIT: Final = 10_000
-
-# What zipfile raises on archives that are damaged, encrypted, or packed by a method that it does not know.
-_BAD_ARCHIVE: Final = (
-    zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, NotImplementedError, RuntimeError, OverflowError,
-    IndexError, struct.error,
-)  # fmt: skip
 
 _ONE: Final = "[save] an .npy file holds one tensor or array, got {kind}: save a dict to .npz, a tree to .safetensors."
 _FLAT: Final = "[save] an .npz file holds a dict of tensors or arrays by strings, got {what}: save to .safetensors."

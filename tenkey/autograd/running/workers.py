@@ -52,7 +52,7 @@ def _device_of(node: Node) -> Device | None:
 
 
 def belongs_to_worker(node: Node) -> bool:
-    """Whether the node runs on the thread of an accelerator, and this is another one."""
+    """Whether the node runs on the thread of an accelerator: the device of its outputs is not one of the host."""
     device = _device_of(node)
     return device is not None and device.backend is not None
 
