@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -34,6 +35,17 @@ def values(x: tk.Tensor | None) -> list[float]:
     assert x is not None
     result: list[float] = x.tolist()
     return result
+
+
+@contextmanager
+def nothing_left() -> Iterator[None]:
+    """Holds what runs inside to leaving the registry as it was; kernels that wait in ``NS`` are taken out."""
+    before = state()
+    yield
+    for name in registry.dangling():  # kernels outlive the operator that they were registered for by name
+        if name.startswith(f"{NS}::"):
+            registry.undefine(registry.define(f"{name}(Tensor x) -> Tensor"), keep_kernels=False)
+    assert state() == before
 
 
 def refused(action: Callable[[], object], kind: type[Exception], *parts: str) -> str:

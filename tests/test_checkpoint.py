@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -15,6 +13,7 @@ import pytest
 import tenkey as tk
 from tenkey.autograd import checkpoint
 from tenkey.autograd.graph import disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
+from tests._gradients import collector_off
 
 
 def leaf(*shape: int, seed: int = 0) -> Any:
@@ -42,16 +41,6 @@ def gradients(function: Any, *leaves: Any) -> list[np.ndarray]:
     return [g.numpy() for g in found if g is not None]
 
 
-@contextmanager
-def no_collection() -> Iterator[None]:
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-
-
 class TestGradients:
     def test_the_same_as_without(self) -> None:
         x, w = leaf(4, 3), leaf(3, 3, seed=1)
@@ -70,7 +59,7 @@ class TestGradients:
             seen.append(weakref.ref(y._data))
             return tk.sum(y * y)
 
-        with no_collection():
+        with collector_off():
             y = checkpoint(function, x)
             assert seen[0]() is None
             y.backward()
@@ -505,7 +494,7 @@ class TestNothingIsLeftBehind:
         class Big:
             pass
 
-        with no_collection():
+        with collector_off():
             big = Big()
             reference = weakref.ref(big)
             x = leaf(3)
@@ -529,7 +518,7 @@ class TestNothingIsLeftBehind:
                     raise KeyError
                 return z
 
-            with no_collection():
+            with collector_off():
                 x = leaf(3)
                 y = checkpoint(function, x).sum()
                 if fails:
@@ -548,7 +537,7 @@ class TestNothingIsLeftBehind:
             made.append(weakref.ref(b._data))
             return tk.sin(a) + tk.sin(b)
 
-        with no_collection():
+        with collector_off():
             x, w = leaf(3), leaf(3, seed=1)
             y = checkpoint(function, x, w).sum()
             tk.autograd.grad(y, x, retain_graph=True)

@@ -16,6 +16,7 @@ import pytest
 import tenkey as tk
 from tenkey.autograd import draw
 from tenkey.autograd.pictures.layout import Layout, layers_of
+from tests._functions import Cube
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -185,18 +186,6 @@ def test_gradient_edges() -> None:
     y = tk.exp(leaf(3))
     edge = tk.autograd.graph.get_gradient_edge(y)
     assert "ExpBackward" in texts(draw(edge).svg)
-
-
-class Cube(tk.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: tk.Tensor) -> tk.Tensor:
-        ctx.save_for_backward(x)
-        return x * x * x
-
-    @staticmethod
-    def backward(ctx: Any, g: tk.Tensor) -> tk.Tensor:
-        (x,) = ctx.saved_tensors
-        return g * 3 * x * x
 
 
 def test_functions_of_ones_own() -> None:

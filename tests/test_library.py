@@ -23,19 +23,15 @@ from tenkey.dispatch.errors import (
 from tenkey.dispatch.kernel import Handle
 from tenkey.dispatch.registry import registry
 from tenkey.library import Library, register_autograd
-from tests._library import NS, refused, state, values
+from tests._library import NS, nothing_left, refused, state, values
 
 HERE = "test_library.py:"
 
 
 @pytest.fixture(autouse=True)
 def _state_as_before() -> Iterator[None]:
-    before = state()
-    yield
-    for name in registry.dangling():  # kernels outlive the operator that they were registered for by name
-        if name.startswith(f"{NS}::"):
-            registry.undefine(registry.define(f"{name}(Tensor x) -> Tensor"), keep_kernels=False)
-    assert state() == before
+    with nothing_left():
+        yield
 
 
 @pytest.fixture

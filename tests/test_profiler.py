@@ -18,6 +18,7 @@ import tenkey as tk
 from tenkey.autograd import profile, record_function
 from tenkey.dispatch import DispatchKey
 from tenkey.dispatch.local import get_state
+from tests._functions import Cube
 
 
 def leaf(*shape: int) -> tk.Tensor:
@@ -31,18 +32,6 @@ def names(prof: profile) -> list[str]:
 def find(prof: profile, name: str) -> Any:
     (event,) = [event for event in prof.events() if event.name == name]
     return event
-
-
-class Cube(tk.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: tk.Tensor) -> tk.Tensor:
-        ctx.save_for_backward(x)
-        return x * x * x
-
-    @staticmethod
-    def backward(ctx: Any, g: tk.Tensor) -> tk.Tensor:
-        (x,) = ctx.saved_tensors
-        return g * 3 * x * x
 
 
 def test_every_call_and_every_node_is_an_event_in_order() -> None:

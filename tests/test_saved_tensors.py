@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import threading
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -17,20 +15,11 @@ import tenkey as tk
 from tenkey.autograd.graph import disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
 from tenkey.autograd.saving import HOOKED, hooks_are_on, savers
 from tests._backends import Host
+from tests._gradients import collector_off
 
 
 def leaf(*values: float) -> Any:
     return tk.tensor(values, dtype=tk.float64, requires_grad=True)
-
-
-@contextmanager
-def no_collection() -> Iterator[None]:
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 class Product(tk.autograd.Function):
@@ -499,7 +488,7 @@ class TestNothingIsLeftBehind:
 
     def test_a_graph_with_identity_hooks_makes_no_cycle(self) -> None:
         a = leaf(1.0)
-        with no_collection():
+        with collector_off():
             with saved_tensors_hooks(lambda t: t, lambda t: t):
                 y = Product.apply(tk.exp(a), tk.sqrt(a))
             node, data = weakref.ref(y.grad_fn), weakref.ref(y)
@@ -520,7 +509,7 @@ class TestNothingIsLeftBehind:
             return box
 
         a = leaf(1.0)
-        with no_collection():
+        with collector_off():
             with saved_tensors_hooks(pack, lambda box: box.t):
                 y = tk.exp(tk.exp(a))
             assert all(box() is not None for box in boxes)
