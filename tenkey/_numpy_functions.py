@@ -38,7 +38,8 @@ _WRITES: Final = (
 
 # NumPy's names [> ours]: its arguments in its order. Those before the stroke are given by position, those after it by
 # keyword (theirs=ours where the names differ); one with a minus has no counterpart, one with a tilde says
-# nothing to us, and dtype@ is the dtype that the first is converted to.
+# nothing to us, and dtype@ is the dtype that the first is converted to. With axis! a None flattens the first, with
+# axis!! that is so by default.
 _TABLE: Final = """
 sum: a / axis dtype -out keepdims -initial -where
 prod: a / axis dtype -out keepdims -initial -where
@@ -62,7 +63,7 @@ nancumsum nancumprod: a / axis dtype -out
 trapezoid: y / x dx axis
 diff: a / n axis prepend append
 unwrap: p / discont axis period
-concatenate concat > concat: arrays* / axis -out dtype@ -casting
+concatenate concat > concat: arrays* / axis! -out dtype@ -casting
 stack: arrays* / axis -out dtype@ -casting
 vstack hstack: tup* / dtype@ -casting
 dstack: tup* /
@@ -91,15 +92,15 @@ angle: z / -deg
 sinc: x /
 isclose: a b / rtol atol equal_nan
 isin: element test_elements / ~assume_unique invert ~kind
-take: a indices / axis -out -mode
-take_along_axis: arr indices / axis
+take: a indices / axis!! -out -mode
+take_along_axis: arr indices / axis!
 compress: condition a / axis -out
 extract: condition arr /
 choose: a choices* / -out -mode
 select: condlist* choicelist* / default
 argwhere flatnonzero nonzero: a /
-sort argsort: a / axis ~kind -order ~stable
-partition argpartition: a kth / axis ~kind -order
+sort argsort: a / axis! ~kind -order ~stable
+partition argpartition: a kth / axis! ~kind -order
 searchsorted: a v / side sorter
 digitize: x bins / right
 interp: x xp fp / left right period
@@ -163,7 +164,7 @@ def _transpose(a: Any, axes: Any = None) -> Any:
     return _ours("permute_dims")(a, tuple(reversed(range(a.ndim))) if axes is None else axes)
 
 
-def _reshape(a: Any, /, shape: Any, *, copy: Any = None) -> Any:
+def _reshape(a: Any, /, shape: Any, order: Any = "C", *, copy: Any = None) -> Any:
     return _ours("reshape")(a, (shape,) if isinstance(shape, int) else shape, copy=copy)
 
 
@@ -171,11 +172,13 @@ def _squeeze(a: Any, axis: Any = None) -> Any:
     return a.squeeze() if axis is None else a.squeeze(axis)
 
 
-def _ravel(a: Any) -> Any:
+def _ravel(a: Any, order: Any = "C") -> Any:
     return _reshape(a, (-1,))
 
 
-def _round(a: Any, decimals: int = 0) -> Any:
+def _round(a: Any, decimals: int = 0, out: Any = None) -> Any:
+    if a.dtype.kind in "iu":
+        return a.clone() if decimals >= 0 else _round(a.astype(np.dtype("f8")), decimals).astype(a.dtype)
     if not decimals:
         return _ours("round")(a)
     return (
@@ -185,11 +188,11 @@ def _round(a: Any, decimals: int = 0) -> Any:
     )
 
 
-def _cumsum(a: Any, axis: Any = None, dtype: Any = None) -> Any:
+def _cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     return _ours("cumulative_sum")(_ravel(a) if axis is None else a, axis=0 if axis is None else axis, dtype=dtype)
 
 
-def _cumprod(a: Any, axis: Any = None, dtype: Any = None) -> Any:
+def _cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     return _ours("cumulative_prod")(_ravel(a) if axis is None else a, axis=0 if axis is None else axis, dtype=dtype)
 
 
@@ -202,10 +205,11 @@ def _vdot(a: Any, b: Any, /) -> Any:
 
 
 def _gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
-    return _ours("gradient")(f, *varargs, axis=axis, edge_order=edge_order)
+    slopes = _ours("gradient")(f, *varargs, axis=axis, edge_order=edge_order)
+    return slopes if slopes.ndim == f.ndim else tuple(_ours("unstack")(slopes))
 
 
-def _copy(a: Any) -> Any:
+def _copy(a: Any, order: Any = "K", subok: Any = False) -> Any:
     return a.clone()
 
 
@@ -245,7 +249,7 @@ def _meshgrid(*xi: Any, indexing: str = "xy") -> Any:
     return _ours("meshgrid")(*xi, indexing=indexing)
 
 
-def _cross(a: Any, b: Any, *, axis: Any = None) -> Any:
+def _cross(a: Any, b: Any, axisa: Any = -1, axisb: Any = -1, axisc: Any = -1, axis: Any = None) -> Any:
     return _ours("linalg.cross")(a, b, axis=-1 if axis is None else axis)
 
 
@@ -268,31 +272,18 @@ _OWN: Final[dict[str, Callable[..., Any]]] = {
 _WRITERS: Final = frozenset(["copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"])
 _MANY: Final = -1  # any number of operands, by position
 # where NumPy takes a list for an array
-_ARRAYS: Final = frozenset(
-    (
-        "a",
-        "b",
-        "x",
-        "y",
-        "v",
-        "xp",
-        "fp",
-        "ar1",
-        "ar2",
-        "arr",
-        "p",
-        "z",
-        "indices",
-        "element",
-        "test_elements",
-        "bins",
-        "weights",
-        "condition",
-        "prepend",
-        "append",
-    )
-)
-_DEFAULTS: Final = {"mode": "raise", "bias": 0, "axis1": 0, "axis2": 1, "ndmin": 0, "UPLO": "L", "compute_uv": True}
+_ARRAYS: Final = frozenset([
+    "a", "b", "x", "y", "v", "xp", "fp", "ar1", "ar2", "arr", "p", "z", "indices", "element", "test_elements", "bins",
+    "weights", "condition", "prepend", "append",
+])  # fmt: skip
+# what says nothing where we have no counterpart
+_DEFAULTS: Final[dict[str, tuple[Any, ...]]] = {
+    "mode": ("raise",), "bias": (0,), "axis": (0,), "axis1": (0,), "axis2": (1,), "ndmin": (0,), "UPLO": ("L",),
+    "compute_uv": (True,), "where": (True,), "casting": ("same_kind",), "reflect_type": ("even",), "copy": (True,),
+    "order": ("C", "K"), "axisa": (-1,), "axisb": (-1,), "axisc": (-1,),
+}  # fmt: skip
+_UNLIKE_FALSE: Final = frozenset(["compute_uv", "where", "initial", "mean"])
+_OWN_REFUSED: Final = frozenset(["out", "order", "subok", "axisa", "axisb", "axisc"])
 _NOTHING: Any = getattr(np, "_NoValue", None)
 
 
@@ -307,6 +298,7 @@ class _Row(NamedTuple):
     ignored: frozenset[str]
     sequences: frozenset[str]
     converts: bool  # the first operand to dtype
+    flattens: Any  # None: without an axis; otherwise the axis that stands for none given
 
 
 def _parse(line: str) -> Iterator[tuple[str, _Row]]:
@@ -314,7 +306,7 @@ def _parse(line: str) -> Iterator[tuple[str, _Row]]:
     names, _, target = head.partition(" > ")
     first, _, rest = tail.partition("/")
     given, options = first.split(), rest.split()
-    plain = [name.lstrip("-~").rstrip("*@").partition("=")[0] for name in (*given, *options)]
+    plain = [name.lstrip("-~").rstrip("*@!").partition("=")[0] for name in (*given, *options)]
     for name in names.split():
         yield (
             name,
@@ -327,6 +319,7 @@ def _parse(line: str) -> Iterator[tuple[str, _Row]]:
                 frozenset(option[1:] for option in options if option[0] == "~"),
                 frozenset(argument[:-1] for argument in given if argument[-1] == "*"),
                 "dtype@" in options,
+                None if "axis!!" in options else "axis!" in options,
             ),
         )
 
@@ -348,10 +341,28 @@ def _rows() -> dict[Any, _Row]:
 
 def _own_row(call: Callable[..., Any]) -> _Row:
     """A function whose arguments are NumPy's."""
-    names = [p.name for p in inspect.signature(call).parameters.values() if p.kind is not p.VAR_POSITIONAL]
-    several = len(names) < len(inspect.signature(call).parameters)
-    positional = _MANY if several else len(names)
-    return _Row(call, tuple(names), positional, {}, frozenset(), frozenset(), frozenset(), False)
+    parameters = inspect.signature(call).parameters.values()
+    names = [p.name for p in parameters if p.kind is not p.VAR_POSITIONAL]
+    first = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    positional = len(list(itertools.takewhile(lambda name: name not in _OWN_REFUSED, first)))
+    if len(names) < len(parameters):
+        positional = _MANY
+    return _Row(call, tuple(names), positional, {}, _OWN_REFUSED, frozenset(), frozenset(), False, False)
+
+
+@functools.cache
+def _defaults(func: Any) -> dict[str, Any]:
+    """NumPy's arguments with their defaults, in its order; nothing for a compiled function that does not tell."""
+    try:
+        return {name: p.default for name, p in inspect.signature(func).parameters.items()}
+    except ValueError:
+        return {}
+
+
+def _flat(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_flat(each) for each in value]
+    return _ravel(value) if isinstance(value, Tensor) and value.ndim != 1 else value
 
 
 def _tensors(value: Any) -> Iterator[Tensor]:
@@ -380,7 +391,7 @@ def _operand(name: str, value: Any, row: _Row, device: Any) -> Any:
     return value
 
 
-def _arguments(row: _Row, args: tuple[Any, ...], kwargs: dict[str, Any], device: Any) -> Any:
+def _arguments(func: Any, row: _Row, args: tuple[Any, ...], kwargs: dict[str, Any], device: Any) -> Any:
     """Ours, by position and by keyword, or None where there is no counterpart."""
     several = row.positional == _MANY
     if any(map(_is_array, args)) or any(map(_is_array, kwargs.values())):
@@ -396,21 +407,31 @@ def _arguments(row: _Row, args: tuple[Any, ...], kwargs: dict[str, Any], device:
         first = []
         for name in itertools.takewhile(given.__contains__, order):
             first.append(_operand(name, given.pop(name), row, device))
+    if row.flattens is not False and first and given.get("axis", row.flattens) is None:
+        first[0] = _flat(first[0])
+        given.pop("axis", None)
     keywords: dict[str, Any] = {}
     for name, value in given.items():
-        if value is None or value is _NOTHING or name in row.ignored:
+        if value is _NOTHING or name in row.ignored:
             continue
+        if value is None:
+            if name == "dtype" or _defaults(func).get(name) in (None, _NOTHING):
+                continue
+            return None  # where None is no default it has a meaning of its own, or none at all
         if name == "dtype":
             value = np.dtype(value)
             if value not in DTYPE_TRAIT:
                 return None
         if name not in row.names or name in row.refused:
-            if value is False and name != "compute_uv":
+            if value is False and name not in _UNLIKE_FALSE:
                 continue
-            if isinstance(value, (int, str)) and value == _DEFAULTS.get(name, _NOTHING):
+            if isinstance(value, (int, str)) and value in _DEFAULTS.get(name, ()):
                 continue
             return None
-        keywords[row.renamed.get(name, name)] = _operand(name, value, row, device)
+        ours = row.renamed.get(name, name)
+        if ours in keywords and not (name == "correction" and keywords[ours] == 0):
+            return None  # given under both of its names
+        keywords[ours] = _operand(name, value, row, device)
     if row.converts and "dtype" in keywords:
         dtype = keywords.pop("dtype")
         first[0] = [v.astype(dtype) for v in first[0]] if isinstance(first[0], list) else first[0].astype(dtype)
@@ -420,14 +441,16 @@ def _arguments(row: _Row, args: tuple[Any, ...], kwargs: dict[str, Any], device:
 def _array_function(self: Tensor, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if not all(issubclass(kind, (Tensor, np.ndarray)) for kind in types):
         return NotImplemented  # a class that wraps tensors, or knows better what to do with them
-    out, name = kwargs.get("out"), func.__name__
+    row, name, out = _rows().get(func), func.__name__, kwargs.get("out")
+    names = list(_defaults(func)) or (list(row.names) if row is not None else [])
+    if out is None and "out" in names and names[0] != "operands" and names.index("out") < len(args):
+        out = args[names.index("out")]
     if isinstance(out, Tensor):
         raise TypeError(_OUT.format(name=name))
     tensors = list(_tensors([*args, *kwargs.values()]))
     device = tensors[0].device if tensors else self.device
-    row = _rows().get(func)
     if row is not None and out is None:
-        found = _arguments(row, args, kwargs, device)
+        found = _arguments(func, row, args, kwargs, device)
         if found is not None:
             return row.target(*found[0], **found[1])
     if name in _WRITERS and args and isinstance(args[0], Tensor):

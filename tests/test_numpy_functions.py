@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from collections.abc import Callable
@@ -121,6 +122,22 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "fft.ifftshift": lambda t: np.fft.ifftshift(t(A), axes=1),
     "sum where": lambda t: np.sum(t(A), where=A > 2), "max of an initial value": lambda t: np.max(t(A), initial=9.0),
     "prod of an initial zero": lambda t: np.prod(t(A), initial=0),
+    "sort of all": lambda t: np.sort(t(A), None), "argsort of all": lambda t: np.argsort(t(A), axis=None),
+    "partition of all": lambda t: np.sort(np.partition(t(A), 2, axis=None)[:2]),
+    "argpartition of all": lambda t: np.argpartition(t(A), 5, None)[5:],
+    "concatenate of all": lambda t: np.concatenate([t(A), A, t(V)], axis=None),
+    "take of all": lambda t: np.take(t(A), [4, 0]),
+    "take of all by None": lambda t: np.take(t(A), np.array([[5], [1]]), None, None, "raise"),
+    "take_along_axis of all": lambda t: np.take_along_axis(t(A), np.array([4, 0]), None),
+    "round of integers": lambda t: np.round(t(I * 7), 2),
+    "round of integers to tens": lambda t: np.round(t(I * 7 + 1), -1),
+    "gradient by two axes": lambda t: np.gradient(t(A)), "gradient by one of them": lambda t: np.gradient(t(A),
+    2.0, axis=(1,)),
+    "cross by position": lambda t: np.cross(t(A), t(A[::-1]), -1, -1, -1, None),
+    "cross by axis": lambda t: np.cross(t(A.T), t(A[::-1].T), axis=0),
+    "cross by other axes": lambda t: np.cross(t(A.T), t(A[::-1]), 0, 1),
+    "reshape by columns": lambda t: np.reshape(t(A), (3, 2), "F"), "ravel by columns": lambda t: np.ravel(t(A), "F"),
+    "sum of nothing": lambda t: np.sum(t(A), where=False), "prod of False": lambda t: np.prod(t(A), initial=False),
     "angle in degrees": lambda t: np.angle(t(A), deg=True),
 }  # fmt: skip
 
@@ -138,6 +155,86 @@ def test_functions_in_the_table(name: str) -> None:
         assert type(mine) is tk.Tensor
         assert mine.shape == np.shape(its)
         np.testing.assert_allclose(mine.numpy(), its, rtol=1e-12, atol=1e-12)
+
+
+def test_integers_are_rounded_to_integers() -> None:
+    for decimals in (-1, 0, 2):
+        assert np.round(tk.asarray(I), decimals).dtype == np.round(I, decimals).dtype
+    assert type(np.gradient(tk.asarray(A))) is type(np.gradient(A))
+
+
+# the operands of functions that are not called with A alone
+OPERANDS: dict[str, tuple[Any, ...]] = {
+    **dict.fromkeys(["quantile", "nanquantile"], (A, 0.25)),
+    **dict.fromkeys(["percentile", "nanpercentile"], (A, 25.0)),
+    **dict.fromkeys(["concatenate", "stack", "vstack", "hstack", "dstack"], ([A, A],)),
+    **dict.fromkeys(["unique_all", "unique_counts", "unique_inverse", "unique_values"], (np.array([2]),)),
+    **dict.fromkeys(["intersect1d", "union1d", "setdiff1d", "setxor1d"], (I, I)),
+    **dict.fromkeys(["outer", "convolve", "correlate", "vdot"], (V, V)),
+    **dict.fromkeys(["inner", "kron", "tensordot", "dot", "matmul", "solve"], (S, S)),
+    **dict.fromkeys(["isclose", "allclose", "array_equal", "isin", "cross", "vecdot"], (A, A)),
+    **dict.fromkeys(["partition", "argpartition", "tile", "repeat"], (A, 1)),
+    **dict.fromkeys(["inv", "det", "slogdet", "eig", "eigvals", "eigh", "eigvalsh", "cholesky", "qr", "pinv",
+    "matrix_rank", "svd"], (S,)),
+    **dict.fromkeys(["split", "array_split"], (V, 2)), "bincount": (I,), "diag": (V,), "trapezoid": (V,),
+    "moveaxis": (A, 0, 1), "swapaxes": (A, 0, 1),
+    "expand_dims": (A, 0), "broadcast_to": (A, (2, 2, 3)), "roll": (A, 1), "take": (A, [0, 1]),
+    "take_along_axis": (A, np.array([[1], [2]])),
+    "compress": ([True, False], A), "extract": (A > 1, A), "choose": (I, [V, V, V]), "select": ([A > 2], [A]),
+    "searchsorted": (V, V), "digitize": (A, V),
+    "interp": (A, V, V), "polyval": (V, A), "full_like": (A, 2.0), "pad": (A, 1), "linspace": (A, 9.0),
+    "astype": (A, "f4"), "lstsq": (A.T, A.T),
+    "matrix_power": (S, 2), "multi_dot": ([S, S],), "reshape": (A, (3, 2)), "where": (A > 2, A, A), "max": (A,),
+    "squeeze": (A[:1],), "cumulative_sum": (V,), "cumulative_prod": (V,), "corrcoef": (A,), "rfft": (A,),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("func", [f for f in _numpy_functions._rows() if "like" not in inspect.signature(f).parameters])
+def test_all_arguments_at_their_defaults(func: Any) -> None:
+    operands = OPERANDS.get(func.__name__, (A,))
+    parameters = list(inspect.signature(func).parameters.values())
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return
+    usual = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)][len(operands) :]
+    named = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+    tensors = [
+        [tk.asarray(v) for v in x] if isinstance(x, list) and isinstance(x[0], np.ndarray)
+        else tk.asarray(x) if isinstance(x, np.ndarray) else x for x in operands
+    ]  # fmt: skip
+    defaults = [p.default for p in usual]
+    want = _pieces(func(*operands, *defaults, **named))
+    got = _pieces(func(*tensors, *defaults, **named))
+    assert len(got) == len(want)
+    for mine, its in zip(got, want, strict=True):
+        assert np.shape(mine) == np.shape(its)
+        if func is not np.empty_like:
+            np.testing.assert_allclose(np.asarray(mine), np.asarray(its), rtol=1e-12, atol=1e-12)
+
+
+def test_results_by_position() -> None:
+    x, out = tk.tensor(A), np.zeros(3)
+    for call in (
+        lambda: np.clip(x, 0, 1, x), lambda: np.sum(x, 0, None, x[0]), lambda: np.cumsum(x, 0, None, x),
+        lambda: np.round(x, 0, x), lambda: np.take(A, [0], 0, x), lambda: np.concatenate([A, A], 0, x),
+    ):  # fmt: skip
+        with pytest.raises(TypeError, match=r"out= is a tensor, which NumPy does not write to"):
+            call()
+    np.testing.assert_array_equal(x.numpy(), A)
+    assert np.sum(x, 0, None, out) is out
+    np.testing.assert_array_equal(out, A.sum(0))
+
+
+def test_none_where_it_is_no_default() -> None:
+    x = tk.asarray(A)
+    for call in (
+        lambda t: np.stack([t, t], axis=None),
+        lambda t: np.diff(t, axis=None),
+        lambda t: np.clip(t, 0, min=1),
+    ):
+        with pytest.raises((TypeError, ValueError)):
+            call(A)
+        with pytest.raises((TypeError, ValueError)):
+            call(x)
 
 
 def test_each_row_has_a_call() -> None:
