@@ -231,6 +231,38 @@ def test_notes_on_the_context_may_have_names_of_outputs() -> None:
     assert gradgradcheck(Padded.apply, (x,))
 
 
+@pytest.mark.parametrize("name", ["shape", "dtype", "device"])
+@pytest.mark.parametrize("count", [1, 2])
+def test_none_is_a_note_like_any_other(name: str, count: int) -> None:
+    class Longer(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor, *rest: Tensor) -> Any:
+            setattr(ctx, name, None)
+            made = tk.concat([x, tk.zeros(1, dtype=x.dtype)])
+            return made if count == 1 else (made, x * 2.0)
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            assert getattr(ctx, name) is None
+            return tuple([grads[0][:-1] + sum(g * 2.0 for g in grads[1:])] * len(ctx.needs_input_grad))
+
+    x, y = leaf([1.0, 2.0]), leaf([3.0, 4.0])
+    for given in ((x,), (x, y)):
+        x.grad = None
+        out = Longer.apply(*given)
+        first = out if count == 1 else out[0]
+        assert first.grad_fn._input_metadata[0].shape == (3,)
+        assert getattr(first.grad_fn, name) is None
+        (tk.sum(first) + (0.0 if count == 1 else tk.sum(out[1]))).backward()
+        assert values_of(x.grad).tolist() == [1.0 + 2.0 * (count - 1)] * 2
+
+
+def test_what_was_not_noted_is_none_on_a_node_of_several_results() -> None:
+    x, y = leaf([1.0, 2.0]), leaf([[3.0, 4.0]])
+    node: Any = SumAndProduct.apply(x, y)[0].grad_fn
+    assert (node.shape, node.dtype, node.device) == (None, None, None)
+
+
 def test_the_context_of_a_custom_operator_takes_the_same_notes() -> None:
     @tk.library.custom_op("test_function_notes::padded", mutates_args=())
     def padded(x: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from .node import Node, TensorMeta, settle, stream_of
 from .raw_saved import raw_saved_tensors
 from .saved import FREED, SavedOutput, SavedTensor
 
-__all__ = ["NO_BACKWARD", "Call", "Context"]
+__all__ = ["NO_BACKWARD", "UNSET", "Call", "Context"]
 
 NO_BACKWARD: Final = (
     "[{node}] has no backward: define a staticmethod backward(ctx, *grad_outputs). (You must implement either the "
@@ -37,6 +37,19 @@ _RESERVED: Final = (
     "another name, such as ctx.my_{first}."
 )
 _NO_NOTE: Final = "[{node}] the context has no attribute {name!r}: forward or setup_context did not set it."
+
+
+class _Unset:
+    """The value of what a call sets last; None would not do, which may be a note of the user's."""
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return "not set"
+
+
+UNSET: Final = _Unset()
 
 
 class Context(Node):
@@ -199,6 +212,12 @@ class Context(Node):
             settle(self, outputs[0])
         else:
             self._word = 0
+            if self.shape is UNSET:
+                self.shape = None
+            if self.dtype is UNSET:
+                self.dtype = None
+            if self.device is UNSET:
+                self.device = None
             self.outputs = tuple(
                 [TensorMeta(t.shape, t.dtype, t.device) if isinstance(t, Tensor) else None for t in outputs]
             )
@@ -280,11 +299,13 @@ class Call(Context):
     )
 
     def taken(self) -> set[str]:
-        """The names that the user keeps something under; what is to be set has the value None until then."""
-        return super().taken() | {name for name in _SET_LAST if getattr(self, name) is not None}
+        """The names that the user keeps something under; what is to be set has these values until then."""
+        return super().taken() | {name for name, value in _SET_LAST.items() if getattr(self, name) is not value}
 
 
-_SET_LAST: Final = ("device", "dtype", "next_edges", "sequence_nr", "shape", "topological_nr")
+_SET_LAST: Final = {
+    "device": UNSET, "dtype": UNSET, "shape": UNSET, "next_edges": None, "sequence_nr": None, "topological_nr": None
+}  # fmt: skip
 _OUTPUT_NAMES: Final = frozenset(("shape", "dtype", "device"))  # common notes of users: not needed beside ``outputs``
 _RESERVED_NAMES: Final = (
     frozenset(name for name in dir(Context) if not name.startswith("_")) - _OUTPUT_NAMES - {"needs_input_grad"}

@@ -12,7 +12,7 @@ from ..core.word import BFLOAT16_TRAIT, DTYPE_TRAIT, GRADIENT, INFERENCE
 from ..core.wrapper import Wrapper, innermost
 from ..dispatch.local import StateGuard, get_state, make_state, set_state
 from .anomaly import label_here
-from .context import NO_BACKWARD, Call, Context
+from .context import NO_BACKWARD, UNSET, Call, Context
 from .grad_mode import SILENT, is_recording
 from .kept import put_aside
 from .node import (
@@ -150,8 +150,9 @@ class Function:
             if not recorded:
                 context.needs_input_grad = (False,) * len(args)
             else:
-                # Until these are set, None tells them from notes of the user under the same names.
-                context.shape = context.dtype = context.device = None
+                # Until these are set, these values tell them from notes of the user under the same names.
+                unset = UNSET
+                context.shape = context.dtype = context.device = unset
                 context.next_edges = context.sequence_nr = context.topological_nr = None
                 context.needs_input_grad = _ONE if single else tuple([_wants(value) for value in args])
             if cls.setup_context is _no_setup:
@@ -174,9 +175,9 @@ class Function:
             or word & INFERENCE
             or value is output
             or not output._word & _DIFFERENTIABLE
-            or context.shape is not None
-            or context.dtype is not None
-            or context.device is not None
+            or context.shape is not unset
+            or context.dtype is not unset
+            or context.device is not unset
             or context.next_edges is not None
             or context.sequence_nr is not None
             or context.topological_nr is not None
