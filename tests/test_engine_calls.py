@@ -108,6 +108,27 @@ class TestCalls:
         (found,) = grad(GradientEdge(node, np.int64(0)), x)  # type: ignore[arg-type]
         assert found.tolist() == [2.0, 4.0]
 
+    @pytest.mark.parametrize("name", ["retain_graph", "create_graph"])
+    def test_flags_are_bools(self, name: str) -> None:
+        x = leaf([1.0, 2.0])
+        y = (x * x).sum()
+        for value in ("x", 2.0, []):
+            for call, run in (
+                ("backward", y.backward),
+                ("backward", lambda **o: backward(y, **o)),
+                ("grad", lambda **o: grad(y, x, **o)),
+            ):
+                with pytest.raises(TypeError, match=rf"\[{call}\] {name} is a bool, got "):
+                    run(**{name: value})
+        assert x.grad is None
+        for right in (1, np.True_, np.int64(1), True):
+            y.backward(**{name: right})  # the graph is kept
+        y.backward(retain_graph=0)
+        assert x.grad is not None
+        assert x.grad.tolist() == [10.0, 20.0]
+        with pytest.raises(RuntimeError, match="retain_graph=True"):
+            y.backward(retain_graph=False)
+
     def test_batches_of_gradients(self) -> None:
         x = leaf([1.0, 2.0, 3.0])
         y = x * x

@@ -226,3 +226,73 @@ def test_the_state_of_a_mode_is_as_before() -> None:
         assert Noted.seen[-1] == "tk::exp"
         assert Noted.seen[0] == "tk::multiply"
         assert get_state() is None
+
+
+def _returns(make: Any) -> type[Function]:
+    class Made(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Any:
+            return make(ctx, x)
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            return grads[0]
+
+    return Made
+
+
+def _noted(ctx: Any, x: Tensor) -> Any:
+    aside = x * 3.0
+    ctx.mark_non_differentiable(aside)
+    return x * 2.0, {"aside": aside, "count": 2, "places": [tk.arange(2)], "given": x}
+
+
+def test_tensors_inside_of_a_result_are_refused_where_their_gradient_would_be_lost() -> None:
+    x = leaf([1.0, 2.0])
+    for make, kind in (
+        (lambda ctx, x: {"a": x * 2.0}, "dict"),
+        (lambda ctx, x: (x * 2.0, [x * 3.0]), "list"),
+        (lambda ctx, x: (x * 2.0, {"deep": (x * 3.0,)}), "dict"),
+    ):
+        with pytest.raises(TypeError, match=rf"\[MadeBackward\] forward returned a {kind} with tensors in it.*tuple"):
+            _returns(make).apply(x)
+        assert tk.is_grad_enabled()
+        with tk.no_grad():
+            _returns(make).apply(x)
+    out, rest = _returns(_noted).apply(x)
+    assert (rest["count"], rest["given"] is x, rest["aside"].requires_grad) == (2, True, False)
+    out.sum().backward()
+    assert values_of(x.grad).tolist() == [1.0, 1.0]
+    assert _returns(lambda ctx, x: ("text", None)).apply(x) == ("text", None)
+
+
+@pytest.mark.parametrize("name", ["mark_dirty", "mark_non_differentiable"])
+@pytest.mark.parametrize("given", [3, "x", None, [tk.ones(2)]])
+@pytest.mark.parametrize("error", [TypeError, RuntimeError])
+def test_only_tensors_are_marked(name: str, given: Any, error: type[Exception]) -> None:
+    def make(ctx: Any, x: Tensor) -> Any:
+        getattr(ctx, name)(x, given)
+        return x
+
+    with pytest.raises(
+        error, match=rf"\[MadeBackward\] {name} only accepts variable arguments, but got {type(given).__name__}"
+    ):
+        _returns(make).apply(leaf([1.0]))
+
+
+def test_set_materialize_grads_takes_a_bool() -> None:
+    def make(ctx: Any, x: Tensor) -> Any:
+        ctx.set_materialize_grads("x")
+        return x * 2.0
+
+    with pytest.raises(TypeError, match=r"\[MadeBackward\] set_materialize_grads expected a bool, got 'x'"):
+        _returns(make).apply(leaf([1.0]))
+
+
+def test_save_for_forward_names_itself() -> None:
+    def make(ctx: Any, x: Tensor) -> Any:
+        ctx.save_for_forward(x, 5.0)
+        return x * 2.0
+
+    with pytest.raises(TypeError, match=r"\[MadeBackward\] save_for_forward takes tensors and None, got float"):
+        _returns(make).apply(leaf([1.0]))

@@ -375,20 +375,20 @@ def test_hooks_are_functions() -> None:
         x.register_hook, y.register_hook, x.register_post_accumulate_grad_hook, y.grad_fn.register_hook,
         y.grad_fn.register_prehook,
     ):  # fmt: skip
-        with pytest.raises(TypeError, match="a hook is a function, got int"):
+        with pytest.raises(TypeError, match=rf"\[{register.__name__}\] a hook is a function, got int: pass"):
             register(3)
     y.backward()
 
 
 def test_tensors_without_gradient_take_no_hooks() -> None:
     plain = tk.ones(2)
-    with pytest.raises(RuntimeError, match=r"\[register_hook\] cannot register a hook on a tensor that"):
+    with pytest.raises(RuntimeError, match=r"\[register_hook\] cannot register a hook on a tensor that.*: call req"):
         plain.register_hook(lambda g: None)
     with pytest.raises(RuntimeError, match=r"\[register_post_accumulate_grad_hook\] cannot register a hook on"):
         plain.register_post_accumulate_grad_hook(lambda t: None)
-    with pytest.raises(RuntimeError, match=r"can't retain_grad on Tensor that has requires_grad=False"):
+    with pytest.raises(RuntimeError, match=r"can't retain_grad on Tensor that has requires_grad=False: compute"):
         plain.retain_grad()
-    with pytest.raises(RuntimeError, match=r"cannot be registered on non-leaf tensors"):
+    with pytest.raises(RuntimeError, match=r"cannot be registered on non-leaf tensors: register it on the leaf"):
         (leaf(1.0) * 2.0).register_post_accumulate_grad_hook(lambda t: None)
     assert plain.grad_fn is None
     assert not plain.retains_grad

@@ -168,6 +168,9 @@ def test_the_stack_says_where_the_program_called() -> None:
         tk.exp(tk.ones(1))
     assert re.search(r"test_profiler\.py\(\d+\): test_the_stack_says", find(prof, "tk::exp").stack[0])
     assert "test_profiler.py" in prof.key_averages(group_by_stack_n=1).table()
+    for wrong, error in (("x", TypeError), (1.5, TypeError), (-1, ValueError)):
+        with pytest.raises(error, match=r"\[key_averages\] group_by_stack_n is a number of callers, 0 or more, got"):
+            prof.key_averages(group_by_stack_n=wrong)  # type: ignore[arg-type]
 
 
 class TestOff:

@@ -431,6 +431,13 @@ class TestOneSavedTensor:
         node: Any = y.grad_fn
         assert node._saved_x1 is node._saved_self is a
         assert node._saved_other is b
+        condition = tk.tensor([True, False])
+        chosen: Any = tk.where(condition, a, b).grad_fn
+        assert chosen._saved_condition is condition
+        assert not hasattr(chosen, "_saved_self")
+        assert not hasattr(chosen, "_raw_saved_self")
+        single: Any = tk.sin(a).grad_fn
+        assert single._saved_self is single._saved_x is a
         log: list[str] = []
         node._raw_saved_x1.register_hooks(
             lambda t: log.append("pack") or t.detach() * 2,  # type: ignore[func-returns-value]

@@ -6,6 +6,8 @@ import operator
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+
 from ..core.gradient_errors import SEED_SCALAR, SEED_SHAPE
 from ..core.tensor import Tensor
 from ..core.tree import flatten
@@ -18,6 +20,7 @@ from .running.validation import validate
 __all__ = [
     "COUNT",
     "GradientEdge",
+    "check_flags",
     "checked_edge",
     "get_gradient_edge",
     "inputs_of",
@@ -46,6 +49,7 @@ _EDGE: Final = (
     "get_gradient_edge(tensor)."
 )
 _EDGE_NR: Final = "[{call}] a GradientEdge leads to output {nr} of {node}, which has {count}: they count from 0."
+_FLAG: Final = "[{call}] {name} is a bool, got {got}: pass True or False."
 _LISTED: Final = "[{call}] takes a tensor, a gradient edge, or lists, tuples and dicts of them, got {got}."
 _EMPTY: Final = "[{call}] `inputs` argument to `{call}()` cannot be empty."
 _KIND: Final = "[{call}] gradients can be either Tensors or None, but a gradient is {got}."
@@ -99,6 +103,15 @@ def checked_edge(call: str, edge: GradientEdge) -> tuple[Node | None, int]:
         if not 0 <= nr < count:
             raise IndexError(_EDGE_NR.format(call=call, nr=nr, node=node.name(), count=count))
     return node, nr
+
+
+def check_flags(call: str, retain_graph: Any, create_graph: Any) -> None:
+    """Raise unless these are bools, or integers that stand for them; ``retain_graph`` may be None."""
+    for name, value in (("retain_graph", retain_graph), ("create_graph", create_graph)):
+        if value is None and name == "retain_graph":
+            continue
+        if not isinstance(value, (bool, np.bool_)) and not hasattr(value, "__index__"):
+            raise TypeError(_FLAG.format(call=call, name=name, got=repr(value)))
 
 
 def leaves_of(call: str, value: Any) -> list[Any]:

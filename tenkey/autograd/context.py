@@ -21,9 +21,13 @@ NO_BACKWARD: Final = (
     "backward or vjp method.)"
 )
 _NOT_TENSORS: Final = (
-    "[{node}] save_for_backward takes tensors and None, got {got}: it can only save variables, but argument {index} is "
+    "[{node}] {call} takes tensors and None, got {got}: it can only save variables, but argument {index} is "
     "of type {got}; keep other values on ctx itself."
 )
+_MARK: Final = (
+    "[{node}] {call} only accepts variable arguments, but got {got}: pass the tensors themselves, {call}(a, b)."
+)
+_NO_BOOL: Final = "[{node}] set_materialize_grads expected a bool, got {got}: pass True or False."
 _COUNT: Final = (
     "[{node}] returned an incorrect number of gradients (expected {want}, got {got}): one for each argument of "
     "forward, None where there is none."
@@ -37,6 +41,10 @@ _RESERVED: Final = (
     "another name, such as ctx.my_{first}."
 )
 _NO_NOTE: Final = "[{node}] the context has no attribute {name!r}: forward or setup_context did not set it."
+
+
+class MarkError(RuntimeError, TypeError):
+    """What is marked is no tensor: a TypeError to Python, a RuntimeError to programs that know PyTorch's."""
 
 
 class _Unset:
@@ -103,19 +111,19 @@ class Context(Node):
         """Keep inputs or outputs for ``backward``, with a check that nobody changes them in between."""
         for tensor in tensors:
             if tensor.__class__ is not Tensor and tensor is not None and not isinstance(tensor, Tensor):
-                raise self._not_tensors(tensors)
+                raise self._not_tensors("save_for_backward", tensors)
         self._to_save = tensors
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
         """Keep inputs or outputs for ``jvp``, which finds them in ``saved_tensors``."""
         for tensor in tensors:
             if tensor is not None and not isinstance(tensor, Tensor):
-                raise self._not_tensors(tensors)
+                raise self._not_tensors("save_for_forward", tensors)
         self._for_forward = tensors
 
-    def _not_tensors(self, given: tuple[Any, ...]) -> TypeError:
+    def _not_tensors(self, call: str, given: tuple[Any, ...]) -> TypeError:
         index, bad = next((i, x) for i, x in enumerate(given) if x is not None and not isinstance(x, Tensor))
-        return TypeError(_NOT_TENSORS.format(node=self.name(), got=type(bad).__name__, index=index))
+        return TypeError(_NOT_TENSORS.format(node=self.name(), call=call, got=type(bad).__name__, index=index))
 
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
@@ -154,15 +162,23 @@ class Context(Node):
 
     def mark_dirty(self, *tensors: Tensor) -> None:
         """Say that ``forward`` changed these inputs in place."""
-        self._dirty = tensors
+        self._dirty = self._marked("mark_dirty", tensors)
 
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
         """Say that no gradient flows through these outputs."""
-        self._not_differentiable = tensors
+        self._not_differentiable = self._marked("mark_non_differentiable", tensors)
 
     def set_materialize_grads(self, value: bool) -> None:
         """Whether ``backward`` gets zeros (the default) or None for outputs without a gradient."""
+        if value is not True and value is not False:
+            raise TypeError(_NO_BOOL.format(node=self.name(), got=repr(value)))
         self._materialize = value
+
+    def _marked(self, call: str, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
+        for tensor in tensors:
+            if not isinstance(tensor, Tensor):
+                raise MarkError(_MARK.format(node=self.name(), call=call, got=type(tensor).__name__))
+        return tensors
 
     def __getattr__(self, name: str) -> Any:
         aside = self._aside
@@ -212,12 +228,13 @@ class Context(Node):
             settle(self, outputs[0])
         else:
             self._word = 0
-            if self.shape is UNSET:
-                self.shape = None
-            if self.dtype is UNSET:
-                self.dtype = None
-            if self.device is UNSET:
-                self.device = None
+            own: Any = self
+            if own.shape is UNSET:
+                own.shape = None
+            if own.dtype is UNSET:
+                own.dtype = None
+            if own.device is UNSET:
+                own.device = None
             self.outputs = tuple(
                 [TensorMeta(t.shape, t.dtype, t.device) if isinstance(t, Tensor) else None for t in outputs]
             )

@@ -8,6 +8,7 @@ from numpy import ndarray
 
 from ..core.device import CPU
 from ..core.tensor import Tensor, make_view
+from ..core.tree import flatten
 from ..core.word import BFLOAT16_TRAIT, DTYPE_TRAIT, GRADIENT, INFERENCE
 from ..core.wrapper import Wrapper, innermost
 from ..dispatch.local import StateGuard, get_state, make_state, set_state
@@ -41,6 +42,10 @@ _NOT_RETURNED: Final = (
 _LEAF: Final = (
     "[{node}] a leaf Variable that requires grad is being used in an in-place operation: mark_dirty names it; give the "
     "Function a clone() of it."
+)
+_NESTED: Final = (
+    "[{node}] forward returned a {kind} with tensors in it, through which no gradient would flow: return the tensors "
+    "one by one, in a tuple, or name them in ctx.mark_non_differentiable."
 )
 _OLD_STYLE: Final = (
     "[Function] a Function is not instantiated: call {name}.apply(...). (Functions are new-style, with a static "
@@ -151,8 +156,7 @@ class Function:
                 context.needs_input_grad = (False,) * len(args)
             else:
                 # Until these are set, these values tell them from notes of the user under the same names.
-                unset = UNSET
-                context.shape = context.dtype = context.device = unset
+                context.shape = context.dtype = context.device = UNSET
                 context.next_edges = context.sequence_nr = context.topological_nr = None
                 context.needs_input_grad = _ONE if single else tuple([_wants(value) for value in args])
             if cls.setup_context is _no_setup:
@@ -165,6 +169,7 @@ class Function:
                 set_state(found)
         if not recorded:
             return output
+        unset = UNSET
         if (
             not single
             or output.__class__ is not Tensor
@@ -232,12 +237,26 @@ def _wants(value: Any) -> bool:
     return isinstance(value, Tensor) and bool(value._word & GRADIENT)
 
 
+def _refuse_nested(ctx: Context, item: Any) -> None:
+    """A result that is no tensor: refuse one with tensors in it that would silently have no gradient."""
+    for leaf in flatten(item):
+        if (
+            isinstance(leaf, Tensor)
+            and leaf._word & _DIFFERENTIABLE
+            and not leaf._word & GRADIENT
+            and all(leaf is not no for no in ctx._not_differentiable)
+        ):
+            raise TypeError(_NESTED.format(node=ctx.name(), kind=type(item).__name__))
+
+
 def _record(ctx: Context, args: tuple[Any, ...], output: Any) -> Any:
     """Make the context the node that the results come from."""
     ctx._input_positions = tuple([i for i, value in enumerate(args) if isinstance(value, Tensor)])
     single = not isinstance(output, (tuple, list))
     items = [output] if single else list(output)
     if not any(isinstance(item, Tensor) for item in items):
+        for item in items:
+            _refuse_nested(ctx, item)
         return output
     inputs = [args[i] for i in ctx._input_positions]
     for dirty in ctx._dirty:
@@ -249,6 +268,7 @@ def _record(ctx: Context, args: tuple[Any, ...], output: Any) -> Any:
     ]
     for i, item in enumerate(items):
         if not isinstance(item, Tensor):
+            _refuse_nested(ctx, item)
             continue
         if any(item is dirty for dirty in ctx._dirty):
             check_inplace(ctx.name(), item, _LEAF.format(node=ctx.name()))

@@ -11,7 +11,7 @@ from ..core.word import GRADIENT
 from ..core.wrapper import Level, innermost, released
 from ..dispatch.local import StateGuard
 from ..ops.builtin.creation import zeros_like
-from .arguments import COUNT, GradientEdge, get_gradient_edge, inputs_of, leaves_of, seeds_of
+from .arguments import COUNT, GradientEdge, check_flags, get_gradient_edge, inputs_of, leaves_of, seeds_of
 from .node import AccumulateGrad, Edge
 from .running.engine import execute
 from .running.task import Task, mark_needed
@@ -59,6 +59,8 @@ def backward(
     >>> x.grad.tolist()
     [2.0, 4.0]
     """
+    if retain_graph is not None or create_graph is not False:
+        check_flags("backward", retain_graph, create_graph)
     outputs = leaves_of("backward", tensors)
     level = innermost((outputs, grad_tensors, inputs))
     if level is not None and level.is_open:
@@ -127,6 +129,8 @@ def grad(
     >>> found["a"].tolist(), found["b"].tolist()
     ([2.0, 2.0], [3.0, 3.0])
     """
+    if retain_graph is not None or create_graph is not False:
+        check_flags("grad", retain_graph, create_graph)
     if materialize_grads and allow_unused is False:
         raise ValueError(_MATERIALIZE)
     ends, wanted = leaves_of("grad", outputs), leaves_of("grad", inputs)

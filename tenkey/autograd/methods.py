@@ -29,18 +29,28 @@ _INFERENCE: Final = (
     "[requires_grad_] Setting requires_grad=True on inference tensor outside InferenceMode is not allowed: make a "
     "normal tensor of it with clone() first."
 )
-_NO_VERSION: Final = "[_version] Inference tensors do not track version counter."
+_NO_VERSION: Final = (
+    "[_version] Inference tensors do not track version counter: make a normal tensor of it with clone() outside of "
+    "inference_mode()."
+)
 _GRAD_KIND: Final = "[grad] assigned grad expected to be a Tensor or None but got grad of type {got}."
 _OWN_GRAD: Final = "[grad] can't assign Variable as its own grad: assign a clone() or another tensor."
 _GRAD_SHAPE: Final = (
     "[grad] assigned grad has data of a different {what}: the assigned grad has shape {got}, dtype {got_dtype}, device "
     "{got_device}, but the tensor has shape {want}, dtype {want_dtype}, device {want_device}; they must be equal."
 )
-_HOOK_NO_GRAD: Final = "[{call}] cannot register a hook on a tensor that doesn't require gradient."
-_HOOK_LEAF: Final = (
-    "[register_post_accumulate_grad_hook] post accumulate grad hooks cannot be registered on non-leaf tensors."
+_HOOK_NO_GRAD: Final = (
+    "[{call}] cannot register a hook on a tensor that doesn't require gradient: call requires_grad_() on it, or "
+    "compute it from a tensor that does."
 )
-_RETAIN: Final = "[retain_grad] can't retain_grad on Tensor that has requires_grad=False."
+_HOOK_LEAF: Final = (
+    "[register_post_accumulate_grad_hook] post accumulate grad hooks cannot be registered on non-leaf tensors: "
+    "register it on the leaf, or use register_hook() or retain_grad() here."
+)
+_RETAIN: Final = (
+    "[retain_grad] can't retain_grad on Tensor that has requires_grad=False: compute it, outside of no_grad(), from a "
+    "tensor that requires a gradient."
+)
 
 
 def _requires_grad(self: Tensor) -> bool:
@@ -147,12 +157,18 @@ def _backward(
     inputs: Any = None,
 ) -> None:
     """Compute the gradients of this tensor and add them to ``.grad`` of the leaves. See ``tk.autograd.backward``."""
-    if gradient is None and inputs is None and self.__class__ is Tensor and not create_graph:
+    if (
+        gradient is None
+        and inputs is None
+        and self.__class__ is Tensor
+        and create_graph is False
+        and (retain_graph is None or retain_graph is True or retain_graph is False)
+    ):
         data = self._data  # a loss, in a hurry: what backward() would do
         if data.__class__ is np.ndarray and not data.shape and data.dtype.kind == "f" and self._word & GRADIENT:
             node, nr = edge_of(self)
             one = make_tensor(ones(data.dtype).copy(), self._word & INHERITED)
-            execute(Task(bool(retain_graph), False), ((node, nr, one),))  # type: ignore[arg-type]  # it has a node
+            execute(Task(retain_graph is True, False), ((node, nr, one),))  # type: ignore[arg-type]  # it has a node
             return
     backward((self,), (gradient,), retain_graph, create_graph, inputs)
 
@@ -191,7 +207,7 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], An
         meta.post_accumulate_hooks = Hooks()
         if meta.edge is not None:
             meta.edge[0].kept = self
-    return meta.post_accumulate_hooks.add(hook)  # type: ignore[no-any-return]
+    return meta.post_accumulate_hooks.add(hook, "register_post_accumulate_grad_hook")  # type: ignore[no-any-return]
 
 
 def retain_grad(self: Tensor) -> None:

@@ -44,6 +44,7 @@ __all__ = [
 Edge = tuple["Node | None", int]
 NO_EDGE: Final[Edge] = (None, 0)
 next_sequence: Final = itertools.count(1).__next__
+_HOOK: Final = "[{call}] a hook is a function, got {got}: pass a callable; the handle's remove() takes it back."
 LAST: Final = 2**63 - 1  # the sequence number of accumulators: they run as soon as they are ready
 
 
@@ -85,10 +86,10 @@ class Hooks(dict[int, Callable[..., Any]]):
 
     _next: ClassVar = itertools.count()
 
-    def add(self, hook: Callable[..., Any]) -> HookHandle:
-        """Register a hook; the handle removes it."""
+    def add(self, hook: Callable[..., Any], call: str = "register_hook") -> HookHandle:
+        """Register a hook; the handle removes it. Errors name the call."""
         if not callable(hook):
-            raise TypeError(f"[register_hook] a hook is a function, got {type(hook).__name__}.")
+            raise TypeError(_HOOK.format(call=call, got=type(hook).__name__))
         number = next(Hooks._next)
         self[number] = hook
         return HookHandle(self, number)
@@ -234,7 +235,7 @@ class Node:
         """Call ``hook(grad_outputs)`` before the node runs; it may return other gradients of the outputs."""
         if self.pre_hooks is None:
             self.pre_hooks = Hooks()
-        handle: HookHandle = self.pre_hooks.add(hook)
+        handle: HookHandle = self.pre_hooks.add(hook, "register_prehook")
         return handle
 
     def __repr__(self) -> str:

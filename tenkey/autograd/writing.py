@@ -341,8 +341,11 @@ class Writer:
         for n in self.users:
             if n in known and n not in saved:  # numbers, axes, flags
                 body[f"_saved_{n.replace('ŧ', '')}"] = property(operator.attrgetter(f"saved_{n}"))
-        names = dict(zip(("self", "other"), [a.name for a in self.tensors])) | {"result": "out"}
-        for theirs, ours in names.items():  # PyTorch's names of them
+        own = tuple([a.name for a in self.tensors[:2]])  # PyTorch's names are other ones
+        names = {"result": "out"} | (
+            {"self": "x1", "other": "x2"} if own == ("x1", "x2") else {"self": "x"} if own[:1] == ("x",) else {}
+        )
+        for theirs, ours in names.items():
             if ours in saved:
                 body.setdefault(f"_saved_{theirs}", body[f"_saved_{ours.replace('ŧ', '')}"])
                 body.setdefault(f"_raw_saved_{theirs}", body[f"_raw_saved_{ours.replace('ŧ', '')}"])

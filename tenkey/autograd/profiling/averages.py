@@ -89,6 +89,7 @@ _COLUMNS: Final[tuple[_Column, ...]] = (
     ("Self CPU Mem", "self_cpu_memory_usage", format_bytes, "memory"),
     ("# of Calls", "count", str, ""),
 )
+_CALLERS: Final = "[key_averages] group_by_stack_n is a number of callers, 0 or more, got {got!r}."
 _TEXTS: Final = {"Name": "key", "Input Shapes": "input_shapes", "Source Location": "stack"}
 _SAME: Final = {"name": "key", "self_cpu_percent": "self_cpu_time_total", "total_cpu_percent": "cpu_time_total"}
 _OTHER_NAMES: Final = {
@@ -231,6 +232,9 @@ class EventList(list[Event]):
 
     def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0) -> Averages:
         """One row for each name, and shapes or callers if they are asked for."""
+        given: Any = group_by_stack_n
+        if not isinstance(given, int) or given < 0:
+            raise (ValueError if isinstance(given, int) else TypeError)(_CALLERS.format(got=given))
         rows: dict[tuple[Any, ...], FunctionAverage] = {}
         known = {event.id for event in self}
         for event in self:
