@@ -89,16 +89,22 @@ def _ranges(T: Any, x: Any) -> tuple[Any, Any, Any, Any, Any]:
     return near, inner, inner * inner * 0.5 - 1, wide, 4 / wide - 1
 
 
+def _log_of_half(T: Any, x: Any) -> Any:
+    """``log(x / 2)``, where x / 2 underflows too."""
+    tiny = x < T(1e-30)
+    return s.log(s.where(tiny, x * T(2.0**60), x * T(0.5))) - s.where(tiny, T(61 * math.log(2)), T(0))
+
+
 def _k0(T: Any, x: Any, scaled: bool) -> Any:
     near, inner, t, wide, u = _ranges(T, x)
-    close = horner(T, c.K0_NEAR, t) - s.log(inner) * horner(T, c.I0_NEAR, t)
+    close = horner(T, c.K0_NEAR, t) - _log_of_half(T, inner) * horner(T, c.I0_NEAR, t)
     far = horner(T, c.K0_FAR, u) / s.sqrt(wide)
     return _of_positive(T, x, _scaled(near, inner, wide, close, far, scaled), math.inf)
 
 
 def _k1(T: Any, x: Any, scaled: bool) -> Any:
     near, inner, t, wide, u = _ranges(T, x)
-    close = 1 / inner + (horner(T, c.K1_NEAR, t) + s.log(inner) * horner(T, c.I1_NEAR, t)) * inner
+    close = 1 / inner + (horner(T, c.K1_NEAR, t) + _log_of_half(T, inner) * horner(T, c.I1_NEAR, t)) * inner
     far = horner(T, c.K1_FAR, u) / s.sqrt(wide)
     return _of_positive(T, x, _scaled(near, inner, wide, close, far, scaled), math.inf)
 
