@@ -24,6 +24,7 @@ __all__ = ["counts_on_grid", "estimated_edges", "histogram2d"]
 _RANGES: Final = "[histogram2d] got {count} ranges: give two, (low, high) of x and of y."
 _PAIR: Final = "[histogram2d] x and y must be vectors of one length, got shapes {x} and {y}."
 _WEIGHTS: Final = "[histogramdd] weights of shape {weights} must have the shape {shape} of what is counted."
+_NO_EDGES: Final = "[histogramdd] got no edges for a dimension: its bins lie between at least two."
 _NO_ORDER: Final = "[histogramdd] is not defined for dtype {dtype}: complex numbers have no order."
 _REAL: Final = "[histogram] is not defined for dtype {dtype}: complex numbers have no order."
 _WAY: Final = "[histogram] there is no way {bins!r} to choose bins: it is one of {known}, or give a number."
@@ -119,6 +120,8 @@ def counts_on_grid(
     if weights is not None and weights.shape != coordinates[0].shape:
         raise ValueError(_WEIGHTS.format(weights=weights.shape, shape=coordinates[0].shape))
     shape = [len_of(edge) for edge in edges]
+    if min(shape, default=0) < 0:
+        raise ValueError(_NO_EDGES)
     place: Any = 0
     inside: Any = None
     for at, n in zip(map(bins_of, coordinates, edges), shape):

@@ -210,8 +210,8 @@ special_k0e: Entry = pointwise(
     doc="""``exp(x) * k0(x)``, which does not vanish for large ``x``.
 
     >>> import tenkey as tk
-    >>> f"{tk.special.k0e(tk.asarray(1e4)):.7f}"
-    '0.0125331'
+    >>> f"{tk.special.k0e(tk.asarray(1e4)):.5f}"
+    '0.01253'
     """,
 )
 
@@ -224,7 +224,7 @@ special_k1e: Entry = pointwise(
     doc="""``exp(x) * k1(x)``, which does not vanish for large ``x``.
 
     >>> import tenkey as tk
-    >>> f"{tk.special.k1e(tk.asarray(1e4)):.7f}"
-    '0.0125337'
+    >>> f"{tk.special.k1e(tk.asarray(1e4)):.5f}"
+    '0.01253'
     """,
 )
