@@ -258,6 +258,7 @@ _SLOW_SAMPLES = 3  # of each operator
 _ALL = list(ROWS)
 # Many calls of four threads take longer than the other rows together, and show the same for each sample of an operator.
 _REST = [row for row in ROWS if row != "threads"]
+_ITERATED = {"student_quantile", "special_stdtrit"}  # of tens of milliseconds a call; their parts have the row
 
 
 # the samples of to_device go to "meta"; opcheck does not know what has a derivative only as a probe
@@ -269,7 +270,11 @@ def test_the_built_in_operators_pass(operator: Operator) -> None:
     assert chosen
     for one in chosen:
         report = opcheck(
-            operator, one.args, one.kwargs, raise_exception=False, checks=_ALL if one is chosen[0] else _REST
+            operator,
+            one.args,
+            one.kwargs,
+            raise_exception=False,
+            checks=_ALL if one is chosen[0] and operator.schema.base_name not in _ITERATED else _REST,
         )
         assert report.passed, (one, str(report))
 
