@@ -186,7 +186,8 @@ class Program:
                 scope[name] = value
                 return name
             name = f"_c{len(scope)}"
-            scope[name] = kind(value)
+            with np.errstate(over="ignore"):  # beyond the range of float16 it is infinite, as in compiled code
+                scope[name] = kind(value)
             return name
 
         eps = repr(float(np.finfo(self.dtype).eps)) if self.dtype.kind in "fc" else "0"

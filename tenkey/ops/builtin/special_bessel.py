@@ -90,9 +90,9 @@ def _ranges(T: Any, x: Any) -> tuple[Any, Any, Any, Any, Any]:
 
 
 def _log_of_half(T: Any, x: Any) -> Any:
-    """``log(x / 2)``, where x / 2 underflows too."""
-    tiny = x < T(1e-30)
-    return s.log(s.where(tiny, x * T(2.0**60), x * T(0.5))) - s.where(tiny, T(61 * math.log(2)), T(0))
+    """``log(x / 2)``: the quotient may underflow, and the difference of logarithms loses digits where x is about 2."""
+    small = x < T(0.01)
+    return s.log(s.where(small, x, x * T(0.5))) - s.where(small, T(math.log(2)), T(0))
 
 
 def _k0(T: Any, x: Any, scaled: bool) -> Any:
