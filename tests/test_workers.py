@@ -296,6 +296,56 @@ class TestErrors:
         assert tk.is_grad_enabled()
 
 
+class TestInterrupts:
+    """Python sees a signal where a function begins, and when the call of a C function has returned."""
+
+    @pytest.mark.parametrize("device", ["cpu", "lab"])
+    def test_an_interrupt_at_any_place(self, lab: Lab, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        lost: list[type] = []  # those in the callback of a weak reference
+        monkeypatch.setattr(sys, "unraisablehook", lambda info: lost.append(info.exc_type))
+
+        def graph() -> tuple[Tensor, Tensor]:
+            x = leaf([1.0], device)
+            y = tk.autograd.checkpoint(lambda a: a * a, x, use_reentrant=False)
+            return x, Calls.apply(y, lambda g: time.sleep(0.001)).to("cpu").sum()
+
+        def after() -> None:
+            x, y = graph()
+            y.backward()
+            done.append(values(x.grad))
+
+        def interrupt(frame: Any, event: str, function: Any) -> None:
+            nonlocal steps
+            if event in ("call", "c_return"):
+                steps += 1
+                if steps > place:
+                    raise KeyboardInterrupt(f"{frame.f_code.co_name} {event} {function}")
+
+        place, steps = -1, 0
+        while place < steps:  # else the last interrupt came too late
+            place, steps = place + 1, 0
+            _, y = graph()
+            try:
+                sys.setprofile(interrupt)
+                y.backward()
+            except KeyboardInterrupt as error:
+                at = str(error)
+            else:
+                at = "none"
+                assert steps <= place or lost
+            finally:
+                sys.setprofile(None)
+            assert tk.is_grad_enabled(), at
+            with pytest.raises(RuntimeError, match="only be installed during backward"):
+                queue_callback(print)
+            done: list[Any] = []
+            thread = threading.Thread(target=contextvars.copy_context().run, args=(after,), daemon=True)
+            thread.start()
+            thread.join(30)
+            assert done == [[2.0]], at
+        assert place > 50
+
+
 class TestReentrant:
     def test_a_worker_calls_backward(self, lab: Lab) -> None:
         log: list[str] = []

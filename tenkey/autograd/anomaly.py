@@ -212,14 +212,15 @@ def watcher() -> Callable[..., Any] | None:
     options = _current()
 
     def watch(node: Node, *grads: Any) -> Any:
-        token = _backward.set(True)
-        try:
+        before = _backward.get()
+        try:  # Note [Interrupts of backward]
+            _backward.set(True)
             results = node.apply(*grads)
         except Exception as error:
             error.add_note(_NOTE.format(node=node.name(), trace=forward_trace(node)))
             raise
         finally:
-            _backward.reset(token)
+            _backward.set(before)
         if options.check_backward:
             for nr, result in enumerate(results):
                 what = _found(result, options)

@@ -12,8 +12,9 @@ from ..core.gradient_errors import SEED_SCALAR, SEED_SHAPE
 from ..core.tensor import Tensor
 from ..core.tree import flatten
 from ..core.word import GRADIENT
-from ..dispatch.local import StateGuard
+from ..dispatch.local import get_state, make_state, set_state
 from ..ops.builtin.creation import ones, ones_like
+from .grad_mode import SILENT
 from .node import Node, edge_of
 from .running.validation import validate
 
@@ -166,11 +167,15 @@ def seeds_of(call: str, outputs: list[Any], gradients: list[Any]) -> list[tuple[
                 raise RuntimeError(SEED_SCALAR.format(call=call, shape=shape))
             if dtype is not None and dtype.kind == "c":
                 raise RuntimeError(_REAL.format(call=call, dtype=dtype))
-            with StateGuard(exclude=GRADIENT):
+            found = get_state()
+            try:  # no guard: Note [Interrupts of backward]
+                set_state(SILENT if found is None else make_state(found.include, found.exclude | GRADIENT, found.modes))
                 if isinstance(output, Tensor):
                     gradient = ones_like(output)
                 else:
                     gradient = ones(shape, dtype=dtype, device=node.input_device(nr))
+            finally:
+                set_state(found)
         elif not isinstance(gradient, Tensor):
             raise TypeError(_KIND.format(call=call, got=type(gradient).__name__))
         elif gradient.shape != shape:

@@ -286,8 +286,8 @@ def _simple_kernel(
 
     def kernel(*args: Any) -> Any:
         found = get_state()
-        set_state(SILENT if found is None else make_state(found.include, found.exclude | GRADIENT, found.modes))
         try:
+            set_state(SILENT if found is None else make_state(found.include, found.exclude | GRADIENT, found.modes))
             output = function(*args)
         finally:
             set_state(found)

@@ -140,18 +140,18 @@ class Function:
                         level: Any = innermost(args)
                         return level.apply_function(cls, args) if level.is_open else level.escaped_function(cls, args)
         found = get_state()
-        switch = True
-        if found is None:
-            recorded = word & GRADIENT
-            set_state(SILENT)
-        elif found.include & PROFILER:  # Note [How a profiler sees calls]
+        if found is not None and found.include & PROFILER:  # Note [How a profiler sees calls]
             return observe_function(cls.__name__, args, lambda: cls._run(args))
-        elif found.exclude & GRADIENT:
-            recorded = switch = False
-        else:
-            recorded = word & GRADIENT
-            set_state(make_state(found.include, found.exclude | GRADIENT, found.modes))
+        switch = True
         try:
+            if found is None:
+                recorded = word & GRADIENT
+                set_state(SILENT)
+            elif found.exclude & GRADIENT:
+                recorded = switch = False
+            else:
+                recorded = word & GRADIENT
+                set_state(make_state(found.include, found.exclude | GRADIENT, found.modes))
             if not recorded:
                 context.needs_input_grad = (False,) * len(args)
             else:

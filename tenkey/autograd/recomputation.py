@@ -46,7 +46,7 @@ from .anomaly import ANOMALY
 from .node import Node
 from .profiling.observer import PROFILER
 from .running.task import current_task
-from .running.workers import acquire
+from .running.workers import acquire, is_worker
 from .saved import alone, unpack
 from .saving import HOOKED, Saver, save, savers
 
@@ -277,21 +277,27 @@ class Frame:
 
     def value(self, number: int) -> Tensor:
         """The tensor of a slot; runs the function if this backward has not done so yet."""
+        if not is_worker():
+            with self.lock:  # Note [Interrupts of backward]
+                return self._value(number)
         acquire(self.lock, self._is_needed)
         try:
-            task = current_task.get()
-            run = None if task is None else self.runs.get(task)
-            found = None if run is None else run.take(number)
-            if found is None:
-                run = self.run_again()
-                if task is not None:  # outside of a backward (somebody looks at node._saved_x) nothing is kept
-                    self.runs[task] = run
-                found = run.take(number)
-                if found is None:
-                    raise self.lacks(number, run)
-            return found
+            return self._value(number)
         finally:
             self.lock.release()
+
+    def _value(self, number: int) -> Tensor:
+        task = current_task.get()
+        run = None if task is None else self.runs.get(task)
+        found = None if run is None else run.take(number)
+        if found is None:
+            run = self.run_again()
+            if task is not None:  # outside of a backward (somebody looks at node._saved_x) nothing is kept
+                self.runs[task] = run
+            found = run.take(number)
+            if found is None:
+                raise self.lacks(number, run)
+        return found
 
     def _is_needed(self, context: Context) -> bool:
         """Whether a backward was called in a recomputation of this checkpoint."""
@@ -302,10 +308,11 @@ class Frame:
         run = _Run()
         args, kwargs = replaced(self.arguments, _restore, "")
         found, hooks = get_state(), savers.get()
-        set_state(_state_of_recomputation(self.state, found))
-        savers.set(((run, _Refilling(self, run)),))
-        token = _under_way.set((*_under_way.get(), self))
-        try:
+        under_way = _under_way.get()
+        try:  # Note [Interrupts of backward]
+            set_state(_state_of_recomputation(self.state, found))
+            savers.set(((run, _Refilling(self, run)),))
+            _under_way.set((*under_way, self))
             with ExitStack() as stack:
                 for level in self.levels:
                     if not level.is_open:
@@ -322,9 +329,11 @@ class Frame:
             if stop.run is not run:
                 raise
         finally:
-            _under_way.reset(token)
-            set_state(found)
-            savers.set(hooks)
+            try:
+                savers.set(hooks)
+            finally:  # also if an interrupt comes between the two
+                _under_way.set(under_way)
+                set_state(found)
         if self.checks and self.complete and run.count != len(self.notes):
             raise self.lacks(run.count, run)
         return run

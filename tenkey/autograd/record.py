@@ -75,11 +75,11 @@ def _silent(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def run(*args: Any, **kwargs: Any) -> Any:
         found = get_state()
-        if found is None:
-            set_state(SILENT)
-        else:
-            set_state(make_state(found.include, found.exclude | GRADIENT, found.modes))
         try:
+            if found is None:
+                set_state(SILENT)
+            else:
+                set_state(make_state(found.include, found.exclude | GRADIENT, found.modes))
             return function(*args, **kwargs)
         finally:
             set_state(found)

@@ -220,8 +220,8 @@ def _is_packable(value: Any) -> bool:
 def _hooked(tensor: Tensor, stack: _Stack, node: Node, what: str, edge: Edge | None, output_nr: int) -> HookedTensor:
     found, before = get_state(), savers.get()
     include, exclude, modes = (0, 0, ()) if found is None else (found.include, found.exclude, found.modes)
-    set_state(make_state(include, exclude | GRADIENT, modes))
     try:
+        set_state(make_state(include, exclude | GRADIENT, modes))
         return HookedTensor(_pack(tensor, stack, node, what), tensor.shape, edge, output_nr)
     finally:
         set_state(found)
@@ -245,8 +245,8 @@ def pack_saved(saved: Any, node: Node, what: str, stack: _Stack | None = None) -
         return _hooked(tensor, stack, node, what, edge_of(tensor) if tensor._word & GRADIENT else None, -1)
     if isinstance(saved, SavedOutput):
         found = get_state()
-        set_state(make_state(0, GRADIENT, ()))
         try:
+            set_state(make_state(0, GRADIENT, ()))
             tensor = saved.unpack(node, what)
         finally:
             set_state(found)

@@ -143,8 +143,8 @@ def _run_modes(operator: Operator, word: int) -> Callable[..., Any]:
             return cache[below](*args, **kwargs)
         types = types_of(args, kwargs)
         state = found.outer
-        set_state(state)
         try:
+            set_state(state)
             result = found.modes[-1].__tk_dispatch__(operator, types, args, kwargs)
             while result is NotImplemented:
                 if state is None or not state.modes:

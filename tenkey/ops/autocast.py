@@ -219,8 +219,8 @@ def _casting(backend: str, key: DispatchKey) -> Callable[[Operator, int], Callab
                 return operator.redispatch(keys, *args, **kwargs)
             found = get_state()
             assert found is not None
-            set_state(make_state(found.include, found.exclude | _FUNCTIONALITY, found.modes))
             try:
+                set_state(make_state(found.include, found.exclude | _FUNCTIONALITY, found.modes))
                 return operator.redispatch(keys, *args, **kwargs)
             finally:
                 set_state(found)

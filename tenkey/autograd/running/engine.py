@@ -48,8 +48,8 @@ def execute(task: Task, seeds: Sequence[tuple[Node, int, Tensor]]) -> None:
     """Run the graph from the seeds: (node, index of its output, gradient)."""
     outer = current_task.get()
     if outer is None:
-        current_task.set(task)
-        try:
+        try:  # Note [Interrupts of backward]
+            current_task.set(task)
             _run(task, seeds)
         finally:
             current_task.set(None)
@@ -88,8 +88,8 @@ def _run(task: Task, seeds: Sequence[tuple[Node, int, Tensor]]) -> None:
         closely = task.watch is not None
         if found.include & PROFILER:  # Note [How a profiler sees calls]
             step, closely = observed(run_node), True
-    set_state(state)
     try:
+        set_state(state)
         rest = _loop(task, slots, roots, step, plain=state is SILENT, closely=closely)
         if rest is not None:
             run_on_workers(task, slots, rest, step)

@@ -55,8 +55,8 @@ _STOPPED: Final = RuntimeError("stopped")  # in place of the error, whose traceb
 
 
 def _run_as_current(task: Task, run: Callable[[Task, Any], None], seeds: Any) -> None:
-    current_task.set(task)
     try:
+        current_task.set(task)
         run(task, seeds)
     finally:
         current_task.set(task.parent)

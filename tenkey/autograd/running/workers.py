@@ -11,6 +11,14 @@ copy of the context of the thread that called: modes, guards and context variabl
 stops the backward, and is raised where it was called with type and traceback. Guarded by ``tests/test_workers.py`` and
 ``tests/test_checkpoint_devices.py``.
 
+Note [Interrupts of backward]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+Python raises KeyboardInterrupt in the main thread, where a function begins or a call of a C function has returned. So
+what has to be undone is done inside of the ``try`` that undoes it, and what the main thread shares with workers is
+locked by ``with`` and a lock of C alone: no interrupt fits between such a lock and the block. The condition variables
+of ``threading`` are written in Python: interrupted in the wrong place they stay locked, or raise an error of their own.
+Guarded by ``tests/test_workers.py::TestInterrupts``.
+
 Note [Streams in backward]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~
 A backend with several queues of work on a device says which one a thread uses (``Backend.current_stream``). A node runs
@@ -37,7 +45,7 @@ from ..node import Node
 from .task import Task
 from .validation import deliver, validate
 
-__all__ = ["acquire", "belongs_to_worker", "run_on_workers"]
+__all__ = ["acquire", "belongs_to_worker", "is_worker", "run_on_workers"]
 
 _PATIENCE: Final = 0.1  # seconds after which a thread that waits sees an interrupt that went to another thread
 _GLANCE: Final = 0.002  # seconds after which a worker that waits for a lock looks into its queue
@@ -65,29 +73,33 @@ class _Queue:
 
     def __init__(self) -> None:
         self.heap: list[tuple[int, int, int, _Run, list[Any]]] = []
-        self.changed = threading.Condition()
+        self.lock = threading.RLock()
+        self.bells: list[threading.Lock] = []  # of the threads that wait: one that is released wakes its thread
 
     def push(self, run: _Run, slot: list[Any]) -> None:
         """Add a slot."""
-        with self.changed:
+        with self.lock:
+            self.ring()
             heappush(self.heap, (-run.task.depth, -slot[2].sequence_nr, _order(), run, slot))
-            self.changed.notify_all()
 
     def pop(self, run: _Run | None) -> tuple[_Run, list[Any]] | None:
         """The next slot; None once ``run`` is over."""
-        with self.changed:
-            while not self.heap:
+        bell = threading.Lock()
+        while True:
+            with self.lock:
                 if run is not None and run.is_over:
                     return None
-                self.changed.wait(None if run is None else _PATIENCE)
-            if run is not None and run.is_over:
-                return None
-            item = heappop(self.heap)
-            return item[3], item[4]
+                if self.heap:
+                    item = heappop(self.heap)
+                    return item[3], item[4]
+                bell.acquire(blocking=False)
+                self.bells.append(bell)
+            while not bell.acquire(timeout=-1 if run is None else _PATIENCE):
+                pass
 
     def take(self, wanted: Callable[[Context], bool]) -> tuple[_Run, list[Any]] | None:
         """The next slot of a run whose context is ``wanted``; None if there is none now."""
-        with self.changed:
+        with self.lock:
             for item in sorted(self.heap):
                 if wanted(item[3].context):
                     self.heap.remove(item)
@@ -95,10 +107,13 @@ class _Queue:
                     return item[3], item[4]
         return None
 
-    def wake(self) -> None:
+    def ring(self) -> None:
         """Let the threads that wait look again."""
-        with self.changed:
-            self.changed.notify_all()
+        with self.lock:
+            for bell in self.bells:
+                if bell.locked():  # it may ring twice: an interrupt can leave it in the list
+                    bell.release()
+            self.bells.clear()
 
 
 _home: ContextVar[_Queue | None] = ContextVar("tenkey_backward_queue", default=None)
@@ -139,15 +154,18 @@ def _process(item: tuple[_Run, list[Any]], queue: _Queue) -> None:
         run.context.copy().run(_step_at, queue, run, slot)
 
 
+def is_worker() -> bool:
+    """Whether this thread has a queue from which others wait for it to run."""
+    return _home.get() is not None
+
+
 def acquire(lock: Any, wanted: Callable[[Context], bool]) -> None:
-    """Acquire a lock; a worker runs meanwhile what its holder may wait for: slots of runs whose context is ``wanted``.
+    """Acquire a lock in a worker, which runs meanwhile what its holder may wait for: slots of a ``wanted`` context.
 
     No others: they might wait for what this thread is in the middle of.
     """
     queue = _home.get()
-    if queue is None:  # no worker: nobody waits for this thread
-        lock.acquire()
-        return
+    assert queue is not None
     while not lock.acquire(timeout=_GLANCE):
         item = queue.take(wanted)
         if item is not None:
@@ -239,7 +257,7 @@ class _Run:
     def finish(self) -> None:
         """Let the caller go on."""
         self.is_over = True
-        self.home.wake()
+        self.home.ring()
 
 
 def _order_streams(source: Any, target: Any, grad: Any) -> None:
