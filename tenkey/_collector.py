@@ -6,6 +6,10 @@ An import makes a hundred thousand objects that stay, and no garbage to speak of
 collector counts objects, so it looks through all of them again and again: a fifth of the time of ``import tenkey``. So
 it waits from the import of this module, the first of all, to :func:`resume`. Where the import fails in between, the
 module object of the package goes, and the collector with it comes back; where it was off already, it stays off.
+
+What was made would then all be young, and the next allocation would start a collection that looks through it after all
+(a seventh of the import). ``gc.freeze()`` and ``gc.unfreeze()`` link it into the oldest generation, where it belongs,
+without a look. Where somebody has frozen objects already they stay as they are, and the collection is paid for.
 Guarded by ``tests/tiny/test_putting_off.py::TestCollector``.
 """
 
@@ -26,4 +30,7 @@ gc.disable()
 
 def resume() -> None:
     """Let it collect again, if it did before."""
+    if _resumes.alive and not gc.get_freeze_count():
+        gc.freeze()
+        gc.unfreeze()
     _resumes()

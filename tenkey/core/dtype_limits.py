@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
+from ..dispatch.record import Record
 from .dtypes import DType, is_inexact, is_integral, is_unsigned_integral, real_of, to_dtype
 
 __all__ = ["FloatInfo", "IntegerInfo", "finfo", "iinfo"]
 
 
-@dataclass(frozen=True, slots=True)
-class FloatInfo:
+class FloatInfo(Record, frozen=True):
     """Limits of a floating-point dtype: the fields of the standard's ``finfo``, as Python floats and ints."""
 
     bits: int
@@ -26,8 +25,7 @@ class FloatInfo:
     dtype: DType
 
 
-@dataclass(frozen=True, slots=True)
-class IntegerInfo:
+class IntegerInfo(Record, frozen=True):
     """Limits of an integer dtype: the fields of the standard's ``iinfo``, as Python ints."""
 
     bits: int

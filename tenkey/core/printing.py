@@ -11,12 +11,12 @@ import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 import numpy as np
 
 from tenkey.core import dtypes
+from tenkey.dispatch.record import Record, replaced
 
 __all__ = ["PrintOptions", "edge_indices", "format_tensor", "get_printoptions", "printoptions", "set_printoptions"]
 
@@ -29,8 +29,7 @@ _BAD_SCI_MODE: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PrintOptions:
+class PrintOptions(Record, frozen=True):
     """How tensors are printed.
 
     ``precision``: digits after the point, at most. ``threshold``: a tensor with more elements is summarised.
@@ -73,13 +72,13 @@ def set_printoptions(**options: Any) -> None:
     tensor([3.14], shape=(1,), dtype=float32, device='cpu')
     >>> tk.set_printoptions(precision=before.precision)
     """
-    known = [field.name for field in fields(PrintOptions)]
+    known = PrintOptions.__match_args__
     checked: dict[str, Any] = {}
     for name, value in options.items():
         if name not in known:
             raise TypeError(_UNKNOWN_OPTION.format(given=name, options=", ".join(known)))
         checked[name] = _check_sci_mode(value) if name == "sci_mode" else _check_count(name, value)
-    _options.set(replace(_options.get(), **checked))
+    _options.set(replaced(_options.get(), **checked))
 
 
 def _check_sci_mode(value: object) -> bool | None:

@@ -26,7 +26,7 @@ and names for dtypes and devices added. Guarded by ``tests/tiny/test_schema.py``
 from __future__ import annotations
 
 from .errors import SchemaError
-from .schema_parser import Parser
+from .schema_parser import Parser, parse_usual
 from .schema_types import (
     AliasInfo,
     Argument,
@@ -71,4 +71,4 @@ integer such as 1, or declare the argument 'float' or 'Scalar'.
     """
     if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers need not be typed
         raise SchemaError(f"a schema is a str, but {type(text).__name__} was given.", "Pass the schema's text.")
-    return Parser(text).schema()
+    return parse_usual(text) or Parser(text).schema()

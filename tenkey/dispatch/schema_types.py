@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import keyword
 import re
-from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from .errors import SchemaError
+from .record import Record
 
 __all__ = [
     "BASE_NAMES",
@@ -31,18 +31,15 @@ NAMED_TYPES: Final = ("DType", "Device")
 NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 CONSTANTS: Final[dict[str, bool | None]] = {"None": None, "True": True, "False": False}
 SPECIAL_NUMBERS: Final = ("inf", "nan", "infj", "nanj")
-_TENSOR_LIKE: Final = re.compile(r"Tensor\??(\[\d*\]\??)?")
 
 
-class _Type:
-    """What all types can be asked; a definition asks once, so that the canonical text is good enough to look at."""
-
-    __slots__ = ()
+class _Type(Record, frozen=True):
+    """What all types can be asked."""
 
     @property
     def is_tensor_like(self) -> bool:
         """Whether a value is a tensor or a flat list of tensors, with None in any place or not."""
-        return _TENSOR_LIKE.fullmatch(str(self)) is not None
+        return False
 
     @property
     def contains_tensor(self) -> bool:
@@ -50,8 +47,7 @@ class _Type:
         return "Tensor" in str(self)
 
 
-@dataclass(frozen=True, slots=True)
-class BaseType(_Type):
+class BaseType(_Type, frozen=True):
     """A type without parts; `name` is one of Tensor, int, float, bool, complex, Scalar, str, DType, Device and
     Index (what `x[...]` takes: ints, slices, None and '...', in a tuple).
 
@@ -61,12 +57,16 @@ class BaseType(_Type):
 
     name: str
 
+    @property
+    def is_tensor_like(self) -> bool:
+        """Whether it is Tensor."""
+        return self.name == "Tensor"
+
     def __str__(self) -> str:
         return self.name
 
 
-@dataclass(frozen=True, slots=True)
-class OptionalType(_Type):
+class OptionalType(_Type, frozen=True):
     """`element` or None.
 
     >>> str(OptionalType(BaseType("Tensor")))
@@ -75,12 +75,16 @@ class OptionalType(_Type):
 
     element: SchemaType
 
+    @property
+    def is_tensor_like(self) -> bool:
+        """Whether the element is."""
+        return self.element.is_tensor_like
+
     def __str__(self) -> str:
         return f"{self.element}?"
 
 
-@dataclass(frozen=True, slots=True)
-class ListType(_Type):
+class ListType(_Type, frozen=True):
     """A sequence of `element`, of exactly `size` items unless `size` is None.
 
     >>> str(ListType(BaseType("int"), 2)), str(ListType(OptionalType(BaseType("Tensor"))))
@@ -90,12 +94,17 @@ class ListType(_Type):
     element: SchemaType
     size: int | None = None
 
+    @property
+    def is_tensor_like(self) -> bool:
+        """Whether the element is Tensor or Tensor?: a list of lists is not."""
+        element = self.element.element if isinstance(self.element, OptionalType) else self.element
+        return isinstance(element, BaseType) and element.is_tensor_like
+
     def __str__(self) -> str:
         return f"{self.element}[{'' if self.size is None else self.size}]"
 
 
-@dataclass(frozen=True, slots=True)
-class TupleType(_Type):
+class TupleType(_Type, frozen=True):
     """A tuple whose items have the types `elements` (at least one).
 
     >>> str(TupleType((BaseType("Tensor"), BaseType("int")))), str(TupleType((BaseType("int"),)))
@@ -111,8 +120,7 @@ class TupleType(_Type):
 SchemaType: TypeAlias = BaseType | OptionalType | ListType | TupleType
 
 
-@dataclass(frozen=True, slots=True)
-class AliasInfo:
+class AliasInfo(Record, frozen=True):
     """The alias sets that a tensor belongs to (`names`, sorted), and whether the operator writes to it.
 
     >>> str(AliasInfo(("a",), is_write=True))
@@ -126,8 +134,7 @@ class AliasInfo:
         return f"({'|'.join(self.names)}{'!' if self.is_write else ''})"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Argument:
+class Argument(Record, frozen=True):
     """One parameter; `default` means something only if `has_default`. Equality: Note [Schema language].
 
     >>> from tenkey.dispatch.schema import parse_schema
@@ -161,8 +168,7 @@ class Argument:
         return hash((self.kwarg_only, str(self)))
 
 
-@dataclass(frozen=True, slots=True)
-class Return:
+class Return(Record, frozen=True):
     """One result; `name` is None where the schema gives none.
 
     >>> from tenkey.dispatch.schema import parse_schema
@@ -179,8 +185,7 @@ class Return:
         return text if self.name is None else f"{text} {self.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionSchema:
+class FunctionSchema(Record, frozen=True):
     """A parsed schema: immutable, hashable, and printed back by ``str``. Keyword-only arguments come last.
 
     >>> from tenkey.dispatch.schema import parse_schema
@@ -217,7 +222,7 @@ class FunctionSchema:
         if namespace is not None and (not NAME.fullmatch(namespace) or keyword.iskeyword(namespace)):
             rule = f"{quoted(namespace)} cannot be a namespace."
             raise SchemaError(rule, "Use an ASCII identifier that is no Python keyword.", namespace)
-        return replace(self, namespace=namespace)
+        return FunctionSchema(namespace, self.base_name, self.overload_name, self.arguments, self.returns)
 
     def __str__(self) -> str:
         parts: list[str] = []

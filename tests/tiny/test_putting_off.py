@@ -173,3 +173,13 @@ class TestCollector:
 
     def test_here(self) -> None:
         assert gc.isenabled()
+
+    @pytest.mark.parametrize("frozen", [True, False])
+    def test_no_collection_follows_at_once(self, frozen: bool) -> None:
+        """What was imported is old, unless freezing it would touch what somebody else has frozen."""
+        program = (
+            f"import gc\nif {frozen}: gc.freeze()\nimport tenkey\n"
+            "print(gc.get_freeze_count() > 0, any(one is tenkey.ops for one in gc.get_objects(2)))"
+        )
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        assert done.stdout.split() == (["True", "False"] if frozen else ["False", "True"])

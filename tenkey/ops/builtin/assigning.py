@@ -17,7 +17,6 @@ meet in one index, the selected window is copied, filled and put back. Guarded b
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -29,6 +28,7 @@ from ...dispatch.errors import shown
 from ...dispatch.keys import DispatchKey
 from ...dispatch.local import StateGuard, current_state, get_state
 from ...dispatch.operator import Operator
+from ...dispatch.record import Record
 from ...dispatch.registry import registry
 from ...dispatch.schema import parse_schema
 from ..declare import composite, linear
@@ -51,8 +51,7 @@ _NO_INTEGER: Final = (
 )
 
 
-@dataclass
-class Put:
+class Put(Record):
     """The operator writes its last argument into a part of its first; ``functional`` gives the changed copy."""
 
     functional: Operator

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
@@ -28,6 +27,7 @@ from ...dispatch.errors import RegistrationError
 from ...dispatch.keys import DispatchKey
 from ...dispatch.local import StateGuard
 from ...dispatch.operator import Operator
+from ...dispatch.record import Record
 from ...dispatch.registry import registry
 from ...dispatch.schema import BaseType, parse_schema
 from ..declare.facets import Composite, Methods, Samples
@@ -113,22 +113,19 @@ _NO_INPLACE: Final = (
 )
 
 
-@dataclass
-class Inplace:
+class Inplace(Record):
     """The operator writes what ``functional`` computes into its first argument; None: a copy of the second."""
 
     functional: Operator | None
 
 
-@dataclass
-class Out:
+class Out(Record):
     """The operator writes what ``functional`` computes into its argument ``out``."""
 
     functional: Operator
 
 
-@dataclass
-class Fits:
+class Fits(Record):
     """``check(operator, *arguments)`` raises where what would be written does not fit: the same on every backend."""
 
     check: Callable[..., None]

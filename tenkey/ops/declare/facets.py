@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from ...dispatch.errors import RegistrationError
+from ...dispatch.record import Record, made
 from ...dispatch.schema import BaseType, FunctionSchema, OptionalType
 from ..scalar import trace, variable
 from .promotion import Promotion
@@ -81,8 +81,7 @@ def formula_names(function: Callable[..., Any]) -> tuple[str, ...]:
     return tuple(inspect.signature(function).parameters)
 
 
-@dataclass
-class Pointwise:
+class Pointwise(Record):
     """One scalar expression: ``scalar(T)`` gives a function of all schema arguments, in order.
 
     ``boolean`` names tensor arguments that are read as booleans and take no part in promotion. ``ufunc`` is a function
@@ -95,7 +94,7 @@ class Pointwise:
     domain: tuple[float, float]
     boolean: tuple[str, ...] = ()
     ufunc: np.ufunc | None = None
-    programs: dict[Any, Any] = field(default_factory=dict, repr=False)  # what a backend made of it, by dtypes
+    programs: dict[Any, Any] = made(default_factory=dict, repr=False)  # what a backend made of it, by dtypes
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -118,8 +117,7 @@ class Pointwise:
         return trace(self.scalar, self.parameters, name=self.schema.name, booleans=self.boolean)
 
 
-@dataclass
-class Reduce:
+class Reduce(Record):
     """An associative ``combine(T)(a, b)`` with an identity (None: an empty reduction is an error).
 
     ``scalar(T)(x)`` maps every element first. ``promotion`` says which dtype it computes in and gives.
@@ -130,7 +128,7 @@ class Reduce:
     scalar: Callable[[Any], Callable[..., Any]] | None
     promotion: Promotion
     domain: tuple[float, float] = (-4.0, 4.0)
-    parts: dict[Any, Pointwise] = field(default_factory=dict, repr=False)  # its two functions, as a backend uses them
+    parts: dict[Any, Pointwise] = made(default_factory=dict, repr=False)  # its two functions, as a backend uses them
 
     @cached_property
     def expression(self) -> Any:
@@ -143,22 +141,19 @@ class Reduce:
         return variable("x") if self.scalar is None else trace(self.scalar, ("x",), name="scalar")
 
 
-@dataclass
-class View:
+class View(Record):
     """``window(x, ...)`` gives (shape, strides, offset) in elements, or None where only a copy can have that shape."""
 
     window: Callable[..., tuple[tuple[int, ...], tuple[int, ...], int] | None]
 
 
-@dataclass
-class Meta:
+class Meta(Record):
     """``rule(arguments...)`` gives the TensorSpec of each result, or raises on bad arguments."""
 
     rule: Callable[..., Any]
 
 
-@dataclass
-class Host:
+class Host(Record):
     """``function(arguments...)`` computes the operator on NumPy arrays: arrays stand in place of the tensors.
 
     It returns arrays of its own memory, of the shapes and dtypes that the rule of ``Meta`` says. The CPU backend runs
@@ -172,33 +167,28 @@ class Host:
     quiet: bool = False
 
 
-@dataclass
-class Methods:
+class Methods(Record):
     """The names under which the operator is a method of Tensor."""
 
     names: tuple[str, ...]
 
 
-@dataclass
-class Composite:
+class Composite(Record):
     """The operator in terms of others; ``implicit``: differentiable because these are."""
 
     function: Callable[..., Any]
     implicit: bool = True
 
 
-@dataclass
-class Factory:
+class Factory(Record):
     """An operator without tensor arguments."""
 
 
-@dataclass
-class NotDifferentiable:
+class NotDifferentiable(Record):
     """No gradient flows through the operator: integer results, or a step function."""
 
 
-@dataclass
-class Partials:
+class Partials(Record):
     """Partial derivatives of a pointwise operator: one formula for each tensor argument, or None where it is zero.
 
     A formula names the arguments it needs, or ``out``; only these are saved.
@@ -207,15 +197,13 @@ class Partials:
     formulas: Mapping[str, Callable[..., Any] | None]
 
 
-@dataclass
-class Vjp:
+class Vjp(Record):
     """For each tensor argument a formula of ``g`` and of the names that it needs; only these are saved."""
 
     formulas: Mapping[str, Callable[..., Any] | None]
 
 
-@dataclass
-class ComplexVjp:
+class ComplexVjp(Record):
     """The formulas of ``Vjp`` for calls with complex tensors, where the derivative is no complex number (``abs``).
 
     The other calls go by the derivative of the expression.
@@ -224,8 +212,7 @@ class ComplexVjp:
     formulas: Mapping[str, Callable[..., Any] | None]
 
 
-@dataclass(frozen=True)
-class Linear:
+class Linear(Record, frozen=True):
     """The forward derivative of an operator that is linear in its tensors: itself, on tangents.
 
     Each group names arguments in which it is linear together; it is linear in every group by itself.
@@ -239,21 +226,19 @@ def linear(*groups: str | tuple[str, ...]) -> Linear:
     return Linear(tuple([(group,) if isinstance(group, str) else group for group in groups]))
 
 
-@dataclass
-class Jvp:
+class Jvp(Record):
     """``function(tangents, **named)``; ``tangents`` maps argument names to tangents or None."""
 
     function: Callable[..., Any] | Linear
 
 
-@dataclass
-class Samples:
+class Samples(Record):
     """``make(rng)`` yields (args, kwargs) of NumPy arrays and plain values: the inputs that tests and opcheck use."""
 
     make: Callable[[np.random.Generator], Any]
     reference: Callable[..., Any] | None = None
     probe: Callable[..., Any] | None = None
-    notes: dict[str, Any] = field(default_factory=dict)
+    notes: dict[str, Any] = made(default_factory=dict)
 
 
 def check_formula(schema: FunctionSchema, what: str, function: Callable[..., Any], extra: tuple[str, ...]) -> None:
@@ -271,16 +256,14 @@ def check_formula(schema: FunctionSchema, what: str, function: Callable[..., Any
         )
 
 
-@dataclass
-class Backward:
+class Backward(Record):
     """A gradient written by hand: ``backward(ctx, *grads)`` and ``setup_context(ctx, inputs, output)``."""
 
     backward: Callable[..., Any]
     setup_context: Callable[..., Any] | None
 
 
-@dataclass
-class Forward:
+class Forward(Record):
     """A forward derivative written by hand: ``function(ctx, *tangents)`` gives the tangent of each result.
 
     There is one tangent for each argument, None where there is none. ``setup_context`` is that of ``Backward``.
@@ -290,8 +273,7 @@ class Forward:
     setup_context: Callable[..., Any] | None
 
 
-@dataclass
-class Batch:
+class Batch(Record):
     """A rule for vmap: ``function(info, in_dims, *args)`` gives ``(out, out_dims)``; ``info.batch_size`` is the size.
 
     ``args`` and ``in_dims`` have the structure of the arguments; a dim is None where there is no batch dimension.
@@ -300,8 +282,7 @@ class Batch:
     function: Callable[..., Any]
 
 
-@dataclass
-class Autocast:
+class Autocast(Record):
     """What autocast converts the floating tensors of a call to, by device type."""
 
     dtypes: Mapping[str, np.dtype]

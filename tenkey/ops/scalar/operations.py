@@ -12,8 +12,9 @@ it by name. Names are those of the Python array API standard (2023.12) where the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
+
+from ...dispatch.record import Record
 
 __all__ = ["ATOM_PRECEDENCE", "OPERATIONS", "POWER_PRECEDENCE", "UNARY_PRECEDENCE", "Kind", "Operation"]
 
@@ -32,8 +33,7 @@ POWER_PRECEDENCE: Final = 9
 ATOM_PRECEDENCE: Final = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(Record, frozen=True):
     """One operation: `operand_kinds` fixes the arity; `symbol` is None for those that are written as calls.
 
     `where` is the one operation whose result kind is not fixed: it takes the kind of its branches.
