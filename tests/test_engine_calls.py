@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,28 @@ class TestNodes:
         assert (summed._saved_axis, summed._saved_keepdims) == ((1,), False)
         node.metadata["mine"] = 1
         assert node.metadata == {"mine": 1}
+
+    def test_every_thread_counts_its_nodes_by_itself(self) -> None:
+        x = leaf([1.0, 2.0])
+        here = (x * x).grad_fn
+        found: list[int] = []
+        results: list[Tensor] = []
+
+        def record() -> None:
+            made = x * 2.0
+            results.append(made * x)
+            found.extend([made.grad_fn.sequence_nr, results[0].grad_fn.sequence_nr])
+
+        for _ in range(2):
+            thread = threading.Thread(target=record)
+            thread.start()
+            thread.join()
+            assert found == [0, 1]
+            found.clear()
+        assert (x * x).grad_fn.sequence_nr == here.sequence_nr + 1
+        (results[0] * x + results[1]).sum().backward()  # 2 x^3 + 2 x^2, recorded in three threads
+        assert x.grad.tolist() == [10.0, 32.0]
+        results.clear()
 
     def test_meta_tensors_run_backward(self) -> None:
         x = tk.ones((2, 3), device="meta").requires_grad_()

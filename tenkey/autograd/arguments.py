@@ -8,12 +8,14 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from ..core.device import base_word
 from ..core.gradient_errors import SEED_SCALAR, SEED_SHAPE
 from ..core.tensor import Tensor
 from ..core.tree import flatten
 from ..core.word import GRADIENT
 from ..dispatch.local import get_state, make_state, set_state
 from ..ops.builtin.creation import ones, ones_like
+from ..ops.declare import operator_of
 from .grad_mode import SILENT
 from .node import Node, edge_of
 from .running.validation import validate
@@ -54,6 +56,9 @@ _FLAG: Final = "[{call}] {name} is a bool, got {got}: pass True or False."
 _LISTED: Final = "[{call}] takes a tensor, a gradient edge, or lists, tuples and dicts of them, got {got}."
 _EMPTY: Final = "[{call}] `inputs` argument to `{call}()` cannot be empty."
 _KIND: Final = "[{call}] gradients can be either Tensors or None, but a gradient is {got}."
+
+_ON_CPU: Final = base_word("cpu")
+_ONES: Final = operator_of(ones).cache
 
 
 class GradientEdge(NamedTuple):
@@ -163,11 +168,14 @@ def seeds_of(call: str, outputs: list[Any], gradients: list[Any]) -> list[tuple[
             raise RuntimeError(_NO_GRAD.format(call=call, index=index))
         assert node is not None  # it requires a gradient
         if gradient is None:
-            if any(n != 1 for n in shape):
+            if shape and any(n != 1 for n in shape):
                 raise RuntimeError(SEED_SCALAR.format(call=call, shape=shape))
             if dtype is not None and dtype.kind == "c":
                 raise RuntimeError(_REAL.format(call=call, dtype=dtype))
             found = get_state()
+            if found is None and node._word and output.__class__ is Tensor:
+                seeds.append((node, nr, _ONES[_ON_CPU](shape, dtype=dtype)))  # right as it is
+                continue
             try:  # no guard: Note [Interrupts of backward]
                 set_state(SILENT if found is None else make_state(found.include, found.exclude | GRADIENT, found.modes))
                 if isinstance(output, Tensor):

@@ -17,7 +17,7 @@ from ..dispatch.local import get_state, make_state, set_state
 from ..dispatch.operator import Operator
 from .context import Context
 from .grad_mode import SILENT
-from .node import edge_of, longest, next_sequence, set_history, settle
+from .node import SEQUENCE, edge_of, longest, set_history, settle
 from .raw_saved import pack_context
 from .record import below_autograd, flat_tensors, inner_call
 from .saved import SavedTensor
@@ -252,7 +252,7 @@ def custom_kernel(operator: Operator, word: int) -> Callable[..., Any]:
             else:
                 setup(context, args, output)
         context.describe(outputs)
-        context.sequence_nr = next_sequence()
+        context.sequence_nr = SEQUENCE.next()
         edges = context.next_edges = tuple([edge_of(t) for t in tensors])
         context.topological_nr = longest(edges)
         if context._to_save:
@@ -315,7 +315,7 @@ def _simple_kernel(
                 context._word = output._word | GRADIENT
             else:
                 settle(context, output)
-        context.sequence_nr = next_sequence()
+        context.sequence_nr = SEQUENCE.next()
         if only:
             edge = edge_of(args[0])
             context.next_edges = (edge,)

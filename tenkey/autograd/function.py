@@ -17,11 +17,11 @@ from .context import NO_BACKWARD, UNSET, Call, Context
 from .grad_mode import SILENT, is_recording
 from .kept import put_aside
 from .node import (
+    SEQUENCE,
     AutogradMeta,
     edge_of,
     leaf_edge,
     longest,
-    next_sequence,
     settle,
 )
 from .once import once_differentiable
@@ -199,7 +199,7 @@ class Function:
         else:
             settle(context, output)
         context._input_positions = _FIRST
-        context.sequence_nr = next_sequence()
+        context.sequence_nr = SEQUENCE.next()
         context.next_edges = (edge,)
         context.topological_nr = edge[0].topological_nr + 1
         saved = context._to_save
@@ -275,7 +275,7 @@ def _record(ctx: Context, args: tuple[Any, ...], output: Any) -> Any:
         elif item._word & GRADIENT or any(item is given for given in inputs):
             items[i] = make_view(item, item._data)  # returned as it came, with a history of its own to keep
     ctx.describe(items)
-    ctx.sequence_nr = next_sequence()
+    ctx.sequence_nr = SEQUENCE.next()
     ctx.next_edges = tuple([edge_of(tensor) for tensor in inputs])
     ctx.topological_nr = longest(ctx.next_edges)
     ctx.freeze(args, items)

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from ..core.tensor import Tensor, make_view
 from ..core.word import GRADIENT
-from .node import NO_EDGE, Node, longest, next_sequence, set_history
+from .node import NO_EDGE, SEQUENCE, Node, longest, set_history
 from .saved import SavedOutput
 
 __all__ = ["guarded", "positions_of_intermediates", "put_aside", "restored"]
@@ -65,7 +65,7 @@ def guarded(node: Node, tensors: tuple[Tensor | None, ...], positions: tuple[int
         guard.operator_name = node.name()
         guard.nr = nr
         guard.next_edges = tuple([edge for edge in node.next_edges if edge is not NO_EDGE])
-        guard.sequence_nr = next_sequence()
+        guard.sequence_nr = SEQUENCE.next()
         guard.topological_nr = longest(guard.next_edges)
         guard.shape, guard.dtype = tensor.shape, tensor.dtype
         alias = make_view(tensor, tensor._data)

@@ -95,21 +95,23 @@ def _grad(self: Tensor) -> Tensor | None:
 
 
 def _set_grad(self: Tensor, value: Tensor | None) -> None:
-    if value is not None:
-        if not isinstance(value, Tensor):
-            raise TypeError(_GRAD_KIND.format(got=type(value).__name__))
-        if value is self:
-            raise RuntimeError(_OWN_GRAD)
-        if (value.shape, value.dtype, value.device) != (self.shape, self.dtype, self.device):
-            raise RuntimeError(
-                _GRAD_SHAPE.format(
-                    what="size" if value.shape != self.shape else "type",
-                    got=value.shape, got_dtype=value.dtype, got_device=value.device,
-                    want=self.shape, want_dtype=self.dtype, want_device=self.device,
-                )
-            )  # fmt: skip
-    elif self._autograd is None:
+    if value is None:
+        meta = self._autograd
+        if meta is not None:
+            meta.grad = None
         return
+    if not isinstance(value, Tensor):
+        raise TypeError(_GRAD_KIND.format(got=type(value).__name__))
+    if value is self:
+        raise RuntimeError(_OWN_GRAD)
+    if (value.shape, value.dtype, value.device) != (self.shape, self.dtype, self.device):
+        raise RuntimeError(
+            _GRAD_SHAPE.format(
+                what="size" if value.shape != self.shape else "type",
+                got=value.shape, got_dtype=value.dtype, got_device=value.device,
+                want=self.shape, want_dtype=self.dtype, want_device=self.device,
+            )
+        )  # fmt: skip
     meta_of(self).grad = value
 
 

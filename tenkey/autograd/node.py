@@ -24,6 +24,7 @@ from .grad_mode import is_recording
 __all__ = [
     "DTYPE_OF_WORD",
     "NO_EDGE",
+    "SEQUENCE",
     "AccumulateGrad",
     "AutogradMeta",
     "Edge",
@@ -35,7 +36,6 @@ __all__ = [
     "leaf_edge",
     "longest",
     "meta_of",
-    "next_sequence",
     "set_history",
     "settle",
     "stream_of",
@@ -43,9 +43,18 @@ __all__ = [
 
 Edge = tuple["Node | None", int]
 NO_EDGE: Final[Edge] = (None, 0)
-next_sequence: Final = itertools.count(1).__next__
 _HOOK: Final = "[{call}] a hook is a function, got {got}: pass a callable; the handle's remove() takes it back."
 LAST: Final = 2**63 - 1  # the sequence number of accumulators: they run as soon as they are ready
+
+
+class _Sequence(threading.local):
+    """The sequence numbers of nodes: every thread counts by itself what it records, from 0."""
+
+    def __init__(self) -> None:
+        self.next = itertools.count().__next__
+
+
+SEQUENCE: Final = _Sequence()
 
 
 class TensorMeta:
@@ -141,7 +150,7 @@ DTYPE_OF_WORD: Final = _DtypeOfWord()
 
 
 class Node:
-    """A recorded call. ``sequence_nr`` increases with every call; ``topological_nr`` is the longest path to a leaf.
+    """A recorded call. ``sequence_nr`` counts those of its thread; ``topological_nr`` is the longest path to a leaf.
 
     >>> import tenkey as tk
     >>> x = tk.ones(2).requires_grad_()

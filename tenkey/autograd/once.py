@@ -10,7 +10,7 @@ from ..core.tensor import Tensor, make_view
 from ..core.word import GRADIENT
 from ..dispatch.local import StateGuard
 from .grad_mode import is_recording
-from .node import Edge, Node, TensorMeta, edge_of, longest, next_sequence, set_history
+from .node import SEQUENCE, Edge, Node, TensorMeta, edge_of, longest, set_history
 from .record import flat_tensors
 from .saved import SavedTensor
 
@@ -68,7 +68,7 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
         node = _Once()
         node.operator_name = ctx.name()
         node.next_edges = (*ctx.next_edges, *watched)
-        node.sequence_nr = next_sequence()
+        node.sequence_nr = SEQUENCE.next()
         node.topological_nr = longest(node.next_edges)
         listed = results if isinstance(results, tuple) else (results,)
         node.outputs = tuple(

@@ -26,11 +26,11 @@ from ..ops.builtin.creation import zeros
 from .formulas import formulas_of
 from .grad_mode import SILENT
 from .node import (
+    SEQUENCE,
     Node,
     TensorMeta,
     edge_of,
     longest,
-    next_sequence,
     set_history,
     settle,
 )
@@ -180,7 +180,7 @@ def attach(node: Node, out: Any, args: Any, kwargs: Any) -> None:
 
 def connect(node: Node, edges: tuple[Any, ...], outputs: list[Tensor]) -> None:
     """Give a node its edges and outputs."""
-    node.sequence_nr = next_sequence()
+    node.sequence_nr = SEQUENCE.next()
     node.next_edges = edges
     node.topological_nr = longest(edges)
     if outputs:

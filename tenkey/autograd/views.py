@@ -49,7 +49,7 @@ from ..core.storage import Storage, StridedArray
 from ..core.tensor import Tensor, make_tensor, storage_of
 from ..core.word import GRADIENT, INHERITED
 from ..ops.install import refuse_constant_view
-from .node import AutogradMeta, Edge, Node, edge_of, longest, next_sequence, set_history, settle
+from .node import SEQUENCE, AutogradMeta, Edge, Node, edge_of, longest, set_history, settle
 from .windows import Window, window_between
 
 __all__ = [
@@ -267,7 +267,7 @@ def plain_meta(edge: Edge | None) -> AutogradMeta | None:
 
 def link(node: Node, edges: tuple[Edge, ...], like: Tensor, shape: tuple[int, ...]) -> None:
     """Give a node of one output its edges, and note what the output is: of this shape, and else like a tensor."""
-    node.sequence_nr = next_sequence()
+    node.sequence_nr = SEQUENCE.next()
     node.next_edges = edges
     node.topological_nr = longest(edges)
     node.shape, node.dtype = shape, like.dtype

@@ -20,13 +20,13 @@ from .formulas import Formula, same_gradient
 from .node import (
     DTYPE_OF_WORD,
     NO_EDGE,
+    SEQUENCE,
     AutogradMeta,
     Node,
     TensorMeta,
     edge_of,
     leaf_edge,
     longest,
-    next_sequence,
     settle,
 )
 from .raw_saved import raw_saved
@@ -71,7 +71,7 @@ OWN_NAMES: Final = frozenset(
         "longest",
         "meta",
         "new",
-        "next_sequence",
+        "SEQUENCE",
         "settle",
         "node",
         "number",
@@ -121,7 +121,7 @@ class Writer:
         self.arguments, self.formulas = _apart(operator.schema.arguments, formulas)
         self.tensors = [a for a in self.arguments if a.type.is_tensor_like]
         self.scope: dict[str, Any] = {
-            "new": object.__new__, "next_sequence": next_sequence, "leaf_edge": leaf_edge,
+            "new": object.__new__, "SEQUENCE": SEQUENCE, "leaf_edge": leaf_edge,
             "edge_of": edge_of, "longest": longest, "Meta": AutogradMeta, "GRADIENT": GRADIENT,
             "save_input": save_input, "save_output": save_output, "unpack": unpack, "TensorMeta": TensorMeta,
             "Node": Node, "NO_EDGE": NO_EDGE, "SavedTensor": SavedTensor, "version_of": version_of,
@@ -141,7 +141,7 @@ class Writer:
         for a in self.arguments:  # a cast to integers carries no gradient
             if "DType" in str(a.type):
                 lines += [f"    if {a.name} is not None and out._data.dtype.kind not in 'fcV':", "        return out"]
-        lines += ["    node = NodeClass()", "    node.sequence_nr = next_sequence()", "    number = 0"]
+        lines += ["    node = NodeClass()", "    node.sequence_nr = SEQUENCE.next()", "    number = 0"]
         edges: list[str] = []
         simple = all(_is_single(a) or self.formulas.get(a.name) is None for a in self.tensors)
         for a in self.tensors:

@@ -45,7 +45,14 @@ def coercer(operator: Operator, argument: Argument) -> tuple[str, Callable[[Any]
     optional = isinstance(kind, OptionalType)
     inner = kind.element if isinstance(kind, OptionalType) else kind
 
+    hook = operator.registry.converters.get(inner.name) if isinstance(inner, BaseType) else None
+
     def coerce(value: Any) -> Any:
+        if hook is not None:
+            try:
+                return hook(value)
+            except (TypeError, ValueError):
+                pass  # explained below
         return convert(operator, argument.name, inner, value)
 
     tests = [f"{name} is not None"] if optional else []

@@ -31,7 +31,7 @@ from ...ops.builtin.summing import accumulate
 from ...ops.declare import operator_of
 from ..anomaly import watcher
 from ..grad_mode import SILENT
-from ..node import AccumulateGrad, Node, next_sequence
+from ..node import SEQUENCE, AccumulateGrad, Node
 from ..profiling.observer import PROFILER, observed
 from .hook_calls import before, post_hooks, pre_hooks
 from .reentrant import run_nested
@@ -280,6 +280,6 @@ def calibrate() -> None:
     probe._special = True  # the long way has the same counts: tests/test_engine.py compares them
     probe.leaf = lambda: leaf
     source.next_edges = ((probe, 0),)
-    source.sequence_nr, source.dtype = next_sequence(), leaf.dtype
+    source.sequence_nr, source.dtype = SEQUENCE.next(), leaf.dtype
     execute(Task(False, False), [(source, 0, leaf)])
     AccumulateGrad.fresh_count, AccumulateGrad.fresh_data_count = probe.count, probe.data_count

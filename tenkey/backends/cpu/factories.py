@@ -14,6 +14,7 @@ import numpy as np
 from ...core.dtypes import get_defaults
 from ...core.tensor import Tensor
 from ...dispatch.operator import Operator
+from ...ops.builtin.creation import array_of_ones
 from .host import host_kernel
 from .kernels import SPECIALIZED, WORDS
 
@@ -75,5 +76,6 @@ def _arange_rule(operator: Operator, word: int) -> Callable[..., Tensor]:
 
 
 SPECIALIZED["tk::zeros"] = _filled(np.zeros)
+SPECIALIZED["tk::ones"] = _filled(array_of_ones)
 SPECIALIZED["tk::empty"] = _filled(np.empty)
 SPECIALIZED["tk::arange"] = _arange_rule

@@ -305,7 +305,11 @@ def accumulate(x: Tensor, y: Tensor, in_place: bool) -> Tensor:
         return x
     if a.size >= _MUCH:
         return registry.find("tk::add").call(x, y)  # type: ignore[no-any-return]
-    return wrap(silenced(_add, a, y._data))
+    try:
+        data = quietly(_add, a, y._data)
+    except RuntimeError:
+        data = silenced(_add, a, y._data)
+    return wrap(data)
 
 
 _add: Final = np.add
