@@ -139,9 +139,11 @@ def _loop(
             if not heap:
                 return None
             current = heappop(heap)[2]
-        _, grads, node, _ = slot = current
-        current = None
+        grads = current[1]
+        node = current[2]
         if node._special or grads is None or (watched and node in watched):
+            slot = current
+            current = None
             if node._special and belongs_to_worker(node):
                 return [slot, *[item[2] for item in heap]]
             edges = node.next_edges
@@ -149,7 +151,7 @@ def _loop(
             results = step(task, slot)
             grads = None
         else:
-            slot[1] = None
+            current[1] = current = None
             edges = node.next_edges
             if edges:
                 results = node.apply(grads)
