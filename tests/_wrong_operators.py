@@ -11,7 +11,9 @@ import numpy as np
 import tenkey as tk
 from tenkey.core.tensor import Tensor
 
-__all__ = ["WRONG", "Wrong", "sample"]
+from ._opcheck import X, Y, sample
+
+__all__ = ["WRONG", "Wrong"]
 
 
 class Wrong(NamedTuple):
@@ -24,15 +26,6 @@ class Wrong(NamedTuple):
     says: tuple[str, ...]
 
 
-def sample(*shape: int, dtype: str = "float32", shift: float = 0.0) -> Tensor:
-    """Values of both signs, none of them near a whole number."""
-    count = int(np.prod(shape))
-    values = (np.arange(count) * 0.7 + 0.3 + shift) % 3 - 1.2
-    return tk.asarray(values.reshape(shape).astype(dtype))
-
-
-X = sample(3, 4)
-Y = sample(3, 4, shift=0.45)
 WRONG: list[Wrong] = []
 
 

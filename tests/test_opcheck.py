@@ -6,29 +6,19 @@ import pickle
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
 
 import tenkey as tk
 from tenkey.core.tensor import Tensor
-from tenkey.dispatch.operator import Operator
 from tenkey.library import OpCheckError, OpCheckReport, opcheck
 from tenkey.library import scalar as s
 from tenkey.library.checking import ROWS
-from tenkey.testing.checks.structure import change_tensors, leaves_of
-from tests._wrong_operators import WRONG, Wrong, sample
-from tests.operators._table import FACTORIES, SAMPLED, is_probed, named, sampled
 
-X = sample(3, 4)
-Y = sample(3, 4, shift=0.45)
-
-
-def report_of(op: Any, *args: Any, checks: Any = None, **kwargs: Any) -> OpCheckReport:
-    return opcheck(op, args, kwargs, raise_exception=False, checks=checks)
-
+from ._opcheck import X, Y, report_of, sample
+from ._wrong_operators import WRONG, Wrong
 
 # ---- what is wrong
 
@@ -252,37 +242,6 @@ def test_an_operator_from_a_library_passes() -> None:
         assert opcheck(tk.ops.opcheck_lib.twice, (X,), {"times": 3}).title.startswith("opcheck_lib::twice(")
         assert opcheck(tk.ops.opcheck_lib.twice, (X, Y)).title.startswith("opcheck_lib::twice.tensor(")
         assert opcheck("opcheck_lib::twice.tensor", (X, Y)).passed
-
-
-_SLOW_SAMPLES = 3  # of each operator
-_ALL = list(ROWS)
-# Many calls of four threads take longer than the other rows together, and show the same for each sample of an operator.
-_REST = [row for row in ROWS if row != "threads"]
-_ITERATED = {"student_quantile", "special_stdtrit"}  # of tens of milliseconds a call; their parts have the row
-
-
-# the samples of to_device go to "meta"; opcheck does not know what has a derivative only as a probe
-@named([op for op in SAMPLED if op.name != "tk::to_device" and not is_probed(op)])
-def test_the_built_in_operators_pass(operator: Operator) -> None:
-    samples = next(filter(None, ([*sampled(operator, dtype)] for dtype in ("float32", "bool", "int64"))))
-    made = [one for one in samples if one.name not in ("transposed", "strided", "repeated")]
-    chosen = made[:: max(1, len(made) // _SLOW_SAMPLES)][:_SLOW_SAMPLES]
-    assert chosen
-    for one in chosen:
-        report = opcheck(
-            operator,
-            one.args,
-            one.kwargs,
-            raise_exception=False,
-            checks=_ALL if one is chosen[0] and operator.schema.base_name not in _ITERATED else _REST,
-        )
-        assert report.passed, (one, str(report))
-
-
-@named([op for op in FACTORIES if op.schema.base_name in ("zeros", "ones", "full", "eye", "linspace", "arange")])
-def test_factories_pass(operator: Operator) -> None:
-    args: dict[str, tuple[Any, ...]] = {"full": ((2, 3), 1.5), "eye": (3,), "linspace": (0, 1, 5), "arange": (5,)}
-    assert report_of(operator, *args.get(operator.schema.base_name, ((2, 3),)))["fake"].status == "passed"
 
 
 # ---- the call itself
@@ -544,90 +503,6 @@ def test_the_hint_for_complex_values_is_no_failure() -> None:
     assert report["gradient"].passed
     assert "complex" in report["gradient"].text
     assert report_of(operator, sample(3, dtype="complex64")).failed == ("gradient",)
-
-
-class _Pair(NamedTuple):
-    first: Any
-    second: Any
-
-
-@dataclass(frozen=True)
-class _Record:
-    pair: _Pair
-    named: dict[str, Any]
-    number: int = 1
-
-
-@dataclass
-class _Layer:
-    weight: Tensor
-    bias: Tensor
-    scale: float = 2.0
-
-
-class _Both(NamedTuple):
-    product: Tensor
-    total: Tensor
-
-
-def test_records_are_arguments_and_results() -> None:
-    @tk.library.custom_op("right::layer", mutates_args=())
-    def layer(p: _Layer, x: Tensor) -> _Both:
-        return _Both(x * p.weight * p.scale, x + p.bias)
-
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        ctx.scale = inputs[0].scale
-        ctx.save_for_backward(inputs[0].weight, inputs[1])
-
-    def right(ctx: Any, g: Tensor, h: Tensor) -> Any:
-        weight, x = ctx.saved_tensors
-        return _Layer(g * x * ctx.scale, h, None), g * weight * ctx.scale + h  # type: ignore[arg-type]
-
-    def wrong(ctx: Any, g: Tensor, h: Tensor) -> Any:
-        gradient, x = right(ctx, g, h)
-        return _Layer(gradient.weight, gradient.bias * 2, None), x  # type: ignore[arg-type]
-
-    args = (_Layer(sample(3, 4, shift=0.2), Y), X)
-    layer.register_autograd(right, setup_context=setup_context)
-    report = report_of(layer, *args)
-    assert report.passed, str(report)
-    assert report["second order"].status == "passed"
-    layer.register_autograd(wrong, setup_context=setup_context)
-    report = report_of(layer, *args)
-    assert report.failed == ("gradient",)
-    assert "'p.bias'" in report["gradient"].text
-
-
-def test_dicts_are_arguments_and_results() -> None:
-    @tk.library.custom_op("right::double", mutates_args=())
-    def double(values: dict[str, Tensor]) -> dict[str, Tensor]:
-        return {name: value * 2 for name, value in values.items()}
-
-    @tk.library.custom_op("wrong::first", mutates_args=())
-    def first(values: dict[str, Tensor]) -> Tensor:
-        values["a"].numpy()[...] = 0
-        return values["a"] + 1
-
-    report = report_of(double, {"a": X, "b": Y})
-    assert report.passed, str(report)
-    report = report_of(first, {"a": X.clone(), "b": Y})
-    assert report.failed == ("schema",)
-    assert "argument 'values['a']' was changed" in report["schema"].text
-
-
-def test_structures_are_taken_apart_and_put_together() -> None:
-    record = _Record(_Pair(X, [Y, 2]), {"z": X})
-    assert [leaf.label for leaf in leaves_of(record, "r")] == [
-        "r.pair.first",
-        "r.pair.second[0]",
-        "r.pair.second[1]",
-        "r.named['z']",
-        "r.number",
-    ]
-    shapes = change_tensors(record, lambda t: t.shape)
-    assert shapes == _Record(_Pair((3, 4), [(3, 4), 2]), {"z": (3, 4)})
-    assert record.pair.first is X
-    assert isinstance(shapes.pair, _Pair)
 
 
 def test_large_samples_are_checked_by_some_of_their_components() -> None:
