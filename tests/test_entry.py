@@ -287,6 +287,22 @@ class TestConversion:
         with pytest.raises(ArgumentError, match=rf"^\[t::f\] the argument '{name}' {message}"):
             received(name, given)
 
+    @pytest.mark.parametrize(
+        "half", [tk.asarray(0.5), np.asarray(0.5), np.float32(0.5)], ids=["tensor", "array", "scalar"]
+    )
+    def test_arrays_of_one_number(self, half: Any) -> None:
+        assert [received(name, half) for name in "ack"] == [0.5, 0.5, 0.5]
+        assert [type(received(name, half)) for name in "ack"] == [float, complex, float]
+        assert received("k", np.array(True)) is True
+
+    def test_tensors_of_more_than_one_number(self) -> None:
+        assert received("n", tk.asarray(3)) == 3
+        for wrong in (tk.ones(1), tk.asarray(1j), tk.asarray(0.5).requires_grad_()):  # a gradient would be lost
+            with pytest.raises(ArgumentError, match=r"^\[t::f\] the argument 'a' must be a float, got tensor"):
+                received("a", wrong)
+        values = tk.asarray([1.0, 2.0])
+        np.testing.assert_allclose(values, values + 0.25, rtol=0, atol=tk.asarray(0.3))  # type: ignore[call-overload]
+
     def test_size_one_takes_any_length(self) -> None:
         """``int[1]`` is "an int stands for one": axes, as in PyTorch, and not a length that is checked."""
         schema = "t::f(Tensor x, int[1] axis=0) -> Tensor"

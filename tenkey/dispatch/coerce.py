@@ -161,6 +161,8 @@ def _check(name: str, value: Any) -> Any:
             return _operator.index(value)
         except TypeError:
             return NotImplemented
+    if name in ("float", "complex") and getattr(value, "shape", None) == ():
+        value = _check_scalar(value)
     if name == "float":
         return float(value) if isinstance(value, numbers.Real) else NotImplemented
     if name == "complex":
@@ -179,13 +181,14 @@ def _check(name: str, value: Any) -> Any:
 def _check_scalar(value: Any) -> Any:
     if value.__class__ in (bool, int, float, complex):
         return value
-    if hasattr(value, "_word"):  # a 0-d tensor is its number, unless a gradient would be lost on the way
-        number = getattr(value, "shape", None) == () and not value.requires_grad
-        return value.item() if number else NotImplemented
+    if getattr(value, "shape", None) == ():  # a 0-d array is its number, unless a gradient would be lost on the way
+        if getattr(value, "requires_grad", False):
+            return NotImplemented
+        return _check_scalar(value.item())
     for abstract, kind in ((numbers.Integral, int), (numbers.Real, float), (numbers.Complex, complex)):
         if isinstance(value, abstract):
             return kind(value)  # type: ignore[arg-type, call-overload]
-    return bool(value) if type(value).__name__ == "bool" else NotImplemented
+    return NotImplemented
 
 
 def _is_pair(kind: Any) -> bool:
