@@ -26,6 +26,10 @@ _KIND: Final = "[{function}] cannot make a tensor of {value} with dtype {dtype}:
 _LARGE: Final = (
     "[{function}] the Python int {value} fits into no integer dtype, the widest of which has 64 bits: give a float."
 )
+_NO_ROOM: Final = (
+    "[{function}] {error}: the arrays of the sequence have {dtype} in common, from {low} to {high}, which its Python "
+    "numbers take too. Name another dtype."
+)
 _DEEP: Final = "[{function}] the nested sequence is deeper than {limit} levels, or contains itself."
 _LEVELS: Final = 64  # of dimensions, as in NumPy
 _IMAGINARY: Final = "[{function}] {given} to {dtype} would lose the imaginary part: take tk.real(x) first."
@@ -52,11 +56,11 @@ _DEFAULTS: Final = {"f": dtypes.default_float, "c": dtypes.default_complex, "i":
 def asarray(obj: Any, /, *, dtype: Any = None, device: Device | str | None = None, copy: bool | None = None) -> Tensor:
     """A tensor of ``obj``: a tensor, NumPy array, nested sequence, number, or an array of another library.
 
-    Python floats give the default dtype (float32), ints int64, complex numbers complex64; NumPy scalars in a sequence
-    count as such. Whatever has a dtype keeps it: arrays, tensors (in sequences too, where they are stacked, and
-    promoted), objects with the buffer protocol, ``__array__``, ``__array_interface__`` or ``__dlpack__``. Memory is
-    shared with arrays, buffers and tensors unless ``copy`` is true or a copy is needed: for another dtype or device,
-    for negative strides, and for memory that must not be written to.
+    Python floats give the default dtype (float32), ints int64, complex numbers complex64. Whatever has a dtype keeps
+    it: arrays, NumPy's scalars, tensors (in sequences too, where they are stacked, and promoted), objects with the
+    buffer protocol, ``__array__``, ``__array_interface__`` or ``__dlpack__``. Memory is shared with arrays, buffers and
+    tensors unless ``copy`` is true or a copy is needed: for another dtype or device, for negative strides, and for
+    memory that must not be written to.
 
     Raises TypeError for what is no number, ValueError for ragged sequences and for an impossible ``copy=False``,
     OverflowError for Python numbers that ``dtype`` cannot hold.
@@ -205,18 +209,20 @@ def _from_tensor(obj: Tensor, dtype: DType | None, device: Device | None, copy: 
 
 
 def _from_data(obj: Any, dtype: DType | None, copy: bool | None, function: str) -> Tensor:
-    found: list[Tensor | np.ndarray] = []
+    found: list[Tensor | np.ndarray | np.number] = []
     is_sequence = isinstance(obj, (list, tuple))
     if is_sequence:
         source = _plain(obj, function, found)
         if found and dtype is None:
             dtype = _common(source, found)
+            if dtype.kind in "iu":
+                source = _of_integers(source, dtype, function)
         kept = next((item for item in found if _needs_stack(item)), None) if function == "asarray" else None
         if dtype is not None and isinstance(kept, Tensor):
             return _stacked(obj, dtype, kept.device, function)
     else:
         source = _exposed(obj, function)
-    has_dtype = source.__class__ is np.ndarray
+    has_dtype = source.__class__ is np.ndarray and not is_sequence
     array = source if has_dtype else _as_array(source, dtype, function)
     given = array.dtype
     if dtype is None:
@@ -303,7 +309,7 @@ def _begins_with_int(source: Any) -> bool:
 # ---- sequences
 
 
-def _plain(obj: Any, function: str, found: list[Tensor | np.ndarray], depth: int = 0) -> Any:
+def _plain(obj: Any, function: str, found: list[Tensor | np.ndarray | np.number], depth: int = 0) -> Any:
     """Nested sequences with arrays in the place of tensors and of others' arrays, which are noted in ``found``."""
     if depth > _LEVELS:
         raise ValueError(_DEEP.format(function=function, limit=_LEVELS))
@@ -321,6 +327,8 @@ def _plain(obj: Any, function: str, found: list[Tensor | np.ndarray], depth: int
             result.append(None if _needs_stack(item) and function == "asarray" else _widened(item._values(function)))
         else:
             inner = item if isinstance(item, (np.generic, str, int)) else _exposed(item, function)
+            if isinstance(inner, np.number):
+                found.append(inner)
             if inner.__class__ is np.ndarray:
                 found.append(inner)
                 inner = _widened(inner)
@@ -338,17 +346,33 @@ def _numbers_in(nested: Any, kinds: set[type]) -> set[type]:
             _numbers_in(item, kinds)
         elif isinstance(item, tuple):
             kinds.update(map(type, item))
-        elif item.__class__ is not np.ndarray:
-            kinds.add(item.item().__class__ if isinstance(item, np.generic) else item.__class__)
+        else:
+            kinds.add(item.__class__)
     return kinds
 
 
-def _common(plain: list[Any], found: list[Tensor | np.ndarray]) -> DType:
+def _common(plain: list[Any], found: list[Tensor | np.ndarray | np.number]) -> DType:
     """The dtype in which the arrays and numbers of a sequence meet."""
-    return result_dtype([tensor_dtype(item.dtype) for item in found], _numbers_in(plain, set()) & _NUMBERS)
+    given = dict.fromkeys([item.dtype for item in found])
+    return result_dtype([tensor_dtype(dtype) for dtype in given], _numbers_in(plain, set()) & _NUMBERS)
 
 
-def _needs_stack(item: Tensor | np.ndarray) -> bool:
+def _of_integers(plain: list[Any], dtype: DType, function: str) -> Any:
+    """The array of a sequence whose arrays have this dtype in common, which its Python numbers must fit.
+
+    The sequence itself where it has items that are stacked, or rows of different lengths.
+    """
+    try:
+        return np.asarray(plain, dtype)
+    except OverflowError as error:
+        limits = iinfo(dtype)
+        text = _NO_ROOM.format(function=function, error=error, dtype=dtype, low=limits.min, high=limits.max)
+        raise OutOfRangeError(text) from None
+    except (TypeError, ValueError):
+        return plain
+
+
+def _needs_stack(item: Tensor | np.ndarray | np.number) -> bool:
     """Whether more is to be kept of a tensor than its values: a gradient, a device, the level of a transform."""
     return isinstance(item, Tensor) and (item._data.__class__ is not np.ndarray or item.requires_grad)
 

@@ -267,9 +267,27 @@ def test_default_dtypes() -> None:
     assert tk.asarray([]).dtype == np.float32
     assert tk.asarray([1, 2.5]).dtype == np.float32
     assert tk.asarray(np.float64(1)).dtype == np.float64
-    assert tk.asarray([np.float64(1)]).dtype == np.float32
     assert tk.asarray(np.ones(1, ">f8")).dtype == np.dtype("float64")
     assert tk.asarray(np.ones(1, ">f8")).tolist() == [1.0]
+
+
+def test_scalars_of_numpy_in_sequences() -> None:
+    """As an array of one element, they keep their dtype; Python's numbers beside them have none of their own."""
+    assert tk.asarray([np.float64(1 / 3)]).item() == 1 / 3
+    assert tk.asarray([[np.int32(1)], [np.int32(2)]]).dtype == np.int32
+    assert tk.asarray((np.int8(1), np.int16(2))).dtype == np.int16
+    assert tk.asarray([1.0, np.float64(0.1), 2]).tolist() == [1.0, 0.1, 2.0]
+    assert tk.asarray([np.float32(1), 1j]).dtype == np.complex64
+    assert tk.asarray([np.bool_(True), False]).dtype == np.bool_
+    assert tk.asarray([np.float64(1)], dtype=tk.float32).dtype == np.float32
+    assert tk.asarray([np.ones(2, np.float32), [np.float64(1), 2]]).dtype == np.float64
+    assert tk.asarray([np.uint64(2**63 + 1), 5]).tolist() == [2**63 + 1, 5]
+    for narrow in (np.int8(1), np.array(1, np.int8), tk.asarray(1, dtype=tk.int8)):
+        assert tk.asarray([narrow, 100]).dtype == np.int8
+        with pytest.raises(OverflowError, match=r"\[asarray\] Python integer 1000 out of bounds for int8: the arrays"):
+            tk.asarray([narrow, 1000])
+    with pytest.raises(ValueError, match=r"copy=False"):
+        tk.asarray([np.int8(1)], copy=False)
 
 
 def test_nested_sequences_of_tensors() -> None:
