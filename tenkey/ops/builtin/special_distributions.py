@@ -23,7 +23,8 @@ def _student_upper(df: Any, t: Any) -> Any:
     ratio = t / np.sqrt(df)
     inverse = 1 / np.hypot(1.0, ratio)
     near = beta_below(df / 2, 0.5, inverse * inverse, (np.minimum(ratio, 1e100) * inverse) ** 2) / 2
-    return np.where(ratio > 1e100, np.exp(_log_of_far(df) - df * np.log(t)), near)
+    far = ratio > 1e100
+    return np.where(far, np.exp(_log_of_far(df) - df * np.log(t)), near) if far.any() else near
 
 
 def _log_of_far(df: Any) -> Any:
@@ -52,14 +53,14 @@ def _student_quantile(df: Any, p: Any) -> Any:
     inside = sane & (p > 0) & (p < 1) & (p != 0.5)
     freedom, given = np.minimum(df[inside], _ENOUGH), p[inside]
     away = np.abs(given - 0.5)
-    slope = np.exp(_log_constant(freedom))
-    middle = (away <= 0.25) & (away <= 0.5 * slope * np.sqrt(freedom))
+    constant = _log_constant(freedom)
+    middle = (away <= 0.25) & (away <= 0.5 * np.exp(constant) * np.sqrt(freedom))
+    far = ~middle
     size = np.empty_like(given)
     if middle.any():
-        size[middle] = _middle_quantile(freedom[middle], away[middle], slope[middle])
-    if not middle.all():
-        tail = np.minimum(given, 1 - given)[~middle]
-        size[~middle] = _far_quantile(freedom[~middle], away[~middle], slope[~middle], tail)
+        size[middle] = _middle_quantile(freedom[middle], away[middle], constant[middle])
+    if far.any():
+        size[far] = _far_quantile(freedom[far], away[far], constant[far], np.minimum(given, 1 - given)[far])
     out[inside] = np.copysign(size, given - 0.5)
     return out
 
@@ -77,24 +78,25 @@ def _log_beta(a: Any) -> Any:
     return special_betaln(tensor, 0.5).numpy()
 
 
-def _density(df: Any, t: Any) -> Any:
-    return np.exp(_log_constant(df) - (df + 1) / 2 * np.log1p(t * t / df))
+def _density(df: Any, constant: Any, t: Any) -> Any:
+    """The density at t; ``constant`` is the logarithm of that at 0."""
+    return np.exp(constant - (df + 1) / 2 * np.log1p(t * t / df))
 
 
-def _middle_quantile(df: Any, away: Any, slope: Any) -> Any:
-    t = away / slope
+def _middle_quantile(df: Any, away: Any, constant: Any) -> Any:
+    t = away / np.exp(constant)
     for _ in range(12):
         ratio = t * t / df
         below = beta_below(0.5, df / 2, ratio / (1 + ratio), 1 / (1 + ratio)) / 2
-        before, t = t, t + (away - below) / _density(df, t)
+        before, t = t, t + (away - below) / _density(df, constant, t)
         if (np.abs(t - before) <= 2e-15 * t).all():
             break
     return t
 
 
-def _far_quantile(df: Any, away: Any, slope: Any, q: Any) -> Any:
+def _far_quantile(df: Any, away: Any, constant: Any, q: Any) -> Any:
     target = np.log(q)
-    low, high = np.log(away / slope), (_log_of_far(df) - target) / df
+    low, high = np.log(away / np.exp(constant)), (_log_of_far(df) - target) / df
     # the normal quantile to three digits (Abramowitz and Stegun 26.2.22), and the first term beyond it
     u = np.sqrt(-2 * target)
     z = u - (2.30753 + 0.27061 * u) / (1 + u * (0.99229 + 0.04481 * u))
@@ -105,7 +107,7 @@ def _far_quantile(df: Any, away: Any, slope: Any, q: Any) -> Any:
         tail = _student_upper(df, t)
         above = np.log(tail) - target
         low, high = np.where(~done & (above >= 0), at, low), np.where(~done & (above < 0), at, high)
-        step = at + above * tail / (t * _density(df, t))
+        step = at + above * tail / (t * _density(df, constant, t))
         held = (step >= low) & (step <= high)
         following = np.where(held, step, (low + high) / 2)
         settled = np.abs(following - at) <= 1e-15 * np.maximum(1, np.abs(at))

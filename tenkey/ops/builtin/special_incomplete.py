@@ -34,6 +34,7 @@ _DIMENSION: Final = "[special_multigammaln] d is a number of dimensions, at leas
 #     tail is small it is raised, by a recurrence whose terms are all positive (DLMF 8.8.5, 8.17.20), so that no tail is
 #     longer than the rule resolves. Guarded by tests/test_special.py::test_incomplete_functions.
 _RAISED: Final = 8
+_FEW: Final = 256  # integrals whose integrands are computed at all nodes at once
 
 
 @functools.cache
@@ -44,11 +45,15 @@ def _rule() -> tuple[Any, Any]:
 
 def _power_rest(v: Any) -> Any:
     """``exp(v) - 1 - v``."""
-    small = np.where(np.abs(v) < 0.5, v, 0.0)
+    near = np.abs(v) < 0.5
+    small = np.where(near, v, 0.0)
     series = np.zeros_like(small)
-    for k in range(16, 1, -1):
-        series = (series * small) + 1 / math.factorial(k)
-    return np.where(np.abs(v) < 0.5, series * small * small, np.expm1(v) - v)
+    for inverse in _INVERSE_FACTORIALS:
+        series = (series * small) + inverse
+    return np.where(near, series * small * small, np.expm1(v) - v)
+
+
+_INVERSE_FACTORIALS: Final = [1 / math.factorial(k) for k in range(16, 1, -1)]
 
 
 def _log_rest(y: Any) -> Any:
@@ -82,9 +87,14 @@ _STIRLING: Final = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 3603
 def _lgamma1p(a: Any) -> Any:
     """``log(gamma(1 + a))`` for a in [0, 1], accurate near 0 (DLMF 5.7.3)."""
     total = np.zeros_like(a)
-    for k in range(56, 1, -1):
-        total = total * -a + float(hurwitz_zeta(float(k), 2.0)) / k
+    for coefficient in _zetas():
+        total = total * -a + coefficient
     return total * a * a + a * (1 - np.euler_gamma) - np.log1p(a)
+
+
+@functools.cache
+def _zetas() -> list[float]:
+    return [float(hurwitz_zeta(float(k), 2.0)) / k for k in range(56, 1, -1)]
 
 
 def _lower_tail(a: Any, x: Any) -> Any:
@@ -104,10 +114,15 @@ def _lower_tail(a: Any, x: Any) -> Any:
 
 def _integral(function: Any, begin: Any, end: Any) -> Any:
     nodes, weights = _rule()
+    length = end - begin
+    if begin.size <= _FEW:
+        rows = function(begin + nodes[:, None] * length)
+    else:
+        rows = (function(begin + node * length) for node in nodes.tolist())
     total = np.zeros_like(begin)
-    for node, weight in zip(nodes.tolist(), weights.tolist()):
-        total += weight * function(begin + node * (end - begin))
-    return total * (end - begin)
+    for weight, values in zip(weights.tolist(), rows):  # in one order: the sum is the same both ways
+        total += weight * values
+    return total * length
 
 
 def _log_ratio(x: Any, a: Any) -> Any:
@@ -145,11 +160,14 @@ def _gamma_tails(a: Any, x: Any) -> tuple[Any, Any]:
     small = inside & (a < 1) & (x < 1)
     left = inside & ~small & (x < a)
     right = inside & ~small & (x >= a)
-    p[small], q[small] = _small(a[small], x[small])
-    p[left] = _lower_tail(a[left], x[left])
-    q[left] = 1 - p[left]
-    q[right] = _upper_tail(a[right], x[right])
-    p[right] = 1 - q[right]
+    if small.any():
+        p[small], q[small] = _small(a[small], x[small])
+    if left.any():
+        p[left] = _lower_tail(a[left], x[left])
+        q[left] = 1 - p[left]
+    if right.any():
+        q[right] = _upper_tail(a[right], x[right])
+        p[right] = 1 - q[right]
     return p, q
 
 
@@ -205,6 +223,8 @@ def beta_below(a: Any, b: Any, x: Any, rest: Any = None) -> Any:
     out[within & (x == 0)], out[within & (rest == 0)] = 0.0, 1.0
     out[between & at_zero], out[between & at_one] = 1.0, 0.0
     inside = between & ~at_zero & ~at_one
+    if not inside.any():
+        return out
     a, b, x, rest = a[inside], b[inside], x[inside], rest[inside]
     distance = x * b - rest * a
     close = np.abs(distance) < 0.5 * rest * a
