@@ -31,6 +31,13 @@ def test_a_wrong_operator_is_reported_in_its_row_alone(wrong: Wrong) -> None:
         assert words in report[wrong.row].text, report[wrong.row].text
 
 
+def test_what_excuses_a_row() -> None:
+    """A kernel that returns memory that it keeps fails a loop, of which vmap knows nothing."""
+    wrong = next(w for w in WRONG if "memory that it keeps" in w.says)
+    report = report_of(wrong.make(), *wrong.args, checks="vmap")
+    assert [(row.name, row.text) for row in report] == [("vmap", "not judged while 'threads' fails")]
+
+
 def test_the_table_of_wrong_operators_covers_the_rows() -> None:
     assert len(WRONG) >= 40
     assert {w.row for w in WRONG} == set(ROWS) - {"backends"}  # which has a fixture of its own below

@@ -15,7 +15,6 @@ _SLOW_SAMPLES = 3  # of each operator
 _ALL = list(ROWS)
 # Many calls of four threads take longer than the other rows together, and show the same for each sample of an operator.
 _REST = [row for row in ROWS if row != "threads"]
-_ITERATED = {"student_quantile", "special_stdtrit"}  # of tens of milliseconds a call; their parts have the row
 
 
 # the samples of to_device go to "meta"; opcheck does not know what has a derivative only as a probe
@@ -26,13 +25,8 @@ def test_the_built_in_operators_pass(operator: Operator) -> None:
     chosen = made[:: max(1, len(made) // _SLOW_SAMPLES)][:_SLOW_SAMPLES]
     assert chosen
     for one in chosen:
-        report = opcheck(
-            operator,
-            one.args,
-            one.kwargs,
-            raise_exception=False,
-            checks=_ALL if one is chosen[0] and operator.schema.base_name not in _ITERATED else _REST,
-        )
+        checks = _ALL if one is chosen[0] else _REST
+        report = opcheck(operator, one.args, one.kwargs, raise_exception=False, checks=checks)
         assert report.passed, (one, str(report))
 
 

@@ -34,7 +34,7 @@ __all__ = ["check_threads"]
 _THREADS: Final = 4
 _ROUNDS: Final = 12
 _SECONDS: Final = 0.4  # after which no new round begins
-_PACKAGE: Final = str(Path(tk.__file__).parent)
+_OTHERS: Final = (str(Path(tk.__file__).parent), "<operator", str(Path(np.__file__).parent))  # not the operator's code
 
 _WRONG: Final = (
     "{threads} threads that call the operator at the same time with different arguments got wrong answers ({result} "
@@ -162,7 +162,7 @@ def _interrupting(generator: random.Random) -> Any:
         return pause
 
     def enter(frame: FrameType, event: str, argument: Any) -> Any:
-        if frame.f_code.co_filename.startswith((_PACKAGE, "<operator")):
+        if frame.f_code.co_filename.startswith(_OTHERS):
             return None
         frame.f_trace_opcodes = True
         return pause
