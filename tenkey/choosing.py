@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import operator
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -18,13 +19,16 @@ from .ops.builtin.creation import zeros_like
 from .ops.builtin.indexing import index
 from .ops.builtin.manipulation import moveaxis
 from .ops.builtin.view import reshape
-from .ops.shapes import normalize_axis
+from .ops.shapes import checked_axis
 
 __all__ = ["apply_along_axis", "nonzero", "piecewise", "unravel_index"]
 
 _new: Final = object.__new__
 _SCALAR: Final = "[nonzero] a 0-d tensor has no dimension whose indices could be given: use tk.reshape(x, (1,))."
-_TENSOR: Final = "[piecewise] takes tensors, got {kind}: convert it with tk.asarray(...)."
+_TENSOR: Final = "[{function}] takes {what}, got {kind}: convert it with tk.asarray(...)."
+_DIMS: Final = "[unravel_index] the shape is an int or a sequence of ints, got {shape!r}."
+_FUNCTIONS: Final = "[piecewise] funclist is a list of functions, numbers and tensors of one element, got {kind}."
+_FUNCTION: Final = "[apply_along_axis] the first argument is a function of a vector, got {kind}."
 _COUNT: Final = (
     "[piecewise] got {functions} functions for {conditions} conditions: one for each, and perhaps one for the rest."
 )
@@ -45,6 +49,8 @@ def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
     >>> rows.tolist(), columns.tolist()
     ([0, 1], [1, 0])
     """
+    if x.__class__ is not Tensor and not isinstance(x, Tensor):
+        raise TypeError(_TENSOR.format(function="nonzero", what="a tensor", kind=type(x).__name__))
     if not (x._data if x.__class__ is Tensor else x).ndim:
         raise ValueError(_SCALAR)
     rows = nonzero_rows(x)
@@ -72,7 +78,10 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int], /) -> tuple[Tenso
     >>> [i.tolist() for i in tk.unravel_index(tk.asarray([5, 0]), (2, 3))]
     [[1, 0], [2, 0]]
     """
-    dims = (shape,) if isinstance(shape, int) else tuple(shape)
+    try:
+        dims = tuple([operator.index(n) for n in shape]) if isinstance(shape, Iterable) else (operator.index(shape),)
+    except TypeError:
+        raise TypeError(_DIMS.format(shape=shape)) from None
     rows = unravel_rows(indices, dims)
     return tuple([rows[k] for k in range(len(dims))])
 
@@ -97,14 +106,16 @@ def piecewise(
     [2.0, 1.0, 30.0]
     """
     if not isinstance(x, Tensor):
-        raise TypeError(_TENSOR.format(kind=type(x).__name__))
+        raise TypeError(_TENSOR.format(function="piecewise", what="tensors", kind=type(x).__name__))
     listed = list(condlist) if isinstance(condlist, (list, tuple)) else [condlist]
     conditions: list[Any] = [asarray(c) if isinstance(c, np.ndarray) else c for c in listed]
     for condition in conditions:
         if not isinstance(condition, Tensor):
-            raise TypeError(_TENSOR.format(kind=type(condition).__name__))
+            raise TypeError(_TENSOR.format(function="piecewise", what="tensors", kind=type(condition).__name__))
         if condition.dtype != _bool or condition.shape != x.shape:
             raise ValueError(_CONDITION.format(shape=x.shape, got=condition.shape, dtype=condition.dtype))
+    if not isinstance(funclist, (list, tuple)):
+        raise TypeError(_FUNCTIONS.format(kind=type(funclist).__name__))
     if len(funclist) == len(conditions) + 1:
         rest = ~conditions[0] if conditions else zeros_like(x, dtype=_bool) == 0
         for condition in conditions[1:]:
@@ -138,7 +149,11 @@ def apply_along_axis(func1d: Callable[..., Tensor], axis: int, arr: Tensor, *arg
     >>> tk.apply_along_axis(lambda row: row[:2].sum(), 1, tk.asarray([[1, 2, 3], [4, 5, 6]])).tolist()
     [3, 9]
     """
-    i = normalize_axis("apply_along_axis", axis, arr.ndim)
+    if not isinstance(arr, Tensor):
+        raise TypeError(_TENSOR.format(function="apply_along_axis", what="a tensor", kind=type(arr).__name__))
+    if not callable(func1d):
+        raise TypeError(_FUNCTION.format(kind=type(func1d).__name__))
+    i = checked_axis("apply_along_axis", axis, arr.ndim)
     lanes = moveaxis(arr, i, -1)
     outer = lanes.shape[:-1]
     rows = reshape(lanes, (-1, lanes.shape[-1])) if lanes.size else lanes

@@ -22,7 +22,7 @@ from .ops.builtin.linalg_solve import inv
 from .ops.builtin.pointwise import divide
 from .ops.builtin.reduction import max, min, sum
 from .ops.builtin.view import expand_dims, permute_dims
-from .ops.shapes import normalize_axes
+from .ops.shapes import checked_axes
 
 __all__ = ["cond", "einsum", "matrix_norm", "norm", "tensordot"]
 
@@ -184,7 +184,7 @@ def norm(x: Tensor, ord: Any = None, axis: Any = None, keepdims: bool = False) -
         if x.ndim not in (1, 2):
             raise ValueError(_NORM_AXES.format(axis=axis, shape=x.shape))
         axis = tuple(range(x.ndim))
-    axes = normalize_axes("linalg.norm", axis, x.ndim)
+    axes = checked_axes("linalg.norm", axis, x.ndim)
     if len(axes) == 1:
         if isinstance(ord, str):
             raise ValueError(_ORD.format(function="norm", ord=ord, rule="a number for a vector"))

@@ -37,6 +37,7 @@ _RANGE: Final = (
     "[{function}] the value {value} is out of range for {dtype}, which holds {low} to {high}: name a wider dtype."
 )
 _NO_INTEGER: Final = "[{function}] the value {value} has no counterpart in {dtype}: name a floating point dtype."
+_FLAG: Final = "[{function}] the argument {name!r} must be a bool, got {value} of type {type}."
 _NO_COPY: Final = "[{function}] copy=False, but {why} needs a copy."
 _MASKED: Final = (
     "[{function}] a masked array would lose its mask: give x.filled(value), and keep the mask in a tensor of its own."
@@ -69,6 +70,8 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Device | str | None = Non
     >>> tk.asarray([[1.0, 2.0]]).dtype, tk.asarray(np.ones(2)).dtype, tk.asarray(bytearray(b"ab")).tolist()
     (dtype('float32'), dtype('float64'), [97, 98])
     """
+    if copy is not None and copy.__class__ is not bool:
+        copy = _flag("asarray", "copy", copy)
     if dtype is None and device is None and not copy and (chosen_device() or CPU) is CPU:
         made = _from_floats(obj) if copy is None and obj.__class__ is list else _quickly(obj, copy)
         if made is not None:
@@ -76,6 +79,13 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Device | str | None = Non
                 made._word |= current_state().include & INFERENCE
             return made
     return _make(obj, dtype, device, copy, "asarray")
+
+
+def _flag(function: str, name: str, value: Any) -> bool:
+    """A bool of Python's or NumPy's. Raises TypeError for what is none."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(_FLAG.format(function=function, name=name, value=shown(value), type=type(value).__name__))
+    return bool(value)
 
 
 def _quickly(obj: Any, copy: bool | None) -> Tensor | None:
@@ -137,6 +147,8 @@ def tensor(data: Any, *, dtype: Any = None, device: Device | str | None = None, 
     >>> tk.tensor([1.0, 2.0], requires_grad=True).requires_grad
     True
     """
+    if requires_grad.__class__ is not bool:
+        requires_grad = _flag("tensor", "requires_grad", requires_grad)
     source = data.detach() if isinstance(data, Tensor) else data
     made = _make(source, dtype, device, True, "tensor")
     if requires_grad:

@@ -16,12 +16,13 @@ from .ops.builtin.copying import clone, concat, stack
 from .ops.builtin.differences import gradient_on_grid
 from .ops.builtin.splitting import meshgrid_of, split_at
 from .ops.builtin.view import reshape
-from .ops.shapes import normalize_axes, normalize_axis
+from .ops.shapes import checked_axes, checked_axis
 
 __all__ = ["array_split", "block", "gradient", "meshgrid", "split"]
 
 _TENSOR: Final = "[{function}] takes a Tensor, got {kind}: convert it with tk.asarray(...)."
-_PARTS: Final = "[{function}] a tensor is split into at least 1 part, got {parts}."
+_PARTS: Final = "[{function}] a tensor is split into at least 1 part and at most {most}, got {parts}."
+_MOST: Final = 1 << 24  # each is a tensor of its own
 _DEPTH: Final = "[block] the lists nest {first} deep in one place and {other} in another: each block lies equally deep."
 _EMPTY: Final = "[block] a list of blocks is empty: every row needs at least one block."
 _TUPLE: Final = "[block] got a tuple: blocks are nested in lists."
@@ -55,10 +56,10 @@ def _pieces(x: Tensor, parts: int | Sequence[int], axis: int, function: str) -> 
     if not isinstance(x, Tensor):
         raise TypeError(_TENSOR.format(function=function, kind=type(x).__name__))
     places: Any = parts
-    i = normalize_axis(function, axis, x.ndim)
+    i = checked_axis(function, axis, x.ndim)
     if isinstance(parts, (int, np.integer)):
-        if parts < 1:
-            raise ValueError(_PARTS.format(function=function, parts=parts))
+        if not 1 <= parts <= _MOST:
+            raise ValueError(_PARTS.format(function=function, parts=parts, most=_MOST))
         size, longer = divmod(x.shape[i], int(parts))
         if longer and function == "split":
             raise ValueError(_UNEVEN.format(length=x.shape[i], axis=i, parts=parts))
@@ -171,7 +172,7 @@ def gradient(
         if distances:
             raise TypeError(_TWICE)
         distances = (spacing,)
-    axes = normalize_axes("gradient", axis, x.ndim)
+    axes = checked_axes("gradient", axis, x.ndim)
     if (len(distances) == 1 and len(axes) > 1 and isinstance(distances[0], (tuple, list))) or (
         len(distances) == 1 and isinstance(distances[0], (tuple, list)) and len(distances[0]) == 1
     ):

@@ -56,7 +56,10 @@ def linspace(
     """
     if not (isinstance(start, Tensor) or isinstance(stop, Tensor)):
         return _linspace(start, stop, num, dtype=dtype, device=device, endpoint=endpoint)
-    num = operator.index(num)
+    try:
+        num = operator.index(num)
+    except TypeError:
+        raise TypeError(_NUM.format(num=shown(num))) from None
     if num < 0:
         raise ValueError(_NUM.format(num=num))
     if not all(isinstance(end, (Tensor, numbers.Number)) for end in (start, stop)):

@@ -56,6 +56,7 @@ _IN_TRANSFORM: Final = (
 _LEN: Final = "[len] a 0-d tensor has no length; its value is x.item()."
 _API_VERSIONS: Final = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 _API_VERSION: Final = "[__array_namespace__] got api_version={given!r}: the versions of the standard here are {known}."
+_SHARED: Final = "[shares_storage] takes tensors, got {kind}."
 _INDEX: Final = "[index] only a 0-d tensor of integers converts to an index, got shape {shape}, dtype {dtype}."
 
 
@@ -375,6 +376,9 @@ def shares_storage(a: Tensor, b: Tensor) -> bool:
     >>> tk.shares_storage(x, x[0]), tk.shares_storage(x, x + 0)
     (True, False)
     """
+    for given in (a, b):
+        if not isinstance(given, Tensor):
+            raise TypeError(_SHARED.format(kind=type(given).__name__))
     if a is b or storage_of(a) is storage_of(b):
         return True
     if a._data.__class__ is np.ndarray and b._data.__class__ is np.ndarray:

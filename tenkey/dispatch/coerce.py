@@ -196,7 +196,8 @@ def _is_pair(kind: Any) -> bool:
 
 
 def _convert_list(operator: Operator, argument: str, kind: ListType, value: Any) -> Any:
-    if kind.size is not None and getattr(value, "ndim", None) and not hasattr(value, "_word"):
+    dimensions = getattr(value, "ndim", None)  # of a class of NumPy's it is no number
+    if kind.size is not None and dimensions.__class__ is int and dimensions and not hasattr(value, "_word"):
         value = value.tolist()  # an array of numbers
     if kind.size is not None and not isinstance(value, (list, tuple)):
         value = (value,) * kind.size  # one int stands for all N, as in PyTorch's ``int[2]``

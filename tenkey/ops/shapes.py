@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from operator import index
 from typing import Any, Final
 
 __all__ = [
     "broadcast_shapes",
+    "checked_axes",
+    "checked_axis",
     "infer_reshape",
     "normalize_axes",
     "normalize_axis",
@@ -20,6 +23,7 @@ _AXIS: Final = (
     "[{operator}] axis {axis} is out of range for a tensor of {ndim} dimensions: it must be in [{low}, {high}]."
 )
 _NO_AXES: Final = "[{operator}] axis {axis} is out of range for a tensor of 0 dimensions, which has no axes."
+_WHOLE: Final = "[{operator}] axis must be an int{more}, got {axis!r}."
 _REPEATED: Final = "[{operator}] axis {axes} names a dimension twice."
 _BROADCAST: Final = (
     "[{operator}] the shapes {shapes} cannot be broadcast together: counted from the last, each dimension must be "
@@ -50,6 +54,25 @@ def normalize_axes(operator: str, axis: int | Sequence[int] | None, ndim: int) -
     if len(set(axes)) != len(axes):
         raise ValueError(_REPEATED.format(operator=operator, axes=axis))
     return axes
+
+
+def checked_axis(operator: str, axis: Any, ndim: int) -> int:
+    """``normalize_axis`` for functions that no schema checks: TypeError for what is no int."""
+    try:
+        return normalize_axis(operator, index(axis), ndim)
+    except TypeError:
+        raise TypeError(_WHOLE.format(operator=operator, axis=axis, more="")) from None
+
+
+def checked_axes(operator: str, axis: Any, ndim: int) -> tuple[int, ...]:
+    """``normalize_axes`` for functions that no schema checks: TypeError for what is no int, nor several, nor None."""
+    if axis is None:
+        return tuple(range(ndim))
+    try:
+        given = [index(a) for a in axis] if isinstance(axis, (tuple, list)) else [index(axis)]
+    except TypeError:
+        raise TypeError(_WHOLE.format(operator=operator, axis=axis, more=" or several")) from None
+    return normalize_axes(operator, given, ndim)
 
 
 def reduced_shape(operator: str, shape: tuple[int, ...], axis: Any, keepdims: bool) -> tuple[int, ...]:

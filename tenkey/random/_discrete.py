@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import Any, Final
 
 import numpy as np
@@ -46,6 +47,7 @@ _TOO_MANY: Final = (
     "[choice] {wanted} different elements were asked for, and there are {count} of positive probability: pass "
     "replace=True, or a smaller shape."
 )
+_WHOLE_AXIS: Final = "[{operator}] axis must be an int, got {axis!r}."
 _AXIS: Final = "[{operator}] axis {axis} is out of range for a tensor of {ndim} dimensions."
 _NUMBER: Final = "[permutation] x must be a tensor or an integer of at least 0, got {given!r}."
 
@@ -215,9 +217,13 @@ def permutation(x: Tensor | int, *, axis: int = 0, device: Any = None, generator
 
 
 def _checked_axis(operator: str, axis: int, ndim: int) -> int:
-    if not -ndim <= axis < ndim:
-        raise IndexError(_AXIS.format(operator=operator, axis=axis, ndim=ndim))
-    return axis % ndim
+    try:
+        i = index(axis)
+    except TypeError:
+        raise TypeError(_WHOLE_AXIS.format(operator=operator, axis=axis)) from None
+    if not -ndim <= i < ndim:
+        raise IndexError(_AXIS.format(operator=operator, axis=i, ndim=ndim))
+    return i % ndim
 
 
 def shuffle(x: Tensor, *, axis: int = 0, generator: Generator | None = None) -> Tensor:

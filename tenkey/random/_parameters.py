@@ -36,6 +36,9 @@ _BROADCAST: Final = (
     "[{operator}] parameters of shape {given} do not broadcast to the shape {shape}: leave out shape=, or give one "
     "that ends with theirs."
 )
+_MEMORY: Final = (
+    "[{operator}] takes more memory than there is, for shape {shape}: give a smaller shape, or draw in parts."
+)
 _TOGETHER: Final = "[{operator}] parameters of the shapes {shapes} do not broadcast with one another."
 _KIND: Final = "[{operator}] {name} must be a real number or a tensor of real numbers, got {value}."
 _FLOATING: Final = "[{operator}] got dtype {given}: the numbers are real, choose a floating point dtype."
@@ -163,8 +166,11 @@ def numbers(operator: str, generator: Any, plan: Plan, per_element: int = 1) -> 
     count = per_element
     for n in plan.shape:
         count *= n
-    with generator.reserved(count) as address:
-        yield address
+    try:
+        with generator.reserved(count) as address:
+            yield address
+    except MemoryError:
+        raise MemoryError(_MEMORY.format(operator=operator, shape=plan.shape)) from None
 
 
 REJECTING: Final = BLOCKS_PER_ELEMENT

@@ -19,6 +19,10 @@ from .kernels import check, kernel, wrap
 
 __all__: list[str] = []
 
+_MASKED: Final = (
+    "[index_put] a value of shape {given} has no place where a mask selects the shape {selected}: give one element, or "
+    "as many as the mask selects."
+)
 _OUT: Final = "[{operator}] index {index} is out of range for axis {axis} of length {length}."
 
 
@@ -34,7 +38,7 @@ def _check_range(operator: str, indices: np.ndarray, length: int, axis: int) -> 
 def take_along_axis(x: Tensor, indices: Tensor, *, axis: int = -1) -> Tensor:
     try:
         return wrap(np.take_along_axis(x._data, indices._data, axis))
-    except (ValueError, IndexError):
+    except (ValueError, IndexError, OverflowError):
         check("take_along_axis", x, indices, axis=axis)
         _check_range("take_along_axis", indices._data, x.shape[axis], axis)
         raise
@@ -194,5 +198,6 @@ def put_(x: Tensor, indices: Sequence[Tensor | None], source: Tensor) -> Tensor:
     except (IndexError, ValueError, TypeError):
         check_put(registry.find("tk::put_"), x, indices, source)
         _explain("index_put", x, indices)
-        raise
+        selected = a[_subscript(indices)].shape
+        raise ValueError(_MASKED.format(given=values.shape, selected=selected)) from None
     return x

@@ -209,13 +209,18 @@ def complex_from(real: Tensor, imag: Tensor) -> Tensor:
 # ---- creation
 
 
+def _plain(value: Any, dtype: np.dtype) -> Any:
+    """A Python int beyond 64 bits as a float, among floats: not every dtype takes it as it is."""
+    return float(value) if value.__class__ is int and dtype.kind in "fVc" else value
+
+
 @kernel("full")
 def full(shape: Sequence[int], fill_value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
     check("full", shape, fill_value, dtype=dtype)
     wanted = dtype or dtypes.to_dtype(type(fill_value))
     try:
         with np.errstate(all="ignore"):
-            return wrap(np.full(shape, fill_value, wanted))
+            return wrap(np.full(shape, _plain(fill_value, wanted), wanted))
     except ValueError:
         refuse_shape("full", shape, wanted.itemsize)
         raise
@@ -228,7 +233,8 @@ def linspace(
     spec = registry.find("tk::linspace").facets["Meta"].rule(start, stop, num, dtype=dtype)
     try:
         with np.errstate(all="ignore"):
-            return wrap(np.linspace(start, stop, num, endpoint=endpoint, dtype=spec.dtype))
+            ends = [float(end) if end.__class__ is int else end for end in (start, stop)]
+            return wrap(np.linspace(*ends, num, endpoint=endpoint, dtype=spec.dtype))
     except ValueError:
         refuse_shape("linspace", spec.shape, 8)  # it computes in double precision
         raise

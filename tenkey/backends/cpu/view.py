@@ -164,8 +164,9 @@ def _broadcast_to(x: Tensor, shape: Sequence[int]) -> Tensor:
     if not before:
         try:
             return make_view(x, np.ndarray(shape, a.dtype, a, 0, (0,) * len(shape)))
-        except ValueError:  # a negative length
+        except ValueError:  # a negative length, or more than there are addresses for
             raise_for(x, "broadcast_to", shape)
+            refuse_shape("broadcast_to", shape, a.dtype.itemsize)
             raise
     lead = len(shape) - len(before)
     if lead < 0 or not a.flags.c_contiguous or not a.flags.writeable:
@@ -180,7 +181,11 @@ def _broadcast_to(x: Tensor, shape: Sequence[int]) -> Tensor:
             raise_for(x, "broadcast_to", shape)
     if lead and min(shape) < 0:
         raise_for(x, "broadcast_to", shape)
-    return make_view(x, np.ndarray(shape, a.dtype, a, 0, steps))
+    try:
+        return make_view(x, np.ndarray(shape, a.dtype, a, 0, steps))
+    except ValueError:
+        refuse_shape("broadcast_to", shape, a.dtype.itemsize)
+        raise
 
 
 _FAST.update({"tk::squeeze": _squeeze, "tk::expand_dims": _expand_dims, "tk::broadcast_to": _broadcast_to})

@@ -141,7 +141,8 @@ def masked_fill(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
     if value.ndim:
         raise ValueError(f"[masked_fill] the value is a number or a 0-d tensor, got shape {value.shape}: use where.")
     if not can_hold(x.dtype, value.dtype):
-        raise TypeError(f"[masked_fill] a value of {value.dtype} has no place in a tensor of {x.dtype}: cast it first.")
+        kind = "int" if value.dtype.kind == "O" else value.dtype
+        raise TypeError(f"[masked_fill] a value of {kind} has no place in a tensor of {x.dtype}: cast it first.")
     result: Tensor = where(
         mask, value if value.dtype == x.dtype or value._word & WEAK_MASK else cast(value, x.dtype), x
     )

@@ -13,6 +13,7 @@ from ...core.tensor import Tensor
 from ...core.word import WEAK_MASK
 from ..declare import SUM, Entry, TensorSpec, composite, structured
 from .copying import cast
+from .creation import full
 from .indexing import take
 from .pointwise import greater_equal, less, logical_and, where
 from .reduction import sum
@@ -380,6 +381,8 @@ def histogram(
     edges = _edges("histogram", x, bins, range)
     if weights is not None and weights.shape != x.shape:
         raise ValueError(_WEIGHTS.format(operator="histogram", weights=weights.shape, shape=x.shape))
+    if weights is not None and weights._word & WEAK_MASK:  # a number, for a tensor of one element without dimensions
+        weights = full((), weights.item(), device=x.device)
     counts = bin_sums(bins_of(x, edges), weights, edges.shape[0] - 1)
     shown = shown_edges(edges, x)
     if density:

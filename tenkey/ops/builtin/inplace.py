@@ -63,7 +63,7 @@ _OVERLAP: Final = (
 _READ_ONLY: Final = (
     "[{operator}] {into} is on memory that may only be read, which another library shares with it: clone() it first."
 )
-_RANK: Final = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}
+_RANK: Final = {"b": 0, "i": 1, "u": 1, "O": 1, "f": 2, "V": 2, "c": 3}  # O is a Python int beyond 64 bits
 
 
 def can_hold(dtype: np.dtype, result: np.dtype) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...core.tensor import Tensor
 from ..declare import Entry, TensorSpec, linear, structured, view
+from ..declare.promotion import refuse_lost_part
 from .view import broadcast_to, expand_dims
 
 __all__ = ["diagonal", "diagonal_embed", "trace"]
@@ -83,6 +84,8 @@ def _sum_dtype(dtype: np.dtype) -> Any:
 
 def _trace_meta(x: Tensor, *, offset: int = 0, dtype: np.dtype | None = None) -> TensorSpec:
     _diagonal_place(x.shape, offset)
+    if dtype is not None:
+        refuse_lost_part("trace", x.dtype, dtype)
     return TensorSpec(x.shape[:-2], dtype or np.dtype(_sum_dtype(x.dtype)))
 
 
@@ -93,6 +96,8 @@ def _trace_vjp(g: Tensor, x_meta: Any, offset: int) -> Tensor:
 
 
 def _host_trace(x: np.ndarray, *, offset: int = 0, dtype: np.dtype | None = None) -> Any:
+    if dtype is not None:
+        _trace_meta(x, offset=offset, dtype=dtype)  # type: ignore[arg-type]  # an array has a shape and a dtype, too
     if not -(1 << 31) < offset < 1 << 31:  # NumPy's integer for it, far outside of the matrix
         offset = x.shape[-1]
     return x.trace(offset, -2, -1, dtype or _sum_dtype(x.dtype))

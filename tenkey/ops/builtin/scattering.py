@@ -15,7 +15,7 @@ from ...core.promotion import result_dtype
 from ...core.tensor import Tensor
 from ...core.word import WEAK_MASK
 from ..declare import Entry, TensorSpec, composite, structured
-from ..shapes import broadcast_shapes, normalize_axis
+from ..shapes import broadcast_shapes, checked_axis, normalize_axis
 from .arithmetic import divide, multiply
 from .assigning import as_source, put, put_
 from .basic_index import basic_index
@@ -26,6 +26,7 @@ from .indexing import index, index_shape, take_along_axis
 from .pointwise import equal, where
 from .view import broadcast_to, reshape
 
+_TENSORS: Final = "[put_along_axis] takes tensors, got {kind}: convert it with tk.asarray(...)."
 _INTEGERS: Final = "[{operator}] indices must be integers, got {dtype}."
 _NDIM: Final = "[{operator}] indices of shape {indices} need the {ndim} dimensions of the tensor, shape {shape}."
 _LENGTHS: Final = (
@@ -381,7 +382,10 @@ def put_along_axis(x: Tensor, indices: Tensor, values: Tensor | complex, axis: i
     >>> x.tolist()
     [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
     """
-    i = _check_indices("put_along_axis", x, indices, axis)
+    for given in (x, indices):
+        if not isinstance(given, Tensor):
+            raise TypeError(_TENSORS.format(kind=type(given).__name__))
+    i = _check_indices("put_along_axis", x, indices, checked_axis("put_along_axis", axis, x.ndim))
     shape = (*x.shape[:i], indices.shape[i], *x.shape[i + 1 :])
     spread = broadcast_to(indices, shape) if indices.shape != shape else indices
     return put_(x, _grid(spread, i), _fitting("put_along_axis", x, as_source(values), shape))

@@ -19,11 +19,12 @@ from .special import horner
 from .view import sum_to_shape
 
 _HALF_LOG_2PI: Final = 0.5 * math.log(2 * math.pi)
-_POLYGAMMA_ORDER: Final = "[special_polygamma] n is the number of derivatives of digamma, at least 0; got {n}."
+_POLYGAMMA_ORDER: Final = (
+    "[special_polygamma] n is the number of derivatives of digamma, at least 0 and below 2**63; got {n}."
+)
 _POLYGAMMA_INTEGERS: Final = (
     "[special_polygamma] n counts derivatives: it is an int or a tensor of integers, got {dtype}."
 )
-_LARGEST_ORDER: Final = 10**4  # n! and the powers of x are out of range of a double long before
 _POLYGAMMA_REAL: Final = "[special_polygamma] is not defined for dtype {dtype}: it takes real dtypes."
 
 # B(2k) / (2k (2k - 1)): the series of Stirling (DLMF 5.11.1)
@@ -147,7 +148,7 @@ _BERNOULLI: Final = (
 
 
 def _polygamma_meta(n: int, x: Any) -> TensorSpec:
-    if n < 0:
+    if not 0 <= n < 1 << 63:
         raise ValueError(_POLYGAMMA_ORDER.format(n=n))
     if x.dtype.kind == "c":
         raise TypeError(_POLYGAMMA_REAL.format(dtype=x.dtype))
@@ -181,20 +182,28 @@ def hurwitz_zeta(order: Any, x: Any) -> Any:
     return total
 
 
-def _cotangent_derivative(n: int, x: Any) -> Any:
-    """The n-th derivative of ``pi cot(pi x)``, by the polynomials in the cotangent that it is."""
-    polynomial = [0, 1]
-    for _ in range(n):
-        slope = [k * a for k, a in enumerate(polynomial)][1:]
-        polynomial = [0] * (len(slope) + 2)
-        for k, a in enumerate(slope):  # the derivative of the cotangent is -(1 + cot^2)
-            polynomial[k] -= a
-            polynomial[k + 2] -= a
-    cotangent = 1 / np.tan(np.pi * (x - np.round(x)))
-    total = np.zeros_like(cotangent)
-    for a in reversed(polynomial):
-        total = total * cotangent + float(a)
-    return math.pi ** (n + 1) * total
+def _relative_zeta(order: float, x: Any) -> Any:
+    """``hurwitz_zeta`` over its first term, ``x**-order``, which may be out of range."""
+    total = np.ones(np.shape(x))
+    for k in range(1, 12):
+        total = total + (1 + k / x) ** -order
+    end = x + 12.0
+    power = (1 + 12 / x) ** -order
+    total += end * power / (order - 1) + 0.5 * power
+    factor = order * power / end
+    for k, bernoulli in enumerate(_BERNOULLI):
+        total += bernoulli / math.factorial(2 * k + 2) * factor
+        factor = factor * (order + 2 * k + 1) * (order + 2 * k + 2) / (end * end)
+    return total
+
+
+# Note [Polygamma is a sum over all poles]
+#     The n-th derivative is (-1)^(n+1) n! times the sum of (x + k)^-(n+1) over k >= 0, also for negative x = -N + f:
+#     those right of x are a zeta function of f, the N left of it that of 1 - f without the rest, that of 1 - x.
+#     At half-integers and even n the first two cancel exactly. Beyond order 100 factorial and powers leave the range of
+#     double precision where the result need not: there the largest term is taken out, by logarithms. Guarded by
+#     `test_polygamma_of_high_order_and_negative_numbers`.
+_FACTORIALS: Final = 100
 
 
 def _polygamma_host(n: int, x: Any) -> Any:
@@ -203,17 +212,28 @@ def _polygamma_host(n: int, x: Any) -> Any:
     if n == 0:
         found = special_digamma_host(wide)
         return found.astype(result)
-    sign_ = -1.0 if n % 2 == 0 else 1.0
+    odd = n % 2 == 1
     negative = wide < 0
-    size = np.where(negative, 1 - wide, wide)
-    found = sign_ * math.factorial(n) * hurwitz_zeta(float(n + 1), size)
-    found = np.where(size == np.inf, 0.0 * sign_, found)
+    pole = (wide <= 0) & (wide == np.floor(wide))
+    safe = np.where(pole, 0.5, wide)
+    right = np.where(negative, safe - np.floor(safe), wide)  # the distance to the next pole on this side
+    left = 1 - right
+    cancels = negative & (right == 0.5) & (not odd)
+    parts = [(np.where(cancels, 1 - safe, right), 1.0)]
     if negative.any():
-        pole = negative & (wide == np.floor(wide))
-        safe = np.where(negative & ~pole, wide, 0.5)
-        mirrored = (-found if n % 2 else found) - _cotangent_derivative(n, safe)
-        found = np.where(negative, np.where(pole, sign_ * np.inf, mirrored), found)
-    return np.asarray(found).astype(result)
+        there = negative & ~cancels
+        turn = 1.0 if odd else -1.0
+        parts += [(np.where(there, left, right), turn * there), (np.where(there, 1 - safe, right), -turn * there)]
+    order = float(n + 1)
+    if n <= _FACTORIALS:
+        found = math.factorial(n) * sum(part * hurwitz_zeta(order, at) for at, part in parts)
+    else:
+        first = parts[0][0] if len(parts) == 1 else np.where(there, np.minimum(right, left), parts[0][0])
+        total = sum(part * (first / at) ** order * _relative_zeta(order, at) for at, part in parts)
+        size = math.lgamma(order) - order * np.log(first) + np.log(np.abs(total))
+        found = np.sign(total) * np.exp(size)
+    found = np.where(pole, np.inf, np.where(wide == np.inf, 0.0, found))
+    return np.asarray(found if odd else -found).astype(result)
 
 
 def _polygamma_each_host(n: Any, x: Any) -> Any:
@@ -222,7 +242,7 @@ def _polygamma_each_host(n: Any, x: Any) -> Any:
     out = np.full(x.shape, np.nan, result)
     for order in np.unique(n[n >= 0]).tolist():
         chosen = n == order
-        out[chosen] = _polygamma_host(order, x[chosen].astype(np.float64)) if order <= _LARGEST_ORDER else np.nan
+        out[chosen] = _polygamma_host(order, x[chosen].astype(np.float64))
     return out
 
 
@@ -279,7 +299,7 @@ polygamma_each: Entry = structured(
 def special_polygamma(n: Tensor, x: Tensor) -> Tensor:
     """The ``n``-th derivative of ``digamma``, for each element of ``x``; ``n`` is one int, or a tensor of integers.
 
-    By Euler and Maclaurin's formula, and by reflection for negative numbers (DLMF 5.15). Infinite at the poles, where
+    By Euler and Maclaurin's formula for the sum over all poles (DLMF 5.15.1). Infinite at the poles, where
     ``digamma`` is nan. The result has the dtype of ``x``; with a tensor ``n`` at least the default precision. Raises
     TypeError for an ``n`` that is no integer and for complex ``x``, ValueError for a negative int; negative elements
     of a tensor give nan.
