@@ -71,7 +71,7 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Device | str | None = Non
     (dtype('float32'), dtype('float64'), [97, 98])
     """
     if copy is not None and copy.__class__ is not bool:
-        copy = _flag("asarray", "copy", copy)
+        copy = _flag("asarray", "copy", copy)  # type: ignore[unreachable]
     if dtype is None and device is None and not copy and (chosen_device() or CPU) is CPU:
         made = _from_floats(obj) if copy is None and obj.__class__ is list else _quickly(obj, copy)
         if made is not None:
@@ -148,7 +148,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Device | str | None = None, 
     True
     """
     if requires_grad.__class__ is not bool:
-        requires_grad = _flag("tensor", "requires_grad", requires_grad)
+        requires_grad = _flag("tensor", "requires_grad", requires_grad)  # type: ignore[unreachable]
     source = data.detach() if isinstance(data, Tensor) else data
     made = _make(source, dtype, device, True, "tensor")
     if requires_grad:

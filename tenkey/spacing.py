@@ -19,7 +19,7 @@ from .ops.builtin.view import reshape
 
 __all__ = ["linspace"]
 
-_NUM: Final = "[linspace] num is a number of values, at least 0; got {num}."
+_NUM: Final = "[linspace] num is an integer, the number of values, at least 0; got {num}."
 _ENDS: Final = "[linspace] start and stop are Python numbers or tensors, got {start} and {stop}."
 _REAL: Final = "[linspace] got complex ends for the dtype {dtype}: take tk.real of them first, or name a complex dtype."
 

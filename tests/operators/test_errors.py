@@ -225,7 +225,7 @@ def _cases() -> list[Case]:
         ("index_fill", lambda f, i: tk.index_fill(f(3), i(2), f(2)), ValueError,
          "[index_fill] the value must be 0-d, got shape (2,): use index_copy."),
         ("polygamma_of", lambda f, i: tk.special.polygamma(-1, f(2)), ValueError,
-         "[special_polygamma] n is the number of derivatives of digamma, at least 0; got -1."),
+         "[special_polygamma] n is the number of derivatives of digamma, at least 0 and below 2**63; got -1."),
         ("polygamma_each", lambda f, i: tk.special.polygamma(f(2), f(2)), TypeError,
          "[special_polygamma] n counts derivatives: it is an int or a tensor of integers, got float32."),
         ("special_polygamma", lambda f, i: tk.special.polygamma(1.5, f(2)), TypeError,

@@ -233,8 +233,8 @@ def linspace(
     spec = registry.find("tk::linspace").facets["Meta"].rule(start, stop, num, dtype=dtype)
     try:
         with np.errstate(all="ignore"):
-            ends = [float(end) if end.__class__ is int else end for end in (start, stop)]
-            return wrap(np.linspace(*ends, num, endpoint=endpoint, dtype=spec.dtype))
+            first, last = (float(end) if end.__class__ is int else end for end in (start, stop))
+            return wrap(np.linspace(first, last, num, endpoint=endpoint, dtype=spec.dtype))
     except ValueError:
         refuse_shape("linspace", spec.shape, 8)  # it computes in double precision
         raise

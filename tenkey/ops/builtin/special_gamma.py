@@ -220,15 +220,15 @@ def _polygamma_host(n: int, x: Any) -> Any:
     left = 1 - right
     cancels = negative & (right == 0.5) & (not odd)
     parts = [(np.where(cancels, 1 - safe, right), 1.0)]
+    there = negative & ~cancels
     if negative.any():
-        there = negative & ~cancels
         turn = 1.0 if odd else -1.0
         parts += [(np.where(there, left, right), turn * there), (np.where(there, 1 - safe, right), -turn * there)]
     order = float(n + 1)
     if n <= _FACTORIALS:
         found = math.factorial(n) * sum(part * hurwitz_zeta(order, at) for at, part in parts)
     else:
-        first = parts[0][0] if len(parts) == 1 else np.where(there, np.minimum(right, left), parts[0][0])
+        first = np.where(there, np.minimum(right, left), parts[0][0])
         total = sum(part * (first / at) ** order * _relative_zeta(order, at) for at, part in parts)
         size = math.lgamma(order) - order * np.log(first) + np.log(np.abs(total))
         found = np.sign(total) * np.exp(size)
