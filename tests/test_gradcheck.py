@@ -304,11 +304,27 @@ def test_tolerances_decide() -> None:
 # ---- what cannot be checked
 
 
-def test_inputs_in_single_precision_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"\[gradcheck\] input 1 has dtype float32: central differences need double"):
-        gradcheck(lambda x, y: x * y, (leaf([1.0]), leaf([1.0], tk.float32)))
-    with pytest.raises(ValueError, match=r"dtype complex64.*x\.astype\(tk\.float64\)"):
-        gradcheck(tk.exp, leaf([1j], tk.complex64))
+def test_inputs_in_single_precision_are_warned_of() -> None:
+    x, y = leaf([1.0, 2.0]), leaf([3.0, 0.5], tk.float32)
+    with (
+        pytest.warns(UserWarning, match=r"Input #1 requires gradient and is not a double precision.*dtype float32"),
+        pytest.raises(GradcheckError, match="with respect to input 1"),
+    ):
+        gradcheck(lambda x, y: x * tk.exp(y), (x, y))
+
+
+@pytest.mark.parametrize("options", [{}, {"fast_mode": True}, {"check_forward_ad": True}])
+@pytest.mark.parametrize("dtype", [tk.float32, tk.complex64])
+def test_single_precision_with_a_step_that_fits(dtype: Any, options: Any) -> None:
+    x, wrong = leaf([1.0, 2.0], dtype), function_of(lambda x: x * x, lambda g, x: g * x)
+    fitting = {"eps": 1e-2, "atol": 1e-2, "rtol": 1e-2, **options}
+    with pytest.warns(UserWarning, match="double precision") as caught:
+        assert gradcheck(lambda x: x * x, x, **fitting)
+    with pytest.warns(UserWarning, match="double precision"):
+        assert gradgradcheck(lambda x: x * x * x, x, eps=1e-2, atol=1e-1, rtol=1e-1)
+    assert {warning.filename for warning in caught} == {__file__}
+    with pytest.warns(UserWarning, match="double precision"):
+        assert not gradcheck(wrong, x, raise_exception=False, **fitting)
 
 
 def test_without_an_input_that_needs_a_gradient() -> None:

@@ -197,3 +197,35 @@ class TestIncrementVersion:
             z = tk.ones(2)
         with pytest.raises(RuntimeError, match="Inference tensors do not track version counter"):
             graph.increment_version(z)
+
+
+def test_contexts_as_decorators() -> None:
+    graph, fw = tk.autograd.graph, tk.autograd.forward_ad
+
+    @graph.disable_saved_tensors_hooks("none of these")
+    def saves() -> None:
+        with graph.save_on_cpu():
+            pass
+
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="none of these"):
+            saves()
+    with graph.save_on_cpu():
+        pass
+
+    @graph.allow_mutation_on_saved_tensors()
+    def slope(x: Any) -> Any:
+        y = x * 1.0
+        loss = tk.sum(y * y)
+        y.multiply_(5.0)
+        return tk.autograd.grad(loss, x)[0]
+
+    x = tk.tensor([1.0, 2.0], requires_grad=True)
+    assert [slope(x).tolist() for _ in range(2)] == [[2.0, 4.0]] * 2
+
+    @fw.dual_level()
+    def pushed(x: Any, times: int) -> Any:
+        inner = pushed(x, times - 1) if times else x * 0.0
+        return fw.unpack_dual(fw.make_dual(x, x) ** 2).tangent + inner
+
+    assert pushed(x.detach(), 2).tolist() == [6.0, 24.0]

@@ -354,3 +354,66 @@ def test_the_keys_tell() -> None:
         y = tk.ones(1)
     assert y.keyset.has(tk.dispatch.DispatchKey.Inference)
     assert "Inference" in str(tk.dispatch.explain(tk.add, y, y))
+
+
+class _Cube(tk.autograd.Function):
+    @staticmethod
+    def forward(x: Any) -> Any:
+        return x**3
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return 3 * ctx.saved_tensors[0] ** 2 * g
+
+
+@pytest.mark.parametrize("inside", [True, False])
+@pytest.mark.parametrize("function", [lambda x: x**3, lambda x: tk.sort(x) ** 3, _Cube.apply])
+def test_derivatives_of_functions(made_inside: Tensor, function: Any, inside: bool) -> None:
+    """Note [Derivatives in inference mode]; the inputs and the factor ``c`` are inference tensors."""
+    t = tk.transforms
+    with tk.inference_mode():
+        c = made_inside * tk.asarray([1.0, 2.0, 4.0])
+    with tk.inference_mode(), tk.inference_mode(inside):
+        x = tk.asarray([1.0, 2.0, 3.0])
+
+        def scaled(x: Tensor) -> Tensor:
+            return tk.sum(function(x) * c)
+
+        first = (3 * x**2 * c).tolist()
+        for given in (x, c):
+            slope = (3 * given**2 * c).tolist()
+            assert t.grad(scaled)(given).tolist() == slope
+            assert t.jacrev(lambda x: function(x) * c)(given).tolist() == np.diag(slope).tolist()
+            output, pull = t.vjp(scaled, given)
+            assert pull(tk.ones_like(output))[0].tolist() == slope
+            assert t.jvp(scaled, (given,), (x,))[1].item() == pytest.approx(np.dot(slope, x.tolist()))
+            assert t.linearize(scaled, given)[1](x).item() == pytest.approx(np.dot(slope, x.tolist()))
+            assert t.vmap(t.grad(scaled))(tk.stack([given, given])).tolist() == [slope, slope]
+            assert t.hessian(scaled)(given).tolist() == np.diag((6 * given * c).tolist()).tolist()
+        assert first == t.grad(scaled)(x).tolist()
+        assert not t.grad(scaled)(c).is_inference
+    assert pull(tk.ones_like(output))[0].tolist() == slope
+
+
+def test_a_derivative_may_change_what_its_mode_may(made_inside: Tensor) -> None:
+    def counted(x: Tensor) -> Tensor:
+        made_inside.add_(1.0)
+        return tk.sum(x * x)
+
+    before = made_inside.tolist()
+    with tk.inference_mode():
+        assert tk.transforms.grad(counted)(tk.asarray([2.0])).tolist() == [4.0]
+    assert made_inside.tolist() == [x + 1 for x in before]
+    with pytest.raises(RuntimeError, match="Inplace update to inference tensor outside InferenceMode"):
+        tk.transforms.grad(counted)(tk.asarray([2.0]))
+
+
+def test_gradcheck_in_inference_mode() -> None:
+    x = tk.tensor([1.0, 2.0], dtype=tk.float64, requires_grad=True)
+    with tk.inference_mode():
+        assert tk.autograd.gradcheck(lambda x: x**3, (x,), check_forward_ad=True)
+        assert tk.autograd.gradgradcheck(lambda x: x**3, (x,), check_fwd_over_rev=True)

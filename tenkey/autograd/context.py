@@ -169,7 +169,7 @@ class Context(Node):
         self._not_differentiable = self._marked("mark_non_differentiable", tensors)
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Whether ``backward`` gets zeros (the default) or None for outputs without a gradient."""
+        """Whether ``backward`` gets zeros (the default) or None for what has no gradient, and ``jvp`` for tangents."""
         if value is not True and value is not False:
             raise TypeError(_NO_BOOL.format(node=self.name(), got=repr(value)))
         self._materialize = value

@@ -12,9 +12,12 @@ its primal. Guarded by ``tests/test_forward_mode.py``.
 Note [Tangents in place]
 ~~~~~~~~~~~~~~~~~~~~~~~~
 What changes a dual in place changes its primal and its tangent in place. So the tangent of a view is the same view of
-the tangent, and the tangents of other results share no memory with those of the arguments. Where a tangent lies
-otherwise in memory than its primal, a view of the one may be a copy of the other (``reshape``): such a dual refuses to
-be changed. Guarded by ``tests/test_forward_mode.py::test_views_in_place``.
+the tangent, and the tangents of other results share no memory with those of the arguments. A primal may be batched
+where its tangent is not, so that what is written into the one does not fit into the other: the tangent is made batched
+before it is viewed or changed. Where a tangent lies otherwise in memory than its primal, a view of the one may be a
+copy of the other (``reshape``): such a dual refuses to be changed. Guarded by
+``tests/test_forward_mode.py::test_views_in_place`` and
+``tests/test_transform_programs.py::test_changes_in_place_in_nested_transforms``.
 
 Note [Gradients of duals]
 ~~~~~~~~~~~~~~~~~~~~~~~~~
@@ -46,13 +49,16 @@ from .forward_rules import (
     Plan,
     by_backward,
     by_user,
+    fit_tangent,
     in_place,
+    materialized,
     parts_of,
     plan_of,
     transposed,
     with_tangents,
 )
 from .function import Function
+from .grad_mode import decorate
 from .node import Node, edge_of
 
 __all__ = ["DualLevel"]
@@ -83,6 +89,10 @@ class DualLevel(Level):
     """
 
     name = "forward mode"
+
+    def __call__(self, function: Any) -> Any:
+        """Decorate ``function``, which has a level of its own in every call."""
+        return decorate(function, DualLevel)
 
     def dual(self, primal: Tensor, tangent: Tensor) -> Wrapper:
         """The dual tensor of two parts that fit."""
@@ -132,6 +142,8 @@ class DualLevel(Level):
         parts = parts_of(operator) if plan.is_open else plan.parts
         if parts is not None:
             return parts(*args, **kwargs)
+        if plan.is_view and args and self.owns(args[0]):
+            fit_tangent(args[0])
         duals: list[Wrapper] = []
         word = 0
         primals: list[Any] = []
@@ -232,7 +244,8 @@ class DualLevel(Level):
         else:
             out, ctx = function._run(primals)
             ctx = JvpContext.of(ctx)
-        results = function.jvp(ctx, *[x._extra if self.owns(x) else None for x in args])
+        tangents = [x._extra if self.owns(x) else None for x in args]
+        results = function.jvp(ctx, *materialized(ctx, primals, tangents))
         return with_tangents(self, function.__name__, out, results)
 
     def escaped_function(self, function: Any, args: tuple[Any, ...]) -> Any:

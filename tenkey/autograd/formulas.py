@@ -17,9 +17,9 @@ from typing import Any, TypeAlias
 
 from ..core.tensor import Tensor
 from ..core.word import GRADIENT, WEAK_MASK
-from ..dispatch.local import StateGuard, current_state
+from ..dispatch.local import current_state
 from ..dispatch.operator import Operator
-from ..ops.aliases import spread
+from ..ops.aliases import Recording, spread
 from ..ops.builtin.complex import conj
 from ..ops.builtin.copying import cast
 from ..ops.builtin.creation import ones_like, zeros_like
@@ -219,7 +219,7 @@ def _by_transposition(formulas: dict[str, Formula | None]) -> ForwardRule:
             return None
         given = {name: t for name, t in tangents.items() if t is not None and formulas.get(name) is not None}
         record = any(t._word & GRADIENT for t in _tensors((given, bound, out))) and current_state().keep & GRADIENT
-        with StateGuard(unexclude=GRADIENT):
+        with Recording():
             seed = spread(zeros_like(out).detach(), bound.values()).detach().requires_grad_()
             ends, directions = [], []
             for name, tangent in given.items():

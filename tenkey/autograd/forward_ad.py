@@ -119,6 +119,21 @@ def _level(call: str, what: str, level: Any) -> DualLevel:
     return level
 
 
+def _own_level(tensor: Any) -> DualLevel | None:
+    """The innermost level that is open and that the tensor has a tangent at."""
+    while tensor.__class__ is Wrapper:
+        if isinstance(tensor._level, DualLevel) and tensor._level.is_open:
+            return tensor._level
+        tensor = tensor._value
+    return None
+
+
+def _bare(tensor: Any) -> Any:
+    while tensor.__class__ is Wrapper:
+        tensor = tensor._value
+    return tensor
+
+
 def make_dual(tensor: Tensor, tangent: Tensor, level: DualLevel | None = None) -> Tensor:
     """The tensor with a tangent at ``level`` (default: the innermost), which calls on it carry along.
 
@@ -156,6 +171,9 @@ def make_dual(tensor: Tensor, tangent: Tensor, level: DualLevel | None = None) -
                 want_device=want[2],
             )
         )
+    strides = _bare(tangent).strides
+    if 0 in strides:  # broadcast: it could not be changed in place together with the tensor
+        tangent = tangent.clone()
     return own.dual(tensor, tangent)
 
 
@@ -171,6 +189,8 @@ def unpack_dual(tensor: Tensor, level: DualLevel | None = None) -> UnpackedDual:
     if not isinstance(tensor, Tensor):
         raise TypeError(f"[unpack_dual] takes a Tensor, got {type(tensor).__name__}.")
     if level is None and next(_levels(), None) is None:
-        return UnpackedDual(tensor, None)
+        level = _own_level(tensor)  # of another thread, or none
+        if level is None:
+            return UnpackedDual(tensor, None)
     own = _level("unpack_dual", "unpack", level)
     return UnpackedDual(*own.parts(tensor))

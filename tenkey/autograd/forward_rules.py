@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ..core.tensor import Tensor
 from ..core.tree import flatten, unflatten
 from ..core.word import GRADIENT
+from ..core.wrapper import Wrapper
 from ..dispatch.keys import DispatchKey
-from ..dispatch.local import StateGuard, current_state
+from ..dispatch.local import current_state
 from ..dispatch.operator import Operator
-from ..ops.aliases import fresh, spread, unrecorded
+from ..ops.aliases import Recording, fresh, levels_of, spread, unrecorded
 from ..ops.builtin.copying import cast
 from ..ops.builtin.creation import zeros_like
 from ..ops.builtin.inplace import copy_
@@ -30,7 +31,9 @@ __all__ = [
     "Plan",
     "by_backward",
     "by_user",
+    "fit_tangent",
     "in_place",
+    "materialized",
     "parts_of",
     "plan_of",
     "transposed",
@@ -72,6 +75,7 @@ class Plan:
         self.tangents: dict[str, Any] = {a.name: None for a in arguments if a.type.is_tensor_like}
         self.rules: dict[bool, ForwardRule | None] = {}
         own = operator.facets
+        self.is_view = "View" in own
         # who sees the call before the primals are taken apart: "Forward", "Out", in place, parts
         self.is_special = "Forward" in own or "Out" in own or operator.schema.is_mutable
         self.parts = None if "Jvp" in own else parts_of(operator)
@@ -165,7 +169,25 @@ def by_user(level: DualLevel, operator: Operator, args: tuple[Any, ...], kwargs:
             setup(ctx, primals, keywords, out)
         else:
             setup(ctx, primals, out)
-    return with_tangents(level, operator.name, out, facet.function(ctx, *tangents))
+    return with_tangents(level, operator.name, out, facet.function(ctx, *materialized(ctx, primals, tangents)))
+
+
+def materialized(ctx: Context, primals: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+    """The tangents that a user's rule gets: zeros for a tensor without one, unless ``set_materialize_grads(False)``."""
+    if not ctx._materialize:
+        return list(tangents)
+    return [_filled(primal, tangent) for primal, tangent in zip(primals, tangents, strict=True)]
+
+
+def _filled(primal: Any, tangent: Any) -> Any:
+    if isinstance(primal, Tensor):
+        return zeros_like(primal.detach()) if tangent is None and primal.dtype.kind in "fcV" else tangent
+    leaves = flatten(primal)
+    if not any(isinstance(x, Tensor) for x in leaves):
+        return tangent
+    given = [None] * len(leaves) if tangent is None else flatten(tangent)
+    filled = [_filled(x, t) if isinstance(x, Tensor) else t for x, t in zip(leaves, given, strict=True)]
+    return tangent if all(t is None for t in filled) else unflatten(primal, filled)
 
 
 def _tangent_of(level: DualLevel, value: Any) -> Any:
@@ -223,7 +245,7 @@ def transposed(level: DualLevel, name: str, leaves: list[Any], call: Callable[[l
     values: list[Any] = []
     inputs: list[Tensor] = []
     directions: list[Tensor] = []
-    with StateGuard(unexclude=GRADIENT):
+    with Recording():
         for x in leaves:
             if not level.owns(x) or x.dtype.kind not in "fcV":
                 values.append(x._value if level.owns(x) else x)
@@ -257,6 +279,16 @@ def _one_transposed(result: Any, inputs: list[Tensor], directions: list[Tensor],
     return total
 
 
+def fit_tangent(x: Any) -> None:
+    """Give the tangent of a dual the levels of its primal, as what is written into it may have them.
+
+    Before there are views of it: they share the tangent's memory.
+    """
+    if x._value.__class__ is Wrapper and not levels_of([x._value]) <= levels_of([x._extra]):
+        x._extra = zeros_like(x._value) + x._extra
+        x._word |= x._extra._word
+
+
 def in_place(level: DualLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The target's tangent is changed in place as well, so views of it see that too."""
     facet = operator.facets.get("Inplace")
@@ -267,6 +299,7 @@ def in_place(level: DualLevel, operator: Operator, args: tuple[Any, ...], kwargs
         raise NotImplementedError(_TARGET.format(operator=operator.schema.base_name))
     if x._apart:
         raise NotImplementedError(_APART.format(operator=operator.schema.base_name))
+    fit_tangent(x)
     primals = [y._value if level.owns(y) else y for y in args]
     if facet is None:  # x[index] = source
         source = args[2]._extra if level.owns(args[2]) else 0.0

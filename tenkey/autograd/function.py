@@ -97,7 +97,7 @@ class Function:
 
     _missing_backward = backward
     vjp: Any = None  # another name for ``backward``
-    jvp: Any = None  # a staticmethod jvp(ctx, *tangents) gives the forward derivative
+    jvp: Any = None  # a staticmethod jvp(ctx, *tangents) gives the forward derivative; zeros for a tensor without one
     vmap: Any = None  # a staticmethod vmap(info, in_dims, *args) gives (out, out_dims)
     generate_vmap_rule = False  # True: the staticmethods run on batched tensors; else, without vmap, sample by sample
     _context: type[Call] = Call

@@ -17,6 +17,7 @@ decide and give the message, which names the seed of the directions. Guarded by
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from numbers import Real
@@ -27,9 +28,23 @@ import numpy as np
 from ..core.tensor import Tensor
 from ..core.word import GRADIENT
 from ..dispatch.local import StateGuard
+from ..ops.aliases import Recording
 from .batched import batched_pull, batched_push
 from .functional import grad
-from .jacobians import analytical, as_values, components, forward, from_array, numerical, outputs_of, pushed, slope
+from .jacobians import (
+    analytical,
+    as_values,
+    components,
+    distance,
+    forward,
+    from_array,
+    gradients_of,
+    numerical,
+    outputs_of,
+    pushed,
+    random_seed,
+    slope,
+)
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
@@ -40,8 +55,8 @@ _MISMATCH: Final = (
 )
 _FAST: Final = " Found in fast mode: projection {projection} of seed {seed}."
 _PRECISION: Final = (
-    "[gradcheck] input {index} has dtype {dtype}: central differences need double precision; convert with "
-    "x.astype(tk.float64)."
+    "[gradcheck] Input #{index} requires gradient and is not a double precision floating point or complex, it has "
+    "dtype {dtype}: this will likely fail. Convert with x.astype(tk.float64), or give eps, atol and rtol that fit."
 )
 _NO_INPUT: Final = (
     "[gradcheck] gradcheck expects at least one input tensor to require gradient: set requires_grad on one."
@@ -112,8 +127,8 @@ def gradcheck(
     """Compare the gradients of ``fn`` with central differences (Note [What gradcheck compares]).
 
     Args: fn: takes the inputs, returns a tensor or several; inputs: a tensor or a sequence, those that require a
-    gradient in double precision; eps: step; atol, rtol: allowed absolute and relative difference; raise_exception:
-    raise GradcheckError rather than return False; nondet_tol: allowed difference between two equal calls;
+    gradient in double precision (it warns else); eps: step; atol, rtol: allowed absolute and relative difference;
+    raise_exception: raise GradcheckError, not return False; nondet_tol: allowed difference between two equal calls;
     check_undefined_grad: that a gradient for some outputs alone is what it is with zeros for the others;
     check_grad_dtypes: that a gradient has the dtype of its input; check_batched_grad, check_batched_forward_grad: that
     vmap over backward and over forward mode gives what a loop gives; check_forward_ad, check_backward_ad: which modes
@@ -145,7 +160,7 @@ def _run(
     fn: Callable[..., Any], inputs: tuple[Any, ...], settings: _Settings, asked: dict[str, bool], *, raises: bool
 ) -> bool:
     try:
-        with StateGuard(unexclude=GRADIENT):
+        with Recording():
             checked = _checked(inputs)
             outputs, error = _settled(lambda: outputs_of(fn, inputs), _difference, settings.nondet_tol)
             if error > settings.nondet_tol:
@@ -188,13 +203,13 @@ def _sequence(given: Any, text: str) -> tuple[Any, ...]:
 
 
 def _checked(inputs: tuple[Any, ...]) -> list[int]:
-    """The inputs that require a gradient; raises unless they are in double precision."""
+    """The inputs that require a gradient; warns unless they are in double precision."""
     found = [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad]
     if not found:
         raise ValueError(_NO_INPUT)
     for i in found:
         if inputs[i].dtype.name not in ("float64", "complex128"):
-            raise ValueError(_PRECISION.format(index=i, dtype=inputs[i].dtype))
+            warnings.warn(_PRECISION.format(index=i, dtype=inputs[i].dtype), UserWarning, stacklevel=4)
     return found
 
 
@@ -213,16 +228,9 @@ def _settled(call: Callable[[], Any], distance: Callable[[Any, Any], float], non
     return result, error
 
 
-def _distance(a: np.ndarray, b: np.ndarray) -> float:
-    """The largest difference of two arrays; equal infinities and nan on both sides count as equal."""
-    with np.errstate(invalid="ignore"):
-        apart = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
-    return float(np.max(np.where(np.isnan(apart), np.inf, apart), initial=0.0))
-
-
 def _difference(first: list[Tensor], second: list[Tensor]) -> float:
     pairs = zip(first, second, strict=True)
-    return max(_distance(components(a.detach().numpy()), components(b.detach().numpy())) for a, b in pairs)
+    return max(distance(components(a.detach().numpy()), components(b.detach().numpy())) for a, b in pairs)
 
 
 # ---- Jacobians
@@ -255,7 +263,7 @@ def _check_jacobians(
         if not backward:
             continue
         for number, (output, wanted) in enumerate(zip(outputs, columns, strict=True)):
-            found, error = _settled(partial(analytical, output, inputs[i]), _distance, settings.nondet_tol)
+            found, error = _settled(partial(analytical, output, inputs[i]), distance, settings.nondet_tol)
             if error > settings.nondet_tol:
                 raise GradcheckError(_BACKWARD_CHANGED.format(output=number, input=i, error=error))
             _compare(wanted, found, number, i, settings, hint)
@@ -334,7 +342,7 @@ def _backward_agrees(
         made = output.detach().numpy()
         weights = _random_direction(rng, made)
         pull = partial(_pulled, output, source, as_values(weights, made), values)
-        gradient, error = _settled(pull, _distance, settings.nondet_tol)
+        gradient, error = _settled(pull, distance, settings.nondet_tol)
         with np.errstate(invalid="ignore"):
             expected, got = float(wanted @ weights), float(gradient @ direction)
         if error > settings.nondet_tol or not _is_near(expected, got, settings):
@@ -350,36 +358,24 @@ def _pulled(output: Tensor, source: Tensor, seed: np.ndarray, values: np.ndarray
 # ---- what else a backward has to do
 
 
-def _seed(rng: np.random.Generator, output: Tensor) -> Tensor:
-    values = np.asarray(rng.standard_normal(output.shape))
-    if output.dtype.kind == "c":
-        values = values + 1j * rng.standard_normal(output.shape)
-    return from_array(np.asarray(values, output.dtype))
-
-
-def _gradients(outputs: list[Tensor], sources: list[Tensor], seeds: list[Tensor]) -> list[np.ndarray]:
-    found = grad(outputs, sources, seeds, retain_graph=True, allow_unused=True, materialize_grads=True)
-    return [components(g.detach().numpy()) for g in found if g is not None]
-
-
 def _check_undefined(inputs: tuple[Any, ...], checked: list[int], outputs: list[Tensor], settings: _Settings) -> None:
     ends = [t for t in outputs if t.requires_grad]
     if len(ends) < 2:
         return
     rng = np.random.default_rng(settings.seed)
     sources = [inputs[i] for i in checked]
-    seeds = [_seed(rng, t) for t in ends]
-    together = _gradients(ends, sources, seeds)
-    alone = [_gradients([end], sources, [seed]) for end, seed in zip(ends, seeds, strict=True)]
+    seeds = [random_seed(rng, t) for t in ends]
+    together = gradients_of(ends, sources, seeds)
+    alone = [gradients_of([end], sources, [seed]) for end, seed in zip(ends, seeds, strict=True)]
     for nr, i in enumerate(checked):
         summed = np.sum([gradients[nr] for gradients in alone], axis=0)
         if not settings.near(summed, together[nr]).all():
-            raise GradcheckError(_UNDEFINED.format(input=i, error=_distance(summed, together[nr])))
+            raise GradcheckError(_UNDEFINED.format(input=i, error=distance(summed, together[nr])))
 
 
 def _check_dtypes(inputs: tuple[Any, ...], checked: list[int], outputs: list[Tensor]) -> None:
     ends = [t for t in outputs if t.requires_grad]
-    seeds = [_seed(np.random.default_rng(0), t) for t in ends]
+    seeds = [random_seed(np.random.default_rng(0), t) for t in ends]
     found = grad(ends, [inputs[i] for i in checked], seeds, retain_graph=True, allow_unused=True)
     for i, gradient in zip(checked, found, strict=True):
         if gradient is not None and gradient.dtype != inputs[i].dtype:
@@ -392,15 +388,15 @@ def _check_batched(inputs: tuple[Any, ...], checked: list[int], outputs: list[Te
     for number, output in enumerate(outputs):
         if not output.requires_grad:
             continue
-        seeds = [_seed(rng, output) for _ in range(_BATCH)]
-        rows = [_gradients([output], sources, [seed]) for seed in seeds]
+        seeds = [random_seed(rng, output) for _ in range(_BATCH)]
+        rows = [gradients_of([output], sources, [seed]) for seed in seeds]
         batch = batched_pull(output, sources, seeds)
         for nr, i in enumerate(checked):
             wanted = np.stack([row[nr] for row in rows])
             found = np.stack([components(sample) for sample in batch[nr]])
             if not settings.near(wanted, found).all():
                 what = f"output {number} with respect to input {i}"
-                raise GradcheckError(_BATCHED.format(mode="backward", what=what, error=_distance(wanted, found)))
+                raise GradcheckError(_BATCHED.format(mode="backward", what=what, error=distance(wanted, found)))
 
 
 def _check_batched_forward(
@@ -409,7 +405,7 @@ def _check_batched_forward(
     rng = np.random.default_rng(settings.seed)
     given = [x.detach() if isinstance(x, Tensor) else x for x in inputs]
     for i in checked:
-        tangents = [_seed(rng, given[i]) for _ in range(_BATCH)]
+        tangents = [random_seed(rng, given[i]) for _ in range(_BATCH)]
         rows = [pushed(fn, inputs, i, tangent.numpy(), recorded=False) for tangent in tangents]
         with StateGuard(exclude=GRADIENT):
             batch = batched_push(fn, given, i, tangents)
@@ -418,7 +414,7 @@ def _check_batched_forward(
             found = np.stack([components(sample) for sample in samples])
             if not settings.near(wanted, found).all():
                 what = f"output {number} with respect to input {i}"
-                raise GradcheckError(_BATCHED.format(mode="forward mode", what=what, error=_distance(wanted, found)))
+                raise GradcheckError(_BATCHED.format(mode="forward mode", what=what, error=distance(wanted, found)))
 
 
 # ---- second order
@@ -458,7 +454,7 @@ def gradgradcheck(
     settings = _Settings(eps, atol, rtol, nondet_tol, fast_mode, projections, seed, recorded=True)
     _check_options(fn, settings, has_mode=check_rev_over_rev or check_fwd_over_rev)
     given = _sequence(inputs, _INPUTS)
-    with StateGuard(unexclude=GRADIENT):
+    with Recording():
         outputs = [t for t in outputs_of(fn, given) if t.requires_grad]
     if grad_outputs is None:
         rng = np.random.default_rng(seed)
@@ -476,7 +472,7 @@ def gradgradcheck(
         own = list(args[:count])
         for i, t in zip(checked, recorded, strict=True):
             own[i] = t
-        with StateGuard(unexclude=GRADIENT):
+        with Recording():
             made = [t for t in outputs_of(fn, own) if t.requires_grad]
             found = grad(made, recorded, list(args[count:]), create_graph=True, allow_unused=True)
         return tuple([g for g in found if g is not None])
@@ -493,7 +489,7 @@ def gradgradcheck(
 
 
 def _second_seed(rng: np.random.Generator, output: Tensor, *, gaps: bool) -> Tensor:
-    made = _seed(rng, output)
+    made = random_seed(rng, output)
     if gaps and output.ndim:
         made = from_array(np.repeat(made.numpy(), 2, axis=-1)[..., ::2])
     made._word |= GRADIENT

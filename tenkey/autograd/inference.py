@@ -19,8 +19,9 @@ from ..core.tensor import Tensor
 from ..core.word import GRADIENT, INFERENCE
 from ..dispatch.kernel import Kernel
 from ..dispatch.keys import DispatchKey
-from ..dispatch.local import enter, get_state, leave
+from ..dispatch.local import enter, get_state, innermost_guard, leave
 from ..dispatch.operator import Operator
+from ..ops.aliases import Recording
 from .grad_mode import GradMode
 from .saved import SavedTensor
 
@@ -97,7 +98,7 @@ class inference_mode(GradMode):
 def refuse_to_save(what: str, tensors: Iterable[Any]) -> None:
     """Raise if one of the tensors that are to be saved is an inference tensor."""
     for tensor in tensors:
-        if isinstance(tensor, Tensor) and tensor._word & INFERENCE:
+        if isinstance(tensor, Tensor) and tensor._word & INFERENCE and innermost_guard(Recording) is None:
             raise RuntimeError(_SAVED.format(what=what, shape=tensor.shape, dtype=tensor.dtype))
 
 
@@ -167,6 +168,9 @@ def _changing(operator: Operator, inner: Callable[..., Any], silent: Callable[..
         state = get_state()
         if state is not None and state.include & INFERENCE:
             return silent(*args, **kwargs)
+        guard = innermost_guard(Recording)
+        if guard is not None and guard.was_inference:
+            return inner(*args, **kwargs)
         for position, name in mutated:
             for target in _flat(args[position] if position < len(args) else kwargs.get(name)):
                 if isinstance(target, Tensor) and target._word & INFERENCE:

@@ -21,11 +21,14 @@ __all__ = [
     "analytical",
     "as_values",
     "components",
+    "distance",
     "forward",
     "from_array",
+    "gradients_of",
     "numerical",
     "outputs_of",
     "pushed",
+    "random_seed",
     "slope",
 ]
 
@@ -58,6 +61,13 @@ def components(values: np.ndarray) -> np.ndarray:
     return flat.view(flat.real.dtype).astype(np.float64)
 
 
+def distance(a: np.ndarray, b: np.ndarray) -> float:
+    """The largest difference of two arrays; equal infinities and nan on both sides count as equal."""
+    with np.errstate(invalid="ignore"):
+        apart = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
+    return float(np.max(np.where(np.isnan(apart), np.inf, apart), initial=0.0))
+
+
 def as_values(parts: np.ndarray, like: np.ndarray) -> np.ndarray:
     """The array of the real components ``parts``; the inverse of ``components``."""
     flat = parts.view(np.complex128) if like.dtype.kind == "c" else parts
@@ -73,7 +83,7 @@ def slope(
     moves = direction.nonzero()  # the others stay as they are, with the sign of a zero
     for step in (eps, -eps):
         moved = np.array(values)
-        moved.reshape(-1).view(np.float64)[moves] += direction[moves] * step
+        moved.reshape(-1).view(moved.real.dtype)[moves] += direction[moves] * step
         replaced = list(inputs)
         replaced[at] = from_array(moved, word=GRADIENT)
         with StateGuard(exclude=GRADIENT):
@@ -143,3 +153,17 @@ def pushed(
             size = components(primal.detach().numpy()).size
             found.append(np.zeros(size) if moved is None else components(moved.detach().numpy()))
     return found
+
+
+def random_seed(rng: np.random.Generator, output: Tensor) -> Tensor:
+    """A random gradient of an output, or tangent of an input."""
+    values = np.asarray(rng.standard_normal(output.shape))
+    if output.dtype.kind == "c":
+        values = values + 1j * rng.standard_normal(output.shape)
+    return from_array(np.asarray(values, output.dtype))
+
+
+def gradients_of(outputs: list[Tensor], sources: list[Tensor], seeds: list[Tensor]) -> list[np.ndarray]:
+    """The gradients of the sources, in components."""
+    found = grad(outputs, sources, seeds, retain_graph=True, allow_unused=True, materialize_grads=True)
+    return [components(g.detach().numpy()) for g in found if g is not None]

@@ -23,6 +23,7 @@ from ..core.word import GRADIENT, INFERENCE
 from ..core.wrapper import Wrapper
 from ..dispatch.local import StateGuard
 from ..dispatch.mode import DispatchMode
+from .grad_mode import decorate
 from .node import Node
 from .saved import alone
 from .saving import Saver, enter_saver, leave_saver
@@ -171,6 +172,10 @@ class allow_mutation_on_saved_tensors:
         active[2].__exit__(kind, error, trace)
         leave_saver(self)
         active[1].clear()
+
+    def __call__(self, function: Any) -> Any:
+        """Decorate ``function``, which runs forward and backward."""
+        return decorate(function, type(self))
 
 
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:

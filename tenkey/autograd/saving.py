@@ -33,6 +33,7 @@ from ..core.word import GRADIENT, WEAK_MASK
 from ..core.wrapper import Wrapper
 from ..dispatch.keys import register_trait
 from ..dispatch.local import enter, get_state, leave, make_state, set_state
+from .grad_mode import decorate
 from .inference import refuse_to_save
 from .node import AccumulateGrad, AutogradMeta, Edge, Node, edge_of, set_history
 from .saved import SavedOutput, SavedTensor, alone
@@ -397,7 +398,7 @@ class save_on_cpu(saved_tensors_hooks):
 
 
 class disable_saved_tensors_hooks:
-    """In a ``with`` block, entering ``saved_tensors_hooks`` is an error with this message.
+    """In a ``with`` block, entering ``saved_tensors_hooks`` is an error with this message. Also a decorator.
 
     For features that cannot work with such hooks. Entering it where hooks are on is the same error.
 
@@ -424,3 +425,7 @@ class disable_saved_tensors_hooks:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         _disabled.set(_without(_disabled.get(), self))
+
+    def __call__(self, function: Any) -> Any:
+        """Decorate ``function``."""
+        return decorate(function, lambda: type(self)(self.error_message))

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from .keys import DispatchKey, DispatchKeySet, _mask_of, backend_mask
 
@@ -43,6 +43,7 @@ __all__ = [
     "current_state",
     "enter",
     "get_state",
+    "innermost_guard",
     "leave",
     "make_state",
     "set_state",
@@ -106,6 +107,7 @@ class Change(NamedTuple):
         return make_state((state.include & ~self.uninclude) | self.include, exclude, state.modes + self.modes)
 
 
+_Guard = TypeVar("_Guard")
 _changes: ContextVar[tuple[Change, ...]] = ContextVar("tenkey_dispatch_changes", default=())
 
 
@@ -139,6 +141,14 @@ def leave(owner: object) -> None:
         state = change.applied_to(state)
     _changes.set((*changes[:i], *later))
     set_state(state)
+
+
+def innermost_guard(kind: type[_Guard]) -> _Guard | None:
+    """The guard of this class that was entered last in this thread or task and is still on."""
+    for change in reversed(_changes.get()):
+        if isinstance(change.owner, kind):
+            return change.owner
+    return None
 
 
 class StateGuard:

@@ -114,8 +114,9 @@ def register_jvp(
 ) -> Any:
     """Give an operator a forward derivative: ``fn(ctx, *tangents)`` returns the tangent of each result.
 
-    There is one tangent for each argument, None where there is none. ``setup_context`` is that of
-    :func:`register_autograd`. A decorator without ``fn``, else it returns a handle. Doing it again replaces it.
+    There is one tangent for each argument: None for what is no floating or complex tensor, and zeros for a tensor that
+    has none (None after ``ctx.set_materialize_grads(False)``). ``setup_context`` is that of :func:`register_autograd`.
+    A decorator without ``fn``, else it returns a handle. Doing it again replaces it.
 
     >>> import tenkey as tk
     >>> op = tk.library.custom_op("docs::jvp_twice", lambda x: x * 2, mutates_args=(), schema="(Tensor x) -> Tensor")

@@ -1,4 +1,11 @@
-"""Tensors for derivatives: with a history of their own, also below the wrappers of transforms (Note [Levels])."""
+"""Tensors for derivatives: with a history of their own, also below the wrappers of transforms (Note [Levels]).
+
+Note [Derivatives in inference mode]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+Whoever asks for the derivative of a function gets it, whatever mode is on: what is recorded for it is nobody else's. So
+a run of the function is recorded in inference mode too, where a call would drop the wish for a gradient silently, and
+what it saves may be inference tensors. Guarded by ``tests/test_inference_mode.py::test_derivatives_of_functions``.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +13,31 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..core.tensor import Tensor
-from ..core.word import GRADIENT
+from ..core.word import GRADIENT, INFERENCE
 from ..core.wrapper import Level, Wrapper
+from ..dispatch.local import current_state, enter, leave
 from .builtin.view import reshape
 
-__all__ = ["fresh", "repeated", "spread", "unrecorded"]
+__all__ = ["Recording", "fresh", "levels_of", "repeated", "spread", "unrecorded"]
+
+
+class Recording:
+    """A ``with`` block whose calls are recorded for a derivative: see Note [Derivatives in inference mode].
+
+    With ``recorded=False`` they only leave inference mode.
+    """
+
+    __slots__ = ("_recorded", "was_inference")
+
+    def __init__(self, *, recorded: bool = True) -> None:
+        self._recorded = GRADIENT if recorded else 0
+        self.was_inference = bool(current_state().include & INFERENCE)
+
+    def __enter__(self) -> None:
+        enter(self, uninclude=INFERENCE, unexclude=self._recorded)
+
+    def __exit__(self, *error: object) -> None:
+        leave(self)
 
 
 def fresh(x: Tensor, recorded: int) -> Tensor:
@@ -24,7 +51,9 @@ def fresh(x: Tensor, recorded: int) -> Tensor:
     if x._word & recorded:
         connected: Tensor = reshape(x, x.shape)
         return connected
-    return x.detach().requires_grad_()
+    made = x.detach()
+    made._word &= ~INFERENCE
+    return made.requires_grad_()
 
 
 def unrecorded(x: Tensor) -> Tensor:
@@ -49,9 +78,15 @@ def repeated(x: Tensor, levels: Sequence[Level]) -> Tensor:
 
 def spread(x: Tensor, like: Iterable[Any]) -> Tensor:
     """The tensor as one of each level that wrappers among ``like``, and those inside of these, belong to."""
-    found: set[Level] = set()
-    _collect(like, found)
+    found = levels_of(like)
     return repeated(x, sorted(found, key=lambda level: level.number)) if found else x
+
+
+def levels_of(values: Iterable[Any]) -> set[Level]:
+    """The levels of the wrappers among values, and of those inside of these."""
+    found: set[Level] = set()
+    _collect(values, found)
+    return found
 
 
 def _collect(values: Iterable[Any], found: set[Level]) -> None:

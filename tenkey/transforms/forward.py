@@ -17,8 +17,8 @@ from typing import Any, Final
 from ..core.tensor import Tensor
 from ..core.tree import flatten, tree_map, unflatten
 from ..core.word import GRADIENT
-from ..dispatch.local import StateGuard, current_state
-from ..ops.aliases import spread
+from ..dispatch.local import current_state
+from ..ops.aliases import Recording, spread
 from ..ops.builtin.creation import zeros_like
 from .runs import FUNCTION, NO_TENSOR, OUTPUT, Run, bare, described, differentiable, services, split_aux
 
@@ -110,7 +110,7 @@ def linearize(fn: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[...,
     recorded = [end for end in ends if end._word & GRADIENT]
     gradient = services["gradient"]
     pulled: list[Any] = [None] * len(run.inputs)
-    with StateGuard(unexclude=GRADIENT):
+    with Recording():
         seeds = [spread(zeros_like(end.detach()).detach(), [end]).detach().requires_grad_() for end in recorded]
         run.own(seeds)
         if recorded:
@@ -123,7 +123,7 @@ def linearize(fn: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[...,
         found: list[Any] = [None] * len(seeds)
         if pairs:
             depends = elsewhere or any(t._word & GRADIENT & current_state().keep for _, t in pairs)
-            with StateGuard(unexclude=GRADIENT if depends else 0):
+            with Recording(recorded=bool(depends)):
                 found = gradient(
                     [g for g, _ in pairs], seeds, [t for _, t in pairs], create_graph=depends, retain_graph=True,
                     allow_unused=True,

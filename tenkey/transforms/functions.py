@@ -66,7 +66,7 @@ class _SampleContext:
         raise NotImplementedError(_DIRTY.format(name=self._name))
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Whether ``backward`` gets zeros or None for outputs without a gradient."""
+        """Whether ``backward`` gets zeros or None for what has no gradient, and ``jvp`` for tangents."""
         self._materialize = value
 
 

@@ -17,7 +17,10 @@ from .vmap import vmap
 
 __all__ = ["hessian", "jacfwd", "jacrev"]
 
-_COMPLEX: Final = "[{call}] is for real inputs and outputs, got dtype {dtype}: use vjp or jvp with chosen directions."
+_COMPLEX: Final = (
+    "[{call}] Expected all {what} to be real but received complex tensor of dtype {dtype}: use vjp or jvp with chosen "
+    "directions."
+)
 
 
 def _basis(leaves: list[Tensor]) -> list[Tensor]:
@@ -39,20 +42,20 @@ def _check_inputs(call: str, positions: Sequence[int], chosen: Sequence[Any], al
             leaves = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         for leaf in leaves or [part]:
             if not isinstance(leaf, Tensor) or leaf.dtype.kind not in "fV":
-                _refuse_complex(call, leaf)
+                _refuse_complex(call, "inputs", leaf)
                 raise TypeError(NO_TENSOR.format(call=call, index=index, got=described(leaf)))
 
 
 def _check_outputs(call: str, output: Any) -> None:
     for leaf in flatten(output) or [output]:
         if not isinstance(leaf, Tensor) or leaf.dtype.kind not in "fV":
-            _refuse_complex(call, leaf)
+            _refuse_complex(call, "outputs", leaf)
             raise TypeError(OUTPUT.format(call=call, got=described(leaf)))
 
 
-def _refuse_complex(call: str, leaf: Any) -> None:
+def _refuse_complex(call: str, what: str, leaf: Any) -> None:
     if isinstance(leaf, Tensor) and leaf.dtype.kind == "c":
-        raise NotImplementedError(_COMPLEX.format(call=call, dtype=leaf.dtype))
+        raise NotImplementedError(_COMPLEX.format(call=call, what=what, dtype=leaf.dtype))
 
 
 def jacrev(

@@ -18,8 +18,8 @@ from ..core.tensor import Tensor
 from ..core.tree import flatten, tree_map, unflatten
 from ..core.word import GRADIENT
 from ..core.wrapper import Wrapper, open_levels
-from ..dispatch.local import StateGuard, current_state
-from ..ops.aliases import fresh, repeated, unrecorded
+from ..dispatch.local import current_state
+from ..ops.aliases import Recording, fresh, repeated, unrecorded
 from ..ops.builtin.creation import zeros_like
 
 __all__ = [
@@ -134,18 +134,20 @@ class Run:
         self.own(self.inputs)
         _open.add(number)
         try:
-            with StateGuard(unexclude=GRADIENT):
+            with Recording():
                 self.output = rest(unflatten(chosen, aliases))
         finally:
             _open.discard(number)
 
     def own(self, tensors: Sequence[Tensor]) -> None:
-        """Mark leaves as those of this run."""
+        """Mark leaves as those of this run; the tangents of an alias are not its own, but those of the input."""
         meta_of = services["meta_of"]
         for tensor in tensors:
-            for plain in bare(tensor):
-                if plain._word & GRADIENT and (plain._autograd is None or plain._autograd.node is None):
-                    meta_of(plain).run = self.number
+            plain: Any = tensor
+            while plain.__class__ is Wrapper:
+                plain = plain._value
+            if plain._word & GRADIENT and (plain._autograd is None or plain._autograd.node is None):
+                meta_of(plain).run = self.number
 
     def elsewhere(self, outputs: Sequence[Tensor]) -> bool:
         """Whether the graph leads to more than the inputs, so that the derivative must be recorded too."""
@@ -155,7 +157,7 @@ class Run:
         """The gradients in the structure of the chosen inputs; None for leaves that are no inputs."""
         outputs, seeds = _recorded(outputs, seeds)
         if outputs:
-            with StateGuard(unexclude=GRADIENT if create else 0):
+            with Recording(recorded=create):
                 found = services["gradient"](
                     outputs,
                     self.inputs,

@@ -1,0 +1,151 @@
+"""Transforms in programs as their users write them: nested, with tangents and parameters from elsewhere."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenkey as tk
+from tenkey import Tensor
+from tenkey.transforms import grad, jacfwd, jacrev, jvp, linearize, vjp, vmap
+
+
+def _cubes(x: Tensor) -> Tensor:
+    return tk.sum(x**3)
+
+
+_SLOPES: dict[str, Any] = {
+    "jvp of grad": lambda x, v: jvp(grad(_cubes), (x,), (v,))[1],
+    "jvp of jacrev": lambda x, v: tk.sum(jvp(jacrev(lambda y: y**3), (x,), (v,))[1], axis=0),
+    "vjp of grad": lambda x, v: vjp(grad(_cubes), x)[1](v)[0],
+    "linearize of grad": lambda x, v: linearize(grad(_cubes), x)[1](v),
+    "grad of jvp": lambda x, v: grad(lambda y: jvp(_cubes, (y,), (v,))[1])(x),
+    "jvp of vmap of grad": lambda x, v: jvp(vmap(grad(lambda y: y**3)), (x,), (v,))[1],
+    "vmap of jvp of grad": lambda x, v: vmap(lambda x, v: jvp(grad(lambda y: y**3), (x,), (v,))[1])(x, v),
+}
+
+
+@pytest.mark.parametrize("name", _SLOPES)
+def test_a_direction_that_is_differentiated_itself(name: str) -> None:
+    """H v, differentiated by v, by x, and where both are the same tensor: a tangent belongs to whoever made it."""
+    product = _SLOPES[name]
+    x, v = np.array([1.0, 2.0]), np.array([3.0, -1.0])
+    given, direction = tk.asarray(x), tk.asarray(v)
+    assert grad(lambda v: tk.sum(product(given, v)))(direction).tolist() == (6 * x).tolist()
+    assert grad(lambda x: tk.sum(product(x, direction)))(given).tolist() == (6 * v).tolist()
+    assert grad(lambda x: tk.sum(product(x, x)))(given).tolist() == (12 * x).tolist()
+    assert jacfwd(lambda x: product(x, x))(given).tolist() == np.diag(12 * x).tolist()
+    leaf = tk.tensor(x, requires_grad=True)
+    tk.sum(product(given, leaf)).backward()
+    assert leaf.grad is not None
+    assert leaf.grad.tolist() == (6 * x).tolist()
+    leaf.grad = None
+    tk.sum(product(leaf, leaf)).backward()
+    assert leaf.grad.tolist() == (12 * x).tolist()
+
+
+class _Product(tk.autograd.Function):
+    """A forward derivative as one writes it down: it does not ask whether there is a tangent."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Any, y: Any, times: Any) -> Any:
+        return x * y * times
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_forward(*inputs[:2])
+        ctx.save_for_backward(*inputs[:2])
+        ctx.times = inputs[2]
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        x, y = ctx.saved_tensors
+        return g * y * ctx.times, g * x * ctx.times, None
+
+    @staticmethod
+    def jvp(ctx: Any, dx: Any, dy: Any, times: Any) -> Any:
+        assert times is None
+        x, y = ctx.saved_tensors
+        return (dx * y + x * dy) * ctx.times
+
+
+class _Unfilled(_Product):
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        _Product.setup_context(ctx, inputs, output)
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def jvp(ctx: Any, dx: Any, dy: Any, times: Any) -> Any:
+        x, y = ctx.saved_tensors
+        if dx is None:
+            return x * dy * ctx.times
+        assert dy is None
+        return dx * y * ctx.times
+
+
+@pytest.mark.parametrize("function", [_Product, _Unfilled])
+def test_tensors_without_a_tangent_have_zeros_in_a_jvp(function: Any) -> None:
+    x, y = tk.asarray(np.array([1.0, 2.0])), tk.asarray(np.array([3.0, 5.0]))
+    assert jvp(lambda x: function.apply(x, y, 2.0), (x,), (x,))[1].tolist() == [6.0, 20.0]
+    assert jvp(lambda y: function.apply(x, y, 2.0), (y,), (x,))[1].tolist() == [2.0, 8.0]
+    assert jacfwd(lambda x: function.apply(x, y, 2.0))(x).tolist() == [[6.0, 0.0], [0.0, 10.0]]
+    rows = tk.stack([x, y])
+    pushed = vmap(lambda row: jvp(lambda x: function.apply(x, y, 2.0), (row,), (row,))[1])(rows)
+    assert pushed.tolist() == [[6.0, 20.0], [18.0, 50.0]]
+    assert jacfwd(vmap(lambda x: function.apply(x, x[0].detach(), 2.0)))(rows[:, :1]).shape == (2, 1, 2, 1)
+    fw = tk.autograd.forward_ad
+    with fw.dual_level():
+        out = function.apply(fw.make_dual(x, x), y, 2.0)
+        assert fw.unpack_dual(out).tangent.tolist() == [6.0, 20.0]
+
+
+def _in_place(x: Tensor) -> Tensor:
+    y = x * 1
+    y.multiply_(x)
+    first = y[0]
+    first.multiply_(x[1])
+    y += x
+    return y
+
+
+def _out_of_place(x: Tensor) -> Tensor:
+    return tk.stack([x[0] * x[0] * x[1] + x[0], x[1] * x[1] + x[1]])
+
+
+_ROWS = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+_NESTED: dict[str, Any] = {
+    "a tangent for all samples": lambda f, x: vmap(lambda row: jvp(f, (row,), (tk.ones_like(x[0]),))[1])(x),
+    "a primal for all tangents": lambda f, x: vmap(lambda row: jvp(f, (x[0],), (row,))[1])(x),
+    "vmap of jacfwd": lambda f, x: vmap(jacfwd(f))(x),
+    "jacfwd of vmap": lambda f, x: jacfwd(vmap(f))(x),
+    "jacfwd of jacfwd": lambda f, x: jacfwd(jacfwd(f))(x[1]),
+    "vmap of jacfwd of jacrev": lambda f, x: vmap(jacfwd(jacrev(f)))(x),
+    "vmap of jacfwd of jacfwd": lambda f, x: vmap(jacfwd(jacfwd(f)))(x),
+    "broadcast tangent": lambda f, x: jvp(
+        lambda x: f(x.multiply_(2.0)), (x[0] * 1,), (tk.broadcast_to(x[1, 0], (2,)),)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", _NESTED)
+def test_changes_in_place_in_nested_transforms(name: str) -> None:
+    """A tangent that the samples share becomes one for each when something of theirs is written into it."""
+    nested, x = _NESTED[name], tk.asarray(_ROWS)
+    got, want = nested(_in_place, x), nested(_out_of_place, x)
+    for a, b in zip(got, want, strict=True) if isinstance(got, tuple) else [(got, want)]:
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-12)
+    assert x.tolist() == _ROWS.tolist()
+
+
+def test_a_dual_is_unpacked_in_another_thread() -> None:
+    fw = tk.autograd.forward_ad
+    with fw.dual_level(), ThreadPoolExecutor(1) as pool:
+        dual = fw.make_dual(tk.ones(2), tk.ones(2))
+        assert pool.submit(lambda: fw.unpack_dual(dual * 3).tangent.tolist()).result() == [3.0, 3.0]
+    assert fw.unpack_dual(dual).tangent is None
