@@ -134,6 +134,27 @@ def test_exceptions_propagate(count: int, bad: int) -> None:
     assert sorted(done) == list(range(10))
 
 
+def test_an_interrupt_when_a_worker_has_been_waited_for() -> None:
+    """Python raises it once the call of the lock has returned: it must not be waited for again."""
+
+    def interrupt(frame: Any, event: str, function: Any) -> None:
+        if event == "c_return" and frame.f_code is threads._wait.__code__:
+            raise KeyboardInterrupt
+
+    def call() -> None:
+        cpu.set_num_threads(2)
+        sys.setprofile(interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            threads.for_pieces(lambda a, b: None, 10, 1)
+        threads.for_pieces(lambda a, b: done.append(a), 10, 1)
+
+    done: list[int] = []
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    thread.join(30)
+    assert sorted(done) == list(range(10))
+
+
 def test_a_region_inside_a_region_runs_alone() -> None:
     cpu.set_num_threads(4)
     inner: list[tuple[int, int]] = []

@@ -135,13 +135,13 @@ class _Team:
 def _wait(worker: _Worker) -> list[BaseException]:
     """Wait until a worker is done, come what may (it is writing into the result); returns what interrupted the wait."""
     interrupts: list[BaseException] = []
-    while True:
-        try:
-            worker.done.acquire()
+    taken: list[bool] = []
+    while not taken:
+        try:  # one call of C, so that also an interrupt right after it finds the lock's answer in the list
+            taken.extend(map(worker.done.acquire, (True,)))
         except BaseException as error:
             interrupts.append(error)
-        else:
-            return interrupts
+    return interrupts
 
 
 _team = _Team()
