@@ -142,9 +142,7 @@ def test_undefined_gradients() -> None:
     assert gradcheck(Both.apply, REAL, check_undefined_grad=False)
 
 
-class NoBatches(Function):
-    """A vmap rule that forgets every sample but the first."""
-
+class Twice(Function):
     @staticmethod
     def forward(x: Tensor) -> Tensor:
         return x * 2.0
@@ -152,6 +150,10 @@ class NoBatches(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
         return None
+
+
+class NoBatches(Twice):
+    """Its derivatives have a vmap rule that forgets every sample but the first."""
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Tensor:
@@ -164,15 +166,7 @@ class NoBatches(Function):
         return result
 
 
-class Doubled(Function):
-    @staticmethod
-    def forward(x: Tensor) -> Tensor:
-        return x * 2.0
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        return None
-
+class Doubled(Twice):
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Tensor:
         return g * 2.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -19,11 +20,13 @@ def _digits() -> Any:
         yield
 
 
+_besselk = functools.cache(mpmath.besselk)  # slow; the functions with an e are asked for at the same places
+
 _BESSEL: list[tuple[str, Callable[..., Any]]] = [
     ("j0", lambda x: mpmath.besselj(0, x)), ("j1", lambda x: mpmath.besselj(1, x)),
     ("y0", lambda x: mpmath.bessely(0, x)), ("y1", lambda x: mpmath.bessely(1, x)),
-    ("k0", lambda x: mpmath.besselk(0, x)), ("k1", lambda x: mpmath.besselk(1, x)),
-    ("k0e", lambda x: mpmath.besselk(0, x) * mpmath.exp(x)), ("k1e", lambda x: mpmath.besselk(1, x) * mpmath.exp(x)),
+    ("k0", lambda x: _besselk(0, x)), ("k1", lambda x: _besselk(1, x)),
+    ("k0e", lambda x: _besselk(0, x) * mpmath.exp(x)), ("k1e", lambda x: _besselk(1, x) * mpmath.exp(x)),
 ]  # fmt: skip
 
 
