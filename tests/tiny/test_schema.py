@@ -326,7 +326,7 @@ def test_what_is_no_text_is_refused(given: object) -> None:
     assert caught.value.column == 0
 
 
-@pytest.mark.parametrize("count", [33, 100_000])
+@pytest.mark.parametrize("count", [33, 20_000])  # the deepest allowed is 32; Python recurses 1,000 deep
 @pytest.mark.parametrize("part", ["int" + "[]", "(", "[", "-"])
 def test_nesting_is_bounded(part: str, count: int) -> None:
     text = {
