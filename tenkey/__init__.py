@@ -18,7 +18,7 @@ from .autograd import (
     no_grad,
     set_grad_enabled,
 )
-from .autograd.services import provide_vmap as _provide_vmap
+from .autograd.services import provide_transforms as _provide_transforms
 from .backends import cpu as _cpu
 from .backends import meta as _meta
 from .backends.cpu import get_num_threads, set_num_threads
@@ -55,7 +55,7 @@ from .dispatch.waiting import putting_off as _putting_off
 from .dtype_functions import broadcast_arrays, broadcast_shapes, can_cast, result_type
 from .inspection import ARRAY_API_VERSION as _ARRAY_API_VERSION
 from .inspection import array_namespace_info as __array_namespace_info__
-from .library.checking import provide_checks as _provide_checks
+from .library.services import provide_checks as _provide_checks
 from .ops.autocast import autocast, is_autocast_enabled
 from .ops.autocast import install_autocast as _install_autocast
 from .ops.builtin.scattering import put_along_axis
@@ -83,14 +83,8 @@ with _putting_off(_registry):  # Note [Installers that wait]
     _cpu.install(_registry)
     _meta.install(_registry)
     autograd.install(_registry)
-    transforms.install(
-        _registry,
-        gradient=autograd.grad,
-        forward=autograd.forward_ad,
-        function=autograd.Function,
-        meta_of=autograd.node.meta_of,
-    )
-_provide_vmap(transforms.vmap)
+    transforms.install(_registry, autograd)
+_provide_transforms(transforms)
 
 
 def _load_checks() -> _Any:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from . import checkpoint_policies, communication, forward_ad, function, graph
+from ..dispatch.delayed import delayed
 from .anomaly import anomaly_mode, install_anomaly
-from .checkpoint_policies import CheckpointPolicy, create_selective_checkpoint_contexts
-from .checkpointing import CheckpointError, checkpoint
-from .custom import install_custom
-from .function import Function, once_differentiable
+from .by_hand import install_custom
 from .functional import backward, grad
 from .grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .gradcheck import GradcheckError, gradcheck, gradgradcheck
@@ -17,11 +14,17 @@ from .inference import inference_mode, install_inference, is_inference_mode_enab
 from .inplace import install_inplace
 from .methods import attach_gradient_attributes
 from .node import Node
-from .pictures.drawing import draw
 from .profiling.observer import install_observer
-from .profiling.profiler import profile, record_function
 from .record import install_recording
 from .running.engine import calibrate
+
+if TYPE_CHECKING:  # Note [Delayed modules]
+    from . import checkpoint_policies, communication, forward_ad, function, graph
+    from .checkpoint_policies import CheckpointPolicy, create_selective_checkpoint_contexts
+    from .checkpointing import CheckpointError, checkpoint
+    from .function import Function, once_differentiable
+    from .pictures.drawing import draw
+    from .profiling.profiler import profile, record_function
 
 __all__ = [
     "CheckpointError",
@@ -53,6 +56,21 @@ __all__ = [
     "record_function",
     "set_grad_enabled",
 ]
+
+if not TYPE_CHECKING:  # for a type checker a module with __getattr__ has every name
+    __getattr__, __dir__ = delayed(
+        __name__,
+        {
+            "checkpoint_policies": ("CheckpointPolicy", "create_selective_checkpoint_contexts"),
+            "checkpointing": ("CheckpointError", "checkpoint"),
+            "communication": (),
+            "forward_ad": (),
+            "function": ("Function", "once_differentiable"),
+            "graph": (),
+            "pictures.drawing": ("draw",),
+            "profiling.profiler": ("profile", "record_function"),
+        },
+    )
 
 
 def install(registry: Any) -> None:

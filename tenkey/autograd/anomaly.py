@@ -29,7 +29,6 @@ from ..ops.builtin.reduction import all as all_
 from ..ops.builtin.reduction import any as any_
 from .grad_mode import decorate
 from .node import Node
-from .traces import forward_trace, label, note_change
 
 __all__ = ["ANOMALY", "anomaly_mode", "install_anomaly", "label_here", "watcher"]
 
@@ -168,6 +167,8 @@ _MADE: Final = frozenset(["tk::empty", "tk::empty_like", "tk::full_like"])  # me
 
 
 def _specialize(operator: Operator, word: int) -> Callable[..., Any]:
+    from .traces import label, note_change
+
     inner = operator.cache[word & ~ANOMALY]
     mutated = [(i, a.name) for i, a in enumerate(operator.schema.arguments) if a.is_mutable]
     has_values = bool(operator.tensor_arguments) and operator.name not in _MADE
@@ -198,6 +199,8 @@ def label_here(node: Node) -> None:
     """Note on a node that no operator call made where it was recorded, if the mode is on."""
     state = get_state()
     if state is not None and state.include & ANOMALY:
+        from .traces import label
+
         label(node)
 
 
@@ -209,6 +212,8 @@ def watcher() -> Callable[..., Any] | None:
     state = get_state()
     if state is None or not state.include & ANOMALY:
         return None
+    from .traces import forward_trace
+
     options = _current()
 
     def watch(node: Node, *grads: Any) -> Any:

@@ -11,8 +11,7 @@ import numpy as np
 from ..core.device import CPU
 from ..core.tensor import Tensor, shares_storage
 from ..core.word import GRADIENT
-from ..dispatch.kernel import Handle, Kernel, function_site
-from ..dispatch.keys import DispatchKey, backend_mask, backends_in
+from ..dispatch.keys import backend_mask, backends_in
 from ..dispatch.local import get_state, make_state, set_state
 from ..dispatch.operator import Operator
 from .context import Context
@@ -24,7 +23,7 @@ from .saved import SavedTensor
 from .saving import HOOKED, with_choice
 from .views import check_inplace, rebase
 
-__all__ = ["install_custom"]
+__all__ = ["custom_kernel"]
 
 _COUNT: Final = (
     "[{operator}] its backward returned {got} gradients, expected {want}: one for each argument ({names}), None where "
@@ -336,36 +335,3 @@ def _simple_kernel(
         return output
 
     return kernel
-
-
-def _silent_kernel(operator: Operator, word: int) -> Callable[..., Any]:
-    """For operators without a gradient: their kernels may be made of operators that have one."""
-    return inner_call(operator, word)
-
-
-def _install(operator: Operator) -> list[Handle]:
-    if "Backward" not in operator.facets:
-        if "NotDifferentiable" not in operator.facets or operator.schema.namespace == "tk":
-            return []
-        silent = Kernel(
-            _silent_kernel,
-            DispatchKey.Autograd,
-            site=operator.site,
-            specialize=_silent_kernel,
-            only_with=GRADIENT,
-        )
-        return [operator.registry.impl(operator.name, silent, allow_override=True)]
-    # Explicit: it was written by hand, and beats what is derived for the operator.
-    kernel = Kernel(
-        custom_kernel,
-        DispatchKey.Autograd,
-        site=function_site(operator.facets["Backward"].backward),
-        specialize=custom_kernel,
-        only_with=GRADIENT,
-    )
-    return [operator.registry.impl(operator.name, kernel, allow_override=True)]
-
-
-def install_custom(registry: Any) -> None:
-    """Subscribe to all operators."""
-    registry.subscribe(_install)

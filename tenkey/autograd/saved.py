@@ -15,7 +15,6 @@ from ..core.tensor import Tensor, make_tensor, storage_of, version_of, with_clas
 from ..core.word import GRADIENT, INHERITED
 from ..dispatch.local import get_state
 from .node import Node, set_history
-from .traces import history_of
 
 __all__ = ["FREED", "SavedOutput", "SavedTensor", "alone", "save_input", "save_output", "unpack"]
 
@@ -49,6 +48,8 @@ class SavedTensor:
 
 
 def _modified(node: Node, what: str, tensor: Tensor, version: int, origin: tuple[Node, int] | None = None) -> str:
+    from .traces import history_of  # errors alone need it
+
     meta = tensor._autograd
     if origin is None and meta is not None and meta.node is not None:
         origin = meta.node, meta.output_nr

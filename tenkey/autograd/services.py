@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-__all__ = ["provide_vmap", "vmap_service"]
+__all__ = ["provide_transforms", "vmap_service"]
 
-_vmap: Final[list[Callable[..., Any]]] = []
+_transforms: Final[list[Any]] = []
 
 
-def provide_vmap(vmap: Callable[..., Any]) -> None:
-    """Hand over ``tk.transforms.vmap``."""
-    _vmap[:] = [vmap]
+def provide_transforms(transforms: Any) -> None:
+    """Hand over ``tk.transforms``."""
+    _transforms[:] = [transforms]
 
 
 def vmap_service() -> Callable[..., Any]:
     """``tk.transforms.vmap``."""
-    return _vmap[0]
+    vmap: Callable[..., Any] = _transforms[0].vmap
+    return vmap

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from .external import (
-    Backend,
-    Coverage,
-    Event,
-    MemoryStatistics,
-    Operand,
-    ScalarFunction,
-    Stream,
-    StridedArray,
-    coverage,
-    installed,
-    register,
-    strict_fallback,
-)
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ..core.device import add_finder
+from ..dispatch.delayed import delayed
+
+if TYPE_CHECKING:  # Note [Delayed modules]
+    from .external import (
+        Backend,
+        Coverage,
+        Event,
+        MemoryStatistics,
+        Operand,
+        ScalarFunction,
+        Stream,
+        StridedArray,
+        coverage,
+        installed,
+        register,
+        strict_fallback,
+    )
 
 __all__ = [
     "Backend",
@@ -31,3 +38,39 @@ __all__ = [
     "register",
     "strict_fallback",
 ]
+
+if not TYPE_CHECKING:  # for a type checker a module with __getattr__ has every name
+    __getattr__, __dir__ = delayed(
+        __name__,
+        {
+            "external": (
+                "Backend",
+                "Coverage",
+                "Event",
+                "MemoryStatistics",
+                "Operand",
+                "ScalarFunction",
+                "Stream",
+                "StridedArray",
+                "coverage",
+                "installed",
+                "register",
+                "strict_fallback",
+            )
+        },
+    )
+
+
+def _find(name: str) -> bool:
+    from .external.plugins import find
+
+    return find(name)
+
+
+def _installed() -> Iterable[str]:
+    from .external.plugins import installed
+
+    return installed()
+
+
+add_finder(_find, _installed)  # Note [Plug-ins cost nothing until they are used]

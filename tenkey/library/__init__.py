@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ..dispatch.delayed import delayed
 from ..dispatch.kernel import fallthrough_kernel
 from ..ops import scalar
 from ..ops.declare.promotion import ARITHMETIC, BOOLEAN, COMPARISON, INT_TO_FLOAT, REAL, REAL_TO_FLOAT, SAME, SUM
-from .checking import OpCheckError, OpCheckReport, opcheck
-from .custom import CustomOperator, custom_op
-from .declarations import composite, pointwise, reduction
-from .derivatives import register_autocast, register_autograd, register_jvp, register_vmap
-from .inference import infer_schema
-from .native import load_native
-from .registration import Library, register_fake, register_kernel
+
+if TYPE_CHECKING:  # Note [Delayed modules]
+    from .checking import OpCheckError, OpCheckReport, opcheck
+    from .custom import CustomOperator, custom_op
+    from .declarations import composite, pointwise, reduction
+    from .derivatives import register_autocast, register_autograd, register_jvp, register_vmap
+    from .inference import infer_schema
+    from .native import load_native
+    from .registration import Library, register_fake, register_kernel
 
 __all__ = [
     "ARITHMETIC",
@@ -42,3 +47,17 @@ __all__ = [
     "register_vmap",
     "scalar",
 ]
+
+if not TYPE_CHECKING:  # for a type checker a module with __getattr__ has every name
+    __getattr__, __dir__ = delayed(
+        __name__,
+        {
+            "checking": ("OpCheckError", "OpCheckReport", "opcheck"),
+            "custom": ("CustomOperator", "custom_op"),
+            "declarations": ("composite", "pointwise", "reduction"),
+            "derivatives": ("register_autocast", "register_autograd", "register_jvp", "register_vmap"),
+            "inference": ("infer_schema",),
+            "native": ("load_native",),
+            "registration": ("Library", "register_fake", "register_kernel"),
+        },
+    )

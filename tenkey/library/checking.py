@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from ..dispatch.errors import TenkeyError
+from .services import checks_service
 
-__all__ = ["ROWS", "OpCheckError", "OpCheckReport", "Row", "opcheck", "provide_checks"]
+__all__ = ["ROWS", "OpCheckError", "OpCheckReport", "Row", "opcheck"]
 
 ROWS: Final = (
     "schema", "fake", "autograd", "gradient", "second order", "forward mode", "vmap", "layout", "zero size",
     "determinism", "threads", "backends",
 )  # fmt: skip
-_NO_CHECKS: Final = "[opcheck] the checks are not loaded: import tenkey, which brings them."
 _NO_ROW: Final = "[opcheck] there is no row {name!r}: the rows are {rows}."
 _WIDTH: Final = 120
 
@@ -112,16 +112,6 @@ class OpCheckReport:
         return "\n".join(lines)
 
 
-Checks = Callable[..., OpCheckReport]
-_load: Callable[[], Checks] | None = None
-
-
-def provide_checks(load: Callable[[], Checks]) -> None:
-    """Say where the checks come from; called once, by the composition root."""
-    global _load
-    _load = load
-
-
 def opcheck(
     op: Any,
     args: Sequence[Any],
@@ -165,13 +155,11 @@ def opcheck(
     passed
     True
     """
-    if _load is None:
-        raise RuntimeError(_NO_CHECKS)
     wanted = ROWS if checks is None else (checks,) if isinstance(checks, str) else tuple(checks)
     for name in wanted:
         if name not in ROWS:
             raise ValueError(_NO_ROW.format(name=name, rows=", ".join(ROWS)))
-    report = _load()(op, args, kwargs, wanted, atol, rtol)
+    report = checks_service()(op, args, kwargs, wanted, atol, rtol)
     if raise_exception and not report.passed:
         raise OpCheckError(report)
     sys.stdout.write(f"{report}\n")

@@ -23,6 +23,7 @@ from ..dispatch.keys import DispatchKey, DispatchKeySet
 from ..dispatch.operator import Operator
 from ..dispatch.registry import registry
 from ..dispatch.schema import parse_schema
+from ..dispatch.waiting import putting_off
 from ..ops.builtin.copying import cast
 from ..ops.declare.facets import NotDifferentiable
 from .checked import checked_kernel
@@ -167,7 +168,8 @@ def _check_waiting(operator: Operator) -> None:
                 check_signature(kernel.function, operator.schema, with_keyset=kernel.with_keyset, site=kernel.site)
 
 
-registry.subscribe(_check_waiting)
+with registry.lock, putting_off(registry):  # before this layer is loaded nobody has registered such a kernel
+    registry.subscribe(_check_waiting)
 
 
 class _Origin(NamedTuple):

@@ -7,35 +7,40 @@ and parameters, gradients flow to these.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from ..core.generator import Generator, GeneratorState, default_generator, seed
-from ._basic import (
-    cauchy,
-    exponential,
-    gumbel,
-    integers,
-    laplace,
-    logistic,
-    lognormal,
-    normal,
-    pareto,
-    rayleigh,
-    triangular,
-    uniform,
-    weibull,
-)
-from ._discrete import (
-    bernoulli,
-    binomial,
-    categorical,
-    choice,
-    geometric,
-    multinomial,
-    permutation,
-    poisson,
-    shuffle,
-)
-from ._rejecting import beta, chisquare, dirichlet, gamma, standard_t, truncated_normal
-from ._vectors import multivariate_normal
+from ..dispatch.delayed import delayed
+
+if TYPE_CHECKING:  # Note [Delayed modules]
+    from ._basic import (
+        cauchy,
+        exponential,
+        gumbel,
+        integers,
+        laplace,
+        logistic,
+        lognormal,
+        normal,
+        pareto,
+        rayleigh,
+        triangular,
+        uniform,
+        weibull,
+    )
+    from ._discrete import (
+        bernoulli,
+        binomial,
+        categorical,
+        choice,
+        geometric,
+        multinomial,
+        permutation,
+        poisson,
+        shuffle,
+    )
+    from ._rejecting import beta, chisquare, dirichlet, gamma, standard_t, truncated_normal
+    from ._vectors import multivariate_normal
 
 __all__ = [
     "Generator",
@@ -98,6 +103,25 @@ def set_state(state: tuple[int, int, int]) -> None:
     default_generator().set_state(state)
 
 
-for _function in [globals()[name] for name in __all__ if name[0].islower()]:
-    if _function.__module__.startswith(__name__):
-        _function.__module__ = __name__
+if not TYPE_CHECKING:  # for a type checker a module with __getattr__ has every name
+    _find, __dir__ = delayed(
+        __name__,
+        {
+            "_basic": (
+                "cauchy", "exponential", "gumbel", "integers", "laplace", "logistic", "lognormal", "normal", "pareto",
+                "rayleigh", "triangular", "uniform", "weibull",
+            ),
+            "_discrete": (
+                "bernoulli", "binomial", "categorical", "choice", "geometric", "multinomial", "permutation", "poisson",
+                "shuffle",
+            ),
+            "_rejecting": ("beta", "chisquare", "dirichlet", "gamma", "standard_t", "truncated_normal"),
+            "_vectors": ("multivariate_normal",),
+        },
+    )  # fmt: skip
+
+    def __getattr__(name: str) -> Any:
+        found = _find(name)
+        if name in __all__:
+            found.__module__ = __name__
+        return found

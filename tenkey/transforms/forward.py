@@ -20,7 +20,8 @@ from ..core.word import GRADIENT
 from ..dispatch.local import current_state
 from ..ops.aliases import Recording, spread
 from ..ops.builtin.creation import zeros_like
-from .runs import FUNCTION, NO_TENSOR, OUTPUT, Run, bare, described, differentiable, services, split_aux
+from .runs import FUNCTION, NO_TENSOR, OUTPUT, Run, bare, described, differentiable, split_aux
+from .services import autograd_service
 
 __all__ = ["jvp", "linearize"]
 
@@ -43,7 +44,7 @@ def jvp(fn: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, .
     if not callable(fn):
         raise TypeError(FUNCTION.format(call="jvp", type=type(fn).__name__))
     _check_tangents("jvp", primals, tangents)
-    forward = services["forward"]
+    forward = autograd_service().forward_ad
     with forward.dual_level() as level:
         pairs = zip(flatten(primals), flatten(tangents), strict=True)
         duals = [forward.make_dual(p, t, level) if differentiable(p) else p for p, t in pairs]
@@ -108,7 +109,7 @@ def linearize(fn: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[...,
 
         return output, run_again
     recorded = [end for end in ends if end._word & GRADIENT]
-    gradient = services["gradient"]
+    gradient = autograd_service().grad
     pulled: list[Any] = [None] * len(run.inputs)
     with Recording():
         seeds = [spread(zeros_like(end.detach()).detach(), [end]).detach().requires_grad_() for end in recorded]

@@ -19,7 +19,7 @@ from ..core.tensor import Tensor
 from ..ops.builtin.reduction import sum as sum_
 from ..ops.builtin.view import broadcast_to, reshape
 from .batching import BatchLevel, function_rules, move
-from .runs import services
+from .services import autograd_service
 
 __all__ = ["generated_rule"]
 
@@ -75,7 +75,7 @@ def generated_rule(level: BatchLevel, function: Any, args: tuple[Any, ...]) -> A
     name = function.__name__
     if function.vmap is not None:
         raise RuntimeError(_BOTH.format(name=name))
-    base = services["function"]
+    base = autograd_service().Function
     if function.setup_context is base.setup_context:
         raise RuntimeError(_NO_SETUP.format(name=name))
     size, randomness = level.size, level.randomness

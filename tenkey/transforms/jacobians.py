@@ -12,8 +12,8 @@ from ..ops.builtin.creation import eye
 from ..ops.builtin.view import reshape, slice
 from .derivatives import vjp
 from .forward import jvp
+from .mapping import vmap
 from .runs import FUNCTION, NO_TENSOR, OUTPUT, described, positions_of
-from .vmap import vmap
 
 __all__ = ["hessian", "jacfwd", "jacrev"]
 

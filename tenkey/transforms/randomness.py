@@ -18,7 +18,6 @@ from ..dispatch.kernel import Handle, Kernel
 from ..dispatch.keys import DispatchKey, DispatchKeySet
 from ..dispatch.operator import Operator
 from ..ops.builtin.copying import stack
-from .batching import _RANDOM, BatchLevel
 
 __all__ = ["install_randomness"]
 
@@ -38,6 +37,8 @@ def _mixed(*numbers: int) -> int:
 
 
 def _draw(operator: Operator, keyset: DispatchKeySet, /, *args: Any, **kwargs: Any) -> Any:
+    from .batching import _RANDOM, BatchLevel  # Note [Delayed modules]: this one is there from the beginning
+
     level = next((level for level in reversed(open_levels()) if isinstance(level, BatchLevel)), None)
     if level is None:
         return operator.redispatch(keyset.below(DispatchKey.VmapMode), *args, **kwargs)

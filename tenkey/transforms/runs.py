@@ -21,10 +21,11 @@ from ..core.wrapper import Wrapper, open_levels
 from ..dispatch.local import current_state
 from ..ops.aliases import Recording, fresh, repeated, unrecorded
 from ..ops.builtin.creation import zeros_like
+from .services import autograd_service
 
 __all__ = [
-    "FUNCTION", "NO_TENSOR", "OUTPUT", "Run", "bare", "described", "differentiable", "install_derivatives",
-    "positions_of", "services", "split_aux",
+    "FUNCTION", "NO_TENSOR", "OUTPUT", "Run", "bare", "described", "differentiable",
+    "positions_of", "split_aux",
 ]  # fmt: skip
 
 FUNCTION: Final = "[{call}] the first argument is a function, got {type}."
@@ -35,13 +36,6 @@ NO_TENSOR: Final = (
 )
 _AUX: Final = "[{call}] with has_aux=True the function returns a pair (output, aux), got {got}."
 OUTPUT: Final = "[{call}] the function must return floating or complex tensors, got {got}."
-
-services: dict[str, Any] = {}
-
-
-def install_derivatives(gradient: Any, forward: Any, function: Any, meta_of: Any) -> None:
-    """Hand over what is needed of autograd, which this layer does not import."""
-    services.update(gradient=gradient, forward=forward, function=function, meta_of=meta_of)
 
 
 def described(value: Any) -> str:
@@ -141,7 +135,7 @@ class Run:
 
     def own(self, tensors: Sequence[Tensor]) -> None:
         """Mark leaves as those of this run; the tangents of an alias are not its own, but those of the input."""
-        meta_of = services["meta_of"]
+        meta_of = autograd_service().node.meta_of
         for tensor in tensors:
             plain: Any = tensor
             while plain.__class__ is Wrapper:
@@ -158,7 +152,7 @@ class Run:
         outputs, seeds = _recorded(outputs, seeds)
         if outputs:
             with Recording(recorded=create):
-                found = services["gradient"](
+                found = autograd_service().grad(
                     outputs,
                     self.inputs,
                     seeds,

@@ -13,7 +13,6 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from ...core.device import add_finder
 from ...dispatch.errors import RegistrationError
 from ...dispatch.registry import registry
 from .interface import Backend
@@ -22,7 +21,7 @@ from .registration import explicit_kernels, new_kernels, register, registered
 if TYPE_CHECKING:
     import importlib.metadata
 
-__all__ = ["GROUP", "installed"]
+__all__ = ["GROUP", "find", "installed"]
 
 GROUP: Final = "tenkey.backends"
 
@@ -134,6 +133,3 @@ def _load(point: importlib.metadata.EntryPoint) -> None:
         register(made)
     elif known.backend is not made:
         raise _PluginError(_TWO.format(name=point.name))
-
-
-add_finder(find, installed)

@@ -7,7 +7,9 @@ Nothing here imports numpy or a compiler.
 
 from __future__ import annotations
 
-from .c_source import C_DIALECTS, CDialect, to_c
+from typing import TYPE_CHECKING
+
+from ...dispatch.delayed import delayed
 from .complex_numbers import is_real, not_holomorphic, undefined_for_complex
 from .composed import clip, logaddexp, sigmoid, softplus
 from .conditions import (
@@ -76,6 +78,9 @@ from .operations import OPERATIONS, Kind, Operation
 from .trace import MAXIMUM_PATHS, PlainTypeMaker, ScalarFactory, ScalarTraceError, TypeMaker, trace
 from .traversal import evaluate, free_variables, operations, substitute
 
+if TYPE_CHECKING:  # Note [Delayed modules]
+    from .c_source import C_DIALECTS, CDialect, to_c
+
 __all__ = [
     "C_DIALECTS", "MAXIMUM_PATHS", "NUMPY", "OPERATIONS", "PYTHON", "CDialect", "Condition", "Emitter", "Expression",
     "Kind", "Operand", "Operation", "OperationTable", "PlainTypeMaker", "ScalarFactory", "ScalarTraceError",
@@ -89,3 +94,6 @@ __all__ = [
     "substitute", "tan", "tanh", "to_c",
     "topological_order", "trace", "trigamma", "trunc", "undefined_for_complex", "variable", "where",
 ]  # fmt: skip
+
+if not TYPE_CHECKING:  # for a type checker a module with __getattr__ has every name
+    __getattr__, __dir__ = delayed(__name__, {"c_source": ("C_DIALECTS", "CDialect", "to_c")})

@@ -14,6 +14,9 @@ from ..dispatch.keys import DispatchKey
 from ..dispatch.local import StateGuard
 from ..ops.builtin.copying import concatenate
 from ..ops.builtin.view import broadcast_to, slice
+from . import functions as _functions  # noqa: F401  # the rules of batching, which put themselves into its tables
+from . import index_rules as _index_rules  # noqa: F401
+from . import rules as _rules  # noqa: F401
 from .batching import BatchLevel, move
 
 __all__ = ["vmap"]
