@@ -17,5 +17,6 @@ def __getattr__(name: str) -> Any:
     return _names.find_public("fft", name)
 
 
-globals().update(_names.expose("fft"))
-__all__.extend(_names.expose("fft"))  # noqa: PYI056  # the stub beside it is what type checkers read
+_found = _names.expose("fft")
+globals().update(_found)
+__all__.extend(_found)  # noqa: PYI056  # the stub beside it is what type checkers read

@@ -27,5 +27,6 @@ def __getattr__(name: str) -> Any:
     return _names.find_public("linalg", name)
 
 
-globals().update(_names.expose("linalg"))
-__all__.extend(_names.expose("linalg"))  # noqa: PYI056  # the stub beside it is what type checkers read
+_found = _names.expose("linalg")
+globals().update(_found)
+__all__.extend(_found)  # noqa: PYI056  # the stub beside it is what type checkers read

@@ -17,5 +17,6 @@ def __getattr__(name: str) -> Any:
     return _names.find_public("special", name)
 
 
-globals().update(_names.expose("special"))
-__all__.extend(_names.expose("special"))  # noqa: PYI056  # the stub beside it is what type checkers read
+_found = _names.expose("special")
+globals().update(_found)
+__all__.extend(_found)  # noqa: PYI056  # the stub beside it is what type checkers read

@@ -19,7 +19,8 @@ ROOT = Path(__file__).resolve().parents[1]
 # What most programs never use. Each of these modules brings others that nothing else needs.
 LATE = (
     "tenkey.autograd.checkpointing", "tenkey.autograd.communication", "tenkey.autograd.comparing",
-    "tenkey.autograd.custom",
+    "tenkey.autograd.custom", "tenkey.autograd.formulas", "tenkey.autograd.inplace", "tenkey.autograd.record",
+    "tenkey.autograd.views", "tenkey.backends.cpu.kernels", "tenkey.backends.cpu.program",
     "tenkey.autograd.forward_ad", "tenkey.autograd.function", "tenkey.autograd.graph",
     "tenkey.autograd.pictures", "tenkey.autograd.profiling.profiler", "tenkey.autograd.traces",
     "tenkey.backends.external", "tenkey.library.custom", "tenkey.library.native", "tenkey.library.registration",
@@ -150,6 +151,25 @@ def test_operators_are_not_settled_by_the_library() -> None:
     )
     before, after = map(int, run(program).split())
     assert before == after > 300
+
+
+# Loaded where kernels are chosen, which happens under the lock of the registry.
+UNDER_THE_LOCK = (
+    "tenkey.autograd.custom", "tenkey.autograd.inplace", "tenkey.autograd.record", "tenkey.autograd.traces",
+    "tenkey.backends.cpu.choice",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("module", UNDER_THE_LOCK)
+def test_what_is_loaded_under_the_lock_takes_none(module: str) -> None:
+    """Else one thread could hold the lock and wait for the module, and another one the other way round."""
+    program = (
+        "import sys, tenkey\nfrom tenkey.dispatch import registry\n"
+        f"assert {module!r} not in sys.modules\n"
+        "registry.lock = None  # which no `with` takes\n"
+        f"import {module}"
+    )
+    run(program)
 
 
 def test_a_plug_in_is_looked_for_without_the_interface() -> None:

@@ -6,17 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from ..dispatch.delayed import delayed
 from .anomaly import anomaly_mode, install_anomaly
-from .by_hand import install_custom
 from .functional import backward, grad
 from .grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .gradcheck import GradcheckError, gradcheck, gradgradcheck
 from .inference import inference_mode, install_inference, is_inference_mode_enabled
-from .inplace import install_inplace
+from .installing import install_custom, install_inplace, install_recording
 from .methods import attach_gradient_attributes
 from .node import Node
 from .profiling.observer import install_observer
-from .record import install_recording
 from .running.engine import calibrate
+from .saving import HOOKED as _HOOKED  # noqa: F401  # a trait: those of the package have their bits from the beginning
 
 if TYPE_CHECKING:  # Note [Delayed modules]
     from . import checkpoint_policies, communication, forward_ad, function, graph

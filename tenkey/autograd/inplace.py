@@ -18,8 +18,6 @@ import numpy as np
 
 from ..core.tensor import Tensor
 from ..core.word import DTYPE_MASK, GRADIENT, dtypes_of
-from ..dispatch.kernel import Handle, Kernel
-from ..dispatch.keys import DispatchKey
 from ..dispatch.local import StateGuard
 from ..dispatch.operator import Operator
 from ..ops.builtin.basic_index import basic_index
@@ -32,7 +30,7 @@ from .record import ZeroNode, below_autograd, inner_call
 from .views import LEAF, VIEW_OF_LEAF, ViewMeta, check_inplace, is_view, link, plain_meta, rebase
 from .writing import Writer
 
-__all__ = ["install_inplace"]
+__all__ = ["inplace_kernel"]
 
 _MUTATING: Final = (
     "[{operator}] mutates its argument {argument!r} and a gradient is asked for, but it has no gradient formula: call "
@@ -189,15 +187,8 @@ def _refuse_out(operator: Operator, word: int) -> Callable[..., Any]:
     return kernel
 
 
-def _install(operator: Operator) -> list[Handle]:
-    if not operator.schema.is_mutable or "NotDifferentiable" in operator.facets:
-        return []
+def inplace_kernel(operator: Operator, word: int) -> Callable[..., Any]:
+    """What records a call that writes into an argument, or refuses it."""
     named = {"Inplace": _inplace, "Put": _put, "Out": _refuse_out}
     rule = next((rule for facet, rule in named.items() if facet in operator.facets), _refuse)
-    kernel = Kernel(rule, DispatchKey.Autograd, origin="generated", specialize=rule, only_with=GRADIENT)
-    return [operator.registry.impl(operator.name, kernel)]
-
-
-def install_inplace(registry: Any) -> None:
-    """Subscribe to all operators."""
-    registry.subscribe(_install)
+    return rule(operator, word)

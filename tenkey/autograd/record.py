@@ -17,7 +17,6 @@ from typing import Any, Final
 from ..core.device import Device
 from ..core.tensor import Tensor
 from ..core.word import DTYPE_MASK, GRADIENT, WEAK_MASK, dtypes_of, weak_of
-from ..dispatch.kernel import Handle, Kernel, fallthrough_kernel
 from ..dispatch.keys import DispatchKey, DispatchKeySet, key_mask
 from ..dispatch.local import get_state, make_state, set_state
 from ..dispatch.operator import Operator
@@ -40,11 +39,12 @@ from .writing import OWN_NAMES, Writer
 __all__ = [
     "NotImplementedNode",
     "ZeroNode",
+    "autograd_kernel",
     "below_autograd",
     "flat_tensors",
     "inner_call",
-    "install_recording",
     "leaf_kernel",
+    "refusing_kernel",
 ]
 
 _NO_FORMULA: Final = (
@@ -194,31 +194,6 @@ def connect(node: Node, edges: tuple[Any, ...], outputs: list[Tensor]) -> None:
             set_history(tensor, node, nr)
 
 
-def _install(operator: Operator) -> list[Handle]:
-    facets = operator.facets
-    registry = operator.registry
-    if operator.schema.is_mutable:
-        return []
-    if "NotDifferentiable" in facets:
-        kernel = Kernel(fallthrough_kernel, DispatchKey.Autograd, origin="generated")
-    elif "Vjp" in facets or "Pointwise" in facets or "Reduce" in facets:
-        kernel = Kernel(
-            autograd_kernel, DispatchKey.Autograd, origin="generated", specialize=autograd_kernel, only_with=GRADIENT
-        )
-    elif "Composite" in facets and facets["Composite"].implicit and "Host" in facets:
-        # the backend has a shorter way of its own, which calls take that record nothing
-        parts = facets["Composite"].function
-        kernel = Kernel(parts, DispatchKey.Autograd, origin="generated", only_with=GRADIENT)
-    else:
-        return []
-    return [registry.impl(operator.name, kernel)]
-
-
-def install_recording(registry: Any) -> None:
-    """Subscribe to all operators; those without a formula get the fallback that refuses in backward."""
-    registry.subscribe(_install)
-
-    def refuse(operator: Operator, word: int) -> Callable[..., Any]:
-        return _unknown_gradient(operator, inner_call(operator, word))
-
-    registry.fallback(Kernel(refuse, DispatchKey.Autograd, origin="generated", specialize=refuse, only_with=GRADIENT))
+def refusing_kernel(operator: Operator, word: int) -> Callable[..., Any]:
+    """For operators without a formula: the gradient of what they give is unknown."""
+    return _unknown_gradient(operator, inner_call(operator, word))

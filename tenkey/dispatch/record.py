@@ -52,6 +52,7 @@ class _Kind(type):
     _names: tuple[str, ...]
     _defaults: dict[str, Any]
     _frozen: bool
+    _setters: tuple[Callable[[Any, Any], None], ...]
 
     def __new__(cls, name: str, bases: tuple[type, ...], space: dict[str, Any], *, frozen: bool = False) -> _Kind:
         """A class of records; one without fields that has no slots either is a base of such that have."""
@@ -69,6 +70,7 @@ class _Kind(type):
         space["__match_args__"] = names
         kind = super().__new__(cls, name, bases, space)
         kind._names, kind._defaults, kind._frozen = names, defaults, frozen
+        kind._setters = tuple([vars(kind)[field].__set__ for field in names]) if frozen else ()
         return kind
 
     def __init__(cls, name: str, bases: tuple[type, ...], space: dict[str, Any], **options: Any) -> None:
@@ -116,8 +118,8 @@ class Record(metaclass=_Kind):
         if named or len(values) != len(names):
             values = _bind(kind, values, named)
         if kind._frozen:
-            for name, value in zip(names, values):
-                object.__setattr__(self, name, value)
+            for set_field, value in zip(kind._setters, values):
+                set_field(self, value)
         else:
             self.__dict__.update(zip(names, values))
 

@@ -449,7 +449,29 @@ class Parser:
 _USUAL: Final = re.compile(r"(?:([A-Za-z_]\w*)::)?([A-Za-z_]\w*)\(([\w ,?=*.\[\]-]*)\) -> ([A-Za-z]+)", re.ASCII)
 _MOST_KNOWN: Final = 2000
 _arguments: Final[dict[str, Argument]] = {}  # by text; keyword-only ones with a "*" before it
+_types: Final[dict[str, SchemaType]] = {**BASE_TYPES}
 _results: Final[dict[str, tuple[Return, ...]]] = {name: (Return(None, BASE_TYPES[name]),) for name in BASE_NAMES}
+
+
+def _usual_argument(text: str, kwarg_only: bool) -> Argument | None:
+    """What ``Parser`` makes of one argument; None where it is none."""
+    head, has_default, default = text.partition("=")
+    kind, _, name = head.rpartition(" ")
+    type_ = _types.get(kind)
+    if type_ is not None and name.isidentifier() and not keyword.iskeyword(name):  # letters are those of ``_USUAL``
+        if not has_default:
+            return Argument(name, type_, None, False, kwarg_only)
+        if default == "None" and isinstance(type_, OptionalType):
+            return Argument(name, type_, None, True, kwarg_only)
+        if default in ("True", "False") and type_ == BASE_TYPES["bool"]:
+            return Argument(name, type_, default == "True", True, kwarg_only)
+    try:
+        (argument,) = Parser(f"f({'*, ' if kwarg_only else ''}{text}) -> ()").schema().arguments
+    except (SchemaError, ValueError):
+        return None
+    if len(_types) < _MOST_KNOWN:
+        _types[kind] = argument.type
+    return argument
 
 
 def parse_usual(text: str) -> FunctionSchema | None:
@@ -470,9 +492,8 @@ def parse_usual(text: str) -> FunctionSchema | None:
             continue
         argument = _arguments.get(star + part)
         if argument is None:
-            try:
-                (argument,) = Parser(f"f({'*, ' if star else ''}{part}) -> ()").schema().arguments
-            except (SchemaError, ValueError):
+            argument = _usual_argument(part, bool(star))
+            if argument is None:
                 return None
             if len(_arguments) < _MOST_KNOWN:
                 _arguments[star + part] = argument

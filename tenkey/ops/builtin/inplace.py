@@ -27,9 +27,9 @@ from ...dispatch.errors import RegistrationError
 from ...dispatch.keys import DispatchKey
 from ...dispatch.local import StateGuard
 from ...dispatch.operator import Operator
-from ...dispatch.record import Record
+from ...dispatch.record import Record, replaced
 from ...dispatch.registry import registry
-from ...dispatch.schema import BaseType, parse_schema
+from ...dispatch.schema import AliasInfo, Argument, BaseType, FunctionSchema, Return, parse_schema
 from ..declare.facets import Composite, Methods, Samples
 from ..shapes import broadcast_shapes
 from . import pointwise as _pointwise  # noqa: F401 -- the in-place methods are used below
@@ -141,20 +141,31 @@ def derive_inplace(
     operator: Operator, methods: tuple[str, ...] = (), *, tags: tuple[str, ...] = ("variant",)
 ) -> Operator:
     """Define the in-place variant of a pointwise operator."""
-    first, *others = operator.schema.arguments
-    rest = "".join(f", {a}" for a in others)
     facets: dict[str, Any] = {
         "Inplace": Inplace(operator), "Fits": Fits(check_pointwise), "DerivedFrom": operator,
     }  # fmt: skip
     if methods:
         facets["Methods"] = Methods(methods)
     return registry.define(
-        parse_schema(f"{inplace_name(operator)}(Tensor(a!) {first.name}{rest}) -> Tensor(a!)"),
+        _inplace_schema(operator.schema),
         facets=facets,
         tags=("inplace_variant", *tags),
         site=operator.site,
         doc=f"``{operator.schema.base_name}`` written into its first argument, which is returned.",
     )
+
+
+_WRITTEN: Final = AliasInfo(("a",), is_write=True)
+_TENSOR: Final = BaseType("Tensor")
+_RESULT: Final = (Return(None, _TENSOR, _WRITTEN),)
+
+
+def _inplace_schema(schema: FunctionSchema) -> FunctionSchema:
+    """The schema of the in-place variant: ``(Tensor(a!) x, ...) -> Tensor(a!)``, with all arguments by position."""
+    first, *others = schema.arguments
+    rest = [replaced(a, kwarg_only=False) if a.kwarg_only else a for a in others]
+    written = Argument(first.name, _TENSOR, alias=_WRITTEN)
+    return FunctionSchema(schema.namespace, f"{schema.base_name}_", schema.overload_name, (written, *rest), _RESULT)
 
 
 def _derive_inplace_by_copy(operator: Operator) -> Operator:
