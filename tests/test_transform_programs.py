@@ -149,3 +149,46 @@ def test_a_dual_is_unpacked_in_another_thread() -> None:
         dual = fw.make_dual(tk.ones(2), tk.ones(2))
         assert pool.submit(lambda: fw.unpack_dual(dual * 3).tangent.tolist()).result() == [3.0, 3.0]
     assert fw.unpack_dual(dual).tangent is None
+
+
+def test_the_tape_inside_of_vmap_inside_of_jvp() -> None:
+    """``requires_grad_`` makes a leaf of the values; tangents of levels further out stay."""
+    weights = tk.asarray(np.array([3.0, -1.0]))
+
+    def slope(x: Tensor) -> Tensor:
+        leaf = (x * 1).requires_grad_()
+        return tk.autograd.grad(tk.exp(leaf), leaf, weights, create_graph=True)[0]
+
+    def rows(x: Tensor) -> Tensor:
+        return vmap(slope)(tk.stack([x, x * 2]))
+
+    x, t = np.array([0.5, -0.7]), np.array([1.0, 10.0])
+    want = weights.numpy() * t * np.stack([np.exp(x), 2 * np.exp(2 * x)])
+    got = jvp(rows, (tk.asarray(x),), (tk.asarray(t),))[1]
+    np.testing.assert_allclose(got.detach().numpy(), want, rtol=1e-12)
+    np.testing.assert_allclose((jacfwd(rows)(tk.asarray(x)) @ tk.asarray(t)).detach().numpy(), want, rtol=1e-12)
+    np.testing.assert_allclose((jacrev(rows)(tk.asarray(x)) @ tk.asarray(t)).detach().numpy(), want, rtol=1e-12)
+
+
+def test_a_view_without_recording_leaves_the_tangent_its_history() -> None:
+    """The tangent, shared by the samples, is made one for each of them when the dual is viewed, here in no_grad."""
+
+    def product(x: Tensor, scale: Tensor, tangent: Tensor) -> Tensor:
+        def times_constant(x: Tensor) -> Tensor:
+            with tk.no_grad():
+                constant = x[:, None][:, 0]
+            return constant * x
+
+        return jvp(times_constant, (x * scale,), (tangent,))[1]
+
+    x = tk.tensor(np.array([2.0, 3.0]), requires_grad=True)
+    t = tk.tensor(np.array([5.0, 7.0]), requires_grad=True)
+    for scales in ([1.0], [1.0, 2.0]):
+        x.grad = t.grad = None
+        tk.sum(vmap(lambda s: product(x, s, t))(tk.asarray(np.array(scales)))).backward()
+        assert x.grad is not None
+        assert t.grad is not None
+        total = sum(scales)
+        # t * x + constant * t, where neither the constant nor its tangent has a history
+        assert x.grad.tolist() == [5.0 * total, 7.0 * total]
+        assert t.grad.tolist() == [2.0 * total, 3.0 * total]

@@ -229,9 +229,9 @@ def _by_transposition(formulas: dict[str, Formula | None]) -> ForwardRule:
                     if gradient._word & GRADIENT:
                         ends.append(gradient)
                         directions.append(direction)
-            if not ends:
-                return None
-            (result,) = grad(ends, seed, directions, create_graph=bool(record), allow_unused=True)
+        if not ends:
+            return None
+        (result,) = grad(ends, seed, directions, create_graph=bool(record), allow_unused=True)  # recorded as any call
         return result
 
     return rule

@@ -11,7 +11,7 @@ from ..core.tree import flatten, unflatten
 from ..core.word import GRADIENT
 from ..core.wrapper import Wrapper
 from ..dispatch.keys import DispatchKey
-from ..dispatch.local import current_state
+from ..dispatch.local import StateGuard, current_state
 from ..dispatch.operator import Operator
 from ..ops.aliases import Recording, fresh, levels_of, spread, unrecorded
 from ..ops.builtin.copying import cast
@@ -274,8 +274,9 @@ def _one_transposed(result: Any, inputs: list[Tensor], directions: list[Tensor],
     for gradient, direction in zip(gradients, directions, strict=True):
         if gradient is None:
             continue
-        term: Any = grad(gradient, seed, direction, create_graph=record, retain_graph=True)[0]
-        total = term if total is None else total + term
+        with StateGuard(exclude=0 if record else GRADIENT):
+            term: Any = grad(gradient, seed, direction, create_graph=record, retain_graph=True)[0]
+            total = term if total is None else total + term
     return total
 
 
@@ -285,7 +286,8 @@ def fit_tangent(x: Any) -> None:
     Before there are views of it: they share the tangent's memory.
     """
     if x._value.__class__ is Wrapper and not levels_of([x._value]) <= levels_of([x._extra]):
-        x._extra = zeros_like(x._value) + x._extra
+        with Recording():  # whatever the mode, the tangent keeps its history
+            x._extra = zeros_like(x._value) + x._extra
         x._word |= x._extra._word
 
 

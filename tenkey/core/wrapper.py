@@ -223,7 +223,7 @@ class Wrapper(Tensor):
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Record calls on it, for ``tk.autograd.grad``. The tensor outside is left as it is."""
         if requires_grad != self.requires_grad:
-            self._value = self._value.detach().requires_grad_(requires_grad)
+            self._value = _own_leaf(self._value, requires_grad)
             self._word = (self._word & ~GRADIENT) | (self._value._word & GRADIENT)
         return self
 
@@ -257,6 +257,13 @@ class Wrapper(Tensor):
     def retain_grad(self) -> NoReturn:
         """Refuse."""
         raise self._unsupported("retain_grad", _GRAD)
+
+
+def _own_leaf(value: Tensor, requires_grad: bool) -> Tensor:
+    """The tensor without its history; tangents of levels further out stay."""
+    if value.__class__ is Wrapper:
+        return value._level.alias(value, lambda inner: _own_leaf(inner, requires_grad))
+    return value.detach().requires_grad_(requires_grad)
 
 
 def wrap(level: Level, value: Tensor, extra: Any, shape: tuple[int, ...], word: int = 0) -> Wrapper:
