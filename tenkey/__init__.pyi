@@ -438,8 +438,8 @@ def arange(
     start: complex,
     stop: complex | None = None,
     step: complex = 1,
-    *,
     dtype: DTypeLike | None = None,
+    *,
     device: Device | str | None = None,
 ) -> Tensor:
     """Evenly spaced values from ``start`` (0 if only one is given) to before ``stop``."""
@@ -449,7 +449,7 @@ def argmin(x: Tensor, axis: int | None = None, *, keepdims: _bool = False) -> Te
     """Index of the smallest element along an axis, the first at a tie; without axis in the flattened tensor."""
 def argpartition(x: Tensor, kth: int, axis: int = -1) -> Tensor:
     """The indices of a partition along an axis: what would be at place ``kth`` of the sorted elements is there."""
-def argsort(x: Tensor, *, axis: int = -1, descending: _bool = False, stable: _bool = True) -> Tensor:
+def argsort(x: Tensor, axis: int = -1, *, descending: _bool = False, stable: _bool = True) -> Tensor:
     """The indices that sort along an axis: ``take_along_axis(x, argsort(x), axis=-1)`` is ``sort(x)``; int64."""
 def argwhere(x: Tensor) -> Tensor:
     """The places of the elements that are not zero, one in each row; int64."""
@@ -499,9 +499,9 @@ def choose(indices: Tensor, choices: Sequence[ArrayLike]) -> Tensor:
     """Of each place the element of the choice whose number stands there; all broadcast together."""
 def clip(x: Tensor, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
     """The elements, moved to the nearest number between ``min`` and ``max``; where these cross, ``max``."""
-def compress(condition: Tensor, x: ArrayLike, *, axis: int | None = None) -> Tensor:
+def compress(condition: Tensor, x: ArrayLike, axis: int | None = None) -> Tensor:
     """The slices along an axis at which the 1-d ``condition`` is true; without axis of ``x`` in one dimension."""
-def concat(arrays: Sequence[Tensor], *, axis: int | None = 0) -> Tensor:
+def concat(arrays: Sequence[Tensor], axis: int | None = 0) -> Tensor:
     """The tensors joined along an existing axis; with ``axis=None`` they are flattened first."""
 def conj(x: Tensor) -> Tensor:
     """Complex conjugate; a real tensor is copied."""
@@ -560,20 +560,20 @@ def cumulative_sum(
     """The sums of all elements up to each along an axis, which may be left out for one dimension."""
 def deg2rad(x: Tensor) -> Tensor:
     """Degrees as radians; integers give floats."""
-def diag(x: Tensor, *, k: int = 0) -> Tensor:
+def diag(x: Tensor, k: int = 0) -> Tensor:
     """The matrix with a vector on its ``k``-th diagonal and zeros elsewhere, or the ``k``-th diagonal of a matrix."""
-def diagonal(x: Tensor, *, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+def diagonal(x: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     """The elements whose indices along two axes are equal (or differ by ``offset``), as the last axis; a view."""
 def diff(
     x: Tensor,
-    *,
-    axis: int = -1,
     n: int = 1,
+    axis: int = -1,
+    *,
     prepend: TensorLike | None = None,
     append: TensorLike | None = None,
 ) -> Tensor:
     """The differences of neighbours along an axis, which is one shorter then; ``n`` times over."""
-def digitize(x: Tensor, bins: ArrayLike, *, right: _bool = False) -> Tensor:
+def digitize(x: Tensor, bins: ArrayLike, right: _bool = False) -> Tensor:
     """In which of the bins between the edges ``bins`` each element lies: 0 before the first edge; int64."""
 def divide(x1: TensorLike, x2: TensorLike) -> Tensor:
     """True division of two tensors, element by element, with broadcasting; integers give floats."""
@@ -587,12 +587,12 @@ def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
     """``x`` where it is positive, else ``alpha * (exp(x) - 1)`` (Clevert, Unterthiner and Hochreiter, 2015)."""
 def empty(
     shape: int | Sequence[int],
-    *,
     dtype: DTypeLike | None = None,
+    *,
     device: Device | str | None = None,
 ) -> Tensor:
     """A tensor whose elements are whatever the memory held."""
-def empty_like(x: Tensor, *, dtype: DTypeLike | None = None, device: Device | str | None = None) -> Tensor:
+def empty_like(x: Tensor, dtype: DTypeLike | None = None, *, device: Device | str | None = None) -> Tensor:
     """A tensor with the shape, dtype and device of ``x``, whose elements are whatever the memory held."""
 def equal(x1: TensorLike, x2: TensorLike) -> Tensor:
     """``x1 == x2``, element by element, with broadcasting; a bool tensor."""
@@ -609,15 +609,15 @@ def extract(condition: Tensor, x: ArrayLike) -> Tensor:
 def eye(
     n_rows: int,
     n_cols: int | None = None,
-    *,
     k: int = 0,
+    *,
     dtype: DTypeLike | None = None,
     device: Device | str | None = None,
 ) -> Tensor:
     """Ones on the ``k``-th diagonal, zeros elsewhere."""
 def flatnonzero(x: Tensor) -> Tensor:
     """The places in the flattened tensor of the elements that are not zero; int64."""
-def flip(x: Tensor, *, axis: int | Sequence[int] | None = None) -> Tensor:
+def flip(x: Tensor, axis: int | Sequence[int] | None = None) -> Tensor:
     """The elements in reverse order along axes; a copy."""
 def fliplr(x: Tensor) -> Tensor:
     """The columns (axis 1) in reverse order; a copy."""
@@ -636,16 +636,16 @@ def fmod(x1: TensorLike, x2: TensorLike) -> Tensor:
 def full(
     shape: int | Sequence[int],
     fill_value: complex,
-    *,
     dtype: DTypeLike | None = None,
+    *,
     device: Device | str | None = None,
 ) -> Tensor:
     """A tensor filled with one number, whose kind gives the default dtype."""
 def full_like(
     x: Tensor,
     fill_value: complex,
-    *,
     dtype: DTypeLike | None = None,
+    *,
     device: Device | str | None = None,
 ) -> Tensor:
     """One number with the shape, dtype and device of ``x``."""
@@ -778,7 +778,7 @@ def logspace(
 ) -> Tensor:
     """``num`` powers of ``base``, whose exponents are evenly spaced from ``start`` to ``stop``."""
 def logsumexp(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
-    """``log(sum(exp(x)))`` along axes, without overflow."""
+    """``log(sum(exp(x)))`` along axes, without overflow; of no elements -inf."""
 def masked_fill(x: Tensor, mask: ArrayLike, value: ArrayLike) -> Tensor:
     """``x`` with one value where ``mask`` is true; the mask broadcasts against ``x``, the dtype is that of ``x``."""
 def masked_select(x: Tensor, mask: Tensor) -> Tensor:
@@ -891,12 +891,12 @@ def not_equal(x1: TensorLike, x2: TensorLike) -> Tensor:
     """``x1 != x2``, element by element, with broadcasting; a bool tensor."""
 def ones(
     shape: int | Sequence[int],
-    *,
     dtype: DTypeLike | None = None,
+    *,
     device: Device | str | None = None,
 ) -> Tensor:
     """A tensor of ones; float32 unless ``dtype`` says otherwise."""
-def ones_like(x: Tensor, *, dtype: DTypeLike | None = None, device: Device | str | None = None) -> Tensor:
+def ones_like(x: Tensor, dtype: DTypeLike | None = None, *, device: Device | str | None = None) -> Tensor:
     """Ones with the shape, dtype and device of ``x``."""
 def outer(x1: TensorLike, x2: TensorLike) -> Tensor:
     """The matrix of all products of an element of one vector with an element of another."""
@@ -964,11 +964,11 @@ def relu6(x: Tensor) -> Tensor:
     """``min(max(x, 0), 6)``; its derivative at both ends is 0."""
 def remainder(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Remainder of the floor division, with the sign of the divisor."""
-def repeat(x: Tensor, repeats: Tensor, *, axis: int | None = None) -> Tensor:
+def repeat(x: Tensor, repeats: Tensor, axis: int | None = None) -> Tensor:
     """Each element, or each slice along an axis, repeated one after the other."""
 def reshape(x: Tensor, shape: Sequence[int], *, copy: _bool | None = None) -> Tensor:
     """The same elements in row-major order under another shape; one length may be -1. A view where it can be."""
-def roll(x: Tensor, shift: int | Sequence[int], *, axis: int | Sequence[int] | None = None) -> Tensor:
+def roll(x: Tensor, shift: int | Sequence[int], axis: int | Sequence[int] | None = None) -> Tensor:
     """The elements moved on by ``shift`` places along axes; those that leave at the end come in at the beginning."""
 def rot90(x: Tensor, k: int = 1, axes: int | Sequence[int] = (0, 1)) -> Tensor:
     """Rotated by ``k`` quarter turns in the plane of two axes, from the first towards the second; a copy."""
@@ -987,7 +987,7 @@ def scatter(
     """``x`` with the elements of ``source`` put where ``indices`` say along ``axis``: the inverse of ``gather``."""
 def scatter_add(x: Tensor, indices: ArrayLike, source: ArrayLike, axis: int = -1) -> Tensor:
     """``x`` with ``source`` added at ``indices`` along an axis; equal indices add up."""
-def searchsorted(x1: TensorLike, x2: ArrayLike, *, side: str = 'left', sorter: ArrayLike | None = None) -> Tensor:
+def searchsorted(x1: TensorLike, x2: ArrayLike, side: str = 'left', sorter: ArrayLike | None = None) -> Tensor:
     """Where to insert each element of ``x2`` into the sorted vector ``x1`` so that it stays sorted; int64."""
 def select(condlist: Sequence[Tensor], choicelist: Sequence[ArrayLike], default: ArrayLike | None = None) -> Tensor:
     """Of each place the element of the first choice whose condition is true there, else that of ``default``, or
@@ -1023,7 +1023,7 @@ def softplus(x: Tensor) -> Tensor:
     """``log(1 + exp(x))`` without overflow: a smooth ``relu``."""
 def softsign(x: Tensor) -> Tensor:
     """``x / (1 + abs(x))``."""
-def sort(x: Tensor, *, axis: int = -1, descending: _bool = False, stable: _bool = True) -> Tensor:
+def sort(x: Tensor, axis: int = -1, *, descending: _bool = False, stable: _bool = True) -> Tensor:
     """The elements in ascending (or ``descending``) order along an axis; a copy."""
 def sqrt(x: Tensor) -> Tensor:
     """Square root; nan below 0."""
@@ -1031,7 +1031,7 @@ def square(x: Tensor) -> Tensor:
     """``x * x``, for a numeric dtype."""
 def squeeze(x: Tensor, axis: int | Sequence[int]) -> Tensor:
     """Without the named dimensions, which must have length 1; a view."""
-def stack(arrays: Sequence[Tensor], *, axis: int = 0) -> Tensor:
+def stack(arrays: Sequence[Tensor], axis: int = 0) -> Tensor:
     """The tensors, all of one shape, joined along a new axis."""
 def std(
     x: Tensor,
@@ -1053,9 +1053,9 @@ def sum(
     """Sum of elements along axes; integers and bools sum in 64 bits."""
 def swapaxes(x: Tensor, axis1: int, axis2: int) -> Tensor:
     """Two axes exchanged; a view."""
-def take(x: Tensor, indices: ArrayLike, *, axis: int | None = None) -> Tensor:
+def take(x: Tensor, indices: ArrayLike, axis: int | None = None) -> Tensor:
     """The elements at ``indices`` of an axis, which may be left out for a 1-d tensor."""
-def take_along_axis(x: Tensor, indices: ArrayLike, *, axis: int = -1) -> Tensor:
+def take_along_axis(x: Tensor, indices: ArrayLike, axis: int = -1) -> Tensor:
     """Along one axis the elements at ``indices``, which has the number of dimensions of ``x``."""
 def tan(x: Tensor) -> Tensor:
     """Tangent of an angle in radians."""
@@ -1065,7 +1065,7 @@ def tile(x: Tensor, repetitions: int | Sequence[int]) -> Tensor:
     """Copies of a tensor side by side: ``repetitions`` of them along each axis, counted from the last one."""
 def topk(x: Tensor, k: int, axis: int = -1, *, largest: _bool = True) -> TopKResult:
     """The ``k`` largest (or smallest) elements along an axis, in order, and their indices (int64)."""
-def trace(x: Tensor, *, offset: int = 0, dtype: DTypeLike | None = None) -> Tensor:
+def trace(x: Tensor, offset: int = 0, *, dtype: DTypeLike | None = None) -> Tensor:
     """The sum of a diagonal of a matrix, or of each matrix of a stack; integers are summed in 64 bits."""
 def transpose(x: Tensor, axes: Sequence[int] | None = None) -> Tensor:
     """A view with the dimensions in the order of ``axes``, all of them, or in reverse: ``tk.permute_dims``."""
@@ -1074,15 +1074,15 @@ def trapezoid(y: Tensor, x: ArrayLike | None = None, dx: float = 1.0, axis: int 
 def tri(
     n_rows: int,
     n_cols: int | None = None,
-    *,
     k: int = 0,
+    *,
     dtype: DTypeLike | None = None,
     device: Device | str | None = None,
 ) -> Tensor:
     """Ones on the ``k``-th diagonal and below, zeros above."""
-def tril(x: Tensor, *, k: int = 0) -> Tensor:
+def tril(x: Tensor, k: int = 0) -> Tensor:
     """The lower triangle of matrices in the last two dimensions, zero above the ``k``-th diagonal; a copy."""
-def triu(x: Tensor, *, k: int = 0) -> Tensor:
+def triu(x: Tensor, k: int = 0) -> Tensor:
     """The upper triangle of matrices in the last two dimensions, zero below the ``k``-th diagonal; a copy."""
 def trunc(x: Tensor) -> Tensor:
     """The whole part of ``x``, towards zero, in the dtype of ``x``. Its derivative is 0."""
@@ -1106,7 +1106,7 @@ def unwrap(x: Tensor, *, discont: float | None = None, axis: int = -1, period: f
     """Angles along an axis without jumps: multiples of ``period`` are added so that no step is longer than half of
     it.
     """
-def vander(x: Tensor, N: int | None = None, *, increasing: _bool = False) -> Tensor:
+def vander(x: Tensor, N: int | None = None, increasing: _bool = False) -> Tensor:
     """The Vandermonde matrix of a vector: powers of ``x`` in ``N`` columns (default: a square), falling unless said."""
 def var(
     x: Tensor,
@@ -1124,10 +1124,10 @@ def where(condition: TensorLike, x1: TensorLike, x2: TensorLike) -> Tensor:
     """``x1`` where the condition holds, else ``x2``, with broadcasting."""
 def zeros(
     shape: int | Sequence[int],
-    *,
     dtype: DTypeLike | None = None,
+    *,
     device: Device | str | None = None,
 ) -> Tensor:
     """A tensor of zeros; float32 unless ``dtype`` says otherwise."""
-def zeros_like(x: Tensor, *, dtype: DTypeLike | None = None, device: Device | str | None = None) -> Tensor:
+def zeros_like(x: Tensor, dtype: DTypeLike | None = None, *, device: Device | str | None = None) -> Tensor:
     """Zeros with the shape, dtype and device of ``x``."""

@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from .core.tensor import Tensor
+from .creation import asarray
 from .ops.builtin.copying import cast
 from .ops.builtin.einsum import einsum_operator
 from .ops.builtin.linalg_common import check_matrix, check_square
@@ -45,9 +46,11 @@ _NORM_AXES: Final = "[linalg.norm] got axis={axis} for shape {shape}: one axis f
 
 
 def _tensor(function: str, x: Any) -> Tensor:
-    if not isinstance(x, Tensor):
-        raise TypeError(_TENSOR.format(function=function, kind=type(x).__name__))
-    return x
+    if isinstance(x, Tensor):
+        return x
+    if isinstance(x, np.ndarray):  # as other operators take it
+        return asarray(x)
+    raise TypeError(_TENSOR.format(function=function, kind=type(x).__name__))
 
 
 def tensordot(x1: Tensor, x2: Tensor, /, axes: int | Sequence[Any] = 2) -> Tensor:
@@ -61,8 +64,7 @@ def tensordot(x1: Tensor, x2: Tensor, /, axes: int | Sequence[Any] = 2) -> Tenso
     >>> tk.tensordot(tk.ones((2, 3, 4)), tk.ones((4, 3, 5)), axes=((1, 2), (1, 0))).shape
     (2, 5)
     """
-    _tensor("tensordot", x1)
-    _tensor("tensordot", x2)
+    x1, x2 = _tensor("tensordot", x1), _tensor("tensordot", x2)
     ndim = x1.ndim if x1.ndim < x2.ndim else x2.ndim  # noqa: FURB136  # min is the operator here
     if isinstance(axes, int):
         if not 0 <= axes <= ndim:
@@ -102,9 +104,7 @@ def einsum(subscripts: Any, /, *operands: Any, optimize: Any = True, out: Tensor
     if isinstance(subscripts, str):
         if not operands:
             raise ValueError(_SUBSCRIPTS.format(given=repr(subscripts), rule="at least one operand is needed"))
-        for x in operands:
-            _tensor("einsum", x)
-        return einsum_operator(subscripts, operands)
+        return einsum_operator(subscripts, [_tensor("einsum", x) for x in operands])
     given = (subscripts, *operands)
     count = len(given) // 2
     terms = [_letters(term) for term in given[1 : 2 * count : 2]]
@@ -143,7 +143,8 @@ def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: float | str | None
     >>> [tk.linalg.matrix_norm(x, ord=p).item() for p in ("fro", 1, math.inf)]
     [5.0, 7.0, 4.0]
     """
-    check_matrix("linalg.matrix_norm", _tensor("linalg.matrix_norm", x))
+    x = _tensor("linalg.matrix_norm", x)
+    check_matrix("linalg.matrix_norm", x)
     if ord is None or ord == "fro":
         return vector_norm(x, axis=(-2, -1), keepdims=keepdims)
     if ord in ("nuc", 2, -2):
@@ -177,7 +178,7 @@ def norm(x: Tensor, ord: Any = None, axis: Any = None, keepdims: bool = False) -
     >>> tk.linalg.norm(tk.asarray([[3.0, 0.0], [0.0, 4.0]])).item()
     5.0
     """
-    _tensor("linalg.norm", x)
+    x = _tensor("linalg.norm", x)
     if axis is None:
         if ord is None:
             return vector_norm(x, axis=None, keepdims=keepdims)
@@ -210,7 +211,7 @@ def cond(x: Tensor, p: Any = None) -> Tensor:
     >>> tk.linalg.cond(tk.asarray([[4.0, 0.0], [0.0, 2.0]])).item()
     2.0
     """
-    _tensor("linalg.cond", x)
+    x = _tensor("linalg.cond", x)
     if p in (None, 2, -2):
         check_matrix("linalg.cond", x)
         s = svdvals(x)

@@ -54,7 +54,7 @@ _MODERATE: Final = 6e4  # in the range of every floating dtype, and of the integ
 _DEFAULTS: Final = {"f": dtypes.default_float, "c": dtypes.default_complex, "i": dtypes.default_int}
 
 
-def asarray(obj: Any, /, *, dtype: Any = None, device: Device | str | None = None, copy: bool | None = None) -> Tensor:
+def asarray(obj: Any, /, dtype: Any = None, *, device: Device | str | None = None, copy: bool | None = None) -> Tensor:
     """A tensor of ``obj``: a tensor, NumPy array, nested sequence, number, or an array of another library.
 
     Python floats give the default dtype (float32), ints int64, complex numbers complex64. Whatever has a dtype keeps

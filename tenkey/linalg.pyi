@@ -54,7 +54,7 @@ def cross(x1: Tensor, x2: Tensor, *, axis: int = -1) -> Tensor:
     """The cross product of vectors of three components along an axis; the other dimensions broadcast."""
 def det(x: Tensor) -> Tensor:
     """Determinant of a square matrix, or of each matrix of a stack."""
-def diagonal(x: Tensor, *, offset: int = 0) -> Tensor:
+def diagonal(x: Tensor, offset: int = 0) -> Tensor:
     """A diagonal of a matrix, or of each matrix of a stack; a view."""
 def eig(x: Tensor) -> EigResult:
     """Eigenvalues and eigenvectors of a square matrix, or of each matrix of a stack."""
@@ -102,7 +102,7 @@ def svd(x: Tensor, *, full_matrices: bool = True) -> SVDResult:
     """Singular value decomposition ``x = U @ diag(S) @ Vh`` of a matrix, or of each matrix of a stack."""
 def svdvals(x: Tensor) -> Tensor:
     """Singular values of a matrix, descending, or of each matrix of a stack."""
-def trace(x: Tensor, *, offset: int = 0, dtype: DTypeLike | None = None) -> Tensor:
+def trace(x: Tensor, offset: int = 0, *, dtype: DTypeLike | None = None) -> Tensor:
     """The sum of a diagonal of a matrix, or of each matrix of a stack; integers are summed in 64 bits."""
 def vecdot(x1: Tensor, x2: Tensor, *, axis: int = -1) -> Tensor:
     """The dot product along an axis, of the conjugate of ``x1`` with ``x2``; the other dimensions broadcast."""

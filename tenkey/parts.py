@@ -21,7 +21,8 @@ from .ops.shapes import checked_axes, checked_axis
 __all__ = ["array_split", "block", "gradient", "meshgrid", "split"]
 
 _TENSOR: Final = "[{function}] takes a Tensor, got {kind}: convert it with tk.asarray(...)."
-_PARTS: Final = "[{function}] a tensor is split into at least 1 part and at most {most}, got {parts}."
+_PARTS: Final = "[{function}] a tensor is split into at least 1 part, got {parts}."
+_TOO_MANY: Final = "[{function}] a tensor is split into at most {most} parts, got {parts}: give the places to cut at."
 _MOST: Final = 1 << 24  # each is a tensor of its own
 _DEPTH: Final = "[block] the lists nest {first} deep in one place and {other} in another: each block lies equally deep."
 _EMPTY: Final = "[block] a list of blocks is empty: every row needs at least one block."
@@ -58,8 +59,10 @@ def _pieces(x: Tensor, parts: int | Sequence[int], axis: int, function: str) -> 
     places: Any = parts
     i = checked_axis(function, axis, x.ndim)
     if isinstance(parts, (int, np.integer)):
-        if not 1 <= parts <= _MOST:
-            raise ValueError(_PARTS.format(function=function, parts=parts, most=_MOST))
+        if parts < 1:
+            raise ValueError(_PARTS.format(function=function, parts=parts))
+        if parts > _MOST:
+            raise ValueError(_TOO_MANY.format(function=function, parts=parts, most=_MOST))
         size, longer = divmod(x.shape[i], int(parts))
         if longer and function == "split":
             raise ValueError(_UNEVEN.format(length=x.shape[i], axis=i, parts=parts))

@@ -45,8 +45,8 @@ _RANGE: Final = "[histogramdd] the range {low} to {high} must be finite and asce
 def average(
     x: Tensor,
     axis: Any = None,
-    *,
     weights: Any = None,
+    *,
     returned: builtins.bool = False,
     keepdims: builtins.bool = False,
 ) -> Any:
@@ -74,7 +74,7 @@ def _estimated(x: Any, bins: str, range: Any) -> Tensor:
     return edges
 
 
-def histogram_bin_edges(x: Tensor, bins: Any = None, *, range: Sequence[float] | None = None) -> Tensor:
+def histogram_bin_edges(x: Tensor, bins: Any = None, range: Sequence[float] | None = None) -> Tensor:
     """The edges that ``tk.histogram`` uses: one more than there are bins.
 
     >>> import tenkey as tk
@@ -89,8 +89,8 @@ def histogram_bin_edges(x: Tensor, bins: Any = None, *, range: Sequence[float] |
 def histogram(
     x: Tensor,
     bins: Any = None,
-    *,
     range: Sequence[float] | None = None,
+    *,
     weights: Any = None,
     density: builtins.bool = False,
 ) -> tuple[Tensor, Tensor]:

@@ -136,12 +136,12 @@ class TestTypes:
 
     def test_shapes_dtypes_devices(self) -> None:
         assert self.signature("full") == (
-            "['shape: int | Sequence[int]', 'fill_value: complex', '*', 'dtype: DTypeLike | None = None', "
+            "['shape: int | Sequence[int]', 'fill_value: complex', 'dtype: DTypeLike | None = None', '*', "
             "'device: Device | str | None = None'], Tensor"
         )
 
     def test_lists(self) -> None:
-        assert self.signature("stack") == "['arrays: Sequence[Tensor]', '*', 'axis: int = 0'], Tensor"
+        assert self.signature("stack") == "['arrays: Sequence[Tensor]', 'axis: int = 0'], Tensor"
 
     def test_several_results(self) -> None:
         handle = tk.library.Library("test_stubs", "DEF")

@@ -89,7 +89,11 @@ B70 = 2**70
         (lambda x: tk.apply_along_axis(3, 0, x), TypeError, r"\[apply_along_axis\] the first argument is a function"),
         (lambda x: tk.linspace(x, 1, None), TypeError, r"\[linspace\] num is an integer, .* got None"),
         (lambda x: tk.linspace(x, 1, 2.0), TypeError, r"\[linspace\] num is an integer, .* got 2.0"),
-        (lambda x: tk.array_split(x, 2**40), ValueError, r"\[array_split\] .* at most 16777216, got 1099511627776"),
+        (
+            lambda x: tk.array_split(x, 2**40),
+            ValueError,
+            r"\[array_split\] .* at most 16777216 parts, got 1099511627776",
+        ),
         (lambda x: tk.asarray(x, copy=np.arange(3)), TypeError, r"\[asarray\] the argument 'copy' must be a bool"),
         (lambda x: tk.tensor(1.0, requires_grad="no"), TypeError, r"\[tensor\] the argument 'requires_grad' must be a"),
         (lambda x: tk.zeros(np.complex64), TypeError, r"\[tk::zeros\] the argument 'shape' must be an int"),

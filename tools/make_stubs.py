@@ -33,6 +33,7 @@ import numpy as np
 import tenkey as tk
 from tenkey import _names
 from tenkey.core.tensor import Tensor
+from tenkey.dispatch.entry import keyword_only
 from tenkey.dispatch.operator import Operator
 from tenkey.dispatch.schema import Argument, ListType, OptionalType, SchemaType, TupleType
 
@@ -159,8 +160,9 @@ def _result_module(operator: Operator, result: str) -> str | None:
 
 def _parameters(operator: Operator) -> list[str]:
     made: list[str] = []
+    keywords = keyword_only(operator)
     for argument in operator.schema.arguments:
-        if argument.kwarg_only and "*" not in made:
+        if argument in keywords and "*" not in made:
             made.append("*")
         made.append(_argument_text(operator, argument))
     return made

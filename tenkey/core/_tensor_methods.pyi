@@ -26,6 +26,8 @@ class TensorMethods:
         """A copy with memory of its own, which is in the graph as ``clone()`` is."""
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         """A leaf with memory of its own, which wants a gradient if this one does, and has a copy of its ``.grad``."""
+    def __divmod__(self, other: Any) -> Any:
+        """``divmod(x, y)``: the pair ``(x // y, x % y)``."""
     def __dlpack__(
         self,
         *,
@@ -74,6 +76,8 @@ class TensorMethods:
     def __pow__(self, other: Operand) -> Tensor: ...
     def __radd__(self, other: Operand) -> Tensor: ...
     def __rand__(self, other: Operand) -> Tensor: ...
+    def __rdivmod__(self, other: Any) -> Any:
+        """The pair ``(y // x, y % x)``."""
     def __reduce_ex__(self, protocol: Any) -> tuple[object, ...]:
         """Pickle values, dtype, device, and whether a gradient is wanted; neither history nor ``.grad``."""
     def __repr__(self) -> str:
@@ -127,7 +131,7 @@ class TensorMethods:
         """Index of the smallest element along an axis, the first at a tie; without axis in the flattened tensor."""
     def argpartition(self, kth: int, axis: int = -1) -> Tensor:
         """The indices of a partition along an axis: what would be at place ``kth`` of the sorted elements is there."""
-    def argsort(self, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
+    def argsort(self, axis: int = -1, *, descending: bool = False, stable: bool = True) -> Tensor:
         """The indices that sort along an axis: ``take_along_axis(x, argsort(x), axis=-1)`` is ``sort(x)``; int64."""
     def asin(self) -> Tensor:
         """Inverse sine, in radians within [-pi/2, pi/2]; nan outside [-1, 1]."""
@@ -231,7 +235,7 @@ class TensorMethods:
         """``deg2rad`` written into its first argument, which is returned."""
     def detach(self) -> Tensor:
         """A tensor on the same memory without history; it shares the version counter."""
-    def diagonal(self, *, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
         """The elements whose indices along two axes are equal (or differ by ``offset``), as the last axis; a view."""
     def digamma(self) -> Tensor:
         """The derivative of ``gammaln`` (DLMF 5.2.2); nan at negative whole numbers."""
@@ -355,7 +359,7 @@ class TensorMethods:
     def logical_not(self) -> Tensor:
         """True where ``x`` is false (zero)."""
     def logsumexp(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
-        """``log(sum(exp(x)))`` along axes, without overflow."""
+        """``log(sum(exp(x)))`` along axes, without overflow; of no elements -inf."""
     @property
     def mT(self) -> Tensor:
         """The last two dimensions exchanged."""
@@ -482,7 +486,7 @@ class TensorMethods:
         """``relu`` written into its first argument, which is returned."""
     def remainder_(self, x2: TensorLike) -> Self:
         """``remainder`` written into its first argument, which is returned."""
-    def repeat(self, repeats: Tensor, *, axis: int | None = None) -> Tensor:
+    def repeat(self, repeats: Tensor, axis: int | None = None) -> Tensor:
         """Each element, or each slice along an axis, repeated one after the other."""
     @property
     def requires_grad(self) -> bool:
@@ -517,7 +521,7 @@ class TensorMethods:
         """``x`` with the elements of ``source`` put where ``indices`` say along ``axis``: the inverse of ``gather``."""
     def scatter_add(self, indices: ArrayLike, source: ArrayLike, axis: int = -1) -> Tensor:
         """``x`` with ``source`` added at ``indices`` along an axis; equal indices add up."""
-    def searchsorted(self, x2: ArrayLike, *, side: str = 'left', sorter: ArrayLike | None = None) -> Tensor:
+    def searchsorted(self, x2: ArrayLike, side: str = 'left', sorter: ArrayLike | None = None) -> Tensor:
         """Where to insert each element of ``x2`` into the sorted vector ``x1`` so that it stays sorted; int64."""
     def share_memory_(self) -> Tensor:
         """Move the values into memory that other processes can share; returns the tensor."""
@@ -549,7 +553,7 @@ class TensorMethods:
         """``log(1 + exp(x))`` without overflow: a smooth ``relu``."""
     def softplus_(self) -> Self:
         """``softplus`` written into its first argument, which is returned."""
-    def sort(self, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
+    def sort(self, axis: int = -1, *, descending: bool = False, stable: bool = True) -> Tensor:
         """The elements in ascending (or ``descending``) order along an axis; a copy."""
     def sqrt(self) -> Tensor:
         """Square root; nan below 0."""
@@ -587,7 +591,7 @@ class TensorMethods:
         """Sum of elements along axes; integers and bools sum in 64 bits."""
     def swapaxes(self, axis1: int, axis2: int) -> Tensor:
         """Two axes exchanged; a view."""
-    def take(self, indices: ArrayLike, *, axis: int | None = None) -> Tensor:
+    def take(self, indices: ArrayLike, axis: int | None = None) -> Tensor:
         """The elements at ``indices`` of an axis, which may be left out for a 1-d tensor."""
     def tan(self) -> Tensor:
         """Tangent of an angle in radians."""
@@ -611,13 +615,13 @@ class TensorMethods:
         """The values on another device; the tensor itself if it is there already."""
     def topk(self, k: int, axis: int = -1, *, largest: bool = True) -> TopKResult:
         """The ``k`` largest (or smallest) elements along an axis, in order, and their indices (int64)."""
-    def trace(self, *, offset: int = 0, dtype: DTypeLike | None = None) -> Tensor:
+    def trace(self, offset: int = 0, *, dtype: DTypeLike | None = None) -> Tensor:
         """The sum of a diagonal of a matrix, or of each matrix of a stack; integers are summed in 64 bits."""
     def transpose(self, *axes: int | Sequence[int]) -> Tensor:
         """The dimensions in the order of ``axes``, all of them, as NumPy has it; without axes in reverse."""
-    def tril(self, *, k: int = 0) -> Tensor:
+    def tril(self, k: int = 0) -> Tensor:
         """The lower triangle of matrices in the last two dimensions, zero above the ``k``-th diagonal; a copy."""
-    def triu(self, *, k: int = 0) -> Tensor:
+    def triu(self, k: int = 0) -> Tensor:
         """The upper triangle of matrices in the last two dimensions, zero below the ``k``-th diagonal; a copy."""
     def trunc(self) -> Tensor:
         """The whole part of ``x``, towards zero, in the dtype of ``x``. Its derivative is 0."""

@@ -124,11 +124,25 @@ def _unwritten() -> Any:
     return ŧfirst(locals())  # type: ignore[name-defined]  # noqa: F821
 
 
+# Note [Keywords that may be given by position]
+#     In the standard most options are keyword-only, and in a schema they stand after the star, so kernels and formulas
+#     get them by keyword. The tag ``positional:n`` of an operator lets its callers give the first n of them by position
+#     as well, as NumPy's users write ``concat([x, y], 1)``. Guarded by
+#     ``tests/test_positional_arguments.py::test_options_by_position``.
+_POSITIONAL: Final = "positional:"
+
+
+def keyword_only(operator: Operator) -> list[Argument]:
+    """The arguments that callers must give by keyword (Note [Keywords that may be given by position])."""
+    loose = sum([int(tag[len(_POSITIONAL) :]) for tag in operator.tags if tag.startswith(_POSITIONAL)])
+    return [a for a in operator.schema.arguments if a.kwarg_only][loose:]
+
+
 def make_entry(operator: Operator) -> Callable[..., Any]:
     """The function of Note [The entry of an operator], to be written when it is called."""
     schema = operator.schema
     arguments = schema.arguments
-    keywords = [a for a in arguments if a.kwarg_only]
+    keywords = keyword_only(operator)
     name = schema.base_name if not keyword.iskeyword(schema.base_name) else schema.base_name + "_"
     filename = f"<operator {operator.name}>"
     code = _unwritten.__code__.replace(
@@ -142,7 +156,7 @@ def make_entry(operator: Operator) -> Callable[..., Any]:
         co_nlocals=len(arguments),
     )
     scope: dict[str, Any] = {}
-    defaults = tuple([a.default for a in arguments if a.has_default and not a.kwarg_only])
+    defaults = tuple([a.default for a in arguments if a.has_default and a not in keywords])
     function = FunctionType(code, scope, name, defaults or None)
     function.__kwdefaults__ = {a.name: a.default for a in keywords if a.has_default} or None
 
@@ -173,8 +187,9 @@ def _write_entry(operator: Operator, name: str) -> tuple[str, dict[str, Any]]:
     }
     parameters: list[str] = []
     starred = False
+    keywords = keyword_only(operator)
     for a in arguments:
-        if a.kwarg_only and not starred:
+        if a in keywords and not starred:
             parameters.append("*")
             starred = True
         if a.has_default:

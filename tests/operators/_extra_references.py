@@ -170,7 +170,9 @@ EXTRA_REFERENCES: Final[Mapping[str, Callable[..., Any]]] = {
     "replace_infinities": _replace_infinities,
 }
 
-_INTEGERS: Final = "gcd lcm nanargmax nanargmin interval_of digitize bins_of counts_on_grid argwhere flatnonzero"
+_INTEGERS: Final = (
+    "gcd lcm gcd_of lcm_of nanargmax nanargmin interval_of digitize bins_of counts_on_grid argwhere flatnonzero"
+)
 _FLOATS: Final = (
     "gamma_tail beta_tail beta_upper f_tail student_below student_quantile special_betaincc special_chdtr hurwitz "
     "special_chdtrc special_fdtr special_fdtrc special_stdtr special_stdtrit special_gammainc special_gammaincc "

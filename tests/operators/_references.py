@@ -203,7 +203,7 @@ RESULT_DTYPE: Final[Mapping[str, str]] = {
     "trace": "accumulator",
     **dict.fromkeys(_FLOAT.split(), "float"),
     **dict.fromkeys(_BOOL.split(), "bool"),
-    **dict.fromkeys(("sum", "prod", "cumulative_sum", "cumulative_prod"), "accumulator"),
+    **dict.fromkeys(("sum", "prod", "cumulative_sum", "cumulative_prod", "vander"), "accumulator"),
     **dict.fromkeys(("argmax", "argmin", "nonzero_rows", "unravel_rows", "ravel_multi_index"), "int64"),
     **dict.fromkeys(("argsort", "count_nonzero", "invert_order", "repeat_indices"), "int64"),
     **dict.fromkeys(("var", "std", "angle"), "real float"),

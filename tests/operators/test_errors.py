@@ -303,6 +303,7 @@ def test_the_table_covers_the_operators() -> None:
         "basic_index_backward": "basic_index", "basic_put": "basic_index", "put": "put_",
         "cumulative_prod": "cumulative_sum", "std": "var", "cumsum": "cumulative_sum", "cumprod": "cumulative_sum",
         "transpose": "permute_dims", "ediff1d": "diff", "accumulate": "add", "average_and_weights": "average",
+        "gcd_of": "gcd", "lcm_of": "lcm",
     }  # fmt: skip
     takes_all = {
         "alias",

@@ -15,7 +15,7 @@ from ..declare import TensorSpec, composite, structured
 from ..shapes import normalize_axes, normalize_axis
 from .complex import conj, real
 from .copying import cast, clone, concat
-from .creation import full_like
+from .creation import concrete, full_like
 from .indexing import take
 from .linalg import matmul
 from .padding import vector
@@ -132,6 +132,8 @@ def _as(x: Tensor, dtype: Any) -> Tensor:
 
 def _rows(operator: str, x: Tensor, y: Tensor | None, rowvar: bool) -> Tensor:
     """The observed variables as rows, in a floating dtype."""
+    if y is not None:
+        x, y = concrete(x, y), concrete(y, x)
     for given in (x,) if y is None else (x, y):
         if given.ndim > 2:
             raise ValueError(_MATRIX.format(operator=operator, shape=given.shape))

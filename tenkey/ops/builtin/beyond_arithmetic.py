@@ -14,6 +14,7 @@ from .. import scalar as s
 from ..declare import REAL, REAL_TO_FLOAT, SAME, TensorSpec, composite, pointwise, structured
 from ..shapes import broadcast_shapes
 from .complex import complex_from, imag, real
+from .creation import concrete
 
 _ORDERED: Final = SAME._replace(name="ORDERED", accepts="biuf", takes="dtypes with an order, not complex ones")
 _INTEGERS: Final = (
@@ -297,34 +298,71 @@ def _integer_samples(rng: np.random.Generator) -> Any:
     ]
 
 
-gcd = structured(
-    "gcd(Tensor x1, Tensor x2) -> Tensor",
+gcd_of = structured(
+    "gcd_of(Tensor x1, Tensor x2) -> Tensor",
     meta=_integer_meta("gcd"),
     host=np.gcd,
     differentiable=False,
     samples=_integer_samples,
     reference=np.gcd,
+    tags=("internal", "elementwise"),
+    doc="""``tk.gcd`` of two tensors.
+
+    >>> import tenkey as tk
+    >>> tk.ops.tk.gcd_of(tk.asarray([4]), tk.asarray([6])).tolist()
+    [2]
+    """,
+)
+
+
+@composite(
+    "gcd(Tensor x1, Tensor x2) -> Tensor",
+    differentiable=False,
+    samples=_integer_samples,
+    reference=np.gcd,
     tags=("elementwise",),
-    doc="""The greatest common divisor of two integers, element by element, with broadcasting; never negative.
+)
+def gcd(x1: Tensor, x2: Tensor) -> Tensor:
+    """The greatest common divisor of two integers, element by element, with broadcasting; never negative.
 
     >>> import tenkey as tk
     >>> tk.gcd(tk.asarray([12, 7, 0]), tk.asarray([18, 21, 5])).tolist()
     [6, 7, 5]
-    """,
-)
+    """
+    result: Tensor = gcd_of(concrete(x1, x2), concrete(x2, x1))
+    return result
 
-lcm = structured(
-    "lcm(Tensor x1, Tensor x2) -> Tensor",
+
+lcm_of = structured(
+    "lcm_of(Tensor x1, Tensor x2) -> Tensor",
     meta=_integer_meta("lcm"),
     host=np.lcm,
     differentiable=False,
     samples=_integer_samples,
     reference=np.lcm,
+    tags=("internal", "elementwise"),
+    doc="""``tk.lcm`` of two tensors.
+
+    >>> import tenkey as tk
+    >>> tk.ops.tk.lcm_of(tk.asarray([4]), tk.asarray([6])).tolist()
+    [12]
+    """,
+)
+
+
+@composite(
+    "lcm(Tensor x1, Tensor x2) -> Tensor",
+    differentiable=False,
+    samples=_integer_samples,
+    reference=np.lcm,
     tags=("elementwise",),
-    doc="""The least common multiple of two integers, element by element, with broadcasting; never negative.
+)
+def lcm(x1: Tensor, x2: Tensor) -> Tensor:
+    """The least common multiple of two integers, element by element, with broadcasting; never negative.
 
     >>> import tenkey as tk
     >>> tk.lcm(tk.asarray([4, 0]), tk.asarray([6, 5])).tolist()
     [12, 0]
-    """,
-)
+    """
+    result: Tensor = lcm_of(concrete(x1, x2), concrete(x2, x1))
+    return result

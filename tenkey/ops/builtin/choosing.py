@@ -13,6 +13,7 @@ from ...dispatch.errors import shown
 from ..declare import TensorSpec, composite, structured
 from ..shapes import broadcast_shapes, normalize_axis
 from .copying import cast, stack
+from .creation import concrete
 from .indexing import index, take_along_axis
 from .inplace import can_hold
 from .pointwise import where
@@ -168,6 +169,7 @@ def masked_select(x: Tensor, mask: Tensor) -> Tensor:
     >>> tk.masked_select(tk.asarray([[1, 2], [3, 4]]), tk.asarray([True, False])).tolist()
     [1, 3]
     """
+    x, mask = concrete(x, mask), concrete(mask, mask)
     _masked("masked_select", x, mask)
     shape = broadcast_shapes("masked_select", x.shape, mask.shape)
     result: Tensor = index(reshape(broadcast_to(x, shape), (-1,)), [reshape(broadcast_to(mask, shape), (-1,))])
@@ -182,7 +184,7 @@ def masked_select(x: Tensor, mask: Tensor) -> Tensor:
         ((np.array([True, False, True]), rng.standard_normal((2, 4))), {}),
     ],
     reference=lambda condition, x, axis=None: np.compress(condition, x, axis),
-    tags=("data_dependent_output", "takes_sequences"),
+    tags=("data_dependent_output", "takes_sequences", "positional:1"),
 )
 def compress(condition: Tensor, x: Tensor, *, axis: int | None = None) -> Tensor:
     """The slices along an axis at which the 1-d ``condition`` is true; without axis of ``x`` in one dimension.
@@ -196,6 +198,7 @@ def compress(condition: Tensor, x: Tensor, *, axis: int | None = None) -> Tensor
     """
     if condition.dtype.kind != "b":
         raise TypeError(_CONDITION.format(operator="compress", dtype=condition.dtype))
+    x = concrete(x, condition)
     if axis is None:
         x, axis = reshape(x, (-1,)), 0
     i = normalize_axis("compress", axis, x.ndim)

@@ -9,11 +9,12 @@ import numpy as np
 from ...core.dtypes import float64
 from ...core.promotion import result_dtype
 from ...core.tensor import Tensor
+from ...core.word import WEAK_MASK
 from .. import scalar as s
 from ..declare import COMPARISON, composite, pointwise
 from ..shapes import broadcast_shapes
 from .copying import cast
-from .creation import full
+from .creation import concrete, full
 from .pointwise import abs, equal, isfinite, isnan, less_equal, logical_and, logical_or
 from .reduction import all
 
@@ -79,6 +80,9 @@ def _isclose(operator: str, x1: Tensor, x2: Tensor, rtol: float, atol: float, eq
         broadcast_shapes(operator, x1.shape, x2.shape)
     kinds = x1.dtype.kind + x2.dtype.kind
     result: Tensor
+    if (x1._word | x2._word) & WEAK_MASK and (equal_nan or "c" in kinds or not {"f", "V"} & set(kinds)):
+        x1, x2 = concrete(x1, x2), concrete(x2, x1)
+        kinds = x1.dtype.kind + x2.dtype.kind
     if "c" in kinds:
         result_dtype((x1.dtype, x2.dtype), ())
         near = less_equal(abs(x1 - x2), abs(x2) * rtol + atol)

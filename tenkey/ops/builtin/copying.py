@@ -115,6 +115,7 @@ flip: Entry = structured(
         for shape, axis in (((3, 4), 1), ((3, 4), None), ((2, 3, 2), (0, -1)), ((3,), -1), ((), None), ((0, 2), 0))
     ],
     methods=("flip",),
+    tags=("positional:1",),
     doc="""The elements in reverse order along axes; a copy.
 
     >>> import tenkey as tk
@@ -190,6 +191,7 @@ def _host_concat(arrays: Sequence[np.ndarray], *, axis: int | None = 0) -> Any:
         (([rng.standard_normal((2, 3)), rng.standard_normal((2, 1))],), {"axis": 1}),
         (([rng.standard_normal((2, 3)), rng.standard_normal(())],), {"axis": None}),
     ],
+    tags=("positional:1",),
 )
 def concat(arrays: Sequence[Tensor], *, axis: int | None = 0) -> Tensor:
     """The tensors joined along an existing axis; with ``axis=None`` they are flattened first.
@@ -225,6 +227,7 @@ def _host_stack(arrays: Sequence[np.ndarray], *, axis: int = 0) -> Any:
         (([rng.standard_normal(shape), rng.standard_normal(shape)],), {"axis": axis})
         for shape, axis in (((2, 3), 1), ((2, 3), -1), ((), 0), ((0, 2), 0))
     ],
+    tags=("positional:1",),
 )
 def stack(arrays: Sequence[Tensor], *, axis: int = 0) -> Tensor:
     """The tensors, all of one shape, joined along a new axis.

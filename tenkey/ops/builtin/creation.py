@@ -66,7 +66,7 @@ empty = factory(
     host=_filled_host(np.empty),
     strict=True,
     quiet=True,
-    tags=("nondeterministic",),
+    tags=("nondeterministic", "positional:1"),
     doc="""A tensor whose elements are whatever the memory held.
 
     >>> import tenkey as tk
@@ -81,6 +81,7 @@ zeros = factory(
     host=_filled_host(np.zeros),
     strict=True,
     quiet=True,
+    tags=("positional:1",),
     doc="""A tensor of zeros; float32 unless ``dtype`` says otherwise.
 
     >>> import tenkey as tk
@@ -95,6 +96,7 @@ ones = factory(
     host=_filled_host(array_of_ones),
     strict=True,
     quiet=True,
+    tags=("positional:1",),
     doc="""A tensor of ones; float32 unless ``dtype`` says otherwise.
 
     >>> import tenkey as tk
@@ -122,6 +124,7 @@ def _full_meta(
 full = factory(
     "full(int[1] shape, Scalar fill_value, *, DType? dtype=None, Device? device=None) -> Tensor",
     meta=_full_meta,
+    tags=("positional:1",),
     doc="""A tensor filled with one number, whose kind gives the default dtype.
 
     >>> import tenkey as tk
@@ -171,6 +174,7 @@ arange = factory(
     host=_arange_host,
     strict=True,
     quiet=True,
+    tags=("positional:1",),
     doc="""Evenly spaced values from ``start`` (0 if only one is given) to before ``stop``.
 
     Integers give int64, a float among them float32, unless ``dtype`` says otherwise. Raises ValueError for a step of 0
@@ -279,6 +283,7 @@ def _eye_meta(
 eye = factory(
     "eye(int n_rows, int? n_cols=None, *, int k=0, DType? dtype=None, Device? device=None) -> Tensor",
     meta=_eye_meta,
+    tags=("positional:1",),
     doc="""Ones on the ``k``-th diagonal, zeros elsewhere.
 
     >>> import tenkey as tk
@@ -299,7 +304,7 @@ def _like_samples(rng: np.random.Generator) -> Any:
 @composite(
     "empty_like(Tensor x, *, DType? dtype=None, Device? device=None) -> Tensor",
     samples=_like_samples,
-    tags=("nondeterministic",),
+    tags=("nondeterministic", "positional:1"),
 )
 def empty_like(x: Tensor, *, dtype: np.dtype | None = None, device: Device | None = None) -> Tensor:
     """A tensor with the shape, dtype and device of ``x``, whose elements are whatever the memory held.
@@ -312,7 +317,11 @@ def empty_like(x: Tensor, *, dtype: np.dtype | None = None, device: Device | Non
     return result
 
 
-@composite("zeros_like(Tensor x, *, DType? dtype=None, Device? device=None) -> Tensor", samples=_like_samples)
+@composite(
+    "zeros_like(Tensor x, *, DType? dtype=None, Device? device=None) -> Tensor",
+    samples=_like_samples,
+    tags=("positional:1",),
+)
 def zeros_like(x: Tensor, *, dtype: np.dtype | None = None, device: Device | None = None) -> Tensor:
     """Zeros with the shape, dtype and device of ``x``.
 
@@ -324,7 +333,11 @@ def zeros_like(x: Tensor, *, dtype: np.dtype | None = None, device: Device | Non
     return result
 
 
-@composite("ones_like(Tensor x, *, DType? dtype=None, Device? device=None) -> Tensor", samples=_like_samples)
+@composite(
+    "ones_like(Tensor x, *, DType? dtype=None, Device? device=None) -> Tensor",
+    samples=_like_samples,
+    tags=("positional:1",),
+)
 def ones_like(x: Tensor, *, dtype: np.dtype | None = None, device: Device | None = None) -> Tensor:
     """Ones with the shape, dtype and device of ``x``.
 
@@ -339,6 +352,7 @@ def ones_like(x: Tensor, *, dtype: np.dtype | None = None, device: Device | None
 @composite(
     "full_like(Tensor x, Scalar fill_value, *, DType? dtype=None, Device? device=None) -> Tensor",
     samples=lambda rng: [((rng.standard_normal((2, 3)), 1), {})],
+    tags=("positional:1",),
 )
 def full_like(x: Tensor, fill_value: Any, *, dtype: np.dtype | None = None, device: Device | None = None) -> Tensor:
     """One number with the shape, dtype and device of ``x``.

@@ -13,7 +13,7 @@ from ...core.tensor import Tensor
 from ..declare import composite
 from ..shapes import normalize_axes, normalize_axis, refuse_empty, refuse_shape
 from .copying import cast, clone, concat, flip, stack
-from .creation import zeros_like
+from .creation import concrete, zeros_like
 from .pointwise import abs, equal, floor, greater, less, where
 from .reduction import max, min, sum
 from .statistics import cumulative_prod, cumulative_sum
@@ -191,7 +191,7 @@ def trapezoid(y: Tensor, x: Tensor | None = None, dx: float = 1.0, axis: int = -
         result: Tensor = sum(y * 0.0, axis=i)
         return result
     both = part(y, i, 1, n) + part(y, i, 0, -1)
-    x = None if x is None else _floats(x)
+    x = None if x is None else _floats(concrete(x, y))
     if x is None:
         return sum(both, axis=i) * (dx / 2)
     if x.shape == (n,) and y.ndim != 1:
@@ -282,6 +282,7 @@ def polyval(p: Tensor, x: Tensor) -> Tensor:
     """
     if p.ndim != 1:
         raise ValueError(_POLYNOMIAL.format(operator="polyval", shape=p.shape))
+    x = concrete(x, p)
     n = p.shape[0]
     total = zeros_like(x) if n else x * 0
     for k in range(n):
@@ -297,9 +298,12 @@ def polyval(p: Tensor, x: Tensor) -> Tensor:
         ((rng.uniform(0.5, 2, 0), 2), {}),
     ],
     reference=np.vander,
+    tags=("positional:1",),
 )
 def vander(x: Tensor, N: int | None = None, *, increasing: bool = False) -> Tensor:
     """The Vandermonde matrix of a vector: powers of ``x`` in ``N`` columns (default: a square), falling unless said.
+
+    Integers are multiplied in 64 bits, as in ``tk.prod``.
 
     >>> import tenkey as tk
     >>> tk.vander(tk.asarray([2, 3]), 3).tolist()
@@ -315,5 +319,5 @@ def vander(x: Tensor, N: int | None = None, *, increasing: bool = False) -> Tens
     if not n:
         return part(column, 1, 0, 0)
     factors = broadcast_to(column, (x.shape[0], n - 1))
-    rising: Tensor = cumulative_prod(factors, axis=1, dtype=x.dtype, include_initial=True)
+    rising: Tensor = cumulative_prod(factors, axis=1, include_initial=True)
     return rising if increasing else flip(rising, axis=1)

@@ -169,7 +169,7 @@ digitize = structured(
         + [((rng.standard_normal(()), np.array([0.4])), {}), ((rng.standard_normal((0,)), np.array([1.0])), {})]
     ),
     reference=np.digitize,
-    tags=("looked_up", "takes_sequences"),
+    tags=("looked_up", "takes_sequences", "positional:1"),
     doc="""In which of the bins between the edges ``bins`` each element lies: 0 before the first edge; int64.
 
     ``bins[i - 1] <= x < bins[i]``, or with ``right`` ``bins[i - 1] < x <= bins[i]``. The edges ascend or descend.

@@ -45,7 +45,7 @@ take_along_axis = structured(
         ((rng.standard_normal((1, 5)), rng.integers(0, 5, (3, 2))), {"axis": 1}),
         ((rng.standard_normal((3, 5)), rng.integers(0, 5, (3, 0))), {}),
     ],
-    tags=("takes_sequences",),
+    tags=("takes_sequences", "positional:1"),
     doc="""Along one axis the elements at ``indices``, which has the number of dimensions of ``x``.
 
     >>> import tenkey as tk
@@ -188,7 +188,7 @@ def _host_take(x: np.ndarray, indices: np.ndarray, *, axis: int | None = None) -
         ((rng.standard_normal((3, 5)), rng.integers(0, 5, (4,))), {"axis": -1}),
     ],
     methods=("take",),
-    tags=("takes_sequences",),
+    tags=("takes_sequences", "positional:1"),
 )
 def take(x: Tensor, indices: Tensor, *, axis: int | None = None) -> Tensor:
     """The elements at ``indices`` of an axis, which may be left out for a 1-d tensor.

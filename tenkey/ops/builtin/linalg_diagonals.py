@@ -65,7 +65,7 @@ diagonal: Entry = view(
         ((rng.standard_normal(shape),), {"offset": offset})
         for shape, offset in (((3, 4), 0), ((3, 4), 2), ((3, 4), -1), ((2, 3, 3), 1), ((2, 2), 5), ((0, 3), 0))
     ],
-    tags=("stacked",),
+    tags=("stacked", "positional:1"),
     doc="""A diagonal of a matrix, or of each matrix of a stack; a view.
 
     Args: x: shape (..., M, N). offset: which diagonal, counted to the right of the main one. Returns shape (..., K),
@@ -115,7 +115,7 @@ trace: Entry = structured(
         for shape, offset in (((3, 4), 0), ((3, 3), -1), ((2, 3, 3), 1), ((2, 2), 5), ((0, 3), 0))
     ],
     reference=lambda x, offset=0: np.trace(x, offset, -2, -1, _sum_dtype(x.dtype)),
-    tags=("stacked",),
+    tags=("stacked", "positional:1"),
     doc="""The sum of a diagonal of a matrix, or of each matrix of a stack; integers are summed in 64 bits.
 
     Args: x: shape (..., M, N), of a numeric dtype. offset: which diagonal, counted to the right of the main one. dtype:

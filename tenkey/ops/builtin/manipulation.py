@@ -12,6 +12,7 @@ from ...core.tensor import Tensor
 from ..declare import TensorSpec, composite, linear, structured
 from ..shapes import normalize_axes, normalize_axis, refuse_shape
 from .copying import clone, concatenate, flip
+from .creation import concrete
 from .indexing import take
 from .view import broadcast_to, expand_dims, permute_dims, reshape, slice
 
@@ -199,7 +200,7 @@ def _sum_repeated(g: Tensor, shape: tuple[int, ...], count: int, axis: int) -> T
     ],
     reference=np.repeat,
     methods=("repeat",),
-    tags=("data_dependent_output",),
+    tags=("data_dependent_output", "positional:1"),
 )
 def repeat(x: Tensor, repeats: Tensor, *, axis: int | None = None) -> Tensor:
     """Each element, or each slice along an axis, repeated one after the other.
@@ -214,6 +215,7 @@ def repeat(x: Tensor, repeats: Tensor, *, axis: int | None = None) -> Tensor:
     >>> tk.repeat(tk.asarray([[1, 2]]), tk.asarray([1, 3]), axis=1).tolist()
     [[1, 2, 2, 2]]
     """
+    x = concrete(x, repeats)
     if axis is None:
         x, axis = reshape(x, (-1,)), 0
     i = normalize_axis("repeat", axis, x.ndim)
@@ -270,6 +272,7 @@ _ALL: Final = _slice(None)
         )
     ],
     reference=lambda x, shift, axis=None: np.roll(x, shift, axis),
+    tags=("positional:1",),
 )
 def roll(x: Tensor, shift: Any, *, axis: Any = None) -> Tensor:
     """The elements moved on by ``shift`` places along axes; those that leave at the end come in at the beginning.

@@ -8,9 +8,11 @@ import numpy as np
 
 from ...core.dtypes import default_float
 from ...core.tensor import Tensor
+from ...core.word import WEAK_MASK
 from ..declare import composite
 from ..shapes import normalize_axis
 from .copying import cast
+from .creation import full
 from .indexing import take_along_axis
 from .pointwise import exp
 from .reduction import logsumexp, max, mean, sum
@@ -75,6 +77,8 @@ def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     >>> f"{tk.cross_entropy(tk.asarray([[0.0, 0.0]]), tk.asarray([1])):.4f}"
     '0.6931'
     """
+    if target._word & WEAK_MASK and target.dtype.kind == "i":  # the class of one row, as a number
+        target = full((), target.item(), device=logits.device)
     if logits.ndim < 1 or target.shape != logits.shape[:-1] or target.dtype.kind not in "iu":
         raise ValueError(
             _TARGET.format(

@@ -10,6 +10,7 @@ import numpy as np
 from ...core.tensor import Tensor
 from ..declare import composite
 from .copying import concat
+from .creation import concrete
 from .statistics import cumulative_prod, cumulative_sum
 from .view import permute_dims, reshape
 
@@ -82,7 +83,10 @@ def ediff1d(x: Tensor, to_end: Tensor | None = None, to_begin: Tensor | None = N
     >>> tk.ediff1d(tk.asarray([1, 4, 9]), to_begin=tk.asarray([0])).tolist()
     [0, 3, 5]
     """
+    for part in (to_end, to_begin):
+        if part is not None:
+            x = concrete(x, part)
     flat = reshape(x, (-1,))
     made: Tensor = flat[1:] - flat[:-1]
-    parts = [reshape(part, (-1,)) for part in (to_begin, made, to_end) if part is not None]
+    parts = [reshape(concrete(part, x), (-1,)) for part in (to_begin, made, to_end) if part is not None]
     return parts[0] if len(parts) == 1 else concat(parts, axis=0)

@@ -17,7 +17,7 @@ from ..declare import TensorSpec, composite, structured
 from ..declare.facets import Batch
 from ..shapes import broadcast_shapes, normalize_axes
 from .copying import cast, clone, concat
-from .creation import full
+from .creation import concrete, full
 from .pointwise import equal, floor, maximum, minimum, not_equal, round, where
 from .reduction import sum
 from .view import expand_dims, permute_dims, reshape, select_index, squeeze
@@ -174,6 +174,7 @@ def _check_q(operator: str, q: Tensor, high: float) -> None:
 def _quantile(
     operator: str, x: Tensor, q: Tensor, axis: Any, method: str, keepdims: bool, high: float, skip_nan: bool = False
 ) -> Tensor:
+    x = concrete(x, q)
     if x.dtype.kind == "c":
         raise TypeError(_UNORDERED.format(operator=operator, dtype=x.dtype))
     if method not in _PLACES:

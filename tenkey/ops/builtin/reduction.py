@@ -232,13 +232,15 @@ argmin = structured(
     methods=("logsumexp",),
 )
 def logsumexp(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
-    """``log(sum(exp(x)))`` along axes, without overflow.
+    """``log(sum(exp(x)))`` along axes, without overflow; of no elements -inf.
 
     >>> import tenkey as tk
     >>> f"{tk.logsumexp(tk.asarray([1000.0, 1000.0])):.3f}"
     '1000.693'
     """
     normalize_axes("logsumexp", axis, x.ndim)
+    if 0 in x.shape:
+        return log(sum(exp(x), axis=axis, keepdims=keepdims))
     largest = max(x, axis=axis, keepdims=True)
     shift = where(isfinite(largest), largest, 0.0)
     total = log(sum(exp(x - shift), axis=axis, keepdims=keepdims))

@@ -82,7 +82,7 @@ def _host_searchsorted(x1: Any, x2: Any, *, side: str = "left", sorter: Any = No
     ),
     reference=lambda x1, x2, side="left", sorter=None: np.searchsorted(x1, x2, side, sorter),
     methods=("searchsorted",),
-    tags=("takes_sequences",),
+    tags=("takes_sequences", "positional:2"),
 )
 def searchsorted(x1: Tensor, x2: Tensor, *, side: str = "left", sorter: Tensor | None = None) -> Tensor:
     """Where to insert each element of ``x2`` into the sorted vector ``x1`` so that it stays sorted; int64.

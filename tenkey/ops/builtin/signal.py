@@ -12,6 +12,7 @@ from ...core.tensor import Tensor
 from ..declare import Entry, TensorSpec, composite, linear, structured
 from .complex import conj, real
 from .copying import cast, clone, concat, flip
+from .creation import concrete
 from .indexing import take
 from .pointwise import equal, greater, less, remainder, where
 from .sorting import argsort
@@ -199,6 +200,7 @@ def interp(
     """
     if xp.ndim != 1 or fp.ndim != 1 or xp.shape != fp.shape or not xp.shape[0]:
         raise ValueError(_POINTS.format(xp=xp.shape, fp=fp.shape))
+    x = concrete(x, xp)
     for places in (x, xp):
         if places.dtype.kind == "c":
             raise TypeError(_REAL.format(dtype=places.dtype))

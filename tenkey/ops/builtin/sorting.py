@@ -110,6 +110,7 @@ argsort: Entry = structured(
     samples=_sort_samples,
     reference=_argsort_reference,
     methods=("argsort",),
+    tags=("positional:1",),
     doc="""The indices that sort along an axis: ``take_along_axis(x, argsort(x), axis=-1)`` is ``sort(x)``; int64.
 
     Equal elements keep their order if ``stable``, whichever the direction. NaN counts as larger than every number.
@@ -206,6 +207,7 @@ sort: Entry = structured(
     samples=_sort_samples,
     reference=_sort_reference,
     methods=("sort",),
+    tags=("positional:1",),
     doc="""The elements in ascending (or ``descending``) order along an axis; a copy.
 
     Equal elements keep their order if ``stable``: of floats that is 0.0 and -0.0. NaN counts as larger than every

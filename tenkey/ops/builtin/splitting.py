@@ -134,6 +134,7 @@ _stacker(
         )
     ],
     reference=np.diagonal,
+    tags=("positional:3",),
 )
 def diagonal(x: Tensor, *, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     """The elements whose indices along two axes are equal (or differ by ``offset``), as the last axis; a view.
@@ -157,6 +158,7 @@ def diagonal(x: Tensor, *, offset: int = 0, axis1: int = 0, axis2: int = 1) -> T
         for shape, k in (((3,), 0), ((2,), 1), ((2,), -2), ((3, 3), 0), ((2, 3), 1), ((0,), 0), ((0,), 1))
     ],
     reference=np.diag,
+    tags=("positional:1",),
 )
 def diag(x: Tensor, *, k: int = 0) -> Tensor:
     """The matrix with a vector on its ``k``-th diagonal and zeros elsewhere, or the ``k``-th diagonal of a matrix.

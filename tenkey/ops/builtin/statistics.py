@@ -376,7 +376,7 @@ def _edge(x: Tensor, value: Tensor, axis: int) -> Tensor:
 
 
 @composite(
-    "diff(Tensor x, *, int axis=-1, int n=1, Tensor? prepend=None, Tensor? append=None) -> Tensor",
+    "diff(Tensor x, *, int n=1, int axis=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor",
     samples=lambda rng: [
         ((rng.standard_normal((3, 4)),), {}),
         ((rng.standard_normal((3, 4)),), {"axis": 0, "n": 2}),
@@ -389,6 +389,7 @@ def _edge(x: Tensor, value: Tensor, axis: int) -> Tensor:
         ),
     ],
     reference=_diff_reference,
+    tags=("positional:2",),
 )
 def diff(
     x: Tensor, *, axis: int = -1, n: int = 1, prepend: Tensor | None = None, append: Tensor | None = None

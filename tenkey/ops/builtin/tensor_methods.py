@@ -120,6 +120,18 @@ def _to_device(self: Tensor, device: Device | str, /, *, stream: Any = None) -> 
     return to_device_operator(self, device)
 
 
+def _divmod(self: Tensor, other: Any, /) -> Any:
+    """``divmod(x, y)``: the pair ``(x // y, x % y)``."""
+    quotient: Any = self.__floordiv__(other)
+    return NotImplemented if quotient is NotImplemented else (quotient, self.__mod__(other))
+
+
+def _rdivmod(self: Tensor, other: Any, /) -> Any:
+    """The pair ``(y // x, y % x)``."""
+    quotient: Any = self.__rfloordiv__(other)
+    return NotImplemented if quotient is NotImplemented else (quotient, self.__rmod__(other))
+
+
 def _cpu(self: Tensor) -> Tensor:
     """The values on the CPU."""
     return to(self, device=CPU)
@@ -221,6 +233,8 @@ _methods: Final[dict[str, Any]] = {
     "to": _to,
     "to_device": _to_device,
     "cpu": _cpu,
+    "__divmod__": _divmod,
+    "__rdivmod__": _rdivmod,
     "flatten": _flatten,
     "zero_": _zero,
     "fill_": _fill,
