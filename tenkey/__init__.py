@@ -112,7 +112,7 @@ def __dir__() -> list[str]:
 globals().update(_names.expose(""))
 
 from . import _einops as _einops  # noqa: E402  # Note [einops finds its backends among subclasses]
-from . import _numpy_functions as _numpy_functions  # noqa: E402  # Note [NumPy's functions of tensors]
+from . import _numpy_calls as _numpy_calls  # noqa: E402  # Note [NumPy's functions of tensors]
 from . import fft, linalg, special  # noqa: E402  # what they hold are the operators with these prefixes
 
 __all__ = _names.list_public(globals())  # noqa: PLE0605

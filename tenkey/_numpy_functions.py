@@ -8,7 +8,7 @@ in NumPy's order; what NumPy has and we do not (``where=``, ``initial=``) lets N
 tensors of what comes out. ``out=`` is an array, which then holds the result and is the result.
 A function that is not in the table converts its tensors to arrays, as it always did, and gives arrays: libraries use
 some of them (``np.atleast_1d``) as conversions, and go on in compiled code. Those that write into their first operand
-refuse a tensor there. Guarded by tests/test_numpy_functions.py.
+refuse a tensor there. The first call of such a function loads this module. Guarded by tests/test_numpy_functions.py.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .core.word import DTYPE_TRAIT
 from .creation import asarray
 from .dispatch import registry
 
-__all__: list[str] = []
+__all__ = ["array_function"]
 
 _OUT: Final = "[numpy.{name}] out= is a tensor, which NumPy does not write to: use x.copy_(result), or give an array."
 _WRITES: Final = (
@@ -438,7 +438,7 @@ def _arguments(func: Any, row: _Row, args: tuple[Any, ...], kwargs: dict[str, An
     return first, keywords
 
 
-def _array_function(self: Tensor, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def array_function(self: Tensor, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if not all(issubclass(kind, (Tensor, np.ndarray)) for kind in types):
         return NotImplemented  # a class that wraps tensors, or knows better what to do with them
     row, name, out = _rows().get(func), func.__name__, kwargs.get("out")
@@ -480,6 +480,6 @@ def _wrapped(value: Any, device: Any) -> Any:
     return made if device is CPU else registry.find("tk::to_device").call(made, device)
 
 
-_method: Any = _array_function
+_method: Any = array_function
 _method.__name__, _method.__qualname__ = "__array_function__", "Tensor.__array_function__"
 setattr(Tensor, _method.__name__, _method)

@@ -18,6 +18,7 @@ from tenkey.dispatch.delayed import delayed
 ROOT = Path(__file__).resolve().parents[1]
 # What most programs never use. Each of these modules brings others that nothing else needs.
 LATE = (
+    "dataclasses", "numpy.fft", "numpy.typing", "pathlib", "tenkey._numpy_functions",
     "tenkey.autograd.checkpointing", "tenkey.autograd.communication", "tenkey.autograd.comparing",
     "tenkey.autograd.custom", "tenkey.autograd.formulas", "tenkey.autograd.inplace", "tenkey.autograd.record",
     "tenkey.autograd.views", "tenkey.backends.cpu.kernels", "tenkey.backends.cpu.program",

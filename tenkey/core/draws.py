@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from . import dtypes
 from .dtype_limits import finfo, iinfo
 from .dtypes import DType
 from .philox import _MASK32, _SHIFT32, Key, _each_blocks, _each_double_words, _each_words, _UInt64Array
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
 __all__ = ["bernoulli", "integers", "normal", "permutation", "uniform"]
 
-_Float64Array: TypeAlias = npt.NDArray[np.float64]
+_Float64Array: TypeAlias = "npt.NDArray[np.float64]"
 
 _BAD_DTYPE: Final = "[{function}] got dtype {given}: it must be {rule}; draw in one of these and convert the result."
 _BAD_INTERVAL: Final = (

@@ -12,10 +12,12 @@ doi:10.1145/2063384.2063405. Not for cryptography.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 __all__ = [
     "ELEMENT_LIMIT",
@@ -29,7 +31,7 @@ __all__ = [
 Key: TypeAlias = tuple[int, int]
 """A 64-bit seed and a 64-bit stream number: two streams of one seed have no numbers in common."""
 
-_UInt64Array: TypeAlias = npt.NDArray[np.uint64]
+_UInt64Array: TypeAlias = "npt.NDArray[np.uint64]"
 
 # Note [Random addresses]
 # ~~~~~~~~~~~~~~~~~~~~~~~

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -26,7 +25,7 @@ def _kind(kind: type) -> int:
     elif issubclass(kind, dict):
         found = _DICT
     else:
-        found = _DATACLASS if dataclasses.is_dataclass(kind) else _LEAF
+        found = _DATACLASS if hasattr(kind, "__dataclass_fields__") else _LEAF  # as `dataclasses` itself asks
     key, kinds, seen = id(kind), _kinds, _seen  # globals are gone when the interpreter ends
 
     def forget(reference: weakref.ref[type]) -> None:
@@ -53,6 +52,8 @@ def _children(tree: Any) -> tuple[list[Any], Callable[[list[Any]], Any]] | None:
     if what == _DICT:
         keys = list(tree)
         return list(tree.values()), lambda parts: kind(zip(keys, parts, strict=True))
+    import dataclasses
+
     names = [field.name for field in dataclasses.fields(tree) if field.init]
     return [getattr(tree, n) for n in names], lambda parts: dataclasses.replace(
         tree, **dict(zip(names, parts, strict=True))

@@ -5,7 +5,6 @@ For each argument the entry of an operator gets at most one line, which tests ch
 
 from __future__ import annotations
 
-import dataclasses
 import numbers
 import operator as _operator
 from collections.abc import Callable, Mapping
@@ -110,7 +109,9 @@ def convert_argument(operator: Operator, argument: Argument, value: Any) -> Any:
 
 def _plain_record(value: Any) -> Any:
     """A dataclass as the tuple of its fields: for schemas that were written by hand."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+    if hasattr(type(value), "__dataclass_fields__"):
+        import dataclasses
+
         return tuple([getattr(value, field.name) for field in dataclasses.fields(value) if field.init])
     return value
 

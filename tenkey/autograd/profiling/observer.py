@@ -30,7 +30,8 @@ import threading
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from functools import cache
-from pathlib import Path
+from os import sep
+from os.path import realpath
 from time import perf_counter_ns as now
 from time import thread_time_ns
 from typing import TYPE_CHECKING, Any, Final
@@ -66,7 +67,7 @@ KEY: Final = register_key("Profiler", before=DispatchKey.Batched)
 PROFILER: Final[int] = KEY.mask
 OPERATOR, BACKWARD, USER = 0, 1, 7  # the scopes of an event, with the numbers that PyTorch's have
 _LAST: Final = 2**63 - 1  # the sequence number of accumulators, which belong to no call
-_PACKAGE: Final = str(Path(__file__).resolve().parents[1])
+_PACKAGE: Final = realpath(__file__).rsplit(sep, 2)[0]
 
 _event_ids: Final = itertools.count(1).__next__
 _thread: Final = threading.get_ident

@@ -91,6 +91,11 @@ def _half_samples(rng: np.random.Generator) -> Any:
     return [(args, options) for args, options in _samples(rng) if args[0].shape != (1,)]
 
 
+def _numpys(name: str) -> Callable[..., Any]:
+    """A function of ``numpy.fft``, which NumPy loads when somebody looks at it."""
+    return lambda *args, **kwargs: getattr(np.fft, name)(*args, **kwargs)
+
+
 def _complex_transform(name: str, host: Callable[..., Any], doc: str) -> Entry:
     other = "ifft" if name == "fft" else "fft"
 
@@ -120,7 +125,7 @@ _TRANSFORMS: dict[str, Entry] = {}
 
 fft = _TRANSFORMS["fft"] = _complex_transform(
     "fft",
-    np.fft.fft,
+    _numpys("fft"),
     """The discrete Fourier transform along an axis: ``sum over j of x[j] exp(-2 pi i j k / n)``.
 
     Args: x: floating or complex, integers are taken as floats. n: the number of points; the axis is cut, or filled up
@@ -136,7 +141,7 @@ fft = _TRANSFORMS["fft"] = _complex_transform(
 
 ifft = _TRANSFORMS["ifft"] = _complex_transform(
     "ifft",
-    np.fft.ifft,
+    _numpys("ifft"),
     """The inverse of ``fft``: ``sum over k of x[k] exp(2 pi i j k / n) / n``.
 
     Args: as of ``fft``. norm: 'backward' divides by n, 'forward' does not, 'ortho' divides by the square root. Returns
@@ -172,7 +177,7 @@ rfft: Entry = structured(
     vjp={"x": _rfft_vjp},
     jvp=linear("x"),
     samples=_samples,
-    reference=np.fft.rfft,
+    reference=_numpys("rfft"),
     doc="""The discrete Fourier transform of real values: the first ``n // 2 + 1`` elements, which determine the others.
 
     Args: as of ``fft``; x is real, TypeError if not. Returns complex values in the precision of x.
@@ -210,7 +215,7 @@ irfft: Entry = structured(
     vjp={"x": _irfft_vjp},
     jvp=linear("x"),
     samples=_half_samples,
-    reference=np.fft.irfft,
+    reference=_numpys("irfft"),
     doc="""The inverse of ``rfft``: real values from the first half of a spectrum.
 
     Args: as of ``ifft``. n: the number of points of the result; None stands for ``2 * (m - 1)`` where m is the length
@@ -227,7 +232,7 @@ irfft: Entry = structured(
 @composite(
     "fft_hfft(Tensor x, int? n=None, int axis=-1, str norm='backward') -> Tensor",
     samples=_half_samples,
-    reference=np.fft.hfft,
+    reference=_numpys("hfft"),
 )
 def hfft(x: Tensor, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """The discrete Fourier transform, which is real, of a Hermitian signal: of its first half.
@@ -247,7 +252,7 @@ def hfft(x: Tensor, n: int | None = None, axis: int = -1, norm: str = "backward"
 @composite(
     "fft_ihfft(Tensor x, int? n=None, int axis=-1, str norm='backward') -> Tensor",
     samples=_samples,
-    reference=np.fft.ihfft,
+    reference=_numpys("ihfft"),
 )
 def ihfft(x: Tensor, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """The inverse of ``hfft``: the first half of the Hermitian signal whose spectrum is x.
@@ -314,7 +319,7 @@ def _start(operator: str, x: Tensor, norm: str) -> Tensor:
 @composite(
     "fft_fftn(Tensor x, int[]? s=None, int[]? axes=None, str norm='backward') -> Tensor",
     samples=_all_samples,
-    reference=np.fft.fftn,
+    reference=_numpys("fftn"),
 )
 def fftn(x: Tensor, s: Any = None, axes: Any = None, norm: str = "backward") -> Tensor:
     """The discrete Fourier transform along several axes.
@@ -333,7 +338,7 @@ def fftn(x: Tensor, s: Any = None, axes: Any = None, norm: str = "backward") -> 
 @composite(
     "fft_ifftn(Tensor x, int[]? s=None, int[]? axes=None, str norm='backward') -> Tensor",
     samples=_all_samples,
-    reference=np.fft.ifftn,
+    reference=_numpys("ifftn"),
 )
 def ifftn(x: Tensor, s: Any = None, axes: Any = None, norm: str = "backward") -> Tensor:
     """The inverse of ``fftn``.
@@ -354,7 +359,7 @@ _NO_AXES: Final = "[fft.{operator}] got axes=(): it transforms along one axis at
 @composite(
     "fft_rfftn(Tensor x, int[]? s=None, int[]? axes=None, str norm='backward') -> Tensor",
     samples=_all_samples,
-    reference=np.fft.rfftn,
+    reference=_numpys("rfftn"),
 )
 def rfftn(x: Tensor, s: Any = None, axes: Any = None, norm: str = "backward") -> Tensor:
     """The discrete Fourier transform of real values along several axes; of the last of them the first half.
@@ -467,7 +472,7 @@ def _shift_samples(rng: np.random.Generator) -> Any:
 @composite(
     "fft_fftshift(Tensor x, int[1]? axes=None) -> Tensor",
     samples=_shift_samples,
-    reference=np.fft.fftshift,
+    reference=_numpys("fftshift"),
 )
 def fftshift(x: Tensor, axes: Any = None) -> Tensor:
     """The elements rotated along axes so that the frequency zero is in the middle.
@@ -485,7 +490,7 @@ def fftshift(x: Tensor, axes: Any = None) -> Tensor:
 @composite(
     "fft_ifftshift(Tensor x, int[1]? axes=None) -> Tensor",
     samples=_shift_samples,
-    reference=np.fft.ifftshift,
+    reference=_numpys("ifftshift"),
 )
 def ifftshift(x: Tensor, axes: Any = None) -> Tensor:
     """The inverse of ``fftshift``, which is another function for odd lengths.

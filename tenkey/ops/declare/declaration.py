@@ -18,6 +18,7 @@ from ...dispatch.errors import RegistrationError
 from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
 from ...dispatch.schema import FunctionSchema, parse_schema
+from ...dispatch.schema_parser import parse_usual
 from .facets import (
     Backward,
     ComplexVjp,
@@ -72,7 +73,10 @@ def _define(
 
 
 def _parse(schema: str | FunctionSchema) -> FunctionSchema:
-    parsed = parse_schema(schema) if isinstance(schema, str) else schema
+    if isinstance(schema, str):
+        parsed = parse_usual(schema if "::" in schema else f"tk::{schema}") or parse_schema(schema)
+    else:
+        parsed = schema
     return parsed if parsed.namespace is not None else parsed.with_namespace("tk")
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 import inspect
 import math
 import sys
-import traceback
 from collections.abc import Callable, Collection, Sequence
 from contextvars import copy_context
 from typing import Any, Final
@@ -248,6 +247,8 @@ def _run(
     except ScalarTraceError:
         raise
     except Exception as error:
+        import traceback  # errors alone need it
+
         frame = traceback.extract_tb(error.__traceback__)[-1]
         for candidate in traceback.extract_tb(error.__traceback__):
             if candidate.filename != __file__:  # the first frame that is the user's
