@@ -11,9 +11,11 @@ import numpy as np
 from .core.dtypes import bool as _bool
 from .core.tensor import Tensor
 from .creation import asarray
+from .dispatch.entry import allow_alone
 from .dispatch.local import get_state
 from .ops.builtin.assigning import put
 from .ops.builtin.choosing import nonzero_rows, unravel_rows
+from .ops.builtin.comparison import where
 from .ops.builtin.copying import cast, stack
 from .ops.builtin.creation import zeros_like
 from .ops.builtin.indexing import index
@@ -67,6 +69,9 @@ def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
         row._autograd = None
         found.append(row)
     return tuple(found)
+
+
+allow_alone(where, nonzero)  # as NumPy's users write tk.where(condition), and libraries that PyTorch runs
 
 
 def unravel_index(indices: Tensor, shape: int | Sequence[int], /) -> tuple[Tensor, ...]:

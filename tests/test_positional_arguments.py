@@ -102,3 +102,16 @@ def test_names_of_other_libraries_tell_ours(name: str) -> None:
 def test_names_that_are_nowhere() -> None:
     with pytest.raises(AttributeError, match=r"module 'tenkey' has no attribute 'nothing'$"):
         tk.nothing  # noqa: B018
+
+
+def test_where_of_a_condition_alone() -> None:
+    x = tk.asarray(X)
+    for _ in range(2):  # at the first call, and after it
+        assert [i.tolist() for i in tk.where(x > 0)] == [i.tolist() for i in np.where(X > 0)]
+    assert tk.where(x > 0, x, 0.0).tolist() == np.where(X > 0, X, 0.0).tolist()
+    assert tk.where(condition=x > 0, x1=1.0, x2=x).tolist() == np.where(X > 0, 1.0, X).tolist()
+    for call in (lambda: tk.where(x > 0, x), lambda: tk.where(x > 0, x2=x), lambda: tk.where(x > 0, None, 1.0)):
+        with pytest.raises(TypeError, match=r"\[tk::where\] the argument 'x[12]' must be a Tensor, got None"):
+            call()
+    with pytest.raises(TypeError, match=r"\[nonzero\] takes a tensor, got list"):
+        tk.where([True])

@@ -29,7 +29,7 @@ from .schema import Argument, BaseType, ListType, OptionalType
 if TYPE_CHECKING:
     from .operator import Operator
 
-__all__ = ["ENTRY_SCOPE", "any_word", "make_entry"]
+__all__ = ["ENTRY_SCOPE", "allow_alone", "any_word", "make_entry"]
 
 
 def any_word(value: Any) -> int:
@@ -175,6 +175,25 @@ def make_entry(operator: Operator) -> Callable[..., Any]:
     return function
 
 
+def allow_alone(entry: Callable[..., Any], function: Callable[[Any], Any]) -> None:
+    """Let an operator of tensors be called with the first of them alone, which another function answers.
+
+    It costs the other calls nothing: only one whose tensors are none looks whether they were left out.
+    """
+    operator: Operator = entry.operator  # type: ignore[attr-defined]
+    operator.facets["Alone"] = function
+    entry.__defaults__ = (None,) * (len(operator.schema.arguments) - 1)
+
+
+def _alone(operator: Operator, scope: dict[str, Any]) -> list[str]:
+    function = operator.facets.get("Alone")
+    if function is None:
+        return []
+    scope["ŧalone"] = function
+    first, *others = [a.name for a in operator.schema.arguments]
+    return [f"    if {' and '.join(f'{name} is None' for name in others)}: return ŧalone({first})"]
+
+
 def _write_entry(operator: Operator, name: str) -> tuple[str, dict[str, Any]]:
     """The text of the entry, and the globals that it uses."""
     arguments = operator.schema.arguments
@@ -226,6 +245,7 @@ def _write_entry(operator: Operator, name: str) -> tuple[str, dict[str, Any]]:
             "try:",
             *[f"    {line}" for line in attempt],
             "except (ŧAttributeError, ŧTypeError):",
+            *_alone(operator, scope),
             f"    {names}, = ŧregistry.lift(ŧoperator, ({names},))",
             f"    ŧword = {union}",
             *([f"ŧword |= {' | '.join(nested)}"] if nested else []),

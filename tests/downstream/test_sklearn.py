@@ -79,3 +79,26 @@ def test_a_pipeline_with_its_metrics(run_program: Callable[[str], str]) -> None:
         print("ok")
     """)
     assert printed.split() == ["ok"]
+
+
+def test_curves_of_scores(run_program: Callable[[str], str]) -> None:
+    printed = run_program("""
+        import numpy as np
+        from sklearn import config_context, metrics
+        import tenkey as tk
+
+        rng = np.random.default_rng(0)
+        labels, scores = (rng.random(50) > 0.5).astype(int), rng.random(50)
+        for name in ("roc_curve", "precision_recall_curve", "roc_auc_score", "average_precision_score"):
+            function = getattr(metrics, name)
+            with config_context(array_api_dispatch=True):
+                got = function(tk.asarray(labels), tk.asarray(scores))
+            want = function(labels, scores)
+            if isinstance(got, tuple):
+                assert all(type(part) is tk.Tensor for part in got)
+                got = [part.numpy() for part in got]
+            for one, other in zip(got, want) if isinstance(got, list) else [(got, want)]:
+                np.testing.assert_allclose(one, other, rtol=1e-6)
+        print("ok")
+    """)
+    assert printed.split() == ["ok"]

@@ -165,7 +165,7 @@ where: Entry = pointwise(
     doc="""``x1`` where the condition holds, else ``x2``, with broadcasting.
 
     Args: condition: bool tensor; x1, x2: tensors, or one of them a Python number. A gradient reaches the selected
-    side only: a nan in the other side's derivative does not leak.
+    side only: a nan in the other side's derivative does not leak. ``tk.where(condition)`` alone is ``tk.nonzero``.
 
     >>> import tenkey as tk
     >>> tk.where(tk.asarray([True, False]), tk.asarray([1.0, 2.0]), 0.0).tolist()
