@@ -134,8 +134,11 @@ _POSITIONAL: Final = "positional:"
 
 def keyword_only(operator: Operator) -> list[Argument]:
     """The arguments that callers must give by keyword (Note [Keywords that may be given by position])."""
+    keywords = [a for a in operator.schema.arguments if a.kwarg_only]
+    if not keywords:
+        return keywords
     loose = sum([int(tag[len(_POSITIONAL) :]) for tag in operator.tags if tag.startswith(_POSITIONAL)])
-    return [a for a in operator.schema.arguments if a.kwarg_only][loose:]
+    return keywords[loose:]
 
 
 def make_entry(operator: Operator) -> Callable[..., Any]:
@@ -156,7 +159,7 @@ def make_entry(operator: Operator) -> Callable[..., Any]:
         co_nlocals=len(arguments),
     )
     scope: dict[str, Any] = {}
-    defaults = tuple([a.default for a in arguments if a.has_default and a not in keywords])
+    defaults = tuple([a.default for a in arguments[: len(arguments) - len(keywords)] if a.has_default])
     function = FunctionType(code, scope, name, defaults or None)
     function.__kwdefaults__ = {a.name: a.default for a in keywords if a.has_default} or None
 

@@ -93,7 +93,7 @@ class Operator:
         self.checked = False  # whether shadowed registrations were looked for
         self.doc = doc
         self.tensor_arguments = tuple([a for a in schema.arguments if a.type.is_tensor_like])
-        self.takes_single_tensors = not any(isinstance(_inner(a.type), ListType) for a in self.tensor_arguments)
+        self.takes_single_tensors = ListType not in [_inner(a.type).__class__ for a in self.tensor_arguments]
         self.__name__ = schema.base_name
         self.__qualname__ = self.name
         self.__doc__ = doc

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from . import keys as _keys
 from .coerce import convert_argument
@@ -26,7 +26,7 @@ from .shadow import warn_of_shadowed
 from .table import Slot, best, compute_slot
 from .waiting import settle
 
-__all__ = ["Declaration", "Registry", "registry"]
+__all__ = ["Registry", "registry"]
 
 _DUPLICATE_OPERATOR: Final = (
     "[{operator}] is defined already, at {first}, and again at {second}. Remove the first definition (its handle's "
@@ -44,13 +44,6 @@ _CONVERT: Final = "Convert it with tk.asarray(...)."
 _NOT_A_TENSOR: Final = "[{operator}] the argument {argument!r} must be {kind}, got {value} of type {type}. {remedy}"
 _NO_KEY: Final = "[registrations] needs a DispatchKey such as DispatchKey.CPU, got {key!r} of type {type}."
 _NO_NAMESPACE: Final = "[{name}] needs a namespace: write it as 'namespace::{name}'."
-
-
-class Declaration(NamedTuple):
-    """What a block says of an operator: a schema and a bag of facets that only the layers understand."""
-
-    operator: Operator
-    facets: dict[str, Any]
 
 
 class _Operators(dict[str, Operator]):

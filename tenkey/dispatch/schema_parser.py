@@ -85,8 +85,8 @@ _TOKEN: Final = re.compile(
     |(?P<mark>->|::|[()\[\],?*!|=.+-])|(?P<string>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')|(?P<bad>\S))""",
     re.ASCII | re.VERBOSE,
 )
-_DEVICE_NAME: Final = re.compile(r"[A-Za-z_]\w*(?::\d+)?", re.ASCII)
-_ESCAPE: Final = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)")
+_DEVICE_NAME: Final = r"[A-Za-z_]\w*(?::\d+)?"  # rare: compiled where one is met
+_ESCAPE: Final = r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)"
 _PLAIN_ESCAPES: Final = {"\\": "\\", "'": "'", '"': '"', "n": "\n", "r": "\r", "t": "\t"}
 
 
@@ -361,7 +361,7 @@ class Parser:
             literal = self._literal()
         if isinstance(type_, BaseType):
             accepted, convert, _ = _DEFAULTS[type_.name]
-            is_name = type_.name not in NAMED_TYPES or _DEVICE_NAME.fullmatch(str(literal))
+            is_name = type_.name not in NAMED_TYPES or re.fullmatch(_DEVICE_NAME, str(literal), re.ASCII)
             if type(literal) in accepted and is_name:
                 return literal if convert is None else convert(literal)
         elif isinstance(type_, ListType) and type_.size and type_.element == _INT and type(literal) is int:
@@ -442,7 +442,7 @@ class Parser:
             remedy = r"Known are \\, \', \", \n, \r, \t, \xHH, \uHHHH and \UHHHHHHHH."
             raise self._error(f"{match[0]} is no escape sequence.", remedy, column + 1 + match.start())
 
-        return _ESCAPE.sub(character, source[1:-1])
+        return re.sub(_ESCAPE, character, source[1:-1])
 
 
 # Nearly all schemas look like this, and have arguments that others have: their texts are parsed once.
