@@ -16,6 +16,7 @@ import pytest
 
 import tenkey as tk
 from tenkey.dispatch import ArgumentError, DispatchKey, DispatchKeySet, DispatchMode, Operator, explain, registry
+from tenkey.dispatch.entry import keyword_only
 from tests.tiny._fakes import CPU, Fake, fresh, impl
 
 X = Fake(CPU)
@@ -450,7 +451,7 @@ class TestBuiltIn:
             parameters = inspect.signature(op.call).parameters.values()
             assert [p.name for p in parameters] == [a.name for a in op.schema.arguments]
             for parameter, argument in zip(parameters, op.schema.arguments, strict=True):
-                assert (parameter.kind is parameter.KEYWORD_ONLY) == argument.kwarg_only
+                assert (parameter.kind is parameter.KEYWORD_ONLY) == (argument in keyword_only(op))
                 assert (parameter.default is not parameter.empty) == argument.has_default
 
     def test_refusals_name_operator_and_argument(self) -> None:
