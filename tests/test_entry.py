@@ -452,7 +452,8 @@ class TestBuiltIn:
             assert [p.name for p in parameters] == [a.name for a in op.schema.arguments]
             for parameter, argument in zip(parameters, op.schema.arguments, strict=True):
                 assert (parameter.kind is parameter.KEYWORD_ONLY) == (argument in keyword_only(op))
-                assert (parameter.default is not parameter.empty) == argument.has_default
+                optional = argument.has_default or ("Alone" in op.facets and argument is not op.schema.arguments[0])
+                assert (parameter.default is not parameter.empty) == optional
 
     def test_refusals_name_operator_and_argument(self) -> None:
         x = tk.asarray([1.0, 2.0])
