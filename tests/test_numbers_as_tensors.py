@@ -108,6 +108,9 @@ def test_divmod(other: Any) -> None:
         assert all(type(part) is tk.Tensor for part in got)
         np.testing.assert_allclose([part.numpy() for part in got], want)
     assert [part.item() for part in divmod(tk.asarray(7), 3)] == [2, 1]
+    quotient, rest = divmod(np.float64(1.0), tk.tensor([0.0, 2.0], requires_grad=True))  # no warning of NumPy's
+    assert (quotient.tolist(), str(rest.tolist())) == ([np.inf, 0.0], "[nan, 1.0]")
+    assert rest.requires_grad
     with pytest.raises(TypeError, match="unsupported operand"):
         divmod(tk.asarray(a), "a")
 
@@ -119,3 +122,20 @@ def test_arrays_beside_tensors_in_products() -> None:
         np.testing.assert_allclose(tk.einsum("ij,jk->ik", x, y).numpy(), a @ b)
     with pytest.raises(TypeError, match=r"\[tensordot\] got list in place of a tensor"):
         tk.tensordot(tk.asarray(a), b.tolist(), axes=1)
+
+
+def test_round_of_python() -> None:
+    for value in (2.5, 3.5, -2.6, 1e10, 7):
+        assert round(tk.asarray(value)) == round(value)
+        assert type(round(tk.asarray(value))) is int
+    a = np.array([2.567, -1.235, 17.0])
+    for digits in (0, 1, 2, -1, np.int64(1)):
+        np.testing.assert_allclose(round(tk.asarray(a), digits).numpy(), np.round(a, digits))
+    assert round(tk.asarray(a)).tolist() == np.round(a).tolist()
+    assert round(tk.asarray(a).mean(), 2).item() == pytest.approx(round(a.mean(), 2))
+    assert round(tk.asarray([17, -25, 4]), -1).tolist() == np.round([17, -25, 4], -1).tolist()
+    assert round(tk.asarray([17]), 2).tolist() == [17]
+    with pytest.raises(TypeError, match=r"\[round\] the element .* is complex"):
+        round(tk.asarray(1j))
+    with pytest.raises(TypeError, match="interpreted as an integer"):
+        round(tk.asarray(a), 1.5)

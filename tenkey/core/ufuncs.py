@@ -69,6 +69,8 @@ def _array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **opt
         operator = _operator_of(ufunc)
         if operator is not None and all(map(_is_operand, inputs)):
             return operator.call(*inputs)
+        if ufunc is np.divmod and all(map(_is_operand, inputs)):
+            return registry.find("tk::floor_divide").call(*inputs), registry.find("tk::remainder").call(*inputs)
     out = options.get("out") or ()
     if any(isinstance(x, Tensor) for x in out):
         raise TypeError(_OUT.format(ufunc=ufunc.__name__))

@@ -36,6 +36,8 @@ PROGRAMS = {
     "coarsen": lambda d: d.coarsen(y=2).mean(),
     "dot": lambda d: xr.dot(d, d, dim="y"),
     "weighted": lambda d: d.weighted(d.isel(y=0, drop=True) * 0 + 2).mean("x"),
+    "weights that are arrays": lambda d: d.weighted(xr.ones_like(d.x, dtype=float)).var("x"),
+    "polynomial": lambda d: xr.polyval(d, xr.DataArray([1.0, 2.0], dims="degree", coords={"degree": [0, 1]})),
     "correlation": lambda d: xr.corr(d, d**2, "x"),
     "apply_ufunc": lambda d: xr.apply_ufunc(lambda v: v * v, d),
     "dataset": lambda d: (xr.Dataset({"a": d, "b": d.isel(y=0)}) + 1).mean()["a"],

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import builtins
+import operator
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, SupportsIndex
 
 import numpy as np
 
 from ...core.device import CPU, Device, to_device
-from ...core.dtypes import to_dtype
+from ...core.dtypes import float64, to_dtype
 from ...core.tensor import Tensor
 from ...core.word import tensor_dtype
 from .arithmetic import clip
@@ -22,6 +24,7 @@ from .linalg_diagonals import trace
 from .manipulation import tile
 from .nn import log_softmax, softmax
 from .pointwise import isfinite, isinf, isnan, logical_not
+from .rounding import round as round_elements
 from .searching import argpartition
 from .splitting import diagonal
 from .statistics import cumulative_prod, cumulative_sum
@@ -118,6 +121,24 @@ def _to_device(self: Tensor, device: Device | str, /, *, stream: Any = None) -> 
     if stream is not None:
         raise ValueError(_STREAM.format(stream=stream))
     return to_device_operator(self, device)
+
+
+def _builtin_round(self: Tensor, digits: SupportsIndex | None = None, /) -> Any:
+    """``round(x)``: of one number the nearest int, as of a float; of more elements, and to digits, a tensor.
+
+    >>> import builtins, tenkey as tk
+    >>> builtins.round(tk.asarray(2.6)), builtins.round(tk.asarray([2.345, 17.0]), -1).tolist()
+    (3, [0.0, 20.0])
+    """
+    if digits is None:
+        return round_elements(self) if self.ndim else builtins.round(self._real_item("round"))
+    places = operator.index(digits)
+    scale = 10.0 ** builtins.abs(places)
+    if self.dtype.kind in "iu":
+        if places >= 0:
+            return clone(self)
+        return to(round_elements(to(self, dtype=float64) / scale) * scale, dtype=self.dtype)
+    return round_elements(self * scale) / scale if places > 0 else round_elements(self / scale) * scale
 
 
 def _divmod(self: Tensor, other: Any, /) -> Any:
@@ -234,6 +255,7 @@ _methods: Final[dict[str, Any]] = {
     "to_device": _to_device,
     "cpu": _cpu,
     "__divmod__": _divmod,
+    "__round__": _builtin_round,
     "__rdivmod__": _rdivmod,
     "flatten": _flatten,
     "zero_": _zero,
