@@ -332,3 +332,10 @@ class TestLayout:
         layout = Layout([(50.0, 20.0), (90.0, 20.0), (30.0, 20.0)], [2, 1, 0], [(0, 1), (1, 2)])
         assert len({round(x, 6) for x in layout.x}) == 1
         assert layout.y == sorted(layout.y)
+
+
+def test_trees_in_a_dict() -> None:
+    x = tk.ones(2).requires_grad_()
+    y = x * 3
+    dot = tk.autograd.draw({"loss": tk.sum(y), "parts": [y, {"more": x + 1}]}).dot
+    assert [name in dot for name in ('"loss', '"parts 0', '"parts 1')] == [True] * 3

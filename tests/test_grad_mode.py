@@ -8,6 +8,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tenkey as tk
@@ -420,3 +421,19 @@ def test_threads_do_not_switch_each_other() -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+@pytest.mark.parametrize("value", [1, "yes", None, lambda: None])
+def test_flags_that_are_no_bools(value: Any) -> None:
+    x = tk.ones(2)
+    with pytest.raises(RuntimeError, match="requires_grad must be a bool"):
+        x.requires_grad = value
+    with pytest.raises(TypeError, match="requires_grad must be a bool"):
+        x.requires_grad_(value)
+    with pytest.raises(TypeError, match="argument 'enabled' must be bool"):
+        tk.set_grad_enabled(value)
+    assert not x.requires_grad
+    assert tk.is_grad_enabled()
+    x.requires_grad = np.True_
+    with tk.set_grad_enabled(np.False_):
+        assert not (x * x).requires_grad

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict, defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -192,3 +193,30 @@ def test_a_view_without_recording_leaves_the_tangent_its_history() -> None:
         # t * x + constant * t, where neither the constant nor its tangent has a history
         assert x.grad.tolist() == [5.0 * total, 7.0 * total]
         assert t.grad.tolist() == [2.0 * total, 3.0 * total]
+
+
+class _Named(dict[str, Any]):
+    def __init__(self, name: str, **entries: Any) -> None:
+        super().__init__(entries)
+        self.name = name
+
+
+@pytest.mark.parametrize(
+    "tree", [OrderedDict(x=1, y=2), defaultdict(list, x=1, y=2), _Named("params", x=1, y=2)], ids=type
+)
+def test_mappings_of_many_kinds(tree: Any) -> None:
+    for key in tree:
+        tree[key] = tk.asarray([float(tree[key]), 3.0])
+    gradient = grad(lambda p: tk.sum(p["x"] * p["x"] * p["y"]))(tree)
+    assert type(gradient) is type(tree)
+    assert [gradient[k].tolist() for k in tree] == [[4.0, 18.0], [1.0, 9.0]]
+    assert getattr(gradient, "name", "params") == "params"
+    assert getattr(gradient, "default_factory", list) is list
+    mapped = vmap(lambda p: tk.sum(p["x"] * p["y"]), in_dims=({"x": 0, "y": None},))(tree)
+    assert mapped.tolist() == [5.0, 15.0]
+    assert [v.tolist() for v in tree.values()] == [[1.0, 3.0], [2.0, 3.0]]
+
+
+def test_a_tensor_is_called_one_in_an_error() -> None:
+    with pytest.raises(ValueError, match="stands for a Tensor"):
+        vmap(tk.sin, out_dims=(0, 1))(tk.ones((2, 3)))

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
+import numpy as np
+
 from ..core.word import GRADIENT
 from ..dispatch.local import LocalState, current_state, enter, get_state, leave, make_state, set_state
 
@@ -35,6 +37,7 @@ _NOT_A_FUNCTION: Final = (
     "[{name}] decorates a function, got {got}: write `with {name}():`, `@{name}` or `@{name}()`, and for a class "
     "decorate its methods."
 )
+_NOT_A_BOOL: Final = "[set_grad_enabled] argument 'enabled' must be bool, got {got}: pass True or False."
 
 
 def is_grad_enabled() -> bool:
@@ -218,6 +221,8 @@ class set_grad_enabled(GradMode):
 
     def __new__(cls, mode: bool) -> Any:
         """Not the decorator of the other two: ``mode`` is no function."""
+        if not isinstance(mode, (bool, np.bool_)):
+            raise TypeError(_NOT_A_BOOL.format(got=repr(mode)))
         return object.__new__(cls)
 
     def __init__(self, mode: bool) -> None:

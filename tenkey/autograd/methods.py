@@ -20,6 +20,7 @@ from .running.task import Task
 
 __all__ = ["attach_gradient_attributes"]
 
+_BOOL: Final = "[{call}] requires_grad must be a bool, got {got}: pass True or False."
 _DTYPE: Final = "[requires_grad_] only Tensors of floating point and complex dtype can require gradients, got {dtype}."
 _NON_LEAF: Final = (
     "[requires_grad] you can only change requires_grad flags of leaf variables: this one was computed by {node}. Use "
@@ -58,11 +59,15 @@ def _requires_grad(self: Tensor) -> bool:
 
 
 def _set_requires_grad(self: Tensor, value: bool) -> None:
+    if not isinstance(value, (bool, np.bool_)):
+        raise RuntimeError(_BOOL.format(call="requires_grad", got=repr(value)))
     requires_grad_(self, value)
 
 
 def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     """Say that a leaf collects a gradient (or no longer does); returns the tensor."""
+    if not isinstance(requires_grad, (bool, np.bool_)):
+        raise TypeError(_BOOL.format(call="requires_grad_", got=repr(requires_grad)))
     if not is_leaf(self):
         if not requires_grad:
             raise RuntimeError(_NON_LEAF.format(node=self._autograd.node.name()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -51,7 +52,17 @@ def _children(tree: Any) -> tuple[list[Any], Callable[[list[Any]], Any]] | None:
         return list(tree), lambda parts: kind(*parts)
     if what == _DICT:
         keys = list(tree)
-        return list(tree.values()), lambda parts: kind(zip(keys, parts, strict=True))
+        if kind is dict or kind is OrderedDict:
+            return list(tree.values()), lambda parts: kind(zip(keys, parts, strict=True))
+
+        def like(parts: list[Any]) -> Any:
+            from copy import copy
+
+            made = copy(tree)  # a defaultdict, or a class whose constructor takes something else
+            made.update(zip(keys, parts, strict=True))
+            return made
+
+        return list(tree.values()), like
     import dataclasses
 
     names = [field.name for field in dataclasses.fields(tree) if field.init]
@@ -118,7 +129,7 @@ def broadcast_prefix(prefix: Any, tree: Any, *, what: str, of: str) -> list[Any]
     if parts is None:
         return [prefix] * len(flatten(tree))
     own = _children(tree)
-    same = isinstance(prefix, (list, tuple)) and isinstance(tree, (list, tuple))
+    same = any(isinstance(prefix, kinds) and isinstance(tree, kinds) for kinds in ((list, tuple), dict))
     if own is None or len(own[0]) != len(parts[0]) or not (same or type(prefix) is type(tree)):
         raise ValueError(_PREFIX.format(what=what, of=of, prefix=prefix, value=_shown(tree)))
     if isinstance(prefix, dict):
@@ -130,4 +141,5 @@ def broadcast_prefix(prefix: Any, tree: Any, *, what: str, of: str) -> list[Any]
 
 def _shown(tree: Any) -> str:
     found = _children(tree)
-    return f"a {type(tree).__name__}" + ("" if found is None else f" of {len(found[0])}")
+    name = type(tree).__name__
+    return f"a {'Tensor' if name == 'Wrapper' else name}" + ("" if found is None else f" of {len(found[0])}")

@@ -44,12 +44,11 @@ class _Root(NamedTuple):
 def _roots(outputs: Any) -> list[_Root]:
     found = []
     if isinstance(outputs, Mapping):
-        named = [(_clean(str(key)), value) for key, value in outputs.items()]
+        named = [one for key, value in outputs.items() for one in _numbered(_clean(str(key)), value)]
     elif isinstance(outputs, (Tensor, GradientEdge)):
         named = [("output", outputs)]
     else:
-        leaves = [outputs] if isinstance(outputs, Node) else flatten(outputs, GradientEdge)
-        named = [(f"output {i}" if len(leaves) > 1 else "output", value) for i, value in enumerate(leaves)]
+        named = [("output", outputs)] if isinstance(outputs, Node) else _numbered("output", outputs)
     for name, value in named:
         if isinstance(value, GradientEdge):
             node, nr = checked_edge("draw", value)
@@ -67,6 +66,11 @@ def _roots(outputs: Any) -> list[_Root]:
     if not found:
         raise TypeError(_KIND.format(got=repr(outputs)))
     return found
+
+
+def _numbered(name: str, value: Any) -> list[tuple[str, Any]]:
+    leaves = flatten(value, GradientEdge)
+    return [(f"{name} {i}" if len(leaves) > 1 else name, leaf) for i, leaf in enumerate(leaves)]
 
 
 def _names(params: Any) -> dict[tuple[int, int], str]:
