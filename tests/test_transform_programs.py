@@ -220,3 +220,71 @@ def test_mappings_of_many_kinds(tree: Any) -> None:
 def test_a_tensor_is_called_one_in_an_error() -> None:
     with pytest.raises(ValueError, match="stands for a Tensor"):
         vmap(tk.sin, out_dims=(0, 1))(tk.ones((2, 3)))
+
+
+def _row(x: Tensor) -> Tensor:
+    z = tk.zeros_like(x)
+    z[:1].add_(x[1] * x[0])
+    return z
+
+
+def _view(x: Tensor) -> Tensor:
+    z = tk.zeros_like(x)
+    view = z[1:]
+    z[1] = x[0] * x[1]
+    return view
+
+
+def _unstacked(x: Tensor) -> Tensor:
+    z = tk.zeros_like(x)
+    tk.unstack(z)[1].add_(x[0] ** 3)
+    return z
+
+
+def _transposed(x: Tensor) -> Tensor:
+    z = tk.zeros_like(x)[None]
+    z.T[1] = x[:1] ** 2
+    return z
+
+
+_THROUGH_VIEWS: list[Any] = [
+    (_row, lambda x: tk.stack([x[1] * x[0], x[0] * 0])),
+    (_view, lambda x: (x[0] * x[1])[None]),
+    (_unstacked, lambda x: tk.stack([x[0] * 0, x[0] ** 3])),
+    (_transposed, lambda x: tk.stack([x[0] * 0, x[0] ** 2])[None]),
+]
+
+
+def _columns(transformed: Any) -> Any:
+    return lambda x: vmap(transformed, in_dims=1)(tk.stack([x, x * 2], axis=1))
+
+
+_OF_FUNCTIONS: dict[str, Any] = {
+    "jacrev": jacrev,
+    "vmap of jacrev": lambda f: lambda x: vmap(jacrev(f))(tk.stack([x, x * 2])),
+    "columns of jacrev": lambda f: _columns(jacrev(f)),
+    "columns of linearize": lambda f: _columns(lambda x: linearize(f, x)[1](x)),
+    "jacrev of columns": lambda f: jacrev(_columns(f)),
+    "jacfwd of jacrev": lambda f: jacfwd(jacrev(f)),
+    "jacrev of jacfwd": lambda f: jacrev(jacfwd(f)),
+    "jacfwd of columns of jacrev": lambda f: jacfwd(_columns(jacrev(f))),
+    "jacrev of columns of jacrev": lambda f: jacrev(_columns(jacrev(f))),
+    "tape": lambda f: _columns(lambda x: _by_tape(f, x)),
+}
+
+
+def _by_tape(f: Any, x: Tensor) -> Any:
+    leaf = (x * 1).requires_grad_()
+    out = f(leaf)
+    assert out.requires_grad
+    return tk.autograd.grad(out, leaf, tk.ones_like(out))[0]
+
+
+@pytest.mark.parametrize("name", _OF_FUNCTIONS)
+@pytest.mark.parametrize(("function", "plain"), _THROUGH_VIEWS)
+def test_changes_through_views(function: Any, plain: Any, name: str) -> None:
+    """What is returned is recorded, though the change was one of a view of it, or of what it is a view of."""
+    x = tk.asarray(np.array([0.5, 0.7]))
+    got, want = _OF_FUNCTIONS[name](function)(x), _OF_FUNCTIONS[name](plain)(x)
+    np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-12)
+    assert float(tk.sum(tk.abs(want))) > 0

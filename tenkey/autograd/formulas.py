@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 
 from ..core.tensor import Tensor
 from ..core.word import GRADIENT, WEAK_MASK
+from ..core.wrapper import refreshed
 from ..dispatch.local import current_state
 from ..dispatch.operator import Operator
 from ..ops.aliases import Recording, spread
@@ -218,7 +219,7 @@ def _by_transposition(formulas: dict[str, Formula | None]) -> ForwardRule:
         if not isinstance(out, Tensor):
             return None
         given = {name: t for name, t in tangents.items() if t is not None and formulas.get(name) is not None}
-        record = any(t._word & GRADIENT for t in _tensors((given, bound, out))) and current_state().keep & GRADIENT
+        record = any(refreshed(t) & GRADIENT for t in _tensors((given, bound, out))) and current_state().keep & GRADIENT
         with Recording():
             seed = spread(zeros_like(out).detach(), bound.values()).detach().requires_grad_()
             ends, directions = [], []

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..core.tensor import Tensor
 from ..core.tree import flatten, unflatten
 from ..core.word import GRADIENT
-from ..core.wrapper import Wrapper
+from ..core.wrapper import Wrapper, refreshed
 from ..dispatch.keys import DispatchKey
 from ..dispatch.local import StateGuard, current_state
 from ..dispatch.operator import Operator
@@ -241,7 +241,7 @@ def by_backward(level: DualLevel, operator: Operator, leaves: list[Any], structu
 def transposed(level: DualLevel, name: str, leaves: list[Any], call: Callable[[list[Any]], Any]) -> Any:
     """A backward gives ``J^T g``; differentiated by ``g`` along the tangent it gives the forward derivative."""
     recording = bool(current_state().keep & GRADIENT)
-    record = recording and any(isinstance(x, Tensor) and x._word & GRADIENT for x in leaves)
+    record = recording and any(isinstance(x, Tensor) and refreshed(x) & GRADIENT for x in leaves)
     values: list[Any] = []
     inputs: list[Tensor] = []
     directions: list[Tensor] = []
@@ -266,7 +266,7 @@ def transposed(level: DualLevel, name: str, leaves: list[Any], call: Callable[[l
 
 
 def _one_transposed(result: Any, inputs: list[Tensor], directions: list[Tensor], *, record: bool) -> Tensor | None:
-    if not isinstance(result, Tensor) or result.dtype.kind not in "fcV" or not result._word & GRADIENT:
+    if not isinstance(result, Tensor) or result.dtype.kind not in "fcV" or not refreshed(result) & GRADIENT:
         return None
     seed = spread(zeros_like(result.detach()).detach(), inputs).detach().requires_grad_()
     total: Tensor | None = None
@@ -311,7 +311,7 @@ def in_place(level: DualLevel, operator: Operator, args: tuple[Any, ...], kwargs
         given = args
         word = 0
         for y in args:
-            word |= y._word if isinstance(y, Tensor) else 0
+            word |= refreshed(y) if isinstance(y, Tensor) else 0
         if word & GRADIENT & current_state().keep and facet.functional is not None:
             given = (level.dual(x._value.clone(), x._extra.clone()), *args[1:])  # what it saves is not to be changed
         result = args[1] if facet.functional is None else facet.functional.call(*given)

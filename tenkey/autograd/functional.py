@@ -8,7 +8,7 @@ from ..core.gradient_errors import UNUSED_INPUT
 from ..core.tensor import Tensor
 from ..core.tree import unflatten
 from ..core.word import GRADIENT
-from ..core.wrapper import Level, innermost, released
+from ..core.wrapper import Level, innermost, refreshed, released
 from ..dispatch.local import StateGuard
 from ..ops.builtin.creation import zeros_like
 from .arguments import COUNT, GradientEdge, check_flags, get_gradient_edge, inputs_of, leaves_of, seeds_of
@@ -138,6 +138,10 @@ def grad(
     flags = {"retain_graph": retain_graph, "create_graph": create_graph, "allow_unused": allow_unused}
     found: tuple[Tensor | None, ...]
     level = innermost((ends, wanted))
+    if level is not None:
+        for end in ends:
+            if isinstance(end, Tensor):
+                refreshed(end)
     if is_grads_batched:
         found = _batched(ends, wanted, gradients, materialize_grads=materialize_grads, **flags)
     elif level is not None:  # the graph is that of the values inside

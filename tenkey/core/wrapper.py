@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from ..dispatch.registry import Registry
 
-__all__ = ["Level", "Wrapper", "innermost", "install_levels", "open_levels", "released", "wrap"]
+__all__ = ["Level", "Wrapper", "innermost", "install_levels", "open_levels", "refreshed", "released", "wrap"]
 
 _KEY: Final = DispatchKey.Batched.mask
 _ESCAPED: Final = (
@@ -214,7 +214,7 @@ class Wrapper(Tensor):
     @property
     def requires_grad(self) -> bool:
         """Whether calls on it are recorded."""
-        return bool(self._word & GRADIENT)
+        return bool(refreshed(self) & GRADIENT)
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
@@ -257,6 +257,19 @@ class Wrapper(Tensor):
     def retain_grad(self) -> NoReturn:
         """Refuse."""
         raise self._unsupported("retain_grad", _GRAD)
+
+
+def refreshed(x: Tensor) -> int:
+    """The dispatch word, with the bit ``GRADIENT`` as the values have it now.
+
+    A change in place of a view makes a result of the values of its root, which the wrapper around that cannot know.
+    Who asks a result whether it is recorded asks here. Guarded by
+    ``tests/test_transform_programs.py::test_changes_through_views``.
+    """
+    if x.__class__ is Wrapper:
+        extra = x._extra
+        x._word |= (refreshed(x._value) | (refreshed(extra) if isinstance(extra, Tensor) else 0)) & GRADIENT
+    return x._word
 
 
 def _own_leaf(value: Tensor, requires_grad: bool) -> Tensor:

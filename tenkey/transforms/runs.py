@@ -17,7 +17,7 @@ from typing import Any, Final
 from ..core.tensor import Tensor
 from ..core.tree import flatten, tree_map, unflatten
 from ..core.word import GRADIENT
-from ..core.wrapper import Wrapper, open_levels
+from ..core.wrapper import Wrapper, open_levels, refreshed
 from ..dispatch.local import current_state
 from ..ops.aliases import Recording, fresh, repeated, unrecorded
 from ..ops.builtin.creation import zeros_like
@@ -130,6 +130,9 @@ class Run:
         try:
             with Recording():
                 self.output = rest(unflatten(chosen, aliases))
+            for leaf in flatten(self.output):
+                if leaf.__class__ is Wrapper:
+                    refreshed(leaf)
         finally:
             _open.discard(number)
 
