@@ -84,8 +84,8 @@ def linearize(fn: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[...,
     """``(output, push)``: ``push(*tangents)`` gives the tangent of the output, linear in the tangents.
 
     The function runs once, and a push costs about as much as a backward: see Note [Linearization]. What the function
-    drew at random stays the same for all pushes. A function with a ``Function`` or an operator of a user in it, whose
-    backward is written by hand, runs again in every push.
+    drew at random stays the same for all pushes, and what it computed in ``no_grad()`` is a constant. A function with a
+    ``Function`` or an operator of a user in it, whose backward is written by hand, runs again in every push.
 
     >>> import tenkey as tk
     >>> output, push = tk.transforms.linearize(lambda x: x * x, tk.tensor([1.0, 2.0]))
