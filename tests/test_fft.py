@@ -124,3 +124,16 @@ def test_errors(call: Any, error: type[Exception], text: str) -> None:
         call(tk.ones((2, 3)))
     with pytest.raises(error, match=text):
         call(tk.ones((2, 3), device="meta"))
+
+
+@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"])
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (2, 0)])
+def test_transforms_of_no_elements_are_those_of_zeros(name: str, shape: tuple[int, ...]) -> None:
+    """NumPy's own irfft reads memory that nobody wrote."""
+    axis = shape.index(0)
+    x = tk.zeros(shape, dtype=tk.float64 if name in ("rfft", "ihfft") else tk.complex128)
+    for _ in range(3):
+        np.full(1000, 7.0)  # what such memory may hold
+        got = getattr(tk.fft, name)(x, n=5, axis=axis)
+        assert got.shape[axis] == (3 if name in ("rfft", "ihfft") else 5)
+        assert not got.numpy().any()

@@ -88,6 +88,7 @@ B70 = 2**70
         ),
         (lambda x: tk.apply_along_axis(3, 0, x), TypeError, r"\[apply_along_axis\] the first argument is a function"),
         (lambda x: tk.linspace(x, 1, None), TypeError, r"\[linspace\] num is an integer, .* got None"),
+        (lambda x: tk.linspace(np.dtype("int64"), 1, 2), TypeError, r"\[tk::linspace\] the argument 'start' must be a"),
         (lambda x: tk.linspace(x, 1, 2.0), TypeError, r"\[linspace\] num is an integer, .* got 2.0"),
         (
             lambda x: tk.array_split(x, 2**40),

@@ -182,7 +182,9 @@ def _check(name: str, value: Any) -> Any:
 def _check_scalar(value: Any) -> Any:
     if value.__class__ in (bool, int, float, complex):
         return value
-    if getattr(value, "shape", None) == ():  # a 0-d array is its number, unless a gradient would be lost on the way
+    if getattr(value, "shape", None) == () and hasattr(
+        value, "item"
+    ):  # a 0-d array (a dtype has a shape, too) is its number, unless a gradient would be lost on the way
         if getattr(value, "requires_grad", False):
             return NotImplemented
         return _check_scalar(value.item())

@@ -207,10 +207,18 @@ def _irfft_vjp(g: Tensor, x_meta: Any, axis: int, norm: str) -> Tensor:
     return like_operand(_resized(weighted, x_meta.shape[i], i), x_meta)
 
 
+def _irfft_host(x: np.ndarray, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
+    a = inexact_array(x)
+    if 0 in a.shape and -a.ndim <= axis < a.ndim and not a.shape[axis]:
+        # padded with zeros like any other: NumPy reads the first element, which is not there
+        a = np.zeros(tuple([1 if i == axis % a.ndim else m for i, m in enumerate(a.shape)]), a.dtype)
+    return np.fft.irfft(a, n, axis, norm)
+
+
 irfft: Entry = structured(
     "fft_irfft(Tensor x, int? n=None, int axis=-1, str norm='backward') -> Tensor",
     meta=_irfft_meta,
-    host=lambda x, n=None, axis=-1, norm="backward": np.fft.irfft(inexact_array(x), n, axis, norm),
+    host=_irfft_host,
     strict=True,
     vjp={"x": _irfft_vjp},
     jvp=linear("x"),
