@@ -207,7 +207,7 @@ def _irfft_vjp(g: Tensor, x_meta: Any, axis: int, norm: str) -> Tensor:
     return like_operand(_resized(weighted, x_meta.shape[i], i), x_meta)
 
 
-def _irfft_host(x: np.ndarray, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
+def _irfft_host(x: np.ndarray, n: int | None = None, axis: int = -1, norm: Any = "backward") -> Any:
     a = inexact_array(x)
     if 0 in a.shape and -a.ndim <= axis < a.ndim and not a.shape[axis]:
         # padded with zeros like any other: NumPy reads the first element, which is not there
