@@ -43,6 +43,7 @@ def delayed(
         return found
 
     def names() -> list[str]:
-        return sorted({*space, *places, *whole})
+        public = space.get("__all__", space)
+        return sorted({*public, *places, *whole, *(name for name in space if name.startswith("__"))})
 
     return find, names
