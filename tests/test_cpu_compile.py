@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -410,3 +411,31 @@ def test_silent_programs_never_warn(dtype: str) -> None:
             program.call(*operands)
             program.call(*[operand.reshape(-1)[:1].reshape(()) for operand in operands])
     assert seen > 5
+
+
+def test_warnings_are_left_alone_in_the_background(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Note [Warnings of the compiler thread]: Numba's own contexts, entered where kernels are compiled."""
+    from numba.core.errors import NumbaWarning, WarningsFixer
+    from numba.np.ufunc.ufuncbuilder import _suppress_deprecation_warning_nopython_not_supplied as suppress
+
+    def look() -> tuple[Any, ...]:
+        return warnings.filters, list(warnings.filters), warnings.showwarning, warnings._showwarnmsg_impl  # type: ignore[attr-defined]
+
+    def enter() -> None:
+        with WarningsFixer(NumbaWarning).catch_warnings():
+            seen.append(look())
+        with suppress():
+            seen.append(look())
+
+    seen: list[tuple[Any, ...]] = []
+    monkeypatch.setenv("TENKEY_COMPILE", "background")
+    before = look()
+    compiler.request("test", enter)
+    compiler.wait()
+    assert len(seen) == 2
+    for found in seen:
+        assert found[0] is before[0]
+        assert found[1:] == before[1:]
+    enter()  # on another thread Numba has the module itself, and puts back what it found
+    assert all(found[1] != before[1] for found in seen[2:])
+    assert look()[1:] == before[1:]

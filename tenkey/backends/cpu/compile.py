@@ -30,6 +30,7 @@ from typing import Any, Final
 import numpy as np
 
 from .. import scalar_math
+from .compiler_warnings import keep_apart
 
 __all__ = ["cache_folder", "compile_ufunc", "mode", "request", "wait"]
 
@@ -199,6 +200,7 @@ class _Compiler:
                 if item is None:
                     return
                 if not self.stopping:
+                    keep_apart()
                     item[1]()
             except Exception as error:
                 name = item[0] if item else ""
