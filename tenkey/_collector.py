@@ -10,7 +10,7 @@ module object of the package goes, and the collector with it comes back; where i
 What was made would then all be young, and the next allocation would start a collection that looks through it after all
 (a seventh of the import). ``gc.freeze()`` and ``gc.unfreeze()`` link it into the oldest generation, where it belongs,
 without a look. Where somebody has frozen objects already they stay as they are, and the collection is paid for.
-Guarded by ``tests/test_collector.py``.
+Guarded by ``tests/package/test_collector.py``.
 """
 
 from __future__ import annotations

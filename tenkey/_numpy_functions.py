@@ -8,7 +8,8 @@ in NumPy's order; what NumPy has and we do not (``where=``, ``initial=``) lets N
 tensors of what comes out. ``out=`` is an array, which then holds the result and is the result.
 A function that is not in the table converts its tensors to arrays, as it always did, and gives arrays: libraries use
 some of them (``np.atleast_1d``) as conversions, and go on in compiled code. Those that write into their first operand
-refuse a tensor there. The first call of such a function loads this module. Guarded by tests/test_numpy_functions.py.
+refuse a tensor there. The first call of such a function loads this module. Guarded by
+tests/interop/test_numpy_functions.py.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     python -m tools.make_pictures            # write those that changed
 
-``tests/test_autograd_document.py`` draws them again and compares.
+``tests/documents/test_autograd_document.py`` draws them again and compares.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ instead is written by this program: a stub for each module of the namespace, wit
 and ``tenkey/core/_tensor_methods.pyi``, a class with everything that is put on Tensor from its declarations or by the
 layers above. That last one lies beside no module: the class Tensor names it as its base where types are checked, so
 that its own source, too, goes on being checked. Functions that are written by hand are imported from where they are.
-The stubs are committed, and ``tests/test_stubs.py`` regenerates them in memory and compares.
+The stubs are committed, and ``tests/package/test_stubs.py`` regenerates them in memory and compares.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ While the mode is on, the key ``Anomaly`` is included in every call. Its kernel 
 below, and notes where the program is: on the nodes that were recorded, and for the memory that was changed (Note
 [Traces]). It looks at the results as well: a call that makes a NaN of arguments without any is an error. The engine
 asks for the mode once for each backward, and then looks at what every node returns. Nothing of this is in the way of
-calls outside of the mode. Guarded by ``tests/test_anomaly.py``.
+calls outside of the mode. Guarded by ``tests/autograd/test_anomaly.py``.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ was kept of its n-th call in forward; the call is recorded as ever, so the same 
 autograd sees: calls that are recorded, of the operators that have a gradient formula of their own. An operator that is
 made of others (``einsum``) is not seen itself; where it is named in a list, it stands for all that it calls: a mode
 that is on in the forward pass then says which such calls are going on. Guarded by
-``tests/test_checkpoint_policies.py``.
+``tests/autograd/checkpointing/test_checkpoint_policies.py``.
 """
 
 from __future__ import annotations

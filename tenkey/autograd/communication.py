@@ -6,7 +6,7 @@ Each of the four is a :class:`Function` whose backward is made of the others, so
 is summed backward, what is scattered is gathered. ``Broadcast``, ``ReduceAdd``, ``Scatter`` and ``Gather`` take their
 arguments in the order of PyTorch's Functions for parallel modules; the lower-case functions are for people. The node of
 such a call belongs to the device of its first result, and gradients arrive there from all devices (Note [Device
-workers]). Guarded by ``tests/test_communication.py``.
+workers]). Guarded by ``tests/autograd/test_communication.py``.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ convention of the engine makes the two comparable (the gradient of a real functi
 backward for an output, whatever their sizes. A wrong element moves the product, unless it is a small part of it; that
 several directions miss it is the less likely. Where the products differ, or are no finite numbers, the whole Jacobians
 decide and give the message, which names the seed of the directions. Guarded by
-``tests/test_gradcheck.py::TestFastMode``.
+``tests/autograd/gradcheck/test_gradcheck.py::TestFastMode``.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ class Context(Node):
     A tensor without a storage was never changed in place, by Note [Views share a version counter]: its version is 0.
     Where all that is saved are such tensors, and none is an output, the tuple that the user gave is what is kept; a
     tensor that has a storage at unpacking must still be at version 0. Guarded by
-    ``tests/test_function_saved.py::test_a_modified_saved_tensor_is_found``.
+    ``tests/autograd/function/test_function_saved.py::test_a_modified_saved_tensor_is_found``.
     """
 
     runs_on_undefined = True

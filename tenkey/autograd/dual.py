@@ -7,7 +7,7 @@ call on duals calls the operator on the primals, which may be recorded or be dua
 result the tangent that the operator's rule says: the facet ``Forward`` of a user; the facets that reverse mode has too
 (``jvp_of``); the parts of a composite; a hand-written ``Backward``, differentiated by the gradient it is given, which
 it is linear in. Where no rule is sound there is an error, never a tangent of zero. After its level has ended a dual is
-its primal. Guarded by ``tests/test_forward_mode.py``.
+its primal. Guarded by ``tests/autograd/forward_ad/test_forward_mode.py``.
 
 Note [Tangents in place]
 ~~~~~~~~~~~~~~~~~~~~~~~~
@@ -16,15 +16,15 @@ the tangent, and the tangents of other results share no memory with those of the
 where its tangent is not, so that what is written into the one does not fit into the other: the tangent is made batched
 before it is viewed or changed. Where a tangent lies otherwise in memory than its primal, a view of the one may be a
 copy of the other (``reshape``): such a dual refuses to be changed. Guarded by
-``tests/test_forward_mode.py::test_views_in_place`` and
-``tests/test_transform_programs.py::test_changes_in_place_in_nested_transforms``.
+``tests/autograd/forward_ad/test_forward_mode.py::test_views_in_place`` and
+``tests/transforms/test_transform_programs.py::test_changes_in_place_in_nested_transforms``.
 
 Note [Gradients of duals]
 ~~~~~~~~~~~~~~~~~~~~~~~~~
 The gradient ``g = J(x)^T s`` of a dual output by a dual input is a dual as well. Second derivatives commute, so its
 tangent along ``v`` is the gradient of the output's tangent ``J(x) v``, plus ``J(x)^T`` of the tangent of ``s``. There
 ``v`` stands still: if it was computed from ``x`` (as the tangent of ``exp(y)`` is from its result), what flows to ``x``
-through ``v`` is subtracted. Guarded by ``tests/test_forward_mode.py::test_forward_over_reverse``.
+through ``v`` is subtracted. Guarded by ``tests/autograd/forward_ad/test_forward_mode.py::test_forward_over_reverse``.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ derivative. A pointwise operator's is the sum of tangent times partial derivativ
 backward one. A reduction's is the sum along its axes of tangent times the formula at ``g = 1``. A view's is the view of
 the tangent. An operator that is declared linear is its own derivative. Any other formula is transposed once more, by
 differentiating it by ``g`` in the direction of the tangent. Where there is no formula there is no forward derivative
-either, and never a silent zero. Guarded by ``tests/test_jvp_formulas.py``.
+either, and never a silent zero. Guarded by ``tests/autograd/forward_ad/test_jvp_formulas.py``.
 """
 
 from __future__ import annotations

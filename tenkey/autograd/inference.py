@@ -7,7 +7,7 @@ while the mode is on. The kernel of that key stands just above autograd and does
 the wish for a gradient out of the call and marks new results; outside, it refuses to change an inference tensor in
 place and to save one for backward, and lets results that are no views be ordinary tensors. Views have the mark of what
 they look at. A call that meets no inference tensor outside of the mode does not pass here at all. Guarded by
-``tests/test_inference_mode.py``.
+``tests/autograd/test_inference_mode.py``.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ An in-place call that needs a gradient is recorded as its functional form; the r
 memory, and the tensor becomes that node's output. (An assignment by index is written at once, since its gradient needs
 no value.) So a formula never sees a half-written tensor; one that needs what the tensor held before (``log_``,
 ``multiply_``) gets a copy of it. A leaf that requires a gradient refuses, and so does a view of one; a view of another
-tensor changes the history of that: Note [Views and in-place]. Guarded by ``tests/test_inplace.py``.
+tensor changes the history of that: Note [Views and in-place]. Guarded by ``tests/autograd/views/test_inplace.py``.
 """
 
 from __future__ import annotations

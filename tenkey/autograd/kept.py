@@ -6,13 +6,14 @@ Note [Saved intermediates]
 no history. A backward that is itself recorded would take it for a constant, and a gradient of the gradient would be
 another number than the right one. So in a recorded backward it comes with a node that leads to the inputs and raises
 when a gradient reaches it. Guarded by
-``tests/test_function_saved.py::test_a_saved_intermediate_refuses_a_second_order``.
+``tests/autograd/function/test_function_saved.py::test_a_saved_intermediate_refuses_a_second_order``.
 
 Note [Outputs kept on the context]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 The context is the node that an output refers to, so an output among its attributes would be a cycle, which keeps the
 graph alive until the cyclic collector runs. Such attributes are put aside as saved outputs (Note [Saving an output])
-and made anew when they are read. Guarded by ``tests/test_function_saved.py::test_an_output_on_the_context``.
+and made anew when they are read. Guarded by
+``tests/autograd/function/test_function_saved.py::test_an_output_on_the_context``.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ In ``allow_mutation_on_saved_tensors`` a pack hook (Note [Hooks on saved tensors
 tensor that it is saved, and a mode sees every operator call before it happens. A call that changes a tensor first gives
 those saved tensors on the same storage that were not copied yet a copy of what they hold; so a view of it counts too,
 and what is never changed is never copied. At the end of the context all of them let go of what they held. Guarded by
-``tests/test_graph_utilities.py::TestAllowMutation``.
+``tests/autograd/test_graph_utilities.py::TestAllowMutation``.
 """
 
 from __future__ import annotations

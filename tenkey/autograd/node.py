@@ -163,7 +163,7 @@ class Node:
     Most nodes have one output, no hooks, and work on the CPU; the engine runs them in a few lines. Any other node has
     ``_special`` set, by the attributes below whose assignment sets it, or by who makes a node for another device; the
     engine tests this one flag and takes the long way. So hooks and devices cost a graph without them nothing. Guarded
-    by ``tests/test_engine.py::test_special_nodes``.
+    by ``tests/autograd/engine/test_engine.py::test_special_nodes``.
     """
 
     sequence_nr: int = 0
@@ -264,7 +264,7 @@ class AccumulateGrad(Node):
     round and makes a new accumulator for every graph, which costs a Python program 0.6 us for every operand that is a
     leaf.) A graph therefore does not keep a leaf alive that nobody else refers to: its gradient could not be seen.
     Should a hook be waiting for it after accumulation, the accumulator holds the leaf. Guarded by
-    ``tests/test_autograd_memory.py::test_a_leaf_and_its_accumulator_make_no_cycle``.
+    ``tests/autograd/engine/test_autograd_memory.py::test_a_leaf_and_its_accumulator_make_no_cycle``.
 
     Note [Stealing gradients]
     ~~~~~~~~~~~~~~~~~~~~~~~~~
@@ -273,8 +273,8 @@ class AccumulateGrad(Node):
     one element. Who holds it is told by its reference count, compared with the count that a fresh gradient has at this
     point, which is measured once; a view is known by its storage. Later gradients are added in place, unless the
     backward itself is recorded; a lock for each leaf makes backwards of several threads sum exactly. Guarded by
-    ``tests/test_autograd_memory.py::test_gradients_are_never_shared`` and
-    ``tests/test_engine.py::TestAccumulation``.
+    ``tests/autograd/engine/test_autograd_memory.py::test_gradients_are_never_shared`` and
+    ``tests/autograd/engine/test_engine.py::TestAccumulation``.
     """
 
     sequence_nr = LAST

@@ -5,7 +5,8 @@ Note [Derivatives are operators]
 The derivative of a pointwise operator is an expression like the operator's own. ``g * derivative`` is declared as a
 pointwise operator of its own (``tk::tanh_vjp_x``), so a backward step is one fused kernel, and its derivatives follow
 in the same way: every order exists. Where the derivative contains the operator's own expression, the output is used
-instead of computing it again. Guarded by ``tests/test_autograd_memory.py::test_derivative_reuses_output``.
+instead of computing it again. Guarded by
+``tests/autograd/engine/test_autograd_memory.py::test_derivative_reuses_output``.
 
 Note [Zero times infinity]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~
@@ -13,7 +14,7 @@ Note [Zero times infinity]
 infinite there: the product would be nan, for a branch that was not even taken. So where a derivative is not finite, a
 gradient of zero gives zero. Where it is finite, the product is left alone, since its own derivative by the gradient
 must be right at zero too. Derivatives made of operations that keep finite numbers finite skip the test. Guarded by
-``tests/test_autograd_operators.py::test_an_infinite_derivative_on_the_other_side_of_where_does_not_leak``.
+``tests/autograd/test_autograd_operators.py::test_an_infinite_derivative_on_the_other_side_of_where_does_not_leak``.
 """
 
 from __future__ import annotations

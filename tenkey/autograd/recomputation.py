@@ -19,7 +19,7 @@ inside are nobody's but the inner checkpoint's. While a function is run again on
 In the second run the random generators start where they stood, and the bits of the local state (autocast, say) are
 those of the first; recording is on, for what was saved was recorded. Levels of transforms that were open in the first
 run and have ended are open again in the second: the closure of the function may hold their tensors. Guarded by
-``tests/test_checkpoint.py``.
+``tests/autograd/checkpointing/test_checkpoint.py``.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ For a word that has the trait "requires a gradient", the kernel is a generated f
 below in the dispatch order (found when the function is made, since it follows from the word), makes a node, links the
 inputs' edges, saves what the formulas of the inputs that need a gradient name, and makes the result an output of the
 node. Words without the trait never see it. Kernels that are made of other operators run with recording switched off,
-because their formula is here. Guarded by ``tests/test_autograd.py``.
+because their formula is here. Guarded by ``tests/autograd/engine/test_autograd.py``.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ the formula is made of pointwise operators, slices and joins, so every order exi
 
 Three kinds are known and cost less: a sum passes the gradient on; a selection (``maximum``, or ``a if a > b else b``)
 shares it equally among the elements that are equal to the result; for ``logaddexp`` the derivative is
-``exp(y_i - out)``. Guarded by ``tests/test_reduction_gradients.py``.
+``exp(y_i - out)``. Guarded by ``tests/autograd/test_reduction_gradients.py``.
 """
 
 from __future__ import annotations

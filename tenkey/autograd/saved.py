@@ -4,7 +4,7 @@ Note [Saving an output]
 ~~~~~~~~~~~~~~~~~~~~~~~
 A node that saved its own output tensor would hold what holds it. So an output is saved as a tensor without history on
 the same memory and storage; at unpacking the node is attached again, so that a second order exists. Guarded by
-``tests/test_autograd_memory.py::test_saved_output_makes_no_cycle``.
+``tests/autograd/engine/test_autograd_memory.py::test_saved_output_makes_no_cycle``.
 """
 
 from __future__ import annotations

@@ -16,7 +16,8 @@ packed by the hooks outside of it, should it switch recording on.
 An input is given to the hook itself, so that the hook can tell parameters; an output is given as a tensor without
 history on the same memory, so a hook that returns what it is given makes no cycle. What ``unpack`` returns gets the
 history that the saved tensor had. With hooks it is theirs to see to it that nobody changes what they keep: versions
-are not compared. Python numbers among the operands are no tensors to hooks. Guarded by ``tests/test_saved_tensors.py``.
+are not compared. Python numbers among the operands are no tensors to hooks. Guarded by
+``tests/autograd/test_saved_tensors.py``.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Note [Traces]
 A trace is a tuple of pairs (code object, index of the instruction), the innermost frame first. That costs a walk over
 the frames and holds none of them; lines and texts are looked up when an error is written. A node has its trace in its
 own dict, a storage that was changed has it in a table that does not keep it alive. Guarded by
-``tests/test_anomaly.py::test_traces_keep_nothing_alive``.
+``tests/autograd/test_anomaly.py::test_traces_keep_nothing_alive``.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ changed one itself, find out when somebody asks for their history: a view's :cla
 its node was right, and at any other version makes a new node, ``AsStridedBackward``, that reads the window out of the
 root (Note [Windows as operations]). So a view costs nothing more until it is asked; a root never has to be asked; a
 tensor that is no view has nothing to do with all this. It makes no difference which operator made the view, so the
-results of ``split`` and ``unstack`` may be changed like any other. Guarded by ``tests/test_views.py``.
+results of ``split`` and ``unstack`` may be changed like any other. Guarded by ``tests/autograd/views/test_views.py``.
 
 Note [Views of what needed no gradient]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
@@ -24,7 +24,8 @@ found.
 A view that was made under ``no_grad`` while its root already needed a gradient stays a constant; to change it where
 gradients are recorded is an error, as its history would be lost. ``detach()`` gives no view in this sense: its result
 is a root of its own on the same memory, with the same version counter. So is what a Function returns of its arguments'
-memory; see :class:`FunctionViewMeta`. Guarded by ``tests/test_views.py::test_views_made_before_anything_was_recorded``.
+memory; see :class:`FunctionViewMeta`. Guarded by
+``tests/autograd/views/test_views.py::test_views_made_before_anything_was_recorded``.
 
 Note [Views and reference cycles]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
@@ -32,7 +33,7 @@ A view keeps its root alive, and the root the graph of all that was written into
 view itself, that would be a cycle; so a formula that needs what a view held before the change saves a copy of it with
 the view's edge, not with its ViewMeta. What remains is a node that saved *another* view of the root before the change:
 such a graph cannot run backward (the saved view was modified), and goes with the garbage collector. Guarded by
-``tests/test_views.py::test_no_cycles``.
+``tests/autograd/views/test_views.py::test_no_cycles``.
 """
 
 from __future__ import annotations

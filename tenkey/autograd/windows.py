@@ -7,7 +7,8 @@ history after a change, the window is expressed by operators on the root's eleme
 gradients, forward rules and batching rules of their own: an index of slices and ints with dimensions exchanged, dropped
 and stretched; the same after the root was cut anew into other dimensions (views of ``reshape``); and where neither can
 say it (diagonals, roots with negative strides) a list of the places of the elements. Which it is depends on the
-geometry alone, and is found once for each; long lists are not kept. Guarded by ``tests/test_windows.py``.
+geometry alone, and is found once for each; long lists are not kept. Guarded by
+``tests/autograd/views/test_windows.py``.
 """
 
 from __future__ import annotations

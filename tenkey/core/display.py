@@ -5,7 +5,8 @@ Note [A display looks at what it shows]
 The elements that are shown are cut out first, on the device, and only these are copied or converted: a tensor of any
 size prints at once. Nothing of it is seen by modes where the memory is the CPU's. Colours are half transparent, so that
 they are right on light and on dark pages, never say anything that the text beside them does not, and there are no
-scripts. Guarded by ``tests/test_display.py::test_huge_tensors`` and ``::test_elsewhere_the_edges_alone_are_copied``.
+scripts. Guarded by ``tests/core/test_display.py::test_huge_tensors`` and
+``::test_elsewhere_the_edges_alone_are_copied``.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ Note [bfloat16 through DLPack]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 NumPy knows no bfloat16, DLPack does. So the capsule is made of the same memory seen as uint16, and the type code in it
 is changed before anybody has seen it; on the way in it is changed the other way round. The layout of the struct is
-fixed by DLPack's ABI. Guarded by ``tests/test_bfloat16.py::test_dlpack_capsule`` and, with PyTorch,
+fixed by DLPack's ABI. Guarded by ``tests/core/test_bfloat16.py::test_dlpack_capsule`` and, with PyTorch,
 ``::test_torch``.
 """
 

@@ -162,7 +162,7 @@ def _number_sequence(operator: Operator, value: Any, values: tuple[Any, ...]) ->
 # becomes a tensor: integers int64, floats of the dtype that the tensors have, so that a list widens no more than a
 # number does. With "exact_sequences" they stay float64: a fraction that is rounded may choose another element.
 # Everywhere else a list in the place of a tensor is refused.
-# Guarded by tests/test_strangers.py::test_lists_in_the_place_of_tensors.
+# Guarded by tests/interop/test_strangers.py::test_lists_in_the_place_of_tensors.
 def _lift_sequences(operator: Operator, values: tuple[Any, ...]) -> tuple[Any, ...]:
     lifted = []
     for argument, value in zip(operator.tensor_arguments, values):

@@ -6,7 +6,7 @@ A segment is a file without a name (``memfd_create``, or a temporary file), and 
 its descriptor on as multiprocessing passes sockets. So the system frees it with the last process that maps it, however
 these processes end: nothing can be left behind, and nobody has to clean up. The price: who sends a tensor must be
 alive until it was received. A tensor that is not shared is sent by value, as anything else.
-Guarded by ``tests/test_sharing.py::test_nothing_is_left_behind`` and ``::test_queue_both_ways``.
+Guarded by ``tests/core/test_sharing.py::test_nothing_is_left_behind`` and ``::test_queue_both_ways``.
 """
 
 from __future__ import annotations

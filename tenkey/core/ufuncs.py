@@ -7,7 +7,7 @@ tensors as results. NumPy's own operators (``array + tensor``) come this way too
 ``dtype=``, ``np.add.reduce``, other libraries' ufuncs) is computed by NumPy from the tensors' values, which refuses
 those that require gradients; what comes out are tensors again on the device of the first one, unless ``out=`` says
 where the result goes. A class with a handler of its own (pandas, xarray, units) is left to do it.
-Guarded by tests/test_asarray.py::test_ufuncs_of_tensors.
+Guarded by tests/functions/test_asarray.py::test_ufuncs_of_tensors.
 """
 
 from __future__ import annotations

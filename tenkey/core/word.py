@@ -4,7 +4,7 @@ Note [Weak scalars]
 ~~~~~~~~~~~~~~~~~~~
 A Python number among tensor arguments becomes a 0-d tensor without backend and without dtype trait: it carries one of
 four *weak* traits instead. It takes part in promotion by its kind alone, and the kernel converts it to the dtype it
-computes in. Guarded by ``tests/test_promotion.py`` and ``tests/tiny/test_tensor.py::test_weak_scalars``.
+computes in. Guarded by ``tests/core/test_promotion.py`` and ``tests/tiny/test_tensor.py::test_weak_scalars``.
 """
 
 from __future__ import annotations

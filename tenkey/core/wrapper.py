@@ -8,7 +8,7 @@ a value, the level, and what the level knows besides (a batch dimension, a tange
 innermost level among the arguments, the one that was opened last, to process the call. That level calls operators on
 the values, whose wrappers, if any, belong to levels further out, and so on: any transforms nest in any order, and the
 layers below (autocast, autograd, kernels) see plain tensors alone. A call without wrappers never sees any of this.
-Guarded by ``tests/test_vmap.py::test_levels_nest_in_any_order``.
+Guarded by ``tests/transforms/test_vmap.py::test_levels_nest_in_any_order``.
 """
 
 from __future__ import annotations
@@ -264,7 +264,7 @@ def refreshed(x: Tensor) -> int:
 
     A change in place of a view makes a result of the values of its root, which the wrapper around that cannot know.
     Who asks a result whether it is recorded asks here. Guarded by
-    ``tests/test_transform_programs.py::test_changes_through_views``.
+    ``tests/transforms/test_transform_programs.py::test_changes_through_views``.
     """
     if x.__class__ is Wrapper:
         extra = x._extra

@@ -10,7 +10,7 @@ checkers, for whom a module with a ``__getattr__`` has every name. A module with
 the package has. Delayed are only modules that register nothing: what a key, a trait or an installer needs is there from
 the beginning. No module is called as one of the names (the import system would put the module in its place).
 Kernels are delayed in the same spirit: the function that chooses one imports its module. It runs under the lock of the
-registry, which the body of such a module must therefore not take. Guarded by ``tests/test_delayed_modules.py``.
+registry, which the body of such a module must therefore not take. Guarded by ``tests/package/test_delayed_modules.py``.
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ def _unwritten() -> Any:
 #     In the standard most options are keyword-only, and in a schema they stand after the star, so kernels and formulas
 #     get them by keyword. The tag ``positional:n`` of an operator lets its callers give the first n of them by position
 #     as well, as NumPy's users write ``concat([x, y], 1)``. Guarded by
-#     ``tests/test_positional_arguments.py::test_options_by_position``.
+#     ``tests/functions/test_positional_arguments.py::test_options_by_position``.
 _POSITIONAL: Final = "positional:"
 
 

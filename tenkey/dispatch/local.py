@@ -20,7 +20,7 @@ variable of its own. The bit is then part of the dispatch word of every call ins
 kernels for those words apart, and whoever specialises a kernel for a word asks ``word & BIT`` once, when the kernel is
 made. Who hands a word on to the layers below takes out the bits that have done their work, so that these find the
 kernels that they have already. Code that is no kernel asks ``state is not None and state.include & BIT``. Guarded by
-``tests/test_saved_tensors.py::test_hooks_that_are_off_leave_no_kernels_behind``.
+``tests/autograd/test_saved_tensors.py::test_hooks_that_are_off_leave_no_kernels_behind``.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Note [Registrations are transactional]
 A registration checks everything before it changes anything, under one lock, and returns a handle. Removing handles in
 any order leaves the state that the remaining registrations alone would have made, because nothing derived is stored:
 slots and caches are computed from the stacks of kernels and are forgotten whenever a stack changes. Guarded by
-``tests/test_registry_orders.py::test_any_order_of_registration_and_removal``.
+``tests/dispatch/test_registry_orders.py::test_any_order_of_registration_and_removal``.
 """
 
 from __future__ import annotations

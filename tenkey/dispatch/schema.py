@@ -20,7 +20,8 @@ Note [Schema language]
   so that ``nan`` equals ``nan``, and ``1``, ``True`` and ``1.0`` of a Scalar differ.
 
 The notation is that of PyTorch's operator schemas (``aten/src/ATen/native/README.md``), with tuples, complex numbers
-and names for dtypes and devices added. Guarded by ``tests/tiny/test_schema.py`` and ``tests/test_schema_fuzz.py``.
+and names for dtypes and devices added. Guarded by ``tests/tiny/test_schema.py`` and
+``tests/dispatch/test_schema_fuzz.py``.
 """
 
 from __future__ import annotations

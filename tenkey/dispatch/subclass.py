@@ -24,7 +24,8 @@ Inside a handler there are three ways to run the operator:
 Other calls that a handler makes with instances are asked about as anywhere else.
 
 A subclass without a handler changes nothing in dispatch: results are plain tensors. Attributes of Tensor that are no
-operators (``shape``, ``detach()``, ``numpy()``, ``grad``) never ask a handler. Guarded by ``tests/test_subclass.py``.
+operators (``shape``, ``detach()``, ``numpy()``, ``grad``) never ask a handler. Guarded by
+``tests/dispatch/test_subclass.py``.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ which one is written to: gradients and transforms would be wrong without a sign.
 without saying so is found by sampling: the first calls and then one call in every forty to hundred compare versions and
 bytes of the inputs before and after. The gaps differ, so that no period of the caller's hides what it does, and none is
 long: in 200 calls every kernel is looked at twice or more.
-Guarded by ``tests/test_checks.py``.
+Guarded by ``tests/library/test_checks.py``.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Note [Laws of a combining function]
 Kernels combine elements in pieces, in pairs, and along several axes at once, and the derived gradient combines all
 elements but one. So ``combine`` must be associative and commutative, and ``identity`` neutral. The traced expression is
 evaluated on a few numbers, mapped by ``scalar`` first, in double precision; what overflows or is no number proves
-nothing. A counterexample refuses the declaration. Guarded by ``tests/test_declaration_errors.py``.
+nothing. A counterexample refuses the declaration. Guarded by ``tests/library/test_declaration_errors.py``.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ broadcasting and no copy.
 ``"tvm-ffi"``: functions of the Apache TVM FFI convention, called through the package ``apache-tvm-ffi``; results are
 passed last, to be filled.
 
-Guarded by ``tests/test_native.py``.
+Guarded by ``tests/library/test_native.py``.
 """
 
 from __future__ import annotations

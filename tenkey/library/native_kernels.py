@@ -7,7 +7,7 @@ of a C function of 16 elements shall cost 3. But the address of the elements is 
 of every NumPy array, by NumPy's binary interface: compiled extensions read it there. So a ``c_void_p`` that lies on
 this field is what we pass (0.08 us). Whether it holds what it should is tried once at the first use, on arrays of
 several kinds; where it does not (an interpreter whose ``id`` is no address), ``array.ctypes.data`` is taken. Guarded by
-``tests/test_native.py::test_the_address_of_an_array``.
+``tests/library/test_native.py::test_the_address_of_an_array``.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ canonical again, and the entry gives the caller the annotated type. A result tha
 several results, one for each field, as in the schema; any other container is one result.
 
 An operator has the facet ``Structure`` only if its annotations need one; all others have nothing to do with this file.
-Guarded by ``tests/test_records.py``.
+Guarded by ``tests/library/test_records.py``.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ Note [Derivatives in inference mode]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 Whoever asks for the derivative of a function gets it, whatever mode is on: what is recorded for it is nobody else's. So
 a run of the function is recorded in inference mode too, where a call would drop the wish for a gradient silently, and
-what it saves may be inference tensors. Guarded by ``tests/test_inference_mode.py::test_derivatives_of_functions``.
+what it saves may be inference tensors. Guarded by
+``tests/autograd/test_inference_mode.py::test_derivatives_of_functions``.
 """
 
 from __future__ import annotations

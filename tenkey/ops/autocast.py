@@ -10,7 +10,7 @@ further down. Without ``autocast`` a call meets nothing of it.
 
 An operator of one's own joins in by its ``Autocast`` facet (``register_autocast``): its floating tensors are cast to
 the dtype that was registered for the device, and autocast is off inside. float64 and complex tensors, Python numbers
-and tensors that the operator changes are never cast. Guarded by ``tests/test_autocast.py``.
+and tensors that the operator changes are never cast. Guarded by ``tests/ops/test_autocast.py``.
 """
 
 from __future__ import annotations

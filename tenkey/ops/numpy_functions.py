@@ -1,7 +1,7 @@
 """Functions of NumPy's without the Python around them, which for a small array costs more than the function itself.
 
 NumPy does not name them in public: where a version lacks one, the public function serves, which gives the same. Guarded
-by ``tests/test_shorter_ways.py::test_functions_of_numpy``.
+by ``tests/ops/test_shorter_ways.py::test_functions_of_numpy``.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ does so, and we the structure; NumPy reads the headers of its files, and we comp
 the whole tree or raises ValueError, and takes no more memory than the file's length, save for compressed ``.npz``
 files, whose limit is said in ``_numpy_files.py``. Values are not checked: a bit that flips in them is another value.
 What describes them (structure, names, shapes, metadata) is under a checksum.
-Guarded by tests/test_serialization_damage.py::test_damaged_bytes and ::test_hostile_headers.
+Guarded by tests/serialization/test_serialization_damage.py::test_damaged_bytes and ::test_hostile_headers.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ broadcast, have gaps, are transposed, empty or 0-d; a reduction over the axes th
 in-place variant like the operator that it writes. Every other operator says in its ``Samples`` facet what it takes, in
 double precision; from each of these the same values come in other layouts as well. An array of integers there holds
 indices and keeps its dtype, every other array takes the dtype that is asked for. Guarded by
-``tests/test_testing_samples.py``.
+``tests/testing/test_testing_samples.py``.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ first that there is: the facet ``Batch``, which a user registered with ``registe
 operator in ``rules.py``; what the tags of its block say (Note [Tags of batching]); what its facets say (pointwise,
 reduction, in-place); the operators that a composite is made of; the loop. The loop takes the batch apart, calls the
 operator on every sample and stacks the results: slow, and right for every operator. ``LOOPS`` counts it by operator.
-Guarded by ``tests/test_vmap.py``.
+Guarded by ``tests/transforms/test_vmap.py``.
 
 Note [Gradients of samples]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~
@@ -15,7 +15,7 @@ The samples do not depend on one another, so the gradient of all outputs by a ba
 place. An input that the samples share has another gradient for each sample too, but what was recorded sums them up; so
 the backward runs with one seed for each sample, all of them at once in a batch. That costs as much as a backward for
 each sample; ``tk.transforms.grad`` costs one, since it repeats the input for the samples before the function runs.
-Guarded by ``tests/test_vmap_autograd.py::test_grad_of_a_shared_input_inside_of_vmap``.
+Guarded by ``tests/transforms/test_vmap_autograd.py::test_grad_of_a_shared_input_inside_of_vmap``.
 """
 
 from __future__ import annotations

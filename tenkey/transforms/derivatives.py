@@ -7,7 +7,7 @@ tensors on the same memory, so that nothing else in the graph depends on them, a
 so that an outer derivative goes through. Inside of a vmap an input that the samples share becomes one input for each
 sample, so the gradient is that of each sample. Whether the backward must be recorded itself is seen in the graph: only
 if it leads to something else that requires a gradient. ``transforms`` does not import ``autograd``; the composition
-root hands over what is needed of it (:func:`install_derivatives`). Guarded by ``tests/test_derivatives.py``.
+root hands over what is needed of it (:func:`install_derivatives`). Guarded by ``tests/transforms/test_derivatives.py``.
 """
 
 from __future__ import annotations

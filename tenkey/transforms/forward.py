@@ -6,7 +6,7 @@ Note [Linearization]
 stands for any; that record is linear in ``u``, so going through it backward from a tangent gives ``J t``, which is
 what a push does: no operator of the function itself is called again. A backward that a user wrote need not be made of
 recorded operators; where the graph holds one, every push runs the function in forward mode instead, which knows of each
-operator whether it is sound. Guarded by ``tests/test_linearize.py``.
+operator whether it is sound. Guarded by ``tests/transforms/test_linearize.py``.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ all samples: its ``forward`` runs the user's on batched tensors, and so do its `
 ``jvp``, each at a level of its own, since a level ends before the backward begins. What is saved goes through the
 generated context as the tensors that hold the batch, and is batched again for the user; other notes stay on the context
 that the user sees. The gradient of an input that the samples share is summed over them. Guarded by
-``tests/test_function_transforms.py``.
+``tests/transforms/test_function_transforms.py``.
 """
 
 from __future__ import annotations

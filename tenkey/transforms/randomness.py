@@ -6,7 +6,7 @@ A draw has no tensor argument, so no batched one either. While a vmap runs, the 
 call of its thread or task; it falls through for all operators but those that draw, which are known by their arguments:
 they are addressed by ``seed``, ``stream`` and ``start``. ``different`` draws for all samples at once from a stream of
 its own, which follows from the address of the call, so that no number is drawn twice. Guarded by
-``tests/test_vmap.py::TestRandomness``.
+``tests/transforms/test_vmap.py::TestRandomness``.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ A block that is neither pointwise nor a reduction nor made of others says by a t
 more: ``elementwise``, its tensors broadcast; ``stacked``, its first tensor may be a stack of what it works on, and
 other tensors broadcast with the stack; ``looked_up``, each element of the first tensor is looked up in the others, as
 they are; ``one_by_one``, its work is one sample's, and the loop is what there is.
-Guarded by ``tests/test_vmap.py::test_no_builtin_operator_takes_the_loop``.
+Guarded by ``tests/transforms/test_vmap.py::test_no_builtin_operator_takes_the_loop``.
 """
 
 from __future__ import annotations

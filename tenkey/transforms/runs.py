@@ -5,7 +5,7 @@ Note [What is recorded]
 A derivative is recorded itself only if its graph leads to a leaf that somebody may ask for: one of the user's, or an
 input of a run further out, whose function is being called still. The inputs of a run that is over (a pullback, a
 linearization) are nobody's business but its own. So aliases carry the number of their run. Guarded by
-``tests/test_derivatives.py::test_results_have_no_history_of_their_own``.
+``tests/transforms/test_derivatives.py::test_results_have_no_history_of_their_own``.
 """
 
 from __future__ import annotations

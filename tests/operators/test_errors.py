@@ -331,7 +331,7 @@ def test_the_table_covers_the_operators() -> None:
     takes_all |= {"gamma_tail", "beta_tail", "hurwitz", "beta_upper", "f_tail", "student_below", "student_quantile"}
     # steps of tk.pad, histograms, quantiles and tk.interp, which have checked
     takes_all |= {"pad_constant", "bins_of", "ascending", "order_statistics", "interval_of"}
-    # steps of the samplers of tk.random, which have checked; their errors are in tests/test_random.py
+    # steps of the samplers of tk.random, which have checked; their errors are in tests/random/test_random.py
     takes_all |= {"random_rejection", "random_counts", "random_category", "random_order", "random_factor"}
     takes_all |= {"random_exp", "random_log1p", "random_checked"}
     takes_all |= {"nonzero_rows"}  # of any shape; tk.nonzero refuses 0-d
@@ -339,7 +339,7 @@ def test_the_table_covers_the_operators() -> None:
     takes_all |= {"unique_all", "unique_counts", "unique_inverse", "unique_values", "unique_parts"}
     takes_all |= {"place_sorted", "top_indices", "top_values", "cummax_indices", "cummin_indices", "among"}
     names = {op.schema.base_name for op in SAMPLED if "Pointwise" not in op.facets and op not in INPLACE}
-    # these have tables of their own: tests/test_linalg.py, tests/test_fft.py, tests/test_einsum.py
+    # these have tables of their own: tests/ops/test_linalg.py, tests/ops/test_fft.py, tests/ops/test_einsum.py
     names = {name for name in names if not name.startswith(("linalg_", "fft_"))}
     names -= {"vecdot", "outer", "trace", "contract", "inner", "dot", "kron", "einsum", "diagonal_embed"}
     assert names <= tested | set(same_rule) | takes_all, names - tested - set(same_rule) - takes_all

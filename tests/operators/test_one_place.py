@@ -17,7 +17,7 @@ _TABLES = [
         "operators/test_layouts",
         "operators/test_meta",
         "operators/test_errors",
-        "test_jvp_formulas",
+        "autograd/forward_ad/test_jvp_formulas",
     )
 ]
 

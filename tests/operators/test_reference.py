@@ -45,7 +45,9 @@ def assert_close(got: Any, want: Any) -> None:
 
 def test_every_operator_has_a_reference() -> None:
     unknown = {op.schema.base_name for op in SAMPLED if reference_of(op) is None}
-    unknown = {name for name in unknown if not name.startswith("random_")}  # steps of draws: tests/test_random.py
+    unknown = {
+        name for name in unknown if not name.startswith("random_")
+    }  # steps of draws: tests/random/test_random.py
     assert unknown == {"to_device"}, "an operator without a reference"
     assert len(SAMPLED) > 80
 
@@ -110,7 +112,7 @@ _OF_FLOATS = [op for op in _POINTWISE if "f" in op.facets["Pointwise"].promotion
 @named(_OF_FLOATS)
 def test_special_values(operator: Operator, dtype: str) -> None:
     if operator.schema.base_name in AGAINST_MPMATH:
-        pytest.skip("tests/test_special.py")
+        pytest.skip("tests/ops/test_special.py")
     facet = operator.facets["Pointwise"]
     count = len(facet.tensors) - len(facet.boolean)
     columns = np.array(list(itertools.product(_SPECIAL, repeat=max(count, 1))), dtype).T

@@ -1,7 +1,9 @@
 """Every operator with samples in nested transforms: two batches at once, tangents in batches, real and complex.
 
-One batch, along every dimension and of every choice of arguments, is ``tests/test_vmap.py``; tangents against
-differences and against reverse mode are ``tests/test_forward_mode.py``. Exceptions are listed here, with reasons.
+One batch, along every dimension and of every choice of arguments, is ``tests/transforms/test_vmap.py``; tangents
+against
+differences and against reverse mode are ``tests/autograd/forward_ad/test_forward_mode.py``. Exceptions are listed
+here, with reasons.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Typical code of users, which mypy and pyright accept in their strict modes; it also runs (tests/test_typing.py)."""
+"""Typical code of users: it passes the strict modes of mypy and pyright, and runs (tests/package/test_typing.py)."""
 
 from __future__ import annotations
 

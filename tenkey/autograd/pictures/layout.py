@@ -7,7 +7,7 @@ it (the longest path to the end). A line that crosses layers gets a place of its
 box. The order within the layers is improved by barycentres, up and down, and the best that was found is kept. Places
 are then the least squares of "where the neighbours are" under "in order and apart", solved for each layer by pooling
 adjacent violators. No step recurses, and each is linear in the drawing, or nearly so.
-Guarded by ``tests/test_draw.py::test_boxes_do_not_overlap``.
+Guarded by ``tests/autograd/test_draw.py::test_boxes_do_not_overlap``.
 """
 
 from __future__ import annotations

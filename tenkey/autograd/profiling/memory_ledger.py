@@ -7,7 +7,7 @@ bytes are those of the whole buffer, on any backend. What a kernel allocates and
 decomposition, say) is not a tensor's, and is not seen. A buffer is watched by a weak reference, whose callback notes
 the time at which it was freed, and the event that was running in that thread then: an operator, a node of a backward
 that lets go of what was saved, or none, if it was the program itself. Memory from before the profile is not counted.
-Guarded by ``tests/test_profiler_memory.py``.
+Guarded by ``tests/profiler/test_profiler_memory.py``.
 """
 
 from __future__ import annotations

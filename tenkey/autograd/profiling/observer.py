@@ -19,7 +19,7 @@ An observer that counted its own work as that of the caller would make callers o
 each event takes four times: entry, begin, end, and the exit from the observer. What lies between begin and end is the
 operator's; what lies outside of it, in the calls that it makes of others, is the observer's, and is subtracted from all
 events above. Left over, in the caller's own time, is the way through one more Python function, less than a microsecond
-a call. Guarded by ``tests/test_profiler.py::test_the_time_of_the_observer_is_not_the_callers``.
+a call. Guarded by ``tests/profiler/test_profiler.py::test_the_time_of_the_observer_is_not_the_callers``.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ are what was recorded, a pair ``s`` and ``f`` with one ``id`` is the arrow from 
 counter of memory. Viewers take the ``X`` events of one track for a stack, so an event that overlaps another one without
 lying in it (regions of two asyncio tasks, say) goes to a second track of its thread. Times are in microseconds since
 the profile began, with the nanoseconds behind the point.
-Guarded by ``tests/test_profiler_trace.py``.
+Guarded by ``tests/profiler/test_profiler_trace.py``.
 """
 
 from __future__ import annotations

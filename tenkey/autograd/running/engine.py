@@ -6,13 +6,14 @@ A node is ready when every node that sends it a gradient has run (dependency cou
 the highest sequence number runs first, so a graph runs backward in the order in which it was recorded; accumulators
 have the highest number of all and free their gradient at once. A chain needs no queue: the node that became ready runs
 next. Nothing here recurses, so the depth of a graph is limited by memory alone. A backward that is called while a node
-runs is complete before the outer one goes on (:mod:`.reentrant`). Guarded by ``tests/test_engine.py::TestOrder``.
+runs is complete before the outer one goes on (:mod:`.reentrant`). Guarded by
+``tests/autograd/engine/test_engine.py::TestOrder``.
 
 Note [One loop for most graphs]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 ``_loop`` runs a graph on the calling thread and takes Note [Special nodes] the long way. When it meets a node that
 belongs to an accelerator, it hands all that is left to :mod:`.workers`, which has a thread for each device. Guarded by
-``tests/test_workers.py``.
+``tests/autograd/engine/test_workers.py``.
 """
 
 from __future__ import annotations
@@ -279,7 +280,7 @@ def calibrate() -> None:
     leaf = make_tensor(np.zeros(()), cpu_word(np.dtype("float64")))
     probe, source = _Probe(), _Source()
     probe.shape, probe.dtype = (), leaf.dtype
-    probe._special = True  # the long way has the same counts: tests/test_engine.py compares them
+    probe._special = True  # the long way has the same counts: tests/autograd/engine/test_engine.py compares them
     probe.leaf = lambda: leaf
     source.next_edges = ((probe, 0),)
     source.sequence_nr, source.dtype = SEQUENCE.next(), leaf.dtype

@@ -5,7 +5,7 @@ Note [Order of hooks]
 For a node, once all gradients of its outputs have arrived:
 
 =====================================  ==============================================================================
-what                                   guarded by, in ``tests/test_hooks.py``
+what                                   guarded by, in ``tests/autograd/test_hooks.py``
 =====================================  ==============================================================================
 1. tensor hooks of its outputs, in     ``test_order_of_hooks_for_a_node``
    the order of registration

@@ -6,7 +6,7 @@ A node or a hook may call ``backward()`` or ``grad()``. That one is complete, it
 returns; so of all ready nodes those of the innermost backward run first. Every level takes some ten frames of the stack
 and Python's limit holds for each thread, so a level that finds half of it used goes on in a helper thread, while the
 thread that called waits. Helpers are kept for the next time. Context variables are copied into them. Guarded by
-``tests/test_engine.py::TestReentrant``.
+``tests/autograd/engine/test_engine.py::TestReentrant``.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Note [What runs]
 ``backward()`` runs all that is reachable. ``grad()`` and ``backward(inputs=...)`` run the nodes on a path from a root
 to one of the inputs. The search goes no further down than ``topological_nr`` allows: a node whose longest path to a
 leaf is not longer than the shortest of the inputs' cannot lead to one. Guarded by
-``tests/test_engine.py::TestWhatRuns``.
+``tests/autograd/engine/test_engine.py::TestWhatRuns``.
 """
 
 from __future__ import annotations

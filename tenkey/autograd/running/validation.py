@@ -5,7 +5,8 @@ Note [Gradients are summed as they come]
 A node waits in a *slot*: how many senders are left, what has arrived, the node, and whether what has arrived is a sum
 that the engine made itself. A second gradient is added at once. The sum is a new tensor, for what came first may be the
 user's own, or may have gone elsewhere too; a third one is added in place into that sum, of which nobody else knows.
-While the backward itself is recorded nothing is done in place. Guarded by ``tests/test_engine.py::TestSums``.
+While the backward itself is recorded nothing is done in place. Guarded by
+``tests/autograd/engine/test_engine.py::TestSums``.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ backward first, then the higher sequence number. A thread that waits for its own
 queue meanwhile, whosever it is; so two workers that wait for each other do not block. A worker that waits for another
 thread to compute a checkpoint again runs those in its queue that this computation needs (``acquire``). A node runs in a
 copy of the context of the thread that called: modes, guards and context variables are the same there. The first error
-stops the backward, and is raised where it was called with type and traceback. Guarded by ``tests/test_workers.py`` and
-``tests/test_checkpoint_devices.py``.
+stops the backward, and is raised where it was called with type and traceback. Guarded by
+``tests/autograd/engine/test_workers.py`` and ``tests/autograd/checkpointing/test_checkpoint_devices.py``.
 
 Note [Interrupts of backward]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
@@ -17,7 +17,7 @@ Python raises KeyboardInterrupt in the main thread, where a function begins or a
 what has to be undone is done inside of the ``try`` that undoes it, and what the main thread shares with workers is
 locked by ``with`` and a lock of C alone: no interrupt fits between such a lock and the block. The condition variables
 of ``threading`` are written in Python: interrupted in the wrong place they stay locked, or raise an error of their own.
-Guarded by ``tests/test_workers.py::TestInterrupts``.
+Guarded by ``tests/autograd/engine/test_workers.py::TestInterrupts``.
 
 Note [Streams in backward]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~
@@ -25,7 +25,7 @@ A backend with several queues of work on a device says which one a thread uses (
 in the stream of its forward call. Where a gradient goes from a node of one stream to a node of another, the second
 stream waits for an event of the first before it sums or uses it, and the backend is told that the memory is in use
 there (``Backend.record_stream``). In the beginning the streams of the roots wait for the caller's, in the end the
-caller's wait for all that were used. Guarded by ``tests/test_workers.py::TestStreams``.
+caller's wait for all that were used. Guarded by ``tests/autograd/engine/test_workers.py::TestStreams``.
 """
 
 from __future__ import annotations

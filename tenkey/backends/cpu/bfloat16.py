@@ -5,7 +5,7 @@ Note [bfloat16 is storage]
 NumPy has no bfloat16 arithmetic, and sums in it would be worthless. So the kernel for a dispatch word with bfloat16 is
 the one for float32 in its place: tensors are widened, which is exact, and float32 results are rounded to bfloat16 if
 that is what the operands promote to. Whatever selects or moves elements comes out as it went in. Copies, casts and
-views see the memory itself. Guarded by ``tests/test_bfloat16.py::test_results_are_rounded_once``.
+views see the memory itself. Guarded by ``tests/core/test_bfloat16.py::test_results_are_rounded_once``.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ ones), a background thread writes one Python module for it, named by the hash of
 of the versions of Numba and of the CPU, and compiles it; the program switches over when that is done. Numba caches
 the machine code beside the module, so the next process loads it in milliseconds. ``import tenkey`` does not import
 numba. ``TENKEY_COMPILE=sync`` compiles at once (tests, measurements), ``off`` never. Guarded by
-``tests/test_cpu_compile.py``.
+``tests/backends/test_cpu_compile.py``.
 
 A compiled ufunc serves all ranks, layouts and broadcasts: NumPy's own iterator drives it.
 """

@@ -7,7 +7,7 @@ threads that are in it at the same time leave each other's filters behind, for g
 for a kernel, and would so turn an error of ``pytest`` into nothing, or swallow what a user's thread says. On the thread
 that compiles in the background Numba therefore has, in the place of the module, an object that changes nothing; its
 remarks on generated code are for nobody. On all other threads it has the module. Guarded by
-``tests/test_cpu_compile.py::test_warnings_are_left_alone_in_the_background``.
+``tests/backends/test_cpu_compile.py::test_warnings_are_left_alone_in_the_background``.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Note [Default dtypes in specialised kernels]
 A kernel is made for a dispatch word once, and knows its result's dtype. Of integers that give floats this is the
 default dtype, which a program may change, for one thread, by ``tk.default_dtypes``. Such words, and they alone, get a
 kernel that looks at the defaults in each call, and keeps the kernel made for them.
-Guarded by tests/test_dtypes.py::test_operators_follow_a_change_of_the_defaults.
+Guarded by tests/core/test_dtypes.py::test_operators_follow_a_change_of_the_defaults.
 """
 
 from __future__ import annotations

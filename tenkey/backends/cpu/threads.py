@@ -5,7 +5,7 @@ Note [One parallel region at a time]
 The workers serve one call at a time. A call that finds them busy runs on its own thread alone: concurrent callers
 already use the cores. Reductions are cut by size, never by the number of threads; an elementwise loop is cut as it
 suits the threads, which its results do not depend on. The inner loops release the GIL. Guarded by
-``tests/test_cpu_threads.py``.
+``tests/backends/test_cpu_threads.py``.
 
 Note [Workers keep off the caller's core]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~

@@ -5,7 +5,7 @@ Note [The fallback moves buffers]
 Of each buffer that a call's tensors look at, one copy is made in host memory, and the tensors become windows on it with
 their own offsets and strides. So arguments that overlap still do on the CPU, what is written in place is written back
 as a whole, and a result that is a view of an argument there becomes a view of the original here. Guarded by
-``tests/test_backend_registration.py::TestFallback``.
+``tests/backends/test_backend_registration.py::TestFallback``.
 """
 
 from __future__ import annotations

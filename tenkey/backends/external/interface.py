@@ -8,7 +8,7 @@ operator without a kernel runs on the CPU: the arguments are copied over, the re
 counted (``tk.backends.coverage(name)``). A *template* takes whole families out of the fallback: ``pointwise`` every
 operator that is one scalar expression, derivatives and in-place variants with it, and all copies on the device;
 ``reduction`` every reduction. A kernel that is registered for the device comes before all of these. Guarded by
-``tests/test_external_backend.py`` and ``tests/test_backend_templates.py``.
+``tests/backends/test_external_backend.py`` and ``tests/backends/test_backend_templates.py``.
 """
 
 from __future__ import annotations

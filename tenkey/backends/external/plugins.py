@@ -5,7 +5,7 @@ Note [Plug-ins cost nothing until they are used]
 Entry points are looked at only when somebody names a device that is not registered. ``import tenkey`` does not scan
 them, so it takes the same time however many plug-ins are installed, and a broken one is an error for those alone who
 name its device. What a failed load has registered is taken back: the next attempt begins, and fails, like the first.
-Guarded by ``tests/test_backend_plugins.py``.
+Guarded by ``tests/backends/test_backend_plugins.py``.
 """
 
 from __future__ import annotations

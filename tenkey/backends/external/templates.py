@@ -6,7 +6,7 @@ Promotion, broadcasting, the allocation of results, errors, in-place variants, o
 dimensions that can be taken as one are dealt with here, once for every backend. A template gets windows of one shape
 and a scalar function; what it declines (None or NotImplementedError) goes to the CPU. Conversions, copies between
 layouts and fills are the identity function, so that a backend with ``pointwise`` has these too. Guarded by
-``tests/test_backend_templates.py``.
+``tests/backends/test_backend_templates.py``.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Note [Flat functions compile fast]
 Every compiled helper costs Numba 15 ms (`inline="always"`) to 40 ms (a call), a tenth of which is its arithmetic. The
 scalar functions are therefore written with helpers, for the reader, and flattened here, for the compiler: a body is
 straight-line code, so a call of a helper is its assignments with renamed locals, followed by its result.
-Guard: `tests/test_scalar_math.py::test_source_is_flat`.
+Guard: `tests/backends/test_scalar_math.py::test_source_is_flat`.
 """
 
 from __future__ import annotations

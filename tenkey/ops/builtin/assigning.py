@@ -11,7 +11,7 @@ on the CPU the last.
 For autograd the call is ``basic_put_`` (ints, slices, None, '...') or ``put_`` (tensors) on the tensor, never a change
 of a view; it is recorded as the functional ``basic_put`` or ``put``, whose gradient for ``x`` is zero at the selected
 elements and for ``value`` what arrives there (for elements named twice each of the values gets it). Where both kinds
-meet in one index, the selected window is copied, filled and put back. Guarded by ``tests/test_assignment.py``.
+meet in one index, the selected window is copied, filled and put back. Guarded by ``tests/ops/test_assignment.py``.
 """
 
 from __future__ import annotations

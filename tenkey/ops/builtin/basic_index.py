@@ -6,7 +6,7 @@ Note [One view for an index]
 slices with steps of at least 1, None and '...' (the schema type ``Index``). So NumPy's own indexing is the kernel of
 the CPU, autograd records one node, and a transform that puts a dimension in front puts a full slice there. What
 needs a copy (negative steps, tensors of integers and bools) is taken out before: see ``subscripts.py``. Guarded by
-``tests/test_indexing.py::test_one_operator_for_an_index``.
+``tests/ops/test_indexing.py::test_one_operator_for_an_index``.
 """
 
 from __future__ import annotations

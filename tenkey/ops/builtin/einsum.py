@@ -6,7 +6,7 @@ First each operand loses what concerns it alone: a label that it has twice becom
 and the result does not want is summed. Then two operands at a time are joined: labels that both have and that are
 wanted later are a batch, those that both have and nobody wants are summed by ``matmul``, the others stay. In which
 order they are joined is opt_einsum's to say where it is installed and there are more than three, else the pair is next
-whose product is smallest. Guarded by tests/test_einsum.py.
+whose product is smallest. Guarded by tests/ops/test_einsum.py.
 """
 
 from __future__ import annotations

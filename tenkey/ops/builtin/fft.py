@@ -5,7 +5,7 @@ Note [Gradients of Fourier transforms]
 A transform of length n is a matrix F, so its gradient is F^H: the transform with the other sign, scaled as the opposite
 ``norm`` says, then cut or filled up to the length of the input. A real input takes the real part; of the half spectrum
 of ``rfft`` the other half has no gradient, and ``irfft`` uses each of its elements twice but for the first, and for an
-even n the last. Guarded by tests/test_fft.py.
+even n the last. Guarded by tests/ops/test_fft.py.
 """
 
 from __future__ import annotations

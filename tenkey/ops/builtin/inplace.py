@@ -8,7 +8,7 @@ the tensor ``out``. They are made when somebody asks for them by name, so an ope
 nothing; a definition of the same name takes the place of a derived variant, and a variant goes with its operator. The
 built-in blocks with the tag ``inplace`` have theirs from the beginning, because these are methods of Tensor. A result
 may be written into a tensor whose dtype is of the same kind or a later one (bool, integer, float, complex). Guarded by
-``tests/test_variants.py``.
+``tests/ops/test_variants.py``.
 """
 
 from __future__ import annotations

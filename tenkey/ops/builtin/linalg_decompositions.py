@@ -10,7 +10,7 @@ would be wrong in silence for V diag(f(w)) V^H. Gradients of the values alone ar
 basis (``full_matrices``, ``complete``) are differentiated as the rotation that keeps them orthogonal to the others. A
 gradient of a Hermitian matrix is Hermitian. Formulas: Giles (2008); Seeger et al., Auto-differentiating linear algebra
 (2017); Townsend, "Differentiating the singular value decomposition" (2016); for complex ones Wan and Zhang (2019),
-arXiv:1909.02659. Guarded by tests/test_linalg_gradients.py.
+arXiv:1909.02659. Guarded by tests/ops/test_linalg_gradients.py.
 """
 
 from __future__ import annotations

@@ -166,7 +166,7 @@ solve: Entry = structured(
 # and a column joined to it: adj(A)[i, j] = -det([[A, e_j], [e_i^T, 0]]). So its derivative is made of adjugates again,
 # and every order is exact, singular or not. That is n**2 larger matrices: above _BORDERED it is the derivative of
 # det(A) inv(A) instead, and a second derivative at a singular matrix is refused (inv raises).
-# Guarded by tests/test_linalg_gradients.py::test_determinant_of_singular_matrices.
+# Guarded by tests/ops/test_linalg_gradients.py::test_determinant_of_singular_matrices.
 _BORDERED: Final = 6
 
 

@@ -5,7 +5,7 @@ Note [Gradients of sorting]
 ``sort`` is linear near every point without ties: the gradient goes back along the permutation. At a tie every order of
 the equal elements is as good as another; the mean over all of them gives each the mean of their gradients. So the
 formula averages the incoming gradient over runs of equal values, which is a symmetric projection and its own adjoint,
-and then undoes the permutation. Guarded by ``tests/test_sorting.py::test_ties_share_the_gradient``.
+and then undoes the permutation. Guarded by ``tests/ops/test_sorting.py::test_ties_share_the_gradient``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Special functions of one or several real numbers, as scalar expressions: ``tk.special``.
 
 Names and arguments are SciPy's. Where no remark says otherwise float64 results are within a few units in the last place
-(``tests/test_special.py`` has the measured bounds).
+(``tests/ops/test_special.py`` has the measured bounds).
 """
 
 from __future__ import annotations

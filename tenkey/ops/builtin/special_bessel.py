@@ -19,7 +19,7 @@ from .special import horner
 #     logarithm taken out; beyond, the wave (or the exponential function) times a polynomial of 1 / x. The wave's phase,
 #     x less an odd number of eighths of a turn, is not computed: cosine and sine of x itself are added. So the error is
 #     a few units of the amplitude's last place, whatever x is, and near the zeros no more than that. Guarded by
-#     tests/test_special_families.py::test_bessel_functions.
+#     tests/ops/test_special_families.py::test_bessel_functions.
 _SEAM: Final = 8
 _TWO_OVER_PI: Final = 2 / math.pi
 

@@ -1,7 +1,7 @@
 """Polynomials of the special functions, lowest power first.
 
 Each is the interpolation at Chebyshev nodes, computed with 40 digits (mpmath), cut where the terms fall below 1e-17 and
-written in powers of ``t`` in [-1, 1]. Guarded by ``tests/test_special.py``, which compares with mpmath.
+written in powers of ``t`` in [-1, 1]. Guarded by ``tests/ops/test_special.py``, which compares with mpmath.
 """
 
 from __future__ import annotations

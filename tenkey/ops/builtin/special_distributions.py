@@ -44,7 +44,7 @@ def _student(df: Any, t: Any) -> Any:
 #     tail as a function of the logarithm of t, which is concave too: a step from the left passes the root, and then all
 #     come from the right. A bracket, from that tangent's root to the tail's asymptote's, holds them, and where there
 #     is no difference between both, the asymptote's root is the result. Guarded by
-#     tests/test_special_families.py::test_student_quantiles.
+#     tests/ops/test_special_families.py::test_student_quantiles.
 def _student_quantile(df: Any, p: Any) -> Any:
     df, p = np.broadcast_arrays(np.asarray(df, np.float64), np.asarray(p, np.float64))
     out = np.full(p.shape, np.nan)

@@ -32,7 +32,7 @@ _DIMENSION: Final = "[special_multigammaln] d is a number of dimensions, at leas
 #     exponents are convex and 0 at the mode, computed without cancellation. The tail away from the mode is integrated
 #     by Gauss's rule up to where it is e^-45 of its start; the other side is 1 minus it. Where the parameter of the
 #     tail is small it is raised, by a recurrence whose terms are all positive (DLMF 8.8.5, 8.17.20), so that no tail is
-#     longer than the rule resolves. Guarded by tests/test_special.py::test_incomplete_functions.
+#     longer than the rule resolves. Guarded by tests/ops/test_special.py::test_incomplete_functions.
 _RAISED: Final = 8
 _FEW: Final = 256  # integrals whose integrands are computed at all nodes at once
 

@@ -8,7 +8,7 @@ and which tensors then select from the dimensions of that view. Dimensions lie i
 of the tensors come where the tensors stand if these stand side by side, else first; an int beside tensors counts as a
 tensor, and an '...' between two tensors separates them even where it stands for nothing. A bool (``True``, or a 0-d
 tensor of bools) adds a dimension of length 1 or 0. Where the values of a 0-d tensor cannot be asked for, on the device
-``meta`` or inside of ``vmap``, an int is gathered, too. Guarded by ``tests/test_indexing.py``.
+``meta`` or inside of ``vmap``, an int is gathered, too. Guarded by ``tests/ops/test_indexing.py``.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ around (they are computed unsigned), floor division and remainder round towards 
 zero, shifts by too many bits give 0 or the sign, minimum and maximum pass NaN on, `round` goes to even, bools add as
 `or` and multiply as `and`, floats become integers by truncation through 64 bits. What C cannot say (complex and half
 precision numbers, powers of integers, which may have to raise) is an UnsupportedOperationError. Compile without
-"fast math": it would break NaN. Guarded by ``tests/test_c_source.py``.
+"fast math": it would break NaN. Guarded by ``tests/ops/test_c_source.py``.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Note [Complex expressions]
     defined but not holomorphic: their derivative is no complex number that a direction is multiplied by, and the rules
     of `differentiate` are those of real numbers. A gradient through them is refused. An operand is real if it is made
     of constants, conditions and `abs` alone; what stands in a condition takes no part in a derivative. Guarded by
-    `tests/test_complex_expressions.py`.
+    `tests/ops/test_complex_expressions.py`.
 """
 
 from __future__ import annotations

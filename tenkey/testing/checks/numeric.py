@@ -8,7 +8,7 @@ kinks: a ``relu`` of 0, the maximum of equal values. There the differences to th
 value can be called wrong, and the component is left out; so it is
 at a jump, where differences grow as the step shrinks. Other than ``gradcheck`` this judges single precision too,
 with a wider step, for operators that know nothing else, and it knows the names of the arguments. Guarded by
-``tests/test_opcheck.py::test_a_kink_is_not_judged``.
+``tests/library/test_opcheck.py::test_a_kink_is_not_judged``.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Most mistakes disturb several checks: an operator that changes its argument cann
 person wants to hear of the cause. So a row that fails is not judged if one that it builds upon has failed, and says so;
 the rows run in the order of these dependencies and are printed in the order of the table. A row that nobody wants, and
 that only excuses others, runs when one of them has failed. Guarded by
-``tests/test_opcheck.py::test_a_wrong_operator_is_reported_in_its_row_alone`` and ``::test_what_excuses_a_row``.
+``tests/library/test_opcheck.py::test_a_wrong_operator_is_reported_in_its_row_alone`` and ``::test_what_excuses_a_row``.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ happen by itself. So the threads start together, the interpreter switches betwee
 of the rounds each thread has a trace function that gives the processor away before opcodes of the operator's own code,
 now and then for some microseconds: a call is interrupted at every place where it can be. The trace function stands in
 the check's own threads only; a debugger or a coverage measurement of the caller's thread goes on. Guarded by
-``tests/test_opcheck.py`` with kernels that write to a shared array in one line and in several.
+``tests/library/test_opcheck.py`` with kernels that write to a shared array in one line and in several.
 """
 
 from __future__ import annotations

@@ -1,0 +1,87 @@
+"""The Python examples of README.md and docs/*.md are run, and print what the text block after them shows."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def examples(text: str) -> list[tuple[str, str | None]]:
+    """The Python blocks of a document, each with the text block that follows it before the next Python block."""
+    found: list[tuple[str, str | None]] = []
+    for language, content in _BLOCK.findall(text):
+        if language == "python":
+            found.append((content, None))
+        elif language == "text" and found and found[-1][1] is None:
+            found[-1] = (found[-1][0], content)
+    return found
+
+
+def run(source: str) -> str:
+    """What a program prints, with warnings as errors."""
+    finished = subprocess.run(
+        [sys.executable, "-W", "error", "-c", source], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert finished.returncode == 0, finished.stderr
+    return finished.stdout
+
+
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+CASES = [
+    pytest.param(source, expected, id=f"{path.name}-{number}")
+    for path in DOCUMENTS
+    for number, (source, expected) in enumerate(examples(path.read_text()))
+]
+
+
+@pytest.mark.parametrize(("source", "expected"), CASES)
+def test_example_prints_what_the_document_shows(source: str, expected: str | None) -> None:
+    assert expected is not None, "every example shows its output"
+    assert run(source) == expected
+
+
+def test_the_documents_have_examples() -> None:
+    assert len(examples((ROOT / "README.md").read_text())) == 4
+    assert len(CASES) >= 7
+
+
+def test_a_wrong_output_is_noticed() -> None:
+    ((source, expected),) = examples("```python\nprint(1 + 1)\n```\n\n```text\n3\n```\n")
+    assert run(source) != expected
+
+
+def test_the_taste_of_each_use_is_short() -> None:
+    for source, _ in examples((ROOT / "README.md").read_text()):
+        assert len([line for line in source.splitlines() if line.strip()]) <= 12
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(path: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text()):
+        assert (path.parent / target).exists(), target
+    for target in re.findall(r"`((?:examples|tests|benchmarks|docs|tenkey)/[\w/.]+\.\w+)`", path.read_text()):
+        assert (ROOT / target).exists(), target
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="the lesson compiles with cc")
+def test_the_backend_of_the_lesson_passes_the_conformance_suite(tmp_path: Path) -> None:
+    source, _ = examples((ROOT / "docs" / "adding_a_backend.md").read_text())[-1]
+    (tmp_path / "lesson.py").write_text(source)
+    some = "not test_operators or tk::add- or tk::floor_divide or tk::sum- or tk::where or tk::logical_and-"
+    command = [
+        sys.executable, "-m", "pytest", "-p", "tenkey_pytest", "-q", "--pyargs", "tenkey.testing.backend", "--backend",
+        "lesson", "--backend-module", "lesson.py", "-k", some,
+    ]  # fmt: skip
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "wrong (0):" in done.stdout
