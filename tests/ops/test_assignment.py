@@ -10,7 +10,7 @@ import pytest
 import tenkey as tk
 from tenkey import Tensor
 from tenkey.autograd import gradcheck, gradgradcheck
-from tenkey.transforms import jvp, vmap
+from tenkey.transforms import grad, jvp, vmap
 
 Array = np.ndarray[Any, Any]
 
@@ -285,3 +285,77 @@ def test_piecewise() -> None:
         tk.piecewise(x, [x > 0], [1, 2, 3])
     with pytest.raises(ValueError, match="a condition is a tensor of bools"):
         tk.piecewise(x, [x], [1])
+
+
+WRITES: dict[str, Any] = {
+    "put": lambda x, i, v: tk.ops.tk.put(x, [i], v),
+    "assignment": lambda x, i, v: assigned(x, i, v),
+    "scatter": lambda x, i, v: tk.scatter(x, i, v, axis=0),
+    "index_copy": lambda x, i, v: tk.index_copy(x, i, v),
+}
+
+
+def assigned(x: Tensor, index: Any, value: Tensor) -> Tensor:
+    y = x + 0 * value.sum()  # a tensor with a tangent in forward mode
+    y[index] = value
+    return y
+
+
+@pytest.mark.parametrize("write", [*WRITES.values(), tk.index_fill], ids=[*WRITES, "index_fill"])
+def test_one_value_at_equal_indices_counts_once(write: Any) -> None:
+    v = tk.tensor(3.0, requires_grad=True)
+    write(tk.zeros(3), tk.asarray([0, 0]), v).sum().backward()
+    assert v.grad is not None
+    assert v.grad.item() == 1.0
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+def test_only_the_value_that_persists_has_a_gradient(write: Any) -> None:
+    """The cubes make the second derivatives differ from zero; finite differences and forward mode see the writes."""
+    i = tk.asarray([2, -1, 0, 2])
+    x, v = (tk.tensor(data, dtype=tk.float64, requires_grad=True) for data in ([4.0, 5.0, 6.0], [1.0, 2.0, 3.0, 7.0]))
+
+    def total(x: Tensor, v: Tensor) -> Tensor:
+        return (write(x, i, v) ** 3).sum()
+
+    total(x, v).backward()
+    assert values_of(v.grad).tolist() == [0.0, 0.0, 27.0, 147.0]
+    assert values_of(x.grad).tolist() == [0.0, 75.0, 0.0]
+    assert gradcheck(total, (x, v), check_forward_ad=True, check_batched_grad=True)
+    assert gradgradcheck(total, (x, v), check_batched_grad=True)
+    seed = tk.tensor([1.0, 10.0, 100.0, 1000.0], dtype=tk.float64)
+    _, slope = jvp(lambda v: total(x.detach(), v), (v.detach(),), (seed,))
+    assert slope.item() == (values_of(v.grad) * values_of(seed)).sum()
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        ([0, 0], slice(None)), (slice(None), [1, 1, 0]), ([[0, 1], [1, 1]], slice(None), [0, 0]),
+        (slice(None), [0, 2, 0], [1, 0, 1]), (slice(1, 3), None, [0, 0]), (np.array([True, False, True, False]), [1, 1]),
+        (0, [1, 1]), (slice(None), slice(None), [1, 0, 1]), ([], [0]),
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_the_gradient_of_equal_indices_beside_others(index: Any) -> None:
+    rng = np.random.default_rng(0)
+    x = tk.tensor(rng.standard_normal((4, 3, 2)), requires_grad=True)
+    shape = np.empty(x.shape)[index].shape
+    for lengths in (shape, shape[-1:], ()):
+        v = tk.tensor(rng.standard_normal(lengths), requires_grad=True)
+        if v.size:
+            assert gradcheck(lambda x, v: assigned(x, at(index), v) ** 2, (x, v), check_forward_ad=True)
+
+
+def test_the_gradient_of_equal_indices_under_vmap() -> None:
+    x, v = tk.zeros((3, 4)), tk.asarray([[1.0, 2.0, 3.0]] * 3)
+    indices = np.array([[0, 0, 1], [1, 2, 3], [2, 2, 2]])
+    want = [[0.0, 1.0, 1.0], [1.0, 1.0, 1.0], [0.0, 0.0, 1.0]]
+
+    def total(x: Tensor, i: Tensor, v: Tensor) -> Tensor:
+        return tk.scatter(x, i, v, axis=0).sum()
+
+    gradient = grad(total, argnums=2)
+    assert vmap(gradient)(x, tk.asarray(indices), v).tolist() == want
+    assert vmap(gradient, in_dims=(None, 0, None))(x[0], tk.asarray(indices), v[0]).tolist() == want
+    assert vmap(gradient, in_dims=(None, None, 0))(x[0], tk.asarray(indices[0]), v).tolist() == [want[0]] * 3

@@ -10,17 +10,20 @@ on the CPU the last.
 
 For autograd the call is ``basic_put_`` (ints, slices, None, '...') or ``put_`` (tensors) on the tensor, never a change
 of a view; it is recorded as the functional ``basic_put`` or ``put``, whose gradient for ``x`` is zero at the selected
-elements and for ``value`` what arrives there (for elements named twice each of the values gets it). Where both kinds
-meet in one index, the selected window is copied, filled and put back. Guarded by ``tests/ops/test_assignment.py``.
+elements and for ``value`` what arrives there; of several values for one element only the one that is kept gets it.
+Where both kinds meet in one index, the selected window is copied, filled and put back. Guarded by
+``tests/ops/test_assignment.py``.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
 
+from ...core.dtypes import int64
 from ...core.lift import refuse_out_of_range, weak_tensor
 from ...core.tensor import Tensor, cpu_word, make_tensor
 from ...core.word import DTYPE_TRAIT, GRADIENT, WEAK_MASK
@@ -36,7 +39,9 @@ from ..declare.declaration import operator_of
 from ..declare.facets import Composite, Samples
 from ..shapes import broadcast_shapes
 from .basic_index import basic_index, window_of
+from .comparison import equal, where
 from .copying import clone, flip
+from .creation import arange, zeros
 from .indexing import index, index_shape
 from .inplace import Fits, check_fits, copy_
 from .subscripts import Plan, is_plain, make_plan, simple_arrays
@@ -119,11 +124,41 @@ def basic_put(x: Tensor, index: tuple[Any, ...], source: Tensor) -> Tensor:
     return made
 
 
+def _source_vjp(g: Tensor, indices: Sequence[Tensor | None], source_meta: Any) -> Tensor:
+    """The gradient of the values that persist; a value that a later one overwrites has none."""
+    found = index(g, indices)
+    arrays = [i for i in indices if i is not None]
+    if any([i.dtype.kind != "b" for i in arrays]):  # masks alone never select an element twice
+        found = where(_persists(g, indices, arrays, found.ndim), found, 0.0)
+    return sum_to_shape(found, source_meta.shape)
+
+
+def _persists(x: Tensor, indices: Sequence[Tensor | None], arrays: list[Tensor], ndim: int) -> Tensor:
+    """Which of the selected elements hold the value that was written at their place, in a shape that broadcasts.
+
+    ``put`` itself writes consecutive numbers, so that the answer is right for every backend.
+    """
+    lengths: list[int] = []
+    dim = 0
+    for i in indices:
+        depth = i.ndim if i is not None and i.dtype.kind == "b" else 1
+        if i is not None:
+            lengths += x.shape[dim : dim + depth]
+        dim += depth
+    places = zeros(lengths, dtype=int64, device=x.device)
+    common = index(places, arrays).shape
+    numbers = reshape(arange(math.prod(common), dtype=int64, device=x.device), common)
+    last: Tensor = equal(index(put(places, arrays, numbers), arrays), numbers)
+    at = [k for k, i in enumerate(indices) if i is not None]
+    before = at[0] if at == list(range(at[0], at[-1] + 1)) else 0
+    return reshape(last, (*common, *[1] * (ndim - before - len(common))))
+
+
 @composite(
     "put(Tensor x, Tensor?[] indices, Tensor source) -> Tensor",
     vjp={
         "x": lambda g, indices: put(g, indices, 0),
-        "source": lambda g, indices, source_meta: sum_to_shape(index(g, indices), source_meta.shape),
+        "source": _source_vjp,
     },
     jvp=linear(("x", "source")),
     samples=_put_samples,

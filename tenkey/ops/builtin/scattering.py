@@ -236,7 +236,7 @@ def scatter(x: Tensor, indices: Tensor, source: Tensor, axis: int = -1, *, reduc
     of ``indices``, or is longer and cut to it; it is converted to the dtype of ``x``. With ``reduce`` "add",
     "multiply", "max" or "min" (PyTorch's names "sum", "prod", "amax", "amin" mean the same) a source is combined with
     what is there, and all count where several go to one place; without, one of them is kept, on the CPU the last, and
-    each gets the gradient. Raises TypeError, IndexError and ValueError as ``gather`` does.
+    it alone gets the gradient. Raises TypeError, IndexError and ValueError as ``gather`` does.
 
     >>> import tenkey as tk
     >>> tk.scatter(tk.zeros((2, 3)), tk.asarray([[2], [0]]), 1.0, axis=1).tolist()
