@@ -332,8 +332,8 @@ def test_only_the_value_that_persists_has_a_gradient(write: Any) -> None:
     "index",
     [
         ([0, 0], slice(None)), (slice(None), [1, 1, 0]), ([[0, 1], [1, 1]], slice(None), [0, 0]),
-        (slice(None), [0, 2, 0], [1, 0, 1]), (slice(1, 3), None, [0, 0]), (np.array([True, False, True, False]), [1, 1]),
-        (0, [1, 1]), (slice(None), slice(None), [1, 0, 1]), ([], [0]),
+        (slice(None), [0, 2, 0], [1, 0, 1]), (slice(1, 3), None, [0, 0]),
+        (np.array([True, False, True, False]), [1, 1]), (0, [1, 1]), (slice(None), slice(None), [1, 0, 1]), ([], [0]),
     ],
     ids=repr,
 )  # fmt: skip

@@ -10,6 +10,7 @@ import pytest
 import tenkey as tk
 from tenkey.autograd import gradcheck, gradgradcheck
 from tenkey.core.tensor import Tensor
+from tenkey.transforms import hessian
 
 _RNG = np.random.default_rng(0)
 
@@ -144,3 +145,36 @@ def test_hessians_of_several_results(name: str) -> None:
     np.testing.assert_allclose(hessian.numpy(), other.numpy(), atol=1e-12)
     forward = tk.transforms.jacfwd(function)(x)
     np.testing.assert_allclose(forward.numpy(), tk.transforms.grad(function)(x).numpy(), atol=1e-12)
+
+
+@pytest.mark.parametrize("ord", [1, -1, 1.5, 2, 3, np.inf, -np.inf])
+@pytest.mark.parametrize("values", [[0.0, 2.0], [0.0, -2.0, 3.0], [0.0, 0.0], [1.0, -2.0]])
+def test_second_derivatives_of_norms_where_an_element_is_zero(ord: float, values: list[float]) -> None:
+    """Like the subgradient at zero, what is not differentiable twice counts as zero; the rest is by the formula."""
+    z = np.asarray(values)
+    with np.errstate(divide="ignore"):
+        size = np.linalg.norm(z, ord)
+    want = np.zeros((z.size, z.size))
+    if size and abs(ord) != np.inf and ord != 1:
+        # n' = s |z|^(p-1) n^(1-p), for the elements that are not zero
+        unit = np.sign(z) * np.abs(np.where(z, z, 1.0) / size) ** (ord - 1)
+        own = np.where(z, np.abs(np.where(z, z, 1.0) / size) ** (ord - 2), 1.0 if ord == 2 else 0.0)
+        want = (ord - 1) / size * (np.diag(own) - np.outer(unit, unit))
+    for function in (
+        lambda x: tk.linalg.vector_norm(x, ord=ord),
+        lambda x: tk.linalg.norm(x, ord),
+    ):
+        np.testing.assert_allclose(hessian(function)(_leaf(z)).detach().numpy(), want, atol=1e-12)
+
+
+@pytest.mark.parametrize("ord", [1, -1, np.inf, -np.inf])
+def test_second_derivatives_of_matrix_norms_of_sums_are_zero(ord: float) -> None:
+    x = _leaf([[0.0, 2.0], [0.0, -1.0]])
+    for function in (tk.linalg.matrix_norm, tk.linalg.norm):
+        assert not hessian(lambda x, f=function: f(x, ord=ord))(x).detach().numpy().any()
+
+
+@pytest.mark.parametrize("ord", [1, 1.5, np.inf, -np.inf])
+def test_second_derivatives_of_complex_norms(ord: float) -> None:
+    x = _leaf([3.0 + 4.0j, -1.0 + 1.0j, 0.5j])
+    assert gradgradcheck(lambda x: tk.linalg.vector_norm(x, ord=ord), (x,))

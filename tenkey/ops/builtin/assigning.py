@@ -128,7 +128,7 @@ def _source_vjp(g: Tensor, indices: Sequence[Tensor | None], source_meta: Any) -
     """The gradient of the values that persist; a value that a later one overwrites has none."""
     found = index(g, indices)
     arrays = [i for i in indices if i is not None]
-    if any([i.dtype.kind != "b" for i in arrays]):  # masks alone never select an element twice
+    if any(i.dtype.kind != "b" for i in arrays):  # masks alone never select an element twice
         found = where(_persists(g, indices, arrays, found.ndim), found, 0.0)
     return sum_to_shape(found, source_meta.shape)
 

@@ -27,7 +27,7 @@ from .linalg_common import (
 )
 from .linalg_decompositions import svdvals
 from .pointwise import abs as abs_
-from .pointwise import sqrt, square, where
+from .pointwise import sign, sqrt, square, where
 from .reduction import max as max_
 from .reduction import min as min_
 from .reduction import restore_axes
@@ -137,7 +137,7 @@ def _norm_vjp(g: Tensor, x: Tensor, out: Tensor, axis: Any, keepdims: bool, ord:
     size = _modulus(x)
     zero = size == 0
     held = where(zero, 1.0, size)
-    unit = x / held
+    unit = sign(x)  # its own derivative at zero is zero, as that of x / held is not
     if ord == 1:
         return unit * g
     if abs(ord) == math.inf:
