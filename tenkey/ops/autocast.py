@@ -32,35 +32,42 @@ from ..dispatch.keys import DispatchKey, DispatchKeySet, backend_names, key_mask
 from ..dispatch.local import current_state, enter, get_state, leave, make_state, set_state
 from ..dispatch.operator import Operator
 from ..dispatch.registry import Registry, registry
-from .builtin.copying import cast
+from .builtin.arithmetic import pow as pow_
+from .builtin.arithmetic import reciprocal
+from .builtin.comparison import where
+from .builtin.copying import cast, concat, concatenate, stack
+from .builtin.einsum import einsum_operator
+from .builtin.elementary import exp, exp2, expm1, log, log1p, log2, log10, logaddexp, rsqrt
+from .builtin.indexing import scatter_add
+from .builtin.linalg import matmul
+from .builtin.linalg_norms import vector_norm
+from .builtin.linalg_products import cross, dot, vecdot
+from .builtin.nn import cross_entropy, log_softmax, softmax
+from .builtin.reduction import logsumexp, mean, prod
+from .builtin.reduction import sum as sum_
+from .builtin.special import special_erf, special_erfinv
+from .builtin.statistics import cumulative_prod, cumulative_sum, std, var
+from .builtin.trigonometry import acos, acosh, asin, cosh, sinh, tan
+from .declare.declaration import operator_of
 
 __all__ = ["FLOAT32", "LOWER", "PROMOTE", "autocast", "install_autocast", "is_autocast_enabled"]
 
-LOWER: Final = frozenset(
-    f"tk::{name}"
-    for name in (
-        "matmul", "vecdot", "tensordot", "einsum", "linear", "addmm", "bmm", "conv1d", "conv2d", "conv3d",
-        "scaled_dot_product_attention",
-    )
-)  # fmt: skip
+LOWER: Final = frozenset(map(operator_of, (matmul, vecdot, einsum_operator)))
 """Products: fast in the lower dtype, and their sums are kept in more bits by the hardware or the library."""
 
 FLOAT32: Final = frozenset(
-    f"tk::{name}"
-    for name in (
-        "exp", "expm1", "exp2", "log", "log1p", "log2", "log10", "logaddexp", "pow", "reciprocal", "rsqrt", "cosh",
-        "sinh", "tan", "acos", "asin", "acosh", "erf", "erfinv", "sum", "prod", "mean", "var", "std", "cumulative_sum",
-        "cumulative_prod", "logsumexp", "vector_norm", "matrix_norm", "softmax", "log_softmax", "layer_norm",
-        "group_norm", "batch_norm", "cross_entropy", "nll_loss", "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss",
-        "kl_div", "binary_cross_entropy", "binary_cross_entropy_with_logits",
+    map(
+        operator_of,
+        (
+            exp, expm1, exp2, log, log1p, log2, log10, logaddexp, pow_, reciprocal, rsqrt, cosh, sinh, tan, acos, asin,
+            acosh, special_erf, special_erfinv, sum_, prod, mean, var, std, cumulative_sum, cumulative_prod, logsumexp,
+            vector_norm, softmax, log_softmax, cross_entropy,
+        ),
     )
 )  # fmt: skip
 """Functions that leave the range of the lower dtypes, sums of many elements, and losses."""
 
-PROMOTE: Final = frozenset(
-    f"tk::{name}"
-    for name in ("concat", "concatenate", "stack", "scatter_add", "where", "addcmul", "addcdiv", "dot", "cross")
-)
+PROMOTE: Final = frozenset(map(operator_of, (concat, concatenate, stack, scatter_add, where, dot, cross)))
 """Operators on several tensors that should meet in the widest of their dtypes."""
 
 _LOW: Final = ("float16", "bfloat16")
@@ -181,11 +188,11 @@ def _target(operator: Operator, backend: str, lower: np.dtype, present: tuple[np
         return None if wanted is None else np.dtype(wanted)
     if operator.schema.is_mutable:
         return None
-    if operator.name in LOWER:
+    if operator in LOWER:
         return lower
-    if operator.name in FLOAT32:
+    if operator in FLOAT32:
         return float32
-    if operator.name in PROMOTE:
+    if operator in PROMOTE:
         floating = [d for d in present if d == float32 or d.name in _LOW]
         mixed = len(floating) > 1
         return max(floating, key=lambda d: d.itemsize) if mixed else None

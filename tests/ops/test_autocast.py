@@ -13,8 +13,10 @@ import pytest
 import tenkey as tk
 from tenkey.dispatch import DispatchMode, registry
 from tenkey.dispatch.local import get_state
+from tenkey.dispatch.operator import Operator
 from tenkey.ops.autocast import FLOAT32, LOWER, PROMOTE
 from tenkey.ops.declare.facets import Autocast
+from tenkey.testing import samples
 
 NS = "test_autocast"
 F16, F32, F64 = tk.float16, tk.float32, tk.float64
@@ -93,11 +95,42 @@ class TestLists:
         assert x.dtype == F16
         assert x.tolist() == pytest.approx([np.e] * 3, rel=1e-3)
 
-    def test_lists_are_apart_and_name_what_there_is(self) -> None:
+    def test_lists_are_disjoint_and_hold_operators(self) -> None:
         assert len(LOWER | FLOAT32 | PROMOTE) == len(LOWER) + len(FLOAT32) + len(PROMOTE)
-        known = {op.name for op in registry}
-        for names, some in ((LOWER, "matmul"), (FLOAT32, "softmax"), (PROMOTE, "concat")):
-            assert f"tk::{some}" in names & known
+        assert all(registry.find(op.name) is op for op in LOWER | FLOAT32 | PROMOTE)
+
+    @pytest.mark.parametrize(
+        "call",
+        [
+            lambda x: tk.linalg.vector_norm(x),
+            lambda x: tk.special.erf(x),
+            lambda x: tk.special.erfinv(x * 0.1),
+        ],
+    )
+    def test_operators_of_submodules(self, call: Any) -> None:
+        with tk.autocast("cpu"):
+            assert call(rand(3, dtype=F16)).dtype == F32
+
+    def test_the_widest_of_submodules(self) -> None:
+        for a, b in ((F16, F32), (F32, F16)):
+            with tk.autocast("cpu"):
+                assert tk.linalg.cross(rand(3, dtype=a), rand(3, dtype=b)).dtype == F32
+        with tk.autocast("cpu"):
+            assert tk.linalg.cross(rand(3, dtype=F16), rand(3, dtype=F16)).dtype == F16
+
+    @pytest.mark.parametrize("operator", sorted(LOWER | FLOAT32, key=str), ids=str)
+    def test_every_operator_of_the_lists(self, operator: Operator) -> None:
+        """A call with one dtype is computed in the listed one, if the operator takes it alone at all."""
+        dtype, want = (F32, F16) if operator in LOWER else (F16, F32)
+        for sample in samples(operator, np.random.default_rng(0), dtype):
+            tensors = sample.tensors()
+            if any(t.dtype != dtype for t in tensors) or "dtype" in sample.kwargs:
+                continue
+            with tk.autocast("cpu"):
+                result = operator(*sample.args, **sample.kwargs)
+            assert result.dtype == want
+            return
+        pytest.skip("no sample with tensors of one dtype")
 
 
 class TestGradients:
