@@ -1,4 +1,4 @@
-"""``linspace`` with tensors as ends, against NumPy's."""
+"""``linspace`` with tensors as ends and ``arange`` of integer dtypes, against NumPy."""
 
 from __future__ import annotations
 
@@ -66,3 +66,46 @@ def test_wrong_ends() -> None:
     for call, kind, message in cases:
         with pytest.raises(kind, match=message):
             call()
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int64", "uint8", "uint64"])
+@pytest.mark.parametrize(
+    "ends",
+    [
+        (2.1, -2.9, -1.0),
+        (-2.5, 3, 0.5),
+        (-0.5, 3.5, 1.0),
+        (0, 3, 0.5),
+        (5, 0, -1),
+        (5.9, 0.2, -1.3),
+        (3, 1),
+        (1.0, 2.5),
+    ],
+    ids=repr,
+)
+def test_arange_of_floats_in_an_integer_dtype(ends: tuple[float, ...], dtype: str) -> None:
+    want = np.arange(*ends, dtype="int64")
+    if dtype[0] == "u" and (want < 0).any():
+        with pytest.raises(OverflowError, match=rf"\[arange\] the value -\d is out of range for {dtype}"):
+            tk.arange(*ends, dtype=dtype)
+        return
+    found = tk.arange(*ends, dtype=dtype)
+    assert (found.dtype.name, found.tolist()) == (dtype, want.tolist())
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_arange_names_the_value_that_a_dtype_cannot_hold(device: str) -> None:
+    text = r"\[arange\] the value -2 is out of range for uint8, which holds 0 to 255: name a wider dtype"
+    with pytest.raises(OverflowError, match=text):
+        tk.arange(2, -3, -1, dtype=tk.uint8, device=device)
+    with pytest.raises(OverflowError, match=r"\[arange\] the value 258 is out of range"):
+        tk.arange(250, 260, 2, dtype=tk.uint8, device=device)
+    with pytest.raises(OverflowError, match=r"\[arange\] the value 18446744073709551616 is out of range for int64"):
+        tk.arange(2**64, 2**64 + 2, device=device)
+    assert tk.arange(0, -1, dtype=tk.uint8, device=device).shape == (0,)
+
+
+def test_arange_of_large_integers_is_exact() -> None:
+    assert tk.arange(2**64 - 1, 2**64 - 4, -2, dtype=tk.uint64).tolist() == [2**64 - 1, 2**64 - 3]
+    assert tk.arange(-(2**63), 2**63, 2**62, dtype=tk.int64).tolist() == [-(2**63), -(2**62), 0, 2**62]
+    assert tk.arange(0, 1000, 3, dtype="bfloat16").tolist() == tk.arange(0.0, 1000, 3).astype("bfloat16").tolist()

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import tenkey as tk
 from tenkey.autograd import gradcheck
+from tenkey.transforms import vmap
 
 nan, inf = np.nan, np.inf
 _METHODS = (
@@ -273,6 +274,22 @@ def test_cov_with_weights() -> None:
     z = x[:2] + 1j * x[1:]
     _same(tk.cov(tk.asarray(z)), np.cov(z))
     _same(tk.corrcoef(tk.asarray(z)), np.corrcoef(z))
+
+
+def test_the_weights_of_cov_have_gradients_and_are_not_negative() -> None:
+    x = tk.asarray(np.random.default_rng(5).standard_normal((3, 4)))
+    a = tk.tensor([0.5, 1.0, 0.25, 2.0], dtype=tk.float64, requires_grad=True)
+    assert gradcheck(lambda a: tk.cov(x, aweights=a), (a,), check_forward_ad=True)
+    weights = tk.asarray([[1.0, 2.0, 0.0, 1.0], [1.0, 1.0, 1.0, 3.0]])
+    want = [tk.cov(x, aweights=w).tolist() for w in weights]
+    np.testing.assert_allclose(vmap(lambda w: tk.cov(x, aweights=w))(weights).numpy(), want)
+    for call in (
+        lambda w: tk.cov(x, aweights=w),
+        lambda w: tk.cov(x, fweights=tk.astype(w, tk.int64)),
+        lambda w: vmap(lambda w: tk.cov(x, aweights=w))(tk.stack([w * w, w])),
+    ):
+        with pytest.raises(ValueError, match=r"\[cov\] [af]weights must be at least 0, got -2"):
+            call(tk.asarray([1.0, 2.0, -2.0, 1.0]))
 
 
 # ---- errors

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tenkey as tk
+from tenkey.autograd import gradcheck
 
 Array = np.ndarray[Any, Any]
 
@@ -236,6 +237,23 @@ def test_zeta() -> None:
     _close(tk.special.zeta(tk.asarray(x)).numpy(), [mpmath.zeta(v) for v in x.tolist()], 1e-14)
     want = [mpmath.zeta(mpmath.mpf(v), mpmath.mpf(w)) for v, w in zip(x.tolist(), q.tolist())]
     _close(tk.special.zeta(tk.asarray(x), tk.asarray(q)).numpy(), want, 1e-13)
+
+
+def test_zeta_between_the_poles() -> None:
+    x = np.asarray([[2.0], [3.0], [4.0], [7.0], [12.0]])
+    q = np.asarray([-0.5, -1.25, -0.1, -3.7, -20.5, -7.999, -1e-3])
+    found = tk.special.zeta(tk.asarray(x), tk.asarray(q)).numpy()
+    terms = [[mpmath.nsum(lambda k, v=v, w=w: (w + k) ** -v, [0, mpmath.inf]) for w in map(mpmath.mpf, q.tolist())]
+             for v in x[:, 0].astype(int).tolist()]  # fmt: skip
+    np.testing.assert_allclose(found, np.asarray(terms, np.float64), 1e-12)
+    assert f"{tk.special.zeta(tk.asarray(2.0), tk.asarray(-0.5)).item():.4f}" == "8.9348"
+    leaf = tk.tensor(q[:4], requires_grad=True)
+    assert gradcheck(lambda q: tk.special.zeta(tk.asarray(3), q), (leaf,))
+    inf, nan = np.inf, np.nan
+    powers = tk.asarray([2.5, 2.0, 2.0, 2.0, 1.0, 0.5, 1e5, 1e5 + 1, 1e5 + 1], dtype=tk.float64)
+    places = tk.asarray([-0.5, -1.0, -inf, nan, -0.5, -0.5, -0.5, -0.7, -0.3], dtype=tk.float64)
+    edges = [nan, inf, inf, nan, inf, nan, inf, inf, -inf]
+    np.testing.assert_array_equal(tk.special.zeta(powers, places).tolist(), edges)
 
 
 def test_zeros_keep_their_sign_and_infinities_are_reached() -> None:

@@ -20,6 +20,7 @@ from .indexing import take
 from .linalg import matmul
 from .padding import vector
 from .pointwise import isnan, sqrt, where
+from .random import random_checked
 from .reduction import mean, sum
 from .statistics import cumulative_prod, cumulative_sum
 from .view import broadcast_to, expand_dims, matrix_transpose, permute_dims, reshape
@@ -161,12 +162,12 @@ def _covariance(rows: Tensor, correction: float, fweights: Tensor | None, aweigh
     if fweights is not None:
         if fweights.shape != (n,) or fweights.dtype.kind not in "iu":
             raise ValueError(_FREQUENCIES.format(n=n, shape=fweights.shape, dtype=fweights.dtype))
-        weights = cast(fweights, _real_dtype(rows))
+        weights = cast(random_checked(fweights, caller="cov", name="fweights", rule="weight"), _real_dtype(rows))
         count = sum(weights)
     if aweights is not None:
         if aweights.shape != (n,) or aweights.dtype.kind not in "biuf":
             raise ValueError(_IMPORTANCES.format(n=n, shape=aweights.shape, dtype=aweights.dtype))
-        importance = cast(aweights, _real_dtype(rows))
+        importance = cast(random_checked(aweights, caller="cov", name="aweights", rule="weight"), _real_dtype(rows))
         weights = importance if weights is None else weights * importance
         total = sum(weights)
         count = total - correction * sum(weights * importance) / total
@@ -223,7 +224,7 @@ def cov(
     Args: x: a vector or a matrix; y: more variables. correction: what is taken from the number of observations in the
     divisor, 1 unless given; ``ddof`` is NumPy's word for it. fweights: how often each observation counts, integers;
     aweights: how important it is. One variable gives a 0-d tensor. Integers give floats. ValueError for both
-    ``correction`` and ``ddof``.
+    ``correction`` and ``ddof``, and for negative weights.
 
     >>> import tenkey as tk
     >>> tk.cov(tk.asarray([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]])).tolist()

@@ -22,9 +22,7 @@ _NO_REAL: Final = (
     "[{operator}] got the complex number {value} for the dtype {dtype}, which holds none: name a complex dtype."
 )
 _NO_INTEGER: Final = "[full] the fill value {value} has no counterpart in {dtype}: name a floating dtype."
-_NO_FIT: Final = (
-    "[full] the fill value {value} is out of range for {dtype}, which holds {low} to {high}: name a wider dtype."
-)
+_NO_FIT: Final = "{what} {value} is out of range for {dtype}, which holds {low} to {high}: name a wider dtype."
 
 
 def _lengths(operator: str, shape: Any) -> tuple[int, ...]:
@@ -117,7 +115,8 @@ def _full_meta(
     if result.kind in "iu" and isinstance(fill_value, int):
         limits = iinfo(result)
         if not limits.min <= fill_value <= limits.max:
-            raise OutOfRangeError(_NO_FIT.format(value=fill_value, dtype=result, low=limits.min, high=limits.max))
+            given = {"what": "[full] the fill value", "value": fill_value, "dtype": result}
+            raise OutOfRangeError(_NO_FIT.format(**given, low=limits.min, high=limits.max))
     return TensorSpec(_lengths("full", shape), result)
 
 
@@ -149,7 +148,19 @@ def _arange_meta(
     count = -((first - last) // step) if kind is int else math.ceil((last - first) / step)
     shape, wanted = (max(0, count),), dtype or dtypes.to_dtype(kind)
     refuse_shape("arange", shape, 8)  # it computes in 64 bits
+    if wanted.kind in "iu" and count > 0:
+        limits = iinfo(wanted)
+        begin, distance = _whole_steps(first, step)
+        for value in (begin, begin + (count - 1) * distance):
+            if not limits.min <= value <= limits.max:
+                given = {"what": "[arange] the value", "value": value, "dtype": wanted}
+                raise OutOfRangeError(_NO_FIT.format(**given, low=limits.min, high=limits.max))
     return TensorSpec(shape, wanted)
+
+
+def _whole_steps(first: Any, step: Any) -> tuple[int, int]:
+    """The first value and the distance of an integer dtype: the first two values are cut, as NumPy cuts them."""
+    return int(first), int(first + step) - int(first)
 
 
 def _arange_host(
@@ -159,7 +170,10 @@ def _arange_host(
     if dtype is None and first.__class__ is int and last.__class__ is int and step.__class__ is int and step:
         return _arange(first, last, step, _defaults().integral)
     spec = _arange_meta(start, stop, step, dtype=dtype)
-    exact = np.float64 if spec.dtype.kind == "f" else spec.dtype
+    exact = np.float64 if spec.dtype.kind in "fV" else spec.dtype
+    if spec.dtype.kind in "iu":  # modulo 2**64, where a negative distance is in range too
+        first, step = (np.uint64(value % (1 << 64)) for value in _whole_steps(first, step))
+        exact = np.uint64
     with np.errstate(all="ignore"):
         return (np.arange(spec.shape[0], dtype=exact) * step + first).astype(spec.dtype)
 
@@ -177,8 +191,10 @@ arange = factory(
     tags=("positional:1",),
     doc="""Evenly spaced values from ``start`` (0 if only one is given) to before ``stop``.
 
-    Integers give int64, a float among them float32, unless ``dtype`` says otherwise. Raises ValueError for a step of 0
-    and for numbers that are not finite, TypeError for complex ones.
+    Integers give int64, a float among them float32, unless ``dtype`` says otherwise. For an integer dtype the first two
+    values are cut to integers, and the others follow at their distance, as in NumPy. Raises ValueError for a step of 0
+    and for numbers that are not finite, TypeError for complex ones, OverflowError for values that ``dtype`` cannot
+    hold.
 
     >>> import tenkey as tk
     >>> tk.arange(3).tolist(), tk.arange(1.0, 2.0, 0.5).tolist()

@@ -328,6 +328,7 @@ _RULES: Final[dict[str, tuple[str, Callable[[Any], Any]]]] = {
     "width": ("above 0", lambda x: x > 0),
     "bound": ("a number, not NaN", lambda x: ~np.isnan(x)),
     "nonnegative": ("at least 0 and finite", lambda x: (x >= 0) & (x < math.inf)),
+    "weight": ("at least 0", lambda x: ~(x < 0)),
     "positive": ("above 0 and finite", lambda x: (x > 0) & (x < math.inf)),
     "probability": ("in [0, 1]", lambda x: (x >= 0) & (x <= 1)),
     "chance": ("in (0, 1]", lambda x: (x > 0) & (x <= 1)),
@@ -380,6 +381,6 @@ random_checked = structured(
         for shape in ((2, 3), (), (0, 2))
     ],
     tags=("internal",),
-    doc="The parameter of a distribution, after a look at its values.",
+    doc="A parameter of a distribution, or weights, after a look at the values.",
 )
 _batched(random_checked, 0)

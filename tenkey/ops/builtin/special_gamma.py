@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -200,10 +201,39 @@ def _relative_zeta(order: float, x: Any) -> Any:
 # Note [Polygamma is a sum over all poles]
 #     The n-th derivative is (-1)^(n+1) n! times the sum of (x + k)^-(n+1) over k >= 0, also for negative x = -N + f:
 #     those right of x are a zeta function of f, the N left of it that of 1 - f without the rest, that of 1 - x.
-#     At half-integers and even n the first two cancel exactly. Beyond order 100 factorial and powers leave the range of
-#     double precision where the result need not: there the largest term is taken out, by logarithms. Guarded by
-#     `test_polygamma_of_high_order_and_negative_numbers`.
+#     At half-integers and even n the first two cancel exactly. `special.zeta` of a negative argument is the same sum.
+#     Beyond order 100 factorial and powers leave the range of double precision where the result need not: there the
+#     largest term is taken out, by logarithms. Guarded by `test_polygamma_of_high_order_and_negative_numbers`.
 _FACTORIALS: Final = 100
+
+
+def _between_poles(x: Any, even: Any) -> list[tuple[Any, Any]]:
+    """Split the sum of ``(x + k)**-order`` for k = 0, 1, ... into zeta functions of positive arguments, with signs.
+
+    ``even``: whether the order is even. Where an argument does not count, its sign is 0 and it equals the first.
+    """
+    negative = x < 0
+    if not negative.any():
+        return [(x, 1.0)]
+    right = np.where(negative, x - np.floor(x), x)  # the distance to the next pole on this side
+    cancels = negative & (right == 0.5) & ~np.asarray(even)
+    first = np.where(cancels, 1 - x, right)
+    there = negative & ~cancels
+    turn = np.where(even, 1.0, -1.0) * there
+    return [(first, 1.0), (np.where(there, 1 - right, first), turn), (np.where(there, 1 - x, first), -turn)]
+
+
+def _signed_sum(terms: Iterable[tuple[Any, Any]]) -> Any:
+    """The sum of the terms by their signs; one of sign 0 may be infinite."""
+    return sum(np.where(turn == 0, 0.0, turn * term) for turn, term in terms)
+
+
+def hurwitz_zeta_beyond(order: Any, x: Any) -> Any:
+    """``hurwitz_zeta``, for whole orders also between the poles at 0, -1, -2, ..."""
+    even = order % 2 == 0
+    found = _signed_sum((turn, hurwitz_zeta(order, at)) for at, turn in _between_poles(x, even))
+    # powers that overflow: the nearest pole decides
+    return np.where(np.isnan(found), np.where((x < 0) & ~even & (x - np.floor(x) > 0.5), -np.inf, np.inf), found)
 
 
 def _polygamma_host(n: int, x: Any) -> Any:
@@ -213,23 +243,14 @@ def _polygamma_host(n: int, x: Any) -> Any:
         found = special_digamma_host(wide)
         return found.astype(result)
     odd = n % 2 == 1
-    negative = wide < 0
     pole = (wide <= 0) & (wide == np.floor(wide))
-    safe = np.where(pole, 0.5, wide)
-    right = np.where(negative, safe - np.floor(safe), wide)  # the distance to the next pole on this side
-    left = 1 - right
-    cancels = negative & (right == 0.5) & (not odd)
-    parts = [(np.where(cancels, 1 - safe, right), 1.0)]
-    there = negative & ~cancels
-    if negative.any():
-        turn = 1.0 if odd else -1.0
-        parts += [(np.where(there, left, right), turn * there), (np.where(there, 1 - safe, right), -turn * there)]
     order = float(n + 1)
+    parts = _between_poles(np.where(pole, 0.5, wide), odd)
     if n <= _FACTORIALS:
-        found = math.factorial(n) * sum(part * hurwitz_zeta(order, at) for at, part in parts)
+        found = math.factorial(n) * _signed_sum((part, hurwitz_zeta(order, at)) for at, part in parts)
     else:
-        first = np.where(there, np.minimum(right, left), parts[0][0])
-        total = sum(part * (first / at) ** order * _relative_zeta(order, at) for at, part in parts)
+        first = np.min([at for at, _ in parts[:2]], 0)
+        total = _signed_sum((part, (first / at) ** order * _relative_zeta(order, at)) for at, part in parts)
         size = math.lgamma(order) - order * np.log(first) + np.log(np.abs(total))
         found = np.sign(total) * np.exp(size)
     found = np.where(pole, np.inf, np.where(wide == np.inf, 0.0, found))

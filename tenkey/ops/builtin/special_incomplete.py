@@ -18,7 +18,7 @@ from . import special_coefficients as c
 from .copying import cast
 from .creation import full, ones_like
 from .pointwise import exp, log, log1p
-from .special_gamma import hurwitz_zeta, special_betaln, special_gammaln
+from .special_gamma import hurwitz_zeta, hurwitz_zeta_beyond, special_betaln, special_gammaln
 from .view import broadcast_to
 
 _BY_PARAMETER: Final = "[{operator}] has no derivative by {name} here: only by {known}. Detach it: {name}.detach()."
@@ -241,10 +241,10 @@ def _zeta(x: Any, q: Any) -> Any:
     out[(x == 1) & ~np.isnan(q)] = np.inf
     poles = (x > 1) & (q <= 0) & (q == np.floor(q))
     out[poles] = np.inf
-    inside = (x > 1) & (q > 0)
-    power, start = np.minimum(x[inside], 1e4), q[inside]
-    found = hurwitz_zeta(power, start)
-    out[inside] = np.where(np.isinf(start), 0.0, np.where(np.isnan(found), np.inf, found))
+    inside = (x > 1) & ((q > 0) | ((x == np.floor(x)) & (q < 0) & ~poles))
+    power, start = x[inside], q[inside]
+    power = np.where(power > 1e4, 1e4 + power % 2, power)  # as good as infinite
+    out[inside] = np.where(np.isinf(start), 0.0, hurwitz_zeta_beyond(power, start))
     return out
 
 
@@ -426,9 +426,9 @@ def special_betainc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
 def special_zeta(x: Tensor, q: Tensor | None = None) -> Tensor:
     """The sum of ``(k + q)**-x`` over k = 0, 1, ...: Hurwitz's zeta function, with q = 1 (the default) Riemann's.
 
-    For x > 1, infinite at 1, nan below, and for q > 0, infinite or nan at the poles below (DLMF 25.11.1). Real
-    operands, which broadcast; integers give floats. Differentiable by ``q``; by ``x`` there is no derivative here:
-    NotImplementedError.
+    For x > 1, infinite at 1, nan below (DLMF 25.11.1). For q <= 0 infinite at the poles 0, -1, ..., and between them
+    nan unless x is a whole number. Real operands, which broadcast; integers give floats. Differentiable by ``q``; by
+    ``x`` there is no derivative here: NotImplementedError.
 
     >>> import tenkey as tk
     >>> f"{tk.special.zeta(tk.asarray(2.0)).item():.5f}"
