@@ -8,7 +8,7 @@ from typing import Any
 from ..core.device import META, Device
 from ..core.lift import refuse_out_of_range
 from ..core.storage import StridedArray
-from ..core.tensor import Tensor, make_tensor, word_for
+from ..core.tensor import NoValuesError, Tensor, make_tensor, word_for
 from ..core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
 from ..dispatch.kernel import Handle, Kernel
 from ..dispatch.keys import DispatchKey
@@ -74,7 +74,7 @@ def _install(operator: Operator) -> list[Handle]:
         def move(x: Tensor, device: Device) -> Tensor:
             if device.type == "meta":
                 return x
-            raise RuntimeError(f"[to_device] a tensor on 'meta' has no values to take to {str(device)!r}.")
+            raise NoValuesError(f"[to_device] a tensor on 'meta' has no values to take to {str(device)!r}.")
 
         function = move
     elif rule is not None:

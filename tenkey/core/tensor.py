@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 else:
     _Attached = object
 
-__all__ = ["Tensor", "make_tensor", "make_view", "shares_storage", "storage_of", "with_class"]
+__all__ = ["NoValuesError", "Tensor", "make_tensor", "make_view", "shares_storage", "storage_of", "with_class"]
 
 _NOT_FROM_CLASS: Final = (
     "a Tensor is made by tk.tensor(data), tk.asarray(data) or a creation function, not by Tensor(...)."
@@ -42,10 +42,7 @@ _TRUTH: Final = (
 _TO_NUMPY_GRADIENT: Final = (
     "[{what}] Can't call numpy() on Tensor that requires grad, which NumPy would lose: call x.detach().numpy()."
 )
-_TO_NUMPY_META: Final = (
-    "[{what}] a tensor on the device 'meta' has no values: make it on another device. (If this came from inside an "
-    "operator's kernel: give the operator a rule for shapes and dtypes with tk.library.register_fake.)"
-)
+_TO_NUMPY_META: Final = "[{what}] a tensor on the device 'meta' has no values: make it on another device."
 _HANDLER: Final = (
     "the __tk_dispatch__ of the Tensor subclass {cls} is a {got}, not a classmethod: put @classmethod above its def."
 )
@@ -58,6 +55,10 @@ _API_VERSIONS: Final = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 _API_VERSION: Final = "[__array_namespace__] got api_version={given!r}: the versions of the standard here are {known}."
 _SHARED: Final = "[shares_storage] takes tensors, got {kind}."
 _INDEX: Final = "[index] only a 0-d tensor of integers converts to an index, got shape {shape}, dtype {dtype}."
+
+
+class NoValuesError(RuntimeError):
+    """The values of a tensor on the device ``meta`` were needed."""
 
 
 _Kind = TypeVar("_Kind", bound="Tensor")
@@ -233,7 +234,7 @@ class Tensor(_Attached):
             array: np.ndarray = data
             return array
         if data.device.backend is None:
-            raise RuntimeError(_TO_NUMPY_META.format(what=what))
+            raise NoValuesError(_TO_NUMPY_META.format(what=what))
         host: np.ndarray = registry.find("tk::to_device").call(self.detach(), CPU)._data
         return host
 

@@ -174,6 +174,8 @@ def make_entry(operator: Operator) -> Callable[..., Any]:
     linecache.cache[filename] = _Text(operator, name, filename)  # type: ignore[assignment]
     function.__doc__ = operator.doc
     function.__module__ = "tenkey" if schema.namespace == "tk" else f"tenkey.ops.{schema.namespace}"
+    if schema.namespace != "tk":
+        function.__qualname__ = operator.name  # what Python's own errors about arguments begin with
     function.operator = operator  # type: ignore[attr-defined]
     return function
 

@@ -80,7 +80,8 @@ class Kernel:
     ``specialize(operator, word)`` may give a callable made for one dispatch word (see Note [Dispatch word]); without
     it ``function`` is called as it is. ``specialize_when`` does the same for the condition ``when``. ``only_with``
     names traits: a call that has none of them skips the kernel. ``boxed`` kernels are fallbacks: they take the operator
-    as their first argument. ``disabled`` is a trait, or 0: for a call whose word has it the kernel is absent (Note
+    as their first argument. ``operator`` is the name of the operator that the kernel was registered for; fallbacks have
+    "". ``disabled`` is a trait, or 0: for a call whose word has it the kernel is absent (Note
     [Disabled kernels]).
 
     >>> from tenkey.dispatch import DispatchKey, Kernel
@@ -94,6 +95,7 @@ class Kernel:
         "function",
         "key",
         "only_with",
+        "operator",
         "origin",
         "priority",
         "site",
@@ -144,6 +146,7 @@ class Kernel:
         self.when = when
         self.priority = priority
         self.disabled = disabled
+        self.operator = ""
 
     @property
     def is_fallthrough(self) -> bool:
@@ -152,7 +155,8 @@ class Kernel:
 
     def __repr__(self) -> str:
         name = getattr(self.function, "__qualname__", repr(self.function))
-        return f"<{self.origin} kernel {name} for {self.key.name} from {self.site}>"
+        of = f" of {self.operator}" if self.operator else ""
+        return f"<{self.origin} kernel {name} for {self.key.name}{of} from {self.site}>"
 
 
 class Handle:

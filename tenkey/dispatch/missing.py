@@ -60,6 +60,11 @@ def _remedy(operator: Operator, word: int, backend: str | None, device: str) -> 
     tensors = any(a.type.is_tensor_like for a in operator.schema.arguments)
     if tensors and backend is None:
         return _NO_TENSOR
+    if device == "meta":
+        return (
+            f"Give it a rule for the shapes and dtypes of its results with tk.library.register_fake({operator.name!r}, "
+            "function)."
+        )
     return (_REGISTER if tensors else _REGISTER_FACTORY).format(operator=operator.name, device=device)
 
 

@@ -339,6 +339,7 @@ class Registry:
                 raise RegistrationError(
                     _DUPLICATE_KERNEL.format(operator=name, key=kernel.key.name, first=top.site, second=kernel.site)
                 )
+            kernel.operator = name
             if operator is not None:
                 operator.kernels.setdefault(kernel.key, []).append(kernel)
                 operator.invalidate()
@@ -388,10 +389,16 @@ class Registry:
             operator.invalidate()
 
     def registrations(self, key: DispatchKey) -> list[Kernel]:
-        """Every kernel and fallback registered for ``key``, those that wait for their operator left out.
+        """Every kernel and fallback registered for ``key``, except those that wait for their operator.
 
-        >>> [kernel.key for kernel in registry.registrations(DispatchKey.Mode)]
-        [DispatchKey.Mode]
+        ``kernel.operator`` is the name of the operator, "" for a fallback.
+
+        >>> import tenkey as tk
+        >>> with tk.library.Library("docs", "DEF") as lib:
+        ...     _ = lib.define("same(Tensor x) -> Tensor")
+        ...     _ = lib.impl("same", lambda x: x, DispatchKey.Mode)
+        ...     [kernel.operator for kernel in registry.registrations(DispatchKey.Mode)]
+        ['docs::same', '']
         """
         if not isinstance(key, DispatchKey):
             raise ArgumentError(_NO_KEY.format(key=key, type=type(key).__name__))

@@ -176,7 +176,7 @@ class Parser:
             return ()
         arguments: list[Argument] = []
         names: set[str] = set()
-        kwarg_only = needs_default = False
+        kwarg_only = False
         while True:
             column = self._column
             if self._accept("*"):
@@ -189,12 +189,12 @@ class Parser:
                     raise self._error("no argument follows '*'.", "Remove '*', or add an argument after it.", column)
                 continue
             argument = self._argument(names, kwarg_only=kwarg_only)
+            if not (kwarg_only or argument.has_default) and arguments and arguments[-1].has_default:
+                before = arguments[-1].name
+                rule = f"{quoted(argument.name)} has no default and follows {quoted(before)}, which has one."
+                remedy = "Give it a default, or move it before the others or after a '*'."
+                raise self._error(rule, remedy, column)
             arguments.append(argument)
-            if not kwarg_only:
-                if needs_default and not argument.has_default:
-                    remedy = "Give it a default, or move it before the others or after a '*'."
-                    raise self._error("an argument without a default follows one with a default.", remedy, column)
-                needs_default = argument.has_default
             if not self._accept(","):
                 break
         self._expect(")", "',' or ')'", "Separate arguments by ',' and close the list with ')'.")

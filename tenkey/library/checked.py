@@ -23,7 +23,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..core.tensor import Tensor, shares_storage, storage_of, version_of
+from ..core.tensor import NoValuesError, Tensor, shares_storage, storage_of, version_of
 from ..dispatch.errors import shown
 from ..dispatch.keys import backend_mask, backends_in
 from ..dispatch.operator import Operator
@@ -61,6 +61,10 @@ _TWICE: Final = "[{operator}] returned one tensor as two of its results: return 
 _SHARED: Final = (
     "[{operator}] the arguments {first!r} and {second!r} share one memory, and the operator writes to {first!r}: give "
     "it different tensors; clone() one of them."
+)
+_NO_FAKE: Final = (
+    "[{operator}] got tensors on 'meta', which have no values, and its kernel {kernel} needs them: give the operator a "
+    "rule for the shapes and dtypes of its results with tk.library.register_fake({operator!r}, function)."
 )
 _MUTATED: Final = (
     "[{operator}] its kernel {kernel} changed the argument {argument!r} in place, which the schema does not say: put "
@@ -293,6 +297,15 @@ def checked_kernel(
                 raise TypeError(
                     _PACK.format(operator=operator.name, kernel=checks.kernel, error=error, schema=schema)
                 ) from None
+
+    if "Meta" in backends_in(word & backend_mask()):
+        with_values = call
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return with_values(*args, **kwargs)
+            except NoValuesError:
+                raise RuntimeError(_NO_FAKE.format(operator=operator.name, kernel=checks.kernel)) from None
 
     scope: dict[str, Any] = {
         "ŧcall": call, "ŧTensor": Tensor, "ŧforeign": checks.foreign, "ŧresult": checks.result,

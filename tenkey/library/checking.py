@@ -24,7 +24,7 @@ ROWS: Final = (
 _NO_ROW: Final = "[opcheck] there is no row {name!r}: the rows are {rows}."
 _WIDTH: Final = 120
 
-Status = Literal["passed", "failed", "skipped"]
+Status = Literal["passed", "warning", "failed", "skipped"]
 
 
 class OpCheckError(TenkeyError, RuntimeError):
@@ -46,6 +46,8 @@ class OpCheckError(TenkeyError, RuntimeError):
 class Row:
     """What one check found: ``text`` says what is wrong and what to change, or why the check does not apply.
 
+    A row with the status ``"warning"`` counts as passed: nothing is wrong, but something may have been forgotten.
+
     >>> Row("fake", "skipped", "no tensor argument").passed
     True
     """
@@ -56,7 +58,7 @@ class Row:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing wrong was found; true for a check that does not apply."""
+        """Whether nothing wrong was found; true for a warning, and for a check that does not apply."""
         return self.status != "failed"
 
 
@@ -100,7 +102,7 @@ class OpCheckReport:
 
     def __str__(self) -> str:
         lines = [f"opcheck {self.title}"]
-        words = {"passed": "passed", "failed": "FAILED", "skipped": "-"}
+        words = {"passed": "passed", "warning": "warning", "failed": "FAILED", "skipped": "-"}
         for row in self.rows:
             head = f"  {row.name:<13}{words[row.status]:<8}"
             indent = " " * len(head)

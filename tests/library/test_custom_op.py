@@ -67,8 +67,25 @@ class TestCall:
             op(tk.asarray([1.0]), "a")
         with pytest.raises(ArgumentError, match=rf"\[{NS}::argument\].*'x'.*Tensor"):
             op("a", 1)
-        with pytest.raises(TypeError, match="missing 1 required positional argument: 'n'"):
+        with pytest.raises(TypeError, match=rf"^{NS}::argument\(\) missing 1 required positional argument: 'n'"):
             op(tk.asarray([1.0]))
+
+    def test_errors_about_arguments_name_the_operator(self) -> None:
+        """The function behind an operator may have another name than the operator, or none."""
+
+        @custom_op(f"{NS}::official", mutates_args=())
+        def anything(x: Tensor, factor: float = 2.0) -> Tensor:
+            return x * factor
+
+        x = tk.asarray([1.0])
+        calls: list[Any] = [lambda: anything(), lambda: anything(x, 1.0, 2.0), lambda: anything(x, scale=1.0)]
+        calls += [lambda: anything(x, x=x), lambda: anything("a"), lambda: anything(x, "a"), lambda: anything(3)]
+        calls += [lambda: tk.ops.custom_op_test.official()]
+        for call in calls:
+            with pytest.raises(TypeError) as caught:
+                call()
+            assert f"{NS}::official" in str(caught.value)
+            assert "anything" not in str(caught.value)
 
     def test_pickled_by_name(self) -> None:
         op = make("pickled", lambda x: x + 1, "(Tensor x) -> Tensor")
@@ -193,12 +210,34 @@ class TestDefinition:
     def test_device_types(self) -> None:
         op = make("cpu_only", lambda x: x + 1, "(Tensor x) -> Tensor", device_types="cpu")
         assert op(tk.asarray([1.0])).tolist() == [2.0]
-        with pytest.raises(MissingKernelError, match=rf"\[{NS}::cpu_only\] has no kernel for meta"):
+        with pytest.raises(MissingKernelError, match=rf"\[{NS}::cpu_only\] has no kernel for meta.*register_fake"):
             op(tk.empty(2, device="meta"))
         both = make("both", lambda x: x + 1, "(Tensor x) -> Tensor", device_types=["cpu", "meta", "cpu"])
         assert both(tk.empty(2, device="meta")).shape == (2,)
         everywhere = make("everywhere", lambda x: x + 1, "(Tensor x) -> Tensor")
         assert everywhere(tk.empty(2, device="meta")).shape == (2,)
+
+    @pytest.mark.parametrize(
+        "kernel",
+        [
+            lambda x: tk.asarray(x.numpy() + 1),
+            lambda x: x.to_device("cpu") + 1,
+            lambda x: x * x.sum().item(),
+            lambda x: x if x.sum() > 0 else -x,
+            lambda x: tk.asarray(x.tolist()),
+        ],
+    )
+    def test_without_a_fake(self, kernel: Any) -> None:
+        op = make("no_fake", kernel, "(Tensor x) -> Tensor")
+        outer = make("outer", lambda x: op(x) + 1, "(Tensor x) -> Tensor")
+        message = rf"^\[{NS}::no_fake\] got tensors on 'meta'.*register_fake\('{NS}::no_fake', function\)"
+        for function in (op, outer):
+            for x in (tk.empty(2, device="meta"), tk.empty(2, device="meta").requires_grad_()):
+                with pytest.raises(RuntimeError, match=message) as caught:
+                    function(x)
+                assert caught.value.__suppress_context__
+        op.register_fake(lambda x: tk.empty(x.shape, dtype=x.dtype, device=x.device))
+        assert outer(tk.empty(2, device="meta")).shape == (2,)
 
     def test_unknown_device_type(self) -> None:
         with pytest.raises(RegistrationError, match=rf"\[{NS}::wrong\] 'gpu' is neither a dispatch key nor a device"):

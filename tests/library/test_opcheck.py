@@ -457,6 +457,17 @@ def test_an_operator_without_a_gradient_passes_with_a_note() -> None:
         assert report_of("opcheck_flat::flat", X)["gradient"].text == "declared as not differentiable"
 
 
+def test_a_gradient_that_is_wanted_but_not_registered_is_a_warning() -> None:
+    """An argument requires a gradient, so the author may have forgotten the rule."""
+    report = report_of(_sine("wants_a_gradient"), X.clone().requires_grad_())
+    assert report.passed
+    assert report["autograd"].status == "warning"
+    assert "'x' requires a gradient" in report["autograd"].text
+    assert "tk.library.register_autograd('wrong::wants_a_gradient', ...)" in report["autograd"].text
+    assert "autograd     warning " in str(report)
+    assert report["gradient"].status == "skipped"
+
+
 def test_a_refusal_of_one_dimension_is_no_crash() -> None:
     def softmax(x: Tensor) -> Tensor:
         values = x.numpy()

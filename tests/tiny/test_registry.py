@@ -398,6 +398,8 @@ class TestLookUp:
         impl(reg, "t::g", "other", CUDA)
         reg.fallback(Kernel(named("fallback"), CPU, boxed=True))
         assert [k.function.__qualname__ for k in reg.registrations(CPU)] == ["f", "g", "fallback"]
+        assert [k.operator for k in reg.registrations(CPU)] == ["t::f", "t::g", ""]
+        assert "kernel g for CPU of t::g from " in repr(reg.registrations(CPU)[1])
         assert reg.registrations(BATCHED) == []
 
     def test_registry_of_the_process_pickles_by_name(self) -> None:

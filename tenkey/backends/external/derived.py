@@ -10,7 +10,7 @@ import numpy as np
 
 from ...core.device import CPU, Device, default_device
 from ...core.storage import StridedArray
-from ...core.tensor import Tensor, cpu_word, make_tensor, make_view
+from ...core.tensor import NoValuesError, Tensor, cpu_word, make_tensor, make_view
 from ...core.word import DTYPE_MASK, GRADIENT, WEAK_MASK, dtypes_of, weak_of
 from ...dispatch.errors import MissingKernelError
 from ...dispatch.local import StateGuard
@@ -105,7 +105,7 @@ class Derived:
         """``tk::copy_``, also between devices."""
         for tensor in (x, source):
             if tensor.device.type == "meta":
-                raise RuntimeError(_META.format(operator="copy_", device=str((source if tensor is x else x).device)))
+                raise NoValuesError(_META.format(operator="copy_", device=str((source if tensor is x else x).device)))
         check_copy(registry.find("tk::copy_"), x, source)
         if x._data.__class__ is np.ndarray:
             x._data[...] = source._values("copy_")

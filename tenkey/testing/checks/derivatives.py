@@ -24,13 +24,17 @@ from .numeric import (
     pull_back,
     split_cotangent,
 )
-from .sample import Failure, Sample, Skipped, described, is_deliberate
+from .sample import Failure, Sample, Skipped, Warned, described, is_deliberate
 from .structure import Labelled, quote_all
 
 __all__ = ["Derivatives"]
 
 _NO_GRADIENT: Final = (
     "no gradient registered; asking for one is refused. tk.library.register_autograd({name!r}, ...) adds one."
+)
+_GRADIENT_WANTED: Final = (
+    "{labels} {require} a gradient, but the operator has no gradient rule, and asking for one is refused: give it one "
+    "with tk.library.register_autograd({name!r}, ...)."
 )
 _LOST: Final = (
     "the gradient with respect to '{label}' is silently lost: {result} depends on '{label}', which requires a "
@@ -172,8 +176,7 @@ class Derivatives:
             if "Backward" in sample.operator.facets or not first or not is_deliberate(error):
                 named = quote_all([sample.labels[i] for i in subset])
                 raise Failure(_RAISES.format(labels=named, error=described(error))) from error
-            self.why_not = "no gradient registered"
-            raise Skipped(_NO_GRADIENT.format(name=sample.operator.name)) from error
+            raise self._no_gradient() from error
         for part in results:
             if part.value.requires_grad and not is_inexact(part.value.dtype):
                 raise Failure(_RECORDED_INTEGER.format(result=part.label, dtype=part.value.dtype))
@@ -187,6 +190,16 @@ class Derivatives:
                 raise Skipped(self.why_not)
             self._check_nothing_lost(subset, results)
         return len(recorded)
+
+    def _no_gradient(self) -> Skipped:
+        """Why there is nothing to judge; a warning if the sample asks for a gradient."""
+        self.why_not = "no gradient registered"
+        name = self.sample.operator.name
+        marked = [self.sample.labels[i] for i in self.sample.floating if self.sample.leaves[i].marked]
+        if not marked:
+            return Skipped(_NO_GRADIENT.format(name=name))
+        require = "requires" if len(marked) == 1 else "require"
+        return Warned(_GRADIENT_WANTED.format(labels=quote_all(marked), require=require, name=name))
 
     def _marked(self, subset: Sequence[int]) -> list[Tensor]:
         return self.sample.tensors(gradient=subset)
@@ -223,8 +236,7 @@ class Derivatives:
                 tk.autograd.grad(results, inputs, [tk.ones_like(t) for t in results], allow_unused=True)
             except NotImplementedError as error:
                 if "Backward" not in operator.facets and "derivative is not implemented" in str(error):
-                    self.why_not = "no gradient registered"
-                    raise Skipped(_NO_GRADIENT.format(name=operator.name)) from error
+                    raise self._no_gradient() from error
             except Exception:
                 return
 

@@ -23,7 +23,7 @@ from ...library.checking import ROWS, OpCheckReport, Row
 from .batching import check_vmap
 from .contract import BaseCallFailure, check_fake, check_schema
 from .derivatives import Derivatives
-from .sample import Failure, Sample, Skipped, described, operator_of
+from .sample import Failure, Sample, Skipped, Warned, described, operator_of
 from .threads import check_threads
 from .variations import check_backends, check_determinism, check_layout, check_zero_size
 
@@ -118,7 +118,7 @@ def _row(name: str, check: Callable[[], str | None], below: list[Row], *, random
     try:
         note = check()
     except Skipped as reason:
-        return Row(name, "skipped", str(reason))
+        return Row(name, "warning" if isinstance(reason, Warned) else "skipped", str(reason))
     except BaseCallFailure as failure:
         return _Fatal(name, "failed", str(failure))
     except Failure as failure:

@@ -45,6 +45,10 @@ class Skipped(Exception):  # noqa: N818 -- the same
     """Why a check does not apply."""
 
 
+class Warned(Skipped):
+    """The same where the sample shows that it should apply."""
+
+
 class Leaf(NamedTuple):
     """One tensor of the call. ``array`` has its values and strides; ``marked``: it came with ``requires_grad``."""
 
