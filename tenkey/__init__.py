@@ -9,7 +9,7 @@ import math as _math
 from importlib import import_module as _import_module
 from typing import Any as _Any
 
-from . import _collector, _names, autograd, backends, core, dispatch, library, ops, random, transforms
+from . import _names, autograd, backends, core, dispatch, library, ops, random, transforms
 from .autograd import (
     enable_grad,
     inference_mode,
@@ -22,11 +22,9 @@ from .autograd.services import provide_transforms as _provide_transforms
 from .backends import cpu as _cpu
 from .backends import meta as _meta
 from .backends.cpu import get_num_threads, set_num_threads
-from .choosing import apply_along_axis, nonzero, piecewise, unravel_index
-from .contractions import einsum, tensordot
 from .core.device import Device as device  # noqa: N813  # PyTorch's name for it
-from .core.dtype_limits import finfo, iinfo
-from .core.dtypes import (
+from .core.dtypes.limits import finfo, iinfo
+from .core.dtypes.names import (
     bool,
     complex64,
     complex128,
@@ -44,26 +42,28 @@ from .core.dtypes import (
     uint32,
     uint64,
 )
-from .core.printing import get_printoptions, printoptions, set_printoptions
 from .core.tensor import Tensor, shares_storage
+from .core.text.formatting import get_printoptions, printoptions, set_printoptions
 from .core.wrapper import install_levels as _install_levels
-from .creation import asarray, from_dlpack, tensor
 from .dispatch import registry as _registry
-from .dispatch.mode import install_modes as _install_modes
-from .dispatch.subclass import install_subclasses as _install_subclasses
-from .dispatch.waiting import putting_off as _putting_off
-from .dtype_functions import broadcast_arrays, broadcast_shapes, can_cast, result_type
-from .inspection import ARRAY_API_VERSION as _ARRAY_API_VERSION
-from .inspection import array_namespace_info as __array_namespace_info__
+from .dispatch.installers import putting_off as _putting_off
+from .dispatch.modes import install_modes as _install_modes
+from .dispatch.subclasses import install_subclasses as _install_subclasses
+from .functions.creation import asarray, from_dlpack, tensor
+from .functions.dtypes import broadcast_arrays, broadcast_shapes, can_cast, result_type
+from .functions.indexing import apply_along_axis, nonzero, piecewise, unravel_index
+from .functions.inspection import ARRAY_API_VERSION as _ARRAY_API_VERSION
+from .functions.inspection import array_namespace_info as __array_namespace_info__
+from .functions.linalg import einsum, tensordot
+from .functions.linspace import linspace
+from .functions.splitting import array_split, block, gradient, meshgrid, split
+from .functions.statistics import average, histogram, histogram_bin_edges, histogramdd
 from .library.services import provide_checks as _provide_checks
 from .ops.autocast import autocast, is_autocast_enabled
 from .ops.autocast import install_autocast as _install_autocast
-from .ops.builtin.scattering import put_along_axis
+from .ops.builtin.indexing.scatter import put_along_axis
 from .ops.install import install as _install
-from .parts import array_split, block, gradient, meshgrid, split
 from .serialization import load, save
-from .spacing import linspace
-from .statistics import average, histogram, histogram_bin_edges, histogramdd
 
 __version__ = "0.1.0"
 __array_api_version__ = _ARRAY_API_VERSION
@@ -101,7 +101,7 @@ def __getattr__(name: str) -> _Any:
     if name == "testing":
         return _import_module(".testing", __name__)  # sets the attribute
     if name == "bfloat16":
-        return core.dtypes.bfloat16  # or an AttributeError that says what to install
+        return core.dtypes.names.bfloat16  # or an AttributeError that says what to install
     return _names.find_public("", name)
 
 
@@ -111,10 +111,9 @@ def __dir__() -> list[str]:
 
 globals().update(_names.expose(""))
 
-from . import _einops as _einops  # noqa: E402  # Note [einops finds its backends among subclasses]
-from . import _numpy_calls as _numpy_calls  # noqa: E402  # Note [NumPy's functions of tensors]
 from . import fft, linalg, special  # noqa: E402  # what they hold are the operators with these prefixes
+from .interop import einops as _einops  # noqa: E402  # Note [einops finds its backends among subclasses]
+from .interop import numpy_protocol as _numpy_protocol  # noqa: E402  # Note [NumPy's functions of tensors]
+from .interop import ufuncs as _ufuncs  # noqa: E402
 
 __all__ = _names.list_public(globals())  # noqa: PLE0605
-
-_collector.resume()  # Note [No collections during the import]

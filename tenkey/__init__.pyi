@@ -23,55 +23,55 @@ from tenkey.autograd.grad_mode import (
     no_grad as no_grad,
     set_grad_enabled as set_grad_enabled,
 )
-from tenkey.autograd.inference import (
+from tenkey.autograd.inference_mode import (
     inference_mode as inference_mode,
     is_inference_mode_enabled as is_inference_mode_enabled,
 )
 from tenkey.backends.cpu.threads import get_num_threads as get_num_threads, set_num_threads as set_num_threads
-from tenkey.choosing import (
-    apply_along_axis as apply_along_axis,
-    nonzero as nonzero,
-    piecewise as piecewise,
-    unravel_index as unravel_index,
-)
-from tenkey.contractions import einsum as einsum, tensordot as tensordot
 from tenkey.core.device import Device, Device as device
-from tenkey.core.dtype_limits import finfo as finfo, iinfo as iinfo
-from tenkey.core.dtypes import DType, default_dtypes as default_dtypes, isdtype as isdtype
-from tenkey.core.printing import (
+from tenkey.core.dtypes.limits import finfo as finfo, iinfo as iinfo
+from tenkey.core.dtypes.names import DType, default_dtypes as default_dtypes, isdtype as isdtype
+from tenkey.core.tensor import Tensor, Tensor as Tensor, shares_storage as shares_storage
+from tenkey.core.text.formatting import (
     get_printoptions as get_printoptions,
     printoptions as printoptions,
     set_printoptions as set_printoptions,
 )
-from tenkey.core.tensor import Tensor, Tensor as Tensor, shares_storage as shares_storage
 from tenkey.core.typing import ArrayLike, DTypeLike, TensorLike
-from tenkey.creation import asarray as asarray, from_dlpack as from_dlpack, tensor as tensor
-from tenkey.dtype_functions import (
+from tenkey.functions.creation import asarray as asarray, from_dlpack as from_dlpack, tensor as tensor
+from tenkey.functions.dtypes import (
     broadcast_arrays as broadcast_arrays,
     broadcast_shapes as broadcast_shapes,
     can_cast as can_cast,
     result_type as result_type,
 )
-from tenkey.inspection import array_namespace_info as __array_namespace_info__
-from tenkey.ops.autocast import autocast as autocast, is_autocast_enabled as is_autocast_enabled
-from tenkey.ops.builtin.scattering import put_along_axis as put_along_axis
-from tenkey.ops.builtin.searching import CummaxResult, CumminResult, TopKResult
-from tenkey.ops.builtin.sets import UniqueAllResult, UniqueCountsResult, UniqueInverseResult
-from tenkey.parts import (
+from tenkey.functions.indexing import (
+    apply_along_axis as apply_along_axis,
+    nonzero as nonzero,
+    piecewise as piecewise,
+    unravel_index as unravel_index,
+)
+from tenkey.functions.inspection import array_namespace_info as __array_namespace_info__
+from tenkey.functions.linalg import einsum as einsum, tensordot as tensordot
+from tenkey.functions.linspace import linspace as linspace
+from tenkey.functions.splitting import (
     array_split as array_split,
     block as block,
     gradient as gradient,
     meshgrid as meshgrid,
     split as split,
 )
-from tenkey.serialization import load as load, save as save
-from tenkey.spacing import linspace as linspace
-from tenkey.statistics import (
+from tenkey.functions.statistics import (
     average as average,
     histogram as histogram,
     histogram_bin_edges as histogram_bin_edges,
     histogramdd as histogramdd,
 )
+from tenkey.ops.autocast import autocast as autocast, is_autocast_enabled as is_autocast_enabled
+from tenkey.ops.builtin.indexing.scatter import put_along_axis as put_along_axis
+from tenkey.ops.builtin.sorting.search import CummaxResult, CumminResult, TopKResult
+from tenkey.ops.builtin.sorting.sets import UniqueAllResult, UniqueCountsResult, UniqueInverseResult
+from tenkey.serialization import load as load, save as save
 
 __all__ = [
     "Tensor",

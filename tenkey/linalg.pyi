@@ -3,14 +3,14 @@
 
 from collections.abc import Sequence
 from numpy.linalg import LinAlgError as LinAlgError
-from tenkey.contractions import cond as cond, matrix_norm as matrix_norm, norm as norm, tensordot as tensordot
 from tenkey.core.tensor import Tensor
 from tenkey.core.typing import DTypeLike, TensorLike
-from tenkey.ops.builtin.linalg_decompositions import QRResult, SVDResult
-from tenkey.ops.builtin.linalg_eigen import EigResult, EighResult
-from tenkey.ops.builtin.linalg_lu import LUResult
-from tenkey.ops.builtin.linalg_norms import LstsqResult
-from tenkey.ops.builtin.linalg_solve import SlogdetResult
+from tenkey.functions.linalg import cond as cond, matrix_norm as matrix_norm, norm as norm, tensordot as tensordot
+from tenkey.ops.builtin.linalg.decompositions import QRResult, SVDResult
+from tenkey.ops.builtin.linalg.eigen import EigResult, EighResult
+from tenkey.ops.builtin.linalg.lu import LUResult
+from tenkey.ops.builtin.linalg.norms import LstsqResult
+from tenkey.ops.builtin.linalg.solve import SlogdetResult
 
 __all__ = [
     "LinAlgError",

@@ -11,7 +11,7 @@ import numpy as np
 from hypothesis import HealthCheck, settings
 
 import tenkey as tk
-from tenkey.core import dtypes
+from tenkey.core.dtypes import names as dtypes
 
 Pair = collections.namedtuple("Pair", ["first", "second"])  # noqa: PYI024
 DTYPES = [d for d in dtypes.all_dtypes() if d.name != "bfloat16"]

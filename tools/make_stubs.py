@@ -33,7 +33,7 @@ import numpy as np
 import tenkey as tk
 from tenkey import _names
 from tenkey.core.tensor import Tensor
-from tenkey.dispatch.entry import keyword_only
+from tenkey.dispatch.bindings import keyword_only
 from tenkey.dispatch.operator import Operator
 from tenkey.dispatch.schema import Argument, ListType, OptionalType, SchemaType, TupleType
 
@@ -60,7 +60,7 @@ _KNOWN: Final = {
     "ArrayLike": "tenkey.core.typing",
     "Any": "typing",
     "Callable": "collections.abc",
-    "DType": "tenkey.core.dtypes",
+    "DType": "tenkey.core.dtypes.names",
     "DTypeLike": "tenkey.core.typing",
     "Device": "tenkey.core.device",
     "Final": "typing",

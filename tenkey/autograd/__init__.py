@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..dispatch.delayed import delayed
+from .._util.lazy_import import delayed
+from ..profiler.observer import install_observer
 from .anomaly import anomaly_mode, install_anomaly
-from .functional import backward, grad
+from .engine.engine import calibrate
+from .engine.functional import backward, grad
 from .grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
-from .gradcheck import GradcheckError, gradcheck, gradgradcheck
-from .inference import inference_mode, install_inference, is_inference_mode_enabled
-from .installing import install_custom, install_inplace, install_recording
-from .methods import attach_gradient_attributes
-from .node import Node
-from .profiling.observer import install_observer
-from .running.engine import calibrate
-from .saving import HOOKED as _HOOKED  # noqa: F401  # a trait: those of the package have their bits from the beginning
+from .gradcheck.gradcheck import GradcheckError, gradcheck, gradgradcheck
+from .inference_mode import inference_mode, install_inference, is_inference_mode_enabled
+from .install_kernels import install_custom, install_inplace, install_recording
+from .saved_tensors.hooks import HOOKED as _HOOKED  # noqa: F401  # a trait: those of the package have their bits from the beginning
+from .tape.node import Node
+from .tensor_attributes import attach_gradient_attributes
 
 if TYPE_CHECKING:  # Note [Delayed modules]
+    from ..profiler.profile import profile, record_function
     from . import checkpoint_policies, communication, forward_ad, function, graph
     from .checkpoint_policies import CheckpointPolicy, create_selective_checkpoint_contexts
-    from .checkpointing import CheckpointError, checkpoint
+    from .checkpointing.checkpoint import CheckpointError, checkpoint
     from .function import Function, once_differentiable
-    from .pictures.drawing import draw
-    from .profiling.profiler import profile, record_function
+    from .visualize.draw import draw
 
 __all__ = [
     "CheckpointError",
@@ -61,13 +61,13 @@ if not TYPE_CHECKING:  # for a type checker a module with __getattr__ has every 
         __name__,
         {
             "checkpoint_policies": ("CheckpointPolicy", "create_selective_checkpoint_contexts"),
-            "checkpointing": ("CheckpointError", "checkpoint"),
+            "checkpointing.checkpoint": ("CheckpointError", "checkpoint"),
             "communication": (),
             "forward_ad": (),
             "function": ("Function", "once_differentiable"),
             "graph": (),
-            "pictures.drawing": ("draw",),
-            "profiling.profiler": ("profile", "record_function"),
+            "visualize.draw": ("draw",),
+            ".profiler.profile": ("profile", "record_function"),
         },
     )
 

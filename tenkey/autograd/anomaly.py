@@ -17,18 +17,18 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from .._util.context_decorator import decorate
 from ..core.tensor import Tensor
 from ..core.word import GRADIENT
 from ..core.wrapper import Wrapper
 from ..dispatch.kernel import Kernel
 from ..dispatch.keys import DispatchKey
-from ..dispatch.local import StateGuard, enter, get_state, leave
+from ..dispatch.local_state import StateGuard, enter, get_state, leave
 from ..dispatch.operator import Operator
-from ..ops.builtin.comparison import isfinite, isinf, isnan
-from ..ops.builtin.reduction import all as all_
-from ..ops.builtin.reduction import any as any_
-from .grad_mode import decorate
-from .node import Node
+from ..ops.builtin.elementwise.comparison import isfinite, isinf, isnan
+from ..ops.builtin.reductions.reduction import all as all_
+from ..ops.builtin.reductions.reduction import any as any_
+from .tape.node import Node
 
 __all__ = ["ANOMALY", "anomaly_mode", "install_anomaly", "label_here", "watcher"]
 
@@ -167,7 +167,7 @@ _MADE: Final = frozenset(["tk::empty", "tk::empty_like", "tk::full_like"])  # me
 
 
 def _specialize(operator: Operator, word: int) -> Callable[..., Any]:
-    from .traces import label, note_change
+    from .tape.call_sites import label, note_change
 
     inner = operator.cache[word & ~ANOMALY]
     mutated = [(i, a.name) for i, a in enumerate(operator.schema.arguments) if a.is_mutable]
@@ -199,7 +199,7 @@ def label_here(node: Node) -> None:
     """Note on a node that no operator call made where it was recorded, if the mode is on."""
     state = get_state()
     if state is not None and state.include & ANOMALY:
-        from .traces import label
+        from .tape.call_sites import label
 
         label(node)
 
@@ -212,7 +212,7 @@ def watcher() -> Callable[..., Any] | None:
     state = get_state()
     if state is None or not state.include & ANOMALY:
         return None
-    from .traces import forward_trace
+    from .tape.call_sites import forward_trace
 
     options = _current()
 

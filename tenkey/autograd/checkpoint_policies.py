@@ -24,11 +24,11 @@ from typing import Any, Final
 
 from ..core.tensor import Tensor, version_of
 from ..core.wrapper import Wrapper
-from ..dispatch.mode import DispatchMode
+from ..dispatch.modes import DispatchMode
 from ..dispatch.operator import Operator, OperatorPacket
 from ..dispatch.registry import registry
-from .saved import alone
-from .saving import choosing
+from .saved_tensors.hooks import choosing
+from .saved_tensors.saved import alone
 
 __all__ = [
     "CheckpointPolicy",

@@ -17,9 +17,9 @@ from typing import Any, Final
 
 from ..core.device import Device, to_device
 from ..core.tensor import Tensor
-from ..ops.builtin.copying import concatenate
-from ..ops.builtin.view import reshape
-from .function import Function
+from ..ops.builtin.shape.copying import concatenate
+from ..ops.builtin.shape.views import reshape
+from .function.function import Function
 
 __all__ = ["Broadcast", "Gather", "ReduceAdd", "Scatter", "broadcast", "gather", "reduce_add", "scatter"]
 

@@ -6,21 +6,19 @@ path of tensors that need none.
 
 from __future__ import annotations
 
-import functools
-import inspect
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 import numpy as np
 
+from .._util.context_decorator import decorate
 from ..core.word import GRADIENT
-from ..dispatch.local import LocalState, current_state, enter, get_state, leave, make_state, set_state
+from ..dispatch.local_state import LocalState, current_state, enter, get_state, leave, make_state, set_state
 
 __all__ = [
     "SILENT",
     "GradMode",
-    "decorate",
     "enable_grad",
     "is_grad_enabled",
     "is_recording",
@@ -89,99 +87,6 @@ class GradMode:
     def __call__(self, function: Any) -> Any:
         """The function, run in the mode."""
         return decorate(function, self._fresh)
-
-
-def decorate(function: Any, fresh: Callable[[], Any]) -> Any:
-    """``function`` with a context of its own for every call; generators and coroutines enter it anew at each step."""
-    if inspect.isgeneratorfunction(function):
-
-        @functools.wraps(function)
-        def generator(*args: Any, **kwargs: Any) -> Any:
-            inner = function(*args, **kwargs)
-            try:
-                with fresh():
-                    item = next(inner)
-                while True:
-                    try:
-                        sent = yield item
-                    except GeneratorExit:
-                        with fresh():
-                            inner.close()
-                        raise
-                    except BaseException as error:
-                        with fresh():
-                            item = inner.throw(error)
-                    else:
-                        with fresh():
-                            item = inner.send(sent)
-            except StopIteration as stop:
-                return stop.value
-
-        return generator
-    if inspect.isasyncgenfunction(function):
-        return _async_generator(function, fresh)
-    if inspect.iscoroutinefunction(function):
-
-        @functools.wraps(function)
-        async def coroutine(*args: Any, **kwargs: Any) -> Any:
-            return await _Stepwise(function(*args, **kwargs), fresh)
-
-        return coroutine
-
-    @functools.wraps(function)
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
-        with fresh():
-            return function(*args, **kwargs)
-
-    return wrapper
-
-
-def _async_generator(function: Any, fresh: Callable[[], Any]) -> Any:
-    """An asynchronous generator function whose steps run in a context each."""
-
-    @functools.wraps(function)
-    async def generator(*args: Any, **kwargs: Any) -> Any:
-        inner = function(*args, **kwargs)
-        try:
-            item = await _Stepwise(inner.__anext__(), fresh)
-            while True:
-                try:
-                    sent = yield item
-                except GeneratorExit:
-                    await _Stepwise(inner.aclose(), fresh)
-                    raise
-                except BaseException as error:
-                    item = await _Stepwise(inner.athrow(error), fresh)
-                else:
-                    item = await _Stepwise(inner.asend(sent), fresh)
-        except StopAsyncIteration:
-            return
-
-    return generator
-
-
-class _Stepwise:
-    """Awaits a coroutine, entering the context around each of its steps only."""
-
-    def __init__(self, coroutine: Any, fresh: Callable[[], Any]) -> None:
-        self._coroutine = coroutine
-        self._fresh = fresh
-
-    def __await__(self) -> Any:
-        try:
-            with self._fresh():
-                item = self._coroutine.send(None)
-            while True:
-                try:
-                    sent = yield item
-                except BaseException as error:
-                    with self._fresh():
-                        item = self._coroutine.throw(error)
-                else:
-                    with self._fresh():
-                        item = self._coroutine.send(sent)
-        except StopIteration as stop:
-            return stop.value
 
 
 class no_grad(GradMode):

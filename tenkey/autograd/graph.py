@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from .functional import GradientEdge, get_gradient_edge
-from .multi_grad import register_multi_grad_hook
-from .mutation import allow_mutation_on_saved_tensors, increment_version
-from .node import Node
-from .raw_saved import RawSavedTensor
-from .running.task import queue_callback
-from .saving import disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
+from .engine.functional import GradientEdge, get_gradient_edge
+from .engine.graph_task import queue_callback
+from .engine.multi_grad_hook import register_multi_grad_hook
+from .saved_tensors.hooks import disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
+from .saved_tensors.mutation import allow_mutation_on_saved_tensors, increment_version
+from .saved_tensors.raw import RawSavedTensor
+from .tape.node import Node
 
 __all__ = [
     "GradientEdge",

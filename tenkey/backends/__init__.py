@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from .._util.lazy_import import delayed
 from ..core.device import add_finder
-from ..dispatch.delayed import delayed
 
 if TYPE_CHECKING:  # Note [Delayed modules]
     from .external import (

@@ -17,7 +17,7 @@ from ..dispatch.registry import Registry, registry
 from ..ops.declare.facets import TensorSpec
 from ..ops.declare.promotion import refuse_lost_part
 from ..ops.shapes import broadcast_shapes, reduced_shape, refuse_empty
-from ..ops.views import strided_view_kernel
+from ..ops.strided_views import strided_view_kernel
 
 __all__ = ["install", "spec_rule"]
 

@@ -1,16 +1,15 @@
 """Core: dtypes, promotion, devices, storage, the Tensor, printing, random numbers."""
 
 from ..dispatch.registry import registry
-from . import copying as _copying  # noqa: F401  # puts its methods on Tensor, as the next ones do
-from . import display as _display  # noqa: F401
-from . import dlpack as _dlpack  # noqa: F401
-from . import sharing as _sharing  # noqa: F401
-from . import ufuncs as _ufuncs  # noqa: F401
 from .device import CPU, Device, register_device, to_device
-from .dtypes import to_dtype
+from .dtypes.names import to_dtype
+from .exchange import dlpack as _dlpack  # noqa: F401
+from .exchange import pickling as _copying  # noqa: F401  # puts its methods on Tensor, as the next ones do
+from .exchange import sharing as _sharing  # noqa: F401
 from .lift import lift, weak_tensor
 from .storage import Storage, StridedArray
 from .tensor import Tensor, make_tensor, make_view, shares_storage, storage_of
+from .text import repr as _display  # noqa: F401
 from .word import GRADIENT, tensor_dtype
 
 registry.converters["DType"] = tensor_dtype

@@ -4,12 +4,12 @@
 import numpy as np
 from collections.abc import Callable, Sequence
 from typing import Any, Self, SupportsIndex
-from tenkey.autograd.methods import _Answer
-from tenkey.autograd.node import HookHandle
+from tenkey.autograd.tape.node import HookHandle
+from tenkey.autograd.tensor_attributes import _Answer
 from tenkey.core.device import Device
 from tenkey.core.tensor import Tensor
 from tenkey.core.typing import ArrayLike, DTypeLike, Index, Operand, TensorLike
-from tenkey.ops.builtin.searching import CummaxResult, CumminResult, TopKResult
+from tenkey.ops.builtin.sorting.search import CummaxResult, CumminResult, TopKResult
 
 
 class TensorMethods:

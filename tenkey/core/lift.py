@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ..dispatch.errors import ArgumentError, OutOfRangeError, shown
-from .dtype_limits import iinfo
-from .dtypes import complex_of, default_float, real_of
+from .dtypes.limits import iinfo
+from .dtypes.names import complex_of, default_float, real_of
 from .tensor import Tensor, cpu_word, make_tensor
 from .word import DTYPE_TRAIT, WEAK_MASK, WEAK_TRAIT
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 import numpy as np
 
 from ..dispatch.keys import DispatchKey, DispatchKeySet, highest_backend
-from ..dispatch.local import current_state
+from ..dispatch.local_state import current_state
 from ..dispatch.registry import registry
-from ..dispatch.subclass import ASKING, run_unasked
+from ..dispatch.subclasses import ASKING, run_unasked
 from .device import CPU, Device, base_word
 from .storage import Storage, is_contiguous
 from .word import DTYPE_TRAIT, GRADIENT, INHERITED, WEAK_MASK

@@ -15,8 +15,8 @@ from typing import Any, Final
 import numpy as np
 
 from ..dispatch.keys import DispatchKey, register_trait
-from ..dispatch.subclass import ASKING
-from .dtypes import ALL, to_dtype
+from ..dispatch.subclasses import ASKING
+from .dtypes.names import ALL, to_dtype
 
 __all__ = [
     "BFLOAT16_TRAIT",

@@ -1,5 +1,6 @@
 """Dispatch: keys, schemas, operators, tables and the registry. Knows no tensors, imports neither numpy nor numba."""
 
+from .diagnostics.explain import explain
 from .errors import (
     ArgumentError,
     DeviceMismatchError,
@@ -11,11 +12,10 @@ from .errors import (
     ShadowedKernelWarning,
     TenkeyError,
 )
-from .explain import explain
 from .kernel import Handle, Kernel, fallthrough_kernel
 from .keys import DispatchKey, DispatchKeySet, register_key
-from .local import ExcludeDispatchKeyGuard, IncludeDispatchKeyGuard
-from .mode import DispatchMode
+from .local_state import ExcludeDispatchKeyGuard, IncludeDispatchKeyGuard
+from .modes import DispatchMode
 from .operator import Operator, OperatorPacket
 from .registry import Registry, registry
 from .schema import FunctionSchema, parse_schema

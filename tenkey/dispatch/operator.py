@@ -6,16 +6,16 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from .entry import any_word, make_entry
+from .bindings import any_word, make_entry
+from .diagnostics.shadowing import warn_of_lost
 from .errors import ArgumentError, OperatorAttributeError, OperatorNotFoundError
+from .installers import settle
 from .kernel import Kernel
 from .keys import DispatchKey, DispatchKeySet, all_runtime_keys, key_mask
-from .local import current_state
+from .local_state import current_state
 from .overloads import select_overload
 from .schema import BaseType, FunctionSchema, ListType, OptionalType, SchemaType
-from .shadow import warn_of_lost
 from .table import Slot, Table, disabling_bits, resolve
-from .waiting import settle
 
 if TYPE_CHECKING:
     from .registry import Registry

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numbers
 from typing import TYPE_CHECKING, Any, Final
 
-from .coerce import convert
+from .arguments import convert
 from .errors import ArgumentError, OperatorNotFoundError
 from .schema import BaseType, ListType, OptionalType, TupleType
 

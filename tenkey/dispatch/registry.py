@@ -16,15 +16,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from . import keys as _keys
-from .coerce import convert_argument
+from .arguments import convert_argument
+from .diagnostics.shadowing import warn_of_shadowed
 from .errors import ArgumentError, OperatorNotFoundError, RegistrationError, shown
+from .installers import settle
 from .kernel import Handle, Kernel, caller_site, check_signature, function_site
 from .keys import AliasKey, DispatchKey
 from .operator import Operator, OperatorNamespace, OperatorPacket, retire
 from .schema import BaseType, FunctionSchema, ListType, OptionalType, parse_schema
-from .shadow import warn_of_shadowed
 from .table import Slot, best, compute_slot
-from .waiting import settle
 
 __all__ = ["Registry", "registry"]
 

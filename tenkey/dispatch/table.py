@@ -42,6 +42,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from .diagnostics.missing_kernel import missing_kernel
 from .errors import DeviceMismatchError, MissingKernelError, RegistrationError
 from .kernel import Kernel
 from .keys import (
@@ -54,7 +55,6 @@ from .keys import (
     key_mask,
     runtime_keys,
 )
-from .missing import missing_kernel
 
 if TYPE_CHECKING:
     from .operator import Operator

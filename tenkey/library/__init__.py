@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..dispatch.delayed import delayed
+from .._util.lazy_import import delayed
 from ..dispatch.kernel import fallthrough_kernel
 from ..ops import scalar
 from ..ops.declare.promotion import ARITHMETIC, BOOLEAN, COMPARISON, INT_TO_FLOAT, REAL, REAL_TO_FLOAT, SAME, SUM
 
 if TYPE_CHECKING:  # Note [Delayed modules]
-    from .checking import OpCheckError, OpCheckReport, opcheck
-    from .custom import CustomOperator, custom_op
+    from .custom_operator import CustomOperator, custom_op
     from .declarations import composite, pointwise, reduction
     from .derivatives import register_autocast, register_autograd, register_jvp, register_vmap
-    from .inference import infer_schema
-    from .native import load_native
+    from .native.loading import load_native
+    from .opcheck_report import OpCheckError, OpCheckReport, opcheck
     from .registration import Library, register_fake, register_kernel
+    from .schema_inference import infer_schema
 
 __all__ = [
     "ARITHMETIC",
@@ -52,12 +52,12 @@ if not TYPE_CHECKING:  # for a type checker a module with __getattr__ has every 
     __getattr__, __dir__ = delayed(
         __name__,
         {
-            "checking": ("OpCheckError", "OpCheckReport", "opcheck"),
-            "custom": ("CustomOperator", "custom_op"),
+            "opcheck_report": ("OpCheckError", "OpCheckReport", "opcheck"),
+            "custom_operator": ("CustomOperator", "custom_op"),
             "declarations": ("composite", "pointwise", "reduction"),
             "derivatives": ("register_autocast", "register_autograd", "register_jvp", "register_vmap"),
-            "inference": ("infer_schema",),
-            "native": ("load_native",),
+            "schema_inference": ("infer_schema",),
+            "native.loading": ("load_native",),
             "registration": ("Library", "register_fake", "register_kernel"),
         },
     )

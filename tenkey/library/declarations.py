@@ -19,7 +19,7 @@ from ..ops.declare.declaration import formulas_by_argument
 from ..ops.declare.facets import Pointwise, Reduce
 from ..ops.declare.promotion import INT_TO_FLOAT, SAME, Promotion
 from ..ops.scalar.signatures import ScalarFunction
-from .checks import (
+from .declaration_checks import (
     check_combine,
     check_domain,
     check_partials,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
 from ..core.device import device_types
-from ..core.dtypes import to_dtype
+from ..core.dtypes.names import to_dtype
 from ..dispatch.errors import RegistrationError
 from ..dispatch.kernel import Handle, function_site
 from ..dispatch.operator import Operator

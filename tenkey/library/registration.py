@@ -18,15 +18,15 @@ from ..core.device import device_types, to_device
 from ..core.tensor import Tensor, cpu_word, make_tensor
 from ..core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
 from ..dispatch.errors import RegistrationError
+from ..dispatch.installers import putting_off
 from ..dispatch.kernel import Handle, Kernel, caller_site, check_signature
 from ..dispatch.keys import DispatchKey, DispatchKeySet
 from ..dispatch.operator import Operator
 from ..dispatch.registry import registry
 from ..dispatch.schema import parse_schema
-from ..dispatch.waiting import putting_off
-from ..ops.builtin.copying import cast
+from ..ops.builtin.shape.copying import cast
 from ..ops.declare.facets import NotDifferentiable
-from .checked import checked_kernel
+from .kernel_checks import checked_kernel
 
 __all__ = [
     "Library",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from .checking import OpCheckReport
+    from .opcheck_report import OpCheckReport
 
 __all__ = ["checks_service", "provide_checks"]
 

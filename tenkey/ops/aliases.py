@@ -16,8 +16,8 @@ from typing import Any
 from ..core.tensor import Tensor
 from ..core.word import GRADIENT, INFERENCE
 from ..core.wrapper import Level, Wrapper
-from ..dispatch.local import current_state, enter, leave
-from .builtin.view import reshape
+from ..dispatch.local_state import current_state, enter, leave
+from .builtin.shape.views import reshape
 
 __all__ = ["Recording", "fresh", "levels_of", "repeated", "spread", "unrecorded"]
 

@@ -24,30 +24,30 @@ from typing import Any, Final, Self, TypeVar
 import numpy as np
 
 from ..core.device import to_device
-from ..core.dtypes import float16, float32, to_dtype
+from ..core.dtypes.names import float16, float32, to_dtype
 from ..core.tensor import Tensor
 from ..core.word import DTYPE_MASK, DTYPE_TRAIT, WEAK_MASK, dtypes_of
 from ..dispatch.kernel import Kernel
 from ..dispatch.keys import DispatchKey, DispatchKeySet, backend_names, key_mask, register_trait
-from ..dispatch.local import current_state, enter, get_state, leave, make_state, set_state
+from ..dispatch.local_state import current_state, enter, get_state, leave, make_state, set_state
 from ..dispatch.operator import Operator
 from ..dispatch.registry import Registry, registry
-from .builtin.arithmetic import pow as pow_
-from .builtin.arithmetic import reciprocal
-from .builtin.comparison import where
-from .builtin.copying import cast, concat, concatenate, stack
-from .builtin.einsum import einsum_operator
-from .builtin.elementary import exp, exp2, expm1, log, log1p, log2, log10, logaddexp, rsqrt
-from .builtin.indexing import scatter_add
-from .builtin.linalg import matmul
-from .builtin.linalg_norms import vector_norm
-from .builtin.linalg_products import cross, dot, vecdot
+from .builtin.elementwise.arithmetic import pow as pow_
+from .builtin.elementwise.arithmetic import reciprocal
+from .builtin.elementwise.comparison import where
+from .builtin.elementwise.exponential import exp, exp2, expm1, log, log1p, log2, log10, logaddexp, rsqrt
+from .builtin.elementwise.trigonometry import acos, acosh, asin, cosh, sinh, tan
+from .builtin.indexing.advanced_indexing import scatter_add
+from .builtin.linalg.einsum import einsum_operator
+from .builtin.linalg.matmul import matmul
+from .builtin.linalg.norms import vector_norm
+from .builtin.linalg.products import cross, dot, vecdot
 from .builtin.nn import cross_entropy, log_softmax, softmax
-from .builtin.reduction import logsumexp, mean, prod
-from .builtin.reduction import sum as sum_
-from .builtin.special import special_erf, special_erfinv
-from .builtin.statistics import cumulative_prod, cumulative_sum, std, var
-from .builtin.trigonometry import acos, acosh, asin, cosh, sinh, tan
+from .builtin.reductions.reduction import logsumexp, mean, prod
+from .builtin.reductions.reduction import sum as sum_
+from .builtin.reductions.statistics import cumulative_prod, cumulative_sum, std, var
+from .builtin.shape.copying import cast, concat, concatenate, stack
+from .builtin.special.basic import special_erf, special_erfinv
 from .declare.declaration import operator_of
 
 __all__ = ["FLOAT32", "LOWER", "PROMOTE", "autocast", "install_autocast", "is_autocast_enabled"]

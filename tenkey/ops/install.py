@@ -10,7 +10,7 @@ from ..core.tensor import Tensor, storage_of
 from ..core.word import GRADIENT
 from ..dispatch.kernel import Handle, Kernel
 from ..dispatch.keys import DispatchKey, DispatchKeySet, key_mask
-from ..dispatch.local import get_state
+from ..dispatch.local_state import get_state
 from ..dispatch.operator import Operator
 from ..dispatch.registry import Registry
 

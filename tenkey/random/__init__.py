@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..core.generator import Generator, GeneratorState, default_generator, seed
-from ..dispatch.delayed import delayed
+from .._util.lazy_import import delayed
+from ..core.random.generator import Generator, GeneratorState, default_generator, seed
 
 if TYPE_CHECKING:  # Note [Delayed modules]
     from ._basic import (

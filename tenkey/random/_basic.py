@@ -6,10 +6,11 @@ import math
 import operator as _operator
 from typing import Any, Final
 
-from ..core import dtypes
-from ..core.generator import Generator
+from ..core.dtypes import names as dtypes
+from ..core.random.generator import Generator
 from ..core.tensor import Tensor
-from ..ops.builtin.pointwise import sqrt, where
+from ..ops.builtin.elementwise.comparison import where
+from ..ops.builtin.elementwise.exponential import sqrt
 from ..ops.builtin.random import random_exp, random_integers, random_normal, random_uniform
 from ._parameters import Parameter, Plan, Shape, make_plan, numbers, parameter, sizes_of, standard
 

@@ -7,13 +7,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..core import dtypes
-from ..core.generator import Generator
+from ..core.dtypes import names as dtypes
+from ..core.random.generator import Generator
 from ..core.tensor import Tensor
-from ..creation import asarray
-from ..ops.builtin.copying import astype
-from ..ops.builtin.indexing import take
-from ..ops.builtin.pointwise import ceil, maximum, minimum
+from ..functions.creation import asarray
+from ..ops.builtin.elementwise.arithmetic import maximum, minimum
+from ..ops.builtin.elementwise.rounding import ceil
+from ..ops.builtin.indexing.advanced_indexing import take
 from ..ops.builtin.random import (
     random_category,
     random_counts,
@@ -23,7 +23,8 @@ from ..ops.builtin.random import (
     random_standard,
     random_uniform,
 )
-from ..ops.builtin.view import reshape
+from ..ops.builtin.shape.copying import astype
+from ..ops.builtin.shape.views import reshape
 from ._parameters import (
     REJECTING,
     Parameter,

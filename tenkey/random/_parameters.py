@@ -16,15 +16,15 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ..core import dtypes
 from ..core.device import to_device
-from ..core.generator import Generator, default_generator
-from ..core.samplers import BLOCKS_PER_ELEMENT
+from ..core.dtypes import names as dtypes
+from ..core.random.generator import Generator, default_generator
+from ..core.random.samplers import BLOCKS_PER_ELEMENT
 from ..core.tensor import Tensor
-from ..creation import asarray
-from ..ops.builtin.copying import astype
+from ..functions.creation import asarray
 from ..ops.builtin.creation import full
 from ..ops.builtin.random import check_values, random_addresses, random_checked, random_standard
+from ..ops.builtin.shape.copying import astype
 
 Shape: TypeAlias = int | Sequence[int] | None
 Parameter: TypeAlias = Any

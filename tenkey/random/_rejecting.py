@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from ..core.generator import Generator
+from ..core.random.generator import Generator
 from ..core.tensor import Tensor
-from ..ops.builtin.copying import stack
-from ..ops.builtin.pointwise import maximum, minimum
+from ..ops.builtin.elementwise.arithmetic import maximum, minimum
 from ..ops.builtin.random import random_exp, random_rejection
-from ..ops.builtin.reduction import max, sum
-from ..ops.builtin.view import broadcast_to
+from ..ops.builtin.reductions.reduction import max, sum
+from ..ops.builtin.shape.copying import stack
+from ..ops.builtin.shape.views import broadcast_to
 from ._basic import _located
 from ._parameters import (
     REJECTING,

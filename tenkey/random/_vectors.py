@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ..core import dtypes
-from ..core.generator import Generator
+from ..core.dtypes import names as dtypes
+from ..core.random.generator import Generator
 from ..core.tensor import Tensor
-from ..ops.builtin.copying import astype
-from ..ops.builtin.linalg import matmul
+from ..ops.builtin.linalg.matmul import matmul
 from ..ops.builtin.random import random_factor, random_normal
-from ..ops.builtin.view import expand_dims, squeeze
+from ..ops.builtin.shape.copying import astype
+from ..ops.builtin.shape.views import expand_dims, squeeze
 from ._parameters import Parameter, Shape, make_plan, numbers, parameter, refuse_gradient
 
 _ONE: Final = "[multivariate_normal] give cov= or scale_tril=, one of them."

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from ..core.files import replacing
+from .._util.atomic_write import replacing
 
 __all__ = ["opened", "replacing"]
 

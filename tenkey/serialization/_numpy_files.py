@@ -21,7 +21,7 @@ from numpy.lib import format as npy
 
 from ..core.tensor import Tensor
 from ..core.word import tensor_dtype
-from ..creation import asarray
+from ..functions.creation import asarray
 from ._files import replacing
 
 NPY_MAGIC: Final = b"\x93NUMPY"

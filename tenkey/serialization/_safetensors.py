@@ -16,10 +16,10 @@ from typing import Any, BinaryIO, Final
 
 import numpy as np
 
-from ..core import dtypes
+from ..core.dtypes import names as dtypes
 from ..core.tensor import Tensor
 from ..core.word import tensor_dtype
-from ..creation import asarray
+from ..functions.creation import asarray
 from ._files import replacing
 from ._structure import Reader, StructureError, Writer, parse_json
 

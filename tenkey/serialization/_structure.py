@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..core.generator import Generator
+from ..core.random.generator import Generator
 from ..core.tensor import Tensor
 
 DEPTH: Final = 100

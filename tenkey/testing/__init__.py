@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..library.checking import OpCheckError, OpCheckReport, opcheck
+from ..library.opcheck_report import OpCheckError, OpCheckReport, opcheck
 from .modes import CallTrace, DeterministicCheck, FlopCounter, OperatorCounter, StrictFallback
 from .samples import SampleInput, accepts, samples
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..backends.external import strict_fallback
 from ..core.tensor import Tensor
-from ..dispatch.mode import DispatchMode
+from ..dispatch.modes import DispatchMode
 from ..dispatch.operator import Operator
 from ..ops.scalar.expression import topological_order
 

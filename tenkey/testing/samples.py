@@ -21,11 +21,11 @@ import numpy as np
 
 import tenkey as tk
 
-from ..core.dtypes import to_dtype
+from ..core.dtypes.names import to_dtype
 from ..core.tensor import Tensor
 from ..dispatch.errors import ArgumentError
 from ..dispatch.operator import Operator
-from ..ops.builtin.view import broadcast_to
+from ..ops.builtin.shape.views import broadcast_to
 from ..ops.declare.facets import Pointwise, Reduce, Samples
 
 __all__ = ["SampleInput", "accepts", "samples"]

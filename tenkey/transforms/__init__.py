@@ -4,35 +4,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..dispatch.delayed import delayed
-from .randomness import install_randomness
+from .._util.lazy_import import delayed
+from .batching.randomness import install_randomness
 from .services import provide_autograd
 
 if TYPE_CHECKING:  # Note [Delayed modules]
-    from . import functions, index_rules, rules
-    from .batching import LOOPS, BatchInfo
-    from .derivatives import grad, value_and_grad, vjp
+    from .batching.level import LOOPS, BatchInfo
+    from .batching.mapping import vmap
     from .forward import jvp, linearize
     from .jacobians import hessian, jacfwd, jacrev
-    from .mapping import vmap
+    from .reverse import grad, value_and_grad, vjp
 
 __all__ = [
-    "LOOPS", "BatchInfo", "functions", "grad", "hessian", "index_rules", "install", "jacfwd", "jacrev", "jvp",
-    "linearize", "rules", "value_and_grad", "vjp", "vmap",
+    "LOOPS", "BatchInfo", "grad", "hessian", "install", "jacfwd", "jacrev", "jvp", "linearize",
+    "value_and_grad", "vjp", "vmap",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:  # for a type checker a module with __getattr__ has every name
     __getattr__, __dir__ = delayed(
         __name__,
         {
-            "batching": ("LOOPS", "BatchInfo"),
-            "derivatives": ("grad", "value_and_grad", "vjp"),
+            "batching.level": ("LOOPS", "BatchInfo"),
+            "reverse": ("grad", "value_and_grad", "vjp"),
             "forward": ("jvp", "linearize"),
-            "functions": (),
-            "index_rules": (),
             "jacobians": ("hessian", "jacfwd", "jacrev"),
-            "mapping": ("vmap",),
-            "rules": (),
+            "batching.mapping": ("vmap",),
         },
     )
 

@@ -17,11 +17,11 @@ from typing import Any, Final
 from ..core.tensor import Tensor
 from ..core.tree import flatten, tree_map, unflatten
 from ..core.word import GRADIENT
-from ..dispatch.local import current_state
+from ..dispatch.local_state import current_state
 from ..ops.aliases import Recording, spread
 from ..ops.builtin.creation import zeros_like
-from .runs import FUNCTION, NO_TENSOR, OUTPUT, Run, bare, described, differentiable, split_aux
 from .services import autograd_service
+from .trace import FUNCTION, NO_TENSOR, OUTPUT, Run, bare, described, differentiable, split_aux
 
 __all__ = ["jvp", "linearize"]
 

@@ -9,11 +9,11 @@ from typing import Any, Final
 from ..core.tensor import Tensor
 from ..core.tree import flatten, tree_map, unflatten
 from ..ops.builtin.creation import eye
-from ..ops.builtin.view import reshape, slice
-from .derivatives import vjp
+from ..ops.builtin.shape.views import reshape, slice
+from .batching.mapping import vmap
 from .forward import jvp
-from .mapping import vmap
-from .runs import FUNCTION, NO_TENSOR, OUTPUT, described, positions_of
+from .reverse import vjp
+from .trace import FUNCTION, NO_TENSOR, OUTPUT, described, positions_of
 
 __all__ = ["hessian", "jacfwd", "jacrev"]
 

@@ -15,7 +15,7 @@ import pytest
 
 import tenkey as tk
 from tenkey import Tensor
-from tenkey.autograd import traces
+from tenkey.autograd.tape import call_sites as traces
 
 
 def leaf(*values: float) -> Tensor:

@@ -15,7 +15,7 @@ import pytest
 
 import tenkey as tk
 from tenkey.autograd import draw
-from tenkey.autograd.pictures.layout import Layout, layers_of
+from tenkey.autograd.visualize.layout import Layout, layers_of
 from tests._functions import Cube
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -12,9 +12,9 @@ import scipy.special
 
 import tenkey as tk
 from tenkey.autograd import gradcheck, gradgradcheck
-from tenkey.autograd.formulas import jvp_of
-from tenkey.backends.cpu import compile as compiler
-from tenkey.backends.cpu.program import Program
+from tenkey.autograd.formulas.gradients import jvp_of
+from tenkey.backends.cpu.numba import compiler
+from tenkey.backends.cpu.numba.program import Program
 from tenkey.dispatch.registry import registry
 from tenkey.library import INT_TO_FLOAT, reduction
 from tenkey.library import scalar as s

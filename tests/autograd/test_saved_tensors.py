@@ -13,7 +13,7 @@ import pytest
 
 import tenkey as tk
 from tenkey.autograd.graph import disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
-from tenkey.autograd.saving import HOOKED, hooks_are_on, savers
+from tenkey.autograd.saved_tensors.hooks import HOOKED, hooks_are_on, savers
 from tests._backends import Host
 from tests._gradients import collector_off
 

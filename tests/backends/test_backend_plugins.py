@@ -55,7 +55,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     yield put
     for module in modules:
         sys.modules.pop(module, None)
-    from tenkey.backends.external.registration import registered
+    from tenkey.backends.external.backend_registration import registered
 
     for device in set(device_types()) - backends:
         registered[device].remove()
@@ -120,7 +120,7 @@ def backend(): return Plug()
         before = state()
         x = tk.full((1,), 5.0, device="plugsetup")
         assert tk.exp(x).tolist() == [5.0]
-        from tenkey.backends.external.registration import registered
+        from tenkey.backends.external.backend_registration import registered
 
         registered["plugsetup"].remove()
         assert state() == before

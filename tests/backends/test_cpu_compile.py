@@ -1,6 +1,6 @@
 """Compiled kernels: they compute what NumPy computes, and their cache survives what happens to caches.
 
-Note [Nothing waits for a compiler] in ``tenkey/backends/cpu/compile.py``.
+Note [Nothing waits for a compiler] in ``tenkey/backends/cpu/numba/compiler.py``.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tenkey.backends.cpu import compile as compiler
+from tenkey.backends.cpu.numba import compiler
+from tenkey.backends.cpu.numba.program import Program, program_of
 from tenkey.backends.cpu.pointwise import LARGE, large
-from tenkey.backends.cpu.program import Program, program_of
 from tenkey.backends.cpu.threads import PIECE
 from tenkey.dispatch import registry
 from tenkey.ops.declare.facets import Pointwise

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tenkey as tk
-from tenkey.backends.cpu import compile as compiler
+from tenkey.backends.cpu.numba import compiler
 
 Array = np.ndarray[Any, Any]
 

@@ -20,8 +20,8 @@ import numpy.typing as npt
 import pytest
 import scipy.special
 
-from tenkey.backends import scalar_math
-from tenkey.backends.scalar_math import Dtype, bits
+from tenkey.backends import libm as scalar_math
+from tenkey.backends.libm import Dtype, bits
 
 Array = npt.NDArray[Any]
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import tenkey as tk
-from tenkey.core import dlpack
+from tenkey.core.exchange import dlpack
 
 ml_dtypes = pytest.importorskip("ml_dtypes", reason="bfloat16 comes from ml_dtypes")
 BF16 = np.dtype(ml_dtypes.bfloat16)

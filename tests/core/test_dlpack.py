@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import tenkey as tk
-from tenkey.core import dlpack
+from tenkey.core.exchange import dlpack
 
 DTYPES = [str(dtype) for dtype in tk.core.dtypes.ALL]
 

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 import tenkey as tk
-from tenkey.core import dtype_limits, dtypes
-from tenkey.core.dtypes import DType
+from tenkey.core.dtypes import limits as dtype_limits
+from tenkey.core.dtypes import names as dtypes
+from tenkey.core.dtypes.names import DType
 
 KIND_NAMES = [
     "bool",

@@ -1,4 +1,4 @@
-"""tenkey.core.printing: the text of tensors, and options that are local."""
+"""tenkey.core.text.formatting: the text of tensors, and options that are local."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tenkey.core.printing import (
+from tenkey.core.text.formatting import (
     PrintOptions,
     edge_indices,
     format_tensor,

@@ -1,4 +1,4 @@
-"""tenkey.core.promotion: the standard's tables, PyTorch's rules across kinds, and the laws of a lattice."""
+"""tenkey.core.dtypes.promotion: the standard's tables, PyTorch's rules across kinds, and the laws of a lattice."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tenkey.core import dtypes
-from tenkey.core.dtypes import DType
-from tenkey.core.promotion import Category, can_cast, category_of, promote_types, result_dtype
+from tenkey.core.dtypes import names as dtypes
+from tenkey.core.dtypes.names import DType
+from tenkey.core.dtypes.promotion import Category, can_cast, category_of, promote_types, result_dtype
 
 SIGNED = ["int8", "int16", "int32", "int64"]
 UNSIGNED = ["uint8", "uint16", "uint32", "uint64"]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tenkey.dispatch.errors import SchemaError
 from tenkey.dispatch.schema import FunctionSchema, parse_schema
-from tenkey.dispatch.schema_parser import Parser, parse_usual
+from tenkey.dispatch.schema.parser import Parser, parse_usual
 
 FUZZ = settings(deadline=None, max_examples=400, database=None)
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tenkey as tk
-from tenkey import _numpy_functions
+from tenkey.interop import numpy_functions as _numpy_functions
 
 A = np.array([[3.0, 1.0, 2.0], [0.5, 5.0, 4.0]])
 S = np.array([[4.0, 1.0], [1.0, 3.0]])
@@ -322,5 +322,5 @@ def test_errors_are_ours() -> None:
 
 
 def test_the_table_is_read_at_its_first_use() -> None:
-    program = "import tenkey._numpy_functions as n; print(n._rows.cache_info().currsize)"
+    program = "import tenkey.interop.numpy_functions as n; print(n._rows.cache_info().currsize)"
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "0\n"

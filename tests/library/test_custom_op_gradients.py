@@ -10,7 +10,7 @@ import pytest
 
 import tenkey as tk
 from tenkey.autograd import gradcheck, gradgradcheck
-from tenkey.autograd.gradcheck import GradcheckError
+from tenkey.autograd.gradcheck.gradcheck import GradcheckError
 from tenkey.dispatch.errors import (
     RegistrationError,
 )

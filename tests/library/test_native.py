@@ -19,7 +19,8 @@ import tenkey as tk
 from tenkey.autograd import gradcheck, gradgradcheck
 from tenkey.dispatch.errors import RegistrationError, SchemaError
 from tenkey.dispatch.registry import registry
-from tenkey.library import CustomOperator, load_native, native_kernels
+from tenkey.library import CustomOperator, load_native
+from tenkey.library.native import kernels as native_kernels
 from tests._native import AXPY, BOTH, NS, compiled, d, f, needs_compiler
 from tests._registry import registry_as_before
 

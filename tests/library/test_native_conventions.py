@@ -14,7 +14,8 @@ import pytest
 
 import tenkey as tk
 from tenkey.dispatch.errors import RegistrationError
-from tenkey.library import CustomOperator, load_native, native_kernels
+from tenkey.library import CustomOperator, load_native
+from tenkey.library.native import kernels as native_kernels
 from tests._native import COMPILER, NS, compile_c, compiled, d, f
 from tests._registry import registry_as_before
 

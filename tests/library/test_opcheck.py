@@ -15,7 +15,7 @@ import tenkey as tk
 from tenkey.core.tensor import Tensor
 from tenkey.library import OpCheckError, OpCheckReport, opcheck
 from tenkey.library import scalar as s
-from tenkey.library.checking import ROWS
+from tenkey.library.opcheck_report import ROWS
 from tests._opcheck import X, Y, report_of, sample
 from tests._wrong_operators import WRONG, Wrong
 

@@ -13,8 +13,8 @@ import pytest
 
 import tenkey as tk
 from tenkey.autograd import gradcheck, gradgradcheck
-from tenkey.backends.cpu import compile as compiler
-from tenkey.backends.cpu.program import Program
+from tenkey.backends.cpu.numba import compiler
+from tenkey.backends.cpu.numba.program import Program
 from tenkey.core.tensor import Tensor
 from tenkey.core.tree import flatten
 from tenkey.dispatch.operator import Operator

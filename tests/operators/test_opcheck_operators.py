@@ -6,7 +6,7 @@ from typing import Any
 
 from tenkey.dispatch.operator import Operator
 from tenkey.library import opcheck
-from tenkey.library.checking import ROWS
+from tenkey.library.opcheck_report import ROWS
 from tests._opcheck import report_of
 from tests.operators._table import FACTORIES, SAMPLED, is_probed, named, sampled
 

@@ -11,8 +11,8 @@ import pytest
 import tenkey as tk
 from tenkey.autograd import checkpoint, checkpoint_policies
 from tenkey.autograd.graph import saved_tensors_hooks
-from tenkey.backends.cpu import compile as compiler
-from tenkey.backends.cpu.program import Program
+from tenkey.backends.cpu.numba import compiler
+from tenkey.backends.cpu.numba.program import Program
 from tenkey.core.tensor import Tensor
 from tenkey.dispatch.operator import Operator
 from tests.operators._table import named, sampled

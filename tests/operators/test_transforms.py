@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import tenkey as tk
-from tenkey.autograd.forward_rules import parts_of, plan_of
+from tenkey.autograd.formulas.jvp_rules import parts_of, plan_of
 from tenkey.core.tensor import Tensor
 from tenkey.core.tree import flatten
 from tenkey.dispatch.operator import Operator

@@ -12,7 +12,7 @@ import pytest
 
 import tenkey as tk
 from tenkey.dispatch import DispatchMode, registry
-from tenkey.dispatch.local import get_state
+from tenkey.dispatch.local_state import get_state
 from tenkey.dispatch.operator import Operator
 from tenkey.ops.autocast import FLOAT32, LOWER, PROMOTE
 from tenkey.ops.declare.facets import Autocast

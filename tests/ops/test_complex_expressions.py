@@ -10,7 +10,7 @@ import pytest
 
 import tenkey as tk
 from tenkey.autograd import gradcheck, gradgradcheck
-from tenkey.autograd.formulas import jvp_of
+from tenkey.autograd.formulas.gradients import jvp_of
 from tenkey.dispatch.registry import registry
 from tenkey.library import INT_TO_FLOAT, REAL_TO_FLOAT, pointwise, reduction
 from tenkey.library import scalar as s

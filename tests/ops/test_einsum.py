@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import tenkey as tk
 from tenkey.autograd import gradcheck
-from tenkey.ops.builtin import einsum as module
+from tenkey.ops.builtin.linalg import einsum as module
 
 _RNG = np.random.default_rng(0)
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import tenkey as tk
+from tenkey._util import numpy_internals as numpy_functions
 from tenkey.core.lift import weak_tensor
-from tenkey.ops import numpy_functions
 
 CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     *[
@@ -54,7 +54,7 @@ def test_the_composition_gives_the_same(name: str, args: tuple[Any, ...], kwargs
 
 
 def test_functions_of_numpy() -> None:
-    """tenkey/ops/numpy_functions.py: they give what the public ones give, whether this NumPy has them or not."""
+    """tenkey/_util/numpy_internals.py: they give what the public ones give, whether this NumPy has them or not."""
     rng = np.random.default_rng(0)
     for dtype in ("float16", "float32", "float64", "int8", "uint64", "bool"):
         x = rng.integers(0, 3, (3, 4)).astype(dtype)

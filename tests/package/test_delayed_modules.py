@@ -13,20 +13,21 @@ from typing import Any
 import pytest
 
 import tenkey as tk
-from tenkey.dispatch.delayed import delayed
+from tenkey._util.lazy_import import delayed
 
 ROOT = Path(__file__).resolve().parents[2]
 # What most programs never use. Each of these modules brings others that nothing else needs.
 LATE = (
-    "dataclasses", "numpy.fft", "numpy.typing", "pathlib", "tenkey._numpy_functions",
-    "tenkey.autograd.checkpointing", "tenkey.autograd.communication", "tenkey.autograd.comparing",
-    "tenkey.autograd.custom", "tenkey.autograd.formulas", "tenkey.autograd.inplace", "tenkey.autograd.record",
-    "tenkey.autograd.views", "tenkey.backends.cpu.kernels", "tenkey.backends.cpu.program",
-    "tenkey.autograd.forward_ad", "tenkey.autograd.function", "tenkey.autograd.graph",
-    "tenkey.autograd.pictures", "tenkey.autograd.profiling.profiler", "tenkey.autograd.traces",
-    "tenkey.backends.external", "tenkey.library.custom", "tenkey.library.native", "tenkey.library.registration",
-    "tenkey.ops.scalar.c_source", "tenkey.random._basic", "tenkey.testing", "tenkey.transforms.batching",
-    "tenkey.transforms.mapping", "tenkey.transforms.rules",
+    "dataclasses", "numpy.fft", "numpy.typing", "pathlib", "tenkey.interop.numpy_functions",
+    "tenkey.autograd.checkpointing.checkpoint", "tenkey.autograd.communication",
+    "tenkey.autograd.gradcheck.comparison", "tenkey.autograd.function.custom_backward",
+    "tenkey.autograd.formulas.gradients", "tenkey.autograd.views.inplace", "tenkey.autograd.recording.kernels",
+    "tenkey.autograd.views.tracking", "tenkey.backends.cpu.kernels", "tenkey.backends.cpu.numba.program",
+    "tenkey.autograd.forward_ad", "tenkey.autograd.function", "tenkey.autograd.graph", "tenkey.autograd.visualize",
+    "tenkey.profiler.profile", "tenkey.autograd.tape.call_sites", "tenkey.backends.external",
+    "tenkey.library.custom_operator", "tenkey.library.native", "tenkey.library.registration",
+    "tenkey.ops.scalar.emit.c", "tenkey.random._basic", "tenkey.testing", "tenkey.transforms.batching.level",
+    "tenkey.transforms.batching.mapping", "tenkey.transforms.batching.rules",
 )  # fmt: skip
 
 
@@ -55,7 +56,7 @@ def tables() -> dict[str, tuple[dict[str, set[str]], dict[str, set[str]], list[s
                         if statement.module is None:
                             typed.setdefault(alias.name, set())
                         else:
-                            typed.setdefault(statement.module, set()).add(alias.name)
+                            typed.setdefault("." * (statement.level - 1) + statement.module, set()).add(alias.name)
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.List):
                 names = ast.literal_eval(node.value) if ast.unparse(node.targets[0]) == "__all__" else names
         if table:
@@ -68,7 +69,7 @@ PACKAGES = tables()
 
 def test_an_import_leaves_them_out() -> None:
     loaded = run("import sys, tenkey; print(*sys.modules)").split()
-    assert "tenkey.ops.builtin.arithmetic" in loaded
+    assert "tenkey.ops.builtin.elementwise.arithmetic" in loaded
     assert sorted({*loaded} & {*LATE}) == []
     for package, (table, _, _) in PACKAGES.items():
         assert [module for module in table if f"{package}.{module}" in loaded] == []
@@ -103,7 +104,7 @@ def test_each_name_is_there_at_the_first_look(package: str) -> None:
         f"assert {{*{names!r}}} <= {{*dir(package)}}\n"
         f"for name, module in reversed({expected!r}.items()):\n"
         f"    assert getattr(package, name) is vars(package)[name], name\n"
-        f"    assert getattr(importlib.import_module({package!r} + '.' + module), name) is vars(package)[name], name\n"
+        f"    assert getattr(importlib.import_module('.' + module, {package!r}), name) is vars(package)[name], name\n"
         f"for name in {[module for module, given in table.items() if not given]!r}:\n"
         "    assert isinstance(getattr(package, name), types.ModuleType), name\n"
     )
@@ -156,8 +157,8 @@ def test_operators_are_not_settled_by_the_library() -> None:
 
 # Loaded where kernels are chosen, which happens under the lock of the registry.
 UNDER_THE_LOCK = (
-    "tenkey.autograd.custom", "tenkey.autograd.inplace", "tenkey.autograd.record", "tenkey.autograd.traces",
-    "tenkey.backends.cpu.choice",
+    "tenkey.autograd.function.custom_backward", "tenkey.autograd.views.inplace", "tenkey.autograd.recording.kernels",
+    "tenkey.autograd.tape.call_sites", "tenkey.backends.cpu.kernel_choice",
 )  # fmt: skip
 
 
@@ -190,7 +191,7 @@ class TestTheMechanism:
         folder = tmp_path / name
         folder.mkdir()
         (folder / "__init__.py").write_text(
-            "from tenkey.dispatch.delayed import delayed\nhere = 1\n"
+            "from tenkey._util.lazy_import import delayed\nhere = 1\n"
             "__getattr__, __dir__ = delayed(__name__, {'one': ('a', 'b'), 'two': (), 'deep.three': ('c',)})\n"
         )
         (folder / "one.py").write_text("a, b = object(), object()\n")

@@ -1,12 +1,14 @@
 """The layers of the package import one another in one direction only, and this file holds them to it.
 
 Note [Import contract]
-    dispatch <- core <- ops <- {backends, autograd, transforms, library} <- testing <- the composition root
+    _util <- dispatch <- core <- ops <- {backends | autograd <- transforms | library} <- functions
+          <- {interop, random, serialization} <- testing <- the composition root
 
-    An arrow ``A <- B`` means that B may import A and everything below A. The four in braces are siblings: none imports
-    another; they meet through facets and keys. The device packages in ``backends`` (cpu, cuda, meta) are siblings too.
+    An arrow ``A <- B`` means that B may import A and everything below A. Siblings, divided by bars in the braces, do
+    not import one another; they meet through facets and keys. ``profiler`` imports ``core`` and ``dispatch`` alone, and
+    ``autograd`` imports it. The device packages in ``backends`` (cpu, cuda, meta) are siblings too.
     ``testing`` uses what a user could use: all layers, but no private module and no private name of them. The
-    composition root is ``tenkey/__init__.py`` with the modules beside it (``tenkey/random.py``, say).
+    composition root is ``tenkey/__init__.py`` with the modules beside it (``tenkey/linalg.py``, say).
 
     The source is parsed, not imported: an import counts wherever it stands. Inside a function or under
     ``TYPE_CHECKING`` it is the same dependency, only seen later; ``importlib.import_module("…")`` counts as well. One
@@ -29,14 +31,22 @@ import pytest
 PACKAGE = "tenkey"
 ROOT = Path(__file__).resolve().parents[2]
 
-_BASE = frozenset({"dispatch", "core", "ops"})
+_BASE = frozenset({"_util", "dispatch", "core", "ops"})
 _SIBLINGS = frozenset({"backends", "autograd", "transforms", "library"})
+_ABOVE = frozenset({"functions", "random", "serialization", "interop"})
 ALLOWED: Mapping[str, frozenset[str]] = {
-    "dispatch": frozenset(),
-    "core": frozenset({"dispatch"}),
-    "ops": frozenset({"dispatch", "core"}),
-    **dict.fromkeys(_SIBLINGS, _BASE),
-    "testing": _BASE | _SIBLINGS,
+    "_util": frozenset(),
+    "dispatch": frozenset({"_util"}),
+    "core": frozenset({"_util", "dispatch"}),
+    "ops": frozenset({"_util", "dispatch", "core"}),
+    "profiler": frozenset({"_util", "dispatch", "core"}),
+    "backends": _BASE,
+    "autograd": _BASE | {"profiler"},
+    "transforms": _BASE | {"autograd"},
+    "library": _BASE,
+    "functions": _BASE | _SIBLINGS,
+    **dict.fromkeys(("random", "serialization", "interop"), _BASE | _SIBLINGS | {"functions"}),
+    "testing": _BASE | _SIBLINGS | _ABOVE | {"profiler"},
 }
 DEVICE_PACKAGES = frozenset({"cpu", "cuda", "meta"})
 FORBIDDEN_IN_DISPATCH = frozenset({"numpy", "numba", "llvmlite", "scipy"})
@@ -272,7 +282,9 @@ def test_import_of_the_package_loads_nothing_slow() -> None:
 
 SOUND = {
     "__init__.py": "from tenkey.library import op\ndef load():\n    from tenkey import testing\n",
-    "random.py": "from tenkey.core.tensor import Tensor\n",
+    "linalg.py": "from tenkey.core.tensor import Tensor\n",
+    **{f"{layer}/__init__.py": "" for layer in ("_util", "functions", "interop", "random", "serialization")},
+    "profiler/__init__.py": "from tenkey.core import tensor\n",
     "dispatch/__init__.py": "from tenkey.dispatch.keys import Key\n",
     "dispatch/keys.py": "import threading\nKey = object\n",
     "core/__init__.py": "",
@@ -282,8 +294,8 @@ SOUND = {
     "backends/cpu/__init__.py": "from tenkey.ops import tensor\n",
     "backends/cuda/__init__.py": "import tenkey.backends.cuda.driver\n",
     "backends/cuda/driver.py": "",
-    "autograd/__init__.py": "from tenkey.ops import tensor\n",
-    "transforms/__init__.py": "",
+    "autograd/__init__.py": "from tenkey.ops import tensor\nfrom tenkey import profiler\n",
+    "transforms/__init__.py": "from tenkey import autograd\n",
     "library/__init__.py": "from tenkey import dispatch\nop = dispatch\n",
     "testing/__init__.py": "import tenkey\nfrom tenkey.library import op\n",
 }
@@ -307,6 +319,11 @@ def test_a_name_that_is_not_listed_is_found(tmp_path: Path) -> None:
     assert [(one.target, one.name) for one in found] == [("tenkey.dispatch.keys", "mask")]
 
 
+_CORE = "core may import _util, dispatch"
+_AUTOGRAD = "autograd may import _util, core, dispatch, ops, profiler"
+_LIBRARY = "library may import _util, core, dispatch, ops"
+
+
 def test_checker_accepts_a_sound_tree(tmp_path: Path) -> None:
     assert find_violations(_write_tree(tmp_path, SOUND)) == []
 
@@ -317,29 +334,45 @@ def test_checker_accepts_a_sound_tree(tmp_path: Path) -> None:
         ("dispatch/keys.py", "import numpy as np", "dispatch imports no array library"),
         ("dispatch/keys.py", "from numba.core import types", "dispatch imports no array library"),
         ("dispatch/keys.py", "def f():\n    import numpy", "dispatch imports no array library"),
-        ("dispatch/keys.py", "from tenkey.core.tensor import Tensor", "dispatch may import no other layer"),
-        ("core/tensor.py", "from tenkey.ops import add", "core may import dispatch"),
-        ("core/tensor.py", "def f():\n    from tenkey import ops", "core may import dispatch"),
-        ("core/tensor.py", "from ..ops import add", "core may import dispatch"),
-        ("core/tensor.py", "import importlib\nimportlib.import_module('tenkey.ops')", "core may import dispatch"),
+        ("dispatch/keys.py", "from tenkey.core.tensor import Tensor", "dispatch may import _util"),
+        ("core/tensor.py", "from tenkey.ops import add", _CORE),
+        ("core/tensor.py", "def f():\n    from tenkey import ops", _CORE),
+        ("core/tensor.py", "from ..ops import add", _CORE),
+        (
+            "core/tensor.py",
+            "import importlib\nimportlib.import_module('tenkey.ops')",
+            _CORE,
+        ),
         (
             "core/tensor.py",
             "import importlib\nimportlib.import_module('..ops', __package__)",
-            "core may import dispatch",
+            _CORE,
         ),
         (
             "core/tensor.py",
             "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import tenkey.ops",
-            "core may import dispatch",
+            _CORE,
         ),
-        ("ops/__init__.py", "import tenkey.autograd", "ops may import core, dispatch"),
-        ("autograd/__init__.py", "from tenkey import library", "autograd may import core, dispatch, ops"),
-        ("library/__init__.py", "from tenkey.transforms import vmap", "library may import core, dispatch, ops"),
-        ("library/__init__.py", "from tenkey.testing import opcheck", "library may import core, dispatch, ops"),
+        ("ops/__init__.py", "import tenkey.autograd", "ops may import _util, core, dispatch"),
+        (
+            "autograd/__init__.py",
+            "from tenkey import transforms",
+            _AUTOGRAD,
+        ),
+        ("profiler/__init__.py", "from tenkey import ops", "profiler may import _util, core, dispatch"),
+        ("_util/__init__.py", "from tenkey import dispatch", "_util may import no other layer"),
+        ("functions/__init__.py", "from tenkey import interop", "functions may import _util"),
+        (
+            "autograd/__init__.py",
+            "from tenkey import library",
+            _AUTOGRAD,
+        ),
+        ("library/__init__.py", "from tenkey.transforms import vmap", _LIBRARY),
+        ("library/__init__.py", "from tenkey.testing import opcheck", _LIBRARY),
         ("transforms/__init__.py", "import tenkey as tk", "only testing imports the top-level tenkey"),
         ("transforms/__init__.py", "from tenkey import add", "only testing imports the top-level tenkey"),
-        ("random.py", "import tenkey", "only testing imports the top-level tenkey"),
-        ("core/tensor.py", "from tenkey import random", "a layer does not import the composition root"),
+        ("linalg.py", "import tenkey", "only testing imports the top-level tenkey"),
+        ("core/tensor.py", "from tenkey import linalg", "a layer does not import the composition root"),
         ("testing/__init__.py", "from tenkey.core.tensor import _strides", "testing uses public names only"),
         ("testing/__init__.py", "from tenkey.core._strides import strides", "testing uses public names only"),
         ("backends/cpu/__init__.py", "import tenkey.backends.meta", "device packages do not import one another"),

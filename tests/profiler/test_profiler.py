@@ -17,7 +17,7 @@ import pytest
 import tenkey as tk
 from tenkey.autograd import profile, record_function
 from tenkey.dispatch import DispatchKey
-from tenkey.dispatch.local import get_state
+from tenkey.dispatch.local_state import get_state
 from tests._functions import Cube
 
 
@@ -130,7 +130,7 @@ def test_self_and_total_times() -> None:
 
 def test_the_time_of_the_observer_is_not_the_callers() -> None:
     """Note [Time of the observer]: bookkeeping that takes a millisecond a call is not in the caller's time."""
-    from tenkey.autograd.profiling import observer
+    from tenkey.profiler import observer
 
     describe = observer._describe
 

@@ -1,4 +1,4 @@
-"""tenkey.core.philox and tenkey.core.generator: known answers, addresses, distributions, and who draws what."""
+"""tenkey.core.random: known answers, addresses, distributions, and who draws what."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from tenkey.core import draws, dtype_limits, dtypes, generator, philox
-from tenkey.core.generator import Generator, GeneratorState
+from tenkey.core.dtypes import limits as dtype_limits
+from tenkey.core.dtypes import names as dtypes
+from tenkey.core.random import draws, generator, philox
+from tenkey.core.random.generator import Generator, GeneratorState
 
 KEY = (0x0123456789ABCDEF, 0xFEDCBA9876543210)
 MASK = 0xFFFFFFFF

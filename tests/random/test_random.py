@@ -13,7 +13,7 @@ from scipy import stats
 
 import tenkey as tk
 from tenkey import random as R  # noqa: N812
-from tenkey.core import samplers
+from tenkey.core.random import samplers
 from tenkey.random import Generator
 from tenkey.transforms import vmap
 from tests._backends import Host

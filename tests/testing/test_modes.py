@@ -12,7 +12,7 @@ import pytest
 
 import tenkey as tk
 from tenkey.backends import Backend
-from tenkey.dispatch.local import get_state
+from tenkey.dispatch.local_state import get_state
 from tenkey.library import Library
 from tenkey.testing import CallTrace, DeterministicCheck, FlopCounter, OperatorCounter, StrictFallback, modes
 

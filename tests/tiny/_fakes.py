@@ -15,7 +15,7 @@ from typing import Any
 import tenkey.dispatch
 from tenkey.dispatch import DispatchKey, DispatchKeySet, Handle, Kernel, Registry, register_key
 from tenkey.dispatch.keys import register_trait
-from tenkey.dispatch.mode import install_modes
+from tenkey.dispatch.modes import install_modes
 
 DISPATCH = Path(tenkey.dispatch.__file__).parent
 CPU, CUDA, META = DispatchKey.CPU, DispatchKey.CUDA, DispatchKey.Meta

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tenkey as tk
-from tenkey.backends.cpu.errors import QUIET, ignore, quietly, restore, silenced
+from tenkey.backends.cpu.fp_warnings import QUIET, ignore, quietly, restore, silenced
 from tenkey.core.tensor import Tensor
 
 _HUGE = 3e38

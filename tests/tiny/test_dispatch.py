@@ -26,7 +26,7 @@ from tenkey.dispatch import (
     Operator,
     Registry,
 )
-from tenkey.dispatch.local import StateGuard, _changes, current_state, get_state
+from tenkey.dispatch.local_state import StateGuard, _changes, current_state, get_state
 from tests.tiny._fakes import (
     AUTOGRAD,
     AUTOGRAD_CPU,

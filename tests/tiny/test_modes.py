@@ -18,7 +18,7 @@ from tenkey.dispatch import (
     MissingKernelError,
     Registry,
 )
-from tenkey.dispatch.local import get_state
+from tenkey.dispatch.local_state import get_state
 from tests.tiny._fakes import (
     BATCHED,
     CPU,

@@ -13,11 +13,11 @@ import pytest
 
 import tenkey as tk
 from tenkey.dispatch.errors import RegistrationError
+from tenkey.dispatch.installers import putting_off
 from tenkey.dispatch.kernel import Handle, Kernel
 from tenkey.dispatch.keys import DispatchKey, DispatchKeySet
 from tenkey.dispatch.operator import Operator
 from tenkey.dispatch.registry import Registry
-from tenkey.dispatch.waiting import putting_off
 
 CPU = DispatchKey.CPU
 

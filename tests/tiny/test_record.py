@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tenkey.dispatch.record import Record, made, replaced
+from tenkey._util.record import Record, made, replaced
 from tenkey.dispatch.schema import AliasInfo, parse_schema
 from tenkey.ops.declare.facets import Meta, Pointwise
 
@@ -120,7 +120,7 @@ def test_what_the_package_has() -> None:
     assert Meta(len) == Meta(len) != Meta(repr)
 
 
-@pytest.mark.parametrize("name", ["tenkey.dispatch.schema_types", "tenkey.ops.declare.facets"])
+@pytest.mark.parametrize("name", ["tenkey.dispatch.schema.types", "tenkey.ops.declare.facets"])
 def test_the_package_has_no_others_here(name: str) -> None:
     """Were one of them a dataclass, each import would pay for its methods."""
     import importlib

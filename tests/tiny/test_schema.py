@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tenkey.dispatch import errors, schema_parser, schema_types
+from tenkey.dispatch import errors
 from tenkey.dispatch import schema as schema_module
 from tenkey.dispatch.errors import SchemaError
 from tenkey.dispatch.schema import (
@@ -26,6 +26,8 @@ from tenkey.dispatch.schema import (
     TupleType,
     parse_schema,
 )
+from tenkey.dispatch.schema import parser as schema_parser
+from tenkey.dispatch.schema import types as schema_types
 
 TENSOR, INT = BaseType("Tensor"), BaseType("int")
 
@@ -392,5 +394,5 @@ def test_only_the_standard_library_is_imported(module: object) -> None:
         if isinstance(node, ast.Import):
             assert all(alias.name.split(".")[0] in sys.stdlib_module_names for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            is_own = node.level == 1 and node.module in ("errors", "record", "schema_parser", "schema_types")
+            is_own = node.level and node.module in ("_util.record", "errors", "parser", "types")
             assert is_own or (node.level == 0 and str(node.module).split(".")[0] in sys.stdlib_module_names)

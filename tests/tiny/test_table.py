@@ -17,7 +17,7 @@ from tenkey.dispatch import (
     fallthrough_kernel,
 )
 from tenkey.dispatch.keys import all_runtime_keys
-from tenkey.dispatch.local import StateGuard
+from tenkey.dispatch.local_state import StateGuard
 from tests.tiny._fakes import (
     AUTOGRAD,
     AUTOGRAD_CPU,

@@ -91,7 +91,7 @@ def test_an_error_leaves_no_level_open() -> None:
         with pytest.raises(ValueError, match="mine"):
             run(failing)
     from tenkey.core.wrapper import open_levels
-    from tenkey.transforms.runs import _open
+    from tenkey.transforms.trace import _open
 
     assert open_levels() == ()
     assert not _open

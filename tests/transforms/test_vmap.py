@@ -112,7 +112,7 @@ def test_every_operator_against_a_loop(operator: Operator, dtype: str) -> None:
 
 
 def test_no_builtin_operator_takes_the_loop() -> None:
-    from tenkey.transforms.batching import BatchLevel, _by_loop
+    from tenkey.transforms.batching.level import BatchLevel, _by_loop
 
     level = BatchLevel(1)
     looped = [op for op in registry.operators.values() if op.schema.namespace == "tk" and level.rule(op) is _by_loop]

@@ -15,13 +15,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...core import dtypes
-from ...core.promotion import result_dtype
+from ...core.dtypes import names as dtypes
+from ...core.dtypes.promotion import result_dtype
 from ...core.tensor import Tensor, cpu_word, make_tensor
 from ...core.word import BFLOAT16_TRAIT, DTYPE_MASK, DTYPE_TRAIT, WEAK_MASK, dtypes_of, weak_of
 from ...dispatch.kernel import Kernel
 from ...dispatch.operator import Operator
-from .errors import QUIET, ignore, restore
+from .fp_warnings import QUIET, ignore, restore
 
 __all__ = ["with_bfloat16"]
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from ...core import dtypes
+from ...core.dtypes import names as dtypes
 from ...core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
 from ...dispatch.operator import Operator
 from ...ops.declare.facets import Pointwise, Reduce

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...core.dtypes import get_defaults
+from ...core.dtypes.names import get_defaults
 from ...core.tensor import Tensor
 from ...dispatch.operator import Operator
 from ...ops.builtin.creation import array_of_ones

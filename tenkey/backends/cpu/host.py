@@ -13,7 +13,7 @@ from ...core.word import WEAK_MASK
 from ...dispatch.operator import Operator
 from ...dispatch.schema import Argument, BaseType, ListType
 from ...ops.declare.facets import Host
-from .errors import QUIET, ignore, restore
+from .fp_warnings import QUIET, ignore, restore
 from .kernels import WORDS, wrap
 
 __all__ = ["host_kernel"]

@@ -8,13 +8,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..._util import numpy_internals as numpy_functions
 from ...core.lift import refuse_out_of_range
 from ...core.tensor import Tensor
 from ...core.word import INHERITED, WEAK_MASK, WEAK_TRAIT
 from ...dispatch.registry import registry
-from ...ops import numpy_functions
-from ...ops.builtin.assigning import check_basic_put, check_put
-from .errors import quietly, silenced
+from ...ops.builtin.indexing.setitem import check_basic_put, check_put
+from .fp_warnings import quietly, silenced
 from .kernels import check, kernel, wrap
 
 __all__: list[str] = []

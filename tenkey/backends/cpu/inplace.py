@@ -10,11 +10,11 @@ import numpy as np
 from ...core.tensor import Tensor
 from ...core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
 from ...dispatch.operator import Operator
-from ...ops.builtin.inplace import Inplace, check_copy, check_pointwise
 from ...ops.declare.facets import Pointwise
-from .errors import QUIET, ignore, restore
+from ...ops.variants import Inplace, check_copy, check_pointwise
+from .fp_warnings import QUIET, ignore, restore
+from .numba.program import program_of
 from .pointwise import converted, pointwise_into
-from .program import program_of
 
 __all__ = ["inplace_kernel"]
 

@@ -7,15 +7,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...core import draws, dtypes
 from ...core.device import Device
-from ...core.promotion import result_dtype
+from ...core.dtypes import names as dtypes
+from ...core.dtypes.promotion import result_dtype
+from ...core.random import draws
 from ...core.tensor import Tensor, cpu_word, make_tensor
 from ...core.word import DTYPE_MASK, INHERITED, dtypes_of
 from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
 from ...ops.shapes import refuse_shape
-from .errors import QUIET, ignore, quietly, restore, silenced
+from .fp_warnings import QUIET, ignore, quietly, restore, silenced
 
 __all__ = ["KERNELS", "WORDS", "SPECIALIZED", "check", "kernel", "wrap"]
 

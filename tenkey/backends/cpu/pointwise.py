@@ -13,15 +13,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...core import dtypes
+from ...core.dtypes import names as dtypes
 from ...core.lift import refuse_number, refuse_out_of_range
 from ...core.tensor import Tensor, cpu_word, make_tensor
 from ...core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
 from ...dispatch.operator import Operator
 from ...ops.declare.facets import Pointwise
 from ...ops.shapes import broadcast_shapes
-from .errors import QUIET, ignore, quietly, restore, silenced
-from .program import Program, program_of
+from .fp_warnings import QUIET, ignore, quietly, restore, silenced
+from .numba.program import Program, program_of
 from .threads import PIECE, for_pieces, for_shares
 
 __all__ = ["converted", "pointwise_kernel"]

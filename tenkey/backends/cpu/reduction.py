@@ -14,9 +14,9 @@ from ...dispatch.schema import parse_schema
 from ...ops.declare.facets import Pointwise, Reduce
 from ...ops.declare.promotion import SAME, refuse_lost_part
 from ...ops.shapes import normalize_axes, reduced_shape, refuse_empty
-from .errors import QUIET, ignore, restore
+from .fp_warnings import QUIET, ignore, restore
+from .numba.program import Program, program_of
 from .pointwise import LARGE
-from .program import Program, program_of
 from .threads import PIECE, for_pieces
 
 __all__ = ["reduction_kernel"]

@@ -25,7 +25,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from .errors import QUIET, ignore
+from .fp_warnings import QUIET, ignore
 
 __all__ = ["PIECE", "Pace", "for_pieces", "for_shares", "get_num_threads", "set_num_threads"]
 

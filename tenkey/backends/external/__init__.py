@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from ...core.storage import StridedArray
+from .backend_registration import coverage, register
+from .buffers import MemoryStatistics
 from .coverage import Coverage
 from .fallback import strict_fallback
 from .interface import Backend
-from .memory import MemoryStatistics
 from .plugins import installed
-from .registration import coverage, register
 from .streams import Event, Stream
 from .templates import Operand, ScalarFunction
 

@@ -13,16 +13,16 @@ from ...core.storage import StridedArray
 from ...core.tensor import NoValuesError, Tensor, cpu_word, make_tensor, make_view
 from ...core.word import DTYPE_MASK, GRADIENT, WEAK_MASK, dtypes_of, weak_of
 from ...dispatch.errors import MissingKernelError
-from ...dispatch.local import StateGuard
+from ...dispatch.local_state import StateGuard
 from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
-from ...ops.builtin.basic_index import window_of
-from ...ops.builtin.inplace import check_copy, check_pointwise
+from ...ops.builtin.indexing.basic_indexing import window_of
 from ...ops.declare.facets import Pointwise, Reduce
 from ...ops.declare.promotion import refuse_lost_part
 from ...ops.scalar import trace
 from ...ops.shapes import normalize_axes, refuse_empty
-from ...ops.views import strided_view_kernel
+from ...ops.strided_views import strided_view_kernel
+from ...ops.variants import check_copy, check_pointwise
 from .fallback import check_devices
 from .interface import Backend, memory_of, write
 from .templates import (

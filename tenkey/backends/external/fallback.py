@@ -22,7 +22,7 @@ from ...core.storage import StridedArray
 from ...core.tensor import Tensor, cpu_word, make_tensor, make_view, word_for
 from ...core.word import GRADIENT, WEAK_MASK
 from ...dispatch.errors import DeviceMismatchError, MissingKernelError
-from ...dispatch.local import StateGuard
+from ...dispatch.local_state import StateGuard
 from ...dispatch.operator import Operator
 from .interface import Backend, extent, memory_of
 

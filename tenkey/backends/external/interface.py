@@ -21,7 +21,7 @@ import numpy as np
 from ...core.device import Device, to_device
 from ...core.storage import StridedArray
 from ...core.tensor import Tensor, make_tensor, word_for
-from .memory import MemoryStatistics, Owner, statistics_of
+from .buffers import MemoryStatistics, Owner, statistics_of
 from .streams import Event, Stream
 
 if TYPE_CHECKING:

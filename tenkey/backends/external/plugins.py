@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...dispatch.errors import RegistrationError
 from ...dispatch.registry import registry
+from .backend_registration import explicit_kernels, new_kernels, register, registered
 from .interface import Backend
-from .registration import explicit_kernels, new_kernels, register, registered
 
 if TYPE_CHECKING:
     import importlib.metadata

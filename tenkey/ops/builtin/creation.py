@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...core import dtypes
 from ...core.device import Device
-from ...core.dtype_limits import iinfo
-from ...core.promotion import result_dtype
+from ...core.dtypes import names as dtypes
+from ...core.dtypes.limits import iinfo
+from ...core.dtypes.promotion import result_dtype
 from ...core.tensor import Tensor
 from ...core.word import WEAK_MASK, weak_of
 from ...dispatch.errors import OutOfRangeError

@@ -6,17 +6,17 @@ from typing import Final
 
 import numpy as np
 
-from ...core.dtypes import default_float
+from ...core.dtypes.names import default_float
 from ...core.tensor import Tensor
 from ...core.word import WEAK_MASK
 from ..declare import composite
 from ..shapes import normalize_axis
-from .copying import cast
 from .creation import full
-from .indexing import take_along_axis
-from .pointwise import exp
-from .reduction import logsumexp, max, mean, sum
-from .view import expand_dims, squeeze
+from .elementwise.exponential import exp
+from .indexing.advanced_indexing import take_along_axis
+from .reductions.reduction import logsumexp, max, mean, sum
+from .shape.copying import cast
+from .shape.views import expand_dims, squeeze
 
 _TARGET: Final = (
     "[cross_entropy] got logits of shape {logits} and target of shape {target}, dtype {dtype}: the target holds one "

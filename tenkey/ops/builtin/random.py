@@ -8,12 +8,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...core import dtypes, samplers
-from ...core.dtype_limits import finfo, iinfo
+from ...core.dtypes import names as dtypes
+from ...core.dtypes.limits import finfo, iinfo
+from ...core.random import samplers
 from ...core.tensor import Tensor
 from ..declare import Entry, TensorSpec, factory, operator_of, structured
 from ..declare.facets import Batch
-from .view import expand_dims, permute_dims
+from .shape.views import expand_dims, permute_dims
 
 _DOC = "{what}, from the 128-bit key (seed, stream), beginning with element ``start`` of its sequence."
 

@@ -10,25 +10,25 @@ from typing import TYPE_CHECKING, Any, Final, SupportsIndex
 import numpy as np
 
 from ...core.device import CPU, Device, to_device
-from ...core.dtypes import float64, to_dtype
+from ...core.dtypes.names import float64, to_dtype
 from ...core.tensor import Tensor
 from ...core.word import tensor_dtype
-from .arithmetic import clip
-from .choosing import nonzero_rows
-from .complex import imag, real
-from .copying import clone, flip, to
-from .copying import to_device as to_device_operator
 from .creation import zeros_like
-from .indexing import scatter_add
-from .linalg_diagonals import trace
-from .manipulation import tile
+from .elementwise.arithmetic import clip
+from .elementwise.comparison import isfinite, isinf, isnan, logical_not
+from .elementwise.complex import imag, real
+from .elementwise.rounding import round as round_elements
+from .indexing.advanced_indexing import scatter_add
+from .indexing.selection import nonzero_rows
+from .linalg.diagonals import trace
 from .nn import log_softmax, softmax
-from .pointwise import isfinite, isinf, isnan, logical_not
-from .rounding import round as round_elements
-from .searching import argpartition
-from .splitting import diagonal
-from .statistics import cumulative_prod, cumulative_sum
-from .view import broadcast_to, expand_dims, matrix_transpose, permute_dims, reshape, squeeze
+from .reductions.statistics import cumulative_prod, cumulative_sum
+from .shape.copying import clone, flip, to
+from .shape.copying import to_device as to_device_operator
+from .shape.manipulation import tile
+from .shape.splitting import diagonal
+from .shape.views import broadcast_to, expand_dims, matrix_transpose, permute_dims, reshape, squeeze
+from .sorting.search import argpartition
 
 if TYPE_CHECKING:
     from ...core.typing import DTypeLike

@@ -18,7 +18,7 @@ from ...dispatch.errors import RegistrationError
 from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
 from ...dispatch.schema import FunctionSchema, parse_schema
-from ...dispatch.schema_parser import parse_usual
+from ...dispatch.schema.parser import parse_usual
 from .facets import (
     Backward,
     ComplexVjp,

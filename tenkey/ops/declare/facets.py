@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from ..._util.record import Record, made
 from ...dispatch.errors import RegistrationError
-from ...dispatch.record import Record, made
 from ...dispatch.schema import BaseType, FunctionSchema, OptionalType
 from ..scalar import trace, variable
 from .promotion import Promotion

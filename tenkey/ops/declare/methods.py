@@ -11,7 +11,7 @@ from ...core.lift import kept_float, kept_int, weak_tensor
 from ...core.tensor import Tensor
 from ...dispatch.errors import ArgumentError
 from ...dispatch.kernel import Handle
-from ...dispatch.local import get_state
+from ...dispatch.local_state import get_state
 from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
 from .facets import Methods

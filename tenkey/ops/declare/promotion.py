@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from ...core import dtypes
-from ...core.promotion import result_dtype
+from ...core.dtypes import names as dtypes
+from ...core.dtypes.promotion import result_dtype
 
 __all__ = [
     "ARITHMETIC",

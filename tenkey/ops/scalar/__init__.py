@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...dispatch.delayed import delayed
+from ..._util.lazy_import import delayed
 from .complex_numbers import is_real, not_holomorphic, undefined_for_complex
 from .composed import clip, logaddexp, sigmoid, softplus
 from .conditions import (
@@ -25,7 +25,7 @@ from .conditions import (
     where,
 )
 from .differentiate import UnsupportedDerivativeError, differentiate, differentiate_all, differentiate_along
-from .emit import NUMPY, PYTHON, Emitter, OperationTable, UnsupportedOperationError, function_source
+from .emit.printer import NUMPY, PYTHON, Emitter, OperationTable, UnsupportedOperationError, function_source
 from .expression import Expression, Operand, constant, make, topological_order, variable
 from .functions import (
     abs,
@@ -75,11 +75,11 @@ from .functions import (
     trunc,
 )
 from .operations import OPERATIONS, Kind, Operation
-from .trace import MAXIMUM_PATHS, PlainTypeMaker, ScalarFactory, ScalarTraceError, TypeMaker, trace
+from .tracing import MAXIMUM_PATHS, PlainTypeMaker, ScalarFactory, ScalarTraceError, TypeMaker, trace
 from .traversal import evaluate, free_variables, operations, substitute
 
 if TYPE_CHECKING:  # Note [Delayed modules]
-    from .c_source import C_DIALECTS, CDialect, to_c
+    from .emit.c import C_DIALECTS, CDialect, to_c
 
 __all__ = [
     "C_DIALECTS", "MAXIMUM_PATHS", "NUMPY", "OPERATIONS", "PYTHON", "CDialect", "Condition", "Emitter", "Expression",
@@ -96,4 +96,4 @@ __all__ = [
 ]  # fmt: skip
 
 if not TYPE_CHECKING:  # for a type checker a module with __getattr__ has every name
-    __getattr__, __dir__ = delayed(__name__, {"c_source": ("C_DIALECTS", "CDialect", "to_c")})
+    __getattr__, __dir__ = delayed(__name__, {"emit.c": ("C_DIALECTS", "CDialect", "to_c")})

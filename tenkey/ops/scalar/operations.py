@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Final, Literal, TypeAlias
 
-from ...dispatch.record import Record
+from ..._util.record import Record
 
 __all__ = ["ATOM_PRECEDENCE", "OPERATIONS", "POWER_PRECEDENCE", "UNARY_PRECEDENCE", "Kind", "Operation"]
 

@@ -21,7 +21,7 @@ import numpy as np
 
 import tenkey as tk
 
-from ...core.dtypes import is_inexact
+from ...core.dtypes.names import is_inexact
 from ...core.tensor import Tensor
 from .structure import Labelled
 

@@ -19,13 +19,13 @@ import numpy as np
 
 import tenkey as tk
 
-from ...library.checking import ROWS, OpCheckReport, Row
-from .batching import check_vmap
+from ...library.opcheck_report import ROWS, OpCheckReport, Row
+from .concurrency import check_threads
 from .contract import BaseCallFailure, check_fake, check_schema
-from .derivatives import Derivatives
+from .gradients import Derivatives
 from .sample import Failure, Sample, Skipped, Warned, described, operator_of
-from .threads import check_threads
 from .variations import check_backends, check_determinism, check_layout, check_zero_size
+from .vmap import check_vmap
 
 __all__ = ["run_checks"]
 

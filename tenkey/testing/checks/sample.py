@@ -14,12 +14,12 @@ import numpy as np
 import tenkey as tk
 
 from ...core.device import Device
-from ...core.dtypes import is_inexact
+from ...core.dtypes.names import is_inexact
 from ...core.tensor import Tensor
 from ...dispatch.errors import ArgumentError, OperatorNotFoundError, TenkeyError, shown
 from ...dispatch.operator import Operator, OperatorPacket
 from ...dispatch.registry import registry
-from ...library.custom import CustomOperator
+from ...library.custom_operator import CustomOperator
 from .structure import Labelled, change_tensors, leaves_of, results_of
 
 __all__ = ["Failure", "Leaf", "Sample", "Skipped", "described", "is_deliberate", "operator_of"]

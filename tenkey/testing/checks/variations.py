@@ -14,7 +14,7 @@ from ...core.device import device_types, to_device
 from ...core.tensor import Tensor
 from ...dispatch.errors import MissingKernelError
 from .contract import compare_with_fake, fake_results, refuses_values
-from .derivatives import Derivatives
+from .gradients import Derivatives
 from .numeric import floating_results
 from .sample import Failure, Sample, Skipped, described, is_deliberate
 from .structure import Labelled, leaves_of, quote_all

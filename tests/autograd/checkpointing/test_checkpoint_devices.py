@@ -14,8 +14,8 @@ import pytest
 import tenkey as tk
 from tenkey.autograd import checkpoint, checkpoint_policies
 from tenkey.autograd.graph import register_multi_grad_hook, save_on_cpu
-from tenkey.backends.cpu import compile as compiler
-from tenkey.backends.cpu.program import Program
+from tenkey.backends.cpu.numba import compiler
+from tenkey.backends.cpu.numba.program import Program
 from tests.autograd.engine.test_workers import Lab
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import tenkey as tk
 from tenkey.autograd import CheckpointError, checkpoint
-from tenkey.autograd.saving import hooks_are_on, savers
+from tenkey.autograd.saved_tensors.hooks import hooks_are_on, savers
 
 
 def leaf(*shape: int, seed: int = 0) -> Any:

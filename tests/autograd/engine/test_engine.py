@@ -15,9 +15,9 @@ import pytest
 import tenkey as tk
 from tenkey import Tensor
 from tenkey.autograd import Function, grad
+from tenkey.autograd.engine.graph_task import mark_needed
 from tenkey.autograd.graph import queue_callback
-from tenkey.autograd.node import AccumulateGrad
-from tenkey.autograd.running.task import mark_needed
+from tenkey.autograd.tape.node import AccumulateGrad
 
 
 def leaf(values: Any) -> Tensor:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tenkey as tk
-from tenkey.autograd.forward_ad import dual_level, enter_dual_level, exit_dual_level, make_dual, unpack_dual
+from tenkey.autograd.forward_ad.levels import dual_level, enter_dual_level, exit_dual_level, make_dual, unpack_dual
 from tenkey.core.tensor import Tensor
 from tenkey.dispatch.operator import Operator
 from tenkey.testing import SampleInput

@@ -10,7 +10,7 @@ import pytest
 
 import tenkey as tk
 from tenkey.autograd import Function
-from tenkey.autograd.forward_ad import dual_level, make_dual, unpack_dual
+from tenkey.autograd.forward_ad.levels import dual_level, make_dual, unpack_dual
 from tenkey.core.tensor import Tensor
 from tenkey.dispatch import registry
 from tenkey.ops.declare.facets import Forward

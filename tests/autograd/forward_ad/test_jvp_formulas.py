@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tenkey as tk
-from tenkey.autograd.formulas import jvp_of
+from tenkey.autograd.formulas.gradients import jvp_of
 from tenkey.core.tensor import Tensor
 from tenkey.dispatch import registry
 from tenkey.dispatch.operator import Operator

@@ -9,7 +9,7 @@ import pytest
 import tenkey as tk
 from tenkey import Tensor
 from tenkey.autograd import Function, grad, once_differentiable
-from tenkey.dispatch.local import current_state, get_state
+from tenkey.dispatch.local_state import current_state, get_state
 from tests._functions import Cube, Exponential, SumAndProduct
 from tests._gradients import leaf, values_of
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tenkey import Tensor
-from tenkey.autograd.windows import Window, _Places, _Sliced, window_between
+from tenkey.autograd.views.as_strided import Window, _Places, _Sliced, window_between
 from tenkey.core.tensor import cpu_word, make_tensor, make_view
 from tenkey.transforms import vmap
 

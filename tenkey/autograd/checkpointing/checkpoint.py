@@ -1,0 +1,151 @@
+"""``checkpoint``: keep the inputs of a function in place of what its backward needs, and compute that again."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, Final
+
+from ...core.tensor import Tensor
+from ...core.word import GRADIENT
+from ...dispatch.local_state import current_state
+from ..saved_tensors.hooks import enter_saver, leave_saver
+from .recomputation import CheckpointError, Frame, Options, Saving, generators_of, keep, logging, name_of, replaced
+
+__all__ = ["CheckpointError", "checkpoint"]
+
+_NOT_A_FUNCTION: Final = "[checkpoint] takes a function and its arguments, got {got}."
+_REENTRANT: Final = (
+    "[checkpoint] use_reentrant=True: there is the non-reentrant form alone, which does all that the other did. Leave "
+    "the argument away."
+)
+_CHECKS: Final = ("default", "none")
+_CHECK: Final = "[checkpoint] determinism_check should be one of {known}, but got {got!r}."
+_CONTEXTS: Final = (
+    "[checkpoint] context_fn returns two context managers, for the forward pass and for the recomputation; got {got}."
+)
+_FLAG: Final = "[checkpoint] {name} is a bool, got {got}: other keyword arguments go to the function."
+_NO_GRADIENT: Final = (
+    "[checkpoint] none of output has requires_grad=True, this checkpoint() is not necessary: nothing that {fn} "
+    "returned requires a gradient, although an argument does, so no gradient will flow through it. Does it detach its "
+    "result, or compute in a no_grad() block?"
+)
+_SUPPRESSED: Final = (
+    "[checkpoint] the forward context provided by context_fn suppressed an exception raised during the checkpointed "
+    "forward: a checkpoint cannot return a value for a failed forward."
+)
+_UNSET: Final[Any] = object()
+
+
+def _check(fn: Any, options: Options, use_reentrant: Any) -> None:
+    if not callable(fn):
+        raise TypeError(_NOT_A_FUNCTION.format(got=type(fn).__name__))
+    if use_reentrant:
+        raise ValueError(_REENTRANT)
+    if options.determinism_check not in _CHECKS:
+        raise ValueError(_CHECK.format(known=list(_CHECKS), got=options.determinism_check))
+    for name in ("preserve_rng_state", "debug", "early_stop"):
+        value = getattr(options, name)
+        if not isinstance(value, bool):
+            raise TypeError(_FLAG.format(name=name, got=type(value).__name__))
+    if options.context_fn is not None and not callable(options.context_fn):
+        raise TypeError(_CONTEXTS.format(got=type(options.context_fn).__name__))
+
+
+def _contexts(context_fn: Callable[[], Any] | None) -> tuple[Any, Any]:
+    if context_fn is None:
+        return None, None
+    pair = context_fn()
+    if not isinstance(pair, tuple) or len(pair) != 2 or not all(hasattr(c, "__enter__") for c in pair):
+        raise TypeError(_CONTEXTS.format(got=repr(pair)))
+    return pair
+
+
+def checkpoint(
+    fn: Callable[..., Any],
+    /,
+    *args: Any,
+    context_fn: Callable[[], tuple[AbstractContextManager[Any], AbstractContextManager[Any]]] | None = None,
+    preserve_rng_state: bool = True,
+    determinism_check: str = "default",
+    debug: bool = False,
+    early_stop: bool = True,
+    use_reentrant: bool | None = None,
+    **kwargs: Any,
+) -> Any:
+    """``fn(*args, **kwargs)``, of which only the inputs are kept for backward; the rest is computed again then.
+
+    Memory for time: of a chain of n layers, checkpoints around every sqrt(n) of them keep about 2 sqrt(n) results in
+    place of n, for one more forward pass. See ``examples/checkpoint_memory.py``.
+
+    Args: context_fn: returns two context managers, one around the forward pass and one around each recomputation: the
+    policies of ``tk.autograd.checkpoint_policies`` keep what some operators compute; preserve_rng_state: give the
+    generators (the global one, and those among the arguments and in the closure of ``fn``) the same state again;
+    determinism_check: ``"default"`` compares operators, shapes, dtypes and devices of what is saved with those of the
+    first run, ``"none"`` does not; debug: the error of this check lists the operators of both runs; early_stop: stop
+    the recomputation when all that is needed is there. All other keyword arguments go to ``fn``.
+
+    Checkpoints nest; ``fn`` may use tensors of its closure, may call ``grad()``, and can be differentiated again. One
+    backward computes it once. Where nothing is recorded, this is just the call.
+
+    Raises CheckpointError (a RuntimeError) in backward if the recomputation differs, naming the operator that saved the
+    tensor, and RuntimeError if an input was changed in place since. Warns if an argument requires a gradient and no
+    result does.
+
+    >>> import tenkey as tk
+    >>> def layer(x, w, *, scale):
+    ...     return tk.tanh(x @ w) * scale
+    >>> x, w = tk.ones((2, 3)), tk.ones((3, 3)).requires_grad_()
+    >>> y = tk.autograd.checkpoint(layer, x, w, scale=2.0)
+    >>> y.sum().backward()
+    >>> w.grad.shape
+    (3, 3)
+    """
+    options = Options(context_fn, preserve_rng_state, determinism_check, debug, early_stop)
+    _check(fn, options, use_reentrant)
+    if current_state().exclude & GRADIENT:
+        return fn(*args, **kwargs)
+    frame = Frame(fn, options)
+    forward, frame.context = _contexts(context_fn)
+    given = (args, kwargs)
+    named = {name: replaced(value, keep, f"argument {name!r}") for name, value in kwargs.items()}
+    frame.arguments = (tuple([replaced(value, keep, f"argument {i}") for i, value in enumerate(args)]), named)
+    if preserve_rng_state:
+        frame.generators = [(g, g.get_state()) for g in dict.fromkeys(generators_of(given, fn))]
+    result = _UNSET
+    enter_saver(frame, Saving(frame))
+    try:
+        with logging(frame.log, debug):
+            if forward is None:
+                result = fn(*args, **kwargs)
+            else:
+                with forward:
+                    result = fn(*args, **kwargs)
+    finally:
+        leave_saver(frame)
+    if result is _UNSET:
+        raise RuntimeError(_SUPPRESSED)
+    frame.complete = True
+    if _ends_here(result) and _requires_grad(given):
+        warnings.warn(_NO_GRADIENT.format(fn=name_of(fn)), UserWarning, stacklevel=2)
+    return result
+
+
+def _leaves(values: Any) -> list[Any]:
+    found: list[Any] = []
+    replaced(values, lambda value, what: found.append(value), "")
+    return found
+
+
+def _requires_grad(values: Any) -> bool:
+    return any(isinstance(value, Tensor) and value._word & GRADIENT for value in _leaves(values))
+
+
+def _ends_here(result: Any) -> bool:
+    """Whether a function returned numbers that could carry a gradient, and none does."""
+    leaves = _leaves(result)
+    if not all(value is None or isinstance(value, (Tensor, bool, int, float, complex, str)) for value in leaves):
+        return False  # who knows what is in there
+    floating = [value for value in leaves if isinstance(value, Tensor) and value.dtype.kind in "fcV"]
+    return bool(floating) and not _requires_grad(floating)

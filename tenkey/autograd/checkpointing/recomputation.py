@@ -1,0 +1,436 @@
+"""What ``checkpoint`` puts into the graph, and how it is computed again.
+
+Note [Checkpoints]
+~~~~~~~~~~~~~~~~~~
+A checkpoint is a pair of hooks on saved tensors (Note [Hooks on saved tensors]). While the function runs, the hook
+keeps of each saved tensor a *slot*: a number, and which operator saved what kind of tensor there. When backward asks
+for the first of them, the function runs again, with the tensors that the hook sees now put into the slots in the same
+order; it stops as soon as the last slot is filled. What was put there is given out once and let go of.
+
+One backward (one ``Task`` of the engine) computes a checkpoint once, whichever of its threads asks first: the others
+wait, and workers run meanwhile what the function itself runs backward. The next backward computes it again. What a slot
+holds when nobody asks for it goes with the task. A formula that asks a second time gets the tensor as long as somebody
+has it, and else has it computed again.
+
+The inputs are saved with the hooks that are on around the checkpoint. So in a checkpoint inside of another one they are
+slots of that: its function runs again first, up to the inner call's arguments. Slots hold no tensors, so the tensors
+inside are nobody's but the inner checkpoint's. While a function is run again only its own hook is on.
+
+In the second run the random generators start where they stood, and the bits of the local state (autocast, say) are
+those of the first; recording is on, for what was saved was recorded. Levels of transforms that were open in the first
+run and have ended are open again in the second: the closure of the function may hold their tensors. Guarded by
+``tests/autograd/checkpointing/test_checkpoint.py``.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ContextDecorator, ExitStack, contextmanager
+from contextvars import Context, ContextVar
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from ...core.device import Device
+from ...core.random.generator import Generator, default_generator
+from ...core.storage import Storage
+from ...core.tensor import Tensor, make_tensor, storage_of
+from ...core.word import GRADIENT
+from ...core.wrapper import Wrapper, open_levels
+from ...dispatch.keys import DispatchKey
+from ...dispatch.local_state import LocalState, current_state, get_state, make_state, set_state
+from ...dispatch.modes import DispatchMode
+from ...profiler.observer import PROFILER
+from ..anomaly import ANOMALY
+from ..engine.device_threads import acquire, is_worker
+from ..engine.graph_task import current_task
+from ..saved_tensors.hooks import HOOKED, Saver, save, savers
+from ..saved_tensors.saved import alone, unpack
+from ..tape.node import Node
+
+__all__ = ["CheckpointError", "Frame", "Options", "Saving", "generators_of", "keep", "logging", "name_of", "replaced"]
+
+_METADATA: Final = (
+    "[checkpoint] {fn}: Recomputed values for the following tensors have different metadata than during the forward "
+    "pass. Saved tensor {number} of {count}: in forward {was}, in the recomputation {now}. The function must do the "
+    "same again: it must not depend on what has changed since (a counter, a flag, a random generator that is not among "
+    "its arguments). determinism_check='none' switches this check off.{log}"
+)
+_COUNT: Final = (
+    "[checkpoint] {fn}: A different number of tensors was saved during the original forward and recomputation. Number "
+    "of tensors saved during forward: {was}. Number of tensors saved during recomputation: {now}. {which}{log}"
+)
+_MISSING: Final = "The first that is missing was {was}."
+_EXTRA: Final = "The first that is new was {now}."
+_LOG: Final = "\nOperators of the forward pass:\n{forward}\nOperators of the recomputation:\n{again}"
+_NO_LOG: Final = " debug=True lists the operators of both runs."
+
+
+class Options(NamedTuple):
+    """The keyword arguments of ``checkpoint`` that do not go to the function."""
+
+    context_fn: Callable[[], tuple[AbstractContextManager[Any], AbstractContextManager[Any]]] | None
+    preserve_rng_state: bool
+    determinism_check: str
+    debug: bool
+    early_stop: bool
+
+
+class CheckpointError(RuntimeError):
+    """The second run of a checkpointed function did something else than the first."""
+
+
+class _Note(NamedTuple):
+    """What was saved: what two runs must agree in."""
+
+    operator: str
+    what: str
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    device: Device
+
+    def __str__(self) -> str:
+        where = f"{self.what} of {self.operator}"
+        return f"{where} with shape {self.shape}, dtype {self.dtype}, device {str(self.device)!r}"
+
+
+def _noted(tensor: Tensor, node: Node, what: str) -> _Note:
+    return _Note(node.operator_name or node.name(), what, tensor.shape, tensor.dtype, tensor.device)
+
+
+class _Slot:
+    """What the graph holds in place of a tensor."""
+
+    __slots__ = ("__weakref__", "frame", "number")
+
+    def __init__(self, frame: Frame, number: int) -> None:
+        self.frame = frame
+        self.number = number
+
+
+def _value_of(slot: _Slot) -> Tensor:
+    return slot.frame.value(slot.number)
+
+
+class _Stop(BaseException):
+    """All slots are filled. No Exception, so that the function does not catch it by accident."""
+
+    def __init__(self, run: _Run) -> None:
+        self.run = run
+
+
+class _Run:
+    """One recomputation: what it has put into the slots."""
+
+    __slots__ = ("count", "extra", "given", "log", "values")
+
+    def __init__(self) -> None:
+        self.values: dict[int, Tensor] = {}
+        self.given: dict[int, tuple[weakref.ref[Storage], int]] = {}  # what was taken, with its word
+        self.count = 0
+        self.extra: _Note | None = None  # the first tensor that was not saved in forward
+        self.log: list[str] = []
+
+    def take(self, number: int) -> Tensor | None:
+        """What is in a slot, which does not hold it any longer."""
+        value = self.values.pop(number, None)
+        if value is not None:
+            storage = storage_of(value)
+            if storage.buffer is value._data and not value._word & GRADIENT:
+                self.given[number] = (weakref.ref(storage), value._word)
+            return value
+        reference, word = self.given.get(number, (_gone, 0))
+        known = reference()
+        if known is None:
+            return None
+        value = make_tensor(known.buffer, word)
+        value._storage = known
+        return value
+
+
+def _gone() -> None:
+    return None
+
+
+class Saving(Saver):
+    """The hook of the forward pass."""
+
+    def __init__(self, frame: Frame) -> None:
+        self._frame = frame
+
+    def pack(self, tensor: Tensor, node: Node, what: str) -> _Slot:
+        """A slot, and a note of what it stands for."""
+        frame = self._frame
+        slot = _Slot(frame, len(frame.notes))
+        frame.notes.append(_noted(tensor, node, what))
+        frame.slots.append(weakref.ref(slot))
+        return slot
+
+    def unpacker(self) -> Callable[[Any], Any]:
+        """The function that asks the slot."""
+        return _value_of
+
+
+class _Refilling(Saver):
+    """The hook of a recomputation. What it returns is needed only if the function itself runs backward."""
+
+    def __init__(self, frame: Frame, run: _Run) -> None:
+        self._frame = frame
+        self._run = run
+
+    def pack(self, tensor: Tensor, node: Node, what: str) -> Tensor:
+        frame, run = self._frame, self._run
+        value = tensor
+        if tensor._autograd is not None and tensor._autograd.node is not None:  # it would hold the graph of this run
+            value = alone(tensor)
+        number = run.count
+        run.count += 1
+        if number >= len(frame.notes):
+            if run.extra is None:
+                run.extra = _noted(tensor, node, what)
+            return value
+        if frame.checks:
+            note = _noted(tensor, node, what)
+            if note != frame.notes[number]:
+                raise frame.differs(number, note, run)
+        if frame.slots[number]() is not None:
+            run.values[number] = value
+        if run.count == len(frame.notes) and frame.early_stop:
+            raise _Stop(run)
+        return value
+
+    def unpacker(self) -> Callable[[Any], Any]:
+        return _same
+
+
+def _same(tensor: Tensor) -> Tensor:
+    return tensor
+
+
+class _Inputs(Node):
+    """Stands for the checkpoint where an input is saved and an error names who did it."""
+
+    operator_name = "checkpoint"
+
+    def name(self) -> str:
+        return "checkpoint"
+
+
+_INPUTS: Final = _Inputs()
+
+
+class _Saved:
+    """An input among the arguments."""
+
+    __slots__ = ("saved", "what")
+
+    def __init__(self, tensor: Tensor, what: str) -> None:
+        self.saved = save(tensor, _INPUTS, what)
+        self.what = what
+
+
+def replaced(value: Any, one: Callable[[Any, str], Any], what: str) -> Any:
+    """Arguments with what ``one`` makes of those that are no list, tuple or dict."""
+    kind = value.__class__
+    if kind is list or kind is tuple:
+        return kind([replaced(item, one, f"{what}[{i}]") for i, item in enumerate(value)])
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return kind(*[replaced(item, one, f"{what}.{name}") for name, item in zip(value._fields, value)])
+    if kind is dict:
+        return {key: replaced(item, one, f"{what}[{key!r}]") for key, item in value.items()}
+    return one(value, what)
+
+
+def keep(value: Any, what: str) -> Any:
+    """An argument as the checkpoint holds it: tensors are saved, with the hooks that are on."""
+    return _Saved(value, what) if isinstance(value, Tensor) and value.__class__ is not Wrapper else value
+
+
+def _restore(value: Any, what: str) -> Any:
+    return unpack(value.saved, _INPUTS, value.what) if value.__class__ is _Saved else value
+
+
+_under_way: Final[ContextVar[tuple[Frame, ...]]] = ContextVar("tenkey_recomputations", default=())
+
+
+class Frame:
+    """One call of ``checkpoint``."""
+
+    def __init__(self, fn: Callable[..., Any], options: Options) -> None:
+        self.fn = fn
+        self.checks = options.determinism_check == "default"
+        self.early_stop = options.early_stop
+        self.debug = options.debug
+        self.notes: list[_Note] = []
+        self.slots: list[weakref.ref[_Slot]] = []
+        self.arguments: Any = None
+        self.context: Any = None  # around a recomputation
+        self.generators: list[tuple[Generator, Any]] = []
+        self.state = current_state()
+        self.levels = open_levels()
+        self.complete = False  # the forward pass is over
+        self.log: list[str] = []
+        self.lock = threading.RLock()
+        self.runs: weakref.WeakKeyDictionary[Any, _Run] = weakref.WeakKeyDictionary()
+
+    def value(self, number: int) -> Tensor:
+        """The tensor of a slot; runs the function if this backward has not done so yet."""
+        if not is_worker():
+            with self.lock:  # Note [Interrupts of backward]
+                return self._value(number)
+        acquire(self.lock, self._is_needed)
+        try:
+            return self._value(number)
+        finally:
+            self.lock.release()
+
+    def _value(self, number: int) -> Tensor:
+        task = current_task.get()
+        run = None if task is None else self.runs.get(task)
+        found = None if run is None else run.take(number)
+        if found is None:
+            run = self.run_again()
+            if task is not None:  # outside of a backward (somebody looks at node._saved_x) nothing is kept
+                self.runs[task] = run
+            found = run.take(number)
+            if found is None:
+                raise self.lacks(number, run)
+        return found
+
+    def _is_needed(self, context: Context) -> bool:
+        """Whether a backward was called in a recomputation of this checkpoint."""
+        return self in context.get(_under_way, ())
+
+    def run_again(self) -> _Run:
+        """Call the function again, and let what is saved be put into the slots."""
+        run = _Run()
+        args, kwargs = replaced(self.arguments, _restore, "")
+        found, hooks = get_state(), savers.get()
+        under_way = _under_way.get()
+        try:  # Note [Interrupts of backward]
+            set_state(_state_of_recomputation(self.state, found))
+            savers.set(((run, _Refilling(self, run)),))
+            _under_way.set((*under_way, self))
+            with ExitStack() as stack:
+                for level in self.levels:
+                    if not level.is_open:
+                        stack.enter_context(level)
+                stack.enter_context(_generators_at(self.generators))
+                stack.enter_context(logging(run.log, self.debug))
+                fn, context = self.fn, self.context
+                if isinstance(context, ContextDecorator):  # of @contextmanager: one entry, but many as a decorator
+                    fn = context(lambda *args, **kwargs: self.fn(*args, **kwargs))
+                elif context is not None:
+                    stack.enter_context(context)
+                fn(*args, **kwargs)
+        except _Stop as stop:
+            if stop.run is not run:
+                raise
+        finally:
+            try:
+                savers.set(hooks)
+            finally:  # also if an interrupt comes between the two
+                _under_way.set(under_way)
+                set_state(found)
+        if self.checks and self.complete and run.count != len(self.notes):
+            raise self.lacks(run.count, run)
+        return run
+
+    def differs(self, number: int, note: _Note, run: _Run) -> CheckpointError:
+        """The error of a slot that another kind of tensor came to."""
+        was, count = self.notes[number], len(self.notes)
+        return CheckpointError(
+            _METADATA.format(
+                fn=name_of(self.fn), number=number + 1, count=count, was=was, now=note, log=self.logged(run)
+            )
+        )
+
+    def lacks(self, number: int, run: _Run) -> CheckpointError:
+        """The error of a run that saved less or more than the first."""
+        which = _MISSING.format(was=self.notes[number]) if run.extra is None else _EXTRA.format(now=run.extra)
+        return CheckpointError(
+            _COUNT.format(fn=name_of(self.fn), was=len(self.notes), now=run.count, which=which, log=self.logged(run))
+        )
+
+    def logged(self, run: _Run) -> str:
+        """The operators of both runs, if they were asked for."""
+        if not self.debug:
+            return _NO_LOG
+        return _LOG.format(forward="\n".join(self.log), again="\n".join(run.log))
+
+
+_OBSERVERS: Final = DispatchKey.Mode.mask | ANOMALY | PROFILER
+
+
+def _state_of_recomputation(forward: LocalState, found: LocalState | None) -> LocalState | None:
+    """The bits of the forward pass, with recording on; who looks on is who looks on at the backward."""
+    now = found or LocalState()
+    include = (forward.include & ~_OBSERVERS) | (now.include & _OBSERVERS) | HOOKED
+    return make_state(include, forward.exclude & ~GRADIENT, now.modes)
+
+
+def name_of(fn: Any) -> str:
+    """What errors call the function."""
+    return str(getattr(fn, "__qualname__", None) or type(fn).__qualname__)
+
+
+# ---- random numbers
+
+
+def generators_of(values: Any, fn: Any) -> Iterator[Generator]:
+    """The global generator, those among the arguments, and those that the function's closure holds."""
+    yield default_generator()
+    found: list[Generator] = []
+
+    def look(value: Any, what: str) -> None:
+        if isinstance(value, Generator):
+            found.append(value)
+
+    replaced(values, look, "")
+    for cell in getattr(fn, "__closure__", None) or ():
+        try:
+            replaced(cell.cell_contents, look, "")
+        except ValueError:  # a variable without a value
+            continue
+    yield from found
+
+
+@contextmanager
+def _generators_at(states: list[tuple[Generator, Any]]) -> Iterator[None]:
+    before = [(generator, generator.get_state()) for generator, _ in states]
+    for generator, state in states:
+        generator.set_state(state)
+    try:
+        yield
+    finally:
+        for generator, state in before:
+            generator.set_state(state)
+
+
+# ---- debugging
+
+
+class _Log(DispatchMode):
+    def __init__(self, lines: list[str]) -> None:
+        self.lines = lines
+
+    def __tk_dispatch__(self, op: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        shown = [_shown(value) for value in args] + [f"{name}={_shown(value)}" for name, value in kwargs.items()]
+        self.lines.append(f"  {op}({', '.join(shown)})")
+        return NotImplemented
+
+
+def _shown(value: Any) -> str:
+    return f"{value.dtype}{list(value.shape)}" if isinstance(value, Tensor) else repr(value)
+
+
+@contextmanager
+def logging(lines: list[str], debug: bool) -> Iterator[None]:
+    """Note the operators that are called, if that was asked for."""
+    if not debug:
+        yield
+        return
+    with _Log(lines):
+        yield

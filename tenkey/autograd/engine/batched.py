@@ -1,0 +1,46 @@
+"""Backward and forward mode for a batch of seeds at once, through ``vmap``, which the composition root hands over.
+
+The transforms lie beside this package and are not imported by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...core.tensor import Tensor
+from ...ops.builtin.shape.copying import stack
+from ..forward_ad.levels import dual_level, make_dual, unpack_dual
+from ..gradcheck.jacobians import outputs_of
+from ..services import vmap_service
+from .functional import grad
+
+__all__ = ["batched_pull", "batched_push"]
+
+
+def batched_pull(output: Tensor, sources: Sequence[Tensor], seeds: Sequence[Tensor]) -> list[list[np.ndarray]]:
+    """For each source the gradients, one for each seed."""
+
+    def pull(seed: Tensor) -> Any:
+        return grad([output], list(sources), [seed], retain_graph=True, allow_unused=True, materialize_grads=True)
+
+    found = vmap_service()(pull)(stack(list(seeds), axis=0))
+    return [list(one.detach().numpy()) for one in found]
+
+
+def batched_push(
+    fn: Callable[..., Any], inputs: Sequence[Any], at: int, tangents: Sequence[Tensor]
+) -> list[list[np.ndarray]]:
+    """For each output the tangents, one for each tangent of input ``at``."""
+
+    def push(tangent: Tensor) -> Any:
+        given = list(inputs)
+        with dual_level() as level:
+            given[at] = make_dual(inputs[at], tangent, level)
+            found = [unpack_dual(out, level) for out in outputs_of(fn, given)]
+            return tuple([primal * 0.0 if moved is None else moved for primal, moved in found])
+
+    made = vmap_service()(push)(stack(list(tangents), axis=0))
+    return [list(one.detach().numpy()) for one in made]

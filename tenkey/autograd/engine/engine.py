@@ -1,0 +1,288 @@
+"""The engine: runs a graph backward.
+
+Note [Order of execution]
+~~~~~~~~~~~~~~~~~~~~~~~~~
+A node is ready when every node that sends it a gradient has run (dependency counts). Of the ready nodes the one with
+the highest sequence number runs first, so a graph runs backward in the order in which it was recorded; accumulators
+have the highest number of all and free their gradient at once. A chain needs no queue: the node that became ready runs
+next. Nothing here recurses, so the depth of a graph is limited by memory alone. A backward that is called while a node
+runs is complete before the outer one goes on (:mod:`.reentrant`). Guarded by
+``tests/autograd/engine/test_engine.py::TestOrder``.
+
+Note [One loop for most graphs]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+``_loop`` runs a graph on the calling thread and takes Note [Special nodes] the long way. When it meets a node that
+belongs to an accelerator, it hands all that is left to :mod:`.workers`, which has a thread for each device. Guarded by
+``tests/autograd/engine/test_workers.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import heapify, heappop, heappush
+from sys import getrefcount
+from typing import Any, Final
+
+import numpy as np
+
+from ...core.tensor import Tensor, cpu_word, make_tensor
+from ...core.word import GRADIENT
+from ...dispatch.local_state import get_state, make_state, set_state
+from ...ops.builtin.reductions.gradient_sum import accumulate
+from ...ops.declare import operator_of
+from ...profiler.observer import PROFILER, observed
+from ..anomaly import watcher
+from ..grad_mode import SILENT
+from ..tape.node import SEQUENCE, AccumulateGrad, Node
+from .device_threads import belongs_to_worker, run_on_workers
+from .graph_task import Task, count_senders, current_task
+from .hook_calls import before, post_hooks, pre_hooks
+from .input_buffer import COUNT, deliver, validate
+from .reentrant import run_nested
+
+__all__ = ["calibrate", "execute"]
+
+_SUMS: Final = operator_of(accumulate).cache
+
+
+def execute(task: Task, seeds: Sequence[tuple[Node, int, Tensor]]) -> None:
+    """Run the graph from the seeds: (node, index of its output, gradient)."""
+    outer = current_task.get()
+    if outer is None:
+        try:  # Note [Interrupts of backward]
+            current_task.set(task)
+            _run(task, seeds)
+        finally:
+            current_task.set(None)
+    else:
+        task.parent = outer
+        task.depth = outer.depth + 1
+        run_nested(task, _run, seeds)
+
+
+def _run(task: Task, seeds: Sequence[tuple[Node, int, Tensor]]) -> None:
+    slots: dict[Node, list[Any]] = {}
+    task.slots = slots
+    for node, nr, grad in seeds:
+        slot = slots.get(node)
+        if slot is None:
+            slot = slots[node] = [0, None, node, False]
+        if node._special or slot[1] is not None:
+            deliver(slot, nr, grad)
+        else:
+            slot[1] = grad
+    roots = list(slots.values())
+    count_senders(slots, task.needed)
+    if len(roots) > 1:
+        roots = [slot for slot in roots if slot[0] == 0]
+    found = get_state()
+    if task.create_graph:
+        state = found and make_state(found.include, found.exclude & ~GRADIENT, found.modes)
+    elif found is None:
+        state = SILENT
+    else:
+        state = make_state(found.include, found.exclude | GRADIENT, found.modes)
+    step: Any = run_node
+    closely = False
+    if found is not None:
+        task.watch = watcher()
+        closely = task.watch is not None
+        if found.include & PROFILER:  # Note [How a profiler sees calls]
+            step, closely = observed(run_node), True
+    try:
+        set_state(state)
+        rest = _loop(task, slots, roots, step, plain=state is SILENT, closely=closely)
+        if rest is not None:
+            run_on_workers(task, slots, rest, step)
+        callbacks = task.callbacks
+        if callbacks is not None:
+            for callback in callbacks:  # those that a callback queues come last
+                callback()
+    finally:
+        set_state(found)
+
+
+class _Everything:
+    """A set that every node is in."""
+
+    def __contains__(self, node: Any) -> bool:
+        return True
+
+
+_EVERYTHING: Final = _Everything()
+
+
+def _loop(
+    task: Task, slots: dict[Node, list[Any]], ready: list[Any], step: Any, *, plain: bool, closely: bool
+) -> list[list[Any]] | None:
+    """Run ready slots until none is left; the ready slots, if the next one belongs to another thread.
+
+    ``step`` runs what takes the long way, all nodes if ``closely``; ``plain``: nothing special is on, and nothing is
+    recorded.
+    """
+    heap: list[tuple[int, int, list[Any]]] = []
+    current: Any = None
+    if len(ready) == 1:
+        current = ready[0]
+    else:
+        heap += [(-slot[2].sequence_nr, order, slot) for order, slot in enumerate(ready)]
+        heapify(heap)
+    order = len(heap)
+    leaves: list[Any] = []
+    find = slots.get
+    sums = _SUMS
+    release = not task.keep_graph
+    watched: Any = task.captures and frozenset([node for node, _ in task.captures])
+    if closely:
+        watched = _EVERYTHING
+    while True:
+        if current is None:
+            if not heap:
+                return None
+            current = heappop(heap)[2]
+        grads = current[1]
+        node = current[2]
+        if node._special or grads is None or (watched and node in watched):
+            slot = current
+            current = None
+            if node._special and belongs_to_worker(node):
+                return [slot, *[item[2] for item in heap]]
+            edges = node.next_edges
+            del grads
+            results = step(task, slot)
+            grads = None
+        else:
+            current[1] = current = None
+            edges = node.next_edges
+            if edges:
+                results = node.apply(grads)
+                if release and node.saves:
+                    node.release()
+                if len(results) != len(edges):
+                    raise RuntimeError(COUNT.format(node=node.name(), got=len(results), want=len(edges)))
+            elif type(node) is AccumulateGrad:
+                node.accumulate(grads, getrefcount(grads))
+                continue
+            else:
+                continue  # there is nobody to give a gradient to
+            grads = None
+        for (next_node, nr), grad in zip(edges, results):
+            if next_node is None:
+                continue
+            slot = find(next_node)
+            if slot is None:
+                continue  # not needed for what was asked
+            if grad is not None:
+                word = next_node._word
+                if type(grad) is Tensor and grad._word | GRADIENT == word and grad._data.shape == next_node.shape:
+                    held = slot[1]
+                    if held is None:
+                        slot[1] = grad
+                    elif plain and type(held) is Tensor:  # Note [Gradients are summed as they come]
+                        slot[1] = sums[word ^ GRADIENT](held, grad, slot[3])
+                        slot[3] = True
+                    else:
+                        deliver(slot, nr, grad)
+                else:
+                    deliver(slot, nr, validate(next_node, nr, grad, node, results))
+            count = slot[0] - 1
+            slot[0] = count
+            if count == 0:
+                if type(next_node) is AccumulateGrad and not next_node._special and not watched:
+                    leaves.append(slot)
+                elif current is None and not heap:
+                    current = slot
+                else:
+                    if current is not None:
+                        heappush(heap, (-current[2].sequence_nr, order, current))
+                        order += 1
+                        current = None
+                    heappush(heap, (-next_node.sequence_nr, order, slot))
+                    order += 1
+        results = grad = held = None
+        while leaves:
+            slot = leaves.pop(0)
+            grads = slot[1]
+            slot[1] = None
+            if grads is not None:
+                slot[2].accumulate(grads, getrefcount(grads))
+            grads = None
+
+
+def run_node(task: Task, slot: list[Any]) -> Any:
+    """Run the node of a slot with all that Note [Order of hooks] says; its results, one for each edge."""
+    _, grads, node, _ = slot
+    slot[1] = None
+    outputs = node.outputs
+    given: Any = [grads] if outputs is None else grads or [None] * len(outputs)
+    grads = None
+    if node.tensor_hooks is not None or node.retain_hooks is not None or task.captures:
+        given = before(task, node, given)
+    edges = node.next_edges
+    nothing = (None,) * len(edges)
+    if node in task.ends:
+        return nothing
+    for grad in given:
+        if grad is not None:
+            break
+    else:
+        if not node.runs_on_undefined:
+            return nothing
+    grad = None
+    if node.pre_hooks:
+        given = pre_hooks(node, tuple(given))
+    if isinstance(node, AccumulateGrad):
+        grads = given[0]
+        if node.post_hooks:
+            given = tuple(given)
+        else:
+            given = None
+        if grads is not None:
+            node.accumulate(grads, getrefcount(grads))
+        if node.post_hooks:
+            post_hooks(node, (), given)
+        return ()
+    results = node.apply(*given) if task.watch is None else task.watch(node, *given)
+    if not task.keep_graph:
+        node.release()
+    if len(results) != len(edges):
+        raise RuntimeError(COUNT.format(node=node.name(), got=len(results), want=len(edges)))
+    if node.post_hooks:
+        results = tuple(
+            [
+                None if grad is None or below is None else validate(below, nr, grad, node, results)
+                for (below, nr), grad in zip(edges, results)
+            ]
+        )
+        results = post_hooks(node, results, tuple(given))
+    return results
+
+
+class _Probe(AccumulateGrad):
+    """Counts the references to a gradient where an accumulator sees it."""
+
+    count = data_count = 0
+
+    def accumulate(self, grad: Tensor, references: int) -> None:
+        self.count = references
+        self.data_count = getrefcount(grad._data)
+
+
+class _Source(Node):
+    """Makes a fresh gradient."""
+
+    def apply(self, *grads: Any) -> Any:
+        return (make_tensor(np.zeros(()), cpu_word(np.dtype("float64"))),)
+
+
+def calibrate() -> None:
+    """Measure the reference counts of a fresh gradient at its accumulator (Note [Stealing gradients])."""
+    leaf = make_tensor(np.zeros(()), cpu_word(np.dtype("float64")))
+    probe, source = _Probe(), _Source()
+    probe.shape, probe.dtype = (), leaf.dtype
+    probe._special = True  # the long way has the same counts: tests/autograd/engine/test_engine.py compares them
+    probe.leaf = lambda: leaf
+    source.next_edges = ((probe, 0),)
+    source.sequence_nr, source.dtype = SEQUENCE.next(), leaf.dtype
+    execute(Task(False, False), [(source, 0, leaf)])
+    AccumulateGrad.fresh_count, AccumulateGrad.fresh_data_count = probe.count, probe.data_count

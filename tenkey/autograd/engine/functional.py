@@ -1,0 +1,215 @@
+"""``backward`` and ``grad``: the calls that start the engine."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ...core.gradient_errors import UNUSED_INPUT
+from ...core.tensor import Tensor
+from ...core.tree import unflatten
+from ...core.word import GRADIENT
+from ...core.wrapper import Level, innermost, refreshed, released
+from ...dispatch.local_state import StateGuard
+from ...ops.builtin.creation import zeros_like
+from ..services import vmap_service
+from ..tape.node import AccumulateGrad, Edge
+from .engine import execute
+from .graph_task import Task, mark_needed
+from .roots import COUNT, GradientEdge, check_flags, get_gradient_edge, inputs_of, leaves_of, seeds_of
+
+__all__ = ["GradientEdge", "backward", "get_gradient_edge", "grad"]
+
+_EDGE_INSIDE: Final = (
+    "[backward] input {index} is a gradient edge inside the graph, which has no .grad to accumulate into: pass the "
+    "tensor itself, or use grad()."
+)
+_INSIDE: Final = (
+    "[backward] got tensors inside of {level}, where gradients are not collected: use tk.autograd.grad or "
+    "tk.transforms.grad, which return them."
+)
+_BATCHED: Final = (
+    "[grad] If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch dimension. "
+    "Mismatch in shape: grad_output[{index}] has a shape of {got}, and output[{index}] a shape of {want}, which must "
+    "be its other dimensions."
+)
+_MATERIALIZE: Final = (
+    "[grad] Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
+)
+
+
+def backward(
+    tensors: Any,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
+    """Compute gradients of ``tensors`` and add them to ``.grad`` of the leaves (or of ``inputs``).
+
+    Args: tensors: a tensor or gradient edge, or lists, tuples and dicts of them; grad_tensors: the gradient of each, in
+    the same structure, which may be None for a real scalar; retain_graph: keep what was saved (default: as
+    ``create_graph``); create_graph: record the backward itself, for higher orders; inputs: accumulate into these only.
+
+    Raises RuntimeError for a missing or wrong gradient, a graph whose saved tensors were freed, or a saved tensor
+    that was changed in place.
+
+    >>> import tenkey as tk
+    >>> x = tk.tensor([1.0, 2.0], requires_grad=True)
+    >>> tk.autograd.backward((x * x).sum())
+    >>> x.grad.tolist()
+    [2.0, 4.0]
+    """
+    if retain_graph is not None or create_graph is not False:
+        check_flags("backward", retain_graph, create_graph)
+    outputs = leaves_of("backward", tensors)
+    level = innermost((outputs, grad_tensors, inputs))
+    if level is not None and level.is_open:
+        raise NotImplementedError(_INSIDE.format(level=level.name))
+    gradients = [None] * len(outputs) if grad_tensors is None else leaves_of("backward", grad_tensors)
+    if level is not None:
+        wanted = None if inputs is None else released(leaves_of("backward", inputs), level)
+        backward(released(outputs, level), released(gradients, level), retain_graph, create_graph, wanted)
+        return
+    seeds = seeds_of("backward", outputs, gradients)
+    task = Task(create_graph if retain_graph is None else bool(retain_graph), create_graph)
+    if inputs is None:
+        execute(task, seeds)
+    else:
+        _backward_into(task, seeds, leaves_of("backward", inputs))
+
+
+def _backward_into(task: Task, seeds: list[Any], wanted: list[Any]) -> None:
+    """A backward that accumulates into these tensors only, some of which may be no leaves."""
+    edges = inputs_of("backward", wanted)
+    inside: dict[Edge, Tensor] = {}
+    for index, (edge, one) in enumerate(zip(edges, wanted)):
+        if isinstance(edge[0], AccumulateGrad):
+            continue
+        if not isinstance(one, Tensor):
+            raise RuntimeError(_EDGE_INSIDE.format(index=index))
+        inside[edge] = one
+    task.needed = mark_needed([node for node, _, _ in seeds], {node for node, _ in edges})
+    task.capture(list(inside))
+    execute(task, seeds)
+    with StateGuard(exclude=0 if task.create_graph else GRADIENT):
+        for slot, tensor in enumerate(inside.values()):
+            captured = task.captured.get(slot)
+            if captured is not None:  # a copy: what was captured may be the user's own gradient
+                tensor.grad = captured.clone() if tensor.grad is None else tensor.grad + captured
+
+
+def grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> Any:
+    """Gradients of ``outputs`` with respect to ``inputs``, returned; nothing is accumulated.
+
+    Args: outputs, inputs: tensors or gradient edges, in lists, tuples, dicts and records; grad_outputs: the gradients
+    of the outputs, in the same structure; allow_unused: None for an input that was not used, instead of an error;
+    is_grads_batched: the first dimension of each grad_output counts gradients, for each of which the graph is run, in
+    one go, and so does that of each result; materialize_grads: zeros instead of None; retain_graph, create_graph: as in
+    :func:`backward`.
+
+    Returns: a tuple for one input or a list or tuple of them, else the structure of ``inputs``.
+
+    >>> import tenkey as tk
+    >>> x = tk.tensor(3.0, requires_grad=True)
+    >>> (first,) = tk.autograd.grad(x * x * x, x, create_graph=True)
+    >>> (second,) = tk.autograd.grad(first, x)
+    >>> first.item(), second.item()
+    (27.0, 18.0)
+    >>> w = {"a": tk.ones(2).requires_grad_(), "b": tk.ones(2).requires_grad_()}
+    >>> found = tk.autograd.grad((w["a"] * 2 + w["b"] * 3).sum(), w)
+    >>> found["a"].tolist(), found["b"].tolist()
+    ([2.0, 2.0], [3.0, 3.0])
+    """
+    if retain_graph is not None or create_graph is not False:
+        check_flags("grad", retain_graph, create_graph)
+    if materialize_grads and allow_unused is False:
+        raise ValueError(_MATERIALIZE)
+    ends, wanted = leaves_of("grad", outputs), leaves_of("grad", inputs)
+    gradients = [None] * len(ends) if grad_outputs is None else leaves_of("grad", grad_outputs)
+    flags = {"retain_graph": retain_graph, "create_graph": create_graph, "allow_unused": allow_unused}
+    found: tuple[Tensor | None, ...]
+    level = innermost((ends, wanted))
+    if level is not None:
+        for end in ends:
+            if isinstance(end, Tensor):
+                refreshed(end)
+    if is_grads_batched:
+        found = _batched(ends, wanted, gradients, materialize_grads=materialize_grads, **flags)
+    elif level is not None:  # the graph is that of the values inside
+        found = _inside(level, ends, gradients, wanted, materialize_grads=materialize_grads, **flags)
+    else:
+        found = _grad(ends, wanted, gradients, materialize_grads=materialize_grads, **flags)  # type: ignore[arg-type]
+    if isinstance(inputs, dict) or hasattr(inputs, "_fields") or hasattr(inputs, "__dataclass_fields__"):
+        return found if isinstance(inputs, GradientEdge) else unflatten(inputs, list(found), GradientEdge)
+    if isinstance(inputs, (list, tuple)) and any(one.__class__ in (dict, list, tuple) for one in inputs):
+        return tuple(unflatten(list(inputs), list(found), GradientEdge))
+    return found
+
+
+def _grad(
+    ends: list[Any],
+    wanted: list[Any],
+    gradients: list[Any],
+    *,
+    retain_graph: bool | None,
+    create_graph: bool,
+    allow_unused: bool | None,
+    materialize_grads: bool,
+) -> tuple[Tensor | None, ...]:
+    edges = inputs_of("grad", wanted)
+    seeds = seeds_of("grad", ends, gradients)
+    task = Task(create_graph if retain_graph is None else bool(retain_graph), create_graph)
+    task.needed = mark_needed([node for node, _, _ in seeds], {node for node, _ in edges})
+    task.capture(edges)
+    execute(task, seeds)
+    results: list[Tensor | None] = []
+    for slot, one in enumerate(wanted):
+        result = task.captured.get(slot)
+        if result is None and materialize_grads and isinstance(one, Tensor):
+            with StateGuard(exclude=GRADIENT):
+                result = zeros_like(one)
+        if result is None and not allow_unused:
+            raise RuntimeError(UNUSED_INPUT.format(index=slot))
+        results.append(result)
+    return tuple(results)
+
+
+def _batched(ends: list[Any], wanted: list[Any], gradients: list[Any], **flags: Any) -> tuple[Tensor | None, ...]:
+    """``grad`` for each gradient of a batch, through vmap."""
+    inputs_of("grad", wanted)
+    if len(ends) != len(gradients):
+        raise RuntimeError(COUNT.format(call="grad", tensors=len(ends), gradients=len(gradients)))
+    for index, (end, gradient) in enumerate(zip(ends, gradients)):
+        if isinstance(end, Tensor) and (not isinstance(gradient, Tensor) or gradient.shape[1:] != end.shape):
+            got = gradient.shape if isinstance(gradient, Tensor) else gradient
+            raise RuntimeError(_BATCHED.format(index=index, got=got, want=end.shape))
+
+    def run(*samples: Tensor) -> tuple[Tensor | None, ...]:
+        found: tuple[Tensor | None, ...] = grad(ends, wanted, list(samples), **flags)
+        return found
+
+    results: tuple[Tensor | None, ...] = vmap_service()(run)(*gradients)
+    return results
+
+
+def _inside(
+    level: Level, outputs: list[Any], grad_outputs: list[Any], inputs: list[Any], **flags: bool | None
+) -> tuple[Tensor | None, ...]:
+    """``grad`` of tensors that a transform has wrapped: see ``Level.gradient``."""
+    if len(outputs) != len(grad_outputs):
+        raise RuntimeError(COUNT.format(call="grad", tensors=len(outputs), gradients=len(grad_outputs)))
+    inputs_of("grad", inputs)
+    if not level.is_open:
+        given = (released(values, level) for values in (outputs, inputs, grad_outputs))
+        return grad(*given, **flags)  # type: ignore[arg-type, no-any-return]
+    results: tuple[Tensor | None, ...] = level.gradient(grad, outputs, inputs, grad_outputs=grad_outputs, **flags)
+    return results

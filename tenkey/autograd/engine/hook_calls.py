@@ -1,0 +1,130 @@
+"""Calling hooks, in the one order that there is.
+
+Note [Order of hooks]
+~~~~~~~~~~~~~~~~~~~~~
+For a node, once all gradients of its outputs have arrived:
+
+=====================================  ==============================================================================
+what                                   guarded by, in ``tests/autograd/test_hooks.py``
+=====================================  ==============================================================================
+1. tensor hooks of its outputs, in     ``test_order_of_hooks_for_a_node``
+   the order of registration
+2. retained gradients                  ``test_retained_gradients_come_after_hooks_registered_later``
+3. captures for ``grad()``             ``test_a_captured_gradient_has_passed_the_hooks_of_its_tensor``
+4. pre-hooks of the node               ``test_order_of_hooks_for_a_node``
+5. the formula (``apply``)             ``test_order_of_hooks_for_a_node``
+6. saved tensors are released          ``test_order_of_hooks_for_a_node``
+7. the results are validated: their    ``test_node_hooks_see_validated_gradients``
+   number, shapes, dtypes, devices
+8. hooks of the node, whose results    ``test_node_hooks_run_in_the_order_of_registration``,
+   are validated again                 ``test_a_wrong_result_of_a_node_hook``
+=====================================  ==============================================================================
+
+For a leaf: tensor hooks, captures, pre-hooks of its accumulator, accumulation, hooks after accumulation, hooks of the
+accumulator (``test_order_of_hooks_for_a_leaf``). A captured gradient has always passed its tensor's hooks, whether or
+not a deeper input is asked for too. Which hooks are called is settled before the first of their kind is: one that is
+added or removed by another counts from the next backward on (``test_a_hook_may_remove_another``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from ...core.tensor import Tensor
+from ..tape.node import Node
+from .graph_task import Task
+from .input_buffer import COUNT
+
+__all__ = ["before", "post_hooks", "pre_hooks"]
+
+_PRE_COUNT: Final = (
+    "[{node}] its pre-hook returned {got} gradients, expected {want}: one for each output, None where there is none."
+)
+_KIND: Final = (
+    "[{node}] a hook returned {got} for a gradient of shape {want}, dtype {dtype}: return None or a Tensor of that "
+    "shape and dtype. (The hook {hook}, index {nr}, has changed the {what} of value.)"
+)
+_RESULT: Final = (
+    "[{node}] a hook returned {got} in place of the gradient of index {nr}: expected a Tensor or None. (The hook is "
+    "{hook}.)"
+)
+
+
+def before(task: Task, node: Node, grads: list[Tensor | None]) -> list[Tensor | None]:
+    """Tensor hooks, then retained gradients, then captures (Note [Order of hooks])."""
+    hooks = node.tensor_hooks
+    if hooks is not None:
+        grads = list(grads)
+        for nr, own in tuple(hooks.items()):
+            for hook in tuple(own.values()):
+                grad = grads[nr]
+                if grad is not None:
+                    grads[nr] = _checked(node, hook, nr, hook(grad), grad)
+    retained = node.retain_hooks
+    if retained is not None:
+        for nr, retain in tuple(retained.items()):
+            if grads[nr] is not None:
+                retain(grads[nr])
+    if task.captures:
+        for nr, grad in enumerate(grads):
+            for position in task.captures.get((node, nr), ()):
+                task.captured[position] = grad
+    return grads
+
+
+def _name(hook: Callable[..., Any]) -> str:
+    return repr(getattr(hook, "__qualname__", None) or type(hook).__qualname__)
+
+
+def _checked(node: Node, hook: Callable[..., Any], nr: int, result: Any, grad: Tensor) -> Tensor:
+    if result is None:
+        return grad
+    if not isinstance(result, Tensor) or result.shape != grad.shape or result.dtype != grad.dtype:
+        is_tensor = isinstance(result, Tensor)
+        got = f"a tensor of shape {result.shape}, dtype {result.dtype}" if is_tensor else repr(result)
+        what = "type" if not is_tensor or result.shape == grad.shape else "size"
+        text = _KIND.format(
+            node=node.name(), got=got, want=grad.shape, dtype=grad.dtype, hook=_name(hook), nr=nr, what=what
+        )
+        raise RuntimeError(text) if is_tensor else HookTypeError(text)
+    return result
+
+
+class HookTypeError(RuntimeError, TypeError):
+    """A hook returned what is no tensor."""
+
+
+def pre_hooks(node: Node, grads: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
+    """The gradients of the outputs after the pre-hooks of the node."""
+    for hook in tuple((node.pre_hooks or {}).values()):
+        result = hook(grads)
+        if result is not None:
+            result = result if isinstance(result, tuple) else (result,)
+            if len(result) != len(grads):
+                raise RuntimeError(_PRE_COUNT.format(node=node.name(), got=len(result), want=len(grads)))
+            grads = tuple([_replaced(node, hook, nr, *pair) for nr, pair in enumerate(zip(result, grads))])
+    return grads
+
+
+def _replaced(node: Node, hook: Callable[..., Any], nr: int, result: Any, grad: Tensor | None) -> Tensor | None:
+    """What a node's pre-hook returned in place of a gradient: None takes it away, and an absent one may be given."""
+    if result is None:
+        return None
+    if grad is not None:
+        return _checked(node, hook, nr, result, grad)
+    if not isinstance(result, Tensor):
+        raise HookTypeError(_RESULT.format(node=node.name(), got=repr(result), nr=nr, hook=_name(hook)))
+    return result
+
+
+def post_hooks(node: Node, results: tuple[Any, ...], grads: tuple[Tensor | None, ...]) -> tuple[Any, ...]:
+    """The gradients of the inputs after the hooks of the node."""
+    for hook in tuple((node.post_hooks or {}).values()):
+        changed = hook(results, grads)
+        if changed is not None:
+            changed = changed if isinstance(changed, tuple) else (changed,)
+            if len(changed) != len(results):
+                raise RuntimeError(COUNT.format(node=f"{node.name()} hook", got=len(changed), want=len(results)))
+            results = changed
+    return results

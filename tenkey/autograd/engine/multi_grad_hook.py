@@ -1,0 +1,160 @@
+"""``register_multi_grad_hook``: one hook on the gradients of several tensors."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, Final, Literal
+from weakref import WeakKeyDictionary, ref
+
+from ...core.tensor import Tensor
+from ...core.word import GRADIENT
+from ..tape.node import HookHandle, edge_of
+from .graph_task import current_task, queue_callback
+
+__all__ = ["MultiHookHandle", "register_multi_grad_hook"]
+
+_MODE: Final = "[register_multi_grad_hook] Expects mode to be one of ('all', 'any') but got {got!r}."
+_TENSORS: Final = "[register_multi_grad_hook] takes a sequence of tensors, got {got}."
+_FUNCTION: Final = "[register_multi_grad_hook] a hook is a function, got {got}."
+_NO_GRADIENT: Final = (
+    "[register_multi_grad_hook] cannot register a hook on a tensor that doesn't require gradient: tensor {index}."
+)
+
+
+class MultiHookHandle:
+    """``remove()`` takes the hook back from all its tensors; a second call does nothing. Also a context manager."""
+
+    def __init__(self, handles: tuple[HookHandle, ...]) -> None:
+        self._handles = handles
+
+    def remove(self) -> None:
+        """Take the hook back."""
+        for handle in self._handles:
+            handle.remove()
+
+    def __enter__(self) -> MultiHookHandle:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.remove()
+
+
+class _Arrived:
+    """What has arrived in one backward."""
+
+    def __init__(self, count: int, expected: int) -> None:
+        self.grads: list[Tensor | None] = [None] * count
+        self.missing = expected
+
+
+class _All:
+    """Calls the function when the last of the gradients that this backward computes has arrived.
+
+    A node that this backward reaches may still get no gradient (a formula gave None), which nobody is told of. So the
+    first gradient asks for a call at the end of the backward, for what has arrived until then.
+    """
+
+    def __init__(self, tensors: Sequence[Tensor], fn: Callable[[list[Tensor | None]], Any]) -> None:
+        # weakly: a hook on a leaf must not keep the graphs alive that its tensors belonged to
+        self.nodes = [ref(edge_of(tensor)[0]) for tensor in tensors]
+        self.fn = fn
+        self.arrived: WeakKeyDictionary[Any, _Arrived] = WeakKeyDictionary()
+        self.lock = threading.Lock()
+
+    def hook(self, index: int) -> Callable[[Tensor], None]:
+        """The hook on one of the tensors."""
+
+        def arrive(grad: Tensor) -> None:
+            task: Any = current_task.get()
+            with self.lock:
+                found = self.arrived.get(task)
+                if found is None:
+                    expected = sum(task.will_run(node()) for node in self.nodes)
+                    found = self.arrived[task] = _Arrived(len(self.nodes), expected)
+                    if expected > 1:
+                        queue_callback(functools.partial(self.finish, found))
+                found.grads[index] = grad
+                found.missing -= 1
+                complete = found.missing == 0
+            if complete:
+                self.fn(found.grads)
+
+        return arrive
+
+    def finish(self, found: _Arrived) -> None:
+        """At the end of a backward: call the function if a gradient did not come."""
+        if found.missing > 0:
+            self.fn(found.grads)
+
+
+class _Any:
+    """Calls the function for the first gradient of each backward."""
+
+    def __init__(self, fn: Callable[[Tensor], Any]) -> None:
+        self.fn = fn
+        self.done: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+        self.lock = threading.Lock()
+
+    def __call__(self, grad: Tensor) -> None:
+        task: Any = current_task.get()
+        with self.lock:
+            first = not self.done.get(task, False)
+            self.done[task] = True
+        if first:
+            self.fn(grad)
+
+
+def register_multi_grad_hook(
+    tensors: Sequence[Tensor],
+    fn: Callable[[list[Tensor | None]], Any] | Callable[[Tensor], Any],
+    *,
+    mode: Literal["all", "any"] = "all",
+) -> MultiHookHandle:
+    """Call ``fn`` once in each backward for the gradients of several tensors; returns a handle with ``remove()``.
+
+    With ``mode="all"`` it is called when the last of them is computed, with a list of one gradient for each tensor, in
+    their order; None for tensors that this backward does not compute a gradient for, which it does not wait for; if one
+    that it reaches gets none after all, because a formula gave None, the call comes at the end of the backward. With
+    ``mode="any"`` it is called with the first gradient that is computed. Among the hooks of a tensor it stands where it
+    was registered (Note [Order of hooks]); what it returns is ignored, and it must not change its arguments.
+
+    Raises ValueError for another mode, TypeError for what is no tensor or no function, and RuntimeError for a tensor
+    that requires no gradient (in the mode "any" they are passed over).
+
+    >>> import tenkey as tk
+    >>> a, b = tk.ones(1).requires_grad_(), tk.ones(1).requires_grad_()
+    >>> def norm(gradients):
+    ...     print([None if g is None else g.tolist() for g in gradients])
+    >>> handle = tk.autograd.graph.register_multi_grad_hook((a, b), norm)
+    >>> (a * 2 + b * 3).sum().backward()
+    [[2.0], [3.0]]
+    >>> (a * 4).sum().backward()
+    [[4.0], None]
+    """
+    if mode not in ("all", "any"):
+        raise ValueError(_MODE.format(got=mode))
+    given: Any = tensors
+    if isinstance(given, Tensor):
+        raise TypeError(_TENSORS.format(got="one Tensor: put it into a list"))
+    try:
+        listed = list(tensors)
+    except TypeError:
+        raise TypeError(_TENSORS.format(got=type(tensors).__name__)) from None
+    for index, tensor in enumerate(listed):
+        if not isinstance(tensor, Tensor):
+            raise TypeError(_TENSORS.format(got=f"{type(tensor).__name__} at index {index}"))
+        if mode == "all" and not tensor._word & GRADIENT:
+            raise RuntimeError(_NO_GRADIENT.format(index=index))
+    if not callable(fn):
+        raise TypeError(_FUNCTION.format(got=type(fn).__name__))
+    function: Any = fn
+    if mode == "all":
+        several = _All(listed, function)
+        return MultiHookHandle(tuple([t.register_hook(several.hook(i)) for i, t in enumerate(listed)]))
+    once = _Any(function)
+    return MultiHookHandle(tuple([t.register_hook(once) for t in listed if t._word & GRADIENT]))

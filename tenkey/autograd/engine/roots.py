@@ -1,0 +1,194 @@
+"""What ``backward`` and ``grad`` are given: tensors and edges in nested containers, and the gradients to begin with."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from ...core.device import base_word
+from ...core.gradient_errors import SEED_SCALAR, SEED_SHAPE
+from ...core.tensor import Tensor
+from ...core.tree import flatten
+from ...core.word import GRADIENT
+from ...dispatch.local_state import get_state, make_state, set_state
+from ...ops.builtin.creation import ones, ones_like
+from ...ops.declare import operator_of
+from ..grad_mode import SILENT
+from ..tape.node import Node, edge_of
+from .input_buffer import validate
+
+__all__ = [
+    "COUNT",
+    "GradientEdge",
+    "check_flags",
+    "checked_edge",
+    "get_gradient_edge",
+    "inputs_of",
+    "leaves_of",
+    "seeds_of",
+]
+
+_REAL: Final = "[{call}] grad can be implicitly created only for real scalar outputs but got dtype {dtype}: pass it."
+_NO_GRAD: Final = (
+    "[{call}] element {index} of tensors does not require grad and does not have a grad_fn: set requires_grad on the "
+    "inputs it should depend on, and compute it outside of no_grad()."
+)
+COUNT: Final = "[{call}] got {tensors} tensors and {gradients} gradients: give one gradient for each tensor."
+_COMPLEX: Final = (
+    "[{call}] For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
+    "grad_output[{index}] has a dtype of {got} and output[{index}] has a dtype of {want}: take tk.real() of it."
+)
+_INPUT: Final = "[{call}] One of the differentiated Tensors does not require grad: input {index}."
+_EDGE_KIND: Final = "[get_gradient_edge] takes a tensor, got {got}."
+_NO_EDGE: Final = (
+    "[get_gradient_edge] It is not possible to get the gradient edge for a Tensor that does not require gradients."
+)
+_INPUT_KIND: Final = "[{call}] all inputs have to be Tensors or GradientEdges, but got {got} at index {index}."
+_EDGE: Final = (
+    "[{call}] a GradientEdge is a node of the graph and the number of one of its outputs, got ({node}, {nr!r}): take "
+    "get_gradient_edge(tensor)."
+)
+_EDGE_NR: Final = "[{call}] a GradientEdge leads to output {nr} of {node}, which has {count}: they count from 0."
+_FLAG: Final = "[{call}] {name} is a bool, got {got}: pass True or False."
+_LISTED: Final = "[{call}] takes a tensor, a gradient edge, or lists, tuples and dicts of them, got {got}."
+_EMPTY: Final = "[{call}] `inputs` argument to `{call}()` cannot be empty."
+_KIND: Final = "[{call}] gradients can be either Tensors or None, but a gradient is {got}."
+
+_ON_CPU: Final = base_word("cpu")
+_ONES: Final = operator_of(ones).cache
+
+
+class GradientEdge(NamedTuple):
+    """Where a gradient flows: output ``output_nr`` of ``node``. Stands for a tensor in ``grad`` and ``backward``.
+
+    >>> import tenkey as tk
+    >>> x = tk.tensor([3.0], requires_grad=True)
+    >>> y = x * x
+    >>> tk.autograd.grad(y, tk.autograd.graph.GradientEdge(y.grad_fn, 0))[0].tolist()
+    [1.0]
+    """
+
+    node: Node
+    output_nr: int
+
+
+def get_gradient_edge(tensor: Tensor) -> GradientEdge:
+    """The edge at which the gradient of a tensor arrives. It keeps the graph alive, and not the tensor.
+
+    Raises TypeError for what is no tensor, RuntimeError for a tensor that requires no gradient.
+
+    >>> import tenkey as tk
+    >>> x = tk.tensor([3.0], requires_grad=True)
+    >>> edge = tk.autograd.graph.get_gradient_edge(x * x)
+    >>> edge.node.name(), edge.output_nr
+    ('MultiplyBackward', 0)
+    >>> tk.autograd.grad(edge, x)[0].tolist()
+    [6.0]
+    """
+    if not isinstance(tensor, Tensor):
+        raise TypeError(_EDGE_KIND.format(got=type(tensor).__name__))
+    node, nr = edge_of(tensor)
+    if node is None:
+        raise RuntimeError(_NO_EDGE)
+    return GradientEdge(node, nr)
+
+
+def checked_edge(call: str, edge: GradientEdge) -> tuple[Node | None, int]:
+    """The parts of an edge that a program may have made itself; the node is None where no gradient flows."""
+    node: Any = edge.node
+    given: Any = edge.output_nr
+    if not (node is None or isinstance(node, Node)) or not hasattr(given, "__index__"):
+        got = node.name() if isinstance(node, Node) else type(node).__name__
+        raise TypeError(_EDGE.format(call=call, node=got, nr=given))
+    nr = operator.index(given)
+    if node is not None:
+        count = 1 if node.outputs is None else len(node.outputs)
+        if not 0 <= nr < count:
+            raise IndexError(_EDGE_NR.format(call=call, nr=nr, node=node.name(), count=count))
+    return node, nr
+
+
+def check_flags(call: str, retain_graph: Any, create_graph: Any) -> None:
+    """Raise unless these are bools, or integers that stand for them; ``retain_graph`` may be None."""
+    for name, value in (("retain_graph", retain_graph), ("create_graph", create_graph)):
+        if value is None and name == "retain_graph":
+            continue
+        if not isinstance(value, (bool, np.bool_)) and not hasattr(value, "__index__"):
+            raise TypeError(_FLAG.format(call=call, name=name, got=repr(value)))
+
+
+def leaves_of(call: str, value: Any) -> list[Any]:
+    """Tensors, edges and None in nested lists, tuples, dicts and records, or in any iterable of them, in order."""
+    if isinstance(value, (Tensor, GradientEdge)) or value is None:
+        return [value]
+    leaves = flatten(value, GradientEdge)
+    if len(leaves) == 1 and leaves[0] is value:
+        if not isinstance(value, Iterable):
+            raise TypeError(_LISTED.format(call=call, got=type(value).__name__))
+        return [leaf for one in value for leaf in ([one] if isinstance(one, str) else leaves_of(call, one))]
+    return leaves
+
+
+def inputs_of(call: str, leaves: list[Any]) -> list[tuple[Node, int]]:
+    """The edges of the inputs."""
+    if not leaves:
+        raise RuntimeError(_EMPTY.format(call=call))
+    edges: list[tuple[Node, int]] = []
+    for index, one in enumerate(leaves):
+        if isinstance(one, Tensor):
+            node, nr = edge_of(one)
+        elif isinstance(one, GradientEdge):
+            node, nr = checked_edge(call, one)
+        else:
+            raise TypeError(_INPUT_KIND.format(call=call, got=type(one).__name__, index=index))
+        if node is None:
+            raise RuntimeError(_INPUT.format(call=call, index=index))
+        edges.append((node, nr))
+    return edges
+
+
+def seeds_of(call: str, outputs: list[Any], gradients: list[Any]) -> list[tuple[Node, int, Tensor]]:
+    """Where the backward begins, and with which gradients: (node, index of its output, gradient)."""
+    if len(outputs) != len(gradients):
+        raise RuntimeError(COUNT.format(call=call, tensors=len(outputs), gradients=len(gradients)))
+    seeds = []
+    for index, (output, gradient) in enumerate(zip(outputs, gradients)):
+        if isinstance(output, GradientEdge):
+            node, nr = checked_edge(call, output)
+            if node is None:
+                raise RuntimeError(_NO_GRAD.format(call=call, index=index))
+            shape, dtype = node.input_shape(nr) or ((), None)
+        elif isinstance(output, Tensor) and output._word & GRADIENT:
+            node, nr = edge_of(output)
+            shape, dtype = output.shape, output.dtype
+        else:
+            raise RuntimeError(_NO_GRAD.format(call=call, index=index))
+        assert node is not None  # it requires a gradient
+        if gradient is None:
+            if shape and any(n != 1 for n in shape):
+                raise RuntimeError(SEED_SCALAR.format(call=call, shape=shape))
+            if dtype is not None and dtype.kind == "c":
+                raise RuntimeError(_REAL.format(call=call, dtype=dtype))
+            found = get_state()
+            if found is None and node._word and output.__class__ is Tensor:
+                seeds.append((node, nr, _ONES[_ON_CPU](shape, dtype=dtype)))  # right as it is
+                continue
+            try:  # no guard: Note [Interrupts of backward]
+                set_state(SILENT if found is None else make_state(found.include, found.exclude | GRADIENT, found.modes))
+                if isinstance(output, Tensor):
+                    gradient = ones_like(output)
+                else:
+                    gradient = ones(shape, dtype=dtype, device=node.input_device(nr))
+            finally:
+                set_state(found)
+        elif not isinstance(gradient, Tensor):
+            raise TypeError(_KIND.format(call=call, got=type(gradient).__name__))
+        elif gradient.shape != shape:
+            raise RuntimeError(SEED_SHAPE.format(call=call, index=index, got=gradient.shape, want=shape))
+        elif gradient.dtype.kind == "c" and dtype is not None and dtype.kind != "c":
+            raise RuntimeError(_COMPLEX.format(call=call, index=index, got=gradient.dtype, want=dtype))
+        seeds.append((node, nr, validate(node, nr, gradient)))
+    return seeds

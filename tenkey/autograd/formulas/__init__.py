@@ -1,0 +1,1 @@
+"""Derivative formulas, from facets to functions."""

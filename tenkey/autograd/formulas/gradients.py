@@ -1,0 +1,255 @@
+"""Gradient formulas: from facets to one function for each argument, backward and forward.
+
+Note [Forward derivatives]
+~~~~~~~~~~~~~~~~~~~~~~~~~~
+A gradient formula is linear in ``g``: it is the transposed derivative. So every formula also gives the forward
+derivative. A pointwise operator's is the sum of tangent times partial derivative, declared as one operator like the
+backward one. A reduction's is the sum along its axes of tangent times the formula at ``g = 1``. A view's is the view of
+the tangent. An operator that is declared linear is its own derivative. Any other formula is transposed once more, by
+differentiating it by ``g`` in the direction of the tangent. Where there is no formula there is no forward derivative
+either, and never a silent zero. Guarded by ``tests/autograd/forward_ad/test_jvp_formulas.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+from ...core.tensor import Tensor
+from ...core.word import GRADIENT, WEAK_MASK
+from ...core.wrapper import refreshed
+from ...dispatch.local_state import current_state
+from ...dispatch.operator import Operator
+from ...ops.aliases import Recording, spread
+from ...ops.builtin.creation import ones_like, zeros_like
+from ...ops.builtin.elementwise.arithmetic import multiply
+from ...ops.builtin.elementwise.complex import conj
+from ...ops.builtin.reductions.reduction import sum as sum_
+from ...ops.builtin.shape.copying import cast
+from ...ops.builtin.shape.views import broadcast_to
+from ...ops.declare.facets import Linear, Pointwise, formula_names
+from ..engine.functional import grad
+from .partials import TANGENT, Formula, pointwise_tangent, pointwise_vjp, same_gradient
+from .reductions import reduction_formulas
+
+__all__ = ["Formula", "ForwardRule", "formulas_of", "jvp_of", "same_gradient"]
+
+ForwardRule: TypeAlias = Callable[[dict[str, Any], dict[str, Any], Any], Any]
+
+
+def formulas_of(operator: Operator, *, is_complex: bool) -> dict[str, Formula | None] | None:
+    """For each differentiable tensor argument its formula, None where it is zero; None if there is no rule at all."""
+    facets = operator.facets
+    if "Vjp" in facets:
+        rules = facets["Vjp"].formulas
+        return {name: None if f is None else Formula(f, formula_names(f)) for name, f in rules.items()}
+    if is_complex and "ComplexVjp" in facets:
+        rules = facets["ComplexVjp"].formulas
+        return {name: None if f is None else Formula(f, formula_names(f)) for name, f in rules.items()}
+    if "Pointwise" in facets:
+        facet: Pointwise = facets["Pointwise"]
+        found = {
+            name: pointwise_vjp(operator, facet, name, is_complex=is_complex)
+            for name in facet.tensors
+            if name not in facet.boolean
+        }
+        if "Partials" in facets or not any(found.values()):
+            return found
+        # a step function of one argument alone (copysign): its zeros are there, as those of other step functions
+        return {name: formula or Formula(_zeros, ("g", f"{name}_meta")) for name, formula in found.items()}
+    if "Reduce" in facets:
+        return reduction_formulas(operator, is_complex=is_complex)
+    return None
+
+
+def _zeros(g: Tensor, meta: Any) -> Tensor:
+    return zeros_like(g, dtype=meta.dtype)
+
+
+# ---- forward derivatives: see Note [Forward derivatives]
+
+
+def jvp_of(operator: Operator, *, is_complex: bool) -> ForwardRule | None:
+    """The forward derivative of an operator, or None where no sound rule exists.
+
+    The rule is called ``rule(tangents, bound, out)``: ``tangents`` maps names of tensor arguments to tangents (for an
+    argument that is a list, a list of tangents), None or no entry where there is none; ``bound`` holds all arguments
+    by name, ``out`` the result. It gives the tangent of the result, with its shape and dtype, or None if the result
+    cannot depend on the arguments (integers, comparisons). It is made of operators, so it can be differentiated again.
+    """
+    facets = operator.facets
+    rule: ForwardRule | None = None
+    if "Jvp" in facets:
+        given = facets["Jvp"].function
+        if isinstance(given, Linear):
+            rule = _by_linearity(operator, given.groups)
+        else:
+            names = [name for name in formula_names(given) if name != "tangents"]
+            rule = _by_jvp(given, names)
+    elif "NotDifferentiable" in facets:
+        return lambda tangents, bound, out: None
+    elif "Backward" in facets:
+        return None
+    elif "View" in facets:
+        rule = _by_tangent(operator)
+    elif "Pointwise" in facets and not (is_complex and "ComplexVjp" in facets):
+        rule = _by_partials(operator, is_complex=is_complex)
+    else:
+        formulas = formulas_of(operator, is_complex=is_complex)
+        if formulas is not None:
+            rule = _by_reduction(operator, formulas) if "Reduce" in facets else _by_transposition(formulas)
+    return None if rule is None else _fitting(rule)
+
+
+def _fitting(rule: ForwardRule) -> ForwardRule:
+    """The rule, its tangent brought to the shape and dtype of the result."""
+
+    def fitted(tangents: dict[str, Any], bound: dict[str, Any], out: Any) -> Any:
+        if isinstance(out, Tensor) and out.dtype.kind not in "fcV":
+            return None
+        tangent = rule(tangents, bound, out)
+        if tangent is None:
+            return zeros_like(out)
+        if not isinstance(out, Tensor):
+            return tangent
+        if tangent.dtype != out.dtype:
+            tangent = cast(tangent, out.dtype)
+        return tangent if tangent.shape == out.shape else broadcast_to(tangent, out.shape)
+
+    return fitted
+
+
+def _value(name: str, bound: dict[str, Any], out: Any) -> Any:
+    """What a formula calls by this name."""
+    if name == "out":
+        return out
+    return bound[name] if name in bound else bound[name.removesuffix("_meta")]
+
+
+def _by_jvp(given: Callable[..., Any], names: list[str]) -> ForwardRule:
+    return lambda tangents, bound, out: given(tangents, **{name: _value(name, bound, out) for name in names})
+
+
+def _by_tangent(operator: Operator) -> ForwardRule:
+    """For what is linear in its first argument: the operator itself on the tangent."""
+    first, *others = operator.schema.arguments
+    passed = [(a.name, a.kwarg_only) for a in others]
+
+    def rule(tangents: dict[str, Any], bound: dict[str, Any], out: Any) -> Any:
+        tangent = tangents.get(first.name)
+        if tangent is None:
+            return None
+        positional = [bound[name] for name, keyword in passed if not keyword]
+        return operator.call(tangent, *positional, **{name: bound[name] for name, keyword in passed if keyword})
+
+    return rule
+
+
+def _by_linearity(operator: Operator, groups: tuple[tuple[str, ...], ...]) -> ForwardRule:
+    """For what is linear in groups of arguments: the sum of the operator on the tangents of one group each."""
+    arguments = operator.schema.arguments
+    names = [a.name for a in arguments if not a.kwarg_only]
+    keywords = [a.name for a in arguments if a.kwarg_only]
+    call = operator.call
+
+    def rule(tangents: dict[str, Any], bound: dict[str, Any], out: Any) -> Any:
+        total: Any = None
+        for group in groups:
+            given = [name for name in group if tangents.get(name) is not None]
+            if not given:
+                continue
+            values = {**bound, **{name: _filled(tangents.get(name), bound[name]) for name in group}}
+            term = call(*[values[name] for name in names], **{name: values[name] for name in keywords})
+            total = term if total is None else total + term
+        return total
+
+    return rule
+
+
+def _filled(tangent: Any, value: Any) -> Any:
+    """A tangent, with zeros for what has none."""
+    if isinstance(tangent, (list, tuple)):
+        return [zeros_like(x) if t is None else t for t, x in zip(tangent, value, strict=True)]
+    if tangent is not None:
+        return tangent
+    return 0 if not isinstance(value, Tensor) or value._word & WEAK_MASK else zeros_like(value)
+
+
+def _by_partials(operator: Operator, *, is_complex: bool) -> ForwardRule:
+    """For each set of arguments with tangents one fused operator, made when it is first wanted."""
+    known: dict[tuple[str, ...], Formula | None] = {}
+    facet: Pointwise = operator.facets["Pointwise"]
+
+    def rule(tangents: dict[str, Any], bound: dict[str, Any], out: Any) -> Any:
+        given = tuple([n for n in facet.tensors if tangents.get(n) is not None and n not in facet.boolean])
+        if given not in known:
+            known[given] = pointwise_tangent(operator, facet, given, is_complex=is_complex)
+        formula = known[given]
+        if formula is None:
+            return None
+        return formula.function(
+            *[tangents[n[1:]] if n.startswith(TANGENT) else _value(n, bound, out) for n in formula.names]
+        )
+
+    return rule
+
+
+def _by_reduction(operator: Operator, formulas: dict[str, Formula | None]) -> ForwardRule:
+    """Each element of the result depends on elements of its own: the formula at ``g = 1`` holds the derivatives."""
+    ((name, formula),) = formulas.items()
+    if formula is not None and not {name, "out"} & set(formula.names):  # a sum, which is linear
+        return _by_tangent(operator)
+
+    def rule(tangents: dict[str, Any], bound: dict[str, Any], out: Any) -> Any:
+        tangent = tangents.get(name)
+        if formula is None or tangent is None:
+            return None
+        one = ones_like(out)
+        slopes = formula.function(*[one if n == "g" else _value(n, bound, out) for n in formula.names])
+        product = multiply(tangent, conj(slopes) if slopes.dtype.kind == "c" else slopes)
+        return sum_(product, axis=bound["axis"], keepdims=bound["keepdims"])
+
+    return rule
+
+
+def _by_transposition(formulas: dict[str, Formula | None]) -> ForwardRule:
+    """Differentiate the gradient formulas by ``g``, in the direction of the tangents."""
+
+    def rule(tangents: dict[str, Any], bound: dict[str, Any], out: Any) -> Any:
+        if not isinstance(out, Tensor):
+            return None
+        given = {name: t for name, t in tangents.items() if t is not None and formulas.get(name) is not None}
+        record = any(refreshed(t) & GRADIENT for t in _tensors((given, bound, out))) and current_state().keep & GRADIENT
+        with Recording():
+            seed = spread(zeros_like(out).detach(), bound.values()).detach().requires_grad_()
+            ends, directions = [], []
+            for name, tangent in given.items():
+                formula: Any = formulas[name]
+                gradients = formula.function(*[seed if n == "g" else _value(n, bound, out) for n in formula.names])
+                for gradient, direction in _pairs(gradients, tangent):
+                    if gradient._word & GRADIENT:
+                        ends.append(gradient)
+                        directions.append(direction)
+        if not ends:
+            return None
+        (result,) = grad(ends, seed, directions, create_graph=bool(record), allow_unused=True)  # recorded as any call
+        return result
+
+    return rule
+
+
+def _pairs(gradients: Any, tangent: Any) -> Iterator[tuple[Tensor, Tensor]]:
+    """Gradients with their tangents, which are spread where the gradients have not been summed yet."""
+    many = isinstance(tangent, (list, tuple))
+    for gradient, direction in zip(gradients, tangent, strict=True) if many else ((gradients, tangent),):
+        if gradient is not None and direction is not None:
+            spread = direction if direction.shape == gradient.shape else broadcast_to(direction, gradient.shape)
+            yield gradient, spread if spread.dtype == gradient.dtype else cast(spread, gradient.dtype)
+
+
+def _tensors(values: Any) -> Iterator[Tensor]:
+    if isinstance(values, Tensor):
+        yield values
+    elif isinstance(values, (list, tuple, dict)):
+        for value in values.values() if isinstance(values, dict) else values:
+            yield from _tensors(value)

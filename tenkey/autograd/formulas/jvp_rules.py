@@ -1,0 +1,324 @@
+"""What gives the result of a call on dual tensors its tangent: see Note [Dual tensors]."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from ...core.tensor import Tensor
+from ...core.tree import flatten, unflatten
+from ...core.word import GRADIENT
+from ...core.wrapper import Wrapper, refreshed
+from ...dispatch.keys import DispatchKey
+from ...dispatch.local_state import StateGuard, current_state
+from ...dispatch.operator import Operator
+from ...ops.aliases import Recording, fresh, levels_of, spread, unrecorded
+from ...ops.builtin.creation import zeros_like
+from ...ops.builtin.shape.copying import cast
+from ...ops.builtin.shape.views import broadcast_to
+from ...ops.variants import copy_
+from ..engine.functional import grad
+from ..function.context import Context
+from .gradients import ForwardRule, jvp_of
+
+if TYPE_CHECKING:
+    from ..forward_ad.dual import DualLevel
+
+__all__ = [
+    "NO_RULE",
+    "JvpContext",
+    "Plan",
+    "by_backward",
+    "by_user",
+    "fit_tangent",
+    "in_place",
+    "materialized",
+    "parts_of",
+    "plan_of",
+    "transposed",
+    "with_tangents",
+]
+
+NO_RULE: Final = (
+    "[{operator}] forward derivative is not implemented: {why}. Give it one with "
+    "tk.library.register_jvp({operator!r}, function), or mark it differentiable=False."
+)
+_NOT_LINEAR: Final = (
+    "it has a backward, but that is not made of differentiable operators, so no forward derivative follows from it"
+)
+_MUTATES: Final = "it changes its arguments in place"
+_TARGET: Final = (
+    "[{operator}] forward mode: a tensor without a tangent cannot be changed in place by one that has a tangent. Use "
+    "the functional form, or make the target from a dual tensor (tk.zeros_like(x), x.clone())."
+)
+_APART: Final = (
+    "[{operator}] forward mode: the tensor is a view whose tangent is a copy, since primal and tangent lie in "
+    "different order in memory. clone() the tensor before it is viewed, or use the functional form."
+)
+_JVP_COUNT: Final = "[{operator}] its jvp returned {got} tangents, expected {want}: one for each result."
+_JVP_KIND: Final = "[{operator}] its jvp returned {got} as the tangent of result {index}: return a Tensor or None."
+_JVP_SHAPE: Final = (
+    "[{operator}] its jvp returned a tangent of shape {got}, dtype {got_dtype} for result {index}, which has shape "
+    "{want}, dtype {want_dtype}: they must be equal."
+)
+
+
+class Plan:
+    """What forward mode knows of an operator while its facets stay as they are."""
+
+    def __init__(self, operator: Operator, facets: tuple[int, ...]) -> None:
+        arguments = operator.schema.arguments
+        self.facets = facets
+        self.names = tuple([a.name for a in arguments if not a.kwarg_only])
+        self.defaults = {a.name: a.default for a in arguments if a.has_default}
+        self.tangents: dict[str, Any] = {a.name: None for a in arguments if a.type.is_tensor_like}
+        self.rules: dict[bool, ForwardRule | None] = {}
+        own = operator.facets
+        self.is_view = "View" in own
+        # who sees the call before the primals are taken apart: "Forward", "Out", in place, parts
+        self.is_special = "Forward" in own or "Out" in own or operator.schema.is_mutable
+        self.parts = None if "Jvp" in own else parts_of(operator)
+        # a kernel for all backends may be registered any time
+        self.is_open = self.parts is None and not own.keys() & {
+            "Composite",
+            "Jvp",
+            "Pointwise",
+            "Reduce",
+            "View",
+            "Vjp",
+        }
+
+    def rule(self, operator: Operator, *, is_complex: bool) -> ForwardRule | None:
+        """``jvp_of``, kept."""
+        if is_complex not in self.rules:
+            self.rules[is_complex] = jvp_of(operator, is_complex=is_complex)
+        return self.rules[is_complex]
+
+
+_plans: weakref.WeakKeyDictionary[Operator, Plan] = weakref.WeakKeyDictionary()
+
+
+def plan_of(operator: Operator) -> Plan:
+    """The plan of an operator."""
+    facets = tuple(map(id, operator.facets.values()))
+    known = _plans.get(operator)
+    if known is None or known.facets != facets:
+        known = _plans[operator] = Plan(operator, facets)
+    return known
+
+
+def parts_of(operator: Operator) -> Callable[..., Any] | None:
+    """The function of a composite that is differentiable because its parts are."""
+    facet = operator.facets.get("Composite")
+    if facet is not None:
+        return facet.function if facet.implicit and "Backward" not in operator.facets else None
+    if operator.facets.keys() & {"Backward", "NotDifferentiable"}:
+        return None
+    stack = operator.kernels.get(DispatchKey.CompositeImplicitAutograd)
+    return stack[-1].function if stack else None
+
+
+class JvpContext(Context):
+    """What a jvp is given: what was saved for it, or for backward."""
+
+    operator_name = "jvp"
+    _for_forward: tuple[Any, ...] | None = None
+    _source: Context | None = None
+
+    def name(self) -> str:
+        """The name that errors use."""
+        return self.operator_name
+
+    def save_for_forward(self, *tensors: Tensor | None) -> None:
+        """Keep inputs or outputs for ``jvp``."""
+        self._for_forward = tensors
+
+    @property
+    def saved_tensors(self) -> tuple[Tensor | None, ...]:
+        """The tensors that were saved for forward mode, else those that were saved for backward."""
+        if self._for_forward is not None:
+            return self._for_forward
+        return self._to_save if self._source is None else self._source.saved_tensors
+
+    @classmethod
+    def of(cls, ctx: Context) -> JvpContext:
+        """A view of the context of a Function."""
+        made = cls()
+        made.__dict__.update({k: v for k, v in ctx.__dict__.items() if k not in ("_to_save", "_saved")})
+        made._for_forward = ctx.__dict__.get("_for_forward")
+        made._source = ctx
+        made.__dict__.update({k: getattr(ctx, k) for k in ctx._aside or ()})
+        return made
+
+
+def by_user(level: DualLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """By the facet ``Forward``."""
+    facet = operator.facets["Forward"]
+    primals, keywords = unflatten((args, kwargs), [x._value if level.owns(x) else x for x in flatten((args, kwargs))])
+    tangents = [_tangent_of(level, value) for value in args]
+    out = operator.call(*primals, **keywords)
+    ctx = JvpContext()
+    ctx.operator_name = operator.name
+    ctx.needs_input_grad = tuple([any(t is not None for t in flatten(tangent)) for tangent in tangents])
+    setup = facet.setup_context
+    if setup is None and "Backward" in operator.facets:
+        setup = operator.facets["Backward"].setup_context
+    if setup is not None:
+        if any(a.kwarg_only for a in operator.schema.arguments):
+            setup(ctx, primals, keywords, out)
+        else:
+            setup(ctx, primals, out)
+    return with_tangents(level, operator.name, out, facet.function(ctx, *materialized(ctx, primals, tangents)))
+
+
+def materialized(ctx: Context, primals: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+    """The tangents that a user's rule gets: zeros for a tensor without one, unless ``set_materialize_grads(False)``."""
+    if not ctx._materialize:
+        return list(tangents)
+    return [_filled(primal, tangent) for primal, tangent in zip(primals, tangents, strict=True)]
+
+
+def _filled(primal: Any, tangent: Any) -> Any:
+    if isinstance(primal, Tensor):
+        return zeros_like(primal.detach()) if tangent is None and primal.dtype.kind in "fcV" else tangent
+    leaves = flatten(primal)
+    if not any(isinstance(x, Tensor) for x in leaves):
+        return tangent
+    given = [None] * len(leaves) if tangent is None else flatten(tangent)
+    filled = [_filled(x, t) if isinstance(x, Tensor) else t for x, t in zip(leaves, given, strict=True)]
+    return tangent if all(t is None for t in filled) else unflatten(primal, filled)
+
+
+def _tangent_of(level: DualLevel, value: Any) -> Any:
+    """The tangent of an argument; for a container of tensors one of its structure, or None if none has a tangent."""
+    leaves = flatten(value)
+    found = [x._extra if level.owns(x) else None for x in leaves]
+    if all(t is None for t in found):
+        return None
+    return unflatten(value, found)
+
+
+def with_tangents(level: DualLevel, name: str, out: Any, tangents: Any) -> Any:
+    """The results as duals; raises for tangents that do not fit."""
+    results = flatten(out)
+    if tangents is None:
+        given: list[Any] = [None] * len(results)
+    elif isinstance(out, Tensor):
+        given = list(tangents) if isinstance(tangents, (tuple, list)) else [tangents]
+    else:
+        given = flatten(tangents)
+    if len(given) != len(results):
+        raise RuntimeError(_JVP_COUNT.format(operator=name, got=len(given), want=len(results)))
+    made: list[Any] = []
+    for index, (result, tangent) in enumerate(zip(results, given)):
+        if tangent is None or not isinstance(result, Tensor) or result.dtype.kind not in "fcV":
+            made.append(result)
+            continue
+        if not isinstance(tangent, Tensor):
+            raise TypeError(_JVP_KIND.format(operator=name, got=type(tangent).__name__, index=index))
+        if tangent.shape != result.shape or tangent.dtype != result.dtype:
+            raise RuntimeError(
+                _JVP_SHAPE.format(
+                    operator=name, index=index, got=tangent.shape, got_dtype=tangent.dtype, want=result.shape,
+                    want_dtype=result.dtype,
+                )
+            )  # fmt: skip
+        made.append(level.dual(result, tangent))
+    return unflatten(out, made)
+
+
+def by_backward(level: DualLevel, operator: Operator, leaves: list[Any], structure: Any) -> Any:
+    """By the facet ``Backward``."""
+
+    def call(values: list[Any]) -> Any:
+        positional, keywords = unflatten(structure, values)
+        return operator.call(*positional, **keywords)
+
+    return transposed(level, operator.name, leaves, call)
+
+
+def transposed(level: DualLevel, name: str, leaves: list[Any], call: Callable[[list[Any]], Any]) -> Any:
+    """A backward gives ``J^T g``; differentiated by ``g`` along the tangent it gives the forward derivative."""
+    recording = bool(current_state().keep & GRADIENT)
+    record = recording and any(isinstance(x, Tensor) and refreshed(x) & GRADIENT for x in leaves)
+    values: list[Any] = []
+    inputs: list[Tensor] = []
+    directions: list[Tensor] = []
+    with Recording():
+        for x in leaves:
+            if not level.owns(x) or x.dtype.kind not in "fcV":
+                values.append(x._value if level.owns(x) else x)
+                continue
+            own = fresh(x._value, GRADIENT if recording else 0)
+            values.append(own)
+            inputs.append(own)
+            directions.append(x._extra)
+        out = call(values)
+        try:
+            tangents = [_one_transposed(result, inputs, directions, record=bool(record)) for result in flatten(out)]
+        except NotImplementedError:
+            raise
+        except RuntimeError as error:
+            raise NotImplementedError(NO_RULE.format(operator=name, why=_NOT_LINEAR)) from error
+    results = [unrecorded(r) if isinstance(r, Tensor) and not record else r for r in flatten(out)]
+    return with_tangents(level, name, unflatten(out, results), unflatten(out, tangents))
+
+
+def _one_transposed(result: Any, inputs: list[Tensor], directions: list[Tensor], *, record: bool) -> Tensor | None:
+    if not isinstance(result, Tensor) or result.dtype.kind not in "fcV" or not refreshed(result) & GRADIENT:
+        return None
+    seed = spread(zeros_like(result.detach()).detach(), inputs).detach().requires_grad_()
+    total: Tensor | None = None
+    gradients = grad(result, inputs, seed, create_graph=True, allow_unused=True)
+    for gradient, direction in zip(gradients, directions, strict=True):
+        if gradient is None:
+            continue
+        with StateGuard(exclude=0 if record else GRADIENT):
+            term: Any = grad(gradient, seed, direction, create_graph=record, retain_graph=True)[0]
+            total = term if total is None else total + term
+    return total
+
+
+def fit_tangent(x: Any) -> None:
+    """Give the tangent of a dual the levels of its primal, as what is written into it may have them.
+
+    Before there are views of it: they share the tangent's memory.
+    """
+    if x._value.__class__ is Wrapper and not levels_of([x._value]) <= levels_of([x._extra]):
+        with Recording():  # whatever the mode, the tangent keeps its history
+            x._extra = zeros_like(x._value) + x._extra
+        x._word |= x._extra._word
+
+
+def in_place(level: DualLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The target's tangent is changed in place as well, so views of it see that too."""
+    facet = operator.facets.get("Inplace")
+    x = args[0]
+    if facet is None and "Put" not in operator.facets:
+        raise NotImplementedError(NO_RULE.format(operator=operator.name, why=_MUTATES))
+    if not level.owns(x):
+        raise NotImplementedError(_TARGET.format(operator=operator.schema.base_name))
+    if x._apart:
+        raise NotImplementedError(_APART.format(operator=operator.schema.base_name))
+    fit_tangent(x)
+    primals = [y._value if level.owns(y) else y for y in args]
+    if facet is None:  # x[index] = source
+        source = args[2]._extra if level.owns(args[2]) else 0.0
+        operator.call(*primals)
+        operator.call(x._extra, args[1], source)
+    else:
+        given = args
+        word = 0
+        for y in args:
+            word |= refreshed(y) if isinstance(y, Tensor) else 0
+        if word & GRADIENT & current_state().keep and facet.functional is not None:
+            given = (level.dual(x._value.clone(), x._extra.clone()), *args[1:])  # what it saves is not to be changed
+        result = args[1] if facet.functional is None else facet.functional.call(*given)
+        tangent = result._extra if level.owns(result) else 0.0
+        operator.call(*primals)
+        if isinstance(tangent, Tensor):
+            tangent = broadcast_to(cast(tangent, x.dtype) if tangent.dtype != x.dtype else tangent, x.shape)
+        copy_(x._extra, tangent)
+    x._word |= x._value._word | x._extra._word
+    return x

@@ -1,0 +1,335 @@
+"""Derivatives of pointwise operators, which are pointwise operators too.
+
+Note [Derivatives are operators]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+The derivative of a pointwise operator is an expression like the operator's own. ``g * derivative`` is declared as a
+pointwise operator of its own (``tk::tanh_vjp_x``), so a backward step is one fused kernel, and its derivatives follow
+in the same way: every order exists. Where the derivative contains the operator's own expression, the output is used
+instead of computing it again. Guarded by
+``tests/autograd/engine/test_autograd_memory.py::test_derivative_reuses_output``.
+
+Note [Zero times infinity]
+~~~~~~~~~~~~~~~~~~~~~~~~~~
+``where(x > 0, sqrt(x), 0)`` sends ``sqrt`` a gradient of zero where ``x`` is 0, and the derivative of ``sqrt`` is
+infinite there: the product would be nan, for a branch that was not even taken. So where a derivative is not finite, a
+gradient of zero gives zero. Where it is finite, the product is left alone, since its own derivative by the gradient
+must be right at zero too. Derivatives made of operations that keep finite numbers finite skip the test. Guarded by
+``tests/autograd/test_autograd_operators.py::test_an_infinite_derivative_on_the_other_side_of_where_does_not_leak``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from ...dispatch.operator import Operator
+from ...dispatch.registry import registry
+from ...dispatch.schema import parse_schema
+from ...ops.builtin.elementwise.arithmetic import add, multiply, negative
+from ...ops.builtin.elementwise.complex import conj, real
+from ...ops.declare.facets import Partials, Pointwise, formula_names
+from ...ops.declare.promotion import SAME
+from ...ops.scalar import (
+    constant,
+    differentiate,
+    differentiate_along,
+    free_variables,
+    isfinite,
+    not_holomorphic,
+    operations,
+    substitute,
+    trace,
+    variable,
+    where,
+)
+from ...ops.scalar.expression import Expression, make, topological_order
+
+__all__ = ["TANGENT", "Formula", "pointwise_tangent", "pointwise_vjp", "same_gradient"]
+
+_FINITE = frozenset(  # operations whose results are finite for finite operands, overflow apart
+    [
+        "constant",
+        "variable",
+        "add",
+        "subtract",
+        "multiply",
+        "negative",
+        "square",
+        "abs",
+        "sign",
+        "where",
+        "less",
+        "less_equal",
+        "greater",
+        "greater_equal",
+        "equal",
+        "not_equal",
+        "logical_and",
+        "logical_or",
+        "logical_not",
+        "maximum",
+        "minimum",
+        "sin",
+        "cos",
+        "tanh",
+        "floor",
+        "ceil",
+        "trunc",
+        "round",
+    ]
+)
+_NO_COMPLEX_DERIVATIVE: Final = (
+    "[{operator}] derivative is not implemented for complex numbers: {operation} is not holomorphic, so no complex "
+    "number is its derivative. Compute with tk.real(x) and tk.imag(x), or give a formula with "
+    "tk.library.register_autograd({operator!r}, backward)."
+)
+_GRADIENT = variable("__gradient")  # names that no argument of an operator has
+_OUTPUT = variable("__output")
+
+
+class Formula(NamedTuple):
+    """``function`` takes values by position: ``names`` says which (arguments, ``g``, ``out``, ``x_meta``)."""
+
+    function: Callable[..., Any]
+    names: tuple[str, ...]
+
+
+class Derivative(NamedTuple):
+    """A partial derivative as an expression, or as the formula of tensors that was given for it."""
+
+    expression: Expression | None
+    given: Any
+    may_be_infinite: bool
+
+
+def _derivative(operator: Operator, facet: Pointwise, name: str, *, is_complex: bool) -> Derivative:
+    """The partial derivative for an argument."""
+    partials: Partials | None = operator.facets.get("Partials")
+    if partials is not None:
+        given = partials.formulas[name]
+        if given is None:
+            return Derivative(constant(0), None, False)
+        traced = _traced(given)
+        return Derivative(traced, given, traced is not None and not operations(traced) <= _FINITE)
+    derivative = differentiate(facet.expression, name)
+    may_be_infinite = not operations(derivative) <= _FINITE
+    if not is_complex and facet.expression.operands:
+        derivative = _with_output(derivative, facet.expression)
+    return Derivative(derivative, None, may_be_infinite)
+
+
+def _guarded(direction: Expression, derivative: Expression, *, may_be_infinite: bool) -> Expression:
+    """Direction times derivative: see Note [Zero times infinity]."""
+    product = direction * derivative
+    if may_be_infinite:
+        product = where(isfinite(derivative), product, where(direction == 0, 0, product))
+    return product
+
+
+def pointwise_vjp(operator: Operator, facet: Pointwise, name: str, *, is_complex: bool) -> Formula | None:
+    """The gradient formula for an argument, or None where the derivative is zero."""
+    if is_complex and not_holomorphic(facet.expression, _real_arguments(operator)) is not None:
+        return Formula(_refusal(operator, facet), ("g",))
+    derivative, given, may_be_infinite = _derivative(operator, facet, name, is_complex=is_complex)
+    if derivative is None:
+        return _tensor_formula(given)
+    if derivative.operation == "constant":
+        value = derivative.value
+        if value == 0:
+            return None
+        if value in (1, -1):
+            if is_complex:  # a real input of a complex result takes the real part
+                return Formula(_same_real if value == 1 else _negative_real, ("g", f"{name}_meta"))
+            return Formula(same_gradient if value == 1 else negative, ("g",))
+    if is_complex:
+        return _complex_formula(operator, facet, name, derivative)
+    return _declare(operator, f"vjp_{name}", facet, _guarded(_GRADIENT, derivative, may_be_infinite=may_be_infinite))
+
+
+def _real_arguments(operator: Operator) -> tuple[str, ...]:
+    return tuple([a.name for a in operator.schema.arguments if str(a.type) in ("int", "float", "bool")])
+
+
+def _refusal(operator: Operator, facet: Pointwise) -> Callable[..., Any]:
+    """A formula that says that there is none: see Note [Complex expressions]."""
+
+    def refuse(*values: Any) -> Any:
+        operation = not_holomorphic(facet.expression, _real_arguments(operator))
+        raise NotImplementedError(_NO_COMPLEX_DERIVATIVE.format(operator=operator.name, operation=operation))
+
+    return refuse
+
+
+def same_gradient(g: Any) -> Any:
+    """The gradient itself: the derivative is 1."""
+    return g
+
+
+def _same_real(g: Any, meta: Any) -> Any:
+    return real(g) if meta.dtype.kind != "c" and g.dtype.kind == "c" else g
+
+
+def _negative_real(g: Any, meta: Any) -> Any:
+    return negative(_same_real(g, meta))
+
+
+def _traced(formula: Callable[..., Any]) -> Expression | None:
+    """The derivative as an expression, if the formula is written with Python's operators and scalar functions."""
+    try:
+        found = trace(lambda T: formula, formula_names(formula))
+    except TypeError:
+        return None
+    return None if isinstance(found, tuple) else substitute(found, {"out": _OUTPUT})
+
+
+def _tensor_formula(formula: Callable[..., Any]) -> Formula:
+    names = formula_names(formula)
+
+    def function(g: Any, *values: Any) -> Any:
+        partial = formula(*values)
+        if getattr(partial, "dtype", None) is not None and partial.dtype.kind == "c":
+            partial = conj(partial)
+        return multiply(g, partial)
+
+    return Formula(function, ("g", *names))
+
+
+def _with_output(derivative: Expression, own: Expression) -> Expression:
+    """Replace the operator's own expression in its derivative by the output."""
+    new: dict[Expression, Expression] = {}
+    for node in topological_order([derivative]):
+        if node is own:
+            new[node] = _OUTPUT
+        elif all(new[operand] is operand for operand in node.operands):
+            new[node] = node
+        else:
+            new[node] = make(node.operation, *[new[operand] for operand in node.operands])
+    return new[derivative]
+
+
+def _complex_formula(operator: Operator, facet: Pointwise, name: str, derivative: Expression) -> Formula:
+    """``g * conj(derivative)``, computed as ``conj(conj(g) * derivative)``: the gradient is always a tensor."""
+    product, names = _declare(operator, f"complex_vjp_{name}", facet, _GRADIENT * derivative)
+
+    def function(g: Any, meta: Any, *values: Any) -> Any:
+        result = conj(product(conj(g), *values))
+        return result if meta.dtype.kind == "c" or result.dtype.kind != "c" else real(result)
+
+    return Formula(function, ("g", f"{name}_meta", *names[1:]))
+
+
+_BACKWARD: Final = ((_GRADIENT.name or "", "g", "grad_output"), (_OUTPUT.name or "", "out", "result"))
+
+
+def _declare(
+    operator: Operator,
+    suffix: str,
+    facet: Pointwise,
+    expression: Expression,
+    specials: tuple[tuple[str, str, str], ...] = _BACKWARD,
+) -> Formula:
+    """Define (once) the pointwise operator of a derivative; its arguments are the variables that occur in it.
+
+    ``specials`` lists the variables that are no arguments of the operator: name, name in a formula, wanted name.
+    """
+    schema = operator.schema
+    overload = f"_{schema.overload_name}" if schema.overload_name else ""
+    name = f"{schema.name}{overload}_{suffix}"
+    used = free_variables(expression)
+    types = {a.name: str(a.type) for a in schema.arguments}
+    order: list[tuple[str, str, str]] = []  # (variable, name in a formula, name of the new argument)
+    taken = set(types)
+    for special, role, wanted in specials:
+        if special in used:
+            order.append((special, role, _unused(wanted, taken)))
+            taken.add(order[-1][2])
+    order += [(a.name, a.name, a.name) for a in schema.arguments if a.name in used]
+    if not any(types.get(v, "Tensor") == "Tensor" for v, _, _ in order):
+        raise NotImplementedError(f"[{operator.name}] the derivative {expression} does not depend on a tensor.")
+    names = tuple(role for _, role, _ in order)
+    while (known := registry.operators.get(name)) is not None:
+        if known.facets.get("DerivedFrom") is operator:
+            return Formula(known.call, names)
+        name += "_"  # somebody else's operator
+    text = ", ".join(f"{types.get(v, 'Tensor')} {argument}" for v, _, argument in order)
+    parsed = parse_schema(f"{name}({text}) -> Tensor")
+
+    def scalar(T: Any) -> Callable[..., Any]:
+        return _substituting(expression, tuple(v for v, _, _ in order))
+
+    made = Pointwise(parsed, scalar, SAME, facet.domain, tuple(n for n in facet.boolean if n in used))
+    defined = registry.define(
+        parsed, facets={"Pointwise": made, "DerivedFrom": operator}, tags=("pointwise", "derived"), site=operator.site
+    )
+    return Formula(defined.call, names)
+
+
+def _unused(wanted: str, taken: set[str]) -> str:
+    name, number = wanted, 1
+    while name in taken:
+        number += 1
+        name = f"{wanted}_{number}"
+    return name
+
+
+def _substituting(expression: Expression, order: tuple[str, ...]) -> Callable[..., Any]:
+    def function(*values: Any) -> Any:
+        return substitute(expression, dict(zip(order, values, strict=True)))
+
+    return function
+
+
+TANGENT: Final = "~"  # begins the names of tangents in a formula, and no other name
+
+
+def pointwise_tangent(
+    operator: Operator, facet: Pointwise, given: tuple[str, ...], *, is_complex: bool
+) -> Formula | None:
+    """The tangent as a formula of the tangents of the arguments ``given``."""
+    if is_complex and not_holomorphic(facet.expression, _real_arguments(operator)) is not None:
+        return Formula(_refusal(operator, facet), ())
+    directions = {name: variable(f"__tangent_{name}") for name in given}
+    total: Expression | None = None
+    if "Vjp" in operator.facets:  # a rule for gradients; its forward derivative is that of the expression
+        total = differentiate_along(facet.expression, directions)
+    else:
+        derivatives = {name: _derivative(operator, facet, name, is_complex=is_complex) for name in given}
+        if any(d.expression is None for d in derivatives.values()):
+            return _sum_of_products(derivatives)
+        for name, (derivative, _, may_be_infinite) in derivatives.items():
+            if derivative is None or (derivative.operation == "constant" and derivative.value == 0):
+                continue
+            is_one = derivative.operation == "constant" and derivative.value == 1
+            guarded = _guarded(directions[name], derivative, may_be_infinite=may_be_infinite and not is_complex)
+            term = directions[name] if is_one else guarded
+            total = term if total is None else total + term
+    if total is None or total.operation == "constant":
+        return None
+    if total.operation == "variable":
+        return Formula(same_gradient, (TANGENT + next(n for n, d in directions.items() if d is total),))
+    specials = [(d.name or "", TANGENT + name, f"tangent_{name}") for name, d in directions.items()]
+    kind = "complex_jvp" if is_complex else "jvp"
+    return _declare(operator, f"{kind}_{'_'.join(given)}", facet, total, (*specials, _BACKWARD[1]))
+
+
+def _sum_of_products(derivatives: dict[str, Derivative]) -> Formula:
+    """Tangents times formulas that are no expressions."""
+    parts: list[tuple[Callable[..., Any] | None, int]] = []
+    names: list[str] = []
+    for name, (expression, given, _) in derivatives.items():
+        if expression is not None and expression.operation == "constant" and expression.value == 0:
+            continue
+        wanted = formula_names(given)
+        parts.append((given, len(wanted)))
+        names += [TANGENT + name, *wanted]
+
+    def function(*values: Any) -> Any:
+        total, rest = None, list(values)
+        for given, count in parts:
+            tangent, *needed = rest[: count + 1]
+            del rest[: count + 1]
+            term = multiply(tangent, given(*needed)) if given is not None else tangent
+            total = term if total is None else add(total, term)
+        return total
+
+    return Formula(function, tuple(names))

@@ -1,0 +1,206 @@
+"""Gradients of reductions, found from the combining expression.
+
+Note [Derivatives of reductions]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+A reduction is ``c(c(y_1, y_2), ...)`` for an associative and commutative ``c`` and ``y_i = f(x_i)``. With ``rest_i``
+for the combination of all elements but the i-th, the result is ``c(y_i, rest_i)``, whatever ``i`` is. So its derivative
+by ``x_i`` is ``c_1(y_i, rest_i) f'(x_i)``, where ``c_1`` is found symbolically. The rests of all elements are a few
+passes: pairs are combined, the rests of the pairs are found in the same way, and the rest of an element is its
+neighbour combined with the rest of their pair. Nothing is divided by, so a product with zeros is nothing special, and
+the formula is made of pointwise operators, slices and joins, so every order exists, on every backend.
+
+Three kinds are known and cost less: a sum passes the gradient on; a selection (``maximum``, or ``a if a > b else b``)
+shares it equally among the elements that are equal to the result; for ``logaddexp`` the derivative is
+``exp(y_i - out)``. Guarded by ``tests/autograd/test_reduction_gradients.py``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from ...core.tensor import Tensor
+from ...dispatch.operator import Operator
+from ...dispatch.registry import registry
+from ...dispatch.schema import parse_schema
+from ...ops.builtin.creation import zeros_like
+from ...ops.builtin.elementwise.arithmetic import multiply
+from ...ops.builtin.elementwise.comparison import equal, where
+from ...ops.builtin.elementwise.complex import real
+from ...ops.builtin.elementwise.exponential import exp
+from ...ops.builtin.reductions.reduction import restore_axes
+from ...ops.builtin.reductions.reduction import sum as sum_
+from ...ops.builtin.shape.copying import cast, concatenate, stack
+from ...ops.builtin.shape.views import broadcast_to, permute_dims, reshape, slice
+from ...ops.declare.facets import Pointwise, Reduce
+from ...ops.declare.promotion import SAME
+from ...ops.scalar import logaddexp, substitute, variable
+from ...ops.scalar.expression import Expression, as_expression
+from ...ops.shapes import normalize_axes
+from .partials import Formula, pointwise_vjp
+
+__all__ = ["reduction_formulas"]
+
+_A: Final = variable("a")
+_B: Final = variable("b")
+_LOGADDEXP: Final = (as_expression(logaddexp(_A, _B)), as_expression(logaddexp(_B, _A)))
+
+Rule = Callable[[Tensor, Tensor, Any, Any, Any], Tensor]  # of g, elements, out, axis, keepdims
+
+
+def reduction_formulas(operator: Operator, *, is_complex: bool) -> dict[str, Formula | None]:
+    """The gradient formula of a reduction: see Note [Derivatives of reductions]."""
+    facet: Reduce = operator.facets["Reduce"]
+    name = operator.schema.arguments[0].name
+    combine: Expression = facet.expression
+    mapping = None if facet.scalar is None else _part(operator, "map", ("x",), facet.mapping)
+    meta = f"{name}_meta"
+    rule: Rule
+    names: tuple[str, ...]
+    if combine.operation == "add" and set(combine.operands) == {_A, _B}:
+        if mapping is None:
+            return {name: Formula(_spread, ("g", meta, "axis", "keepdims"))}
+        rule, names = _of_sum, ("g", name, "axis", "keepdims")
+    elif _is_selection(combine):
+        rule, names = _of_selection, ("g", name, "out", "axis", "keepdims")
+    elif any(combine is known for known in _LOGADDEXP):  # never `in`: == of expressions is an expression
+        rule, names = _of_logaddexp, ("g", name, "out", "axis", "keepdims")
+    else:
+        rule, names = _of_rests(operator, combine, is_complex=is_complex), ("g", name, "axis", "keepdims")
+    through = None if mapping is None else _through(mapping, is_complex=is_complex)
+
+    def formula(g: Tensor, x: Tensor, *rest: Any) -> Tensor:
+        out, axis, keepdims = rest if len(rest) == 3 else (None, *rest)
+        inner = x if x.dtype == g.dtype else cast(x, g.dtype)  # as the reduction had it
+        elements = inner if mapping is None else mapping.call(inner)
+        found = rule(g, elements, out, axis, keepdims)
+        if through is not None:
+            found = through(found, inner, elements)
+        return real(found) if found.dtype.kind == "c" and x.dtype.kind != "c" else found
+
+    return {name: Formula(formula, names)}
+
+
+def _part(operator: Operator, role: str, parameters: tuple[str, ...], expression: Expression) -> Operator:
+    """The combining or the mapping expression of a reduction as a pointwise operator of its own."""
+    overload = f"_{operator.schema.overload_name}" if operator.schema.overload_name else ""
+    name = f"{operator.schema.name}{overload}_{role}"
+    while (known := registry.operators.get(name)) is not None:
+        if known.facets.get("DerivedFrom") is operator:
+            return known
+        name += "_"  # somebody else's operator
+    schema = parse_schema(f"{name}({', '.join(f'Tensor {p}' for p in parameters)}) -> Tensor")
+
+    def scalar(T: Any) -> Callable[..., Any]:
+        return lambda *values: substitute(expression, dict(zip(parameters, values, strict=True)))
+
+    facets = {
+        "Pointwise": Pointwise(schema, scalar, SAME, operator.facets["Reduce"].domain),
+        "DerivedFrom": operator,
+    }
+    return registry.define(schema, facets=facets, tags=("pointwise", "derived"), site=operator.site)
+
+
+def _is_selection(combine: Expression) -> bool:
+    """Whether the result is one of the two elements."""
+    if combine.operation in ("maximum", "minimum"):
+        return set(combine.operands) == {_A, _B}
+    return combine.operation == "where" and set(combine.operands[1:]) == {_A, _B}
+
+
+def _through(mapping: Operator, *, is_complex: bool) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+    """The gradient of the elements as that of what they were made of."""
+    formula = pointwise_vjp(mapping, mapping.facets["Pointwise"], "x", is_complex=is_complex)
+
+    def through(g: Tensor, x: Tensor, elements: Tensor) -> Tensor:
+        if formula is None:
+            return zeros_like(x)
+        values = {"g": g, "x": x, "x_meta": x, "out": elements}
+        found: Tensor = formula.function(*[values[name] for name in formula.names])
+        return found
+
+    return through
+
+
+def _spread(g: Tensor, x: Any, axis: Any, keepdims: Any) -> Tensor:
+    """The gradient of every element is that of the result; of ``x`` the shape is used, and whether it is real."""
+    spread: Tensor = broadcast_to(restore_axes(g, x.shape, axis, keepdims) if g._data.shape else g, x.shape)
+    return real(spread) if g._data.dtype.kind == "c" and x.dtype.kind != "c" else spread
+
+
+def _of_sum(g: Tensor, elements: Tensor, out: Any, axis: Any, keepdims: Any) -> Tensor:
+    return _spread(g, elements, axis, keepdims)
+
+
+def _of_selection(g: Tensor, elements: Tensor, out: Any, axis: Any, keepdims: Any) -> Tensor:
+    shape = elements.shape
+    chosen = equal(elements, restore_axes(out, shape, axis, keepdims))
+    count = sum_(chosen, axis=axis, keepdims=True)
+    shared: Tensor = where(chosen, restore_axes(g, shape, axis, keepdims) / count, 0.0)
+    return shared
+
+
+def _of_logaddexp(g: Tensor, elements: Tensor, out: Any, axis: Any, keepdims: Any) -> Tensor:
+    shape = elements.shape
+    total = restore_axes(out, shape, axis, keepdims)
+    nothing = equal(total, -math.inf)  # then every element is -inf, and -inf - -inf is no number
+    weight = exp(where(nothing, -math.inf, elements - where(nothing, 0.0, total)))
+    result: Tensor = restore_axes(g, shape, axis, keepdims) * weight
+    return result
+
+
+def _of_rests(operator: Operator, combine: Expression, *, is_complex: bool) -> Rule:
+    """Any other expression, by the combination of all the other elements."""
+    pair = _part(operator, "combine", ("a", "b"), combine)
+    formula = pointwise_vjp(pair, pair.facets["Pointwise"], "a", is_complex=is_complex)
+    call = multiply if combine.operation == "multiply" and set(combine.operands) == {_A, _B} else pair.call
+
+    def rule(g: Tensor, elements: Tensor, out: Any, axis: Any, keepdims: Any) -> Tensor:
+        shape = elements.shape
+        axes = normalize_axes(operator.schema.base_name, axis, len(shape))
+        if math.prod([shape[i] for i in axes]) == 1:  # nothing is combined
+            return _spread(g, elements, axis, keepdims)
+        if formula is None or not elements.size:
+            return zeros_like(elements)
+        needed = set(formula.names)
+        values: dict[str, Any] = {"g": restore_axes(g, shape, axis, keepdims), "a": elements, "a_meta": elements}
+        if needed & {"b", "out"}:
+            values["b"] = _rests(elements, axes, call)
+        if "out" in needed:
+            values["out"] = call(elements, values["b"])
+        found: Tensor = formula.function(*[values[name] for name in formula.names])
+        return found if found.shape == shape else broadcast_to(found, shape)
+
+    return rule
+
+
+def _rests(x: Tensor, axes: Sequence[int], combine: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    """For each element the combination of the others along the axes, of which there are two elements at least."""
+    order = (*[i for i in range(x.ndim) if i not in axes], *axes)
+    moved = permute_dims(x, order)
+    kept = x.ndim - len(axes)
+    rests = _rests_in_rows(reshape(moved, (*moved.shape[:kept], math.prod(moved.shape[kept:]))), combine)
+    inverse = tuple(sorted(range(x.ndim), key=order.__getitem__))
+    result: Tensor = permute_dims(reshape(rests, moved.shape), inverse)
+    return result
+
+
+def _rests_in_rows(x: Tensor, combine: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    """For each element of a row the combination of the others: its neighbour, and the rest of their pair."""
+    count = x.shape[-1]
+    last = x.ndim - 1
+    paired = count - count % 2
+    even = slice(x, last, 0, paired, 2)
+    odd = slice(x, last, 1, count, 2)
+    if count == 2:
+        return concatenate([odd, even], axis=last)
+    single = slice(x, last, paired, count, 1)  # the one without a neighbour
+    pairs = combine(even, odd)
+    rests = _rests_in_rows(concatenate([pairs, single], axis=last) if count % 2 else pairs, combine)
+    of_pairs = slice(rests, last, 0, count // 2, 1)
+    joined: Tensor = stack([combine(odd, of_pairs), combine(even, of_pairs)], axis=x.ndim)
+    joined = reshape(joined, (*x.shape[:-1], paired))
+    if count % 2:
+        joined = concatenate([joined, slice(rests, last, count // 2, count // 2 + 1, 1)], axis=last)
+    return joined

@@ -1,0 +1,376 @@
+"""Forward mode: tangents that are carried along with the values.
+
+Note [Dual tensors]
+~~~~~~~~~~~~~~~~~~~
+A dual tensor is a wrapper at a level (Note [Levels]) around a value, its primal, and a tangent of the same shape. A
+call on duals calls the operator on the primals, which may be recorded or be duals of a level further out, and gives the
+result the tangent that the operator's rule says: the facet ``Forward`` of a user; the facets that reverse mode has too
+(``jvp_of``); the parts of a composite; a hand-written ``Backward``, differentiated by the gradient it is given, which
+it is linear in. Where no rule is sound there is an error, never a tangent of zero. After its level has ended a dual is
+its primal. Guarded by ``tests/autograd/forward_ad/test_forward_mode.py``.
+
+Note [Tangents in place]
+~~~~~~~~~~~~~~~~~~~~~~~~
+What changes a dual in place changes its primal and its tangent in place. So the tangent of a view is the same view of
+the tangent, and the tangents of other results share no memory with those of the arguments. A primal may be batched
+where its tangent is not, so that what is written into the one does not fit into the other: the tangent is made batched
+before it is viewed or changed. Where a tangent lies otherwise in memory than its primal, a view of the one may be a
+copy of the other (``reshape``): such a dual refuses to be changed. Guarded by
+``tests/autograd/forward_ad/test_forward_mode.py::test_views_in_place`` and
+``tests/transforms/test_transform_programs.py::test_changes_in_place_in_nested_transforms``.
+
+Note [Gradients of duals]
+~~~~~~~~~~~~~~~~~~~~~~~~~
+The gradient ``g = J(x)^T s`` of a dual output by a dual input is a dual as well. Second derivatives commute, so its
+tangent along ``v`` is the gradient of the output's tangent ``J(x) v``, plus ``J(x)^T`` of the tangent of ``s``. There
+``v`` stands still: if it was computed from ``x`` (as the tangent of ``exp(y)`` is from its result), what flows to ``x``
+through ``v`` is subtracted. Guarded by ``tests/autograd/forward_ad/test_forward_mode.py::test_forward_over_reverse``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeGuard
+
+import numpy as np
+
+from ..._util.context_decorator import decorate
+from ...core.gradient_errors import SEED_SCALAR, UNUSED_INPUT
+from ...core.tensor import Tensor
+from ...core.tree import flatten, unflatten
+from ...core.word import DTYPE_TRAIT, GRADIENT, WEAK_TRAIT
+from ...core.wrapper import Level, Wrapper, innermost, wrap
+from ...dispatch.operator import Operator
+from ...ops.builtin.creation import ones_like, zeros_like
+from ...ops.variants import write_out
+from ..formulas.jvp_rules import (
+    NO_RULE,
+    JvpContext,
+    Plan,
+    by_backward,
+    by_user,
+    fit_tangent,
+    in_place,
+    materialized,
+    parts_of,
+    plan_of,
+    transposed,
+    with_tangents,
+)
+from ..function.context import Context
+from ..function.function import Function
+from ..tape.node import Node, edge_of
+
+__all__ = ["DualLevel"]
+
+_COMPLEX: Final = sum(trait for dtype, trait in DTYPE_TRAIT.items() if dtype.kind == "c") | WEAK_TRAIT[complex]
+_LIKE: Final = frozenset(["tk::zeros_like", "tk::ones_like", "tk::full_like", "tk::empty_like"])
+_NO_FORMULA: Final = "the operator has no rule for forward mode and no gradient formula"
+_NUMPY: Final = (
+    "[{what}] the tensor has a tangent, which NumPy would lose: take tk.autograd.forward_ad.unpack_dual(x).primal."
+)
+_NO_SETUP: Final = (
+    "[{name}] In order to use a Function with a jvp inside of other transforms (vmap, grad, jvp, ...), it must "
+    "override the setup_context staticmethod: write forward(*args) without a ctx, and "
+    "setup_context(ctx, inputs, output)."
+)
+
+
+class DualLevel(Level):
+    """One level of tangents: what ``dual_level()`` yields.
+
+    >>> import tenkey as tk
+    >>> fw = tk.autograd.forward_ad
+    >>> with fw.dual_level() as level:
+    ...     isinstance(level, fw.DualLevel), level.is_open
+    (True, True)
+    >>> level.is_open
+    False
+    """
+
+    name = "forward mode"
+
+    def __call__(self, function: Any) -> Any:
+        """Decorate ``function``, which has a level of its own in every call."""
+        return decorate(function, DualLevel)
+
+    def dual(self, primal: Tensor, tangent: Tensor) -> Wrapper:
+        """The dual tensor of two parts that fit."""
+        return wrap(self, primal, tangent, primal.shape, tangent._word)
+
+    def owns(self, x: Any) -> TypeGuard[Wrapper]:
+        """Whether ``x`` has a tangent at this level."""
+        return x.__class__ is Wrapper and x._level is self
+
+    def parts(self, x: Any) -> tuple[Any, Tensor | None]:
+        """Primal and tangent at this level, also below the wrappers of levels further inside."""
+        if x.__class__ is not Wrapper or x._level.number < self.number:
+            return x, None
+        if x._level is self:
+            return x._value, x._extra
+        found: list[Tensor | None] = []
+
+        def primal(value: Tensor) -> Tensor:
+            inner, tangent = self.parts(value)
+            found.append(tangent)
+            return inner  # type: ignore[no-any-return]
+
+        outer = x._level.through(x, primal, lambda dim: dim)
+        if all(tangent is None for tangent in found):
+            return outer, None
+
+        def tangent_of(value: Tensor) -> Tensor:
+            inner, tangent = self.parts(value)
+            return zeros_like(inner) if tangent is None else tangent
+
+        return outer, x._level.through(x, tangent_of, lambda dim: dim)
+
+    # ---- calls
+
+    def process(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """See Note [Dual tensors]."""
+        plan = plan_of(operator)
+        if plan.is_special:
+            facets = operator.facets
+            if "Forward" in facets:
+                return by_user(self, operator, args, kwargs)
+            if "Out" in facets:
+                return write_out(facets["Out"].functional, *args, **kwargs)
+            return in_place(self, operator, args, kwargs)
+        if operator.name in _LIKE:
+            return self._like(operator, args, kwargs)
+        parts = parts_of(operator) if plan.is_open else plan.parts
+        if parts is not None:
+            return parts(*args, **kwargs)
+        if plan.is_view and args and self.owns(args[0]):
+            fit_tangent(args[0])
+        duals: list[Wrapper] = []
+        word = 0
+        primals: list[Any] = []
+        tangents = plan.tangents.copy()
+        for name, x in zip(plan.names, args):
+            if x.__class__ is Wrapper and x._level is self:
+                duals.append(x)
+                primals.append(x._value)
+                tangents[name] = x._extra
+                word |= x._word
+            elif isinstance(x, Tensor):
+                primals.append(x)
+                word |= x._word
+            elif (x.__class__ is list or x.__class__ is tuple) and innermost(x) is not None:
+                break
+            else:
+                primals.append(x)
+        else:
+            if len(args) <= len(plan.names) and (not kwargs or innermost(kwargs.values()) is None):
+                rule = plan.rule(operator, is_complex=bool(word & _COMPLEX))
+                if rule is not None:
+                    out = operator.call(*primals, **kwargs)
+                    bound = {**plan.defaults, **dict(zip(plan.names, primals)), **kwargs}
+                    tangent = rule(tangents, bound, out)
+                    return out if tangent is None else self._result(operator, duals, out, tangent)
+        return self._general(plan, operator, args, kwargs)
+
+    def _general(self, plan: Plan, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The same for duals in lists and among the keyword arguments, and for operators without a rule."""
+        leaves = flatten((args, kwargs))
+        primals, keywords = unflatten((args, kwargs), [x._value if self.owns(x) else x for x in leaves])
+        is_complex = any(isinstance(x, Tensor) and x.dtype.kind == "c" for x in leaves)
+        rule = plan.rule(operator, is_complex=is_complex)
+        if rule is None:
+            facets = operator.facets
+            if "Composite" in facets:
+                return facets["Composite"].function(*args, **kwargs)
+            if "Backward" in facets:
+                return by_backward(self, operator, leaves, (args, kwargs))
+            raise NotImplementedError(NO_RULE.format(operator=operator.name, why=_NO_FORMULA))
+        out = operator.call(*primals, **keywords)
+        tangents: dict[str, Any] = {}
+        for name, value in operator.bind(*args, **kwargs).items():
+            if isinstance(value, (list, tuple)):
+                found = [x._extra if self.owns(x) else None for x in value]
+                tangents[name] = found if any(t is not None for t in found) else None
+            else:
+                tangents[name] = value._extra if self.owns(value) else None
+        tangent = rule(tangents, operator.bind(*primals, **keywords), out)
+        if tangent is None:
+            return out
+        return self._result(operator, [x for x in leaves if self.owns(x)], out, tangent)
+
+    def _like(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+        """Made with a tangent of zero, so that what has a tangent can be written into it."""
+        out: Tensor = operator.call(args[0]._value, *args[1:], **kwargs)
+        if out.dtype.kind not in "fcV":
+            return out
+        tangent = args[0]._extra
+        if tangent.__class__ is Wrapper or out.__class__ is Wrapper:
+            tangent = args[0]._value + tangent  # what it will hold is of the levels of both
+        return self.dual(out, zeros_like(tangent, dtype=out.dtype, device=out.device))
+
+    def _result(self, operator: Operator, duals: list[Wrapper], out: Tensor, tangent: Tensor) -> Tensor:
+        """The dual of a result; see Note [Tangents in place]."""
+        for x in duals:
+            if x._value is out:  # the operator returned its argument
+                return x
+        bare = _bare(tangent)
+        shares = bare._storage is not None
+        if "View" in operator.facets:
+            made = self.dual(out, tangent)
+            made._apart = any(x._apart for x in duals) or (_bare(out)._storage is not None and not shares)
+            return made
+        if shares or any(_bare(x._extra) is bare for x in duals):
+            tangent = tangent.clone()
+        return self.dual(out, tangent)
+
+    def escaped(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """After its level a dual is its primal."""
+        leaves = [x._value if self.owns(x) else x for x in flatten((args, kwargs))]
+        primals, keywords = unflatten((args, kwargs), leaves)
+        return operator.call(*primals, **keywords)
+
+    def apply_function(self, function: Any, args: tuple[Any, ...]) -> Any:
+        """``Function.apply`` on duals: its ``jvp``, or what follows from its ``backward``."""
+        primals = tuple([x._value if self.owns(x) else x for x in args])
+        if function.jvp is None:
+            return transposed(self, function.__name__, list(args), lambda leaves: function.apply(*leaves))
+        if function.setup_context is not Function.setup_context:
+            out = function.apply(*primals)  # recorded, and by the rules of levels further out
+            ctx: Context = JvpContext()
+            ctx._function = function
+            ctx.needs_input_grad = tuple([self.owns(x) for x in args])
+            function.setup_context(ctx, primals, out)
+        elif innermost(primals) is not None:
+            raise NotImplementedError(_NO_SETUP.format(name=function.__name__))
+        else:
+            out, ctx = function._run(primals)
+            ctx = JvpContext.of(ctx)
+        tangents = [x._extra if self.owns(x) else None for x in args]
+        results = function.jvp(ctx, *materialized(ctx, primals, tangents))
+        return with_tangents(self, function.__name__, out, results)
+
+    def escaped_function(self, function: Any, args: tuple[Any, ...]) -> Any:
+        """After its level a dual is its primal."""
+        return function.apply(*[x._value if self.owns(x) else x for x in args])
+
+    def released(self, wrapper: Wrapper) -> Tensor:
+        """After its level a dual is its primal."""
+        return wrapper._value
+
+    # ---- what a wrapper is asked
+
+    def values(self, wrapper: Wrapper, what: str) -> np.ndarray:
+        """The primal's; to NumPy only after the level has ended."""
+        if what in ("numpy", "__array__"):
+            if self.is_open:
+                raise RuntimeError(_NUMPY.format(what=what))
+            return wrapper._value._to_numpy(what)
+        return wrapper._value._values(what)
+
+    def detach(self, wrapper: Wrapper) -> Tensor:
+        """The primal without history: detaching drops the tangent too."""
+        primal: Tensor = wrapper._value.detach()
+        return primal
+
+    def describe(self, wrapper: Wrapper) -> str:
+        """Both parts."""
+        return f"dual({wrapper._value!r}, tangent={wrapper._extra!r})"
+
+    def through(self, wrapper: Wrapper, function: Callable[[Tensor], Tensor], dims: Callable[[int], int]) -> Tensor:
+        """See ``Level.through``."""
+        return self.dual(function(wrapper._value), function(wrapper._extra))
+
+    def combine(self, function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
+        """See ``Level.combine``."""
+        pairs = [(x._value, x._extra) if self.owns(x) else (x, zeros_like(x)) for x in tensors]
+        return self.dual(function(*[p for p, _ in pairs]), function(*[t for _, t in pairs]))
+
+    # ---- gradients
+
+    def gradient(self, grad: Callable[..., Any], outputs: list[Any], inputs: list[Any], **options: Any) -> Any:
+        """See Note [Gradients of duals]."""
+        given = options.pop("grad_outputs")
+        allow, materialize = options.pop("allow_unused"), options.pop("materialize_grads")
+        flags = {"create_graph": options["create_graph"], "retain_graph": True, "allow_unused": True}
+        wanted = [self.parts(x)[0] for x in inputs]
+        total: list[Any] = [None] * len(inputs)
+        slope: list[Any] = [None] * len(inputs)
+        for output, seed in zip(outputs, given, strict=True):
+            primal, tangent = self.parts(output)
+            if seed is None:
+                if output.size != 1 or output.dtype.kind == "c":
+                    raise RuntimeError(SEED_SCALAR.format(call="grad", shape=output.shape))
+                seed = ones_like(primal.detach())
+            ahead, along = self.parts(seed)
+            if primal._word & GRADIENT:
+                _add(total, grad([primal], wanted, [ahead], **flags))
+                if along is not None:
+                    _add(slope, grad([primal], wanted, [along], **flags))
+            if tangent is not None and tangent._word & GRADIENT:
+                _add(slope, self._by_inputs(grad, tangent, inputs, ahead, **flags))
+        results: list[Any] = []
+        for index, (x, g, t) in enumerate(zip(wanted, total, slope, strict=True)):
+            if g is None and t is None:
+                if not allow and not materialize:
+                    raise RuntimeError(UNUSED_INPUT.format(index=index))
+                results.append(zeros_like(x.detach()) if materialize else None)
+                continue
+            whole = zeros_like(x.detach()) if g is None else g
+            results.append(whole if t is None else self.join(whole, t))
+        return tuple(results)
+
+    def _by_inputs(
+        self, grad: Callable[..., Any], tangent: Tensor, inputs: list[Any], seed: Tensor, **flags: Any
+    ) -> Any:
+        """The gradients of a tangent by the inputs, those that flow through the tangents of the inputs left out."""
+        found: list[Any] = []
+        for x in inputs:
+            primal, own = self.parts(x)
+            (whole,) = grad([tangent], [primal], [seed], **flags)
+            if whole is not None and own is not None and _depends(own, primal):
+                (through,) = grad([tangent], [own], [seed], **flags)
+                if through is not None:
+                    (less,) = grad([own], [primal], [through], **flags)
+                    whole = whole if less is None else whole - less
+            found.append(whole)
+        return found
+
+    def join(self, primal: Tensor, tangent: Tensor) -> Tensor:
+        """The dual of two parts, put below the wrappers of levels further inside."""
+        inner = max(
+            [x._level for x in (primal, tangent) if x.__class__ is Wrapper],
+            key=lambda level: level.number,
+            default=self,
+        )
+        if inner.number > self.number:
+            return inner.combine(self.join, primal, tangent)
+        return self.dual(primal, tangent)
+
+
+def _add(totals: list[Any], more: tuple[Any, ...]) -> None:
+    for i, term in enumerate(more):
+        if term is not None:
+            totals[i] = term if totals[i] is None else totals[i] + term
+
+
+def _depends(tangent: Tensor, primal: Any) -> bool:
+    """Whether the tangent of an input was computed from the input."""
+    if not tangent._word & GRADIENT:
+        return False
+    target, _ = edge_of(_bare(primal))
+    seen: set[Node] = set()
+    stack = [edge_of(_bare(tangent))[0]]
+    while stack:
+        node = stack.pop()
+        if node is None or node in seen:
+            continue
+        if node is target:
+            return True
+        seen.add(node)
+        stack.extend(n for n, _ in node.next_edges)
+    return False
+
+
+def _bare(x: Any) -> Any:
+    while x.__class__ is Wrapper:
+        x = x._value
+    return x

@@ -1,0 +1,196 @@
+"""Forward mode: tensors with tangents, at levels that nest (Note [Dual tensors])."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from ...core.tensor import Tensor
+from ...core.wrapper import Wrapper, open_levels
+from .dual import DualLevel
+
+__all__ = [
+    "DualLevel",
+    "UnpackedDual",
+    "dual_level",
+    "enter_dual_level",
+    "exit_dual_level",
+    "make_dual",
+    "unpack_dual",
+]
+
+_NO_LEVEL: Final = (
+    "[{call}] Trying to {what} a dual Tensor for forward AD but no level exists, make sure to "
+    "enter_dual_level() first, with `with dual_level():`."
+)
+_NOT_INNERMOST: Final = (
+    "[exit_dual_level] Trying to exit a forward AD level that was not the last one that was created: end the inner "
+    "ones first."
+)
+_NOT_A_LEVEL: Final = "[{call}] level is what dual_level() yields, and still open; got {got}."
+_KIND: Final = "[make_dual] the {what} is a Tensor, got {got}."
+_DTYPE: Final = "[make_dual] Expected {what} to be floating point or complex, got: {dtype}."
+_MISMATCH: Final = (
+    "[make_dual] the tangent has shape {got}, dtype {got_dtype}, device {got_device}, and the tensor shape {want}, "
+    "dtype {want_dtype}, device {want_device}: they must be equal (a forward gradient that has a different {what} than "
+    "that of the original Tensor)."
+)
+_AGAIN: Final = (
+    "[make_dual] the {what} has a tangent at this level already, and Making a dual Tensor based on a Tensor that "
+    "already has a forward gradient at the same level is not supported: open another dual_level() for nested ones."
+)
+_FURTHER_IN: Final = (
+    "[make_dual] the {what} belongs to {level}, which was begun inside of this level: make the dual outside of it, or "
+    "open another dual_level() there."
+)
+
+
+class UnpackedDual(NamedTuple):
+    """The two parts of a dual tensor; the tangent is None where there is none.
+
+    >>> import tenkey as tk
+    >>> fw = tk.autograd.forward_ad
+    >>> with fw.dual_level():
+    ...     primal, tangent = fw.unpack_dual(fw.make_dual(tk.tensor([2.0]), tk.tensor([1.0])) ** 3)
+    >>> primal.tolist(), tangent.tolist()
+    ([8.0], [12.0])
+    """
+
+    primal: Tensor
+    tangent: Tensor | None
+
+
+def dual_level() -> DualLevel:
+    """A context manager in which tensors can be given tangents; it yields the level. Levels nest.
+
+    >>> import tenkey as tk
+    >>> fw = tk.autograd.forward_ad
+    >>> with fw.dual_level():
+    ...     x = fw.make_dual(tk.tensor([2.0, 3.0]), tk.tensor([1.0, 10.0]))
+    ...     fw.unpack_dual(x * x).tangent.tolist()
+    [4.0, 60.0]
+    """
+    return DualLevel()
+
+
+def enter_dual_level() -> DualLevel:
+    """Begin a level as ``with dual_level():`` does; ``exit_dual_level()`` ends it.
+
+    >>> import tenkey as tk
+    >>> fw = tk.autograd.forward_ad
+    >>> level = fw.enter_dual_level()
+    >>> fw.unpack_dual(fw.make_dual(tk.ones(1), tk.ones(1)) * 3, level=level).tangent.tolist()
+    [3.0]
+    >>> fw.exit_dual_level()
+    """
+    return DualLevel().__enter__()
+
+
+def exit_dual_level(*, level: DualLevel | None = None) -> None:
+    """End the innermost level. RuntimeError where none is open, and for a ``level`` that is not the innermost.
+
+    >>> import tenkey as tk
+    >>> fw = tk.autograd.forward_ad
+    >>> level = fw.enter_dual_level()
+    >>> x = fw.make_dual(tk.ones(1), tk.ones(1))
+    >>> fw.exit_dual_level(level=level)
+    >>> fw.unpack_dual(x).tangent is None
+    True
+    """
+    own = _level("exit_dual_level", "end", level)
+    if own is not next(_levels()):
+        raise RuntimeError(_NOT_INNERMOST)
+    own.__exit__(None, None, None)
+
+
+def _levels() -> Iterator[DualLevel]:
+    return (level for level in reversed(open_levels()) if isinstance(level, DualLevel))
+
+
+def _level(call: str, what: str, level: Any) -> DualLevel:
+    if level is None:
+        found = next(_levels(), None)
+        if found is None:
+            raise RuntimeError(_NO_LEVEL.format(call=call, what=what))
+        return found
+    if not isinstance(level, DualLevel) or not level.is_open:
+        got = "a level that has ended" if isinstance(level, DualLevel) else repr(level)
+        raise RuntimeError(_NOT_A_LEVEL.format(call=call, got=got))
+    return level
+
+
+def _own_level(tensor: Any) -> DualLevel | None:
+    """The innermost level that is open and that the tensor has a tangent at."""
+    while tensor.__class__ is Wrapper:
+        if isinstance(tensor._level, DualLevel) and tensor._level.is_open:
+            return tensor._level
+        tensor = tensor._value
+    return None
+
+
+def _bare(tensor: Any) -> Any:
+    while tensor.__class__ is Wrapper:
+        tensor = tensor._value
+    return tensor
+
+
+def make_dual(tensor: Tensor, tangent: Tensor, level: DualLevel | None = None) -> Tensor:
+    """The tensor with a tangent at ``level`` (default: the innermost), which calls on it carry along.
+
+    Raises ValueError unless the tangent has the tensor's shape, dtype and device, and these are floating or complex;
+    RuntimeError without a level, or for a tensor that has a tangent at this level already.
+
+    >>> import tenkey as tk
+    >>> with tk.autograd.forward_ad.dual_level():
+    ...     x = make_dual(tk.asarray([3.0]), tk.asarray([1.0]))
+    ...     unpack_dual(x * x).tangent.tolist()
+    [6.0]
+    """
+    own = _level("make_dual", "create", level)
+    given: tuple[tuple[str, Any], ...] = (("primal", tensor), ("tangent", tangent))
+    for what, x in given:
+        if not isinstance(x, Tensor):
+            raise TypeError(_KIND.format(what=what, got=type(x).__name__))
+        if x.__class__ is Wrapper:
+            if x._level is own:
+                raise RuntimeError(_AGAIN.format(what=what))
+            if x._level.number > own.number:
+                raise RuntimeError(_FURTHER_IN.format(what=what, level=x._level.name))
+        if x.dtype.kind not in "fcV":
+            raise ValueError(_DTYPE.format(what=what, dtype=x.dtype))
+    got, want = (tangent.shape, tangent.dtype, tangent.device), (tensor.shape, tensor.dtype, tensor.device)
+    if got != want:
+        raise ValueError(
+            _MISMATCH.format(
+                what="size" if got[0] != want[0] else "dtype" if got[1] != want[1] else "device",
+                got=got[0],
+                got_dtype=got[1],
+                got_device=got[2],
+                want=want[0],
+                want_dtype=want[1],
+                want_device=want[2],
+            )
+        )
+    strides = _bare(tangent).strides
+    if 0 in strides:  # broadcast: it could not be changed in place together with the tensor
+        tangent = tangent.clone()
+    return own.dual(tensor, tangent)
+
+
+def unpack_dual(tensor: Tensor, level: DualLevel | None = None) -> UnpackedDual:
+    """Primal and tangent of a tensor at ``level`` (default: the innermost); the tangent is None if it has none.
+
+    >>> import tenkey as tk
+    >>> with tk.autograd.forward_ad.dual_level():
+    ...     primal, tangent = unpack_dual(tk.asarray([3.0]))
+    >>> primal.tolist(), tangent
+    ([3.0], None)
+    """
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"[unpack_dual] takes a Tensor, got {type(tensor).__name__}.")
+    if level is None and next(_levels(), None) is None:
+        level = _own_level(tensor)  # of another thread, or none
+        if level is None:
+            return UnpackedDual(tensor, None)
+    own = _level("unpack_dual", "unpack", level)
+    return UnpackedDual(*own.parts(tensor))

@@ -1,0 +1,87 @@
+"""Backward functions that are not themselves differentiable."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Final
+
+from ...core.tensor import Tensor, make_view
+from ...core.word import GRADIENT
+from ...dispatch.local_state import StateGuard
+from ..grad_mode import is_recording
+from ..recording.kernels import flat_tensors
+from ..saved_tensors.saved import SavedTensor
+from ..tape.node import SEQUENCE, Edge, Node, TensorMeta, edge_of, longest, set_history
+
+__all__ = ["once_differentiable"]
+
+_TWICE: Final = (
+    "[{node}] trying to differentiate twice a function that was marked with @once_differentiable: its backward is not "
+    "recorded."
+)
+
+
+class _Once(Node):
+    """The node that refuses a second order."""
+
+    def apply(self, *grads: Tensor | None) -> Any:
+        raise RuntimeError(_TWICE.format(node=self.operator_name))
+
+
+def _edges_of_saved(ctx: Any) -> list[Edge]:
+    """Where the gradients of the saved tensors go, found without unpacking them."""
+    edges: list[Edge] = []
+    for one in ctx._saved or ctx._to_save:
+        if getattr(one, "output_nr", -1) >= 0 and not isinstance(one, Tensor):
+            edges.append((ctx, one.output_nr))
+        else:
+            tensor = one.tensor if isinstance(one, SavedTensor) else one
+            edge = edge_of(tensor) if tensor is None or isinstance(tensor, Tensor) else one.edge
+            if edge is not None and edge[0] is not None:
+                edges.append(edge)
+    return edges
+
+
+def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a ``backward`` that is not itself differentiable: a second order is an error, not a wrong number.
+
+    >>> import tenkey as tk
+    >>> class Double(tk.autograd.Function):
+    ...     forward = staticmethod(lambda ctx, x: x * 2)
+    ...     backward = staticmethod(once_differentiable(lambda ctx, g: g * 2))
+    >>> x = tk.tensor(1.0, requires_grad=True)
+    >>> Double.apply(x).backward()
+    >>> x.grad.item()
+    2.0
+    """
+
+    @functools.wraps(function)
+    def wrapper(ctx: Any, *grads: Any) -> Any:
+        with StateGuard(exclude=GRADIENT):
+            results = function(ctx, *grads)
+        if not is_recording():
+            return results
+        watched = [edge_of(t) for t in flat_tensors(grads) if t._word & GRADIENT] + _edges_of_saved(ctx)
+        if not watched and not any(ctx.needs_input_grad):
+            return results
+        node = _Once()
+        node.operator_name = ctx.name()
+        node.next_edges = (*ctx.next_edges, *watched)
+        node.sequence_nr = SEQUENCE.next()
+        node.topological_nr = longest(node.next_edges)
+        listed = results if isinstance(results, tuple) else (results,)
+        node.outputs = tuple(
+            [TensorMeta(t.shape, t.dtype, t.device) if isinstance(t, Tensor) else None for t in listed]
+        )
+        made = []
+        for nr, result in enumerate(listed):
+            if isinstance(result, Tensor):
+                alias = make_view(result, result._data)
+                set_history(alias, node, nr)
+                made.append(alias)
+            else:
+                made.append(result)
+        return tuple(made) if isinstance(results, tuple) else made[0]
+
+    return wrapper

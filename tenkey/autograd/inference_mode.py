@@ -1,0 +1,192 @@
+"""Inference mode: nothing is recorded, and what is made in it can never be recorded later.
+
+Note [Inference tensors]
+~~~~~~~~~~~~~~~~~~~~~~~~
+A tensor that is made in inference mode carries the key ``Inference``, and so does, through the local state, every call
+while the mode is on. The kernel of that key stands just above autograd and does what the mode means: inside, it takes
+the wish for a gradient out of the call and marks new results; outside, it refuses to change an inference tensor in
+place and to save one for backward, and lets results that are no views be ordinary tensors. Views have the mark of what
+they look at. A call that meets no inference tensor outside of the mode does not pass here at all. Guarded by
+``tests/autograd/test_inference_mode.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from ..core.tensor import Tensor
+from ..core.word import GRADIENT, INFERENCE
+from ..dispatch.kernel import Kernel
+from ..dispatch.keys import DispatchKey
+from ..dispatch.local_state import enter, get_state, innermost_guard, leave
+from ..dispatch.operator import Operator
+from ..ops.aliases import Recording
+from .grad_mode import GradMode
+from .saved_tensors.saved import SavedTensor
+
+__all__ = ["inference_mode", "install_inference", "is_inference_mode_enabled", "refuse_to_save"]
+
+_SAVED: Final = (
+    "[{what}] Inference tensors cannot be saved for backward: the tensor of shape {shape}, dtype {dtype} was made in "
+    "tk.inference_mode(). Make a normal tensor of it with clone() outside of the mode, or use tk.no_grad() instead of "
+    "inference_mode where it is made."
+)
+_IN_PLACE: Final = (
+    "[{operator}] Inplace update to inference tensor outside InferenceMode is not allowed: its argument {name!r}, of "
+    "shape {shape}, was made in tk.inference_mode(). Make a normal tensor of it with clone() first."
+)
+_MODE: Final = "[inference_mode] takes a bool, or the function that it decorates; got {got!r}."
+
+
+def is_inference_mode_enabled() -> bool:
+    """Whether inference mode is on in this thread or task.
+
+    >>> import tenkey as tk
+    >>> with tk.inference_mode():
+    ...     tk.is_inference_mode_enabled()
+    True
+    """
+    state = get_state()
+    return state is not None and bool(state.include & INFERENCE)
+
+
+class inference_mode(GradMode):
+    """Record nothing, and make tensors that can never be part of a graph; context manager and decorator.
+
+    ``inference_mode(False)`` inside of the mode gives normal operation back, with gradients. Tensors made in the mode
+    have ``is_inference``; outside they can be computed with, but neither be changed in place, nor saved for backward,
+    nor be made to require a gradient: RuntimeError. Views of normal tensors stay normal, and a normal tensor can be
+    changed in place in the mode.
+
+    >>> import tenkey as tk
+    >>> w = tk.ones(2).requires_grad_()
+    >>> with tk.inference_mode():
+    ...     y = w * 2
+    >>> y.requires_grad, bool(y.is_inference), bool((y + 1).is_inference)
+    (False, True, False)
+    """
+
+    def __new__(cls, mode: Any = True) -> Any:
+        """``mode`` is a bool, or the function of ``@inference_mode``."""
+        made = object.__new__(cls)
+        if mode is True or mode is False:
+            made._on = mode
+            return made
+        made._on = True
+        if not callable(mode) or isinstance(mode, type):
+            raise TypeError(_MODE.format(got=mode))
+        return made(mode)
+
+    _on: bool
+
+    def __enter__(self) -> inference_mode:
+        if self._on:
+            enter(self, include=INFERENCE, exclude=GRADIENT)
+        else:
+            enter(self, uninclude=INFERENCE, unexclude=GRADIENT)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        leave(self)
+
+    def _fresh(self) -> inference_mode:
+        made: inference_mode = type(self)(self._on)
+        return made
+
+
+def refuse_to_save(what: str, tensors: Iterable[Any]) -> None:
+    """Raise if one of the tensors that are to be saved is an inference tensor."""
+    for tensor in tensors:
+        if isinstance(tensor, Tensor) and tensor._word & INFERENCE and innermost_guard(Recording) is None:
+            raise RuntimeError(_SAVED.format(what=what, shape=tensor.shape, dtype=tensor.dtype))
+
+
+def _saved_by(node: Any) -> list[Tensor]:
+    found: list[Tensor] = []
+    for value in vars(node).values():
+        listed = value if isinstance(value, (list, tuple)) else (value,)
+        found += [one.tensor for one in listed if one.__class__ is SavedTensor]
+    return found
+
+
+def _flat(result: Any) -> Iterable[Any]:
+    return result if isinstance(result, (tuple, list)) else (result,)
+
+
+def _specialize(operator: Operator, word: int) -> Callable[..., Any]:
+    below = word & ~INFERENCE
+    inner = operator.cache[below]
+    silent = operator.cache[below & ~GRADIENT] if below & GRADIENT else inner
+    if operator.schema.is_mutable:
+        return _changing(operator, inner, silent)
+    records = bool(below & GRADIENT)
+    name = operator.schema.base_name
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        state = get_state()
+        if state is not None and state.include & INFERENCE:
+            out = silent(*args, **kwargs)
+            if out.__class__ is Tensor and out._storage is None:
+                if out._word & INFERENCE:
+                    return out
+                for given in args:
+                    if given is out:  # returned as it came
+                        return out
+                out._word |= INFERENCE
+                return out
+            return _mark(out, args, INFERENCE)
+        out = inner(*args, **kwargs)
+        for one in _flat(out):
+            meta = one._autograd if records and isinstance(one, Tensor) else None
+            if meta is not None and meta.node is not None:
+                refuse_to_save(name, _saved_by(meta.node))
+        return _mark(out, args, 0)
+
+    return kernel
+
+
+def _mark(out: Any, args: tuple[Any, ...], mark: int) -> Any:
+    """Give new results the mark, or take it from them; views and arguments that were returned keep theirs."""
+    for one in _flat(out):
+        if isinstance(one, Tensor) and _owns_memory(one) and not any(one is given for given in args):
+            one._word = (one._word & ~INFERENCE) | mark
+    return out
+
+
+def _owns_memory(tensor: Tensor) -> bool:
+    """Whether a result is no view: a view always refers to the storage that it shares."""
+    storage = tensor._storage
+    return storage is None or (not isinstance(storage, Tensor) and storage.buffer is tensor._data)
+
+
+def _changing(operator: Operator, inner: Callable[..., Any], silent: Callable[..., Any]) -> Callable[..., Any]:
+    """The kernel for an operator that changes arguments: not those that are inference tensors, outside of the mode."""
+    mutated = [(i, a.name) for i, a in enumerate(operator.schema.arguments) if a.is_mutable]
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        state = get_state()
+        if state is not None and state.include & INFERENCE:
+            return silent(*args, **kwargs)
+        guard = innermost_guard(Recording)
+        if guard is not None and guard.was_inference:
+            return inner(*args, **kwargs)
+        for position, name in mutated:
+            for target in _flat(args[position] if position < len(args) else kwargs.get(name)):
+                if isinstance(target, Tensor) and target._word & INFERENCE:
+                    raise RuntimeError(
+                        _IN_PLACE.format(operator=operator.schema.base_name, name=name, shape=target.shape)
+                    )
+        return inner(*args, **kwargs)
+
+    return kernel
+
+
+def install_inference(registry: Any) -> None:
+    """Register the kernel of the key ``Inference`` for all operators."""
+    key = DispatchKey.Inference
+
+    def direct(operator: Operator, *args: Any, **kwargs: Any) -> Any:
+        return _specialize(operator, operator.word_of(args, kwargs))(*args, **kwargs)
+
+    registry.fallback(Kernel(direct, key, boxed=True, origin="generated", specialize=_specialize))

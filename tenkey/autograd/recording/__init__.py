@@ -1,0 +1,1 @@
+"""The Autograd kernels that record calls."""

@@ -1,0 +1,191 @@
+"""Recording: the Autograd kernel of an operator, written for its schema and specialised for a dispatch word.
+
+Note [The autograd kernel]
+~~~~~~~~~~~~~~~~~~~~~~~~~~
+For a word that has the trait "requires a gradient", the kernel is a generated function: it calls the kernel that lies
+below in the dispatch order (found when the function is made, since it follows from the word), makes a node, links the
+inputs' edges, saves what the formulas of the inputs that need a gradient name, and makes the result an output of the
+node. Words without the trait never see it. Kernels that are made of other operators run with recording switched off,
+because their formula is here. Guarded by ``tests/autograd/engine/test_autograd.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from ...core.device import Device
+from ...core.tensor import Tensor
+from ...core.word import DTYPE_MASK, GRADIENT, WEAK_MASK, dtypes_of, weak_of
+from ...dispatch.keys import DispatchKey, DispatchKeySet, key_mask
+from ...dispatch.local_state import get_state, make_state, set_state
+from ...dispatch.operator import Operator
+from ...dispatch.table import steps
+from ...ops.builtin.creation import zeros
+from ..formulas.gradients import formulas_of
+from ..grad_mode import SILENT
+from ..saved_tensors.hooks import HOOKED, with_choice
+from ..tape.node import SEQUENCE, Node, TensorMeta, edge_of, longest, set_history, settle
+from .source import OWN_NAMES, Writer
+
+__all__ = [
+    "NotImplementedNode",
+    "ZeroNode",
+    "autograd_kernel",
+    "below_autograd",
+    "flat_tensors",
+    "inner_call",
+    "leaf_kernel",
+    "refusing_kernel",
+]
+
+_NO_FORMULA: Final = (
+    "[{operator}] derivative is not implemented: the operator has no gradient formula, but a gradient through it is "
+    "asked for. Give it one with tk.library.register_autograd({operator!r}, backward), or mark it differentiable=False."
+)
+
+
+def below_autograd(word: int) -> int:
+    """The word of the call below autograd: no autograd keys, no wish for a gradient, and nothing to be saved."""
+    traits = word & ~key_mask() & ~GRADIENT & ~HOOKED
+    return DispatchKeySet.from_word(word).below(DispatchKey.AutogradOther).mask | traits
+
+
+def leaf_kernel(operator: Operator, word: int) -> bool:
+    """Whether the kernel for this word is a backend's own, which calls no other operator."""
+    for step in steps(operator, word):
+        if step.chosen:
+            kernel = step.slot.kernel
+            generated = kernel is not None and kernel.origin == "generated" and not kernel.boxed
+            own = step.slot.rule == "1 direct" and step.key.functionality == "Dense"
+            return generated and own and not step.slot.conditional
+    return False
+
+
+def _silent(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function`` with recording switched off."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        found = get_state()
+        try:
+            if found is None:
+                set_state(SILENT)
+            else:
+                set_state(make_state(found.include, found.exclude | GRADIENT, found.modes))
+            return function(*args, **kwargs)
+        finally:
+            set_state(found)
+
+    return run
+
+
+def inner_call(operator: Operator, word: int) -> Callable[..., Any]:
+    """What the autograd kernel for ``word`` calls: resolved now, silent unless it is a backend's own kernel."""
+    below = below_autograd(word)
+    function = operator.cache[below]
+    inner = function if leaf_kernel(operator, below) else _silent(function)
+    return with_choice(operator, inner) if word & HOOKED else inner
+
+
+def autograd_kernel(operator: Operator, word: int) -> Callable[..., Any]:
+    """The kernel that records a call of ``operator`` for this word."""
+    is_complex = any(dtype.kind == "c" for dtype in dtypes_of(word & DTYPE_MASK)) or complex in weak_of(
+        word & WEAK_MASK
+    )
+    formulas = formulas_of(operator, is_complex=is_complex)
+    inner = inner_call(operator, word)
+    if formulas is None:
+        return _unknown_gradient(operator, inner)
+    if all(formula is None for formula in formulas.values()):
+        return _zero_gradient(operator, inner)
+    kernel = Writer(operator, formulas).kernel(inner, word)
+    keywords = [a.name for a in operator.schema.arguments if a.kwarg_only]
+    if not OWN_NAMES & set(keywords):
+        return kernel
+    return lambda *args, **kwargs: kernel(*args, *[kwargs[name] for name in keywords])
+
+
+class ZeroNode(Node):
+    """The node of a step function: it is part of the graph, and its gradient is zero."""
+
+    def apply(self, *grads: Tensor | None) -> Any:
+        """Zeros for every input that needs a gradient."""
+        g = grads[0]
+        return tuple([None if edge[0] is None or g is None else _zeros(edge, g.device) for edge in self.next_edges])
+
+
+def _zeros(edge: Any, device: Device) -> Tensor:
+    node, nr = edge
+    shape, dtype = node.input_shape(nr)
+    made: Tensor = zeros(shape, dtype=dtype, device=device)
+    return made
+
+
+def _zero_gradient(operator: Operator, inner: Callable[..., Any]) -> Callable[..., Any]:
+    """For step functions (floor, sign): the graph is kept, with a zero gradient."""
+    name = "".join(part.capitalize() for part in operator.schema.base_name.split("_")) + "Backward"
+    node_class = type(name, (ZeroNode,), {"operator_name": operator.name})
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        out = inner(*args, **kwargs)
+        attach(node_class(), out, args, kwargs)
+        return out
+
+    return kernel
+
+
+class NotImplementedNode(Node):
+    """The node of an operator without a gradient formula: an error, should a gradient reach it."""
+
+    def apply(self, *grads: Tensor | None) -> Any:
+        """Raise: there is no formula."""
+        raise NotImplementedError(_NO_FORMULA.format(operator=self.operator_name))
+
+
+def _unknown_gradient(operator: Operator, inner: Callable[..., Any]) -> Callable[..., Any]:
+    node_class = type("NotImplementedBackward", (NotImplementedNode,), {"operator_name": operator.name})
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        out = inner(*args, **kwargs)
+        attach(node_class(), out, args, kwargs)
+        return out
+
+    return kernel
+
+
+def flat_tensors(values: Any) -> list[Tensor]:
+    """The tensors in nested lists, tuples and dicts."""
+    if isinstance(values, Tensor):
+        return [values]
+    if isinstance(values, dict):
+        values = values.values()
+    elif not isinstance(values, (list, tuple)):
+        return []
+    return [tensor for value in values for tensor in flat_tensors(value)]
+
+
+def attach(node: Node, out: Any, args: Any, kwargs: Any) -> None:
+    """Make the floating results of a call outputs of ``node``, with edges to all tensors among the arguments."""
+    edges = tuple([edge_of(t) for t in flat_tensors((args, kwargs))])
+    connect(node, edges, flat_tensors(out))
+
+
+def connect(node: Node, edges: tuple[Any, ...], outputs: list[Tensor]) -> None:
+    """Give a node its edges and outputs."""
+    node.sequence_nr = SEQUENCE.next()
+    node.next_edges = edges
+    node.topological_nr = longest(edges)
+    if outputs:
+        settle(node, outputs[0])
+    if len(outputs) == 1:
+        node.shape, node.dtype = outputs[0].shape, outputs[0].dtype
+    else:
+        node.outputs = tuple([TensorMeta(t.shape, t.dtype, t.device) for t in outputs])
+    for nr, tensor in enumerate(outputs):
+        if tensor.dtype.kind in "fcV":
+            set_history(tensor, node, nr)
+
+
+def refusing_kernel(operator: Operator, word: int) -> Callable[..., Any]:
+    """For operators without a formula: the gradient of what they give is unknown."""
+    return _unknown_gradient(operator, inner_call(operator, word))

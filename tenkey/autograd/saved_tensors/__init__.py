@@ -1,0 +1,1 @@
+"""Saved tensors and the hooks on them."""

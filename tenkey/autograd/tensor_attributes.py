@@ -1,0 +1,266 @@
+"""The gradient attributes of Tensor."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from ..core.storage import Storage
+from ..core.tensor import Tensor, make_tensor, storage_of, version_of
+from ..core.word import GRADIENT, INFERENCE, INHERITED
+from ..dispatch.local_state import current_state
+from .engine.engine import execute
+from .engine.functional import backward
+from .engine.graph_task import Task
+from .tape.node import HookHandle, Hooks, edge_of, meta_of
+
+__all__ = ["attach_gradient_attributes"]
+
+_BOOL: Final = "[{call}] requires_grad must be a bool, got {got}: pass True or False."
+_DTYPE: Final = "[requires_grad_] only Tensors of floating point and complex dtype can require gradients, got {dtype}."
+_NON_LEAF: Final = (
+    "[requires_grad] you can only change requires_grad flags of leaf variables: this one was computed by {node}. Use "
+    "x.detach() for a tensor that does not need a gradient."
+)
+_INFERENCE: Final = (
+    "[requires_grad_] Setting requires_grad=True on inference tensor outside InferenceMode is not allowed: make a "
+    "normal tensor of it with clone() first."
+)
+_NO_VERSION: Final = (
+    "[_version] Inference tensors do not track version counter: make a normal tensor of it with clone() outside of "
+    "inference_mode()."
+)
+_GRAD_KIND: Final = "[grad] assigned grad expected to be a Tensor or None but got grad of type {got}."
+_OWN_GRAD: Final = "[grad] can't assign Variable as its own grad: assign a clone() or another tensor."
+_GRAD_SHAPE: Final = (
+    "[grad] assigned grad has data of a different {what}: the assigned grad has shape {got}, dtype {got_dtype}, device "
+    "{got_device}, but the tensor has shape {want}, dtype {want_dtype}, device {want_device}; they must be equal."
+)
+_HOOK_NO_GRAD: Final = (
+    "[{call}] cannot register a hook on a tensor that doesn't require gradient: call requires_grad_() on it, or "
+    "compute it from a tensor that does."
+)
+_HOOK_LEAF: Final = (
+    "[register_post_accumulate_grad_hook] post accumulate grad hooks cannot be registered on non-leaf tensors: "
+    "register it on the leaf, or use register_hook() or retain_grad() here."
+)
+_RETAIN: Final = (
+    "[retain_grad] can't retain_grad on Tensor that has requires_grad=False: compute it, outside of no_grad(), from a "
+    "tensor that requires a gradient."
+)
+
+
+def _requires_grad(self: Tensor) -> bool:
+    return bool(self._word & GRADIENT)
+
+
+def _set_requires_grad(self: Tensor, value: bool) -> None:
+    if not isinstance(value, (bool, np.bool_)):
+        raise RuntimeError(_BOOL.format(call="requires_grad", got=repr(value)))
+    requires_grad_(self, value)
+
+
+def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
+    """Say that a leaf collects a gradient (or no longer does); returns the tensor."""
+    if not isinstance(requires_grad, (bool, np.bool_)):
+        raise TypeError(_BOOL.format(call="requires_grad_", got=repr(requires_grad)))
+    if not is_leaf(self):
+        if not requires_grad:
+            raise RuntimeError(_NON_LEAF.format(node=self._autograd.node.name()))
+        return self
+    if requires_grad:
+        if self.dtype.kind not in "fc" and self.dtype.name != "bfloat16":
+            raise RuntimeError(_DTYPE.format(dtype=self.dtype))
+        if self._word & INFERENCE and not current_state().include & INFERENCE:
+            raise RuntimeError(_INFERENCE)
+        self._word |= GRADIENT
+    else:
+        self._word &= ~GRADIENT
+    return self
+
+
+def is_leaf(self: Tensor) -> bool:
+    """Whether the tensor was made by the user, not by a recorded call."""
+    meta = self._autograd
+    return meta is None or meta.node is None
+
+
+def _grad_fn(self: Tensor) -> Any:
+    meta = self._autograd
+    return None if meta is None else meta.node
+
+
+def _grad(self: Tensor) -> Tensor | None:
+    meta = self._autograd
+    return None if meta is None else meta.grad
+
+
+def _set_grad(self: Tensor, value: Tensor | None) -> None:
+    if value is None:
+        meta = self._autograd
+        if meta is not None:
+            meta.grad = None
+        return
+    if not isinstance(value, Tensor):
+        raise TypeError(_GRAD_KIND.format(got=type(value).__name__))
+    if value is self:
+        raise RuntimeError(_OWN_GRAD)
+    if (value.shape, value.dtype, value.device) != (self.shape, self.dtype, self.device):
+        raise RuntimeError(
+            _GRAD_SHAPE.format(
+                what="size" if value.shape != self.shape else "type",
+                got=value.shape, got_dtype=value.dtype, got_device=value.device,
+                want=self.shape, want_dtype=self.dtype, want_device=self.device,
+            )
+        )  # fmt: skip
+    meta_of(self).grad = value
+
+
+def _delete_grad(self: Tensor) -> None:
+    _set_grad(self, None)
+
+
+def detach(self: Tensor) -> Tensor:
+    """A tensor on the same memory without history; it shares the version counter."""
+    made = make_tensor(self._data, self._word & INHERITED)
+    storage = self._storage  # never this tensor itself, whose graph would be kept alive
+    made._storage = storage if storage.__class__ is Storage else storage_of(self)
+    return made
+
+
+class _Answer(int):
+    """A bool that may also be called, for those who know the attribute as PyTorch's method."""
+
+    def __call__(self) -> bool:
+        return bool(self)
+
+    def __repr__(self) -> str:
+        return repr(bool(self))
+
+
+_YES: Final = _Answer(1)
+_NO: Final = _Answer(0)
+
+
+def _is_inference(self: Tensor) -> _Answer:
+    return _YES if self._word & INFERENCE else _NO
+
+
+def _version(self: Tensor) -> int:
+    if self._word & INFERENCE:
+        raise RuntimeError(_NO_VERSION)
+    return version_of(self)
+
+
+def _backward(
+    self: Tensor,
+    gradient: Tensor | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
+    """Compute the gradients of this tensor and add them to ``.grad`` of the leaves. See ``tk.autograd.backward``."""
+    if (
+        gradient is None
+        and inputs is None
+        and self.__class__ is Tensor
+        and create_graph is False
+        and (retain_graph is None or retain_graph is True or retain_graph is False)
+    ):
+        data = self._data  # a loss, in a hurry: what backward() would do
+        if data.__class__ is np.ndarray and not data.shape and data.dtype.kind == "f" and self._word & GRADIENT:
+            node, nr = edge_of(self)
+            one = make_tensor(ones(data.dtype).copy(), self._word & INHERITED)
+            execute(Task(retain_graph is True, False), ((node, nr, one),))  # type: ignore[arg-type]  # it has a node
+            return
+    backward((self,), (gradient,), retain_graph, create_graph, inputs)
+
+
+@functools.cache
+def ones(dtype: np.dtype) -> np.ndarray:
+    """A 1 of a dtype, to be copied."""
+    return np.ones((), dtype)
+
+
+def register_hook(self: Tensor, hook: Callable[[Tensor], Any]) -> HookHandle:
+    """Call ``hook(gradient)`` whenever the gradient of this tensor is computed; it may return another one."""
+    if not self._word & GRADIENT:
+        raise RuntimeError(_HOOK_NO_GRAD.format(call="register_hook"))
+    meta = meta_of(self)
+    if meta.node is None:
+        if meta.leaf_hooks is None:
+            meta.leaf_hooks = Hooks()
+            if meta.edge is not None:
+                meta.edge[0].tensor_hooks = {0: meta.leaf_hooks}
+        return meta.leaf_hooks.add(hook)  # type: ignore[no-any-return]
+    if meta.node.tensor_hooks is None:
+        meta.node.tensor_hooks = {}
+    own: Hooks = meta.node.tensor_hooks.setdefault(meta.output_nr, Hooks())
+    return own.add(hook)
+
+
+def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], Any]) -> HookHandle:
+    """Call ``hook(tensor)`` after a gradient was added to the ``.grad`` of this leaf."""
+    if not self._word & GRADIENT:
+        raise RuntimeError(_HOOK_NO_GRAD.format(call="register_post_accumulate_grad_hook"))
+    meta = meta_of(self)
+    if meta.node is not None:
+        raise RuntimeError(_HOOK_LEAF)
+    if meta.post_accumulate_hooks is None:
+        meta.post_accumulate_hooks = Hooks()
+        if meta.edge is not None:
+            meta.edge[0].kept = self
+    return meta.post_accumulate_hooks.add(hook, "register_post_accumulate_grad_hook")  # type: ignore[no-any-return]
+
+
+def retain_grad(self: Tensor) -> None:
+    """Keep the gradient of this tensor, which is no leaf, in ``.grad``."""
+    if not self._word & GRADIENT:
+        raise RuntimeError(_RETAIN)
+    meta = meta_of(self)
+    if meta.node is None or meta.retains_grad:
+        return
+    meta.retains_grad = True
+    reference = weakref.ref(self)
+
+    def retain(grad: Tensor) -> None:
+        tensor = reference()
+        if tensor is not None:
+            own = meta_of(tensor)
+            own.grad = grad.clone() if own.grad is None else own.grad + grad  # the gradient itself flows on
+
+    if meta.node.retain_hooks is None:
+        meta.node.retain_hooks = {}
+    meta.node.retain_hooks[meta.output_nr] = retain
+
+
+def _retains_grad(self: Tensor) -> bool:
+    meta = self._autograd
+    return meta is not None and meta.retains_grad
+
+
+def _output_nr(self: Tensor) -> int:
+    meta = self._autograd
+    return 0 if meta is None else meta.output_nr
+
+
+def attach_gradient_attributes() -> None:
+    """Put the attributes on the Tensor class."""
+    target: Any = Tensor
+    target.requires_grad = property(_requires_grad, _set_requires_grad, doc="Whether calls on it are recorded.")
+    target.grad = property(_grad, _set_grad, _delete_grad, doc="The gradient collected so far, or None.")
+    target.grad_fn = property(_grad_fn, doc="The node that made the tensor; None for a leaf.")
+    target.is_leaf = property(is_leaf, doc=is_leaf.__doc__)
+    target.is_inference = property(
+        _is_inference, doc="Whether the tensor was made in inference mode; ``x.is_inference()`` says the same."
+    )
+    target.retains_grad = property(_retains_grad, doc="Whether a non-leaf keeps its gradient.")
+    target.output_nr = property(_output_nr, doc="Which output of its node the tensor is.")
+    target._version = property(_version, doc="How often the memory was changed in place.")
+    for function in (requires_grad_, detach, register_hook, register_post_accumulate_grad_hook, retain_grad):
+        setattr(target, function.__name__, function)
+    target.backward = _backward

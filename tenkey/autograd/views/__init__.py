@@ -1,0 +1,1 @@
+"""Views and in-place operations under autograd."""

@@ -1,0 +1,194 @@
+"""In-place operations under autograd.
+
+Note [In place, recorded]
+~~~~~~~~~~~~~~~~~~~~~~~~~
+An in-place call that needs a gradient is recorded as its functional form; the result is then written into the tensor's
+memory, and the tensor becomes that node's output. (An assignment by index is written at once, since its gradient needs
+no value.) So a formula never sees a half-written tensor; one that needs what the tensor held before (``log_``,
+``multiply_``) gets a copy of it. A leaf that requires a gradient refuses, and so does a view of one; a view of another
+tensor changes the history of that: Note [Views and in-place]. Guarded by ``tests/autograd/views/test_inplace.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from ...core.tensor import Tensor
+from ...core.word import DTYPE_MASK, GRADIENT, dtypes_of
+from ...dispatch.local_state import StateGuard
+from ...dispatch.operator import Operator
+from ...ops.builtin.indexing.basic_indexing import basic_index
+from ...ops.builtin.shape.copying import cast, clone, to_device
+from ...ops.builtin.shape.views import broadcast_to
+from ...ops.variants import can_hold, copy_
+from ..formulas.gradients import formulas_of
+from ..recording.kernels import ZeroNode, below_autograd, inner_call
+from ..recording.source import Writer
+from ..tape.node import Edge, edge_of
+from .tracking import LEAF, VIEW_OF_LEAF, ViewMeta, check_inplace, is_view, link, plain_meta, rebase
+
+__all__ = ["inplace_kernel"]
+
+_MUTATING: Final = (
+    "[{operator}] mutates its argument {argument!r} and a gradient is asked for, but it has no gradient formula: call "
+    "it under tk.no_grad() or on x.detach()."
+)
+
+_OUT: Final = (
+    "[{operator}] functions with out=... arguments don't support automatic differentiation, but one of the arguments "
+    "requires grad: leave out= away, or call it under tk.no_grad()."
+)
+
+
+class CopyBackward(ZeroNode):
+    """The node of a tensor that was overwritten with constants: it is part of the graph, and its gradient is zero."""
+
+    operator_name = "tk::copy_"
+
+
+def _inplace(operator: Operator, word: int) -> Callable[..., Any]:
+    functional = operator.facets["Inplace"].functional
+    below = below_autograd(word)
+    cache = operator.cache
+    users = [] if functional is None else _users_of_first(functional)
+
+    def kernel(x: Tensor, *args: Any) -> Tensor:
+        check_inplace(operator.schema.base_name, x)
+        if functional is None:
+            if not args[0]._word & GRADIENT:
+                before = edge_of(x)
+                with StateGuard(exclude=GRADIENT):
+                    cache[below](x, *args)
+                rebase(x, (_overwritten(x, before), 0))
+                return x
+            result = _copied(x, args[0])
+        else:
+            given = (x, *args)
+            keeps = any(bool(getattr(given[i], "_word", 0) & GRADIENT) for i in users)
+            result = functional.call(_as_it_was(x) if keeps else x, *args)
+        if result.shape != x.shape or not can_hold(x.dtype, result.dtype):
+            with StateGuard(exclude=GRADIENT):
+                return cache[below](x, *args)  # type: ignore[no-any-return]  # raises the error that fits
+        if result.dtype != x.dtype:
+            result = cast(result, x.dtype)
+        edge = edge_of(result)
+        if edge[0] is None and x._word & GRADIENT:
+            edge = (_overwritten(x, edge_of(x)), 0)
+        with StateGuard(exclude=GRADIENT):
+            copy_(x, result)  # counts the version up
+        if edge[0] is not None:
+            rebase(x, edge)
+        return x
+
+    return kernel
+
+
+def _put(operator: Operator, word: int) -> Callable[..., Any]:
+    """For what writes into a part of its first argument: the call itself, recorded as the functional form."""
+    functional = operator.facets["Put"].functional
+    is_complex = any(dtype.kind == "c" for dtype in dtypes_of(word & DTYPE_MASK))
+    formulas = formulas_of(functional, is_complex=is_complex)
+    assert formulas is not None  # its block gives them
+    record = Writer(functional, formulas).kernel(inner_call(operator, word), word)
+    whole = operator.name == "tk::put_"
+
+    def kernel(x: Tensor, where: Any, source: Tensor) -> Tensor:
+        # PyTorch's words: an index of slices makes a view there
+        check_inplace("index_put", x, LEAF if whole or where == (Ellipsis,) else VIEW_OF_LEAF)
+        root = x._storage if is_view(x) else x
+        own = source._storage is root and source._autograd.__class__ is ViewMeta
+        if own and not whole and _is_window(x, where, source):
+            return x  # the end of x[where] += y: the elements are what they are, and so is their history
+        if source._word & GRADIENT:
+            if source.dtype != x.dtype:
+                operator.facets["Fits"].check(operator, x, where, source)
+                source = cast(source, x.dtype)
+            if source._data.__class__ is not x._data.__class__ or source.device != x.device:
+                source = to_device(source, x.device)
+        if not (x._word | source._word) & GRADIENT:  # an integer tensor
+            with StateGuard(exclude=GRADIENT):
+                return operator.call(x, where, source)  # type: ignore[no-any-return]
+        before, word = x._autograd, x._word
+        if before is not None and word & GRADIENT:
+            x._autograd = plain_meta(before.edge)  # as it was before the version is counted up
+        try:
+            record(x, where, source)
+            edge = edge_of(x)
+        finally:
+            x._autograd, x._word = before, word
+        rebase(x, edge, (source,))
+        return x
+
+    return kernel
+
+
+def _is_window(x: Tensor, where: Any, source: Tensor) -> bool:
+    """Whether ``source`` is what the index selects of ``x`` itself, not a copy."""
+    data = x._data
+    if data.__class__ is not np.ndarray:
+        return False
+    with StateGuard(exclude=GRADIENT):
+        own: np.ndarray = basic_index(x, where)._data
+    given = source._data
+    return bool(
+        own.shape == given.shape
+        and own.strides == given.strides
+        and own.__array_interface__["data"] == given.__array_interface__["data"]
+    )
+
+
+def _users_of_first(functional: Operator) -> list[int]:
+    """The positions of the arguments whose gradient is computed from the values of the first."""
+    names = [a.name for a in functional.schema.arguments]
+    formulas = formulas_of(functional, is_complex=False) or {}
+    return [names.index(name) for name, f in formulas.items() if f is not None and names[0] in f.names]
+
+
+def _as_it_was(x: Tensor) -> Tensor:
+    """A copy with the history of ``x``, to be saved in its place; see Note [Views and reference cycles]."""
+    with StateGuard(exclude=GRADIENT):
+        made = clone(x)
+    if x._word & GRADIENT:
+        made._word |= GRADIENT
+        made._autograd = plain_meta(edge_of(x))
+    return made
+
+
+def _overwritten(x: Tensor, before: Edge) -> CopyBackward:
+    """The node of constants in the place of ``x``."""
+    node = CopyBackward()
+    link(node, (before,), x, x.shape)
+    return node
+
+
+def _copied(x: Tensor, source: Tensor) -> Tensor:
+    moved = source if source.dtype == x.dtype else cast(source, x.dtype)
+    if moved.device != x.device:
+        moved = to_device(moved, x.device)
+    return broadcast_to(moved, x.shape).clone()
+
+
+def _refuse(operator: Operator, word: int) -> Callable[..., Any]:
+    mutated = [(i, a.name) for i, a in enumerate(operator.schema.arguments) if a.is_mutable]
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(_MUTATING.format(operator=operator.name, argument=mutated[0][1]))
+
+    return kernel
+
+
+def _refuse_out(operator: Operator, word: int) -> Callable[..., Any]:
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(_OUT.format(operator=operator.schema.base_name))
+
+    return kernel
+
+
+def inplace_kernel(operator: Operator, word: int) -> Callable[..., Any]:
+    """What records a call that writes into an argument, or refuses it."""
+    named = {"Inplace": _inplace, "Put": _put, "Out": _refuse_out}
+    rule = next((rule for facet, rule in named.items() if facet in operator.facets), _refuse)
+    return rule(operator, word)

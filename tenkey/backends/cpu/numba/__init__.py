@@ -1,0 +1,1 @@
+"""Compilation of scalar expressions with Numba."""

@@ -1,0 +1,1 @@
+"""Data types: names, limits, promotion."""

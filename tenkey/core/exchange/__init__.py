@@ -1,0 +1,1 @@
+"""Exchange of tensors: DLPack, pickling, shared memory."""

@@ -1,0 +1,250 @@
+"""DLPack: handing memory to other array libraries, and taking theirs, without copying.
+
+NumPy makes and reads the capsules, and owns what they own; this module adds what NumPy leaves out: bfloat16, gradients
+and devices that are none of its business, and errors that say what to call.
+
+Note [bfloat16 through DLPack]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+NumPy knows no bfloat16, DLPack does. So the capsule is made of the same memory seen as uint16, and the type code in it
+is changed before anybody has seen it; on the way in it is changed the other way round. The layout of the struct is
+fixed by DLPack's ABI. Guarded by ``tests/core/test_bfloat16.py::test_dlpack_capsule`` and, with PyTorch,
+``::test_torch``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, Final
+
+import numpy as np
+
+from ...dispatch.local_state import current_state
+from ..device import CPU
+from ..dtypes import names as dtypes
+from ..tensor import Tensor
+from ..word import GRADIENT
+
+__all__ = ["device_of", "export", "read", "refuse_gradient"]
+
+CPU_DEVICE: Final = (1, 0)
+_IN_HOST_MEMORY: Final = frozenset({1, 3, 11, 13})  # CPU; pinned by CUDA or ROCm; managed by CUDA
+_EXTENSION: Final = 12  # DLPack's number for devices that it has no number for
+_UNSIGNED: Final = 1
+_BFLOAT: Final = 4
+_CODES: Final = {
+    0: "int",
+    _UNSIGNED: "uint",
+    2: "float",
+    3: "opaque handle",
+    _BFLOAT: "bfloat",
+    5: "complex",
+    6: "bool",
+}
+_NAMES: Final = (b"dltensor_versioned", b"dltensor")
+
+_GRADIENT: Final = (
+    "[__dlpack__] can't export a tensor that requires a gradient, which the other library would lose: use x.detach()."
+)
+_META: Final = "[{call}] a tensor on the device 'meta' has no memory to share: make it on another device."
+_STREAM: Final = "[__dlpack__] got stream={stream!r}: on the CPU, where there are no streams, only None is possible."
+_DEVICE_FORM: Final = "[__dlpack__] got dl_device={given!r}: it is a pair (device type, index), (1, 0) for the CPU."
+_DEVICE: Final = (
+    "[__dlpack__] a tensor on {device} cannot be exported to the DLPack device {given}: only to its own device and to "
+    "the CPU, (1, 0). Move it with x.to(...) first."
+)
+_OWN_MEMORY: Final = (
+    "[__dlpack__] DLPack has no number for the memory of {device}: call x.to('cpu') first, or ask with "
+    "dl_device=(1, 0), which copies to the CPU."
+)
+_NO_COPY: Final = "[__dlpack__] copy=False, but going from {device} to the CPU needs a copy."
+_NO_EXPORTER: Final = (
+    "[from_dlpack] needs an object with __dlpack__ and __dlpack_device__, got {kind}: use tk.asarray for other data."
+)
+_ELSEWHERE: Final = (
+    "[from_dlpack] the memory is on the DLPack device {found}, where no tensor can be: pass device='cpu' for a copy."
+)
+_DTYPE: Final = "[from_dlpack] tensors cannot hold the dtype {code}{bits}{lanes}: convert it where it comes from."
+
+
+class _DataType(ctypes.Structure):
+    _fields_ = (("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16))
+
+
+class _Array(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("dtype", _DataType),
+        ("shape", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+class _Versioned(ctypes.Structure):
+    _fields_ = (
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("context", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("array", _Array),
+    )
+
+
+_pointer_of: Final = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer_of.restype, _pointer_of.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+_is_valid: Final = ctypes.pythonapi.PyCapsule_IsValid
+_is_valid.restype, _is_valid.argtypes = ctypes.c_int, (ctypes.py_object, ctypes.c_char_p)
+
+
+def _inside(capsule: Any) -> _Array:
+    """The array in a capsule that nobody has taken yet."""
+    for name in _NAMES:
+        if _is_valid(capsule, name):
+            address = _pointer_of(capsule, name)
+            assert address is not None
+            if name == b"dltensor":
+                return _Array.from_address(address)
+            array: _Array = _Versioned.from_address(address).array
+            return array
+    raise BufferError(f"[from_dlpack] __dlpack__ returned {capsule!r}, which is no unused DLPack capsule.")
+
+
+# ---- out
+
+
+def _device_pair(given: Any) -> tuple[int, int]:
+    try:
+        kind, index = given
+        return int(getattr(kind, "value", kind)), int(index)
+    except (TypeError, ValueError):
+        raise TypeError(_DEVICE_FORM.format(given=given)) from None
+
+
+def refuse_gradient(tensor: Tensor) -> None:
+    """Raise BufferError for a tensor whose gradient would be lost."""
+    if tensor._word & GRADIENT & current_state().keep:
+        raise BufferError(_GRADIENT)
+
+
+def export(
+    self: Tensor,
+    *,
+    stream: Any = None,
+    max_version: tuple[int, int] | None = None,
+    dl_device: tuple[Any, int] | None = None,
+    copy: bool | None = None,
+) -> Any:
+    """A DLPack capsule of the tensor's memory, for ``from_dlpack`` of other libraries (array API standard).
+
+    It keeps the memory alive. ``max_version`` of at least (1, 0) gives a versioned capsule, None the older kind;
+    ``dl_device`` is None or (1, 0), the CPU, to which tensors of other devices are copied; ``copy`` forces a copy or
+    forbids it. Raises BufferError for a tensor that requires a gradient (use ``detach()``), for a device that cannot
+    be, and where ``copy=False`` is impossible; ValueError for a stream.
+
+    >>> import numpy as np, tenkey as tk
+    >>> x = tk.zeros(2)
+    >>> np.from_dlpack(x)[0] = 5
+    >>> x.tolist()
+    [5.0, 0.0]
+    """
+    refuse_gradient(self)
+    device = self.device
+    wanted = None if dl_device is None else _device_pair(dl_device)
+    if device is not CPU:
+        if device.type == "meta":
+            raise BufferError(_META.format(call="__dlpack__"))
+        if wanted is None:
+            raise BufferError(_OWN_MEMORY.format(device=device))
+    if wanted is not None and wanted != CPU_DEVICE:
+        raise BufferError(_DEVICE.format(device=device, given=wanted))
+    if stream is not None:
+        raise ValueError(_STREAM.format(stream=stream))
+    if device is not CPU and copy is False:
+        raise BufferError(_NO_COPY.format(device=device))
+    array = self._to_numpy("__dlpack__")
+    if array.dtype.kind != "V":
+        return array.__dlpack__(max_version=max_version, copy=copy)
+    capsule = array.view(np.uint16).__dlpack__(max_version=max_version, copy=copy)
+    _inside(capsule).dtype.code = _BFLOAT  # Note [bfloat16 through DLPack]
+    return capsule
+
+
+def device_of(self: Tensor) -> tuple[int, int]:
+    """The DLPack device type (1 for the CPU) and index of the tensor's memory.
+
+    >>> import tenkey as tk
+    >>> tk.zeros(2).__dlpack_device__()
+    (1, 0)
+    """
+    device = self.device
+    if device is CPU:
+        return CPU_DEVICE
+    if device.type == "meta":
+        raise BufferError(_META.format(call="__dlpack_device__"))
+    return _EXTENSION, device.index
+
+
+# ---- in
+
+
+class _Exporter:
+    """Hands a capsule that is there already to NumPy."""
+
+    __slots__ = ("_capsule",)
+
+    def __init__(self, capsule: Any) -> None:
+        self._capsule = capsule
+
+    def __dlpack__(self, **asked: Any) -> Any:
+        return self._capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return CPU_DEVICE
+
+
+def read(x: Any, *, to_cpu: bool, copy: bool | None) -> tuple[np.ndarray, bool]:
+    """The host memory that another library exports as an array, and whether that library has copied it for us.
+
+    ``to_cpu`` asks for a copy on the CPU where the memory is elsewhere. The array is read-only where the exporter says
+    so, or cannot say, since its capsule is of the older kind (JAX's are, and its arrays never change). Raises
+    BufferError for memory elsewhere, TypeError for what exports nothing and for dtypes that do not exist here; errors
+    of the exporter pass through.
+    """
+    if not hasattr(x, "__dlpack__") or not hasattr(x, "__dlpack_device__"):
+        raise TypeError(_NO_EXPORTER.format(kind=type(x).__name__))
+    kind, index = _device_pair(x.__dlpack_device__())
+    reachable = kind in _IN_HOST_MEMORY
+    if not reachable and not to_cpu:
+        raise BufferError(_ELSEWHERE.format(found=(kind, index)))
+    asked: dict[str, Any] = {"copy": copy}
+    if not reachable:
+        asked["dl_device"] = CPU_DEVICE
+    copied = copy is True or not reachable
+    try:
+        capsule = x.__dlpack__(max_version=(1, 0), **asked)
+    except TypeError:
+        if not reachable:
+            raise
+        capsule, copied = x.__dlpack__(), False  # written before there were versions
+    described = _inside(capsule).dtype
+    target: dtypes.DType | None = None
+    if (described.code, described.bits, described.lanes) == (_BFLOAT, 16, 1):
+        target = dtypes.to_dtype("bfloat16")
+        described.code = _UNSIGNED  # Note [bfloat16 through DLPack]
+    code, bits, lanes = described.code, described.bits, described.lanes
+    try:
+        array: np.ndarray = np.from_dlpack(_Exporter(capsule))
+    except (BufferError, RuntimeError, TypeError) as error:
+        name, many = _CODES.get(code, f"of code {code} with bits "), "" if lanes == 1 else f"x{lanes}"
+        raise TypeError(_DTYPE.format(code=name, bits=bits, lanes=many)) from error
+    return (array if target is None else array.view(target)), copied
+
+
+_methods: Final[dict[str, Any]] = {"__dlpack__": export, "__dlpack_device__": device_of}
+for _name, _method in _methods.items():
+    _method.__name__, _method.__qualname__ = _name, f"Tensor.{_name}"
+    setattr(Tensor, _name, _method)

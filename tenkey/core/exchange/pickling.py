@@ -1,0 +1,114 @@
+"""Pickling and copying of tensors: ``pickle``, ``copy.copy``, ``copy.deepcopy``."""
+
+from __future__ import annotations
+
+import copy
+import sys
+from typing import Any, Final, NamedTuple, TypeVar
+
+import numpy as np
+
+from ...dispatch.registry import registry
+from ..device import CPU, META, to_device
+from ..tensor import Tensor, cpu_word, make_tensor, with_class
+from ..word import GRADIENT
+
+__all__ = ["rebuild", "refuse_non_leaf"]
+
+_Kind = TypeVar("_Kind", bound=Tensor)
+
+_NON_LEAF: Final = (
+    "[{call}] Only Tensors created explicitly by the user (graph leaves) {can}: this one was computed by {node}, and "
+    "the copy would have no history. Use x.detach(), or x.clone() to stay in the graph."
+)
+
+
+class _Shape(NamedTuple):
+    """In a pickle, a tensor without values."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+
+def refuse_non_leaf(tensor: Tensor, call: str, can: str) -> None:
+    """Raise RuntimeError for a tensor that was computed from others and whose history would be lost."""
+    if not tensor.is_leaf:
+        raise RuntimeError(_NON_LEAF.format(call=call, can=can, node=tensor.grad_fn.name()))
+
+
+def rebuild(values: np.ndarray | _Shape, device: str, requires_grad: bool) -> Tensor:
+    """A tensor from what was pickled."""
+    target = to_device(device)
+    if isinstance(values, _Shape):
+        made = registry.find("tk::empty").call(values.shape, dtype=values.dtype, device=target)
+    else:
+        if not values.flags.writeable:  # the pickle's buffers were bytes
+            values = values.copy()
+        made = make_tensor(values, cpu_word(values.dtype))
+        if target is not CPU:
+            made = registry.find("tk::to_device").call(made, target)
+    if requires_grad:
+        made.requires_grad_()
+    return made  # type: ignore[no-any-return]
+
+
+def _rebuild_subclass(cls: type[_Kind], values: np.ndarray | _Shape, device: str, requires_grad: bool) -> _Kind:
+    made = with_class(cls, rebuild(values, device, False))
+    if requires_grad:
+        made.requires_grad_()
+    return made
+
+
+def _reduce_ex(self: Tensor, protocol: Any) -> tuple[object, ...]:
+    """Pickle values, dtype, device, and whether a gradient is wanted; neither history nor ``.grad``.
+
+    With protocol 5 and a ``buffer_callback`` the values leave as a buffer of their own, without being copied.
+    """
+    device = self.device  # with its index: "type" alone means the device that is current there
+    values = _Shape(self.shape, self.dtype) if device is META else self._values("pickle")
+    made = (rebuild, (values, f"{device.type}:{device.index}", bool(self._word & GRADIENT)))
+    if self.__class__ is Tensor:
+        return made
+    return (_rebuild_subclass, (self.__class__, *made[1]), getattr(self, "__dict__", None))
+
+
+def _copy(self: Tensor) -> Tensor:
+    """A copy with memory of its own, which is in the graph as ``clone()`` is."""
+    if self.__class__ is not Tensor:
+        made = with_class(self.__class__, registry.find("tk::clone").call(self.as_subclass(Tensor)))
+        vars(made).update(vars(self))
+        return made
+    return registry.find("tk::clone").call(self)  # type: ignore[no-any-return]
+
+
+def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
+    """A leaf with memory of its own, which wants a gradient if this one does, and has a copy of its ``.grad``.
+
+    Raises RuntimeError for a tensor that was computed from others and requires a gradient.
+    """
+    refuse_non_leaf(self, "deepcopy", "support the deepcopy protocol")
+    made = registry.find("tk::clone").call(self.detach())
+    if self.__class__ is not Tensor:
+        made = with_class(self.__class__, made)
+    memo[id(self)] = made
+    if self.__class__ is not Tensor:
+        vars(made).update(copy.deepcopy(vars(self), memo))
+    if self._word & GRADIENT:
+        made.requires_grad_()
+    if self.grad is not None:
+        made.grad = copy.deepcopy(self.grad.detach(), memo)
+    return made  # type: ignore[no-any-return]
+
+
+def _buffer(self: Tensor, flags: int) -> memoryview:
+    """The memory for ``memoryview(x)`` and ``bytes(x)``; Python asks for it from 3.12 on (before: ``x.numpy()``)."""
+    exported: memoryview = self._to_numpy("__buffer__").__buffer__(flags)  # type: ignore[attr-defined, unused-ignore]
+    return exported
+
+
+_methods: Final[dict[str, Any]] = {"__reduce_ex__": _reduce_ex, "__copy__": _copy, "__deepcopy__": _deepcopy}
+if sys.version_info >= (3, 12):
+    _methods["__buffer__"] = _buffer
+for _name, _method in _methods.items():
+    _method.__name__, _method.__qualname__ = _name, f"Tensor.{_name}"
+    setattr(Tensor, _name, _method)

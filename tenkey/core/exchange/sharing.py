@@ -1,0 +1,173 @@
+"""Tensors whose memory several processes share: ``x.share_memory_()``.
+
+Note [Shared memory has no name]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+A segment is a file without a name (``memfd_create``, or a temporary file), and processes pass
+its descriptor on as multiprocessing passes sockets. So the system frees it with the last process that maps it, however
+these processes end: nothing can be left behind, and nobody has to clean up. The price: who sends a tensor must be
+alive until it was received. A tensor that is not shared is sent by value, as anything else.
+Guarded by ``tests/core/test_sharing.py::test_nothing_is_left_behind`` and ``::test_queue_both_ways``.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import weakref
+from typing import Any, Final, Self
+
+import numpy as np
+
+from ..device import CPU
+from ..storage import Storage
+from ..tensor import Tensor, cpu_word, make_tensor, storage_of, with_class
+from ..word import GRADIENT
+from .pickling import refuse_non_leaf
+
+__all__ = ["is_shared", "share_memory_"]
+
+_DEVICE: Final = (
+    "[share_memory_] the tensor is on {device}: only tensors on the CPU can be shared with other processes."
+)
+_VIEW: Final = (
+    "[share_memory_] the tensor is a part of another one, which would stay where it is: share that tensor before "
+    "taking views, or share a clone()."
+)
+_PLATFORM: Final = (
+    "[share_memory_] this system passes no file descriptors between processes: send the tensor by value, without "
+    "share_memory_()."
+)
+
+
+class _Segment(mmap.mmap):
+    """Memory that processes share, and the file descriptor by which others map it."""
+
+    descriptor: int
+
+    @classmethod
+    def of(cls, descriptor: int, size: int) -> Self:
+        """The memory behind a descriptor, which is owned from now on."""
+        made = cls(descriptor, size)
+        made.descriptor = descriptor
+        weakref.finalize(made, os.close, descriptor).atexit = False
+        return made
+
+
+def _allocate(size: int) -> _Segment:
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("tenkey")
+    elif os.name == "posix":
+        import tempfile  # needed on few systems
+
+        with tempfile.TemporaryFile(prefix="tenkey-") as file:
+            descriptor = os.dup(file.fileno())
+    else:
+        raise NotImplementedError(_PLATFORM)
+    os.ftruncate(descriptor, size)
+    return _Segment.of(descriptor, size)
+
+
+def _segment_of(array: np.ndarray) -> _Segment | None:
+    """The segment that an array lies in."""
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    if isinstance(base, memoryview):
+        base = base.obj
+    return base if isinstance(base, _Segment) else None
+
+
+def is_shared(self: Tensor) -> bool:
+    """Whether the tensor's memory can be shared with other processes, see ``share_memory_``.
+
+    >>> import tenkey as tk
+    >>> tk.zeros(2).is_shared(), tk.zeros(2).share_memory_().is_shared()
+    (False, True)
+    """
+    return self.device is CPU and _segment_of(self._values("is_shared")) is not None
+
+
+def share_memory_(self: Tensor) -> Tensor:
+    """Move the values into memory that other processes can share; returns the tensor.
+
+    Sent through a Queue, a Pipe or the arguments of a ``multiprocessing.Process``, the tensor and its views then arrive
+    without being copied: what one process writes, the others see. A tensor that requires a gradient arrives as a leaf
+    of its own, without ``.grad``. Memory is freed with the last process that uses it; the sender has to be alive until
+    the tensor was received. Views taken before the call keep the old memory.
+
+    Raises RuntimeError for a part of another tensor, for other devices, and when a tensor is sent that was computed
+    from others and requires a gradient.
+
+    >>> import tenkey as tk
+    >>> x = tk.ones(3).share_memory_()
+    >>> x[1:].is_shared()
+    True
+    """
+    if self.device is not CPU:
+        raise RuntimeError(_DEVICE.format(device=self.device))
+    data = self._values("share_memory_")
+    _register(type(self))
+    if _segment_of(data) is not None:
+        return self
+    storage = storage_of(self)
+    if storage.nbytes > data.nbytes:
+        raise RuntimeError(_VIEW)
+    segment = _allocate(max(data.nbytes, 1))
+    moved: np.ndarray = np.ndarray(data.shape, data.dtype, segment)
+    moved[...] = data
+    self._data = moved
+    made = Storage(moved.base, CPU)
+    made.version = storage.version
+    self._storage = made
+    return self
+
+
+# ---- between processes
+
+_registered: Final[set[type[Tensor]]] = set()
+
+
+def _register(cls: type[Tensor]) -> None:
+    """Teach multiprocessing to send tensors of a class; imported here since few programs need it."""
+    if cls not in _registered:
+        from multiprocessing.reduction import ForkingPickler
+
+        ForkingPickler.register(cls, _reduce)
+        _registered.add(cls)
+
+
+def _reduce(tensor: Tensor) -> Any:
+    array = tensor._values("pickle") if tensor.device is CPU else None
+    segment = None if array is None else _segment_of(array)
+    if array is None or segment is None:
+        return tensor.__reduce_ex__(2)
+    from multiprocessing.reduction import DupFd
+
+    refuse_non_leaf(tensor, "pickle", "can be sent to other processes")
+    offset = array.ctypes.data - np.frombuffer(segment, np.uint8).ctypes.data if array.size else 0
+    layout = (array.shape, array.dtype, array.strides, offset)
+    state = (type(tensor), DupFd(segment.descriptor), len(segment), *layout, bool(tensor._word & GRADIENT))
+    return _rebuild, state, getattr(tensor, "__dict__", None)
+
+
+def _rebuild(
+    cls: type[Tensor],
+    handle: Any,
+    size: int,
+    shape: tuple[int, ...],
+    dtype: np.dtype,
+    strides: tuple[int, ...],
+    offset: int,
+    requires_grad: bool,
+) -> Tensor:
+    _register(cls)
+    segment = _Segment.of(handle.detach(), size)
+    made = with_class(cls, make_tensor(np.ndarray(shape, dtype, segment, offset, strides), cpu_word(dtype)))
+    if requires_grad:
+        made.requires_grad_()
+    return made
+
+
+_methods: Final[dict[str, Any]] = {"share_memory_": share_memory_, "is_shared": is_shared}
+for _name, _method in _methods.items():
+    setattr(Tensor, _name, _method)

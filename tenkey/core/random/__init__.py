@@ -1,0 +1,1 @@
+"""Counter-based random bits, and the distributions computed from them."""

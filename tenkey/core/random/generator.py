@@ -1,0 +1,264 @@
+"""Random generators: who has drawn which random numbers.
+
+The numbers themselves are functions of a key and an element number (``philox``). A ``Generator`` holds a key and counts
+the elements that were handed out, so that no number is used twice. Its state is three integers.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Final, NamedTuple
+
+from .philox import ELEMENT_LIMIT, Key, derive_keys
+
+__all__ = ["Generator", "GeneratorState", "default_generator", "noted_draws", "seed"]
+
+_BAD_SEED: Final = "[Generator] got the seed {given!r}: a seed is an integer in [0, 2**64)."
+_BAD_COUNT: Final = "[Generator.{method}] got {given!r}: the count must be an integer of at least 0."
+_EXHAUSTED: Final = (
+    "[Generator.next_key] {count} elements were asked for after {offset}: a stream has 2**60. "
+    "Continue with a generator made by `split`, or seed this one anew."
+)
+_BAD_STATE: Final = (
+    "[Generator.set_state] got {given!r}: a state is (seed, stream, offset) with seed and stream in [0, 2**64) and "
+    "offset in [0, 2**60], as `get_state` returns it."
+)
+
+
+class GeneratorState(NamedTuple):
+    """All that a generator knows: plain integers, which can be stored anywhere.
+
+    >>> import tenkey as tk
+    >>> tk.random.Generator(7).get_state().seed
+    7
+    """
+
+    seed: int
+    stream: int
+    offset: int
+
+
+def _checked_seed(seed: Any) -> int:
+    try:
+        value = operator.index(seed)
+    except TypeError:
+        raise TypeError(_BAD_SEED.format(given=seed)) from None
+    if not 0 <= value < 1 << 64:
+        raise ValueError(_BAD_SEED.format(given=seed))
+    return value
+
+
+def _checked_count(method: str, count: Any) -> int:
+    message = _BAD_COUNT.format(method=method, given=count)
+    try:
+        value = operator.index(count)
+    except TypeError:
+        raise TypeError(message) from None
+    if value < 0:
+        raise ValueError(message)
+    return value
+
+
+# Note [One count for all layouts]
+# ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+# The offset counts *elements*, of whatever distribution and dtype, not blocks: where an element's bits lie is the
+# distribution's affair (Note [Random addresses] in philox.py), and draws of different layouts cannot meet whatever
+# their element numbers. So a draw of 10 elements followed by one of 20 gives the same numbers as one draw of 30, and
+# a kernel needs no more than (seed, stream, start). Guarded by test_philox.py::test_two_draws_are_one_draw.
+class Generator:
+    """A source of random numbers with an explicit state. Threads may share one: each gets numbers of its own.
+
+    ``seed`` is an integer in [0, 2**64); without it the operating system gives one. Raises TypeError for other types
+    and ValueError outside the range.
+
+    >>> generator = Generator(7)
+    >>> generator.next_key(100), generator.next_key(5)
+    (((7, 0), 0), ((7, 0), 100))
+    """
+
+    __slots__ = ("__weakref__", "_lock", "_offset", "_seed", "_stream")
+
+    def __init__(self, seed: int | None = None) -> None:
+        self._lock = threading.Lock()
+        self._seed = _entropy() if seed is None else _checked_seed(seed)
+        self._stream = 0
+        self._offset = 0
+
+    @property
+    def initial_seed(self) -> int:
+        """The seed in use; also where the operating system chose it, so that a run can be repeated."""
+        return self._seed
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Start anew from ``seed``, as a new ``Generator(seed)`` would. Returns the generator."""
+        value = _checked_seed(seed)
+        with self._lock:
+            self._seed, self._stream, self._offset = value, 0, 0
+        return self
+
+    def next_key(self, count: int) -> tuple[Key, int]:
+        """Reserve ``count`` elements: returns the key and the number of the first, to be handed to ``philox``.
+
+        Raises RuntimeError if the stream has no more.
+        """
+        number = _checked_count("next_key", count)
+        with self._lock:
+            return self._reserve(number)
+
+    def _reserve(self, count: int) -> tuple[Key, int]:
+        start = self._offset
+        if start + count > ELEMENT_LIMIT:
+            raise RuntimeError(_EXHAUSTED.format(count=count, offset=start))
+        for states in _noting.get():
+            states.setdefault(self, GeneratorState(self._seed, self._stream, start))
+        self._offset = start + count
+        return (self._seed, self._stream), start
+
+    @contextmanager
+    def reserved(self, count: int) -> Iterator[tuple[int, int, int]]:
+        """Reserve ``count`` elements for a ``with`` block: gives (seed, stream, start).
+
+        If the block raises, the elements are given back (unless another draw has followed meanwhile): a call that was
+        refused leaves the generator as it was.
+
+        >>> generator = Generator(7)
+        >>> with generator.reserved(3) as (seed, stream, start):
+        ...     print(seed, stream, start)
+        7 0 0
+        """
+        key, start = self.next_key(count)
+        try:
+            yield (*key, start)
+        except BaseException:
+            with self._lock:
+                if (self._seed, self._stream, self._offset) == (*key, start + count):
+                    self._offset = start
+            raise
+
+    def split(self, n: int) -> list[Generator]:
+        """``n`` new generators, determined by the state of this one, and independent of it and of each other.
+
+        For work that runs in parallel: what one of them draws does not depend on how much the others drew. This
+        generator moves on, so that a second ``split`` gives others.
+
+        >>> first, second = Generator(7).split(2)
+        >>> first.get_state() == second.get_state()
+        False
+        """
+        number = _checked_count("split", n)
+        with self._lock:
+            key, start = self._reserve(number)
+        return [_from_state(GeneratorState(seed, stream, 0)) for seed, stream in derive_keys(key, start, number)]
+
+    def spawn(self, n: int) -> list[Generator]:
+        """NumPy's name for ``split``."""
+        return self.split(n)
+
+    def clone(self) -> Generator:
+        """A generator in the same state, which draws the same numbers."""
+        return _from_state(self.get_state())
+
+    def get_state(self) -> GeneratorState:
+        """The state, with which ``set_state`` repeats everything from here on."""
+        with self._lock:
+            return GeneratorState(self._seed, self._stream, self._offset)
+
+    def set_state(self, state: tuple[int, int, int]) -> None:
+        """Return to a state that ``get_state`` gave. Raises ValueError if it cannot be one.
+
+        >>> generator = Generator(7)
+        >>> before = generator.get_state()
+        >>> first = generator.next_key(3)
+        >>> generator.set_state(before)
+        >>> generator.next_key(3) == first
+        True
+        """
+        try:
+            seed, stream, offset = map(operator.index, state)
+        except (TypeError, ValueError):
+            raise ValueError(_BAD_STATE.format(given=state)) from None
+        if not (0 <= seed < 1 << 64 and 0 <= stream < 1 << 64 and 0 <= offset <= ELEMENT_LIMIT):
+            raise ValueError(_BAD_STATE.format(given=state))
+        with self._lock:
+            self._seed, self._stream, self._offset = seed, stream, offset
+
+    @property
+    def state(self) -> GeneratorState:
+        """``get_state()``; assigning to it is ``set_state``.
+
+        >>> generator = Generator(7)
+        >>> generator.state = (7, 0, 100)
+        >>> generator.state.offset
+        100
+        """
+        return self.get_state()
+
+    @state.setter
+    def state(self, state: tuple[int, int, int]) -> None:
+        self.set_state(state)
+
+    def __repr__(self) -> str:
+        state = self.get_state()
+        return f"Generator(seed={state.seed}, stream={state.stream}, offset={state.offset})"
+
+    # A lock can be neither copied nor pickled; the state is all there is.
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _from_state, (self.get_state(),)
+
+    def __copy__(self) -> Generator:
+        return self.clone()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Generator:
+        return self.clone()
+
+
+_noting: ContextVar[tuple[dict[Generator, GeneratorState], ...]] = ContextVar("tenkey_noted_draws", default=())
+
+
+@contextmanager
+def noted_draws(states: dict[Generator, GeneratorState]) -> Iterator[None]:
+    """Note in ``states`` each generator that is drawn from in the block, with its state before the first draw.
+
+    >>> generator, states = Generator(7), {}
+    >>> with noted_draws(states):
+    ...     first = generator.next_key(3)
+    >>> states[generator].offset, generator.state.offset
+    (0, 3)
+    """
+    token = _noting.set((*_noting.get(), states))
+    try:
+        yield
+    finally:
+        _noting.reset(token)
+
+
+def _entropy() -> int:
+    return int.from_bytes(os.urandom(8), "little")
+
+
+def _from_state(state: GeneratorState) -> Generator:
+    generator = Generator(0)
+    generator.set_state(state)
+    return generator
+
+
+_default = Generator()
+
+
+def default_generator() -> Generator:
+    """The generator that random functions use when they are given none. The operating system seeds it at import."""
+    return _default
+
+
+def seed(n: int) -> Generator:
+    """Seed the default generator: from here on its numbers are the same in every run. Returns it.
+
+    >>> seed(7).next_key(1)
+    ((7, 0), 0)
+    """
+    return _default.manual_seed(n)

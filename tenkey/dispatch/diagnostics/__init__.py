@@ -1,0 +1,1 @@
+"""Explanations of dispatch: ``explain``, missing kernels, shadowed registrations."""

@@ -1,0 +1,186 @@
+"""``explain``: what a call would do, in text, without doing it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ..arguments import convert_argument
+from ..errors import shown
+from ..kernel import function_site
+from ..keys import AliasKey, DispatchKeySet, key_mask, trait_names
+from ..local_state import current_state
+from ..operator import Operator, OperatorPacket
+from ..registry import registry
+from ..table import Step, ambiguous_backends, mixed_devices, steps
+
+__all__ = ["explain"]
+
+
+def explain(op: Any, /, *args: Any, **kwargs: Any) -> str:
+    """Say which kernel a call would reach and why; runs no kernel and never raises.
+
+    ``op`` is an operator, an entry such as ``tk.add``, a packet of overloads, or a name (``"tk::add"``, or ``"add"``).
+    The text gives, in this order: the keys of each tensor argument, their union, what guards include and exclude, then
+    each key that the call visits with the rule of Note [Precedence], the kernel and its ``file:line``, and last the
+    kernels that lost, with the reason. Conditions (``when=``) are named, not asked.
+
+    >>> import tenkey as tk
+    >>> print(explain(tk.add, tk.asarray([1.0]), tk.asarray([2.0])).splitlines()[0])
+    explain tk::add(Tensor x1, Tensor x2) -> Tensor
+    """
+    try:
+        return _explain(op, args, kwargs)
+    except Exception as error:  # explain never raises
+        return f"explain {shown(op)}: cannot be explained: {_text(error)}"
+
+
+# what the kernels of these keys do with the keys below
+_GOING_ON: Final = {
+    "Mode": "if every mode passes the call on",
+    "Subclass": "where a handler calls the operator again",
+    "Python": "where a handler calls the operator again",
+    "AutocastFunctionality": "with the arguments cast, on the keys below",
+    "AutogradFunctionality": "it records a node and redispatches to the keys below",
+    "AutogradOther": "it records a node and redispatches to the keys below",
+}
+
+
+def _text(error: Exception) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # the text of an exception is user code, too
+        return type(error).__name__
+
+
+def _operator_of(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Operator | None:
+    if isinstance(op, Operator):
+        return op
+    if isinstance(op, OperatorPacket):
+        return op._select(args, kwargs)
+    if isinstance(op, str):
+        return _named(op, args, kwargs)
+    found = getattr(op, "operator", None)
+    return found if isinstance(found, Operator) else None
+
+
+def _named(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Operator:
+    """``"ns::name.overload"``, ``"ns::name"`` (the overload that fits), and ``"name"`` for a built-in operator."""
+    known = name if "::" in name else f"tk::{name}"
+    return registry.packet(known)._select(args, kwargs) if registry.overloads(known) else registry.find(known)
+
+
+def _explain(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    operator = _operator_of(op, args, kwargs)
+    if operator is None:
+        return f"explain {shown(op)}: this is no operator; give one (tk.add, tk.ops.<namespace>.<name>) or its name."
+    lines = [f"explain {operator.schema}", f"  defined at {operator.site}"]
+    try:
+        bound = operator.bind(*args, **kwargs)
+        for a in operator.schema.arguments:
+            if not a.type.is_tensor_like:
+                bound[a.name] = convert_argument(operator, a, bound[a.name])
+    except Exception as error:  # what is wrong with the arguments is the explanation
+        return "\n".join([*lines, f"  the call would raise {_text(error)}"])
+    tensors = [a for a in operator.schema.arguments if a.type.is_tensor_like]
+    devices = [a.name for a in operator.schema.arguments if str(a.type) in ("Device", "Device?")]
+    try:
+        values = operator.registry.lift(operator, tuple(bound[a.name] for a in tensors))
+        bound.update(zip((a.name for a in tensors), values, strict=False))
+    except Exception as error:  # as above
+        lines.append(f"  the call would raise {_text(error)}")
+    word = 0
+    for argument in operator.schema.arguments:
+        value = bound[argument.name]
+        if argument.type.contains_tensor:
+            own = operator.word_of((value,), {})
+            word |= own
+            lines.append(f"  argument {argument.name}: {_keys(own)}{_traits(own)}")
+    if not any(a.type.contains_tensor for a in operator.schema.arguments):
+        word = operator.registry.device_word(bound[devices[0]] if devices else None)
+        source = "the device gives" if devices else "the default device gives"
+        lines.append(f"  no tensor arguments; {source} {_keys(word)}")
+    state = current_state()
+    lines.append(f"  united: {_keys(word)}{_traits(word)}")
+    if state.include:
+        lines.append(f"  included locally: {_keys(state.include)}")
+    if state.exclude:
+        lines.append(f"  excluded locally: {_keys(state.exclude)}{_traits(state.exclude)}")
+    word = (word | state.include) & state.keep
+    operator.registry.prepare(operator, word)
+    walked: list[Step] = []
+    below: list[Step] = []
+    for step in steps(operator, word):
+        walked.append(step)
+        kernel = step.slot.kernel
+        lines.append(f"  {step.key.name}: {step.why} (rule {step.slot.rule})")
+        if kernel is not None and not kernel.is_fallthrough:
+            name = getattr(kernel.function, "__qualname__", repr(kernel.function))
+            lines.append(f"    {kernel.origin} kernel {name}, {kernel.site}")
+        lines += [
+            f"    first asks (it is not asked now): if {_condition(c)}: {c!r} (priority {c.priority})"
+            for c in step.slot.conditional
+        ]
+        if step.slot.conditional and step.slot.rule == "4 missing":
+            lines.append("    if none accepts, the call would raise MissingKernelError")
+        goes_on = kernel is not None and (kernel.origin == "generated" or kernel.only_with)
+        if step.chosen and goes_on and step.key.functionality in _GOING_ON:
+            lines.append(f"    {_GOING_ON[step.key.functionality]}:")
+            below = list(steps(operator, DispatchKeySet.from_word(word).below(step.key).mask | (word & ~key_mask())))
+            for inner in below:
+                lines.append(f"      {inner.key.name}: {inner.why} (rule {inner.slot.rule})")
+                if inner.slot.kernel is not None:
+                    lines.append(f"        {inner.slot.kernel!r}")
+    last = walked[-1] if walked else None
+    mixed = mixed_devices(operator, word, last) if last is not None and last.chosen else ()
+    if last is None or not last.chosen or (last.why == "missing" and not mixed):
+        lines.append("    the call would raise MissingKernelError")
+    elif last.why == "ambiguous":
+        behind = ", ".join(ambiguous_backends(operator, word))
+        lines.append(f"    the call would raise RegistrationError: {behind} has a kernel of its own")
+    elif mixed:
+        lines.append(f"    the call would raise DeviceMismatchError: {' and '.join(mixed)}")
+    return "\n".join(lines + _lost(operator, word, walked, below))
+
+
+def _condition(kernel: Any) -> str:
+    """The predicate of a conditional kernel, by its name and place; its repr is user code, so it is not asked."""
+    when = kernel.when
+    return f"{getattr(when, '__qualname__', type(when).__name__)} ({function_site(when)})"
+
+
+def _lost(operator: Operator, word: int, walked: list[Step], below: list[Step]) -> list[str]:
+    """One line for each kernel of the operator that is not in the walk above, with the reason."""
+    shown_above = {kernel for step in walked + below for kernel in (step.slot.kernel, *step.slot.conditional)}
+    here = {kernel.key: step for step in walked if (kernel := step.slot.kernel) is not None}
+    lines: list[str] = []
+    for key, stack in tuple(operator.kernels.items()):
+        for kernel in reversed(stack):
+            if kernel in shown_above:
+                continue
+            if kernel.disabled & word:
+                why = "disabled here: its trait is in the word of the call"
+            elif kernel.is_fallthrough:
+                continue
+            elif key in here:
+                why = "hidden by the one above: explicit beats generated, then the newest wins"
+            elif isinstance(key, AliasKey):
+                stands_for = [step for step in walked if key.includes(step.key)]
+                why = f"rule {stands_for[-1].slot.rule} comes first" if stands_for else "no key of the call is reached"
+            elif DispatchKeySet.from_word(word).has(key):
+                why = f"{walked[-1].key.name} comes first"
+            else:
+                why = f"the call has no key {key.name}"
+            lines.append(f"  lost: {kernel!r}: {why}")
+    fallbacks = operator.registry.fallbacks.get(walked[-1].key, []) if walked else []
+    lost = [kernel for kernel in fallbacks if kernel not in shown_above]
+    return lines + [f"  lost: fallback {kernel!r}: rule {walked[-1].slot.rule} comes first" for kernel in lost]
+
+
+def _keys(word: int) -> str:
+    """The keys in the order in which a call visits them."""
+    return " > ".join(key.name for key in DispatchKeySet.from_word(word)) or "no keys"
+
+
+def _traits(word: int) -> str:
+    names = trait_names(word)
+    return f" with {', '.join(names)}" if names else ""

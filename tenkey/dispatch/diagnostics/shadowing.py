@@ -1,0 +1,79 @@
+"""Warnings about registrations that have no effect.
+
+Note [Shadowed registrations]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+A kernel that somebody wrote (``explicit``, without ``when=``) is *shadowed* if Note [Precedence] gives every runtime
+key that it stands for to another registration. Two cases can occur without ``allow_override=True``, which asks for it:
+
+- ``CompositeImplicitAutograd`` beside ``CompositeExplicitAutograd``: the latter takes all backends, and switches the
+  former off on the autograd keys. No later kernel changes that, so the warning comes with the second registration.
+- an alias whose keys all happen to be taken, as those of ``Autograd`` are by ``CompositeImplicitAutograd`` while no
+  backend has a kernel of its own. A later kernel may change that, so the warning waits for the first call.
+
+Each shadowed registration is warned about once, with both places. A generated kernel that gives way to one that
+somebody wrote is the normal course of things and no reason to warn. Guarded by
+``tests/tiny/test_registry.py::TestShadowed``.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Final
+
+from ..errors import ShadowedKernelWarning
+from ..keys import AliasKey, DispatchKey, all_runtime_keys
+
+if TYPE_CHECKING:
+    from ..kernel import Kernel
+    from ..operator import Operator
+
+__all__ = ["warn_of_lost", "warn_of_shadowed"]
+
+_SHADOWED: Final = (
+    "[{operator}] the kernel for {lost} registered at {first} is never reached: the one for {won} registered at "
+    "{second} takes precedence for every key that it stands for. Remove one of them, or pass allow_override=True to "
+    "the registration that is meant to win."
+)
+
+
+def _written(operator: Operator, key: DispatchKey) -> list[Kernel]:
+    return [k for k in operator.kernels.get(key, ()) if k.origin == "explicit" and k.when is None and not k.warned]
+
+
+def _warn(operator: Operator, lost: Kernel, won: Kernel) -> None:
+    lost.warned = True
+    text = _SHADOWED.format(
+        operator=operator.name, lost=lost.key.name, first=lost.site, won=won.key.name, second=won.site
+    )
+    place, _, line = won.site.rpartition(":")
+    warnings.warn_explicit(text, ShadowedKernelWarning, place or "tenkey", int(line) if line.isdecimal() else 0)
+
+
+def warn_of_shadowed(operator: Operator, *, asked_for: bool) -> None:
+    """Warn of what no further registration could bring back; ``asked_for``: the newest one was allowed to override."""
+    if DispatchKey.CompositeExplicitAutograd not in operator.kernels:
+        return
+    explicit = [
+        k for k in operator.kernels.get(DispatchKey.CompositeExplicitAutograd, ()) if k.when is None and not k.disabled
+    ]
+    if not explicit:
+        return
+    for lost in _written(operator, DispatchKey.CompositeImplicitAutograd):
+        if asked_for:
+            lost.warned = True
+        else:
+            _warn(operator, lost, explicit[-1])
+
+
+def warn_of_lost(operator: Operator) -> None:
+    """Warn of kernels for an alias all of whose keys other registrations have taken; at the first call."""
+    for alias in tuple(operator.kernels):
+        if not isinstance(alias, AliasKey):
+            continue
+        lost = _written(operator, alias)
+        if not lost or lost[-1].is_fallthrough:
+            continue
+        slots = [operator.registry.compute_slot(operator, key, 0) for key in all_runtime_keys() if alias.includes(key)]
+        winners = [slot.kernel for slot in slots if slot.kernel is not None]
+        if winners and not any(kernel in lost for kernel in winners):
+            _warn(operator, lost[-1], winners[-1])

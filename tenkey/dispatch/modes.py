@@ -1,0 +1,166 @@
+"""Modes: objects that see every operator call in a ``with`` block.
+
+Note [What a mode costs]
+~~~~~~~~~~~~~~~~~~~~~~~~
+A mode is a bit in the local state: without one, no call meets a line of this module. With one, the word of a call has
+the key ``Mode``, and what the operator's cache holds for this word was made for the operator: it knows where the
+tensors are among its arguments and which word lies below. The state without the innermost mode is part of the state
+with it (``LocalState.outer``), so switching a mode off while its handler runs is one assignment. Guarded by
+``tests/tiny/test_modes.py``; measured by ``python -m benchmarks.dispatch``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from .kernel import Kernel
+from .keys import DispatchKey, DispatchKeySet, key_mask
+from .local_state import current_state, enter, get_state, leave, set_state
+from .operator import Operator
+from .registry import Registry
+from .schema import BaseType
+
+if TYPE_CHECKING:
+    from typing import Self
+
+__all__ = ["DispatchMode", "install_modes", "tensor_types", "types_reader"]
+
+
+class DispatchMode:
+    """Subclass it and write ``__tk_dispatch__``; the innermost mode is asked first and is off while it runs.
+
+    The handler gets the operator, the types of the tensors among the arguments, the positional arguments as a tuple and
+    the keyword arguments as a dict; what it returns is the result of the call. ``NotImplemented`` passes the call on to
+    the next mode, and at last to the operator, for whose kernel all modes are on again: they see the calls that it
+    makes of other operators.
+
+    >>> import tenkey as tk
+    >>> class Names(DispatchMode):
+    ...     def __tk_dispatch__(self, op, types, args, kwargs):
+    ...         print(op)
+    ...         return op(*args, **kwargs)
+    >>> with Names():
+    ...     _ = tk.asarray([1.0]) + tk.asarray([2.0])
+    tk::add
+    """
+
+    def __tk_dispatch__(self, op: Operator, types: tuple[type, ...], args: tuple[Any, ...], kwargs: Any) -> Any:
+        """Handle one call; the default passes it on."""
+        return NotImplemented
+
+    def run_within(self, op: Operator, /, *args: Any, **kwargs: Any) -> Any:
+        """For handlers: run the operator itself, with this mode on for the calls that its kernel makes of others.
+
+        The modes around this one are asked first, as in any call; one of them may answer instead.
+
+        >>> import tenkey as tk
+        >>> class Nested(DispatchMode):
+        ...     depth = 0
+        ...
+        ...     def __tk_dispatch__(self, op, types, args, kwargs):
+        ...         print("  " * self.depth + str(op))
+        ...         self.depth += 1
+        ...         try:
+        ...             return self.run_within(op, *args, **kwargs)
+        ...         finally:
+        ...             self.depth -= 1
+        >>> with Nested():
+        ...     _ = tk.matrix_transpose(tk.asarray([[1.0, 2.0]]))
+        tk::matrix_transpose
+          tk::permute_dims
+        """
+        found = state = get_state()
+        if state is not None and state.modes:
+            types = tensor_types(args, kwargs)
+            try:
+                while state is not None and state.modes:
+                    mode, state = state.modes[-1], state.outer
+                    set_state(state)
+                    result = mode.__tk_dispatch__(op, types, args, kwargs)
+                    if result is not NotImplemented:
+                        return result
+            finally:
+                set_state(found)
+        state = current_state()
+        word = (op.call_word(args, kwargs) | state.include) & state.keep & ~DispatchKey.Mode.mask
+        with self:
+            return op.cache[word](*args, **kwargs)
+
+    def __enter__(self) -> Self:
+        enter(self, include=DispatchKey.Mode.mask, modes=(self,))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        leave(self)
+
+
+def _tensor_types(values: Iterable[Any]) -> Iterator[type]:
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            yield from _tensor_types(value)
+        elif isinstance(value, dict):
+            yield from _tensor_types(value.values())
+        elif hasattr(value, "_word"):
+            yield type(value)
+
+
+def tensor_types(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[type, ...]:
+    """The types of the tensors among the arguments, in lists too, each once, in order."""
+    return tuple(dict.fromkeys(_tensor_types((*args, *kwargs.values()))))
+
+
+def types_reader(operator: Operator) -> Callable[[tuple[Any, ...], dict[str, Any]], tuple[type, ...]]:
+    """:func:`tensor_types` for the calls of one operator: for one or two plain tensors, without a search."""
+    arguments = operator.schema.arguments
+    tensors = [i for i, a in enumerate(arguments) if a.type.contains_tensor]
+    plain = all(arguments[i].type == BaseType("Tensor") and not arguments[i].kwarg_only for i in tensors)
+    if not plain or len(tensors) not in (1, 2):
+        return tensor_types
+    first, last = tensors[0], tensors[-1]
+
+    def read(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[type, ...]:
+        if len(args) <= last:  # a redispatch may name its arguments
+            return tensor_types(args, kwargs)
+        one, other = args[first].__class__, args[last].__class__
+        return (one,) if one is other else (one, other)
+
+    return read
+
+
+def _run_modes(operator: Operator, word: int) -> Callable[..., Any]:
+    """What a call with the key ``Mode`` does: ask the modes, from the innermost (Note [What a mode costs])."""
+    below = DispatchKeySet.from_word(word).below(DispatchKey.Mode).mask | (word & ~key_mask())
+    cache = operator.cache
+    types_of = types_reader(operator)
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        found = get_state()
+        if found is None or not found.modes:  # the key was included by a guard, without a mode
+            return cache[below](*args, **kwargs)
+        types = types_of(args, kwargs)
+        state = found.outer
+        try:
+            set_state(state)
+            result = found.modes[-1].__tk_dispatch__(operator, types, args, kwargs)
+            while result is NotImplemented:
+                if state is None or not state.modes:
+                    set_state(found)
+                    return cache[below](*args, **kwargs)
+                mode, state = state.modes[-1], state.outer
+                set_state(state)
+                result = mode.__tk_dispatch__(operator, types, args, kwargs)
+            return result
+        finally:
+            set_state(found)
+
+    return run
+
+
+def install_modes(registry: Registry) -> None:
+    """Register the fallback of the key ``Mode``, which runs the stack of modes."""
+    kernel = Kernel(_run_modes, DispatchKey.Mode, boxed=True, origin="generated", specialize=_run_modes)
+    registry.fallback(kernel)

@@ -1,0 +1,65 @@
+"""The schema language: what an operator is called, takes, mutates and returns.
+
+Note [Schema language]
+~~~~~~~~~~~~~~~~~~~~~~
+::
+
+    schema    = [ns "::"] op ["." overload] "(" [arguments] ")" "->" returns
+    arguments = argument, ... with one "*" before the keyword-only ones
+    argument  = type name ["=" default]
+    returns   = type | "()" | "(" type [name] "," ... ")"
+    type      = (base [alias] | "(" type "," ... ")") { "?" | "[]" | "[N]" }
+    base      = Tensor int float bool complex Scalar str DType Device Index
+    alias     = "(" name { "|" name } ["!"] ")"          on Tensor only; "!" marks what the operator writes to
+
+- ``-> (Tensor, int)`` are two results; one result that is a tuple is written ``-> ((Tensor, int))``.
+- A tuple type of one element is written ``(int,)``, as in Python.
+- A default is stored as the value that a kernel receives: sequences as tuples, numbers converted to the declared
+  ``float`` or ``complex``, a single int for ``int[N]`` repeated N times, DType and Device as ``str``.
+- ``str(schema)`` is the canonical text, which parses to an equal schema. Defaults are compared by their canonical text,
+  so that ``nan`` equals ``nan``, and ``1``, ``True`` and ``1.0`` of a Scalar differ.
+
+The notation is that of PyTorch's operator schemas (``aten/src/ATen/native/README.md``), with tuples, complex numbers
+and names for dtypes and devices added. Guarded by ``tests/tiny/test_schema.py`` and
+``tests/dispatch/test_schema_fuzz.py``.
+"""
+
+from __future__ import annotations
+
+from ..errors import SchemaError
+from .parser import Parser, parse_usual
+from .types import AliasInfo, Argument, BaseType, FunctionSchema, ListType, OptionalType, Return, SchemaType, TupleType
+
+__all__ = [
+    "AliasInfo",
+    "Argument",
+    "BaseType",
+    "FunctionSchema",
+    "ListType",
+    "OptionalType",
+    "Return",
+    "SchemaType",
+    "TupleType",
+    "parse_schema",
+]
+
+
+def parse_schema(text: str) -> FunctionSchema:
+    """Parse one schema; Note [Schema language] has the grammar. Pure: equal texts give equal, immutable schemas.
+
+    Raises SchemaError, with the column, the rule and a remedy, for every text that is no schema and for what is no str.
+
+    >>> schema = parse_schema("tk::clip(Tensor x, Scalar? min=None, Scalar? max=None) -> Tensor")
+    >>> [argument.name for argument in schema.arguments], schema.arguments[1].default
+    (['x', 'min', 'max'], None)
+    >>> parse_schema("f(int n=1.5) -> Tensor")
+    Traceback (most recent call last):
+        ...
+    tenkey.dispatch.errors.SchemaError: [schema] column 8: the default 1.5 does not fit the type int. Write an \
+integer such as 1, or declare the argument 'float' or 'Scalar'.
+        f(int n=1.5) -> Tensor
+                ^
+    """
+    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers need not be typed
+        raise SchemaError(f"a schema is a str, but {type(text).__name__} was given.", "Pass the schema's text.")
+    return parse_usual(text) or Parser(text).schema()

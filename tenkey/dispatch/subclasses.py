@@ -1,0 +1,127 @@
+"""The protocol by which a subclass of Tensor handles the calls that its instances take part in.
+
+Note [Tensor subclasses]
+~~~~~~~~~~~~~~~~~~~~~~~~
+A subclass with a classmethod ``__tk_dispatch__(cls, op, types, args, kwargs)`` is asked for every operator call with
+one of its instances among the tensors, in lists too. The rules are PyTorch's: modes are asked before subclasses; of
+several classes a subclass before its superclasses, else from left to right; ``NotImplemented`` passes on to the next
+class; if all pass, the call is a TypeError that names the types.
+
+The instances carry the key ``Subclass`` in their word, which stands above autograd and the transforms: a handler sees
+the call as it was written, and what it runs is recorded as usual. This is what units, logging, masks and lazy tensors
+need. A class that wants the calls which are left after autograd has taken them apart (as for counting memory or for
+another representation of the values) says ``__tk_dispatch_below_autograd__ = True``: its instances carry the key
+``Python`` instead. Plain tensors carry neither key and pay nothing.
+
+Inside a handler there are three ways to run the operator:
+
+- ``op(*args, **kwargs)`` with the tensors that the handler was given: the very call that it is asked about is not
+  asked about again, however often it is made while the handler runs. Results are plain tensors.
+- ``op(*[x.as_subclass(tk.Tensor) ...])``: the same on plain tensors, which share storage and history.
+- ``super().__tk_dispatch__(op, types, args, kwargs)``: runs with the protocol off for everything inside, and gives
+  results that are plain tensors the type of the class. So attributes are not carried over: the handler does that.
+
+Other calls that a handler makes with instances are asked about as anywhere else.
+
+A subclass without a handler changes nothing in dispatch: results are plain tensors. Attributes of Tensor that are no
+operators (``shape``, ``detach()``, ``numpy()``, ``grad``) never ask a handler. Guarded by
+``tests/dispatch/test_subclass.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final
+
+from .errors import ArgumentError
+from .kernel import Kernel
+from .keys import DispatchKey, DispatchKeySet, key_mask
+from .local_state import StateGuard
+from .modes import types_reader
+
+if TYPE_CHECKING:
+    from .operator import Operator
+    from .registry import Registry
+
+__all__ = ["ASKING", "install_subclasses", "run_unasked"]
+
+_ALL_PASSED: Final = (
+    "[{operator}] no implementation found for the types {types}: every __tk_dispatch__ returned NotImplemented. "
+    "Convert the arguments with x.as_subclass(tk.Tensor), or handle the operator in one of the classes."
+)
+
+_ENDLESS: Final = (
+    "[{operator}] the handler of {kind} has called the operator within itself more than {times} times, each time with "
+    "new instances: convert them with x.as_subclass(tk.Tensor), or pass on the tensors that it was given."
+)
+_DEEP: Final = 50
+
+ASKING: Final = DispatchKey.Subclass.mask | DispatchKey.Python.mask
+"""The bits of the two keys that the instances of subclasses with a handler carry."""
+
+_asked: ContextVar[tuple[Any, ...]] = ContextVar("tenkey_subclass_calls", default=())
+
+
+def _instances(values: Iterable[Any], mask: int) -> Iterator[Any]:
+    """The tensors whose class is asked at this key, in the order of the arguments."""
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            yield from _instances(value, mask)
+        elif isinstance(value, dict):
+            yield from _instances(value.values(), mask)
+        elif getattr(type(value), "_asks", 0) & mask:
+            yield value
+
+
+def _order(kinds: Iterable[type]) -> list[type]:
+    """Each class once, from left to right, but before its superclasses."""
+    found: list[type] = []
+    for kind in dict.fromkeys(kinds):
+        place = next((i for i, other in enumerate(found) if issubclass(kind, other)), len(found))
+        found.insert(place, kind)
+    return found
+
+
+def _asking(key: DispatchKey) -> Callable[[Operator, int], Callable[..., Any]]:
+    def specialize(operator: Operator, word: int) -> Callable[..., Any]:
+        below = DispatchKeySet.from_word(word).below(key).mask | (word & ~key_mask())
+        cache, mask, types_of = operator.cache, key.mask, types_reader(operator)
+
+        def ask(*args: Any, **kwargs: Any) -> Any:
+            instances = list(_instances((*args, *kwargs.values()), mask))
+            call = (operator, key, *map(id, instances))
+            asked = _asked.get()
+            if not instances or call in asked:
+                return cache[below](*args, **kwargs)
+            if len(asked) > _DEEP and sum(other[0] is operator for other in asked) > _DEEP:
+                name = type(instances[0]).__qualname__
+                raise RuntimeError(_ENDLESS.format(operator=operator.name, kind=name, times=_DEEP))
+            types = types_of(args, kwargs)
+            token = _asked.set((*asked, call))
+            try:
+                for kind in _order(map(type, instances)):
+                    result = kind.__tk_dispatch__(operator, types, args, kwargs)  # type: ignore[attr-defined]
+                    if result is not NotImplemented:
+                        return result
+            finally:
+                _asked.reset(token)
+            names = ", ".join(f"{kind.__module__}.{kind.__qualname__}" for kind in types)
+            raise ArgumentError(_ALL_PASSED.format(operator=operator.name, types=names))
+
+        return ask
+
+    return specialize
+
+
+def run_unasked(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call an operator with the protocol off, for it and for everything that its kernel calls."""
+    with StateGuard(exclude=ASKING):
+        return operator.call(*args, **kwargs)
+
+
+def install_subclasses(registry: Registry) -> None:
+    """Register the fallbacks of the two keys that ask subclasses."""
+    for key in (DispatchKey.Subclass, DispatchKey.Python):
+        ask = _asking(key)
+        registry.fallback(Kernel(ask, key, boxed=True, origin="generated", specialize=ask))

@@ -1,0 +1,1 @@
+"""Functions of the namespace whose signatures the schema language cannot express."""

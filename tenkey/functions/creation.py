@@ -1,0 +1,443 @@
+"""Making tensors from data: ``tensor`` (copies), ``asarray`` (shares memory where it can), ``from_dlpack``."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+
+from ..backends.cpu.fp_warnings import QUIET, ignore, quietly, restore
+from ..core.device import CPU, Device, base_word, chosen_device, default_device, to_device
+from ..core.dtypes import names as dtypes
+from ..core.dtypes.limits import iinfo
+from ..core.dtypes.names import DType
+from ..core.dtypes.promotion import result_dtype
+from ..core.exchange import dlpack
+from ..core.tensor import Tensor, cpu_word, make_tensor
+from ..core.word import DTYPE_TRAIT, GRADIENT, INFERENCE, tensor_dtype
+from ..dispatch.errors import OutOfRangeError, shown
+from ..dispatch.local_state import current_state, get_state
+from ..dispatch.registry import registry
+
+__all__ = ["asarray", "from_dlpack", "tensor"]
+
+_RAGGED: Final = "[{function}] the nested sequence has rows of different lengths or kinds: {error}."
+_KIND: Final = "[{function}] cannot make a tensor of {value} with dtype {dtype}: give numbers or bools. {remedy}"
+_LARGE: Final = (
+    "[{function}] the Python int {value} fits into no integer dtype, the widest of which has 64 bits: give a float."
+)
+_NO_ROOM: Final = (
+    "[{function}] {error}: the arrays of the sequence have {dtype} in common, from {low} to {high}, which its Python "
+    "numbers take too. Name another dtype."
+)
+_DEEP: Final = "[{function}] the nested sequence is deeper than {limit} levels, or contains itself."
+_LEVELS: Final = 64  # of dimensions, as in NumPy
+_IMAGINARY: Final = "[{function}] {given} to {dtype} would lose the imaginary part: take tk.real(x) first."
+_RANGE: Final = (
+    "[{function}] the value {value} is out of range for {dtype}, which holds {low} to {high}: name a wider dtype."
+)
+_NO_INTEGER: Final = "[{function}] the value {value} has no counterpart in {dtype}: name a floating point dtype."
+_FLAG: Final = "[{function}] the argument {name!r} must be a bool, got {value} of type {type}."
+_NO_COPY: Final = "[{function}] copy=False, but {why} needs a copy."
+_MASKED: Final = (
+    "[{function}] a masked array would lose its mask: give x.filled(value), and keep the mask in a tensor of its own."
+)
+_GRADIENT: Final = (
+    "[tensor] only Tensors of floating point and complex dtype can require gradients, got {dtype}: pass dtype=."
+)
+_NUMBERS: Final = frozenset({bool, int, float, complex})
+_PLAIN: Final = frozenset(dtypes.ALL)
+_array: Final[Any] = np.array
+_new: Final = object.__new__
+_CPU_WORD: Final = base_word("cpu")
+_MODERATE: Final = 6e4  # in the range of every floating dtype, and of the integers that can be the default
+_DEFAULTS: Final = {"f": dtypes.default_float, "c": dtypes.default_complex, "i": dtypes.default_int}
+
+
+def asarray(obj: Any, /, dtype: Any = None, *, device: Device | str | None = None, copy: bool | None = None) -> Tensor:
+    """A tensor of ``obj``: a tensor, NumPy array, nested sequence, number, or an array of another library.
+
+    Python floats give the default dtype (float32), ints int64, complex numbers complex64. Whatever has a dtype keeps
+    it: arrays, NumPy's scalars, tensors (in sequences too, where they are stacked, and promoted), objects with the
+    buffer protocol, ``__array__``, ``__array_interface__`` or ``__dlpack__``. Memory is shared with arrays, buffers and
+    tensors unless ``copy`` is true or a copy is needed: for another dtype or device, for negative strides, and for
+    memory that must not be written to.
+
+    Raises TypeError for what is no number, ValueError for ragged sequences and for an impossible ``copy=False``,
+    OverflowError for Python numbers that ``dtype`` cannot hold.
+
+    >>> import numpy as np, tenkey as tk
+    >>> tk.asarray([[1.0, 2.0]]).dtype, tk.asarray(np.ones(2)).dtype, tk.asarray(bytearray(b"ab")).tolist()
+    (dtype('float32'), dtype('float64'), [97, 98])
+    """
+    if copy is not None and copy.__class__ is not bool:
+        copy = _flag("asarray", "copy", copy)  # type: ignore[unreachable]
+    if dtype is None and device is None and not copy and (chosen_device() or CPU) is CPU:
+        made = _from_floats(obj) if copy is None and obj.__class__ is list else _quickly(obj, copy)
+        if made is not None:
+            if get_state() is not None:
+                made._word |= current_state().include & INFERENCE
+            return made
+    return _make(obj, dtype, device, copy, "asarray")
+
+
+def _flag(function: str, name: str, value: Any) -> bool:
+    """A bool of Python's or NumPy's. Raises TypeError for what is none."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(_FLAG.format(function=function, name=name, value=shown(value), type=type(value).__name__))
+    return bool(value)
+
+
+def _quickly(obj: Any, copy: bool | None) -> Tensor | None:
+    """The tensor of what needs no second look: an array that can be shared, a number; None for all else."""
+    kind = obj.__class__
+    dtype: DType
+    if kind is np.ndarray:
+        dtype = obj.dtype
+        own = dtypes.canonical(dtype)  # NumPy has twins, such as that of long long
+        if own not in _PLAIN or not dtype.isnative or not obj.flags.writeable or not _fits(obj):
+            return None
+        return make_tensor(obj if own is dtype else obj.view(own), cpu_word(own))
+    if copy is False:
+        return None
+    if kind is float:
+        if not -_MODERATE < obj < _MODERATE:
+            return None
+        dtype = dtypes.default_float()
+    elif kind is int:
+        if not -_MODERATE < obj < _MODERATE:
+            return None
+        dtype = dtypes.default_int()
+    elif kind is bool:
+        dtype = dtypes.bool
+    else:
+        return None
+    return make_tensor(np.array(obj, dtype), cpu_word(dtype))
+
+
+def _from_floats(items: list[Any]) -> Tensor | None:
+    """The tensor of a list, or a list of lists, of Python floats alone; None for all else."""
+    for item in items:
+        if item.__class__ is float:
+            continue
+        if item.__class__ is not list:
+            return None
+        for number in item:
+            if number.__class__ is not float:
+                return None
+    dtype = dtypes.get_defaults().real_floating
+    try:
+        data = quietly(_array, items, dtype)
+    except (RuntimeError, ValueError):  # Note [A context without warnings]; a ragged sequence
+        return None
+    made: Tensor = _new(Tensor)
+    made._data = data
+    made._word = DTYPE_TRAIT[dtype] | _CPU_WORD
+    made._storage = None
+    made._autograd = None
+    return made
+
+
+def tensor(data: Any, *, dtype: Any = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
+    """A new tensor with a copy of ``data``; with ``requires_grad`` a leaf that collects a gradient.
+
+    ``data`` is what :func:`asarray` takes. The result has no history: a tensor that is given is detached.
+
+    >>> import tenkey as tk
+    >>> tk.tensor([1.0, 2.0], requires_grad=True).requires_grad
+    True
+    """
+    if requires_grad.__class__ is not bool:
+        requires_grad = _flag("tensor", "requires_grad", requires_grad)  # type: ignore[unreachable]
+    source = data.detach() if isinstance(data, Tensor) else data
+    made = _make(source, dtype, device, True, "tensor")
+    if requires_grad:
+        if not dtypes.is_inexact(made.dtype):
+            raise RuntimeError(_GRADIENT.format(dtype=made.dtype))
+        made._word |= GRADIENT
+    return made
+
+
+def from_dlpack(x: Any, /, *, device: Device | str | None = None, copy: bool | None = None) -> Tensor:
+    """A tensor on the memory of another library's array, through DLPack: ``x`` has ``__dlpack__``.
+
+    What is written into one is seen in the other, unless something was copied: ``copy=True`` asks for that,
+    ``copy=False`` forbids it. Memory that the other library exports for reading alone (a read-only array's), or in a
+    capsule that cannot say (JAX's), is shared too; the tensor then refuses to be changed in place. Without ``device``
+    the tensor is where the memory is.
+
+    Raises TypeError for what exports nothing, BufferError for memory on a device that has no tensors and for an array
+    that requires a gradient, ValueError where ``copy=False`` is impossible. Source: array API standard 2025.12.
+
+    >>> import numpy as np, tenkey as tk
+    >>> a = np.zeros(2)
+    >>> x = tk.from_dlpack(a)
+    >>> a[0] = 7
+    >>> x.tolist()
+    [7.0, 0.0]
+    """
+    target = None if device is None else to_device(device)
+    if isinstance(x, Tensor):
+        dlpack.refuse_gradient(x)
+        return _from_tensor(x.detach(), None, target, copy, "from_dlpack")
+    array, copied = dlpack.read(x, to_cpu=target is CPU, copy=copy if target is None or target is CPU else None)
+    dtype = tensor_dtype(array.dtype)
+    unfit = not _fits(array)
+    if copy is False and (unfit or (target is not None and target is not CPU)):
+        why = "this layout of memory" if unfit else f"moving to {target}"
+        raise ValueError(_NO_COPY.format(function="from_dlpack", why=why))
+    if unfit or (copy and not copied):
+        array = array.copy()
+    made = make_tensor(array, cpu_word(dtype) | current_state().include & INFERENCE)
+    if target is None or target is CPU:
+        return made
+    return registry.find("tk::to_device").call(made, target)  # type: ignore[no-any-return]
+
+
+def _make(obj: Any, dtype: Any, device: Any, copy: bool | None, function: str) -> Tensor:
+    """What ``asarray`` and ``tensor`` share; ``function`` is the one that errors name."""
+    wanted = None if dtype is None else tensor_dtype(dtype)
+    target = None if device is None else to_device(device)
+    if isinstance(obj, Tensor):
+        return _from_tensor(obj, wanted, target, copy, function)
+    made = _from_data(obj, wanted, copy, function)
+    made._word |= current_state().include & INFERENCE
+    if target is None:  # a sequence of tensors stays where they are
+        target = default_device() if made.device is CPU else made.device
+    if target is made.device:
+        return made
+    if copy is False:
+        raise ValueError(_NO_COPY.format(function=function, why=f"moving to {target}"))
+    return registry.find("tk::to_device").call(made, target)  # type: ignore[no-any-return]
+
+
+def _from_tensor(obj: Tensor, dtype: DType | None, device: Device | None, copy: bool | None, function: str) -> Tensor:
+    changes = (dtype is not None and dtype != obj.dtype) or (device is not None and device is not obj.device)
+    if copy is False and changes:
+        raise ValueError(_NO_COPY.format(function=function, why="another dtype or device"))
+    if changes:
+        return registry.find("tk::to").call(obj, dtype=dtype, device=device)  # type: ignore[no-any-return]
+    return registry.find("tk::clone").call(obj) if copy else obj
+
+
+def _from_data(obj: Any, dtype: DType | None, copy: bool | None, function: str) -> Tensor:
+    found: list[Tensor | np.ndarray | np.number] = []
+    is_sequence = isinstance(obj, (list, tuple))
+    if is_sequence:
+        source = _plain(obj, function, found)
+        if found and dtype is None:
+            dtype = _common(source, found)
+            if dtype.kind in "iu":
+                source = _of_integers(source, dtype, function)
+        kept = next((item for item in found if _needs_stack(item)), None) if function == "asarray" else None
+        if dtype is not None and isinstance(kept, Tensor):
+            return _stacked(obj, dtype, kept.device, function)
+    else:
+        source = _exposed(obj, function)
+    has_dtype = source.__class__ is np.ndarray and not is_sequence
+    array = source if has_dtype else _as_array(source, dtype, function)
+    given = array.dtype
+    if dtype is None:
+        if not has_dtype and given.kind in "fci":
+            dtype = _DEFAULTS[given.kind]()
+        else:
+            dtype = dtypes.canonical(given)
+    if given.kind not in "biufcV" or dtype not in DTYPE_TRAIT:
+        raise _refusal(array, obj, dtype, function)
+    if copy is False and (not has_dtype or given != dtype or not _fits(array) or not array.flags.writeable):
+        raise ValueError(_NO_COPY.format(function=function, why=f"making a tensor of a {type(obj).__name__}"))
+    if given != dtype:
+        array = _converted(array, dtype, is_python=not has_dtype and not found, function=function)
+    elif not _fits(array) or not array.flags.writeable or (copy and has_dtype):
+        array = array.copy()
+    if array.dtype is not dtype:  # one of NumPy's twins, such as that of long long
+        array = array.view(dtype)
+    return make_tensor(array, cpu_word(dtype))
+
+
+def _fits(array: np.ndarray) -> bool:
+    """Whether a tensor can have this memory: negative strides do not exist here, and kernels want whole elements."""
+    itemsize = array.itemsize
+    for stride in array.strides:
+        if stride < 0 or stride % itemsize:
+            return False
+    return array.flags.aligned
+
+
+# ---- objects that have a dtype
+
+
+def _exposed(obj: Any, function: str) -> Any:
+    """The array that an object has or exports; numbers, and what has no dtype, as they are."""
+    kind = obj.__class__
+    if kind in _NUMBERS or kind is np.ndarray:
+        return obj
+    if isinstance(obj, (np.ndarray, np.generic)):
+        if hasattr(obj, "filled") and hasattr(obj, "mask"):
+            raise TypeError(_MASKED.format(function=function))
+        return np.asarray(obj)
+    if hasattr(obj, "__dlpack__"):  # before __array__: it knows bfloat16, and shares more often
+        try:
+            return dlpack.read(obj, to_cpu=False, copy=None)[0]
+        except (BufferError, TypeError, RuntimeError, ValueError):
+            if not hasattr(obj, "__array__"):
+                raise
+    if hasattr(obj, "__array__") or hasattr(obj, "__array_interface__"):
+        return np.asarray(obj)
+    if isinstance(obj, str):
+        return obj
+    try:
+        buffer = memoryview(obj)
+    except TypeError:
+        return obj
+    return np.asarray(buffer)
+
+
+def _as_array(source: Any, dtype: DType | None, function: str) -> np.ndarray:
+    try:
+        array = np.asarray(source)
+    except (ValueError, RuntimeError) as error:
+        raise ValueError(_RAGGED.format(function=function, error=error)) from None
+    kind = array.dtype.kind
+    if kind == "O" and dtype is not None and dtypes.is_inexact(dtype):
+        if array.size and all(isinstance(item, (int, float, complex)) for item in array.flat):
+            return array.astype(np.complex128 if dtype.kind == "c" else np.float64)  # ints of more than 64 bits
+    elif kind == "f" and dtype is None and _begins_with_int(source):
+        top = np.max(np.abs(array))
+        if top >= 2.0**63 and all(isinstance(item, int) for item in np.asarray(source, object).flat):
+            # NumPy makes floats of ints that share no integer dtype
+            raise OutOfRangeError(_LARGE.format(function=function, value=shown(int(top))))
+    return array
+
+
+def _begins_with_int(source: Any) -> bool:
+    while source.__class__ is list or source.__class__ is tuple:
+        if not source:
+            return False
+        source = source[0]
+    return isinstance(source, int)
+
+
+# ---- sequences
+
+
+def _plain(obj: Any, function: str, found: list[Tensor | np.ndarray | np.number], depth: int = 0) -> Any:
+    """Nested sequences with arrays in the place of tensors and of others' arrays, which are noted in ``found``."""
+    if depth > _LEVELS:
+        raise ValueError(_DEEP.format(function=function, limit=_LEVELS))
+    for item in obj:
+        if item.__class__ not in _NUMBERS:
+            break
+    else:
+        return obj
+    result: list[Any] = []
+    for item in obj:
+        if isinstance(item, (list, tuple)):
+            result.append(_plain(item, function, found, depth + 1))
+        elif isinstance(item, Tensor):
+            found.append(item)
+            result.append(None if _needs_stack(item) and function == "asarray" else _widened(item._values(function)))
+        else:
+            inner = item if isinstance(item, (np.generic, str, int)) else _exposed(item, function)
+            if isinstance(inner, np.number):
+                found.append(inner)
+            if inner.__class__ is np.ndarray:
+                found.append(inner)
+                inner = _widened(inner)
+            result.append(inner)
+    return result
+
+
+def _widened(array: np.ndarray) -> np.ndarray:
+    return array.astype(np.float32) if array.dtype.kind == "V" and array.dtype.name == "bfloat16" else array
+
+
+def _numbers_in(nested: Any, kinds: set[type]) -> set[type]:
+    for item in nested:
+        if isinstance(item, list):
+            _numbers_in(item, kinds)
+        elif isinstance(item, tuple):
+            kinds.update(map(type, item))
+        else:
+            kinds.add(item.__class__)
+    return kinds
+
+
+def _common(plain: list[Any], found: list[Tensor | np.ndarray | np.number]) -> DType:
+    """The dtype in which the arrays and numbers of a sequence meet."""
+    given = dict.fromkeys([item.dtype for item in found])
+    return result_dtype([tensor_dtype(dtype) for dtype in given], _numbers_in(plain, set()) & _NUMBERS)
+
+
+def _of_integers(plain: list[Any], dtype: DType, function: str) -> Any:
+    """The array of a sequence whose arrays have this dtype in common, which its Python numbers must fit.
+
+    The sequence itself where it has items that are stacked, or rows of different lengths.
+    """
+    try:
+        return np.asarray(plain, dtype)
+    except OverflowError as error:
+        limits = iinfo(dtype)
+        text = _NO_ROOM.format(function=function, error=error, dtype=dtype, low=limits.min, high=limits.max)
+        raise OutOfRangeError(text) from None
+    except (TypeError, ValueError):
+        return plain
+
+
+def _needs_stack(item: Tensor | np.ndarray | np.number) -> bool:
+    """Whether more is to be kept of a tensor than its values: a gradient, a device, the level of a transform."""
+    return isinstance(item, Tensor) and (item._data.__class__ is not np.ndarray or item.requires_grad)
+
+
+def _stacked(obj: Any, dtype: DType, device: Device, function: str) -> Tensor:
+    """A sequence with tensors as the stack of its items, which is differentiable and stays on their device."""
+    items = [
+        _stacked(item, dtype, device, function)
+        if isinstance(item, (list, tuple))
+        else _make(item, dtype, None if isinstance(item, Tensor) else device, None, function)
+        for item in obj
+    ]
+    if not items:
+        return _make([], dtype, device, None, function)
+    try:
+        return registry.find("tk::stack").call(items)  # type: ignore[no-any-return]
+    except ValueError as error:
+        raise ValueError(_RAGGED.format(function=function, error=error)) from None
+
+
+# ---- conversions and refusals
+
+
+def _converted(array: np.ndarray, dtype: DType, *, is_python: bool, function: str) -> np.ndarray:
+    """``astype``; Python numbers that an integer dtype cannot hold are refused (those of an array wrap around)."""
+    if array.dtype.kind == "c" and dtype.kind not in "cb":
+        raise TypeError(_IMAGINARY.format(function=function, given=array.dtype, dtype=dtype))
+    if is_python and array.size and array.dtype.kind in "iuf" and dtype.kind in "iu":
+        limits = iinfo(dtype)
+        for value in (array.min().item(), array.max().item()):
+            if not math.isfinite(value):
+                raise ValueError(_NO_INTEGER.format(function=function, value=value, dtype=dtype))
+            if not limits.min <= int(value) <= limits.max:
+                text = _RANGE.format(function=function, value=value, dtype=dtype, low=limits.min, high=limits.max)
+                raise OutOfRangeError(text)
+    token = ignore(QUIET)
+    try:
+        return array.astype(dtype)
+    finally:
+        restore(token)
+
+
+def _refusal(array: np.ndarray, obj: Any, dtype: DType, function: str) -> Exception:
+    if array.dtype.kind == "O":
+        long = next((item for item in array.flat if isinstance(item, int) and item.bit_length() > 63), None)
+        if long is not None:
+            return OutOfRangeError(_LARGE.format(function=function, value=shown(long)))
+    return TypeError(
+        _KIND.format(function=function, value=_short(obj), dtype=dtype, remedy=dtypes.remedy(array.dtype)).rstrip()
+    )
+
+
+def _short(obj: Any) -> str:
+    text = repr(obj)
+    return text if len(text) < 60 else text[:57] + "..."

@@ -1,0 +1,105 @@
+"""What the namespace can do, for programs that ask: the inspection functions of the array API standard."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ..core.device import Device, available_devices, default_device, to_device
+from ..core.dtypes import names as dtypes
+from ..core.dtypes.names import DType
+
+__all__ = ["ARRAY_API_VERSION", "ArrayNamespaceInfo", "array_namespace_info"]
+
+ARRAY_API_VERSION: Final = "2025.12"
+
+_KIND: Final = "[__array_namespace_info__] got kind {kind!r}: a kind is one of {known}, or a tuple of these."
+_ORDER: Final = ("bool", "signed integer", "unsigned integer", "real floating", "complex floating")
+
+
+class _Devices(tuple[Device, ...]):
+    """The devices, as a tuple (2025.12) that can also be added to a list (what programs for earlier versions do)."""
+
+    __slots__ = ()
+
+    def __add__(self, other: Any) -> Any:
+        return list(self) + other if isinstance(other, list) else tuple.__add__(self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return other + list(self) if isinstance(other, list) else NotImplemented
+
+
+class ArrayNamespaceInfo:
+    """What ``tk.__array_namespace_info__()`` returns.
+
+    >>> import tenkey as tk
+    >>> info = tk.__array_namespace_info__()
+    >>> info.default_device(), info.capabilities()["boolean indexing"]
+    (device('cpu'), True)
+    """
+
+    __slots__ = ()
+
+    def capabilities(self) -> dict[str, Any]:
+        """Which optional parts of the standard there are, and the greatest number of dimensions."""
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
+
+    def default_device(self) -> Device:
+        """The device of tensors that are made without ``device=``."""
+        return default_device()
+
+    def devices(self) -> tuple[Device, ...]:
+        """The devices that hold values: the CPU, and those of the registered backends. (``meta`` holds none.)"""
+        return _Devices(available_devices())
+
+    def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
+        """The dtypes of Python's numbers and of indices, in this thread and task.
+
+        >>> import tenkey as tk
+        >>> tk.__array_namespace_info__().default_dtypes()["real floating"]
+        dtype('float32')
+        """
+        _check_device(device)
+        return {
+            "real floating": dtypes.default_float(),
+            "complex floating": dtypes.default_complex(),
+            "integral": dtypes.default_int(),
+            "indexing": dtypes.int64,
+        }
+
+    def dtypes(self, *, device: Any = None, kind: str | tuple[str, ...] | None = None) -> dict[str, DType]:
+        """The standard's dtypes of a kind, of several, or all, by name. (float16 and bfloat16 are not in it.)
+
+        Raises ValueError for a kind that the standard does not have.
+
+        >>> import tenkey as tk
+        >>> list(tk.__array_namespace_info__().dtypes(kind="complex floating"))
+        ['complex64', 'complex128']
+        """
+        _check_device(device)
+        kinds = (_ORDER if kind is None else (kind,)) if not isinstance(kind, tuple) else kind
+        for one in kinds:
+            if one not in dtypes.KINDS:
+                raise ValueError(_KIND.format(kind=one, known=", ".join(map(repr, dtypes.KINDS))))
+        chosen = {dtype for one in kinds for dtype in dtypes.KINDS[one]} - {dtypes.float16}
+        return {dtype.name: dtype for dtype in dtypes.ALL if dtype in chosen}
+
+    def __repr__(self) -> str:
+        return f"<the array API standard {ARRAY_API_VERSION} in tenkey>"
+
+
+def _check_device(device: Any) -> None:
+    if device is not None:
+        to_device(device)
+
+
+def array_namespace_info() -> ArrayNamespaceInfo:
+    """The functions that say what the namespace can do: ``capabilities``, ``default_device``, ``default_dtypes``,
+    ``devices``, ``dtypes``.
+
+    Source: array API standard 2025.12, "Inspection".
+
+    >>> import tenkey as tk
+    >>> str(tk.__array_namespace_info__().devices()[0])
+    'cpu'
+    """
+    return ArrayNamespaceInfo()

@@ -1,0 +1,203 @@
+"""Functions that are no operators themselves, because no schema says what they take: any number of tensors, or an int
+or a tuple with different meanings. They call one that is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from ..core.tensor import Tensor
+from ..ops.builtin.numeric.differences import gradient_on_grid
+from ..ops.builtin.shape.copying import clone, concat, stack
+from ..ops.builtin.shape.splitting import meshgrid_of, split_at
+from ..ops.builtin.shape.views import reshape
+from ..ops.shapes import checked_axes, checked_axis
+from .creation import asarray
+from .dtypes import result_type
+
+__all__ = ["array_split", "block", "gradient", "meshgrid", "split"]
+
+_TENSOR: Final = "[{function}] takes a Tensor, got {kind}: convert it with tk.asarray(...)."
+_PARTS: Final = "[{function}] a tensor is split into at least 1 part, got {parts}."
+_TOO_MANY: Final = "[{function}] a tensor is split into at most {most} parts, got {parts}: give the places to cut at."
+_MOST: Final = 1 << 24  # each is a tensor of its own
+_DEPTH: Final = "[block] the lists nest {first} deep in one place and {other} in another: each block lies equally deep."
+_EMPTY: Final = "[block] a list of blocks is empty: every row needs at least one block."
+_TUPLE: Final = "[block] got a tuple: blocks are nested in lists."
+_SPACING: Final = (
+    "[gradient] got {count} spacings for {axes} axes: give one distance for all, or for each axis a distance or the "
+    "vector of the places along it."
+)
+_TWICE: Final = "[gradient] got spacing= beside other spacings: give them once."
+_UNEVEN: Final = "[split] {length} elements along axis {axis} do not divide into {parts} equal parts: use array_split."
+
+
+def meshgrid(*arrays: Tensor, indexing: str = "xy") -> tuple[Tensor, ...]:
+    """Coordinates of all points of a grid: for each vector a tensor with as many dimensions as there are vectors.
+
+    With ``indexing="ij"`` the first vector runs along the first axis, the second along the second, and so on; with
+    ``"xy"`` (the default) the first two change places, as the columns and rows of a picture. Each result is a copy and
+    has the dtype of its vector. Raises ValueError for more than one dimension.
+
+    >>> import tenkey as tk
+    >>> x, y = tk.meshgrid(tk.asarray([1, 2, 3]), tk.asarray([10, 20]))
+    >>> x.tolist(), y.tolist()
+    ([[1, 2, 3], [1, 2, 3]], [[10, 10, 10], [20, 20, 20]])
+    """
+    if not arrays:
+        return ()
+    grids: tuple[Tensor, ...] = tuple(meshgrid_of(list(arrays), indexing=indexing))
+    return grids
+
+
+def _pieces(x: Tensor, parts: int | Sequence[int], axis: int, function: str) -> tuple[Tensor, ...]:
+    if not isinstance(x, Tensor):
+        raise TypeError(_TENSOR.format(function=function, kind=type(x).__name__))
+    places: Any = parts
+    i = checked_axis(function, axis, x.ndim)
+    if isinstance(parts, (int, np.integer)):
+        if parts < 1:
+            raise ValueError(_PARTS.format(function=function, parts=parts))
+        if parts > _MOST:
+            raise ValueError(_TOO_MANY.format(function=function, parts=parts, most=_MOST))
+        size, longer = divmod(x.shape[i], int(parts))
+        if longer and function == "split":
+            raise ValueError(_UNEVEN.format(length=x.shape[i], axis=i, parts=parts))
+        places = [k * size + min(k, longer) for k in range(1, int(parts))]
+    return tuple(split_at(x, places, axis=i))
+
+
+def split(x: Tensor, parts: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
+    """Cut along an axis into ``parts`` equal pieces, or at the places of a tuple: a tuple of views.
+
+    Places count as in slices: negative ones from the end, and beyond it the pieces are empty. (PyTorch's ``split``
+    takes the length of a piece instead.) Raises ValueError where the length does not divide: see ``tk.array_split``.
+
+    >>> import tenkey as tk
+    >>> [t.tolist() for t in tk.split(tk.arange(4), 2)], [t.tolist() for t in tk.split(tk.arange(4), (1, 3))]
+    ([[0, 1], [2, 3]], [[0], [1, 2], [3]])
+    """
+    return _pieces(x, parts, axis, "split")
+
+
+def array_split(x: Tensor, parts: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
+    """Cut along an axis into ``parts`` pieces whose lengths differ by at most 1, the longer first: a tuple of views.
+
+    A tuple instead of a number holds the places to cut at, as in ``tk.split``.
+
+    >>> import tenkey as tk
+    >>> [t.tolist() for t in tk.array_split(tk.arange(5), 2)]
+    [[0, 1, 2], [3, 4]]
+    """
+    return _pieces(x, parts, axis, "array_split")
+
+
+def _leaves(arrays: Any, depth: int, found: list[tuple[int, Any]]) -> None:
+    if isinstance(arrays, tuple):
+        raise TypeError(_TUPLE)
+    if not isinstance(arrays, list):
+        found.append((depth, arrays))
+        return
+    if not arrays:
+        raise ValueError(_EMPTY)
+    for array in arrays:
+        _leaves(array, depth + 1, found)
+
+
+def _joined(arrays: Any, axis: int, leaves: Iterator[Tensor]) -> Tensor:
+    if not isinstance(arrays, list):
+        return next(leaves)
+    joined: Tensor = concat([_joined(array, axis + 1, leaves) for array in arrays], axis=axis)
+    return joined
+
+
+def block(arrays: Any) -> Tensor:
+    """A tensor put together of blocks: of the innermost lists along the last axis, of those around them along the
+    axis before, and so on.
+
+    Blocks are tensors, NumPy arrays and numbers, of at least as many dimensions as the lists are deep: dimensions of
+    length 1 are put before shorter shapes. The result has the promoted dtype, and memory of its own. Raises ValueError
+    for lists of different depth, empty ones and shapes that do not fit together, TypeError for tuples. Source:
+    ``numpy.block``.
+
+    >>> import tenkey as tk
+    >>> a, b = tk.eye(2), tk.zeros((2, 1))
+    >>> tk.block([[a, b], [tk.ones((1, 2)), 7.0]]).tolist()
+    [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 1.0, 7.0]]
+    """
+    found: list[tuple[int, Any]] = []
+    _leaves(arrays, 0, found)
+    depth = found[0][0]
+    for other, _ in found:
+        if other != depth:
+            raise ValueError(_DEPTH.format(first=depth, other=other))
+    given = [value for _, value in found]
+    tensors = [value for value in given if isinstance(value, Tensor)]
+    # a Python number takes the dtype of the tensors beside it, as in other operators
+    dtype = result_type(*given) if tensors else None
+    device = tensors[0].device if tensors else None
+    blocks = [
+        value
+        if isinstance(value, Tensor)
+        else asarray(value, dtype=None if isinstance(value, np.ndarray) else dtype, device=device)
+        for value in given
+    ]
+    ndim = max(depth, *[x.ndim for x in blocks])
+    shaped = iter([reshape(x, (1,) * (ndim - x.ndim) + x.shape) if x.ndim < ndim else x for x in blocks])
+    return _joined(arrays, ndim - depth, shaped) if depth else clone(blocks[0])
+
+
+def gradient(
+    x: Tensor, *distances: Any, spacing: Any = None, places: Any = None, axis: Any = None, edge_order: int = 1
+) -> Tensor:
+    """The derivative, by central differences, of a function that is known at points of a grid.
+
+    Args: x: its values. distances: nothing for neighbours at the distance 1; one distance for all axes; or for each
+    axis a distance, or the vector of the places along it, which need not be even. ``spacing`` is the same as a keyword
+    (a tuple for several axes), ``places`` the vector for one axis. axis: an int, several, or None for all. At both ends
+    the difference is one-sided, accurate to ``edge_order`` (1 or 2). Integers give floats.
+
+    For one axis the result has the shape of ``x``; for several their derivatives are stacked in front, so that
+    ``by_y, by_x = tk.gradient(image)``. Raises ValueError and TypeError. Source: ``numpy.gradient``.
+
+    >>> import tenkey as tk
+    >>> tk.gradient(tk.asarray([1.0, 4.0, 9.0, 16.0])).tolist()
+    [3.0, 4.0, 6.0, 7.0]
+    >>> tk.gradient(tk.asarray([0.0, 1.0, 9.0]), tk.asarray([0.0, 1.0, 3.0])).tolist()
+    [1.0, 2.0, 4.0]
+    """
+    if not isinstance(x, Tensor):
+        raise TypeError(_TENSOR.format(function="gradient", kind=type(x).__name__))
+    if spacing is not None:
+        if distances:
+            raise TypeError(_TWICE)
+        distances = (spacing,)
+    axes = checked_axes("gradient", axis, x.ndim)
+    if (len(distances) == 1 and len(axes) > 1 and isinstance(distances[0], (tuple, list))) or (
+        len(distances) == 1 and isinstance(distances[0], (tuple, list)) and len(distances[0]) == 1
+    ):
+        distances = tuple(distances[0])
+    vectors = [isinstance(h, (tuple, list)) or getattr(h, "ndim", 0) > 0 for h in distances]
+    if not any(vectors):
+        numbers = [h.item() if isinstance(h, Tensor) and not h.requires_grad else h for h in distances]
+        found: Tensor = gradient_on_grid(x, numbers or (1.0,), places=places, axis=axis, edge_order=edge_order)
+        return found
+    if len(distances) != len(axes) or places is not None:
+        raise ValueError(_SPACING.format(count=len(distances) + (places is not None), axes=len(axes)))
+    slopes = [
+        gradient_on_grid(x, places=_vector(x, h), axis=i, edge_order=edge_order)
+        if is_vector
+        else gradient_on_grid(x, h, axis=i, edge_order=edge_order)
+        for i, h, is_vector in zip(axes, distances, vectors, strict=True)
+    ]
+    return slopes[0] if len(slopes) == 1 else stack(slopes)
+
+
+def _vector(x: Tensor, given: Any) -> Tensor:
+    """Places as a tensor; Python's numbers in the dtype of the values."""
+    if isinstance(given, (tuple, list)):
+        return asarray(given, dtype=x.dtype if x.dtype.kind == "f" else None, device=x.device)
+    return asarray(given)

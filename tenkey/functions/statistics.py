@@ -1,0 +1,204 @@
+"""Averages and histograms whose results or arguments no schema says: how many results, a number or a name of bins.
+
+They call operators, which do the work.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from ..core.dtypes.names import default_float, float64
+from ..core.tensor import Tensor
+from ..ops.builtin.numeric.histogram import ascending, even_of, shown_edges
+from ..ops.builtin.numeric.histogram import histogram as _histogram
+from ..ops.builtin.numeric.histogram import histogram_bin_edges as _histogram_bin_edges
+from ..ops.builtin.numeric.histogram_grids import counts_on_grid, estimated_edges
+from ..ops.builtin.reductions.averages import average as _average
+from ..ops.builtin.reductions.averages import average_and_weights as _average_and_weights
+from ..ops.builtin.shape.copying import cast
+from ..ops.builtin.shape.views import select_index
+from .creation import asarray
+
+__all__ = ["average", "histogram", "histogram_bin_edges", "histogramdd"]
+
+_WEIGHTED: Final = "[histogram] bins={bins!r} chooses from values without weights: give a number of bins."
+_POINTS: Final = "[histogramdd] the points are the rows of a matrix, or vectors of one length, got {what}."
+_SAMPLE: Final = (
+    "[histogramdd] takes a Tensor of points, or a list of them, got {kind}: convert it with tk.asarray(...)."
+)
+_NAME: Final = "[histogramdd] got bins={bins!r}: names of bins are for tk.histogram. Give a number or edges."
+_SPAN: Final = "[histogramdd] got range={range!r}: give (low, high), or None, for each dimension."
+_COUNT: Final = "[histogramdd] got {count} bins for {ndim} dimensions: give a number for all, or one entry for each."
+_RANGES: Final = "[histogramdd] got {count} ranges for {ndim} dimensions: give (low, high), or None, for each."
+_BINS: Final = "[histogramdd] the number of bins must be at least 1, got {bins}."
+_EDGES: Final = (
+    "[histogramdd] edges of shape {shape}: give a number of bins, at least 1, or a vector of ascending edges."
+)
+_REAL: Final = "[histogramdd] is not defined for dtype {dtype}: complex numbers have no order."
+_RANGE: Final = "[histogramdd] the range {low} to {high} must be finite and ascending: give (low, high)."
+
+
+def average(
+    x: Tensor,
+    axis: Any = None,
+    weights: Any = None,
+    *,
+    returned: builtins.bool = False,
+    keepdims: builtins.bool = False,
+) -> Any:
+    """The mean along axes, with weights: ``sum(weights * x) / sum(weights)``. Integers give floats.
+
+    Args: weights: of the shape of ``x``, or of its lengths along ``axis``; None for ``tk.mean``. returned: also give
+    the sums of the weights, of the shape of the average (the numbers of elements without weights): a pair. ValueError
+    for weights of another shape, IndexError for an axis that does not exist.
+
+    >>> import tenkey as tk
+    >>> tk.average(tk.asarray([1.0, 4.0]), weights=tk.asarray([2.0, 1.0])).item()
+    2.0
+    >>> tk.average(tk.asarray([[1.0, 3.0]]), axis=1, returned=True)[1].tolist()
+    [2.0]
+    """
+    if returned:
+        return _average_and_weights(x, axis, weights=weights, keepdims=keepdims)
+    return _average(x, axis, weights=weights, keepdims=keepdims)
+
+
+def _estimated(x: Any, bins: str, range: Any) -> Tensor:
+    """Edges by the values; those of integers in double precision."""
+    exact = isinstance(x, Tensor) and x.dtype.kind in "biu"
+    edges: Tensor = estimated_edges(cast(x, float64) if exact else x, bins, range, exact)
+    return edges
+
+
+def histogram_bin_edges(x: Tensor, bins: Any = None, range: Sequence[float] | None = None) -> Tensor:
+    """The edges that ``tk.histogram`` uses: one more than there are bins.
+
+    >>> import tenkey as tk
+    >>> tk.histogram_bin_edges(tk.asarray([0.0, 4.0]), 2).tolist()
+    [0.0, 2.0, 4.0]
+    """
+    if isinstance(bins, str):
+        return shown_edges(_estimated(x, bins, range), x)
+    return _histogram_bin_edges(x, bins, range=range)
+
+
+def histogram(
+    x: Tensor,
+    bins: Any = None,
+    range: Sequence[float] | None = None,
+    *,
+    weights: Any = None,
+    density: builtins.bool = False,
+) -> tuple[Tensor, Tensor]:
+    """How many elements lie in each bin, and the edges of the bins.
+
+    Args: bins: a number of bins of one width (default 10), a vector of ascending edges, or how to choose the number
+    from the values: ``auto``, ``doane``, ``fd`` (Freedman and Diaconis), ``rice``, ``scott``, ``sqrt``, ``stone`` or
+    ``sturges``. The last bin holds its upper edge. range: lowest and highest edge for bins of one width (default: of
+    the elements); what is outside, or nan, is not counted. weights: what is summed in place of 1. density: divided by
+    the total and by the widths, so that the integral is 1.
+
+    Returns ``hist``, int64 or of the dtype of the weights, and ``bin_edges``. ValueError for edges that do not ascend
+    and for a range that is not finite, TypeError for complex numbers and for weights of bins chosen by values.
+
+    >>> import tenkey as tk
+    >>> hist, edges = tk.histogram(tk.asarray([0.0, 1.0, 1.0, 4.0]), 2)
+    >>> hist.tolist(), edges.tolist()
+    ([3, 1], [0.0, 2.0, 4.0])
+    >>> tk.histogram(tk.asarray([0.0, 1.0, 1.0, 4.0]), "sqrt")[0].tolist()
+    [3, 1]
+    """
+    if isinstance(bins, str):
+        if weights is not None:
+            raise TypeError(_WEIGHTED.format(bins=bins))
+        bins = _estimated(x, bins, range)
+        range = None
+    hist, edges = _histogram(x, bins, range=range, weights=weights, density=density)
+    return hist, edges
+
+
+def _coordinates(sample: Any) -> list[Tensor]:
+    """The vectors with the places of the points along each dimension."""
+    if isinstance(sample, (list, tuple)):
+        columns = list(sample)
+        shapes = ", ".join(str(x.shape) for x in columns if isinstance(x, Tensor))
+        if not columns or not all(isinstance(x, Tensor) and x.ndim == 1 for x in columns):
+            raise ValueError(_POINTS.format(what=f"shapes {shapes}" if shapes else "no tensors"))
+        if len({x.shape for x in columns}) > 1:
+            raise ValueError(_POINTS.format(what=f"shapes {shapes}"))
+        return columns
+    if not isinstance(sample, Tensor):
+        raise TypeError(_SAMPLE.format(kind=type(sample).__name__))
+    if sample.ndim != 2 or not sample.shape[1]:
+        raise ValueError(_POINTS.format(what=f"shape {sample.shape}"))
+    return [select_index(sample, 1, k) for k in builtins.range(sample.shape[1])]
+
+
+def _edges(x: Tensor, bins: Any, span: Any) -> Tensor:
+    """The edges along one dimension; those of integers in double precision."""
+    if isinstance(bins, (int, np.integer)):
+        if bins < 1:
+            raise ValueError(_BINS.format(bins=bins))
+        if span is not None:
+            span = tuple(map(float, span))
+            if len(span) != 2 or not (np.isfinite(span).all() and span[0] <= span[1]):
+                raise ValueError(_RANGE.format(low=span[0], high=span[-1]))
+        return even_of(x, int(bins), span)
+    edges = bins if isinstance(bins, Tensor) else asarray(bins, dtype=x.dtype if x.dtype.kind == "f" else None)
+    if edges.ndim != 1 or edges.shape[0] < 2 or edges.dtype.kind == "c":
+        raise ValueError(_EDGES.format(shape=edges.shape))
+    checked: Tensor = ascending(edges)
+    return checked
+
+
+def _is_pairs(given: Any) -> builtins.bool:
+    return isinstance(given, (list, tuple, np.ndarray))
+
+
+def histogramdd(
+    sample: Any,
+    bins: Any = 10,
+    *,
+    range: Sequence[Any] | None = None,
+    weights: Tensor | None = None,
+    density: builtins.bool = False,
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """How many points lie in each bin of a grid in any number of dimensions, and the edges along each.
+
+    Args: sample: the points, rows of a tensor of shape (N, D), or D vectors of length N. bins: a number of bins for all
+    dimensions, or for each a number or a vector of ascending edges. range: for each dimension the lowest and the
+    highest edge, or None for that of the points. weights: shape (N,), summed in place of 1. density: divided by the
+    total and by the sizes of the bins, so that the integral is 1.
+
+    Returns a tensor of D dimensions, int64 or of the dtype of the weights, and a tuple of the edges. No gradient.
+    ValueError for shapes that do not fit, edges that do not ascend and a range that is not finite.
+
+    >>> import tenkey as tk
+    >>> hist, edges = tk.histogramdd(tk.asarray([[0.0, 0.0], [1.0, 2.0], [1.0, 0.0]]), (2, [0.0, 1.0, 2.0]))
+    >>> hist.tolist(), edges[0].tolist()
+    ([[1, 0], [1, 1]], [0.0, 0.5, 1.0])
+    """
+    columns = _coordinates(sample)
+    ndim = len(columns)
+    for x in columns:
+        if x.dtype.kind == "c":
+            raise TypeError(_REAL.format(dtype=x.dtype))
+    if isinstance(bins, str):
+        raise TypeError(_NAME.format(bins=bins))
+    every = list(bins) if isinstance(bins, (list, tuple)) else [bins] * ndim
+    if len(every) != ndim:
+        raise ValueError(_COUNT.format(count=len(every), ndim=ndim))
+    if range is not None and not (_is_pairs(range) and all(_is_pairs(span) or span is None for span in range)):
+        raise TypeError(_SPAN.format(range=range))
+    spans = [None] * ndim if range is None else list(range)
+    if len(spans) != ndim:
+        raise ValueError(_RANGES.format(count=len(spans), ndim=ndim))
+    edges = list(map(_edges, columns, every, spans))
+    counts: Tensor = counts_on_grid(columns, edges, weights=weights, density=density)
+    if density and weights is None and all(x.dtype != float64 for x in columns):
+        counts = cast(counts, default_float())
+    return counts, tuple(map(shown_edges, edges, columns))

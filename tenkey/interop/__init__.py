@@ -1,0 +1,1 @@
+"""Protocols and names of other libraries: NumPy functions and ufuncs, einops."""

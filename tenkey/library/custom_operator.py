@@ -1,0 +1,328 @@
+"""``custom_op``: a Python function as an operator."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeVar, overload
+
+from ..dispatch.errors import RegistrationError
+from ..dispatch.kernel import Handle, Kernel, caller_site, check_signature, function_site
+from ..dispatch.keys import DispatchKey, register_trait
+from ..dispatch.local_state import StateGuard
+from ..dispatch.operator import Operator
+from ..dispatch.registry import registry
+from ..dispatch.schema import FunctionSchema, parse_schema
+from .derivatives import (
+    backward_facet,
+    batch_facet,
+    forward_facet,
+    register_autocast,
+    set_facet,
+)
+from .registration import (
+    _RESERVED,
+    _RESERVED_NAMESPACES,
+    CUSTOM_TAG,
+    key_for,
+    make_kernel,
+    register_fake,
+    register_kernel,
+)
+from .schema_inference import infer
+
+__all__ = ["CustomOperator", "custom_op"]
+
+_NAME: Final = "[custom_op] the name must be 'namespace::name', got {name!r}."
+_NOT_CUSTOM: Final = "[{operator}] is defined already at {first}, and not by custom_op: choose another name."
+_SCHEMA: Final = (
+    "[{name}] schema= is the text of a schema without the name, such as '(Tensor x) -> Tensor', got {schema!r} of type "
+    "{type}."
+)
+_DEVICES: Final = (
+    "[{name}] device_types is a device such as 'cpu', or several, or None for all, got {given!r} of type {type}."
+)
+_MUTATES: Final = (
+    "[{name}] mutates_args must be 'unknown' or the names of arguments, got {given!r} of type {type}. Give the names "
+    "of the tensors that the function changes, () or 'unknown'."
+)
+_UNMARKED: Final = (
+    "[{operator}] mutates_args names {names}, which the schema does not mark as written to: write 'Tensor(a!) x' in "
+    "{schema}."
+)
+
+_custom: dict[str, CustomOperator] = {}
+_traits: dict[str, int] = {}  # of set_kernel_enabled; an operator that is made again uses those of the earlier one
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+class CustomOperator:
+    """What :func:`custom_op` makes: callable like the function, with methods to register more about it."""
+
+    def __init__(self, function: Callable[..., Any], operator: Operator) -> None:
+        functools.update_wrapper(self, function)
+        self.operator = operator
+        self._call = operator.call
+        self._function = function
+        self._switches: dict[DispatchKey, int] = {}
+        try:
+            self.__signature__ = inspect.signature(function)
+        except (TypeError, ValueError):
+            self.__signature__ = inspect.signature(operator.call)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the operator."""
+        return self._call(*args, **kwargs)
+
+    @overload
+    def register_kernel(self, device: Any, fn: None = None) -> Callable[[_Function], _Function]: ...
+
+    @overload
+    def register_kernel(self, device: Any, fn: Callable[..., Any]) -> Handle: ...
+
+    def register_kernel(self, device: Any, fn: Callable[..., Any] | None = None) -> Any:
+        """Register a kernel for one device or several: a decorator without ``fn``, else it returns a handle."""
+        devices = list(device) if isinstance(device, (list, tuple)) else [device]
+
+        def register(function: Callable[..., Any]) -> Handle:
+            handles: list[Handle] = []
+
+            def remove() -> None:
+                for handle in reversed(handles):
+                    handle.remove()
+
+            try:
+                handles.extend(register_kernel(self.operator.name, one, function) for one in devices)
+            except BaseException:
+                remove()
+                raise
+            if self._switches:
+                with registry.lock:
+                    self._switch_kernels()
+            return Handle(remove, f"kernel of {self.operator.name} for {', '.join(map(str, devices))}")
+
+        def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+            register(function)
+            return function
+
+        return decorate if fn is None else register(fn)
+
+    def register_fake(self, fn: _Function) -> _Function:
+        """Register what the operator gives for tensors without values."""
+        register_fake(self.operator.name, fn)
+        return fn
+
+    def register_autograd(
+        self, backward: Callable[..., Any], *, setup_context: Callable[..., Any] | None = None
+    ) -> Handle:
+        """Give the operator a gradient (see :func:`tenkey.library.register_autograd`); replaces an earlier one."""
+        return set_facet(self.operator, backward_facet(self.operator, backward, setup_context))
+
+    def register_jvp(self, fn: Callable[..., Any], *, setup_context: Callable[..., Any] | None = None) -> Handle:
+        """Give the operator a forward derivative (see :func:`tenkey.library.register_jvp`)."""
+        return set_facet(self.operator, forward_facet(self.operator, fn, setup_context))
+
+    @overload
+    def register_vmap(self, fn: None = None) -> Callable[[_Function], _Function]: ...
+
+    @overload
+    def register_vmap(self, fn: Callable[..., Any]) -> Handle: ...
+
+    def register_vmap(self, fn: Callable[..., Any] | None = None) -> Any:
+        """Give the operator a rule for vmap (see :func:`tenkey.library.register_vmap`); also a decorator."""
+
+        def decorate(function: _Function) -> _Function:
+            set_facet(self.operator, batch_facet(self.operator, function))
+            return function
+
+        return decorate if fn is None else set_facet(self.operator, batch_facet(self.operator, fn))
+
+    def register_autocast(self, device_type: str, cast_inputs: Any) -> Handle:
+        """Say what autocast converts the floating tensors of a call to, on one type of device."""
+        return register_autocast(self.operator, device_type, cast_inputs)
+
+    def set_kernel_enabled(self, device: Any, enabled: bool = True) -> StateGuard:
+        """A context manager in which the kernels for a device are not there, or there again; for this thread and task.
+
+        A call goes where it would without them: to the function of a ``custom_op`` for all devices, say.
+
+        >>> import tenkey as tk
+        >>> op = tk.library.custom_op("docs::two_ways", lambda x: x + 1, mutates_args=(), schema="(Tensor x) -> Tensor")
+        >>> handle = op.register_kernel("cpu", lambda x: x + 10)
+        >>> with op.set_kernel_enabled("cpu", False):
+        ...     op(tk.asarray(1.0)).item()
+        2.0
+        >>> op(tk.asarray(1.0)).item()
+        11.0
+        """
+        key = key_for(self.operator.name, device)
+        with registry.lock:
+            trait = self._switches.get(key)
+            if trait is None:
+                name = f"{self.operator.name} without its kernels for {key.name}"
+                trait = _traits[name] = _traits.get(name) or register_trait(name)
+                self._switches[key] = trait
+                self._switch_kernels()
+        return StateGuard(exclude=trait) if enabled else StateGuard(include=trait, unexclude=trait)
+
+    def _switch_kernels(self) -> None:
+        """Let the kernels of the keys that were switched once be switched; also those that were registered since."""
+        for key, trait in self._switches.items():
+            for kernel in self.operator.kernels.get(key, ()):
+                kernel.disabled |= trait
+        self.operator.invalidate()
+
+    def __repr__(self) -> str:
+        return f"<custom operator {self.operator.schema}>"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_find, (self.operator.name,))
+
+
+def _find(name: str) -> CustomOperator:
+    try:
+        return _custom[name]
+    except KeyError:
+        registry.find(name)
+        raise
+
+
+@overload
+def custom_op(
+    name: str,
+    fn: None = None,
+    *,
+    mutates_args: str | Iterable[str],
+    device_types: str | Iterable[str] | None = None,
+    schema: str | None = None,
+) -> Callable[[Callable[..., Any]], CustomOperator]: ...
+
+
+@overload
+def custom_op(
+    name: str,
+    fn: Callable[..., Any],
+    *,
+    mutates_args: str | Iterable[str],
+    device_types: str | Iterable[str] | None = None,
+    schema: str | None = None,
+) -> CustomOperator: ...
+
+
+def custom_op(
+    name: str,
+    fn: Callable[..., Any] | None = None,
+    *,
+    mutates_args: str | Iterable[str],
+    device_types: str | Iterable[str] | None = None,
+    schema: str | None = None,
+) -> Any:
+    """Make an operator of a Python function; a decorator without ``fn``.
+
+    Args: name: ``"namespace::name"``; mutates_args: the names of the tensors that the function changes, ``()`` for
+    none, ``"unknown"`` for all; device_types: the devices the function is for (all, if None); schema: instead of the
+    one that the annotations give, without the name. Doing it again with the same name replaces the operator.
+
+    Raises SchemaError for annotations that a schema cannot express, RegistrationError for a bad or taken name.
+
+    >>> import tenkey as tk
+    >>> @tk.library.custom_op("docs::cube", mutates_args=())
+    ... def cube(x: tk.Tensor) -> tk.Tensor:
+    ...     return x * x * x
+    >>> _ = cube.register_autograd(
+    ...     lambda ctx, g: g * 3 * ctx.saved_tensors[0] ** 2,
+    ...     setup_context=lambda ctx, inputs, output: ctx.save_for_backward(inputs[0]),
+    ... )
+    >>> x = tk.tensor(2.0, requires_grad=True)
+    >>> cube(x).backward()
+    >>> x.grad.item()
+    12.0
+    """
+    site = caller_site()
+
+    def make(function: Callable[..., Any]) -> CustomOperator:
+        namespace, separator, _ = str(name).partition("::")
+        if not separator:
+            raise RegistrationError(_NAME.format(name=name))
+        if namespace in _RESERVED_NAMESPACES:
+            raise RegistrationError(_RESERVED.format(namespace=namespace))
+        facets: dict[str, Any] = {}
+        if schema is None:
+            inferred = infer(function, mutates_args=mutates_args)
+            parsed = parse_schema(f"{name}{inferred.text}")
+            if inferred.structure.is_needed:
+                facets["Structure"] = inferred.structure
+        else:
+            text: object = schema
+            if not isinstance(text, str) or not text.lstrip().startswith("("):
+                raise RegistrationError(_SCHEMA.format(name=name, schema=schema, type=type(schema).__name__))
+            parsed = parse_schema(f"{name}{schema}")
+            _check_mutated(parsed, mutates_args)
+        kernels = [make_kernel(name, function, key_for(name, device)) for device in _devices(name, device_types)]
+        for kernel in kernels:
+            kernel.site = function_site(function)
+            check_signature(function, parsed, with_keyset=False, site=kernel.site)
+        return define_custom(
+            parsed, kernels, facets=facets, tags=(CUSTOM_TAG,), site=site, doc=function.__doc__, function=function
+        )
+
+    return make if fn is None else make(fn)
+
+
+def define_custom(
+    schema: FunctionSchema,
+    kernels: Iterable[Kernel],
+    *,
+    facets: dict[str, Any],
+    site: str,
+    doc: str | None,
+    tags: Iterable[str] = (),
+    function: Callable[..., Any] | None = None,
+) -> CustomOperator:
+    """Define an operator with its kernels, in place of an earlier one that was made so under the same name.
+
+    ``function`` is what it looks like to the user: its own entry, if None.
+    """
+    name = f"{schema.name}.{schema.overload_name}".removesuffix(".")
+    with registry.lock:
+        previous = registry.operators.get(name)
+        if previous is not None and name not in _custom:
+            raise RegistrationError(_NOT_CUSTOM.format(operator=name, first=previous.site))
+        with registry.replacing([name]):
+            try:
+                operator = registry.define(schema, facets=facets, tags=tags, site=site, doc=doc)
+                for kernel in kernels:
+                    registry.impl(name, kernel)
+            except BaseException:
+                if previous is None and name in registry.operators:
+                    registry.undefine(registry.operators[name], keep_kernels=False)
+                raise
+        made = _custom[name] = CustomOperator(function or operator.call, operator)
+    return made
+
+
+def _check_mutated(schema: FunctionSchema, mutates_args: str | Iterable[str]) -> None:
+    """Raise where ``mutates_args`` names an argument that a schema written by hand does not mark."""
+    try:
+        names = [mutates_args] if isinstance(mutates_args, str) else list(mutates_args)
+    except TypeError:
+        kind = type(mutates_args).__name__
+        raise RegistrationError(_MUTATES.format(name=schema.name, given=mutates_args, type=kind)) from None
+    marked = [a.name for a in schema.arguments if a.is_mutable]
+    wrong = [name for name in names if name not in marked and name != "unknown"]
+    if wrong:
+        raise RegistrationError(
+            _UNMARKED.format(operator=schema.name, names=", ".join(map(repr, wrong)), schema=schema)
+        )
+
+
+def _devices(name: str, device_types: str | Iterable[str] | None) -> list[str]:
+    if device_types is None:
+        return ["default"]
+    try:
+        return [device_types] if isinstance(device_types, str) else list(dict.fromkeys(device_types))
+    except TypeError:
+        kind = type(device_types).__name__
+        raise RegistrationError(_DEVICES.format(name=name, given=device_types, type=kind)) from None

@@ -1,0 +1,412 @@
+"""What is checked when an operator of one expression is declared, so that nothing of it fails at the first call.
+
+Note [Laws of a combining function]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+Kernels combine elements in pieces, in pairs, and along several axes at once, and the derived gradient combines all
+elements but one. So ``combine`` must be associative and commutative, and ``identity`` neutral. The traced expression is
+evaluated on a few numbers, mapped by ``scalar`` first, in double precision; what overflows or is no number proves
+nothing. A counterexample refuses the declaration. Guarded by ``tests/library/test_declaration_errors.py``.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, Final
+
+import numpy as np
+
+from ..core.dtypes.names import real_of
+from ..core.tensor import Tensor, cpu_word, make_tensor
+from ..dispatch.errors import RegistrationError
+from ..dispatch.schema import FunctionSchema
+from ..ops.declare.facets import Pointwise, Reduce, formula_names
+from ..ops.declare.promotion import BOOLEAN, COMPARISON, SAME, Promotion
+from ..ops.scalar import (
+    Expression,
+    evaluate,
+    is_real,
+    operations,
+    topological_order,
+    trace,
+    undefined_for_complex,
+    variable,
+)
+
+__all__ = [
+    "check_combine",
+    "check_domain",
+    "check_partials",
+    "check_promotion",
+    "for_combine",
+    "for_complex_numbers",
+    "for_expression",
+    "traced",
+    "try_partials",
+    "without_booleans",
+    "without_complex",
+    "without_integers",
+]
+
+_ONE_VALUE: Final = "[{schema}] the function of {what} returns {count} values: it must return one."
+_PROMOTION: Final = (
+    "[{operator}] promote={given!r} is no promotion rule: give tk.library.INT_TO_FLOAT (integers give floats), "
+    "REAL_TO_FLOAT (the same, and no complex numbers), SAME, ARITHMETIC, REAL, COMPARISON or BOOLEAN."
+)
+_NO_CONDITION: Final = (
+    "[{operator}] promote={name} is for conditions, which give bool, and {expression} is a number: write it as a "
+    "condition ({expression} != 0), or choose tk.library.INT_TO_FLOAT or SAME."
+)
+_NO_INTEGERS: Final = "floating dtypes (of integers, {what} makes other numbers: declare it with promote=INT_TO_FLOAT)"
+_NO_BOOLEANS: Final = "numeric dtypes (of bools, {what} makes other numbers: declare it with promote=INT_TO_FLOAT)"
+_NO_COMPLEX: Final = (
+    "[{operator}] {argument} is a complex number, but promote={name} and the expression take {takes}: make it a float, "
+    "or choose tk.library.INT_TO_FLOAT, SAME or ARITHMETIC and write the expression without an order."
+)
+_DOMAIN: Final = (
+    "[{operator}] domain={given!r} is no interval: give two finite numbers (low, high) with low < high, between which "
+    "tests take their samples."
+)
+_BOOLEAN: Final = "[{operator}] boolean={given!r} names {wrong}, which is no Tensor argument of {schema}."
+_NO_PARTIALS: Final = (
+    "[{operator}] partials={given!r} is neither a function nor a tuple of functions (None where a derivative is zero)."
+)
+_PARTIAL_FAILS: Final = (
+    "[{operator}] the partial derivative by {argument} raised {type}: {error}\nIt is a function of tensors: write it "
+    "with Python's operators and tk.library.scalar (tk.library.scalar.sin, not math.sin or numpy.sin), or with "
+    "functions of tk."
+)
+_PARTIAL_VALUE: Final = (
+    "[{operator}] the partial derivative by {argument} returned {value} of type {type}: it must return a tensor or a "
+    "number. Write it with Python's operators and tk.library.scalar, or with functions of tk, without NumPy."
+)
+_NOT_ASSOCIATIVE: Final = (
+    "[{operator}] combine is not associative: combine(combine({a}, {b}), {c}) is {left}, and combine({a}, combine({b}, "
+    "{c})) is {right}. A reduction combines its elements in any order. What is done to each element belongs into "
+    "scalar=..."
+)
+_NOT_COMMUTATIVE: Final = (
+    "[{operator}] combine is not commutative: combine({a}, {b}) is {left}, and combine({b}, {a}) is {right}. A "
+    "reduction combines its elements in any order."
+)
+_NOT_NEUTRAL: Final = (
+    "[{operator}] identity={identity} is not neutral: combine({identity}, {a}) is {left}, not {a}. Leave it out (then "
+    "to reduce no elements is an error), or map the elements by scalar=... to where it is."
+)
+_NO_NUMBER: Final = "[{operator}] identity={given!r} is no number: give the neutral element of combine, or None."
+
+
+def traced(
+    schema: FunctionSchema, what: str, function: Any, parameters: tuple[str, ...], booleans: tuple[str, ...] = ()
+) -> Expression:
+    """Trace a scalar function, so that what is wrong with it is said here and not at the first call."""
+    found = trace(function, parameters, name=schema.name, booleans=booleans)
+    if isinstance(found, tuple):
+        raise RegistrationError(_ONE_VALUE.format(schema=schema, what=what, count=len(found)))
+    return found
+
+
+def check_promotion(schema: FunctionSchema, promote: Any) -> None:
+    """Raise unless it is a promotion rule."""
+    if not isinstance(promote, Promotion):
+        raise RegistrationError(_PROMOTION.format(operator=schema.name, given=promote))
+
+
+def without_complex(promote: Promotion, expression: Expression, real: tuple[str, ...] = ()) -> Promotion:
+    """The rule as it is for complex dtypes: without them where the expression has no meaning for them.
+
+    Where the expression is real for complex operands (``abs``), so is the result.
+    """
+    if "c" not in promote.accepts:
+        return promote
+    operation = undefined_for_complex(expression, real)
+    if operation is None:
+        if promote.result is SAME.result and expression.kind == "number" and is_real(expression, real):
+            return promote._replace(result=_real_part)
+        return promote
+    takes = f"real dtypes, since {operation} is not defined for complex numbers"
+    if promote.accepts != SAME.accepts:  # it is narrower already, for a reason of its own
+        takes = f"{promote.takes}, and no complex numbers, since {operation} is not defined for them"
+    return promote._replace(accepts=promote.accepts.replace("c", ""), takes=takes)
+
+
+def for_expression(schema: FunctionSchema, promote: Promotion, expression: Expression) -> Promotion:
+    """The rule as it holds for this expression, so that the dtype it tells is the dtype of what is computed.
+
+    A condition gives bool. Integers and bools are refused where the rule keeps them, but the expression makes other
+    numbers.
+    """
+    gives_bool = promote.result is BOOLEAN.result
+    numbers = {a.name for a in schema.arguments if str(a.type) in ("int", "float", "complex", "Scalar")}
+    inexact = {a.name for a in schema.arguments if str(a.type) in ("float", "complex", "Scalar")}
+    if expression.kind == "boolean":
+        return _for_condition(promote, expression, inexact, numbers)
+    if gives_bool:
+        raise RegistrationError(_NO_CONDITION.format(operator=schema.name, name=promote.name, expression=expression))
+    return without_integers(without_booleans(promote, expression, numbers), expression, inexact)
+
+
+def for_complex_numbers(schema: FunctionSchema, promote: Promotion, expression: Expression) -> Promotion:
+    """The rule where an argument is a complex number, whose imaginary part real dtypes would lose: complex dtypes."""
+    variables = {node.name for node in topological_order([expression])}
+    argument = next((a.name for a in schema.arguments if str(a.type) == "complex" and a.name in variables), None)
+    if argument is None:
+        return promote
+    if "c" not in promote.accepts:
+        raise RegistrationError(
+            _NO_COMPLEX.format(operator=schema.name, argument=argument, name=promote.name, takes=promote.takes)
+        )
+    return promote._replace(accepts="c", takes=f"complex dtypes, since {argument} is a complex number")
+
+
+def without_booleans(promote: Promotion, expression: Expression, numbers: Collection[str] = ()) -> Promotion:
+    """The rule, without bools if it keeps them and the expression makes other numbers of them."""
+    if "b" not in promote.accepts or promote.compute(np.dtype(bool)).kind != "b":
+        return promote
+    node = _not_of_bools(expression, numbers)
+    if node is None:
+        return promote
+    return promote._replace(accepts=promote.accepts.replace("b", ""), takes=_NO_BOOLEANS.format(what=node))
+
+
+def for_combine(promote: Promotion, expression: Expression) -> Promotion:
+    """The rule for a combining function: a sum of bools counts them, as everywhere."""
+    sums = "add" in operations(expression) or _not_of_bools(expression, ()) is not None
+    if promote.compute is SAME.compute and sums:
+        promote = promote._replace(compute=_counted_bools)
+    return without_integers(promote, expression)
+
+
+_KEEPS_BOOLEANS: Final = frozenset(["add", "multiply", "where", "maximum", "minimum", "abs", "bitwise_and",
+    "bitwise_or", "bitwise_xor", "bitwise_invert"])  # fmt: skip
+
+
+def _for_condition(
+    promote: Promotion, expression: Expression, inexact: Collection[str], numbers: Collection[str]
+) -> Promotion:
+    """A condition compares what it is given: neither a fraction becomes an integer for it, nor a number a bool."""
+    compute = promote.compute
+    nodes = topological_order([expression])
+    if compute is BOOLEAN.compute and any(
+        node.operands and node.operation not in ("logical_and", "logical_or", "logical_xor", "logical_not")
+        for node in nodes
+    ):
+        compute = COMPARISON.compute
+    if any(node.name in inexact for node in nodes):
+        if compute(np.dtype("int64")).kind in "iu":
+            compute = _exact_float
+    elif compute is COMPARISON.compute and _not_of_bools(expression, numbers) is not None:
+        compute = _counted_bools
+    return promote._replace(compute=compute, result=BOOLEAN.result)
+
+
+def _not_of_bools(expression: Expression, numbers: Collection[str]) -> Expression | None:
+    """A part that is another number when bools count as 0 and 1 than when it is computed in bool."""
+    for node in topological_order([expression]):
+        if node.operands:
+            if node.kind == "number" and node.operation not in _KEEPS_BOOLEANS:
+                return node
+        elif (node.name or "") in numbers or (node.name is None and node.value not in (0, 1)):
+            return node
+    return None
+
+
+def _exact_float(dtype: np.dtype) -> np.dtype:
+    return np.dtype("float64") if dtype.kind in "biu" else dtype
+
+
+def _counted_bools(dtype: np.dtype) -> np.dtype:
+    return np.dtype("int64") if dtype.kind == "b" else dtype
+
+
+_KEEPS_INTEGERS: Final = frozenset([
+    "add", "subtract", "multiply", "floor_divide", "remainder", "pow", "negative", "where", "fma", "square", "abs",
+    "sign", "floor", "ceil", "trunc", "round", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor",
+    "bitwise_invert", "bitwise_left_shift", "bitwise_right_shift",
+])  # fmt: skip
+
+
+def without_integers(promote: Promotion, expression: Expression, inexact: Collection[str] = ()) -> Promotion:
+    """The rule, without integers and bools if it keeps them and the expression makes other numbers of them."""
+    if "i" not in promote.accepts or promote.compute(np.dtype("int64")).kind not in "iu":
+        return promote
+    stack = [expression]
+    while stack:
+        node = stack.pop()
+        if node.kind == "boolean":  # compares fractions as they are, but not an argument that takes the dtype
+            leaves = (inner for inner in topological_order([node]) if not inner.operands)
+            by_argument = next((leaf for leaf in leaves if (leaf.name or "") in inexact), None)
+            if by_argument is not None:
+                return _floating(promote, by_argument)
+            continue
+        by_leaf = isinstance(node.value, float) or node.operation == "eps" or (node.name or "") in inexact
+        if by_leaf or (node.operands and node.operation not in _KEEPS_INTEGERS):
+            return _floating(promote, node)
+        stack.extend(node.operands)
+    return promote
+
+
+def _floating(promote: Promotion, node: Expression) -> Promotion:
+    accepts = "".join(kind for kind in promote.accepts if kind not in "biu")
+    return promote._replace(accepts=accepts, takes=_NO_INTEGERS.format(what=node))
+
+
+def _real_part(dtype: np.dtype) -> np.dtype:
+    return real_of(dtype) if dtype.kind == "c" else dtype
+
+
+def check_domain(schema: FunctionSchema, domain: Any, boolean: Any) -> None:
+    """Raise unless ``domain`` is an interval and ``boolean`` names tensors."""
+    numbers = isinstance(domain, (tuple, list)) and len(domain) == 2
+    if (
+        not numbers
+        or not all(isinstance(v, (int, float)) and math.isfinite(v) for v in domain)
+        or (domain[0] >= domain[1])
+    ):
+        raise RegistrationError(_DOMAIN.format(operator=schema.name, given=domain))
+    tensors = {a.name for a in schema.arguments if a.type.is_tensor_like}
+    listed = boolean if isinstance(boolean, (tuple, list, set, frozenset)) else (boolean,)
+    wrong = [name for name in listed if name not in tensors]
+    if wrong or isinstance(boolean, str):
+        names = ", ".join(map(repr, wrong)) or f"a string; write ({boolean!r},)"
+        raise RegistrationError(_BOOLEAN.format(operator=schema.name, given=boolean, wrong=names, schema=schema))
+
+
+# ---- partial derivatives
+
+
+def check_partials(schema: FunctionSchema, partials: Any) -> None:
+    """Raise unless it is a function or a tuple of functions."""
+    listed = partials if isinstance(partials, tuple) else (partials,)
+    if any(one is not None and not callable(one) for one in listed) or partials == ():
+        raise RegistrationError(_NO_PARTIALS.format(operator=schema.name, given=partials))
+
+
+_NUMBER: Final = {"int": 2, "float": 0.75, "bool": True, "complex": 0.75 + 0.5j, "Scalar": 0.75}
+
+
+def try_partials(facet: Pointwise, formulas: dict[str, Callable[..., Any] | None]) -> None:
+    """Run every formula once: on symbols, and if it is not made for them on small tensors."""
+    values: dict[str, Any] = {}
+    for name, formula in formulas.items():
+        if formula is None:
+            continue
+        names = formula_names(formula)
+        try:
+            if isinstance(trace(functools.partial(_layer, formula), names, name=facet.schema.name), Expression):
+                continue
+            values = values or _sample(facet)
+        except TypeError:  # no expression: it may be a function of tensors
+            values = values or _sample(facet)
+        try:
+            found = formula(*[values[n] if n in values else values[n.removesuffix("_meta")] for n in names])
+        except Exception as error:
+            kind = type(error).__name__
+            text = _PARTIAL_FAILS.format(operator=facet.schema.name, argument=name, type=kind, error=error)
+            raise RegistrationError(text) from error
+        if not isinstance(found, (Tensor, int, float, complex)):
+            kind = type(found).__name__
+            shown = repr(found)[:80]
+            raise RegistrationError(
+                _PARTIAL_VALUE.format(operator=facet.schema.name, argument=name, value=shown, type=kind)
+            )
+
+
+def _layer(formula: Callable[..., Any], T: Any) -> Callable[..., Any]:
+    return formula
+
+
+def _sample(facet: Pointwise) -> dict[str, Any]:
+    """Two elements for each tensor, inside of the domain, numbers for the others, and the result."""
+    low, high = facet.domain
+    numbers: dict[str, Any] = {}
+    for place, argument in enumerate(facet.schema.arguments):
+        if argument.type.is_tensor_like:
+            at = [0.3 + 0.05 * place, 0.6 - 0.05 * place]
+            numbers[argument.name] = [True, False] if argument.name in facet.boolean else [
+                low + (high - low) * (share % 1) for share in at
+            ]  # fmt: skip
+        else:
+            numbers[argument.name] = argument.default if argument.has_default else _NUMBER[str(argument.type)]
+    rows = [{n: v[i] if isinstance(v, list) else v for n, v in numbers.items()} for i in range(2)]
+    out: list[float] = []
+    for row in rows:
+        try:
+            out.append(float(evaluate(facet.expression, row)))
+        except (ArithmeticError, ValueError, TypeError):
+            out.append(0.5)
+    made = {n: _tensor(v) if isinstance(v, list) else v for n, v in numbers.items()}
+    return {**made, "out": _tensor(out)}
+
+
+def _tensor(values: list[Any]) -> Tensor:
+    array = np.array(values)
+    return make_tensor(array, cpu_word(array.dtype))
+
+
+# ---- reductions
+
+
+_KNOWN: Final = frozenset(["add", "multiply", "maximum", "minimum", "logical_and", "logical_or", "logical_xor"])
+
+
+def check_combine(schema: FunctionSchema, facet: Reduce) -> None:
+    """Raise unless the laws hold: see Note [Laws of a combining function]."""
+    identity = facet.identity
+    if identity is not None and not isinstance(identity, (bool, int, float, complex, np.number, np.bool_)):
+        raise RegistrationError(_NO_NUMBER.format(operator=schema.name, given=identity))
+
+    def combine(a: Any, b: Any) -> Any:
+        return _value(facet.expression, {"a": a, "b": b})
+
+    elements = list(_elements(facet))
+    if identity is not None and not isinstance(identity, complex):
+        for a in elements:
+            for left in (combine(identity, a), combine(a, identity)):
+                if _differ(left, a):
+                    text = _NOT_NEUTRAL.format(operator=schema.name, identity=identity, a=a, left=left)
+                    raise RegistrationError(text)
+    if facet.expression.operation in _KNOWN and {*facet.expression.operands} == {variable("a"), variable("b")}:
+        return
+    for a, b in itertools.combinations(elements, 2):
+        left, right = combine(a, b), combine(b, a)
+        if _differ(left, right):
+            raise RegistrationError(_NOT_COMMUTATIVE.format(operator=schema.name, a=a, b=b, left=left, right=right))
+    for a, b, c in itertools.islice(itertools.permutations(elements, 3), 0, None, 7):
+        left, right = combine(combine(a, b), c), combine(a, combine(b, c))
+        if _differ(left, right):
+            raise RegistrationError(
+                _NOT_ASSOCIATIVE.format(operator=schema.name, a=a, b=b, c=c, left=left, right=right)
+            )
+
+
+def _elements(facet: Reduce) -> Iterator[Any]:
+    used = operations(facet.expression) | operations(facet.mapping)
+    given: tuple[Any, ...] = (-2.5, -0.75, 0.5, 1.25, 3.0)
+    if any(name.startswith("bitwise") for name in used):
+        given = (-3, 0, 2, 5, 12)
+    elif facet.expression.kind == "boolean":
+        given = (False, True)
+    for x in given:
+        value = _value(facet.mapping, {"x": x})
+        if value is not None:
+            yield value
+
+
+def _value(expression: Expression, environment: dict[str, Any]) -> Any:
+    """The value, or None where it is no finite number."""
+    if any(value is None for value in environment.values()):
+        return None
+    try:
+        value = evaluate(expression, environment)
+    except (ArithmeticError, ValueError, TypeError):
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _differ(left: Any, right: Any) -> bool:
+    if left is None or right is None:
+        return False
+    return bool(abs(float(left) - float(right)) > 1e-9 * max(1.0, abs(float(left)), abs(float(right))))

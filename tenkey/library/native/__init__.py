@@ -1,0 +1,1 @@
+"""Functions of compiled libraries as operators."""

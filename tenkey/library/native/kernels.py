@@ -1,0 +1,493 @@
+"""Kernels that call native functions: one is written for each operator and dispatch word.
+
+Note [Address of an array]
+~~~~~~~~~~~~~~~~~~~~~~~~~~
+``array.ctypes.data`` costs 0.9 us and ``(c_char * 0).from_buffer(array)`` 0.2 us for each array, where the whole call
+of a C function of 16 elements shall cost 3. But the address of the elements is the first field after the object header
+of every NumPy array, by NumPy's binary interface: compiled extensions read it there. So a ``c_void_p`` that lies on
+this field is what we pass (0.08 us). Whether it holds what it should is tried once at the first use, on arrays of
+several kinds; where it does not (an interpreter whose ``id`` is no address), ``array.ctypes.data`` is taken. Guarded by
+``tests/library/test_native.py::test_the_address_of_an_array``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import linecache
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from operator import index
+from typing import Any, Final
+
+import numpy as np
+
+from ...core.dtypes.promotion import result_dtype
+from ...core.lift import refuse_out_of_range
+from ...core.tensor import Tensor, cpu_word, make_tensor
+from ...core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
+from ...dispatch.errors import OutOfRangeError
+from ...dispatch.schema import FunctionSchema
+from ...ops.declare.facets import TensorSpec
+from ...ops.shapes import broadcast_shapes
+
+__all__ = ["DLTensor", "Native", "dlpack_kernel", "elements_kernel", "spec_rule", "tvm_ffi_kernel"]
+
+_NO_DTYPE: Final = (
+    "[{operator}] is compiled for {known}, and the arguments are {got}: convert them with tk.astype(x, dtype), or give "
+    "a function for this dtype to load_native(..., dtypes={{...}})."
+)
+_MUTATED_DTYPE: Final = "[{operator}] changes {argument!r}, which has dtype {got} where the function works on {want}."
+_MUTATED_SHAPE: Final = (
+    "[{operator}] changes {argument!r} of shape {got}, and the arguments together have the shape {want}: they must be "
+    "equal."
+)
+_READ_ONLY: Final = "[{operator}] changes {argument!r}, whose memory is read-only: give a clone() of it."
+_SHARED: Final = "[{operator}] changes {argument!r}, and the same tensor is given for {other!r}: give a clone() of it."
+_FAILED: Final = "[{operator}] the native function {symbol} failed{reason} with the code {code}."
+_TOO_LARGE: Final = (
+    "[{operator}] the argument {argument!r} is {value}, which is no int64_t: it must be in [-2**63, 2**63)."
+)
+_NO_DLPACK: Final = "[{operator}] an argument cannot be exchanged by DLPack: {reason}"
+_RULE: Final = (
+    "[{operator}] meta= returned {got} for {want} results: give a shape or (shape, dtype) for one, a list of these for "
+    "several."
+)
+
+# schema type: how a number is passed, and what Numba calls that
+NUMBERS: Final[dict[str, tuple[Any, str]]] = {
+    "int": (ctypes.c_int64, "int64"),
+    "float": (ctypes.c_double, "float64"),
+    "bool": (ctypes.c_bool, "bool"),
+    "complex": (ctypes.c_void_p, "complex128*"),
+}
+
+
+@dataclass
+class Native:
+    """What :func:`load_native` was told: a schema and the functions by dtypes."""
+
+    schema: FunctionSchema
+    functions: Mapping[Any, Any]  # a dtype, a tuple of one for each tensor, or None for any dtype
+    meta: Callable[..., Any] | None
+    status: bool | Mapping[int, str]
+    gives_tensors: bool
+
+    @property
+    def name(self) -> str:
+        """The operator's name."""
+        return self.schema.name
+
+    @cached_property
+    def tensors(self) -> tuple[int, ...]:
+        """The positions of the tensors in the schema."""
+        return tuple([i for i, a in enumerate(self.schema.arguments) if a.type.is_tensor_like])
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of all arguments."""
+        return tuple([a.name for a in self.schema.arguments])
+
+    @property
+    def result_count(self) -> int:
+        """How many tensors are allocated for the function to fill."""
+        return len(self.schema.returns) if self.gives_tensors else 0
+
+    @cached_property
+    def per_tensor(self) -> bool:
+        """Whether there is a dtype for each tensor."""
+        return any(isinstance(key, tuple) for key in self.functions)
+
+    def values(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
+        """The arguments in the order of the schema."""
+        return [*args, *[kwargs[name] for name in self.names[len(args) :]]]
+
+    def choose(self, tensors: list[Tensor | None]) -> tuple[Any, Any]:
+        """The function for the dtypes of a call, and the key that it is under."""
+        given = [t for t in tensors if t is not None]
+        if None in self.functions:
+            return self.functions[None], None
+        word = 0
+        for tensor in given:
+            word |= tensor._word
+        found, weak = dtypes_of(word & DTYPE_MASK), weak_of(word & WEAK_MASK)
+        if self.per_tensor:
+            for key, function in self.functions.items():
+                if not isinstance(key, tuple):
+                    key = (key,) * len(tensors)
+                if all(t is None or t._word & WEAK_MASK or t.dtype == one for t, one in zip(tensors, key)):
+                    return function, key
+        else:
+            common = result_dtype(found, weak)
+            if common in self.functions:
+                return self.functions[common], common
+        raise TypeError(
+            _NO_DTYPE.format(
+                operator=self.name,
+                known=" or ".join(map(_shown_key, self.functions)),
+                got=", ".join("a number" if t._word & WEAK_MASK else str(t.dtype) for t in given),
+            )
+        )
+
+    def specs(self, key: Any, shape: tuple[int, ...], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Shape and dtype of each result of a call."""
+        count = self.result_count
+        if isinstance(key, tuple):
+            dtypes = key[len(key) - count :]
+        else:
+            dtypes = (key,) * count
+        if self.meta is None:
+            return [TensorSpec(shape, dtype) for dtype in dtypes]
+        made = self.meta(*args, **kwargs)
+        listed = made if isinstance(made, list) else [made]
+        if len(listed) != count:
+            raise ValueError(_RULE.format(operator=self.name, got=repr(made), want=count))
+        return [self._spec(one, dtype, made) for one, dtype in zip(listed, dtypes)]
+
+    def _spec(self, one: Any, dtype: np.dtype, made: Any) -> TensorSpec:
+        try:
+            if isinstance(one, tuple) and len(one) == 2 and isinstance(one[0], tuple):
+                one, dtype = one[0], np.dtype(one[1])
+            shape = tuple([index(length) for length in one])
+            if any(length < 0 for length in shape):
+                raise ValueError(made)
+            return TensorSpec(shape, dtype)
+        except (TypeError, ValueError):
+            raise ValueError(_RULE.format(operator=self.name, got=repr(made), want=self.result_count)) from None
+
+    def failed(self, symbol: str, code: int) -> RuntimeError:
+        """The error for a status code that is not 0."""
+        reason = f": {self.status[code]}," if isinstance(self.status, Mapping) and code in self.status else ""
+        return RuntimeError(_FAILED.format(operator=self.name, symbol=symbol, reason=reason, code=code))
+
+
+def _shown_key(key: Any) -> str:
+    return f"({', '.join(map(str, key))})" if isinstance(key, tuple) else str(key)
+
+
+def spec_rule(native: Native) -> Callable[..., Any]:
+    """The rule that gives shapes and dtypes of the results from tensors without values."""
+
+    def rule(*args: Any, **kwargs: Any) -> Any:
+        values = native.values(args, kwargs)
+        tensors = [values[i] for i in native.tensors]
+        key = native.choose(tensors)[1] if native.functions else None
+        given = [t for t in tensors if t is not None]
+        if key is None:
+            key = result_dtype(tuple(t.dtype for t in given if not t._word & WEAK_MASK), ())
+        shape = () if native.meta is not None else broadcast_shapes(native.name, *[t.shape for t in given])
+        made = native.specs(key, shape, args, kwargs)
+        return made[0] if len(made) == 1 else made
+
+    return rule
+
+
+# ---- pointers
+
+
+def _slow_address(array: np.ndarray) -> Any:
+    return ctypes.c_void_p(array.ctypes.data)
+
+
+_HEAD: Final = object.__basicsize__
+
+
+def fast_address(array: np.ndarray) -> Any:
+    """A pointer to the elements that lies in the array object (Note [Address of an array])."""
+    return ctypes.c_void_p.from_address(id(array) + _HEAD)
+
+
+@cache
+def addresses_are_known() -> bool:
+    """Whether the first field of an array object is the address of its elements (Note [Address of an array])."""
+    base = np.arange(12.0)
+    tried = (
+        base,
+        base[3:],
+        base.reshape(3, 4).T,
+        np.zeros((), np.int8),
+        np.zeros((0, 2)),
+        np.frombuffer(b"abcd", "u1"),
+    )
+    if type(base).__basicsize__ < _HEAD + ctypes.sizeof(ctypes.c_void_p) or id(base) < 4096:
+        return False
+    return all(fast_address(array).value == _slow_address(array).value for array in tried)
+
+
+def _pair(number: complex) -> Any:
+    return (ctypes.c_double * 2)(number.real, number.imag)
+
+
+def _check_int(operator: str, argument: str, value: int) -> None:
+    if not -(2**63) <= value < 2**63:
+        raise OutOfRangeError(_TOO_LARGE.format(operator=operator, argument=argument, value=value))
+
+
+class DLTensor(ctypes.Structure):
+    """The struct of DLPack that functions of the convention ``"dlpack"`` take pointers to."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+_CODES: Final = {"i": 0, "u": 1, "f": 2, "V": 4, "c": 5, "b": 6}  # V: bfloat16
+
+
+def describe(array: np.ndarray) -> Any:
+    """A ``DLTensor`` of an array, which must live as long as it is used."""
+    size = array.dtype.itemsize
+    integers = ctypes.c_int64 * array.ndim
+    strides = integers(*[stride // size for stride in array.strides])
+    code = _CODES[array.dtype.kind]
+    return DLTensor(array.ctypes.data, 1, 0, array.ndim, code, size * 8, 1, integers(*array.shape), strides, 0)
+
+
+# ---- the convention "elements"
+
+
+def elements_kernel(native: Native, word: int) -> Callable[..., Any]:
+    """The kernel for one word: written out for plain arguments; all others go through ``_General``."""
+    general = _Elements(native)
+    dtypes, weak = dtypes_of(word & DTYPE_MASK), weak_of(word & WEAK_MASK)
+    plain = (
+        len(dtypes) == 1
+        and not weak
+        and dtypes[0] in native.functions
+        and native.meta is None
+        and not native.schema.is_mutable
+        and all(str(native.schema.arguments[i].type) == "Tensor" for i in native.tensors)
+    )
+    return _write(native, dtypes[0], general) if plain else general
+
+
+def _write(native: Native, dtype: np.dtype, general: Callable[..., Any]) -> Callable[..., Any]:
+    """The function for tensors of one dtype, shape and layout; names with ``ŧ`` are not the schema's."""
+    entry = native.functions[dtype]
+    tensors = [native.names[i] for i in native.tensors]
+    address = f"ŧat(ŧid({{}}) + {_HEAD})" if addresses_are_known() else "ŧslow_address({})"
+    parameters: list[str] = []
+    passed, values, lines = [], [], []
+    for a in native.schema.arguments:
+        if a.kwarg_only and "*" not in parameters:
+            parameters.append("*")
+        parameters.append(a.name)
+        passed.append(f"{a.name}={a.name}" if a.kwarg_only else a.name)
+        kind = str(a.type)
+        if kind == "Tensor":
+            values.append(address.format(f"ŧ_{a.name}"))
+        else:
+            values.append(f"ŧpair({a.name})" if kind == "complex" else a.name)
+        if kind == "int":
+            lines.append(f"if not {-(2**63)} <= {a.name} < {2**63}: ŧcheck_int({native.name!r}, {a.name!r}, {a.name})")
+    first = tensors[0]
+    lines += [f"ŧ_{name} = {name}._data" for name in tensors]
+    lines.append(f"ŧshape = ŧ_{first}.shape")
+    tests = [f"not ŧ_{name}.flags.carray" for name in tensors] + [f"ŧ_{n}.shape != ŧshape" for n in tensors[1:]]
+    lines.append(f"if {' or '.join(tests)}: return ŧgeneral({', '.join(passed)})")
+    outs = [f"ŧout{i}" for i in range(native.result_count)]
+    lines += [f"{out} = ŧempty(ŧshape, ŧdtype)" for out in outs]
+    values += [address.format(out) for out in outs]
+    call = f"ŧcall({', '.join(values)}, ŧ_{first}.size)"
+    made = [f"ŧmake({out}, ŧword)" for out in outs]
+    if not native.gives_tensors:
+        lines.append(f"return {call}")
+    else:
+        lines += [f"ŧcode = {call}", "if ŧcode: raise ŧfailed(ŧsymbol, ŧcode)"] if native.status else [call]
+        lines.append(f"return {made[0]}" if len(made) == 1 else f"return ({', '.join(made)})")
+    scope: dict[str, Any] = {
+        "ŧat": ctypes.c_void_p.from_address,
+        "ŧcall": entry.call,
+        "ŧcheck_int": _check_int,
+        "ŧdtype": dtype,
+        "ŧempty": np.empty,
+        "ŧfailed": native.failed,
+        "ŧgeneral": general,
+        "ŧid": id,
+        "ŧmake": make_tensor,
+        "ŧpair": _pair,
+        "ŧslow_address": _slow_address,
+        "ŧsymbol": entry.symbol,
+        "ŧword": cpu_word(dtype),
+    }
+    source = f"def kernel({', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in lines)
+    filename = f"<native kernel of {native.name} for {dtype}>"
+    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+    exec(compile(source, filename, "exec"), scope)
+    kernel: Callable[..., Any] = scope["kernel"]
+    return kernel
+
+
+# ---- calls of any kind
+
+
+class _Call:
+    """A call whose arguments need something done: what the conventions have in common."""
+
+    def __init__(self, native: Native) -> None:
+        self.native = native
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        native = self.native
+        values = native.values(args, kwargs)
+        tensors = [values[i] for i in native.tensors]
+        self._refuse_shared(tensors)
+        entry, key = native.choose(tensors)
+        given = [t for t in tensors if t is not None]
+        common = key
+        if key is None:
+            common = result_dtype(tuple(t.dtype for t in given if not t._word & WEAK_MASK), ())
+        shape = self.common_shape(given)
+        outs = [np.empty(*spec) for spec in native.specs(common, shape, args, kwargs)]
+        arrays: list[np.ndarray | None] = []
+        written: list[tuple[np.ndarray, np.ndarray]] = []
+        for place, (position, tensor) in enumerate(zip(native.tensors, tensors)):
+            if tensor is None:
+                arrays.append(None)
+                continue
+            dtype = key[place] if isinstance(key, tuple) else key
+            if dtype is None and tensor._word & WEAK_MASK:
+                dtype = common
+            if native.schema.arguments[position].is_mutable:
+                array = self._mutable(native.names[position], tensor, dtype, shape)
+                used = self.mutable(array)
+                if used is not array:
+                    written.append((array, used))
+            else:
+                if dtype is not None:
+                    refuse_out_of_range(native.name, tensor, dtype)
+                used = self.readable(tensor._data, dtype, shape)
+            arrays.append(used)
+        code = self.run(entry, values, arrays, outs, shape)
+        for array, used in written:
+            array[...] = used
+        if not native.gives_tensors:
+            return code
+        if native.status and code:
+            raise native.failed(entry.symbol, code)
+        made = tuple([make_tensor(out, cpu_word(out.dtype)) for out in outs])
+        return made[0] if len(made) == 1 else made or None
+
+    def _refuse_shared(self, tensors: list[Tensor | None]) -> None:
+        names = [self.native.names[i] for i in self.native.tensors]
+        for place, position in enumerate(self.native.tensors):
+            if self.native.schema.arguments[position].is_mutable:
+                for other, tensor in enumerate(tensors):
+                    if other != place and tensor is not None and tensor is tensors[place]:
+                        raise ValueError(
+                            _SHARED.format(operator=self.native.name, argument=names[place], other=names[other])
+                        )
+
+    def _mutable(self, argument: str, tensor: Tensor, dtype: Any, shape: tuple[int, ...] | None) -> np.ndarray:
+        operator = self.native.name
+        if tensor._word & WEAK_MASK or (dtype is not None and tensor.dtype != dtype):
+            got = "a number's" if tensor._word & WEAK_MASK else tensor.dtype
+            raise TypeError(_MUTATED_DTYPE.format(operator=operator, argument=argument, got=got, want=dtype))
+        if shape is not None and tensor.shape != shape:
+            raise ValueError(_MUTATED_SHAPE.format(operator=operator, argument=argument, got=tensor.shape, want=shape))
+        array: np.ndarray = tensor._data
+        if not array.flags.writeable:
+            raise ValueError(_READ_ONLY.format(operator=operator, argument=argument))
+        return array
+
+    def common_shape(self, tensors: list[Tensor]) -> Any:
+        """The shape that all tensors are given in, or None where each keeps its own."""
+        return None if self.native.meta is not None else tensors[0].shape if tensors else ()
+
+    def mutable(self, array: np.ndarray) -> np.ndarray:
+        """What the function gets to change: the array, or a copy that is copied back."""
+        return array
+
+    def readable(self, array: np.ndarray, dtype: Any, shape: Any) -> np.ndarray:
+        """What the function gets to read."""
+        return array if dtype is None else array.astype(dtype, copy=False)
+
+    def numbers(self, values: list[Any]) -> list[Any]:
+        """The arguments as the function takes them, but for the tensors."""
+        made = list(values)
+        for i, argument in enumerate(self.native.schema.arguments):
+            kind = str(argument.type)
+            if kind == "int":
+                _check_int(self.native.name, argument.name, made[i])
+            elif kind == "complex":
+                made[i] = _pair(made[i])
+        return made
+
+    def run(self, entry: Any, values: list[Any], arrays: list[Any], outs: list[Any], shape: Any) -> Any:
+        """Call the function; gives its status."""
+        raise NotImplementedError
+
+
+class _Elements(_Call):
+    """Any call of a function in the convention "elements": broadcasts, promotes, copies into rows."""
+
+    def common_shape(self, tensors: list[Tensor]) -> Any:
+        return broadcast_shapes(self.native.name, *[t.shape for t in tensors])
+
+    def mutable(self, array: np.ndarray) -> np.ndarray:
+        return array if array.flags.carray else np.array(array, order="C")
+
+    def readable(self, array: np.ndarray, dtype: Any, shape: Any) -> np.ndarray:
+        return np.require(np.broadcast_to(array, shape), dtype, ["C", "A"])
+
+    def run(self, entry: Any, values: list[Any], arrays: list[Any], outs: list[Any], shape: Any) -> Any:
+        passed = self.numbers(values)
+        for position, array in zip(self.native.tensors, arrays):
+            passed[position] = None if array is None else _slow_address(array)
+        return entry.call(*passed, *map(_slow_address, outs), math.prod(shape))
+
+
+class _DLPack(_Call):
+    """A call in the convention "dlpack"."""
+
+    def run(self, entry: Any, values: list[Any], arrays: list[Any], outs: list[Any], shape: Any) -> Any:
+        passed = self.numbers(values)
+        for position, array in zip(self.native.tensors, arrays):
+            passed[position] = None if array is None else ctypes.byref(describe(array))
+        return entry.call(*passed, *[ctypes.byref(describe(out)) for out in outs])
+
+
+class _TVMFFI(_Call):
+    """A call in the convention "tvm-ffi"; its errors are Python's already."""
+
+    def readable(self, array: np.ndarray, dtype: Any, shape: Any) -> np.ndarray:
+        made = super().readable(array, dtype, shape)
+        return made if made.flags.writeable else made.copy()  # NumPy does not export what may not be written to
+
+    def run(self, entry: Any, values: list[Any], arrays: list[Any], outs: list[Any], shape: Any) -> Any:
+        passed = list(values)
+        try:
+            for position, array in zip(self.native.tensors, arrays):
+                passed[position] = None if array is None else from_dlpack(array)
+            results = [from_dlpack(out) for out in outs]
+        except BufferError as error:
+            raise TypeError(_NO_DLPACK.format(operator=self.native.name, reason=error)) from None
+        entry.call(*passed, *results)
+        return 0
+
+
+def from_dlpack(array: np.ndarray) -> Any:
+    """The array as a tensor of the TVM FFI, on the same memory."""
+    import tvm_ffi
+
+    return tvm_ffi.from_dlpack(array)
+
+
+def dlpack_kernel(native: Native, word: int) -> Callable[..., Any]:
+    """The kernel of a function in the convention "dlpack", for any word."""
+    return _DLPack(native)
+
+
+def tvm_ffi_kernel(native: Native, word: int) -> Callable[..., Any]:
+    """The kernel of a function in the convention "tvm-ffi", for any word."""
+    return _TVMFFI(native)

@@ -1,0 +1,479 @@
+"""``load_native``: functions of compiled libraries as operators.
+
+Note [Conventions of native functions]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+A C function does not say what it takes, so the schema does, by one of three conventions.
+
+``"elements"``, for functions that look at one element after the other. Arguments come in the order of the schema: a
+``Tensor`` as a pointer to its elements, ``int`` as ``int64_t``, ``float`` as ``double``, ``bool`` as ``bool``,
+``complex`` as ``const double[2]``. Then a pointer for each result, then ``int64_t n``. The tensors are broadcast to one
+shape of ``n`` elements, promoted to one dtype that the function takes, aligned and in row-major order. An absent
+``Tensor?`` is NULL.
+
+``"dlpack"``, for functions that need shapes: each tensor and each result is a ``DLTensor *`` (the struct of DLPack:
+data, device, ndim, dtype, shape, strides in elements, byte offset); numbers come as before; there is no ``n``, no
+broadcasting and no copy.
+
+``"tvm-ffi"``: functions of the Apache TVM FFI convention, called through the package ``apache-tvm-ffi``; results are
+passed last, to be filled.
+
+Guarded by ``tests/library/test_native.py``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import inspect
+import re
+from _ctypes import CFuncPtr
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from ...core.dtypes.names import to_dtype
+from ...dispatch.errors import RegistrationError, shown
+from ...dispatch.kernel import Kernel, caller_site, check_signature, function_site
+from ...dispatch.keys import DispatchKey
+from ...dispatch.schema import FunctionSchema, parse_schema
+from ...ops.declare.facets import Meta
+from ..custom_operator import CustomOperator, define_custom
+from ..registration import _RESERVED, _RESERVED_NAMESPACES
+from .kernels import NUMBERS, Native, dlpack_kernel, elements_kernel, spec_rule, tvm_ffi_kernel
+
+__all__ = ["load_native"]
+
+_CONVENTION: Final = "[{name}] convention must be 'elements', 'dlpack' or 'tvm-ffi', got {convention!r}."
+_NAMESPACES: Final = "[{name}] the schema names the namespace {schema!r}, and namespace= says {given!r}: leave one out."
+_BAD_NAMESPACE: Final = "[{name}] a namespace is an identifier, got {namespace!r}."
+_NO_LIBRARY: Final = (
+    "[{name}] the library {path!r} could not be loaded: {reason}. Give the path of a shared library for this machine, "
+    "or the name of one that the system's loader finds."
+)
+_NO_SYMBOL: Final = (
+    "[{name}] the library {library} has no function {symbol!r}. Give its name with symbol=, or one for each dtype with "
+    "dtypes={{'float32': 'name', ...}}; functions in C++ need extern \"C\"."
+)
+_SOURCE: Final = (
+    "[{name}] a native function is a library's path with a symbol in it, an address, a ctypes function, a Numba cfunc, "
+    "or a Python function, got {value} of type {type}."
+)
+_NJIT: Final = (
+    "[{name}] got a Numba function without an address: decorate it with numba.cfunc(signature), not with jit."
+)
+_ADDRESS: Final = "[{name}] {value} is no address of a function."
+_ARGUMENT: Final = (
+    "[{name}] the argument {argument!r} is {a} {kind}, which the convention {convention!r} cannot pass: it passes "
+    "{takes}."
+)
+_RESULTS: Final = (
+    "[{name}] returns {returns}: a native function gives Tensors that are allocated for it, nothing, or, in a "
+    "convention of C, one int, float or bool."
+)
+_ALIAS: Final = (
+    "[{name}] its result is an argument, by its annotation: let the function return () and use the argument, which it "
+    "changes."
+)
+_NO_TENSOR: Final = "[{name}] takes no Tensor: a native function needs one at least."
+_NOTHING: Final = "[{name}] returns nothing and changes nothing: mark what it changes with Tensor(a!)."
+_META: Final = "[{name}] meta= is a function of the arguments, got {value} of type {type}."
+_META_TAKES: Final = (
+    "[{name}] meta= cannot be called with the operator's arguments ({error}): write it as meta=lambda {arguments}: ..."
+)
+_STATUS_TEXTS: Final = (
+    "[{name}] status={value}: give True, or a dict of codes to texts, status={{1: 'no convergence'}}."
+)
+_META_NEEDED: Final = (
+    "[{name}] returns {count} tensors: in the convention 'dlpack' or 'tvm-ffi' with more than one Tensor to take a "
+    "shape from, say which shapes they have with meta=lambda {arguments}: ..."
+)
+_STATUS: Final = "[{name}] a function that returns a number has no status code beside it: leave status= out."
+_DTYPES: Final = (
+    "[{name}] dtypes={value}: give a dtype, a tuple of one for each Tensor (those of the results may be left out), "
+    "a list of such (one function for all: conventions 'dlpack' and 'tvm-ffi'), or a dict of such to symbols."
+)
+_WIDTH: Final = "[{name}] dtypes={value} has {got} dtypes, the schema {tensors} Tensor arguments and {results} results."
+_OPTION: Final = "[{name}] {option}= is for native functions: a Python function takes and returns Tensors."
+_MISMATCH: Final = "[{name}] the cfunc has the signature {got}, and the schema asks for {want} ({convention!r})."
+_NO_TVM_FFI: Final = (
+    "[{name}] the convention 'tvm-ffi' needs the package apache-tvm-ffi: pip install 'tenkey[tvm-ffi]' ({reason})."
+)
+
+_TENSORS: Final = {"Tensor", "Tensor?"}
+_TAKES: Final = {
+    "elements": "Tensor, Tensor?, int, float, bool, complex",
+    "dlpack": "Tensor, Tensor?, int, float, bool, complex",
+    "tvm-ffi": "Tensor, Tensor?, int, float, bool, str, their optionals and lists of numbers",
+}
+_OTHER_FFI: Final = re.compile(r"(int|float|bool|str)(\?|\[\d*\]\??)?")
+_MAKERS: Final = {"elements": elements_kernel, "dlpack": dlpack_kernel, "tvm-ffi": tvm_ffi_kernel}
+
+
+def load_native(
+    library: Any,
+    schema: str,
+    *,
+    symbol: str | None = None,
+    dtypes: Any = None,
+    convention: str = "elements",
+    namespace: str | None = None,
+    meta: Callable[..., Any] | None = None,
+    status: bool | Mapping[int, str] = False,
+    doc: str | None = None,
+) -> CustomOperator:
+    """Make an operator of a compiled function, called through a pointer that is looked up once.
+
+    Args: library: path or name of a shared library, a ``ctypes.CDLL``, an address, a ctypes function, a Numba ``cfunc``
+    (which must have the signature that the convention asks for), or a plain Python function of Tensors; schema:
+    ``"[namespace::]name(Tensor x, float a) -> Tensor"``, where ``Tensor(a!)`` is an argument that the function changes;
+    symbol: the function's name, ``name`` if None; dtypes: what it takes, float32 if None: a dtype, a tuple of one for
+    each Tensor, or a dict ``{"float32": "name_f32", "float64": "name_f64"}``; convention: how it takes them, Note
+    [Conventions of native functions] and docs/native_code.md; namespace: the library's file name without ``lib`` and
+    suffix, if None and not in the schema (``native`` for a function); meta: ``meta(*arguments)`` gives the shape of the
+    result, or ``(shape, dtype)``, or a list of one for each, instead of the broadcast shape and the common dtype;
+    status: the function returns an ``int`` that is not 0 where it failed, which raises RuntimeError; a dict has the
+    texts for the codes.
+
+    The function runs without the interpreter's lock. Returns what :func:`custom_op` returns, with ``register_autograd``
+    and the other methods; loading again under the same name replaces the operator. Raises RegistrationError for what
+    cannot be loaded and SchemaError for a schema that cannot be read; a call with a dtype that the function does not
+    take raises TypeError.
+
+    >>> import tenkey as tk
+    >>> import ctypes
+    >>> @ctypes.CFUNCTYPE(None, *[ctypes.POINTER(ctypes.c_float)] * 2, ctypes.c_double, ctypes.c_void_p, ctypes.c_int64)
+    ... def saxpy(x, y, a, out, n):
+    ...     out = ctypes.cast(out, ctypes.POINTER(ctypes.c_float))
+    ...     for i in range(n):
+    ...         out[i] = a * x[i] + y[i]
+    >>> op = tk.library.load_native(saxpy, "docs::saxpy(Tensor x, Tensor y, float a=1.0) -> Tensor")
+    >>> op(tk.asarray([1.0, 2.0], dtype=tk.float32), tk.asarray([[10.0], [20.0]], dtype=tk.float32), 3.0).tolist()
+    [[13.0, 16.0], [23.0, 26.0]]
+    """
+    site = caller_site()
+    parsed = _with_namespace(parse_schema(schema), namespace, library)
+    name = parsed.name
+    if meta is not None and not callable(meta):
+        raise RegistrationError(_META.format(name=name, value=shown(meta), type=type(meta).__name__))
+    if meta is not None:
+        _check_meta(parsed, meta)
+    if not isinstance(status, (bool, Mapping)):
+        raise RegistrationError(_STATUS_TEXTS.format(name=name, value=shown(status)))
+    if callable(library) and not _is_native(library):
+        for option, value in (("symbol", symbol), ("dtypes", dtypes), ("status", status or None)):
+            if value is not None:
+                raise RegistrationError(_OPTION.format(name=name, option=option))
+        if hasattr(library, "py_func"):
+            raise RegistrationError(_NJIT.format(name=name))
+        return _define_python(parsed, library, meta, site, doc)
+    if convention not in _MAKERS:
+        raise RegistrationError(_CONVENTION.format(name=name, convention=convention))
+    _check_schema(parsed, convention, status)
+    if meta is None and convention != "elements":
+        tensors = [a.name for a in parsed.arguments if str(a.type) == "Tensor"]
+        if len(parsed.returns) > 0 and _gives_tensors(parsed) and len(tensors) != 1:
+            raise RegistrationError(
+                _META_NEEDED.format(
+                    name=name, count=len(parsed.returns), arguments=", ".join(a.name for a in parsed.arguments)
+                )
+            )
+    functions = _find_functions(parsed, library, symbol, dtypes, convention, bool(status))
+    native = Native(parsed, functions, meta, status, _gives_tensors(parsed))
+    kernel = Kernel(
+        _described(native, library),
+        DispatchKey.CPU,
+        site=site,
+        specialize=lambda operator, word: _MAKERS[convention](native, word),
+    )
+    return _define(parsed, [kernel, *_fakes(native)], native, site, doc)
+
+
+def _check_meta(schema: FunctionSchema, meta: Callable[..., Any]) -> None:
+    try:
+        signature = inspect.signature(meta)
+    except (TypeError, ValueError):  # of a builtin, say: nothing is known
+        return
+    positional = [None for a in schema.arguments if not a.kwarg_only]
+    try:
+        signature.bind(*positional, **{a.name: None for a in schema.arguments if a.kwarg_only})
+    except TypeError as error:
+        takes = ", ".join(a.name for a in schema.arguments)
+        raise RegistrationError(_META_TAKES.format(name=schema.name, error=error, arguments=takes)) from None
+
+
+def _described(native: Native, library: Any) -> Callable[..., Any]:
+    """What ``explain`` shows of the kernel; it keeps the library and is not called itself."""
+
+    def stand_in(*args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(f"[{native.name}] {library!r} is called by the kernel for a word.")
+
+    stand_in.__qualname__ = " or ".join(dict.fromkeys(entry.symbol for entry in native.functions.values()))
+    return stand_in
+
+
+def _fakes(native: Native) -> list[Kernel]:
+    """A kernel for the device ``meta`` where there is a result whose shape is known; the facet Meta does the same."""
+    if not native.gives_tensors or native.schema.returns:
+        return []
+    rule = spec_rule(native)
+
+    def fake(*args: Any, **kwargs: Any) -> None:
+        rule(*args, **kwargs)
+
+    return [Kernel(fake, DispatchKey.Meta, origin="generated")]
+
+
+def _define_python(
+    schema: FunctionSchema, function: Callable[..., Any], meta: Any, site: str, doc: str | None
+) -> CustomOperator:
+    kernel = Kernel(function, DispatchKey.CompositeExplicitAutograd, site=function_site(function))
+    check_signature(function, schema, with_keyset=False, site=kernel.site)
+    native = Native(schema, {}, meta, False, _gives_tensors(schema)) if meta is not None else None
+    return _define(schema, [kernel], native, site, doc or function.__doc__)
+
+
+def _define(
+    schema: FunctionSchema, kernels: list[Kernel], native: Native | None, site: str, doc: str | None
+) -> CustomOperator:
+    """Define the operator, in place of an earlier one that was made from outside under this name."""
+    facets: dict[str, Any] = {}
+    if native is not None and native.gives_tensors and schema.returns:
+        facets["Meta"] = Meta(spec_rule(native))
+    return define_custom(schema, kernels, facets=facets, site=site, doc=doc)
+
+
+# ---- the schema
+
+
+def _with_namespace(schema: FunctionSchema, namespace: str | None, library: Any) -> FunctionSchema:
+    name = schema.name
+    if schema.namespace is not None:
+        if namespace not in (None, schema.namespace):
+            raise RegistrationError(_NAMESPACES.format(name=name, schema=schema.namespace, given=namespace))
+        namespace = schema.namespace
+    if namespace is None:
+        file = getattr(library, "_name", None) if isinstance(library, ctypes.CDLL) else library
+        namespace = _namespace_of(file) if isinstance(file, (str, Path)) else "native"
+    if not str(namespace).isidentifier():
+        raise RegistrationError(_BAD_NAMESPACE.format(name=name, namespace=namespace))
+    if namespace in _RESERVED_NAMESPACES:
+        raise RegistrationError(_RESERVED.format(namespace=namespace))
+    return schema if schema.namespace is not None else schema.with_namespace(namespace)
+
+
+def _namespace_of(path: str | Path) -> str:
+    """``libfoo.so.1`` gives ``foo``."""
+    stem = Path(path).name.split(".")[0].removeprefix("lib")
+    stem = re.sub(r"\W", "_", stem)
+    return stem if stem.isidentifier() and stem not in _RESERVED_NAMESPACES else f"native_{stem}"
+
+
+def _gives_tensors(schema: FunctionSchema) -> bool:
+    return all(str(r.type) == "Tensor" for r in schema.returns)
+
+
+def _check_schema(schema: FunctionSchema, convention: str, status: Any) -> None:
+    name = schema.name
+    for a in schema.arguments:
+        kind = str(a.type)
+        fits = kind in _TENSORS or (_OTHER_FFI.fullmatch(kind) if convention == "tvm-ffi" else kind in NUMBERS)
+        if not fits:
+            article = "an" if kind[:1] in "aeio" else "a"
+            raise RegistrationError(
+                _ARGUMENT.format(
+                    name=name, argument=a.name, a=article, kind=kind, convention=convention, takes=_TAKES[convention]
+                )
+            )
+    kinds = [str(a.type) for a in schema.arguments]
+    if "Tensor" not in kinds:
+        raise RegistrationError(_NO_TENSOR.format(name=name))
+    returns = [str(r.type) for r in schema.returns]
+    if any(r.alias is not None for r in schema.returns):
+        raise RegistrationError(_ALIAS.format(name=name))
+    number = len(returns) == 1 and returns[0] in ("int", "float", "bool")
+    if not _gives_tensors(schema) and (not number or convention == "tvm-ffi"):
+        raise RegistrationError(_RESULTS.format(name=name, returns=", ".join(returns)))
+    if number and status:
+        raise RegistrationError(_STATUS.format(name=name))
+    if not returns and not schema.is_mutable:
+        raise RegistrationError(_NOTHING.format(name=name))
+
+
+# ---- the functions
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One function: its symbol, for messages, and what calls it."""
+
+    symbol: str
+    call: Any
+
+
+def _find_functions(
+    schema: FunctionSchema, library: Any, symbol: str | None, dtypes: Any, convention: str, status: bool
+) -> dict[Any, Entry]:
+    """Dtypes (one for all tensors, or a tuple of one for each; None for any) to functions."""
+    name = schema.name
+    if convention == "tvm-ffi":
+        source: Any = _tvm_module(name, library)
+    else:
+        source = _open(name, library) if isinstance(library, (str, Path)) else library
+    wanted: dict[Any, Any]
+    default = symbol if symbol is not None else schema.base_name
+    if isinstance(dtypes, Mapping):
+        if not dtypes:
+            raise RegistrationError(_DTYPES.format(name=name, value=shown(dtypes)))
+        wanted = {_dtype_key(schema, key): target for key, target in dtypes.items()}
+    elif dtypes is None and convention != "elements":
+        wanted = {None: default}
+    elif dtypes is None:
+        wanted = {_dtypes_of_cfunc(schema, library) or np.dtype(np.float32): default}
+    elif isinstance(dtypes, list) and convention != "elements":
+        wanted = {_dtype_key(schema, key): default for key in dtypes}
+    else:
+        wanted = {_dtype_key(schema, dtypes): default}
+    return {key: _entry(schema, source, target, key, convention, status) for key, target in wanted.items()}
+
+
+def _dtype_key(schema: FunctionSchema, given: Any) -> Any:
+    """A dtype, or a tuple of one for each tensor argument and each result."""
+    name = schema.name
+    tensors = [a for a in schema.arguments if str(a.type) in _TENSORS]
+    results = len(schema.returns) if _gives_tensors(schema) else 0
+    try:
+        if not isinstance(given, tuple):
+            return to_dtype(given)
+        made = tuple(map(to_dtype, given))
+    except (TypeError, ValueError):
+        raise RegistrationError(_DTYPES.format(name=name, value=shown(given))) from None
+    if len(made) not in (len(tensors), len(tensors) + results):
+        raise RegistrationError(
+            _WIDTH.format(name=name, value=shown(given), got=len(made), tensors=len(tensors), results=results)
+        )
+    return made if len(made) == len(tensors) + results else (*made, *(made[:1] * results))
+
+
+def _open(name: str, path: str | Path) -> ctypes.CDLL:
+    found = Path(path)
+    try:
+        return ctypes.CDLL(str(found.resolve() if found.exists() else path))
+    except OSError as error:
+        raise RegistrationError(_NO_LIBRARY.format(name=name, path=str(path), reason=error)) from None
+
+
+def _tvm_module(name: str, library: Any) -> Any:
+    try:
+        import tvm_ffi
+    except ImportError as error:
+        raise RegistrationError(_NO_TVM_FFI.format(name=name, reason=error)) from None
+    if not isinstance(library, (str, Path)):
+        return library
+    try:
+        return tvm_ffi.load_module(str(Path(library).resolve() if Path(library).exists() else library))
+    except Exception as error:  # the package raises errors of its own
+        raise RegistrationError(_NO_LIBRARY.format(name=name, path=str(library), reason=error)) from None
+
+
+def _entry(schema: FunctionSchema, source: Any, target: Any, key: Any, convention: str, status: bool) -> Entry:
+    name = schema.name
+    if convention == "tvm-ffi":
+        if not hasattr(source, "get_function") and callable(source):
+            return Entry(schema.base_name, source)
+        try:
+            return Entry(str(target), source.get_function(str(target)))
+        except (AttributeError, RuntimeError):
+            raise RegistrationError(_NO_SYMBOL.format(name=name, library=shown(source), symbol=target)) from None
+    symbol = target if isinstance(target, str) else getattr(target, "native_name", None) or schema.base_name
+    if isinstance(source, ctypes.CDLL) and isinstance(target, str):
+        try:
+            pointer: Any = source[target]
+        except AttributeError:
+            where = shown(getattr(source, "_name", source))
+            raise RegistrationError(_NO_SYMBOL.format(name=name, library=where, symbol=target)) from None
+    else:
+        pointer = source if isinstance(target, str) else target
+    if _is_cfunc(pointer):
+        _check_cfunc(schema, pointer, key, convention)
+        symbol = str(pointer.native_name)
+    address = _address(name, pointer)
+    return Entry(str(symbol), _prototype(schema, convention, status)(address))
+
+
+def _prototype(schema: FunctionSchema, convention: str, status: bool) -> Any:
+    """The ctypes function type; CFUNCTYPE releases the interpreter's lock."""
+    kinds = [NUMBERS.get(str(a.type), (ctypes.c_void_p, ""))[0] for a in schema.arguments]
+    results = [ctypes.c_void_p] * (len(schema.returns) if _gives_tensors(schema) else 0)
+    last = [ctypes.c_int64] if convention == "elements" else []
+    returned = {"int": ctypes.c_int64, "float": ctypes.c_double, "bool": ctypes.c_bool}
+    answer: Any = ctypes.c_int if status else None
+    if not _gives_tensors(schema):
+        answer = returned[str(schema.returns[0].type)]
+    return ctypes.CFUNCTYPE(answer, *kinds, *results, *last)
+
+
+def _is_cfunc(value: Any) -> bool:
+    return type(value).__module__.partition(".")[0] == "numba" and hasattr(value, "address")
+
+
+def _is_native(value: Any) -> bool:
+    kind = type(value).__module__.partition(".")[0]
+    return isinstance(value, (CFuncPtr, ctypes.CDLL)) or _is_cfunc(value) or kind == "tvm_ffi"
+
+
+def _address(name: str, pointer: Any) -> int:
+    if _is_cfunc(pointer):
+        return int(pointer.address)
+    if isinstance(pointer, CFuncPtr):
+        address = ctypes.cast(pointer, ctypes.c_void_p).value or 0
+    elif isinstance(pointer, int) and not isinstance(pointer, bool):
+        address = pointer
+    else:
+        raise RegistrationError(_SOURCE.format(name=name, value=shown(pointer), type=type(pointer).__name__))
+    if not 0 < address < 1 << 64 or address < 4096:  # the first page is never mapped
+        raise RegistrationError(_ADDRESS.format(name=name, value=pointer))
+    return address
+
+
+# ---- Numba's cfunc, which knows its signature
+
+
+def _dtypes_of_cfunc(schema: FunctionSchema, library: Any) -> Any:
+    """The dtypes that the pointers of a cfunc point to, one for each tensor; None for what is no cfunc."""
+    if not _is_cfunc(library):
+        return None
+    signature = library._sig
+    results = len(schema.returns) if _gives_tensors(schema) else 0
+    places = [i for i, a in enumerate(schema.arguments) if str(a.type) in _TENSORS]
+    places += range(len(schema.arguments), len(schema.arguments) + results)
+    found = [str(signature.args[i]).removesuffix("*") for i in places if i < len(signature.args)]
+    try:
+        made = tuple([to_dtype(kind) for kind in found])
+    except (TypeError, ValueError):
+        made = ()
+    if len(made) < len(places):
+        raise RegistrationError(
+            _MISMATCH.format(name=schema.name, got=signature, want=_wanted(schema, None), convention="elements")
+        )
+    return made[0] if len(set(made)) == 1 else made
+
+
+def _wanted(schema: FunctionSchema, key: Any) -> str:
+    """The signature that the convention "elements" asks for, in Numba's words."""
+    results = len(schema.returns) if _gives_tensors(schema) else 0
+    count = len([a for a in schema.arguments if str(a.type) in _TENSORS]) + results
+    kinds = iter(key if isinstance(key, tuple) else (key,) * count)
+    pointers = iter([f"{kind}*" if kind is not None else "dtype*" for kind in kinds])
+    words = [NUMBERS[str(a.type)][1] if str(a.type) in NUMBERS else next(pointers) for a in schema.arguments]
+    words += [*pointers, "int64"]
+    return f"({', '.join(words)})"
+
+
+def _check_cfunc(schema: FunctionSchema, function: Any, key: Any, convention: str) -> None:
+    signature = function._sig
+    got = f"({', '.join(map(str, signature.args))})"
+    want = _wanted(schema, key)
+    if convention == "elements" and got.replace("boolean", "bool") != want:
+        raise RegistrationError(_MISMATCH.format(name=schema.name, got=signature, want=want, convention=convention))

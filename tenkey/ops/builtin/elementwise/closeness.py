@@ -1,0 +1,150 @@
+"""Comparisons of whole tensors, and comparisons up to a tolerance."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from ....core.dtypes.names import float64
+from ....core.dtypes.promotion import result_dtype
+from ....core.tensor import Tensor
+from ....core.word import WEAK_MASK
+from ... import scalar as s
+from ...declare import COMPARISON, composite, pointwise
+from ...shapes import broadcast_shapes
+from ..creation import concrete, full
+from ..reductions.reduction import all
+from ..shape.copying import cast
+from .arithmetic import abs
+from .comparison import equal, isfinite, isnan, less_equal, logical_and, logical_or
+
+_TOLERANCE: Final = "[{operator}] rtol and atol are tolerances, at least 0; got {rtol} and {atol}."
+_FLOATS: Final = COMPARISON._replace(name="ORDER", accepts="f", takes="floating dtypes")
+
+
+def _close(T: Any, x1: Any, x2: Any, rtol: Any, atol: Any) -> Any:
+    near = s.abs(x1 - x2) <= atol + rtol * s.abs(x2)
+    return s.logical_or(s.logical_and(near, s.isfinite(x2)), x1 == x2)
+
+
+close_floats = pointwise(
+    "close_floats(Tensor x1, Tensor x2, float rtol=1e-05, float atol=1e-08) -> Tensor",
+    scalar=lambda T: lambda x1, x2, rtol, atol: _close(T, x1, x2, rtol, atol),
+    promote=_FLOATS,
+    differentiable=False,
+    tags=("internal",),
+    doc="""``isclose`` for floats.
+
+    >>> import tenkey as tk
+    >>> tk.ops.tk.close_floats(tk.asarray([1.0]), tk.asarray([1.1])).tolist()
+    [False]
+    """,
+)
+
+
+def _close_samples(rng: np.random.Generator) -> Any:
+    a = rng.standard_normal((3, 4))
+    return [
+        ((a, a + 1e-9), {}),
+        ((a, a + 0.5), {"rtol": 0.3}),
+        ((a, a[0] + 0.25), {"atol": 0.3}),
+        ((a[0, 0, ...], a), {"equal_nan": True}),
+        ((a[:0], a[:0]), {}),
+    ]
+
+
+@composite(
+    "isclose(Tensor x1, Tensor x2, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor",
+    samples=_close_samples,
+    reference=np.isclose,
+    differentiable=False,
+    methods=("isclose",),
+)
+def isclose(x1: Tensor, x2: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
+    """Whether ``abs(x1 - x2) <= atol + rtol * abs(x2)``, element by element, with broadcasting; a bool tensor.
+
+    Equal infinities are close; nan is close to nan with ``equal_nan``, and to nothing else. The rule is not symmetric:
+    ``x2`` is what ``rtol`` refers to. Integers and complex numbers are compared in double precision.
+
+    >>> import tenkey as tk
+    >>> tk.isclose(tk.asarray([1.0, 2.0]), tk.asarray([1.0000001, 2.1])).tolist()
+    [True, False]
+    """
+    return _isclose("isclose", x1, x2, rtol, atol, equal_nan)
+
+
+def _isclose(operator: str, x1: Tensor, x2: Tensor, rtol: float, atol: float, equal_nan: bool) -> Tensor:
+    if not (rtol >= 0 and atol >= 0):
+        raise ValueError(_TOLERANCE.format(operator=operator, rtol=rtol, atol=atol))
+    if x1.shape != x2.shape:
+        broadcast_shapes(operator, x1.shape, x2.shape)
+    kinds = x1.dtype.kind + x2.dtype.kind
+    result: Tensor
+    if (x1._word | x2._word) & WEAK_MASK and (equal_nan or "c" in kinds or not {"f", "V"} & set(kinds)):
+        x1, x2 = concrete(x1, x2), concrete(x2, x1)
+        kinds = x1.dtype.kind + x2.dtype.kind
+    if "c" in kinds:
+        result_dtype((x1.dtype, x2.dtype), ())
+        near = less_equal(abs(x1 - x2), abs(x2) * rtol + atol)
+        result = logical_or(logical_and(near, isfinite(x2)), equal(x1, x2))
+    elif "f" in kinds or "V" in kinds:
+        result = close_floats(x1, x2, rtol, atol)
+    else:
+        result = logical_or(close_floats(cast_float(x1), cast_float(x2), rtol, atol), equal(x1, x2))
+    if equal_nan and set(kinds) - set("biu"):
+        result = logical_or(result, logical_and(isnan(x1), isnan(x2)))
+    return result
+
+
+def cast_float(x: Tensor) -> Tensor:
+    """In double precision."""
+    made: Tensor = cast(x, float64)
+    return made
+
+
+@composite(
+    "allclose(Tensor x1, Tensor x2, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor",
+    samples=_close_samples,
+    reference=lambda *args, **options: np.asarray(np.allclose(*args, **options)),
+    differentiable=False,
+    methods=("allclose",),
+)
+def allclose(x1: Tensor, x2: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
+    """Whether all elements are close: see ``tk.isclose``. A 0-d bool tensor.
+
+    >>> import tenkey as tk
+    >>> tk.allclose(tk.asarray([1.0, 2.0]), tk.asarray([1.0, 2.0 + 1e-7])).item()
+    True
+    """
+    result: Tensor = all(_isclose("allclose", x1, x2, rtol, atol, equal_nan))
+    return result
+
+
+@composite(
+    "array_equal(Tensor x1, Tensor x2, *, bool equal_nan=False) -> Tensor",
+    samples=lambda rng: [
+        ((np.ones((2, 3)), np.ones((2, 3))), {}),
+        ((np.ones((2, 3)), np.ones((3,))), {}),
+        ((rng.standard_normal((2, 3)), rng.standard_normal((2, 3))), {"equal_nan": True}),
+        ((np.ones((0,)), np.ones((0,))), {}),
+    ],
+    reference=lambda *args, **options: np.asarray(np.array_equal(*args, **options)),
+    differentiable=False,
+)
+def array_equal(x1: Tensor, x2: Tensor, *, equal_nan: bool = False) -> Tensor:
+    """Whether two tensors have the same shape and equal elements; a 0-d bool tensor. nan equals nan with ``equal_nan``.
+
+    >>> import tenkey as tk
+    >>> tk.array_equal(tk.asarray([1, 2]), tk.asarray([1, 2])).item(), tk.array_equal(tk.ones(2), tk.ones(1)).item()
+    (True, False)
+    """
+    result: Tensor
+    if x1.shape != x2.shape:
+        result = full((), False, device=x1.device)
+        return result
+    same = equal(x1, x2)
+    if equal_nan and set(x1.dtype.kind + x2.dtype.kind) <= set("fcV"):
+        same = logical_or(same, logical_and(isnan(x1), isnan(x2)))
+    result = all(same)
+    return result

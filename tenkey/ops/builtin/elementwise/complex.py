@@ -1,0 +1,82 @@
+"""Complex conjugate, real and imaginary part."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ....core.dtypes.names import complex_of, real_of
+from ....core.tensor import Tensor
+from ...declare import Entry, TensorSpec, linear, structured
+from ..creation import zeros_like
+
+_PARTS_DTYPE: Final = (
+    "[complex_from] got real part {real} and imaginary part {imag}: both must have one floating dtype. Convert with "
+    "tk.astype(x, dtype)."
+)
+_PARTS_SHAPE: Final = (
+    "[complex_from] got real part {real} and imaginary part {imag}: the shapes must be equal. Use tk.broadcast_to."
+)
+
+
+def _part_meta(x: Tensor) -> TensorSpec:
+    return TensorSpec(x.shape, real_of(x.dtype) if x.dtype.kind == "c" else x.dtype)
+
+
+def _complex_meta(real: Tensor, imag: Tensor) -> TensorSpec:
+    if real.dtype.kind != "f" or imag.dtype != real.dtype:
+        raise TypeError(_PARTS_DTYPE.format(real=real.dtype, imag=imag.dtype))
+    if real.shape != imag.shape:
+        raise ValueError(_PARTS_SHAPE.format(real=real.shape, imag=imag.shape))
+    return TensorSpec(real.shape, complex_of(real.dtype))
+
+
+conj: Entry = structured(
+    "conj(Tensor x) -> Tensor",
+    meta=lambda x: TensorSpec(x.shape, x.dtype),
+    vjp={"x": lambda g: conj(g)},
+    jvp=linear("x"),
+    methods=("conj",),
+    samples=lambda rng: [((rng.standard_normal((3,)) + 1j * rng.standard_normal((3,)),), {})],
+    doc="""Complex conjugate; a real tensor is copied.
+
+    >>> import tenkey as tk
+    >>> tk.conj(tk.asarray([1 + 2j])).tolist()
+    [(1-2j)]
+    """,
+)
+
+real = structured(
+    "real(Tensor x) -> Tensor",
+    meta=_part_meta,
+    vjp={"x": lambda g, x_meta: complex_from(g, zeros_like(g)) if x_meta.dtype.kind == "c" else g},
+    jvp=linear("x"),
+    samples=lambda rng: [((rng.standard_normal((3,)) + 1j * rng.standard_normal((3,)),), {})],
+    doc="""Real part, a real tensor.
+
+    >>> import tenkey as tk
+    >>> tk.real(tk.asarray([1 + 2j])).tolist()
+    [1.0]
+    """,
+)
+
+imag = structured(
+    "imag(Tensor x) -> Tensor",
+    meta=_part_meta,
+    vjp={"x": lambda g, x_meta: complex_from(zeros_like(g), g) if x_meta.dtype.kind == "c" else zeros_like(g)},
+    jvp=linear("x"),
+    samples=lambda rng: [((rng.standard_normal((3,)) + 1j * rng.standard_normal((3,)),), {})],
+    doc="""Imaginary part, a real tensor; zeros for a real one.
+
+    >>> import tenkey as tk
+    >>> tk.imag(tk.asarray([1 + 2j])).tolist()
+    [2.0]
+    """,
+)
+
+complex_from: Entry = structured(
+    "complex_from(Tensor real, Tensor imag) -> Tensor",
+    meta=_complex_meta,
+    vjp={"real": lambda g: real(g), "imag": lambda g: imag(g)},
+    jvp=linear(("real", "imag")),
+    samples=lambda rng: [((rng.standard_normal((3,)), rng.standard_normal((3,))), {})],
+)

@@ -1,0 +1,1 @@
+"""Indexing: reads and writes."""

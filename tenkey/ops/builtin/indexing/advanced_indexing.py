@@ -1,0 +1,208 @@
+"""Elements at places that tensors of integers and bools name, with the adjoint scatters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ....core.tensor import Tensor
+from ...declare import Entry, TensorSpec, composite, linear, structured
+from ...shapes import broadcast_shapes, normalize_axis
+from ..shape.views import broadcast_to, sum_to_shape
+from .basic_indexing import NOT_AN_INDEX, TOO_MANY
+
+_SCATTER_INDICES = (
+    "[scatter_add] indices of shape {indices} must have the shape of the result, {shape}, except along axis {axis}."
+)
+_SCATTER_SOURCE = "[scatter_add] a source of shape {source} must broadcast to the shape of the indices, {indices}."
+
+
+def _gather_meta(x: Tensor, indices: Tensor, *, axis: int = -1) -> TensorSpec:
+    i = normalize_axis("take_along_axis", axis, x.ndim)
+    if indices.dtype.kind not in "iu":
+        raise TypeError(f"[take_along_axis] indices must be integers, got {indices.dtype}.")
+    if indices.ndim != x.ndim:
+        raise ValueError(
+            f"[take_along_axis] indices of shape {indices.shape} need the {x.ndim} dimensions of {x.shape}."
+        )
+    rest = broadcast_shapes(
+        "take_along_axis", (*x.shape[:i], 1, *x.shape[i + 1 :]), (*indices.shape[:i], 1, *indices.shape[i + 1 :])
+    )
+    return TensorSpec((*rest[:i], indices.shape[i], *rest[i + 1 :]), x.dtype)
+
+
+take_along_axis = structured(
+    "take_along_axis(Tensor x, Tensor indices, *, int axis=-1) -> Tensor",
+    meta=_gather_meta,
+    vjp={"x": lambda g, x_meta, indices, axis: _gather_vjp(g, x_meta.shape, indices, axis)},
+    jvp=linear("x"),
+    samples=lambda rng: [
+        ((rng.standard_normal((3, 5)), rng.integers(-5, 5, (3, 2))), {"axis": 1}),
+        ((rng.standard_normal((3, 5)), rng.integers(0, 3, (4, 5))), {"axis": -2}),
+        ((rng.standard_normal((3, 5)), rng.integers(0, 5, (1, 2))), {"axis": 1}),
+        ((rng.standard_normal((1, 5)), rng.integers(0, 5, (3, 2))), {"axis": 1}),
+        ((rng.standard_normal((3, 5)), rng.integers(0, 5, (3, 0))), {}),
+    ],
+    tags=("takes_sequences", "positional:1"),
+    doc="""Along one axis the elements at ``indices``, which has the number of dimensions of ``x``.
+
+    >>> import tenkey as tk
+    >>> tk.take_along_axis(tk.asarray([[10, 20, 30]]), tk.asarray([[2, 0]]), axis=1).tolist()
+    [[30, 10]]
+    """,
+)
+
+
+def _scatter_meta(source: Tensor, indices: Tensor, shape: Sequence[int], axis: int) -> TensorSpec:
+    i = normalize_axis("scatter_add", axis, len(shape))
+    if indices.dtype.kind not in "iu":
+        raise TypeError(f"[scatter_add] indices must be integers, got {indices.dtype}.")
+    if (*indices.shape[:i], *indices.shape[i + 1 :]) != (*shape[:i], *shape[i + 1 :]) or indices.ndim != len(shape):
+        raise ValueError(_SCATTER_INDICES.format(indices=indices.shape, shape=tuple(shape), axis=i))
+    if broadcast_shapes("scatter_add", source.shape, indices.shape) != indices.shape:
+        raise ValueError(_SCATTER_SOURCE.format(source=source.shape, indices=indices.shape))
+    return TensorSpec(tuple(shape), source.dtype)
+
+
+def _gather_vjp(g: Tensor, shape: tuple[int, ...], indices: Tensor, axis: int) -> Tensor:
+    i = normalize_axis("take_along_axis", axis, len(shape))
+    wide = (*g.shape[:i], shape[i], *g.shape[i + 1 :])  # x and indices broadcast in every other dimension
+    spread = indices if indices.shape == g.shape else broadcast_to(indices, g.shape)
+    return sum_to_shape(scatter_add_zeros(g, spread, wide, i), shape)
+
+
+scatter_add_zeros = structured(
+    "scatter_add_zeros(Tensor source, Tensor indices, int[] shape, int axis) -> Tensor",
+    meta=_scatter_meta,
+    vjp={"source": lambda g, indices, axis: take_along_axis(g, indices, axis=axis)},
+    jvp=linear("source"),
+    samples=lambda rng: [
+        ((rng.standard_normal((3, 2)), rng.integers(0, 5, (3, 2)), (3, 5), 1), {}),
+        ((rng.standard_normal((4, 2)), rng.integers(-3, 3, (4, 2)), (3, 2), 0), {}),
+        ((rng.standard_normal((3, 0)), rng.integers(0, 5, (3, 0)), (3, 5), 1), {}),
+    ],
+    tags=("internal",),
+    doc="""Zeros of ``shape`` with ``source`` added at ``indices`` of an axis: the adjoint of ``take_along_axis``.
+
+    >>> import tenkey as tk
+    >>> tk.ops.tk.scatter_add_zeros(tk.asarray([1.0, 2.0]), tk.asarray([1, 1]), (3,), 0).tolist()
+    [0.0, 3.0, 0.0]
+    """,
+)
+
+
+@composite(
+    "scatter_add(Tensor x, Tensor indices, Tensor source, int axis=-1) -> Tensor",
+    samples=lambda rng: [
+        ((rng.standard_normal((3, 5)), rng.integers(0, 5, (3, 2)), rng.standard_normal((3, 2))), {"axis": 1})
+    ],
+    tags=("takes_sequences",),
+)
+def scatter_add(x: Tensor, indices: Tensor, source: Tensor, axis: int = -1) -> Tensor:
+    """``x`` with ``source`` added at ``indices`` along an axis; equal indices add up.
+
+    >>> import tenkey as tk
+    >>> tk.scatter_add(tk.zeros(3), tk.asarray([0, 0]), tk.asarray([1.0, 2.0]), axis=0).tolist()
+    [3.0, 0.0, 0.0]
+    """
+    return x + scatter_add_zeros(source, indices, x.shape, normalize_axis("scatter_add", axis, x.ndim))
+
+
+def index_shape(x: Tensor, indices: Sequence[Tensor | None]) -> tuple[int, ...] | None:
+    """The shape of ``x[indices]`` for integer indices, or None where a mask makes it depend on values."""
+    for i in indices:
+        if i is not None and i.dtype.kind not in "iub":
+            raise IndexError(NOT_AN_INDEX.format(value=f"a tensor of dtype {i.dtype}"))
+    if any(i is not None and i.dtype.kind == "b" for i in indices):
+        return None
+    if len(indices) > x.ndim:
+        raise IndexError(TOO_MANY.format(count=len(indices), ndim=x.ndim, shape=x.shape))
+    arrays = [i for i in indices if i is not None]
+    common = broadcast_shapes("index", *[i.shape for i in arrays])
+    at = [k for k, i in enumerate(indices) if i is not None]
+    rest = [n for k, n in enumerate(x.shape) if k not in at]
+    if at and at == list(range(at[0], at[-1] + 1)):
+        return tuple(rest[: at[0]]) + common + tuple(rest[at[0] :])
+    return common + tuple(rest)
+
+
+def _index_meta(x: Tensor, indices: Sequence[Tensor | None]) -> TensorSpec:
+    shape = index_shape(x, indices)
+    if shape is None:
+        raise NotImplementedError(
+            "[index] the shape of x[mask] depends on the mask's values, which a tensor without values does not have: "
+            "use where(mask, x, other)."
+        )
+    return TensorSpec(shape, x.dtype)
+
+
+index: Entry = structured(
+    "index(Tensor x, Tensor?[] indices) -> Tensor",
+    meta=_index_meta,
+    vjp={"x": lambda g, x_meta, indices: index_backward(g, x_meta.shape, indices)},
+    jvp=linear("x"),
+    samples=lambda rng: [
+        ((rng.standard_normal((4, 3)), [rng.integers(-4, 4, (5,)), None]), {}),
+        ((rng.standard_normal((4, 3)), [None, rng.integers(0, 3, (2, 2))]), {}),
+        ((rng.standard_normal((4, 3, 2)), [rng.integers(0, 4, (5, 1)), None, rng.integers(0, 2, (3,))]), {}),
+        ((rng.standard_normal((4, 3)), [rng.integers(0, 4, (0,))]), {}),
+    ],
+    tags=(
+        "internal",
+        "data_dependent_output",
+    ),
+    doc="""``x[indices]`` for a list of integer or bool tensors, one for each leading dimension, None for all of it.
+
+    >>> import tenkey as tk
+    >>> tk.ops.tk.index(tk.asarray([10, 20, 30]), [tk.asarray([2, 0])]).tolist()
+    [30, 10]
+    """,
+)
+
+index_backward: Entry = structured(
+    "index_backward(Tensor g_out, int[] shape, Tensor?[] indices) -> Tensor",
+    meta=lambda g_out, shape, indices: TensorSpec(tuple(shape), g_out.dtype),
+    vjp={"g_out": lambda g, indices: index(g, indices)},
+    jvp=linear("g_out"),
+    samples=lambda rng: [
+        ((rng.standard_normal((5, 3)), (4, 3), [rng.integers(0, 4, (5,)), None]), {}),
+        ((rng.standard_normal((4, 2, 2)), (4, 3), [None, rng.integers(-3, 3, (2, 2))]), {}),
+    ],
+)
+
+
+def _host_take(x: np.ndarray, indices: np.ndarray, *, axis: int | None = None) -> Any:
+    if indices.dtype.kind not in "iu" or x.ndim == 0 or (axis is None and x.ndim != 1):
+        return NotImplemented
+    return x.take(indices, axis)
+
+
+@composite(
+    "take(Tensor x, Tensor indices, *, int? axis=None) -> Tensor",
+    host=_host_take,
+    quiet=True,
+    samples=lambda rng: [
+        ((rng.standard_normal((5,)), rng.integers(-5, 5, (3,))), {}),
+        ((rng.standard_normal((3, 5)), rng.integers(0, 5, (4,))), {"axis": -1}),
+    ],
+    methods=("take",),
+    tags=("takes_sequences", "positional:1"),
+)
+def take(x: Tensor, indices: Tensor, *, axis: int | None = None) -> Tensor:
+    """The elements at ``indices`` of an axis, which may be left out for a 1-d tensor.
+
+    >>> import tenkey as tk
+    >>> tk.take(tk.asarray([10, 20, 30]), tk.asarray([2, 0])).tolist()
+    [30, 10]
+    """
+    if axis is None:
+        if x.ndim != 1:
+            raise ValueError(f"[take] needs axis= for a tensor of shape {x.shape}.")
+        axis = 0
+    i = normalize_axis("take", axis, x.ndim)
+    if indices.dtype.kind not in "iu":
+        raise TypeError(f"[take] indices must be integers, got {indices.dtype}.")
+    result: Tensor = index(x, [None] * i + [indices])
+    return result

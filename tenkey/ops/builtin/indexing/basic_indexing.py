@@ -1,0 +1,168 @@
+"""What the ints, slices, None and '...' of an index select: one view, whatever their number.
+
+Note [One view for an index]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+``x[1:3, ..., None, 0]`` is one call of one operator, whose argument is the index itself, as a tuple of plain ints,
+slices with steps of at least 1, None and '...' (the schema type ``Index``). So NumPy's own indexing is the kernel of
+the CPU, autograd records one node, and a transform that puts a dimension in front puts a full slice there. What
+needs a copy (negative steps, tensors of integers and bools) is taken out before: see ``subscripts.py``. Guarded by
+``tests/ops/test_indexing.py::test_one_operator_for_an_index``.
+"""
+
+from __future__ import annotations
+
+import operator as _operator
+from typing import Any, Final
+
+import numpy as np
+
+from ....core.tensor import Tensor
+from ....dispatch.errors import shown
+from ....dispatch.registry import registry
+from ...declare import Entry, TensorSpec, linear, structured, view
+from ..shape.views import Window
+
+__all__ = ["FULL", "NOT_AN_INDEX", "TOO_MANY", "basic_index", "basic_index_backward", "plain_slice", "window_of"]
+
+TOO_MANY: Final = (
+    "[index] got {count} indices for a tensor of {ndim} dimensions, shape {shape}: give at most one for each dimension "
+    "(None adds one)."
+)
+NOT_AN_INDEX: Final = (
+    "[index] an index is made of ints, slices, None, '...', and tensors of integers or bools; got {value}."
+)
+_ELLIPSES: Final = "[index] an index holds at most one ellipsis ('...')."
+_RANGE: Final = (
+    "[index] index {index} is out of range for dimension {axis} of shape {shape}: it must be in [{low}, {high}]."
+)
+_STEP: Final = "[index] the step of a slice must not be 0, got {value}."
+_BOUNDS: Final = "[index] the bounds and the step of a slice are integers or None, got {value}."
+_BACKWARDS: Final = "[index] the step of a view must be at least 1, got {value}: flip first, for a copy."
+
+FULL: Final = slice(None)
+_PLAIN: Final = frozenset([int, type(None)])
+
+
+def plain_slice(item: slice) -> slice:
+    """The slice with plain ints or None in it; raises for what is no integer, and for a step of 0."""
+    if item.start.__class__ in _PLAIN and item.stop.__class__ in _PLAIN and item.step.__class__ in _PLAIN:
+        made = item
+    else:
+        try:
+            made = slice(*[None if i is None else _operator.index(i) for i in (item.start, item.stop, item.step)])
+        except TypeError:
+            raise TypeError(_BOUNDS.format(value=shown(item))) from None
+    if made.step == 0:
+        raise ValueError(_STEP.format(value=item))
+    return made
+
+
+def _to_index(value: Any) -> tuple[Any, ...]:
+    """What the schema type ``Index`` makes of a value; registered for it below."""
+    items: list[Any] = []
+    for item in value if isinstance(value, (tuple, list)) else (value,):
+        if item is None or item is Ellipsis or item.__class__ is int:
+            items.append(item)
+        elif item.__class__ is slice:
+            made = plain_slice(item)
+            if made.step is not None and made.step < 1:
+                raise ValueError(_BACKWARDS.format(value=item))
+            items.append(made)
+        elif hasattr(item, "__index__") and not isinstance(item, (bool, np.bool_)):
+            items.append(_operator.index(item))
+        else:
+            raise IndexError(NOT_AN_INDEX.format(value=shown(item)))
+    return tuple(items)
+
+
+registry.converters["Index"] = _to_index
+
+
+def window_of(shape: tuple[int, ...], strides: tuple[int, ...], index: tuple[Any, ...]) -> Window:
+    """Shape, strides and offset of what an index selects; raises IndexError where there is no such thing."""
+    ndim = len(shape)
+    used = sum([item is not None and item is not Ellipsis for item in index])
+    if sum([item is Ellipsis for item in index]) > 1:
+        raise IndexError(_ELLIPSES)
+    if used > ndim:
+        raise IndexError(TOO_MANY.format(count=used, ndim=ndim, shape=shape))
+    lengths: list[int] = []
+    steps: list[int] = []
+    offset = axis = 0
+    for item in index:
+        if item is None:
+            lengths.append(1)
+            steps.append(0)  # as NumPy has it
+        elif item is Ellipsis:
+            end = axis + ndim - used
+            lengths += shape[axis:end]
+            steps += strides[axis:end]
+            axis = end
+        elif item.__class__ is slice:
+            start, stop, step = item.indices(shape[axis])
+            length = max(0, -(-(stop - start) // step))
+            offset += start * strides[axis] if length else 0
+            lengths.append(length)
+            steps.append(strides[axis] * step)
+            axis += 1
+        else:
+            n = shape[axis]
+            if not -n <= item < n:
+                raise IndexError(_RANGE.format(index=item, axis=axis, shape=shape, low=-n, high=n - 1))
+            offset += (item + n if item < 0 else item) * strides[axis]
+            axis += 1
+    lengths += shape[axis:]
+    steps += strides[axis:]
+    return tuple(lengths), tuple(steps), 0 if 0 in lengths else offset
+
+
+basic_index: Entry = view(
+    "basic_index(Tensor x, Index index) -> Tensor",
+    window=lambda x, index: window_of(x.shape, x.strides, index),
+    vjp={"x": lambda g, x_meta, index: basic_index_backward(g, x_meta.shape, index)},
+    samples=lambda rng: [
+        ((rng.standard_normal(shape), index), {})
+        for shape, index in (
+            ((3, 4), (1,)),
+            ((5, 4), (slice(1, 5, 2), -1)),
+            ((2, 3, 4), (..., None, slice(-2, None))),
+            ((2, 3, 4), (0, ..., 1)),
+            ((3,), (None, 2, None)),
+            ((), (...,)),
+            ((0, 4), (slice(None), 3)),
+            ((5, 4), (slice(3, 1),)),
+        )
+    ],
+    tags=("internal",),
+    doc="""What the ints, slices, None and '...' of an index select; a view. See Note [One view for an index].
+
+    >>> import tenkey as tk
+    >>> tk.ops.tk.basic_index(tk.asarray([[1, 2, 3], [4, 5, 6]]), (1, slice(0, 2))).tolist()
+    [4, 5]
+    """,
+)
+
+
+def _backward_meta(g_view: Tensor, shape: Any, index: tuple[Any, ...]) -> TensorSpec:
+    return TensorSpec(tuple(shape), g_view.dtype)
+
+
+basic_index_backward: Entry = structured(
+    "basic_index_backward(Tensor g_view, int[] shape, Index index) -> Tensor",
+    meta=_backward_meta,
+    vjp={"g_view": lambda g, index: basic_index(g, index)},
+    jvp=linear("g_view"),
+    samples=lambda rng: [
+        ((rng.standard_normal((2,)), (5, 4), (slice(1, 5, 2), -1)), {}),
+        ((rng.standard_normal((3, 1, 2)), (3, 4), (..., None, slice(-2, None))), {}),
+        ((rng.standard_normal(()), (3,), (2,)), {}),
+        ((rng.standard_normal((0, 4)), (5, 4), (slice(3, 1),)), {}),
+    ],
+    tags=("internal",),
+    doc="""Zeros of ``shape`` with ``g_view`` put where an index selects: the adjoint of ``basic_index``.
+
+    >>> import tenkey as tk
+    >>> tk.ops.tk.basic_index_backward(tk.asarray([1.0, 2.0]), (5,), (slice(1, 4, 2),)).tolist()
+    [0.0, 1.0, 0.0, 2.0, 0.0]
+    """,
+)

@@ -1,0 +1,391 @@
+"""Gathers and scatters along an axis, as PyTorch has them, and what writes or adds at places that indices name.
+
+All but ``put_along_axis`` are functional: they give a new tensor. In place is ``x[index] = value``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from ....core.dtypes.promotion import result_dtype
+from ....core.lift import refuse_out_of_range
+from ....core.tensor import Tensor
+from ....core.word import WEAK_MASK
+from ...declare import Entry, TensorSpec, composite, structured
+from ...shapes import broadcast_shapes, checked_axis, normalize_axis
+from ..creation import arange, full, ones_like, zeros_like
+from ..elementwise.arithmetic import divide, multiply
+from ..elementwise.comparison import equal, where
+from ..elementwise.complex import conj
+from ..shape.copying import cast
+from ..shape.views import broadcast_to, reshape
+from .advanced_indexing import index, index_shape, take_along_axis
+from .basic_indexing import basic_index
+from .setitem import as_source, put, put_
+
+_TENSORS: Final = "[put_along_axis] takes tensors, got {kind}: convert it with tk.asarray(...)."
+_INTEGERS: Final = "[{operator}] indices must be integers, got {dtype}."
+_NDIM: Final = "[{operator}] indices of shape {indices} need the {ndim} dimensions of the tensor, shape {shape}."
+_LENGTHS: Final = (
+    "[{operator}] indices of shape {indices} are longer than the tensor, shape {shape}, in dimension {d}: only along "
+    "axis {axis} may they be."
+)
+_SOURCE: Final = (
+    "[{operator}] a source of shape {source} neither broadcasts to the shape of the indices, {indices}, nor covers it."
+)
+_KIND: Final = "[{operator}] a source of dtype {source} has no place in a tensor of {dtype}: cast the tensor first."
+_REDUCE: Final = "[scatter] reduce is None, 'add', 'multiply', 'max' or 'min', got {reduce!r}."
+_ONE: Final = "[{operator}] indices have one dimension, got shape {indices}."
+_ORDER: Final = "[scatter] reduce={reduce!r} needs an order, which {dtype} has not."
+_REDUCTIONS: Final = {
+    None: None, "none": None, "add": "add", "sum": "add", "multiply": "multiply", "prod": "multiply",
+    "max": "maximum", "amax": "maximum", "min": "minimum", "amin": "minimum",
+}  # fmt: skip
+
+
+def _check_indices(operator: str, x: Tensor, indices: Tensor, axis: int) -> int:
+    i = normalize_axis(operator, axis, x.ndim)
+    if indices.dtype.kind not in "iu":
+        raise TypeError(_INTEGERS.format(operator=operator, dtype=indices.dtype))
+    if indices.ndim != x.ndim:
+        raise ValueError(_NDIM.format(operator=operator, indices=indices.shape, ndim=x.ndim, shape=x.shape))
+    for d, (n, m) in enumerate(zip(indices.shape, x.shape, strict=True)):
+        if d != i and n > m:
+            raise ValueError(_LENGTHS.format(operator=operator, indices=indices.shape, shape=x.shape, d=d, axis=i))
+    return i
+
+
+def _grid(indices: Tensor, axis: int) -> list[Tensor]:
+    """What ``index`` takes to reach, for each element of ``indices``, its own place with its value along an axis."""
+    ndim = indices.ndim
+    return [
+        indices if d == axis else reshape(arange(n, device=indices.device), (*[1] * d, n, *[1] * (ndim - d - 1)))
+        for d, n in enumerate(indices.shape)
+    ]
+
+
+def _fitting(operator: str, x: Tensor, source: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """The source in the dtype of ``x`` and of a shape; one that is longer is cut, as in PyTorch."""
+    if result_dtype((x.dtype, source.dtype), ()).kind != x.dtype.kind and source.ndim:
+        raise TypeError(_KIND.format(operator=operator, source=source.dtype, dtype=x.dtype))
+    if source.dtype.kind == "c" and x.dtype.kind != "c":
+        raise TypeError(_KIND.format(operator=operator, source=source.dtype, dtype=x.dtype))
+    if source._word & WEAK_MASK:
+        refuse_out_of_range(operator, source, x.dtype)
+        if source.dtype.kind == "f" and x.dtype.kind in "biu":
+            raise TypeError(_KIND.format(operator=operator, source="float", dtype=x.dtype))
+        made: Tensor = full(shape, source._data.item(), dtype=x.dtype, device=x.device)
+        return made
+    if source.dtype != x.dtype:
+        source = cast(source, x.dtype)
+    if source.shape == shape:
+        return source
+    if source.ndim == len(shape) and all(n >= m for n, m in zip(source.shape, shape, strict=True)):
+        return basic_index(source, tuple([slice(0, n) for n in shape]))
+    try:
+        fits = broadcast_shapes(operator, source.shape, shape) == shape
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ValueError(_SOURCE.format(operator=operator, source=source.shape, indices=shape))
+    return broadcast_to(source, shape)
+
+
+def _index_reduce_meta(x: Tensor, indices: Sequence[Tensor | None], source: Tensor, reduce: str) -> TensorSpec:
+    if reduce in ("maximum", "minimum") and x.dtype.kind == "c":
+        raise TypeError(_ORDER.format(reduce=reduce, dtype=x.dtype))
+    index_shape(x, indices)
+    return TensorSpec(x.shape, x.dtype)
+
+
+def _index_reduce(x: np.ndarray, indices: Any, source: np.ndarray, reduce: str) -> np.ndarray:
+    out = np.array(x, order="C")
+    at = tuple([slice(None) if i is None else i for i in indices])
+    ufunc: Any = {"add": np.add, "multiply": np.multiply, "maximum": np.maximum, "minimum": np.minimum}[reduce]
+    if out.dtype.kind == "b":
+        ufunc = {"add": np.logical_or, "multiply": np.logical_and}.get(reduce, ufunc)
+    ufunc.at(out, at, source)
+    return out
+
+
+def _shares(x: Tensor, indices: Any, source: Tensor, out: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """For a maximum: who has it, among the elements and the sources, and how many they are."""
+    mine, theirs = equal(x, out), equal(source, index(out, indices))
+    count = index_reduce(cast(mine, x.dtype), indices, cast(theirs, x.dtype), "add")
+    return mine, theirs, count
+
+
+def _x_vjp(g: Tensor, x: Tensor, indices: Any, source: Tensor, out: Tensor, reduce: str) -> Tensor:
+    if reduce == "add":
+        return g
+    if reduce == "multiply":
+        return multiply(g, conj(index_reduce(ones_like(x), indices, source, "multiply")))
+    mine, _, count = _shares(x, indices, source, out)
+    return where(mine, divide(g, count), zeros_like(g))
+
+
+def _source_vjp(g: Tensor, x: Tensor, indices: Any, source: Tensor, out: Tensor, reduce: str) -> Tensor:
+    if reduce == "add":
+        return index(g, indices)
+    if reduce == "multiply":  # the product of the others, also where one of them is zero
+        zero, gone = equal(x, 0), equal(source, 0)
+        factor = where(gone, ones_like(source), source)
+        product = index(index_reduce(where(zero, ones_like(x), x), indices, factor, "multiply"), indices)
+        zeros = index(index_reduce(cast(zero, x.dtype), indices, cast(gone, x.dtype), "add"), indices)
+        nothing = zeros_like(product)
+        others = where(
+            gone, where(equal(zeros, 1), product, nothing), where(equal(zeros, 0), divide(product, factor), nothing)
+        )
+        return multiply(index(g, indices), conj(others))
+    _, theirs, count = _shares(x, indices, source, out)
+    found = index(divide(g, count), indices)
+    return where(theirs, found, zeros_like(found))
+
+
+index_reduce: Entry = structured(
+    "index_reduce(Tensor x, Tensor?[] indices, Tensor source, str reduce) -> Tensor",
+    meta=_index_reduce_meta,
+    host=_index_reduce,
+    vjp={"x": _x_vjp, "source": _source_vjp},
+    samples=lambda rng: [
+        ((rng.standard_normal((4, 3)), [np.array([2, 0, 2])], rng.standard_normal((3, 3)), "add"), {}),
+        ((rng.standard_normal((4, 3)), [None, np.array([0, 0])], rng.standard_normal((4, 2)), "multiply"), {}),
+        ((rng.standard_normal((0, 3)), [None, np.array([0, 0])], rng.standard_normal((0, 2)), "add"), {}),
+    ],
+    reference=_index_reduce,
+    tags=("internal",),
+    doc="""``x`` combined with ``source`` where a list of integer tensors selects; equal places are combined in turn.
+
+    >>> import tenkey as tk
+    >>> tk.ops.tk.index_reduce(tk.ones(2), [tk.asarray([1, 1])], tk.asarray([2.0, 3.0]), "multiply").tolist()
+    [1.0, 6.0]
+    """,
+)
+
+
+def _along(x: np.ndarray, indices: np.ndarray, axis: int) -> tuple[Any, ...]:
+    grid: list[Any] = list(np.indices(indices.shape, sparse=True))
+    grid[axis] = indices
+    return tuple(grid)
+
+
+def _gather_reference(x: np.ndarray, indices: np.ndarray, axis: int = -1) -> Any:
+    return x[_along(x, indices, axis)]
+
+
+@composite(
+    "gather(Tensor x, Tensor indices, int axis=-1) -> Tensor",
+    samples=lambda rng: [
+        ((rng.standard_normal((3, 5)), rng.integers(-5, 5, (2, 4))), {}),
+        ((rng.standard_normal((3, 5)), rng.integers(0, 3, (4, 5)), 0), {}),
+        ((rng.standard_normal((3, 5)), rng.integers(0, 3, (0, 5)), 0), {}),
+    ],
+    reference=_gather_reference,
+    methods=("gather",),
+    tags=("takes_sequences",),
+)
+def gather(x: Tensor, indices: Tensor, axis: int = -1) -> Tensor:
+    """Along ``axis`` the element that each index names: ``out[i, j] = x[i, indices[i, j]]`` for the last of two axes.
+
+    The result has the shape of ``indices``, which has the number of dimensions of ``x`` and may be shorter than ``x``
+    in the others (nothing broadcasts: that is ``take_along_axis``). Negative indices count from the end. Raises
+    TypeError for indices that are no integers, IndexError for one that is out of range, ValueError for shapes. The
+    gradient adds up where an element is taken several times. (PyTorch's ``gather(input, dim, index)``.)
+
+    >>> import tenkey as tk
+    >>> tk.gather(tk.asarray([[1, 2], [3, 4]]), tk.asarray([[0, 0], [1, 0]]), axis=1).tolist()
+    [[1, 1], [4, 3]]
+    """
+    i = _check_indices("gather", x, indices, axis)
+    cut = tuple([slice(None) if d == i else slice(0, n) for d, n in enumerate(indices.shape)])
+    shorter = any(d != i and n != m for d, (n, m) in enumerate(zip(indices.shape, x.shape, strict=True)))
+    result: Tensor = take_along_axis(basic_index(x, cut) if shorter else x, indices, axis=i)
+    return result
+
+
+def _scatter_reference(x: Any, indices: Any, source: Any, axis: int = -1, *, reduce: str | None = None) -> Any:
+    out = np.array(x)
+    at = _along(x, indices, axis)
+    name = _REDUCTIONS[reduce]
+    source = np.broadcast_to(source, indices.shape)
+    if name is None:
+        out[at] = source
+        return out
+    return _index_reduce(out, at, source.astype(out.dtype), name)
+
+
+@composite(
+    "scatter(Tensor x, Tensor indices, Tensor source, int axis=-1, *, str? reduce=None) -> Tensor",
+    samples=lambda rng: [
+        ((rng.standard_normal((3, 5)), np.array([[0, 4], [2, 3]]), rng.standard_normal((2, 2))), {}),
+        ((rng.standard_normal((3, 5)), rng.integers(0, 3, (2, 5)), rng.standard_normal((2, 5)), 0), {"reduce": "add"}),
+        ((rng.standard_normal((3, 2)), rng.integers(0, 2, (3, 4)), rng.standard_normal(())), {"reduce": "multiply"}),
+        ((rng.standard_normal((3, 5)), rng.integers(0, 3, (0, 5)), rng.standard_normal((0, 5)), 0), {}),
+    ],
+    reference=_scatter_reference,
+    methods=("scatter",),
+    tags=("takes_sequences",),
+)
+def scatter(x: Tensor, indices: Tensor, source: Tensor, axis: int = -1, *, reduce: str | None = None) -> Tensor:
+    """``x`` with the elements of ``source`` put where ``indices`` say along ``axis``: the inverse of ``gather``.
+
+    ``out[i, indices[i, j]] = source[i, j]`` for the last of two axes. ``source`` is a number, broadcasts to the shape
+    of ``indices``, or is longer and cut to it; it is converted to the dtype of ``x``. With ``reduce`` "add",
+    "multiply", "max" or "min" (PyTorch's names "sum", "prod", "amax", "amin" mean the same) a source is combined with
+    what is there, and all count where several go to one place; without, one of them is kept, on the CPU the last, and
+    it alone gets the gradient. Raises TypeError, IndexError and ValueError as ``gather`` does.
+
+    >>> import tenkey as tk
+    >>> tk.scatter(tk.zeros((2, 3)), tk.asarray([[2], [0]]), 1.0, axis=1).tolist()
+    [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
+    >>> tk.scatter(tk.zeros(2), tk.asarray([0, 0]), tk.asarray([1.0, 2.0]), axis=0, reduce="add").tolist()
+    [3.0, 0.0]
+    """
+    i = _check_indices("scatter", x, indices, axis)
+    if reduce not in _REDUCTIONS:
+        raise ValueError(_REDUCE.format(reduce=reduce))
+    fitted = _fitting("scatter", x, source, indices.shape)
+    grid = _grid(indices, i)
+    name = _REDUCTIONS[reduce]
+    result: Tensor = put(x, grid, fitted) if name is None else index_reduce(x, grid, fitted, name)
+    return result
+
+
+def _one_axis(operator: str, x: Tensor, indices: Tensor, axis: int) -> tuple[list[Tensor | None], tuple[int, ...]]:
+    """What ``index`` takes to select along one axis, and the shape of that selection."""
+    i = normalize_axis(operator, axis, x.ndim)
+    if indices.dtype.kind not in "iu":
+        raise TypeError(_INTEGERS.format(operator=operator, dtype=indices.dtype))
+    if indices.ndim != 1:
+        raise ValueError(_ONE.format(operator=operator, indices=indices.shape))
+    return [None] * i + [indices], (*x.shape[:i], indices.shape[0], *x.shape[i + 1 :])
+
+
+def _index_add_reference(x: Any, indices: Any, source: Any, axis: int = 0, *, alpha: Any = 1) -> Any:
+    out = np.array(x)
+    for k, i in enumerate(indices):
+        np.moveaxis(out, axis, 0)[i] += alpha * np.moveaxis(np.broadcast_to(source, _cut(x, indices, axis)), axis, 0)[k]
+    return out
+
+
+def _cut(x: Any, indices: Any, axis: int) -> tuple[int, ...]:
+    shape = list(x.shape)
+    shape[axis] = len(indices)
+    return tuple(shape)
+
+
+def _one_axis_samples(rng: np.random.Generator) -> Any:
+    return [
+        ((rng.standard_normal((3, 5)), np.array([2, 0]), rng.standard_normal((2, 5))), {}),
+        ((rng.standard_normal((3, 5)), np.array([4, -4]), rng.standard_normal((3, 2)), -1), {}),
+        ((rng.standard_normal((3, 5)), np.array([1]), rng.standard_normal(()), 0), {}),
+        ((rng.standard_normal((3,)), np.zeros(0, np.int64), rng.standard_normal((0,)), 0), {}),
+    ]
+
+
+@composite(
+    "index_add(Tensor x, Tensor indices, Tensor source, int axis=0, *, Scalar alpha=1) -> Tensor",
+    samples=lambda rng: [
+        *_one_axis_samples(rng),
+        ((rng.standard_normal((3, 2)), np.array([2, 2, 1]), rng.standard_normal((3, 2))), {"alpha": 2}),
+    ],
+    reference=_index_add_reference,
+    methods=("index_add",),
+    tags=("takes_sequences",),
+)
+def index_add(x: Tensor, indices: Tensor, source: Tensor, axis: int = 0, *, alpha: Any = 1) -> Tensor:
+    """``x`` with ``alpha * source`` added at the 1-d ``indices`` of an axis; equal indices add up.
+
+    ``source`` broadcasts to the shape of ``x`` with the number of indices along ``axis``, and is converted to the
+    dtype of ``x``. Raises TypeError for indices that are no integers or a source that has no place in that dtype,
+    IndexError for an index that is out of range, ValueError for shapes.
+
+    >>> import tenkey as tk
+    >>> tk.index_add(tk.zeros(3), tk.asarray([0, 2, 2]), tk.asarray([1.0, 2.0, 3.0])).tolist()
+    [1.0, 0.0, 5.0]
+    """
+    at, shape = _one_axis("index_add", x, indices, axis)
+    if x.dtype.kind == "b":
+        raise TypeError("[index_add] is not defined for dtype bool: it takes numeric dtypes. Use index_copy.")
+    fitted = _fitting("index_add", x, source, shape)
+    result: Tensor = index_reduce(x, at, fitted if alpha == 1 else cast(multiply(fitted, alpha), x.dtype), "add")
+    return result
+
+
+def _index_copy_reference(x: Any, indices: Any, source: Any, axis: int = 0) -> Any:
+    out = np.array(x)
+    np.moveaxis(out, axis, 0)[indices] = np.moveaxis(np.broadcast_to(source, _cut(x, indices, axis)), axis, 0)
+    return out
+
+
+@composite(
+    "index_copy(Tensor x, Tensor indices, Tensor source, int axis=0) -> Tensor",
+    samples=_one_axis_samples,
+    reference=_index_copy_reference,
+    methods=("index_copy",),
+    tags=("takes_sequences",),
+)
+def index_copy(x: Tensor, indices: Tensor, source: Tensor, axis: int = 0) -> Tensor:
+    """``x`` with ``source`` put at the 1-d ``indices`` of an axis; of equal indices one is kept, on the CPU the last.
+
+    Shapes, dtypes and errors are as those of ``index_add``.
+
+    >>> import tenkey as tk
+    >>> tk.index_copy(tk.zeros((2, 3)), tk.asarray([2, 0]), tk.asarray([1.0, 2.0]), axis=1).tolist()
+    [[2.0, 0.0, 1.0], [2.0, 0.0, 1.0]]
+    """
+    at, shape = _one_axis("index_copy", x, indices, axis)
+    result: Tensor = put(x, at, _fitting("index_copy", x, source, shape))
+    return result
+
+
+@composite(
+    "index_fill(Tensor x, Tensor indices, Tensor value, int axis=0) -> Tensor",
+    samples=lambda rng: [
+        ((rng.standard_normal((3, 5)), np.array([2, 0]), rng.standard_normal(())), {}),
+        ((rng.standard_normal((3, 5)), np.array([4, -4]), rng.standard_normal(()), -1), {}),
+    ],
+    reference=_index_copy_reference,
+    methods=("index_fill",),
+    tags=("takes_sequences",),
+)
+def index_fill(x: Tensor, indices: Tensor, value: Tensor, axis: int = 0) -> Tensor:
+    """``x`` with one value at the 1-d ``indices`` of an axis; ``value`` is a number or a 0-d tensor.
+
+    Dtypes and errors are as those of ``index_add``.
+
+    >>> import tenkey as tk
+    >>> tk.index_fill(tk.zeros(3), tk.asarray([0, 2]), 5.0).tolist()
+    [5.0, 0.0, 5.0]
+    """
+    at, shape = _one_axis("index_fill", x, indices, axis)
+    if value.ndim:
+        raise ValueError(f"[index_fill] the value must be 0-d, got shape {value.shape}: use index_copy.")
+    result: Tensor = put(x, at, _fitting("index_fill", x, value, shape))
+    return result
+
+
+def put_along_axis(x: Tensor, indices: Tensor, values: Tensor | complex, axis: int = -1) -> Tensor:
+    """Write ``values`` into ``x``, where ``take_along_axis`` with the same indices would read. Gives ``x`` itself.
+
+    ``indices`` has the number of dimensions of ``x`` and broadcasts against it in all but ``axis``; ``values``, a
+    tensor or a number, broadcasts to what is selected. In place, as NumPy's function of this name; ``scatter`` makes
+    a new tensor. Raises TypeError, IndexError and ValueError as ``scatter`` does, and RuntimeError for a leaf that
+    requires a gradient.
+
+    >>> import tenkey as tk
+    >>> x = tk.zeros((2, 3))
+    >>> _ = tk.put_along_axis(x, tk.asarray([[2], [0]]), 1.0, axis=1)
+    >>> x.tolist()
+    [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
+    """
+    for given in (x, indices):
+        if not isinstance(given, Tensor):
+            raise TypeError(_TENSORS.format(kind=type(given).__name__))
+    i = _check_indices("put_along_axis", x, indices, checked_axis("put_along_axis", axis, x.ndim))
+    shape = (*x.shape[:i], indices.shape[i], *x.shape[i + 1 :])
+    spread = broadcast_to(indices, shape) if indices.shape != shape else indices
+    return put_(x, _grid(spread, i), _fitting("put_along_axis", x, as_source(values), shape))

@@ -1,0 +1,334 @@
+"""Choosing elements by conditions: from several tensors, where a mask is true, and where values are not zero."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NoReturn
+
+import numpy as np
+
+from ....core.tensor import Tensor
+from ....core.word import WEAK_MASK
+from ....dispatch.errors import shown
+from ...declare import TensorSpec, composite, structured
+from ...shapes import broadcast_shapes, normalize_axis
+from ...variants import can_hold
+from ..creation import concrete
+from ..elementwise.comparison import where
+from ..shape.copying import cast, stack
+from ..shape.views import broadcast_to, expand_dims, reshape, squeeze
+from .advanced_indexing import index, take_along_axis
+
+_VALUES: Final = (
+    "[{operator}] the shape of the result depends on the values, which a tensor without values does not have: use "
+    "where, which keeps the shape."
+)
+_LISTS: Final = "[select] got {conditions} conditions and {choices} choices: each condition has one choice."
+_CONDITION: Final = "[{operator}] a condition must be a tensor of bools, got {dtype}."
+_MASK: Final = "[{operator}] a mask must be a tensor of bools, got {dtype}."
+
+
+def _unknown(operator: str) -> NoReturn:
+    raise NotImplementedError(_VALUES.format(operator=operator))
+
+
+def _select_reference(condlist: Any, choicelist: Any, default: Any = None) -> Any:
+    return np.select(list(condlist), list(choicelist), 0 if default is None else default)
+
+
+def _select_samples(rng: np.random.Generator) -> Any:
+    def mask(*shape: int) -> Any:
+        return rng.random(shape) < 0.5
+
+    return [
+        (([mask(3, 4), mask(4)], [rng.standard_normal((3, 4)), rng.standard_normal(4)]), {}),
+        (([mask(3, 1)], [rng.standard_normal((4,))], 0), {}),
+        (([mask(3, 1)], [rng.standard_normal((4,))], rng.standard_normal((3, 4))), {}),
+        (([mask(0, 2)], [rng.standard_normal((0, 2))]), {}),
+    ]
+
+
+@composite(
+    "select(Tensor[] condlist, Tensor[] choicelist, Tensor? default=None) -> Tensor",
+    samples=_select_samples,
+    reference=_select_reference,
+    tags=("takes_sequences",),
+)
+def select(condlist: Sequence[Tensor], choicelist: Sequence[Tensor], default: Tensor | None = None) -> Tensor:
+    """Of each place the element of the first choice whose condition is true there, else that of ``default``, or zero.
+
+    All broadcast together; the dtype is that of the choices, promoted (a default of 0 leaves bools as
+    they are). Raises TypeError for conditions that are no
+    bools, ValueError for lists of different lengths or none, and for shapes that do not broadcast.
+
+    >>> import tenkey as tk
+    >>> x = tk.asarray([0, 1, 2, 3])
+    >>> tk.select([x < 1, x > 2], [x - 10, x * 10], default=7).tolist()
+    [-10, 7, 7, 30]
+    """
+    if not condlist or len(condlist) != len(choicelist):
+        raise ValueError(_LISTS.format(conditions=len(condlist), choices=len(choicelist)))
+    for condition in condlist:
+        if condition.dtype.kind != "b":
+            raise TypeError(_CONDITION.format(operator="select", dtype=condition.dtype))
+    known = [*condlist, *choicelist] if default is None else [*condlist, *choicelist, default]
+    broadcast_shapes("select", *[x.shape for x in known])
+    result: Any = default
+    if default is None or (default._word & WEAK_MASK and default._data.item() == 0):
+        # zero is there for want of a value, and does not make integers of bools
+        result = False if all(x.dtype.kind == "b" for x in choicelist) else 0
+    for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
+        result = where(condition, choice, result)
+    return result  # type: ignore[no-any-return]
+
+
+@composite(
+    "choose(Tensor indices, Tensor[] choices) -> Tensor",
+    samples=lambda rng: [
+        ((rng.integers(0, 2, (3, 4)), [rng.standard_normal((3, 4)), rng.standard_normal((4,))]), {}),
+        ((np.array([1, -2]), [rng.standard_normal(2), rng.standard_normal(())]), {}),
+    ],
+    reference=lambda indices, choices: np.choose(np.where(indices < 0, indices + len(choices), indices), choices),
+    tags=("takes_sequences",),
+)
+def choose(indices: Tensor, choices: Sequence[Tensor]) -> Tensor:
+    """Of each place the element of the choice whose number stands there; all broadcast together.
+
+    Negative numbers count from the last choice. Raises TypeError for numbers that are no integers, IndexError for one
+    that no choice has, ValueError for no choices and for shapes that do not broadcast.
+
+    >>> import tenkey as tk
+    >>> tk.choose(tk.asarray([0, 1, 1]), [tk.asarray([1, 2, 3]), tk.asarray([10, 20, 30])]).tolist()
+    [1, 20, 30]
+    """
+    if indices.dtype.kind not in "iu":
+        raise TypeError(f"[choose] the numbers of the choices must be integers, got {indices.dtype}.")
+    if not choices:
+        raise ValueError("[choose] needs at least one choice.")
+    shape = broadcast_shapes("choose", indices.shape, *[x.shape for x in choices])
+    stacked = stack([broadcast_to(x, shape) for x in choices], axis=0)
+    result: Tensor = squeeze(take_along_axis(stacked, expand_dims(broadcast_to(indices, shape), 0), axis=0), 0)
+    return result
+
+
+def _masked(operator: str, x: Tensor, mask: Tensor) -> None:
+    if mask.dtype.kind != "b":
+        raise TypeError(_MASK.format(operator=operator, dtype=mask.dtype))
+    broadcast_shapes(operator, x.shape, mask.shape)
+
+
+@composite(
+    "masked_fill(Tensor x, Tensor mask, Tensor value) -> Tensor",
+    samples=lambda rng: [
+        ((rng.standard_normal((3, 4)), rng.random((3, 4)) < 0.5, rng.standard_normal(())), {}),
+        ((rng.standard_normal((3, 4)), rng.random((3, 1)) < 0.5, rng.standard_normal(())), {}),
+        ((rng.standard_normal((0, 4)), rng.random(4) < 0.5, rng.standard_normal(())), {}),
+    ],
+    reference=lambda x, mask, value: np.where(mask, np.asarray(value).astype(x.dtype), x),
+    methods=("masked_fill",),
+    tags=("takes_sequences",),
+)
+def masked_fill(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
+    """``x`` with one value where ``mask`` is true; the mask broadcasts against ``x``, the dtype is that of ``x``.
+
+    Raises TypeError for a mask that is no bools and for a value that has no place in that dtype (a float among
+    integers), ValueError for shapes that do not broadcast, and for a value that is no number or 0-d tensor.
+
+    >>> import tenkey as tk
+    >>> tk.masked_fill(tk.asarray([1.0, 2.0]), tk.asarray([True, False]), 9.0).tolist()
+    [9.0, 2.0]
+    """
+    _masked("masked_fill", x, mask)
+    if value.ndim:
+        raise ValueError(f"[masked_fill] the value is a number or a 0-d tensor, got shape {value.shape}: use where.")
+    if not can_hold(x.dtype, value.dtype):
+        kind = "int" if value.dtype.kind == "O" else value.dtype
+        raise TypeError(f"[masked_fill] a value of {kind} has no place in a tensor of {x.dtype}: cast it first.")
+    result: Tensor = where(
+        mask, value if value.dtype == x.dtype or value._word & WEAK_MASK else cast(value, x.dtype), x
+    )
+    return result
+
+
+@composite(
+    "masked_select(Tensor x, Tensor mask) -> Tensor",
+    samples=lambda rng: [
+        ((rng.standard_normal((3, 4)), rng.random((3, 4)) < 0.5), {}),
+        ((rng.standard_normal((3, 4)), np.array([True, False, False, True])), {}),
+    ],
+    reference=lambda x, mask: x[np.broadcast_to(mask, x.shape)],
+    methods=("masked_select",),
+    tags=("data_dependent_output",),
+)
+def masked_select(x: Tensor, mask: Tensor) -> Tensor:
+    """The elements where ``mask`` is true, in one dimension; both broadcast together.
+
+    Raises TypeError for a mask that is no bools, ValueError for shapes that do not broadcast.
+
+    >>> import tenkey as tk
+    >>> tk.masked_select(tk.asarray([[1, 2], [3, 4]]), tk.asarray([True, False])).tolist()
+    [1, 3]
+    """
+    x, mask = concrete(x, mask), concrete(mask, mask)
+    _masked("masked_select", x, mask)
+    shape = broadcast_shapes("masked_select", x.shape, mask.shape)
+    result: Tensor = index(reshape(broadcast_to(x, shape), (-1,)), [reshape(broadcast_to(mask, shape), (-1,))])
+    return result
+
+
+@composite(
+    "compress(Tensor condition, Tensor x, *, int? axis=None) -> Tensor",
+    samples=lambda rng: [
+        ((np.array([True, False, True]), rng.standard_normal((3, 4))), {"axis": 0}),
+        ((np.array([False, True]), rng.standard_normal((3, 4))), {"axis": -1}),
+        ((np.array([True, False, True]), rng.standard_normal((2, 4))), {}),
+    ],
+    reference=lambda condition, x, axis=None: np.compress(condition, x, axis),
+    tags=("data_dependent_output", "takes_sequences", "positional:1"),
+)
+def compress(condition: Tensor, x: Tensor, *, axis: int | None = None) -> Tensor:
+    """The slices along an axis at which the 1-d ``condition`` is true; without axis of ``x`` in one dimension.
+
+    A condition may be shorter than the axis; what it does not reach is left out. Raises TypeError for a condition that
+    is no bools, ValueError for one that has not one dimension or is too long.
+
+    >>> import tenkey as tk
+    >>> tk.compress(tk.asarray([False, True]), tk.asarray([[1, 2], [3, 4]]), axis=0).tolist()
+    [[3, 4]]
+    """
+    if condition.dtype.kind != "b":
+        raise TypeError(_CONDITION.format(operator="compress", dtype=condition.dtype))
+    x = concrete(x, condition)
+    if axis is None:
+        x, axis = reshape(x, (-1,)), 0
+    i = normalize_axis("compress", axis, x.ndim)
+    if condition.ndim != 1 or condition.shape[0] > x.shape[i]:
+        raise ValueError(f"[compress] a condition of shape {condition.shape} does not fit axis {i} of shape {x.shape}.")
+    part = x[(*[slice(None)] * i, slice(0, condition.shape[0]))]
+    result: Tensor = index(part, [None] * i + [condition])
+    return result
+
+
+@composite(
+    "extract(Tensor condition, Tensor x) -> Tensor",
+    samples=lambda rng: [((rng.random((3, 4)) < 0.5, rng.standard_normal((3, 4))), {})],
+    reference=np.extract,
+    tags=("data_dependent_output", "takes_sequences"),
+)
+def extract(condition: Tensor, x: Tensor) -> Tensor:
+    """The elements of ``x`` at which ``condition``, of the same shape, is true, in one dimension.
+
+    Raises TypeError for a condition that is no bools, ValueError for another shape.
+
+    >>> import tenkey as tk
+    >>> x = tk.asarray([1, 2, 3, 4])
+    >>> tk.extract(x % 2 == 0, x).tolist()
+    [2, 4]
+    """
+    if condition.dtype.kind != "b":
+        raise TypeError(_CONDITION.format(operator="extract", dtype=condition.dtype))
+    if condition.shape != x.shape:
+        raise ValueError(f"[extract] a condition of shape {condition.shape} needs the shape of the tensor, {x.shape}.")
+    result: Tensor = index(x, [condition]) if x.ndim else x[condition]
+    return result
+
+
+def _host_nonzero(x: np.ndarray) -> np.ndarray:
+    places = x.nonzero()
+    table = places[0].base  # NumPy makes one array, with a row for each element, and gives its columns
+    if table is None or table.shape != (len(places[0]), len(places)):
+        return np.array(places)
+    rows: np.ndarray = table.T.copy()
+    return rows
+
+
+nonzero_rows = structured(
+    "nonzero_rows(Tensor x) -> Tensor",
+    meta=lambda x: _unknown("nonzero"),
+    host=_host_nonzero,
+    strict=True,
+    quiet=True,
+    differentiable=False,
+    samples=lambda rng: [((rng.integers(0, 2, (3, 4)).astype(float),), {}), ((rng.standard_normal((0, 2)),), {})],
+    reference=lambda x: np.array(np.nonzero(x)),
+    tags=("internal", "data_dependent_output"),
+    doc="""The places of the elements that are not zero, a row for each dimension: what ``tk.nonzero`` gives as a tuple.
+
+    >>> import tenkey as tk
+    >>> tk.ops.tk.nonzero_rows(tk.asarray([[0, 1], [2, 0]])).tolist()
+    [[0, 1], [1, 0]]
+    """,
+)
+
+
+def _unravel_meta(indices: Tensor, shape: Sequence[int]) -> TensorSpec:
+    if indices.dtype.kind not in "iu":
+        raise TypeError(f"[unravel_index] indices must be integers, got {indices.dtype}.")
+    return TensorSpec((len(shape), *indices.shape), np.dtype(np.int64))
+
+
+def _unravel(indices: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+    try:
+        return np.array(np.unravel_index(indices, tuple(shape)), np.int64).reshape(len(shape), *indices.shape)
+    except ValueError:
+        raise ValueError(f"[unravel_index] an index is out of range for the shape {tuple(shape)}.") from None
+
+
+unravel_rows = structured(
+    "unravel_rows(Tensor indices, int[] shape) -> Tensor",
+    meta=_unravel_meta,
+    host=_unravel,
+    differentiable=False,
+    samples=lambda rng: [((rng.integers(0, 24, (5,)), (2, 3, 4)), {}), ((rng.integers(0, 6, (2, 2)), (6,)), {})],
+    reference=lambda indices, shape: np.array(np.unravel_index(indices, shape)),
+    tags=("internal",),
+    doc="""The coordinates of flat indices, a row for each dimension: what ``tk.unravel_index`` gives as a tuple.
+
+    >>> import tenkey as tk
+    >>> tk.ops.tk.unravel_rows(tk.asarray([5, 0]), (2, 3)).tolist()
+    [[1, 0], [2, 0]]
+    """,
+)
+
+
+def _ravel_meta(multi_index: Sequence[Tensor], dims: Sequence[int], *, mode: str = "raise") -> TensorSpec:
+    if len(multi_index) != len(dims):
+        raise ValueError(f"[ravel_multi_index] got {len(multi_index)} tensors for the shape {tuple(dims)}.")
+    if mode not in ("raise", "wrap", "clip"):
+        raise ValueError(f"[ravel_multi_index] mode is 'raise', 'wrap' or 'clip', got {shown(mode)}.")
+    for indices in multi_index:
+        if indices.dtype.kind not in "iu":
+            raise TypeError(f"[ravel_multi_index] indices must be integers, got {indices.dtype}.")
+    return TensorSpec(broadcast_shapes("ravel_multi_index", *[i.shape for i in multi_index]), np.dtype(np.int64))
+
+
+def _ravel(multi_index: Sequence[np.ndarray], dims: Sequence[int], *, mode: str = "raise") -> Any:
+    spread = [np.asarray(i, np.int64) for i in np.broadcast_arrays(*multi_index)]
+    try:
+        return np.ravel_multi_index(tuple(spread), tuple(dims), mode=mode)  # type: ignore[call-overload]
+    except ValueError:
+        raise ValueError(f"[ravel_multi_index] an index is out of range for the shape {tuple(dims)}.") from None
+
+
+ravel_multi_index = structured(
+    "ravel_multi_index(Tensor[] multi_index, int[] dims, *, str mode='raise') -> Tensor",
+    meta=_ravel_meta,
+    host=_ravel,
+    differentiable=False,
+    samples=lambda rng: [
+        (([rng.integers(0, 2, (4,)), rng.integers(0, 3, (4,))], (2, 3)), {}),
+        (([rng.integers(-3, 5, (2, 1)), rng.integers(0, 3, (4,))], (2, 3)), {"mode": "wrap"}),
+    ],
+    reference=lambda multi_index, dims, mode="raise": np.ravel_multi_index(
+        tuple(np.broadcast_arrays(*multi_index)), dims, mode=mode
+    ),
+    doc="""The flat, row-major index of coordinates in an array of shape ``dims``; int64.
+
+    ``multi_index`` holds one tensor of integers for each dimension; they broadcast. ``mode`` says what is done with a
+    coordinate that is out of range: "raise" (ValueError), "wrap" or "clip". Raises TypeError for what is no integers.
+
+    >>> import tenkey as tk
+    >>> tk.ravel_multi_index([tk.asarray([1, 0]), tk.asarray([2, 1])], (2, 3)).tolist()
+    [5, 1]
+    """,
+)

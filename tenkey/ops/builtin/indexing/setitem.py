@@ -1,0 +1,341 @@
+"""``x[index] = value``: written in place, and recorded as one call on ``x`` itself.
+
+Note [Assignment by index]
+~~~~~~~~~~~~~~~~~~~~~~~~~~
+``x[index] = value`` writes into the memory of ``x``. What is assigned broadcasts to what the index selects (leading
+dimensions of length 1 may be too many) and is converted to the dtype of ``x`` as ``copy_`` converts: a float is cut to
+an integer, a number becomes ``bool(number)``; complex values have no place in a real tensor, a Python int none where it
+does not fit, NaN and infinity none among integers. Where an index names an element twice, one of its values is kept:
+on the CPU the last.
+
+For autograd the call is ``basic_put_`` (ints, slices, None, '...') or ``put_`` (tensors) on the tensor, never a change
+of a view; it is recorded as the functional ``basic_put`` or ``put``, whose gradient for ``x`` is zero at the selected
+elements and for ``value`` what arrives there; of several values for one element only the one that is kept gets it.
+Where both kinds meet in one index, the selected window is copied, filled and put back. Guarded by
+``tests/ops/test_assignment.py``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from ...._util.record import Record
+from ....core.dtypes.names import int64
+from ....core.lift import refuse_out_of_range, weak_tensor
+from ....core.tensor import Tensor, cpu_word, make_tensor
+from ....core.word import DTYPE_TRAIT, GRADIENT, WEAK_MASK
+from ....dispatch.errors import shown
+from ....dispatch.keys import DispatchKey
+from ....dispatch.local_state import StateGuard, current_state, get_state
+from ....dispatch.operator import Operator
+from ....dispatch.registry import registry
+from ....dispatch.schema import parse_schema
+from ...declare import composite, linear
+from ...declare.declaration import operator_of
+from ...declare.facets import Composite, Samples
+from ...shapes import broadcast_shapes
+from ...variants import Fits, check_fits, copy_
+from ..creation import arange, zeros
+from ..elementwise.comparison import equal, where
+from ..shape.copying import clone, flip
+from ..shape.views import expand_dims, reshape, sum_to_shape
+from .advanced_indexing import index, index_shape
+from .basic_indexing import basic_index, window_of
+from .getitem import Plan, is_plain, make_plan, simple_arrays
+
+__all__ = ["Put", "as_source", "basic_put", "basic_put_", "check_basic_put", "check_put", "put", "put_", "setitem"]
+
+_SHAPE: Final = "[index_put] the result of shape {source} does not fit into the first argument, shape {selected}."
+_VALUE: Final = "[index_put] what is assigned must be a tensor, an array or a number, got {value} of type {type}."
+_NO_INTEGER: Final = (
+    "[index_put] {value} is no integer, and the tensor holds {dtype}: cast the tensor to a float first."
+)
+
+
+class Put(Record):
+    """The operator writes its last argument into a part of its first; ``functional`` gives the changed copy."""
+
+    functional: Operator
+
+
+def _check_value(x: Tensor, source: Tensor, selected: tuple[int, ...] | None) -> None:
+    refuse_out_of_range("index_put", source, x.dtype)
+    if source._word & WEAK_MASK and x.dtype.kind in "iu" and not np.isfinite(source._data.astype(np.complex128)):
+        raise ValueError(_NO_INTEGER.format(value=source._data, dtype=x.dtype))
+    if selected is not None and broadcast_shapes("index_put", selected, source.shape) != selected:
+        raise ValueError(_SHAPE.format(source=source.shape, selected=selected))
+    check_fits("index_put", x, x.shape, source.dtype if source.dtype.kind == "c" else x.dtype)
+
+
+def check_basic_put(operator: Operator, x: Tensor, index: tuple[Any, ...], source: Tensor) -> None:
+    """Raise unless ``source`` broadcasts to what the index selects and has a place in the dtype of ``x``."""
+    _check_value(x, source, window_of(x.shape, x.strides, index)[0])
+
+
+def check_put(operator: Operator, x: Tensor, indices: Sequence[Tensor | None], source: Tensor) -> None:
+    """Raise unless ``source`` broadcasts to what the indices select (masks are left to the kernel)."""
+    _check_value(x, source, index_shape(x, indices))
+
+
+# ---- the functional forms, which are what is recorded
+
+
+def _basic_put_samples(rng: np.random.Generator) -> Any:
+    return [
+        ((rng.standard_normal((4, 3)), (slice(1, 3),), rng.standard_normal((2, 3))), {}),
+        ((rng.standard_normal((4, 3)), (..., -1), rng.standard_normal(())), {}),
+        ((rng.standard_normal((4, 3)), (slice(0, 4, 2), None), rng.standard_normal((1, 3))), {}),
+        ((rng.standard_normal((3,)), (2,), rng.standard_normal(())), {}),
+        ((rng.standard_normal((4, 3)), (slice(3, 1),), rng.standard_normal((3,))), {}),
+    ]
+
+
+def _put_samples(rng: np.random.Generator) -> Any:
+    return [
+        ((rng.standard_normal((4, 3)), [np.array([2, -4])], rng.standard_normal((2, 3))), {}),
+        ((rng.standard_normal((4, 3)), [None, np.array([0, 2])], rng.standard_normal((2,))), {}),
+        ((rng.standard_normal((4, 3)), [np.array([True, False, True, True])], rng.standard_normal(())), {}),
+    ]
+
+
+@composite(
+    "basic_put(Tensor x, Index index, Tensor source) -> Tensor",
+    vjp={
+        "x": lambda g, index: basic_put(g, index, 0),
+        "source": lambda g, index, source_meta: sum_to_shape(basic_index(g, index), source_meta.shape),
+    },
+    jvp=linear(("x", "source")),
+    samples=_basic_put_samples,
+    tags=("internal",),
+)
+def basic_put(x: Tensor, index: tuple[Any, ...], source: Tensor) -> Tensor:
+    """A copy of ``x`` with ``source`` where an index of ints, slices, None and '...' selects.
+
+    >>> import tenkey as tk
+    >>> tk.ops.tk.basic_put(tk.zeros(3), (slice(1, 3),), tk.ones(2)).tolist()
+    [0.0, 1.0, 1.0]
+    """
+    made: Tensor = clone(x)
+    basic_put_(made, index, source)
+    return made
+
+
+def _source_vjp(g: Tensor, indices: Sequence[Tensor | None], source_meta: Any) -> Tensor:
+    """The gradient of the values that persist; a value that a later one overwrites has none."""
+    found = index(g, indices)
+    arrays = [i for i in indices if i is not None]
+    if any(i.dtype.kind != "b" for i in arrays):  # masks alone never select an element twice
+        found = where(_persists(g, indices, arrays, found.ndim), found, 0.0)
+    return sum_to_shape(found, source_meta.shape)
+
+
+def _persists(x: Tensor, indices: Sequence[Tensor | None], arrays: list[Tensor], ndim: int) -> Tensor:
+    """Which of the selected elements hold the value that was written at their place, in a shape that broadcasts.
+
+    ``put`` itself writes consecutive numbers, so that the answer is right for every backend.
+    """
+    lengths: list[int] = []
+    dim = 0
+    for i in indices:
+        depth = i.ndim if i is not None and i.dtype.kind == "b" else 1
+        if i is not None:
+            lengths += x.shape[dim : dim + depth]
+        dim += depth
+    places = zeros(lengths, dtype=int64, device=x.device)
+    common = index(places, arrays).shape
+    numbers = reshape(arange(math.prod(common), dtype=int64, device=x.device), common)
+    last: Tensor = equal(index(put(places, arrays, numbers), arrays), numbers)
+    at = [k for k, i in enumerate(indices) if i is not None]
+    before = at[0] if at == list(range(at[0], at[-1] + 1)) else 0
+    return reshape(last, (*common, *[1] * (ndim - before - len(common))))
+
+
+@composite(
+    "put(Tensor x, Tensor?[] indices, Tensor source) -> Tensor",
+    vjp={
+        "x": lambda g, indices: put(g, indices, 0),
+        "source": _source_vjp,
+    },
+    jvp=linear(("x", "source")),
+    samples=_put_samples,
+    tags=("internal",),
+)
+def put(x: Tensor, indices: Sequence[Tensor | None], source: Tensor) -> Tensor:
+    """A copy of ``x`` with ``source`` where a list of integer or bool tensors selects, as in ``index``.
+
+    >>> import tenkey as tk
+    >>> tk.ops.tk.put(tk.zeros(3), [tk.asarray([2, 0])], tk.asarray([5.0, 7.0])).tolist()
+    [7.0, 0.0, 5.0]
+    """
+    made: Tensor = clone(x)
+    put_(made, indices, source)
+    return made
+
+
+# ---- in place
+
+_WRITING: Final = DispatchKey.ADInplaceOrView.mask
+
+
+def _write(x: Tensor, index: tuple[Any, ...], source: Tensor) -> Tensor:
+    with StateGuard(exclude=_WRITING):  # the call itself counts the version up
+        check_basic_put(operator_of(basic_put_), x, index, source)
+        copy_(basic_index(x, index), source)
+    return x
+
+
+basic_put_: Callable[..., Tensor] = registry.define(
+    parse_schema("tk::basic_put_(Tensor(a!) x, Index index, Tensor source) -> Tensor(a!)"),
+    facets={
+        "Put": Put(operator_of(basic_put)),
+        "Fits": Fits(check_basic_put),
+        "Samples": Samples(_basic_put_samples),
+        "Composite": Composite(_write, implicit=False),
+    },
+    tags=("inplace_variant", "mixes_devices"),
+    doc="""``x[index] = source`` for an index of ints, slices, None and '...'; gives ``x``.
+
+    >>> import tenkey as tk
+    >>> x = tk.zeros((2, 2))
+    >>> x[0] = tk.asarray([1.0, 2.0])
+    >>> x.tolist()
+    [[1.0, 2.0], [0.0, 0.0]]
+    """,
+).call
+
+put_: Callable[..., Tensor] = registry.define(
+    parse_schema("tk::put_(Tensor(a!) x, Tensor?[] indices, Tensor source) -> Tensor(a!)"),
+    facets={"Put": Put(operator_of(put)), "Fits": Fits(check_put), "Samples": Samples(_put_samples)},
+    tags=("inplace_variant",),
+    doc="""``x[indices] = source`` for a list of integer or bool tensors, as in ``index``; gives ``x``.
+
+    >>> import tenkey as tk
+    >>> x = tk.zeros(3)
+    >>> x[tk.asarray([0, 2])] = 5.0
+    >>> x.tolist()
+    [5.0, 0.0, 5.0]
+    """,
+).call
+
+
+# ---- x[given] = value
+
+_BASIC: Final = operator_of(basic_put_).cache
+_ARRAYS: Final = operator_of(put_).cache
+_PLAIN: Final = frozenset([int, type(None)])
+
+
+def as_source(value: Any) -> Tensor:
+    """What is assigned as a tensor; Python numbers stay weak."""
+    if isinstance(value, Tensor):
+        return value
+    for kind in (bool, int, float, complex):
+        if isinstance(value, kind):
+            return weak_tensor(kind(value))  # type: ignore[arg-type]
+    if isinstance(value, np.generic) and value.dtype.kind in "biufc":
+        return weak_tensor(value.item())
+    try:
+        array = np.asarray(value) if isinstance(value, (list, tuple, np.ndarray)) else None
+    except ValueError:  # lists of different lengths
+        array = None
+    if array is None or array.dtype not in DTYPE_TRAIT:
+        raise TypeError(_VALUE.format(value=shown(value), type=type(value).__name__))
+    return make_tensor(array, cpu_word(array.dtype))
+
+
+def setitem(x: Tensor, given: Any, value: Any) -> None:
+    """``x[given] = value``, in place. See Note [Assignment by index]."""
+    kind = given.__class__
+    if kind is int or given is Ellipsis or given is None:
+        given = (given,)
+    elif kind is slice:
+        if not is_plain(given):
+            return _planned(x, given, value)
+        given = (given,)
+    elif kind is tuple:
+        for item in given:
+            kind = item.__class__
+            if kind is int or item is None or item is Ellipsis or (kind is slice and is_plain(item)):
+                continue
+            return _planned(x, given, value)
+    else:
+        return _planned(x, given, value)
+    kind = value.__class__
+    if kind is float or kind is int:
+        value = weak_tensor(value)
+    elif kind is not Tensor or value._data.shape[:1] == (1,):
+        value = as_source(value)
+        if value.shape[:1] == (1,):
+            value = _without_leading(value, len(window_of(x.shape, x.strides, given)[0]))
+    word = x._word | value._word
+    local = get_state()
+    if local is not None:
+        word = (word | local.include) & local.keep
+    _BASIC[word](x, given, value)
+    return None
+
+
+def _without_leading(source: Tensor, ndim: int) -> Tensor:
+    """The source without leading dimensions of length 1 that ``ndim`` dimensions have no place for."""
+    extra = source.ndim - ndim
+    if extra > 0 and all(n == 1 for n in source.shape[:extra]):
+        return reshape(source, source.shape[extra:])
+    return source
+
+
+def _planned(x: Tensor, given: Any, value: Any) -> None:
+    kind = value.__class__
+    if kind is float or kind is int:
+        arrays = simple_arrays(x, given)
+        if arrays is not None:
+            value = weak_tensor(value)
+            word = x._word | value._word
+            for tensor in arrays:
+                if tensor is not None:
+                    word |= tensor._word
+            local = get_state()
+            if local is not None:
+                word = (word | local.include) & local.keep
+            _ARRAYS[word](x, arrays, value)
+            return
+    plan = make_plan(x, given)
+    source = _arranged(plan, as_source(value))
+    if not plan.arrays:
+        basic_put_(x, plan.view, source)
+    elif plan.whole:
+        put_(x, plan.arrays, source)
+    elif (x._word | source._word) & GRADIENT & current_state().keep:
+        basic_put_(x, plan.view, put(basic_index(x, plan.view), plan.arrays, source))
+    else:
+        put_(basic_index(x, plan.view), plan.arrays, source)
+
+
+def _arranged(plan: Plan, source: Tensor) -> Tensor:
+    """What is assigned, with its dimensions as the view and the tensors of the plan take them."""
+    if not source.ndim:
+        return source
+    arrays = [i for i in plan.arrays if i is not None]
+    at = [k for k, i in enumerate(plan.arrays) if i is not None]
+    depth = len(broadcast_shapes("index", *[(1,) if i.dtype.kind == "b" else i.shape for i in arrays]))
+    ndim = plan.ndim - sum([i.ndim if i.dtype.kind == "b" else 1 for i in arrays]) + depth
+    source = _without_leading(source, ndim - (plan.tail is not None))
+    if plan.tail is not None and source.ndim > plan.tail:
+        source = expand_dims(source, source.ndim - plan.tail)
+    together = at == list(range(at[0], at[-1] + 1)) if at else True
+    axes = []
+    for place, dim in plan.backwards:
+        if at:
+            before = sum(k < place for k in at)  # indices that stand before it; their common dimensions come first too
+            axis = place - before + (depth if before or not together else 0) - ndim
+        else:
+            axis = dim - ndim
+        if -axis <= source.ndim and source.shape[axis] != 1:
+            axes.append(axis)
+    return flip(source, axis=tuple(axes)) if axes else source
+
+
+Tensor.__setitem__ = setitem  # type: ignore[method-assign, assignment]

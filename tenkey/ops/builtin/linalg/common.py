@@ -1,0 +1,145 @@
+"""What the blocks of linear algebra share: which operands they take, and small pieces of their derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from ....core.dtypes import names as dtypes
+from ....core.tensor import Tensor
+from ..creation import arange
+from ..elementwise.comparison import where
+from ..elementwise.complex import conj, real
+from ..shape.views import broadcast_to, expand_dims, matrix_transpose
+
+__all__ = [
+    "CONVERGE", "adjoint", "as_diagonal", "check_matrix", "check_square", "differences", "half_lower", "hermitian",
+    "inexact", "inexact_array", "known_linalg", "like_operand", "on_diagonal", "reciprocal_off_diagonal",
+    "strictly_lower",
+]  # fmt: skip
+
+_DTYPE: Final = (
+    "[{operator}] is not defined for dtype {dtype}: it takes float32, float64, complex64 and complex128, and integers "
+    "as floats. Convert with tk.astype(x, tk.float32)."
+)
+CONVERGE: Final = "the iteration did not converge; are there NaN or inf among the elements?"
+_MATRIX: Final = "[{operator}] got shape {shape}: it takes a matrix, or a stack of matrices (..., M, N)."
+_SQUARE: Final = "[{operator}] got shape {shape}: the last two dimensions must be equal, {m} and {n} are not."
+
+
+def inexact(operator: str, dtype: np.dtype) -> np.dtype:
+    """The dtype that LAPACK computes in; TypeError for what it cannot."""
+    if (dtype.kind == "f" and dtype.itemsize > 2) or dtype.kind == "c":
+        return dtype
+    if dtype.kind in "iu":
+        return dtypes.default_float()
+    raise TypeError(_DTYPE.format(operator=operator, dtype=dtype))
+
+
+def inexact_array(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Integers as floats; TypeError for what LAPACK does not compute in, so that host functions are strict."""
+    return a if a.dtype.char in "dfDF" else a.astype(inexact("linalg", a.dtype))
+
+
+def check_matrix(operator: str, x: Tensor) -> np.dtype:
+    """Refuse what is no matrix; the dtype of the result."""
+    if x.ndim < 2:
+        raise ValueError(_MATRIX.format(operator=operator, shape=x.shape))
+    return inexact(operator, x.dtype)
+
+
+def check_square(operator: str, x: Tensor) -> np.dtype:
+    """Refuse what is no square matrix; the dtype of the result."""
+    dtype = check_matrix(operator, x)
+    m, n = x.shape[-2:]
+    if m != n:
+        raise ValueError(_SQUARE.format(operator=operator, shape=x.shape, m=m, n=n))
+    return dtype
+
+
+def known_linalg(operator: str, text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Wrap a host function: NumPy's ``LinAlgError`` gets a text that names the operator, the rule and the remedy."""
+
+    def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
+        def host(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return function(*args, **kwargs)
+            except np.linalg.LinAlgError:
+                shapes = " and ".join(str(a.shape) for a in args if isinstance(a, np.ndarray))
+                raise np.linalg.LinAlgError(f"[{operator}] got shape {shapes}: {text}") from None
+
+        return host
+
+    return wrap
+
+
+# ---- pieces of derivatives
+
+
+def adjoint(x: Tensor) -> Tensor:
+    """Conjugate transpose of the last two dimensions."""
+    t: Tensor = matrix_transpose(x)
+    return conj(t) if t.dtype.kind == "c" else t
+
+
+def hermitian(x: Tensor) -> Tensor:
+    """The Hermitian part."""
+    half: Tensor = (x + adjoint(x)) * 0.5
+    return half
+
+
+def like_operand(g: Tensor, meta: Any) -> Tensor:
+    """The gradient of a real argument of a complex result is real."""
+    return real(g) if g.dtype.kind == "c" and meta.dtype.kind != "c" else g
+
+
+def _indices(x: Tensor) -> tuple[Tensor, Tensor]:
+    """The row and the column of each element of the last two dimensions."""
+    m, n = x.shape[-2:]
+    rows: Tensor = expand_dims(arange(m, device=x.device), 1)
+    columns: Tensor = rows if m == n == 1 else expand_dims(arange(n, device=x.device), 0)
+    return rows, columns
+
+
+def on_diagonal(x: Tensor) -> Tensor:
+    """True on the diagonal of the last two dimensions."""
+    rows, columns = _indices(x)
+    mask: Tensor = rows == columns
+    return mask
+
+
+def half_lower(x: Tensor) -> Tensor:
+    """The lower triangle with half of the diagonal: what a triangular factor takes of a Hermitian matrix."""
+    rows, columns = _indices(x)
+    result: Tensor = where(rows > columns, x, where(rows == columns, x * 0.5, 0.0))
+    return result
+
+
+def strictly_lower(x: Tensor) -> Tensor:
+    """What lies below the diagonal, zeros elsewhere."""
+    rows, columns = _indices(x)
+    result: Tensor = where(rows > columns, x, 0.0)
+    return result
+
+
+def as_diagonal(v: Tensor) -> Tensor:
+    """The matrices with the last dimension of ``v`` on their diagonal."""
+    n = v.shape[-1]
+    wide: Tensor = broadcast_to(expand_dims(v, -1), (*v.shape, n))
+    result: Tensor = where(on_diagonal(wide), wide, 0.0)
+    return result
+
+
+def reciprocal_off_diagonal(x: Tensor) -> Tensor:
+    """``1 / x`` beside the diagonal, 0 on it."""
+    on = on_diagonal(x)
+    result: Tensor = where(on, 0.0, 1.0 / where(on, 1.0, x))
+    return result
+
+
+def differences(w: Tensor) -> Tensor:
+    """The matrix of ``w[j] - w[i]``."""
+    result: Tensor = expand_dims(w, -2) - expand_dims(w, -1)
+    return result

@@ -1,0 +1,128 @@
+"""Diagonals of matrices, and what is made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ....core.tensor import Tensor
+from ...declare import Entry, TensorSpec, linear, structured, view
+from ...declare.promotion import refuse_lost_part
+from ..shape.views import broadcast_to, expand_dims
+
+__all__ = ["diagonal", "diagonal_embed", "trace"]
+
+
+def _diagonal_place(shape: tuple[int, ...], offset: int) -> tuple[int, int, int]:
+    """Length of a diagonal, and the row and column where it begins."""
+    if len(shape) < 2:
+        raise ValueError(f"[linalg.diagonal] got shape {shape}: it takes a matrix, or a stack of matrices (..., M, N).")
+    m, n = shape[-2:]
+    row, column = max(-offset, 0), max(offset, 0)
+    return max(min(m - row, n - column), 0), row, column
+
+
+def _diagonal_window(x: Tensor, *, offset: int = 0) -> Any:
+    length, row, column = _diagonal_place(x.shape, offset)
+    *others, down, right = x.strides
+    start = row * down + column * right if length else 0
+    return (*x.shape[:-2], length), (*others, down + right), start
+
+
+def _embed_meta(g: Tensor, shape: Sequence[int], offset: int) -> TensorSpec:
+    return TensorSpec(tuple(shape), g.dtype)
+
+
+def _embed_host(g: np.ndarray[Any, Any], shape: Sequence[int], offset: int) -> Any:
+    out = np.zeros(shape, g.dtype)
+    length, row, column = _diagonal_place(tuple(shape), offset)
+    at = np.arange(length)
+    out[..., row + at, column + at] = g
+    return out
+
+
+diagonal_embed: Entry = structured(
+    "diagonal_embed(Tensor g_diagonal, int[] shape, int offset) -> Tensor",
+    meta=_embed_meta,
+    host=_embed_host,
+    vjp={"g_diagonal": lambda g, offset: diagonal(g, offset=offset)},
+    jvp=linear("g_diagonal"),
+    samples=lambda rng: [
+        ((rng.standard_normal(length), shape, offset), {})
+        for length, shape, offset in (((2,), (2, 3), 0), ((2, 1), (2, 2, 2), -1), ((0,), (2, 2), 5))
+    ],
+    reference=_embed_host,
+    tags=("internal",),
+)
+
+diagonal: Entry = view(
+    "linalg_diagonal(Tensor x, *, int offset=0) -> Tensor",
+    window=_diagonal_window,
+    vjp={"x": lambda g, x_meta, offset: diagonal_embed(g, x_meta.shape, offset)},
+    samples=lambda rng: [
+        ((rng.standard_normal(shape),), {"offset": offset})
+        for shape, offset in (((3, 4), 0), ((3, 4), 2), ((3, 4), -1), ((2, 3, 3), 1), ((2, 2), 5), ((0, 3), 0))
+    ],
+    tags=("stacked", "positional:1"),
+    doc="""A diagonal of a matrix, or of each matrix of a stack; a view.
+
+    Args: x: shape (..., M, N). offset: which diagonal, counted to the right of the main one. Returns shape (..., K),
+    empty if the diagonal lies outside. Raises ValueError for fewer than two dimensions.
+
+    >>> import tenkey as tk
+    >>> tk.linalg.diagonal(tk.asarray([[1, 2], [3, 4]]), offset=1).tolist()
+    [2]
+    """,
+)
+
+
+def _sum_dtype(dtype: np.dtype) -> Any:
+    return {"b": np.int64, "i": np.int64, "u": np.uint64}.get(dtype.kind, dtype)
+
+
+def _trace_meta(x: Tensor, *, offset: int = 0, dtype: np.dtype | None = None) -> TensorSpec:
+    _diagonal_place(x.shape, offset)
+    if dtype is not None:
+        refuse_lost_part("trace", x.dtype, dtype)
+    return TensorSpec(x.shape[:-2], dtype or np.dtype(_sum_dtype(x.dtype)))
+
+
+def _trace_vjp(g: Tensor, x_meta: Any, offset: int) -> Tensor:
+    length = _diagonal_place(x_meta.shape, offset)[0]
+    spread = broadcast_to(expand_dims(g, -1), (*g.shape, length))
+    return diagonal_embed(spread, x_meta.shape, offset)
+
+
+def _host_trace(x: np.ndarray, *, offset: int = 0, dtype: np.dtype | None = None) -> Any:
+    if dtype is not None:
+        _trace_meta(x, offset=offset, dtype=dtype)  # type: ignore[arg-type]  # an array has a shape and a dtype, too
+    if not -(1 << 31) < offset < 1 << 31:  # NumPy's integer for it, far outside of the matrix
+        offset = x.shape[-1]
+    return x.trace(offset, -2, -1, dtype or _sum_dtype(x.dtype))
+
+
+trace: Entry = structured(
+    "trace(Tensor x, *, int offset=0, DType? dtype=None) -> Tensor",
+    meta=_trace_meta,
+    host=_host_trace,
+    strict=True,
+    vjp={"x": _trace_vjp},
+    jvp=linear("x"),
+    samples=lambda rng: [
+        ((rng.standard_normal(shape),), {"offset": offset})
+        for shape, offset in (((3, 4), 0), ((3, 3), -1), ((2, 3, 3), 1), ((2, 2), 5), ((0, 3), 0))
+    ],
+    reference=lambda x, offset=0: np.trace(x, offset, -2, -1, _sum_dtype(x.dtype)),
+    tags=("stacked", "positional:1"),
+    doc="""The sum of a diagonal of a matrix, or of each matrix of a stack; integers are summed in 64 bits.
+
+    Args: x: shape (..., M, N), of a numeric dtype. offset: which diagonal, counted to the right of the main one. dtype:
+    that of the result. Raises ValueError for fewer than two dimensions.
+
+    >>> import tenkey as tk
+    >>> tk.linalg.trace(tk.asarray([[1, 2], [3, 4]])).item()
+    5
+    """,
+)

@@ -1,0 +1,234 @@
+"""Eigenvalues and eigenvectors. For the gradients see Note [Gradients of decompositions]."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ....core.dtypes import names as dtypes
+from ....core.tensor import Tensor
+from ...declare import Entry, TensorSpec, composite, structured
+from ..elementwise.comparison import where
+from ..elementwise.complex import conj, real
+from ..shape.copying import cast
+from ..shape.views import expand_dims
+from .common import (
+    CONVERGE,
+    adjoint,
+    as_diagonal,
+    check_square,
+    differences,
+    hermitian,
+    inexact_array,
+    known_linalg,
+    like_operand,
+    on_diagonal,
+    reciprocal_off_diagonal,
+)
+from .matmul import matmul
+from .solve import solve
+
+__all__ = ["EigResult", "EighResult", "eig", "eigh", "eigvals", "eigvalsh"]
+
+
+class EighResult(NamedTuple):
+    """Eigenvalues in ascending order, and eigenvectors as columns."""
+
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+
+class EigResult(NamedTuple):
+    """Eigenvalues in no particular order, and eigenvectors as columns."""
+
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+
+# ---- Hermitian eigenproblems
+
+
+def _hermitian_samples(rng: np.random.Generator) -> Any:
+    for shape in ((3, 3), (2, 2, 2), (1, 1), (0, 0), (0, 2, 2)):
+        a = rng.uniform(-0.6, 0.6, shape)
+        yield (a + np.swapaxes(a, -1, -2) + 2.0 * np.diag(np.arange(1.0, shape[-1] + 1)),), {}
+
+
+def _eigh_meta(x: Tensor) -> Any:
+    dtype = check_square("linalg.eigh", x)
+    return TensorSpec(x.shape[:-1], dtypes.real_of(dtype)), TensorSpec(x.shape, dtype)
+
+
+def _eigh_vjp(g: Any, out: Any) -> Tensor:
+    g_values, g_vectors = g
+    w, v = out
+    inner = None
+    if g_vectors is not None:
+        inner = matmul(adjoint(v), g_vectors) * reciprocal_off_diagonal(differences(w))
+    if g_values is not None:
+        diagonal = as_diagonal(g_values)
+        inner = diagonal if inner is None else inner + diagonal
+    if inner is None:
+        return hermitian(v * 0)
+    return hermitian(matmul(matmul(v, inner), adjoint(v)))
+
+
+_eigh: Any = structured(
+    "lapack_eigh(Tensor x) -> (Tensor, Tensor)",
+    meta=_eigh_meta,
+    host=known_linalg("linalg.eigh", CONVERGE)(lambda x: np.linalg.eigh(inexact_array(x))),
+    strict=True,
+    vjp={"x": _eigh_vjp},
+    tags=("derived", "stacked"),
+)
+
+
+def _eig_probe(call: Any, x: Tensor) -> Any:
+    """The values, and the projections onto the vectors: these do not depend on the factors of the columns."""
+    w, v = call(x)
+    return w, expand_dims(v, -2) * conj(expand_dims(v, -3))
+
+
+@composite(
+    "linalg_eigh(Tensor x) -> (Tensor eigenvalues, Tensor eigenvectors)",
+    samples=_hermitian_samples,
+    reference=np.linalg.eigh,
+    probe=lambda call, x: _eig_probe(call, hermitian(x)),
+)
+def eigh(x: Tensor) -> EighResult:
+    """Eigenvalues and eigenvectors of a Hermitian (real: symmetric) matrix, or of each matrix of a stack.
+
+    Args: x: shape (..., M, M), floating or complex; integers are taken as floats. Only the lower triangle is read.
+    Returns a named tuple ``(eigenvalues, eigenvectors)``: real, ascending, shape (..., M); columns of length 1, shape
+    (..., M, M). Raises ValueError for other shapes. Gradients are those of functions that do not depend on the choice
+    of the eigenvectors, and Hermitian.
+
+    >>> import tenkey as tk
+    >>> tk.linalg.eigh(tk.asarray([[2.0, 0.0], [0.0, 1.0]])).eigenvalues.tolist()
+    [1.0, 2.0]
+    """
+    return EighResult(*_eigh(x))
+
+
+def _eigvalsh_vjp(g: Tensor, x: Tensor) -> Tensor:
+    _, v = _eigh(x)
+    return hermitian(matmul(v * expand_dims(g, -2), adjoint(v)))
+
+
+eigvalsh: Entry = structured(
+    "linalg_eigvalsh(Tensor x) -> Tensor",
+    meta=lambda x: TensorSpec(x.shape[:-1], dtypes.real_of(check_square("linalg.eigvalsh", x))),
+    host=known_linalg("linalg.eigvalsh", CONVERGE)(lambda x: np.linalg.eigvalsh(inexact_array(x))),
+    strict=True,
+    vjp={"x": _eigvalsh_vjp},
+    samples=_hermitian_samples,
+    reference=np.linalg.eigvalsh,
+    probe=lambda call, x: call(hermitian(x)),
+    tags=("stacked",),
+    doc="""Eigenvalues of a Hermitian (real: symmetric) matrix, ascending, or of each matrix of a stack.
+
+    Args: x: shape (..., M, M), floating or complex; integers are taken as floats. Only the lower triangle is read.
+    Returns shape (..., M), real. The gradient is Hermitian. Raises ValueError for other shapes.
+
+    >>> import tenkey as tk
+    >>> tk.linalg.eigvalsh(tk.asarray([[2.0, 0.0], [0.0, 1.0]])).tolist()
+    [1.0, 2.0]
+    """,
+)
+
+# ---- general eigenproblems
+
+
+def _square_samples(rng: np.random.Generator) -> Any:
+    for shape in ((3, 3), (2, 2, 2), (1, 1), (0, 0), (0, 2, 2)):
+        yield (rng.uniform(-0.6, 0.6, shape) + np.diag(3.0 * np.arange(1.0, shape[-1] + 1)),), {}
+
+
+def _eig_meta(x: Tensor) -> Any:
+    dtype = dtypes.complex_of(dtypes.real_of(check_square("linalg.eig", x)))
+    return TensorSpec(x.shape[:-1], dtype), TensorSpec(x.shape, dtype)
+
+
+def _complex(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return a if a.dtype.kind == "c" else a.astype(dtypes.complex_of(a.dtype))
+
+
+def _eig_host(x: np.ndarray[Any, Any]) -> Any:
+    w, v = np.linalg.eig(inexact_array(x))
+    return _complex(w), _complex(v)
+
+
+def _eig_vjp(g: Any, x: Tensor, out: Any) -> Tensor:
+    g_values, g_vectors = g
+    w, v = out
+    inner = None
+    if g_vectors is not None:
+        own = matmul(adjoint(v), g_vectors)
+        # the columns keep their length
+        scale = where(on_diagonal(own), cast(real(own), own.dtype), 0.0)
+        turned = own - matmul(matmul(adjoint(v), v), scale)
+        inner = turned * reciprocal_off_diagonal(conj(differences(w)))
+    if g_values is not None:
+        diagonal = as_diagonal(g_values)
+        inner = diagonal if inner is None else inner + diagonal
+    if inner is None:
+        return x * 0
+    return like_operand(solve(adjoint(v), matmul(inner, adjoint(v))), x)
+
+
+_eig: Any = structured(
+    "lapack_eig(Tensor x) -> (Tensor, Tensor)",
+    meta=_eig_meta,
+    host=known_linalg("linalg.eig", CONVERGE)(_eig_host),
+    strict=True,
+    vjp={"x": _eig_vjp},
+    tags=("derived", "stacked"),
+)
+
+
+@composite(
+    "linalg_eig(Tensor x) -> (Tensor eigenvalues, Tensor eigenvectors)",
+    samples=_square_samples,
+    reference=_eig_host,
+    probe=lambda call, x: _eig_probe(call, x),
+)
+def eig(x: Tensor) -> EigResult:
+    """Eigenvalues and eigenvectors of a square matrix, or of each matrix of a stack.
+
+    Args: x: shape (..., M, M), floating or complex; integers are taken as floats. Returns a named tuple
+    ``(eigenvalues, eigenvectors)``, always complex: shape (..., M), in no particular order; columns of length 1, shape
+    (..., M, M). Raises ValueError for other shapes. Gradients are those of functions that do not depend on the phases
+    of the eigenvectors; a matrix without a basis of eigenvectors has none.
+
+    >>> import tenkey as tk
+    >>> tk.linalg.eig(tk.asarray([[0.0, -1.0], [1.0, 0.0]])).eigenvalues.tolist()
+    [1j, -1j]
+    """
+    return EigResult(*_eig(x))
+
+
+def _eigvals_vjp(g: Tensor, x: Tensor) -> Tensor:
+    _, v = _eig(x)
+    return like_operand(solve(adjoint(v), expand_dims(g, -1) * adjoint(v)), x)
+
+
+eigvals: Entry = structured(
+    "linalg_eigvals(Tensor x) -> Tensor",
+    meta=lambda x: TensorSpec(x.shape[:-1], dtypes.complex_of(dtypes.real_of(check_square("linalg.eigvals", x)))),
+    host=known_linalg("linalg.eigvals", CONVERGE)(lambda x: _complex(np.linalg.eigvals(inexact_array(x)))),
+    strict=True,
+    vjp={"x": _eigvals_vjp},
+    samples=_square_samples,
+    reference=lambda x: _complex(np.linalg.eigvals(x)),
+    tags=("stacked",),
+    doc="""Eigenvalues of a square matrix, in no particular order, or of each matrix of a stack.
+
+    Args: x: shape (..., M, M), floating or complex; integers are taken as floats. Returns shape (..., M), always
+    complex. Raises ValueError for other shapes.
+
+    >>> import tenkey as tk
+    >>> tk.linalg.eigvals(tk.asarray([[0.0, -1.0], [1.0, 0.0]])).tolist()
+    [1j, -1j]
+    """,
+)

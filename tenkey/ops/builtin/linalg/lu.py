@@ -1,0 +1,150 @@
+"""``linalg.lu``: triangular factors by elimination with row exchanges, written with NumPy, which has none."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from ....core.dtypes import names as dtypes
+from ....core.dtypes.names import int64
+from ....core.tensor import Tensor
+from ...declare import TensorSpec, composite, structured
+from ..creation import arange
+from ..elementwise.comparison import equal
+from ..shape.copying import cast, concatenate
+from ..shape.views import expand_dims
+from .common import adjoint, check_matrix, inexact_array, strictly_lower
+from .matmul import matmul
+from .solve import solve
+
+__all__ = ["LUResult", "lu"]
+
+_PANEL: Final = 32  # columns that are eliminated one by one; the rest of the matrix follows by one product
+
+
+class LUResult(NamedTuple):
+    """``P @ L @ U``."""
+
+    P: Tensor
+    L: Tensor
+    U: Tensor
+
+
+def _eliminate(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Write both factors over a matrix; the order of its rows, the largest pivot first."""
+    m, n = a.shape
+    k = min(m, n)
+    order = np.arange(m)
+    for start in range(0, k, _PANEL):
+        stop = min(start + _PANEL, k)
+        for j in range(start, stop):
+            column = a[j:, j]
+            # the size that LAPACK compares, so that the same rows are chosen
+            size = np.abs(column.real) + np.abs(column.imag) if a.dtype.kind == "c" else np.abs(column)
+            p = j + int(size.argmax())
+            if p != j:
+                a[[j, p]] = a[[p, j]]
+                order[[j, p]] = order[[p, j]]
+            if a[j, j] != 0:
+                a[j + 1 :, j] /= a[j, j]
+                a[j + 1 :, j + 1 : stop] -= a[j + 1 :, j, None] * a[j, j + 1 : stop]
+        if stop < n:
+            for i in range(start + 1, stop):
+                a[i, stop:] -= a[i, start:i] @ a[start:i, stop:]
+            a[stop:, stop:] -= a[stop:, start:stop] @ a[start:stop, stop:]
+    return order
+
+
+def _factors_meta(x: Tensor) -> Any:
+    dtype = check_matrix("linalg.lu", x)
+    *batch, m, n = x.shape
+    k = min(m, n)
+    return TensorSpec((*batch, m), int64), TensorSpec((*batch, m, k), dtype), TensorSpec((*batch, k, n), dtype)
+
+
+def _factors_host(x: np.ndarray[Any, Any]) -> Any:
+    a = np.array(inexact_array(x), order="C")
+    *batch, m, n = a.shape
+    k = min(m, n)
+    order = np.empty((*batch, m), np.int64)
+    for at in np.ndindex(*batch):
+        order[at] = _eliminate(a[at])
+    lower = np.tril(a[..., :k], -1)
+    lower[..., range(k), range(k)] = 1
+    return order, lower, np.triu(a[..., :k, :])
+
+
+def _permutation(order: Tensor, dtype: Any) -> Tensor:
+    """The matrix that puts row i of a product into the place ``order[i]``."""
+    rows = arange(order.shape[-1], device=order.device)
+    made: Tensor = cast(equal(expand_dims(rows, 1), expand_dims(order, -2)), dtype)
+    return made
+
+
+def _factors_vjp(g: Any, x: Tensor, out: Any) -> Tensor:
+    order, lower, upper = out
+    if g[1] is None and g[2] is None:
+        return x * 0
+    g_lower = lower * 0 if g[1] is None else g[1]
+    g_upper = upper * 0 if g[2] is None else g[2]
+    m, n = x.shape[-2:]
+    k = min(m, n)
+    rest: Any = None
+    if m < n:  # what is right of the square follows from the lower factor
+        rest = solve(adjoint(lower), g_upper[..., k:])
+        g_lower = g_lower - matmul(rest, adjoint(upper[..., k:]))
+        upper, g_upper = upper[..., :k], g_upper[..., :k]
+    elif m > n:  # what is below it from the upper factor
+        rest = adjoint(solve(upper, adjoint(g_lower[..., k:, :])))
+        g_upper = g_upper - matmul(adjoint(lower[..., k:, :]), rest)
+        lower, g_lower = lower[..., :k, :], g_lower[..., :k, :]
+    right = matmul(g_upper, adjoint(upper))
+    inner = strictly_lower(matmul(adjoint(lower), g_lower)) + (right - strictly_lower(right))
+    found = adjoint(solve(upper, adjoint(solve(adjoint(lower), inner))))
+    if rest is not None:
+        found = concatenate([found, rest], axis=-1 if m < n else -2)
+    total: Tensor = matmul(_permutation(order, found.dtype), found)
+    return total
+
+
+_factors: Any = structured(
+    "lu_factors(Tensor x) -> (Tensor, Tensor, Tensor)",
+    meta=_factors_meta,
+    host=_factors_host,
+    strict=False,
+    vjp={"x": _factors_vjp},
+    tags=("derived", "stacked"),
+)
+
+
+def _lu_samples(rng: np.random.Generator) -> Any:
+    for shape in ((3, 3), (4, 2), (2, 3), (2, 2, 2), (1, 1), (0, 0), (0, 2, 2), (2, 0)):
+        k = min(shape[-2:])
+        clear = np.zeros(shape)  # the choice of each pivot, rows from last to first, is clear
+        clear[..., range(-1, -k - 1, -1), range(k)] = 2.0 * np.arange(1.0, k + 1)
+        yield (rng.uniform(-0.6, 0.6, shape) + clear,), {}
+
+
+@composite(
+    "linalg_lu(Tensor x) -> (Tensor P, Tensor L, Tensor U)",
+    samples=_lu_samples,
+    probe=lambda call, x: tuple(call(x))[1:],  # the permutation has no gradient
+)
+def lu(x: Tensor) -> LUResult:
+    """LU decomposition ``x = P @ L @ U`` with row exchanges, of a matrix or of each matrix of a stack.
+
+    Args: x: shape (..., M, N), floating or complex; integers are taken as floats. Returns a named tuple ``(P, L, U)``:
+    a permutation matrix (..., M, M), which is real and has no gradient, a lower triangle (..., M, K) with ones on its
+    diagonal, none of its elements larger, and an upper triangle (..., K, N), K = min(M, N). A singular matrix has
+    factors, but the gradient needs the first K columns to be independent. Raises ValueError for other shapes. For
+    systems of equations ``tk.linalg.solve`` is faster. Gradient: de Hoog, Anderssen and Lukas, "Differentiation of
+    matrix functionals using triangular factorization" (2011).
+
+    >>> import tenkey as tk
+    >>> P, L, U = tk.linalg.lu(tk.asarray([[1.0, 4.0], [2.0, 2.0]]))
+    >>> P.tolist(), L.tolist(), U.tolist()
+    ([[0.0, 1.0], [1.0, 0.0]], [[1.0, 0.0], [0.5, 1.0]], [[2.0, 2.0], [0.0, 3.0]])
+    """
+    order, lower, upper = _factors(x)
+    return LUResult(_permutation(order, dtypes.real_of(lower.dtype)), lower, upper)

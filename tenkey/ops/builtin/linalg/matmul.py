@@ -1,0 +1,99 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ....core.dtypes.promotion import result_dtype
+from ....core.tensor import Tensor
+from ...declare import TensorSpec, linear, structured
+from ...shapes import broadcast_shapes
+from ..elementwise.complex import conj, real
+from ..shape.views import expand_dims, matrix_transpose, permute_dims, squeeze
+
+_INNER = "[matmul] got {a} @ {b}: the inner sizes {m} and {n} must be equal."
+_SCALAR = "[matmul] got {a} @ {b}: both need at least one dimension; multiply by a scalar with *."
+
+
+def _matmul_meta(x1: Tensor, x2: Tensor) -> TensorSpec:
+    a, b = x1.shape, x2.shape
+    if not a or not b:
+        raise ValueError(_SCALAR.format(a=a, b=b))
+    inner = b[-2] if len(b) > 1 else b[0]
+    if a[-1] != inner:
+        raise ValueError(_INNER.format(a=a, b=b, m=a[-1], n=inner))
+    batch = broadcast_shapes("matmul", a[:-2], b[:-2])
+    dtype = result_dtype((x1.dtype, x2.dtype), ())
+    return TensorSpec(batch + a[-2:-1] + (b[-1:] if len(b) > 1 else ()), dtype)
+
+
+_EXCHANGED: Final = (1, 0)
+
+
+def _adjoint(x: Tensor) -> Tensor:
+    t: Tensor = permute_dims(x, _EXCHANGED) if x._data.ndim == 2 else matrix_transpose(x)  # the shorter way
+    return conj(t) if t.dtype.kind == "c" else t
+
+
+def _real_for_real(g: Tensor, meta: Any) -> Tensor:
+    """The gradient of a real argument of a complex result is real."""
+    return real(g) if g.dtype.kind == "c" and meta.dtype.kind != "c" else g
+
+
+def _left(g: Tensor, x1_meta: Any, x2: Tensor) -> Tensor:
+    x1_ndim = len(x1_meta.shape)
+    if x1_ndim == 2 and x2._data.ndim == 2:  # the usual case
+        return matmul(g, _adjoint(x2))
+    if x2.ndim == 1:
+        g, x2 = expand_dims(g, -1), expand_dims(x2, -1)
+    if x1_ndim == 1:
+        return squeeze(matmul(expand_dims(g, -2), _adjoint(x2)), -2)
+    return matmul(g, _adjoint(x2))
+
+
+def _right(g: Tensor, x1: Tensor, x2_meta: Any) -> Tensor:
+    x2_ndim = len(x2_meta.shape)
+    if x2_ndim == 2 and x1._data.ndim == 2:  # the usual case
+        return matmul(_adjoint(x1), g)
+    if x1.ndim == 1:
+        g, x1 = expand_dims(g, -2 if x2_ndim > 1 else 0), expand_dims(x1, 0)
+        if x2_ndim == 1:
+            return squeeze(matmul(_adjoint(x1), expand_dims(g, -1)), -1)
+    elif x2_ndim == 1:
+        return squeeze(matmul(_adjoint(x1), expand_dims(g, -1)), -1)
+    return matmul(_adjoint(x1), g)
+
+
+matmul = structured(
+    "matmul(Tensor x1, Tensor x2) -> Tensor",
+    meta=_matmul_meta,
+    vjp={
+        "x1": lambda g, x1_meta, x2: _real_for_real(_left(g, x1_meta, x2), x1_meta),
+        "x2": lambda g, x1, x2_meta: _real_for_real(_right(g, x1, x2_meta), x2_meta),
+    },
+    jvp=linear("x1", "x2"),
+    samples=lambda rng: [
+        ((rng.standard_normal(a), rng.standard_normal(b)), {})
+        for a, b in (
+            ((2, 3), (3, 4)),
+            ((3,), (3, 4)),
+            ((2, 3), (3,)),
+            ((3,), (3,)),
+            ((5, 2, 3), (3, 4)),
+            ((2, 3), (5, 3, 4)),
+            ((5, 2, 3), (3,)),
+            ((3,), (5, 3, 4)),
+            ((2, 1, 2, 3), (5, 3, 4)),
+            ((2, 0), (0, 3)),
+            ((0, 3), (3,)),
+        )
+    ],
+    methods=("__matmul__", "matmul"),
+    tags=("keeps_python_scalars",),
+    doc="""Matrix product over the last two dimensions, broadcasting the others; a 1-d operand is a vector.
+
+    >>> import tenkey as tk
+    >>> tk.matmul(tk.asarray([[1.0, 2.0]]), tk.asarray([[3.0], [4.0]])).tolist()
+    [[11.0]]
+    """,
+)

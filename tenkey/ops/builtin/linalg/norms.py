@@ -1,0 +1,458 @@
+"""Norms, ranks, pseudo-inverses, least squares and the matrix exponential."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from ....core.dtypes import names as dtypes
+from ....core.dtypes.promotion import result_dtype
+from ....core.tensor import Tensor
+from ...declare import Entry, TensorSpec, composite, structured
+from ...shapes import broadcast_shapes, reduced_shape, refuse_empty
+from ..elementwise.arithmetic import abs as abs_
+from ..elementwise.arithmetic import sign, square
+from ..elementwise.comparison import where
+from ..elementwise.complex import imag, real
+from ..elementwise.exponential import sqrt
+from ..reductions.reduction import max as max_
+from ..reductions.reduction import min as min_
+from ..reductions.reduction import restore_axes
+from ..reductions.reduction import sum as sum_
+from ..shape.copying import cast, concatenate
+from ..shape.views import expand_dims, squeeze
+from .common import CONVERGE, adjoint, check_matrix, check_square, inexact, inexact_array, known_linalg, like_operand
+from .decompositions import svdvals
+from .matmul import matmul
+
+__all__ = ["LstsqResult", "lstsq", "matrix_exp", "matrix_rank", "pinv", "vector_norm"]
+
+_ROWS: Final = (
+    "[linalg.lstsq] got x1 of shape {a} and x2 of shape {b}: x2 is a vector (M,) or matrices (..., M, K), and M = {m} "
+    "here."
+)
+
+_add_up: Any = np.add.reduce  # its types forbid a flag whose value is not known
+
+# ---- vector norms
+
+
+def _norm_meta(x: Tensor, *, axis: Any = None, keepdims: bool = False, ord: float = 2.0) -> TensorSpec:
+    dtype = dtypes.real_of(inexact("linalg.vector_norm", x.dtype))
+    if ord < 0:
+        refuse_empty("linalg.vector_norm", x.shape, axis)
+    return TensorSpec(reduced_shape("linalg.vector_norm", x.shape, axis, keepdims), dtype)
+
+
+# between which squares are exact to rounding, by dtype
+_LIMITS: Final = {char: (float(np.finfo(char).tiny / np.finfo(char).eps), float(np.finfo(char).max)) for char in "fdFD"}
+
+
+def _sum_of_squares(x: np.ndarray[Any, Any], axis: Any, keepdims: bool) -> Any:
+    if x.dtype.kind == "c":
+        return _add_up(np.square(x.real) + np.square(x.imag), axis, keepdims=keepdims)
+    return _add_up(x * x, axis, keepdims=keepdims)
+
+
+def _euclidean(x: np.ndarray[Any, Any], axis: Any, keepdims: bool) -> Any:
+    least, most = _LIMITS[x.dtype.char]
+    if axis is None and not keepdims and x.dtype.kind == "f":
+        flat = x.ravel()
+        total = flat.dot(flat)
+        if least < total < most or not flat.size:
+            return np.sqrt(total)
+    total = _sum_of_squares(x, axis, keepdims)
+    if not total.size or (total.min() > least and total.max() < most):
+        return np.sqrt(total)
+    # the squares overflow or underflow, the norm need not: divide by the largest element first
+    size = np.maximum(np.abs(x.real), np.abs(x.imag)) if x.dtype.kind == "c" else np.abs(x)
+    largest = np.max(size, axis, initial=0, keepdims=True)
+    scale = np.where((largest > 0) & np.isfinite(largest), largest, np.ones_like(largest))
+    if x.dtype.kind == "c":  # part by part: a complex quotient makes NaN of the other part of an infinity
+        total = _add_up(np.square(x.real / scale) + np.square(x.imag / scale), axis, keepdims=True)
+    else:
+        total = _sum_of_squares(x / scale, axis, True)
+    found = np.sqrt(total) * scale
+    return found if keepdims else np.squeeze(found, axis)
+
+
+def _norm_host(x: np.ndarray[Any, Any], *, axis: Any = None, keepdims: bool = False, ord: float = 2.0) -> Any:
+    x = inexact_array(x)
+    if ord == 2:
+        return _euclidean(x, axis, keepdims)
+    if ord < 0:
+        refuse_empty("linalg.vector_norm", x.shape, axis)
+    size = np.abs(x)
+    if ord == 1:
+        return _add_up(size, axis, keepdims=keepdims)
+    if ord == math.inf:
+        return np.max(size, axis, initial=0, keepdims=keepdims)
+    if ord == -math.inf:
+        return np.min(size, axis, keepdims=keepdims)
+    if ord == 0:
+        return _add_up(x != 0, axis, dtype=size.dtype, keepdims=keepdims)
+    largest = np.max(size, axis, initial=0, keepdims=True)
+    scale = np.where((largest > 0) & np.isfinite(largest), largest, np.ones_like(largest))
+    found = _add_up((size / scale) ** ord, axis, keepdims=True) ** size.dtype.type(1 / ord) * scale
+    return found if keepdims else np.squeeze(found, axis)
+
+
+def _squares(x: Tensor) -> Tensor:
+    """The squares of the absolute values."""
+    result: Tensor = square(real(x)) + square(imag(x)) if x.dtype.kind == "c" else square(x)
+    return result
+
+
+def _modulus(x: Tensor) -> Tensor:
+    """The absolute values, at zero without a NaN in the derivatives."""
+    if x.dtype.kind != "c":
+        return abs_(x)
+    squares = _squares(x)
+    zero = squares == 0
+    result: Tensor = where(zero, 0.0, sqrt(where(zero, 1.0, squares)))
+    return result
+
+
+def _norm_vjp(g: Tensor, x: Tensor, out: Tensor, axis: Any, keepdims: bool, ord: float) -> Tensor:
+    """At zero, where a norm has no derivative, the subgradient 0; ties share the gradient equally."""
+    g = restore_axes(g, x.shape, None if axis is None else axis, keepdims)
+    n = restore_axes(out, x.shape, axis, keepdims)
+    if not x.size:
+        return x * 0
+    none = n == 0
+    safe = where(none, 1.0, n)
+    if ord == 0:
+        return x * 0
+    if ord == 2:
+        return x * where(none, 0.0, g / safe)
+    size = _modulus(x)
+    zero = size == 0
+    held = where(zero, 1.0, size)
+    unit = sign(x)  # its own derivative at zero is zero, as that of x / held is not
+    if ord == 1:
+        return unit * g
+    if abs(ord) == math.inf:
+        chosen = size == (max_ if ord > 0 else min_)(size, axis=axis, keepdims=True)
+        share: Tensor = where(chosen, g, 0.0) / sum_(chosen, axis=axis, keepdims=True)
+        return unit * (share if share.dtype == g.dtype else cast(share, g.dtype))
+    return unit * where(zero | none, 0.0, (held / safe) ** (ord - 1.0) * g)
+
+
+vector_norm: Entry = structured(
+    "linalg_vector_norm(Tensor x, *, int[1]? axis=None, bool keepdims=False, float ord=2.0) -> Tensor",
+    meta=_norm_meta,
+    host=_norm_host,
+    strict=True,
+    vjp={"x": _norm_vjp},
+    samples=lambda rng: (
+        [
+            ((rng.standard_normal((3, 4)),), {"axis": axis, "keepdims": keepdims, "ord": order})
+            for order in (2, 1, 3, math.inf, -math.inf, 0.5, -1.5)
+            for axis, keepdims in ((None, False), (1, True), ((0, 1), False))
+        ]
+        + [((rng.standard_normal(()),), {}), ((rng.standard_normal((0, 2)),), {"axis": 0})]
+    ),
+    reference=lambda x, **options: np.asarray(
+        np.linalg.vector_norm(np.asarray(x, np.result_type(x, np.float16)), **options)
+    ),
+    doc="""The norm of the elements along axes: ``(sum(abs(x)**ord))**(1 / ord)``.
+
+    Args: x: floating or complex; integers are taken as floats. axis: one axis or several, None for all. ord: any
+    number; ``inf`` is the largest absolute value, ``-inf`` the smallest, 0 the number of elements that are not zero.
+    Returns real values. Squares that overflow or underflow do no harm. At zero the gradient is zero; elements that tie
+    for ``inf`` share it. Raises IndexError for an axis that is not there, ValueError for a negative ``ord`` of nothing.
+
+    >>> import tenkey as tk
+    >>> tk.linalg.vector_norm(tk.asarray([3.0, 4.0])).item()
+    5.0
+    """,
+)
+
+# ---- what singular values decide
+
+
+def _cutoff(s: np.ndarray[Any, Any], shape: tuple[int, ...], rtol: Any) -> Any:
+    relative = max(shape[-2:]) * np.finfo(s.dtype).eps if rtol is None else np.asarray(rtol)[..., None]
+    return relative * np.max(s, -1, initial=0, keepdims=True)
+
+
+def _rank_host(x: np.ndarray[Any, Any], *, rtol: Any = None) -> Any:
+    s = np.linalg.svd(inexact_array(x), compute_uv=False)
+    return np.add.reduce(s > _cutoff(s, x.shape, rtol), -1, np.int64)
+
+
+def _rank_meta(x: Tensor, *, rtol: Tensor | None = None) -> TensorSpec:
+    check_matrix("linalg.matrix_rank", x)
+    batch = x.shape[:-2] if rtol is None else broadcast_shapes("linalg.matrix_rank", x.shape[:-2], rtol.shape)
+    return TensorSpec(batch, dtypes.int64)
+
+
+matrix_rank: Entry = structured(
+    "linalg_matrix_rank(Tensor x, *, Tensor? rtol=None) -> Tensor",
+    meta=_rank_meta,
+    host=known_linalg("linalg.matrix_rank", CONVERGE)(_rank_host),
+    strict=True,
+    differentiable=False,
+    samples=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((3, 3), (2, 3, 2), (0, 2), (1, 1))],
+    reference=lambda x: np.asarray(np.linalg.matrix_rank(x)),
+    tags=("stacked",),
+    doc="""The number of singular values that are larger than ``rtol`` times the largest one.
+
+    Args: x: shape (..., M, N), floating or complex; integers are taken as floats. rtol: a number, or one for each
+    matrix; None stands for max(M, N) times the distance of 1 from the next number. Returns integers, shape (...).
+    Raises ValueError for other shapes.
+
+    >>> import tenkey as tk
+    >>> tk.linalg.matrix_rank(tk.ones((3, 3))).item()
+    1
+    """,
+)
+
+
+def _pinv_meta(x: Tensor, *, rtol: Tensor | None = None) -> TensorSpec:
+    dtype = check_matrix("linalg.pinv", x)
+    return TensorSpec((*x.shape[:-2], x.shape[-1], x.shape[-2]), dtype)
+
+
+def _divided(u: Any, s: Any, vh: Any, shape: tuple[int, ...], rtol: Any) -> tuple[Any, Any, Any]:
+    """V / s and U^H, without the singular values that count as zero."""
+    large = s > _cutoff(s, shape, rtol)
+    inverse = np.where(large, 1 / np.where(large, s, 1), 0).astype(s.dtype)
+    return np.conj(np.swapaxes(vh, -1, -2)) * inverse[..., None, :], np.conj(np.swapaxes(u, -1, -2)), large
+
+
+def _pinv_host(x: np.ndarray[Any, Any], *, rtol: Any = None) -> Any:
+    x = inexact_array(x)
+    v, uh, _ = _divided(*np.linalg.svd(x, full_matrices=False), x.shape, rtol)
+    return v @ uh
+
+
+def _pinv_vjp(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
+    """For matrices around which the rank is constant (Golub and Pereyra, 1973)."""
+    p, ph, gh = out, adjoint(out), adjoint(g)
+    first = matmul(matmul(ph, g), ph)
+    second = matmul(gh, matmul(p, ph))
+    third = matmul(matmul(ph, p), gh)
+    result: Tensor = (second - matmul(x, matmul(p, second))) + (third - matmul(matmul(third, p), x)) - first
+    return result
+
+
+def _tall_and_wide(rng: np.random.Generator) -> Any:
+    for shape in ((3, 3), (3, 2), (2, 3), (2, 2, 2), (1, 1), (0, 2), (2, 0)):
+        k = min(shape[-2:])
+        steep = np.zeros(shape)
+        steep[..., range(k), range(k)] = 2.0 * np.arange(1.0, k + 1)
+        yield rng.uniform(-0.5, 0.5, shape) + steep
+
+
+pinv: Entry = structured(
+    "linalg_pinv(Tensor x, *, Tensor? rtol=None) -> Tensor",
+    meta=_pinv_meta,
+    host=known_linalg("linalg.pinv", CONVERGE)(_pinv_host),
+    strict=True,
+    vjp={"x": _pinv_vjp},
+    samples=lambda rng: [((x,), {}) for x in _tall_and_wide(rng)],
+    reference=np.linalg.pinv,
+    tags=("stacked",),
+    doc="""The Moore-Penrose inverse of a matrix, or of each matrix of a stack.
+
+    Args: x: shape (..., M, N), floating or complex; integers are taken as floats. rtol: singular values up to ``rtol``
+    times the largest count as zero: a number, or one for each matrix; None stands for max(M, N) times the distance of 1
+    from the next number. Returns shape (..., N, M). The gradient is that for a constant rank. Raises ValueError for
+    other shapes.
+
+    >>> import tenkey as tk
+    >>> tk.linalg.pinv(tk.asarray([[2.0, 0.0], [0.0, 0.0]])).tolist()
+    [[0.5, 0.0], [0.0, 0.0]]
+    """,
+)
+
+
+class LstsqResult(NamedTuple):
+    """Solution, sums of squares of the residuals, rank, singular values."""
+
+    solution: Tensor
+    residuals: Tensor
+    rank: Tensor
+    singular_values: Tensor
+
+
+_TWO_LIMITS: Final = "[linalg.lstsq] got rcond and rtol, which are two names of one argument: give one of them."
+
+
+def _lstsq_meta(x1: Tensor, x2: Tensor, rtol: Tensor | None = None) -> Any:
+    check_matrix("linalg.lstsq", x1)
+    *batch, m, n = x1.shape
+    if x2.ndim < 2 or x2.shape[-2] != m:
+        raise ValueError(_ROWS.format(a=x1.shape, b=x2.shape, m=m))
+    dtype = inexact("linalg.lstsq", result_dtype((x1.dtype, inexact("linalg.lstsq", x2.dtype)), ()))
+    lead = broadcast_shapes("linalg.lstsq", tuple(batch), x2.shape[:-2])
+    return TensorSpec((*lead, n, x2.shape[-1]), dtype)
+
+
+def _lstsq_host(x1: np.ndarray[Any, Any], x2: np.ndarray[Any, Any], rtol: Any = None) -> Any:
+    dtype = inexact("linalg.lstsq", result_dtype((x1.dtype, inexact("linalg.lstsq", x2.dtype)), ()))
+    a, b = x1.astype(dtype, copy=False), x2.astype(dtype, copy=False)
+    v, uh, _ = _divided(*np.linalg.svd(a, full_matrices=False), a.shape, rtol)
+    return v @ (uh @ b)
+
+
+def _lstsq_left(g: Tensor, x1: Tensor, x2: Tensor, rtol: Any) -> Tensor:
+    """As of the product of the pseudo-inverse with the right side."""
+    if x1.dtype.kind in "iu":
+        return x1
+    p = pinv(x1, rtol=rtol)
+    wide = matmul(g, adjoint(x2))
+    return like_operand(_pinv_vjp(wide, x1, p), x1)
+
+
+_lstsq: Entry = structured(
+    "lapack_lstsq(Tensor x1, Tensor x2, Tensor? rtol=None) -> Tensor",
+    meta=_lstsq_meta,
+    host=known_linalg("linalg.lstsq", CONVERGE)(_lstsq_host),
+    vjp={
+        "x1": _lstsq_left,
+        "x2": lambda g, x1, x2_meta, rtol: like_operand(matmul(adjoint(pinv(x1, rtol=rtol)), g), x2_meta),
+    },
+    tags=("derived",),
+)
+
+
+def _lstsq_reference(x1: np.ndarray[Any, Any], x2: np.ndarray[Any, Any]) -> Any:
+    x1, x2 = x1 * np.float64(1), x2 * np.float64(1)
+    solution = np.linalg.pinv(x1) @ x2
+    residual = x1 @ solution - x2
+    squares = np.sum(np.abs(residual) ** 2, -1 if x2.ndim == 1 else -2)
+    return solution, squares, np.asarray(np.linalg.matrix_rank(x1)), np.linalg.svd(x1, compute_uv=False)
+
+
+@composite(
+    "linalg_lstsq(Tensor x1, Tensor x2, Tensor? rcond=None, *, Tensor? rtol=None) "
+    "-> (Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)",
+    samples=lambda rng: [
+        ((x, rng.standard_normal((*x.shape[:-1], *([] if vector else [2])))), {})
+        for x in _tall_and_wide(rng)
+        for vector in ((True, False) if x.ndim == 2 else (False,))
+    ],
+    reference=_lstsq_reference,
+    probe=lambda call, x1, x2: tuple([t for t in call(x1, x2) if t.dtype.kind in "fc"]),
+)
+def lstsq(x1: Tensor, x2: Tensor, rcond: Tensor | None = None, *, rtol: Tensor | None = None) -> LstsqResult:
+    """The vectors x for which the length of ``x1 @ x - x2`` is least; of several, the shortest.
+
+    Args: x1: shape (..., M, N). x2: a vector (M,), or matrices (..., M, K); the leading dimensions broadcast. rtol: as
+    of ``pinv``; NumPy calls it ``rcond`` here. Returns a named tuple: ``solution``, shape (N,) or (..., N, K);
+    ``residuals``, the sums of squares of what remains, shape () or (..., K); ``rank`` and ``singular_values`` of x1.
+    The gradient is that for a constant rank. Raises ValueError for other shapes, TypeError for both ``rtol`` and
+    ``rcond``. By singular values (SVD), as LAPACK's gelsd.
+
+    >>> import tenkey as tk
+    >>> x1, x2 = tk.asarray([[1.0], [1.0]]), tk.asarray([1.0, 3.0])
+    >>> found = tk.linalg.lstsq(x1, x2)
+    >>> round(found.solution.item(), 4), round(found.residuals.item(), 4)
+    (2.0, 2.0)
+    """
+    if rcond is not None:
+        if rtol is not None:
+            raise TypeError(_TWO_LIMITS)
+        rtol = rcond
+    check_matrix("linalg.lstsq", x1)
+    if x2.ndim == 1 and x2.shape[0] == x1.shape[-2]:
+        found = _lstsq(x1, expand_dims(x2, -1), rtol)
+        residual = squeeze(matmul(_as_solution(x1, found), found), -1) - x2
+        solution = squeeze(found, -1)
+        residuals = sum_(_squares(residual), axis=-1)
+    else:
+        solution = _lstsq(x1, x2, rtol)
+        residuals = sum_(_squares(matmul(_as_solution(x1, solution), solution) - x2), axis=-2)
+    return LstsqResult(solution, residuals, matrix_rank(x1, rtol=rtol), svdvals(x1))
+
+
+def _as_solution(x1: Tensor, solution: Tensor) -> Tensor:
+    """A matrix of integers in the solution's dtype: a kernel of a product is asked for one dtype."""
+    return x1 if x1.dtype == solution.dtype else x1.astype(solution.dtype)
+
+
+# ---- the exponential
+
+# N. Higham, "The scaling and squaring method for the matrix exponential revisited" (2005): the coefficients of the Pade
+# approximation of degree 13, and the norm up to which it is exact to rounding in double precision.
+_PADE: Final = (
+    64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0, 129060195264000.0,
+    10559470521600.0, 670442572800.0, 33522128640.0, 1323241920.0, 40840800.0, 960960.0, 16380.0, 182.0, 1.0,
+)  # fmt: skip
+_THETA: Final = 5.371920351148152
+
+
+def _exp_host(x: np.ndarray[Any, Any]) -> Any:
+    a = inexact_array(x)
+    dtype = a.dtype
+    a = a.astype(np.complex128 if dtype.kind == "c" else np.float64)
+    if not a.size:
+        return a.astype(dtype)
+    shape = a.shape
+    n = shape[-1]
+    a = a.reshape(-1, n, n)
+    norm = np.max(np.sum(np.abs(a), -2), -1)
+    times = np.zeros(len(a), np.int64)
+    finite = np.isfinite(norm)
+    times[finite] = np.maximum(0, np.ceil(np.log2(np.maximum(norm[finite], 1e-300) / _THETA))).astype(np.int64)
+    a = a / np.ldexp(1.0, times)[:, None, None]
+    b, unit = _PADE, np.eye(n)
+    a2 = a @ a
+    a4 = a2 @ a2
+    a6 = a4 @ a2
+    u = a @ (a6 @ (b[13] * a6 + b[11] * a4 + b[9] * a2) + b[7] * a6 + b[5] * a4 + b[3] * a2 + b[1] * unit)
+    v = a6 @ (b[12] * a6 + b[10] * a4 + b[8] * a2) + b[6] * a6 + b[4] * a4 + b[2] * a2 + b[0] * unit
+    found = np.full_like(a, np.nan)
+    found[finite] = np.linalg.solve((v - u)[finite], (v + u)[finite])
+    for i in range(int(times.max())):
+        more = times > i
+        found[more] = found[more] @ found[more]
+    return found.reshape(shape).astype(dtype)
+
+
+def _exp_vjp(g: Tensor, x: Tensor) -> Tensor:
+    """The derivative of the exponential at x^H in the direction of g is a block of the exponential of a matrix of both
+    (C. Van Loan, 1978)."""
+    n = x.shape[-1]
+    a = adjoint(x)
+    above = concatenate([a, g], axis=-1)
+    below = concatenate([a * 0, a], axis=-1)
+    return matrix_exp(concatenate([above, below], axis=-2))[..., :n, n:]
+
+
+def _exp_reference(x: np.ndarray[Any, Any]) -> Any:
+    """The series, for a sixteenth, squared four times."""
+    unit = np.broadcast_to(np.eye(x.shape[-1]), x.shape)
+    term, total = unit, unit
+    for k in range(1, 25):
+        term = term @ (x / 16) / k
+        total = total + term
+    for _ in range(4):
+        total = total @ total
+    return total
+
+
+matrix_exp: Entry = structured(
+    "linalg_matrix_exp(Tensor x) -> Tensor",
+    meta=lambda x: TensorSpec(x.shape, check_square("linalg.matrix_exp", x)),
+    host=_exp_host,
+    vjp={"x": _exp_vjp},
+    samples=lambda rng: [
+        ((rng.uniform(-0.9, 0.9, shape),), {}) for shape in ((3, 3), (2, 2, 2), (1, 1), (0, 0), (0, 2, 2))
+    ],
+    reference=_exp_reference,
+    tags=("stacked",),
+    doc="""The exponential of a square matrix, or of each matrix of a stack (not of its elements).
+
+    Args: x: shape (..., M, M), floating or complex; integers are taken as floats. By scaling and squaring with a Pade
+    approximation (Higham, 2005), in double precision. Raises ValueError for other shapes.
+
+    >>> import tenkey as tk
+    >>> tk.linalg.matrix_exp(tk.asarray([[0.0, 1.0], [0.0, 0.0]])).tolist()
+    [[1.0, 1.0], [0.0, 1.0]]
+    """,
+)

@@ -1,0 +1,429 @@
+"""Products of vectors and matrices beside ``matmul``: chains, powers, contractions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from ....core.dtypes.promotion import result_dtype
+from ....core.tensor import Tensor
+from ...declare import Entry, TensorSpec, composite, linear, structured
+from ...shapes import broadcast_shapes, normalize_axes, normalize_axis
+from ..creation import eye
+from ..elementwise.arithmetic import multiply
+from ..elementwise.complex import conj
+from ..shape.copying import concatenate
+from ..shape.views import broadcast_to, expand_dims, permute_dims, reshape, slice, squeeze
+from .common import check_square, like_operand
+from .matmul import matmul
+from .solve import inv
+
+__all__ = [
+    "contract", "cross", "dot", "inner", "kron", "matrix_power", "multi_dot", "outer", "vecdot",
+]  # fmt: skip
+
+_VECTORS: Final = "[{operator}] got shapes {a} and {b}: {rule}."
+_CONTRACT: Final = (
+    "[{operator}] got shapes {a} and {b} with axes {left} and {right}: the lengths of the axes that are summed over "
+    "must be equal, {m} and {n} are not."
+)
+_PAIRS: Final = "[{operator}] got axes {left} and {right}: as many axes of the one as of the other."
+_BROADCAST_DTYPE: Final = "[{operator}] is not defined for dtype {dtype}: it takes numeric dtypes."
+
+
+# ---- products of vectors
+
+
+def _vecdot_meta(x1: Tensor, x2: Tensor, *, axis: int = -1) -> TensorSpec:
+    a, b = x1.shape, x2.shape
+    if not a or not b:
+        raise ValueError(_VECTORS.format(operator="vecdot", a=a, b=b, rule="both need at least one dimension"))
+    # the axis is counted where both have it, so from the end it may be anything, from the start only in equal ranks
+    short = min(len(a), len(b))
+    if axis >= 0 and len(a) != len(b):
+        ndim = max(len(a), len(b))
+        axis = normalize_axis("vecdot", axis, ndim) - ndim
+        if axis < -short:
+            axis = normalize_axis("vecdot", axis, short)
+    else:
+        axis = normalize_axis("vecdot", axis, short) - short
+    if a[axis] != b[axis]:
+        rule = f"axis {axis} must have one length, {a[axis]} and {b[axis]} differ"
+        raise ValueError(_VECTORS.format(operator="vecdot", a=a, b=b, rule=rule))
+    shape = broadcast_shapes("vecdot", a, b)
+    at = axis + len(shape)
+    return TensorSpec(shape[:at] + shape[at + 1 :], result_dtype((x1.dtype, x2.dtype), ()))
+
+
+def _from_end(axis: int, a: Any, b: Any) -> int:
+    return axis if axis < 0 else axis - max(len(a.shape), len(b.shape))
+
+
+def _vecdot_host(x1: np.ndarray[Any, Any], x2: np.ndarray[Any, Any], *, axis: int = -1) -> Any:
+    if x1.dtype is not x2.dtype:
+        dtype = result_dtype((x1.dtype, x2.dtype), ())
+        x1, x2 = x1.astype(dtype, copy=False), x2.astype(dtype, copy=False)
+    if axis == -1:
+        return np.vecdot(x1, x2)
+    if axis >= 0 and axis >= max(x1.ndim, x2.ndim):
+        raise IndexError
+    options: Any = {"axis": _from_end(axis, x1, x2)}
+    return np.vecdot(x1, x2, **options)
+
+
+vecdot: Entry = structured(
+    "vecdot(Tensor x1, Tensor x2, *, int axis=-1) -> Tensor",
+    meta=_vecdot_meta,
+    host=_vecdot_host,
+    strict=True,
+    vjp={
+        "x1": lambda g, x1_meta, x2, axis: like_operand(
+            conj(expand_dims(g, _from_end(axis, x1_meta, x2))) * x2, x1_meta
+        ),
+        "x2": lambda g, x1, x2_meta, axis: like_operand(expand_dims(g, _from_end(axis, x1, x2_meta)) * x1, x2_meta),
+    },
+    jvp=linear("x1", "x2"),
+    samples=lambda rng: [
+        ((rng.standard_normal(a), rng.standard_normal(b)), {"axis": axis})
+        for a, b, axis in (
+            ((3,), (3,), -1),
+            ((2, 3), (2, 3), -1),
+            ((3, 2), (3, 2), 0),
+            ((2, 3), (3,), -1),
+            ((2, 1, 3), (4, 3), -1),
+            ((0,), (0,), -1),
+            ((2, 0), (2, 0), 1),
+        )
+    ],
+    reference=lambda x1, x2, axis=-1: (
+        np.sum(np.conj(x1) * x2, axis, dtype=np.result_type(x1, x2))
+        if np.result_type(x1, x2).kind != "b"
+        else np.any(x1 & x2, axis)
+    ),
+    methods=("vecdot",),
+    doc="""The dot product along an axis, of the conjugate of ``x1`` with ``x2``; the other dimensions broadcast.
+
+    Args: x1, x2: at least one dimension, of any dtype; ``axis`` has the same length in both and is counted in the
+    broadcast shape. Returns the broadcast shape without the axis, in the promoted dtype. Raises ValueError for other
+    shapes, IndexError for an axis that is not there.
+
+    >>> import tenkey as tk
+    >>> tk.vecdot(tk.asarray([1j, 2.0]), tk.asarray([1.0, 3.0])).item()
+    (6-1j)
+    """,
+)
+
+
+def _outer_meta(x1: Tensor, x2: Tensor) -> TensorSpec:
+    if x1.ndim != 1 or x2.ndim != 1:
+        raise ValueError(_VECTORS.format(operator="outer", a=x1.shape, b=x2.shape, rule="both must be vectors"))
+    return TensorSpec(x1.shape + x2.shape, result_dtype((x1.dtype, x2.dtype), ()))
+
+
+def _outer_host(x1: np.ndarray[Any, Any], x2: np.ndarray[Any, Any]) -> Any:
+    if x1.ndim != 1 or x2.ndim != 1:
+        raise ValueError
+    if x1.dtype is not x2.dtype:
+        dtype = result_dtype((x1.dtype, x2.dtype), ())
+        x1, x2 = x1.astype(dtype, copy=False), x2.astype(dtype, copy=False)
+    return np.multiply.outer(x1, x2)
+
+
+outer: Entry = structured(
+    "outer(Tensor x1, Tensor x2) -> Tensor",
+    meta=_outer_meta,
+    host=_outer_host,
+    strict=True,
+    vjp={
+        "x1": lambda g, x1_meta, x2: like_operand(matmul(g, conj(x2)), x1_meta),
+        "x2": lambda g, x1, x2_meta: like_operand(matmul(conj(x1), g), x2_meta),
+    },
+    jvp=linear("x1", "x2"),
+    samples=lambda rng: [((rng.standard_normal(m), rng.standard_normal(n)), {}) for m, n in ((2, 3), (1, 1), (0, 2))],
+    reference=lambda x1, x2: x1[:, None] * x2[None, :],
+    doc="""The matrix of all products of an element of one vector with an element of another.
+
+    Args: x1: shape (M,). x2: shape (N,). Returns shape (M, N) in the promoted dtype. Raises ValueError for other ranks.
+
+    >>> import tenkey as tk
+    >>> tk.linalg.outer(tk.asarray([1, 2]), tk.asarray([1, 10])).tolist()
+    [[1, 10], [2, 20]]
+    """,
+)
+
+
+@composite(
+    "linalg_cross(Tensor x1, Tensor x2, *, int axis=-1) -> Tensor",
+    samples=lambda rng: [
+        ((rng.standard_normal(a), rng.standard_normal(b)), {"axis": axis})
+        for a, b, axis in (((3,), (3,), -1), ((2, 3), (2, 3), 1), ((3, 2), (3, 1), -2), ((0, 3), (3,), -1))
+    ],
+    reference=lambda x1, x2, axis=-1: np.cross(x1, x2, axis=axis),
+)
+def cross(x1: Tensor, x2: Tensor, *, axis: int = -1) -> Tensor:
+    """The cross product of vectors of three components along an axis; the other dimensions broadcast.
+
+    Args: x1, x2: a numeric dtype, length 3 along ``axis``. Returns the broadcast shape in the promoted dtype. Raises
+    ValueError for other lengths, IndexError for an axis that is not there, TypeError for bool.
+
+    >>> import tenkey as tk
+    >>> tk.linalg.cross(tk.asarray([1, 0, 0]), tk.asarray([0, 1, 0])).tolist()
+    [0, 0, 1]
+    """
+    i = normalize_axis("linalg.cross", axis, x1.ndim if axis >= 0 else min(x1.ndim, x2.ndim))
+    j = normalize_axis("linalg.cross", axis, x2.ndim if axis >= 0 else min(x1.ndim, x2.ndim))
+    if axis < 0:
+        i, j = axis + x1.ndim, axis + x2.ndim
+    if x1.shape[i] != 3 or x2.shape[j] != 3:
+        rule = f"both must have length 3 along axis {axis}"
+        raise ValueError(_VECTORS.format(operator="linalg.cross", a=x1.shape, b=x2.shape, rule=rule))
+    if result_dtype((x1.dtype, x2.dtype), ()).kind == "b":
+        raise TypeError(_BROADCAST_DTYPE.format(operator="linalg.cross", dtype="bool"))
+    a = concatenate([x1, slice(x1, i, 0, 2)], axis=i)
+    b = concatenate([x2, slice(x2, j, 0, 2)], axis=j)
+    result: Tensor = slice(a, i, 1, 4) * slice(b, j, 2, 5) - slice(a, i, 2, 5) * slice(b, j, 1, 4)
+    return result
+
+
+# ---- contractions
+
+
+def _moved_last(x: Tensor, axes: Sequence[int]) -> tuple[Tensor, tuple[int, ...]]:
+    free = [i for i in range(x.ndim) if i not in axes]
+    order = (*free, *axes)
+    shape = tuple([x.shape[i] for i in free])
+    return (x if order == tuple(range(x.ndim)) else permute_dims(x, order)), shape
+
+
+def _moved_first(x: Tensor, axes: Sequence[int]) -> tuple[Tensor, tuple[int, ...]]:
+    free = [i for i in range(x.ndim) if i not in axes]
+    order = (*axes, *free)
+    shape = tuple([x.shape[i] for i in free])
+    return (x if order == tuple(range(x.ndim)) else permute_dims(x, order)), shape
+
+
+def _count(lengths: Sequence[int]) -> int:
+    count = 1
+    for n in lengths:
+        count *= n
+    return count
+
+
+def _contract_samples(rng: np.random.Generator) -> Any:
+    return [
+        ((rng.standard_normal(a), rng.standard_normal(b), left, right), {})
+        for a, b, left, right in (
+            ((2, 3), (3, 4), (1,), (0,)),
+            ((2, 3, 4), (4, 3, 2), (1, 2), (1, 0)),
+            ((2, 3), (4,), (), ()),
+            ((3, 2), (2, 3), (-2, -1), (-1, -2)),
+            ((2, 0), (0, 3), (1,), (0,)),
+            ((), (2,), (), ()),
+        )
+    ]
+
+
+@composite(
+    "contract(Tensor x1, Tensor x2, int[] left, int[] right) -> Tensor",
+    samples=_contract_samples,
+    reference=lambda x1, x2, left, right: np.tensordot(x1, x2, (left, right)).astype(np.result_type(x1, x2)),
+    tags=("internal",),
+)
+def contract(x1: Tensor, x2: Tensor, left: Sequence[int], right: Sequence[int]) -> Tensor:
+    """The sums of products over pairs of axes: what ``tensordot`` does."""
+    if len(left) != len(right):
+        raise ValueError(_PAIRS.format(operator="tensordot", left=tuple(left), right=tuple(right)))
+    i, j = normalize_axes("tensordot", left, x1.ndim), normalize_axes("tensordot", right, x2.ndim)
+    for p, q in zip(i, j):
+        if x1.shape[p] != x2.shape[q]:
+            raise ValueError(
+                _CONTRACT.format(
+                    operator="tensordot", a=x1.shape, b=x2.shape, left=tuple(left), right=tuple(right),
+                    m=x1.shape[p], n=x2.shape[q],
+                )
+            )  # fmt: skip
+    a, rows = _moved_last(x1, i)
+    b, columns = _moved_first(x2, j)
+    inner_size = _count([x1.shape[p] for p in i])
+    if a.ndim != 2 or len(i) != 1:
+        a = reshape(a, (_count(rows), inner_size))
+    if b.ndim != 2 or len(j) != 1:
+        b = reshape(b, (inner_size, _count(columns)))
+    product: Tensor = matmul(a, b)
+    shape = rows + columns
+    return product if product.shape == shape else reshape(product, shape)
+
+
+@composite(
+    "inner(Tensor x1, Tensor x2) -> Tensor",
+    samples=lambda rng: [
+        ((rng.standard_normal(a), rng.standard_normal(b)), {})
+        for a, b in (((3,), (3,)), ((2, 3), (4, 3)), ((), (2,)), ((2, 0), (0,)))
+    ],
+    reference=np.inner,
+)
+def inner(x1: Tensor, x2: Tensor) -> Tensor:
+    """Sums of products over the last dimensions, without conjugation; with a number, the product.
+
+    Args: x1: shape (..., N). x2: shape (...', N). Returns shape (..., ...'). Source: ``numpy.inner``.
+
+    >>> import tenkey as tk
+    >>> tk.inner(tk.asarray([1, 2, 3]), tk.asarray([1, 1, 0])).item()
+    3
+    """
+    if not x1.ndim or not x2.ndim:
+        return multiply(x1, x2)
+    return contract(x1, x2, (x1.ndim - 1,), (x2.ndim - 1,))
+
+
+@composite(
+    "dot(Tensor x1, Tensor x2) -> Tensor",
+    samples=lambda rng: [
+        ((rng.standard_normal(a), rng.standard_normal(b)), {})
+        for a, b in (((3,), (3,)), ((2, 3), (3, 4)), ((), (2,)), ((2, 3), (3,)), ((2, 3), (4, 3, 2)))
+    ],
+    reference=np.dot,
+    methods=("dot",),
+)
+def dot(x1: Tensor, x2: Tensor) -> Tensor:
+    """Sums of products over the last dimension of ``x1`` and the last but one of ``x2`` (the only one of a vector).
+
+    For matrices and vectors it is ``matmul``; in more dimensions all combine with all. With a number, the product.
+    Source: ``numpy.dot``.
+
+    >>> import tenkey as tk
+    >>> tk.dot(tk.asarray([1, 2]), tk.asarray([3, 4])).item()
+    11
+    """
+    if not x1.ndim or not x2.ndim:
+        return multiply(x1, x2)
+    if x1.ndim <= 2 and x2.ndim <= 2:
+        return matmul(x1, x2)
+    return contract(x1, x2, (x1.ndim - 1,), (max(x2.ndim - 2, 0),))
+
+
+@composite(
+    "kron(Tensor x1, Tensor x2) -> Tensor",
+    samples=lambda rng: [
+        ((rng.standard_normal(a), rng.standard_normal(b)), {})
+        for a, b in (((2, 3), (3, 2)), ((2,), (3,)), ((2,), (2, 2)), ((), (2,)), ((2, 1, 2), (3, 1)), ((0, 2), (2, 2)))
+    ],
+    reference=np.kron,
+)
+def kron(x1: Tensor, x2: Tensor) -> Tensor:
+    """The Kronecker product: blocks of the second, multiplied by each element of the first.
+
+    Dimensions of length 1 are put before the shorter shape; the result's lengths are the products. Source:
+    ``numpy.kron``.
+
+    >>> import tenkey as tk
+    >>> tk.kron(tk.asarray([1, 10]), tk.asarray([1, 2])).tolist()
+    [1, 2, 10, 20]
+    """
+    ndim = max(x1.ndim, x2.ndim)
+    if not ndim or not x1.ndim or not x2.ndim:  # of a number, too
+        return x1 * x2
+    a, b = ((1,) * (ndim - x.ndim) + x.shape for x in (x1, x2))
+    left = reshape(x1, tuple([n for pair in zip(a, (1,) * ndim) for n in pair]))
+    right = reshape(x2, tuple([n for pair in zip((1,) * ndim, b) for n in pair]))
+    return reshape(left * right, tuple([m * n for m, n in zip(a, b)]))
+
+
+# ---- chains and powers
+
+
+def _cheapest(sizes: Sequence[int]) -> Any:
+    """Where to split each part of a chain of matrices (Cormen et al., Introduction to Algorithms, 15.2)."""
+    n = len(sizes) - 1
+    cost = [[0] * n for _ in range(n)]
+    split = [[0] * n for _ in range(n)]
+    for length in range(1, n):
+        for i in range(n - length):
+            j = i + length
+            cost[i][j], split[i][j] = min(
+                (cost[i][k] + cost[k + 1][j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j)
+            )
+    return split
+
+
+@composite(
+    "linalg_multi_dot(Tensor[] tensors) -> Tensor",
+    samples=lambda rng: [
+        (([rng.standard_normal(shape) for shape in shapes],), {})
+        for shapes in (((2, 3), (3, 4), (4, 2)), ((3,), (3, 2), (2, 3), (3,)), ((2, 2), (2,)), ((2, 0), (0, 3)))
+    ],
+    reference=lambda tensors: np.asarray(np.linalg.multi_dot(tensors)),
+)
+def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
+    """The product of a chain of matrices, multiplied in the cheapest order.
+
+    Args: tensors: at least two matrices; the first and the last may be vectors. Raises ValueError for other ranks and
+    for lengths that do not fit. Source: ``numpy.linalg.multi_dot``.
+
+    >>> import tenkey as tk
+    >>> tk.linalg.multi_dot([tk.ones((2, 3)), tk.ones((3, 4)), tk.ones(4)]).tolist()
+    [12.0, 12.0]
+    """
+    shapes = [x.shape for x in tensors]
+    last = len(tensors) - 1
+    if last < 1 or any(x.ndim != 2 and not (x.ndim == 1 and i in (0, last)) for i, x in enumerate(tensors)):
+        given = " and ".join(map(str, shapes)) or "no tensors"
+        raise ValueError(
+            f"[linalg.multi_dot] got {given}: it takes two or more matrices, of which the first and the last may be "
+            "vectors."
+        )
+    chain = list(tensors)
+    if chain[0].ndim == 1:
+        chain[0] = expand_dims(chain[0], 0)
+    if chain[-1].ndim == 1:
+        chain[-1] = expand_dims(chain[-1], 1)
+    split = _cheapest([chain[0].shape[0], *[x.shape[1] for x in chain]])
+
+    def product(i: int, j: int) -> Tensor:
+        if i == j:
+            return chain[i]
+        k = split[i][j]
+        return matmul(product(i, k), product(k + 1, j))
+
+    result = product(0, last)
+    if tensors[0].ndim == 1:
+        result = squeeze(result, 0)
+    return squeeze(result, -1) if tensors[-1].ndim == 1 else result
+
+
+@composite(
+    "linalg_matrix_power(Tensor x, int n) -> Tensor",
+    samples=lambda rng: [
+        ((rng.uniform(-0.6, 0.6, shape) + np.diag(np.arange(2.0, shape[-1] + 2.0)), n), {})
+        for shape in ((2, 2), (2, 3, 3), (0, 0))
+        for n in (0, 1, 2, 5)
+    ],
+    reference=lambda x, n: np.linalg.matrix_power(x, n) if n else np.linalg.matrix_power(x, 0),
+)
+def matrix_power(x: Tensor, n: int) -> Tensor:
+    """The product of ``n`` copies of a square matrix; for a negative ``n``, of copies of its inverse.
+
+    Args: x: shape (..., M, M). Raises ValueError for other shapes, and as ``inv`` for a singular matrix.
+
+    >>> import tenkey as tk
+    >>> tk.linalg.matrix_power(tk.asarray([[1, 1], [0, 1]]), 3).tolist()
+    [[1, 3], [0, 1]]
+    """
+    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
+        check_square("linalg.matrix_power", x)
+    if n == 0:
+        unit = broadcast_to(eye(x.shape[-1], dtype=x.dtype, device=x.device), x.shape)
+        return unit + x * 0 if x.requires_grad else unit.clone()
+    base = x if n > 0 else inv(x)
+    result: Tensor | None = None
+    n = abs(n)
+    while True:
+        if n & 1:
+            result = base if result is None else matmul(result, base)
+        n >>= 1
+        if not n:
+            assert result is not None
+            return result.clone() if result is x else result
+        base = matmul(base, base)

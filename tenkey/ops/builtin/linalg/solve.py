@@ -1,0 +1,339 @@
+"""Linear systems: inverse, solution, determinants, Cholesky factor.
+
+The gradients are those of M. Giles, "Collected matrix derivative results for forward and reverse mode algorithmic
+differentiation" (2008), for complex matrices as well; they are made of operators, so that every order exists.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from ....core.dtypes import names as dtypes
+from ....core.dtypes.promotion import result_dtype
+from ....core.tensor import Tensor
+from ...declare import Entry, TensorSpec, composite, structured
+from ...shapes import broadcast_shapes
+from ..creation import eye, zeros
+from ..elementwise.arithmetic import negative
+from ..elementwise.complex import conj, imag
+from ..reductions.reduction import sum as sum_
+from ..shape.copying import concatenate
+from ..shape.views import broadcast_to, expand_dims, reshape, squeeze
+from .common import adjoint, check_square, half_lower, hermitian, inexact, inexact_array, known_linalg, like_operand
+from .matmul import matmul
+
+__all__ = ["SlogdetResult", "cholesky", "det", "inv", "slogdet", "solve"]
+
+_SINGULAR: Final = (
+    "the matrix is singular (of a stack, one of them). tk.linalg.pinv and tk.linalg.lstsq take such matrices."
+)
+_NOT_POSITIVE: Final = (
+    "the matrix is not positive definite (of a stack, one of them). tk.linalg.eigh takes every Hermitian matrix."
+)
+_SYSTEM: Final = (
+    "[linalg.solve] got x1 of shape {a} and x2 of shape {b}: x2 is a vector (M,) or matrices (..., M, K), and M = {m} "
+    "here."
+)
+
+
+def _like_dtype(operator: str) -> Any:
+    def rule(x: Tensor, **rest: Any) -> TensorSpec:
+        return TensorSpec(x.shape, check_square(operator, x))
+
+    return rule
+
+
+def _regular(rng: np.random.Generator, *shape: int) -> np.ndarray[Any, Any]:
+    """Well-conditioned matrices: a large diagonal, with different values."""
+    n = shape[-1]
+    return rng.uniform(-0.6, 0.6, shape) + np.diag(np.arange(3.0, n + 3.0))
+
+
+def _square_samples(rng: np.random.Generator) -> Any:
+    return [((_regular(rng, *shape),), {}) for shape in ((3, 3), (2, 2, 2), (1, 1), (0, 0), (0, 2, 2))]
+
+
+# ---- inverse and solution
+
+inv: Entry = structured(
+    "linalg_inv(Tensor x) -> Tensor",
+    meta=_like_dtype("linalg.inv"),
+    host=known_linalg("linalg.inv", _SINGULAR)(lambda x: np.linalg.inv(inexact_array(x))),
+    strict=True,
+    vjp={"x": lambda g, out: negative(matmul(matmul(adjoint(out), g), adjoint(out)))},
+    samples=_square_samples,
+    reference=np.linalg.inv,
+    tags=("stacked",),
+    doc="""Inverse of a square matrix, or of each matrix of a stack.
+
+    Args: x: shape (..., M, M), floating or complex; integers are taken as floats. Returns the shape and dtype of x.
+    Raises ValueError for other shapes and for an exactly singular matrix (as ``tk.linalg.LinAlgError``), TypeError for
+    other dtypes. Multiply by an inverse with ``tk.linalg.solve``, which is faster and more accurate.
+
+    >>> import tenkey as tk
+    >>> tk.linalg.inv(tk.asarray([[2.0, 0.0], [0.0, 4.0]])).tolist()
+    [[0.5, 0.0], [0.0, 0.25]]
+    """,
+)
+
+
+def _solve_meta(x1: Tensor, x2: Tensor) -> TensorSpec:
+    check_square("linalg.solve", x1)
+    m = x1.shape[-1]
+    if not x2.ndim or x2.shape[-2 if x2.ndim > 1 else -1] != m:
+        raise ValueError(_SYSTEM.format(a=x1.shape, b=x2.shape, m=m))
+    dtype = inexact("linalg.solve", result_dtype((x1.dtype, inexact("linalg.solve", x2.dtype)), ()))
+    if x2.ndim == 1:
+        return TensorSpec(x1.shape[:-1], dtype)
+    batch = broadcast_shapes("linalg.solve", x1.shape[:-2], x2.shape[:-2])
+    return TensorSpec((*batch, *x2.shape[-2:]), dtype)
+
+
+def _solve_host(x1: np.ndarray[Any, Any], x2: np.ndarray[Any, Any]) -> Any:
+    if "b" in (x1.dtype.kind, x2.dtype.kind):
+        raise TypeError
+    if x1.dtype is not x2.dtype or x1.dtype.kind in "iu":
+        dtype = inexact("linalg.solve", result_dtype((x1.dtype, inexact("linalg.solve", x2.dtype)), ()))
+        x1, x2 = x1.astype(dtype, copy=False), x2.astype(dtype, copy=False)
+    return np.linalg.solve(x1, x2)
+
+
+def _solve_right(g: Tensor, x1: Tensor, x2_meta: Any) -> Tensor:
+    if len(x2_meta.shape) == 1:
+        return squeeze(solve(adjoint(x1), expand_dims(g, -1)), -1)
+    return solve(adjoint(x1), g)
+
+
+def _solve_left(g: Tensor, x1: Tensor, x2_meta: Any, out: Tensor) -> Tensor:
+    if len(x2_meta.shape) == 1:
+        g, out = expand_dims(g, -1), expand_dims(out, -1)
+    result: Tensor = negative(matmul(solve(adjoint(x1), g), adjoint(out)))
+    return result
+
+
+solve: Entry = structured(
+    "linalg_solve(Tensor x1, Tensor x2) -> Tensor",
+    meta=_solve_meta,
+    host=known_linalg("linalg.solve", _SINGULAR)(_solve_host),
+    strict=True,
+    vjp={
+        "x1": lambda g, x1, x2_meta, out: like_operand(_solve_left(g, x1, x2_meta, out), x1),
+        "x2": lambda g, x1, x2_meta: like_operand(_solve_right(g, x1, x2_meta), x2_meta),
+    },
+    samples=lambda rng: [
+        ((_regular(rng, *a), rng.standard_normal(b)), {})
+        for a, b in (
+            ((3, 3), (3, 2)),
+            ((3, 3), (3,)),
+            ((2, 3, 3), (3,)),
+            ((2, 3, 3), (3, 2)),
+            ((2, 2), (4, 2, 1)),
+            ((2, 1, 2, 2), (3, 2, 2)),
+            ((0, 0), (0, 2)),
+            ((0, 2, 2), (2, 2)),
+        )
+    ],
+    reference=np.linalg.solve,
+    doc="""The solution of the systems ``x1 @ x = x2``.
+
+    Args: x1: shape (..., M, M). x2: a vector (M,), or matrices (..., M, K); the leading dimensions broadcast. Floating
+    or complex, integers are taken as floats. Raises ValueError for other shapes and for an exactly singular matrix (as
+    ``tk.linalg.LinAlgError``), TypeError for other dtypes.
+
+    >>> import tenkey as tk
+    >>> tk.linalg.solve(tk.asarray([[2.0, 0.0], [0.0, 4.0]]), tk.asarray([2.0, 2.0])).tolist()
+    [1.0, 0.5]
+    """,
+)
+
+# ---- determinants
+
+# Note [Determinants of singular matrices]
+# ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+# The gradient of det(A) is the adjugate, which exists for every matrix: it is computed from singular values, where
+# det(A) inv(A) would divide by zero. An element of the adjugate is, but for its sign, the determinant of A with a row
+# and a column joined to it: adj(A)[i, j] = -det([[A, e_j], [e_i^T, 0]]). So its derivative is made of adjugates again,
+# and every order is exact, singular or not. That is n**2 larger matrices: above _BORDERED it is the derivative of
+# det(A) inv(A) instead, and a second derivative at a singular matrix is refused (inv raises).
+# Guarded by tests/ops/test_linalg_gradients.py::test_determinant_of_singular_matrices.
+_BORDERED: Final = 6
+
+
+def _adjugate_host(x: np.ndarray[Any, Any]) -> Any:
+    u, s, vh = np.linalg.svd(inexact_array(x))
+    n = s.shape[-1]
+    # products of all singular values but one, without division
+    others = np.ones_like(s)
+    for i in range(n):
+        others[..., i] = np.prod(np.delete(s, i, -1), -1)
+    phase = np.linalg.det(u) * np.linalg.det(vh)
+    scaled = np.conj(np.swapaxes(vh, -1, -2)) * (others * phase[..., None])[..., None, :]
+    return scaled @ np.conj(np.swapaxes(u, -1, -2))
+
+
+def _adjugate_vjp(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
+    n = x.shape[-1]
+    batch = x.shape[:-2]
+    if n > _BORDERED:
+        back = adjoint(inv(x))
+        # d adj = tr(adj dA) inv(A) - inv(A) dA adj
+        scale: Tensor = sum_(conj(inv(x)) * g, axis=(-2, -1), keepdims=True)
+        result: Tensor = scale * adjoint(out) - matmul(matmul(back, g), adjoint(out))
+        return result
+    if n == 1:
+        return g * 0
+    unit = eye(n, dtype=x.dtype, device=x.device)
+    column = reshape(unit, (1, n, n, 1))  # e_j
+    row = reshape(unit, (n, 1, 1, n))  # e_i
+    wide = (*batch, n, n, n, n)
+    body = broadcast_to(reshape(x, (*batch, 1, 1, n, n)), wide)
+    right = broadcast_to(column, (*batch, n, n, n, 1))
+    below = broadcast_to(row, (*batch, n, n, 1, n))
+    corner = zeros((*batch, n, n, 1, 1), dtype=x.dtype, device=x.device)
+    bordered = concatenate([concatenate([body, right], axis=-1), concatenate([below, corner], axis=-1)], axis=-2)
+    minors = adjugate(bordered)[..., :n, :n]
+    total: Tensor = sum_(reshape(g, (*batch, n, n, 1, 1)) * adjoint(minors), axis=(-4, -3))
+    return negative(total)
+
+
+adjugate: Entry = structured(
+    "linalg_adjugate(Tensor x) -> Tensor",
+    meta=_like_dtype("linalg.adjugate"),
+    host=_adjugate_host,
+    vjp={"x": _adjugate_vjp},
+    samples=_square_samples,
+    reference=lambda x: np.linalg.det(x)[..., None, None] * np.linalg.inv(x),
+    tags=("internal", "stacked"),
+)
+
+
+def _scaled_by(g: Tensor, matrix: Tensor) -> Tensor:
+    result: Tensor = reshape(g, (*g.shape, 1, 1)) * matrix
+    return result
+
+
+det: Entry = structured(
+    "linalg_det(Tensor x) -> Tensor",
+    meta=lambda x: TensorSpec(x.shape[:-2], check_square("linalg.det", x)),
+    host=lambda x: np.linalg.det(inexact_array(x)),
+    strict=True,
+    vjp={"x": lambda g, x: _scaled_by(g, adjoint(adjugate(x)))},
+    samples=_square_samples,
+    reference=np.linalg.det,
+    tags=("stacked",),
+    doc="""Determinant of a square matrix, or of each matrix of a stack.
+
+    Args: x: shape (..., M, M), floating or complex; integers are taken as floats. Returns shape (...). The gradient is
+    the adjugate, right for singular matrices too. Where it may overflow, take ``tk.linalg.slogdet``. Raises ValueError
+    for other shapes.
+
+    >>> import tenkey as tk
+    >>> tk.linalg.det(tk.asarray([[2.0, 0.0], [0.0, 4.0]])).item()
+    8.0
+    """,
+)
+
+
+class SlogdetResult(NamedTuple):
+    """Sign and logarithm of the absolute value of a determinant."""
+
+    sign: Tensor
+    logabsdet: Tensor
+
+
+def _slogdet_meta(x: Tensor) -> Any:
+    dtype = check_square("linalg.slogdet", x)
+    return TensorSpec(x.shape[:-2], dtype), TensorSpec(x.shape[:-2], dtypes.real_of(dtype))
+
+
+def _slogdet_vjp(g: Any, x: Tensor, out: Any) -> Tensor:
+    g_sign, g_log = g
+    weight = g_log
+    if g_sign is not None and x.dtype.kind == "c":  # the sign of a real matrix is a step
+        turned = imag(conj(g_sign) * out[0]) * -1j
+        weight = turned if weight is None else weight + turned
+    if weight is None:
+        return _scaled_by(g_sign * 0, x)  # made of g: forward mode differentiates by it
+    return _scaled_by(weight, adjoint(inv(x)))
+
+
+_slogdet: Any = structured(
+    "lapack_slogdet(Tensor x) -> (Tensor, Tensor)",
+    meta=_slogdet_meta,
+    host=lambda x: np.linalg.slogdet(inexact_array(x)),
+    strict=True,
+    vjp={"x": _slogdet_vjp},
+    tags=("derived", "stacked"),
+)
+
+
+@composite(
+    "linalg_slogdet(Tensor x) -> (Tensor sign, Tensor logabsdet)",
+    samples=_square_samples,
+    reference=np.linalg.slogdet,
+)
+def slogdet(x: Tensor) -> SlogdetResult:
+    """Sign and natural logarithm of the absolute value of the determinant, which do not overflow.
+
+    Args: x: shape (..., M, M), floating or complex; integers are taken as floats. Returns a named tuple ``(sign,
+    logabsdet)`` of shape (...): the sign has the dtype of x (for a complex matrix a number of absolute value 1), the
+    logarithm the real one. Of a singular matrix they are 0 and -inf, without a gradient. Raises ValueError for other
+    shapes.
+
+    >>> import tenkey as tk
+    >>> tk.linalg.slogdet(-tk.eye(3)).sign.item()
+    -1.0
+    """
+    return SlogdetResult(*_slogdet(x))
+
+
+# ---- Cholesky
+
+
+def _cholesky_vjp(g: Tensor, out: Tensor, upper: bool) -> Tensor:
+    if upper:
+        g, out = adjoint(g), adjoint(out)
+    back = adjoint(inv(out))  # triangular, and of the condition of the factor
+    inner = half_lower(matmul(adjoint(out), g))
+    return hermitian(matmul(matmul(back, inner), adjoint(back)))
+
+
+def _definite_samples(rng: np.random.Generator) -> Any:
+    for *batch, n in ((3,), (2, 2), (1,), (0,), (0, 2)):
+        a = rng.uniform(-0.3, 0.3, (*batch, n, n))
+        for upper in (False, True):
+            yield (a + np.swapaxes(a, -1, -2) + (n + 2.0) * np.eye(n),), {"upper": upper}
+
+
+def _cholesky_reference(x: np.ndarray[Any, Any], *, upper: bool = False) -> Any:
+    if upper:  # reads the upper triangle
+        return np.conj(np.swapaxes(np.linalg.cholesky(np.conj(np.swapaxes(x, -1, -2))), -1, -2))
+    return np.linalg.cholesky(x)
+
+
+cholesky: Entry = structured(
+    "linalg_cholesky(Tensor x, *, bool upper=False) -> Tensor",
+    meta=_like_dtype("linalg.cholesky"),
+    host=known_linalg("linalg.cholesky", _NOT_POSITIVE)(
+        lambda x, *, upper=False: np.linalg.cholesky(inexact_array(x), upper=upper)
+    ),
+    strict=True,
+    vjp={"x": _cholesky_vjp},
+    samples=_definite_samples,
+    reference=_cholesky_reference,
+    probe=lambda call, x, **options: call(hermitian(x), **options),
+    tags=("stacked",),
+    doc="""The triangular factor of a Hermitian positive definite matrix, or of each matrix of a stack.
+
+    Args: x: shape (..., M, M), floating or complex; integers are taken as floats. Only its lower triangle is read, with
+    ``upper`` only its upper one. Returns L with ``L @ L^H = x``, with ``upper`` its conjugate transpose U, where ``U^H
+    @ U = x``. The gradient is the Hermitian one: it keeps a Hermitian matrix Hermitian. Raises ValueError for other
+    shapes and for a matrix that is not positive definite (as ``tk.linalg.LinAlgError``).
+
+    >>> import tenkey as tk
+    >>> tk.linalg.cholesky(tk.asarray([[4.0, 2.0], [2.0, 5.0]])).tolist()
+    [[2.0, 0.0], [1.0, 2.0]]
+    """,
+)

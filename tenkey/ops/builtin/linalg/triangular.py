@@ -1,0 +1,113 @@
+"""Triangular matrices: ones below a diagonal, and what lies on one side of it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from ....core.dtypes.names import bool as bool_dtype
+from ....core.dtypes.names import default_float
+from ....core.tensor import Tensor
+from ...declare import TensorSpec, composite, factory, linear
+from ..elementwise.comparison import where
+
+
+def _tri_meta(
+    n_rows: int, n_cols: int | None = None, *, k: int = 0, dtype: np.dtype | None = None, device: Any = None
+) -> TensorSpec:
+    shape = (n_rows, n_rows if n_cols is None else n_cols)
+    if min(shape) < 0:
+        raise ValueError(f"[tri] n_rows and n_cols are at least 0, got {' and '.join(map(str, shape))}.")
+    return TensorSpec(shape, dtype or default_float())
+
+
+tri = factory(
+    "tri(int n_rows, int? n_cols=None, *, int k=0, DType? dtype=None, Device? device=None) -> Tensor",
+    meta=_tri_meta,
+    host=lambda n_rows, n_cols=None, *, k=0, dtype=None, device=None: np.tri(
+        n_rows, n_cols, k, dtype or default_float()
+    ),
+    tags=("positional:1",),
+    doc="""Ones on the ``k``-th diagonal and below, zeros above.
+
+    >>> import tenkey as tk
+    >>> tk.tri(2, 3, dtype=tk.int64).tolist()
+    [[1, 0, 0], [1, 1, 0]]
+    """,
+)
+
+_MATRIX: Final = "[{operator}] needs at least two dimensions, got shape {shape}."
+
+
+def _triangle_samples(rng: np.random.Generator) -> Any:
+    return [
+        ((rng.standard_normal(shape),), {"k": k})
+        for shape, k in (
+            ((3, 3), 0),
+            ((2, 4), 1),
+            ((4, 2), -1),
+            ((2, 2, 3), 0),
+            ((0, 3), 0),
+            ((3, 3), 10),
+            ((3, 3), -9),
+        )
+    ]
+
+
+def _host_tril(x: np.ndarray, *, k: int = 0) -> np.ndarray:
+    rows, columns = x.shape[-2:]
+    kept = np.greater_equal.outer(np.arange(k, k + rows), np.arange(columns))
+    return np.where(kept, x, x.dtype.type(0))
+
+
+def _host_triu(x: np.ndarray, *, k: int = 0) -> np.ndarray:
+    rows, columns = x.shape[-2:]
+    kept = np.less_equal.outer(np.arange(k, k + rows), np.arange(columns))
+    return np.where(kept, x, x.dtype.type(0))
+
+
+@composite(
+    "tril(Tensor x, *, int k=0) -> Tensor",
+    host=_host_tril,
+    vjp={"x": lambda g, k: tril(g, k=k)},
+    jvp=linear("x"),
+    samples=_triangle_samples,
+    reference=np.tril,
+    methods=("tril",),
+    tags=("positional:1",),
+)
+def tril(x: Tensor, *, k: int = 0) -> Tensor:
+    """The lower triangle of matrices in the last two dimensions, zero above the ``k``-th diagonal; a copy.
+
+    >>> import tenkey as tk
+    >>> tk.tril(tk.asarray([[1, 2], [3, 4]])).tolist()
+    [[1, 0], [3, 4]]
+    """
+    if x.ndim < 2:
+        raise ValueError(_MATRIX.format(operator="tril", shape=x.shape))
+    result: Tensor = where(tri(x.shape[-2], x.shape[-1], k=k, dtype=bool_dtype, device=x.device), x, False)
+    return result
+
+
+@composite(
+    "triu(Tensor x, *, int k=0) -> Tensor",
+    host=_host_triu,
+    vjp={"x": lambda g, k: triu(g, k=k)},
+    jvp=linear("x"),
+    samples=_triangle_samples,
+    reference=np.triu,
+    methods=("triu",),
+    tags=("positional:1",),
+)
+def triu(x: Tensor, *, k: int = 0) -> Tensor:
+    """The upper triangle of matrices in the last two dimensions, zero below the ``k``-th diagonal; a copy.
+
+    >>> import tenkey as tk
+    >>> tk.triu(tk.asarray([[1, 2], [3, 4]])).tolist()
+    [[1, 2], [0, 4]]
+    """
+    if x.ndim < 2:
+        raise ValueError(_MATRIX.format(operator="triu", shape=x.shape))
+    result: Tensor = where(tri(x.shape[-2], x.shape[-1], k=k - 1, dtype=bool_dtype, device=x.device), False, x)
+    return result

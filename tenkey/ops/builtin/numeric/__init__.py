@@ -1,0 +1,1 @@
+"""Numerical methods: differences, convolution, histograms, Fourier transforms."""

@@ -1,0 +1,325 @@
+"""Numerical differentiation and integration, phases, and polynomials."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from ....core.dtypes.names import default_float
+from ....core.tensor import Tensor
+from ...declare import composite
+from ...shapes import normalize_axes, normalize_axis, refuse_empty, refuse_shape
+from ..creation import concrete, zeros_like
+from ..elementwise.arithmetic import abs
+from ..elementwise.comparison import equal, greater, less, where
+from ..elementwise.rounding import floor
+from ..reductions.reduction import max, min, sum
+from ..reductions.statistics import cumulative_prod, cumulative_sum
+from ..shape.copying import cast, clone, concat, flip, stack
+from ..shape.views import broadcast_to, expand_dims, reshape, select_index, slice
+
+_EDGE: Final = "[gradient] edge_order is 1 or 2, got {order}."
+_SHORT: Final = "[gradient] axis {axis} of shape {shape} has too few elements: edge_order={order} needs {least}."
+_SPACING: Final = (
+    "[gradient] spacing has {count} entries for {axes} axes: give one distance for all, or one for each axis."
+)
+_PLACES: Final = (
+    "[gradient] places of shape {given} for axes {axes} of shape {shape}: they are a vector as long as the one axis."
+)
+_DISTANCE: Final = (
+    "[ptp] is not defined for dtype {dtype}: it takes real numeric dtypes. Convert with tk.astype(x, dtype)."
+)
+_BOOL: Final = "[gradient] is not defined for dtype bool: convert with tk.astype(x, tk.float32)."
+_NO_AXIS: Final = "[gradient] a tensor of shape {shape} has no axis to take differences along."
+_X: Final = "[trapezoid] x of shape {x} must have the shape of y, {y}, or be a vector of length {n}."
+_POLYNOMIAL: Final = "[{operator}] takes a vector, got shape {shape}."
+_COLUMNS: Final = "[vander] N is a number of columns, at least 0; got {n}."
+_PERIOD: Final = "[unwrap] period must be positive, got {period}."
+_COMPLEX: Final = "[{operator}] is not defined for dtype {dtype}: it takes real dtypes."
+
+
+def _floats(x: Tensor) -> Tensor:
+    return cast(x, default_float()) if x.dtype.kind in "biu" else x
+
+
+def part(x: Tensor, axis: int, start: int, stop: int) -> Tensor:
+    """Some elements along one axis, from both ends as in Python."""
+    n = x.shape[axis]
+    first = start + n if start < 0 else start
+    last = stop + n if stop < 0 else stop
+    made: Tensor = slice(x, axis, first, last, 1)
+    return made
+
+
+def _along(steps: Tensor, axis: int, ndim: int) -> Tensor:
+    made: Tensor = reshape(steps, tuple([steps.shape[0] if i == axis else 1 for i in range(ndim)]))
+    return made
+
+
+def _gradient_even(x: Tensor, h: Any, axis: int, order: int) -> Tensor:
+    inner = (part(x, axis, 2, x.shape[axis]) - part(x, axis, 0, -2)) / (2 * h)
+    a, b = part(x, axis, 0, 1), part(x, axis, 1, 2)
+    n = x.shape[axis]
+    y, z = part(x, axis, n - 2, n - 1), part(x, axis, n - 1, n)
+    if order == 1:
+        first, last = (b - a) / h, (z - y) / h
+    else:
+        c, w = part(x, axis, 2, 3), part(x, axis, n - 3, n - 2)
+        first = (a * -1.5 + b * 2 - c * 0.5) / h
+        last = (w * 0.5 - y * 2 + z * 1.5) / h
+    return concat([first, inner, last], axis=axis)
+
+
+def _gradient_uneven(x: Tensor, places: Tensor, axis: int, order: int) -> Tensor:
+    n = x.shape[axis]
+    steps = slice(places, 0, 1, n, 1) - slice(places, 0, 0, n - 1, 1)
+
+    def step(k: int) -> Tensor:
+        made: Tensor = select_index(steps, 0, k)
+        return made
+
+    parts = []
+    a, b = part(x, axis, 0, 1), part(x, axis, 1, 2)
+    y, z = part(x, axis, n - 2, n - 1), part(x, axis, n - 1, n)
+    if order == 1:
+        first, last = (b - a) / step(0), (z - y) / step(n - 2)
+    else:
+        c, w = part(x, axis, 2, 3), part(x, axis, n - 3, n - 2)
+        h, k = step(0), step(1)
+        first = a * (-(2 * h + k) / (h * (h + k))) + b * ((h + k) / (h * k)) - c * (h / (k * (h + k)))
+        h, k = step(n - 3), step(n - 2)
+        last = w * (k / (h * (h + k))) - y * ((h + k) / (h * k)) + z * ((2 * k + h) / (k * (h + k)))
+    parts.append(first)
+    if n > 2:
+        before = _along(slice(steps, 0, 0, n - 2, 1), axis, x.ndim)
+        after = _along(slice(steps, 0, 1, n - 1, 1), axis, x.ndim)
+        lower = part(x, axis, 0, -2) * (-after / (before * (before + after)))
+        middle = part(x, axis, 1, -1) * ((after - before) / (before * after))
+        parts.append(lower + middle + part(x, axis, 2, n) * (before / (after * (before + after))))
+    parts.append(last)
+    return concat(parts, axis=axis)
+
+
+def _gradient_samples(rng: np.random.Generator) -> Any:
+    places = np.cumsum(rng.uniform(0.5, 1.5, 5))
+    return [
+        ((rng.standard_normal((4, 5)),), {"axis": 1}),
+        ((rng.standard_normal((4, 5)), 0.5), {"axis": 0, "edge_order": 2}),
+        ((rng.standard_normal((4, 5)), (0.5, 2.0)), {}),
+        ((rng.standard_normal((4, 3, 3)),), {"axis": (0, -1)}),
+        ((rng.standard_normal((5,)),), {}),
+        ((rng.standard_normal((2, 5)),), {"places": places, "axis": 1}),
+        ((rng.standard_normal((2, 5)),), {"places": places, "axis": -1, "edge_order": 2}),
+    ]
+
+
+def _gradient_reference(x: Any, spacing: Any = 1.0, places: Any = None, axis: Any = None, edge_order: int = 1) -> Any:
+    function: Any = np.gradient
+    if places is not None:
+        return function(x, places, axis=axis, edge_order=edge_order)
+    distances = spacing if isinstance(spacing, (tuple, list)) else (spacing,)
+    return np.asarray(function(x, *distances, axis=axis, edge_order=edge_order))
+
+
+@composite(
+    "gradient_on_grid(Tensor x, float[1] spacing=[1.0], *, Tensor? places=None, int[1]? axis=None, int edge_order=1)"
+    " -> Tensor",
+    samples=_gradient_samples,
+    reference=_gradient_reference,
+    tags=("internal",),
+)
+def gradient_on_grid(
+    x: Tensor,
+    spacing: Sequence[float] = (1.0,),
+    *,
+    places: Tensor | None = None,
+    axis: Any = None,
+    edge_order: int = 1,
+) -> Tensor:
+    """The derivative by central differences along axes: see ``tk.gradient``."""
+    if x.dtype.kind == "b":
+        raise TypeError(_BOOL)
+    axes = normalize_axes("gradient", axis, x.ndim)
+    if not axes:
+        raise ValueError(_NO_AXIS.format(shape=x.shape))
+    if edge_order not in (1, 2):
+        raise ValueError(_EDGE.format(order=edge_order))
+    distances = tuple(spacing) * len(axes) if len(spacing) == 1 else tuple(spacing)
+    if len(distances) != len(axes):
+        raise ValueError(_SPACING.format(count=len(distances), axes=len(axes)))
+    for i in axes:
+        if x.shape[i] < edge_order + 1:
+            raise ValueError(_SHORT.format(axis=i, shape=x.shape, order=edge_order, least=edge_order + 1))
+    if places is not None and (len(axes) > 1 or places.shape != (x.shape[axes[0]],)):
+        raise ValueError(_PLACES.format(axes=axes, given=places.shape, shape=x.shape))
+    values = _floats(x)
+    if places is not None:
+        return _gradient_uneven(values, _floats(places), axes[0], edge_order)
+    found = [_gradient_even(values, h, i, edge_order) for i, h in zip(axes, distances)]
+    return found[0] if len(found) == 1 else stack(found)
+
+
+@composite(
+    "trapezoid(Tensor y, Tensor? x=None, float dx=1.0, int axis=-1) -> Tensor",
+    samples=lambda rng: (
+        [((rng.standard_normal((3, 4)),), {"axis": axis, "dx": 0.5}) for axis in (0, -1)]
+        + [
+            ((rng.standard_normal((3, 4)), rng.standard_normal((4,))), {}),
+            ((rng.standard_normal((3, 4)), rng.standard_normal((3, 4))), {"axis": 0}),
+            ((rng.standard_normal((3, 1)),), {}),
+            ((rng.standard_normal((0, 3)),), {"axis": 1}),
+        ]
+    ),
+    reference=np.trapezoid,
+    tags=("takes_sequences",),
+)
+def trapezoid(y: Tensor, x: Tensor | None = None, dx: float = 1.0, axis: int = -1) -> Tensor:
+    """The integral of ``y`` along an axis by the trapezoidal rule.
+
+    Args: y: values; x: where they were taken, of the shape of ``y`` or a vector along the axis, or None for even steps
+    of ``dx``. Integers give floats. Fewer than two values give 0.
+
+    >>> import tenkey as tk
+    >>> tk.trapezoid(tk.asarray([0.0, 1.0, 4.0]), dx=0.5).item()
+    1.5
+    """
+    i = normalize_axis("trapezoid", axis, y.ndim)
+    n = y.shape[i]
+    y = _floats(y)
+    if n < 2:
+        result: Tensor = sum(y * 0.0, axis=i)
+        return result
+    both = part(y, i, 1, n) + part(y, i, 0, -1)
+    x = None if x is None else _floats(concrete(x, y))
+    if x is None:
+        return sum(both, axis=i) * (dx / 2)
+    if x.shape == (n,) and y.ndim != 1:
+        steps = _along(part(x, 0, 1, n) - part(x, 0, 0, -1), i, y.ndim)
+    elif x.shape == y.shape:
+        steps = part(x, i, 1, n) - part(x, i, 0, -1)
+    else:
+        raise ValueError(_X.format(x=x.shape, y=y.shape, n=n))
+    return sum(both * steps, axis=i) * 0.5
+
+
+@composite(
+    "ptp(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
+    samples=lambda rng: [
+        ((rng.standard_normal((3, 4)),), {"axis": axis, "keepdims": keepdims})
+        for axis in (None, 0, (0, -1))
+        for keepdims in (False, True)
+    ],
+    reference=lambda x, axis=None, keepdims=False: np.ptp(x, axis=axis, keepdims=keepdims),
+)
+def ptp(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
+    """The distance from the smallest to the largest element along axes, in the dtype of ``x``; nan if there is one.
+
+    >>> import tenkey as tk
+    >>> tk.ptp(tk.asarray([3, 9, 5])).item()
+    6
+    """
+    if x.dtype.kind in "bc":
+        raise TypeError(_DISTANCE.format(dtype=x.dtype))
+    refuse_empty("ptp", x.shape, axis)
+    result: Tensor = max(x, axis=axis, keepdims=keepdims) - min(x, axis=axis, keepdims=keepdims)
+    return result
+
+
+@composite(
+    "unwrap(Tensor x, *, float? discont=None, int axis=-1, float period=6.283185307179586) -> Tensor",
+    samples=lambda rng: (
+        [((rng.uniform(-9, 9, (3, 5)),), {"axis": axis}) for axis in (0, -1)]
+        + [((rng.uniform(-9, 9, (5,)),), {"period": 3.0, "discont": 2.0}), ((rng.uniform(-9, 9, (0,)),), {})]
+    ),
+    reference=np.unwrap,
+)
+def unwrap(x: Tensor, *, discont: float | None = None, axis: int = -1, period: float = 2 * math.pi) -> Tensor:
+    """Angles along an axis without jumps: multiples of ``period`` are added so that no step is longer than half of it.
+
+    Steps up to ``discont`` stay what they are. Integers give floats. The derivative is 1.
+
+    >>> import tenkey as tk
+    >>> tk.unwrap(tk.asarray([0.0, 3.0, -2.0]), period=4.0).tolist()
+    [0.0, -1.0, -2.0]
+    """
+    if x.dtype.kind == "c":
+        raise TypeError(_COMPLEX.format(operator="unwrap", dtype=x.dtype))
+    if not period > 0:
+        raise ValueError(_PERIOD.format(period=period))
+    i = normalize_axis("unwrap", axis, x.ndim)
+    x = _floats(x)
+    n = x.shape[i]
+    if n < 2:
+        return clone(x)
+    half = period / 2
+    step = part(x, i, 1, n) - part(x, i, 0, -1)
+    turned = step + half
+    wrapped = turned - floor(turned / period) * period - half
+    wrapped = where(equal(wrapped, -half) & greater(step, 0.0), half, wrapped)
+    correction = wrapped - step
+    correction = where(less(abs(step), half if discont is None else discont), 0.0, correction)
+    start = part(x, i, 0, 1)
+    return concat([start, part(x, i, 1, n) + cumulative_sum(correction, axis=i)], axis=i)
+
+
+@composite(
+    "polyval(Tensor p, Tensor x) -> Tensor",
+    samples=lambda rng: [
+        ((rng.standard_normal(4), rng.standard_normal((2, 3))), {}),
+        ((rng.standard_normal(1), rng.standard_normal(3)), {}),
+        ((rng.standard_normal(3), rng.standard_normal(())), {}),
+    ],
+    reference=np.polyval,
+    tags=("takes_sequences",),
+)
+def polyval(p: Tensor, x: Tensor) -> Tensor:
+    """The value at ``x`` of the polynomial with coefficients ``p``, highest power first, by Horner's scheme.
+
+    >>> import tenkey as tk
+    >>> tk.polyval(tk.asarray([1, 0, -2]), tk.asarray([1, 2, 3])).tolist()
+    [-1, 2, 7]
+    """
+    if p.ndim != 1:
+        raise ValueError(_POLYNOMIAL.format(operator="polyval", shape=p.shape))
+    x = concrete(x, p)
+    n = p.shape[0]
+    total = zeros_like(x) if n else x * 0
+    for k in range(n):
+        total = total * x + select_index(p, 0, k)
+    return total
+
+
+@composite(
+    "vander(Tensor x, int? N=None, *, bool increasing=False) -> Tensor",
+    samples=lambda rng: [
+        ((rng.uniform(0.5, 2, 3),), {}),
+        ((rng.uniform(0.5, 2, 3), 2), {"increasing": True}),
+        ((rng.uniform(0.5, 2, 0), 2), {}),
+    ],
+    reference=np.vander,
+    tags=("positional:1",),
+)
+def vander(x: Tensor, N: int | None = None, *, increasing: bool = False) -> Tensor:
+    """The Vandermonde matrix of a vector: powers of ``x`` in ``N`` columns (default: a square), falling unless said.
+
+    Integers are multiplied in 64 bits, as in ``tk.prod``.
+
+    >>> import tenkey as tk
+    >>> tk.vander(tk.asarray([2, 3]), 3).tolist()
+    [[4, 2, 1], [9, 3, 1]]
+    """
+    if x.ndim != 1:
+        raise ValueError(_POLYNOMIAL.format(operator="vander", shape=x.shape))
+    n = x.shape[0] if N is None else N
+    if n < 0:
+        raise ValueError(_COLUMNS.format(n=n))
+    refuse_shape("vander", (x.shape[0], n), x.dtype.itemsize)
+    column = expand_dims(x, 1)
+    if not n:
+        return part(column, 1, 0, 0)
+    factors = broadcast_to(column, (x.shape[0], n - 1))
+    rising: Tensor = cumulative_prod(factors, axis=1, include_initial=True)
+    return rising if increasing else flip(rising, axis=1)

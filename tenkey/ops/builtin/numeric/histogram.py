@@ -1,0 +1,391 @@
+"""Counting: ``bincount``, ``digitize``, histograms; those in several dimensions are in ``histogram_grids``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from ....core.device import META
+from ....core.dtypes.names import default_float, float64, int64
+from ....core.tensor import Tensor
+from ....core.word import WEAK_MASK
+from ...declare import SUM, Entry, TensorSpec, composite, structured
+from ..creation import full
+from ..elementwise.comparison import greater_equal, less, logical_and, where
+from ..indexing.advanced_indexing import take
+from ..reductions.reduction import sum
+from ..shape.copying import cast
+from ..shape.views import reshape, slice
+
+_INDICES: Final = "[{operator}] takes a vector of integers that are at least 0, got shape {shape}, dtype {dtype}."
+_NEGATIVE: Final = "[bincount] got {value}: it counts integers that are at least 0. Subtract the smallest first."
+_WEIGHTS: Final = "[{operator}] weights of shape {weights} must have the shape {shape} of what is counted."
+_MINLENGTH: Final = "[bincount] minlength must be at least 0, got {minlength}."
+_VALUES: Final = (
+    "[bincount] the shape of the result depends on the values, which a tensor without values does not have: use "
+    "tk.histogram with bins and range."
+)
+_ORDER: Final = "[{operator}] the edges must ascend{or_descend}: sort them first."
+_EDGES: Final = "[{operator}] bins of shape {shape}: give a number of bins, at least 1, or a vector of ascending edges."
+_BINS: Final = "[{operator}] the number of bins must be at least 1, got {bins}."
+_RANGE: Final = "[{operator}] the range {low} to {high} must be finite and ascending: give range=(low, high)."
+_TWO: Final = "[{operator}] got range={range}: it is a pair, range=(low, high)."
+_REAL: Final = "[{operator}] is not defined for dtype {dtype}: complex numbers have no order."
+
+
+# ---- sums by bin: what all the others are made of
+
+
+def _sums_meta(indices: Any, weights: Any, n: int) -> TensorSpec:
+    if weights is not None and weights.shape != indices.shape:
+        raise ValueError(_WEIGHTS.format(operator="histogram", weights=weights.shape, shape=indices.shape))
+    return TensorSpec((n,), _summed(weights))
+
+
+def _summed(weights: Any) -> np.dtype:
+    """The dtype of sums: 64 bits for integers, as in ``tk.sum``."""
+    return int64 if weights is None else SUM.compute(weights.dtype)
+
+
+def _sums_host(indices: Any, weights: Any, n: int) -> Any:
+    flat = indices.reshape(-1)
+    inside = (flat >= 0) & (flat < n)
+    everything = bool(inside.all())
+    if not everything:
+        flat = flat[inside]
+    if weights is None:
+        return np.bincount(flat, minlength=n).astype(np.int64, copy=False)
+    values = weights.reshape(-1) if everything else weights.reshape(-1)[inside]
+    dtype = _summed(weights)
+    if dtype.kind == "c":
+        total = np.bincount(flat, values.real, n) + 1j * np.bincount(flat, values.imag, n)
+    elif dtype.kind in "iu":
+        total = np.zeros(n, dtype)
+        np.add.at(total, flat, values.astype(dtype))
+    else:
+        total = np.bincount(flat, values.astype(np.float64), n)
+    return total.astype(dtype)
+
+
+def _sums_vjp(g: Tensor, indices: Tensor, n: int) -> Tensor:
+    inside = logical_and(greater_equal(indices, 0), less(indices, n))
+    if not n:
+        return cast(indices, g.dtype) * 0
+    found = take(g, reshape(where(inside, indices, 0), (-1,)), axis=0)
+    return where(inside, reshape(found, indices.shape), 0.0)
+
+
+bin_sums: Entry = structured(
+    "bin_sums(Tensor indices, Tensor? weights, int n) -> Tensor",
+    meta=_sums_meta,
+    host=_sums_host,
+    vjp={"weights": lambda g, indices, n: _sums_vjp(g, indices, n)},
+    samples=lambda rng: [
+        ((rng.integers(0, 4, (6,)), rng.standard_normal(6), 4), {}),
+        ((rng.integers(-1, 5, (2, 3)), rng.standard_normal((2, 3)), 4), {}),
+        ((rng.integers(0, 4, (0,)), rng.standard_normal(0), 2), {}),
+    ],
+    reference=lambda indices, weights, n: np.stack([weights[indices == k].sum() for k in range(n)]),
+    tags=("internal",),
+    doc="""How often each of the numbers below ``n`` stands among the indices, or the sum of their weights.
+
+    >>> import tenkey as tk
+    >>> tk.ops.tk.bin_sums(tk.asarray([0, 2, 2, 7]), None, 3).tolist()
+    [1, 0, 2]
+    """,
+)
+
+
+def _bincount_meta(x: Any, weights: Any = None, minlength: int = 0) -> TensorSpec:
+    if x.ndim != 1 or x.dtype.kind not in "iub":
+        raise ValueError(_INDICES.format(operator="bincount", shape=x.shape, dtype=x.dtype))
+    if weights is not None and weights.shape != x.shape:
+        raise ValueError(_WEIGHTS.format(operator="bincount", weights=weights.shape, shape=x.shape))
+    if minlength < 0:
+        raise ValueError(_MINLENGTH.format(minlength=minlength))
+    if getattr(x, "device", None) is META:
+        raise NotImplementedError(_VALUES)
+    return TensorSpec((minlength,), int64)
+
+
+def _bincount_host(x: Any, weights: Any = None, minlength: int = 0) -> Any:
+    x = x.astype(np.int64, copy=False)
+    if x.size and x.min() < 0:
+        raise ValueError(_NEGATIVE.format(value=int(x.min())))
+    return _sums_host(x, weights, max(minlength, int(x.max()) + 1 if x.size else 0))
+
+
+bincount = structured(
+    "bincount(Tensor x, Tensor? weights=None, int minlength=0) -> Tensor",
+    meta=_bincount_meta,
+    host=_bincount_host,
+    vjp={"weights": lambda g, x: take(g, cast(x, int64), axis=0)},
+    samples=lambda rng: [
+        ((rng.integers(0, 5, (7,)), rng.standard_normal(7)), {}),
+        ((rng.integers(0, 5, (7,)), rng.standard_normal(7), 9), {}),
+    ],
+    reference=lambda x, weights, minlength=0: np.stack(
+        [weights[x == k].sum() for k in range(max(minlength, x.max() + 1))]
+    ),
+    tags=("data_dependent_output", "takes_sequences"),
+    doc="""How often each number stands in a vector of integers that are at least 0, from 0 to the largest; int64.
+
+    Args: weights: what is summed in place of 1, differentiably; the result has its dtype. minlength: the result has at
+    least as many elements.
+
+    >>> import tenkey as tk
+    >>> tk.bincount(tk.asarray([0, 2, 2])).tolist(), tk.bincount(tk.asarray([0, 0]), tk.asarray([0.5, 1.0])).tolist()
+    ([1, 0, 2], [1.5])
+    """,
+)
+
+
+def _digitize_meta(x: Any, bins: Any, *, right: bool = False) -> TensorSpec:
+    for given in (x, bins):
+        if given.dtype.kind == "c":
+            raise TypeError(_REAL.format(operator="digitize", dtype=given.dtype))
+    if bins.ndim != 1:
+        raise ValueError(_EDGES.format(operator="digitize", shape=bins.shape))
+    return TensorSpec(x.shape, int64)
+
+
+def _digitize_host(x: Any, bins: Any, *, right: bool = False) -> Any:
+    if len(bins) > 1 and (bins[1:] < bins[:-1]).any():
+        if (bins[1:] > bins[:-1]).any():
+            raise ValueError(_ORDER.format(operator="digitize", or_descend=" or descend"))
+        return np.asarray(len(bins) - np.searchsorted(bins[::-1], x, "right" if right else "left"), np.int64)
+    return np.asarray(np.searchsorted(bins, x, "left" if right else "right"), np.int64)
+
+
+digitize = structured(
+    "digitize(Tensor x, Tensor bins, *, bool right=False) -> Tensor",
+    meta=_digitize_meta,
+    host=_digitize_host,
+    differentiable=False,
+    samples=lambda rng: (
+        [((rng.standard_normal((2, 3)), np.array([0.4])), {"right": right}) for right in (False, True)]
+        + [((rng.standard_normal(()), np.array([0.4])), {}), ((rng.standard_normal((0,)), np.array([1.0])), {})]
+    ),
+    reference=np.digitize,
+    tags=("looked_up", "takes_sequences", "positional:1"),
+    doc="""In which of the bins between the edges ``bins`` each element lies: 0 before the first edge; int64.
+
+    ``bins[i - 1] <= x < bins[i]``, or with ``right`` ``bins[i - 1] < x <= bins[i]``. The edges ascend or descend.
+
+    >>> import tenkey as tk
+    >>> tk.digitize(tk.asarray([0.5, 1.0, 9.0]), tk.asarray([0.0, 1.0, 2.0])).tolist()
+    [1, 2, 3]
+    """,
+)
+
+# ---- histograms
+
+
+def _edges_meta(x: Any, bins: int, range: Any = None) -> TensorSpec:
+    if x.dtype.kind not in "fV":
+        raise TypeError(_REAL.format(operator="histogram", dtype=x.dtype))
+    if bins < 1:
+        raise ValueError(_BINS.format(operator="histogram", bins=bins))
+    check_range(range)
+    return TensorSpec((bins + 1,), x.dtype)
+
+
+def check_range(range: Sequence[float] | None) -> None:
+    """Refuse a lowest and highest edge between which there is nothing."""
+    if range is not None and len(range) != 2:
+        raise ValueError(_TWO.format(operator="histogram", range=tuple(range)))
+    if range is not None and not (np.isfinite(range).all() and range[0] <= range[1]):
+        raise ValueError(_RANGE.format(operator="histogram", low=range[0], high=range[1]))
+
+
+def _edges_host(x: Any, bins: int, range: Any = None) -> Any:
+    if range is not None:
+        low, high = range
+    elif x.size:
+        low, high = float(x.min()), float(x.max())
+        if not (np.isfinite(low) and np.isfinite(high)):
+            raise ValueError(_RANGE.format(operator="histogram", low=low, high=high))
+    else:
+        low, high = 0.0, 1.0
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    return np.linspace(low, high, bins + 1).astype(x.dtype)
+
+
+even_edges = structured(
+    "even_edges(Tensor x, int bins, float[2]? range=None) -> Tensor",
+    meta=_edges_meta,
+    host=_edges_host,
+    differentiable=False,
+    samples=lambda rng: [((rng.uniform(1, 4, 7), 4), {}), ((rng.uniform(1, 4, 7), 3, (0.0, 2.0)), {})],
+    reference=np.histogram_bin_edges,
+    tags=("internal", "one_by_one"),
+    doc="""The edges of bins of one width over the range of the elements, which are floats.
+
+    >>> import tenkey as tk
+    >>> tk.ops.tk.even_edges(tk.asarray([0.0, 4.0]), 2).tolist()
+    [0.0, 2.0, 4.0]
+    """,
+)
+
+
+def _bins_meta(x: Any, edges: Any) -> TensorSpec:
+    return TensorSpec(x.shape, int64)
+
+
+def _bins_host(x: Any, edges: Any) -> Any:
+    if len(edges) == 0:
+        return np.full(x.shape, -1)
+    at = np.asarray(np.searchsorted(edges, x, "right"), np.int64) - 1
+    at = np.where(x == edges[-1], len(edges) - 2, at)  # the last bin holds its upper edge
+    return np.where(at > len(edges) - 2, -1, at)
+
+
+bins_of = structured(
+    "bins_of(Tensor x, Tensor edges) -> Tensor",
+    meta=_bins_meta,
+    host=_bins_host,
+    differentiable=False,
+    samples=lambda rng: [((rng.standard_normal((2, 3)), np.array([0.0, 1.0])), {})],
+    reference=lambda x, edges: np.where(
+        (x < edges[0]) | (x > edges[-1]), -1, np.minimum((x[..., None] >= edges).sum(-1) - 1, len(edges) - 2)
+    ),
+    tags=("internal", "looked_up"),
+    doc="""The number of the bin of each element, -1 outside of them all.
+
+    >>> import tenkey as tk
+    >>> tk.ops.tk.bins_of(tk.asarray([0.0, 2.0, 3.0]), tk.asarray([0.0, 1.0, 2.0])).tolist()
+    [0, 1, -1]
+    """,
+)
+
+
+def _ascending(edges: Any) -> Any:
+    if not (edges[1:] >= edges[:-1]).all():
+        raise ValueError(_ORDER.format(operator="histogram", or_descend=""))
+    return edges.copy()
+
+
+ascending = structured(
+    "ascending(Tensor edges) -> Tensor",
+    meta=lambda edges: TensorSpec(edges.shape, edges.dtype),
+    host=_ascending,
+    differentiable=False,
+    samples=lambda rng: [((np.array([0.5]),), {}), ((np.zeros(0),), {})],
+    reference=lambda edges: edges.copy(),
+    tags=("internal", "one_by_one"),
+    doc="""A copy of edges, or ValueError where they do not ascend.
+
+    >>> import tenkey as tk
+    >>> tk.ops.tk.ascending(tk.asarray([1, 2])).tolist()
+    [1, 2]
+    """,
+)
+
+
+def _edges(operator: str, x: Tensor, bins: Tensor | None, range: Sequence[float] | None) -> Tensor:
+    if x.dtype.kind == "c":
+        raise TypeError(_REAL.format(operator=operator, dtype=x.dtype))
+    if range is not None and len(range) != 2:
+        raise ValueError(_TWO.format(operator=operator, range=tuple(range)))
+    if bins is not None and not bins._word & WEAK_MASK and bins.ndim:
+        if bins.ndim != 1 or bins.shape[0] < 2 or bins.dtype.kind == "c":
+            raise ValueError(_EDGES.format(operator=operator, shape=bins.shape))
+        return ascending(bins)
+    if bins is not None and bins.dtype.kind not in "iu":
+        raise TypeError(_EDGES.format(operator=operator, shape=bins.shape))
+    return even_of(x, 10 if bins is None else int(bins), range)
+
+
+def even_of(x: Tensor, bins: int, range: Sequence[float] | None) -> Tensor:
+    """Those of integers in double precision, which tells them apart."""
+    made: Tensor = even_edges(cast(x, float64) if x.dtype.kind in "biu" else x, bins, range)
+    return made
+
+
+def shown_edges(edges: Tensor, x: Tensor) -> Tensor:
+    """Edges that were computed for integers, in the default dtype for floats."""
+    exact = x.dtype.kind in "biu" and edges.dtype == float64
+    made: Tensor = cast(edges, default_float()) if exact else edges * 1
+    return made
+
+
+def widths_of(edges: Tensor) -> Tensor:
+    """How wide the bins are."""
+    n = edges.shape[0]
+    return slice(edges, 0, 1, n, 1) - slice(edges, 0, 0, n - 1, 1)
+
+
+@composite(
+    "histogram_bin_edges(Tensor x, Tensor? bins=None, *, float[]? range=None) -> Tensor",
+    differentiable=False,
+    samples=lambda rng: [((rng.uniform(1, 4, 7), 4), {}), ((rng.uniform(1, 4, (2, 3)),), {"range": (0.0, 2.0)})],
+    reference=lambda x, *args, **options: np.histogram_bin_edges(_plain(x), *args, **options),
+    tags=("takes_sequences", "internal"),  # tk.histogram_bin_edges also takes names
+)
+def histogram_bin_edges(x: Tensor, bins: Tensor | None = None, *, range: Sequence[float] | None = None) -> Tensor:
+    """The edges that ``tk.histogram`` uses: one more than there are bins.
+
+    >>> import tenkey as tk
+    >>> tk.ops.tk.histogram_bin_edges(tk.asarray([0.0, 4.0]), 2).tolist()
+    [0.0, 2.0, 4.0]
+    """
+    return shown_edges(_edges("histogram_bin_edges", x, bins, range), x)
+
+
+def _histogram_reference(x: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool = False) -> Any:
+    return np.histogram(_plain(x), bins, range, density, weights)
+
+
+def _plain(x: Any) -> Any:
+    return x.astype(np.float64) if x.dtype.kind == "b" else x
+
+
+@composite(
+    "histogram(Tensor x, Tensor? bins=None, *, float[]? range=None, Tensor? weights=None, bool density=False)"
+    " -> (Tensor hist, Tensor bin_edges)",
+    differentiable=False,
+    samples=lambda rng: [
+        ((rng.uniform(1, 4, 7), 4), {}),
+        ((rng.uniform(1, 4, (2, 3)),), {"range": (0.0, 2.0)}),
+        ((rng.uniform(1, 4, 0), 3), {"range": (0.0, 2.0)}),
+    ],
+    reference=_histogram_reference,
+    tags=("takes_sequences", "internal"),  # tk.histogram also takes names
+)
+def histogram(
+    x: Tensor,
+    bins: Tensor | None = None,
+    *,
+    range: Sequence[float] | None = None,
+    weights: Tensor | None = None,
+    density: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """How many elements lie in each bin, and the edges of the bins.
+
+    Args: bins: a number of bins of one width (default 10) or a vector of ascending edges; the last bin holds its upper
+    edge. range: lowest and highest edge for a number of bins (default: of the elements); what is outside, or nan, is
+    not counted. weights: what is summed in place of 1. density: divided by the total and by the widths,
+    so that the integral is 1.
+
+    Returns ``hist``, int64 or of the dtype of the weights, and ``bin_edges``. ValueError for edges that do not ascend
+    and for a range that is not finite.
+
+    >>> import tenkey as tk
+    >>> hist, edges = tk.ops.tk.histogram(tk.asarray([0.0, 1.0, 1.0, 4.0]), 2)
+    >>> hist.tolist(), edges.tolist()
+    ([3, 1], [0.0, 2.0, 4.0])
+    """
+    edges = _edges("histogram", x, bins, range)
+    if weights is not None and weights.shape != x.shape:
+        raise ValueError(_WEIGHTS.format(operator="histogram", weights=weights.shape, shape=x.shape))
+    if weights is not None and weights._word & WEAK_MASK:  # a number, for a tensor of one element without dimensions
+        weights = full((), weights.item(), device=x.device)
+    counts = bin_sums(bins_of(x, edges), weights, edges.shape[0] - 1)
+    shown = shown_edges(edges, x)
+    if density:
+        floats = counts if counts.dtype.kind in "fc" else cast(counts, shown.dtype)
+        counts = floats / sum(floats) / cast(widths_of(edges), floats.dtype)
+    return counts, shown

@@ -1,0 +1,197 @@
+"""Histograms in several dimensions, and bins whose number follows from the values."""
+
+from __future__ import annotations
+
+import builtins
+import warnings
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from ....core.device import META
+from ....core.dtypes.names import float64
+from ....core.tensor import Tensor
+from ...declare import Entry, TensorSpec, composite, structured
+from ..elementwise.comparison import greater_equal, logical_and, where
+from ..reductions.reduction import sum
+from ..shape.copying import cast
+from ..shape.views import reshape
+from .histogram import bin_sums, bins_of, check_range, even_of, shown_edges, widths_of
+
+__all__ = ["counts_on_grid", "estimated_edges", "histogram2d"]
+
+_RANGES: Final = "[histogram2d] got {count} ranges: give two, (low, high) of x and of y."
+_PAIR: Final = "[histogram2d] x and y must be vectors of one length, got shapes {x} and {y}."
+_WEIGHTS: Final = "[histogramdd] weights of shape {weights} must have the shape {shape} of what is counted."
+_NO_EDGES: Final = "[histogramdd] got no edges for a dimension: its bins lie between at least two."
+_NO_ORDER: Final = "[histogramdd] is not defined for dtype {dtype}: complex numbers have no order."
+_REAL: Final = "[histogram] is not defined for dtype {dtype}: complex numbers have no order."
+_WAY: Final = "[histogram] there is no way {bins!r} to choose bins: it is one of {known}, or give a number."
+_VALUES: Final = (
+    "[histogram] bins={bins!r} depends on the values, which a tensor without values does not have: give a number."
+)
+_FINITE: Final = "[histogram] the range {low} to {high} must be finite and ascending: give range=(low, high)."
+_WAYS: Final = ("auto", "doane", "fd", "rice", "scott", "sqrt", "stone", "sturges")
+
+# ---- bins by the values
+
+
+def _estimated_meta(x: Any, bins: str, range: Any = None, whole: bool = False) -> TensorSpec:
+    if x.dtype.kind not in "fV":
+        raise TypeError(_REAL.format(dtype=x.dtype))
+    if bins not in _WAYS:
+        raise ValueError(_WAY.format(bins=bins, known=", ".join(_WAYS)))
+    check_range(range)
+    if getattr(x, "device", None) is META:
+        raise NotImplementedError(_VALUES.format(bins=bins))
+    return TensorSpec((2,), x.dtype)
+
+
+def _estimated_host(x: Any, bins: str, range: Any = None, whole: bool = False) -> Any:
+    dtype = x.dtype
+    if dtype.kind == "V":
+        x = x.astype(np.float32)
+    if range is None and x.size:
+        low, high = x.min(), x.max()
+        if not (np.isfinite(low) and np.isfinite(high)):
+            raise ValueError(_FINITE.format(low=low, high=high))
+    if whole:  # bins of whole numbers are at least 1 wide
+        x = x.astype(np.int64 if x.size and x.min() < 0 else np.uint64)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # "stone" doubts its own choice
+        return np.histogram_bin_edges(x, bins, range).astype(dtype)
+
+
+estimated_edges: Entry = structured(
+    "estimated_edges(Tensor x, str bins, float[]? range=None, bool whole=False) -> Tensor",
+    meta=_estimated_meta,
+    host=_estimated_host,
+    differentiable=False,
+    samples=lambda rng: [
+        *[((rng.standard_normal((5, 8)), way), {}) for way in _WAYS],
+        ((rng.standard_normal(40), "fd", (-1.0, 1.0)), {}),
+        ((rng.standard_normal(0), "auto"), {}),
+        ((np.full(3, 2.0), "scott"), {}),
+    ],
+    reference=np.histogram_bin_edges,
+    tags=("internal", "data_dependent_output", "one_by_one"),
+    doc="""The edges of bins of one width, whose number a rule of thumb finds from the values, which are floats.
+
+    >>> import tenkey as tk
+    >>> tk.ops.tk.estimated_edges(tk.asarray([0.0, 1.0, 2.0, 4.0]), "sqrt").tolist()
+    [0.0, 2.0, 4.0]
+    """,
+)
+
+# ---- in several dimensions
+
+
+def _grid_reference(coordinates: Any, edges: Any) -> Any:
+    numbers = [[x * 1 for x in xs] for xs in (coordinates, edges)]  # no bools
+    return np.histogramdd(np.stack(numbers[0], 1), numbers[1])[0].astype(np.int64)
+
+
+def _grid_samples(rng: np.random.Generator) -> Any:
+    edges = [np.array([0.0, 1.0, 2.5, 3.0]), np.array([1.0, 2.0]), np.array([0.5, 1.5, 2.5])]
+    points = [rng.uniform(0, 3, 9) for _ in edges]
+    return [((points, edges), {}), ((points[:1], edges[:1]), {}), (([np.zeros(0)] * 2, edges[:2]), {})]
+
+
+@composite(
+    "counts_on_grid(Tensor[] coordinates, Tensor[] edges, *, Tensor? weights=None, bool density=False) -> Tensor",
+    differentiable=False,
+    samples=_grid_samples,
+    reference=_grid_reference,
+    tags=("internal",),
+)
+def counts_on_grid(
+    coordinates: Sequence[Tensor], edges: Sequence[Tensor], *, weights: Tensor | None = None, density: bool = False
+) -> Tensor:
+    """How many points lie in each bin of a grid: for each dimension the places of the points and the edges.
+
+    >>> import tenkey as tk
+    >>> tk.ops.tk.counts_on_grid([tk.asarray([0.0, 1.0])], [tk.asarray([0.0, 0.5, 1.0])]).tolist()
+    [1, 1]
+    """
+    for x in coordinates:
+        if x.dtype.kind == "c":
+            raise TypeError(_NO_ORDER.format(dtype=x.dtype))
+    if weights is not None and weights.shape != coordinates[0].shape:
+        raise ValueError(_WEIGHTS.format(weights=weights.shape, shape=coordinates[0].shape))
+    shape = [len_of(edge) for edge in edges]
+    if min(shape, default=0) < 0:
+        raise ValueError(_NO_EDGES)
+    place: Any = 0
+    inside: Any = None
+    for at, n in zip(map(bins_of, coordinates, edges), shape):
+        within = greater_equal(at, 0)
+        inside = within if inside is None else logical_and(inside, within)
+        place = place * n + at
+    size = 1
+    for n in shape:
+        size *= n
+    counts: Tensor = reshape(bin_sums(where(inside, place, -1), weights, size), tuple(shape))
+    if density:
+        counts = counts if counts.dtype.kind in "fc" else cast(counts, _floating(edges[0]))
+        counts = counts / sum(counts)
+        for i, edge in enumerate(edges):
+            lengths = cast(widths_of(edge), counts.dtype)
+            counts = counts / reshape(lengths, tuple([-1 if k == i else 1 for k in builtins.range(len(shape))]))
+    return counts
+
+
+def len_of(edges: Tensor) -> int:
+    """How many bins lie between edges."""
+    n: int = edges.shape[0]
+    return n - 1
+
+
+def _floating(edges: Tensor) -> Any:
+    return edges.dtype if edges.dtype.kind == "f" else float64
+
+
+@composite(
+    "histogram2d(Tensor x, Tensor y, int[2] bins=10, *, float[2][]? range=None, Tensor? weights=None,"
+    " bool density=False) -> (Tensor hist, Tensor x_edges, Tensor y_edges)",
+    differentiable=False,
+    samples=lambda rng: [((rng.uniform(1, 4, 7), rng.uniform(1, 4, 7), (2, 3)), {})],
+    reference=lambda x, y, bins: (
+        np.histogram2d(x, y, bins)[0].astype(np.int64),
+        *np.histogram2d(x, y, bins)[1:],
+    ),
+    tags=("takes_sequences",),
+)
+def histogram2d(
+    x: Tensor,
+    y: Tensor,
+    bins: Sequence[int] = (10, 10),
+    *,
+    range: Sequence[Sequence[float]] | None = None,
+    weights: Tensor | None = None,
+    density: bool = False,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """How many of the points ``(x, y)`` lie in each bin of a grid, and the edges along both axes.
+
+    Args: x, y: vectors of one length. bins: the number of bins along both, or along each. range: lowest and highest
+    edge along each. weights, density: as in ``tk.histogram``.
+
+    >>> import tenkey as tk
+    >>> tk.histogram2d(tk.asarray([0.0, 1.0]), tk.asarray([0.0, 1.0]), 2)[0].tolist()
+    [[1, 0], [0, 1]]
+    """
+    if x.ndim != 1 or x.shape != y.shape:
+        raise ValueError(_PAIR.format(x=x.shape, y=y.shape))
+    if range is not None and len(range) != 2:
+        raise ValueError(_RANGES.format(count=len(range)))
+    columns, rows = bins
+    x_edges = even_of(x, columns, None if range is None else tuple(range[0]))
+    y_edges = even_of(y, rows, None if range is None else tuple(range[1]))
+    at_x, at_y = bins_of(x, x_edges), bins_of(y, y_edges)
+    both = where(logical_and(greater_equal(at_x, 0), greater_equal(at_y, 0)), at_x * rows + at_y, -1)
+    counts = reshape(bin_sums(both, weights, columns * rows), (columns, rows))
+    if density:
+        floats = counts if counts.dtype.kind in "fc" else cast(counts, shown_edges(x_edges, x).dtype)
+        areas = reshape(widths_of(x_edges), (-1, 1)) * widths_of(y_edges)
+        counts = floats / sum(floats) / cast(areas, floats.dtype)
+    return counts, shown_edges(x_edges, x), shown_edges(y_edges, y)

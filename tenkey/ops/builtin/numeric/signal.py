@@ -1,0 +1,246 @@
+"""Convolution, correlation and interpolation of sequences."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from ....core.dtypes.names import int64
+from ....core.dtypes.promotion import result_dtype
+from ....core.tensor import Tensor
+from ...declare import Entry, TensorSpec, composite, linear, structured
+from ..creation import concrete
+from ..elementwise.arithmetic import remainder
+from ..elementwise.comparison import equal, greater, less, where
+from ..elementwise.complex import conj, real
+from ..indexing.advanced_indexing import take
+from ..shape.copying import cast, clone, concat, flip
+from ..shape.views import select_index, slice
+from ..sorting.sort import argsort
+
+_VECTORS: Final = "[{operator}] takes two vectors, got shapes {a} and {b}."
+_NOTHING: Final = "[{operator}] got a vector without elements: shapes {a} and {b}."
+_MODE: Final = "[{operator}] there is no mode {mode!r}: it is one of full, same, valid."
+_POINTS: Final = "[interp] xp and fp must be vectors of one length, at least 1; got shapes {xp} and {fp}."
+_REAL: Final = "[interp] is not defined for places of dtype {dtype}: complex numbers have no order."
+_PERIOD: Final = "[interp] period must not be 0."
+
+
+def _check(operator: str, a: Any, v: Any, mode: str = "full") -> None:
+    if a.ndim != 1 or v.ndim != 1:
+        raise ValueError(_VECTORS.format(operator=operator, a=a.shape, b=v.shape))
+    if not a.shape[0] or not v.shape[0]:
+        raise ValueError(_NOTHING.format(operator=operator, a=a.shape, b=v.shape))
+    if mode not in ("full", "same", "valid"):
+        raise ValueError(_MODE.format(operator=operator, mode=mode))
+
+
+def _full_meta(a: Any, v: Any) -> TensorSpec:
+    _check("convolve", a, v)
+    return TensorSpec((a.shape[0] + v.shape[0] - 1,), result_dtype((a.dtype, v.dtype), ()))
+
+
+def _full_host(a: Any, v: Any) -> Any:
+    dtype = result_dtype((a.dtype, v.dtype), ())
+    if dtype.kind == "V":
+        return np.convolve(a.astype(np.float32), v.astype(np.float32)).astype(dtype)
+    return np.convolve(a.astype(dtype, copy=False), v.astype(dtype, copy=False)).astype(dtype, copy=False)
+
+
+def _full_vjp(g: Tensor, other: Tensor, meta: Any) -> Tensor:
+    mirrored = flip(conj(other) if other.dtype.kind == "c" else other)
+    start = other.shape[0] - 1
+    found = slice(convolve_full(g, mirrored), 0, start, start + meta.shape[0], 1)
+    return real(found) if found.dtype.kind == "c" and meta.dtype.kind != "c" else found
+
+
+convolve_full: Entry = structured(
+    "convolve_full(Tensor a, Tensor v) -> Tensor",
+    meta=_full_meta,
+    host=_full_host,
+    vjp={
+        "a": lambda g, a_meta, v: _full_vjp(g, v, a_meta),
+        "v": lambda g, a, v_meta: _full_vjp(g, a, v_meta),
+    },
+    jvp=linear("a", "v"),
+    samples=lambda rng: [
+        ((rng.standard_normal(n), rng.standard_normal(m)), {}) for n, m in ((5, 3), (2, 4), (1, 1), (3, 3))
+    ],
+    reference=np.convolve,
+    tags=("internal",),
+    doc="""The convolution of two vectors, in full.
+
+    >>> import tenkey as tk
+    >>> tk.ops.tk.convolve_full(tk.asarray([1, 2]), tk.asarray([1, 1])).tolist()
+    [1, 3, 2]
+    """,
+)
+
+
+def _convolve(a: Tensor, v: Tensor, mode: str) -> Tensor:
+    found: Tensor = convolve_full(a, v)
+    short, long = sorted((a.shape[0], v.shape[0]))
+    if mode == "same":
+        start = (short - 1) // 2
+        found = slice(found, 0, start, start + long, 1)
+    elif mode == "valid":
+        found = slice(found, 0, short - 1, long, 1)
+    return found
+
+
+def _convolve_samples(rng: np.random.Generator) -> Any:
+    return [
+        ((rng.standard_normal(n), rng.standard_normal(m)), {"mode": mode})
+        for n, m in ((5, 3), (3, 4), (4, 4), (1, 2))
+        for mode in ("full", "same", "valid")
+    ]
+
+
+@composite(
+    'convolve(Tensor a, Tensor v, str mode="full") -> Tensor',
+    samples=_convolve_samples,
+    reference=np.convolve,
+    tags=("takes_sequences",),
+)
+def convolve(a: Tensor, v: Tensor, mode: str = "full") -> Tensor:
+    """The convolution of two vectors: ``out[k]`` is the sum of ``a[i] * v[k - i]``.
+
+    ``mode``: ``full`` (each overlap: n + m - 1 values), ``same`` (the middle of them, as many as the longer vector
+    has), ``valid`` (where they overlap completely). ValueError unless both are vectors with elements.
+
+    >>> import tenkey as tk
+    >>> tk.convolve(tk.asarray([1, 2, 3]), tk.asarray([0, 1])).tolist()
+    [0, 1, 2, 3]
+    """
+    _check("convolve", a, v, mode)
+    found = _convolve(a, v, mode)
+    return found if mode == "full" else clone(found)
+
+
+@composite(
+    'correlate(Tensor a, Tensor v, str mode="valid") -> Tensor',
+    samples=_convolve_samples,
+    reference=np.correlate,
+    tags=("takes_sequences",),
+)
+def correlate(a: Tensor, v: Tensor, mode: str = "valid") -> Tensor:
+    """The correlation of two vectors: ``out[k]`` is the sum of ``a[i + k] * conj(v[i])``. Modes as in ``tk.convolve``.
+
+    >>> import tenkey as tk
+    >>> tk.correlate(tk.asarray([1, 2, 3]), tk.asarray([0, 1])).tolist()
+    [2, 3]
+    """
+    _check("correlate", a, v, mode)
+
+    def conjugate(x: Tensor) -> Tensor:
+        return conj(x) if x.dtype.kind == "c" else x
+
+    if a.shape[0] >= v.shape[0]:
+        return clone(_convolve(a, flip(conjugate(v)), mode))
+    return flip(conjugate(_convolve(v, flip(conjugate(a)), mode)))
+
+
+# ---- interpolation
+
+interval_of = structured(
+    "interval_of(Tensor x, Tensor edges) -> Tensor",
+    meta=lambda x, edges: TensorSpec(x.shape, int64),
+    host=lambda x, edges: np.clip(np.searchsorted(edges, x, "right") - 1, 0, max(len(edges) - 2, 0)).astype(np.int64),
+    differentiable=False,
+    samples=lambda rng: [
+        ((rng.standard_normal((2, 3)), np.array([0.0, 1.0, 2.0])), {}),
+        ((rng.standard_normal(()), np.array([0.5])), {}),
+    ],
+    reference=lambda x, edges: np.clip((x[..., None] >= edges).sum(-1) - 1, 0, max(len(edges) - 2, 0)),
+    tags=("internal", "looked_up"),
+    doc="""In which of the intervals between ascending edges the elements lie, the outer ones included.
+
+    >>> import tenkey as tk
+    >>> tk.ops.tk.interval_of(tk.asarray([0.5, 9.0]), tk.asarray([0.0, 1.0, 2.0])).tolist()
+    [0, 1]
+    """,
+)
+
+
+def _interp_samples(rng: np.random.Generator) -> Any:
+    xp = np.cumsum(rng.uniform(0.5, 1.5, 5))
+    fp = rng.standard_normal(5)
+    inside = rng.uniform(xp[0], xp[-1], (2, 3))
+    return [
+        ((inside, xp, fp), {}),
+        ((rng.uniform(xp[0] - 2, xp[-1] + 2, 6), xp, fp), {"left": -1.0, "right": 2.0}),
+        ((inside[0, 0, ...], xp, fp), {}),
+        ((inside[:0], xp, fp), {}),
+    ]
+
+
+@composite(
+    "interp(Tensor x, Tensor xp, Tensor fp, float? left=None, float? right=None, float? period=None) -> Tensor",
+    samples=_interp_samples,
+    reference=np.interp,
+    tags=("takes_sequences",),
+)
+def interp(
+    x: Tensor,
+    xp: Tensor,
+    fp: Tensor,
+    left: float | None = None,
+    right: float | None = None,
+    period: float | None = None,
+) -> Tensor:
+    """The piecewise linear function through the points ``(xp, fp)``, at ``x``.
+
+    Args: xp: vector of ascending places; fp: their values. Outside it is constant: ``left`` and ``right``, or the
+    values at the ends. With ``period`` the places are taken modulo it, in any order. Differentiable by ``x``, ``xp``
+    and ``fp``; at a place the derivative by ``x`` is that of the interval to its right.
+
+    >>> import tenkey as tk
+    >>> tk.interp(tk.asarray([0.5, 1.0, 9.0]), tk.asarray([0.0, 1.0, 2.0]), tk.asarray([0.0, 10.0, 30.0])).tolist()
+    [5.0, 10.0, 30.0]
+    """
+    if xp.ndim != 1 or fp.ndim != 1 or xp.shape != fp.shape or not xp.shape[0]:
+        raise ValueError(_POINTS.format(xp=xp.shape, fp=fp.shape))
+    x = concrete(x, xp)
+    for places in (x, xp):
+        if places.dtype.kind == "c":
+            raise TypeError(_REAL.format(dtype=places.dtype))
+    dtype = result_dtype((x.dtype, xp.dtype, fp.dtype), (float,))
+    wide = dtype if dtype.kind != "c" else result_dtype((x.dtype, xp.dtype), (float,))
+    x, xp, fp = _as(x, wide), _as(xp, wide), _as(fp, dtype)
+    if period is not None:
+        if period == 0:
+            raise ValueError(_PERIOD)
+        size = -period if period < 0 else period
+        x, xp = remainder(x, size), remainder(xp, size)
+        order = argsort(xp)
+        xp, fp = take(xp, order, axis=0), take(fp, order, axis=0)
+        n = xp.shape[0]
+        xp = concat([slice(xp, 0, n - 1, n, 1) - size, xp, slice(xp, 0, 0, 1, 1) + size])
+        fp = concat([slice(fp, 0, n - 1, n, 1), fp, slice(fp, 0, 0, 1, 1)])
+    n = xp.shape[0]
+    first, last = select_index(xp, 0, 0), select_index(xp, 0, n - 1)
+    if n == 1:
+        between = fp + 0 * x
+    else:
+        at = interval_of(x, xp)
+        low, high = _at(xp, at), _at(xp, at + 1)
+        start, stop = _at(fp, at), _at(fp, at + 1)
+        width = high - low
+        share = (x - low) / where(equal(width, 0.0), 1.0, width)
+        between = where(equal(share, 1.0), stop, start + (stop - start) * share)
+    before = select_index(fp, 0, 0) if left is None or period is not None else left
+    after = select_index(fp, 0, n - 1) if right is None or period is not None else right
+    between = where(equal(x, last), select_index(fp, 0, n - 1), between)
+    result: Tensor = where(less(x, first), before, where(greater(x, last), after, between))
+    return result
+
+
+def _at(x: Tensor, places: Tensor) -> Tensor:
+    made: Tensor = take(x, places, axis=0)
+    return made
+
+
+def _as(x: Tensor, dtype: Any) -> Tensor:
+    made: Tensor = x if x.dtype == dtype else cast(x, dtype)
+    return made

@@ -1,0 +1,402 @@
+"""Quantiles and medians: order statistics and the interpolation between them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, Final
+
+import numpy as np
+
+from ....core.dtypes.names import default_float, float64, int64
+from ....core.lift import weak_tensor
+from ....core.tensor import Tensor
+from ....core.word import WEAK_MASK
+from ...declare import TensorSpec, composite, structured
+from ...declare.facets import Batch
+from ...shapes import broadcast_shapes, normalize_axes
+from ..creation import concrete, full
+from ..elementwise.arithmetic import maximum, minimum
+from ..elementwise.comparison import equal, not_equal, where
+from ..elementwise.rounding import floor, round
+from ..shape.copying import cast, clone, concat
+from ..shape.views import expand_dims, permute_dims, reshape, select_index, squeeze
+from .reduction import sum
+
+_UNORDERED: Final = "[{operator}] is not defined for dtype {dtype}: complex numbers have no order. Use tk.real(x), say."
+_EMPTY: Final = "[{operator}] got shape {shape} with axis={axis}: no elements have no quantiles. Test x.size first."
+_METHOD: Final = "[{operator}] there is no method {method!r}: it is one of {known}."
+_Q: Final = (
+    "[{operator}] q must be in [{low}, {high}], got {value}: tk.quantile takes fractions, tk.percentile hundreds."
+)
+_Q_SHAPE: Final = "[{operator}] q is a number or a 1-d tensor, got shape {shape}."
+
+# Note [Ties in order statistics]
+#     The k-th smallest element is one element, but equal ones could stand in its place: it is no derivative of one of
+#     them more than of another. So they share the gradient equally, as in max and min, and unlike in a sort followed by
+#     a gather. Guarded by `test_ties_share_the_gradient_of_a_median`.
+
+
+def _order_meta(x: Any, k: Any, *, skip_nan: bool = False) -> TensorSpec:
+    batch = broadcast_shapes("order_statistics", x.shape[:-1], k.shape[:-1])
+    return TensorSpec((*batch, k.shape[-1]), x.dtype)
+
+
+def _order_host(x: Any, k: Any, *, skip_nan: bool = False) -> Any:
+    batch = np.broadcast_shapes(x.shape[:-1], k.shape[:-1])
+    if x.dtype.kind == "V":
+        ordered = np.sort(x.astype(np.float32), axis=-1).astype(x.dtype)
+    elif k.ndim == 1 and k.size and x.shape[-1] > 32:
+        ordered = np.partition(x, (*np.unique(k).tolist(), x.shape[-1] - 1), axis=-1)  # nan comes last
+    else:
+        ordered = np.sort(x, axis=-1)
+    if k.ndim == 1:
+        found = ordered[..., k]
+    else:
+        wide = np.broadcast_to(ordered, (*batch, x.shape[-1]))
+        found = np.take_along_axis(wide, np.broadcast_to(k, (*batch, k.shape[-1])), -1)
+    if x.dtype.kind in "fV" and not skip_nan:
+        broken = np.isnan(ordered[..., -1:])
+        if broken.any():
+            found = np.where(broken, np.asarray(np.nan, x.dtype), found)
+    return found
+
+
+def _order_vjp(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
+    alike = equal(expand_dims(x, -1), expand_dims(out, -2))  # (..., n, m)
+    count = maximum(sum(alike, axis=-2, keepdims=True), 1)
+    shares = where(alike, expand_dims(g, -2) / cast(count, g.dtype), 0.0)
+    total: Tensor = sum(shares, axis=-1)
+    return total
+
+
+def _order_batch(info: Any, dims: Any, x: Any, k: Any, *, skip_nan: bool = False) -> Any:
+    """The batch in front of all that is there already."""
+    depth = max(x.ndim - (dims[0] is not None), k.ndim - (dims[1] is not None))
+
+    def front(value: Tensor, dim: int | None) -> Tensor:
+        if dim is None:
+            return value
+        order = (dim, *[i for i in range(value.ndim) if i != dim])
+        moved = permute_dims(value, order)
+        return reshape(moved, (info.batch_size, *[1] * (depth - moved.ndim + 1), *moved.shape[1:]))
+
+    return order_statistics(front(x, dims[0]), front(k, dims[1]), skip_nan=skip_nan), 0
+
+
+order_statistics = structured(
+    "order_statistics(Tensor x, Tensor k, *, bool skip_nan=False) -> Tensor",
+    meta=_order_meta,
+    host=_order_host,
+    vjp={"x": _order_vjp},
+    samples=lambda rng: [
+        ((rng.standard_normal((3, 5)), np.array([0, 3])), {}),
+        ((rng.standard_normal((2, 32)), np.array([7])), {}),
+        ((rng.standard_normal((2, 5)), rng.integers(0, 5, (2, 3))), {"skip_nan": True}),
+        ((rng.standard_normal((5,)), np.array([4])), {}),
+        ((rng.standard_normal((0, 5)), np.array([4])), {}),
+    ],
+    reference=lambda x, k, skip_nan=False: (
+        np.sort(x, -1)[..., k] if k.ndim == 1 else np.take_along_axis(np.sort(x, -1), k, -1)
+    ),
+    tags=("internal",),
+    doc="""The ``k``-th smallest elements of the last dimension, from 0; nan where there is one, unless it is skipped.
+
+    >>> import tenkey as tk
+    >>> tk.ops.tk.order_statistics(tk.asarray([3.0, 1.0, 2.0]), tk.asarray([1])).tolist()
+    [2.0]
+    """,
+)
+order_statistics.operator.facets["Batch"] = Batch(_order_batch)  # type: ignore[attr-defined]
+
+
+# ---- where between the order statistics a quantile lies (Hyndman and Fan, 1996, their nine and four simple ones)
+
+
+# For one number they are computed by NumPy, for a tensor of fractions by operators: ``m`` is where the functions are.
+_TENSORS: Final = SimpleNamespace(floor=floor, round=round, where=where, equal=equal, not_equal=not_equal)
+
+
+def _continuous(alpha: float, beta: float) -> Callable[..., Any]:
+    return lambda m, n, q: n * q + (alpha + q * (1 - alpha - beta)) - 1
+
+
+_PLACES: Final[dict[str, Callable[..., Any]]] = {
+    "interpolated_inverted_cdf": _continuous(0.0, 1.0),
+    "hazen": _continuous(0.5, 0.5),
+    "weibull": _continuous(0.0, 0.0),
+    "linear": lambda m, n, q: (n - 1) * q,
+    "median_unbiased": _continuous(1 / 3, 1 / 3),
+    "normal_unbiased": _continuous(3 / 8, 3 / 8),
+    "inverted_cdf": lambda m, n, q: n * q - 1,
+    "averaged_inverted_cdf": lambda m, n, q: n * q - 1,
+    "closest_observation": lambda m, n, q: n * q - 1 - 0.5,
+    "lower": lambda m, n, q: m.floor((n - 1) * q),
+    "higher": lambda m, n, q: -m.floor(-((n - 1) * q)),
+    "midpoint": lambda m, n, q: 0.5 * (m.floor((n - 1) * q) - m.floor(-((n - 1) * q))),
+    "nearest": lambda m, n, q: m.round((n - 1) * q),
+}
+_STEPS: Final = ("lower", "higher", "nearest")
+
+
+def _weight(m: Any, method: str, place: Any, below: Any) -> Any:
+    """The weight of the upper of two neighbours."""
+    rest = place - below
+    if method == "inverted_cdf":
+        return m.where(m.not_equal(rest, 0.0), 1.0, 0.0 * rest)
+    if method == "averaged_inverted_cdf":
+        return m.where(m.equal(rest, 0.0), 0.5, 1.0 + 0.0 * rest)
+    if method == "closest_observation":
+        # at a tie the even of the two places counted from 1
+        odd = below - 2.0 * m.floor(below * 0.5)
+        return m.where(m.equal(rest, 0.0), 1.0 - odd, 1.0 + 0.0 * rest)
+    return rest
+
+
+def _flatten(operator: str, x: Tensor, axis: Any) -> tuple[Tensor, tuple[int, ...]]:
+    """The reduced axes as the last one."""
+    axes = normalize_axes(operator, axis, x.ndim)
+    if axes == (x.ndim - 1,):
+        return x, axes
+    rest = tuple([i for i in range(x.ndim) if i not in axes])
+    moved = permute_dims(x, (*rest, *axes)) if (*rest, *axes) != tuple(range(x.ndim)) else x
+    return reshape(moved, (*[x.shape[i] for i in rest], math.prod([x.shape[i] for i in axes]))), axes
+
+
+def _check_q(operator: str, q: Tensor, high: float) -> None:
+    if q.ndim > 1:
+        raise ValueError(_Q_SHAPE.format(operator=operator, shape=q.shape))
+    if q._data.__class__ is np.ndarray and q.__class__ is Tensor:
+        wrong = q._data[~((q._data >= 0) & (q._data <= high))]
+        if wrong.size:
+            raise ValueError(_Q.format(operator=operator, low=0, high=int(high), value=wrong.flat[0]))
+
+
+def _quantile(
+    operator: str, x: Tensor, q: Tensor, axis: Any, method: str, keepdims: bool, high: float, skip_nan: bool = False
+) -> Tensor:
+    x = concrete(x, q)
+    if x.dtype.kind == "c":
+        raise TypeError(_UNORDERED.format(operator=operator, dtype=x.dtype))
+    if method not in _PLACES:
+        raise ValueError(_METHOD.format(operator=operator, method=method, known=", ".join(sorted(_PLACES))))
+    if q.dtype.kind == "c":
+        raise TypeError(_UNORDERED.format(operator=operator, dtype=q.dtype))
+    _check_q(operator, q, high)
+    rows, axes = _flatten(operator, x, axis)
+    n = rows.shape[-1]
+    if n == 0:
+        raise ValueError(_EMPTY.format(operator=operator, shape=x.shape, axis=axis))
+    dtype = x.dtype if x.dtype.kind in "fV" else default_float()
+    if rows.dtype.kind == "b":
+        rows = cast(rows, dtype)
+    skip = skip_nan and x.dtype.kind in "fV"
+    if q._word & WEAK_MASK and not skip:  # one number: one place for all rows
+        place = _PLACES[method](np, n, float(q._data) / high)
+        below = np.floor(place)
+        share: Any = float(_weight(np, method, place, below))
+        first_place, second_place = [int(min(max(at, 0), n - 1)) for at in (below, below + 1)]
+        places = (first_place,) if share == 0 else (first_place, second_place)
+        found = order_statistics(rows, _indices(places, x))
+        if found.dtype != dtype:
+            found = cast(found, dtype)
+        if share:
+            first, second = select_index(found, -1, 0), select_index(found, -1, 1)
+            found = expand_dims(_between(first, second, share), -1)
+        return _shaped(found, x.shape, axes, q, keepdims)
+    if q._word & WEAK_MASK:
+        q = full((), float(q._data), dtype=float64, device=x.device)
+    fractions = reshape(cast(q, float64), (-1,))
+    if high != 1:
+        fractions = fractions / high
+    length: Any = n
+    if skip:
+        present = sum(cast(equal(rows, rows), float64), axis=-1, keepdims=True)
+        length = maximum(present, 1.0)
+    place = _PLACES[method](_TENSORS, length, fractions)  # (..., m)
+    last = length - 1
+    below = floor(place)
+    share = cast(_weight(_TENSORS, method, place, below), dtype)
+    lower, upper = [cast(maximum(minimum(at, last), 0.0), int64) for at in (below, below + 1.0)]
+    found = order_statistics(rows, lower, skip_nan=skip)
+    second = order_statistics(rows, upper, skip_nan=skip)
+    if found.dtype != dtype:
+        found, second = cast(found, dtype), cast(second, dtype)
+    if method not in _STEPS:
+        found = _between(found, second, share)
+    return _shaped(found, x.shape, axes, q, keepdims)
+
+
+def _between(first: Tensor, second: Tensor, share: Any) -> Tensor:
+    """The mean of both with these shares: exact where they are equal, infinite where one is, and without overflow."""
+    mixed = first * (1 - share) + second * share
+    result: Tensor = where(equal(first, second), first, mixed)
+    if isinstance(share, float):
+        return result
+    return where(equal(share, 0.0), first, where(equal(share, 1.0), second, result))
+
+
+def _shaped(found: Tensor, shape: tuple[int, ...], axes: tuple[int, ...], q: Tensor, keepdims: bool) -> Tensor:
+    """The dimension of q comes first; a number has none."""
+    if keepdims:
+        kept = tuple([1 if i in axes else n for i, n in enumerate(shape)])
+        found = reshape(found, (*kept, found.shape[-1]))
+    if q.ndim == 0:
+        return squeeze(found, -1)
+    order = (found.ndim - 1, *range(found.ndim - 1))
+    return clone(permute_dims(found, order)) if found.ndim > 1 else found
+
+
+def _quantile_samples(rng: np.random.Generator) -> Any:
+    made: list[Any] = [
+        ((rng.standard_normal((3, 4)), 0.3), {"axis": axis, "keepdims": keepdims})
+        for axis in (None, 0, -1, (0, 1))
+        for keepdims in (False, True)
+    ]
+    made += [((rng.standard_normal(7), 0.41), {"method": method}) for method in _PLACES]
+    made += [((rng.standard_normal(()), 0.5), {}), ((rng.standard_normal((0, 3)), 0.5), {"axis": 1})]
+    return made
+
+
+def _percents(samples: Any) -> Any:
+    return [((x, 100 * q), options) for (x, q), options in samples]
+
+
+@composite(
+    'quantile(Tensor x, Tensor q, int[1]? axis=None, *, str method="linear", bool keepdims=False) -> Tensor',
+    samples=_quantile_samples,
+    reference=np.quantile,
+    methods=("quantile",),
+    tags=("takes_sequences", "exact_sequences"),
+)
+def quantile(x: Tensor, q: Tensor, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Tensor:
+    """The values below which fractions ``q`` of the elements along axes lie; nan where an element is nan.
+
+    Args: x: real tensor; q: a number in [0, 1] or a 1-d tensor of them, whose dimension becomes the first of the
+    result; axis: an int, several, or None for all. ``method``: the nine of Hyndman and Fan (1996), which NumPy names
+    ``inverted_cdf``, ``averaged_inverted_cdf``, ``closest_observation``, ``interpolated_inverted_cdf``, ``hazen``,
+    ``weibull``, ``linear``, ``median_unbiased`` and ``normal_unbiased``, and ``lower``, ``higher``, ``midpoint`` and
+    ``nearest``. Integers give floats; the dtype is that of ``x``, whatever that of ``q``.
+
+    Differentiable by ``x`` (equal elements share the gradient) and by ``q``. ValueError for no elements, an unknown
+    method, or a ``q`` outside [0, 1].
+
+    >>> import tenkey as tk
+    >>> tk.quantile(tk.asarray([4.0, 1.0, 2.0, 3.0]), tk.asarray([0.0, 0.5, 1.0])).tolist()
+    [1.0, 2.5, 4.0]
+    """
+    return _quantile("quantile", x, q, axis, method, keepdims, 1.0)
+
+
+@composite(
+    'percentile(Tensor x, Tensor q, int[1]? axis=None, *, str method="linear", bool keepdims=False) -> Tensor',
+    samples=lambda rng: _percents(_quantile_samples(rng)),
+    reference=np.percentile,
+    tags=("takes_sequences", "exact_sequences"),
+)
+def percentile(x: Tensor, q: Tensor, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Tensor:
+    """``tk.quantile`` with ``q`` in hundredths: numbers in [0, 100].
+
+    >>> import tenkey as tk
+    >>> tk.percentile(tk.asarray([4.0, 1.0, 2.0, 3.0]), 50).item()
+    2.5
+    """
+    return _quantile("percentile", x, q, axis, method, keepdims, 100.0)
+
+
+@composite(
+    'nanquantile(Tensor x, Tensor q, int[1]? axis=None, *, str method="linear", bool keepdims=False) -> Tensor',
+    samples=_quantile_samples,
+    reference=np.nanquantile,
+    tags=("takes_sequences", "exact_sequences"),
+)
+def nanquantile(x: Tensor, q: Tensor, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Tensor:
+    """``tk.quantile`` of the elements that are no nan; nan where there is none.
+
+    >>> import tenkey as tk
+    >>> tk.nanquantile(tk.asarray([1.0, float("nan"), 3.0]), 0.5).item()
+    2.0
+    """
+    return _quantile("nanquantile", x, q, axis, method, keepdims, 1.0, skip_nan=True)
+
+
+@composite(
+    'nanpercentile(Tensor x, Tensor q, int[1]? axis=None, *, str method="linear", bool keepdims=False) -> Tensor',
+    samples=lambda rng: _percents(_quantile_samples(rng)),
+    reference=np.nanpercentile,
+    tags=("takes_sequences", "exact_sequences"),
+)
+def nanpercentile(x: Tensor, q: Tensor, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Tensor:
+    """``tk.percentile`` of the elements that are no nan; nan where there is none.
+
+    >>> import tenkey as tk
+    >>> tk.nanpercentile(tk.asarray([1.0, float("nan"), 3.0]), 50).item()
+    2.0
+    """
+    return _quantile("nanpercentile", x, q, axis, method, keepdims, 100.0, skip_nan=True)
+
+
+def _median_samples(rng: np.random.Generator) -> Any:
+    return [
+        *[((x,), options) for (x, _), options in _quantile_samples(rng) if "method" not in options],
+        ((rng.standard_normal((3, 5)),), {"axis": 1}),
+    ]
+
+
+@composite(
+    "median(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
+    samples=_median_samples,
+    reference=np.median,
+    methods=("median",),
+)
+def median(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
+    """The middle of the elements along axes, or the mean of the two in the middle; nan where an element is nan.
+
+    Integers give floats. Equal elements share the gradient. ValueError for no elements.
+
+    >>> import tenkey as tk
+    >>> tk.median(tk.asarray([4.0, 1.0, 2.0])).item()
+    2.0
+    """
+    if x.dtype.kind == "c":
+        raise TypeError(_UNORDERED.format(operator="median", dtype=x.dtype))
+    rows, axes = _flatten("median", x, axis)
+    n = rows.shape[-1]
+    if n == 0:
+        raise ValueError(_EMPTY.format(operator="median", shape=x.shape, axis=axis))
+    dtype = x.dtype if x.dtype.kind in "fV" else default_float()
+    if rows.dtype != dtype:
+        rows = cast(rows, dtype)
+    middle = _indices((n // 2,) if n % 2 else (n // 2 - 1, n // 2), x)
+    found = order_statistics(rows, middle)
+    if n % 2:
+        result: Tensor = squeeze(found, -1)
+    else:
+        result = sum(found * 0.5, axis=-1)  # halved before they are added: two large numbers do not overflow
+    if keepdims:
+        result = reshape(result, tuple([1 if i in axes else m for i, m in enumerate(x.shape)]))
+    return result
+
+
+def _indices(places: tuple[int, ...], like: Tensor) -> Tensor:
+    parts = [full((1,), place, dtype=int64, device=like.device) for place in places]
+    return parts[0] if len(parts) == 1 else concat(parts)
+
+
+@composite(
+    "nanmedian(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
+    samples=_median_samples,
+    reference=np.nanmedian,
+)
+def nanmedian(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
+    """The median of the elements that are no nan; nan where there is none.
+
+    >>> import tenkey as tk
+    >>> tk.nanmedian(tk.asarray([1.0, float("nan"), 3.0])).item()
+    2.0
+    """
+    if x.dtype.kind in "biu":
+        normalize_axes("nanmedian", axis, x.ndim)
+        return median(x, axis, keepdims=keepdims)
+    return _quantile("nanmedian", x, weak_tensor(0.5), axis, "linear", keepdims, 1.0, skip_nan=True)

@@ -1,0 +1,250 @@
+"""Reductions along axes. ``axis=None`` reduces over all; a tuple reduces over several."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from ....core.dtypes.names import default_float, float32, float64, int64, is_real_floating
+from ....core.tensor import Tensor
+from ... import scalar as s
+from ...declare import BOOLEAN, REAL, TensorSpec, composite, linear, reduction, structured
+from ...shapes import normalize_axes, reduced_shape, refuse_empty
+from ..elementwise.comparison import isfinite, where
+from ..elementwise.exponential import exp, log
+from ..shape.copying import cast
+from ..shape.views import broadcast_to, reshape
+
+
+def restore_axes(x: Tensor, shape: tuple[int, ...], axis: Any, keepdims: bool) -> Tensor:
+    """Give a reduced tensor its axes back, with length 1."""
+    if keepdims:
+        return x
+    axes = normalize_axes("reduction", axis, len(shape))
+    result: Tensor = reshape(x, tuple([1 if i in axes else n for i, n in enumerate(shape)]))
+    return result
+
+
+sum = reduction(
+    "sum(Tensor x, int[1]? axis=None, *, DType? dtype=None, bool keepdims=False) -> Tensor",
+    combine=lambda T: lambda a, b: a + b,
+    identity=0,
+    methods=("sum",),
+    doc="""Sum of elements along axes; integers and bools sum in 64 bits.
+
+    >>> import tenkey as tk
+    >>> tk.sum(tk.asarray([[1.0, 2.0], [3.0, 4.0]]), axis=0).tolist()
+    [4.0, 6.0]
+    """,
+)
+
+prod = reduction(
+    "prod(Tensor x, int[1]? axis=None, *, DType? dtype=None, bool keepdims=False) -> Tensor",
+    combine=lambda T: lambda a, b: a * b,
+    identity=1,
+    domain=(0.5, 1.5),
+    methods=("prod",),
+    doc="""Product of elements along axes. The gradient is right at zeros too.
+
+    >>> import tenkey as tk
+    >>> tk.prod(tk.asarray([2.0, 3.0, 4.0])).item()
+    24.0
+    """,
+)
+
+
+max = reduction(
+    "max(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
+    combine=lambda T: lambda a, b: s.maximum(a, b),
+    promote=REAL,
+    methods=("max",),
+    doc="""Largest element along axes; nan if there is one. Ties share the gradient equally.
+
+    >>> import tenkey as tk
+    >>> tk.max(tk.asarray([[1.0, 5.0], [3.0, 4.0]]), axis=1).tolist()
+    [5.0, 4.0]
+    """,
+)
+
+min = reduction(
+    "min(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
+    combine=lambda T: lambda a, b: s.minimum(a, b),
+    promote=REAL,
+    methods=("min",),
+    doc="""Smallest element along axes; nan if there is one. Ties share the gradient equally.
+
+    >>> import tenkey as tk
+    >>> tk.min(tk.asarray([[1.0, 5.0], [3.0, 4.0]]), axis=1).tolist()
+    [1.0, 3.0]
+    """,
+)
+
+all = reduction(
+    "all(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
+    combine=lambda T: lambda a, b: s.logical_and(a, b),
+    identity=True,
+    promote=BOOLEAN,
+    differentiable=False,
+    methods=("all",),
+    doc="""Whether all elements along axes are true (nonzero).
+
+    >>> import tenkey as tk
+    >>> tk.all(tk.asarray([True, False])).item()
+    False
+    """,
+)
+
+any = reduction(
+    "any(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
+    combine=lambda T: lambda a, b: s.logical_or(a, b),
+    identity=False,
+    promote=BOOLEAN,
+    differentiable=False,
+    methods=("any",),
+    doc="""Whether one of the elements along axes is true (nonzero).
+
+    >>> import tenkey as tk
+    >>> tk.any(tk.asarray([True, False])).item()
+    True
+    """,
+)
+
+
+def _mean_vjp(g: Tensor, x_meta: Any, axis: Any, keepdims: bool) -> Tensor:
+    count = 1
+    for i in normalize_axes("mean", axis, len(x_meta.shape)):
+        count *= x_meta.shape[i]
+    share = g / count if count else g * float("nan")
+    result: Tensor = broadcast_to(restore_axes(share, x_meta.shape, axis, keepdims), x_meta.shape)
+    return result
+
+
+def host_sum(x: np.ndarray, axis: Any, keepdims: bool) -> tuple[Any, int]:
+    """For the short ways on small arrays: the sum of numbers of 32 bits or more, and how many each result combines.
+
+    Raises TypeError, which is not for users, where the composition is to do it.
+    """
+    if x.dtype.char not in "fdFD" or not 0 < x.size < _SMALL:
+        raise TypeError
+    total = _add(x, axis, x.dtype, None, keepdims)
+    return total, x.size if total.__class__ is not _ndarray else x.size // total.size
+
+
+_SMALL: Final = 1 << 14  # elements; several threads add up more than that
+_add: Final[Any] = np.add.reduce
+_ndarray: Final = np.ndarray
+
+
+def _host_mean(x: np.ndarray, axis: Any = None, *, keepdims: bool = False) -> Any:
+    total, count = host_sum(x, axis, keepdims)
+    return total / count
+
+
+@composite(
+    "mean(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
+    host=_host_mean,
+    vjp={"x": _mean_vjp},
+    jvp=linear("x"),
+    samples=lambda rng: [
+        ((rng.standard_normal((3, 4)),), {"axis": axis, "keepdims": keepdims})
+        for axis in (None, 0, (0, -1))
+        for keepdims in (False, True)
+    ],
+    methods=("mean",),
+)
+def mean(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
+    """Arithmetic mean along axes, for a floating dtype; integers give floats.
+
+    >>> import tenkey as tk
+    >>> tk.mean(tk.asarray([1.0, 2.0, 6.0])).item()
+    3.0
+    """
+    count = 1
+    for i in normalize_axes("mean", axis, x.ndim):
+        count *= x.shape[i]
+    # the sum of halves or integers may overflow where the mean does not
+    half = x.dtype.itemsize == 2 and is_real_floating(x.dtype)
+    whole = x.dtype.kind in "biu"
+    total: Tensor = sum(x, axis=axis, dtype=float32 if half else float64 if whole else None, keepdims=keepdims)
+    result = total / count if count else total * float("nan")
+    if half or whole:
+        result = cast(result, x.dtype if half else default_float())
+    return result
+
+
+def _index_meta(operator: str) -> Any:
+    def rule(x: Tensor, axis: int | None = None, *, keepdims: bool = False) -> TensorSpec:
+        if x.dtype.kind == "c":
+            raise TypeError(_UNORDERED.format(operator=operator, dtype=x.dtype))
+        refuse_empty(operator, x.shape, axis)
+        return TensorSpec(reduced_shape(operator, x.shape, axis, keepdims), int64)
+
+    return rule
+
+
+_UNORDERED: Final = "[{operator}] is not defined for dtype {dtype}: complex numbers have no order. Use tk.real(x), say."
+
+
+argmax = structured(
+    "argmax(Tensor x, int? axis=None, *, bool keepdims=False) -> Tensor",
+    meta=_index_meta("argmax"),
+    differentiable=False,
+    samples=lambda rng: [((rng.standard_normal((3, 4)),), {}), ((rng.standard_normal((3, 4)),), {"axis": 1})],
+    methods=("argmax",),
+    doc="""Index of the largest element along an axis, the first at a tie; without axis in the flattened tensor.
+
+    >>> import tenkey as tk
+    >>> tk.argmax(tk.asarray([1.0, 9.0, 3.0])).item()
+    1
+    """,
+)
+
+argmin = structured(
+    "argmin(Tensor x, int? axis=None, *, bool keepdims=False) -> Tensor",
+    meta=_index_meta("argmin"),
+    differentiable=False,
+    samples=lambda rng: [((rng.standard_normal((3, 4)),), {}), ((rng.standard_normal((3, 4)),), {"axis": 1})],
+    methods=("argmin",),
+    doc="""Index of the smallest element along an axis, the first at a tie; without axis in the flattened tensor.
+
+    >>> import tenkey as tk
+    >>> tk.argmin(tk.asarray([4.0, 1.0, 3.0])).item()
+    1
+    """,
+)
+
+
+@composite(
+    "logsumexp(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
+    vjp={
+        "x": lambda g, x, out, axis, keepdims: (
+            restore_axes(g, x.shape, axis, keepdims) * exp(x - restore_axes(out, x.shape, axis, keepdims))
+        )
+    },
+    jvp=lambda tangents, x, out, axis, keepdims: sum(
+        tangents["x"] * exp(x - restore_axes(out, x.shape, axis, keepdims)), axis=axis, keepdims=keepdims
+    ),
+    samples=lambda rng: [
+        ((rng.standard_normal((3, 4)),), {"axis": axis, "keepdims": keepdims})
+        for axis in (None, 1, (0, -1))
+        for keepdims in (False, True)
+    ],
+    methods=("logsumexp",),
+)
+def logsumexp(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
+    """``log(sum(exp(x)))`` along axes, without overflow; of no elements -inf.
+
+    >>> import tenkey as tk
+    >>> f"{tk.logsumexp(tk.asarray([1000.0, 1000.0])):.3f}"
+    '1000.693'
+    """
+    normalize_axes("logsumexp", axis, x.ndim)
+    if 0 in x.shape:
+        return log(sum(exp(x), axis=axis, keepdims=keepdims))
+    largest = max(x, axis=axis, keepdims=True)
+    shift = where(isfinite(largest), largest, 0.0)
+    total = log(sum(exp(x - shift), axis=axis, keepdims=keepdims))
+    shape = total.shape
+    result: Tensor = total + reshape(shift, shape)
+    return result

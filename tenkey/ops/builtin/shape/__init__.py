@@ -1,0 +1,1 @@
+"""Views, copies, joins and splits."""

@@ -1,0 +1,262 @@
+"""Copies: to another dtype, to another device, into another tensor; flipping, joining."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...._util import numpy_internals as numpy_functions
+from ....core.device import META, Device
+from ....core.dtypes.promotion import result_dtype
+from ....core.tensor import Tensor
+from ...declare import Entry, TensorSpec, composite, linear, structured
+from ...shapes import broadcast_shapes, normalize_axes, normalize_axis
+from .views import broadcast_to, expand_dims, reshape, slice
+
+_STACK = "[stack] the shapes {shapes} must all be the same: tk.concat joins along an axis that exists."
+
+clone = structured(
+    "clone(Tensor x) -> Tensor",
+    meta=lambda x: TensorSpec(x.shape, x.dtype),
+    vjp={"x": lambda g: g},
+    jvp=linear("x"),
+    samples=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((3, 4), (), (0, 2))],
+    methods=("clone", "copy"),
+    tags=("internal",),
+    doc="""A contiguous copy.
+
+    >>> import tenkey as tk
+    >>> x = tk.asarray([1.0])
+    >>> tk.shares_storage(x, x.clone())
+    False
+    """,
+)
+
+cast: Entry = structured(
+    "cast(Tensor x, DType dtype) -> Tensor",
+    meta=lambda x, dtype: TensorSpec(x.shape, dtype),
+    vjp={"x": lambda g, x_meta: cast(g, x_meta.dtype)},
+    jvp=linear("x"),
+    samples=lambda rng: [
+        ((rng.standard_normal((3, 4)), np.dtype("float64")), {}),
+        ((rng.standard_normal(()), np.dtype("complex128")), {}),
+        ((rng.standard_normal((0, 2)), np.dtype("float32")), {}),
+    ],
+)
+
+
+@composite(
+    "astype(Tensor x, DType dtype, *, bool copy=True, Device? device=None) -> Tensor",
+    samples=lambda rng: [((rng.standard_normal((3, 4)), np.dtype("complex128")), {})],
+    methods=("astype",),
+)
+def astype(x: Tensor, dtype: np.dtype, *, copy: bool = True, device: Device | None = None) -> Tensor:
+    """The values in another dtype, on another ``device`` if one is named.
+
+    Floats become integers by cutting off the fraction, numbers bools by the test against zero. Without ``copy`` it is
+    the tensor itself where it has the dtype and is there already. Raises TypeError for complex numbers that would
+    become real ones.
+
+    >>> import tenkey as tk
+    >>> tk.astype(tk.asarray([1.9, -1.9]), tk.int64).tolist()
+    [1, -1]
+    """
+    if x.dtype.kind == "c" and dtype.kind not in "cb":
+        raise TypeError(f"[astype] {x.dtype} to {dtype} would lose the imaginary part: take tk.real(x) first.")
+    if device is not None and device is not x.device:
+        return to_device(x if dtype == x.dtype else cast(x, dtype), device)
+    result: Tensor = x if dtype == x.dtype and not copy else cast(x, dtype)
+    return result
+
+
+to_device: Entry = structured(
+    "to_device(Tensor x, Device device) -> Tensor",
+    meta=lambda x, device: TensorSpec(x.shape, x.dtype),
+    vjp={"x": lambda g, x_meta: to_device(g, x_meta.device)},
+    jvp=linear("x"),
+    samples=lambda rng: [((rng.standard_normal((3, 4)), META), {})],
+    tags=("internal",),
+    doc="""The values on another device; the tensor itself if it is there already.
+
+    >>> import tenkey as tk
+    >>> str(tk.asarray([1.0]).to_device("meta").device)
+    'meta'
+    """,
+)
+
+
+@composite(
+    "to(Tensor x, *, DType? dtype=None, Device? device=None) -> Tensor",
+    samples=lambda rng: [((rng.standard_normal((3, 4)),), {"dtype": np.dtype("complex128")})],
+    tags=("internal",),
+)
+def to(x: Tensor, *, dtype: np.dtype | None = None, device: Device | None = None) -> Tensor:
+    """The values with another dtype, on another device, or both."""
+    moved: Tensor = x if device is None or device is x.device else to_device(x, device)
+    result: Tensor = moved if dtype is None else astype(moved, dtype, copy=False)
+    return result
+
+
+def _flip_meta(x: Tensor, *, axis: Any = None) -> TensorSpec:
+    normalize_axes("flip", axis, x.ndim)
+    return TensorSpec(x.shape, x.dtype)
+
+
+flip: Entry = structured(
+    "flip(Tensor x, *, int[1]? axis=None) -> Tensor",
+    meta=_flip_meta,
+    vjp={"x": lambda g, axis: flip(g, axis=axis)},
+    jvp=linear("x"),
+    samples=lambda rng: [
+        ((rng.standard_normal(shape),), {"axis": axis})
+        for shape, axis in (((3, 4), 1), ((3, 4), None), ((2, 3, 2), (0, -1)), ((3,), -1), ((), None), ((0, 2), 0))
+    ],
+    methods=("flip",),
+    tags=("positional:1",),
+    doc="""The elements in reverse order along axes; a copy.
+
+    >>> import tenkey as tk
+    >>> tk.flip(tk.asarray([1, 2, 3])).tolist()
+    [3, 2, 1]
+    """,
+)
+
+
+def _concat_meta(arrays: Sequence[Tensor], *, axis: int = 0) -> TensorSpec:
+    if not arrays:
+        raise ValueError("[concat] needs at least one tensor.")
+    first = arrays[0]
+    i = normalize_axis("concat", axis, first.ndim)
+    for x in arrays:
+        if x.ndim != first.ndim or any(n != m for k, (n, m) in enumerate(zip(x.shape, first.shape)) if k != i):
+            shapes = " and ".join(str(x.shape) for x in arrays)
+            raise ValueError(f"[concat] the shapes {shapes} must agree in every dimension but axis {i}.")
+    shape = (*first.shape[:i], sum(x.shape[i] for x in arrays), *first.shape[i + 1 :])
+    return TensorSpec(shape, result_dtype(tuple(x.dtype for x in arrays), ()))
+
+
+def _concat_vjp(g: Tensor, arrays_meta: Any, axis: int) -> list[Tensor]:
+    parts: list[Tensor] = []
+    start = 0
+    for meta in arrays_meta:
+        n = meta.shape[axis]
+        parts.append(slice(g, axis, start, start + n, 1))
+        start += n
+    return parts
+
+
+concatenate = structured(
+    "concatenate(Tensor[] arrays, *, int axis=0) -> Tensor",
+    meta=_concat_meta,
+    vjp={"arrays": _concat_vjp},
+    jvp=linear("arrays"),
+    samples=lambda rng: [
+        (([rng.standard_normal((2, 3)), rng.standard_normal((1, 3))],), {"axis": 0}),
+        (([rng.standard_normal((2, 1)), rng.standard_normal((2, 0)), rng.standard_normal((2, 2))],), {"axis": -1}),
+        (([rng.standard_normal((3,))],), {}),
+    ],
+)
+
+
+def _concat_any_vjp(g: Tensor, arrays_meta: Any, axis: int | None) -> list[Tensor]:
+    if axis is not None:
+        return _concat_vjp(g, arrays_meta, axis)
+    parts: list[Tensor] = []
+    start = 0
+    for meta in arrays_meta:
+        n = math.prod(meta.shape)
+        parts.append(reshape(slice(g, 0, start, start + n, 1), meta.shape))
+        start += n
+    return parts
+
+
+def _host_concat(arrays: Sequence[np.ndarray], *, axis: int | None = 0) -> Any:
+    dtype = arrays[0].dtype
+    for a in arrays:
+        if a.dtype is not dtype:
+            return NotImplemented
+    return numpy_functions.concatenate(arrays, axis)
+
+
+@composite(
+    "concat(Tensor[] arrays, *, int? axis=0) -> Tensor",
+    host=_host_concat,
+    quiet=True,
+    vjp={"arrays": _concat_any_vjp},
+    jvp=linear("arrays"),
+    samples=lambda rng: [
+        (([rng.standard_normal((2, 3)), rng.standard_normal((2, 1))],), {"axis": 1}),
+        (([rng.standard_normal((2, 3)), rng.standard_normal(())],), {"axis": None}),
+    ],
+    tags=("positional:1",),
+)
+def concat(arrays: Sequence[Tensor], *, axis: int | None = 0) -> Tensor:
+    """The tensors joined along an existing axis; with ``axis=None`` they are flattened first.
+
+    >>> import tenkey as tk
+    >>> tk.concat([tk.asarray([1, 2]), tk.asarray([3])]).tolist()
+    [1, 2, 3]
+    """
+    if not arrays:
+        raise ValueError("[concat] needs at least one tensor.")
+    if axis is None:
+        arrays, axis = [reshape(x, (-1,)) for x in arrays], 0
+    result: Tensor = concatenate(list(arrays), axis=axis)
+    return result
+
+
+def _host_stack(arrays: Sequence[np.ndarray], *, axis: int = 0) -> Any:
+    first = arrays[0]
+    shape, dtype = first.shape, first.dtype
+    for a in arrays:
+        if a.dtype is not dtype or a.shape != shape:
+            return NotImplemented
+    if not 0 <= axis < len(shape):
+        return NotImplemented
+    return numpy_functions.concatenate(arrays, axis).reshape(*shape[:axis], len(arrays), *shape[axis:])
+
+
+@composite(
+    "stack(Tensor[] arrays, *, int axis=0) -> Tensor",
+    host=_host_stack,
+    quiet=True,
+    samples=lambda rng: [
+        (([rng.standard_normal(shape), rng.standard_normal(shape)],), {"axis": axis})
+        for shape, axis in (((2, 3), 1), ((2, 3), -1), ((), 0), ((0, 2), 0))
+    ],
+    tags=("positional:1",),
+)
+def stack(arrays: Sequence[Tensor], *, axis: int = 0) -> Tensor:
+    """The tensors, all of one shape, joined along a new axis.
+
+    >>> import tenkey as tk
+    >>> tk.stack([tk.asarray([1, 2]), tk.asarray([3, 4])]).tolist()
+    [[1, 2], [3, 4]]
+    """
+    if not arrays:
+        raise ValueError("[stack] needs at least one tensor.")
+    shape = arrays[0].shape
+    for x in arrays:
+        if x.shape != shape:
+            raise ValueError(_STACK.format(shapes=" and ".join(str(x.shape) for x in arrays)))
+    i = normalize_axis("stack", axis, len(shape) + 1)
+    if i == len(shape):
+        return concatenate([expand_dims(x, i) for x in arrays], axis=i)
+    joined = concatenate(arrays, axis=i)  # one after the other along axis i, which is then cut into the two
+    return reshape(joined, (*shape[:i], len(arrays), *shape[i:]))
+
+
+@composite(
+    "expand_as(Tensor x, Tensor other) -> Tensor",
+    samples=lambda rng: [((rng.standard_normal((3, 1)), rng.standard_normal((2, 3, 4))), {})],
+    tags=("internal",),
+)
+def expand_as(x: Tensor, other: Tensor) -> Tensor:
+    """The tensor broadcast to the shape of another."""
+    if broadcast_shapes("expand_as", x.shape, other.shape) != other.shape:
+        raise ValueError(f"[expand_as] a tensor of shape {x.shape} cannot be broadcast to {other.shape}.")
+    result: Tensor = broadcast_to(x, other.shape)
+    return result

@@ -1,0 +1,443 @@
+"""Rearranging elements: axes moved and exchanged, elements repeated and rotated, tensors taken apart."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from ....core.tensor import Tensor
+from ...declare import TensorSpec, composite, linear, structured
+from ...shapes import normalize_axes, normalize_axis, refuse_shape
+from ..creation import concrete
+from ..indexing.advanced_indexing import take
+from .copying import clone, concatenate, flip
+from .views import broadcast_to, expand_dims, permute_dims, reshape, slice
+
+_PAIRS: Final = "[moveaxis] source {source} and destination {destination} must name equally many axes."
+_NEGATIVE: Final = "[{operator}] elements are repeated 0 times or more, got {count}."
+_REPEATS_DTYPE: Final = "[repeat] the numbers of repetitions must be integers, got {dtype}."
+_REPEATS_SHAPE: Final = (
+    "[repeat] repeats of shape {shape} must be one number or one for each of the {length} elements along the axis."
+)
+_REPEATS_VALUES: Final = (
+    "[repeat] the shape of the result depends on the values of repeats, which a tensor without values does not have: "
+    "give an int."
+)
+_SHIFTS: Final = "[roll] got {shifts} shifts for {axes} axes: give one shift, or one for each axis."
+_SHIFTS_FLAT: Final = "[roll] got the shifts {shift} without axis=: name an axis for each of them."
+
+
+def _as_tuple(value: Any) -> tuple[int, ...]:
+    return (value,) if isinstance(value, int) else tuple(value)
+
+
+@composite(
+    "moveaxis(Tensor x, int[1] source, int[1] destination) -> Tensor",
+    samples=lambda rng: [
+        ((rng.standard_normal(shape), source, destination), {})
+        for shape, source, destination in (
+            ((2, 3, 4), 0, -1),
+            ((2, 3, 4), (0, 1), (2, 0)),
+            ((2, 3), -1, 0),
+            ((0, 3), 1, 0),
+            ((), (), ()),
+        )
+    ],
+    reference=np.moveaxis,
+)
+def moveaxis(x: Tensor, source: Any, destination: Any) -> Tensor:
+    """The axes ``source`` put at the places ``destination``, the others in their order around them; a view.
+
+    Raises ValueError if the two name different numbers of axes or one of them twice, IndexError out of range.
+
+    >>> import tenkey as tk
+    >>> tk.moveaxis(tk.zeros((2, 3, 4)), 0, -1).shape
+    (3, 4, 2)
+    """
+    ndim = x.ndim
+    taken = normalize_axes("moveaxis", source, ndim)
+    places = normalize_axes("moveaxis", destination, ndim)
+    if len(taken) != len(places):
+        raise ValueError(_PAIRS.format(source=source, destination=destination))
+    order = [i for i in range(ndim) if i not in taken]
+    for place, i in sorted(zip(places, taken)):
+        order.insert(place, i)
+    result: Tensor = permute_dims(x, order)
+    return result
+
+
+@composite(
+    "swapaxes(Tensor x, int axis1, int axis2) -> Tensor",
+    samples=lambda rng: [
+        ((rng.standard_normal((2, 3, 4)), 0, -1), {}),
+        ((rng.standard_normal((2, 3)), 1, 1), {}),
+        ((rng.standard_normal((0, 3)), 0, 1), {}),
+    ],
+    reference=np.swapaxes,
+    methods=("swapaxes",),
+)
+def swapaxes(x: Tensor, axis1: int, axis2: int) -> Tensor:
+    """Two axes exchanged; a view.
+
+    >>> import tenkey as tk
+    >>> tk.swapaxes(tk.zeros((2, 3, 4)), 0, 2).shape
+    (4, 3, 2)
+    """
+    order = list(range(x.ndim))
+    i, j = normalize_axis("swapaxes", axis1, x.ndim), normalize_axis("swapaxes", axis2, x.ndim)
+    order[i], order[j] = j, i
+    result: Tensor = permute_dims(x, order)
+    return result
+
+
+@composite(
+    "tile(Tensor x, int[1] repetitions) -> Tensor",
+    samples=lambda rng: [
+        ((rng.standard_normal(shape), repetitions), {})
+        for shape, repetitions in (
+            ((2, 3), (2, 1)),
+            ((3,), (2, 2)),
+            ((2, 1, 2), (3,)),
+            ((), (2,)),
+            ((2, 3), (0, 1)),
+            ((2,), ()),
+            ((0, 2), 2),
+        )
+    ],
+    reference=np.tile,
+)
+def tile(x: Tensor, repetitions: Any) -> Tensor:
+    """Copies of a tensor side by side: ``repetitions`` of them along each axis, counted from the last one.
+
+    Where there are more numbers than dimensions, the tensor gets new leading ones. Raises ValueError for a negative
+    number.
+
+    >>> import tenkey as tk
+    >>> tk.tile(tk.asarray([1, 2]), (2, 2)).tolist()
+    [[1, 2, 1, 2], [1, 2, 1, 2]]
+    """
+    counts = _as_tuple(repetitions)
+    for count in counts:
+        if count < 0:
+            raise ValueError(_NEGATIVE.format(operator="tile", count=count))
+    lead = len(counts) - x.ndim
+    counts = (1,) * -lead + counts
+    shape = (1,) * lead + x.shape
+    if len(shape) > 64:
+        refuse_shape("tile", shape)
+    if all(count == 1 for count in counts):
+        return reshape(clone(x), shape)
+    if len(shape) > 32 or max(counts) > 1 << 31:
+        refuse_shape("tile", [count * n for count, n in zip(counts, shape)], x.dtype.itemsize)
+        if len(shape) > 32:
+            return _tiled(x, counts, shape)
+    wide = reshape(x, [m for n in shape for m in (1, n)])
+    spread = clone(broadcast_to(wide, [m for count, n in zip(counts, shape) for m in (count, n)]))
+    return reshape(spread, [count * n for count, n in zip(counts, shape)])
+
+
+def _tiled(x: Tensor, counts: tuple[int, ...], shape: tuple[int, ...]) -> Tensor:
+    """By one axis after the other, for more than half the dimensions that there may be."""
+    made: Tensor = reshape(x, shape)
+    for i, count in enumerate(counts):
+        if count != 1:
+            made = concatenate([made] * count, axis=i) if count else slice(made, i, 0, 0)
+    return made
+
+
+def _repeat_indices_meta(repeats: Tensor) -> TensorSpec:
+    if repeats.device.type == "meta":
+        raise NotImplementedError(_REPEATS_VALUES)
+    return TensorSpec((int(repeats.numpy().sum()),), np.dtype("int64"))
+
+
+repeat_indices = structured(
+    "repeat_indices(Tensor repeats) -> Tensor",
+    meta=_repeat_indices_meta,
+    host=lambda repeats: np.repeat(np.arange(repeats.shape[0]), repeats),
+    differentiable=False,
+    samples=lambda rng: [((rng.integers(0, 4, 3),), {})],
+    reference=lambda repeats: np.repeat(np.arange(len(repeats)), repeats),
+    tags=("internal", "data_dependent_output", "one_by_one"),
+)
+
+repeat_each = structured(
+    "repeat_each(Tensor x, int count, int axis) -> Tensor",
+    meta=lambda x, count, axis: TensorSpec(
+        tuple([n * count if i == axis else n for i, n in enumerate(x.shape)]), x.dtype
+    ),
+    host=lambda x, count, axis: x.repeat(count, axis),
+    strict=True,
+    vjp={"x": lambda g, x_meta, count, axis: _sum_repeated(g, x_meta.shape, count, axis)},
+    jvp=linear("x"),
+    samples=lambda rng: [
+        ((rng.standard_normal((2, 3)), 2, 1), {}),
+        ((rng.standard_normal((2, 3)), 0, 0), {}),
+        ((rng.standard_normal((0, 3)), 2, 0), {}),
+    ],
+    reference=lambda x, count, axis: np.repeat(x, count, axis),
+    tags=("internal",),
+)
+
+
+def _sum_repeated(g: Tensor, shape: tuple[int, ...], count: int, axis: int) -> Tensor:
+    parts = reshape(g, (*shape[: axis + 1], count, *shape[axis + 1 :]))
+    result: Tensor = parts.sum(axis=axis + 1)
+    return result
+
+
+@composite(
+    "repeat(Tensor x, Tensor repeats, *, int? axis=None) -> Tensor",
+    samples=lambda rng: [
+        ((rng.standard_normal((2, 3)), rng.integers(0, 4, (3,))), {"axis": -1}),
+        ((rng.standard_normal((2, 3)), np.array(2)), {}),
+        ((rng.standard_normal((2, 3)), np.array([3])), {"axis": 0}),
+        ((rng.standard_normal(()), np.array(3)), {}),
+        ((rng.standard_normal((0, 3)), np.array(2)), {"axis": 1}),
+    ],
+    reference=np.repeat,
+    methods=("repeat",),
+    tags=("data_dependent_output", "positional:1"),
+)
+def repeat(x: Tensor, repeats: Tensor, *, axis: int | None = None) -> Tensor:
+    """Each element, or each slice along an axis, repeated one after the other.
+
+    ``repeats`` is an int, or an integer tensor with a number for each of them. Without ``axis`` the tensor is
+    flattened first. (PyTorch's method ``repeat`` is ``tk.tile``.) Raises TypeError for other dtypes, ValueError for
+    negative numbers or another length.
+
+    >>> import tenkey as tk
+    >>> tk.repeat(tk.asarray([1, 2]), 2).tolist()
+    [1, 1, 2, 2]
+    >>> tk.repeat(tk.asarray([[1, 2]]), tk.asarray([1, 3]), axis=1).tolist()
+    [[1, 2, 2, 2]]
+    """
+    x = concrete(x, repeats)
+    if axis is None:
+        x, axis = reshape(x, (-1,)), 0
+    i = normalize_axis("repeat", axis, x.ndim)
+    if repeats.dtype.kind not in "iu":
+        raise TypeError(_REPEATS_DTYPE.format(dtype=repeats.dtype))
+    if repeats.ndim > 1 or (repeats.ndim == 1 and repeats.shape[0] not in (1, x.shape[i])):
+        raise ValueError(_REPEATS_SHAPE.format(shape=repeats.shape, length=x.shape[i]))
+    if repeats.size == 1 and (repeats.ndim == 0 or x.shape[i] != 1 or repeats.device.type != "meta"):
+        if repeats.device.type == "meta":
+            raise NotImplementedError(_REPEATS_VALUES)
+        count = int(repeats.item())
+        if count < 0:
+            raise ValueError(_NEGATIVE.format(operator="repeat", count=count))
+        result: Tensor = repeat_each(x, count, i)
+        return result
+    if repeats.device.type == "meta":
+        raise NotImplementedError(_REPEATS_VALUES)
+    if repeats.size and (repeats < 0).any():
+        raise ValueError(_NEGATIVE.format(operator="repeat", count=repeats.min().item()))
+    return take(x, repeat_indices(repeats), axis=i)
+
+
+def _host_roll(x: np.ndarray, shift: Any, *, axis: Any = None) -> Any:
+    if axis is None or len(axis) != 1 or len(shift) != 1:
+        return NotImplemented
+    i = axis[0] if axis[0] >= 0 else axis[0] + x.ndim
+    length = x.shape[i] if i >= 0 else 0
+    if not length:
+        return NotImplemented
+    cut = -shift[0] % length
+    lead = (_ALL,) * i
+    return np.concatenate([x[(*lead, _slice(cut, None))], x[(*lead, _slice(0, cut))]], i)
+
+
+_slice: Final = builtins.slice  # that name is an operator here
+_ALL: Final = _slice(None)
+
+
+@composite(
+    "roll(Tensor x, int[1] shift, *, int[1]? axis=None) -> Tensor",
+    host=_host_roll,
+    quiet=True,
+    samples=lambda rng: [
+        ((rng.standard_normal(shape), shift), {"axis": axis})
+        for shape, shift, axis in (
+            ((3, 4), 1, 0),
+            ((3, 4), -6, 1),
+            ((3, 4), 5, None),
+            ((3, 4), (1, -1), (0, -1)),
+            ((3, 4), 2, (0, 1)),
+            ((3,), 0, 0),
+            ((0, 3), 1, 0),
+            ((), 2, None),
+        )
+    ],
+    reference=lambda x, shift, axis=None: np.roll(x, shift, axis),
+    tags=("positional:1",),
+)
+def roll(x: Tensor, shift: Any, *, axis: Any = None) -> Tensor:
+    """The elements moved on by ``shift`` places along axes; those that leave at the end come in at the beginning.
+
+    A tuple of shifts goes with a tuple of axes, one shift applies to all of them. Without ``axis`` the tensor is
+    rolled as if it were flat and keeps its shape.
+
+    >>> import tenkey as tk
+    >>> tk.roll(tk.asarray([1, 2, 3]), 1).tolist()
+    [3, 1, 2]
+    """
+    if axis is None:
+        if not isinstance(shift, int) and len(shift) != 1:
+            raise ValueError(_SHIFTS_FLAT.format(shift=tuple(shift)))
+        return reshape(_rolled(reshape(x, (-1,)), _as_tuple(shift)[0], 0), x.shape)
+    axes = [normalize_axis("roll", i, x.ndim) for i in _as_tuple(axis)]
+    shifts = _as_tuple(shift)
+    if len(shifts) == 1:
+        shifts = shifts * len(axes)
+    if len(axes) == 1:
+        axes = axes * len(shifts)
+    if len(shifts) != len(axes):
+        raise ValueError(_SHIFTS.format(shifts=len(shifts), axes=len(axes)))
+    total: dict[int, int] = {}
+    for i, by in zip(axes, shifts):
+        total[i] = total.get(i, 0) + by
+    result = x
+    for i, by in total.items():
+        if x.shape[i] and by % x.shape[i]:
+            result = _rolled(result, by, i)
+    return clone(x) if result is x else result
+
+
+def _rolled(x: Tensor, by: int, axis: int) -> Tensor:
+    length = x.shape[axis]
+    cut = -by % length if length else 0
+    if not cut:
+        return clone(x)
+    parts = [slice(x, axis, cut, length, 1), slice(x, axis, 0, cut, 1)]
+    return concatenate(parts, axis=axis)
+
+
+@composite(
+    "rot90(Tensor x, int k=1, int[2] axes=[0, 1]) -> Tensor",
+    samples=lambda rng: [
+        ((rng.standard_normal((2, 3)),), {}),
+        ((rng.standard_normal((2, 3, 2)), 3, (1, 2)), {}),
+        ((rng.standard_normal((2, 3)), -2), {}),
+        ((rng.standard_normal((2, 3)), 4), {}),
+        ((rng.standard_normal((0, 3)),), {}),
+    ],
+    reference=np.rot90,
+)
+def rot90(x: Tensor, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
+    """Rotated by ``k`` quarter turns in the plane of two axes, from the first towards the second; a copy.
+
+    >>> import tenkey as tk
+    >>> tk.rot90(tk.asarray([[1, 2], [3, 4]])).tolist()
+    [[2, 4], [1, 3]]
+    """
+    i, j = normalize_axes("rot90", axes, x.ndim)
+    k %= 4
+    if k == 0:
+        return clone(x)
+    if k == 2:
+        return flip(x, axis=(i, j))
+    turned = swapaxes(x, i, j)
+    result: Tensor = flip(turned, axis=i if k == 1 else j)
+    return result
+
+
+@composite(
+    "fliplr(Tensor x) -> Tensor",
+    samples=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((2, 3), (2, 0), (2, 2, 2))],
+    reference=np.fliplr,
+)
+def fliplr(x: Tensor) -> Tensor:
+    """The columns (axis 1) in reverse order; a copy.
+
+    >>> import tenkey as tk
+    >>> tk.fliplr(tk.asarray([[1, 2], [3, 4]])).tolist()
+    [[2, 1], [4, 3]]
+    """
+    normalize_axis("fliplr", 1, x.ndim)
+    result: Tensor = flip(x, axis=1)
+    return result
+
+
+@composite(
+    "flipud(Tensor x) -> Tensor",
+    samples=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((2, 3), (3,), (0, 2))],
+    reference=np.flipud,
+)
+def flipud(x: Tensor) -> Tensor:
+    """The rows (axis 0) in reverse order; a copy.
+
+    >>> import tenkey as tk
+    >>> tk.flipud(tk.asarray([[1, 2], [3, 4]])).tolist()
+    [[3, 4], [1, 2]]
+    """
+    normalize_axis("flipud", 0, x.ndim)
+    result: Tensor = flip(x, axis=0)
+    return result
+
+
+@composite(
+    "ravel(Tensor x) -> Tensor",
+    samples=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((2, 3), (), (0, 2))],
+    reference=np.ravel,
+    methods=("ravel",),
+)
+def ravel(x: Tensor) -> Tensor:
+    """All elements in one dimension, in row-major order; a view where it can be.
+
+    >>> import tenkey as tk
+    >>> tk.ravel(tk.asarray([[1, 2], [3, 4]])).tolist()
+    [1, 2, 3, 4]
+    """
+    result: Tensor = reshape(x, (-1,))
+    return result
+
+
+def _at_least(operator: str, places: Any, doc: str) -> None:
+    """Declare ``atleast_1d`` and so on: ``places[ndim]`` are the axes to add to a tensor of so many dimensions."""
+
+    def function(x: Tensor) -> Tensor:
+        for i in places[x.ndim] if x.ndim < len(places) else ():
+            x = expand_dims(x, i)
+        return x
+
+    composite(
+        f"{operator}(Tensor x) -> Tensor",
+        samples=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((), (2,), (2, 3), (1, 2, 3))],
+        reference=getattr(np, operator),
+        doc=doc,
+    )(function)
+
+
+_at_least(
+    "atleast_1d",
+    [(0,)],
+    """The tensor with at least one dimension; a view.
+
+    >>> import tenkey as tk
+    >>> tk.atleast_1d(tk.asarray(1.0)).shape
+    (1,)
+    """,
+)
+_at_least(
+    "atleast_2d",
+    [(0, 0), (0,)],
+    """The tensor with at least two dimensions, new ones in front; a view.
+
+    >>> import tenkey as tk
+    >>> tk.atleast_2d(tk.asarray([1.0, 2.0])).shape
+    (1, 2)
+    """,
+)
+_at_least(
+    "atleast_3d",
+    [(0, 0, 0), (0, 2), (2,)],
+    """The tensor with at least three dimensions, a vector becoming ``(1, n, 1)``, a matrix ``(m, n, 1)``; a view.
+
+    >>> import tenkey as tk
+    >>> tk.atleast_3d(tk.asarray([1.0, 2.0])).shape
+    (1, 2, 1)
+    """,
+)

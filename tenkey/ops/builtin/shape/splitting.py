@@ -1,0 +1,212 @@
+"""Taking tensors apart and putting them together; diagonals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from ....core.dtypes.names import bool as bool_dtype
+from ....core.tensor import Tensor
+from ...declare import composite
+from ...shapes import normalize_axes, normalize_axis
+from ..creation import eye, zeros
+from ..elementwise.comparison import where
+from ..linalg.diagonals import diagonal as matrix_diagonal
+from .copying import clone, concat
+from .views import broadcast_to, expand_dims, permute_dims, reshape, select_index, slice
+
+_NONE: Final = "[{operator}] needs at least one tensor."
+_DIAG: Final = "[diag] takes a vector or a matrix, got shape {shape}: tk.diagonal takes more dimensions."
+
+
+@composite(
+    "unstack(Tensor x, *, int axis=0) -> Tensor[]",
+    samples=lambda rng: [
+        ((rng.standard_normal(shape),), {"axis": axis})
+        for shape, axis in (((2, 3), 0), ((2, 3), -1), ((3,), 0), ((2, 0), 0))
+    ],
+    reference=lambda x, axis=0: tuple(np.moveaxis(x, axis, 0)),
+)
+def unstack(x: Tensor, *, axis: int = 0) -> tuple[Tensor, ...]:
+    """The slices along an axis, without that axis: a tuple of views.
+
+    Raises IndexError for an axis out of range.
+
+    >>> import tenkey as tk
+    >>> a, b = tk.unstack(tk.asarray([[1, 2], [3, 4]]))
+    >>> a.tolist(), b.tolist()
+    ([1, 2], [3, 4])
+    """
+    i = normalize_axis("unstack", axis, x.ndim)
+    return tuple([select_index(x, i, k) for k in range(x.shape[i])])
+
+
+@composite(
+    "split_at(Tensor x, int[] places, *, int axis=0) -> Tensor[]",
+    samples=lambda rng: [
+        ((rng.standard_normal(shape), places), {"axis": axis})
+        for shape, places, axis in (((6, 2), (2, 4), 0), ((2, 4), (1, 3), 1), ((4,), (2, 1, 9), -1), ((0, 2), (1,), 1))
+    ],
+    reference=lambda x, places, axis=0: tuple(np.split(x, places, axis)),
+    tags=("internal",),
+)
+def split_at(x: Tensor, places: Sequence[int], *, axis: int = 0) -> tuple[Tensor, ...]:
+    """The pieces of a tensor that is cut at places along an axis, as in ``tk.split``; views."""
+    i = normalize_axis("split", axis, x.ndim)
+    ends = [*places, x.shape[i]]
+    starts = [0, *places]
+    return tuple([slice(x, i, start, end, 1) for start, end in zip(starts, ends)])
+
+
+def _stacker(name: str, places: Any, axes: tuple[int, int], doc: str) -> None:
+    """Declare ``hstack`` and so on: tensors with new axes at ``places[ndim]``, joined along one of ``axes``."""
+
+    def function(arrays: Sequence[Tensor]) -> Tensor:
+        if not arrays:
+            raise ValueError(_NONE.format(operator=name))
+        raised = []
+        for x in arrays:
+            for i in places[x.ndim] if x.ndim < len(places) else ():
+                x = expand_dims(x, i)
+            raised.append(x)
+        return concat(raised, axis=axes[0] if raised[0].ndim == 1 else axes[1])
+
+    composite(
+        f"{name}(Tensor[] arrays) -> Tensor",
+        samples=lambda rng: [
+            (([rng.standard_normal(shape), rng.standard_normal(shape)],), {})
+            for shape in ((), (2,), (2, 3), (1, 2, 3), (0, 2))
+        ],
+        reference=getattr(np, name),
+        doc=doc,
+    )(function)
+
+
+_stacker(
+    "hstack",
+    [(0,)],
+    (0, 1),
+    """The tensors side by side: joined along the second axis, vectors along the first.
+
+    >>> import tenkey as tk
+    >>> tk.hstack([tk.asarray([[1], [2]]), tk.asarray([[3], [4]])]).tolist()
+    [[1, 3], [2, 4]]
+    """,
+)
+_stacker(
+    "vstack",
+    [(0, 0), (0,)],
+    (0, 0),
+    """The tensors one below the other: joined along the first axis, vectors as rows.
+
+    >>> import tenkey as tk
+    >>> tk.vstack([tk.asarray([1, 2]), tk.asarray([3, 4])]).tolist()
+    [[1, 2], [3, 4]]
+    """,
+)
+_stacker(
+    "dstack",
+    [(0, 0, 0), (0, 2), (2,)],
+    (2, 2),
+    """The tensors behind one another: joined along the third axis, vectors as ``(1, n, 1)``.
+
+    >>> import tenkey as tk
+    >>> tk.dstack([tk.asarray([1, 2]), tk.asarray([3, 4])]).tolist()
+    [[[1, 3], [2, 4]]]
+    """,
+)
+
+
+@composite(
+    "diagonal(Tensor x, *, int offset=0, int axis1=0, int axis2=1) -> Tensor",
+    samples=lambda rng: [
+        ((rng.standard_normal(shape),), options)
+        for shape, options in (
+            ((3, 3), {}),
+            ((2, 4), {"offset": 1}),
+            ((4, 2), {"offset": -1}),
+            ((2, 3, 4), {"axis1": -1, "axis2": 0}),
+            ((2, 3), {"offset": 5}),
+            ((2, 3), {"offset": -2}),
+            ((0, 3), {}),
+        )
+    ],
+    reference=np.diagonal,
+    tags=("positional:3",),
+)
+def diagonal(x: Tensor, *, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+    """The elements whose indices along two axes are equal (or differ by ``offset``), as the last axis; a view.
+
+    ``offset`` counts upwards of the main diagonal. Raises IndexError for an axis out of range, ValueError if both are
+    the same.
+
+    >>> import tenkey as tk
+    >>> tk.diagonal(tk.asarray([[1, 2], [3, 4]])).tolist()
+    [1, 4]
+    """
+    i, j = normalize_axes("diagonal", (axis1, axis2), x.ndim)
+    rest = [k for k in range(x.ndim) if k not in (i, j)]
+    return matrix_diagonal(permute_dims(x, (*rest, i, j)), offset=offset)
+
+
+@composite(
+    "diag(Tensor x, *, int k=0) -> Tensor",
+    samples=lambda rng: [
+        ((rng.standard_normal(shape),), {"k": k})
+        for shape, k in (((3,), 0), ((2,), 1), ((2,), -2), ((3, 3), 0), ((2, 3), 1), ((0,), 0), ((0,), 1))
+    ],
+    reference=np.diag,
+    tags=("positional:1",),
+)
+def diag(x: Tensor, *, k: int = 0) -> Tensor:
+    """The matrix with a vector on its ``k``-th diagonal and zeros elsewhere, or the ``k``-th diagonal of a matrix.
+
+    >>> import tenkey as tk
+    >>> tk.diag(tk.asarray([1, 2])).tolist(), tk.diag(tk.asarray([[1, 2], [3, 4]]), k=1).tolist()
+    ([[1, 0], [0, 2]], [2])
+    """
+    if x.ndim == 2:
+        return diagonal(x, offset=k)
+    if x.ndim != 1:
+        raise ValueError(_DIAG.format(shape=x.shape))
+    n = x.shape[0] + abs(k)
+    row = x
+    if k:
+        padding = zeros((abs(k),), dtype=x.dtype, device=x.device)
+        row = concat([padding, x] if k > 0 else [x, padding])
+    return where(eye(n, k=k, dtype=bool_dtype, device=x.device), row, False)
+
+
+@composite(
+    "meshgrid_of(Tensor[] arrays, *, str indexing='xy') -> Tensor[]",
+    samples=lambda rng: (
+        [
+            (([rng.standard_normal(3), rng.standard_normal(2), rng.standard_normal(1)],), {"indexing": indexing})
+            for indexing in ("xy", "ij")
+        ]
+        + [(([rng.standard_normal(2)],), {}), (([rng.standard_normal(0), rng.standard_normal(2)],), {})]
+    ),
+    reference=lambda arrays, indexing="xy": tuple(np.meshgrid(*arrays, indexing=indexing)),
+    tags=("internal",),
+)
+def meshgrid_of(arrays: Sequence[Tensor], *, indexing: str = "xy") -> tuple[Tensor, ...]:
+    """What ``tk.meshgrid`` gives, from a list."""
+    if indexing not in ("xy", "ij"):
+        raise ValueError(f"[meshgrid] indexing is 'xy' or 'ij', got {indexing!r}.")
+    for x in arrays:
+        if x.ndim > 1:
+            raise ValueError(f"[meshgrid] coordinates have one dimension, got shape {x.shape}.")
+    n = len(arrays)
+    order = list(range(n))
+    if indexing == "xy" and n > 1:
+        order[:2] = 1, 0
+    shape = [0] * n
+    for x, place in zip(arrays, order):
+        shape[place] = x.size
+    grids = []
+    for x, place in zip(arrays, order):
+        alone = reshape(x, [x.size if k == place else 1 for k in range(n)])
+        grids.append(clone(broadcast_to(alone, shape)))
+    return tuple(grids)

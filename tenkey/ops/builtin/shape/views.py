@@ -1,0 +1,365 @@
+"""Views: windows on the memory of their argument. ``window`` gives shape, strides and offset in elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from ....core.storage import contiguous_strides
+from ....core.tensor import Tensor
+from ....dispatch.registry import registry
+from ...declare import Entry, TensorSpec, composite, linear, structured, view
+from ...shapes import broadcast_shapes, infer_reshape, normalize_axes, normalize_axis
+
+Window = tuple[tuple[int, ...], tuple[int, ...], int]
+
+RESHAPE_COPIES: Final = (
+    "[reshape] copy=False, but a tensor of shape {shape} and strides {strides} can have the shape {target} as a copy "
+    "only."
+)
+
+
+def _reshape_window(x: Tensor, shape: Sequence[int], *, copy: bool | None = None) -> Window | None:
+    target = infer_reshape(x.shape, shape)
+    if copy:
+        return None
+    window = _uncopied_window(x, target)
+    if window is None and copy is False:
+        raise ValueError(RESHAPE_COPIES.format(shape=x.shape, strides=x.strides, target=target))
+    return window
+
+
+def _uncopied_window(x: Tensor, target: tuple[int, ...]) -> Window | None:
+    if x.is_contiguous or x.size == 0:
+        return target, contiguous_strides(target), 0
+    # dimensions of length 1 do not matter; a run of dimensions that are laid out as one can be cut anew
+    old = [(n, stride) for n, stride in zip(x.shape, x.strides) if n != 1]
+    strides: list[int] = []
+    position = len(old) - 1
+    block, step = old[-1] if old else (1, 1)
+    for n in reversed(target):
+        if n == 1:
+            strides.append(step)
+            continue
+        while block == 1 and position > 0:
+            position -= 1
+            block, step = old[position]
+        while block % n and position > 0 and old[position - 1][1] == old[position][0] * old[position][1]:
+            position -= 1
+            block *= old[position][0]
+        if block % n:
+            return None
+        strides.append(step)
+        step *= n
+        block //= n
+    return target, tuple(reversed(strides)), 0
+
+
+reshape: Entry = view(
+    "reshape(Tensor x, int[] shape, *, bool? copy=None) -> Tensor",
+    window=_reshape_window,
+    vjp={"x": lambda g, x_meta: reshape(g, x_meta.shape)},
+    samples=lambda rng: [
+        ((rng.standard_normal(before), after), {})
+        for before, after in (
+            ((2, 6), (3, -1)),
+            ((4,), (2, 2)),
+            ((2, 3, 2), (6, 2)),
+            ((2, 1, 3), (2, 3)),
+            ((), (1, 1)),
+            ((1,), ()),
+            ((0, 3), (3, 0)),
+            ((2, 3), (2, 3)),
+        )
+    ],
+    doc="""The same elements in row-major order under another shape; one length may be -1. A view where it can be.
+
+    With ``copy=True`` always a copy; with ``copy=False`` a view, or ValueError where only a copy can have that shape.
+
+    >>> import tenkey as tk
+    >>> tk.reshape(tk.asarray([1, 2, 3, 4]), (2, -1)).tolist()
+    [[1, 2], [3, 4]]
+    """,
+)
+
+
+def _permute_window(x: Tensor, axes: Sequence[int]) -> Window:
+    order = normalize_axes("permute_dims", axes, x.ndim)
+    if len(order) != x.ndim:
+        raise ValueError(
+            f"[permute_dims] axes {tuple(axes)} must name each of the {x.ndim} dimensions of shape {x.shape} once."
+        )
+    strides = x.strides
+    return tuple([x.shape[i] for i in order]), tuple([strides[i] for i in order]), 0
+
+
+def _invert(axes: Sequence[int], ndim: int) -> tuple[int, ...]:
+    order = normalize_axes("permute_dims", axes, ndim)
+    return tuple(sorted(range(ndim), key=order.__getitem__))
+
+
+permute_dims: Entry = view(
+    "permute_dims(Tensor x, int[] axes) -> Tensor",
+    window=_permute_window,
+    vjp={"x": lambda g, axes: permute_dims(g, _invert(axes, len(axes)))},
+    samples=lambda rng: [
+        ((rng.standard_normal((2, 3, 4)), (2, 0, 1)), {}),
+        ((rng.standard_normal((2, 3)), (-1, 0)), {}),
+        ((rng.standard_normal((0, 3)), (1, 0)), {}),
+        ((rng.standard_normal(()), ()), {}),
+    ],
+    doc="""The dimensions in another order; a view.
+
+    >>> import tenkey as tk
+    >>> tk.permute_dims(tk.zeros((2, 3)), (1, 0)).shape
+    (3, 2)
+    """,
+)
+
+
+def _expand_window(x: Tensor, shape: Sequence[int]) -> Window:
+    target = tuple(shape)
+    before = x.shape
+    lead = len(target) - len(before)
+    if lead < 0 or any(m < 0 or n not in (1, m) for n, m in zip((*target[:lead], *before), target)):
+        broadcast_shapes("broadcast_to", before, target)  # says which lengths differ, if that is what is wrong
+        raise ValueError(f"[broadcast_to] a tensor of shape {before} cannot be broadcast to {target}.")
+    stretched = [0 if n == 1 and m != 1 else stride for n, m, stride in zip(before, target[lead:], x.strides)]
+    return target, (*[0] * lead, *stretched), 0
+
+
+def sum_to_shape(g: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """The sum over the dimensions in which ``shape`` was broadcast to that of ``g``."""
+    lead = g.ndim - len(shape)
+    axes = tuple(range(lead)) + tuple([lead + i for i, n in enumerate(shape) if n == 1 and g.shape[lead + i] != 1])
+    if not axes:
+        return g
+    # by its name: sum and broadcast_to are each other's adjoint, and reduction.py imports this module
+    total: Tensor = registry.find("tk::sum").call(g, axis=axes, keepdims=True)
+    return reshape(total, shape)
+
+
+broadcast_to = view(
+    "broadcast_to(Tensor x, int[] shape) -> Tensor",
+    window=_expand_window,
+    vjp={"x": lambda g, x_meta: sum_to_shape(g, x_meta.shape)},
+    samples=lambda rng: [
+        ((rng.standard_normal(before), after), {})
+        for before, after in (((3, 1), (2, 3, 4)), ((3,), (3,)), ((), (2, 3)), ((1, 1), (1, 2)), ((1, 3), (0, 3)))
+    ],
+    doc="""The tensor repeated along dimensions of length 1 and new leading ones, without copying; a view.
+
+    >>> import tenkey as tk
+    >>> tk.broadcast_to(tk.asarray([1, 2]), (2, 2)).tolist()
+    [[1, 2], [1, 2]]
+    """,
+)
+
+
+def _squeeze_window(x: Tensor, axis: Sequence[int]) -> Window:
+    axes = normalize_axes("squeeze", axis, x.ndim)
+    for i in axes:
+        if x.shape[i] != 1:
+            raise ValueError(f"[squeeze] dimension {i} of shape {x.shape} has length {x.shape[i]}, not 1.")
+    keep = [i for i in range(x.ndim) if i not in axes]
+    strides = x.strides
+    return tuple([x.shape[i] for i in keep]), tuple([strides[i] for i in keep]), 0
+
+
+squeeze = view(
+    "squeeze(Tensor x, int[1] axis) -> Tensor",
+    window=_squeeze_window,
+    vjp={"x": lambda g, x_meta: reshape(g, x_meta.shape)},
+    samples=lambda rng: [
+        ((rng.standard_normal((2, 1, 3)), 1), {}),
+        ((rng.standard_normal((1, 2, 1)), (0, -1)), {}),
+        ((rng.standard_normal((0, 1)), 1), {}),
+    ],
+    methods=("squeeze",),
+    doc="""Without the named dimensions, which must have length 1; a view.
+
+    >>> import tenkey as tk
+    >>> tk.squeeze(tk.zeros((2, 1)), 1).shape
+    (2,)
+    """,
+)
+
+
+def _expand_dims_window(x: Tensor, axis: Any = 0) -> Window:
+    new = (axis,) if isinstance(axis, int) else axis
+    new = normalize_axes("expand_dims", new, x.ndim + len(new))
+    lengths, steps = list(x.shape), list(x.strides)
+    for i in sorted(new):  # the step of a dimension of length 1 is never taken; 0, as for None in an index
+        lengths.insert(i, 1)
+        steps.insert(i, 0)
+    return tuple(lengths), tuple(steps), 0
+
+
+expand_dims = view(
+    "expand_dims(Tensor x, int[1] axis=0) -> Tensor",
+    window=_expand_dims_window,
+    vjp={"x": lambda g, x_meta: reshape(g, x_meta.shape)},
+    samples=lambda rng: [
+        ((rng.standard_normal((2, 3)),), {"axis": 1}),
+        ((rng.standard_normal((2,)), -1), {}),
+        ((rng.standard_normal(()),), {}),
+        ((rng.standard_normal((0, 2)),), {"axis": -2}),
+        ((rng.standard_normal((2, 3)), (0, -1, 2)), {}),
+        ((rng.standard_normal((2, 3)), ()), {}),
+    ],
+    doc="""With a new dimension of length 1 at the place ``axis`` of the result, or several at those of a tuple; a view.
+
+    >>> import tenkey as tk
+    >>> tk.expand_dims(tk.zeros((2,)), 0).shape
+    (1, 2)
+    """,
+)
+
+
+def _select_window(x: Tensor, axis: int, index: int) -> Window:
+    i = normalize_axis("select_index", axis, x.ndim)
+    n = x.shape[i]
+    if not -n <= index < n:
+        raise IndexError(
+            f"[index] index {index} is out of range for dimension {i} of shape {x.shape}: it must be in "
+            f"[{-n}, {n - 1}]."
+        )
+    strides = x.strides
+    offset = 0 if 0 in x.shape else (index + n if index < 0 else index) * strides[i]
+    return (*x.shape[:i], *x.shape[i + 1 :]), (*strides[:i], *strides[i + 1 :]), offset
+
+
+def _select_vjp(g: Tensor, x_meta: Any, axis: int, index: int) -> Tensor:
+    i = normalize_axis("select_index", axis, len(x_meta.shape))
+    at = index + x_meta.shape[i] if index < 0 else index
+    result: Tensor = slice_backward(expand_dims(g, i), x_meta.shape, i, at, 1)
+    return result
+
+
+select_index = view(
+    "select_index(Tensor x, int axis, int index) -> Tensor",
+    window=_select_window,
+    vjp={"x": _select_vjp},
+    samples=lambda rng: [
+        ((rng.standard_normal((3, 4)), 1, -1), {}),
+        ((rng.standard_normal((3, 4)), 0, 2), {}),
+        ((rng.standard_normal((3,)), -1, 0), {}),
+        ((rng.standard_normal((2, 0)), 0, 1), {}),
+    ],
+    tags=("internal",),
+    doc="""The slice at one index of an axis, without that axis; a view.
+
+    >>> import tenkey as tk
+    >>> tk.ops.tk.select_index(tk.asarray([[1, 2], [3, 4]]), 0, 1).tolist()
+    [3, 4]
+    """,
+)
+
+
+def _slice_window(x: Tensor, axis: int, start: int, stop: int, step: int = 1) -> Window:
+    i = normalize_axis("slice", axis, x.ndim)
+    if step < 1:
+        raise ValueError(f"[slice] the step of a view must be at least 1, got {step}: flip first, for a copy.")
+    first, last, _ = slice_of(start, stop, step, x.shape[i])
+    length = max(0, -(-(last - first) // step))
+    strides = x.strides
+    return (
+        (*x.shape[:i], length, *x.shape[i + 1 :]),
+        (*strides[:i], strides[i] * step, *strides[i + 1 :]),
+        first * strides[i] if length and 0 not in x.shape else 0,  # of nothing there is no place behind the first
+    )
+
+
+def slice_of(start: int | None, stop: int | None, step: int | None, length: int) -> tuple[int, int, int]:
+    """Python's ``slice.indices``."""
+    indices: tuple[int, int, int] = slice_builtin(start, stop, step).indices(length)
+    return indices
+
+
+def _slice_vjp(g: Tensor, shape: tuple[int, ...], axis: int, start: int, step: int) -> Tensor:
+    i = normalize_axis("slice", axis, len(shape))
+    result: Tensor = slice_backward(g, shape, i, slice_of(start, None, step, shape[i])[0], step)
+    return result
+
+
+slice_builtin: Any = slice
+
+slice: Entry = view(
+    "slice(Tensor x, int axis, int start, int stop, int step=1) -> Tensor",
+    window=_slice_window,
+    vjp={"x": lambda g, x_meta, axis, start, step: _slice_vjp(g, x_meta.shape, axis, start, step)},
+    samples=lambda rng: [
+        ((rng.standard_normal((5, 4)), 0, 1, 5, 2), {}),
+        ((rng.standard_normal((5, 4)), -1, -3, 100), {}),
+        ((rng.standard_normal((5, 4)), 0, 3, 1), {}),
+        ((rng.standard_normal((0, 4)), 1, 0, 4, 3), {}),
+    ],
+    tags=("internal",),
+    doc="""Every ``step``-th element of an axis from ``start`` to before ``stop``, as Python's slices count; a view.
+
+    >>> import tenkey as tk
+    >>> tk.ops.tk.slice(tk.asarray([1, 2, 3, 4]), 0, 1, 4, 2).tolist()
+    [2, 4]
+    """,
+)
+
+
+def _slice_backward_vjp(g: Tensor, g_meta: Any, axis: int, start: int, step: int) -> Tensor:
+    length = g_meta.shape[axis]
+    stop = start + (length - 1) * step + 1 if length else start
+    result: Tensor = slice(g, axis, start, stop, step)
+    return result
+
+
+slice_backward = structured(
+    "slice_backward(Tensor g_slice, int[] shape, int axis, int start, int step) -> Tensor",
+    meta=lambda g_slice, shape, axis, start, step: TensorSpec(tuple(shape), g_slice.dtype),
+    vjp={"g_slice": lambda g, g_slice_meta, axis, start, step: _slice_backward_vjp(g, g_slice_meta, axis, start, step)},
+    jvp=linear("g_slice"),
+    samples=lambda rng: [
+        ((rng.standard_normal((2, 4)), (5, 4), 0, 1, 2), {}),
+        ((rng.standard_normal((2, 3)), (2, 3), 1, 0, 1), {}),
+        ((rng.standard_normal((0, 4)), (5, 4), 0, 3, 1), {}),
+    ],
+    tags=("internal",),
+    doc="""A tensor of zeros with ``g_slice`` put where a slice was taken: the adjoint of ``slice``.
+
+    >>> import tenkey as tk
+    >>> tk.ops.tk.slice_backward(tk.asarray([1.0, 2.0]), (5,), 0, 1, 2).tolist()
+    [0.0, 1.0, 0.0, 2.0, 0.0]
+    """,
+)
+
+
+alias = view(
+    "alias(Tensor x) -> Tensor",
+    window=lambda x: (x.shape, x.strides, 0),
+    vjp={"x": lambda g: g},
+    samples=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((2, 3), (), (0, 2))],
+    tags=("internal",),
+    doc="""Another handle to the same elements; a view.
+
+    >>> import tenkey as tk
+    >>> x = tk.zeros(2)
+    >>> tk.shares_storage(x, tk.ops.tk.alias(x))
+    True
+    """,
+)
+
+
+@composite(
+    "matrix_transpose(Tensor x) -> Tensor",
+    samples=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((2, 3), (2, 3, 4), (0, 2))],
+)
+def matrix_transpose(x: Tensor) -> Tensor:
+    """The last two dimensions exchanged; a view.
+
+    >>> import tenkey as tk
+    >>> tk.matrix_transpose(tk.zeros((5, 2, 3))).shape
+    (5, 3, 2)
+    """
+    n = x.ndim
+    if n < 2:
+        raise ValueError(f"[matrix_transpose] needs at least two dimensions, got shape {x.shape}.")
+    result: Tensor = permute_dims(x, (*range(n - 2), n - 1, n - 2))
+    return result

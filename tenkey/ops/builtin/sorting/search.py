@@ -1,0 +1,353 @@
+"""Searching: places in sorted data, the largest elements, running extremes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from ....core.dtypes.names import int64
+from ....core.dtypes.promotion import result_dtype
+from ....core.tensor import Tensor
+from ...declare import Entry, TensorSpec, composite, structured
+from ...shapes import normalize_axis
+from ..creation import concrete, zeros
+from ..indexing.advanced_indexing import take, take_along_axis
+from ..shape.copying import concat
+from .sort import host_argsort, refuse_unordered, sort, unsorted_gradient
+
+_SORTED: Final = "[searchsorted] the sorted data have one dimension, got shape {shape}."
+_SIDE: Final = "[searchsorted] side is 'left' or 'right', got {side!r}."
+_SORTER: Final = "[searchsorted] sorter holds the {length} integers that sort the data, got {dtype} of shape {shape}."
+_K: Final = "[{operator}] k is between {low} and the {length} elements along axis {axis}, got {k}."
+
+
+class TopKResult(NamedTuple):
+    """``values`` and their ``indices`` along the axis."""
+
+    values: Tensor
+    indices: Tensor
+
+
+class CummaxResult(NamedTuple):
+    """``values`` and their ``indices`` along the axis."""
+
+    values: Tensor
+    indices: Tensor
+
+
+class CumminResult(NamedTuple):
+    """``values`` and their ``indices`` along the axis."""
+
+    values: Tensor
+    indices: Tensor
+
+
+def _place_meta(x1: Tensor, x2: Tensor, side: str) -> TensorSpec:
+    for x in (x1, x2):
+        refuse_unordered("searchsorted", x.dtype)
+    result_dtype((x1.dtype, x2.dtype), ())
+    return TensorSpec(x2.shape, int64)
+
+
+place_sorted = structured(
+    "place_sorted(Tensor x1, Tensor x2, str side) -> Tensor",
+    meta=_place_meta,
+    host=lambda x1, x2, side: x1.searchsorted(x2, side),
+    differentiable=False,
+    samples=lambda rng: [((np.sort(rng.standard_normal(5)), rng.standard_normal((2, 3)), "left"), {})],
+    reference=np.searchsorted,
+    tags=("internal",),
+)
+
+
+def _host_searchsorted(x1: Any, x2: Any, *, side: str = "left", sorter: Any = None) -> Any:
+    if x1.ndim != 1 or x1.dtype is not x2.dtype or x1.dtype.kind not in "biuf" or sorter is not None:
+        return NotImplemented
+    return x1.searchsorted(x2, side)
+
+
+@composite(
+    "searchsorted(Tensor x1, Tensor x2, *, str side='left', Tensor? sorter=None) -> Tensor",
+    host=_host_searchsorted,
+    quiet=True,
+    differentiable=False,
+    samples=lambda rng: (
+        [
+            ((np.array([0.0, 1.0, 1.0, 2.0]), np.array([[1.0, 0.0, 5.0], [1.0, 2.0, 0.0]])), options)
+            for options in ({}, {"side": "right"}, {"sorter": np.arange(4)})
+        ]
+        + [((np.zeros(0), np.array(1.0)), {})]
+    ),
+    reference=lambda x1, x2, side="left", sorter=None: np.searchsorted(x1, x2, side, sorter),
+    methods=("searchsorted",),
+    tags=("takes_sequences", "positional:2"),
+)
+def searchsorted(x1: Tensor, x2: Tensor, *, side: str = "left", sorter: Tensor | None = None) -> Tensor:
+    """Where to insert each element of ``x2`` into the sorted vector ``x1`` so that it stays sorted; int64.
+
+    ``side`` says whether the place is before ("left") or behind ("right") elements that are equal. ``x2`` may be a
+    number. If ``x1`` is not sorted, ``sorter`` holds the indices that sort it (``argsort``). NaN counts as larger
+    than every number. Raises ValueError for other shapes, TypeError for complex dtypes.
+
+    >>> import tenkey as tk
+    >>> tk.searchsorted(tk.asarray([1, 2, 2, 3]), tk.asarray([0, 2, 9])).tolist()
+    [0, 1, 4]
+    >>> tk.searchsorted(tk.asarray([1, 2, 2, 3]), 2, side="right").item()
+    3
+    """
+    if x1.ndim != 1:
+        raise ValueError(_SORTED.format(shape=x1.shape))
+    if side not in ("left", "right"):
+        raise ValueError(_SIDE.format(side=side))
+    if sorter is not None:
+        if sorter.dtype.kind not in "iu" or sorter.shape != x1.shape:
+            raise ValueError(_SORTER.format(length=x1.shape[0], dtype=sorter.dtype, shape=sorter.shape))
+        x1 = take(x1, sorter)
+    return place_sorted(x1, concrete(x2, x1), side)
+
+
+def _check_k(operator: str, x: Tensor, k: int, axis: int, low: int = 0) -> int:
+    refuse_unordered(operator, x.dtype)
+    i = normalize_axis(operator, axis, x.ndim)
+    if not low <= k <= x.shape[i]:
+        raise ValueError(_K.format(operator=operator, low=low, length=x.shape[i], axis=i, k=k))
+    return i
+
+
+def _top_meta(x: Tensor, k: int, axis: int, largest: bool) -> TensorSpec:
+    i = _check_k("topk", x, k, axis)
+    return TensorSpec((*x.shape[:i], k, *x.shape[i + 1 :]), int64)
+
+
+def _top_indices(x: np.ndarray, k: int, axis: int, largest: bool) -> np.ndarray:
+    lanes = np.moveaxis(x, axis, -1)
+    n = lanes.shape[-1]
+    some = None
+    if 0 < 4 * k <= n:  # put the few in order that are ahead of the others, unless it is a tie who they are
+        cut = n - k if largest else k - 1
+        parts = lanes.argpartition(cut, -1)
+        last = np.take_along_axis(lanes, parts[..., cut : cut + 1], -1)
+        ahead = lanes >= last if largest else lanes <= last
+        if (np.count_nonzero(ahead, axis=-1) == k).all():
+            some = parts[..., n - k :] if largest else parts[..., :k]
+            some.sort(-1)
+    few = lanes if some is None else np.take_along_axis(lanes, some, -1)
+    order = host_argsort(few, descending=largest)[..., :k]
+    found = order if some is None else np.take_along_axis(some, order, -1)
+    return np.moveaxis(found, -1, axis)
+
+
+top_indices = structured(
+    "top_indices(Tensor x, int k, int axis, bool largest) -> Tensor",
+    meta=_top_meta,
+    host=_top_indices,
+    differentiable=False,
+    samples=lambda rng: [((rng.permuted(np.tile(np.arange(8.0), (2, 1)), axis=1), 2, 1, True), {})],
+    reference=lambda x, k, axis, largest: _topk_reference(x, k, axis, largest)[1],
+    tags=("internal",),
+)
+
+
+def _picked_vjp(g: Tensor, x: Tensor, axis: int, largest: bool) -> Tensor:
+    # the first k of the sorted elements: the others get a zero
+    ordered = sort(x, axis=axis, descending=largest)
+    shape = list(x.shape)
+    shape[axis] -= g.shape[axis]
+    padded = concat([g, zeros(shape, dtype=g.dtype, device=g.device)], axis=axis)
+    return unsorted_gradient(padded, x, ordered, axis, largest)
+
+
+@composite(
+    "top_values(Tensor x, Tensor indices, int axis, bool largest) -> Tensor",
+    vjp={"x": _picked_vjp, "indices": None},
+    samples=lambda rng: [((np.array([[3.1, 0.2, 7.3], [1.4, 2.5, 0.6]]), np.array([[2, 0], [1, 0]]), 1, True), {})],
+    reference=lambda x, indices, axis, largest: np.take_along_axis(x, indices, axis),
+    tags=("internal",),
+)
+def top_values(x: Tensor, indices: Tensor, axis: int, largest: bool) -> Tensor:
+    """The elements at the indices of the largest; the gradient is that of sorting."""
+    refuse_unordered("topk", x.dtype)
+    if x.ndim != indices.ndim or any(m != n for i, (m, n) in enumerate(zip(x.shape, indices.shape)) if i != axis):
+        raise ValueError(f"[topk] indices of shape {indices.shape} are not those of elements of shape {x.shape}.")
+    return take_along_axis(x, indices, axis=axis)
+
+
+@composite(
+    "topk(Tensor x, int k, int axis=-1, *, bool largest=True) -> (Tensor values, Tensor indices)",
+    samples=lambda rng: [
+        ((rng.permutation(np.arange(12.0)).reshape(2, 6) - 2.3, k), options)
+        for k, options in ((2, {}), (1, {"largest": False}), (2, {"axis": 0}), (0, {}), (6, {"axis": -1}))
+    ],
+    reference=lambda x, k, axis=-1, largest=True: _topk_reference(x, k, axis, largest),
+    methods=("topk",),
+)
+def topk(x: Tensor, k: int, axis: int = -1, *, largest: bool = True) -> TopKResult:
+    """The ``k`` largest (or smallest) elements along an axis, in order, and their indices (int64).
+
+    The first of equal elements come first; they share the gradient equally, those that are left out included. NaN
+    counts as larger than every number. Raises ValueError if there are fewer than ``k`` elements, TypeError for complex
+    dtypes.
+
+    >>> import tenkey as tk
+    >>> values, indices = tk.topk(tk.asarray([3, 9, 5, 7]), 2)
+    >>> values.tolist(), indices.tolist()
+    ([9, 7], [1, 3])
+    """
+    i = _check_k("topk", x, k, axis)
+    indices = top_indices(x, k, i, largest)
+    return TopKResult(top_values(x, indices, i, largest), indices)
+
+
+def _topk_reference(x: Any, k: int, axis: int, largest: bool) -> Any:
+    order = np.argsort(-(x.astype(np.float64)) if largest else x, axis, kind="stable")
+    order = np.take(order, np.arange(k), axis)
+    return np.take_along_axis(x, order, axis), order
+
+
+def _running_meta(operator: str) -> Callable[..., TensorSpec]:
+    def rule(x: Tensor, axis: int) -> TensorSpec:
+        refuse_unordered(operator, x.dtype)
+        normalize_axis(operator, axis, x.ndim)
+        return TensorSpec(x.shape, int64)
+
+    return rule
+
+
+def _running_host(accumulate: Any, operator: str) -> Callable[..., np.ndarray]:
+    def host(x: np.ndarray, axis: int) -> np.ndarray:
+        best = np.moveaxis(accumulate(x, axis), axis, -1)
+        lanes = np.moveaxis(x, axis, -1)
+        # the last place so far that held the extreme value: where the element is the running extreme itself
+        own = (lanes == best) | (lanes != lanes)
+        places = np.where(own, np.arange(lanes.shape[-1]), 0)
+        return np.moveaxis(np.maximum.accumulate(places, -1), -1, axis)
+
+    return host
+
+
+def _running(name: str, accumulate: Any) -> Entry:
+    return structured(
+        f"{name}_indices(Tensor x, int axis) -> Tensor",
+        meta=_running_meta(name),
+        host=_running_host(accumulate, name),
+        differentiable=False,
+        samples=lambda rng: [((np.array([[1.0, 3.0, 3.0, 2.0], [4.0, 1.0, 5.0, 0.0]]), axis), {}) for axis in (0, 1)],
+        reference=lambda x, axis: _running_reference(x, axis, accumulate)[1],
+        tags=("internal",),
+    )
+
+
+def _running_reference(x: Any, axis: int, accumulate: Any) -> Any:
+    def one(lane: Any) -> Any:
+        best, found = 0, []
+        for i, value in enumerate(lane):
+            best = i if accumulate.__self__(value, lane[best]) == value else best
+            found.append(best)
+        return np.array(found, int)
+
+    indices = np.apply_along_axis(one, axis, x) if x.size else np.zeros(x.shape, int)
+    return np.take_along_axis(x, indices, axis), indices
+
+
+cummax_indices = _running("cummax", np.maximum.accumulate)
+cummin_indices = _running("cummin", np.minimum.accumulate)
+
+
+def _running_samples(rng: np.random.Generator) -> Any:
+    return [((rng.permutation(np.arange(10.0)).reshape(2, 5) - 1.7,), {"axis": axis}) for axis in (0, -1)] + [
+        ((np.zeros((0, 3)),), {"axis": 0})
+    ]
+
+
+def _running_axis(operator: str, x: Tensor, axis: int | None) -> int:
+    if axis is None and x.ndim != 1:
+        raise ValueError(f"[{operator}] needs axis= for a tensor of shape {x.shape}.")
+    return 0 if axis is None else normalize_axis(operator, axis, x.ndim)
+
+
+@composite(
+    "cummax(Tensor x, int? axis=None) -> (Tensor values, Tensor indices)",
+    samples=_running_samples,
+    reference=lambda x, axis=0: _running_reference(x, axis, np.maximum.accumulate),
+    methods=("cummax",),
+)
+def cummax(x: Tensor, axis: int | None = None) -> CummaxResult:
+    """The largest element so far along an axis, which may be left out for one dimension, and its index (int64).
+
+    Of equal elements the index is that of the last, which gets the gradient. After a NaN all are NaN. Raises
+    ValueError without an axis for several dimensions, TypeError for complex dtypes.
+
+    >>> import tenkey as tk
+    >>> values, indices = tk.cummax(tk.asarray([1, 3, 2, 5]))
+    >>> values.tolist(), indices.tolist()
+    ([1, 3, 3, 5], [0, 1, 1, 3])
+    """
+    i = _running_axis("cummax", x, axis)
+    indices = cummax_indices(x, i)
+    return CummaxResult(take_along_axis(x, indices, axis=i), indices)
+
+
+@composite(
+    "cummin(Tensor x, int? axis=None) -> (Tensor values, Tensor indices)",
+    samples=_running_samples,
+    reference=lambda x, axis=0: _running_reference(x, axis, np.minimum.accumulate),
+    methods=("cummin",),
+)
+def cummin(x: Tensor, axis: int | None = None) -> CumminResult:
+    """The smallest element so far along an axis, which may be left out for one dimension, and its index (int64).
+
+    Of equal elements the index is that of the last, which gets the gradient. After a NaN all are NaN. Raises
+    ValueError without an axis for several dimensions, TypeError for complex dtypes.
+
+    >>> import tenkey as tk
+    >>> tk.cummin(tk.asarray([3, 1, 2])).values.tolist()
+    [3, 1, 1]
+    """
+    i = _running_axis("cummin", x, axis)
+    indices = cummin_indices(x, i)
+    return CumminResult(take_along_axis(x, indices, axis=i), indices)
+
+
+def _argpartition_meta(x: Tensor, kth: int, axis: int = -1) -> TensorSpec:
+    refuse_unordered("argpartition", x.dtype)
+    i = normalize_axis("argpartition", axis, x.ndim)
+    n = x.shape[i]
+    if not -n <= kth < n:
+        raise IndexError(f"[argpartition] kth={kth} is out of range for the {n} elements along axis {i}.")
+    return TensorSpec(x.shape, int64)
+
+
+argpartition = structured(
+    "argpartition(Tensor x, int kth, int axis=-1) -> Tensor",
+    meta=_argpartition_meta,
+    host=lambda x, kth, axis=-1: x.argpartition(kth, axis),
+    differentiable=False,
+    samples=lambda rng: [((np.array([[3.0, 1.0, 2.0], [4.0, 6.0, 5.0]]), kth), {"axis": 1}) for kth in (0, 2, -2)],
+    reference=np.argpartition,
+    doc="""The indices of a partition along an axis: what would be at place ``kth`` of the sorted elements is there.
+
+    What comes before is not larger, what comes behind is not smaller, each in no particular order. Raises IndexError
+    for a place that is not there, TypeError for complex dtypes.
+
+    >>> import tenkey as tk
+    >>> tk.argpartition(tk.asarray([30, 10, 20]), 0).tolist()[0]
+    1
+    """,
+)
+
+
+@composite(
+    "partition(Tensor x, int kth, int axis=-1) -> Tensor",
+    samples=lambda rng: [((np.array([[3.0, 1.0, 2.0], [4.0, 6.0, 5.0]]), kth), {"axis": 1}) for kth in (0, 2, -2)],
+    reference=np.partition,
+)
+def partition(x: Tensor, kth: int, axis: int = -1) -> Tensor:
+    """The elements along an axis with that at place ``kth`` where sorting would put it: see ``tk.argpartition``.
+
+    >>> import tenkey as tk
+    >>> tk.partition(tk.asarray([30.0, 10.0, 20.0]), 0).tolist()[0]
+    10.0
+    """
+    return take_along_axis(x, argpartition(x, kth, axis=axis), axis=axis)

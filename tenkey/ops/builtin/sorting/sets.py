@@ -1,0 +1,226 @@
+"""Sets: the distinct elements of a tensor, and membership."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ....core.dtypes.names import int64
+from ....core.dtypes.promotion import result_dtype
+from ....core.tensor import Tensor
+from ....core.word import WEAK_MASK
+from ....dispatch.errors import OutOfRangeError
+from ...declare import Entry, TensorSpec, composite, structured
+from ..creation import concrete, full
+from ..indexing.advanced_indexing import take
+from ..shape.views import reshape
+
+_VALUES = (
+    "[{operator}] the shape of the result depends on the values, which a tensor without values does not have: "
+    "unique elements can be found on the CPU alone."
+)
+
+
+class UniqueAllResult(NamedTuple):
+    """What ``unique_all`` gives."""
+
+    values: Tensor
+    indices: Tensor
+    inverse_indices: Tensor
+    counts: Tensor
+
+
+class UniqueCountsResult(NamedTuple):
+    """What ``unique_counts`` gives."""
+
+    values: Tensor
+    counts: Tensor
+
+
+class UniqueInverseResult(NamedTuple):
+    """What ``unique_inverse`` gives."""
+
+    values: Tensor
+    inverse_indices: Tensor
+
+
+def _parts(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    values, indices, inverse, counts = np.unique(
+        x, return_index=True, return_inverse=True, return_counts=True, equal_nan=False
+    )
+    return values, indices, inverse.reshape(x.shape), counts
+
+
+def _parts_meta(x: Tensor) -> tuple[TensorSpec, ...]:
+    if x.device.type == "meta":
+        raise NotImplementedError(_VALUES.format(operator="unique"))
+    n = np.unique(x.detach().numpy(), equal_nan=False).shape
+    return TensorSpec(n, int64), TensorSpec(x.shape, int64), TensorSpec(n, int64)
+
+
+def _samples(rng: np.random.Generator) -> Any:
+    return [
+        ((np.array([2.5, 1.25, -0.5, 0.75, 8.0]),), {}),
+        ((np.array([[3.5, -3.5], [1.0, 2.0]]),), {}),
+        ((np.array(2.5),), {}),
+        ((np.zeros((0, 2)),), {}),
+    ]
+
+
+unique_parts = structured(
+    "unique_parts(Tensor x) -> (Tensor indices, Tensor inverse_indices, Tensor counts)",
+    meta=_parts_meta,
+    host=lambda x: _parts(x)[1:],
+    strict=True,
+    differentiable=False,
+    samples=_samples,
+    reference=lambda x: _parts_reference(x)[1:],
+    tags=("internal", "data_dependent_output", "one_by_one"),
+)
+
+
+def _parts_reference(x: Any) -> Any:
+    """By Python's own sets."""
+    flat = x.reshape(-1).tolist()
+    values = sorted(set(flat), key=lambda v: (v.real, v.imag))
+    indices = np.array([flat.index(v) for v in values], np.int64)
+    inverse = np.array([values.index(v) for v in flat], np.int64).reshape(x.shape)
+    return np.array(values, x.dtype), indices, inverse, np.array([flat.count(v) for v in values], np.int64)
+
+
+def _unique_vjp(g: Tensor, x: Tensor) -> Tensor:
+    _, inverse, counts = unique_parts(x)
+    return reshape(take(g / counts, reshape(inverse, (-1,))), x.shape)
+
+
+def _values_meta(x: Tensor) -> TensorSpec:
+    if x.device.type == "meta":
+        raise NotImplementedError(_VALUES.format(operator="unique_values"))
+    return TensorSpec(np.unique(x.detach().numpy(), equal_nan=False).shape, x.dtype)
+
+
+unique_values: Entry = structured(
+    "unique_values(Tensor x) -> Tensor",
+    meta=_values_meta,
+    host=lambda x: np.unique(x, equal_nan=False),
+    strict=True,
+    quiet=True,
+    vjp={"x": _unique_vjp},
+    samples=_samples,
+    reference=lambda x: _parts_reference(x)[0],
+    tags=("data_dependent_output", "one_by_one"),
+    doc="""The distinct elements of a tensor, in ascending order, in one dimension; equal elements share a gradient.
+
+    Each NaN is distinct from every other. Source: the array API standard.
+
+    >>> import tenkey as tk
+    >>> tk.unique_values(tk.asarray([3, 1, 3])).tolist()
+    [1, 3]
+    """,
+)
+
+
+@composite(
+    "unique_all(Tensor x) -> (Tensor values, Tensor indices, Tensor inverse_indices, Tensor counts)",
+    samples=_samples,
+    reference=lambda x: _parts_reference(x),
+    tags=("data_dependent_output",),
+)
+def unique_all(x: Tensor) -> UniqueAllResult:
+    """The distinct elements, where each comes first, which of them each element is, and how often each occurs.
+
+    ``values``, ``indices`` (into the flattened tensor), ``inverse_indices`` (of the shape of ``x``) and ``counts``, the
+    last three in int64. Each NaN is distinct from every other.
+
+    >>> import tenkey as tk
+    >>> found = tk.unique_all(tk.asarray([3, 1, 3]))
+    >>> found.values.tolist(), found.indices.tolist(), found.inverse_indices.tolist(), found.counts.tolist()
+    ([1, 3], [1, 0], [1, 0, 1], [1, 2])
+    """
+    indices, inverse, counts = unique_parts(x)
+    return UniqueAllResult(unique_values(x), indices, inverse, counts)
+
+
+@composite(
+    "unique_counts(Tensor x) -> (Tensor values, Tensor counts)",
+    samples=_samples,
+    reference=lambda x: (_parts_reference(x)[0], _parts_reference(x)[3]),
+    tags=("data_dependent_output",),
+)
+def unique_counts(x: Tensor) -> UniqueCountsResult:
+    """The distinct elements and how often each occurs (int64). Each NaN is distinct from every other.
+
+    >>> import tenkey as tk
+    >>> found = tk.unique_counts(tk.asarray([3, 1, 3]))
+    >>> found.values.tolist(), found.counts.tolist()
+    ([1, 3], [1, 2])
+    """
+    return UniqueCountsResult(unique_values(x), unique_parts(x)[2])
+
+
+@composite(
+    "unique_inverse(Tensor x) -> (Tensor values, Tensor inverse_indices)",
+    samples=_samples,
+    reference=lambda x: (_parts_reference(x)[0], _parts_reference(x)[2]),
+    tags=("data_dependent_output",),
+)
+def unique_inverse(x: Tensor) -> UniqueInverseResult:
+    """The distinct elements and which of them each element is: ``take(values, inverse_indices)`` has the elements of x.
+
+    ``inverse_indices`` are int64 and have the shape of ``x``. Each NaN is distinct from every other.
+
+    >>> import tenkey as tk
+    >>> found = tk.unique_inverse(tk.asarray([3, 1, 3]))
+    >>> found.values.tolist(), found.inverse_indices.tolist()
+    ([1, 3], [1, 0, 1])
+    """
+    return UniqueInverseResult(unique_values(x), unique_parts(x)[1])
+
+
+def _among_meta(x1: Tensor, x2: Tensor, invert: bool) -> TensorSpec:
+    result_dtype((x1.dtype, x2.dtype), ())
+    return TensorSpec(x1.shape, np.dtype(bool))
+
+
+among = structured(
+    "among(Tensor x1, Tensor x2, bool invert) -> Tensor",
+    meta=_among_meta,
+    host=lambda x1, x2, invert: np.isin(x1, x2, invert=invert),
+    differentiable=False,
+    samples=lambda rng: [((np.array([[1.0, 2.0, 5.0]]), np.array([2.0, 3.0]), invert), {}) for invert in (False, True)],
+    reference=lambda x1, x2, invert: _among_reference(x1, x2, invert),
+    tags=("internal", "looked_up"),
+)
+
+
+def _among_reference(x1: Any, x2: Any, invert: bool = False) -> Any:
+    found = (x1.reshape(-1, 1) == x2.reshape(1, -1)).any(1).reshape(x1.shape)
+    return ~found if invert else found
+
+
+@composite(
+    "isin(Tensor x1, Tensor x2, *, bool invert=False) -> Tensor",
+    differentiable=False,
+    samples=lambda rng: [
+        ((np.array([[1.0, 2.0, 5.0], [3.0, 2.0, 2.0]]), np.array([2.0, 3.0])), {}),
+        ((np.array([1.0, 2.0]), np.array(2.0)), {"invert": True}),
+        ((np.array(3.0), np.array([[2.0], [3.0]])), {}),
+        ((np.zeros((0, 2)), np.zeros(0)), {}),
+    ],
+    reference=_among_reference,
+    tags=("takes_sequences",),
+)
+def isin(x1: Tensor, x2: Tensor, *, invert: bool = False) -> Tensor:
+    """Whether each element of ``x1`` is among those of ``x2`` (with ``invert``: is not); bool, of the shape of ``x1``.
+
+    Either may be a Python number. NaN is equal to nothing.
+
+    >>> import tenkey as tk
+    >>> tk.isin(tk.asarray([1, 2, 3]), tk.asarray([3, 1])).tolist()
+    [True, False, True]
+    """
+    try:
+        return among(concrete(x1, x2), concrete(x2, x1), invert)
+    except OutOfRangeError:  # an int that the other's dtype cannot hold is none of its elements
+        return full(x1.shape, invert, dtype=np.dtype(bool), device=(x2 if x1._word & WEAK_MASK else x1).device)

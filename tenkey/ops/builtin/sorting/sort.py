@@ -1,0 +1,223 @@
+"""Sorting, and the gradients of what is selected by order: equal elements share them equally.
+
+Note [Gradients of sorting]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~
+``sort`` is linear near every point without ties: the gradient goes back along the permutation. At a tie every order of
+the equal elements is as good as another; the mean over all of them gives each the mean of their gradients. So the
+formula averages the incoming gradient over runs of equal values, which is a symmetric projection and its own adjoint,
+and then undoes the permutation. Guarded by ``tests/ops/test_sorting.py::test_ties_share_the_gradient``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from ....core.dtypes.names import int64
+from ....core.tensor import Tensor
+from ...declare import Entry, TensorSpec, structured
+from ...shapes import normalize_axis
+from ..indexing.advanced_indexing import take_along_axis
+
+_UNORDERED: Final = "[{operator}] is not defined for dtype {dtype}: complex numbers have no order. Use tk.real(x), say."
+
+
+def refuse_unordered(operator: str, dtype: np.dtype) -> None:
+    """Raise TypeError for numbers without an order."""
+    if dtype.kind == "c":
+        raise TypeError(_UNORDERED.format(operator=operator, dtype=dtype))
+
+
+def _meta(operator: str, dtype: np.dtype | None = None) -> Callable[..., TensorSpec]:
+    def rule(x: Tensor, *, axis: int = -1, descending: bool = False, stable: bool = True) -> TensorSpec:
+        refuse_unordered(operator, x.dtype)
+        normalize_axis(operator, axis, x.ndim)
+        return TensorSpec(x.shape, dtype or x.dtype)
+
+    return rule
+
+
+def _reversed(x: np.ndarray, axis: int) -> np.ndarray:
+    index: Any = (..., slice(None, None, -1), *(slice(None),) * (-axis - 1 if axis < 0 else x.ndim - 1 - axis))
+    result: np.ndarray = x[index]
+    return result
+
+
+def _host_sort(x: np.ndarray, *, axis: int = -1, descending: bool = False, stable: bool = True) -> np.ndarray:
+    if x.dtype.kind == "c":
+        raise TypeError
+    # Equal numbers cannot be told apart, so the faster unstable order serves, but for the two zeros of a float.
+    out = x.copy()
+    small = x.size < _SMALL
+    out.sort(axis, "stable" if stable and small else None)
+    if stable and (descending or not small) and out.dtype.kind not in "iub":
+        zeros = out == 0
+        if _some(zeros, None):
+            signs = np.signbit(out[zeros])
+            if signs.any() and not signs.all():
+                order = host_argsort(x, axis=axis, descending=descending)
+                return np.take_along_axis(x, order, axis)
+    return _reversed(out, axis) if descending else out
+
+
+def host_argsort(x: np.ndarray, *, axis: int = -1, descending: bool = False, stable: bool = True) -> np.ndarray:
+    """The kernel of ``argsort``."""
+    if x.dtype.kind == "c":
+        raise TypeError
+    if not x.ndim:  # NumPy takes it for a vector
+        raise IndexError
+    kind: Any = "stable" if stable else None
+    if not descending:
+        return x.argsort(axis, kind)
+    # read backwards, sorted and read backwards again equal elements stay in their order
+    order = _reversed(_reversed(x, axis).argsort(axis, kind), axis)
+    result: np.ndarray = x.shape[axis] - 1 - order
+    return result
+
+
+_SMALL: Final = 1 << 10  # elements; below that the stable order costs nothing
+_some: Final = np.logical_or.reduce
+
+
+def _sort_samples(rng: np.random.Generator) -> Any:
+    return [
+        ((rng.permutation(np.arange(12.0)).reshape(3, 4) - 5.3,), options)
+        for options in ({}, {"axis": 0}, {"descending": True}, {"axis": -2, "descending": True, "stable": False})
+    ] + [((rng.standard_normal(shape),), {"axis": axis}) for shape, axis in (((0, 3), 0), ((0, 3), 1), ((4,), 0))]
+
+
+def _sort_reference(x: Any, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
+    found = np.sort(x, axis)
+    return np.flip(found, axis) if descending else found
+
+
+def _argsort_reference(x: Any, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
+    def one(row: Any) -> Any:
+        return np.array(sorted(range(len(row)), key=lambda i: -float(row[i]) if descending else float(row[i])), int)
+
+    return np.apply_along_axis(one, axis, x) if x.size else np.zeros(x.shape, int)
+
+
+argsort: Entry = structured(
+    "argsort(Tensor x, *, int axis=-1, bool descending=False, bool stable=True) -> Tensor",
+    meta=_meta("argsort", int64),
+    host=host_argsort,
+    quiet=True,
+    strict=True,
+    differentiable=False,
+    samples=_sort_samples,
+    reference=_argsort_reference,
+    methods=("argsort",),
+    tags=("positional:1",),
+    doc="""The indices that sort along an axis: ``take_along_axis(x, argsort(x), axis=-1)`` is ``sort(x)``; int64.
+
+    Equal elements keep their order if ``stable``, whichever the direction. NaN counts as larger than every number.
+    Raises TypeError for complex dtypes, IndexError for an axis out of range.
+
+    >>> import tenkey as tk
+    >>> tk.argsort(tk.asarray([3.0, 1.0, 2.0])).tolist()
+    [1, 2, 0]
+    >>> tk.argsort(tk.asarray([1, 2, 2]), descending=True).tolist()
+    [1, 2, 0]
+    """,
+)
+
+
+def _mean_of_runs_meta(values: Tensor, ordered: Tensor, axis: int) -> TensorSpec:
+    if values.dtype.kind in "biu":
+        raise TypeError(f"[mean_of_runs] a mean is a float; got values of dtype {values.dtype}.")
+    return TensorSpec(values.shape, values.dtype)
+
+
+def _mean_of_runs(values: np.ndarray, ordered: np.ndarray, axis: int) -> np.ndarray:
+    """For each lane of ``axis`` the mean of ``values`` over each run of equal elements of ``ordered``."""
+    length = ordered.shape[axis]
+    keys = np.moveaxis(ordered, axis, -1)
+    starts = np.ones(keys.shape, bool)
+    np.not_equal(keys[..., 1:], keys[..., :-1], out=starts[..., 1:])
+    if length < 2 or starts.all():
+        return values.copy()
+    first = np.flatnonzero(starts.reshape(-1))
+    counts = np.diff(np.append(first, starts.size))
+    lanes = np.ascontiguousarray(np.moveaxis(values, axis, -1))
+    means = np.add.reduceat(lanes.reshape(-1), first) / counts.astype(lanes.real.dtype)
+    means = np.repeat(means.astype(values.dtype, copy=False), counts).reshape(lanes.shape)
+    return np.moveaxis(means, -1, axis)
+
+
+mean_of_runs: Entry = structured(
+    "mean_of_runs(Tensor values, Tensor ordered, int axis) -> Tensor",
+    meta=_mean_of_runs_meta,
+    host=_mean_of_runs,
+    vjp={"values": lambda g, ordered, axis: mean_of_runs(g, ordered, axis), "ordered": None},
+    samples=lambda rng: [
+        ((rng.standard_normal((2, 4)), np.array([[1, 1, 2, 2], [0, 1, 1, 1]]), 1), {}),
+        ((rng.standard_normal((3, 2)), np.array([[1, 1], [1, 2], [2, 2]]), 0), {}),
+        ((rng.standard_normal((0, 2)), np.zeros((0, 2), int), 0), {}),
+    ],
+    reference=lambda values, ordered, axis: _mean_of_equal(values, ordered, axis),
+    tags=("internal",),
+)
+
+
+def _mean_of_equal(values: Any, ordered: Any, axis: int) -> Any:
+    """The reference: an average over the equal elements of a lane, wherever they are."""
+    v, o = np.moveaxis(values, axis, -1), np.moveaxis(ordered, axis, -1)
+    same = (o[..., :, None] == o[..., None, :]).astype(float)
+    return np.moveaxis((same @ v[..., None])[..., 0] / same.sum(-1), -1, axis)
+
+
+def _invert_order(order: np.ndarray, axis: int) -> np.ndarray:
+    out = np.zeros(order.shape, np.int64)  # what is no permutation leaves places out
+    shape = [1] * order.ndim
+    shape[axis] = order.shape[axis]
+    places = np.broadcast_to(np.arange(order.shape[axis]).reshape(shape), order.shape)
+    np.put_along_axis(out, order, places, axis)
+    return out
+
+
+invert_order = structured(
+    "invert_order(Tensor order, int axis) -> Tensor",
+    meta=lambda order, axis: TensorSpec(order.shape, int64),
+    host=_invert_order,
+    differentiable=False,
+    samples=lambda rng: [((rng.permuted(np.tile(np.arange(4), (3, 1)), axis=1), 1), {})],
+    reference=np.argsort,
+    tags=("internal",),
+)
+
+
+def unsorted_gradient(g: Tensor, x: Tensor, ordered: Tensor, axis: int, descending: bool) -> Tensor:
+    """What comes back to ``x`` from a gradient of its sorted elements (Note [Gradients of sorting])."""
+    i = normalize_axis("sort", axis, x.ndim)
+    back = invert_order(argsort(x, axis=i, descending=descending), i)
+    result: Tensor = take_along_axis(mean_of_runs(g, ordered, i), back, axis=i)
+    return result
+
+
+sort: Entry = structured(
+    "sort(Tensor x, *, int axis=-1, bool descending=False, bool stable=True) -> Tensor",
+    meta=_meta("sort"),
+    host=_host_sort,
+    quiet=True,
+    strict=True,
+    vjp={"x": lambda g, x, out, axis, descending: unsorted_gradient(g, x, out, axis, descending)},
+    samples=_sort_samples,
+    reference=_sort_reference,
+    methods=("sort",),
+    tags=("positional:1",),
+    doc="""The elements in ascending (or ``descending``) order along an axis; a copy.
+
+    Equal elements keep their order if ``stable``: of floats that is 0.0 and -0.0. NaN counts as larger than every
+    number. Equal elements share the gradient equally. Raises TypeError for complex dtypes, IndexError for an axis out
+    of range.
+
+    >>> import tenkey as tk
+    >>> tk.sort(tk.asarray([3.0, 1.0, 2.0])).tolist()
+    [1.0, 2.0, 3.0]
+    >>> tk.sort(tk.asarray([[1, 3], [2, 0]]), axis=0, descending=True).tolist()
+    [[2, 3], [1, 0]]
+    """,
+)

@@ -1,0 +1,333 @@
+"""Distributions of statistics, in terms of the incomplete functions: ``tk.special``."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+
+from ....core.tensor import Tensor, cpu_word, make_tensor
+from ...declare import composite, structured
+from ..elementwise.comparison import where
+from ..elementwise.exponential import exp, log, log1p
+from .gamma import special_betaln
+from .incomplete import beta_below, gamma_tail, in_double, like_last, refuse, together
+
+_ENOUGH: Final = 1e17  # degrees of freedom with which a distribution is normal to the last place
+_shapes: Final = ((3,), (2, 3), (), (0, 2))
+
+
+def _student_upper(df: Any, t: Any) -> Any:
+    """The probability beyond t >= 0."""
+    df = np.minimum(df, _ENOUGH)
+    ratio = t / np.sqrt(df)
+    inverse = 1 / np.hypot(1.0, ratio)
+    near = beta_below(df / 2, 0.5, inverse * inverse, (np.minimum(ratio, 1e100) * inverse) ** 2) / 2
+    far = ratio > 1e100
+    return np.where(far, np.exp(_log_of_far(df) - df * np.log(t)), near) if far.any() else near
+
+
+def _log_of_far(df: Any) -> Any:
+    """The logarithm of the tail's limit times ``t**df``."""
+    return 0.5 * df * np.log(df) - math.log(2) - np.log(df / 2) - _log_beta(df / 2)
+
+
+def _student(df: Any, t: Any) -> Any:
+    df, t = np.broadcast_arrays(np.asarray(df, np.float64), np.asarray(t, np.float64))
+    upper = np.where(df > 0, _student_upper(np.where(df > 0, df, 1.0), np.abs(t)), np.nan)
+    return np.where(t < 0, upper, 1 - upper)
+
+
+# Note [Quantiles of Student's distribution]
+#     Near the middle by Newton's method in t, from where the tangent at 0 is: the distribution function is concave for
+#     t > 0, so the steps never pass the root. Beyond, for the logarithm of the
+#     tail as a function of the logarithm of t, which is concave too: a step from the left passes the root, and then all
+#     come from the right. A bracket, from that tangent's root to the tail's asymptote's, holds them, and where there
+#     is no difference between both, the asymptote's root is the result. Guarded by
+#     tests/ops/test_special_families.py::test_student_quantiles.
+def _student_quantile(df: Any, p: Any) -> Any:
+    df, p = np.broadcast_arrays(np.asarray(df, np.float64), np.asarray(p, np.float64))
+    out = np.full(p.shape, np.nan)
+    sane = df > 0
+    out[sane & (p == 0)], out[sane & (p == 1)], out[sane & (p == 0.5)] = -np.inf, np.inf, 0.0
+    inside = sane & (p > 0) & (p < 1) & (p != 0.5)
+    freedom, given = np.minimum(df[inside], _ENOUGH), p[inside]
+    away = np.abs(given - 0.5)
+    constant = _log_constant(freedom)
+    middle = (away <= 0.25) & (away <= 0.5 * np.exp(constant) * np.sqrt(freedom))
+    far = ~middle
+    size = np.empty_like(given)
+    if middle.any():
+        size[middle] = _middle_quantile(freedom[middle], away[middle], constant[middle])
+    if far.any():
+        size[far] = _far_quantile(freedom[far], away[far], constant[far], np.minimum(given, 1 - given)[far])
+    out[inside] = np.copysign(size, given - 0.5)
+    return out
+
+
+def _log_constant(df: Any) -> Any:
+    """The logarithm of the density at 0."""
+    found: Any = -0.5 * np.log(df) - _log_beta(df / 2)
+    return found
+
+
+def _log_beta(a: Any) -> Any:
+    """``betaln(a, 1/2)``."""
+    a = np.asarray(a, order="C")
+    tensor = make_tensor(a, cpu_word(a.dtype))
+    return special_betaln(tensor, 0.5).numpy()
+
+
+def _density(df: Any, constant: Any, t: Any) -> Any:
+    """The density at t; ``constant`` is the logarithm of that at 0."""
+    return np.exp(constant - (df + 1) / 2 * np.log1p(t * t / df))
+
+
+def _middle_quantile(df: Any, away: Any, constant: Any) -> Any:
+    t = away / np.exp(constant)
+    for _ in range(12):
+        ratio = t * t / df
+        below = beta_below(0.5, df / 2, ratio / (1 + ratio), 1 / (1 + ratio)) / 2
+        before, t = t, t + (away - below) / _density(df, constant, t)
+        if (np.abs(t - before) <= 2e-15 * t).all():
+            break
+    return t
+
+
+def _far_quantile(df: Any, away: Any, constant: Any, q: Any) -> Any:
+    target = np.log(q)
+    low, high = np.log(away / np.exp(constant)), (_log_of_far(df) - target) / df
+    # the normal quantile to three digits (Abramowitz and Stegun 26.2.22), and the first term beyond it
+    u = np.sqrt(-2 * target)
+    z = u - (2.30753 + 0.27061 * u) / (1 + u * (0.99229 + 0.04481 * u))
+    at = np.clip(np.log(np.maximum(z, 1e-3) * (1 + (z * z + 1) / (4 * df))), low, high)
+    done = high - np.log(df) / 2 > 20
+    for _ in range(60):
+        t = np.exp(np.where(done, 0.0, at))
+        tail = _student_upper(df, t)
+        above = np.log(tail) - target
+        low, high = np.where(~done & (above >= 0), at, low), np.where(~done & (above < 0), at, high)
+        step = at + above * tail / (t * _density(df, constant, t))
+        held = (step >= low) & (step <= high)
+        following = np.where(held, step, (low + high) / 2)
+        settled = np.abs(following - at) <= 1e-15 * np.maximum(1, np.abs(at))
+        at = np.where(done, at, following)
+        done = done | settled
+        if done.all():
+            break
+    return np.exp(np.where(high - np.log(df) / 2 > 20, high, at))
+
+
+def _student_log_density(df: Tensor, t: Tensor) -> Tensor:
+    finite = df < math.inf
+    held = where(finite, df, 1.0)
+    known = -0.5 * log(held) - special_betaln(held / 2, 0.5) - (held + 1) / 2 * log1p(t * t / held)
+    made: Tensor = where(finite, known, -0.5 * t * t - 0.5 * math.log(2 * math.pi))
+    return made
+
+
+student_below = structured(
+    "student_below(Tensor df, Tensor t) -> Tensor",
+    meta=like_last,
+    host=in_double(_student),
+    vjp={
+        "df": refuse("special_stdtr", "df", "t"),
+        "t": lambda g, df, t: g * exp(_student_log_density(df, t)),
+    },
+    samples=lambda rng: [((rng.integers(1, 5, shape), rng.uniform(-4, 4, shape)), {}) for shape in _shapes],
+    tags=("internal", "one_by_one"),
+)
+
+student_quantile = structured(
+    "student_quantile(Tensor df, Tensor p) -> Tensor",
+    meta=like_last,
+    host=in_double(_student_quantile),
+    vjp={
+        "df": refuse("special_stdtrit", "df", "p"),
+        "p": lambda g, df, p, out: g * exp(-_student_log_density(df, out)),
+    },
+    samples=lambda rng: [((rng.integers(1, 5, shape), rng.uniform(0.1, 0.9, shape)), {}) for shape in ((2,), (0, 2))],
+    tags=("internal", "one_by_one"),
+)
+
+
+def _f_tails(dfn: Any, dfd: Any, x: Any, upper: bool) -> Any:
+    dfn, dfd, x = (np.asarray(v, np.float64) for v in (dfn, dfd, x))
+    sane = (dfn > 0) & (dfd > 0) & (x >= 0) & (dfn < np.inf) & (dfd < np.inf)
+    ratio = np.where(sane, dfn / dfd * x, 0.0)  # infinite at infinity
+    rest = 1 / (1 + ratio)
+    share = np.where(ratio == np.inf, 1.0, ratio * rest)
+    dfn, dfd = np.where(sane, dfn, np.nan), np.where(sane, dfd, np.nan)
+    return beta_below(dfd / 2, dfn / 2, rest, share) if upper else beta_below(dfn / 2, dfd / 2, share, rest)
+
+
+def _f_density(dfn: Tensor, dfd: Tensor, x: Tensor) -> Tensor:
+    a, b = dfn / 2, dfd / 2
+    ratio = dfn / dfd * x
+    made: Tensor = exp(a * log(dfn / dfd) + (a - 1) * log(x) - (a + b) * log1p(ratio) - special_betaln(a, b))
+    return made
+
+
+f_tail = structured(
+    "f_tail(Tensor dfn, Tensor dfd, Tensor x, bool upper) -> Tensor",
+    meta=lambda dfn, dfd, x, upper: like_last(x),
+    host=lambda dfn, dfd, x, upper: in_double(lambda a, b, x: _f_tails(a, b, x, upper))(dfn, dfd, x),
+    vjp={
+        "dfn": refuse("special_fdtr", "dfn", "x"),
+        "dfd": refuse("special_fdtr", "dfd", "x"),
+        "x": lambda g, dfn, dfd, x, upper: (-g if upper else g) * _f_density(dfn, dfd, x),
+    },
+    samples=lambda rng: [
+        ((rng.integers(1, 5, shape), rng.integers(1, 5, shape), rng.uniform(0.5, 6, shape), upper), {})
+        for shape in _shapes
+        for upper in (False, True)
+    ],
+    tags=("internal", "one_by_one"),
+)
+
+
+@composite(
+    "special_chdtr(Tensor v, Tensor x) -> Tensor",
+    samples=lambda rng: [((rng.integers(1, 5, (3, 1)), rng.uniform(0.5, 6, (4,))), {})],
+)
+def special_chdtr(v: Tensor, x: Tensor) -> Tensor:
+    """The probability that a chi-squared variable with ``v`` degrees of freedom is at most ``x``.
+
+    For v >= 0 and x >= 0, nan elsewhere. Real operands, which broadcast; integers give floats. Its derivative by ``x``
+    is of every order; by ``v`` there is none: NotImplementedError.
+
+    >>> import tenkey as tk
+    >>> f"{tk.special.chdtr(2, tk.asarray(2.0)).item():.5f}"
+    '0.63212'
+    """
+    v, x = together("special_chdtr", v, x)
+    made: Tensor = gamma_tail(v / 2, x / 2, False)
+    return made
+
+
+@composite(
+    "special_chdtrc(Tensor v, Tensor x) -> Tensor",
+    samples=lambda rng: [((rng.integers(1, 5, (3, 1)), rng.uniform(0.5, 6, (4,))), {})],
+)
+def special_chdtrc(v: Tensor, x: Tensor) -> Tensor:
+    """The probability that a chi-squared variable with ``v`` degrees of freedom is above ``x``.
+
+    As ``tk.special.chdtr`` otherwise.
+
+    >>> import tenkey as tk
+    >>> f"{tk.special.chdtrc(2, tk.asarray(2.0)).item():.5f}"
+    '0.36788'
+    """
+    v, x = together("special_chdtrc", v, x)
+    made: Tensor = gamma_tail(v / 2, x / 2, True)
+    return made
+
+
+@composite(
+    "special_fdtr(Tensor dfn, Tensor dfd, Tensor x) -> Tensor",
+    samples=lambda rng: [((rng.integers(1, 5, (3, 1)), rng.integers(1, 5, ()), rng.uniform(0.5, 6, (4,))), {})],
+)
+def special_fdtr(dfn: Tensor, dfd: Tensor, x: Tensor) -> Tensor:
+    """The probability that a variable of the F distribution, of ``dfn`` and ``dfd`` degrees, is at most ``x``.
+
+    For positive, finite degrees of freedom and x >= 0, nan elsewhere. Real operands, which broadcast; integers give
+    floats. Its derivative by ``x`` is of every order; by the degrees of freedom there is none: NotImplementedError.
+
+    >>> import tenkey as tk
+    >>> f"{tk.special.fdtr(2, 2, tk.asarray(3.0)).item():.5f}"
+    '0.75000'
+    """
+    dfn, dfd, x = together("special_fdtr", dfn, dfd, x)
+    made: Tensor = f_tail(dfn, dfd, x, False)
+    return made
+
+
+@composite(
+    "special_fdtrc(Tensor dfn, Tensor dfd, Tensor x) -> Tensor",
+    samples=lambda rng: [((rng.integers(1, 5, (3, 1)), rng.integers(1, 5, ()), rng.uniform(0.5, 6, (4,))), {})],
+)
+def special_fdtrc(dfn: Tensor, dfd: Tensor, x: Tensor) -> Tensor:
+    """The probability that a variable of the F distribution, of ``dfn`` and ``dfd`` degrees, is above ``x``.
+
+    As ``tk.special.fdtr`` otherwise.
+
+    >>> import tenkey as tk
+    >>> f"{tk.special.fdtrc(2, 2, tk.asarray(3.0)).item():.5f}"
+    '0.25000'
+    """
+    dfn, dfd, x = together("special_fdtrc", dfn, dfd, x)
+    made: Tensor = f_tail(dfn, dfd, x, True)
+    return made
+
+
+@composite(
+    "special_stdtr(Tensor df, Tensor t) -> Tensor",
+    samples=lambda rng: [((rng.integers(1, 5, (3, 1)), rng.uniform(-4, 4, (4,))), {})],
+)
+def special_stdtr(df: Tensor, t: Tensor) -> Tensor:
+    """The probability that a variable of Student's distribution with ``df`` degrees of freedom is at most ``t``.
+
+    For df > 0 (infinity gives the normal distribution), nan elsewhere. Real operands, which broadcast; integers give
+    floats. Its derivative by ``t`` is of every order; by ``df`` there is none: NotImplementedError.
+
+    >>> import tenkey as tk
+    >>> f"{tk.special.stdtr(1, tk.asarray(1.0)).item():.5f}"
+    '0.75000'
+    """
+    df, t = together("special_stdtr", df, t)
+    made: Tensor = student_below(df, t)
+    return made
+
+
+@composite(
+    "special_stdtrit(Tensor df, Tensor p) -> Tensor",
+    samples=lambda rng: [((rng.integers(1, 5, (2, 1)), rng.uniform(0.1, 0.9, (2,))), {})],
+)
+def special_stdtrit(df: Tensor, p: Tensor) -> Tensor:
+    """The inverse of ``stdtr``: below which number a variable of Student's distribution is with probability ``p``.
+
+    Minus infinity at 0, infinity at 1, nan outside. Its derivative by ``p`` is of every order; by ``df`` there is none:
+    NotImplementedError.
+
+    >>> import tenkey as tk
+    >>> f"{tk.special.stdtrit(1, tk.asarray(0.75)).item():.5f}"
+    '1.00000'
+    """
+    df, p = together("special_stdtrit", df, p)
+    made: Tensor = student_quantile(df, p)
+    return made
+
+
+@composite(
+    "special_betaincc(Tensor a, Tensor b, Tensor x) -> Tensor",
+    samples=lambda rng: [((rng.integers(1, 5, (3, 1)), rng.integers(1, 5, ()), rng.uniform(0.1, 0.9, (4,))), {})],
+)
+def special_betaincc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
+    """``1 - betainc(a, b, x)`` without cancellation: the beta distribution with ``a`` and ``b`` beyond ``x``.
+
+    As ``tk.special.betainc`` otherwise.
+
+    >>> import tenkey as tk
+    >>> f"{tk.special.betaincc(2, 2, tk.asarray(0.25)).item():.5f}"
+    '0.84375'
+    """
+    a, b, x = together("special_betaincc", a, b, x)
+    made: Tensor = beta_upper(a, b, x)
+    return made
+
+
+beta_upper = structured(
+    "beta_upper(Tensor a, Tensor b, Tensor x) -> Tensor",
+    meta=like_last,
+    host=in_double(lambda a, b, x: beta_below(b, a, 1 - np.asarray(x, np.float64), np.asarray(x, np.float64))),
+    vjp={
+        "a": refuse("special_betaincc", "a", "x"),
+        "b": refuse("special_betaincc", "b", "x"),
+        "x": lambda g, a, b, x: -g * exp((a - 1) * log(x) + (b - 1) * log1p(-x) - special_betaln(a, b)),
+    },
+    samples=lambda rng: [
+        ((rng.integers(1, 5, shape), rng.integers(1, 5, shape), rng.uniform(0.1, 0.9, shape)), {}) for shape in _shapes
+    ],
+    tags=("internal", "one_by_one"),
+)

@@ -1,0 +1,457 @@
+"""Incomplete gamma and beta functions, and the zeta function: ``tk.special``."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any, Final
+
+import numpy as np
+
+from ....core.device import CPU
+from ....core.dtypes.names import default_float
+from ....core.tensor import Tensor
+from ....core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
+from ...declare import EACH_TO_FLOAT, TensorSpec, composite, structured
+from ...shapes import broadcast_shapes
+from ..creation import full, ones_like
+from ..elementwise.exponential import exp, log, log1p
+from ..shape.copying import cast
+from ..shape.views import broadcast_to
+from . import coefficients as c
+from .gamma import hurwitz_zeta, hurwitz_zeta_beyond, special_betaln, special_gammaln
+
+_BY_PARAMETER: Final = "[{operator}] has no derivative by {name} here: only by {known}. Detach it: {name}.detach()."
+_REAL: Final = "[special] incomplete and zeta functions are not defined for dtype {dtype}: they take real dtypes."
+_DIMENSION: Final = "[special_multigammaln] d is a number of dimensions, at least 1; got {d}."
+
+# Note [Incomplete functions by quadrature]
+#     With t = a exp(v) the density of the gamma distribution is F(a) exp(-a (exp(v) - 1 - v)), where F(a) is
+#     a^a exp(-a) / Gamma(a), and with t = logistic(log(a / b) + d) that of beta is
+#     F(a) F(b) / F(a + b) exp(-(a + b) K(d)), where K is the cumulant function of a coin without its mean. Both
+#     exponents are convex and 0 at the mode, computed without cancellation. The tail away from the mode is integrated
+#     by Gauss's rule up to where it is e^-45 of its start; the other side is 1 minus it. Where the parameter of the
+#     tail is small it is raised, by a recurrence whose terms are all positive (DLMF 8.8.5, 8.17.20), so that no tail is
+#     longer than the rule resolves. Guarded by tests/ops/test_special.py::test_incomplete_functions.
+_RAISED: Final = 8
+_FEW: Final = 256  # integrals whose integrands are computed at all nodes at once
+
+
+@functools.cache
+def _rule() -> tuple[Any, Any]:
+    nodes, weights = np.polynomial.legendre.leggauss(64)
+    return (nodes + 1) / 2, weights / 2
+
+
+def _power_rest(v: Any) -> Any:
+    """``exp(v) - 1 - v``."""
+    near = np.abs(v) < 0.5
+    small = np.where(near, v, 0.0)
+    series = np.zeros_like(small)
+    for inverse in _INVERSE_FACTORIALS:
+        series = (series * small) + inverse
+    return np.where(near, series * small * small, np.expm1(v) - v)
+
+
+_INVERSE_FACTORIALS: Final = [1 / math.factorial(k) for k in range(16, 1, -1)]
+
+
+def _log_rest(y: Any) -> Any:
+    """``y - log(1 + y)``."""
+    near = np.abs(y) < 0.5
+    r = np.where(near, y / (2 + y), 0.0)
+    square = r * r
+    series = np.zeros_like(r)
+    for k in range(37, 2, -2):
+        series = series * square + 1 / k
+    return np.where(near, r * (y - 2 * square * series), y - np.log1p(y))
+
+
+def _scale(a: Any) -> Any:
+    """``a**a * exp(-a) / gamma(a)``, for a > 0."""
+    low = a < 16
+    small = np.where(low, a, 1.0)
+    whole = np.floor(small)
+    gamma = np.polynomial.polynomial.polyval(2 * (small - whole) - 1, c.GAMMA)  # of 1 + the fraction
+    for k in range(1, 16):
+        gamma = np.where(whole > k, gamma * (small - k), gamma)
+    gamma = np.where(whole == 0, gamma / small, gamma)
+    inverse = 1 / np.where(low, 16.0, a)
+    rest = inverse * np.polynomial.polynomial.polyval(inverse * inverse, _STIRLING)
+    return np.where(low, small**small * np.exp(-small) / gamma, np.sqrt(a / (2 * math.pi)) * np.exp(-rest))
+
+
+_STIRLING: Final = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)
+
+
+def _lgamma1p(a: Any) -> Any:
+    """``log(gamma(1 + a))`` for a in [0, 1], accurate near 0 (DLMF 5.7.3)."""
+    total = np.zeros_like(a)
+    for coefficient in _zetas():
+        total = total * -a + coefficient
+    return total * a * a + a * (1 - np.euler_gamma) - np.log1p(a)
+
+
+@functools.cache
+def _zetas() -> list[float]:
+    return [float(hurwitz_zeta(float(k), 2.0)) / k for k in range(56, 1, -1)]
+
+
+def _lower_tail(a: Any, x: Any) -> Any:
+    """P(a, x) for x < a."""
+    total = np.zeros_like(x)
+    raised = a < _RAISED
+    term = _scale(a) * np.exp(-a * _power_rest(_log_ratio(x, a))) / a
+    for k in range(1, _RAISED + 1):
+        total = np.where(raised, total + term, total)
+        term = term * x / (a + k)
+    a = np.where(raised, a + _RAISED, a)
+    v = _log_ratio(x, a)
+    level = _power_rest(v) + 45 / a
+    end = -(np.sqrt(2 * level) + level)
+    return total + _scale(a) * _integral(lambda s: np.exp(-a * _power_rest(s)), end, v)
+
+
+def _integral(function: Any, begin: Any, end: Any) -> Any:
+    nodes, weights = _rule()
+    length = end - begin
+    if begin.size <= _FEW:
+        rows = function(begin + nodes[:, None] * length)
+    else:
+        rows = (function(begin + node * length) for node in nodes.tolist())
+    total = np.zeros_like(begin)
+    for weight, values in zip(weights.tolist(), rows):  # in one order: the sum is the same both ways
+        total += weight * values
+    return total * length
+
+
+def _log_ratio(x: Any, a: Any) -> Any:
+    return np.where(np.abs(x - a) < 0.5 * a, np.log1p((x - a) / a), np.log(x / a))
+
+
+def _upper_tail(a: Any, x: Any) -> Any:
+    """Q(a, x) for x >= a, and x >= 1."""
+    v = _log_ratio(x, a)
+    level = _power_rest(v) + 45 / a
+    end = np.log1p(level + np.sqrt(2 * level))
+    return _scale(a) * _integral(lambda s: np.exp(-a * _power_rest(s)), v, end)
+
+
+def _small(a: Any, x: Any) -> tuple[Any, Any]:
+    """P and Q for a < 1 and x < 1 (DLMF 8.7.1)."""
+    series = np.zeros_like(x)
+    for k in range(20, 0, -1):
+        series = (series + (-1) ** k / math.factorial(k) / (a + k)) * x
+    logarithm = a * np.log(x) - _lgamma1p(a)
+    power = np.exp(logarithm)
+    return power * (1 + a * series), -np.expm1(logarithm) - a * power * series
+
+
+def _gamma_tails(a: Any, x: Any) -> tuple[Any, Any]:
+    """P(a, x) and Q(a, x)."""
+    a, x = np.broadcast_arrays(np.asarray(a, np.float64), np.asarray(x, np.float64))
+    p = np.full(a.shape, np.nan)
+    p[(a > 0) & (x == 0)] = 0.0
+    p[(a == 0) & (x > 0)] = 1.0
+    p[(a >= 0) & (x == np.inf) & (a < np.inf)] = 1.0
+    p[(a == np.inf) & (x >= 0) & (x < np.inf)] = 0.0
+    q = np.asarray(1 - p)
+    inside = (a > 0) & (x > 0) & (a < np.inf) & (x < np.inf)
+    small = inside & (a < 1) & (x < 1)
+    left = inside & ~small & (x < a)
+    right = inside & ~small & (x >= a)
+    if small.any():
+        p[small], q[small] = _small(a[small], x[small])
+    if left.any():
+        p[left] = _lower_tail(a[left], x[left])
+        q[left] = 1 - p[left]
+    if right.any():
+        q[right] = _upper_tail(a[right], x[right])
+        p[right] = 1 - q[right]
+    return p, q
+
+
+def _beta_tail(a: Any, b: Any, d: Any, x: Any) -> Any:
+    """The beta distribution up to x, which lies below its mode in the logistic scale, at the distance d <= 0."""
+
+    def exponent(a: Any, d: Any) -> Any:
+        """-(a + b) K(d), seen from the smaller of the two probabilities."""
+        p = a / (a + b)
+        swap = p > 0.5
+        p, d = np.where(swap, b / (a + b), p), np.where(swap, -d, d)
+        y = p * np.expm1(d)
+        near = np.abs(d) < 1
+        exact = p * _power_rest(np.where(near, d, 0.0)) - _log_rest(np.where(near, y, 0.0))
+        high = d > 30
+        away = np.where(high, d + np.log(p), np.log1p(np.where(high, 0.0, y))) - p * d
+        return -(a + b) * np.where(near, exact, away)
+
+    def scale(a: Any) -> Any:
+        return _scale(a) * (_scale(b) / _scale(a + b))
+
+    total = np.zeros_like(a)
+    raised = a < _RAISED
+    term = scale(a) * np.exp(exponent(a, d)) / a
+    for k in range(1, _RAISED + 1):
+        total = np.where(raised, total + term, total)
+        term = term * x * ((a + b + k - 1) / (a + k))
+    higher = np.where(raised, a + _RAISED, a)
+    d = np.where(raised, d - np.log1p(_RAISED / a), d)
+    a = higher
+    start = exponent(a, d)
+    reach = 45 / a  # the slope of the exponent is at most a
+    near = np.ones(a.shape, bool)
+    while near.any():
+        near = start - exponent(a, d - reach) < 45
+        reach = np.where(near, reach * 2, reach)
+    low = reach / 2
+    for _ in range(3):
+        middle = (low + reach) / 2
+        enough = start - exponent(a, d - middle) >= 45
+        low, reach = np.where(enough, low, middle), np.where(enough, middle, reach)
+    return total + scale(a) * _integral(lambda s: np.exp(exponent(a, s)), d - reach, d)
+
+
+def beta_below(a: Any, b: Any, x: Any, rest: Any = None) -> Any:
+    """The beta distribution up to x; ``rest`` is 1 - x, where that is known better than it is computed."""
+    a, b, x = np.broadcast_arrays(*[np.asarray(v, np.float64) for v in (a, b, x)])
+    rest = 1 - x if rest is None else np.broadcast_to(rest, x.shape)
+    out = np.full(a.shape, np.nan)
+    at_zero, at_one = (a == 0) | (b == np.inf), (b == 0) | (a == np.inf)  # where all of the probability may be
+    within = (x >= 0) & (rest >= 0) & (a >= 0) & (b >= 0) & ~(at_zero & at_one)
+    between = within & (x > 0) & (rest > 0)
+    out[within & (x == 0)], out[within & (rest == 0)] = 0.0, 1.0
+    out[between & at_zero], out[between & at_one] = 1.0, 0.0
+    inside = between & ~at_zero & ~at_one
+    if not inside.any():
+        return out
+    a, b, x, rest = a[inside], b[inside], x[inside], rest[inside]
+    distance = x * b - rest * a
+    close = np.abs(distance) < 0.5 * rest * a
+    d = np.where(close, np.log1p(np.where(close, distance / (rest * a), 0.0)), np.log(x / rest) - np.log(a / b))
+    left = d <= 0
+    tail = _beta_tail(np.where(left, a, b), np.where(left, b, a), -np.abs(d), np.where(left, x, rest))
+    out[inside] = np.where(left, tail, 1 - tail)
+    return out
+
+
+def _zeta(x: Any, q: Any) -> Any:
+    x, q = np.broadcast_arrays(np.asarray(x, np.float64), np.asarray(q, np.float64))
+    out = np.full(x.shape, np.nan)
+    out[(x == 1) & ~np.isnan(q)] = np.inf
+    poles = (x > 1) & (q <= 0) & (q == np.floor(q))
+    out[poles] = np.inf
+    inside = (x > 1) & ((q > 0) | ((x == np.floor(x)) & (q < 0) & ~poles))
+    power, start = x[inside], q[inside]
+    power = np.where(power > 1e4, 1e4 + power % 2, power)  # as good as infinite
+    out[inside] = np.where(np.isinf(start), 0.0, hurwitz_zeta_beyond(power, start))
+    return out
+
+
+def in_double(function: Any) -> Any:
+    """The function, computed in double precision, as a host function."""
+
+    def host(*operands: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return np.asarray(function(*operands)).astype(like_last(*operands).dtype)
+
+    return host
+
+
+def together(operator: str, *operands: Tensor) -> list[Tensor]:
+    """The operands in one floating dtype and one shape."""
+    word = 0
+    for x in operands:
+        word |= x._word
+    dtype, _ = EACH_TO_FLOAT.dtypes(operator, dtypes_of(word & DTYPE_MASK), weak_of(word & WEAK_MASK))
+    shape = broadcast_shapes(operator, *[x.shape for x in operands])
+    device = next((x.device for x in operands if not x._word & WEAK_MASK), CPU)
+    made = []
+    for x in operands:
+        same = full((), x.item(), dtype=dtype, device=device) if x._word & WEAK_MASK else cast(x, dtype)
+        made.append(same if same.shape == shape else broadcast_to(same, shape))
+    return made
+
+
+def refuse(operator: str, name: str, known: str) -> Any:
+    """The formula of a derivative that there is not."""
+
+    def formula(g: Tensor) -> Tensor:
+        raise NotImplementedError(_BY_PARAMETER.format(operator=operator, name=name, known=known))
+
+    return formula
+
+
+def like_last(*operands: Any) -> TensorSpec:
+    """The meta rule of operands of one shape and dtype."""
+    dtype = operands[-1].dtype
+    if dtype.kind == "c":
+        raise TypeError(_REAL.format(dtype=dtype))
+    return TensorSpec(operands[-1].shape, dtype if dtype.kind == "f" else default_float())
+
+
+def _density(a: Tensor, x: Tensor) -> Tensor:
+    made: Tensor = exp((a - 1) * log(x) - x - special_gammaln(a))
+    return made
+
+
+_shapes = ((3,), (2, 3), (), (0, 2))
+gamma_tail = structured(
+    "gamma_tail(Tensor a, Tensor x, bool upper) -> Tensor",
+    meta=lambda a, x, upper: like_last(x),
+    host=lambda a, x, upper: in_double(lambda a, x: _gamma_tails(a, x)[upper])(a, x),
+    vjp={
+        "a": refuse("special_gammainc", "a", "x"),
+        "x": lambda g, a, x, upper: (-g if upper else g) * _density(a, x),
+    },
+    samples=lambda rng: [
+        ((rng.integers(1, 5, shape), rng.uniform(0.5, 6, shape), upper), {})
+        for shape in _shapes
+        for upper in (False, True)
+    ],
+    tags=("internal", "one_by_one"),
+    doc="""The regularized incomplete gamma function, lower or upper, of operands of one shape.
+
+    >>> import tenkey as tk
+    >>> x = tk.asarray([1.0])
+    >>> f"{tk.ops.tk.gamma_tail(x, x, True).item():.5f}"
+    '0.36788'
+    """,
+)
+
+beta_tail = structured(
+    "beta_tail(Tensor a, Tensor b, Tensor x) -> Tensor",
+    meta=like_last,
+    host=in_double(beta_below),
+    vjp={
+        "a": refuse("special_betainc", "a", "x"),
+        "b": refuse("special_betainc", "b", "x"),
+        "x": lambda g, a, b, x: g * exp((a - 1) * log(x) + (b - 1) * log1p(-x) - special_betaln(a, b)),
+    },
+    samples=lambda rng: [
+        ((rng.integers(1, 5, shape), rng.integers(1, 5, shape), rng.uniform(0.1, 0.9, shape)), {}) for shape in _shapes
+    ],
+    tags=("internal", "one_by_one"),
+    doc="""The regularized incomplete beta function of operands of one shape.
+
+    >>> import tenkey as tk
+    >>> x = tk.asarray([0.25])
+    >>> tk.ops.tk.beta_tail(tk.asarray([1]), tk.asarray([1]), x).tolist()
+    [0.25]
+    """,
+)
+
+hurwitz = structured(
+    "hurwitz(Tensor x, Tensor q) -> Tensor",
+    meta=like_last,
+    host=in_double(_zeta),
+    vjp={"x": refuse("special_zeta", "x", "q"), "q": lambda g, x, q: g * -x * hurwitz_of(x + 1, q)},
+    samples=lambda rng: [((rng.integers(2, 5, shape), rng.uniform(0.5, 6, shape)), {}) for shape in _shapes],
+    tags=("internal", "one_by_one"),
+    doc="""The Hurwitz zeta function of operands of one shape.
+
+    >>> import tenkey as tk
+    >>> f"{tk.ops.tk.hurwitz(tk.asarray([2]), tk.asarray([1.0])).item():.5f}"
+    '1.64493'
+    """,
+)
+
+
+def hurwitz_of(x: Tensor, q: Tensor) -> Tensor:
+    """``hurwitz``, for its own derivative."""
+    made: Tensor = hurwitz(x, q)
+    return made
+
+
+@composite(
+    "special_gammainc(Tensor a, Tensor x) -> Tensor",
+    samples=lambda rng: [((rng.integers(1, 5, (3, 1)), rng.uniform(0.5, 6, (4,))), {})],
+)
+def special_gammainc(a: Tensor, x: Tensor) -> Tensor:
+    """The regularized lower incomplete gamma function P(a, x): the gamma distribution with shape ``a`` up to ``x``.
+
+    For a >= 0 and x >= 0, nan elsewhere (DLMF 8.2.4). Real operands, which broadcast; integers give floats. Its
+    derivative by ``x`` is of every order; by ``a`` there is none: NotImplementedError.
+
+    >>> import tenkey as tk
+    >>> f"{tk.special.gammainc(1, tk.asarray(2.0)).item():.5f}"
+    '0.86466'
+    """
+    a, x = together("special_gammainc", a, x)
+    made: Tensor = gamma_tail(a, x, False)
+    return made
+
+
+@composite(
+    "special_gammaincc(Tensor a, Tensor x) -> Tensor",
+    samples=lambda rng: [((rng.integers(1, 5, (3, 1)), rng.uniform(0.5, 6, (4,))), {})],
+)
+def special_gammaincc(a: Tensor, x: Tensor) -> Tensor:
+    """The regularized upper incomplete gamma function Q(a, x) = 1 - P(a, x), without cancellation where it is small.
+
+    As ``tk.special.gammainc`` otherwise.
+
+    >>> import tenkey as tk
+    >>> f"{tk.special.gammaincc(1, tk.asarray(2.0)).item():.5f}"
+    '0.13534'
+    """
+    a, x = together("special_gammaincc", a, x)
+    made: Tensor = gamma_tail(a, x, True)
+    return made
+
+
+@composite(
+    "special_betainc(Tensor a, Tensor b, Tensor x) -> Tensor",
+    samples=lambda rng: [((rng.integers(1, 5, (3, 1)), rng.integers(1, 5, ()), rng.uniform(0.1, 0.9, (4,))), {})],
+)
+def special_betainc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
+    """The regularized incomplete beta function: the beta distribution with parameters ``a`` and ``b`` up to ``x``.
+
+    For a, b >= 0 and x in [0, 1], nan elsewhere (DLMF 8.17.2). Real operands, which broadcast; integers give floats.
+    Its derivative by ``x`` is of every order; by ``a`` and ``b`` there is none: NotImplementedError.
+
+    >>> import tenkey as tk
+    >>> f"{tk.special.betainc(2, 2, tk.asarray(0.25)).item():.5f}"
+    '0.15625'
+    """
+    a, b, x = together("special_betainc", a, b, x)
+    made: Tensor = beta_tail(a, b, x)
+    return made
+
+
+@composite(
+    "special_zeta(Tensor x, Tensor? q=None) -> Tensor",
+    samples=lambda rng: [((rng.integers(2, 5, (3, 1)), rng.uniform(0.5, 6, (4,))), {})],
+)
+def special_zeta(x: Tensor, q: Tensor | None = None) -> Tensor:
+    """The sum of ``(k + q)**-x`` over k = 0, 1, ...: Hurwitz's zeta function, with q = 1 (the default) Riemann's.
+
+    For x > 1, infinite at 1, nan below (DLMF 25.11.1). For q <= 0 infinite at the poles 0, -1, ..., and between them
+    nan unless x is a whole number. Real operands, which broadcast; integers give floats. Differentiable by ``q``; by
+    ``x`` there is no derivative here: NotImplementedError.
+
+    >>> import tenkey as tk
+    >>> f"{tk.special.zeta(tk.asarray(2.0)).item():.5f}"
+    '1.64493'
+    """
+    x, q = together("special_zeta", x, ones_like(x) if q is None else q)
+    return hurwitz_of(x, q)
+
+
+@composite(
+    "special_multigammaln(Tensor a, int d) -> Tensor",
+    samples=lambda rng: [((rng.uniform(3, 6, shape), d), {}) for shape in ((3,), ()) for d in (1, 4)],
+)
+def special_multigammaln(a: Tensor, d: int) -> Tensor:
+    """The logarithm of the multivariate gamma function of dimension ``d``, for a > (d - 1) / 2 (DLMF 35.3.4).
+
+    >>> import tenkey as tk
+    >>> tk.special.multigammaln(tk.asarray(1.0), 1).item()
+    0.0
+    """
+    if d < 1:
+        raise ValueError(_DIMENSION.format(d=d))
+    total: Tensor = special_gammaln(a)
+    for k in range(1, d):
+        total = total + special_gammaln(a - k / 2)
+    return total + d * (d - 1) / 4 * math.log(math.pi)

@@ -1,0 +1,311 @@
+"""In-place and ``out=`` variants, derived from functional operators, and ``copy_``.
+
+Note [Variants]
+~~~~~~~~~~~~~~~
+Every pointwise operator ``ns::name`` whose first argument is a tensor has an in-place variant ``ns::name_``, which
+writes into that tensor, and every pointwise operator and reduction has an overload ``ns::name.out``, which writes into
+the tensor ``out``. They are made when somebody asks for them by name, so an operator that is never used in place costs
+nothing; a definition of the same name takes the place of a derived variant, and a variant goes with its operator. The
+built-in blocks with the tag ``inplace`` have theirs from the beginning, because these are methods of Tensor. A result
+may be written into a tensor whose dtype is of the same kind or a later one (bool, integer, float, complex). Guarded by
+``tests/ops/test_variants.py``.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+
+from .._util.record import Record, replaced
+from ..core.lift import refuse_out_of_range
+from ..core.tensor import Tensor
+from ..core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
+from ..dispatch.errors import RegistrationError
+from ..dispatch.keys import DispatchKey
+from ..dispatch.local_state import StateGuard
+from ..dispatch.operator import Operator
+from ..dispatch.registry import registry
+from ..dispatch.schema import AliasInfo, Argument, BaseType, FunctionSchema, Return, parse_schema
+from .builtin import elementwise as _pointwise  # noqa: F401 -- the in-place methods are used below
+from .builtin.elementwise import arithmetic, bitwise  # noqa: F401  # their in-place variants are Python operators below
+from .builtin.linalg.matmul import matmul
+from .declare.facets import Composite, Methods, Samples
+from .shapes import broadcast_shapes
+
+__all__ = [
+    "Fits",
+    "Inplace",
+    "Out",
+    "can_hold",
+    "check_copy",
+    "check_pointwise",
+    "check_fits",
+    "copy_",
+    "inplace_name",
+]
+
+
+_SHAPE: Final = (
+    "[{operator}] the result of shape {result} does not fit into {into}, shape {target}. (output with shape {target} "
+    "doesn't match the broadcast shape {result})"
+)
+_KIND: Final = (
+    "[{operator}] a result of dtype {result} cannot be written into a tensor of dtype {target}: cast it first. (result "
+    "type {result} can't be cast to the desired output type {target})"
+)
+_OVERLAP: Final = (
+    "[{operator}] unsupported operation: more than one element of the written-to tensor refers to a single memory "
+    "location: {into} of shape {target}, strides {strides} was broadcast. clone() it first."
+)
+_READ_ONLY: Final = (
+    "[{operator}] {into} is on memory that may only be read, which another library shares with it: clone() it first."
+)
+_RANK: Final = {"b": 0, "i": 1, "u": 1, "O": 1, "f": 2, "V": 2, "c": 3}  # O is a Python int beyond 64 bits
+
+
+def can_hold(dtype: np.dtype, result: np.dtype) -> bool:
+    """Whether a result of one dtype may be written into a tensor of another."""
+    return _RANK[result.kind] <= _RANK[dtype.kind]
+
+
+def check_fits(
+    name: str, x: Tensor, shape: tuple[int, ...], result: np.dtype, into: str = "the first argument"
+) -> None:
+    """Raise unless a result of this shape and dtype may be written into ``x``."""
+    if shape != x.shape:
+        raise ValueError(_SHAPE.format(operator=name, result=shape, target=x.shape, into=into))
+    if not can_hold(x.dtype, result):
+        raise TypeError(_KIND.format(operator=name, result=result, target=x.dtype))
+    if 0 in x._data.strides and any(n > 1 and not step for n, step in zip(x.shape, x.strides, strict=True)) and x.size:
+        raise RuntimeError(_OVERLAP.format(operator=name, target=x.shape, strides=x.strides, into=into))
+    if x._data.__class__ is np.ndarray and not x._data.flags.writeable:
+        raise RuntimeError(_READ_ONLY.format(operator=name, into=into))
+
+
+def check_pointwise(operator: Operator, *args: Any) -> None:
+    """Raise unless the pointwise result has the shape of the first argument and a dtype that its own can hold."""
+    functional: Operator = operator.facets["Inplace"].functional
+    facet = functional.facets["Pointwise"]
+    operands = [value for value in args if isinstance(value, Tensor)]
+    word = 0
+    for tensor in operands:
+        word |= tensor._word
+    compute, result = facet.promotion.dtypes(operator.name, dtypes_of(word & DTYPE_MASK), weak_of(word & WEAK_MASK))
+    for tensor in operands:
+        refuse_out_of_range(operator.schema.base_name, tensor, compute)
+    shape = broadcast_shapes(operator.schema.base_name, *[t.shape for t in operands])
+    check_fits(operator.schema.base_name, operands[0], shape, result)
+
+
+def check_copy(operator: Operator, x: Tensor, source: Tensor) -> None:
+    """Raise unless ``source`` broadcasts to ``x``; only complex values have no place in a real tensor."""
+    refuse_out_of_range(operator.schema.base_name, source, x.dtype)
+    shape = broadcast_shapes(operator.schema.base_name, x.shape, source.shape)
+    check_fits(operator.schema.base_name, x, shape, source.dtype if source.dtype.kind == "c" else x.dtype)
+
+
+_NO_INPLACE: Final = (
+    "[{operator}] has the tag 'inplace', and its schema is {schema}: only an operator (Tensor x, ...) -> Tensor has an "
+    "in-place variant. Leave the tag out."
+)
+
+
+class Inplace(Record):
+    """The operator writes what ``functional`` computes into its first argument; None: a copy of the second."""
+
+    functional: Operator | None
+
+
+class Out(Record):
+    """The operator writes what ``functional`` computes into its argument ``out``."""
+
+    functional: Operator
+
+
+class Fits(Record):
+    """``check(operator, *arguments)`` raises where what would be written does not fit: the same on every backend."""
+
+    check: Callable[..., None]
+
+
+def inplace_name(operator: Operator) -> str:
+    """The name of the in-place variant of a functional operator: ``ns::add_`` for ``ns::add``."""
+    schema = operator.schema
+    return f"{schema.name}_.{schema.overload_name}" if schema.overload_name else f"{schema.name}_"
+
+
+def derive_inplace(
+    operator: Operator, methods: tuple[str, ...] = (), *, tags: tuple[str, ...] = ("variant",)
+) -> Operator:
+    """Define the in-place variant of a pointwise operator."""
+    facets: dict[str, Any] = {
+        "Inplace": Inplace(operator), "Fits": Fits(check_pointwise), "DerivedFrom": operator,
+    }  # fmt: skip
+    if methods:
+        facets["Methods"] = Methods(methods)
+    return registry.define(
+        _inplace_schema(operator.schema),
+        facets=facets,
+        tags=("inplace_variant", *tags),
+        site=operator.site,
+        doc=f"``{operator.schema.base_name}`` written into its first argument, which is returned.",
+    )
+
+
+_WRITTEN: Final = AliasInfo(("a",), is_write=True)
+_TENSOR: Final = BaseType("Tensor")
+_RESULT: Final = (Return(None, _TENSOR, _WRITTEN),)
+
+
+def _inplace_schema(schema: FunctionSchema) -> FunctionSchema:
+    """The schema of the in-place variant: ``(Tensor(a!) x, ...) -> Tensor(a!)``, with all arguments by position."""
+    first, *others = schema.arguments
+    rest = [replaced(a, kwarg_only=False) if a.kwarg_only else a for a in others]
+    written = Argument(first.name, _TENSOR, alias=_WRITTEN)
+    return FunctionSchema(schema.namespace, f"{schema.base_name}_", schema.overload_name, (written, *rest), _RESULT)
+
+
+def _derive_inplace_by_copy(operator: Operator) -> Operator:
+    """Define the in-place variant of any other operator with the tag: its result is copied over its first argument."""
+    schema = operator.schema
+    tensor = BaseType("Tensor")
+    first = schema.arguments[0] if schema.arguments else None
+    if first is None or first.type != tensor or first.kwarg_only or [r.type for r in schema.returns] != [tensor]:
+        raise RegistrationError(_NO_INPLACE.format(operator=operator.name, schema=schema))
+
+    def write(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return write_out(operator, x, *args, out=x, **kwargs)
+
+    starred = [
+        f"*, {a}" if a.kwarg_only and not before.kwarg_only else str(a) for before, a in pairwise(schema.arguments)
+    ]
+    rest = "".join(f", {a}" for a in starred)
+    return registry.define(
+        parse_schema(f"{inplace_name(operator)}(Tensor(a!) {first.name}{rest}) -> Tensor(a!)"),
+        facets={"Composite": Composite(write), "DerivedFrom": operator},
+        tags=("inplace_variant",),
+        site=operator.site,
+        doc=f"``{schema.base_name}`` written into its first argument, which is returned.",
+    )
+
+
+def derive_out(operator: Operator) -> Operator:
+    """Define the overload of a pointwise operator or a reduction that writes into a tensor ``out``."""
+    schema = operator.schema
+    keywords = [str(a) for a in schema.arguments if a.kwarg_only]
+    arguments = ", ".join([str(a) for a in schema.arguments if not a.kwarg_only] + ["*", *keywords])
+    overload = f"{schema.overload_name}_out" if schema.overload_name else "out"
+    function = functools.partial(_into, operator)
+    return registry.define(
+        parse_schema(f"{schema.name}.{overload}({arguments}, Tensor(a!) out) -> Tensor(a!)"),
+        facets={"Composite": Composite(function, implicit=False), "Out": Out(operator), "DerivedFrom": operator},
+        tags=("out", "variant"),
+        site=operator.site,
+        doc=f"``{schema.base_name}`` written into ``out``, which is returned.",
+    )
+
+
+_WRITING: Final = DispatchKey.ADInplaceOrView.mask
+
+
+def _into(operator: Operator, /, *args: Any, out: Tensor, **kwargs: Any) -> Tensor:
+    with StateGuard(exclude=_WRITING):  # the call itself counts the version up
+        return write_out(operator, *args, out=out, **kwargs)
+
+
+def write_out(operator: Operator, /, *args: Any, out: Tensor, **kwargs: Any) -> Tensor:
+    """What the variant ``out=`` of a functional operator does, made of it and of ``copy_``."""
+    result = operator.call(*args, **kwargs)
+    check_fits(operator.schema.base_name, out, result.shape, result.dtype, "out")
+    copy_(out, result)
+    return out
+
+
+def _derive_variant(name: str) -> Operator | None:
+    """The variant of that name, if there is an operator that it follows from: see Note [Variants]."""
+    qualified, _, overload = name.partition(".")
+    if overload == "out" or overload.endswith("_out"):
+        functional = registry.operators.get(f"{qualified}.{overload[:-4]}".rstrip("."))
+        if functional is not None and _has_out(functional):
+            return derive_out(functional)
+    elif qualified.endswith("_"):
+        functional = registry.operators.get(f"{qualified[:-1]}.{overload}".rstrip("."))
+        if functional is not None and _has_inplace(functional):
+            return derive_inplace(functional)
+        if functional is None and not overload:  # perhaps all that there is has names
+            named = [op for op in registry.overloads(qualified[:-1]) if _has_inplace(op)]
+            made = [derive_inplace(op) for op in named if inplace_name(op) not in registry.operators]
+            return made[0] if made else None
+    return None
+
+
+def _has_out(operator: Operator) -> bool:
+    known = "Pointwise" in operator.facets or "Reduce" in operator.facets
+    if "out" in operator.tags:
+        known = [str(r) for r in operator.schema.returns] == ["Tensor"]
+    return known and all(a.name != "out" for a in operator.schema.arguments)
+
+
+def _has_inplace(operator: Operator) -> bool:
+    facet = operator.facets.get("Pointwise")
+    first = operator.schema.arguments[0] if operator.schema.arguments else None
+    return facet is not None and first is not None and first.name in facet.tensors and first.name not in facet.boolean
+
+
+registry.derivers.append(_derive_variant)
+
+
+def _methods_of(operator: Operator) -> tuple[str, ...]:
+    """The names of the in-place methods: those of the methods, with an underscore."""
+    facet = operator.facets.get("Methods")
+    plain = [name for name in (facet.names if facet is not None else ()) if not name.startswith("__")]
+    return tuple(dict.fromkeys([f"{name}_" for name in (*plain, operator.schema.base_name)]))
+
+
+def _install(operator: Operator) -> None:
+    if "inplace" in operator.tags and inplace_name(operator) not in registry.operators:
+        if "Pointwise" in operator.facets:
+            derive_inplace(operator, _methods_of(operator), tags=())
+        else:
+            _derive_inplace_by_copy(operator)
+
+
+registry.subscribe(_install)
+
+
+def _copy_samples(rng: np.random.Generator) -> Any:
+    shapes = (((3, 4), (3, 4)), ((3, 4), (4,)), ((3, 4), ()), ((), ()), ((0, 2), (1, 2)))
+    return [((rng.standard_normal(x), rng.standard_normal(source)), {}) for x, source in shapes]
+
+
+copy_ = registry.define(
+    parse_schema("tk::copy_(Tensor(a!) x, Tensor source) -> Tensor(a!)"),
+    facets={"Inplace": Inplace(None), "Fits": Fits(check_copy), "Samples": Samples(_copy_samples)},
+    tags=("inplace_variant", "mixes_devices"),
+    doc="""Write the values of ``source``, broadcast and converted, into ``x``, which is returned.
+
+    >>> import tenkey as tk
+    >>> tk.zeros(2).copy_(tk.asarray([1, 2])).tolist()
+    [1.0, 2.0]
+    """,
+).call
+Tensor.copy_ = copy_  # type: ignore[method-assign]
+_OPERATORS: Final = {
+    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide",
+    "mod": "remainder", "pow": "pow", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
+    "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift",
+}  # fmt: skip
+for _name, _method in _OPERATORS.items():
+    setattr(Tensor, f"__i{_name}__", getattr(Tensor, f"{_method}_"))
+
+
+def _imatmul(self: Any, other: Any) -> Any:
+    """``self @= other``: the product, which must have the shape of ``self``, written into it."""
+    return write_out(matmul.operator, self, other, out=self)  # type: ignore[attr-defined]
+
+
+Tensor.__imatmul__ = _imatmul  # type: ignore[method-assign]

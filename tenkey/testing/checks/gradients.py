@@ -1,0 +1,511 @@
+"""The rows autograd, gradient, second order and forward mode."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+import tenkey as tk
+
+from ...core.dtypes.names import is_inexact
+from ...core.tensor import Tensor
+from .numeric import (
+    Differences,
+    Mismatch,
+    Precision,
+    compare,
+    components,
+    cotangents,
+    differences,
+    floating_results,
+    pull_back,
+    split_cotangent,
+)
+from .sample import Failure, Sample, Skipped, Warned, described, is_deliberate
+from .structure import Labelled, quote_all
+
+__all__ = ["Derivatives"]
+
+_NO_GRADIENT: Final = (
+    "no gradient registered; asking for one is refused. tk.library.register_autograd({name!r}, ...) adds one."
+)
+_GRADIENT_WANTED: Final = (
+    "{labels} {require} a gradient, but the operator has no gradient rule, and asking for one is refused: give it one "
+    "with tk.library.register_autograd({name!r}, ...)."
+)
+_LOST: Final = (
+    "the gradient with respect to '{label}' is silently lost: {result} depends on '{label}', which requires a "
+    "gradient, and {result} does not require one. Compute with operators only (no numpy(), detach() or no_grad in "
+    "the function), register a gradient with register_autograd, or define the operator with differentiable=False."
+)
+_LEAKED: Final = (
+    "{result} requires a gradient {when}: an operator's result may do so only if an argument does and recording is on. "
+    "Do not return tensors with a history of their own: detach() what the kernel keeps, and drop its enable_grad."
+)
+_RECORDED_INTEGER: Final = (
+    "{result} has dtype {dtype} and requires a gradient: only floating-point results can. Do not mark it in the kernel."
+)
+_RAISES: Final = (
+    "with a gradient recorded for {labels} the call raises {error}. Mend setup_context or the autograd kernel."
+)
+_BACKWARD_RAISES: Final = (
+    "backward, with a gradient wanted for {labels}, raises {error}. Mend what register_autograd was given."
+)
+_WRONG: Final = (
+    "the gradient with respect to '{label}' is wrong{where}: at index {index} backward gives {got:.6g}, finite "
+    "differences give {want:.6g}.{hint} Correct what backward returns for '{label}'."
+)
+_NONE: Final = (
+    "the gradient with respect to '{label}' is missing{where}: backward returns None for it, but at index {index} "
+    "finite differences give {want:.6g}. Return its gradient (or, if it is meant to have none, mark the other "
+    "tensors of the sample with requires_grad)."
+)
+_COMPLEX: Final = (
+    "right for the sample; for complex values, which the operator takes too, it is wrong: give a complex sample to "
+    "see how"
+)
+_SECOND: Final = (
+    "the second derivative is wrong: of the gradient by '{of}', with respect to {by}, at index {index}: backward of "
+    "backward gives {got:.6g}, finite differences give {want:.6g}.{hint} {remedy}"
+)
+_SECOND_REMEDY: Final = (
+    "In backward, compute with operators on saved tensors (no numpy(), no detach(), no values kept on ctx), or "
+    "decorate backward with tk.autograd.once_differentiable, so that it is refused."
+)
+_FORWARD: Final = (
+    "the tangent of {result} is wrong{where}: the rule gives {got}, finite differences give {want:.6g}. Correct what "
+    "register_jvp was given{none}."
+)
+_DISAGREE: Final = (
+    "the forward derivative and the gradient disagree: <u, J v> is {forward:.9g}, <u J, v> is {backward:.9g}. One of "
+    "the functions of register_jvp and register_autograd is inexact."
+)
+
+
+class Derivatives:
+    """What the four rows share: the sample in double precision, its differences, and what was found out already."""
+
+    def __init__(self, sample: Sample, atol: float | None, rtol: float | None) -> None:
+        self.sample = sample
+        self.atol, self.rtol = atol, rtol
+        self.rng = np.random.default_rng(0)
+        self.differentiable = False
+        self.why_not = "not judged while 'autograd' fails"
+        self._found: Differences | None = None
+        self._arrays: list[np.ndarray[Any, Any]] = []
+        self.precision = Precision.of(np.dtype("float64"), atol, rtol)
+        self.note = ""
+
+    # ---- the sample in double precision
+
+    @property
+    def arrays(self) -> list[np.ndarray[Any, Any]]:
+        """The sample's values in double precision if the operator takes that and computes in it, else as given."""
+        if not self._arrays:
+            wide = [_widened(array) for array in self.sample.arrays]
+            try:
+                results = floating_results(self.sample.function(self.sample.tensors(wide)))
+                narrow = any(
+                    part.value.dtype.itemsize < (16 if part.value.dtype.kind == "c" else 8) for part in results
+                )
+            except Exception:
+                results, narrow = [], True
+            self._arrays = wide
+            if narrow:
+                self._arrays = self.sample.arrays
+                results = floating_results(self.sample.function(self.sample.tensors()))
+                self.note = (
+                    "in the sample's precision with wide tolerances, since the operator does not compute in float64"
+                )
+            if results:
+                least = min((p.value.dtype for p in results), key=lambda d: d.itemsize / (2 if d.kind == "c" else 1))
+                self.precision = Precision.of(least, self.atol, self.rtol)
+        return self._arrays
+
+    @property
+    def found(self) -> Differences:
+        """The differences at the sample."""
+        if self._found is None:
+            arrays = self.arrays
+            self._found = self.differences(arrays)
+        return self._found
+
+    def differences(self, arrays: Sequence[np.ndarray[Any, Any]], limit: int = 40) -> Differences:
+        """Differences of the operator at other values."""
+        return differences(
+            self.sample.function, self.sample.tensors, arrays, self.sample.floating, self.precision, self.rng, limit
+        )
+
+    # ---- autograd
+
+    def autograd(self) -> str | None:
+        """Whether results require a gradient exactly when they should, and backward runs."""
+        sample = self.sample
+        if not sample.floating:
+            self.why_not = "no floating-point tensor argument"
+            raise Skipped(self.why_not)
+        self._check_unrecorded(sample.tensor_results(sample.tensors()), "although no argument does")
+        with tk.no_grad():
+            tensors = [
+                t.clone() if leaf.mutable else t for leaf, t in zip(sample.leaves, self._marked(sample.floating))
+            ]
+            results = sample.tensor_results(tensors)
+            made = [p for p in results if all(p.value is not t for t in tensors)]
+            self._check_unrecorded(made, "in a no_grad() block")
+        if not floating_results(results):
+            self.why_not = "integer result" if results else "no tensor result"
+        counts = [self._check_recorded(subset) for subset in _subsets(sample.floating)]
+        if not any(counts):
+            self.why_not = "the result does not depend on the arguments' values"
+            raise Skipped(self.why_not)
+        self._check_backward()
+        self.differentiable = True
+        return None
+
+    def _check_recorded(self, subset: tuple[int, ...]) -> int:
+        """Whether the results require a gradient if these arguments do; how many do."""
+        sample = self.sample
+        first = len(subset) == len(sample.floating)
+        try:
+            with tk.enable_grad():
+                results = sample.function(self._marked(subset))
+        except Exception as error:
+            if "Backward" in sample.operator.facets or not first or not is_deliberate(error):
+                named = quote_all([sample.labels[i] for i in subset])
+                raise Failure(_RAISES.format(labels=named, error=described(error))) from error
+            raise self._no_gradient() from error
+        for part in results:
+            if part.value.requires_grad and not is_inexact(part.value.dtype):
+                raise Failure(_RECORDED_INTEGER.format(result=part.label, dtype=part.value.dtype))
+        floating = floating_results(results)
+        if not floating:
+            raise Skipped(self.why_not)
+        recorded = [p for p in floating if p.value.requires_grad]
+        if len(recorded) < len(floating):
+            if "NotDifferentiable" in sample.operator.facets:
+                self.why_not = "declared as not differentiable"
+                raise Skipped(self.why_not)
+            self._check_nothing_lost(subset, results)
+        return len(recorded)
+
+    def _no_gradient(self) -> Skipped:
+        """Why there is nothing to judge; a warning if the sample asks for a gradient."""
+        self.why_not = "no gradient registered"
+        name = self.sample.operator.name
+        marked = [self.sample.labels[i] for i in self.sample.floating if self.sample.leaves[i].marked]
+        if not marked:
+            return Skipped(_NO_GRADIENT.format(name=name))
+        require = "requires" if len(marked) == 1 else "require"
+        return Warned(_GRADIENT_WANTED.format(labels=quote_all(marked), require=require, name=name))
+
+    def _marked(self, subset: Sequence[int]) -> list[Tensor]:
+        return self.sample.tensors(gradient=subset)
+
+    @staticmethod
+    def _check_unrecorded(results: list[Labelled], when: str) -> None:
+        for part in results:
+            if part.value.requires_grad:
+                raise Failure(_LEAKED.format(result=part.label, when=when))
+
+    def _check_nothing_lost(self, subset: Sequence[int], results: list[Labelled]) -> None:
+        """Raise if a result that is not recorded depends on an argument that requires a gradient."""
+        start = 0
+        for part in floating_results(results):
+            size = components(part.value.detach().numpy()).size
+            for i in subset:
+                window = self.found.values[i][:, start : start + size]
+                bent = self.found.kinks[i][:, start : start + size]
+                if (
+                    not part.value.requires_grad
+                    and (np.abs(np.where(bent, 0, window)) > 10 * self.precision.atol).any()
+                ):
+                    raise Failure(_LOST.format(label=self.sample.labels[i], result=part.label))
+            start += size
+
+    def _check_backward(self) -> None:
+        """Raise Skipped if nothing says what the gradient is; what else is wrong is for the row gradient to say."""
+        operator = self.sample.operator
+        with tk.enable_grad():
+            tensors = self._marked(self.sample.floating)
+            results = [p.value for p in floating_results(self.sample.function(tensors)) if p.value.requires_grad]
+            inputs = [tensors[i] for i in self.sample.floating]
+            try:
+                tk.autograd.grad(results, inputs, [tk.ones_like(t) for t in results], allow_unused=True)
+            except NotImplementedError as error:
+                if "Backward" not in operator.facets and "derivative is not implemented" in str(error):
+                    raise self._no_gradient() from error
+            except Exception:
+                return
+
+    # ---- gradient
+
+    def gradient(self) -> str | None:
+        """Backward against differences: for all subsets of inputs, at two points, with operands that broadcast."""
+        if not self.differentiable:
+            raise Skipped(self.why_not)
+        sample = self.sample
+        columns = cotangents(self.found, self.rng)
+        notes = [self.note] if self.note else []
+        for number, subset in enumerate(_subsets(sample.floating)):
+            where = "" if not number else f" when only {quote_all([sample.labels[i] for i in subset])} require it"
+            if len(subset) == 1:
+                where = where.replace("require it", "requires it")
+            self._check_at(self.arrays, subset, self.found, columns if not number else columns[:, :4], where)
+        for arrays, where in self._other_points():
+            found = self.differences(arrays, 12)
+            self._check_at(arrays, sample.floating, found, cotangents(found, self.rng, 3), where)
+        notes += self._complex_note()
+        if all(k.size and k.any(axis=1).all() for k in self.found.kinks.values()):
+            notes.append("the sample lies on a kink everywhere: give one with other values")
+        return "; ".join(notes) or None
+
+    def _check_at(
+        self, arrays: Sequence[np.ndarray[Any, Any]], subset: Sequence[int], found: Differences,
+        columns: np.ndarray[Any, Any], where: str,
+    ) -> None:  # fmt: skip
+        labels = self.sample.labels
+        try:
+            gradients, missing = pull_back(self.sample.function, self.sample.tensors, arrays, subset, found, columns)
+        except Exception as error:
+            raise Failure(
+                _BACKWARD_RAISES.format(labels=quote_all([labels[i] for i in subset]) + where, error=described(error))
+            ) from error
+        wrong = compare(arrays, found, columns, gradients, self.precision)
+        if wrong is not None:
+            text, label = _NONE if wrong.input in missing else _WRONG, labels[wrong.input]
+            raise Failure(text.format(
+                label=label, where=where, index=wrong.place, got=wrong.got, want=wrong.want, hint=wrong.hint
+            ))  # fmt: skip
+
+    def _accepted(self, arrays: Sequence[np.ndarray[Any, Any]]) -> list[Labelled] | None:
+        """The floating results for other values, None if the operator refuses them or they are not finite."""
+        try:
+            results = [
+                Labelled(p.label, p.value.detach().numpy())
+                for p in floating_results(self.sample.function(self.sample.tensors(arrays)))
+            ]
+        except Exception:
+            return None
+        with np.errstate(all="ignore"):
+            return results if results and all(np.isfinite(p.value).all() for p in results) else None
+
+    def _other_points(self) -> Iterator[tuple[list[np.ndarray[Any, Any]], str]]:
+        """The sample moved a little, and the sample with one operand that broadcasts."""
+        moved = [_moved(a, self.rng) if i in self.sample.floating else a for i, a in enumerate(self.arrays)]
+        if self._accepted(moved) is not None:
+            yield moved, " at values beside the sample's"
+        shapes = self.found.shapes
+        if len(self.arrays) < 2:
+            return
+        for i, array in enumerate(self.arrays):
+            if self.sample.leaves[i].mutable or not array.size:
+                continue
+            smaller = [np.asarray(array[0])] if array.ndim else []
+            smaller += [np.take(array, [0], axis) for axis in range(array.ndim) if array.shape[axis] > 1][:3]
+            for one in smaller:
+                arrays = [one if j == i else a for j, a in enumerate(self.arrays)]
+                results = self._accepted(arrays)
+                if results is not None and [p.value.shape for p in results] == shapes:
+                    text = ", ".join(f"'{label}' {a.shape}" for label, a in zip(self.sample.labels, arrays))
+                    yield arrays, f" where '{self.sample.labels[i]}' broadcasts (shapes {text})"
+
+    def _complex_note(self) -> list[str]:
+        """What is wrong for complex values, which the sample does not have but the operator takes."""
+        if any(a.dtype.kind == "c" for a in self.arrays) or any(a.dtype != np.float64 for a in self._floats()):
+            return []
+        arrays = [
+            (a + 0.25j * self.rng.uniform(-1, 1, a.shape)) if i in self.sample.floating else a
+            for i, a in enumerate(self.arrays)
+        ]
+        results = self._accepted(arrays)
+        if results is None or not all(p.value.dtype == np.complex128 for p in results):
+            return []
+        found = self.differences(arrays, 12)
+        try:
+            self._check_at(arrays, self.sample.floating, found, cotangents(found, self.rng, 3), " for complex values")
+        except Failure:
+            if "Pointwise" in self.sample.operator.facets:
+                raise
+            return [_COMPLEX]
+        return []
+
+    def _floats(self) -> list[np.ndarray[Any, Any]]:
+        return [self.arrays[i] for i in self.sample.floating]
+
+    # ---- second order
+
+    def second_order(self) -> str | None:
+        """Backward of backward against differences of backward, by the inputs and by the gradients of the results."""
+        if not self.differentiable:
+            raise Skipped(self.why_not)
+        sample, floating = self.sample, self.sample.floating
+        seeds = split_cotangent(cotangents(self.found, self.rng, 1)[:, 0], self.found)
+        arrays = [*self.arrays, *seeds]
+        count = len(sample.leaves)
+
+        def make(values: Sequence[np.ndarray[Any, Any]], gradient: Sequence[int]) -> list[Tensor]:
+            own = sample.tensors(values[:count], [i for i in gradient if i < count])
+            others = [tk.asarray(np.array(v)).to_device(sample.device) for v in values[count:]]
+            for i in gradient:
+                if i >= count:
+                    others[i - count].requires_grad_()
+            return own + others
+
+        def first(tensors: Sequence[Tensor]) -> list[Labelled]:
+            own = list(tensors[:count])
+            for i in floating:
+                own[i] = own[i] if own[i].requires_grad else own[i].detach().requires_grad_()
+            with tk.enable_grad():
+                results = [p.value for p in floating_results(sample.function(own))]
+                chosen = [k for k, t in enumerate(results) if t.requires_grad]
+                got = tk.autograd.grad(
+                    [results[k] for k in chosen], [own[i] for i in floating], [tensors[count + k] for k in chosen],
+                    create_graph=True, allow_unused=True,
+                )  # fmt: skip
+            zeros = [tk.zeros_like(own[i]) if g is None else g for i, g in zip(floating, got)]
+            return [Labelled(sample.labels[i], g) for i, g in zip(floating, zeros)]
+
+        inputs = [*floating, *range(count, len(arrays))]
+        found = differences(first, make, arrays, inputs, self.precision, self.rng, 16)
+        columns = cotangents(found, self.rng, 4)
+        try:
+            gradients, _ = pull_back(first, make, arrays, inputs, found, columns)
+        except Exception as error:
+            if is_deliberate(error):
+                return f"once differentiable: a second derivative is refused ({described(error)})"
+            raise Failure(f"backward of backward raises {described(error)}. {_SECOND_REMEDY}") from error
+        wrong = compare(arrays, found, columns, gradients, self.precision)
+        if wrong is not None:
+            raise Failure(self._second(wrong, found, columns, gradients, count))
+        return self.note or None
+
+    def _second(
+        self, wrong: Mismatch, found: Differences, columns: np.ndarray[Any, Any],
+        gradients: dict[int, np.ndarray[Any, Any]], count: int,
+    ) -> str:  # fmt: skip
+        labels = self.sample.labels
+        by = f"'{labels[wrong.input]}'" if wrong.input < count else "the gradient of the result"
+        lost = not gradients[wrong.input].any()
+        return _SECOND.format(
+            of="', '".join(labels[i] for i in self.sample.floating), by=by, index=wrong.place, got=wrong.got,
+            want=wrong.want, hint=" It is silently lost." if lost else wrong.hint, remedy=_SECOND_REMEDY,
+        )  # fmt: skip
+
+    # ---- forward mode
+
+    def forward(self) -> str | None:
+        """Tangents against differences, for all inputs together and for each alone, and against backward."""
+        if not self.sample.floating:
+            raise Skipped("no floating-point tensor argument")
+        if not self.differentiable and "Forward" not in self.sample.operator.facets:
+            raise Skipped(self.why_not)
+        for number, subset in enumerate(_subsets(self.sample.floating)):
+            tangents = {i: _tangent(self.arrays[i], self.rng) for i in subset}
+            try:
+                got = self._push(tangents)
+            except Exception as error:
+                refused = "Forward" not in self.sample.operator.facets and isinstance(error, NotImplementedError)
+                if refused and not number:
+                    return f"no forward derivative: it is refused ({described(error)})"
+                if refused:
+                    continue
+                raise Failure(f"forward mode raises {described(error)}. Mend what register_jvp was given.") from error
+            only = (
+                "" if not number else f" when only {quote_all([self.sample.labels[i] for i in subset])} has a tangent"
+            )
+            self._check_tangents(got, tangents, only)
+            if not number and self.differentiable:
+                self._check_adjoint(got, tangents)
+        return self.note or None
+
+    def _push(self, tangents: dict[int, np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any] | None]:
+        forward_ad = tk.autograd.forward_ad
+        with tk.enable_grad(), forward_ad.dual_level():
+            tensors = self.sample.tensors(self.arrays)
+            for i, tangent in tangents.items():
+                tensors[i] = forward_ad.make_dual(tensors[i], tk.asarray(tangent).to_device(tensors[i].device))
+            made: list[np.ndarray[Any, Any] | None] = []
+            for part in floating_results(self.sample.function(tensors)):
+                pushed = forward_ad.unpack_dual(part.value).tangent
+                made.append(None if pushed is None else np.array(pushed.detach().numpy()))
+        return made
+
+    def _check_tangents(
+        self, got: list[np.ndarray[Any, Any] | None], tangents: dict[int, np.ndarray[Any, Any]], where: str
+    ) -> None:
+        found = self.found
+        # Components that were not moved (a large input) have no differences: then only the adjoint test judges.
+        if any(len(found.moved[i]) < components(t).size for i, t in tangents.items()):
+            return
+        want = sum(components(t) @ np.where(found.kinks[i], 0, found.values[i]) for i, t in tangents.items())
+        bent = np.any([found.kinks[i].any(axis=0) for i in tangents], axis=0)
+        want = np.asarray(want)
+        start = 0
+        for label, shape, dtype, tangent in zip(found.labels, found.shapes, found.dtypes, got):
+            size = int(np.prod(shape, dtype=int)) * (2 if dtype.kind == "c" else 1)
+            window, judged = want[start : start + size], ~bent[start : start + size]
+            start += size
+            if tangent is not None and tangent.shape != shape:
+                raise Failure(
+                    f"the tangent of {label} has shape {tangent.shape}, {label} has {shape}: what register_jvp was "
+                    "given must return a tangent of the result's shape."
+                )
+            given = np.zeros(size) if tangent is None else components(tangent)
+            scale = max(1.0, float(np.max(np.abs(window), initial=0)))
+            with np.errstate(invalid="ignore"):
+                wrong = judged & ~(
+                    np.abs(given - window) <= 2 * self.precision.atol * scale + self.precision.rtol * np.abs(window)
+                )
+            if wrong.any():
+                at = int(np.argmax(np.where(wrong, np.nan_to_num(np.abs(given - window), nan=np.inf), -1)))
+                value = "no tangent (a silent zero)" if tangent is None else f"{given[at]:.6g}"
+                raise Failure(_FORWARD.format(result=label, where=where, got=value, want=window[at], none=""))
+
+    def _check_adjoint(self, got: list[np.ndarray[Any, Any] | None], tangents: dict[int, np.ndarray[Any, Any]]) -> None:
+        """The dot product test: <u, J v> = <u J, v>, which is exact but for rounding."""
+        column = cotangents(self.found, self.rng, 1)
+        seeds = split_cotangent(column[:, 0], self.found)
+        forward = sum(float(components(u) @ components(t)) for u, t in zip(seeds, got) if t is not None)
+        try:
+            gradients, _ = pull_back(
+                self.sample.function, self.sample.tensors, self.arrays, list(tangents), self.found, column
+            )
+        except Exception:  # the row gradient has said so
+            return
+        backward = sum(float(gradients[i][:, 0] @ components(t)) for i, t in tangents.items())
+        size = sum(float(np.abs(gradients[i][:, 0]) @ np.abs(components(t))) for i, t in tangents.items())
+        if abs(forward - backward) > self.precision.rtol * 1e-2 * max(size, 1.0):
+            raise Failure(_DISAGREE.format(forward=forward, backward=backward))
+
+
+def _widened(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    if not is_inexact(array.dtype):
+        return array
+    return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+
+
+def _moved(array: np.ndarray[Any, Any], rng: np.random.Generator) -> np.ndarray[Any, Any]:
+    scale = 0.05 * np.maximum(np.abs(array), 0.5)
+    by = rng.uniform(-1, 1, array.shape)
+    if array.dtype.kind == "c":
+        by = by + 1j * rng.uniform(-1, 1, array.shape)
+    return np.asarray(array + scale * by).astype(array.dtype)
+
+
+def _tangent(array: np.ndarray[Any, Any], rng: np.random.Generator) -> np.ndarray[Any, Any]:
+    drawn = rng.uniform(0.5, 1.5, array.shape) * rng.choice([-1.0, 1.0], array.shape)
+    if array.dtype.kind == "c":
+        drawn = drawn + 1j * rng.uniform(-1, 1, array.shape)
+    return np.asarray(drawn).astype(array.dtype)
+
+
+def _subsets(inputs: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """All inputs first, then every smaller subset of up to three inputs, or each of more inputs alone."""
+    yield tuple(inputs)
+    sizes = range(len(inputs) - 1, 0, -1) if len(inputs) <= 3 else [1]
+    for size in sizes:
+        if size < len(inputs):
+            yield from itertools.combinations(inputs, size)

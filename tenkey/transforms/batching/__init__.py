@@ -1,0 +1,1 @@
+"""``vmap``: levels, batching rules and randomness."""

@@ -1,0 +1,461 @@
+"""The level of one ``vmap``: how a call on batched tensors becomes a call on the tensors that hold the whole batch.
+
+Note [Batching rules]
+~~~~~~~~~~~~~~~~~~~~~
+A batched tensor is a wrapper around a value with one dimension more, the batch dimension. Who processes a call, the
+first that there is: the facet ``Batch``, which a user registered with ``register_vmap``; the rule for that built-in
+operator in ``rules.py``; what the tags of its block say (Note [Tags of batching]); what its facets say (pointwise,
+reduction, in-place); the operators that a composite is made of; the loop. The loop takes the batch apart, calls the
+operator on every sample and stacks the results: slow, and right for every operator. ``LOOPS`` counts it by operator.
+Guarded by ``tests/transforms/test_vmap.py``.
+
+Note [Gradients of samples]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~
+The samples do not depend on one another, so the gradient of all outputs by a batched input has each sample's in its
+place. An input that the samples share has another gradient for each sample too, but what was recorded sums them up; so
+the backward runs with one seed for each sample, all of them at once in a batch. That costs as much as a backward for
+each sample; ``tk.transforms.grad`` costs one, since it repeats the input for the samples before the function runs.
+Guarded by ``tests/transforms/test_vmap_autograd.py::test_grad_of_a_shared_input_inside_of_vmap``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, NoReturn
+
+import numpy as np
+
+from ...core.gradient_errors import SEED_SCALAR, SEED_SHAPE, UNUSED_INPUT
+from ...core.tensor import Tensor
+from ...core.tree import broadcast_prefix, flatten, unflatten
+from ...core.word import GRADIENT
+from ...core.wrapper import Level, Wrapper, _open, open_levels, wrap
+from ...dispatch.keys import DispatchKey
+from ...dispatch.operator import Operator
+from ...ops.builtin.creation import eye, ones_like, zeros_like
+from ...ops.builtin.elementwise.comparison import where
+from ...ops.builtin.shape.copying import stack
+from ...ops.builtin.shape.views import broadcast_to, permute_dims, reshape, select_index
+
+__all__ = [
+    "LOOPS", "BatchInfo", "BatchLevel", "Rule", "derived_rules", "function_rules", "move", "named_rules",
+    "tagged_rules",
+]  # fmt: skip
+
+_BOOL: Final = np.dtype(bool)
+Rule = Callable[["BatchLevel", Operator, tuple[Any, ...], dict[str, Any]], Any]
+
+LOOPS: Final[Counter[str]] = Counter()
+"""How often an operator without a rule was run sample by sample."""
+
+named_rules: Final[dict[str, Rule]] = {}
+tagged_rules: Final[dict[str, Rule]] = {}
+derived_rules: Final[dict[str, Rule]] = {}
+function_rules: Final[dict[str, Callable[..., Any]]] = {}
+
+_VALUE: Final = (
+    "vmap: {what} of a batched tensor (shape {shape} for each of {size} samples) is asked for, which has another value "
+    "for every sample. {remedy}"
+)
+_CONTROL: Final = (
+    "That is data-dependent control flow, which is not supported inside of vmap: write `if` with "
+    "tk.where(condition, x, y), and an index with tk.take."
+)
+_NUMPY: Final = "Use operators of tenkey, or return the tensor and convert it outside of vmap."
+_EMPTY: Final = (
+    "[{operator}] has no batching rule, and vmap over a batch of size 0 cannot find out what it returns: give it a "
+    "rule with tk.library.register_vmap({operator!r}, rule)."
+)
+_INPLACE: Final = (
+    "[{operator}] vmap: inplace arithmetic on {target} is not possible, since it is not batched and {other} is: every "
+    "sample would write into the same memory. Use the functional form, or make the target from a batched tensor "
+    "(tk.zeros_like(x), x.clone())."
+)
+_RULE_RESULT: Final = "[{operator}] its vmap rule must return (out, out_dims), got {got}."
+_RULE_DIM: Final = (
+    "[{operator}] its vmap rule returned out_dims {dim} for a result of shape {shape}: that dimension must have the "
+    "length {size} of the batch; None says that a result is not batched."
+)
+_RULE_KEYWORD: Final = (
+    "[{operator}] its vmap rule gets positional arguments, and the keyword-only argument {name!r} is batched: make it "
+    "positional in the schema."
+)
+_DIFFERENT: Final = (
+    "[{operator}] under vmap its results differ from sample to sample in something that is no tensor ({first!r} and "
+    "{second!r}): that cannot be stacked."
+)
+_SHAPES: Final = (
+    "[{operator}] under vmap its results have different shapes, {first} and {second}, and cannot be stacked."
+)
+_RANDOM: Final = (
+    "[{operator}] vmap: called random operation while in randomness error mode: pass randomness='different' (other "
+    "numbers for each sample) or 'same' to vmap, or draw outside of it."
+)
+_SAME: Final = (
+    "[{operator}] vmap: the operator has the tag 'nondeterministic', and randomness='same' asks for equal numbers for "
+    "all samples, which one call for each sample does not give: pass randomness='different', or give it a rule by "
+    "register_vmap."
+)
+_DATA_DEPENDENT: Final = (
+    "[{operator}] vmap: its output has a dynamic shape, which depends on the data (tag 'data_dependent_output'), and "
+    "the results of the samples need not fit together. Call it outside of vmap, give it a rule by register_vmap, or "
+    "write the computation with tk.where, which keeps the shape."
+)
+
+
+class BatchInfo:
+    """What a vmap rule is told: ``batch_size`` and ``randomness``.
+
+    >>> import tenkey as tk
+    >>> tk.transforms.BatchInfo(3, "error").batch_size
+    3
+    """
+
+    __slots__ = ("batch_size", "randomness")
+
+    def __init__(self, batch_size: int, randomness: str) -> None:
+        self.batch_size = batch_size
+        self.randomness = randomness
+
+    def __repr__(self) -> str:
+        return f"BatchInfo(batch_size={self.batch_size}, randomness={self.randomness!r})"
+
+
+def move(value: Tensor, source: int, target: int) -> Tensor:
+    """The tensor with one dimension moved; both count from the front."""
+    if source == target:
+        return value
+    order = [i for i in range(value.ndim) if i != source]
+    order.insert(target, source)
+    moved: Tensor = permute_dims(value, tuple(order))
+    return moved
+
+
+class BatchLevel(Level):
+    """One run of ``vmap`` over ``size`` samples."""
+
+    name = "vmap"
+
+    def __init__(self, size: int, randomness: str = "error") -> None:
+        super().__init__()
+        self.size = size
+        self.randomness = randomness
+
+    # ---- values and dimensions
+
+    def batch(self, value: Tensor, dim: int = 0) -> Wrapper:
+        """The batched tensor that holds its samples along ``dim`` of ``value``."""
+        shape = value._data.shape
+        return wrap(self, value, dim, shape[1:] if dim == 0 else shape[:dim] + shape[dim + 1 :])
+
+    def owns(self, x: Any) -> bool:
+        """Whether ``x`` is batched at this level."""
+        return x.__class__ is Wrapper and x._level is self
+
+    def split(self, x: Any) -> tuple[Any, Any]:
+        """The value and its batch dimension, or ``x`` itself and None."""
+        if x.__class__ is Wrapper and x._level is self:
+            return x._value, x._extra
+        return x, None
+
+    def front(self, x: Tensor) -> Tensor:
+        """The value with the batch dimension first; what is not batched is repeated for every sample."""
+        value, dim = self.split(x)
+        if dim is None:
+            repeated: Tensor = broadcast_to(value, (self.size, *value.shape))
+            return repeated
+        return move(value, dim, 0)
+
+    def aligned(self, x: Any, ndim: int) -> Any:
+        """For broadcasting with others of ``ndim`` dimensions: batch dimension first, then ones, then the rest."""
+        value, dim = self.split(x)
+        if dim is None:
+            return value
+        value = move(value, dim, 0)
+        missing = ndim + 1 - value.ndim
+        if missing > 0:
+            value = reshape(value, (value.shape[0], *[1] * missing, *value.shape[1:]))
+        return value
+
+    @contextmanager
+    def outside(self) -> Iterator[None]:
+        """Runs what is written for plain tensors: the levels from this one inwards are not seen by it."""
+        token = _open.set(tuple([level for level in open_levels() if level.number < self.number]))
+        try:
+            yield
+        finally:
+            _open.reset(token)
+
+    # ---- calls
+
+    def process(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """See Note [Batching rules]."""
+        return self.rule(operator)(self, operator, args, kwargs)
+
+    def rule(self, operator: Operator) -> Rule:
+        """Who processes a call of the operator."""
+        facets = operator.facets
+        if "Batch" in facets:
+            return _by_user
+        found = named_rules.get(operator.name)
+        if found is not None:
+            return found
+        for tag in operator.tags:
+            found = tagged_rules.get(tag)
+            if found is not None:
+                return found
+        for name, derived in derived_rules.items():
+            if name in facets:
+                return derived
+        if "Composite" in facets or operator.kernels.get(DispatchKey.CompositeImplicitAutograd):
+            return _by_parts
+        return _by_loop
+
+    # ---- what a wrapper is asked
+
+    def values(self, wrapper: Wrapper, what: str) -> NoReturn:
+        """Refuse: there is no one value."""
+        call = f"{what}()" if what in ("numpy", "item", "tolist") else what
+        remedy = _NUMPY if what in ("numpy", "__array__", "tolist", "pickle") else _CONTROL
+        raise RuntimeError(_VALUE.format(what=f".{call}", shape=wrapper.shape, size=self.size, remedy=remedy))
+
+    def detach(self, wrapper: Wrapper) -> Tensor:
+        """The batched tensor without history."""
+        return self.batch(wrapper._value.detach(), wrapper._extra)
+
+    def describe(self, wrapper: Wrapper) -> str:
+        """The value, and which dimension of it is the batch's."""
+        return f"batched(level={self.number}, dim={wrapper._extra}, value={wrapper._value!r})"
+
+    def through(self, wrapper: Wrapper, function: Callable[[Tensor], Tensor], dims: Callable[[int], int]) -> Tensor:
+        """See ``Level.through``."""
+        return self.batch(function(wrapper._value), dims(wrapper._extra))
+
+    def combine(self, function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
+        """See ``Level.combine``."""
+        return self.batch(function(*[self.front(x) for x in tensors]), 0)
+
+    def apply_function(self, function: Any, args: tuple[Any, ...]) -> Any:
+        """``Function.apply`` on batched tensors: its ``vmap``, or sample by sample."""
+        if function.generate_vmap_rule:
+            return function_rules["generated"](self, function, args)
+        if function.vmap is not None:
+            return _run_rule(self, function.__name__, function.vmap, args, {})
+        return _loop(self, function.__name__, function.apply, args, {})
+
+    def repeat(self, x: Tensor) -> Tensor:
+        """See ``Level.repeat``."""
+        return self.batch(broadcast_to(x, (self.size, *x.shape)), 0)
+
+    # ---- gradients
+
+    def gradient(self, grad: Callable[..., Any], outputs: list[Any], inputs: list[Any], **options: Any) -> Any:
+        """See Note [Gradients of samples]."""
+        allow, materialize = options.pop("allow_unused"), options.pop("materialize_grads")
+        flags = {"create_graph": options["create_graph"], "allow_unused": True}
+        retain = options["create_graph"] if options["retain_graph"] is None else options["retain_graph"]
+        given = options.pop("grad_outputs") or [None] * len(outputs)
+        ends: list[Any] = []  # of each sample: value, batch dimension, seed
+        shared: list[Any] = []  # of all: value, seed
+        for index, (output, seed) in enumerate(zip(outputs, given, strict=True)):
+            value, dim = self.split(output)
+            if seed is None:
+                if output.size != 1 or output.dtype.kind == "c":
+                    raise RuntimeError(SEED_SCALAR.format(call="grad", shape=output.shape))
+                seed = ones_like(value.detach())
+            elif seed.shape != output.shape:
+                raise RuntimeError(SEED_SHAPE.format(call="grad", index=index, got=seed.shape, want=output.shape))
+            elif dim is not None:
+                seed = move(self.expose(seed), 0, dim)
+            if value._word & GRADIENT:
+                if dim is None:
+                    shared.append((value, seed))
+                else:
+                    ends.append((value, seed, dim))
+        pairs = [self.split(x) for x in inputs]
+        own = [i for i, (_, dim) in enumerate(pairs) if dim is not None]
+        others = [i for i, (_, dim) in enumerate(pairs) if dim is None]
+        results: list[Any] = [None] * len(inputs)
+        if ends and own:
+            keep = bool(retain or others)
+            values, seeds = [end[0] for end in ends], [end[1] for end in ends]
+            found = grad(values, [pairs[i][0] for i in own], seeds, retain_graph=keep, **flags)
+            for i, result in zip(own, found, strict=True):
+                results[i] = None if result is None else self.hide(result, pairs[i][1])
+        if shared and others:
+            values, seeds = [end[0] for end in shared], [end[1] for end in shared]
+            keep = bool(retain or ends)
+            found = grad(values, [pairs[i][0] for i in others], seeds, retain_graph=keep, **flags)
+            for i, result in zip(others, found, strict=True):
+                results[i] = result
+        if ends and others:
+            found = self._by_sample(grad, ends, [pairs[i][0] for i in others], retain_graph=bool(retain), **flags)
+            for i, result in zip(others, found, strict=True):
+                if result is not None:
+                    results[i] = result if results[i] is None else results[i] + result
+        for i, result in enumerate(results):
+            if result is None and materialize:
+                results[i] = zeros_like(inputs[i].detach())
+            elif result is None and not allow:
+                raise RuntimeError(UNUSED_INPUT.format(index=i))
+        return tuple(results)
+
+    def _by_sample(
+        self, grad: Callable[..., Any], ends: list[Any], inputs: list[Any], *, retain_graph: Any, **flags: Any
+    ) -> list[Any]:
+        """The gradients by inputs that the samples share: one seed for each sample, with zeros for the others."""
+        with BatchLevel(self.size) as level:
+            seeds = []
+            for value, seed, dim in ends:
+                one = eye(self.size, dtype=_BOOL, device=value.device)
+                one = reshape(one, (self.size, *[1] * dim, self.size, *[1] * (value.ndim - 1 - dim)))
+                seeds.append(level.batch(where(one, seed, 0), 0))
+            found = grad([value for value, _, _ in ends], inputs, seeds, retain_graph=retain_graph, **flags)
+            results: list[Any] = []
+            for x in found:
+                value, dim = level.split(x)
+                results.append(value if dim is None else self.hide(value, dim))
+        return results
+
+    def expose(self, x: Tensor) -> Tensor:
+        """The tensor with this level's batch dimension first, also below the wrappers of levels further inside."""
+        if x.__class__ is Wrapper and x._level.number > self.number:
+            return x._level.through(x, self.expose, lambda dim: dim + 1)
+        return self.front(x)
+
+    def hide(self, x: Tensor, dim: int) -> Tensor:
+        """The inverse of ``expose``, for a batch dimension at ``dim``."""
+        if x.__class__ is Wrapper and x._level.number > self.number:
+            level = x._level
+            if isinstance(level, BatchLevel):
+                inner: int = x._extra
+                place = dim if dim < inner else dim + 1
+                return level.batch(self.hide(x._value, place), inner - (place < inner))
+            return level.through(x, lambda value: self.hide(value, dim), lambda d: d)
+        return self.batch(x, dim)
+
+
+# ---- rules that any operator may fall back on
+
+
+def _by_user(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    for name, value in kwargs.items():
+        if any(level.owns(leaf) for leaf in flatten(value)):
+            raise NotImplementedError(_RULE_KEYWORD.format(operator=operator.name, name=name))
+    return _run_rule(level, operator.name, operator.facets["Batch"].function, args, kwargs)
+
+
+def _run_rule(
+    level: BatchLevel, name: str, rule: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    values = [_map(level, value, lambda x: level.split(x)[0]) for value in args]
+    dims = tuple([_map(level, value, lambda x: level.split(x)[1] if isinstance(x, Tensor) else None) for value in args])
+    with level.outside():
+        result = rule(BatchInfo(level.size, level.randomness), dims, *values, **kwargs)
+    if not isinstance(result, tuple) or len(result) != 2:
+        got = f"{len(result)} values" if isinstance(result, tuple) else type(result).__name__
+        raise RuntimeError(_RULE_RESULT.format(operator=name, got=got))
+    out, out_dims = result
+    ends = broadcast_prefix(out_dims, out, what=f"[{name}] out_dims", of="the result")
+    return unflatten(out, [_from_rule(level, name, leaf, dim) for leaf, dim in zip(flatten(out), ends)])
+
+
+def _from_rule(level: BatchLevel, name: str, leaf: Any, dim: Any) -> Any:
+    if dim is None or not isinstance(leaf, Tensor):
+        return leaf
+    wrong = isinstance(dim, bool) or not isinstance(dim, int) or not -leaf.ndim <= dim < leaf.ndim
+    if wrong or leaf.shape[dim] != level.size:
+        raise RuntimeError(_RULE_DIM.format(operator=name, dim=dim, shape=leaf.shape, size=level.size))
+    return level.batch(leaf, dim % leaf.ndim)
+
+
+def _map(level: BatchLevel, value: Any, function: Callable[[Any], Any]) -> Any:
+    """``function`` of everything in an argument; only what is in a container with tensors has a dimension each."""
+    leaves = flatten(value)
+    if not any(isinstance(leaf, Tensor) for leaf in leaves):
+        return function(value)
+    return unflatten(value, [function(leaf) for leaf in leaves])
+
+
+def _by_parts(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A composite is batched because its parts are."""
+    facet = operator.facets.get("Composite")
+    if facet is not None:
+        return facet.function(*args, **kwargs)
+    return operator.kernels[DispatchKey.CompositeImplicitAutograd][-1].function(*args, **kwargs)
+
+
+def _by_loop(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """One call for every sample."""
+    check_mutation(level, operator, args, kwargs)
+    if level.randomness == "error" and "nondeterministic" in operator.tags:
+        raise RuntimeError(_RANDOM.format(operator=operator.name))
+    if level.randomness == "same" and "nondeterministic" in operator.tags:
+        raise RuntimeError(_SAME.format(operator=operator.name))
+    if "data_dependent_output" in operator.tags:
+        raise RuntimeError(_DATA_DEPENDENT.format(operator=operator.name))
+    return _loop(level, operator.name, operator.call, args, kwargs)
+
+
+def _loop(
+    level: BatchLevel, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    if level.size == 0:
+        raise RuntimeError(_EMPTY.format(operator=name))
+    LOOPS[name] += 1
+    leaves = flatten((args, kwargs))
+    split = [level.split(leaf) for leaf in leaves]
+    results = []
+    same: list[Any] = []
+    structure: Any = None
+    with level.outside():
+        for b in range(level.size):
+            sample = [value if dim is None else select_index(value, dim, b) for value, dim in split]
+            positional, keywords = unflatten((args, kwargs), sample)
+            result = function(*positional, **keywords)
+            out = flatten(result)
+            results.append(out)
+            if b == 0:  # a result that is an argument, changed in place
+                places = {id(value): i for i, value in enumerate(sample) if isinstance(value, Tensor)}
+                same = [places.get(id(leaf)) if isinstance(leaf, Tensor) else None for leaf in out]
+                structure = result
+        stacked = []
+        for k, column in enumerate(zip(*results, strict=True)):
+            place = same[k]
+            stacked.append(leaves[place] if place is not None else _stacked(level, name, column))
+    return unflatten(structure, stacked)
+
+
+def _stacked(level: BatchLevel, name: str, column: Sequence[Any]) -> Any:
+    first = column[0]
+    if isinstance(first, Tensor):
+        for other in column:
+            if other.shape != first.shape:
+                raise RuntimeError(_SHAPES.format(operator=name, first=first.shape, second=other.shape))
+        return level.batch(stack(list(column), axis=0), 0)
+    for other in column:
+        if other is not first and other != first:
+            raise RuntimeError(_DIFFERENT.format(operator=name, first=first, second=other))
+    return first
+
+
+def check_mutation(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Raise if a tensor that is not batched would be changed by one that is."""
+    if not operator.schema.is_mutable:
+        return
+    bound = operator.bind(*args, **kwargs)
+    batched = [name for name, value in bound.items() if any(level.owns(leaf) for leaf in flatten(value))]
+    for argument in operator.schema.arguments:
+        if not argument.is_mutable:
+            continue
+        for leaf in flatten(bound[argument.name]):
+            if isinstance(leaf, Tensor) and not level.owns(leaf):
+                raise RuntimeError(
+                    _INPLACE.format(
+                        operator=operator.schema.base_name,
+                        target=repr(argument.name),
+                        other=", ".join(map(repr, batched)),
+                    )
+                )

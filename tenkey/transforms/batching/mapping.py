@@ -1,0 +1,187 @@
+"""``vmap``: a function of one sample as a function of a batch."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable
+from typing import Any, Final
+
+from ...core.random.generator import Generator, GeneratorState, noted_draws
+from ...core.tensor import Tensor
+from ...core.tree import broadcast_prefix, flatten, unflatten
+from ...dispatch.keys import DispatchKey
+from ...dispatch.local_state import StateGuard
+from ...ops.builtin.shape.copying import concatenate
+from ...ops.builtin.shape.views import broadcast_to, slice
+from . import function_rule as _functions  # noqa: F401  # the rules of batching, which put themselves into its tables
+from . import index_rules as _index_rules  # noqa: F401
+from . import rules as _rules  # noqa: F401
+from .level import BatchLevel, move
+
+__all__ = ["vmap"]
+
+_FUNCTION: Final = "[vmap] the first argument is a function, got {value!r} of type {type}."
+_RANDOMNESS: Final = "[vmap] Only allowed values for randomness are 'error', 'different', or 'same'. Got {value!r}."
+_CHUNK: Final = "[vmap] chunk_size should be None or greater than 0, an int, got {value!r}."
+_NO_INPUTS: Final = (
+    "[vmap] ({name}) got no inputs. Maybe you forgot to add inputs, or you are trying to vmap over a function with no "
+    "inputs. The latter is unsupported."
+)
+_IN_DIMS: Final = (
+    "[vmap] ({name}) expected `in_dims` to be int or a (potentially nested) tuple matching the structure of inputs, "
+    "got: {type}."
+)
+_IN_DIM: Final = (
+    "[vmap] ({name}, in_dims={in_dims}) Got in_dim={dim!r} for an input but in_dim must be either an integer dimension "
+    "or None."
+)
+_NO_TENSOR: Final = (
+    "[vmap] ({name}, in_dims={in_dims}) Got in_dim={dim} for an input but the input is of type {type}. We cannot vmap "
+    "over non-Tensor arguments, please use None as the respective in_dim (tk.asarray makes a tensor of numbers)."
+)
+_RANGE: Final = (
+    "[vmap] ({name}, in_dims={in_dims}) Got in_dim={dim} for some input, but that input is a Tensor of dimensionality "
+    "{ndim} so expected in_dim to satisfy -{ndim} <= in_dim < {ndim}."
+)
+_ALL_NONE: Final = (
+    "[vmap] ({name}, in_dims={in_dims}) nothing to map over: at least one input must have an in_dim that is no None, "
+    "and hold a tensor."
+)
+_SIZES: Final = (
+    "[vmap] Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for the mapped "
+    "dimension."
+)
+_OUTPUT: Final = (
+    "[vmap] ({name}) must only return Tensors, got type {type}. Set out_dims to None for what is no tensor."
+)
+_OUT_DIM: Final = "[vmap] ({name}) `out_dims` must be an int, None or a tuple of them like the results, got {dim!r}."
+_OUT_RANGE: Final = (
+    "[vmap] ({name}) out_dim={dim} for a result of shape {shape}: with the batch dimension it has {ndim} dimensions, "
+    "so it must satisfy -{ndim} <= out_dim < {ndim}."
+)
+_OUT_BATCHED: Final = (
+    "[vmap] ({name}) can not return a batched tensor when out_dim is None: it has a value for every sample."
+)
+
+
+def vmap(
+    fn: Callable[..., Any],
+    in_dims: Any = 0,
+    out_dims: Any = 0,
+    randomness: str = "error",
+    *,
+    chunk_size: int | None = None,
+) -> Callable[..., Any]:
+    """A function that applies ``fn`` to every sample of a batch, in one call of each operator for the whole batch.
+
+    Args: fn: takes and returns tensors in nested lists, tuples, dicts and records, of one sample; in_dims: the
+    dimension of each input that counts the samples, None for an input that all samples share: one int for all, or a
+    structure like the inputs'; out_dims: where the dimension goes in the results; randomness: ``"error"``,
+    ``"different"`` or ``"same"`` random numbers for the samples; chunk_size: how many samples are computed at
+    once, which bounds the memory. Keyword arguments are shared by all samples.
+
+    Raises ValueError for dimensions that do not fit, and RuntimeError where ``fn`` needs the value of a sample
+    (``if``, ``item()``): use ``tk.where``.
+
+    >>> import tenkey as tk
+    >>> rows = tk.asarray([[1.0, 2.0], [3.0, 4.0]])
+    >>> tk.transforms.vmap(lambda row: row / tk.sum(row))(rows).shape
+    (2, 2)
+    >>> tk.transforms.vmap(tk.matmul, in_dims=(0, None))(rows, tk.asarray([1.0, 10.0])).tolist()
+    [21.0, 43.0]
+    """
+    if not callable(fn):
+        raise TypeError(_FUNCTION.format(value=fn, type=type(fn).__name__))
+    if randomness not in ("error", "different", "same"):
+        raise ValueError(_RANDOMNESS.format(value=randomness))
+    given: Any = chunk_size
+    if given is not None and (isinstance(given, bool) or not isinstance(given, int) or given < 1):
+        raise ValueError(_CHUNK.format(value=chunk_size))
+    name = getattr(fn, "__name__", type(fn).__name__)
+    if isinstance(in_dims, bool) or not isinstance(in_dims, (int, tuple, list)):
+        raise ValueError(_IN_DIMS.format(name=name, type=type(in_dims).__name__))
+    for dim in flatten(out_dims):
+        if dim is not None and (isinstance(dim, bool) or not isinstance(dim, int)):
+            raise ValueError(_OUT_DIM.format(name=name, dim=dim))
+
+    @functools.wraps(fn)
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        leaves, dims = _inputs(name, in_dims, args)
+        sizes = [leaf.shape[dim] for leaf, dim in zip(leaves, dims, strict=True) if dim is not None]
+        if not sizes:
+            raise ValueError(_ALL_NONE.format(name=name, in_dims=in_dims))
+        if len(set(sizes)) > 1:
+            raise ValueError(_SIZES.format(sizes=sizes))
+        if chunk_size is not None and chunk_size < sizes[0]:
+            return in_chunks(sizes[0], leaves, dims, args, kwargs)
+        return at_once(sizes[0], leaves, dims, args, kwargs)
+
+    def at_once(size: int, leaves: list[Any], dims: list[int | None], args: Any, kwargs: dict[str, Any]) -> Any:
+        level = BatchLevel(size, randomness)
+        with level, StateGuard(include=DispatchKey.VmapMode.mask):
+            given = [leaf if dim is None else level.batch(leaf, dim) for leaf, dim in zip(leaves, dims, strict=True)]
+            result = fn(*unflatten(args, given), **kwargs)
+        ends = broadcast_prefix(out_dims, result, what=f"[vmap] ({name}) out_dims", of="the results")
+        return unflatten(result, [_output(level, name, leaf, dim) for leaf, dim in zip(flatten(result), ends)])
+
+    def in_chunks(size: int, leaves: list[Any], dims: list[int | None], args: Any, kwargs: dict[str, Any]) -> Any:
+        parts = []
+        before: dict[Generator, GeneratorState] = {}  # each chunk of "same" begins where the first one did
+        for start in range(0, size, chunk_size or size):
+            stop = min(size, start + (chunk_size or size))
+            if randomness == "same":
+                for generator, state in before.items():
+                    generator.set_state(state)
+            given = [x if dim is None else slice(x, dim, start, stop, 1) for x, dim in zip(leaves, dims, strict=True)]
+            with noted_draws(before) if randomness == "same" else contextlib.nullcontext():
+                parts.append(at_once(stop - start, given, dims, args, kwargs))
+        ends = broadcast_prefix(out_dims, parts[0], what=f"[vmap] ({name}) out_dims", of="the results")
+        columns = zip(*[flatten(part) for part in parts], strict=True)
+        joined = [
+            concatenate(list(column), axis=dim) if isinstance(column[0], Tensor) and dim is not None else column[0]
+            for column, dim in zip(columns, ends, strict=True)
+        ]
+        return unflatten(parts[0], joined)
+
+    return mapped
+
+
+def _inputs(name: str, in_dims: Any, args: tuple[Any, ...]) -> tuple[list[Any], list[int | None]]:
+    """The leaves of the inputs and the batch dimension of each, counted from the front."""
+    leaves = flatten(args)
+    if not leaves:
+        raise ValueError(_NO_INPUTS.format(name=name))
+    wanted = broadcast_prefix(in_dims, args, what=f"[vmap] ({name}) in_dims", of="the inputs")
+    dims: list[int | None] = []
+    for leaf, dim in zip(leaves, wanted, strict=True):
+        if dim is None or leaf is None:
+            dims.append(None)
+            continue
+        if isinstance(dim, bool) or not isinstance(dim, int):
+            raise ValueError(_IN_DIM.format(name=name, in_dims=in_dims, dim=dim))
+        if not isinstance(leaf, Tensor):
+            raise ValueError(_NO_TENSOR.format(name=name, in_dims=in_dims, dim=dim, type=type(leaf).__name__))
+        if not -leaf.ndim <= dim < leaf.ndim:
+            raise ValueError(_RANGE.format(name=name, in_dims=in_dims, dim=dim, ndim=leaf.ndim))
+        dims.append(dim % leaf.ndim)
+    return leaves, dims
+
+
+def _output(level: BatchLevel, name: str, leaf: Any, dim: int | None) -> Any:
+    """A result as it is seen outside: with the batch dimension at ``dim``."""
+    if not isinstance(leaf, Tensor):
+        if dim is None or leaf is None:
+            return leaf
+        raise ValueError(_OUTPUT.format(name=name, type=type(leaf).__name__))
+    value, own = level.split(leaf)
+    if dim is None:
+        if own is not None:
+            raise ValueError(_OUT_BATCHED.format(name=name))
+        return value
+    if own is None:
+        value, own = broadcast_to(value, (level.size, *value.shape)), 0
+    ndim = value.ndim
+    if not -ndim <= dim < ndim:
+        raise ValueError(_OUT_RANGE.format(name=name, dim=dim, shape=leaf.shape, ndim=ndim))
+    return move(value, own, dim % ndim)

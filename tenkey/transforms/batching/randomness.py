@@ -1,0 +1,80 @@
+"""Random numbers inside of vmap: the same for all samples, other ones for each, or an error.
+
+Note [Randomness under vmap]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+A draw has no tensor argument, so no batched one either. While a vmap runs, the key ``VmapMode`` is included in every
+call of its thread or task; it falls through for all operators but those that draw, which are known by their arguments:
+they are addressed by ``seed``, ``stream`` and ``start``. ``different`` draws for all samples at once from a stream of
+its own, which follows from the address of the call, so that no number is drawn twice. Guarded by
+``tests/transforms/test_vmap.py::TestRandomness``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ...core.wrapper import open_levels
+from ...dispatch.kernel import Handle, Kernel
+from ...dispatch.keys import DispatchKey, DispatchKeySet
+from ...dispatch.operator import Operator
+from ...ops.builtin.shape.copying import stack
+
+__all__ = ["install_randomness"]
+
+_ADDRESS: Final = {"seed", "stream", "start"}
+_MASK: Final = (1 << 64) - 1
+
+
+def _mixed(*numbers: int) -> int:
+    """64 bits that depend on all the numbers (the finalizer of SplitMix64, Steele, Lea and Flood 2014, over each)."""
+    state = 0x9E3779B97F4A7C15
+    for number in numbers:
+        state = (state + number + 0x9E3779B97F4A7C15) & _MASK
+        state = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+        state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) & _MASK
+        state ^= state >> 31
+    return state
+
+
+def _draw(operator: Operator, keyset: DispatchKeySet, /, *args: Any, **kwargs: Any) -> Any:
+    from .level import _RANDOM, BatchLevel  # Note [Delayed modules]: this one is there from the beginning
+
+    level = next((level for level in reversed(open_levels()) if isinstance(level, BatchLevel)), None)
+    if level is None:
+        return operator.redispatch(keyset.below(DispatchKey.VmapMode), *args, **kwargs)
+    if level.randomness == "error":
+        raise RuntimeError(_RANDOM.format(operator=operator.name))
+    with level.outside():
+        if level.randomness == "same":
+            return operator.call(*args, **kwargs)
+        bound = operator.bind(*args, **kwargs)
+        names = [a.name for a in operator.schema.arguments]
+        bound["stream"] = _mixed(bound["stream"], bound["start"], level.size)
+        bound["start"] = 0
+        if "shape" in bound:
+            bound["shape"] = (level.size, *bound["shape"])
+            drawn = operator.call(*[bound[n] for n in names if n not in kwargs], **{n: bound[n] for n in kwargs})
+        else:
+            draws = []
+            for b in range(level.size):
+                own = {**bound, "stream": _mixed(bound["stream"], b)}
+                draws.append(operator.call(*[own[n] for n in names if n not in kwargs], **{n: own[n] for n in kwargs}))
+            drawn = stack(draws, axis=0)
+    return level.batch(drawn, 0)
+
+
+def _install(operator: Operator) -> list[Handle]:
+    if not {a.name for a in operator.schema.arguments} >= _ADDRESS:
+        return []
+
+    def specialize(op: Operator, word: int) -> Any:
+        keyset = DispatchKeySet.from_word(word)
+        return lambda *args, **kwargs: _draw(op, keyset, *args, **kwargs)
+
+    kernel = Kernel(_draw, DispatchKey.VmapMode, origin="generated", specialize=specialize)
+    return [operator.registry.impl(operator.name, kernel)]
+
+
+def install_randomness(registry: Any) -> None:
+    """Subscribe to all operators."""
+    registry.subscribe(_install)
