@@ -18,7 +18,6 @@ from .autograd import (
     no_grad,
     set_grad_enabled,
 )
-from .autograd.services import provide_transforms as _provide_transforms
 from .backends import cpu as _cpu
 from .backends import meta as _meta
 from .backends.cpu import get_num_threads, set_num_threads
@@ -58,7 +57,6 @@ from .functions.linalg import einsum, tensordot
 from .functions.linspace import linspace
 from .functions.splitting import array_split, block, gradient, meshgrid, split
 from .functions.statistics import average, histogram, histogram_bin_edges, histogramdd
-from .library.services import provide_checks as _provide_checks
 from .ops.autocast import autocast, is_autocast_enabled
 from .ops.autocast import install_autocast as _install_autocast
 from .ops.builtin.indexing.scatter import put_along_axis
@@ -83,8 +81,7 @@ with _putting_off(_registry):  # Note [Installers that wait]
     _cpu.install(_registry)
     _meta.install(_registry)
     autograd.install(_registry)
-    transforms.install(_registry, autograd)
-_provide_transforms(transforms)
+    transforms.install(_registry)
 
 
 def _load_checks() -> _Any:
@@ -93,7 +90,7 @@ def _load_checks() -> _Any:
     return run_checks
 
 
-_provide_checks(_load_checks)
+_registry.load_checks = _load_checks
 
 
 def __getattr__(name: str) -> _Any:

@@ -119,6 +119,7 @@ class Registry:
         self.preparers: list[Callable[[Operator, int], None]] = []
         self.derivers: list[Callable[[str], Operator | None]] = []
         self.pending: dict[str, list[Kernel]] = {}
+        self.load_checks: Callable[[], Callable[..., Any]]  # the checks of ``opcheck``, which use every layer
         self.compute_slot: Callable[[Operator, DispatchKey, int], Slot] = compute_slot
         self._installers: list[Installer] = []
         self._installed: dict[tuple[int, str], list[Handle]] = {}

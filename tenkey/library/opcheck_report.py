@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from ..dispatch.errors import TenkeyError
-from .services import checks_service
+from ..dispatch.registry import registry
 
 __all__ = ["ROWS", "OpCheckError", "OpCheckReport", "Row", "opcheck"]
 
@@ -161,7 +161,7 @@ def opcheck(
     for name in wanted:
         if name not in ROWS:
             raise ValueError(_NO_ROW.format(name=name, rows=", ".join(ROWS)))
-    report = checks_service()(op, args, kwargs, wanted, atol, rtol)
+    report: OpCheckReport = registry.load_checks()(op, args, kwargs, wanted, atol, rtol)
     if raise_exception and not report.passed:
         raise OpCheckError(report)
     sys.stdout.write(f"{report}\n")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .._util.lazy_import import delayed
+from ..autograd.engine.functional import VMAP
 from .batching.randomness import install_randomness
-from .services import provide_autograd
 
 if TYPE_CHECKING:  # Note [Delayed modules]
     from .batching.level import LOOPS, BatchInfo
@@ -33,7 +33,13 @@ if not TYPE_CHECKING:  # for a type checker a module with __getattr__ has every 
     )
 
 
-def install(registry: Any, autograd: Any) -> None:
-    """Subscribe to all operators; ``autograd`` is ``tk.autograd``, which this layer does not import."""
+def _vmap(*args: Any, **kwargs: Any) -> Any:
+    from .batching.mapping import vmap
+
+    return vmap(*args, **kwargs)
+
+
+def install(registry: Any) -> None:
+    """Subscribe to all operators, and give ``vmap`` to autograd, which maps over batches of gradients."""
     install_randomness(registry)
-    provide_autograd(autograd)
+    VMAP[:] = [_vmap]

@@ -14,13 +14,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from ..autograd import forward_ad
+from ..autograd.engine.functional import grad
 from ..core.tensor import Tensor
 from ..core.tree import flatten, tree_map, unflatten
 from ..core.word import GRADIENT
 from ..dispatch.local_state import current_state
 from ..ops.aliases import Recording, spread
 from ..ops.builtin.creation import zeros_like
-from .services import autograd_service
 from .trace import FUNCTION, NO_TENSOR, OUTPUT, Run, bare, described, differentiable, split_aux
 
 __all__ = ["jvp", "linearize"]
@@ -44,19 +45,18 @@ def jvp(fn: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, .
     if not callable(fn):
         raise TypeError(FUNCTION.format(call="jvp", type=type(fn).__name__))
     _check_tangents("jvp", primals, tangents)
-    forward = autograd_service().forward_ad
-    with forward.dual_level() as level:
+    with forward_ad.dual_level() as level:
         pairs = zip(flatten(primals), flatten(tangents), strict=True)
-        duals = [forward.make_dual(p, t, level) if differentiable(p) else p for p, t in pairs]
+        duals = [forward_ad.make_dual(p, t, level) if differentiable(p) else p for p, t in pairs]
         result, aux = split_aux("jvp", fn(*unflatten(primals, duals)), has_aux)
         ends = flatten(result)
         parts = []
         for end in ends:
             if not isinstance(end, Tensor):
                 raise TypeError(OUTPUT.format(call="jvp", got=described(end)))
-            primal, tangent = forward.unpack_dual(end, level)
+            primal, tangent = forward_ad.unpack_dual(end, level)
             parts.append((primal, zeros_like(primal) if tangent is None else tangent))
-        aux = tree_map(lambda x: forward.unpack_dual(x, level).primal if isinstance(x, Tensor) else x, aux)
+        aux = tree_map(lambda x: forward_ad.unpack_dual(x, level).primal if isinstance(x, Tensor) else x, aux)
     output, pushed = unflatten(result, [p for p, _ in parts]), unflatten(result, [t for _, t in parts])
     return (output, pushed, aux) if has_aux else (output, pushed)
 
@@ -109,13 +109,12 @@ def linearize(fn: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[...,
 
         return output, run_again
     recorded = [end for end in ends if end._word & GRADIENT]
-    gradient = autograd_service().grad
     pulled: list[Any] = [None] * len(run.inputs)
     with Recording():
         seeds = [spread(zeros_like(end.detach()).detach(), [end]).detach().requires_grad_() for end in recorded]
         run.own(seeds)
         if recorded:
-            pulled = list(gradient(recorded, run.inputs, seeds, create_graph=True, allow_unused=True))
+            pulled = list(grad(recorded, run.inputs, seeds, create_graph=True, allow_unused=True))
 
     def push(*tangents: Any) -> Any:
         _check_tangents("linearize", primals, tangents)
@@ -125,7 +124,7 @@ def linearize(fn: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[...,
         if pairs:
             depends = elsewhere or any(t._word & GRADIENT & current_state().keep for _, t in pairs)
             with Recording(recorded=bool(depends)):
-                found = gradient(
+                found = grad(
                     [g for g, _ in pairs], seeds, [t for _, t in pairs], create_graph=depends, retain_graph=True,
                     allow_unused=True,
                 )  # fmt: skip

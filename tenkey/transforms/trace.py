@@ -14,6 +14,8 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from ..autograd.engine.functional import grad
+from ..autograd.tape.node import meta_of
 from ..core.tensor import Tensor
 from ..core.tree import flatten, tree_map, unflatten
 from ..core.word import GRADIENT
@@ -21,7 +23,6 @@ from ..core.wrapper import Wrapper, open_levels, refreshed
 from ..dispatch.local_state import current_state
 from ..ops.aliases import Recording, fresh, repeated, unrecorded
 from ..ops.builtin.creation import zeros_like
-from .services import autograd_service
 
 __all__ = [
     "FUNCTION", "NO_TENSOR", "OUTPUT", "Run", "bare", "described", "differentiable",
@@ -138,7 +139,6 @@ class Run:
 
     def own(self, tensors: Sequence[Tensor]) -> None:
         """Mark leaves as those of this run; the tangents of an alias are not its own, but those of the input."""
-        meta_of = autograd_service().node.meta_of
         for tensor in tensors:
             plain: Any = tensor
             while plain.__class__ is Wrapper:
@@ -155,7 +155,7 @@ class Run:
         outputs, seeds = _recorded(outputs, seeds)
         if outputs:
             with Recording(recorded=create):
-                found = autograd_service().grad(
+                found = grad(
                     outputs,
                     self.inputs,
                     seeds,

@@ -1,7 +1,4 @@
-"""Backward and forward mode for a batch of seeds at once, through ``vmap``, which the composition root hands over.
-
-The transforms lie beside this package and are not imported by it.
-"""
+"""Backward and forward mode for a batch of seeds at once, through ``vmap``."""
 
 from __future__ import annotations
 
@@ -14,8 +11,7 @@ from ...core.tensor import Tensor
 from ...ops.builtin.shape.copying import stack
 from ..forward_ad.levels import dual_level, make_dual, unpack_dual
 from ..gradcheck.jacobians import outputs_of
-from ..services import vmap_service
-from .functional import grad
+from .functional import VMAP, grad
 
 __all__ = ["batched_pull", "batched_push"]
 
@@ -26,7 +22,7 @@ def batched_pull(output: Tensor, sources: Sequence[Tensor], seeds: Sequence[Tens
     def pull(seed: Tensor) -> Any:
         return grad([output], list(sources), [seed], retain_graph=True, allow_unused=True, materialize_grads=True)
 
-    found = vmap_service()(pull)(stack(list(seeds), axis=0))
+    found = VMAP[0](pull)(stack(list(seeds), axis=0))
     return [list(one.detach().numpy()) for one in found]
 
 
@@ -42,5 +38,5 @@ def batched_push(
             found = [unpack_dual(out, level) for out in outputs_of(fn, given)]
             return tuple([primal * 0.0 if moved is None else moved for primal, moved in found])
 
-    made = vmap_service()(push)(stack(list(tangents), axis=0))
+    made = VMAP[0](push)(stack(list(tangents), axis=0))
     return [list(one.detach().numpy()) for one in made]

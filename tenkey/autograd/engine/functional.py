@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from ...core.gradient_errors import UNUSED_INPUT
@@ -11,13 +12,12 @@ from ...core.word import GRADIENT
 from ...core.wrapper import Level, innermost, refreshed, released
 from ...dispatch.local_state import StateGuard
 from ...ops.builtin.creation import zeros_like
-from ..services import vmap_service
 from ..tape.node import AccumulateGrad, Edge
 from .engine import execute
 from .graph_task import Task, mark_needed
 from .roots import COUNT, GradientEdge, check_flags, get_gradient_edge, inputs_of, leaves_of, seeds_of
 
-__all__ = ["GradientEdge", "backward", "get_gradient_edge", "grad"]
+__all__ = ["VMAP", "GradientEdge", "backward", "get_gradient_edge", "grad"]
 
 _EDGE_INSIDE: Final = (
     "[backward] input {index} is a gradient edge inside the graph, which has no .grad to accumulate into: pass the "
@@ -35,6 +35,9 @@ _BATCHED: Final = (
 _MATERIALIZE: Final = (
     "[grad] Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
 )
+
+VMAP: Final[list[Callable[..., Any]]] = []
+"""``tk.transforms.vmap``, put here by ``transforms.install``: autograd does not import the transforms."""
 
 
 def backward(
@@ -197,7 +200,7 @@ def _batched(ends: list[Any], wanted: list[Any], gradients: list[Any], **flags: 
         found: tuple[Tensor | None, ...] = grad(ends, wanted, list(samples), **flags)
         return found
 
-    results: tuple[Tensor | None, ...] = vmap_service()(run)(*gradients)
+    results: tuple[Tensor | None, ...] = VMAP[0](run)(*gradients)
     return results
 
 

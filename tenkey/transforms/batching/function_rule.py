@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from ...autograd.function import Function
 from ...core.tensor import Tensor
 from ...ops.builtin.reductions.reduction import sum as sum_
 from ...ops.builtin.shape.views import broadcast_to, reshape
-from ..services import autograd_service
 from .level import BatchLevel, function_rules, move
 
 __all__ = ["generated_rule"]
@@ -75,8 +75,7 @@ def generated_rule(level: BatchLevel, function: Any, args: tuple[Any, ...]) -> A
     name = function.__name__
     if function.vmap is not None:
         raise RuntimeError(_BOTH.format(name=name))
-    base = autograd_service().Function
-    if function.setup_context is base.setup_context:
+    if function.setup_context is Function.setup_context:
         raise RuntimeError(_NO_SETUP.format(name=name))
     size, randomness = level.size, level.randomness
     pairs = [level.split(x) for x in args]
@@ -138,7 +137,7 @@ def generated_rule(level: BatchLevel, function: Any, args: tuple[Any, ...]) -> A
     if function.jvp is not None:
         members["jvp"] = jvp
     methods = {key: staticmethod(value) for key, value in members.items()}
-    made: Any = type(f"Vmapped{name}", (base,), {**methods, "generate_vmap_rule": True})
+    made: Any = type(f"Vmapped{name}", (Function,), {**methods, "generate_vmap_rule": True})
     output = made.apply(*[value for value, _ in pairs])
     results = batched(level, [output] if single[0] else output, out_dims)
     return results[0] if single[0] else tuple(results)
