@@ -19,7 +19,7 @@ import numpy as np
 
 from .._util.context_decorator import decorate
 from ..core.tensor import Tensor
-from ..core.word import GRADIENT
+from ..core.word import REQUIRES_GRAD
 from ..core.wrapper import Wrapper
 from ..dispatch.kernel import Kernel
 from ..dispatch.keys import DispatchKey
@@ -136,7 +136,7 @@ def _found(tensor: Any, options: Options) -> str:
         return "inf" if options.check_inf and np.isinf(data).any() else ""
     if data.device.backend is None:  # no values
         return ""
-    with StateGuard(exclude=GRADIENT | ANOMALY):
+    with StateGuard(exclude=REQUIRES_GRAD | ANOMALY):
         if all_(isfinite(tensor)).item():
             return ""
         if options.check_nan and any_(isnan(tensor)).item():

@@ -13,7 +13,7 @@ from typing import Any, Final, Self, TypeVar
 import numpy as np
 
 from .._util.context_decorator import decorate
-from ..core.word import GRADIENT
+from ..core.word import REQUIRES_GRAD
 from ..dispatch.local_state import LocalState, current_state, enter, get_state, leave, make_state, set_state
 
 __all__ = [
@@ -26,7 +26,7 @@ __all__ = [
     "set_grad_enabled",
 ]
 
-SILENT: Final = LocalState(exclude=GRADIENT)
+SILENT: Final = LocalState(exclude=REQUIRES_GRAD)
 """The state in which nothing is recorded, and nothing else is special: one object, which is told by its identity."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -46,13 +46,13 @@ def is_grad_enabled() -> bool:
     ...     tk.is_grad_enabled()
     False
     """
-    return not current_state().exclude & GRADIENT
+    return not current_state().exclude & REQUIRES_GRAD
 
 
 def is_recording() -> bool:
     """Whether calls are recorded here."""
     state = get_state()
-    return state is None or not state.exclude & GRADIENT
+    return state is None or not state.exclude & REQUIRES_GRAD
 
 
 class GradMode:
@@ -71,9 +71,9 @@ class GradMode:
 
     def __enter__(self) -> Self:
         if self._enabled:
-            enter(self, unexclude=GRADIENT)
+            enter(self, unexclude=REQUIRES_GRAD)
         else:
-            enter(self, exclude=GRADIENT)
+            enter(self, exclude=REQUIRES_GRAD)
         return self
 
     def __exit__(
@@ -134,7 +134,7 @@ class set_grad_enabled(GradMode):
         self._enabled = bool(mode)
         self._before = get_state()
         state = current_state()
-        exclude = state.exclude & ~GRADIENT if self._enabled else state.exclude | GRADIENT
+        exclude = state.exclude & ~REQUIRES_GRAD if self._enabled else state.exclude | REQUIRES_GRAD
         set_state(make_state(state.include, exclude, state.modes))
 
     def __enter__(self) -> Self:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from ..core.tensor import Tensor
-from ..core.word import GRADIENT, INFERENCE
+from ..core.word import INFERENCE, REQUIRES_GRAD
 from ..dispatch.kernel import Kernel
 from ..dispatch.keys import DispatchKey
 from ..dispatch.local_state import enter, get_state, innermost_guard, leave
@@ -82,9 +82,9 @@ class inference_mode(GradMode):
 
     def __enter__(self) -> inference_mode:
         if self._on:
-            enter(self, include=INFERENCE, exclude=GRADIENT)
+            enter(self, include=INFERENCE, exclude=REQUIRES_GRAD)
         else:
-            enter(self, uninclude=INFERENCE, unexclude=GRADIENT)
+            enter(self, uninclude=INFERENCE, unexclude=REQUIRES_GRAD)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -117,10 +117,10 @@ def _flat(result: Any) -> Iterable[Any]:
 def _specialize(operator: Operator, word: int) -> Callable[..., Any]:
     below = word & ~INFERENCE
     inner = operator.cache[below]
-    silent = operator.cache[below & ~GRADIENT] if below & GRADIENT else inner
+    silent = operator.cache[below & ~REQUIRES_GRAD] if below & REQUIRES_GRAD else inner
     if operator.schema.is_mutable:
         return _changing(operator, inner, silent)
-    records = bool(below & GRADIENT)
+    records = bool(below & REQUIRES_GRAD)
     name = operator.schema.base_name
 
     def kernel(*args: Any, **kwargs: Any) -> Any:

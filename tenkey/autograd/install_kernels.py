@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..core.word import GRADIENT
+from ..core.word import REQUIRES_GRAD
 from ..dispatch.kernel import Handle, Kernel, fallthrough_kernel, function_site
 from ..dispatch.keys import DispatchKey
 from ..dispatch.operator import Operator
@@ -62,12 +62,16 @@ def _recording(operator: Operator) -> list[Handle]:
         kernel = Kernel(fallthrough_kernel, DispatchKey.Autograd, origin="generated")
     elif "Vjp" in facets or "Pointwise" in facets or "Reduce" in facets:
         kernel = Kernel(
-            autograd_kernel, DispatchKey.Autograd, origin="generated", specialize=autograd_kernel, only_with=GRADIENT
+            autograd_kernel,
+            DispatchKey.Autograd,
+            origin="generated",
+            specialize=autograd_kernel,
+            only_with=REQUIRES_GRAD,
         )
-    elif "Composite" in facets and facets["Composite"].implicit and "Host" in facets:
+    elif "Composite" in facets and facets["Composite"].implicit and "NumPyKernel" in facets:
         # the backend has a shorter way of its own, which calls take that record nothing
         parts = facets["Composite"].function
-        kernel = Kernel(parts, DispatchKey.Autograd, origin="generated", only_with=GRADIENT)
+        kernel = Kernel(parts, DispatchKey.Autograd, origin="generated", only_with=REQUIRES_GRAD)
     else:
         return []
     return [registry.impl(operator.name, kernel)]
@@ -77,7 +81,7 @@ def _inplace(operator: Operator) -> list[Handle]:
     if not operator.schema.is_mutable or "NotDifferentiable" in operator.facets:
         return []
     kernel = Kernel(
-        inplace_kernel, DispatchKey.Autograd, origin="generated", specialize=inplace_kernel, only_with=GRADIENT
+        inplace_kernel, DispatchKey.Autograd, origin="generated", specialize=inplace_kernel, only_with=REQUIRES_GRAD
     )
     return [operator.registry.impl(operator.name, kernel)]
 
@@ -91,7 +95,7 @@ def _custom(operator: Operator) -> list[Handle]:
             DispatchKey.Autograd,
             site=operator.site,
             specialize=silent_kernel,
-            only_with=GRADIENT,
+            only_with=REQUIRES_GRAD,
         )
         return [operator.registry.impl(operator.name, silent, allow_override=True)]
     # Explicit: it was written by hand, and beats what is derived for the operator.
@@ -100,7 +104,7 @@ def _custom(operator: Operator) -> list[Handle]:
         DispatchKey.Autograd,
         site=function_site(operator.facets["Backward"].backward),
         specialize=custom_kernel,
-        only_with=GRADIENT,
+        only_with=REQUIRES_GRAD,
     )
     return [operator.registry.impl(operator.name, kernel, allow_override=True)]
 
@@ -110,7 +114,11 @@ def install_recording(registry: Registry) -> None:
     registry.subscribe(_recording)
     registry.fallback(
         Kernel(
-            refusing_kernel, DispatchKey.Autograd, origin="generated", specialize=refusing_kernel, only_with=GRADIENT
+            refusing_kernel,
+            DispatchKey.Autograd,
+            origin="generated",
+            specialize=refusing_kernel,
+            only_with=REQUIRES_GRAD,
         )
     )
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..core.storage import Storage
 from ..core.tensor import Tensor, make_tensor, storage_of, version_of
-from ..core.word import GRADIENT, INFERENCE, INHERITED
+from ..core.word import INFERENCE, INHERITED, REQUIRES_GRAD
 from ..dispatch.local_state import current_state
 from .engine.engine import execute
 from .engine.functional import backward
@@ -55,7 +55,7 @@ _RETAIN: Final = (
 
 
 def _requires_grad(self: Tensor) -> bool:
-    return bool(self._word & GRADIENT)
+    return bool(self._word & REQUIRES_GRAD)
 
 
 def _set_requires_grad(self: Tensor, value: bool) -> None:
@@ -77,9 +77,9 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
             raise RuntimeError(_DTYPE.format(dtype=self.dtype))
         if self._word & INFERENCE and not current_state().include & INFERENCE:
             raise RuntimeError(_INFERENCE)
-        self._word |= GRADIENT
+        self._word |= REQUIRES_GRAD
     else:
-        self._word &= ~GRADIENT
+        self._word &= ~REQUIRES_GRAD
     return self
 
 
@@ -172,7 +172,7 @@ def _backward(
         and (retain_graph is None or retain_graph is True or retain_graph is False)
     ):
         data = self._data  # a loss, in a hurry: what backward() would do
-        if data.__class__ is np.ndarray and not data.shape and data.dtype.kind == "f" and self._word & GRADIENT:
+        if data.__class__ is np.ndarray and not data.shape and data.dtype.kind == "f" and self._word & REQUIRES_GRAD:
             node, nr = edge_of(self)
             one = make_tensor(ones(data.dtype).copy(), self._word & INHERITED)
             execute(Task(retain_graph is True, False), ((node, nr, one),))  # type: ignore[arg-type]  # it has a node
@@ -188,7 +188,7 @@ def ones(dtype: np.dtype) -> np.ndarray:
 
 def register_hook(self: Tensor, hook: Callable[[Tensor], Any]) -> HookHandle:
     """Call ``hook(gradient)`` whenever the gradient of this tensor is computed; it may return another one."""
-    if not self._word & GRADIENT:
+    if not self._word & REQUIRES_GRAD:
         raise RuntimeError(_HOOK_NO_GRAD.format(call="register_hook"))
     meta = meta_of(self)
     if meta.node is None:
@@ -205,7 +205,7 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Any]) -> HookHandle:
 
 def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], Any]) -> HookHandle:
     """Call ``hook(tensor)`` after a gradient was added to the ``.grad`` of this leaf."""
-    if not self._word & GRADIENT:
+    if not self._word & REQUIRES_GRAD:
         raise RuntimeError(_HOOK_NO_GRAD.format(call="register_post_accumulate_grad_hook"))
     meta = meta_of(self)
     if meta.node is not None:
@@ -219,7 +219,7 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], An
 
 def retain_grad(self: Tensor) -> None:
     """Keep the gradient of this tensor, which is no leaf, in ``.grad``."""
-    if not self._word & GRADIENT:
+    if not self._word & REQUIRES_GRAD:
         raise RuntimeError(_RETAIN)
     meta = meta_of(self)
     if meta.node is None or meta.retains_grad:

@@ -10,7 +10,7 @@ from .lift import lift, weak_tensor
 from .storage import Storage, StridedArray
 from .tensor import Tensor, make_tensor, make_view, shares_storage, storage_of
 from .text import repr as _display  # noqa: F401
-from .word import GRADIENT, tensor_dtype
+from .word import REQUIRES_GRAD, tensor_dtype
 
 registry.converters["DType"] = tensor_dtype
 registry.lifters.append(lift)
@@ -18,7 +18,7 @@ registry.number = weak_tensor
 
 __all__ = [
     "CPU",
-    "GRADIENT",
+    "REQUIRES_GRAD",
     "Device",
     "Storage",
     "StridedArray",

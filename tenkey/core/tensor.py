@@ -18,7 +18,7 @@ from ..dispatch.registry import registry
 from ..dispatch.subclasses import ASKING, run_unasked
 from .device import CPU, Device, base_word
 from .storage import Storage, is_contiguous
-from .word import DTYPE_TRAIT, GRADIENT, INHERITED, WEAK_MASK
+from .word import DTYPE_TRAIT, INHERITED, REQUIRES_GRAD, WEAK_MASK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -224,7 +224,7 @@ class Tensor(_Attached):
         return self._to_numpy("numpy")
 
     def _to_numpy(self, what: str) -> np.ndarray:
-        if self._word & GRADIENT & current_state().keep:
+        if self._word & REQUIRES_GRAD & current_state().keep:
             raise RuntimeError(_TO_NUMPY_GRADIENT.format(what=what))
         return self._values(what)
 

@@ -23,7 +23,7 @@ __all__ = [
     "DTYPE_MASK",
     "INHERITED",
     "DTYPE_TRAIT",
-    "GRADIENT",
+    "REQUIRES_GRAD",
     "INFERENCE",
     "WEAK_MASK",
     "WEAK_TRAIT",
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 _NO_TENSORS: Final = "tensors of dtype {dtype} do not exist; there are {known}."
-GRADIENT: Final = register_trait("requires_grad", common=True)
+REQUIRES_GRAD: Final = register_trait("requires_grad", common=True)
 INFERENCE: Final = DispatchKey.Inference.mask
 """On tensors made in inference mode, and included in every call while it is on."""
 WEAK_TRAIT: Final = {kind: register_trait(f"weak {kind.__name__}", common=True) for kind in (bool, int, float, complex)}
@@ -55,7 +55,7 @@ class _Traits(dict[np.dtype, int]):
 DTYPE_TRAIT: Final[dict[np.dtype, int]] = _Traits({d: register_trait(str(d), common=True) for d in ALL})
 BFLOAT16_TRAIT: Final = register_trait("bfloat16", common=True)
 
-INHERITED: Final = ~(GRADIENT | ASKING)
+INHERITED: Final = ~(REQUIRES_GRAD | ASKING)
 """What a view, a copy or a saved tensor takes over of the word of its source: all but what belongs to the handle."""
 
 WEAK_MASK: Final = sum(WEAK_TRAIT.values())

@@ -26,7 +26,7 @@ from ..dispatch.operator import Operator
 from .device import CPU, Device
 from .storage import contiguous_strides
 from .tensor import Tensor
-from .word import GRADIENT
+from .word import REQUIRES_GRAD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -214,7 +214,7 @@ class Wrapper(Tensor):
     @property
     def requires_grad(self) -> bool:
         """Whether calls on it are recorded."""
-        return bool(refreshed(self) & GRADIENT)
+        return bool(refreshed(self) & REQUIRES_GRAD)
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
@@ -224,7 +224,7 @@ class Wrapper(Tensor):
         """Record calls on it, for ``tk.autograd.grad``. The tensor outside is left as it is."""
         if requires_grad != self.requires_grad:
             self._value = _own_leaf(self._value, requires_grad)
-            self._word = (self._word & ~GRADIENT) | (self._value._word & GRADIENT)
+            self._word = (self._word & ~REQUIRES_GRAD) | (self._value._word & REQUIRES_GRAD)
         return self
 
     def detach(self) -> Tensor:
@@ -260,7 +260,7 @@ class Wrapper(Tensor):
 
 
 def refreshed(x: Tensor) -> int:
-    """The dispatch word, with the bit ``GRADIENT`` as the values have it now.
+    """The dispatch word, with the bit ``REQUIRES_GRAD`` as the values have it now.
 
     A change in place of a view makes a result of the values of its root, which the wrapper around that cannot know.
     Who asks a result whether it is recorded asks here. Guarded by
@@ -268,7 +268,7 @@ def refreshed(x: Tensor) -> int:
     """
     if x.__class__ is Wrapper:
         extra = x._extra
-        x._word |= (refreshed(x._value) | (refreshed(extra) if isinstance(extra, Tensor) else 0)) & GRADIENT
+        x._word |= (refreshed(x._value) | (refreshed(extra) if isinstance(extra, Tensor) else 0)) & REQUIRES_GRAD
     return x._word
 
 

@@ -15,7 +15,7 @@ from ..core.dtypes.names import DType
 from ..core.dtypes.promotion import result_dtype
 from ..core.exchange import dlpack
 from ..core.tensor import Tensor, cpu_word, make_tensor
-from ..core.word import DTYPE_TRAIT, GRADIENT, INFERENCE, tensor_dtype
+from ..core.word import DTYPE_TRAIT, INFERENCE, REQUIRES_GRAD, tensor_dtype
 from ..dispatch.errors import OutOfRangeError, shown
 from ..dispatch.local_state import current_state, get_state
 from ..dispatch.registry import registry
@@ -155,7 +155,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Device | str | None = None, 
     if requires_grad:
         if not dtypes.is_inexact(made.dtype):
             raise RuntimeError(_GRADIENT.format(dtype=made.dtype))
-        made._word |= GRADIENT
+        made._word |= REQUIRES_GRAD
     return made
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..core.tensor import Tensor
-from ..core.word import GRADIENT, INFERENCE
+from ..core.word import INFERENCE, REQUIRES_GRAD
 from ..core.wrapper import Level, Wrapper
 from ..dispatch.local_state import current_state, enter, leave
 from .builtin.shape.views import reshape
@@ -31,7 +31,7 @@ class Recording:
     __slots__ = ("_recorded", "was_inference")
 
     def __init__(self, *, recorded: bool = True) -> None:
-        self._recorded = GRADIENT if recorded else 0
+        self._recorded = REQUIRES_GRAD if recorded else 0
         self.was_inference = bool(current_state().include & INFERENCE)
 
     def __enter__(self) -> None:
@@ -44,8 +44,8 @@ class Recording:
 def fresh(x: Tensor, recorded: int) -> Tensor:
     """A tensor of its own on the same memory that requires a gradient, below all wrappers; tangents stay.
 
-    ``recorded`` is the bit ``GRADIENT`` where calls are recorded, else 0: a tensor with history stays connected to it
-    there, and anything else becomes a leaf.
+    ``recorded`` is the bit ``REQUIRES_GRAD`` where calls are recorded, else 0: a tensor with history stays connected to
+    it there, and anything else becomes a leaf.
     """
     if x.__class__ is Wrapper:
         return x._level.alias(x, lambda value: fresh(value, recorded))
@@ -59,7 +59,7 @@ def fresh(x: Tensor, recorded: int) -> Tensor:
 
 def unrecorded(x: Tensor) -> Tensor:
     """The same values without history; tangents stay, and lose their history too."""
-    if not x._word & GRADIENT:
+    if not x._word & REQUIRES_GRAD:
         return x
     if x.__class__ is Wrapper:
         return x._level.through(x, unrecorded, lambda dim: dim)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ..core.storage import Storage
 from ..core.tensor import Tensor, storage_of
-from ..core.word import GRADIENT
+from ..core.word import REQUIRES_GRAD
 from ..dispatch.kernel import Handle, Kernel
 from ..dispatch.keys import DispatchKey, DispatchKeySet, key_mask
 from ..dispatch.local_state import get_state
@@ -35,7 +35,7 @@ _OF_LEAF: Final = (
 def refuse_constant_view(operator: str, x: Tensor) -> None:
     """Raise where calls are recorded: ``x`` needs no gradient, and is a view of a tensor that does."""
     state = get_state()
-    if state is None or state.keep & GRADIENT:
+    if state is None or state.keep & REQUIRES_GRAD:
         root: Any = x._storage
         text = _OF_LEAF if root.is_leaf else _NO_GRAD
         raise RuntimeError(text.format(operator=operator, root=root.shape))
@@ -71,7 +71,7 @@ def _bump(operator: Operator, word: int) -> Callable[..., Any]:
                 result = function(x, *args, **kwargs)
                 storage.version += 1
                 return result
-            if storage is not None and storage._word & ~x._word & GRADIENT:
+            if storage is not None and storage._word & ~x._word & REQUIRES_GRAD:
                 refuse_constant_view(name, x)
             result = function(x, *args, **kwargs)
             storage_of(x).version += 1
@@ -85,7 +85,11 @@ def _bump(operator: Operator, word: int) -> Callable[..., Any]:
             for tensor in value if isinstance(value, (list, tuple)) else (value,):
                 if isinstance(tensor, Tensor):
                     root: Any = tensor._storage
-                    if root is not None and root.__class__ is not Storage and root._word & ~tensor._word & GRADIENT:
+                    if (
+                        root is not None
+                        and root.__class__ is not Storage
+                        and root._word & ~tensor._word & REQUIRES_GRAD
+                    ):
                         refuse_constant_view(operator.schema.base_name, tensor)
         result = cache[below](*args, **kwargs)
         for position, name in positions:

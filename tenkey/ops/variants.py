@@ -33,7 +33,7 @@ from ..dispatch.schema import AliasInfo, Argument, BaseType, FunctionSchema, Ret
 from .builtin import elementwise as _pointwise  # noqa: F401 -- the in-place methods are used below
 from .builtin.elementwise import arithmetic, bitwise  # noqa: F401  # their in-place variants are Python operators below
 from .builtin.linalg.matmul import matmul
-from .declare.facets import Composite, Methods, Samples
+from .declare.facets import Composite, Methods, SampleInputs
 from .shapes import broadcast_shapes
 
 __all__ = [
@@ -284,7 +284,7 @@ def _copy_samples(rng: np.random.Generator) -> Any:
 
 copy_ = registry.define(
     parse_schema("tk::copy_(Tensor(a!) x, Tensor source) -> Tensor(a!)"),
-    facets={"Inplace": Inplace(None), "Fits": Fits(check_copy), "Samples": Samples(_copy_samples)},
+    facets={"Inplace": Inplace(None), "Fits": Fits(check_copy), "SampleInputs": SampleInputs(_copy_samples)},
     tags=("inplace_variant", "mixes_devices"),
     doc="""Write the values of ``source``, broadcast and converted, into ``x``, which is returned.
 

@@ -37,7 +37,7 @@ from time import thread_time_ns
 from typing import TYPE_CHECKING, Any, Final
 
 from ..core.tensor import Tensor
-from ..core.word import GRADIENT
+from ..core.word import REQUIRES_GRAD
 from ..core.wrapper import innermost
 from ..dispatch.kernel import Kernel
 from ..dispatch.keys import DispatchKey, DispatchKeySet, key_mask, register_key
@@ -342,7 +342,7 @@ def _describe(event: Event, values: Any) -> None:
 def _node_of(value: Any) -> Any:
     """The node that recorded the call which made a tensor, or the first of several; None for a leaf."""
     if isinstance(value, Tensor):
-        if not value._word & GRADIENT or value._autograd is None:
+        if not value._word & REQUIRES_GRAD or value._autograd is None:
             return None
         edge = value._autograd.edge
         node = None if edge is None else edge[0]

@@ -4,8 +4,8 @@ Note [Where samples come from]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 A pointwise operator is sampled inside its ``domain``, floats at some distance from whole numbers, with operands that
 broadcast, have gaps, are transposed, empty or 0-d; a reduction over the axes there are, in the same layouts; an
-in-place variant like the operator that it writes. Every other operator says in its ``Samples`` facet what it takes, in
-double precision; from each of these the same values come in other layouts as well. An array of integers there holds
+in-place variant like the operator that it writes. Every other operator says in its ``SampleInputs`` facet what it takes,
+in double precision; from each of these the same values come in other layouts as well. An array of integers there holds
 indices and keeps its dtype, every other array takes the dtype that is asked for. Guarded by
 ``tests/testing/test_testing_samples.py``.
 """
@@ -26,13 +26,13 @@ from ..core.tensor import Tensor
 from ..dispatch.errors import ArgumentError
 from ..dispatch.operator import Operator
 from ..ops.builtin.shape.views import broadcast_to
-from ..ops.declare.facets import Pointwise, Reduce, Samples
+from ..ops.declare.facets import Pointwise, Reduce, SampleInputs
 
 __all__ = ["SampleInput", "accepts", "samples"]
 
 _NO_SAMPLES: Final = (
-    "[samples] {operator} has neither a Pointwise nor a Reduce nor a Samples facet, so nothing says what it takes: "
-    "give its declaration samples=lambda rng: [((arguments,), {{}})]."
+    "[samples] {operator} has neither a Pointwise nor a Reduce nor a SampleInputs facet, so nothing says what it "
+    "takes: give its declaration sample_inputs=lambda rng: [((arguments,), {{}})]."
 )
 _ROWS, _COLUMNS = 3, 4
 _DISTANCE: Final = 1e-3
@@ -92,8 +92,8 @@ def samples(operator: Operator, rng: np.random.Generator, dtype: Any = None) -> 
     wanted = to_dtype("float32" if dtype is None else dtype)
     facets = operator.facets
     made: Iterable[SampleInput]
-    if "Samples" in facets:
-        made = _declared(facets["Samples"], rng, wanted)
+    if "SampleInputs" in facets:
+        made = _declared(facets["SampleInputs"], rng, wanted)
     elif "Pointwise" in facets:
         made = _pointwise(facets["Pointwise"], rng, wanted)
     elif "Reduce" in facets:
@@ -117,8 +117,8 @@ def accepts(operator: Operator, dtype: Any) -> bool:
     rng = np.random.default_rng(0)
     facets = operator.facets
     try:
-        if "Samples" in facets:
-            first = next(iter(_declared(facets["Samples"], rng, wanted)), None)
+        if "SampleInputs" in facets:
+            first = next(iter(_declared(facets["SampleInputs"], rng, wanted)), None)
             if first is not None and first.tensors():
                 moved = first.map(lambda tensor: tensor.to_device("meta"))
                 operator.call(*moved.args, **moved.kwargs)
@@ -204,7 +204,7 @@ def _as_dtype(array: np.ndarray[Any, Any], rng: np.random.Generator, dtype: np.d
 # ---- one generator for each kind of declaration
 
 
-def _declared(facet: Samples, rng: np.random.Generator, dtype: np.dtype) -> Iterator[SampleInput]:
+def _declared(facet: SampleInputs, rng: np.random.Generator, dtype: np.dtype) -> Iterator[SampleInput]:
     for args, kwargs in facet.make(rng):
         layouts: list[tuple[str, Callable[[Any], Any]]] = [("contiguous", _contiguous)]
         sizes = [array.size for array in _arrays((args, kwargs))]

@@ -18,7 +18,7 @@ from ..autograd import forward_ad
 from ..autograd.engine.functional import grad
 from ..core.tensor import Tensor
 from ..core.tree import flatten, tree_map, unflatten
-from ..core.word import GRADIENT
+from ..core.word import REQUIRES_GRAD
 from ..dispatch.local_state import current_state
 from ..ops.aliases import Recording, spread
 from ..ops.builtin.creation import zeros_like
@@ -108,7 +108,7 @@ def linearize(fn: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[...,
             return jvp(fn, primals, tangents)[1]
 
         return output, run_again
-    recorded = [end for end in ends if end._word & GRADIENT]
+    recorded = [end for end in ends if end._word & REQUIRES_GRAD]
     pulled: list[Any] = [None] * len(run.inputs)
     with Recording():
         seeds = [spread(zeros_like(end.detach()).detach(), [end]).detach().requires_grad_() for end in recorded]
@@ -119,17 +119,17 @@ def linearize(fn: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[...,
     def push(*tangents: Any) -> Any:
         _check_tangents("linearize", primals, tangents)
         along = [t for t, own in zip(flatten(tangents), run.is_input, strict=True) if own]
-        pairs = [(g, t) for g, t in zip(pulled, along, strict=True) if g is not None and g._word & GRADIENT]
+        pairs = [(g, t) for g, t in zip(pulled, along, strict=True) if g is not None and g._word & REQUIRES_GRAD]
         found: list[Any] = [None] * len(seeds)
         if pairs:
-            depends = elsewhere or any(t._word & GRADIENT & current_state().keep for _, t in pairs)
+            depends = elsewhere or any(t._word & REQUIRES_GRAD & current_state().keep for _, t in pairs)
             with Recording(recorded=bool(depends)):
                 found = grad(
                     [g for g, _ in pairs], seeds, [t for _, t in pairs], create_graph=depends, retain_graph=True,
                     allow_unused=True,
                 )  # fmt: skip
         remaining = iter(found)
-        pushed = [next(remaining) if end._word & GRADIENT else None for end in ends]
+        pushed = [next(remaining) if end._word & REQUIRES_GRAD else None for end in ends]
         return unflatten(output, [zeros_like(end.detach()) if t is None else t for end, t in zip(ends, pushed)])
 
     return output, push

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from ..core.tensor import Tensor
 from ..core.tree import flatten
-from ..core.word import GRADIENT
+from ..core.word import REQUIRES_GRAD
 from ..dispatch.local_state import current_state
 from .trace import FUNCTION, OUTPUT, Run, described, positions_of, split_aux
 
@@ -123,7 +123,7 @@ def vjp(fn: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[A
         for end, cotangent in zip(ends, given, strict=True):
             if not isinstance(cotangent, Tensor) or cotangent.shape != end.shape:
                 raise ValueError(_COTANGENT.format(want=end.shape, dtype=end.dtype, got=described(cotangent)))
-        depends = any(c._word & GRADIENT & current_state().keep for c in given)
+        depends = any(c._word & REQUIRES_GRAD & current_state().keep for c in given)
         return tuple(run.gradients(ends, given, create=elsewhere or depends, keep=True))
 
     result = run.free(output, keeps=elsewhere)

@@ -18,7 +18,7 @@ from ..autograd.engine.functional import grad
 from ..autograd.tape.node import meta_of
 from ..core.tensor import Tensor
 from ..core.tree import flatten, tree_map, unflatten
-from ..core.word import GRADIENT
+from ..core.word import REQUIRES_GRAD
 from ..core.wrapper import Wrapper, open_levels, refreshed
 from ..dispatch.local_state import current_state
 from ..ops.aliases import Recording, fresh, repeated, unrecorded
@@ -55,7 +55,7 @@ def differentiable(x: Any) -> bool:
 def _alias(x: Tensor) -> Tensor:
     """A tensor of its own on the same memory, with the history of ``x``, that requires a gradient."""
     levels = open_levels()
-    return fresh(repeated(x, levels) if levels else x, GRADIENT & current_state().keep)
+    return fresh(repeated(x, levels) if levels else x, REQUIRES_GRAD & current_state().keep)
 
 
 def bare(x: Tensor) -> list[Tensor]:
@@ -77,7 +77,7 @@ def _leads_elsewhere(outputs: Sequence[Tensor]) -> bool:
             meta = plain._autograd
             if meta is not None and meta.node is not None:
                 stack.append(meta.node)
-            elif plain._word & GRADIENT and (meta is None or not meta.run or meta.run in _open):
+            elif plain._word & REQUIRES_GRAD and (meta is None or not meta.run or meta.run in _open):
                 return True
     seen = set(stack)
     while stack:
@@ -119,7 +119,7 @@ class Run:
             if not any(differentiable(leaf) for leaf in flatten(part)):
                 got = described(part)
                 raise TypeError(NO_TENSOR.format(call=call, index=index, got=got))
-        self.recording = bool(current_state().keep & GRADIENT)
+        self.recording = bool(current_state().keep & REQUIRES_GRAD)
         leaves = flatten(chosen)
         aliases = [_alias(leaf) if differentiable(leaf) else leaf for leaf in leaves]
         self.inputs = [alias for alias in aliases if differentiable(alias)]
@@ -143,7 +143,7 @@ class Run:
             plain: Any = tensor
             while plain.__class__ is Wrapper:
                 plain = plain._value
-            if plain._word & GRADIENT and (plain._autograd is None or plain._autograd.node is None):
+            if plain._word & REQUIRES_GRAD and (plain._autograd is None or plain._autograd.node is None):
                 meta_of(plain).run = self.number
 
     def elsewhere(self, outputs: Sequence[Tensor]) -> bool:
@@ -175,7 +175,7 @@ class Run:
 
 
 def _recorded(outputs: list[Tensor], seeds: list[Any]) -> tuple[list[Tensor], list[Any]]:
-    pairs = [(o, s) for o, s in zip(outputs, seeds, strict=True) if o._word & GRADIENT]
+    pairs = [(o, s) for o, s in zip(outputs, seeds, strict=True) if o._word & REQUIRES_GRAD]
     return [o for o, _ in pairs], [s for _, s in pairs]
 
 

@@ -66,7 +66,7 @@ def same(got: Any, wanted: Any, exact: bool = True) -> None:
 
 
 def with_samples() -> list[Operator]:
-    facets = {"Samples", "Pointwise", "Reduce", "Inplace"}
+    facets = {"SampleInputs", "Pointwise", "Reduce", "Inplace"}
     return [
         op
         for op in registry

@@ -226,8 +226,8 @@ def reference_of(operator: Operator) -> Reference | None:
     if functional is not None:
         return reference_of(functional)
     known = REFERENCES.get(operator.schema.base_name)
-    if known is None and "Samples" in operator.facets:
-        known = operator.facets["Samples"].reference
+    if known is None and "SampleInputs" in operator.facets:
+        known = operator.facets["SampleInputs"].reference
     if known is None and "Pointwise" in operator.facets:
         known = named_reference(operator)
     if known is None and operator.facets.keys() & {"Pointwise", "Reduce"}:

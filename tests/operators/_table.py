@@ -55,8 +55,12 @@ def results(operator: Operator, sample: SampleInput) -> list[Tensor]:
 
 def probed(operator: Operator, sample: SampleInput) -> Tensor:
     """What has a derivative of a sample's call, as one tensor: see ``probe`` of ``structured``."""
-    facet = operator.facets.get("Samples")
-    call = operator.call if facet is None or facet.probe is None else functools.partial(facet.probe, operator.call)
+    facet = operator.facets.get("SampleInputs")
+    call = (
+        operator.call
+        if facet is None or facet.gradcheck_wrapper is None
+        else functools.partial(facet.gradcheck_wrapper, operator.call)
+    )
     found = call(*sample.args, **sample.kwargs)
     if isinstance(found, Tensor):
         return found
@@ -69,8 +73,8 @@ def probed(operator: Operator, sample: SampleInput) -> Tensor:
 
 def is_probed(operator: Operator) -> bool:
     """Whether an operator has several results, or derivatives of its probe alone."""
-    facet = operator.facets.get("Samples")
-    return len(operator.schema.returns) > 1 or (facet is not None and facet.probe is not None)
+    facet = operator.facets.get("SampleInputs")
+    return len(operator.schema.returns) > 1 or (facet is not None and facet.gradcheck_wrapper is not None)
 
 
 def arrays(sample: SampleInput, wide: bool = False) -> SampleInput:

@@ -48,7 +48,7 @@ def _floating(sample: SampleInput) -> list[Tensor]:
 def _as_function(operator: Operator, sample: SampleInput) -> tuple[Callable[..., Any], list[Tensor]]:
     """The call as a function of its floating tensors, which require a gradient."""
     inputs = [t.detach().requires_grad_() for t in _floating(sample)]
-    probe = operator.facets["Samples"].probe if "Samples" in operator.facets else None
+    probe = operator.facets["SampleInputs"].gradcheck_wrapper if "SampleInputs" in operator.facets else None
 
     def function(*given: Tensor) -> Any:
         remaining = iter(given)

@@ -14,7 +14,7 @@ from tenkey.dispatch.errors import ArgumentError
 from tenkey.dispatch.operator import Operator
 from tenkey.dispatch.registry import Registry, registry
 from tenkey.dispatch.schema import parse_schema
-from tenkey.ops.declare.facets import Pointwise, Samples
+from tenkey.ops.declare.facets import Pointwise, SampleInputs
 from tenkey.ops.declare.promotion import SAME
 from tenkey.testing import SampleInput, accepts, samples
 from tests.operators._table import DTYPES, SAMPLED, named
@@ -94,7 +94,7 @@ def test_inplace_targets_take_the_result(operator: Operator) -> None:
         assert not target.size or 0 not in [step for n, step in zip(target.shape, target.strides, strict=True) if n > 1]
 
 
-@named([op for op in SAMPLED if "Samples" in op.facets])
+@named([op for op in SAMPLED if "SampleInputs" in op.facets])
 def test_declared_samples_keep_their_values_in_every_layout(operator: Operator) -> None:
     groups: dict[str, list[SampleInput]] = {}
     for sample in made(operator, "complex64"):
@@ -145,8 +145,8 @@ def test_numbers_among_the_arguments() -> None:
 
 def test_samples_of_an_operator_of_ones_own() -> None:
     given = [((np.array([1.0, -2.0]), [np.array(3.0), np.array([1, 2])], "text"), {"k": (1, 2)})]
-    facet = Samples(lambda rng: given)
-    operator = operator_of("mine::f(Tensor x, Tensor[] ys, str s, *, int[] k) -> Tensor", Samples=facet)
+    facet = SampleInputs(lambda rng: given)
+    operator = operator_of("mine::f(Tensor x, Tensor[] ys, str s, *, int[] k) -> Tensor", SampleInputs=facet)
     found = made(operator, "float64")  # there is no kernel for meta, hence no rule that could refuse a dtype
     x, (y, indices), text = found[0].args
     assert (x.tolist(), y.item(), indices.dtype, text) == ([1.0, -2.0], 3.0, np.int64, "text")
@@ -173,8 +173,8 @@ def test_an_operator_without_a_rule_is_refused() -> None:
     with pytest.raises(ArgumentError) as caught:
         made(operator)
     assert str(caught.value) == (
-        "[samples] mine::opaque has neither a Pointwise nor a Reduce nor a Samples facet, so nothing says what it "
-        "takes: give its declaration samples=lambda rng: [((arguments,), {})]."
+        "[samples] mine::opaque has neither a Pointwise nor a Reduce nor a SampleInputs facet, so nothing says what it "
+        "takes: give its declaration sample_inputs=lambda rng: [((arguments,), {})]."
     )
 
 

@@ -15,7 +15,7 @@ import pytest
 import tenkey as tk
 from tenkey.core.lift import weak_tensor
 from tenkey.core.tensor import Tensor, storage_of
-from tenkey.core.word import DTYPE_MASK, GRADIENT, INHERITED, WEAK_MASK
+from tenkey.core.word import DTYPE_MASK, INHERITED, REQUIRES_GRAD, WEAK_MASK
 from tenkey.dispatch.errors import ArgumentError
 
 DTYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32",
@@ -466,6 +466,6 @@ def test_namespace_of_the_array_api() -> None:
 def test_words_are_short(dtype: str) -> None:
     """Note [Common and rare bits]: the words of ordinary tensors and what they are masked with are one digit."""
     for x in (tk.ones(2, dtype=dtype), weak_tensor(1.5), weak_tensor(2)):
-        assert 0 < x._word | GRADIENT < 2**30
+        assert 0 < x._word | REQUIRES_GRAD < 2**30
     assert -(2**30) < INHERITED < 0
     assert max(WEAK_MASK, DTYPE_MASK) < 2**30

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Final
 
 from ...core.tensor import Tensor
-from ...core.word import GRADIENT
+from ...core.word import REQUIRES_GRAD
 from ...dispatch.local_state import current_state
 from ..saved_tensors.hooks import enter_saver, leave_saver
 from .recomputation import CheckpointError, Frame, Options, Saving, generators_of, keep, logging, name_of, replaced
@@ -104,7 +104,7 @@ def checkpoint(
     """
     options = Options(context_fn, preserve_rng_state, determinism_check, debug, early_stop)
     _check(fn, options, use_reentrant)
-    if current_state().exclude & GRADIENT:
+    if current_state().exclude & REQUIRES_GRAD:
         return fn(*args, **kwargs)
     frame = Frame(fn, options)
     forward, frame.context = _contexts(context_fn)
@@ -139,7 +139,7 @@ def _leaves(values: Any) -> list[Any]:
 
 
 def _requires_grad(values: Any) -> bool:
-    return any(isinstance(value, Tensor) and value._word & GRADIENT for value in _leaves(values))
+    return any(isinstance(value, Tensor) and value._word & REQUIRES_GRAD for value in _leaves(values))
 
 
 def _ends_here(result: Any) -> bool:

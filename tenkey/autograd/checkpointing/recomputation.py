@@ -37,7 +37,7 @@ from ...core.device import Device
 from ...core.random.generator import Generator, default_generator
 from ...core.storage import Storage
 from ...core.tensor import Tensor, make_tensor, storage_of
-from ...core.word import GRADIENT
+from ...core.word import REQUIRES_GRAD
 from ...core.wrapper import Wrapper, open_levels
 from ...dispatch.keys import DispatchKey
 from ...dispatch.local_state import LocalState, current_state, get_state, make_state, set_state
@@ -138,7 +138,7 @@ class _Run:
         value = self.values.pop(number, None)
         if value is not None:
             storage = storage_of(value)
-            if storage.buffer is value._data and not value._word & GRADIENT:
+            if storage.buffer is value._data and not value._word & REQUIRES_GRAD:
                 self.given[number] = (weakref.ref(storage), value._word)
             return value
         reference, word = self.given.get(number, (_gone, 0))
@@ -368,7 +368,7 @@ def _state_of_recomputation(forward: LocalState, found: LocalState | None) -> Lo
     """The bits of the forward pass, with recording on; who looks on is who looks on at the backward."""
     now = found or LocalState()
     include = (forward.include & ~_OBSERVERS) | (now.include & _OBSERVERS) | HOOKED
-    return make_state(include, forward.exclude & ~GRADIENT, now.modes)
+    return make_state(include, forward.exclude & ~REQUIRES_GRAD, now.modes)
 
 
 def name_of(fn: Any) -> str:

@@ -26,7 +26,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...core.tensor import Tensor, cpu_word, make_tensor
-from ...core.word import GRADIENT
+from ...core.word import REQUIRES_GRAD
 from ...dispatch.local_state import get_state, make_state, set_state
 from ...ops.builtin.reductions.gradient_sum import accumulate
 from ...ops.declare import operator_of
@@ -77,11 +77,11 @@ def _run(task: Task, seeds: Sequence[tuple[Node, int, Tensor]]) -> None:
         roots = [slot for slot in roots if slot[0] == 0]
     found = get_state()
     if task.create_graph:
-        state = found and make_state(found.include, found.exclude & ~GRADIENT, found.modes)
+        state = found and make_state(found.include, found.exclude & ~REQUIRES_GRAD, found.modes)
     elif found is None:
         state = SILENT
     else:
-        state = make_state(found.include, found.exclude | GRADIENT, found.modes)
+        state = make_state(found.include, found.exclude | REQUIRES_GRAD, found.modes)
     step: Any = run_node
     closely = False
     if found is not None:
@@ -174,12 +174,12 @@ def _loop(
                 continue  # not needed for what was asked
             if grad is not None:
                 word = next_node._word
-                if type(grad) is Tensor and grad._word | GRADIENT == word and grad._data.shape == next_node.shape:
+                if type(grad) is Tensor and grad._word | REQUIRES_GRAD == word and grad._data.shape == next_node.shape:
                     held = slot[1]
                     if held is None:
                         slot[1] = grad
                     elif plain and type(held) is Tensor:  # Note [Gradients are summed as they come]
-                        slot[1] = sums[word ^ GRADIENT](held, grad, slot[3])
+                        slot[1] = sums[word ^ REQUIRES_GRAD](held, grad, slot[3])
                         slot[3] = True
                     else:
                         deliver(slot, nr, grad)

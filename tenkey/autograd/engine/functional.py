@@ -8,7 +8,7 @@ from typing import Any, Final
 from ...core.gradient_errors import UNUSED_INPUT
 from ...core.tensor import Tensor
 from ...core.tree import unflatten
-from ...core.word import GRADIENT
+from ...core.word import REQUIRES_GRAD
 from ...core.wrapper import Level, innermost, refreshed, released
 from ...dispatch.local_state import StateGuard
 from ...ops.builtin.creation import zeros_like
@@ -94,7 +94,7 @@ def _backward_into(task: Task, seeds: list[Any], wanted: list[Any]) -> None:
     task.needed = mark_needed([node for node, _, _ in seeds], {node for node, _ in edges})
     task.capture(list(inside))
     execute(task, seeds)
-    with StateGuard(exclude=0 if task.create_graph else GRADIENT):
+    with StateGuard(exclude=0 if task.create_graph else REQUIRES_GRAD):
         for slot, tensor in enumerate(inside.values()):
             captured = task.captured.get(slot)
             if captured is not None:  # a copy: what was captured may be the user's own gradient
@@ -178,7 +178,7 @@ def _grad(
     for slot, one in enumerate(wanted):
         result = task.captured.get(slot)
         if result is None and materialize_grads and isinstance(one, Tensor):
-            with StateGuard(exclude=GRADIENT):
+            with StateGuard(exclude=REQUIRES_GRAD):
                 result = zeros_like(one)
         if result is None and not allow_unused:
             raise RuntimeError(UNUSED_INPUT.format(index=slot))

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ...core.tensor import Tensor
-from ...core.word import GRADIENT
+from ...core.word import REQUIRES_GRAD
 from ...ops.builtin.reductions.reduction import sum as sum_
 from ...ops.builtin.shape.copying import cast
 from ...ops.builtin.shape.views import reshape
@@ -87,7 +87,7 @@ def validate(node: Node, nr: int, grad: Any, sender: Node | None = None, results
         if reduced is None:
             raise RuntimeError(_SHAPE.format(got=grad.shape, want=shape, **_where(node, given, sender, results)))
         grad = reduced
-    if grad._word | GRADIENT == node._word:
+    if grad._word | REQUIRES_GRAD == node._word:
         return grad  # type: ignore[no-any-return]  # dtype and device are right too
     if dtype is not None and grad.dtype != dtype:
         if grad.dtype.kind == "c" and dtype.kind != "c":

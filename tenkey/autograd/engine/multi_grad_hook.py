@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 from weakref import WeakKeyDictionary, ref
 
 from ...core.tensor import Tensor
-from ...core.word import GRADIENT
+from ...core.word import REQUIRES_GRAD
 from ..tape.node import HookHandle, edge_of
 from .graph_task import current_task, queue_callback
 
@@ -148,7 +148,7 @@ def register_multi_grad_hook(
     for index, tensor in enumerate(listed):
         if not isinstance(tensor, Tensor):
             raise TypeError(_TENSORS.format(got=f"{type(tensor).__name__} at index {index}"))
-        if mode == "all" and not tensor._word & GRADIENT:
+        if mode == "all" and not tensor._word & REQUIRES_GRAD:
             raise RuntimeError(_NO_GRADIENT.format(index=index))
     if not callable(fn):
         raise TypeError(_FUNCTION.format(got=type(fn).__name__))
@@ -157,4 +157,4 @@ def register_multi_grad_hook(
         several = _All(listed, function)
         return MultiHookHandle(tuple([t.register_hook(several.hook(i)) for i, t in enumerate(listed)]))
     once = _Any(function)
-    return MultiHookHandle(tuple([t.register_hook(once) for t in listed if t._word & GRADIENT]))
+    return MultiHookHandle(tuple([t.register_hook(once) for t in listed if t._word & REQUIRES_GRAD]))

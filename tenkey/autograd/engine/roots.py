@@ -12,7 +12,7 @@ from ...core.device import base_word
 from ...core.gradient_errors import SEED_SCALAR, SEED_SHAPE
 from ...core.tensor import Tensor
 from ...core.tree import flatten
-from ...core.word import GRADIENT
+from ...core.word import REQUIRES_GRAD
 from ...dispatch.local_state import get_state, make_state, set_state
 from ...ops.builtin.creation import ones, ones_like
 from ...ops.declare import operator_of
@@ -161,7 +161,7 @@ def seeds_of(call: str, outputs: list[Any], gradients: list[Any]) -> list[tuple[
             if node is None:
                 raise RuntimeError(_NO_GRAD.format(call=call, index=index))
             shape, dtype = node.input_shape(nr) or ((), None)
-        elif isinstance(output, Tensor) and output._word & GRADIENT:
+        elif isinstance(output, Tensor) and output._word & REQUIRES_GRAD:
             node, nr = edge_of(output)
             shape, dtype = output.shape, output.dtype
         else:
@@ -177,7 +177,9 @@ def seeds_of(call: str, outputs: list[Any], gradients: list[Any]) -> list[tuple[
                 seeds.append((node, nr, _ONES[_ON_CPU](shape, dtype=dtype)))  # right as it is
                 continue
             try:  # no guard: Note [Interrupts of backward]
-                set_state(SILENT if found is None else make_state(found.include, found.exclude | GRADIENT, found.modes))
+                set_state(
+                    SILENT if found is None else make_state(found.include, found.exclude | REQUIRES_GRAD, found.modes)
+                )
                 if isinstance(output, Tensor):
                     gradient = ones_like(output)
                 else:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 from ...core.tensor import Tensor
-from ...core.word import GRADIENT, WEAK_MASK
+from ...core.word import REQUIRES_GRAD, WEAK_MASK
 from ...core.wrapper import refreshed
 from ...dispatch.local_state import current_state
 from ...dispatch.operator import Operator
@@ -219,7 +219,10 @@ def _by_transposition(formulas: dict[str, Formula | None]) -> ForwardRule:
         if not isinstance(out, Tensor):
             return None
         given = {name: t for name, t in tangents.items() if t is not None and formulas.get(name) is not None}
-        record = any(refreshed(t) & GRADIENT for t in _tensors((given, bound, out))) and current_state().keep & GRADIENT
+        record = (
+            any(refreshed(t) & REQUIRES_GRAD for t in _tensors((given, bound, out)))
+            and current_state().keep & REQUIRES_GRAD
+        )
         with Recording():
             seed = spread(zeros_like(out).detach(), bound.values()).detach().requires_grad_()
             ends, directions = [], []
@@ -227,7 +230,7 @@ def _by_transposition(formulas: dict[str, Formula | None]) -> ForwardRule:
                 formula: Any = formulas[name]
                 gradients = formula.function(*[seed if n == "g" else _value(n, bound, out) for n in formula.names])
                 for gradient, direction in _pairs(gradients, tangent):
-                    if gradient._word & GRADIENT:
+                    if gradient._word & REQUIRES_GRAD:
                         ends.append(gradient)
                         directions.append(direction)
         if not ends:

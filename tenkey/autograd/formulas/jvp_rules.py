@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...core.tensor import Tensor
 from ...core.tree import flatten, unflatten
-from ...core.word import GRADIENT
+from ...core.word import REQUIRES_GRAD
 from ...core.wrapper import Wrapper, refreshed
 from ...dispatch.keys import DispatchKey
 from ...dispatch.local_state import StateGuard, current_state
@@ -240,8 +240,8 @@ def by_backward(level: DualLevel, operator: Operator, leaves: list[Any], structu
 
 def transposed(level: DualLevel, name: str, leaves: list[Any], call: Callable[[list[Any]], Any]) -> Any:
     """A backward gives ``J^T g``; differentiated by ``g`` along the tangent it gives the forward derivative."""
-    recording = bool(current_state().keep & GRADIENT)
-    record = recording and any(isinstance(x, Tensor) and refreshed(x) & GRADIENT for x in leaves)
+    recording = bool(current_state().keep & REQUIRES_GRAD)
+    record = recording and any(isinstance(x, Tensor) and refreshed(x) & REQUIRES_GRAD for x in leaves)
     values: list[Any] = []
     inputs: list[Tensor] = []
     directions: list[Tensor] = []
@@ -250,7 +250,7 @@ def transposed(level: DualLevel, name: str, leaves: list[Any], call: Callable[[l
             if not level.owns(x) or x.dtype.kind not in "fcV":
                 values.append(x._value if level.owns(x) else x)
                 continue
-            own = fresh(x._value, GRADIENT if recording else 0)
+            own = fresh(x._value, REQUIRES_GRAD if recording else 0)
             values.append(own)
             inputs.append(own)
             directions.append(x._extra)
@@ -266,7 +266,7 @@ def transposed(level: DualLevel, name: str, leaves: list[Any], call: Callable[[l
 
 
 def _one_transposed(result: Any, inputs: list[Tensor], directions: list[Tensor], *, record: bool) -> Tensor | None:
-    if not isinstance(result, Tensor) or result.dtype.kind not in "fcV" or not refreshed(result) & GRADIENT:
+    if not isinstance(result, Tensor) or result.dtype.kind not in "fcV" or not refreshed(result) & REQUIRES_GRAD:
         return None
     seed = spread(zeros_like(result.detach()).detach(), inputs).detach().requires_grad_()
     total: Tensor | None = None
@@ -274,7 +274,7 @@ def _one_transposed(result: Any, inputs: list[Tensor], directions: list[Tensor],
     for gradient, direction in zip(gradients, directions, strict=True):
         if gradient is None:
             continue
-        with StateGuard(exclude=0 if record else GRADIENT):
+        with StateGuard(exclude=0 if record else REQUIRES_GRAD):
             term: Any = grad(gradient, seed, direction, create_graph=record, retain_graph=True)[0]
             total = term if total is None else total + term
     return total
@@ -312,7 +312,7 @@ def in_place(level: DualLevel, operator: Operator, args: tuple[Any, ...], kwargs
         word = 0
         for y in args:
             word |= refreshed(y) if isinstance(y, Tensor) else 0
-        if word & GRADIENT & current_state().keep and facet.functional is not None:
+        if word & REQUIRES_GRAD & current_state().keep and facet.functional is not None:
             given = (level.dual(x._value.clone(), x._extra.clone()), *args[1:])  # what it saves is not to be changed
         result = args[1] if facet.functional is None else facet.functional.call(*given)
         tangent = result._extra if level.owns(result) else 0.0

@@ -38,7 +38,7 @@ from ..._util.context_decorator import decorate
 from ...core.gradient_errors import SEED_SCALAR, UNUSED_INPUT
 from ...core.tensor import Tensor
 from ...core.tree import flatten, unflatten
-from ...core.word import DTYPE_TRAIT, GRADIENT, WEAK_TRAIT
+from ...core.word import DTYPE_TRAIT, REQUIRES_GRAD, WEAK_TRAIT
 from ...core.wrapper import Level, Wrapper, innermost, wrap
 from ...dispatch.operator import Operator
 from ...ops.builtin.creation import ones_like, zeros_like
@@ -301,11 +301,11 @@ class DualLevel(Level):
                     raise RuntimeError(SEED_SCALAR.format(call="grad", shape=output.shape))
                 seed = ones_like(primal.detach())
             ahead, along = self.parts(seed)
-            if primal._word & GRADIENT:
+            if primal._word & REQUIRES_GRAD:
                 _add(total, grad([primal], wanted, [ahead], **flags))
                 if along is not None:
                     _add(slope, grad([primal], wanted, [along], **flags))
-            if tangent is not None and tangent._word & GRADIENT:
+            if tangent is not None and tangent._word & REQUIRES_GRAD:
                 _add(slope, self._by_inputs(grad, tangent, inputs, ahead, **flags))
         results: list[Any] = []
         for index, (x, g, t) in enumerate(zip(wanted, total, slope, strict=True)):
@@ -354,7 +354,7 @@ def _add(totals: list[Any], more: tuple[Any, ...]) -> None:
 
 def _depends(tangent: Tensor, primal: Any) -> bool:
     """Whether the tangent of an input was computed from the input."""
-    if not tangent._word & GRADIENT:
+    if not tangent._word & REQUIRES_GRAD:
         return False
     target, _ = edge_of(_bare(primal))
     seen: set[Node] = set()

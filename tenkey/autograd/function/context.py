@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ...core.tensor import Tensor
-from ...core.word import GRADIENT
+from ...core.word import REQUIRES_GRAD
 from ...ops.builtin.creation import zeros
 from ..grad_mode import is_recording
 from ..inference_mode import refuse_to_save
@@ -224,7 +224,7 @@ class Context(Node):
             raise RuntimeError(_RESERVED.format(node=type(self).name(self), names=", ".join(names), first=names[0]))
         if len(outputs) == 1 and isinstance(outputs[0], Tensor) and _OUTPUT_NAMES.isdisjoint(taken):
             self.shape, self.dtype, self.device = outputs[0].shape, outputs[0].dtype, outputs[0].device
-            self._word = outputs[0]._word | GRADIENT
+            self._word = outputs[0]._word | REQUIRES_GRAD
             settle(self, outputs[0])
         else:
             self._word = 0

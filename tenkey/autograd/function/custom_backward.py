@@ -10,7 +10,7 @@ import numpy as np
 
 from ...core.device import CPU
 from ...core.tensor import Tensor, shares_storage
-from ...core.word import GRADIENT
+from ...core.word import REQUIRES_GRAD
 from ...dispatch.keys import backend_mask, backends_in
 from ...dispatch.local_state import get_state, make_state, set_state
 from ...dispatch.operator import Operator
@@ -88,7 +88,7 @@ def _filled(template: Any, values: Iterator[Any]) -> Any:
 def _needs(value: Any) -> Any:
     """Whether an argument needs a gradient; a list for a list or record, with an answer for each item."""
     if isinstance(value, Tensor):
-        return bool(value._word & GRADIENT)
+        return bool(value._word & REQUIRES_GRAD)
     return [_needs(item) for item in value] if isinstance(value, (list, tuple)) else False
 
 
@@ -152,7 +152,7 @@ class _Plan:
         for i, a in self.written:
             for tensor in flat_tensors(args[i]):
                 if i not in self.rebased:
-                    if tensor._word & GRADIENT:
+                    if tensor._word & REQUIRES_GRAD:
                         raise RuntimeError(_WRITTEN.format(operator=self.name, argument=a.name))
                 else:
                     check_inplace(self.name, tensor, _LEAF.format(operator=self.name, argument=a.name))
@@ -167,7 +167,7 @@ class _Plan:
             for given in tensors:
                 if tensor is given:
                     raise RuntimeError(_ALIAS.format(operator=self.name))
-            if tensor._word & GRADIENT:
+            if tensor._word & REQUIRES_GRAD:
                 raise RuntimeError(_ALIAS.format(operator=self.name))
             may_be_view = tensor._storage is not None or getattr(tensor._data, "base", None) is not None
             if may_be_view and any(given is not None and shares_storage(tensor, given) for given in tensors):
@@ -231,7 +231,7 @@ def custom_kernel(operator: Operator, word: int) -> Callable[..., Any]:
         if plain:
             tensors = [args[i] for i in tensor_positions]
             context.needs_input_grad = tuple(
-                [a.__class__ is not int and bool(getattr(a, "_word", 0) & GRADIENT) for a in args]
+                [a.__class__ is not int and bool(getattr(a, "_word", 0) & REQUIRES_GRAD) for a in args]
             )
         else:
             tensors = flat_tensors([args[i] for i in tensor_positions])
@@ -286,20 +286,22 @@ def _simple_kernel(
     def kernel(*args: Any) -> Any:
         found = get_state()
         try:
-            set_state(SILENT if found is None else make_state(found.include, found.exclude | GRADIENT, found.modes))
+            set_state(
+                SILENT if found is None else make_state(found.include, found.exclude | REQUIRES_GRAD, found.modes)
+            )
             output = function(*args)
         finally:
             set_state(found)
         tensors = [args[i] for i in positions]
         if not trusted:
             plan.check_outputs([output], tensors, [])
-        elif output._word & GRADIENT:
+        elif output._word & REQUIRES_GRAD:
             raise RuntimeError(_ALIAS.format(operator=plan.name))
         context = context_class()
         context.needs_input_grad = (
             (True,)
             if only
-            else tuple([a.__class__ is not int and bool(getattr(a, "_word", 0) & GRADIENT) for a in args])
+            else tuple([a.__class__ is not int and bool(getattr(a, "_word", 0) & REQUIRES_GRAD) for a in args])
         )
         if setup is not None:
             setup(context, args, output)
@@ -311,7 +313,7 @@ def _simple_kernel(
             context.shape, context.dtype = data.shape, data.dtype
             if data.__class__ is np.ndarray:
                 context.device = CPU
-                context._word = output._word | GRADIENT
+                context._word = output._word | REQUIRES_GRAD
             else:
                 settle(context, output)
         context.sequence_nr = SEQUENCE.next()

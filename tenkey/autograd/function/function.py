@@ -9,7 +9,7 @@ from numpy import ndarray
 from ...core.device import CPU
 from ...core.tensor import Tensor, make_view
 from ...core.tree import flatten
-from ...core.word import BFLOAT16_TRAIT, DTYPE_TRAIT, GRADIENT, INFERENCE
+from ...core.word import BFLOAT16_TRAIT, DTYPE_TRAIT, INFERENCE, REQUIRES_GRAD
 from ...core.wrapper import Wrapper, innermost
 from ...dispatch.local_state import StateGuard, get_state, make_state, set_state
 from ...profiler.observer import PROFILER, observe_function
@@ -102,7 +102,7 @@ class Function:
         context._function = cls
         recording = is_recording()
         context.needs_input_grad = tuple([recording and _wants(value) for value in args])
-        with StateGuard(exclude=GRADIENT):
+        with StateGuard(exclude=REQUIRES_GRAD):
             if cls.setup_context is _no_setup:
                 output = cls.forward(context, *args)
             else:
@@ -138,13 +138,13 @@ class Function:
         switch = True
         try:
             if found is None:
-                recorded = word & GRADIENT
+                recorded = word & REQUIRES_GRAD
                 set_state(SILENT)
-            elif found.exclude & GRADIENT:
+            elif found.exclude & REQUIRES_GRAD:
                 recorded = switch = False
             else:
-                recorded = word & GRADIENT
-                set_state(make_state(found.include, found.exclude | GRADIENT, found.modes))
+                recorded = word & REQUIRES_GRAD
+                set_state(make_state(found.include, found.exclude | REQUIRES_GRAD, found.modes))
             if not recorded:
                 context.needs_input_grad = (False,) * len(args)
             else:
@@ -167,7 +167,7 @@ class Function:
             not single
             or output.__class__ is not Tensor
             or context.__dict__
-            or output._word & GRADIENT
+            or output._word & REQUIRES_GRAD
             or output._storage is not None
             or found is not None
             or word & INFERENCE
@@ -204,7 +204,7 @@ class Function:
         made = output._autograd = AutogradMeta()
         made.node = context
         made.edge = (context, 0)
-        output._word |= GRADIENT
+        output._word |= REQUIRES_GRAD
         context._word = output._word if context.device is CPU else 0
         return output
 
@@ -227,7 +227,7 @@ _DIFFERENTIABLE: Final = BFLOAT16_TRAIT | sum(trait for dtype, trait in DTYPE_TR
 
 
 def _wants(value: Any) -> bool:
-    return isinstance(value, Tensor) and bool(value._word & GRADIENT)
+    return isinstance(value, Tensor) and bool(value._word & REQUIRES_GRAD)
 
 
 def _refuse_nested(ctx: Context, item: Any) -> None:
@@ -236,7 +236,7 @@ def _refuse_nested(ctx: Context, item: Any) -> None:
         if (
             isinstance(leaf, Tensor)
             and leaf._word & _DIFFERENTIABLE
-            and not leaf._word & GRADIENT
+            and not leaf._word & REQUIRES_GRAD
             and all(leaf is not no for no in ctx._not_differentiable)
         ):
             raise TypeError(_NESTED.format(node=ctx.name(), kind=type(item).__name__))
@@ -265,7 +265,7 @@ def _record(ctx: Context, args: tuple[Any, ...], output: Any) -> Any:
             continue
         if any(item is dirty for dirty in ctx._dirty):
             check_inplace(ctx.name(), item, _LEAF.format(node=ctx.name()))
-        elif item._word & GRADIENT or any(item is given for given in inputs):
+        elif item._word & REQUIRES_GRAD or any(item is given for given in inputs):
             items[i] = make_view(item, item._data)  # returned as it came, with a history of its own to keep
     ctx.describe(items)
     ctx.sequence_nr = SEQUENCE.next()

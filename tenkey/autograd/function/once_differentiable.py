@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ...core.tensor import Tensor, make_view
-from ...core.word import GRADIENT
+from ...core.word import REQUIRES_GRAD
 from ...dispatch.local_state import StateGuard
 from ..grad_mode import is_recording
 from ..recording.kernels import flat_tensors
@@ -58,11 +58,11 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def wrapper(ctx: Any, *grads: Any) -> Any:
-        with StateGuard(exclude=GRADIENT):
+        with StateGuard(exclude=REQUIRES_GRAD):
             results = function(ctx, *grads)
         if not is_recording():
             return results
-        watched = [edge_of(t) for t in flat_tensors(grads) if t._word & GRADIENT] + _edges_of_saved(ctx)
+        watched = [edge_of(t) for t in flat_tensors(grads) if t._word & REQUIRES_GRAD] + _edges_of_saved(ctx)
         if not watched and not any(ctx.needs_input_grad):
             return results
         node = _Once()

@@ -21,7 +21,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ...core.tensor import Tensor, make_view
-from ...core.word import GRADIENT
+from ...core.word import REQUIRES_GRAD
 from ..saved_tensors.saved import SavedOutput
 from ..tape.node import NO_EDGE, SEQUENCE, Node, longest, set_history
 
@@ -48,7 +48,7 @@ def positions_of_intermediates(saved: tuple[Tensor | None, ...], inputs: Any, ou
     """Which of the tensors that are to be saved are neither inputs nor outputs and could carry a gradient."""
     found = []
     for nr, tensor in enumerate(saved):
-        if tensor is None or tensor._word & GRADIENT or tensor.dtype.kind not in "fcV":
+        if tensor is None or tensor._word & REQUIRES_GRAD or tensor.dtype.kind not in "fcV":
             continue
         if not any(tensor is one for one in inputs) and not any(tensor is one for one in outputs):
             found.append(nr)

@@ -26,7 +26,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ...core.tensor import Tensor
-from ...core.word import GRADIENT
+from ...core.word import REQUIRES_GRAD
 from ...dispatch.local_state import StateGuard
 from ...ops.aliases import Recording
 from ..engine.batched import batched_pull, batched_push
@@ -359,7 +359,7 @@ def _check_batched_forward(
     for i in checked:
         tangents = [random_seed(rng, given[i]) for _ in range(_BATCH)]
         rows = [pushed(fn, inputs, i, tangent.numpy(), recorded=False) for tangent in tangents]
-        with StateGuard(exclude=GRADIENT):
+        with StateGuard(exclude=REQUIRES_GRAD):
             batch = batched_push(fn, given, i, tangents)
         for number, samples in enumerate(batch):
             wanted = np.stack([row[number] for row in rows])
@@ -377,5 +377,5 @@ def second_seed(rng: np.random.Generator, output: Tensor, *, gaps: bool) -> Tens
     made = random_seed(rng, output)
     if gaps and output.ndim:
         made = from_array(np.repeat(made.numpy(), 2, axis=-1)[..., ::2])
-    made._word |= GRADIENT
+    made._word |= REQUIRES_GRAD
     return made

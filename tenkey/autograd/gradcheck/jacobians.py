@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...core.tensor import Tensor, cpu_word, make_tensor
-from ...core.word import GRADIENT
+from ...core.word import REQUIRES_GRAD
 from ...dispatch.local_state import StateGuard
 from ..engine.functional import grad
 from ..forward_ad.levels import dual_level, make_dual, unpack_dual
@@ -85,8 +85,8 @@ def slope(
         moved = np.array(values)
         moved.reshape(-1).view(moved.real.dtype)[moves] += direction[moves] * step
         replaced = list(inputs)
-        replaced[at] = from_array(moved, word=GRADIENT)
-        with StateGuard(exclude=GRADIENT):
+        replaced[at] = from_array(moved, word=REQUIRES_GRAD)
+        with StateGuard(exclude=REQUIRES_GRAD):
             both.append([components(t.detach().numpy()) for t in outputs_of(fn, replaced)])
     return [(plus - minus) / (2 * eps) for plus, minus in zip(*both)]
 
@@ -145,7 +145,7 @@ def pushed(
 ) -> list[np.ndarray]:
     """The tangent of each output, in components, for one of the input ``at``; unless ``recorded``, without a graph."""
     given = list(inputs) if recorded else [x.detach() if isinstance(x, Tensor) else x for x in inputs]
-    with dual_level() as level, StateGuard(exclude=0 if recorded else GRADIENT):
+    with dual_level() as level, StateGuard(exclude=0 if recorded else REQUIRES_GRAD):
         given[at] = make_dual(given[at], from_array(tangent), level)
         found = []
         for out in outputs_of(fn, given):

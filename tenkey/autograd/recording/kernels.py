@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from ...core.device import Device
 from ...core.tensor import Tensor
-from ...core.word import DTYPE_MASK, GRADIENT, WEAK_MASK, dtypes_of, weak_of
+from ...core.word import DTYPE_MASK, REQUIRES_GRAD, WEAK_MASK, dtypes_of, weak_of
 from ...dispatch.keys import DispatchKey, DispatchKeySet, key_mask
 from ...dispatch.local_state import get_state, make_state, set_state
 from ...dispatch.operator import Operator
@@ -47,7 +47,7 @@ _NO_FORMULA: Final = (
 
 def below_autograd(word: int) -> int:
     """The word of the call below autograd: no autograd keys, no wish for a gradient, and nothing to be saved."""
-    traits = word & ~key_mask() & ~GRADIENT & ~HOOKED
+    traits = word & ~key_mask() & ~REQUIRES_GRAD & ~HOOKED
     return DispatchKeySet.from_word(word).below(DispatchKey.AutogradOther).mask | traits
 
 
@@ -71,7 +71,7 @@ def _silent(function: Callable[..., Any]) -> Callable[..., Any]:
             if found is None:
                 set_state(SILENT)
             else:
-                set_state(make_state(found.include, found.exclude | GRADIENT, found.modes))
+                set_state(make_state(found.include, found.exclude | REQUIRES_GRAD, found.modes))
             return function(*args, **kwargs)
         finally:
             set_state(found)

@@ -12,7 +12,7 @@ from typing import Any, Final
 from ...core.device import CPU
 from ...core.storage import Storage
 from ...core.tensor import Tensor, version_of
-from ...core.word import GRADIENT, WEAK_MASK
+from ...core.word import REQUIRES_GRAD, WEAK_MASK
 from ...dispatch.keys import backend_mask, backends_in
 from ...dispatch.operator import Operator
 from ...dispatch.schema import Argument
@@ -53,7 +53,7 @@ OWN_NAMES: Final = frozenset(
         "Node",
         "NodeClass",
         "NO_EDGE",
-        "GRADIENT",
+        "REQUIRES_GRAD",
         "SavedOutput",
         "SavedTensor",
         "Storage",
@@ -122,7 +122,7 @@ class Writer:
         self.tensors = [a for a in self.arguments if a.type.is_tensor_like]
         self.scope: dict[str, Any] = {
             "new": object.__new__, "SEQUENCE": SEQUENCE, "leaf_edge": leaf_edge,
-            "edge_of": edge_of, "longest": longest, "Meta": AutogradMeta, "GRADIENT": GRADIENT,
+            "edge_of": edge_of, "longest": longest, "Meta": AutogradMeta, "REQUIRES_GRAD": REQUIRES_GRAD,
             "save_input": save_input, "save_output": save_output, "unpack": unpack, "TensorMeta": TensorMeta,
             "Node": Node, "NO_EDGE": NO_EDGE, "SavedTensor": SavedTensor, "version_of": version_of,
             "SavedOutput": SavedOutput, "Storage": Storage, "WEAK_MASK": WEAK_MASK, "settle": settle,
@@ -163,12 +163,16 @@ class Writer:
         meta = ["    meta = Meta()", "    meta.node = node", "    meta.edge = (node, 0)"]
         lines += view_lines(meta) if "View" in self.operator.facets else meta
         lines.append("    out._autograd = meta")
-        lines.append(f"    node._word = out._word = out._word | {GRADIENT}" if on_cpu else "    out._word |= GRADIENT")
+        lines.append(
+            f"    node._word = out._word = out._word | {REQUIRES_GRAD}" if on_cpu else "    out._word |= REQUIRES_GRAD"
+        )
         lines.append("    return out")
         return lines
 
     def _edge_lines(self, name: str, *, optional: bool, first: bool) -> list[str]:
-        test = f"{name} is not None and {name}._word & {GRADIENT}" if optional else f"{name}._word & {GRADIENT}"
+        test = (
+            f"{name} is not None and {name}._word & {REQUIRES_GRAD}" if optional else f"{name}._word & {REQUIRES_GRAD}"
+        )
         return [
             f"    if {test}:",
             f"        meta = {name}._autograd",

@@ -31,7 +31,7 @@ from weakref import ref
 from ..._util.context_decorator import decorate
 from ...core.tensor import Tensor, storage_of, version_of
 from ...core.tree import flatten, unflatten
-from ...core.word import GRADIENT, WEAK_MASK
+from ...core.word import REQUIRES_GRAD, WEAK_MASK
 from ...core.wrapper import Wrapper
 from ...dispatch.keys import register_trait
 from ...dispatch.local_state import enter, get_state, leave, make_state, set_state
@@ -162,13 +162,13 @@ class HookedTensor:
         if self.output_nr >= 0:
             state = get_state()
             result = alone(result)
-            if state is None or not state.exclude & GRADIENT:
+            if state is None or not state.exclude & REQUIRES_GRAD:
                 set_history(result, node, self.output_nr)
             return result
         edge = self.edge
         if edge is None:
-            return alone(result) if result._word & GRADIENT else result
-        if result._word & GRADIENT and edge_of(result) == edge:
+            return alone(result) if result._word & REQUIRES_GRAD else result
+        if result._word & REQUIRES_GRAD and edge_of(result) == edge:
             return result
         result = alone(result)
         if not isinstance(edge[0], AccumulateGrad):
@@ -176,7 +176,7 @@ class HookedTensor:
         else:  # a leaf: it has an accumulator, and no node
             meta = result._autograd = AutogradMeta()
             meta.edge = edge
-            result._word |= GRADIENT
+            result._word |= REQUIRES_GRAD
         return result
 
 
@@ -223,7 +223,7 @@ def _hooked(tensor: Tensor, stack: _Stack, node: Node, what: str, edge: Edge | N
     found, before = get_state(), savers.get()
     include, exclude, modes = (0, 0, ()) if found is None else (found.include, found.exclude, found.modes)
     try:
-        set_state(make_state(include, exclude | GRADIENT, modes))
+        set_state(make_state(include, exclude | REQUIRES_GRAD, modes))
         return HookedTensor(_pack(tensor, stack, node, what), tensor.shape, edge, output_nr)
     finally:
         set_state(found)
@@ -244,11 +244,11 @@ def pack_saved(saved: Any, node: Node, what: str, stack: _Stack | None = None) -
             return saved
         tensor = saved.unpack(node, what)
         refuse_to_save(node.name(), [tensor])
-        return _hooked(tensor, stack, node, what, edge_of(tensor) if tensor._word & GRADIENT else None, -1)
+        return _hooked(tensor, stack, node, what, edge_of(tensor) if tensor._word & REQUIRES_GRAD else None, -1)
     if isinstance(saved, SavedOutput):
         found = get_state()
         try:
-            set_state(make_state(0, GRADIENT, ()))
+            set_state(make_state(0, REQUIRES_GRAD, ()))
             tensor = saved.unpack(node, what)
         finally:
             set_state(found)

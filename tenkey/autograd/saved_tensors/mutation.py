@@ -20,7 +20,7 @@ from typing import Any, Final
 from ..._util.context_decorator import decorate
 from ...core.storage import Storage
 from ...core.tensor import Tensor, storage_of
-from ...core.word import GRADIENT, INFERENCE
+from ...core.word import INFERENCE, REQUIRES_GRAD
 from ...core.wrapper import Wrapper
 from ...dispatch.local_state import StateGuard
 from ...dispatch.modes import DispatchMode
@@ -57,7 +57,7 @@ class _Kept:
 
     def copy(self) -> None:
         if self.tensor is not None and not self.copied:
-            with StateGuard(exclude=GRADIENT):
+            with StateGuard(exclude=REQUIRES_GRAD):
                 self.tensor = self.tensor.clone()
             self.copied = True
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ...core.tensor import Tensor, make_tensor, storage_of, version_of, with_class
-from ...core.word import GRADIENT, INHERITED
+from ...core.word import INHERITED, REQUIRES_GRAD
 from ...dispatch.local_state import get_state
 from ..tape.node import Node, set_history
 
@@ -85,7 +85,7 @@ class SavedOutput:
         if self.storage.version != self.version:
             raise RuntimeError(_modified(node, what, made, self.version, (node, self.output_nr)))
         state = get_state()
-        if state is None or not state.exclude & GRADIENT:
+        if state is None or not state.exclude & REQUIRES_GRAD:
             set_history(made, node, self.output_nr)
         return made
 

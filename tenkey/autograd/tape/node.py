@@ -17,7 +17,7 @@ import numpy as np
 
 from ...core.device import CPU, Device
 from ...core.tensor import Tensor
-from ...core.word import DTYPE_MASK, GRADIENT, dtypes_of
+from ...core.word import DTYPE_MASK, REQUIRES_GRAD, dtypes_of
 from ...core.wrapper import Wrapper
 from ..grad_mode import is_recording
 
@@ -347,7 +347,7 @@ def leaf_edge(leaf: Tensor) -> Edge:
             accumulator.leaf = weakref.ref(leaf)
             accumulator.shape = leaf.shape
             accumulator.dtype = leaf.dtype
-            accumulator._word = leaf._word | GRADIENT
+            accumulator._word = leaf._word | REQUIRES_GRAD
             settle(accumulator, leaf)
             if meta.leaf_hooks is not None:
                 accumulator.tensor_hooks = {0: meta.leaf_hooks}
@@ -380,7 +380,7 @@ def settle(node: Node, output: Tensor) -> None:
 
 def edge_of(tensor: Any) -> Edge:
     """Where the gradient of a tensor goes."""
-    if tensor is None or not tensor._word & GRADIENT:
+    if tensor is None or not tensor._word & REQUIRES_GRAD:
         return NO_EDGE
     meta = tensor._autograd
     edge: Edge | None = None if meta is None else meta.edge
@@ -394,7 +394,7 @@ def set_history(tensor: Tensor, node: Node, output_nr: int) -> None:
     meta.output_nr = output_nr
     meta.edge = (node, output_nr)
     tensor._autograd = meta
-    tensor._word |= GRADIENT
+    tensor._word |= REQUIRES_GRAD
 
 
 def longest(edges: tuple[Edge, ...]) -> int:

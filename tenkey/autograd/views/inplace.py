@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...core.tensor import Tensor
-from ...core.word import DTYPE_MASK, GRADIENT, dtypes_of
+from ...core.word import DTYPE_MASK, REQUIRES_GRAD, dtypes_of
 from ...dispatch.local_state import StateGuard
 from ...dispatch.operator import Operator
 from ...ops.builtin.indexing.basic_indexing import basic_index
@@ -58,26 +58,26 @@ def _inplace(operator: Operator, word: int) -> Callable[..., Any]:
     def kernel(x: Tensor, *args: Any) -> Tensor:
         check_inplace(operator.schema.base_name, x)
         if functional is None:
-            if not args[0]._word & GRADIENT:
+            if not args[0]._word & REQUIRES_GRAD:
                 before = edge_of(x)
-                with StateGuard(exclude=GRADIENT):
+                with StateGuard(exclude=REQUIRES_GRAD):
                     cache[below](x, *args)
                 rebase(x, (_overwritten(x, before), 0))
                 return x
             result = _copied(x, args[0])
         else:
             given = (x, *args)
-            keeps = any(bool(getattr(given[i], "_word", 0) & GRADIENT) for i in users)
+            keeps = any(bool(getattr(given[i], "_word", 0) & REQUIRES_GRAD) for i in users)
             result = functional.call(_as_it_was(x) if keeps else x, *args)
         if result.shape != x.shape or not can_hold(x.dtype, result.dtype):
-            with StateGuard(exclude=GRADIENT):
+            with StateGuard(exclude=REQUIRES_GRAD):
                 return cache[below](x, *args)  # type: ignore[no-any-return]  # raises the error that fits
         if result.dtype != x.dtype:
             result = cast(result, x.dtype)
         edge = edge_of(result)
-        if edge[0] is None and x._word & GRADIENT:
+        if edge[0] is None and x._word & REQUIRES_GRAD:
             edge = (_overwritten(x, edge_of(x)), 0)
-        with StateGuard(exclude=GRADIENT):
+        with StateGuard(exclude=REQUIRES_GRAD):
             copy_(x, result)  # counts the version up
         if edge[0] is not None:
             rebase(x, edge)
@@ -102,17 +102,17 @@ def _put(operator: Operator, word: int) -> Callable[..., Any]:
         own = source._storage is root and source._autograd.__class__ is ViewMeta
         if own and not whole and _is_window(x, where, source):
             return x  # the end of x[where] += y: the elements are what they are, and so is their history
-        if source._word & GRADIENT:
+        if source._word & REQUIRES_GRAD:
             if source.dtype != x.dtype:
                 operator.facets["Fits"].check(operator, x, where, source)
                 source = cast(source, x.dtype)
             if source._data.__class__ is not x._data.__class__ or source.device != x.device:
                 source = to_device(source, x.device)
-        if not (x._word | source._word) & GRADIENT:  # an integer tensor
-            with StateGuard(exclude=GRADIENT):
+        if not (x._word | source._word) & REQUIRES_GRAD:  # an integer tensor
+            with StateGuard(exclude=REQUIRES_GRAD):
                 return operator.call(x, where, source)  # type: ignore[no-any-return]
         before, word = x._autograd, x._word
-        if before is not None and word & GRADIENT:
+        if before is not None and word & REQUIRES_GRAD:
             x._autograd = plain_meta(before.edge)  # as it was before the version is counted up
         try:
             record(x, where, source)
@@ -130,7 +130,7 @@ def _is_window(x: Tensor, where: Any, source: Tensor) -> bool:
     data = x._data
     if data.__class__ is not np.ndarray:
         return False
-    with StateGuard(exclude=GRADIENT):
+    with StateGuard(exclude=REQUIRES_GRAD):
         own: np.ndarray = basic_index(x, where)._data
     given = source._data
     return bool(
@@ -149,10 +149,10 @@ def _users_of_first(functional: Operator) -> list[int]:
 
 def _as_it_was(x: Tensor) -> Tensor:
     """A copy with the history of ``x``, to be saved in its place; see Note [Views and reference cycles]."""
-    with StateGuard(exclude=GRADIENT):
+    with StateGuard(exclude=REQUIRES_GRAD):
         made = clone(x)
-    if x._word & GRADIENT:
-        made._word |= GRADIENT
+    if x._word & REQUIRES_GRAD:
+        made._word |= REQUIRES_GRAD
         made._autograd = plain_meta(edge_of(x))
     return made
 

@@ -48,7 +48,7 @@ import numpy as np
 from ...core.device import CPU
 from ...core.storage import Storage, StridedArray
 from ...core.tensor import Tensor, make_tensor, storage_of
-from ...core.word import GRADIENT, INHERITED
+from ...core.word import INHERITED, REQUIRES_GRAD
 from ...ops.install import refuse_constant_view
 from ..tape.node import SEQUENCE, AutogradMeta, Edge, Node, edge_of, longest, set_history, settle
 from .as_strided import Window, window_between
@@ -158,7 +158,7 @@ def function_history(result: Tensor, node: Node, nr: int, inputs: list[Any]) -> 
     meta = FunctionViewMeta()
     meta.own, meta.storage, meta.at = (node, nr), storage, storage.version
     result._autograd = meta
-    result._word |= GRADIENT
+    result._word |= REQUIRES_GRAD
 
 
 class AsStridedBackward(Node):
@@ -196,7 +196,7 @@ class CopySlices(Node):
 def _regenerated(meta: ViewMeta, version: int) -> Any:
     """The edge of a view at a version, by a new node."""
     root = meta.root
-    if not root._word & GRADIENT:  # a view that is a leaf itself, or a view of one
+    if not root._word & REQUIRES_GRAD:  # a view that is a leaf itself, or a view of one
         meta.at = version
         return meta.own
     node = AsStridedBackward()
@@ -239,20 +239,20 @@ def check_inplace(operator: str, x: Tensor, leaf: str = LEAF) -> None:
         if meta.__class__ is FunctionViewMeta:
             raise meta.refusal(operator, "is being")
     if root is None or root.__class__ is Storage:
-        if x._word & GRADIENT:
+        if x._word & REQUIRES_GRAD:
             meta = x._autograd
             if meta is None or meta.node is None:
                 raise RuntimeError(leaf.format(operator=operator))
         return
     meta = root._autograd
     root_is_leaf = meta is None or meta.node is None
-    if x._word & GRADIENT:
+    if x._word & REQUIRES_GRAD:
         if root_is_leaf:
             raise RuntimeError(VIEW_OF_LEAF.format(operator=operator))
         own = x._autograd
         if own is None or (own.__class__ is not ViewMeta and own.node is None):
             raise RuntimeError(leaf.format(operator=operator))
-    elif root._word & GRADIENT:
+    elif root._word & REQUIRES_GRAD:
         refuse_constant_view(operator, x)
 
 
@@ -273,7 +273,7 @@ def link(node: Node, edges: tuple[Edge, ...], like: Tensor, shape: tuple[int, ..
     node.topological_nr = longest(edges)
     node.shape, node.dtype = shape, like.dtype
     if like._data.__class__ is np.ndarray:
-        node._word = (like._word & INHERITED) | GRADIENT
+        node._word = (like._word & INHERITED) | REQUIRES_GRAD
     else:
         settle(node, like)
 
@@ -316,8 +316,8 @@ def _replace(root: Tensor, edge: Edge) -> None:
             node.retain_hooks = {}
         node.retain_hooks[meta.output_nr] = retain
         meta.retains_grad = True
-    if not root._word & GRADIENT:
-        root._word |= GRADIENT
+    if not root._word & REQUIRES_GRAD:
+        root._word |= REQUIRES_GRAD
         if has_relatives(root):
             for view in views_of(root):
                 _become_view(view, root)
@@ -331,7 +331,7 @@ def _become_view(x: Tensor, root: Tensor) -> None:
     if before is not None:
         meta.grad = before.grad
     x._autograd = meta
-    x._word |= GRADIENT
+    x._word |= REQUIRES_GRAD
 
 
 # ---- who shares memory

@@ -14,7 +14,7 @@ import numpy as np
 from ..._util.atomic_write import replacing
 from ...core.tensor import Tensor
 from ...core.tree import flatten
-from ...core.word import GRADIENT, WEAK_MASK
+from ...core.word import REQUIRES_GRAD, WEAK_MASK
 from ...profiler.averages import format_bytes
 from ..engine.roots import GradientEdge, checked_edge
 from ..tape.node import AccumulateGrad, Node, TensorMeta, edge_of
@@ -58,7 +58,7 @@ def _roots(outputs: Any) -> list[_Root]:
             continue
         if not isinstance(value, Tensor):
             raise TypeError(_KIND.format(got=type(value).__name__))
-        if not value._word & GRADIENT:
+        if not value._word & REQUIRES_GRAD:
             raise RuntimeError(_NO_GRAD.format(what=name))
         node, nr = edge_of(value)
         if node is not None:
@@ -108,7 +108,7 @@ class Saved(NamedTuple):
 
 
 def _place(tensor: Tensor) -> tuple[int, int]:
-    if not tensor._word & GRADIENT or tensor._autograd is None or tensor._autograd.edge is None:
+    if not tensor._word & REQUIRES_GRAD or tensor._autograd is None or tensor._autograd.edge is None:
         return 0, 0
     node, nr = tensor._autograd.edge
     return id(node), nr

@@ -15,8 +15,8 @@ from ...core.dtypes.names import get_defaults
 from ...core.tensor import Tensor
 from ...dispatch.operator import Operator
 from ...ops.builtin.creation import array_of_ones
-from .host import host_kernel
 from .kernels import SPECIALIZED, WORDS
+from .numpy_kernels import numpy_kernel
 
 __all__: list[str] = []
 
@@ -26,7 +26,7 @@ _arange: Final[Any] = np.arange
 
 def _filled(make: Callable[..., Any]) -> Callable[[Operator, int], Callable[..., Tensor]]:
     def rule(operator: Operator, word: int) -> Callable[..., Tensor]:
-        general = host_kernel(operator)
+        general = numpy_kernel(operator)
 
         def kernel(shape: Sequence[int], *, dtype: np.dtype | None = None, device: Any = None) -> Tensor:
             wanted = get_defaults().real_floating if dtype is None else dtype
@@ -49,7 +49,7 @@ def _filled(make: Callable[..., Any]) -> Callable[[Operator, int], Callable[...,
 
 
 def _arange_rule(operator: Operator, word: int) -> Callable[..., Tensor]:
-    general = host_kernel(operator)
+    general = numpy_kernel(operator)
 
     def kernel(
         start: Any, stop: Any = None, step: Any = 1, *, dtype: np.dtype | None = None, device: Any = None

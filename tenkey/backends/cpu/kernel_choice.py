@@ -11,9 +11,9 @@ from . import factories as _factories  # noqa: F401 -- puts its kernels into the
 from . import indexing as _indexing  # noqa: F401
 from .bfloat16 import with_bfloat16
 from .defaults import following_defaults
-from .host import host_kernel
 from .inplace import inplace_kernel
 from .kernels import KERNELS, SPECIALIZED
+from .numpy_kernels import numpy_kernel
 from .pointwise import pointwise_kernel
 from .reduction import reduction_kernel
 from .view import view_kernel
@@ -31,9 +31,9 @@ def install_kernel(operator: Operator) -> list[Handle]:
     elif operator.name in SPECIALIZED:
         rule = SPECIALIZED[operator.name]
         made = Kernel(rule, key, origin="generated", specialize=rule)
-    elif "Host" in facets:
-        write = cache(host_kernel)  # at the first call; one for all dtypes
-        made = Kernel(host_kernel, key, origin="generated", specialize=lambda operator, word: write(operator))
+    elif "NumPyKernel" in facets:
+        write = cache(numpy_kernel)  # at the first call; one for all dtypes
+        made = Kernel(numpy_kernel, key, origin="generated", specialize=lambda operator, word: write(operator))
     elif "Pointwise" in facets:
         made = Kernel(pointwise_kernel, key, origin="generated", specialize=following_defaults(pointwise_kernel))
     elif "Reduce" in facets:

@@ -11,7 +11,7 @@ import numpy as np
 from ...core.device import CPU, Device, default_device
 from ...core.storage import StridedArray
 from ...core.tensor import NoValuesError, Tensor, cpu_word, make_tensor, make_view
-from ...core.word import DTYPE_MASK, GRADIENT, WEAK_MASK, dtypes_of, weak_of
+from ...core.word import DTYPE_MASK, REQUIRES_GRAD, WEAK_MASK, dtypes_of, weak_of
 from ...dispatch.errors import MissingKernelError
 from ...dispatch.local_state import StateGuard
 from ...dispatch.operator import Operator
@@ -257,7 +257,7 @@ class Derived:
                 operands = aligned(_operands(operator, (x, *args), flags, compute)[0], x.shape)
                 if runner is not None and not overlaps(x._data, operands) and runner.run(x._data, operands):
                     return x
-            with StateGuard(exclude=GRADIENT):
+            with StateGuard(exclude=REQUIRES_GRAD):
                 return self.copy_(x, functional.call(x, *args))
 
         return kernel

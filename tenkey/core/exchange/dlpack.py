@@ -22,7 +22,7 @@ from ...dispatch.local_state import current_state
 from ..device import CPU
 from ..dtypes import names as dtypes
 from ..tensor import Tensor
-from ..word import GRADIENT
+from ..word import REQUIRES_GRAD
 
 __all__ = ["device_of", "export", "read", "refuse_gradient"]
 
@@ -126,7 +126,7 @@ def _device_pair(given: Any) -> tuple[int, int]:
 
 def refuse_gradient(tensor: Tensor) -> None:
     """Raise BufferError for a tensor whose gradient would be lost."""
-    if tensor._word & GRADIENT & current_state().keep:
+    if tensor._word & REQUIRES_GRAD & current_state().keep:
         raise BufferError(_GRADIENT)
 
 

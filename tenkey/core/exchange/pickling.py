@@ -11,7 +11,7 @@ import numpy as np
 from ...dispatch.registry import registry
 from ..device import CPU, META, to_device
 from ..tensor import Tensor, cpu_word, make_tensor, with_class
-from ..word import GRADIENT
+from ..word import REQUIRES_GRAD
 
 __all__ = ["rebuild", "refuse_non_leaf"]
 
@@ -66,7 +66,7 @@ def _reduce_ex(self: Tensor, protocol: Any) -> tuple[object, ...]:
     """
     device = self.device  # with its index: "type" alone means the device that is current there
     values = _Shape(self.shape, self.dtype) if device is META else self._values("pickle")
-    made = (rebuild, (values, f"{device.type}:{device.index}", bool(self._word & GRADIENT)))
+    made = (rebuild, (values, f"{device.type}:{device.index}", bool(self._word & REQUIRES_GRAD)))
     if self.__class__ is Tensor:
         return made
     return (_rebuild_subclass, (self.__class__, *made[1]), getattr(self, "__dict__", None))
@@ -93,7 +93,7 @@ def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
     memo[id(self)] = made
     if self.__class__ is not Tensor:
         vars(made).update(copy.deepcopy(vars(self), memo))
-    if self._word & GRADIENT:
+    if self._word & REQUIRES_GRAD:
         made.requires_grad_()
     if self.grad is not None:
         made.grad = copy.deepcopy(self.grad.detach(), memo)

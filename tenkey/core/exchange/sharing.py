@@ -21,7 +21,7 @@ import numpy as np
 from ..device import CPU
 from ..storage import Storage
 from ..tensor import Tensor, cpu_word, make_tensor, storage_of, with_class
-from ..word import GRADIENT
+from ..word import REQUIRES_GRAD
 from .pickling import refuse_non_leaf
 
 __all__ = ["is_shared", "share_memory_"]
@@ -146,7 +146,7 @@ def _reduce(tensor: Tensor) -> Any:
     refuse_non_leaf(tensor, "pickle", "can be sent to other processes")
     offset = array.ctypes.data - np.frombuffer(segment, np.uint8).ctypes.data if array.size else 0
     layout = (array.shape, array.dtype, array.strides, offset)
-    state = (type(tensor), DupFd(segment.descriptor), len(segment), *layout, bool(tensor._word & GRADIENT))
+    state = (type(tensor), DupFd(segment.descriptor), len(segment), *layout, bool(tensor._word & REQUIRES_GRAD))
     return _rebuild, state, getattr(tensor, "__dict__", None)
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from ..device import device_types
 from ..dtypes.names import dtype_name
 from ..tensor import Tensor, cpu_word, make_tensor
-from ..word import GRADIENT
+from ..word import REQUIRES_GRAD
 from .formatting import edge_indices, format_tensor, get_printoptions
 
 __all__ = ["html_of"]
@@ -39,7 +39,7 @@ _NO_NUMBER: Final = "128,128,128"
 
 def _state(self: Tensor) -> str:
     """What is to be said about the gradient."""
-    if not self._word & GRADIENT:
+    if not self._word & REQUIRES_GRAD:
         return ""
     try:
         node = self.grad_fn

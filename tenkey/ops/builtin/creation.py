@@ -42,13 +42,13 @@ def _filled_meta(operator: str) -> Callable[..., TensorSpec]:
     return rule
 
 
-def _filled_host(make: Any) -> Callable[..., np.ndarray]:
+def _filled_on_numpy(make: Any) -> Callable[..., np.ndarray]:
     defaults = dtypes.get_defaults
 
-    def host(shape: Sequence[int], *, dtype: np.dtype | None = None, device: Any = None) -> Any:
+    def on_numpy(shape: Sequence[int], *, dtype: np.dtype | None = None, device: Any = None) -> Any:
         return make(shape, defaults().real_floating if dtype is None else dtype)
 
-    return host
+    return on_numpy
 
 
 def array_of_ones(shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
@@ -61,7 +61,7 @@ def array_of_ones(shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
 empty = factory(
     "empty(int[1] shape, *, DType? dtype=None, Device? device=None) -> Tensor",
     meta=_filled_meta("empty"),
-    host=_filled_host(np.empty),
+    numpy=_filled_on_numpy(np.empty),
     strict=True,
     quiet=True,
     tags=("nondeterministic", "positional:1"),
@@ -76,7 +76,7 @@ empty = factory(
 zeros = factory(
     "zeros(int[1] shape, *, DType? dtype=None, Device? device=None) -> Tensor",
     meta=_filled_meta("zeros"),
-    host=_filled_host(np.zeros),
+    numpy=_filled_on_numpy(np.zeros),
     strict=True,
     quiet=True,
     tags=("positional:1",),
@@ -91,7 +91,7 @@ zeros = factory(
 ones = factory(
     "ones(int[1] shape, *, DType? dtype=None, Device? device=None) -> Tensor",
     meta=_filled_meta("ones"),
-    host=_filled_host(array_of_ones),
+    numpy=_filled_on_numpy(array_of_ones),
     strict=True,
     quiet=True,
     tags=("positional:1",),
@@ -163,7 +163,7 @@ def _whole_steps(first: Any, step: Any) -> tuple[int, int]:
     return int(first), int(first + step) - int(first)
 
 
-def _arange_host(
+def _arange_on_numpy(
     start: Any, stop: Any = None, step: Any = 1, *, dtype: np.dtype | None = None, device: Any = None
 ) -> Any:
     first, last = (0, start) if stop is None else (start, stop)
@@ -185,7 +185,7 @@ _defaults: Final = dtypes.get_defaults
 arange = factory(
     "arange(Scalar start, Scalar? stop=None, Scalar step=1, *, DType? dtype=None, Device? device=None) -> Tensor",
     meta=_arange_meta,
-    host=_arange_host,
+    numpy=_arange_on_numpy,
     strict=True,
     quiet=True,
     tags=("positional:1",),
@@ -247,7 +247,7 @@ def _powers_meta(operator: str) -> Callable[..., TensorSpec]:
     return rule
 
 
-def _logspace_host(
+def _logspace_on_numpy(
     start: Any, stop: Any, num: int, *, base: float = 10.0, endpoint: bool = True, dtype: Any = None, device: Any = None
 ) -> np.ndarray:
     return np.logspace(start, stop, num, endpoint, base).astype(dtype or dtypes.default_float())
@@ -257,7 +257,7 @@ logspace = factory(
     "logspace(float start, float stop, int num, *, float base=10.0, bool endpoint=True, DType? dtype=None,"
     " Device? device=None) -> Tensor",
     meta=_powers_meta("logspace"),
-    host=_logspace_host,
+    numpy=_logspace_on_numpy,
     doc="""``num`` powers of ``base``, whose exponents are evenly spaced from ``start`` to ``stop``.
 
     >>> import tenkey as tk
@@ -267,7 +267,7 @@ logspace = factory(
 )
 
 
-def _geomspace_host(
+def _geomspace_on_numpy(
     start: Any, stop: Any, num: int, *, endpoint: bool = True, dtype: Any = None, device: Any = None
 ) -> np.ndarray:
     return np.geomspace(start, stop, num, endpoint).astype(dtype or dtypes.default_float())
@@ -277,7 +277,7 @@ geomspace = factory(
     "geomspace(float start, float stop, int num, *, bool endpoint=True, DType? dtype=None, Device? device=None)"
     " -> Tensor",
     meta=_powers_meta("geomspace"),
-    host=_geomspace_host,
+    numpy=_geomspace_on_numpy,
     doc="""``num`` values from ``start`` to ``stop``, each the same multiple of the one before.
 
     >>> import tenkey as tk
@@ -319,7 +319,7 @@ def _like_samples(rng: np.random.Generator) -> Any:
 
 @composite(
     "empty_like(Tensor x, *, DType? dtype=None, Device? device=None) -> Tensor",
-    samples=_like_samples,
+    sample_inputs=_like_samples,
     tags=("nondeterministic", "positional:1"),
 )
 def empty_like(x: Tensor, *, dtype: np.dtype | None = None, device: Device | None = None) -> Tensor:
@@ -335,7 +335,7 @@ def empty_like(x: Tensor, *, dtype: np.dtype | None = None, device: Device | Non
 
 @composite(
     "zeros_like(Tensor x, *, DType? dtype=None, Device? device=None) -> Tensor",
-    samples=_like_samples,
+    sample_inputs=_like_samples,
     tags=("positional:1",),
 )
 def zeros_like(x: Tensor, *, dtype: np.dtype | None = None, device: Device | None = None) -> Tensor:
@@ -351,7 +351,7 @@ def zeros_like(x: Tensor, *, dtype: np.dtype | None = None, device: Device | Non
 
 @composite(
     "ones_like(Tensor x, *, DType? dtype=None, Device? device=None) -> Tensor",
-    samples=_like_samples,
+    sample_inputs=_like_samples,
     tags=("positional:1",),
 )
 def ones_like(x: Tensor, *, dtype: np.dtype | None = None, device: Device | None = None) -> Tensor:
@@ -367,7 +367,7 @@ def ones_like(x: Tensor, *, dtype: np.dtype | None = None, device: Device | None
 
 @composite(
     "full_like(Tensor x, Scalar fill_value, *, DType? dtype=None, Device? device=None) -> Tensor",
-    samples=lambda rng: [((rng.standard_normal((2, 3)), 1), {})],
+    sample_inputs=lambda rng: [((rng.standard_normal((2, 3)), 1), {})],
     tags=("positional:1",),
 )
 def full_like(x: Tensor, fill_value: Any, *, dtype: np.dtype | None = None, device: Device | None = None) -> Tensor:

@@ -30,7 +30,7 @@ _CLASS: Final = "[cross_entropy] the target holds a class that is not in [0, {cl
     "softmax(Tensor x, int axis=-1) -> Tensor",
     vjp={"x": lambda g, out, axis: out * (g - sum(g * out, axis=axis, keepdims=True))},
     jvp=lambda tangents, out, axis: out * (tangents["x"] - sum(tangents["x"] * out, axis=axis, keepdims=True)),
-    samples=lambda rng: [((rng.standard_normal((3, 4)),), {}), ((rng.standard_normal((3, 4)),), {"axis": 0})],
+    sample_inputs=lambda rng: [((rng.standard_normal((3, 4)),), {}), ((rng.standard_normal((3, 4)),), {"axis": 0})],
 )
 def softmax(x: Tensor, axis: int = -1) -> Tensor:
     """``exp(x) / sum(exp(x))`` along an axis, without overflow.
@@ -50,7 +50,7 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
     "log_softmax(Tensor x, int axis=-1) -> Tensor",
     vjp={"x": lambda g, out, axis: g - exp(out) * sum(g, axis=axis, keepdims=True)},
     jvp=lambda tangents, out, axis: tangents["x"] - sum(exp(out) * tangents["x"], axis=axis, keepdims=True),
-    samples=lambda rng: [((rng.standard_normal((3, 4)),), {}), ((rng.standard_normal((3, 4)),), {"axis": 0})],
+    sample_inputs=lambda rng: [((rng.standard_normal((3, 4)),), {}), ((rng.standard_normal((3, 4)),), {"axis": 0})],
 )
 def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
     """``log(softmax(x))``, without overflow.
@@ -65,7 +65,7 @@ def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
 
 @composite(
     "cross_entropy(Tensor logits, Tensor target) -> Tensor",
-    samples=lambda rng: [((rng.standard_normal((3, 4)), rng.integers(0, 4, (3,))), {})],
+    sample_inputs=lambda rng: [((rng.standard_normal((3, 4)), rng.integers(0, 4, (3,))), {})],
 )
 def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     """Mean negative log-likelihood of integer classes.

@@ -60,7 +60,7 @@ random_permutation = factory(
 # Guarded by test_random.py::TestVmap.
 
 
-def _standard_host(
+def _standard_on_numpy(
     shape: Any, seed: int, stream: int, start: int, *, kind: str = "exponential", dtype: Any = None, device: Any = None
 ) -> Any:
     sizes = tuple(shape)
@@ -72,13 +72,13 @@ random_standard = factory(
     "random_standard(int[1] shape, int seed, int stream, int start, *, str kind='exponential', DType? dtype=None,"
     " Device? device=None) -> Tensor",
     meta=_float_meta,
-    host=_standard_host,
+    numpy=_standard_on_numpy,
     tags=("internal",),
     doc=_DOC.format(what="Numbers of a standard distribution"),
 )
 
 
-def _addresses_host(shape: Any, seed: int, stream: int, start: int, *, device: Any = None) -> Any:
+def _addresses_on_numpy(shape: Any, seed: int, stream: int, start: int, *, device: Any = None) -> Any:
     sizes = tuple(shape)
     result = np.empty((*sizes, 2), np.uint64)
     steps = np.arange(math.prod(sizes), dtype=np.uint64) * np.uint64(samplers.BLOCKS_PER_ELEMENT)
@@ -90,7 +90,7 @@ def _addresses_host(shape: Any, seed: int, stream: int, start: int, *, device: A
 random_addresses = factory(
     "random_addresses(int[1] shape, int seed, int stream, int start, *, Device? device=None) -> Tensor",
     meta=lambda shape, seed, stream, start, *, device=None: TensorSpec((*shape, 2), dtypes.uint64),
-    host=_addresses_host,
+    numpy=_addresses_on_numpy,
     tags=("internal",),
     doc=_DOC.format(what="The addresses of elements that reject (64 blocks each)"),
 )
@@ -144,7 +144,7 @@ def _rejection_meta(first: Any, second: Any, addresses: Any, seed: int, *, kind:
     return TensorSpec(shape, dtypes.int64 if kind in _INTEGER_KINDS else dtypes.float64)
 
 
-def _rejection_host(first: Any, second: Any, addresses: Any, seed: int, *, kind: str) -> Any:
+def _rejection_on_numpy(first: Any, second: Any, addresses: Any, seed: int, *, kind: str) -> Any:
     drawn = samplers.rejection(kind, first, second, addresses, seed)
     if kind in _INTEGER_KINDS:
         return np.minimum(drawn, 2.0**63 - 1024).astype(np.int64)
@@ -152,15 +152,15 @@ def _rejection_host(first: Any, second: Any, addresses: Any, seed: int, *, kind:
 
 
 def _addresses_of(*shape: int) -> Any:
-    return _addresses_host(shape, 0, 3, 0)
+    return _addresses_on_numpy(shape, 0, 3, 0)
 
 
 random_rejection = structured(
     "random_rejection(Tensor first, Tensor second, Tensor addresses, int seed, *, str kind) -> Tensor",
     meta=_rejection_meta,
-    host=_rejection_host,
+    numpy=_rejection_on_numpy,
     differentiable=False,
-    samples=lambda rng: (
+    sample_inputs=lambda rng: (
         [
             ((rng.uniform(1, 20, (2, 3)), np.ones(3), _addresses_of(2, 3), 5), {"kind": kind})
             for kind in ("gamma", "log_gamma", "poisson")
@@ -185,9 +185,9 @@ def _counts_meta(trials: Any, probabilities: Any, addresses: Any, seed: int) -> 
 random_counts = structured(
     "random_counts(Tensor trials, Tensor probabilities, Tensor addresses, int seed) -> Tensor",
     meta=_counts_meta,
-    host=samplers.multinomial,
+    numpy=samplers.multinomial,
     differentiable=False,
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((np.array([10, 50]), np.array([0.25, 0.5, 0.25]), _addresses_of(2, 3), 5), {}),
         ((np.array(7), np.full((0, 4), 0.25), _addresses_of(0, 4), 5), {}),
     ],
@@ -197,7 +197,7 @@ random_counts = structured(
 _batched(random_counts, 0, 1, 2)
 
 
-def _category_host(weights: Any, uniform: Any) -> Any:
+def _category_on_numpy(weights: Any, uniform: Any) -> Any:
     # The sums are those of one row after the other, from left to right: the same in any layout.
     sums = np.cumsum(weights, axis=-1, dtype=np.float64)
     outer = np.broadcast_shapes(weights.shape[:-1], uniform.shape)
@@ -222,9 +222,9 @@ def _category_meta(weights: Any, uniform: Any) -> TensorSpec:
 random_category = structured(
     "random_category(Tensor weights, Tensor uniform) -> Tensor",
     meta=_category_meta,
-    host=_category_host,
+    numpy=_category_on_numpy,
     differentiable=False,
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((np.array([0.25, 0.0, 0.75]), rng.uniform(0, 1, (2, 3))), {}),
         ((rng.uniform(0, 1, (2, 4)), rng.uniform(0, 1, (3, 2))), {}),
         ((rng.uniform(0, 1, (2, 4)), rng.uniform(0, 1, (0, 2))), {}),
@@ -238,16 +238,16 @@ _batched(random_category, 1, 0)
 random_order = structured(
     "random_order(Tensor keys) -> Tensor",
     meta=lambda keys: TensorSpec(keys.shape, dtypes.int64),
-    host=lambda keys: np.argsort(keys, axis=-1, kind="stable").astype(np.int64, copy=False),
+    numpy=lambda keys: np.argsort(keys, axis=-1, kind="stable").astype(np.int64, copy=False),
     differentiable=False,
-    samples=lambda rng: [((rng.permutation(6).reshape(2, 3).astype(float),), {}), ((np.ones((2, 0)),), {})],
+    sample_inputs=lambda rng: [((rng.permutation(6).reshape(2, 3).astype(float),), {}), ((np.ones((2, 0)),), {})],
     tags=("internal",),
     doc="The indices that sort the last axis.",
 )
 _batched(random_order, 1)
 
 
-def _factor_host(cov: Any) -> Any:
+def _factor_on_numpy(cov: Any) -> Any:
     """The lower factor of positive semidefinite matrices, column by column; a column without a pivot is 0."""
     left = cov.astype(np.float64)
     k = cov.shape[-1]
@@ -272,7 +272,7 @@ def _slack(cov: Any) -> Any:
 def _is_covariance(cov: Any) -> Any:
     wide, slack = cov.astype(np.float64), _slack(cov)
     symmetric = np.abs(wide - np.swapaxes(wide, -1, -2)) <= slack
-    factor = _factor_host(cov)
+    factor = _factor_on_numpy(cov)
     return symmetric & (np.abs(factor @ np.swapaxes(factor, -1, -2) - wide) <= slack)
 
 
@@ -289,9 +289,9 @@ def _factor_meta(cov: Any) -> TensorSpec:
 random_factor = structured(
     "random_factor(Tensor cov) -> Tensor",
     meta=_factor_meta,
-    host=_factor_host,
+    numpy=_factor_on_numpy,
     differentiable=False,
-    samples=_covariances,
+    sample_inputs=_covariances,
     tags=("internal",),
     doc="The lower triangular factor of covariance matrices, singular ones included.",
 )
@@ -304,9 +304,9 @@ _batched(random_factor, 2)
 random_exp = structured(
     "random_exp(Tensor x) -> Tensor",
     meta=_elementwise_meta("random_exp"),
-    host=samplers.exact_exp,
+    numpy=samplers.exact_exp,
     vjp={"x": lambda g, out: g * out},
-    samples=lambda rng: [((rng.uniform(-2, 2, shape),), {}) for shape in ((2, 3), (), (0, 2))],
+    sample_inputs=lambda rng: [((rng.uniform(-2, 2, shape),), {}) for shape in ((2, 3), (), (0, 2))],
     tags=("internal",),
     doc="The exponential in float64, equal to the last bit on every backend.",
 )
@@ -315,9 +315,9 @@ _batched(random_exp, 0)
 random_log1p = structured(
     "random_log1p(Tensor x) -> Tensor",
     meta=_elementwise_meta("random_log1p"),
-    host=samplers.exact_log1p,
+    numpy=samplers.exact_log1p,
     vjp={"x": lambda g, x: g / (x + 1.0)},
-    samples=lambda rng: [((rng.uniform(-0.9, 2, shape),), {}) for shape in ((2, 3), (), (0, 2))],
+    sample_inputs=lambda rng: [((rng.uniform(-0.9, 2, shape),), {}) for shape in ((2, 3), (), (0, 2))],
     tags=("internal",),
     doc="log(1 + x) in float64, equal to the last bit on every backend.",
 )
@@ -367,7 +367,7 @@ def check_values(operator: str, name: str, rule: str, values: Any) -> None:
             raise ValueError(_SUM.format(operator=operator, name=name, value=sums[off].reshape(-1)[0]))
 
 
-def _checked_host(x: Any, *, caller: str, name: str, rule: str) -> Any:
+def _checked_on_numpy(x: Any, *, caller: str, name: str, rule: str) -> Any:
     check_values(caller, name, rule, x)
     return x.copy()
 
@@ -375,9 +375,9 @@ def _checked_host(x: Any, *, caller: str, name: str, rule: str) -> Any:
 random_checked = structured(
     "random_checked(Tensor x, *, str caller, str name, str rule) -> Tensor",
     meta=lambda x, *, caller, name, rule: TensorSpec(x.shape, x.dtype),
-    host=_checked_host,
+    numpy=_checked_on_numpy,
     vjp={"x": lambda g: g},
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.uniform(0, 1, shape),), {"caller": "test", "name": "x", "rule": "finite"})
         for shape in ((2, 3), (), (0, 2))
     ],

@@ -24,16 +24,16 @@ from .facets import (
     ComplexVjp,
     Composite,
     Factory,
-    Host,
     Jvp,
     Linear,
     Meta,
     Methods,
     NotDifferentiable,
+    NumPyKernel,
     Partials,
     Pointwise,
     Reduce,
-    Samples,
+    SampleInputs,
     View,
     Vjp,
     check_formula,
@@ -240,7 +240,7 @@ def view(
     *,
     window: Callable[..., Any],
     vjp: Mapping[str, Formula] | None = None,
-    samples: Callable[..., Any] | None = None,
+    sample_inputs: Callable[..., Any] | None = None,
     methods: Iterable[str] = (),
     tags: Iterable[str] = (),
     doc: str | None = None,
@@ -252,8 +252,8 @@ def view(
     """
     parsed = _parse(schema)
     facets: list[object] = [View(window), *_differentiation(parsed, None, vjp, None, True)]
-    if samples is not None:
-        facets.append(Samples(samples))
+    if sample_inputs is not None:
+        facets.append(SampleInputs(sample_inputs))
     return _define(parsed, facets, tags=("view", *tags), methods=methods, doc=doc)
 
 
@@ -261,15 +261,15 @@ def structured(
     schema: str,
     *,
     meta: Callable[..., Any],
-    host: Callable[..., Any] | None = None,
+    numpy: Callable[..., Any] | None = None,
     strict: bool = False,
     quiet: bool = False,
     vjp: Mapping[str, Formula] | None = None,
     jvp: Callable[..., Any] | Linear | None = None,
     differentiable: bool = True,
-    samples: Callable[..., Any] | None = None,
+    sample_inputs: Callable[..., Any] | None = None,
     reference: Callable[..., Any] | None = None,
-    probe: Callable[..., Any] | None = None,
+    gradcheck_wrapper: Callable[..., Any] | None = None,
     methods: Iterable[str] = (),
     tags: Iterable[str] = (),
     doc: str | None = None,
@@ -277,19 +277,19 @@ def structured(
     """Declare an operator whose kernels every backend writes itself (or leaves to the CPU fallback).
 
     ``meta`` gets the arguments and returns a TensorSpec for each result; it is where bad shapes and dtypes are refused.
-    ``host`` computes it on NumPy arrays, which makes it the CPU's kernel; with ``strict`` it refuses by itself all that
+    ``numpy`` computes it on NumPy arrays, which makes it the CPU kernel; with ``strict`` it refuses by itself all that
     ``meta`` refuses; ``quiet`` says that NumPy never warns in it. Of several results ``g`` and ``out`` in a formula are
-    tuples. ``probe(call, *args, **kwargs)`` is what tests differentiate in place of ``call``, where that has no
-    derivative by each of its elements, or no unique result: it takes symmetric matrices, say. ``jvp(tangents, ...)`` is
+    tuples. ``gradcheck_wrapper(call, *args, **kwargs)`` is what tests differentiate in place of ``call``, where that has
+    no derivative by each of its elements, or no unique result: it takes symmetric matrices, say. ``jvp(tangents, ...)`` is
     the forward derivative where a shorter one is known than what follows from ``vjp``; ``linear("x")`` for an operator
     that is linear in ``x``.
     """
     parsed = _parse(schema)
     facets: list[object] = [Meta(meta), *_differentiation(parsed, None, vjp, jvp, differentiable)]
-    if host is not None:
-        facets.append(Host(host, strict, quiet))
-    if samples is not None:
-        facets.append(Samples(samples, reference, probe))
+    if numpy is not None:
+        facets.append(NumPyKernel(numpy, strict, quiet))
+    if sample_inputs is not None:
+        facets.append(SampleInputs(sample_inputs, reference, gradcheck_wrapper))
     return _define(parsed, facets, tags=tuple(tags), methods=methods, doc=doc)
 
 
@@ -297,7 +297,7 @@ def factory(
     schema: str,
     *,
     meta: Callable[..., Any],
-    host: Callable[..., Any] | None = None,
+    numpy: Callable[..., Any] | None = None,
     strict: bool = False,
     quiet: bool = False,
     tags: Iterable[str] = (),
@@ -305,11 +305,11 @@ def factory(
 ) -> Entry:
     """Declare an operator that makes a tensor from no tensor; its ``device`` argument decides the backend.
 
-    ``host`` makes the NumPy array, from the same arguments; ``strict`` as in ``structured``.
+    ``numpy`` makes the NumPy array, from the same arguments; ``strict`` as in ``structured``.
     """
     facets: list[object] = [Meta(meta), Factory(), NotDifferentiable()]
-    if host is not None:
-        facets.append(Host(host, strict, quiet))
+    if numpy is not None:
+        facets.append(NumPyKernel(numpy, strict, quiet))
     return _define(_parse(schema), facets, tags=("factory", *tags), doc=doc)
 
 
@@ -317,14 +317,14 @@ def composite(
     schema: str | FunctionSchema,
     *,
     explicit: bool = False,
-    host: Callable[..., Any] | None = None,
+    numpy: Callable[..., Any] | None = None,
     quiet: bool = False,
     vjp: Mapping[str, Formula] | None = None,
     jvp: Callable[..., Any] | Linear | None = None,
     differentiable: bool = True,
-    samples: Callable[..., Any] | None = None,
+    sample_inputs: Callable[..., Any] | None = None,
     reference: Callable[..., Any] | None = None,
-    probe: Callable[..., Any] | None = None,
+    gradcheck_wrapper: Callable[..., Any] | None = None,
     methods: Iterable[str] = (),
     tags: Iterable[str] = (),
     doc: str | None = None,
@@ -333,19 +333,19 @@ def composite(
 
     It works on every backend. It is differentiable because its parts are; with ``vjp`` (or ``explicit``) the formula
     is used instead. ``differentiable=False`` says that no gradient can come through (the results are integers, say).
-    ``host`` is a shorter way on NumPy arrays, which calls take that record no gradient, or have a formula for it; it
+    ``numpy`` is a shorter way on NumPy arrays, which calls take that record no gradient, or have a formula for it; it
     returns NotImplemented, or raises, where the composition is to do it.
     """
 
     def decorate(function: Callable[..., Any]) -> Entry:
         parsed = _parse(schema)
-        implicit = not explicit and vjp is None and (host is None or differentiable)
+        implicit = not explicit and vjp is None and (numpy is None or differentiable)
         facets: list[object] = [Composite(function, implicit)]
         facets += _differentiation(parsed, None, vjp, jvp, differentiable)
-        if host is not None:
-            facets.append(Host(host, strict=True, quiet=quiet))
-        if samples is not None:
-            facets.append(Samples(samples, reference, probe))
+        if numpy is not None:
+            facets.append(NumPyKernel(numpy, strict=True, quiet=quiet))
+        if sample_inputs is not None:
+            facets.append(SampleInputs(sample_inputs, reference, gradcheck_wrapper))
         return _define(parsed, facets, tags=tuple(tags), methods=methods, doc=doc or function.__doc__)
 
     return decorate

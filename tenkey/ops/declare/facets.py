@@ -27,7 +27,7 @@ __all__ = [
     "Composite",
     "Factory",
     "Forward",
-    "Host",
+    "NumPyKernel",
     "Jvp",
     "Linear",
     "Meta",
@@ -36,7 +36,7 @@ __all__ = [
     "Partials",
     "Pointwise",
     "Reduce",
-    "Samples",
+    "SampleInputs",
     "TensorSpec",
     "View",
     "Vjp",
@@ -153,7 +153,7 @@ class Meta(Record):
     rule: Callable[..., Any]
 
 
-class Host(Record):
+class NumPyKernel(Record):
     """``function(arguments...)`` computes the operator on NumPy arrays: arrays stand in place of the tensors.
 
     It returns arrays of its own memory, of the shapes and dtypes that the rule of ``Meta`` says. The CPU backend runs
@@ -232,12 +232,12 @@ class Jvp(Record):
     function: Callable[..., Any] | Linear
 
 
-class Samples(Record):
+class SampleInputs(Record):
     """``make(rng)`` yields (args, kwargs) of NumPy arrays and plain values: the inputs that tests and opcheck use."""
 
     make: Callable[[np.random.Generator], Any]
     reference: Callable[..., Any] | None = None
-    probe: Callable[..., Any] | None = None
+    gradcheck_wrapper: Callable[..., Any] | None = None
     notes: dict[str, Any] = made(default_factory=dict)
 
 

@@ -3,7 +3,7 @@
 Note [Differences beside a kink]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 A derivative is judged by central differences of every real component of an input (parts of a complex number count
-apart, as in ``tk.autograd.gradcheck``); of a large input some components are drawn. Samples that people write lie on
+apart, as in ``tk.autograd.gradcheck``); of a large input some components are drawn. Hand-written samples lie on
 kinks: a ``relu`` of 0, the maximum of equal values. There the differences to the left and to the right differ, no
 value can be called wrong, and the component is left out; so it is
 at a jump, where differences grow as the step shrinks. Other than ``gradcheck`` this judges single precision too,

@@ -30,7 +30,7 @@ import numpy as np
 from ...core.gradient_errors import SEED_SCALAR, SEED_SHAPE, UNUSED_INPUT
 from ...core.tensor import Tensor
 from ...core.tree import broadcast_prefix, flatten, unflatten
-from ...core.word import GRADIENT
+from ...core.word import REQUIRES_GRAD
 from ...core.wrapper import Level, Wrapper, _open, open_levels, wrap
 from ...dispatch.keys import DispatchKey
 from ...dispatch.operator import Operator
@@ -269,7 +269,7 @@ class BatchLevel(Level):
                 raise RuntimeError(SEED_SHAPE.format(call="grad", index=index, got=seed.shape, want=output.shape))
             elif dim is not None:
                 seed = move(self.expose(seed), 0, dim)
-            if value._word & GRADIENT:
+            if value._word & REQUIRES_GRAD:
                 if dim is None:
                     shared.append((value, seed))
                 else:

@@ -288,7 +288,7 @@ def _is_limit(bound: Tensor | None, x: Tensor, *, below: bool) -> bool:
     return bool(value > limits.min if below else value < limits.max)
 
 
-def _host_clip(x: np.ndarray, min: Any = None, max: Any = None) -> Any:
+def _numpy_clip(x: np.ndarray, min: Any = None, max: Any = None) -> Any:
     dtype = x.dtype
     kind = dtype.kind
     if kind not in "fiu" or x.size >= _SMALL:
@@ -313,8 +313,8 @@ _MODERATE: Final = 6e4  # in the range of every floating dtype
 
 @composite(
     "clip(Tensor x, Tensor? min=None, Tensor? max=None) -> Tensor",
-    samples=_clip_samples,
-    host=_host_clip,
+    sample_inputs=_clip_samples,
+    numpy=_numpy_clip,
     quiet=True,
     reference=_clip_reference,
     methods=("clip",),

@@ -56,7 +56,7 @@ def _close_samples(rng: np.random.Generator) -> Any:
 
 @composite(
     "isclose(Tensor x1, Tensor x2, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor",
-    samples=_close_samples,
+    sample_inputs=_close_samples,
     reference=np.isclose,
     differentiable=False,
     methods=("isclose",),
@@ -105,7 +105,7 @@ def cast_float(x: Tensor) -> Tensor:
 
 @composite(
     "allclose(Tensor x1, Tensor x2, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor",
-    samples=_close_samples,
+    sample_inputs=_close_samples,
     reference=lambda *args, **options: np.asarray(np.allclose(*args, **options)),
     differentiable=False,
     methods=("allclose",),
@@ -123,7 +123,7 @@ def allclose(x1: Tensor, x2: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equ
 
 @composite(
     "array_equal(Tensor x1, Tensor x2, *, bool equal_nan=False) -> Tensor",
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((np.ones((2, 3)), np.ones((2, 3))), {}),
         ((np.ones((2, 3)), np.ones((3,))), {}),
         ((rng.standard_normal((2, 3)), rng.standard_normal((2, 3))), {"equal_nan": True}),

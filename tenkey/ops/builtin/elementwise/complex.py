@@ -36,7 +36,7 @@ conj: Entry = structured(
     vjp={"x": lambda g: conj(g)},
     jvp=linear("x"),
     methods=("conj",),
-    samples=lambda rng: [((rng.standard_normal((3,)) + 1j * rng.standard_normal((3,)),), {})],
+    sample_inputs=lambda rng: [((rng.standard_normal((3,)) + 1j * rng.standard_normal((3,)),), {})],
     doc="""Complex conjugate; a real tensor is copied.
 
     >>> import tenkey as tk
@@ -50,7 +50,7 @@ real = structured(
     meta=_part_meta,
     vjp={"x": lambda g, x_meta: complex_from(g, zeros_like(g)) if x_meta.dtype.kind == "c" else g},
     jvp=linear("x"),
-    samples=lambda rng: [((rng.standard_normal((3,)) + 1j * rng.standard_normal((3,)),), {})],
+    sample_inputs=lambda rng: [((rng.standard_normal((3,)) + 1j * rng.standard_normal((3,)),), {})],
     doc="""Real part, a real tensor.
 
     >>> import tenkey as tk
@@ -64,7 +64,7 @@ imag = structured(
     meta=_part_meta,
     vjp={"x": lambda g, x_meta: complex_from(zeros_like(g), g) if x_meta.dtype.kind == "c" else zeros_like(g)},
     jvp=linear("x"),
-    samples=lambda rng: [((rng.standard_normal((3,)) + 1j * rng.standard_normal((3,)),), {})],
+    sample_inputs=lambda rng: [((rng.standard_normal((3,)) + 1j * rng.standard_normal((3,)),), {})],
     doc="""Imaginary part, a real tensor; zeros for a real one.
 
     >>> import tenkey as tk
@@ -78,5 +78,5 @@ complex_from: Entry = structured(
     meta=_complex_meta,
     vjp={"real": lambda g: real(g), "imag": lambda g: imag(g)},
     jvp=linear(("real", "imag")),
-    samples=lambda rng: [((rng.standard_normal((3,)), rng.standard_normal((3,))), {})],
+    sample_inputs=lambda rng: [((rng.standard_normal((3,)), rng.standard_normal((3,))), {})],
 )

@@ -249,7 +249,7 @@ replace_infinities = pointwise(
 
 @composite(
     "nan_to_num(Tensor x, *, float nan=0.0, float? posinf=None, float? neginf=None) -> Tensor",
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal((2, 3)),), {}),
         ((rng.standard_normal(()),), {}),
         ((rng.standard_normal((0, 2)),), {}),
@@ -301,9 +301,9 @@ def _integer_samples(rng: np.random.Generator) -> Any:
 gcd_of = structured(
     "gcd_of(Tensor x1, Tensor x2) -> Tensor",
     meta=_integer_meta("gcd"),
-    host=np.gcd,
+    numpy=np.gcd,
     differentiable=False,
-    samples=_integer_samples,
+    sample_inputs=_integer_samples,
     reference=np.gcd,
     tags=("internal", "elementwise"),
     doc="""``tk.gcd`` of two tensors.
@@ -318,7 +318,7 @@ gcd_of = structured(
 @composite(
     "gcd(Tensor x1, Tensor x2) -> Tensor",
     differentiable=False,
-    samples=_integer_samples,
+    sample_inputs=_integer_samples,
     reference=np.gcd,
     tags=("elementwise",),
 )
@@ -336,9 +336,9 @@ def gcd(x1: Tensor, x2: Tensor) -> Tensor:
 lcm_of = structured(
     "lcm_of(Tensor x1, Tensor x2) -> Tensor",
     meta=_integer_meta("lcm"),
-    host=np.lcm,
+    numpy=np.lcm,
     differentiable=False,
-    samples=_integer_samples,
+    sample_inputs=_integer_samples,
     reference=np.lcm,
     tags=("internal", "elementwise"),
     doc="""``tk.lcm`` of two tensors.
@@ -353,7 +353,7 @@ lcm_of = structured(
 @composite(
     "lcm(Tensor x1, Tensor x2) -> Tensor",
     differentiable=False,
-    samples=_integer_samples,
+    sample_inputs=_integer_samples,
     reference=np.lcm,
     tags=("elementwise",),
 )

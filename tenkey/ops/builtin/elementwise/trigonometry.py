@@ -239,7 +239,7 @@ atanh = pointwise(
 
 @composite(
     "angle(Tensor x) -> Tensor",
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((np.asarray(rng.standard_normal(shape) + 1j * rng.standard_normal(shape)),), {})
         for shape in ((3, 4), (), (0, 2))
     ],

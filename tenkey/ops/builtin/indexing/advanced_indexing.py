@@ -38,7 +38,7 @@ take_along_axis = structured(
     meta=_gather_meta,
     vjp={"x": lambda g, x_meta, indices, axis: _gather_vjp(g, x_meta.shape, indices, axis)},
     jvp=linear("x"),
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal((3, 5)), rng.integers(-5, 5, (3, 2))), {"axis": 1}),
         ((rng.standard_normal((3, 5)), rng.integers(0, 3, (4, 5))), {"axis": -2}),
         ((rng.standard_normal((3, 5)), rng.integers(0, 5, (1, 2))), {"axis": 1}),
@@ -78,7 +78,7 @@ scatter_add_zeros = structured(
     meta=_scatter_meta,
     vjp={"source": lambda g, indices, axis: take_along_axis(g, indices, axis=axis)},
     jvp=linear("source"),
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal((3, 2)), rng.integers(0, 5, (3, 2)), (3, 5), 1), {}),
         ((rng.standard_normal((4, 2)), rng.integers(-3, 3, (4, 2)), (3, 2), 0), {}),
         ((rng.standard_normal((3, 0)), rng.integers(0, 5, (3, 0)), (3, 5), 1), {}),
@@ -95,7 +95,7 @@ scatter_add_zeros = structured(
 
 @composite(
     "scatter_add(Tensor x, Tensor indices, Tensor source, int axis=-1) -> Tensor",
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal((3, 5)), rng.integers(0, 5, (3, 2)), rng.standard_normal((3, 2))), {"axis": 1})
     ],
     tags=("takes_sequences",),
@@ -143,7 +143,7 @@ index: Entry = structured(
     meta=_index_meta,
     vjp={"x": lambda g, x_meta, indices: index_backward(g, x_meta.shape, indices)},
     jvp=linear("x"),
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal((4, 3)), [rng.integers(-4, 4, (5,)), None]), {}),
         ((rng.standard_normal((4, 3)), [None, rng.integers(0, 3, (2, 2))]), {}),
         ((rng.standard_normal((4, 3, 2)), [rng.integers(0, 4, (5, 1)), None, rng.integers(0, 2, (3,))]), {}),
@@ -166,14 +166,14 @@ index_backward: Entry = structured(
     meta=lambda g_out, shape, indices: TensorSpec(tuple(shape), g_out.dtype),
     vjp={"g_out": lambda g, indices: index(g, indices)},
     jvp=linear("g_out"),
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal((5, 3)), (4, 3), [rng.integers(0, 4, (5,)), None]), {}),
         ((rng.standard_normal((4, 2, 2)), (4, 3), [None, rng.integers(-3, 3, (2, 2))]), {}),
     ],
 )
 
 
-def _host_take(x: np.ndarray, indices: np.ndarray, *, axis: int | None = None) -> Any:
+def _numpy_take(x: np.ndarray, indices: np.ndarray, *, axis: int | None = None) -> Any:
     if indices.dtype.kind not in "iu" or x.ndim == 0 or (axis is None and x.ndim != 1):
         return NotImplemented
     return x.take(indices, axis)
@@ -181,9 +181,9 @@ def _host_take(x: np.ndarray, indices: np.ndarray, *, axis: int | None = None) -
 
 @composite(
     "take(Tensor x, Tensor indices, *, int? axis=None) -> Tensor",
-    host=_host_take,
+    numpy=_numpy_take,
     quiet=True,
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal((5,)), rng.integers(-5, 5, (3,))), {}),
         ((rng.standard_normal((3, 5)), rng.integers(0, 5, (4,))), {"axis": -1}),
     ],

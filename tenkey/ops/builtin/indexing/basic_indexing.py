@@ -120,7 +120,7 @@ basic_index: Entry = view(
     "basic_index(Tensor x, Index index) -> Tensor",
     window=lambda x, index: window_of(x.shape, x.strides, index),
     vjp={"x": lambda g, x_meta, index: basic_index_backward(g, x_meta.shape, index)},
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal(shape), index), {})
         for shape, index in (
             ((3, 4), (1,)),
@@ -152,7 +152,7 @@ basic_index_backward: Entry = structured(
     meta=_backward_meta,
     vjp={"g_view": lambda g, index: basic_index(g, index)},
     jvp=linear("g_view"),
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal((2,)), (5, 4), (slice(1, 5, 2), -1)), {}),
         ((rng.standard_normal((3, 1, 2)), (3, 4), (..., None, slice(-2, None))), {}),
         ((rng.standard_normal(()), (3,), (2,)), {}),

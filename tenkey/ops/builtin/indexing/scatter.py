@@ -148,9 +148,9 @@ def _source_vjp(g: Tensor, x: Tensor, indices: Any, source: Tensor, out: Tensor,
 index_reduce: Entry = structured(
     "index_reduce(Tensor x, Tensor?[] indices, Tensor source, str reduce) -> Tensor",
     meta=_index_reduce_meta,
-    host=_index_reduce,
+    numpy=_index_reduce,
     vjp={"x": _x_vjp, "source": _source_vjp},
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal((4, 3)), [np.array([2, 0, 2])], rng.standard_normal((3, 3)), "add"), {}),
         ((rng.standard_normal((4, 3)), [None, np.array([0, 0])], rng.standard_normal((4, 2)), "multiply"), {}),
         ((rng.standard_normal((0, 3)), [None, np.array([0, 0])], rng.standard_normal((0, 2)), "add"), {}),
@@ -178,7 +178,7 @@ def _gather_reference(x: np.ndarray, indices: np.ndarray, axis: int = -1) -> Any
 
 @composite(
     "gather(Tensor x, Tensor indices, int axis=-1) -> Tensor",
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal((3, 5)), rng.integers(-5, 5, (2, 4))), {}),
         ((rng.standard_normal((3, 5)), rng.integers(0, 3, (4, 5)), 0), {}),
         ((rng.standard_normal((3, 5)), rng.integers(0, 3, (0, 5)), 0), {}),
@@ -219,7 +219,7 @@ def _scatter_reference(x: Any, indices: Any, source: Any, axis: int = -1, *, red
 
 @composite(
     "scatter(Tensor x, Tensor indices, Tensor source, int axis=-1, *, str? reduce=None) -> Tensor",
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal((3, 5)), np.array([[0, 4], [2, 3]]), rng.standard_normal((2, 2))), {}),
         ((rng.standard_normal((3, 5)), rng.integers(0, 3, (2, 5)), rng.standard_normal((2, 5)), 0), {"reduce": "add"}),
         ((rng.standard_normal((3, 2)), rng.integers(0, 2, (3, 4)), rng.standard_normal(())), {"reduce": "multiply"}),
@@ -288,7 +288,7 @@ def _one_axis_samples(rng: np.random.Generator) -> Any:
 
 @composite(
     "index_add(Tensor x, Tensor indices, Tensor source, int axis=0, *, Scalar alpha=1) -> Tensor",
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         *_one_axis_samples(rng),
         ((rng.standard_normal((3, 2)), np.array([2, 2, 1]), rng.standard_normal((3, 2))), {"alpha": 2}),
     ],
@@ -323,7 +323,7 @@ def _index_copy_reference(x: Any, indices: Any, source: Any, axis: int = 0) -> A
 
 @composite(
     "index_copy(Tensor x, Tensor indices, Tensor source, int axis=0) -> Tensor",
-    samples=_one_axis_samples,
+    sample_inputs=_one_axis_samples,
     reference=_index_copy_reference,
     methods=("index_copy",),
     tags=("takes_sequences",),
@@ -344,7 +344,7 @@ def index_copy(x: Tensor, indices: Tensor, source: Tensor, axis: int = 0) -> Ten
 
 @composite(
     "index_fill(Tensor x, Tensor indices, Tensor value, int axis=0) -> Tensor",
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal((3, 5)), np.array([2, 0]), rng.standard_normal(())), {}),
         ((rng.standard_normal((3, 5)), np.array([4, -4]), rng.standard_normal(()), -1), {}),
     ],

@@ -50,7 +50,7 @@ def _select_samples(rng: np.random.Generator) -> Any:
 
 @composite(
     "select(Tensor[] condlist, Tensor[] choicelist, Tensor? default=None) -> Tensor",
-    samples=_select_samples,
+    sample_inputs=_select_samples,
     reference=_select_reference,
     tags=("takes_sequences",),
 )
@@ -84,7 +84,7 @@ def select(condlist: Sequence[Tensor], choicelist: Sequence[Tensor], default: Te
 
 @composite(
     "choose(Tensor indices, Tensor[] choices) -> Tensor",
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.integers(0, 2, (3, 4)), [rng.standard_normal((3, 4)), rng.standard_normal((4,))]), {}),
         ((np.array([1, -2]), [rng.standard_normal(2), rng.standard_normal(())]), {}),
     ],
@@ -119,7 +119,7 @@ def _masked(operator: str, x: Tensor, mask: Tensor) -> None:
 
 @composite(
     "masked_fill(Tensor x, Tensor mask, Tensor value) -> Tensor",
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal((3, 4)), rng.random((3, 4)) < 0.5, rng.standard_normal(())), {}),
         ((rng.standard_normal((3, 4)), rng.random((3, 1)) < 0.5, rng.standard_normal(())), {}),
         ((rng.standard_normal((0, 4)), rng.random(4) < 0.5, rng.standard_normal(())), {}),
@@ -152,7 +152,7 @@ def masked_fill(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
 
 @composite(
     "masked_select(Tensor x, Tensor mask) -> Tensor",
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal((3, 4)), rng.random((3, 4)) < 0.5), {}),
         ((rng.standard_normal((3, 4)), np.array([True, False, False, True])), {}),
     ],
@@ -178,7 +178,7 @@ def masked_select(x: Tensor, mask: Tensor) -> Tensor:
 
 @composite(
     "compress(Tensor condition, Tensor x, *, int? axis=None) -> Tensor",
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((np.array([True, False, True]), rng.standard_normal((3, 4))), {"axis": 0}),
         ((np.array([False, True]), rng.standard_normal((3, 4))), {"axis": -1}),
         ((np.array([True, False, True]), rng.standard_normal((2, 4))), {}),
@@ -211,7 +211,7 @@ def compress(condition: Tensor, x: Tensor, *, axis: int | None = None) -> Tensor
 
 @composite(
     "extract(Tensor condition, Tensor x) -> Tensor",
-    samples=lambda rng: [((rng.random((3, 4)) < 0.5, rng.standard_normal((3, 4))), {})],
+    sample_inputs=lambda rng: [((rng.random((3, 4)) < 0.5, rng.standard_normal((3, 4))), {})],
     reference=np.extract,
     tags=("data_dependent_output", "takes_sequences"),
 )
@@ -233,7 +233,7 @@ def extract(condition: Tensor, x: Tensor) -> Tensor:
     return result
 
 
-def _host_nonzero(x: np.ndarray) -> np.ndarray:
+def _numpy_nonzero(x: np.ndarray) -> np.ndarray:
     places = x.nonzero()
     table = places[0].base  # NumPy makes one array, with a row for each element, and gives its columns
     if table is None or table.shape != (len(places[0]), len(places)):
@@ -245,11 +245,11 @@ def _host_nonzero(x: np.ndarray) -> np.ndarray:
 nonzero_rows = structured(
     "nonzero_rows(Tensor x) -> Tensor",
     meta=lambda x: _unknown("nonzero"),
-    host=_host_nonzero,
+    numpy=_numpy_nonzero,
     strict=True,
     quiet=True,
     differentiable=False,
-    samples=lambda rng: [((rng.integers(0, 2, (3, 4)).astype(float),), {}), ((rng.standard_normal((0, 2)),), {})],
+    sample_inputs=lambda rng: [((rng.integers(0, 2, (3, 4)).astype(float),), {}), ((rng.standard_normal((0, 2)),), {})],
     reference=lambda x: np.array(np.nonzero(x)),
     tags=("internal", "data_dependent_output"),
     doc="""The places of the elements that are not zero, a row for each dimension: what ``tk.nonzero`` gives as a tuple.
@@ -277,9 +277,9 @@ def _unravel(indices: np.ndarray, shape: Sequence[int]) -> np.ndarray:
 unravel_rows = structured(
     "unravel_rows(Tensor indices, int[] shape) -> Tensor",
     meta=_unravel_meta,
-    host=_unravel,
+    numpy=_unravel,
     differentiable=False,
-    samples=lambda rng: [((rng.integers(0, 24, (5,)), (2, 3, 4)), {}), ((rng.integers(0, 6, (2, 2)), (6,)), {})],
+    sample_inputs=lambda rng: [((rng.integers(0, 24, (5,)), (2, 3, 4)), {}), ((rng.integers(0, 6, (2, 2)), (6,)), {})],
     reference=lambda indices, shape: np.array(np.unravel_index(indices, shape)),
     tags=("internal",),
     doc="""The coordinates of flat indices, a row for each dimension: what ``tk.unravel_index`` gives as a tuple.
@@ -313,9 +313,9 @@ def _ravel(multi_index: Sequence[np.ndarray], dims: Sequence[int], *, mode: str 
 ravel_multi_index = structured(
     "ravel_multi_index(Tensor[] multi_index, int[] dims, *, str mode='raise') -> Tensor",
     meta=_ravel_meta,
-    host=_ravel,
+    numpy=_ravel,
     differentiable=False,
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         (([rng.integers(0, 2, (4,)), rng.integers(0, 3, (4,))], (2, 3)), {}),
         (([rng.integers(-3, 5, (2, 1)), rng.integers(0, 3, (4,))], (2, 3)), {"mode": "wrap"}),
     ],

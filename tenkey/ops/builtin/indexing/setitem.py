@@ -27,7 +27,7 @@ from ...._util.record import Record
 from ....core.dtypes.names import int64
 from ....core.lift import refuse_out_of_range, weak_tensor
 from ....core.tensor import Tensor, cpu_word, make_tensor
-from ....core.word import DTYPE_TRAIT, GRADIENT, WEAK_MASK
+from ....core.word import DTYPE_TRAIT, REQUIRES_GRAD, WEAK_MASK
 from ....dispatch.errors import shown
 from ....dispatch.keys import DispatchKey
 from ....dispatch.local_state import StateGuard, current_state, get_state
@@ -36,7 +36,7 @@ from ....dispatch.registry import registry
 from ....dispatch.schema import parse_schema
 from ...declare import composite, linear
 from ...declare.declaration import operator_of
-from ...declare.facets import Composite, Samples
+from ...declare.facets import Composite, SampleInputs
 from ...shapes import broadcast_shapes
 from ...variants import Fits, check_fits, copy_
 from ..creation import arange, zeros
@@ -109,7 +109,7 @@ def _put_samples(rng: np.random.Generator) -> Any:
         "source": lambda g, index, source_meta: sum_to_shape(basic_index(g, index), source_meta.shape),
     },
     jvp=linear(("x", "source")),
-    samples=_basic_put_samples,
+    sample_inputs=_basic_put_samples,
     tags=("internal",),
 )
 def basic_put(x: Tensor, index: tuple[Any, ...], source: Tensor) -> Tensor:
@@ -161,7 +161,7 @@ def _persists(x: Tensor, indices: Sequence[Tensor | None], arrays: list[Tensor],
         "source": _source_vjp,
     },
     jvp=linear(("x", "source")),
-    samples=_put_samples,
+    sample_inputs=_put_samples,
     tags=("internal",),
 )
 def put(x: Tensor, indices: Sequence[Tensor | None], source: Tensor) -> Tensor:
@@ -193,7 +193,7 @@ basic_put_: Callable[..., Tensor] = registry.define(
     facets={
         "Put": Put(operator_of(basic_put)),
         "Fits": Fits(check_basic_put),
-        "Samples": Samples(_basic_put_samples),
+        "SampleInputs": SampleInputs(_basic_put_samples),
         "Composite": Composite(_write, implicit=False),
     },
     tags=("inplace_variant", "mixes_devices"),
@@ -209,7 +209,7 @@ basic_put_: Callable[..., Tensor] = registry.define(
 
 put_: Callable[..., Tensor] = registry.define(
     parse_schema("tk::put_(Tensor(a!) x, Tensor?[] indices, Tensor source) -> Tensor(a!)"),
-    facets={"Put": Put(operator_of(put)), "Fits": Fits(check_put), "Samples": Samples(_put_samples)},
+    facets={"Put": Put(operator_of(put)), "Fits": Fits(check_put), "SampleInputs": SampleInputs(_put_samples)},
     tags=("inplace_variant",),
     doc="""``x[indices] = source`` for a list of integer or bool tensors, as in ``index``; gives ``x``.
 
@@ -308,7 +308,7 @@ def _planned(x: Tensor, given: Any, value: Any) -> None:
         basic_put_(x, plan.view, source)
     elif plan.whole:
         put_(x, plan.arrays, source)
-    elif (x._word | source._word) & GRADIENT & current_state().keep:
+    elif (x._word | source._word) & REQUIRES_GRAD & current_state().keep:
         basic_put_(x, plan.view, put(basic_index(x, plan.view), plan.arrays, source))
     else:
         put_(basic_index(x, plan.view), plan.arrays, source)

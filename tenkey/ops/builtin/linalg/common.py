@@ -39,7 +39,7 @@ def inexact(operator: str, dtype: np.dtype) -> np.dtype:
 
 
 def inexact_array(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Integers as floats; TypeError for what LAPACK does not compute in, so that host functions are strict."""
+    """Integers as floats; TypeError for what LAPACK does not compute in, so that NumPy functions are strict."""
     return a if a.dtype.char in "dfDF" else a.astype(inexact("linalg", a.dtype))
 
 
@@ -60,17 +60,17 @@ def check_square(operator: str, x: Tensor) -> np.dtype:
 
 
 def known_linalg(operator: str, text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Wrap a host function: NumPy's ``LinAlgError`` gets a text that names the operator, the rule and the remedy."""
+    """Wrap a NumPy function: NumPy's ``LinAlgError`` gets a text that names the operator, the rule and the remedy."""
 
     def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
-        def host(*args: Any, **kwargs: Any) -> Any:
+        def on_numpy(*args: Any, **kwargs: Any) -> Any:
             try:
                 return function(*args, **kwargs)
             except np.linalg.LinAlgError:
                 shapes = " and ".join(str(a.shape) for a in args if isinstance(a, np.ndarray))
                 raise np.linalg.LinAlgError(f"[{operator}] got shape {shapes}: {text}") from None
 
-        return host
+        return on_numpy
 
     return wrap
 

@@ -148,7 +148,7 @@ def _svd_vjp(g: Any, x: Tensor, out: Any) -> Tensor:
 _svd: Any = structured(
     "lapack_svd(Tensor x, bool full_matrices=True) -> (Tensor, Tensor, Tensor)",
     meta=_svd_meta,
-    host=known_linalg("linalg.svd", CONVERGE)(
+    numpy=known_linalg("linalg.svd", CONVERGE)(
         lambda x, full_matrices=True: np.linalg.svd(inexact_array(x), full_matrices=full_matrices)
     ),
     strict=True,
@@ -168,9 +168,9 @@ def _svd_probe(call: Any, x: Tensor, full_matrices: bool = True) -> Any:
 
 @composite(
     "linalg_svd(Tensor x, *, bool full_matrices=True) -> (Tensor U, Tensor S, Tensor Vh)",
-    samples=lambda rng: [((x,), {"full_matrices": full}) for x in _matrix_samples(rng) for full in (True, False)],
+    sample_inputs=lambda rng: [((x,), {"full_matrices": full}) for x in _matrix_samples(rng) for full in (True, False)],
     reference=np.linalg.svd,
-    probe=_svd_probe,
+    gradcheck_wrapper=_svd_probe,
 )
 def svd(x: Tensor, *, full_matrices: bool = True) -> SVDResult:
     """Singular value decomposition ``x = U @ diag(S) @ Vh`` of a matrix, or of each matrix of a stack.
@@ -201,10 +201,10 @@ def _svdvals_vjp(g: Tensor, x: Tensor) -> Tensor:
 svdvals: Entry = structured(
     "linalg_svdvals(Tensor x) -> Tensor",
     meta=_svdvals_meta,
-    host=known_linalg("linalg.svdvals", CONVERGE)(lambda x: np.linalg.svd(inexact_array(x), compute_uv=False)),
+    numpy=known_linalg("linalg.svdvals", CONVERGE)(lambda x: np.linalg.svd(inexact_array(x), compute_uv=False)),
     strict=True,
     vjp={"x": _svdvals_vjp},
-    samples=lambda rng: [((x,), {}) for x in _matrix_samples(rng)],
+    sample_inputs=lambda rng: [((x,), {}) for x in _matrix_samples(rng)],
     reference=lambda x: np.linalg.svd(x, compute_uv=False),
     tags=("stacked",),
     doc="""Singular values of a matrix, descending, or of each matrix of a stack.
@@ -269,7 +269,7 @@ def _qr_vjp(g: Any, x: Tensor, out: Any) -> Tensor:
 _qr: Any = structured(
     "lapack_qr(Tensor x, str mode) -> (Tensor, Tensor)",
     meta=_qr_meta,
-    host=lambda x, mode: np.linalg.qr(inexact_array(x), mode),
+    numpy=lambda x, mode: np.linalg.qr(inexact_array(x), mode),
     strict=True,
     vjp={"x": _qr_vjp},
     tags=("derived", "stacked"),
@@ -285,9 +285,11 @@ def _qr_probe(call: Any, x: Tensor, mode: str = "reduced") -> Any:
 
 @composite(
     "linalg_qr(Tensor x, *, str mode='reduced') -> (Tensor Q, Tensor R)",
-    samples=lambda rng: [((x,), {"mode": mode}) for x in _matrix_samples(rng) for mode in ("reduced", "complete")],
+    sample_inputs=lambda rng: [
+        ((x,), {"mode": mode}) for x in _matrix_samples(rng) for mode in ("reduced", "complete")
+    ],
     reference=np.linalg.qr,
-    probe=_qr_probe,
+    gradcheck_wrapper=_qr_probe,
 )
 def qr(x: Tensor, *, mode: str = "reduced") -> QRResult:
     """QR decomposition ``x = Q @ R`` of a matrix, or of each matrix of a stack: orthonormal columns, upper triangle.

@@ -35,7 +35,7 @@ def _embed_meta(g: Tensor, shape: Sequence[int], offset: int) -> TensorSpec:
     return TensorSpec(tuple(shape), g.dtype)
 
 
-def _embed_host(g: np.ndarray[Any, Any], shape: Sequence[int], offset: int) -> Any:
+def _embed_on_numpy(g: np.ndarray[Any, Any], shape: Sequence[int], offset: int) -> Any:
     out = np.zeros(shape, g.dtype)
     length, row, column = _diagonal_place(tuple(shape), offset)
     at = np.arange(length)
@@ -46,14 +46,14 @@ def _embed_host(g: np.ndarray[Any, Any], shape: Sequence[int], offset: int) -> A
 diagonal_embed: Entry = structured(
     "diagonal_embed(Tensor g_diagonal, int[] shape, int offset) -> Tensor",
     meta=_embed_meta,
-    host=_embed_host,
+    numpy=_embed_on_numpy,
     vjp={"g_diagonal": lambda g, offset: diagonal(g, offset=offset)},
     jvp=linear("g_diagonal"),
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal(length), shape, offset), {})
         for length, shape, offset in (((2,), (2, 3), 0), ((2, 1), (2, 2, 2), -1), ((0,), (2, 2), 5))
     ],
-    reference=_embed_host,
+    reference=_embed_on_numpy,
     tags=("internal",),
 )
 
@@ -61,7 +61,7 @@ diagonal: Entry = view(
     "linalg_diagonal(Tensor x, *, int offset=0) -> Tensor",
     window=_diagonal_window,
     vjp={"x": lambda g, x_meta, offset: diagonal_embed(g, x_meta.shape, offset)},
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal(shape),), {"offset": offset})
         for shape, offset in (((3, 4), 0), ((3, 4), 2), ((3, 4), -1), ((2, 3, 3), 1), ((2, 2), 5), ((0, 3), 0))
     ],
@@ -95,7 +95,7 @@ def _trace_vjp(g: Tensor, x_meta: Any, offset: int) -> Tensor:
     return diagonal_embed(spread, x_meta.shape, offset)
 
 
-def _host_trace(x: np.ndarray, *, offset: int = 0, dtype: np.dtype | None = None) -> Any:
+def _numpy_trace(x: np.ndarray, *, offset: int = 0, dtype: np.dtype | None = None) -> Any:
     if dtype is not None:
         _trace_meta(x, offset=offset, dtype=dtype)  # type: ignore[arg-type]  # an array has a shape and a dtype, too
     if not -(1 << 31) < offset < 1 << 31:  # NumPy's integer for it, far outside of the matrix
@@ -106,11 +106,11 @@ def _host_trace(x: np.ndarray, *, offset: int = 0, dtype: np.dtype | None = None
 trace: Entry = structured(
     "trace(Tensor x, *, int offset=0, DType? dtype=None) -> Tensor",
     meta=_trace_meta,
-    host=_host_trace,
+    numpy=_numpy_trace,
     strict=True,
     vjp={"x": _trace_vjp},
     jvp=linear("x"),
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal(shape),), {"offset": offset})
         for shape, offset in (((3, 4), 0), ((3, 3), -1), ((2, 3, 3), 1), ((2, 2), 5), ((0, 3), 0))
     ],

@@ -77,7 +77,7 @@ def _eigh_vjp(g: Any, out: Any) -> Tensor:
 _eigh: Any = structured(
     "lapack_eigh(Tensor x) -> (Tensor, Tensor)",
     meta=_eigh_meta,
-    host=known_linalg("linalg.eigh", CONVERGE)(lambda x: np.linalg.eigh(inexact_array(x))),
+    numpy=known_linalg("linalg.eigh", CONVERGE)(lambda x: np.linalg.eigh(inexact_array(x))),
     strict=True,
     vjp={"x": _eigh_vjp},
     tags=("derived", "stacked"),
@@ -92,9 +92,9 @@ def _eig_probe(call: Any, x: Tensor) -> Any:
 
 @composite(
     "linalg_eigh(Tensor x) -> (Tensor eigenvalues, Tensor eigenvectors)",
-    samples=_hermitian_samples,
+    sample_inputs=_hermitian_samples,
     reference=np.linalg.eigh,
-    probe=lambda call, x: _eig_probe(call, hermitian(x)),
+    gradcheck_wrapper=lambda call, x: _eig_probe(call, hermitian(x)),
 )
 def eigh(x: Tensor) -> EighResult:
     """Eigenvalues and eigenvectors of a Hermitian (real: symmetric) matrix, or of each matrix of a stack.
@@ -119,12 +119,12 @@ def _eigvalsh_vjp(g: Tensor, x: Tensor) -> Tensor:
 eigvalsh: Entry = structured(
     "linalg_eigvalsh(Tensor x) -> Tensor",
     meta=lambda x: TensorSpec(x.shape[:-1], dtypes.real_of(check_square("linalg.eigvalsh", x))),
-    host=known_linalg("linalg.eigvalsh", CONVERGE)(lambda x: np.linalg.eigvalsh(inexact_array(x))),
+    numpy=known_linalg("linalg.eigvalsh", CONVERGE)(lambda x: np.linalg.eigvalsh(inexact_array(x))),
     strict=True,
     vjp={"x": _eigvalsh_vjp},
-    samples=_hermitian_samples,
+    sample_inputs=_hermitian_samples,
     reference=np.linalg.eigvalsh,
-    probe=lambda call, x: call(hermitian(x)),
+    gradcheck_wrapper=lambda call, x: call(hermitian(x)),
     tags=("stacked",),
     doc="""Eigenvalues of a Hermitian (real: symmetric) matrix, ascending, or of each matrix of a stack.
 
@@ -154,7 +154,7 @@ def _complex(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return a if a.dtype.kind == "c" else a.astype(dtypes.complex_of(a.dtype))
 
 
-def _eig_host(x: np.ndarray[Any, Any]) -> Any:
+def _eig_on_numpy(x: np.ndarray[Any, Any]) -> Any:
     w, v = np.linalg.eig(inexact_array(x))
     return _complex(w), _complex(v)
 
@@ -180,7 +180,7 @@ def _eig_vjp(g: Any, x: Tensor, out: Any) -> Tensor:
 _eig: Any = structured(
     "lapack_eig(Tensor x) -> (Tensor, Tensor)",
     meta=_eig_meta,
-    host=known_linalg("linalg.eig", CONVERGE)(_eig_host),
+    numpy=known_linalg("linalg.eig", CONVERGE)(_eig_on_numpy),
     strict=True,
     vjp={"x": _eig_vjp},
     tags=("derived", "stacked"),
@@ -189,9 +189,9 @@ _eig: Any = structured(
 
 @composite(
     "linalg_eig(Tensor x) -> (Tensor eigenvalues, Tensor eigenvectors)",
-    samples=_square_samples,
-    reference=_eig_host,
-    probe=lambda call, x: _eig_probe(call, x),
+    sample_inputs=_square_samples,
+    reference=_eig_on_numpy,
+    gradcheck_wrapper=lambda call, x: _eig_probe(call, x),
 )
 def eig(x: Tensor) -> EigResult:
     """Eigenvalues and eigenvectors of a square matrix, or of each matrix of a stack.
@@ -216,10 +216,10 @@ def _eigvals_vjp(g: Tensor, x: Tensor) -> Tensor:
 eigvals: Entry = structured(
     "linalg_eigvals(Tensor x) -> Tensor",
     meta=lambda x: TensorSpec(x.shape[:-1], dtypes.complex_of(dtypes.real_of(check_square("linalg.eigvals", x)))),
-    host=known_linalg("linalg.eigvals", CONVERGE)(lambda x: _complex(np.linalg.eigvals(inexact_array(x)))),
+    numpy=known_linalg("linalg.eigvals", CONVERGE)(lambda x: _complex(np.linalg.eigvals(inexact_array(x)))),
     strict=True,
     vjp={"x": _eigvals_vjp},
-    samples=_square_samples,
+    sample_inputs=_square_samples,
     reference=lambda x: _complex(np.linalg.eigvals(x)),
     tags=("stacked",),
     doc="""Eigenvalues of a square matrix, in no particular order, or of each matrix of a stack.

@@ -293,7 +293,7 @@ def _samples(rng: np.random.Generator) -> Any:
 
 @composite(
     "einsum(str subscripts, Tensor[] operands) -> Tensor",
-    samples=_samples,
+    sample_inputs=_samples,
     reference=lambda subscripts, operands: np.einsum(subscripts, *operands),
     tags=("internal",),
 )

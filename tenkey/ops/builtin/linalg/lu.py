@@ -63,7 +63,7 @@ def _factors_meta(x: Tensor) -> Any:
     return TensorSpec((*batch, m), int64), TensorSpec((*batch, m, k), dtype), TensorSpec((*batch, k, n), dtype)
 
 
-def _factors_host(x: np.ndarray[Any, Any]) -> Any:
+def _factors_on_numpy(x: np.ndarray[Any, Any]) -> Any:
     a = np.array(inexact_array(x), order="C")
     *batch, m, n = a.shape
     k = min(m, n)
@@ -111,7 +111,7 @@ def _factors_vjp(g: Any, x: Tensor, out: Any) -> Tensor:
 _factors: Any = structured(
     "lu_factors(Tensor x) -> (Tensor, Tensor, Tensor)",
     meta=_factors_meta,
-    host=_factors_host,
+    numpy=_factors_on_numpy,
     strict=False,
     vjp={"x": _factors_vjp},
     tags=("derived", "stacked"),
@@ -128,8 +128,8 @@ def _lu_samples(rng: np.random.Generator) -> Any:
 
 @composite(
     "linalg_lu(Tensor x) -> (Tensor P, Tensor L, Tensor U)",
-    samples=_lu_samples,
-    probe=lambda call, x: tuple(call(x))[1:],  # the permutation has no gradient
+    sample_inputs=_lu_samples,
+    gradcheck_wrapper=lambda call, x: tuple(call(x))[1:],  # the permutation has no gradient
 )
 def lu(x: Tensor) -> LUResult:
     """LU decomposition ``x = P @ L @ U`` with row exchanges, of a matrix or of each matrix of a stack.

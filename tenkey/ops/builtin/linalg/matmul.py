@@ -72,7 +72,7 @@ matmul = structured(
         "x2": lambda g, x1, x2_meta: _real_for_real(_right(g, x1, x2_meta), x2_meta),
     },
     jvp=linear("x1", "x2"),
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal(a), rng.standard_normal(b)), {})
         for a, b in (
             ((2, 3), (3, 4)),

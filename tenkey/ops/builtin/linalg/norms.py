@@ -78,7 +78,7 @@ def _euclidean(x: np.ndarray[Any, Any], axis: Any, keepdims: bool) -> Any:
     return found if keepdims else np.squeeze(found, axis)
 
 
-def _norm_host(x: np.ndarray[Any, Any], *, axis: Any = None, keepdims: bool = False, ord: float = 2.0) -> Any:
+def _norm_on_numpy(x: np.ndarray[Any, Any], *, axis: Any = None, keepdims: bool = False, ord: float = 2.0) -> Any:
     x = inexact_array(x)
     if ord == 2:
         return _euclidean(x, axis, keepdims)
@@ -143,10 +143,10 @@ def _norm_vjp(g: Tensor, x: Tensor, out: Tensor, axis: Any, keepdims: bool, ord:
 vector_norm: Entry = structured(
     "linalg_vector_norm(Tensor x, *, int[1]? axis=None, bool keepdims=False, float ord=2.0) -> Tensor",
     meta=_norm_meta,
-    host=_norm_host,
+    numpy=_norm_on_numpy,
     strict=True,
     vjp={"x": _norm_vjp},
-    samples=lambda rng: (
+    sample_inputs=lambda rng: (
         [
             ((rng.standard_normal((3, 4)),), {"axis": axis, "keepdims": keepdims, "ord": order})
             for order in (2, 1, 3, math.inf, -math.inf, 0.5, -1.5)
@@ -178,7 +178,7 @@ def _cutoff(s: np.ndarray[Any, Any], shape: tuple[int, ...], rtol: Any) -> Any:
     return relative * np.max(s, -1, initial=0, keepdims=True)
 
 
-def _rank_host(x: np.ndarray[Any, Any], *, rtol: Any = None) -> Any:
+def _rank_on_numpy(x: np.ndarray[Any, Any], *, rtol: Any = None) -> Any:
     s = np.linalg.svd(inexact_array(x), compute_uv=False)
     return np.add.reduce(s > _cutoff(s, x.shape, rtol), -1, np.int64)
 
@@ -192,10 +192,10 @@ def _rank_meta(x: Tensor, *, rtol: Tensor | None = None) -> TensorSpec:
 matrix_rank: Entry = structured(
     "linalg_matrix_rank(Tensor x, *, Tensor? rtol=None) -> Tensor",
     meta=_rank_meta,
-    host=known_linalg("linalg.matrix_rank", CONVERGE)(_rank_host),
+    numpy=known_linalg("linalg.matrix_rank", CONVERGE)(_rank_on_numpy),
     strict=True,
     differentiable=False,
-    samples=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((3, 3), (2, 3, 2), (0, 2), (1, 1))],
+    sample_inputs=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((3, 3), (2, 3, 2), (0, 2), (1, 1))],
     reference=lambda x: np.asarray(np.linalg.matrix_rank(x)),
     tags=("stacked",),
     doc="""The number of singular values that are larger than ``rtol`` times the largest one.
@@ -223,7 +223,7 @@ def _divided(u: Any, s: Any, vh: Any, shape: tuple[int, ...], rtol: Any) -> tupl
     return np.conj(np.swapaxes(vh, -1, -2)) * inverse[..., None, :], np.conj(np.swapaxes(u, -1, -2)), large
 
 
-def _pinv_host(x: np.ndarray[Any, Any], *, rtol: Any = None) -> Any:
+def _pinv_on_numpy(x: np.ndarray[Any, Any], *, rtol: Any = None) -> Any:
     x = inexact_array(x)
     v, uh, _ = _divided(*np.linalg.svd(x, full_matrices=False), x.shape, rtol)
     return v @ uh
@@ -250,10 +250,10 @@ def _tall_and_wide(rng: np.random.Generator) -> Any:
 pinv: Entry = structured(
     "linalg_pinv(Tensor x, *, Tensor? rtol=None) -> Tensor",
     meta=_pinv_meta,
-    host=known_linalg("linalg.pinv", CONVERGE)(_pinv_host),
+    numpy=known_linalg("linalg.pinv", CONVERGE)(_pinv_on_numpy),
     strict=True,
     vjp={"x": _pinv_vjp},
-    samples=lambda rng: [((x,), {}) for x in _tall_and_wide(rng)],
+    sample_inputs=lambda rng: [((x,), {}) for x in _tall_and_wide(rng)],
     reference=np.linalg.pinv,
     tags=("stacked",),
     doc="""The Moore-Penrose inverse of a matrix, or of each matrix of a stack.
@@ -292,7 +292,7 @@ def _lstsq_meta(x1: Tensor, x2: Tensor, rtol: Tensor | None = None) -> Any:
     return TensorSpec((*lead, n, x2.shape[-1]), dtype)
 
 
-def _lstsq_host(x1: np.ndarray[Any, Any], x2: np.ndarray[Any, Any], rtol: Any = None) -> Any:
+def _lstsq_on_numpy(x1: np.ndarray[Any, Any], x2: np.ndarray[Any, Any], rtol: Any = None) -> Any:
     dtype = inexact("linalg.lstsq", result_dtype((x1.dtype, inexact("linalg.lstsq", x2.dtype)), ()))
     a, b = x1.astype(dtype, copy=False), x2.astype(dtype, copy=False)
     v, uh, _ = _divided(*np.linalg.svd(a, full_matrices=False), a.shape, rtol)
@@ -311,7 +311,7 @@ def _lstsq_left(g: Tensor, x1: Tensor, x2: Tensor, rtol: Any) -> Tensor:
 _lstsq: Entry = structured(
     "lapack_lstsq(Tensor x1, Tensor x2, Tensor? rtol=None) -> Tensor",
     meta=_lstsq_meta,
-    host=known_linalg("linalg.lstsq", CONVERGE)(_lstsq_host),
+    numpy=known_linalg("linalg.lstsq", CONVERGE)(_lstsq_on_numpy),
     vjp={
         "x1": _lstsq_left,
         "x2": lambda g, x1, x2_meta, rtol: like_operand(matmul(adjoint(pinv(x1, rtol=rtol)), g), x2_meta),
@@ -331,13 +331,13 @@ def _lstsq_reference(x1: np.ndarray[Any, Any], x2: np.ndarray[Any, Any]) -> Any:
 @composite(
     "linalg_lstsq(Tensor x1, Tensor x2, Tensor? rcond=None, *, Tensor? rtol=None) "
     "-> (Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)",
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((x, rng.standard_normal((*x.shape[:-1], *([] if vector else [2])))), {})
         for x in _tall_and_wide(rng)
         for vector in ((True, False) if x.ndim == 2 else (False,))
     ],
     reference=_lstsq_reference,
-    probe=lambda call, x1, x2: tuple([t for t in call(x1, x2) if t.dtype.kind in "fc"]),
+    gradcheck_wrapper=lambda call, x1, x2: tuple([t for t in call(x1, x2) if t.dtype.kind in "fc"]),
 )
 def lstsq(x1: Tensor, x2: Tensor, rcond: Tensor | None = None, *, rtol: Tensor | None = None) -> LstsqResult:
     """The vectors x for which the length of ``x1 @ x - x2`` is least; of several, the shortest.
@@ -386,7 +386,7 @@ _PADE: Final = (
 _THETA: Final = 5.371920351148152
 
 
-def _exp_host(x: np.ndarray[Any, Any]) -> Any:
+def _exp_on_numpy(x: np.ndarray[Any, Any]) -> Any:
     a = inexact_array(x)
     dtype = a.dtype
     a = a.astype(np.complex128 if dtype.kind == "c" else np.float64)
@@ -439,9 +439,9 @@ def _exp_reference(x: np.ndarray[Any, Any]) -> Any:
 matrix_exp: Entry = structured(
     "linalg_matrix_exp(Tensor x) -> Tensor",
     meta=lambda x: TensorSpec(x.shape, check_square("linalg.matrix_exp", x)),
-    host=_exp_host,
+    numpy=_exp_on_numpy,
     vjp={"x": _exp_vjp},
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.uniform(-0.9, 0.9, shape),), {}) for shape in ((3, 3), (2, 2, 2), (1, 1), (0, 0), (0, 2, 2))
     ],
     reference=_exp_reference,

@@ -61,7 +61,7 @@ def _from_end(axis: int, a: Any, b: Any) -> int:
     return axis if axis < 0 else axis - max(len(a.shape), len(b.shape))
 
 
-def _vecdot_host(x1: np.ndarray[Any, Any], x2: np.ndarray[Any, Any], *, axis: int = -1) -> Any:
+def _vecdot_on_numpy(x1: np.ndarray[Any, Any], x2: np.ndarray[Any, Any], *, axis: int = -1) -> Any:
     if x1.dtype is not x2.dtype:
         dtype = result_dtype((x1.dtype, x2.dtype), ())
         x1, x2 = x1.astype(dtype, copy=False), x2.astype(dtype, copy=False)
@@ -76,7 +76,7 @@ def _vecdot_host(x1: np.ndarray[Any, Any], x2: np.ndarray[Any, Any], *, axis: in
 vecdot: Entry = structured(
     "vecdot(Tensor x1, Tensor x2, *, int axis=-1) -> Tensor",
     meta=_vecdot_meta,
-    host=_vecdot_host,
+    numpy=_vecdot_on_numpy,
     strict=True,
     vjp={
         "x1": lambda g, x1_meta, x2, axis: like_operand(
@@ -85,7 +85,7 @@ vecdot: Entry = structured(
         "x2": lambda g, x1, x2_meta, axis: like_operand(expand_dims(g, _from_end(axis, x1, x2_meta)) * x1, x2_meta),
     },
     jvp=linear("x1", "x2"),
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal(a), rng.standard_normal(b)), {"axis": axis})
         for a, b, axis in (
             ((3,), (3,), -1),
@@ -122,7 +122,7 @@ def _outer_meta(x1: Tensor, x2: Tensor) -> TensorSpec:
     return TensorSpec(x1.shape + x2.shape, result_dtype((x1.dtype, x2.dtype), ()))
 
 
-def _outer_host(x1: np.ndarray[Any, Any], x2: np.ndarray[Any, Any]) -> Any:
+def _outer_on_numpy(x1: np.ndarray[Any, Any], x2: np.ndarray[Any, Any]) -> Any:
     if x1.ndim != 1 or x2.ndim != 1:
         raise ValueError
     if x1.dtype is not x2.dtype:
@@ -134,14 +134,16 @@ def _outer_host(x1: np.ndarray[Any, Any], x2: np.ndarray[Any, Any]) -> Any:
 outer: Entry = structured(
     "outer(Tensor x1, Tensor x2) -> Tensor",
     meta=_outer_meta,
-    host=_outer_host,
+    numpy=_outer_on_numpy,
     strict=True,
     vjp={
         "x1": lambda g, x1_meta, x2: like_operand(matmul(g, conj(x2)), x1_meta),
         "x2": lambda g, x1, x2_meta: like_operand(matmul(conj(x1), g), x2_meta),
     },
     jvp=linear("x1", "x2"),
-    samples=lambda rng: [((rng.standard_normal(m), rng.standard_normal(n)), {}) for m, n in ((2, 3), (1, 1), (0, 2))],
+    sample_inputs=lambda rng: [
+        ((rng.standard_normal(m), rng.standard_normal(n)), {}) for m, n in ((2, 3), (1, 1), (0, 2))
+    ],
     reference=lambda x1, x2: x1[:, None] * x2[None, :],
     doc="""The matrix of all products of an element of one vector with an element of another.
 
@@ -156,7 +158,7 @@ outer: Entry = structured(
 
 @composite(
     "linalg_cross(Tensor x1, Tensor x2, *, int axis=-1) -> Tensor",
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal(a), rng.standard_normal(b)), {"axis": axis})
         for a, b, axis in (((3,), (3,), -1), ((2, 3), (2, 3), 1), ((3, 2), (3, 1), -2), ((0, 3), (3,), -1))
     ],
@@ -227,7 +229,7 @@ def _contract_samples(rng: np.random.Generator) -> Any:
 
 @composite(
     "contract(Tensor x1, Tensor x2, int[] left, int[] right) -> Tensor",
-    samples=_contract_samples,
+    sample_inputs=_contract_samples,
     reference=lambda x1, x2, left, right: np.tensordot(x1, x2, (left, right)).astype(np.result_type(x1, x2)),
     tags=("internal",),
 )
@@ -258,7 +260,7 @@ def contract(x1: Tensor, x2: Tensor, left: Sequence[int], right: Sequence[int]) 
 
 @composite(
     "inner(Tensor x1, Tensor x2) -> Tensor",
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal(a), rng.standard_normal(b)), {})
         for a, b in (((3,), (3,)), ((2, 3), (4, 3)), ((), (2,)), ((2, 0), (0,)))
     ],
@@ -280,7 +282,7 @@ def inner(x1: Tensor, x2: Tensor) -> Tensor:
 
 @composite(
     "dot(Tensor x1, Tensor x2) -> Tensor",
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal(a), rng.standard_normal(b)), {})
         for a, b in (((3,), (3,)), ((2, 3), (3, 4)), ((), (2,)), ((2, 3), (3,)), ((2, 3), (4, 3, 2)))
     ],
@@ -306,7 +308,7 @@ def dot(x1: Tensor, x2: Tensor) -> Tensor:
 
 @composite(
     "kron(Tensor x1, Tensor x2) -> Tensor",
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal(a), rng.standard_normal(b)), {})
         for a, b in (((2, 3), (3, 2)), ((2,), (3,)), ((2,), (2, 2)), ((), (2,)), ((2, 1, 2), (3, 1)), ((0, 2), (2, 2)))
     ],
@@ -350,7 +352,7 @@ def _cheapest(sizes: Sequence[int]) -> Any:
 
 @composite(
     "linalg_multi_dot(Tensor[] tensors) -> Tensor",
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         (([rng.standard_normal(shape) for shape in shapes],), {})
         for shapes in (((2, 3), (3, 4), (4, 2)), ((3,), (3, 2), (2, 3), (3,)), ((2, 2), (2,)), ((2, 0), (0, 3)))
     ],
@@ -395,7 +397,7 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
 
 @composite(
     "linalg_matrix_power(Tensor x, int n) -> Tensor",
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.uniform(-0.6, 0.6, shape) + np.diag(np.arange(2.0, shape[-1] + 2.0)), n), {})
         for shape in ((2, 2), (2, 3, 3), (0, 0))
         for n in (0, 1, 2, 5)

@@ -60,10 +60,10 @@ def _square_samples(rng: np.random.Generator) -> Any:
 inv: Entry = structured(
     "linalg_inv(Tensor x) -> Tensor",
     meta=_like_dtype("linalg.inv"),
-    host=known_linalg("linalg.inv", _SINGULAR)(lambda x: np.linalg.inv(inexact_array(x))),
+    numpy=known_linalg("linalg.inv", _SINGULAR)(lambda x: np.linalg.inv(inexact_array(x))),
     strict=True,
     vjp={"x": lambda g, out: negative(matmul(matmul(adjoint(out), g), adjoint(out)))},
-    samples=_square_samples,
+    sample_inputs=_square_samples,
     reference=np.linalg.inv,
     tags=("stacked",),
     doc="""Inverse of a square matrix, or of each matrix of a stack.
@@ -91,7 +91,7 @@ def _solve_meta(x1: Tensor, x2: Tensor) -> TensorSpec:
     return TensorSpec((*batch, *x2.shape[-2:]), dtype)
 
 
-def _solve_host(x1: np.ndarray[Any, Any], x2: np.ndarray[Any, Any]) -> Any:
+def _solve_on_numpy(x1: np.ndarray[Any, Any], x2: np.ndarray[Any, Any]) -> Any:
     if "b" in (x1.dtype.kind, x2.dtype.kind):
         raise TypeError
     if x1.dtype is not x2.dtype or x1.dtype.kind in "iu":
@@ -116,13 +116,13 @@ def _solve_left(g: Tensor, x1: Tensor, x2_meta: Any, out: Tensor) -> Tensor:
 solve: Entry = structured(
     "linalg_solve(Tensor x1, Tensor x2) -> Tensor",
     meta=_solve_meta,
-    host=known_linalg("linalg.solve", _SINGULAR)(_solve_host),
+    numpy=known_linalg("linalg.solve", _SINGULAR)(_solve_on_numpy),
     strict=True,
     vjp={
         "x1": lambda g, x1, x2_meta, out: like_operand(_solve_left(g, x1, x2_meta, out), x1),
         "x2": lambda g, x1, x2_meta: like_operand(_solve_right(g, x1, x2_meta), x2_meta),
     },
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((_regular(rng, *a), rng.standard_normal(b)), {})
         for a, b in (
             ((3, 3), (3, 2)),
@@ -161,7 +161,7 @@ solve: Entry = structured(
 _BORDERED: Final = 6
 
 
-def _adjugate_host(x: np.ndarray[Any, Any]) -> Any:
+def _adjugate_on_numpy(x: np.ndarray[Any, Any]) -> Any:
     u, s, vh = np.linalg.svd(inexact_array(x))
     n = s.shape[-1]
     # products of all singular values but one, without division
@@ -201,9 +201,9 @@ def _adjugate_vjp(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
 adjugate: Entry = structured(
     "linalg_adjugate(Tensor x) -> Tensor",
     meta=_like_dtype("linalg.adjugate"),
-    host=_adjugate_host,
+    numpy=_adjugate_on_numpy,
     vjp={"x": _adjugate_vjp},
-    samples=_square_samples,
+    sample_inputs=_square_samples,
     reference=lambda x: np.linalg.det(x)[..., None, None] * np.linalg.inv(x),
     tags=("internal", "stacked"),
 )
@@ -217,10 +217,10 @@ def _scaled_by(g: Tensor, matrix: Tensor) -> Tensor:
 det: Entry = structured(
     "linalg_det(Tensor x) -> Tensor",
     meta=lambda x: TensorSpec(x.shape[:-2], check_square("linalg.det", x)),
-    host=lambda x: np.linalg.det(inexact_array(x)),
+    numpy=lambda x: np.linalg.det(inexact_array(x)),
     strict=True,
     vjp={"x": lambda g, x: _scaled_by(g, adjoint(adjugate(x)))},
-    samples=_square_samples,
+    sample_inputs=_square_samples,
     reference=np.linalg.det,
     tags=("stacked",),
     doc="""Determinant of a square matrix, or of each matrix of a stack.
@@ -262,7 +262,7 @@ def _slogdet_vjp(g: Any, x: Tensor, out: Any) -> Tensor:
 _slogdet: Any = structured(
     "lapack_slogdet(Tensor x) -> (Tensor, Tensor)",
     meta=_slogdet_meta,
-    host=lambda x: np.linalg.slogdet(inexact_array(x)),
+    numpy=lambda x: np.linalg.slogdet(inexact_array(x)),
     strict=True,
     vjp={"x": _slogdet_vjp},
     tags=("derived", "stacked"),
@@ -271,7 +271,7 @@ _slogdet: Any = structured(
 
 @composite(
     "linalg_slogdet(Tensor x) -> (Tensor sign, Tensor logabsdet)",
-    samples=_square_samples,
+    sample_inputs=_square_samples,
     reference=np.linalg.slogdet,
 )
 def slogdet(x: Tensor) -> SlogdetResult:
@@ -316,14 +316,14 @@ def _cholesky_reference(x: np.ndarray[Any, Any], *, upper: bool = False) -> Any:
 cholesky: Entry = structured(
     "linalg_cholesky(Tensor x, *, bool upper=False) -> Tensor",
     meta=_like_dtype("linalg.cholesky"),
-    host=known_linalg("linalg.cholesky", _NOT_POSITIVE)(
+    numpy=known_linalg("linalg.cholesky", _NOT_POSITIVE)(
         lambda x, *, upper=False: np.linalg.cholesky(inexact_array(x), upper=upper)
     ),
     strict=True,
     vjp={"x": _cholesky_vjp},
-    samples=_definite_samples,
+    sample_inputs=_definite_samples,
     reference=_cholesky_reference,
-    probe=lambda call, x, **options: call(hermitian(x), **options),
+    gradcheck_wrapper=lambda call, x, **options: call(hermitian(x), **options),
     tags=("stacked",),
     doc="""The triangular factor of a Hermitian positive definite matrix, or of each matrix of a stack.
 

@@ -25,7 +25,7 @@ def _tri_meta(
 tri = factory(
     "tri(int n_rows, int? n_cols=None, *, int k=0, DType? dtype=None, Device? device=None) -> Tensor",
     meta=_tri_meta,
-    host=lambda n_rows, n_cols=None, *, k=0, dtype=None, device=None: np.tri(
+    numpy=lambda n_rows, n_cols=None, *, k=0, dtype=None, device=None: np.tri(
         n_rows, n_cols, k, dtype or default_float()
     ),
     tags=("positional:1",),
@@ -55,13 +55,13 @@ def _triangle_samples(rng: np.random.Generator) -> Any:
     ]
 
 
-def _host_tril(x: np.ndarray, *, k: int = 0) -> np.ndarray:
+def _numpy_tril(x: np.ndarray, *, k: int = 0) -> np.ndarray:
     rows, columns = x.shape[-2:]
     kept = np.greater_equal.outer(np.arange(k, k + rows), np.arange(columns))
     return np.where(kept, x, x.dtype.type(0))
 
 
-def _host_triu(x: np.ndarray, *, k: int = 0) -> np.ndarray:
+def _numpy_triu(x: np.ndarray, *, k: int = 0) -> np.ndarray:
     rows, columns = x.shape[-2:]
     kept = np.less_equal.outer(np.arange(k, k + rows), np.arange(columns))
     return np.where(kept, x, x.dtype.type(0))
@@ -69,10 +69,10 @@ def _host_triu(x: np.ndarray, *, k: int = 0) -> np.ndarray:
 
 @composite(
     "tril(Tensor x, *, int k=0) -> Tensor",
-    host=_host_tril,
+    numpy=_numpy_tril,
     vjp={"x": lambda g, k: tril(g, k=k)},
     jvp=linear("x"),
-    samples=_triangle_samples,
+    sample_inputs=_triangle_samples,
     reference=np.tril,
     methods=("tril",),
     tags=("positional:1",),
@@ -92,10 +92,10 @@ def tril(x: Tensor, *, k: int = 0) -> Tensor:
 
 @composite(
     "triu(Tensor x, *, int k=0) -> Tensor",
-    host=_host_triu,
+    numpy=_numpy_triu,
     vjp={"x": lambda g, k: triu(g, k=k)},
     jvp=linear("x"),
-    samples=_triangle_samples,
+    sample_inputs=_triangle_samples,
     reference=np.triu,
     methods=("triu",),
     tags=("positional:1",),

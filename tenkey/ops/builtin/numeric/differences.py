@@ -127,7 +127,7 @@ def _gradient_reference(x: Any, spacing: Any = 1.0, places: Any = None, axis: An
 @composite(
     "gradient_on_grid(Tensor x, float[1] spacing=[1.0], *, Tensor? places=None, int[1]? axis=None, int edge_order=1)"
     " -> Tensor",
-    samples=_gradient_samples,
+    sample_inputs=_gradient_samples,
     reference=_gradient_reference,
     tags=("internal",),
 )
@@ -164,7 +164,7 @@ def gradient_on_grid(
 
 @composite(
     "trapezoid(Tensor y, Tensor? x=None, float dx=1.0, int axis=-1) -> Tensor",
-    samples=lambda rng: (
+    sample_inputs=lambda rng: (
         [((rng.standard_normal((3, 4)),), {"axis": axis, "dx": 0.5}) for axis in (0, -1)]
         + [
             ((rng.standard_normal((3, 4)), rng.standard_normal((4,))), {}),
@@ -207,7 +207,7 @@ def trapezoid(y: Tensor, x: Tensor | None = None, dx: float = 1.0, axis: int = -
 
 @composite(
     "ptp(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal((3, 4)),), {"axis": axis, "keepdims": keepdims})
         for axis in (None, 0, (0, -1))
         for keepdims in (False, True)
@@ -230,7 +230,7 @@ def ptp(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
 
 @composite(
     "unwrap(Tensor x, *, float? discont=None, int axis=-1, float period=6.283185307179586) -> Tensor",
-    samples=lambda rng: (
+    sample_inputs=lambda rng: (
         [((rng.uniform(-9, 9, (3, 5)),), {"axis": axis}) for axis in (0, -1)]
         + [((rng.uniform(-9, 9, (5,)),), {"period": 3.0, "discont": 2.0}), ((rng.uniform(-9, 9, (0,)),), {})]
     ),
@@ -267,7 +267,7 @@ def unwrap(x: Tensor, *, discont: float | None = None, axis: int = -1, period: f
 
 @composite(
     "polyval(Tensor p, Tensor x) -> Tensor",
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal(4), rng.standard_normal((2, 3))), {}),
         ((rng.standard_normal(1), rng.standard_normal(3)), {}),
         ((rng.standard_normal(3), rng.standard_normal(())), {}),
@@ -294,7 +294,7 @@ def polyval(p: Tensor, x: Tensor) -> Tensor:
 
 @composite(
     "vander(Tensor x, int? N=None, *, bool increasing=False) -> Tensor",
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.uniform(0.5, 2, 3),), {}),
         ((rng.uniform(0.5, 2, 3), 2), {"increasing": True}),
         ((rng.uniform(0.5, 2, 0), 2), {}),

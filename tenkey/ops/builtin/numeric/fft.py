@@ -96,7 +96,7 @@ def _numpys(name: str) -> Callable[..., Any]:
     return lambda *args, **kwargs: getattr(np.fft, name)(*args, **kwargs)
 
 
-def _complex_transform(name: str, host: Callable[..., Any], doc: str) -> Entry:
+def _complex_transform(name: str, on_numpy: Callable[..., Any], doc: str) -> Entry:
     other = "ifft" if name == "fft" else "fft"
 
     def meta(x: Tensor, n: int | None = None, axis: int = -1, norm: str = "backward") -> TensorSpec:
@@ -111,12 +111,12 @@ def _complex_transform(name: str, host: Callable[..., Any], doc: str) -> Entry:
     return structured(
         f"fft_{name}(Tensor x, int? n=None, int axis=-1, str norm='backward') -> Tensor",
         meta=meta,
-        host=lambda x, n=None, axis=-1, norm="backward": host(inexact_array(x), n, axis, norm),
+        numpy=lambda x, n=None, axis=-1, norm="backward": on_numpy(inexact_array(x), n, axis, norm),
         strict=True,
         vjp={"x": vjp},
         jvp=linear("x"),
-        samples=_samples,
-        reference=host,
+        sample_inputs=_samples,
+        reference=on_numpy,
         doc=doc,
     )
 
@@ -172,11 +172,11 @@ def _rfft_vjp(g: Tensor, x_meta: Any, n: int | None, axis: int, norm: str) -> Te
 rfft: Entry = structured(
     "fft_rfft(Tensor x, int? n=None, int axis=-1, str norm='backward') -> Tensor",
     meta=_rfft_meta,
-    host=lambda x, n=None, axis=-1, norm="backward": np.fft.rfft(inexact_array(x), n, axis, norm),
+    numpy=lambda x, n=None, axis=-1, norm="backward": np.fft.rfft(inexact_array(x), n, axis, norm),
     strict=True,
     vjp={"x": _rfft_vjp},
     jvp=linear("x"),
-    samples=_samples,
+    sample_inputs=_samples,
     reference=_numpys("rfft"),
     doc="""The discrete Fourier transform of real values: the first ``n // 2 + 1`` elements, which determine the others.
 
@@ -207,7 +207,7 @@ def _irfft_vjp(g: Tensor, x_meta: Any, axis: int, norm: str) -> Tensor:
     return like_operand(_resized(weighted, x_meta.shape[i], i), x_meta)
 
 
-def _irfft_host(x: np.ndarray, n: int | None = None, axis: int = -1, norm: Any = "backward") -> Any:
+def _irfft_on_numpy(x: np.ndarray, n: int | None = None, axis: int = -1, norm: Any = "backward") -> Any:
     a = inexact_array(x)
     if 0 in a.shape and -a.ndim <= axis < a.ndim and not a.shape[axis]:
         # padded with zeros like any other: NumPy reads the first element, which is not there
@@ -218,11 +218,11 @@ def _irfft_host(x: np.ndarray, n: int | None = None, axis: int = -1, norm: Any =
 irfft: Entry = structured(
     "fft_irfft(Tensor x, int? n=None, int axis=-1, str norm='backward') -> Tensor",
     meta=_irfft_meta,
-    host=_irfft_host,
+    numpy=_irfft_on_numpy,
     strict=True,
     vjp={"x": _irfft_vjp},
     jvp=linear("x"),
-    samples=_half_samples,
+    sample_inputs=_half_samples,
     reference=_numpys("irfft"),
     doc="""The inverse of ``rfft``: real values from the first half of a spectrum.
 
@@ -239,7 +239,7 @@ irfft: Entry = structured(
 
 @composite(
     "fft_hfft(Tensor x, int? n=None, int axis=-1, str norm='backward') -> Tensor",
-    samples=_half_samples,
+    sample_inputs=_half_samples,
     reference=_numpys("hfft"),
 )
 def hfft(x: Tensor, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
@@ -259,7 +259,7 @@ def hfft(x: Tensor, n: int | None = None, axis: int = -1, norm: str = "backward"
 
 @composite(
     "fft_ihfft(Tensor x, int? n=None, int axis=-1, str norm='backward') -> Tensor",
-    samples=_samples,
+    sample_inputs=_samples,
     reference=_numpys("ihfft"),
 )
 def ihfft(x: Tensor, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
@@ -326,7 +326,7 @@ def _start(operator: str, x: Tensor, norm: str) -> Tensor:
 
 @composite(
     "fft_fftn(Tensor x, int[]? s=None, int[]? axes=None, str norm='backward') -> Tensor",
-    samples=_all_samples,
+    sample_inputs=_all_samples,
     reference=_numpys("fftn"),
 )
 def fftn(x: Tensor, s: Any = None, axes: Any = None, norm: str = "backward") -> Tensor:
@@ -345,7 +345,7 @@ def fftn(x: Tensor, s: Any = None, axes: Any = None, norm: str = "backward") -> 
 
 @composite(
     "fft_ifftn(Tensor x, int[]? s=None, int[]? axes=None, str norm='backward') -> Tensor",
-    samples=_all_samples,
+    sample_inputs=_all_samples,
     reference=_numpys("ifftn"),
 )
 def ifftn(x: Tensor, s: Any = None, axes: Any = None, norm: str = "backward") -> Tensor:
@@ -366,7 +366,7 @@ _NO_AXES: Final = "[fft.{operator}] got axes=(): it transforms along one axis at
 
 @composite(
     "fft_rfftn(Tensor x, int[]? s=None, int[]? axes=None, str norm='backward') -> Tensor",
-    samples=_all_samples,
+    sample_inputs=_all_samples,
     reference=_numpys("rfftn"),
 )
 def rfftn(x: Tensor, s: Any = None, axes: Any = None, norm: str = "backward") -> Tensor:
@@ -388,7 +388,7 @@ def rfftn(x: Tensor, s: Any = None, axes: Any = None, norm: str = "backward") ->
 
 @composite(
     "fft_irfftn(Tensor x, int[]? s=None, int[]? axes=None, str norm='backward') -> Tensor",
-    samples=_all_samples,
+    sample_inputs=_all_samples,
     reference=lambda x, **options: np.fft.irfftn(x, **options),
 )
 def irfftn(x: Tensor, s: Any = None, axes: Any = None, norm: str = "backward") -> Tensor:
@@ -435,7 +435,7 @@ def _freq_meta(operator: str) -> Callable[..., TensorSpec]:
 fftfreq: Entry = factory(
     "fft_fftfreq(int n, float d=1.0, *, DType? dtype=None, Device? device=None) -> Tensor",
     meta=_freq_meta("fftfreq"),
-    host=lambda n, d=1.0, *, dtype=None, device=None: np.fft.fftfreq(n, d).astype(_freq_dtype(dtype)),
+    numpy=lambda n, d=1.0, *, dtype=None, device=None: np.fft.fftfreq(n, d).astype(_freq_dtype(dtype)),
     doc="""The frequencies of the elements of a transform of ``n`` points, ``d`` apart: 0, 1 / (n d), ..., -1 / (n d).
 
     Args: n: at least 1, ValueError if not. dtype: floating, None for the default.
@@ -449,7 +449,7 @@ fftfreq: Entry = factory(
 rfftfreq: Entry = factory(
     "fft_rfftfreq(int n, float d=1.0, *, DType? dtype=None, Device? device=None) -> Tensor",
     meta=_freq_meta("rfftfreq"),
-    host=lambda n, d=1.0, *, dtype=None, device=None: np.fft.rfftfreq(n, d).astype(_freq_dtype(dtype)),
+    numpy=lambda n, d=1.0, *, dtype=None, device=None: np.fft.rfftfreq(n, d).astype(_freq_dtype(dtype)),
     doc="""The frequencies of the elements of ``rfft`` of ``n`` points, ``d`` apart: from 0 to 1 / (2 d).
 
     Args: n: at least 1, ValueError if not. dtype: floating, None for the default.
@@ -479,7 +479,7 @@ def _shift_samples(rng: np.random.Generator) -> Any:
 
 @composite(
     "fft_fftshift(Tensor x, int[1]? axes=None) -> Tensor",
-    samples=_shift_samples,
+    sample_inputs=_shift_samples,
     reference=_numpys("fftshift"),
 )
 def fftshift(x: Tensor, axes: Any = None) -> Tensor:
@@ -497,7 +497,7 @@ def fftshift(x: Tensor, axes: Any = None) -> Tensor:
 
 @composite(
     "fft_ifftshift(Tensor x, int[1]? axes=None) -> Tensor",
-    samples=_shift_samples,
+    sample_inputs=_shift_samples,
     reference=_numpys("ifftshift"),
 )
 def ifftshift(x: Tensor, axes: Any = None) -> Tensor:

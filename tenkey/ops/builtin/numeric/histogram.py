@@ -49,7 +49,7 @@ def _summed(weights: Any) -> np.dtype:
     return int64 if weights is None else SUM.compute(weights.dtype)
 
 
-def _sums_host(indices: Any, weights: Any, n: int) -> Any:
+def _sums_on_numpy(indices: Any, weights: Any, n: int) -> Any:
     flat = indices.reshape(-1)
     inside = (flat >= 0) & (flat < n)
     everything = bool(inside.all())
@@ -80,9 +80,9 @@ def _sums_vjp(g: Tensor, indices: Tensor, n: int) -> Tensor:
 bin_sums: Entry = structured(
     "bin_sums(Tensor indices, Tensor? weights, int n) -> Tensor",
     meta=_sums_meta,
-    host=_sums_host,
+    numpy=_sums_on_numpy,
     vjp={"weights": lambda g, indices, n: _sums_vjp(g, indices, n)},
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.integers(0, 4, (6,)), rng.standard_normal(6), 4), {}),
         ((rng.integers(-1, 5, (2, 3)), rng.standard_normal((2, 3)), 4), {}),
         ((rng.integers(0, 4, (0,)), rng.standard_normal(0), 2), {}),
@@ -110,19 +110,19 @@ def _bincount_meta(x: Any, weights: Any = None, minlength: int = 0) -> TensorSpe
     return TensorSpec((minlength,), int64)
 
 
-def _bincount_host(x: Any, weights: Any = None, minlength: int = 0) -> Any:
+def _bincount_on_numpy(x: Any, weights: Any = None, minlength: int = 0) -> Any:
     x = x.astype(np.int64, copy=False)
     if x.size and x.min() < 0:
         raise ValueError(_NEGATIVE.format(value=int(x.min())))
-    return _sums_host(x, weights, max(minlength, int(x.max()) + 1 if x.size else 0))
+    return _sums_on_numpy(x, weights, max(minlength, int(x.max()) + 1 if x.size else 0))
 
 
 bincount = structured(
     "bincount(Tensor x, Tensor? weights=None, int minlength=0) -> Tensor",
     meta=_bincount_meta,
-    host=_bincount_host,
+    numpy=_bincount_on_numpy,
     vjp={"weights": lambda g, x: take(g, cast(x, int64), axis=0)},
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.integers(0, 5, (7,)), rng.standard_normal(7)), {}),
         ((rng.integers(0, 5, (7,)), rng.standard_normal(7), 9), {}),
     ],
@@ -151,7 +151,7 @@ def _digitize_meta(x: Any, bins: Any, *, right: bool = False) -> TensorSpec:
     return TensorSpec(x.shape, int64)
 
 
-def _digitize_host(x: Any, bins: Any, *, right: bool = False) -> Any:
+def _digitize_on_numpy(x: Any, bins: Any, *, right: bool = False) -> Any:
     if len(bins) > 1 and (bins[1:] < bins[:-1]).any():
         if (bins[1:] > bins[:-1]).any():
             raise ValueError(_ORDER.format(operator="digitize", or_descend=" or descend"))
@@ -162,9 +162,9 @@ def _digitize_host(x: Any, bins: Any, *, right: bool = False) -> Any:
 digitize = structured(
     "digitize(Tensor x, Tensor bins, *, bool right=False) -> Tensor",
     meta=_digitize_meta,
-    host=_digitize_host,
+    numpy=_digitize_on_numpy,
     differentiable=False,
-    samples=lambda rng: (
+    sample_inputs=lambda rng: (
         [((rng.standard_normal((2, 3)), np.array([0.4])), {"right": right}) for right in (False, True)]
         + [((rng.standard_normal(()), np.array([0.4])), {}), ((rng.standard_normal((0,)), np.array([1.0])), {})]
     ),
@@ -200,7 +200,7 @@ def check_range(range: Sequence[float] | None) -> None:
         raise ValueError(_RANGE.format(operator="histogram", low=range[0], high=range[1]))
 
 
-def _edges_host(x: Any, bins: int, range: Any = None) -> Any:
+def _edges_on_numpy(x: Any, bins: int, range: Any = None) -> Any:
     if range is not None:
         low, high = range
     elif x.size:
@@ -217,9 +217,9 @@ def _edges_host(x: Any, bins: int, range: Any = None) -> Any:
 even_edges = structured(
     "even_edges(Tensor x, int bins, float[2]? range=None) -> Tensor",
     meta=_edges_meta,
-    host=_edges_host,
+    numpy=_edges_on_numpy,
     differentiable=False,
-    samples=lambda rng: [((rng.uniform(1, 4, 7), 4), {}), ((rng.uniform(1, 4, 7), 3, (0.0, 2.0)), {})],
+    sample_inputs=lambda rng: [((rng.uniform(1, 4, 7), 4), {}), ((rng.uniform(1, 4, 7), 3, (0.0, 2.0)), {})],
     reference=np.histogram_bin_edges,
     tags=("internal", "one_by_one"),
     doc="""The edges of bins of one width over the range of the elements, which are floats.
@@ -235,7 +235,7 @@ def _bins_meta(x: Any, edges: Any) -> TensorSpec:
     return TensorSpec(x.shape, int64)
 
 
-def _bins_host(x: Any, edges: Any) -> Any:
+def _bins_on_numpy(x: Any, edges: Any) -> Any:
     if len(edges) == 0:
         return np.full(x.shape, -1)
     at = np.asarray(np.searchsorted(edges, x, "right"), np.int64) - 1
@@ -246,9 +246,9 @@ def _bins_host(x: Any, edges: Any) -> Any:
 bins_of = structured(
     "bins_of(Tensor x, Tensor edges) -> Tensor",
     meta=_bins_meta,
-    host=_bins_host,
+    numpy=_bins_on_numpy,
     differentiable=False,
-    samples=lambda rng: [((rng.standard_normal((2, 3)), np.array([0.0, 1.0])), {})],
+    sample_inputs=lambda rng: [((rng.standard_normal((2, 3)), np.array([0.0, 1.0])), {})],
     reference=lambda x, edges: np.where(
         (x < edges[0]) | (x > edges[-1]), -1, np.minimum((x[..., None] >= edges).sum(-1) - 1, len(edges) - 2)
     ),
@@ -271,9 +271,9 @@ def _ascending(edges: Any) -> Any:
 ascending = structured(
     "ascending(Tensor edges) -> Tensor",
     meta=lambda edges: TensorSpec(edges.shape, edges.dtype),
-    host=_ascending,
+    numpy=_ascending,
     differentiable=False,
-    samples=lambda rng: [((np.array([0.5]),), {}), ((np.zeros(0),), {})],
+    sample_inputs=lambda rng: [((np.array([0.5]),), {}), ((np.zeros(0),), {})],
     reference=lambda edges: edges.copy(),
     tags=("internal", "one_by_one"),
     doc="""A copy of edges, or ValueError where they do not ascend.
@@ -321,7 +321,7 @@ def widths_of(edges: Tensor) -> Tensor:
 @composite(
     "histogram_bin_edges(Tensor x, Tensor? bins=None, *, float[]? range=None) -> Tensor",
     differentiable=False,
-    samples=lambda rng: [((rng.uniform(1, 4, 7), 4), {}), ((rng.uniform(1, 4, (2, 3)),), {"range": (0.0, 2.0)})],
+    sample_inputs=lambda rng: [((rng.uniform(1, 4, 7), 4), {}), ((rng.uniform(1, 4, (2, 3)),), {"range": (0.0, 2.0)})],
     reference=lambda x, *args, **options: np.histogram_bin_edges(_plain(x), *args, **options),
     tags=("takes_sequences", "internal"),  # tk.histogram_bin_edges also takes names
 )
@@ -347,7 +347,7 @@ def _plain(x: Any) -> Any:
     "histogram(Tensor x, Tensor? bins=None, *, float[]? range=None, Tensor? weights=None, bool density=False)"
     " -> (Tensor hist, Tensor bin_edges)",
     differentiable=False,
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.uniform(1, 4, 7), 4), {}),
         ((rng.uniform(1, 4, (2, 3)),), {"range": (0.0, 2.0)}),
         ((rng.uniform(1, 4, 0), 3), {"range": (0.0, 2.0)}),

@@ -48,7 +48,7 @@ def _estimated_meta(x: Any, bins: str, range: Any = None, whole: bool = False) -
     return TensorSpec((2,), x.dtype)
 
 
-def _estimated_host(x: Any, bins: str, range: Any = None, whole: bool = False) -> Any:
+def _estimated_on_numpy(x: Any, bins: str, range: Any = None, whole: bool = False) -> Any:
     dtype = x.dtype
     if dtype.kind == "V":
         x = x.astype(np.float32)
@@ -66,9 +66,9 @@ def _estimated_host(x: Any, bins: str, range: Any = None, whole: bool = False) -
 estimated_edges: Entry = structured(
     "estimated_edges(Tensor x, str bins, float[]? range=None, bool whole=False) -> Tensor",
     meta=_estimated_meta,
-    host=_estimated_host,
+    numpy=_estimated_on_numpy,
     differentiable=False,
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         *[((rng.standard_normal((5, 8)), way), {}) for way in _WAYS],
         ((rng.standard_normal(40), "fd", (-1.0, 1.0)), {}),
         ((rng.standard_normal(0), "auto"), {}),
@@ -101,7 +101,7 @@ def _grid_samples(rng: np.random.Generator) -> Any:
 @composite(
     "counts_on_grid(Tensor[] coordinates, Tensor[] edges, *, Tensor? weights=None, bool density=False) -> Tensor",
     differentiable=False,
-    samples=_grid_samples,
+    sample_inputs=_grid_samples,
     reference=_grid_reference,
     tags=("internal",),
 )
@@ -155,7 +155,7 @@ def _floating(edges: Tensor) -> Any:
     "histogram2d(Tensor x, Tensor y, int[2] bins=10, *, float[2][]? range=None, Tensor? weights=None,"
     " bool density=False) -> (Tensor hist, Tensor x_edges, Tensor y_edges)",
     differentiable=False,
-    samples=lambda rng: [((rng.uniform(1, 4, 7), rng.uniform(1, 4, 7), (2, 3)), {})],
+    sample_inputs=lambda rng: [((rng.uniform(1, 4, 7), rng.uniform(1, 4, 7), (2, 3)), {})],
     reference=lambda x, y, bins: (
         np.histogram2d(x, y, bins)[0].astype(np.int64),
         *np.histogram2d(x, y, bins)[1:],

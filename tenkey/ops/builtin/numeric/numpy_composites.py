@@ -23,7 +23,7 @@ def _samples(rng: np.random.Generator) -> Any:
 
 @composite(
     "transpose(Tensor x, int[]? axes=None) -> Tensor",
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal((2, 3, 4)), (1, -1, 0)), {}),
         ((rng.standard_normal((2, 3)),), {}),
         ((rng.standard_normal(()),), {}),
@@ -43,7 +43,9 @@ def transpose(x: Tensor, axes: Sequence[int] | None = None) -> Tensor:
     return made
 
 
-@composite("cumsum(Tensor x, int? axis=None, *, DType? dtype=None) -> Tensor", samples=_samples, reference=np.cumsum)
+@composite(
+    "cumsum(Tensor x, int? axis=None, *, DType? dtype=None) -> Tensor", sample_inputs=_samples, reference=np.cumsum
+)
 def cumsum(x: Tensor, axis: int | None = None, *, dtype: Any = None) -> Tensor:
     """The sums of all elements up to each along an axis, or in row-major order: ``tk.cumulative_sum``.
 
@@ -55,7 +57,9 @@ def cumsum(x: Tensor, axis: int | None = None, *, dtype: Any = None) -> Tensor:
     return made
 
 
-@composite("cumprod(Tensor x, int? axis=None, *, DType? dtype=None) -> Tensor", samples=_samples, reference=np.cumprod)
+@composite(
+    "cumprod(Tensor x, int? axis=None, *, DType? dtype=None) -> Tensor", sample_inputs=_samples, reference=np.cumprod
+)
 def cumprod(x: Tensor, axis: int | None = None, *, dtype: Any = None) -> Tensor:
     """The products of all elements up to each along an axis, or in row-major order: ``tk.cumulative_prod``.
 
@@ -69,7 +73,7 @@ def cumprod(x: Tensor, axis: int | None = None, *, dtype: Any = None) -> Tensor:
 
 @composite(
     "ediff1d(Tensor x, Tensor? to_end=None, Tensor? to_begin=None) -> Tensor",
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal((2, 3)),), {}),
         ((rng.standard_normal(5), rng.standard_normal(2), rng.standard_normal(1)), {}),
         ((rng.standard_normal(1),), {}),

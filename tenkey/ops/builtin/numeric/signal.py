@@ -41,7 +41,7 @@ def _full_meta(a: Any, v: Any) -> TensorSpec:
     return TensorSpec((a.shape[0] + v.shape[0] - 1,), result_dtype((a.dtype, v.dtype), ()))
 
 
-def _full_host(a: Any, v: Any) -> Any:
+def _full_on_numpy(a: Any, v: Any) -> Any:
     dtype = result_dtype((a.dtype, v.dtype), ())
     if dtype.kind == "V":
         return np.convolve(a.astype(np.float32), v.astype(np.float32)).astype(dtype)
@@ -58,13 +58,13 @@ def _full_vjp(g: Tensor, other: Tensor, meta: Any) -> Tensor:
 convolve_full: Entry = structured(
     "convolve_full(Tensor a, Tensor v) -> Tensor",
     meta=_full_meta,
-    host=_full_host,
+    numpy=_full_on_numpy,
     vjp={
         "a": lambda g, a_meta, v: _full_vjp(g, v, a_meta),
         "v": lambda g, a, v_meta: _full_vjp(g, a, v_meta),
     },
     jvp=linear("a", "v"),
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal(n), rng.standard_normal(m)), {}) for n, m in ((5, 3), (2, 4), (1, 1), (3, 3))
     ],
     reference=np.convolve,
@@ -99,7 +99,7 @@ def _convolve_samples(rng: np.random.Generator) -> Any:
 
 @composite(
     'convolve(Tensor a, Tensor v, str mode="full") -> Tensor',
-    samples=_convolve_samples,
+    sample_inputs=_convolve_samples,
     reference=np.convolve,
     tags=("takes_sequences",),
 )
@@ -120,7 +120,7 @@ def convolve(a: Tensor, v: Tensor, mode: str = "full") -> Tensor:
 
 @composite(
     'correlate(Tensor a, Tensor v, str mode="valid") -> Tensor',
-    samples=_convolve_samples,
+    sample_inputs=_convolve_samples,
     reference=np.correlate,
     tags=("takes_sequences",),
 )
@@ -146,9 +146,9 @@ def correlate(a: Tensor, v: Tensor, mode: str = "valid") -> Tensor:
 interval_of = structured(
     "interval_of(Tensor x, Tensor edges) -> Tensor",
     meta=lambda x, edges: TensorSpec(x.shape, int64),
-    host=lambda x, edges: np.clip(np.searchsorted(edges, x, "right") - 1, 0, max(len(edges) - 2, 0)).astype(np.int64),
+    numpy=lambda x, edges: np.clip(np.searchsorted(edges, x, "right") - 1, 0, max(len(edges) - 2, 0)).astype(np.int64),
     differentiable=False,
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal((2, 3)), np.array([0.0, 1.0, 2.0])), {}),
         ((rng.standard_normal(()), np.array([0.5])), {}),
     ],
@@ -177,7 +177,7 @@ def _interp_samples(rng: np.random.Generator) -> Any:
 
 @composite(
     "interp(Tensor x, Tensor xp, Tensor fp, float? left=None, float? right=None, float? period=None) -> Tensor",
-    samples=_interp_samples,
+    sample_inputs=_interp_samples,
     reference=np.interp,
     tags=("takes_sequences",),
 )

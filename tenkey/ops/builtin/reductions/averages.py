@@ -52,7 +52,7 @@ def _average_samples(rng: np.random.Generator) -> Any:
 
 @composite(
     "average(Tensor x, int[1]? axis=None, *, Tensor? weights=None, bool keepdims=False) -> Tensor",
-    samples=_average_samples,
+    sample_inputs=_average_samples,
     reference=np.average,
     tags=("takes_sequences", "internal"),  # tk.average also gives the sums of the weights
 )
@@ -78,7 +78,7 @@ def average(x: Tensor, axis: Any = None, *, weights: Tensor | None = None, keepd
 @composite(
     "average_and_weights(Tensor x, int[1]? axis=None, *, Tensor? weights=None, bool keepdims=False)"
     " -> (Tensor average, Tensor weights)",
-    samples=lambda rng: _average_samples(rng)[1:],  # numbers of elements have no gradient
+    sample_inputs=lambda rng: _average_samples(rng)[1:],  # numbers of elements have no gradient
     reference=lambda x, **options: np.average(x, returned=True, **options),
     tags=("takes_sequences", "internal"),
 )
@@ -199,7 +199,7 @@ def _numpy_cov(x: Any, y: Any = None, *, rowvar: bool = True, ddof: Any = None, 
 @composite(
     "cov(Tensor x, Tensor? y=None, *, bool rowvar=True, float? correction=None, Tensor? fweights=None,"
     " Tensor? aweights=None, float? ddof=None) -> Tensor",
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal((3, 5)),), {}),
         ((rng.standard_normal((3, 5)),), {"rowvar": False, "correction": 0.0}),
         ((rng.standard_normal(5), rng.standard_normal(5)), {}),
@@ -243,7 +243,7 @@ def cov(
 
 @composite(
     "corrcoef(Tensor x, Tensor? y=None, *, bool rowvar=True) -> Tensor",
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal((3, 5)),), {}),
         ((rng.standard_normal((5, 2)),), {"rowvar": False}),
         ((rng.standard_normal(5), rng.standard_normal(5)), {}),
@@ -282,7 +282,9 @@ def _nan_samples(rng: np.random.Generator) -> Any:
 
 
 @composite(
-    "nancumsum(Tensor x, int? axis=None, *, DType? dtype=None) -> Tensor", samples=_nan_samples, reference=np.nancumsum
+    "nancumsum(Tensor x, int? axis=None, *, DType? dtype=None) -> Tensor",
+    sample_inputs=_nan_samples,
+    reference=np.nancumsum,
 )
 def nancumsum(x: Tensor, axis: int | None = None, *, dtype: Any = None) -> Tensor:
     """Cumulative sums along an axis, of the flattened tensor without one, in which nan counts as 0.
@@ -302,7 +304,7 @@ def nancumsum(x: Tensor, axis: int | None = None, *, dtype: Any = None) -> Tenso
 
 @composite(
     "nancumprod(Tensor x, int? axis=None, *, DType? dtype=None) -> Tensor",
-    samples=_nan_samples,
+    sample_inputs=_nan_samples,
     reference=np.nancumprod,
 )
 def nancumprod(x: Tensor, axis: int | None = None, *, dtype: Any = None) -> Tensor:
@@ -337,9 +339,9 @@ def _dynamic(operator: str, rule: Callable[..., TensorSpec]) -> Callable[..., Te
 argwhere = structured(
     "argwhere(Tensor x) -> Tensor",
     meta=_dynamic("argwhere", lambda x: TensorSpec((0, x.ndim), int64)),
-    host=lambda x: np.argwhere(x).astype(np.int64),
+    numpy=lambda x: np.argwhere(x).astype(np.int64),
     differentiable=False,
-    samples=lambda rng: [((rng.standard_normal((3, 4)),), {}), ((rng.standard_normal((0, 2)),), {})],
+    sample_inputs=lambda rng: [((rng.standard_normal((3, 4)),), {}), ((rng.standard_normal((0, 2)),), {})],
     reference=np.argwhere,
     tags=("data_dependent_output",),
     doc="""The places of the elements that are not zero, one in each row; int64.
@@ -353,9 +355,9 @@ argwhere = structured(
 flatnonzero = structured(
     "flatnonzero(Tensor x) -> Tensor",
     meta=_dynamic("flatnonzero", lambda x: TensorSpec((0,), int64)),
-    host=lambda x: np.flatnonzero(x).astype(np.int64),
+    numpy=lambda x: np.flatnonzero(x).astype(np.int64),
     differentiable=False,
-    samples=lambda rng: [((rng.standard_normal((3, 4)),), {}), ((rng.standard_normal((0, 2)),), {})],
+    sample_inputs=lambda rng: [((rng.standard_normal((3, 4)),), {}), ((rng.standard_normal((0, 2)),), {})],
     reference=np.flatnonzero,
     tags=("data_dependent_output",),
     doc="""The places in the flattened tensor of the elements that are not zero; int64.
@@ -373,16 +375,16 @@ def _set(name: str, what: str, shown: str) -> Any:
 
     function = getattr(np, name)
 
-    def host(x1: Any, x2: Any) -> Any:
+    def on_numpy(x1: Any, x2: Any) -> Any:
         dtype = result_dtype((x1.dtype, x2.dtype), ())
         return function(x1.reshape(-1).astype(dtype, copy=False), x2.reshape(-1).astype(dtype, copy=False))
 
     return structured(
         f"{name}(Tensor x1, Tensor x2) -> Tensor",
         meta=_dynamic(name, meta),
-        host=host,
+        numpy=on_numpy,
         differentiable=False,
-        samples=lambda rng: [
+        sample_inputs=lambda rng: [
             ((np.array([1.0, 2.5, 2.5]), np.array([2.5, 4.0])), {}),
             ((np.zeros(0), np.array([1.0])), {}),
         ],

@@ -20,7 +20,7 @@ def _samples(rng: np.random.Generator) -> list[Any]:
 @composite(
     "accumulate(Tensor x, Tensor y, bool in_place) -> Tensor",
     vjp={"x": lambda g: g, "y": lambda g: g},
-    samples=_samples,
+    sample_inputs=_samples,
     reference=lambda x, y, in_place: np.add(x, y),
     tags=("internal",),
 )

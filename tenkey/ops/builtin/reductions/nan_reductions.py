@@ -37,7 +37,7 @@ def _exact(x: Tensor) -> bool:
 
 @composite(
     "nansum(Tensor x, int[1]? axis=None, *, DType? dtype=None, bool keepdims=False) -> Tensor",
-    samples=_with_nans,
+    sample_inputs=_with_nans,
     reference=np.nansum,
     methods=("nansum",),
 )
@@ -55,7 +55,7 @@ def nansum(x: Tensor, axis: Any = None, *, dtype: Any = None, keepdims: bool = F
 
 @composite(
     "nanprod(Tensor x, int[1]? axis=None, *, DType? dtype=None, bool keepdims=False) -> Tensor",
-    samples=_with_nans,
+    sample_inputs=_with_nans,
     reference=np.nanprod,
 )
 def nanprod(x: Tensor, axis: Any = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
@@ -91,7 +91,9 @@ _nanmin = _extreme("nanmin", min, math.inf)
 
 
 @composite(
-    "nanmax(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor", samples=_with_nans, reference=np.nanmax
+    "nanmax(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
+    sample_inputs=_with_nans,
+    reference=np.nanmax,
 )
 def nanmax(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     """The largest along axes of the elements that are no nan; nan where there is none. Ties share the gradient.
@@ -104,7 +106,9 @@ def nanmax(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
 
 
 @composite(
-    "nanmin(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor", samples=_with_nans, reference=np.nanmin
+    "nanmin(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
+    sample_inputs=_with_nans,
+    reference=np.nanmin,
 )
 def nanmin(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     """The smallest along axes of the elements that are no nan; nan where there is none. Ties share the gradient.
@@ -118,7 +122,7 @@ def nanmin(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
 
 @composite(
     "nanmean(Tensor x, int[1]? axis=None, *, DType? dtype=None, bool keepdims=False) -> Tensor",
-    samples=_with_nans,
+    sample_inputs=_with_nans,
     reference=np.nanmean,
     methods=("nanmean",),
 )
@@ -186,7 +190,7 @@ _NAN_MOMENT: Final = (
 
 @composite(
     f"nanvar({_NAN_MOMENT}) -> Tensor",
-    samples=_var_samples,
+    sample_inputs=_var_samples,
     reference=_reference_var(np.nanvar),
 )
 def nanvar(
@@ -208,7 +212,7 @@ def nanvar(
 
 @composite(
     f"nanstd({_NAN_MOMENT}) -> Tensor",
-    samples=lambda rng: [s for s in _var_samples(rng) if s[0][0].ndim],
+    sample_inputs=lambda rng: [s for s in _var_samples(rng) if s[0][0].ndim],
     reference=_reference_var(np.nanstd),
 )
 def nanstd(
@@ -238,8 +242,8 @@ def _index_meta(operator: str) -> Callable[..., TensorSpec]:
     return rule
 
 
-def _index_host(operator: str, neutral: float, find: Callable[..., Any], what: str) -> Callable[..., Any]:
-    def host(x: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:
+def _index_on_numpy(operator: str, neutral: float, find: Callable[..., Any], what: str) -> Callable[..., Any]:
+    def on_numpy(x: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:
         if x.dtype.kind == "f":
             missing = np.isnan(x)
             if missing.all(axis).any():
@@ -253,7 +257,7 @@ def _index_host(operator: str, neutral: float, find: Callable[..., Any], what: s
             return np.asarray(found, np.int64)
         return np.asarray(find(x, axis, keepdims=keepdims), np.int64)
 
-    return host
+    return on_numpy
 
 
 def _index_samples(rng: np.random.Generator) -> Any:
@@ -267,9 +271,9 @@ def _index_samples(rng: np.random.Generator) -> Any:
 nanargmax = structured(
     "nanargmax(Tensor x, int? axis=None, *, bool keepdims=False) -> Tensor",
     meta=_index_meta("nanargmax"),
-    host=_index_host("nanargmax", -math.inf, np.argmax, "largest"),
+    numpy=_index_on_numpy("nanargmax", -math.inf, np.argmax, "largest"),
     differentiable=False,
-    samples=_index_samples,
+    sample_inputs=_index_samples,
     reference=np.nanargmax,
     doc="""The index of the largest element that is no nan along an axis, the first at a tie; int64.
 
@@ -284,9 +288,9 @@ nanargmax = structured(
 nanargmin = structured(
     "nanargmin(Tensor x, int? axis=None, *, bool keepdims=False) -> Tensor",
     meta=_index_meta("nanargmin"),
-    host=_index_host("nanargmin", math.inf, np.argmin, "smallest"),
+    numpy=_index_on_numpy("nanargmin", math.inf, np.argmin, "smallest"),
     differentiable=False,
-    samples=_index_samples,
+    sample_inputs=_index_samples,
     reference=np.nanargmin,
     doc="""The index of the smallest element that is no nan along an axis, the first at a tie; int64.
 

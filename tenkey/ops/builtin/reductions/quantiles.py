@@ -43,7 +43,7 @@ def _order_meta(x: Any, k: Any, *, skip_nan: bool = False) -> TensorSpec:
     return TensorSpec((*batch, k.shape[-1]), x.dtype)
 
 
-def _order_host(x: Any, k: Any, *, skip_nan: bool = False) -> Any:
+def _order_on_numpy(x: Any, k: Any, *, skip_nan: bool = False) -> Any:
     batch = np.broadcast_shapes(x.shape[:-1], k.shape[:-1])
     if x.dtype.kind == "V":
         ordered = np.sort(x.astype(np.float32), axis=-1).astype(x.dtype)
@@ -88,9 +88,9 @@ def _order_batch(info: Any, dims: Any, x: Any, k: Any, *, skip_nan: bool = False
 order_statistics = structured(
     "order_statistics(Tensor x, Tensor k, *, bool skip_nan=False) -> Tensor",
     meta=_order_meta,
-    host=_order_host,
+    numpy=_order_on_numpy,
     vjp={"x": _order_vjp},
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal((3, 5)), np.array([0, 3])), {}),
         ((rng.standard_normal((2, 32)), np.array([7])), {}),
         ((rng.standard_normal((2, 5)), rng.integers(0, 5, (2, 3))), {"skip_nan": True}),
@@ -265,7 +265,7 @@ def _percents(samples: Any) -> Any:
 
 @composite(
     'quantile(Tensor x, Tensor q, int[1]? axis=None, *, str method="linear", bool keepdims=False) -> Tensor',
-    samples=_quantile_samples,
+    sample_inputs=_quantile_samples,
     reference=np.quantile,
     methods=("quantile",),
     tags=("takes_sequences", "exact_sequences"),
@@ -291,7 +291,7 @@ def quantile(x: Tensor, q: Tensor, axis: Any = None, *, method: str = "linear", 
 
 @composite(
     'percentile(Tensor x, Tensor q, int[1]? axis=None, *, str method="linear", bool keepdims=False) -> Tensor',
-    samples=lambda rng: _percents(_quantile_samples(rng)),
+    sample_inputs=lambda rng: _percents(_quantile_samples(rng)),
     reference=np.percentile,
     tags=("takes_sequences", "exact_sequences"),
 )
@@ -307,7 +307,7 @@ def percentile(x: Tensor, q: Tensor, axis: Any = None, *, method: str = "linear"
 
 @composite(
     'nanquantile(Tensor x, Tensor q, int[1]? axis=None, *, str method="linear", bool keepdims=False) -> Tensor',
-    samples=_quantile_samples,
+    sample_inputs=_quantile_samples,
     reference=np.nanquantile,
     tags=("takes_sequences", "exact_sequences"),
 )
@@ -323,7 +323,7 @@ def nanquantile(x: Tensor, q: Tensor, axis: Any = None, *, method: str = "linear
 
 @composite(
     'nanpercentile(Tensor x, Tensor q, int[1]? axis=None, *, str method="linear", bool keepdims=False) -> Tensor',
-    samples=lambda rng: _percents(_quantile_samples(rng)),
+    sample_inputs=lambda rng: _percents(_quantile_samples(rng)),
     reference=np.nanpercentile,
     tags=("takes_sequences", "exact_sequences"),
 )
@@ -346,7 +346,7 @@ def _median_samples(rng: np.random.Generator) -> Any:
 
 @composite(
     "median(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
-    samples=_median_samples,
+    sample_inputs=_median_samples,
     reference=np.median,
     methods=("median",),
 )
@@ -386,7 +386,7 @@ def _indices(places: tuple[int, ...], like: Tensor) -> Tensor:
 
 @composite(
     "nanmedian(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
-    samples=_median_samples,
+    sample_inputs=_median_samples,
     reference=np.nanmedian,
 )
 def nanmedian(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:

@@ -136,17 +136,17 @@ _add: Final[Any] = np.add.reduce
 _ndarray: Final = np.ndarray
 
 
-def _host_mean(x: np.ndarray, axis: Any = None, *, keepdims: bool = False) -> Any:
+def _numpy_mean(x: np.ndarray, axis: Any = None, *, keepdims: bool = False) -> Any:
     total, count = host_sum(x, axis, keepdims)
     return total / count
 
 
 @composite(
     "mean(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
-    host=_host_mean,
+    numpy=_numpy_mean,
     vjp={"x": _mean_vjp},
     jvp=linear("x"),
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal((3, 4)),), {"axis": axis, "keepdims": keepdims})
         for axis in (None, 0, (0, -1))
         for keepdims in (False, True)
@@ -190,7 +190,7 @@ argmax = structured(
     "argmax(Tensor x, int? axis=None, *, bool keepdims=False) -> Tensor",
     meta=_index_meta("argmax"),
     differentiable=False,
-    samples=lambda rng: [((rng.standard_normal((3, 4)),), {}), ((rng.standard_normal((3, 4)),), {"axis": 1})],
+    sample_inputs=lambda rng: [((rng.standard_normal((3, 4)),), {}), ((rng.standard_normal((3, 4)),), {"axis": 1})],
     methods=("argmax",),
     doc="""Index of the largest element along an axis, the first at a tie; without axis in the flattened tensor.
 
@@ -204,7 +204,7 @@ argmin = structured(
     "argmin(Tensor x, int? axis=None, *, bool keepdims=False) -> Tensor",
     meta=_index_meta("argmin"),
     differentiable=False,
-    samples=lambda rng: [((rng.standard_normal((3, 4)),), {}), ((rng.standard_normal((3, 4)),), {"axis": 1})],
+    sample_inputs=lambda rng: [((rng.standard_normal((3, 4)),), {}), ((rng.standard_normal((3, 4)),), {"axis": 1})],
     methods=("argmin",),
     doc="""Index of the smallest element along an axis, the first at a tie; without axis in the flattened tensor.
 
@@ -225,7 +225,7 @@ argmin = structured(
     jvp=lambda tangents, x, out, axis, keepdims: sum(
         tangents["x"] * exp(x - restore_axes(out, x.shape, axis, keepdims)), axis=axis, keepdims=keepdims
     ),
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal((3, 4)),), {"axis": axis, "keepdims": keepdims})
         for axis in (None, 1, (0, -1))
         for keepdims in (False, True)

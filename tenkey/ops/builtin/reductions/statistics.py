@@ -48,8 +48,8 @@ def _cumulative_meta(operator: str) -> Callable[..., TensorSpec]:
     return rule
 
 
-def _cumulative_host(accumulate: Any, identity: int) -> Callable[..., np.ndarray]:
-    def host(
+def _cumulative_on_numpy(accumulate: Any, identity: int) -> Callable[..., np.ndarray]:
+    def on_numpy(
         x: np.ndarray, *, axis: int | None = None, dtype: np.dtype | None = None, include_initial: bool = False
     ) -> np.ndarray:
         if axis is None and x.ndim != 1:
@@ -71,7 +71,7 @@ def _cumulative_host(accumulate: Any, identity: int) -> Callable[..., np.ndarray
         accumulate(x, i, wanted, out[(*lead, np.s_[1:])])
         return out
 
-    return host
+    return on_numpy
 
 
 def _cumulative_samples(rng: np.random.Generator) -> Any:
@@ -121,11 +121,11 @@ def _cumulative_sum_vjp(g: Tensor, x_meta: Any, axis: int | None, include_initia
 cumulative_sum: Entry = structured(
     "cumulative_sum(Tensor x, *, int? axis=None, DType? dtype=None, bool include_initial=False) -> Tensor",
     meta=_cumulative_meta("cumulative_sum"),
-    host=_cumulative_host(np.add.accumulate, 0),
+    numpy=_cumulative_on_numpy(np.add.accumulate, 0),
     strict=True,
     vjp={"x": _cumulative_sum_vjp},
     jvp=linear("x"),
-    samples=_cumulative_samples,
+    sample_inputs=_cumulative_samples,
     reference=_cumulative_reference(np.cumsum, 0),
     doc="""The sums of all elements up to each along an axis, which may be left out for one dimension.
 
@@ -168,7 +168,7 @@ def _recurrence(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return padded.reshape(blocks * width, *b.shape[1:])[:n]
 
 
-def _host_recurrence(a: np.ndarray, b: np.ndarray, axis: int, reverse: bool) -> np.ndarray:
+def _numpy_recurrence(a: np.ndarray, b: np.ndarray, axis: int, reverse: bool) -> np.ndarray:
     first, second = np.moveaxis(a, axis, 0), np.moveaxis(b, axis, 0)
     if reverse:
         first, second = np.concatenate([first[-2::-1], first[:1]]) if len(first) > 1 else first, second[::-1]
@@ -193,12 +193,12 @@ def _recurrence_vjp(g: Tensor, a: Tensor, out: Tensor, axis: int, reverse: bool)
 linear_recurrence: Entry = structured(
     "linear_recurrence(Tensor a, Tensor b, int axis, bool reverse) -> Tensor",
     meta=lambda a, b, axis, reverse: TensorSpec(b.shape, b.dtype),
-    host=_host_recurrence,
+    numpy=_numpy_recurrence,
     vjp={
         "a": _recurrence_vjp,
         "b": lambda g, a, axis, reverse: linear_recurrence(conj(a) if a.dtype.kind == "c" else a, g, axis, not reverse),
     },
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal(shape), rng.standard_normal(shape), axis, reverse), {})
         for shape, axis in (((4, 2), 0), ((2, 5), 1), ((1,), 0), ((0, 2), 0))
         for reverse in (False, True)
@@ -240,10 +240,10 @@ def _cumulative_prod_vjp(
 cumulative_prod: Entry = structured(
     "cumulative_prod(Tensor x, *, int? axis=None, DType? dtype=None, bool include_initial=False) -> Tensor",
     meta=_cumulative_meta("cumulative_prod"),
-    host=_cumulative_host(np.multiply.accumulate, 1),
+    numpy=_cumulative_on_numpy(np.multiply.accumulate, 1),
     strict=True,
     vjp={"x": _cumulative_prod_vjp},
-    samples=_cumulative_samples,
+    sample_inputs=_cumulative_samples,
     reference=_cumulative_reference(np.cumprod, 1),
     doc="""The products of all elements up to each along an axis, which may be left out for one dimension.
 
@@ -294,15 +294,15 @@ def _moment_samples(rng: np.random.Generator) -> Any:
     ]
 
 
-def _host_var(x: np.ndarray, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False) -> Any:
+def _numpy_var(x: np.ndarray, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False) -> Any:
     total, count = host_sum(x, axis, True)
     deviations = x - total / count
     squares = deviations.real**2 + deviations.imag**2 if x.dtype.kind == "c" else deviations * deviations
     return _add(squares, axis, None, None, keepdims) / max(count - correction, 0)
 
 
-def _host_std(x: np.ndarray, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False) -> Any:
-    return np.sqrt(_host_var(x, axis, correction=correction, keepdims=keepdims))
+def _numpy_std(x: np.ndarray, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False) -> Any:
+    return np.sqrt(_numpy_var(x, axis, correction=correction, keepdims=keepdims))
 
 
 _add: Final[Any] = np.add.reduce
@@ -311,9 +311,9 @@ _MOMENT: Final = "Tensor x, int[1]? axis=None, *, float correction=0.0, bool kee
 
 @composite(
     f"var({_MOMENT}) -> Tensor",
-    host=_host_var,
+    numpy=_numpy_var,
     vjp={"x": _var_vjp},
-    samples=_moment_samples,
+    sample_inputs=_moment_samples,
     reference=lambda x, axis=None, correction=0.0, keepdims=False: np.var(x, axis, ddof=correction, keepdims=keepdims),
     methods=("var",),
 )
@@ -346,9 +346,9 @@ def var(x: Tensor, axis: Any = None, *, correction: float = 0.0, keepdims: bool 
 
 @composite(
     f"std({_MOMENT}) -> Tensor",
-    host=_host_std,
+    numpy=_numpy_std,
     vjp={"x": _std_vjp},
-    samples=_moment_samples,
+    sample_inputs=_moment_samples,
     reference=lambda x, axis=None, correction=0.0, keepdims=False: np.std(x, axis, ddof=correction, keepdims=keepdims),
     methods=("std",),
 )
@@ -379,7 +379,7 @@ def _edge(x: Tensor, value: Tensor, axis: int) -> Tensor:
 
 @composite(
     "diff(Tensor x, *, int n=1, int axis=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor",
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal((3, 4)),), {}),
         ((rng.standard_normal((3, 4)),), {"axis": 0, "n": 2}),
         ((rng.standard_normal((4,)),), {"n": 0}),
@@ -425,7 +425,7 @@ def diff(
     return clone(x) if result is x else result
 
 
-def _host_count_nonzero(x: np.ndarray, axis: Any = None, *, keepdims: bool = False) -> Any:
+def _numpy_count_nonzero(x: np.ndarray, axis: Any = None, *, keepdims: bool = False) -> Any:
     if axis is None and not keepdims:
         return numpy_functions.count_nonzero(x)
     return _add(x != 0, axis, np.int64, None, keepdims)
@@ -433,10 +433,10 @@ def _host_count_nonzero(x: np.ndarray, axis: Any = None, *, keepdims: bool = Fal
 
 @composite(
     "count_nonzero(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
-    host=_host_count_nonzero,
+    numpy=_numpy_count_nonzero,
     quiet=True,
     differentiable=False,
-    samples=lambda rng: (
+    sample_inputs=lambda rng: (
         [
             ((np.where(rng.uniform(0, 1, (3, 4)) < 0.5, 0.0, 1.5),), options)
             for options in ({}, {"axis": 0}, {"axis": (0, -1), "keepdims": True})

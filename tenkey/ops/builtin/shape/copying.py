@@ -23,7 +23,7 @@ clone = structured(
     meta=lambda x: TensorSpec(x.shape, x.dtype),
     vjp={"x": lambda g: g},
     jvp=linear("x"),
-    samples=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((3, 4), (), (0, 2))],
+    sample_inputs=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((3, 4), (), (0, 2))],
     methods=("clone", "copy"),
     tags=("internal",),
     doc="""A contiguous copy.
@@ -40,7 +40,7 @@ cast: Entry = structured(
     meta=lambda x, dtype: TensorSpec(x.shape, dtype),
     vjp={"x": lambda g, x_meta: cast(g, x_meta.dtype)},
     jvp=linear("x"),
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal((3, 4)), np.dtype("float64")), {}),
         ((rng.standard_normal(()), np.dtype("complex128")), {}),
         ((rng.standard_normal((0, 2)), np.dtype("float32")), {}),
@@ -50,7 +50,7 @@ cast: Entry = structured(
 
 @composite(
     "astype(Tensor x, DType dtype, *, bool copy=True, Device? device=None) -> Tensor",
-    samples=lambda rng: [((rng.standard_normal((3, 4)), np.dtype("complex128")), {})],
+    sample_inputs=lambda rng: [((rng.standard_normal((3, 4)), np.dtype("complex128")), {})],
     methods=("astype",),
 )
 def astype(x: Tensor, dtype: np.dtype, *, copy: bool = True, device: Device | None = None) -> Tensor:
@@ -77,7 +77,7 @@ to_device: Entry = structured(
     meta=lambda x, device: TensorSpec(x.shape, x.dtype),
     vjp={"x": lambda g, x_meta: to_device(g, x_meta.device)},
     jvp=linear("x"),
-    samples=lambda rng: [((rng.standard_normal((3, 4)), META), {})],
+    sample_inputs=lambda rng: [((rng.standard_normal((3, 4)), META), {})],
     tags=("internal",),
     doc="""The values on another device; the tensor itself if it is there already.
 
@@ -90,7 +90,7 @@ to_device: Entry = structured(
 
 @composite(
     "to(Tensor x, *, DType? dtype=None, Device? device=None) -> Tensor",
-    samples=lambda rng: [((rng.standard_normal((3, 4)),), {"dtype": np.dtype("complex128")})],
+    sample_inputs=lambda rng: [((rng.standard_normal((3, 4)),), {"dtype": np.dtype("complex128")})],
     tags=("internal",),
 )
 def to(x: Tensor, *, dtype: np.dtype | None = None, device: Device | None = None) -> Tensor:
@@ -110,7 +110,7 @@ flip: Entry = structured(
     meta=_flip_meta,
     vjp={"x": lambda g, axis: flip(g, axis=axis)},
     jvp=linear("x"),
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal(shape),), {"axis": axis})
         for shape, axis in (((3, 4), 1), ((3, 4), None), ((2, 3, 2), (0, -1)), ((3,), -1), ((), None), ((0, 2), 0))
     ],
@@ -153,7 +153,7 @@ concatenate = structured(
     meta=_concat_meta,
     vjp={"arrays": _concat_vjp},
     jvp=linear("arrays"),
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         (([rng.standard_normal((2, 3)), rng.standard_normal((1, 3))],), {"axis": 0}),
         (([rng.standard_normal((2, 1)), rng.standard_normal((2, 0)), rng.standard_normal((2, 2))],), {"axis": -1}),
         (([rng.standard_normal((3,))],), {}),
@@ -173,7 +173,7 @@ def _concat_any_vjp(g: Tensor, arrays_meta: Any, axis: int | None) -> list[Tenso
     return parts
 
 
-def _host_concat(arrays: Sequence[np.ndarray], *, axis: int | None = 0) -> Any:
+def _numpy_concat(arrays: Sequence[np.ndarray], *, axis: int | None = 0) -> Any:
     dtype = arrays[0].dtype
     for a in arrays:
         if a.dtype is not dtype:
@@ -183,11 +183,11 @@ def _host_concat(arrays: Sequence[np.ndarray], *, axis: int | None = 0) -> Any:
 
 @composite(
     "concat(Tensor[] arrays, *, int? axis=0) -> Tensor",
-    host=_host_concat,
+    numpy=_numpy_concat,
     quiet=True,
     vjp={"arrays": _concat_any_vjp},
     jvp=linear("arrays"),
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         (([rng.standard_normal((2, 3)), rng.standard_normal((2, 1))],), {"axis": 1}),
         (([rng.standard_normal((2, 3)), rng.standard_normal(())],), {"axis": None}),
     ],
@@ -208,7 +208,7 @@ def concat(arrays: Sequence[Tensor], *, axis: int | None = 0) -> Tensor:
     return result
 
 
-def _host_stack(arrays: Sequence[np.ndarray], *, axis: int = 0) -> Any:
+def _numpy_stack(arrays: Sequence[np.ndarray], *, axis: int = 0) -> Any:
     first = arrays[0]
     shape, dtype = first.shape, first.dtype
     for a in arrays:
@@ -221,9 +221,9 @@ def _host_stack(arrays: Sequence[np.ndarray], *, axis: int = 0) -> Any:
 
 @composite(
     "stack(Tensor[] arrays, *, int axis=0) -> Tensor",
-    host=_host_stack,
+    numpy=_numpy_stack,
     quiet=True,
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         (([rng.standard_normal(shape), rng.standard_normal(shape)],), {"axis": axis})
         for shape, axis in (((2, 3), 1), ((2, 3), -1), ((), 0), ((0, 2), 0))
     ],
@@ -251,7 +251,7 @@ def stack(arrays: Sequence[Tensor], *, axis: int = 0) -> Tensor:
 
 @composite(
     "expand_as(Tensor x, Tensor other) -> Tensor",
-    samples=lambda rng: [((rng.standard_normal((3, 1)), rng.standard_normal((2, 3, 4))), {})],
+    sample_inputs=lambda rng: [((rng.standard_normal((3, 1)), rng.standard_normal((2, 3, 4))), {})],
     tags=("internal",),
 )
 def expand_as(x: Tensor, other: Tensor) -> Tensor:

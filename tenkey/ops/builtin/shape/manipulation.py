@@ -36,7 +36,7 @@ def _as_tuple(value: Any) -> tuple[int, ...]:
 
 @composite(
     "moveaxis(Tensor x, int[1] source, int[1] destination) -> Tensor",
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal(shape), source, destination), {})
         for shape, source, destination in (
             ((2, 3, 4), 0, -1),
@@ -71,7 +71,7 @@ def moveaxis(x: Tensor, source: Any, destination: Any) -> Tensor:
 
 @composite(
     "swapaxes(Tensor x, int axis1, int axis2) -> Tensor",
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal((2, 3, 4)), 0, -1), {}),
         ((rng.standard_normal((2, 3)), 1, 1), {}),
         ((rng.standard_normal((0, 3)), 0, 1), {}),
@@ -95,7 +95,7 @@ def swapaxes(x: Tensor, axis1: int, axis2: int) -> Tensor:
 
 @composite(
     "tile(Tensor x, int[1] repetitions) -> Tensor",
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal(shape), repetitions), {})
         for shape, repetitions in (
             ((2, 3), (2, 1)),
@@ -157,9 +157,9 @@ def _repeat_indices_meta(repeats: Tensor) -> TensorSpec:
 repeat_indices = structured(
     "repeat_indices(Tensor repeats) -> Tensor",
     meta=_repeat_indices_meta,
-    host=lambda repeats: np.repeat(np.arange(repeats.shape[0]), repeats),
+    numpy=lambda repeats: np.repeat(np.arange(repeats.shape[0]), repeats),
     differentiable=False,
-    samples=lambda rng: [((rng.integers(0, 4, 3),), {})],
+    sample_inputs=lambda rng: [((rng.integers(0, 4, 3),), {})],
     reference=lambda repeats: np.repeat(np.arange(len(repeats)), repeats),
     tags=("internal", "data_dependent_output", "one_by_one"),
 )
@@ -169,11 +169,11 @@ repeat_each = structured(
     meta=lambda x, count, axis: TensorSpec(
         tuple([n * count if i == axis else n for i, n in enumerate(x.shape)]), x.dtype
     ),
-    host=lambda x, count, axis: x.repeat(count, axis),
+    numpy=lambda x, count, axis: x.repeat(count, axis),
     strict=True,
     vjp={"x": lambda g, x_meta, count, axis: _sum_repeated(g, x_meta.shape, count, axis)},
     jvp=linear("x"),
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal((2, 3)), 2, 1), {}),
         ((rng.standard_normal((2, 3)), 0, 0), {}),
         ((rng.standard_normal((0, 3)), 2, 0), {}),
@@ -191,7 +191,7 @@ def _sum_repeated(g: Tensor, shape: tuple[int, ...], count: int, axis: int) -> T
 
 @composite(
     "repeat(Tensor x, Tensor repeats, *, int? axis=None) -> Tensor",
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal((2, 3)), rng.integers(0, 4, (3,))), {"axis": -1}),
         ((rng.standard_normal((2, 3)), np.array(2)), {}),
         ((rng.standard_normal((2, 3)), np.array([3])), {"axis": 0}),
@@ -238,7 +238,7 @@ def repeat(x: Tensor, repeats: Tensor, *, axis: int | None = None) -> Tensor:
     return take(x, repeat_indices(repeats), axis=i)
 
 
-def _host_roll(x: np.ndarray, shift: Any, *, axis: Any = None) -> Any:
+def _numpy_roll(x: np.ndarray, shift: Any, *, axis: Any = None) -> Any:
     if axis is None or len(axis) != 1 or len(shift) != 1:
         return NotImplemented
     i = axis[0] if axis[0] >= 0 else axis[0] + x.ndim
@@ -256,9 +256,9 @@ _ALL: Final = _slice(None)
 
 @composite(
     "roll(Tensor x, int[1] shift, *, int[1]? axis=None) -> Tensor",
-    host=_host_roll,
+    numpy=_numpy_roll,
     quiet=True,
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal(shape), shift), {"axis": axis})
         for shape, shift, axis in (
             ((3, 4), 1, 0),
@@ -317,7 +317,7 @@ def _rolled(x: Tensor, by: int, axis: int) -> Tensor:
 
 @composite(
     "rot90(Tensor x, int k=1, int[2] axes=[0, 1]) -> Tensor",
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal((2, 3)),), {}),
         ((rng.standard_normal((2, 3, 2)), 3, (1, 2)), {}),
         ((rng.standard_normal((2, 3)), -2), {}),
@@ -346,7 +346,7 @@ def rot90(x: Tensor, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
 
 @composite(
     "fliplr(Tensor x) -> Tensor",
-    samples=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((2, 3), (2, 0), (2, 2, 2))],
+    sample_inputs=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((2, 3), (2, 0), (2, 2, 2))],
     reference=np.fliplr,
 )
 def fliplr(x: Tensor) -> Tensor:
@@ -363,7 +363,7 @@ def fliplr(x: Tensor) -> Tensor:
 
 @composite(
     "flipud(Tensor x) -> Tensor",
-    samples=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((2, 3), (3,), (0, 2))],
+    sample_inputs=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((2, 3), (3,), (0, 2))],
     reference=np.flipud,
 )
 def flipud(x: Tensor) -> Tensor:
@@ -380,7 +380,7 @@ def flipud(x: Tensor) -> Tensor:
 
 @composite(
     "ravel(Tensor x) -> Tensor",
-    samples=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((2, 3), (), (0, 2))],
+    sample_inputs=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((2, 3), (), (0, 2))],
     reference=np.ravel,
     methods=("ravel",),
 )
@@ -405,7 +405,7 @@ def _at_least(operator: str, places: Any, doc: str) -> None:
 
     composite(
         f"{operator}(Tensor x) -> Tensor",
-        samples=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((), (2,), (2, 3), (1, 2, 3))],
+        sample_inputs=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((), (2,), (2, 3), (1, 2, 3))],
         reference=getattr(np, operator),
         doc=doc,
     )(function)

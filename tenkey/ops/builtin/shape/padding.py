@@ -71,7 +71,7 @@ def _constant_meta(x: Any, before: Sequence[int], after: Sequence[int], values: 
     return TensorSpec(tuple([a + n + b for a, n, b in zip(before, x.shape, after)]), x.dtype)
 
 
-def _constant_host(x: Any, before: Sequence[int], after: Sequence[int], values: Sequence[Any]) -> Any:
+def _constant_on_numpy(x: Any, before: Sequence[int], after: Sequence[int], values: Sequence[Any]) -> Any:
     out = np.empty([a + n + b for a, n, b in zip(before, x.shape, after)], x.dtype)
     same = all(value == values[0] for value in values)
     if same and values:
@@ -96,9 +96,9 @@ def _constant_vjp(g: Tensor, x_meta: Any, before: Sequence[int]) -> Tensor:
 pad_constant: Entry = structured(
     "pad_constant(Tensor x, int[] before, int[] after, Scalar[] values) -> Tensor",
     meta=_constant_meta,
-    host=_constant_host,
+    numpy=_constant_on_numpy,
     vjp={"x": _constant_vjp},
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal((2, 3)), (1, 0), (0, 2), (0, 0, 0, 0)), {}),
         ((rng.standard_normal((2, 3)), (1, 1), (1, 2), (0, 1, 1, 0)), {}),
         ((rng.standard_normal(()), (), (), ()), {}),
@@ -218,7 +218,7 @@ def _pad_samples(rng: np.random.Generator) -> Any:
 @composite(
     'pad(Tensor x, int[1][1] pad_width, str mode="constant", *, Scalar[1][1] constant_values=[[0]], '
     "Scalar[1][1] end_values=[[0]], int[1][1]? stat_length=None) -> Tensor",
-    samples=_pad_samples,
+    sample_inputs=_pad_samples,
     reference=lambda x, pad_width, **options: np.pad(x, pad_width, **options) if x.ndim else x.copy(),
     methods=("pad",),
 )

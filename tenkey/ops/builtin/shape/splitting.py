@@ -23,7 +23,7 @@ _DIAG: Final = "[diag] takes a vector or a matrix, got shape {shape}: tk.diagona
 
 @composite(
     "unstack(Tensor x, *, int axis=0) -> Tensor[]",
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal(shape),), {"axis": axis})
         for shape, axis in (((2, 3), 0), ((2, 3), -1), ((3,), 0), ((2, 0), 0))
     ],
@@ -45,7 +45,7 @@ def unstack(x: Tensor, *, axis: int = 0) -> tuple[Tensor, ...]:
 
 @composite(
     "split_at(Tensor x, int[] places, *, int axis=0) -> Tensor[]",
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal(shape), places), {"axis": axis})
         for shape, places, axis in (((6, 2), (2, 4), 0), ((2, 4), (1, 3), 1), ((4,), (2, 1, 9), -1), ((0, 2), (1,), 1))
     ],
@@ -75,7 +75,7 @@ def _stacker(name: str, places: Any, axes: tuple[int, int], doc: str) -> None:
 
     composite(
         f"{name}(Tensor[] arrays) -> Tensor",
-        samples=lambda rng: [
+        sample_inputs=lambda rng: [
             (([rng.standard_normal(shape), rng.standard_normal(shape)],), {})
             for shape in ((), (2,), (2, 3), (1, 2, 3), (0, 2))
         ],
@@ -121,7 +121,7 @@ _stacker(
 
 @composite(
     "diagonal(Tensor x, *, int offset=0, int axis1=0, int axis2=1) -> Tensor",
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal(shape),), options)
         for shape, options in (
             ((3, 3), {}),
@@ -153,7 +153,7 @@ def diagonal(x: Tensor, *, offset: int = 0, axis1: int = 0, axis2: int = 1) -> T
 
 @composite(
     "diag(Tensor x, *, int k=0) -> Tensor",
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal(shape),), {"k": k})
         for shape, k in (((3,), 0), ((2,), 1), ((2,), -2), ((3, 3), 0), ((2, 3), 1), ((0,), 0), ((0,), 1))
     ],
@@ -181,7 +181,7 @@ def diag(x: Tensor, *, k: int = 0) -> Tensor:
 
 @composite(
     "meshgrid_of(Tensor[] arrays, *, str indexing='xy') -> Tensor[]",
-    samples=lambda rng: (
+    sample_inputs=lambda rng: (
         [
             (([rng.standard_normal(3), rng.standard_normal(2), rng.standard_normal(1)],), {"indexing": indexing})
             for indexing in ("xy", "ij")

@@ -59,7 +59,7 @@ reshape: Entry = view(
     "reshape(Tensor x, int[] shape, *, bool? copy=None) -> Tensor",
     window=_reshape_window,
     vjp={"x": lambda g, x_meta: reshape(g, x_meta.shape)},
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal(before), after), {})
         for before, after in (
             ((2, 6), (3, -1)),
@@ -102,7 +102,7 @@ permute_dims: Entry = view(
     "permute_dims(Tensor x, int[] axes) -> Tensor",
     window=_permute_window,
     vjp={"x": lambda g, axes: permute_dims(g, _invert(axes, len(axes)))},
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal((2, 3, 4)), (2, 0, 1)), {}),
         ((rng.standard_normal((2, 3)), (-1, 0)), {}),
         ((rng.standard_normal((0, 3)), (1, 0)), {}),
@@ -143,7 +143,7 @@ broadcast_to = view(
     "broadcast_to(Tensor x, int[] shape) -> Tensor",
     window=_expand_window,
     vjp={"x": lambda g, x_meta: sum_to_shape(g, x_meta.shape)},
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal(before), after), {})
         for before, after in (((3, 1), (2, 3, 4)), ((3,), (3,)), ((), (2, 3)), ((1, 1), (1, 2)), ((1, 3), (0, 3)))
     ],
@@ -170,7 +170,7 @@ squeeze = view(
     "squeeze(Tensor x, int[1] axis) -> Tensor",
     window=_squeeze_window,
     vjp={"x": lambda g, x_meta: reshape(g, x_meta.shape)},
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal((2, 1, 3)), 1), {}),
         ((rng.standard_normal((1, 2, 1)), (0, -1)), {}),
         ((rng.standard_normal((0, 1)), 1), {}),
@@ -199,7 +199,7 @@ expand_dims = view(
     "expand_dims(Tensor x, int[1] axis=0) -> Tensor",
     window=_expand_dims_window,
     vjp={"x": lambda g, x_meta: reshape(g, x_meta.shape)},
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal((2, 3)),), {"axis": 1}),
         ((rng.standard_normal((2,)), -1), {}),
         ((rng.standard_normal(()),), {}),
@@ -240,7 +240,7 @@ select_index = view(
     "select_index(Tensor x, int axis, int index) -> Tensor",
     window=_select_window,
     vjp={"x": _select_vjp},
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal((3, 4)), 1, -1), {}),
         ((rng.standard_normal((3, 4)), 0, 2), {}),
         ((rng.standard_normal((3,)), -1, 0), {}),
@@ -288,7 +288,7 @@ slice: Entry = view(
     "slice(Tensor x, int axis, int start, int stop, int step=1) -> Tensor",
     window=_slice_window,
     vjp={"x": lambda g, x_meta, axis, start, step: _slice_vjp(g, x_meta.shape, axis, start, step)},
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal((5, 4)), 0, 1, 5, 2), {}),
         ((rng.standard_normal((5, 4)), -1, -3, 100), {}),
         ((rng.standard_normal((5, 4)), 0, 3, 1), {}),
@@ -316,7 +316,7 @@ slice_backward = structured(
     meta=lambda g_slice, shape, axis, start, step: TensorSpec(tuple(shape), g_slice.dtype),
     vjp={"g_slice": lambda g, g_slice_meta, axis, start, step: _slice_backward_vjp(g, g_slice_meta, axis, start, step)},
     jvp=linear("g_slice"),
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal((2, 4)), (5, 4), 0, 1, 2), {}),
         ((rng.standard_normal((2, 3)), (2, 3), 1, 0, 1), {}),
         ((rng.standard_normal((0, 4)), (5, 4), 0, 3, 1), {}),
@@ -335,7 +335,7 @@ alias = view(
     "alias(Tensor x) -> Tensor",
     window=lambda x: (x.shape, x.strides, 0),
     vjp={"x": lambda g: g},
-    samples=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((2, 3), (), (0, 2))],
+    sample_inputs=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((2, 3), (), (0, 2))],
     tags=("internal",),
     doc="""Another handle to the same elements; a view.
 
@@ -349,7 +349,7 @@ alias = view(
 
 @composite(
     "matrix_transpose(Tensor x) -> Tensor",
-    samples=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((2, 3), (2, 3, 4), (0, 2))],
+    sample_inputs=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((2, 3), (2, 3, 4), (0, 2))],
 )
 def matrix_transpose(x: Tensor) -> Tensor:
     """The last two dimensions exchanged; a view.

@@ -54,15 +54,15 @@ def _place_meta(x1: Tensor, x2: Tensor, side: str) -> TensorSpec:
 place_sorted = structured(
     "place_sorted(Tensor x1, Tensor x2, str side) -> Tensor",
     meta=_place_meta,
-    host=lambda x1, x2, side: x1.searchsorted(x2, side),
+    numpy=lambda x1, x2, side: x1.searchsorted(x2, side),
     differentiable=False,
-    samples=lambda rng: [((np.sort(rng.standard_normal(5)), rng.standard_normal((2, 3)), "left"), {})],
+    sample_inputs=lambda rng: [((np.sort(rng.standard_normal(5)), rng.standard_normal((2, 3)), "left"), {})],
     reference=np.searchsorted,
     tags=("internal",),
 )
 
 
-def _host_searchsorted(x1: Any, x2: Any, *, side: str = "left", sorter: Any = None) -> Any:
+def _numpy_searchsorted(x1: Any, x2: Any, *, side: str = "left", sorter: Any = None) -> Any:
     if x1.ndim != 1 or x1.dtype is not x2.dtype or x1.dtype.kind not in "biuf" or sorter is not None:
         return NotImplemented
     return x1.searchsorted(x2, side)
@@ -70,10 +70,10 @@ def _host_searchsorted(x1: Any, x2: Any, *, side: str = "left", sorter: Any = No
 
 @composite(
     "searchsorted(Tensor x1, Tensor x2, *, str side='left', Tensor? sorter=None) -> Tensor",
-    host=_host_searchsorted,
+    numpy=_numpy_searchsorted,
     quiet=True,
     differentiable=False,
-    samples=lambda rng: (
+    sample_inputs=lambda rng: (
         [
             ((np.array([0.0, 1.0, 1.0, 2.0]), np.array([[1.0, 0.0, 5.0], [1.0, 2.0, 0.0]])), options)
             for options in ({}, {"side": "right"}, {"sorter": np.arange(4)})
@@ -142,9 +142,9 @@ def _top_indices(x: np.ndarray, k: int, axis: int, largest: bool) -> np.ndarray:
 top_indices = structured(
     "top_indices(Tensor x, int k, int axis, bool largest) -> Tensor",
     meta=_top_meta,
-    host=_top_indices,
+    numpy=_top_indices,
     differentiable=False,
-    samples=lambda rng: [((rng.permuted(np.tile(np.arange(8.0), (2, 1)), axis=1), 2, 1, True), {})],
+    sample_inputs=lambda rng: [((rng.permuted(np.tile(np.arange(8.0), (2, 1)), axis=1), 2, 1, True), {})],
     reference=lambda x, k, axis, largest: _topk_reference(x, k, axis, largest)[1],
     tags=("internal",),
 )
@@ -162,7 +162,9 @@ def _picked_vjp(g: Tensor, x: Tensor, axis: int, largest: bool) -> Tensor:
 @composite(
     "top_values(Tensor x, Tensor indices, int axis, bool largest) -> Tensor",
     vjp={"x": _picked_vjp, "indices": None},
-    samples=lambda rng: [((np.array([[3.1, 0.2, 7.3], [1.4, 2.5, 0.6]]), np.array([[2, 0], [1, 0]]), 1, True), {})],
+    sample_inputs=lambda rng: [
+        ((np.array([[3.1, 0.2, 7.3], [1.4, 2.5, 0.6]]), np.array([[2, 0], [1, 0]]), 1, True), {})
+    ],
     reference=lambda x, indices, axis, largest: np.take_along_axis(x, indices, axis),
     tags=("internal",),
 )
@@ -176,7 +178,7 @@ def top_values(x: Tensor, indices: Tensor, axis: int, largest: bool) -> Tensor:
 
 @composite(
     "topk(Tensor x, int k, int axis=-1, *, bool largest=True) -> (Tensor values, Tensor indices)",
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.permutation(np.arange(12.0)).reshape(2, 6) - 2.3, k), options)
         for k, options in ((2, {}), (1, {"largest": False}), (2, {"axis": 0}), (0, {}), (6, {"axis": -1}))
     ],
@@ -215,8 +217,8 @@ def _running_meta(operator: str) -> Callable[..., TensorSpec]:
     return rule
 
 
-def _running_host(accumulate: Any, operator: str) -> Callable[..., np.ndarray]:
-    def host(x: np.ndarray, axis: int) -> np.ndarray:
+def _running_on_numpy(accumulate: Any, operator: str) -> Callable[..., np.ndarray]:
+    def on_numpy(x: np.ndarray, axis: int) -> np.ndarray:
         best = np.moveaxis(accumulate(x, axis), axis, -1)
         lanes = np.moveaxis(x, axis, -1)
         # the last place so far that held the extreme value: where the element is the running extreme itself
@@ -224,16 +226,18 @@ def _running_host(accumulate: Any, operator: str) -> Callable[..., np.ndarray]:
         places = np.where(own, np.arange(lanes.shape[-1]), 0)
         return np.moveaxis(np.maximum.accumulate(places, -1), -1, axis)
 
-    return host
+    return on_numpy
 
 
 def _running(name: str, accumulate: Any) -> Entry:
     return structured(
         f"{name}_indices(Tensor x, int axis) -> Tensor",
         meta=_running_meta(name),
-        host=_running_host(accumulate, name),
+        numpy=_running_on_numpy(accumulate, name),
         differentiable=False,
-        samples=lambda rng: [((np.array([[1.0, 3.0, 3.0, 2.0], [4.0, 1.0, 5.0, 0.0]]), axis), {}) for axis in (0, 1)],
+        sample_inputs=lambda rng: [
+            ((np.array([[1.0, 3.0, 3.0, 2.0], [4.0, 1.0, 5.0, 0.0]]), axis), {}) for axis in (0, 1)
+        ],
         reference=lambda x, axis: _running_reference(x, axis, accumulate)[1],
         tags=("internal",),
     )
@@ -269,7 +273,7 @@ def _running_axis(operator: str, x: Tensor, axis: int | None) -> int:
 
 @composite(
     "cummax(Tensor x, int? axis=None) -> (Tensor values, Tensor indices)",
-    samples=_running_samples,
+    sample_inputs=_running_samples,
     reference=lambda x, axis=0: _running_reference(x, axis, np.maximum.accumulate),
     methods=("cummax",),
 )
@@ -291,7 +295,7 @@ def cummax(x: Tensor, axis: int | None = None) -> CummaxResult:
 
 @composite(
     "cummin(Tensor x, int? axis=None) -> (Tensor values, Tensor indices)",
-    samples=_running_samples,
+    sample_inputs=_running_samples,
     reference=lambda x, axis=0: _running_reference(x, axis, np.minimum.accumulate),
     methods=("cummin",),
 )
@@ -322,9 +326,11 @@ def _argpartition_meta(x: Tensor, kth: int, axis: int = -1) -> TensorSpec:
 argpartition = structured(
     "argpartition(Tensor x, int kth, int axis=-1) -> Tensor",
     meta=_argpartition_meta,
-    host=lambda x, kth, axis=-1: x.argpartition(kth, axis),
+    numpy=lambda x, kth, axis=-1: x.argpartition(kth, axis),
     differentiable=False,
-    samples=lambda rng: [((np.array([[3.0, 1.0, 2.0], [4.0, 6.0, 5.0]]), kth), {"axis": 1}) for kth in (0, 2, -2)],
+    sample_inputs=lambda rng: [
+        ((np.array([[3.0, 1.0, 2.0], [4.0, 6.0, 5.0]]), kth), {"axis": 1}) for kth in (0, 2, -2)
+    ],
     reference=np.argpartition,
     doc="""The indices of a partition along an axis: what would be at place ``kth`` of the sorted elements is there.
 
@@ -340,7 +346,9 @@ argpartition = structured(
 
 @composite(
     "partition(Tensor x, int kth, int axis=-1) -> Tensor",
-    samples=lambda rng: [((np.array([[3.0, 1.0, 2.0], [4.0, 6.0, 5.0]]), kth), {"axis": 1}) for kth in (0, 2, -2)],
+    sample_inputs=lambda rng: [
+        ((np.array([[3.0, 1.0, 2.0], [4.0, 6.0, 5.0]]), kth), {"axis": 1}) for kth in (0, 2, -2)
+    ],
     reference=np.partition,
 )
 def partition(x: Tensor, kth: int, axis: int = -1) -> Tensor:

@@ -71,10 +71,10 @@ def _samples(rng: np.random.Generator) -> Any:
 unique_parts = structured(
     "unique_parts(Tensor x) -> (Tensor indices, Tensor inverse_indices, Tensor counts)",
     meta=_parts_meta,
-    host=lambda x: _parts(x)[1:],
+    numpy=lambda x: _parts(x)[1:],
     strict=True,
     differentiable=False,
-    samples=_samples,
+    sample_inputs=_samples,
     reference=lambda x: _parts_reference(x)[1:],
     tags=("internal", "data_dependent_output", "one_by_one"),
 )
@@ -103,11 +103,11 @@ def _values_meta(x: Tensor) -> TensorSpec:
 unique_values: Entry = structured(
     "unique_values(Tensor x) -> Tensor",
     meta=_values_meta,
-    host=lambda x: np.unique(x, equal_nan=False),
+    numpy=lambda x: np.unique(x, equal_nan=False),
     strict=True,
     quiet=True,
     vjp={"x": _unique_vjp},
-    samples=_samples,
+    sample_inputs=_samples,
     reference=lambda x: _parts_reference(x)[0],
     tags=("data_dependent_output", "one_by_one"),
     doc="""The distinct elements of a tensor, in ascending order, in one dimension; equal elements share a gradient.
@@ -123,7 +123,7 @@ unique_values: Entry = structured(
 
 @composite(
     "unique_all(Tensor x) -> (Tensor values, Tensor indices, Tensor inverse_indices, Tensor counts)",
-    samples=_samples,
+    sample_inputs=_samples,
     reference=lambda x: _parts_reference(x),
     tags=("data_dependent_output",),
 )
@@ -144,7 +144,7 @@ def unique_all(x: Tensor) -> UniqueAllResult:
 
 @composite(
     "unique_counts(Tensor x) -> (Tensor values, Tensor counts)",
-    samples=_samples,
+    sample_inputs=_samples,
     reference=lambda x: (_parts_reference(x)[0], _parts_reference(x)[3]),
     tags=("data_dependent_output",),
 )
@@ -161,7 +161,7 @@ def unique_counts(x: Tensor) -> UniqueCountsResult:
 
 @composite(
     "unique_inverse(Tensor x) -> (Tensor values, Tensor inverse_indices)",
-    samples=_samples,
+    sample_inputs=_samples,
     reference=lambda x: (_parts_reference(x)[0], _parts_reference(x)[2]),
     tags=("data_dependent_output",),
 )
@@ -186,9 +186,11 @@ def _among_meta(x1: Tensor, x2: Tensor, invert: bool) -> TensorSpec:
 among = structured(
     "among(Tensor x1, Tensor x2, bool invert) -> Tensor",
     meta=_among_meta,
-    host=lambda x1, x2, invert: np.isin(x1, x2, invert=invert),
+    numpy=lambda x1, x2, invert: np.isin(x1, x2, invert=invert),
     differentiable=False,
-    samples=lambda rng: [((np.array([[1.0, 2.0, 5.0]]), np.array([2.0, 3.0]), invert), {}) for invert in (False, True)],
+    sample_inputs=lambda rng: [
+        ((np.array([[1.0, 2.0, 5.0]]), np.array([2.0, 3.0]), invert), {}) for invert in (False, True)
+    ],
     reference=lambda x1, x2, invert: _among_reference(x1, x2, invert),
     tags=("internal", "looked_up"),
 )
@@ -202,7 +204,7 @@ def _among_reference(x1: Any, x2: Any, invert: bool = False) -> Any:
 @composite(
     "isin(Tensor x1, Tensor x2, *, bool invert=False) -> Tensor",
     differentiable=False,
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((np.array([[1.0, 2.0, 5.0], [3.0, 2.0, 2.0]]), np.array([2.0, 3.0])), {}),
         ((np.array([1.0, 2.0]), np.array(2.0)), {"invert": True}),
         ((np.array(3.0), np.array([[2.0], [3.0]])), {}),

@@ -45,7 +45,7 @@ def _reversed(x: np.ndarray, axis: int) -> np.ndarray:
     return result
 
 
-def _host_sort(x: np.ndarray, *, axis: int = -1, descending: bool = False, stable: bool = True) -> np.ndarray:
+def _numpy_sort(x: np.ndarray, *, axis: int = -1, descending: bool = False, stable: bool = True) -> np.ndarray:
     if x.dtype.kind == "c":
         raise TypeError
     # Equal numbers cannot be told apart, so the faster unstable order serves, but for the two zeros of a float.
@@ -103,11 +103,11 @@ def _argsort_reference(x: Any, axis: int = -1, descending: bool = False, stable:
 argsort: Entry = structured(
     "argsort(Tensor x, *, int axis=-1, bool descending=False, bool stable=True) -> Tensor",
     meta=_meta("argsort", int64),
-    host=host_argsort,
+    numpy=host_argsort,
     quiet=True,
     strict=True,
     differentiable=False,
-    samples=_sort_samples,
+    sample_inputs=_sort_samples,
     reference=_argsort_reference,
     methods=("argsort",),
     tags=("positional:1",),
@@ -150,9 +150,9 @@ def _mean_of_runs(values: np.ndarray, ordered: np.ndarray, axis: int) -> np.ndar
 mean_of_runs: Entry = structured(
     "mean_of_runs(Tensor values, Tensor ordered, int axis) -> Tensor",
     meta=_mean_of_runs_meta,
-    host=_mean_of_runs,
+    numpy=_mean_of_runs,
     vjp={"values": lambda g, ordered, axis: mean_of_runs(g, ordered, axis), "ordered": None},
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.standard_normal((2, 4)), np.array([[1, 1, 2, 2], [0, 1, 1, 1]]), 1), {}),
         ((rng.standard_normal((3, 2)), np.array([[1, 1], [1, 2], [2, 2]]), 0), {}),
         ((rng.standard_normal((0, 2)), np.zeros((0, 2), int), 0), {}),
@@ -181,9 +181,9 @@ def _invert_order(order: np.ndarray, axis: int) -> np.ndarray:
 invert_order = structured(
     "invert_order(Tensor order, int axis) -> Tensor",
     meta=lambda order, axis: TensorSpec(order.shape, int64),
-    host=_invert_order,
+    numpy=_invert_order,
     differentiable=False,
-    samples=lambda rng: [((rng.permuted(np.tile(np.arange(4), (3, 1)), axis=1), 1), {})],
+    sample_inputs=lambda rng: [((rng.permuted(np.tile(np.arange(4), (3, 1)), axis=1), 1), {})],
     reference=np.argsort,
     tags=("internal",),
 )
@@ -200,11 +200,11 @@ def unsorted_gradient(g: Tensor, x: Tensor, ordered: Tensor, axis: int, descendi
 sort: Entry = structured(
     "sort(Tensor x, *, int axis=-1, bool descending=False, bool stable=True) -> Tensor",
     meta=_meta("sort"),
-    host=_host_sort,
+    numpy=_numpy_sort,
     quiet=True,
     strict=True,
     vjp={"x": lambda g, x, out, axis, descending: unsorted_gradient(g, x, out, axis, descending)},
-    samples=_sort_samples,
+    sample_inputs=_sort_samples,
     reference=_sort_reference,
     methods=("sort",),
     tags=("positional:1",),

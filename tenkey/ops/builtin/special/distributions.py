@@ -130,24 +130,26 @@ def _student_log_density(df: Tensor, t: Tensor) -> Tensor:
 student_below = structured(
     "student_below(Tensor df, Tensor t) -> Tensor",
     meta=like_last,
-    host=in_double(_student),
+    numpy=in_double(_student),
     vjp={
         "df": refuse("special_stdtr", "df", "t"),
         "t": lambda g, df, t: g * exp(_student_log_density(df, t)),
     },
-    samples=lambda rng: [((rng.integers(1, 5, shape), rng.uniform(-4, 4, shape)), {}) for shape in _shapes],
+    sample_inputs=lambda rng: [((rng.integers(1, 5, shape), rng.uniform(-4, 4, shape)), {}) for shape in _shapes],
     tags=("internal", "one_by_one"),
 )
 
 student_quantile = structured(
     "student_quantile(Tensor df, Tensor p) -> Tensor",
     meta=like_last,
-    host=in_double(_student_quantile),
+    numpy=in_double(_student_quantile),
     vjp={
         "df": refuse("special_stdtrit", "df", "p"),
         "p": lambda g, df, p, out: g * exp(-_student_log_density(df, out)),
     },
-    samples=lambda rng: [((rng.integers(1, 5, shape), rng.uniform(0.1, 0.9, shape)), {}) for shape in ((2,), (0, 2))],
+    sample_inputs=lambda rng: [
+        ((rng.integers(1, 5, shape), rng.uniform(0.1, 0.9, shape)), {}) for shape in ((2,), (0, 2))
+    ],
     tags=("internal", "one_by_one"),
 )
 
@@ -172,13 +174,13 @@ def _f_density(dfn: Tensor, dfd: Tensor, x: Tensor) -> Tensor:
 f_tail = structured(
     "f_tail(Tensor dfn, Tensor dfd, Tensor x, bool upper) -> Tensor",
     meta=lambda dfn, dfd, x, upper: like_last(x),
-    host=lambda dfn, dfd, x, upper: in_double(lambda a, b, x: _f_tails(a, b, x, upper))(dfn, dfd, x),
+    numpy=lambda dfn, dfd, x, upper: in_double(lambda a, b, x: _f_tails(a, b, x, upper))(dfn, dfd, x),
     vjp={
         "dfn": refuse("special_fdtr", "dfn", "x"),
         "dfd": refuse("special_fdtr", "dfd", "x"),
         "x": lambda g, dfn, dfd, x, upper: (-g if upper else g) * _f_density(dfn, dfd, x),
     },
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.integers(1, 5, shape), rng.integers(1, 5, shape), rng.uniform(0.5, 6, shape), upper), {})
         for shape in _shapes
         for upper in (False, True)
@@ -189,7 +191,7 @@ f_tail = structured(
 
 @composite(
     "special_chdtr(Tensor v, Tensor x) -> Tensor",
-    samples=lambda rng: [((rng.integers(1, 5, (3, 1)), rng.uniform(0.5, 6, (4,))), {})],
+    sample_inputs=lambda rng: [((rng.integers(1, 5, (3, 1)), rng.uniform(0.5, 6, (4,))), {})],
 )
 def special_chdtr(v: Tensor, x: Tensor) -> Tensor:
     """The probability that a chi-squared variable with ``v`` degrees of freedom is at most ``x``.
@@ -208,7 +210,7 @@ def special_chdtr(v: Tensor, x: Tensor) -> Tensor:
 
 @composite(
     "special_chdtrc(Tensor v, Tensor x) -> Tensor",
-    samples=lambda rng: [((rng.integers(1, 5, (3, 1)), rng.uniform(0.5, 6, (4,))), {})],
+    sample_inputs=lambda rng: [((rng.integers(1, 5, (3, 1)), rng.uniform(0.5, 6, (4,))), {})],
 )
 def special_chdtrc(v: Tensor, x: Tensor) -> Tensor:
     """The probability that a chi-squared variable with ``v`` degrees of freedom is above ``x``.
@@ -226,7 +228,7 @@ def special_chdtrc(v: Tensor, x: Tensor) -> Tensor:
 
 @composite(
     "special_fdtr(Tensor dfn, Tensor dfd, Tensor x) -> Tensor",
-    samples=lambda rng: [((rng.integers(1, 5, (3, 1)), rng.integers(1, 5, ()), rng.uniform(0.5, 6, (4,))), {})],
+    sample_inputs=lambda rng: [((rng.integers(1, 5, (3, 1)), rng.integers(1, 5, ()), rng.uniform(0.5, 6, (4,))), {})],
 )
 def special_fdtr(dfn: Tensor, dfd: Tensor, x: Tensor) -> Tensor:
     """The probability that a variable of the F distribution, of ``dfn`` and ``dfd`` degrees, is at most ``x``.
@@ -245,7 +247,7 @@ def special_fdtr(dfn: Tensor, dfd: Tensor, x: Tensor) -> Tensor:
 
 @composite(
     "special_fdtrc(Tensor dfn, Tensor dfd, Tensor x) -> Tensor",
-    samples=lambda rng: [((rng.integers(1, 5, (3, 1)), rng.integers(1, 5, ()), rng.uniform(0.5, 6, (4,))), {})],
+    sample_inputs=lambda rng: [((rng.integers(1, 5, (3, 1)), rng.integers(1, 5, ()), rng.uniform(0.5, 6, (4,))), {})],
 )
 def special_fdtrc(dfn: Tensor, dfd: Tensor, x: Tensor) -> Tensor:
     """The probability that a variable of the F distribution, of ``dfn`` and ``dfd`` degrees, is above ``x``.
@@ -263,7 +265,7 @@ def special_fdtrc(dfn: Tensor, dfd: Tensor, x: Tensor) -> Tensor:
 
 @composite(
     "special_stdtr(Tensor df, Tensor t) -> Tensor",
-    samples=lambda rng: [((rng.integers(1, 5, (3, 1)), rng.uniform(-4, 4, (4,))), {})],
+    sample_inputs=lambda rng: [((rng.integers(1, 5, (3, 1)), rng.uniform(-4, 4, (4,))), {})],
 )
 def special_stdtr(df: Tensor, t: Tensor) -> Tensor:
     """The probability that a variable of Student's distribution with ``df`` degrees of freedom is at most ``t``.
@@ -282,7 +284,7 @@ def special_stdtr(df: Tensor, t: Tensor) -> Tensor:
 
 @composite(
     "special_stdtrit(Tensor df, Tensor p) -> Tensor",
-    samples=lambda rng: [((rng.integers(1, 5, (2, 1)), rng.uniform(0.1, 0.9, (2,))), {})],
+    sample_inputs=lambda rng: [((rng.integers(1, 5, (2, 1)), rng.uniform(0.1, 0.9, (2,))), {})],
 )
 def special_stdtrit(df: Tensor, p: Tensor) -> Tensor:
     """The inverse of ``stdtr``: below which number a variable of Student's distribution is with probability ``p``.
@@ -301,7 +303,7 @@ def special_stdtrit(df: Tensor, p: Tensor) -> Tensor:
 
 @composite(
     "special_betaincc(Tensor a, Tensor b, Tensor x) -> Tensor",
-    samples=lambda rng: [((rng.integers(1, 5, (3, 1)), rng.integers(1, 5, ()), rng.uniform(0.1, 0.9, (4,))), {})],
+    sample_inputs=lambda rng: [((rng.integers(1, 5, (3, 1)), rng.integers(1, 5, ()), rng.uniform(0.1, 0.9, (4,))), {})],
 )
 def special_betaincc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
     """``1 - betainc(a, b, x)`` without cancellation: the beta distribution with ``a`` and ``b`` beyond ``x``.
@@ -320,13 +322,13 @@ def special_betaincc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
 beta_upper = structured(
     "beta_upper(Tensor a, Tensor b, Tensor x) -> Tensor",
     meta=like_last,
-    host=in_double(lambda a, b, x: beta_below(b, a, 1 - np.asarray(x, np.float64), np.asarray(x, np.float64))),
+    numpy=in_double(lambda a, b, x: beta_below(b, a, 1 - np.asarray(x, np.float64), np.asarray(x, np.float64))),
     vjp={
         "a": refuse("special_betaincc", "a", "x"),
         "b": refuse("special_betaincc", "b", "x"),
         "x": lambda g, a, b, x: -g * exp((a - 1) * log(x) + (b - 1) * log1p(-x) - special_betaln(a, b)),
     },
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.integers(1, 5, shape), rng.integers(1, 5, shape), rng.uniform(0.1, 0.9, shape)), {}) for shape in _shapes
     ],
     tags=("internal", "one_by_one"),

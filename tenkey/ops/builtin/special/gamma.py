@@ -237,11 +237,11 @@ def hurwitz_zeta_beyond(order: Any, x: Any) -> Any:
     return np.where(np.isnan(found), np.where((x < 0) & ~even & (x - np.floor(x) > 0.5), -np.inf, np.inf), found)
 
 
-def _polygamma_host(n: int, x: Any) -> Any:
+def _polygamma_on_numpy(n: int, x: Any) -> Any:
     result = x.dtype if x.dtype.kind == "f" else default_float()
     wide = np.asarray(x, np.float64)
     if n == 0:
-        found = special_digamma_host(wide)
+        found = special_digamma_on_numpy(wide)
         return found.astype(result)
     odd = n % 2 == 1
     pole = (wide <= 0) & (wide == np.floor(wide))
@@ -258,17 +258,17 @@ def _polygamma_host(n: int, x: Any) -> Any:
     return np.asarray(found if odd else -found).astype(result)
 
 
-def _polygamma_each_host(n: Any, x: Any) -> Any:
+def _polygamma_each_on_numpy(n: Any, x: Any) -> Any:
     result = _polygamma_each_meta(n, x).dtype
     n, x = np.broadcast_arrays(n, x)
     out = np.full(x.shape, np.nan, result)
     for order in np.unique(n[n >= 0]).tolist():
         chosen = n == order
-        out[chosen] = _polygamma_host(order, x[chosen].astype(np.float64))
+        out[chosen] = _polygamma_on_numpy(order, x[chosen].astype(np.float64))
     return out
 
 
-def special_digamma_host(x: Any) -> Any:
+def special_digamma_on_numpy(x: Any) -> Any:
     """``digamma`` of a float64 array."""
     negative = x <= 0
     size = np.where(negative, 1 - x, x)
@@ -291,9 +291,9 @@ def special_digamma_host(x: Any) -> Any:
 polygamma_of: Entry = structured(
     "polygamma_of(int n, Tensor x) -> Tensor",
     meta=_polygamma_meta,
-    host=_polygamma_host,
+    numpy=_polygamma_on_numpy,
     vjp={"x": lambda g, n, x: g * polygamma_of(n + 1, x)},
-    samples=lambda rng: (
+    sample_inputs=lambda rng: (
         [((n, rng.uniform(0.4, 6.0, shape)), {}) for n, shape in ((0, (3,)), (1, (2, 3)), (2, ()), (5, (0, 2)))]
         + [((3, np.array([-0.3, -1.6, 0.7])), {})]
     ),
@@ -303,9 +303,9 @@ polygamma_of: Entry = structured(
 polygamma_each: Entry = structured(
     "polygamma_each(Tensor n, Tensor x) -> Tensor",
     meta=_polygamma_each_meta,
-    host=_polygamma_each_host,
+    numpy=_polygamma_each_on_numpy,
     vjp={"x": lambda g, n, x, x_meta: sum_to_shape(g * polygamma_each(n + 1, x), x_meta.shape)},
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((np.array([0, 2, 1]), rng.uniform(0.4, 6.0, (2, 3))), {}),
         ((np.array([[3], [1]]), np.array([-0.3, -1.6, 0.7])), {}),
         ((np.array(2), rng.uniform(0.4, 6.0, (0, 2))), {}),
@@ -316,7 +316,7 @@ polygamma_each: Entry = structured(
 
 @composite(
     "special_polygamma(Tensor n, Tensor x) -> Tensor",
-    samples=lambda rng: [((np.array([0, 2, 1]), rng.uniform(0.4, 6.0, (2, 3))), {})],
+    sample_inputs=lambda rng: [((np.array([0, 2, 1]), rng.uniform(0.4, 6.0, (2, 3))), {})],
 )
 def special_polygamma(n: Tensor, x: Tensor) -> Tensor:
     """The ``n``-th derivative of ``digamma``, for each element of ``x``; ``n`` is one int, or a tensor of integers.

@@ -249,13 +249,13 @@ def _zeta(x: Any, q: Any) -> Any:
 
 
 def in_double(function: Any) -> Any:
-    """The function, computed in double precision, as a host function."""
+    """The function, computed in double precision, as a NumPy function."""
 
-    def host(*operands: Any) -> Any:
+    def on_numpy(*operands: Any) -> Any:
         with np.errstate(all="ignore"):
             return np.asarray(function(*operands)).astype(like_last(*operands).dtype)
 
-    return host
+    return on_numpy
 
 
 def together(operator: str, *operands: Tensor) -> list[Tensor]:
@@ -299,12 +299,12 @@ _shapes = ((3,), (2, 3), (), (0, 2))
 gamma_tail = structured(
     "gamma_tail(Tensor a, Tensor x, bool upper) -> Tensor",
     meta=lambda a, x, upper: like_last(x),
-    host=lambda a, x, upper: in_double(lambda a, x: _gamma_tails(a, x)[upper])(a, x),
+    numpy=lambda a, x, upper: in_double(lambda a, x: _gamma_tails(a, x)[upper])(a, x),
     vjp={
         "a": refuse("special_gammainc", "a", "x"),
         "x": lambda g, a, x, upper: (-g if upper else g) * _density(a, x),
     },
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.integers(1, 5, shape), rng.uniform(0.5, 6, shape), upper), {})
         for shape in _shapes
         for upper in (False, True)
@@ -322,13 +322,13 @@ gamma_tail = structured(
 beta_tail = structured(
     "beta_tail(Tensor a, Tensor b, Tensor x) -> Tensor",
     meta=like_last,
-    host=in_double(beta_below),
+    numpy=in_double(beta_below),
     vjp={
         "a": refuse("special_betainc", "a", "x"),
         "b": refuse("special_betainc", "b", "x"),
         "x": lambda g, a, b, x: g * exp((a - 1) * log(x) + (b - 1) * log1p(-x) - special_betaln(a, b)),
     },
-    samples=lambda rng: [
+    sample_inputs=lambda rng: [
         ((rng.integers(1, 5, shape), rng.integers(1, 5, shape), rng.uniform(0.1, 0.9, shape)), {}) for shape in _shapes
     ],
     tags=("internal", "one_by_one"),
@@ -344,9 +344,9 @@ beta_tail = structured(
 hurwitz = structured(
     "hurwitz(Tensor x, Tensor q) -> Tensor",
     meta=like_last,
-    host=in_double(_zeta),
+    numpy=in_double(_zeta),
     vjp={"x": refuse("special_zeta", "x", "q"), "q": lambda g, x, q: g * -x * hurwitz_of(x + 1, q)},
-    samples=lambda rng: [((rng.integers(2, 5, shape), rng.uniform(0.5, 6, shape)), {}) for shape in _shapes],
+    sample_inputs=lambda rng: [((rng.integers(2, 5, shape), rng.uniform(0.5, 6, shape)), {}) for shape in _shapes],
     tags=("internal", "one_by_one"),
     doc="""The Hurwitz zeta function of operands of one shape.
 
@@ -365,7 +365,7 @@ def hurwitz_of(x: Tensor, q: Tensor) -> Tensor:
 
 @composite(
     "special_gammainc(Tensor a, Tensor x) -> Tensor",
-    samples=lambda rng: [((rng.integers(1, 5, (3, 1)), rng.uniform(0.5, 6, (4,))), {})],
+    sample_inputs=lambda rng: [((rng.integers(1, 5, (3, 1)), rng.uniform(0.5, 6, (4,))), {})],
 )
 def special_gammainc(a: Tensor, x: Tensor) -> Tensor:
     """The regularized lower incomplete gamma function P(a, x): the gamma distribution with shape ``a`` up to ``x``.
@@ -384,7 +384,7 @@ def special_gammainc(a: Tensor, x: Tensor) -> Tensor:
 
 @composite(
     "special_gammaincc(Tensor a, Tensor x) -> Tensor",
-    samples=lambda rng: [((rng.integers(1, 5, (3, 1)), rng.uniform(0.5, 6, (4,))), {})],
+    sample_inputs=lambda rng: [((rng.integers(1, 5, (3, 1)), rng.uniform(0.5, 6, (4,))), {})],
 )
 def special_gammaincc(a: Tensor, x: Tensor) -> Tensor:
     """The regularized upper incomplete gamma function Q(a, x) = 1 - P(a, x), without cancellation where it is small.
@@ -402,7 +402,7 @@ def special_gammaincc(a: Tensor, x: Tensor) -> Tensor:
 
 @composite(
     "special_betainc(Tensor a, Tensor b, Tensor x) -> Tensor",
-    samples=lambda rng: [((rng.integers(1, 5, (3, 1)), rng.integers(1, 5, ()), rng.uniform(0.1, 0.9, (4,))), {})],
+    sample_inputs=lambda rng: [((rng.integers(1, 5, (3, 1)), rng.integers(1, 5, ()), rng.uniform(0.1, 0.9, (4,))), {})],
 )
 def special_betainc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
     """The regularized incomplete beta function: the beta distribution with parameters ``a`` and ``b`` up to ``x``.
@@ -421,7 +421,7 @@ def special_betainc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
 
 @composite(
     "special_zeta(Tensor x, Tensor? q=None) -> Tensor",
-    samples=lambda rng: [((rng.integers(2, 5, (3, 1)), rng.uniform(0.5, 6, (4,))), {})],
+    sample_inputs=lambda rng: [((rng.integers(2, 5, (3, 1)), rng.uniform(0.5, 6, (4,))), {})],
 )
 def special_zeta(x: Tensor, q: Tensor | None = None) -> Tensor:
     """The sum of ``(k + q)**-x`` over k = 0, 1, ...: Hurwitz's zeta function, with q = 1 (the default) Riemann's.
@@ -440,7 +440,7 @@ def special_zeta(x: Tensor, q: Tensor | None = None) -> Tensor:
 
 @composite(
     "special_multigammaln(Tensor a, int d) -> Tensor",
-    samples=lambda rng: [((rng.uniform(3, 6, shape), d), {}) for shape in ((3,), ()) for d in (1, 4)],
+    sample_inputs=lambda rng: [((rng.uniform(3, 6, shape), d), {}) for shape in ((3,), ()) for d in (1, 4)],
 )
 def special_multigammaln(a: Tensor, d: int) -> Tensor:
     """The logarithm of the multivariate gamma function of dimension ``d``, for a > (d - 1) / 2 (DLMF 35.3.4).

@@ -18,7 +18,7 @@ def _samples(rng: np.random.Generator) -> Any:
 
 @composite(
     "special_logsumexp(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
-    samples=lambda rng: [*_samples(rng), ((rng.standard_normal((3, 4)),), {"keepdims": True})],
+    sample_inputs=lambda rng: [*_samples(rng), ((rng.standard_normal((3, 4)),), {"keepdims": True})],
 )
 def special_logsumexp(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     """``log(sum(exp(x)))`` along axes, without overflow: ``tk.logsumexp``.
@@ -31,7 +31,7 @@ def special_logsumexp(x: Tensor, axis: Any = None, *, keepdims: bool = False) ->
     return result
 
 
-@composite("special_softmax(Tensor x, int axis=-1) -> Tensor", samples=_samples)
+@composite("special_softmax(Tensor x, int axis=-1) -> Tensor", sample_inputs=_samples)
 def special_softmax(x: Tensor, axis: int = -1) -> Tensor:
     """``exp(x) / sum(exp(x))`` along one axis: ``tk.softmax``.
 
@@ -43,7 +43,7 @@ def special_softmax(x: Tensor, axis: int = -1) -> Tensor:
     return result
 
 
-@composite("special_log_softmax(Tensor x, int axis=-1) -> Tensor", samples=_samples)
+@composite("special_log_softmax(Tensor x, int axis=-1) -> Tensor", sample_inputs=_samples)
 def special_log_softmax(x: Tensor, axis: int = -1) -> Tensor:
     """``log(softmax(x))`` along one axis: ``tk.log_softmax``.
 

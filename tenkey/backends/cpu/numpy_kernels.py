@@ -1,4 +1,4 @@
-"""CPU kernels of operators whose block says how NumPy computes them (facet ``Host``)."""
+"""CPU kernels of operators whose block says how NumPy computes them (facet ``NumPyKernel``)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ...core.tensor import Tensor
 from ...core.word import WEAK_MASK
 from ...dispatch.operator import Operator
 from ...dispatch.schema import Argument, BaseType, ListType
-from ...ops.declare.facets import Host
+from ...ops.declare.facets import NumPyKernel
 from .fp_warnings import QUIET, ignore, restore
 from .kernels import WORDS, wrap
 
-__all__ = ["host_kernel"]
+__all__ = ["numpy_kernel"]
 
 
 _FAILED: Final = "[{name}] {error} (It was called with {operands}.)"
@@ -110,14 +110,14 @@ def _passed(argument: Argument) -> str:
     return f"{name}={text}" if argument.kwarg_only else text
 
 
-def host_kernel(operator: Operator) -> Callable[..., Any]:
+def numpy_kernel(operator: Operator) -> Callable[..., Any]:
     """The kernel: tensors become arrays, NumPy computes without warnings, arrays become tensors.
 
     The rule for shapes and dtypes runs first, since it is where bad arguments are refused; for a strict function it
     runs only when that fails, to give the error of the operator rather than NumPy's. Of a composite the composition is
     asked instead, which may know better. The kernel is written for the schema's arguments, as an entry is.
     """
-    facet: Host = operator.facets["Host"]
+    facet: NumPyKernel = operator.facets["NumPyKernel"]
     composite = operator.facets.get("Composite")
     otherwise = operator.facets["Meta"].rule if composite is None else composite.function
     arguments = operator.schema.arguments
