@@ -37,7 +37,7 @@ from .builtin.elementwise.arithmetic import reciprocal
 from .builtin.elementwise.comparison import where
 from .builtin.elementwise.exponential import exp, exp2, expm1, log, log1p, log2, log10, logaddexp, rsqrt
 from .builtin.elementwise.trigonometry import acos, acosh, asin, cosh, sinh, tan
-from .builtin.indexing.advanced_indexing import scatter_add
+from .builtin.indexing.scatter import scatter_add
 from .builtin.linalg.einsum import einsum_operator
 from .builtin.linalg.matmul import matmul
 from .builtin.linalg.norms import vector_norm

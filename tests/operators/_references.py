@@ -46,10 +46,6 @@ def _scatter(source: Array, indices: Array, shape: Sequence[int], axis: int) -> 
     return _add_at(np.take_along_axis(_positions(shape), indices, axis), source, shape)
 
 
-def _scatter_add(x: Array, indices: Array, source: Array, *, axis: int = -1) -> Array:
-    return x + _scatter(source, indices, x.shape, axis)
-
-
 def _index(indices: Sequence[Array | None]) -> tuple[Any, ...]:
     return tuple(slice(None) if i is None else i for i in indices)
 
@@ -155,7 +151,6 @@ REFERENCES: Final[Mapping[str, Reference]] = {
         *_broadcast_but(x, indices, axis), axis=axis
     ),
     "scatter_add_zeros": _scatter,
-    "scatter_add": _scatter_add,
     "index": lambda x, indices: x[_index(indices)],
     "index_backward": lambda g, shape, indices: _add_at(_positions(shape)[_index(indices)], g, shape),
     "take": lambda x, indices, axis=None: np.take(x, indices, axis),

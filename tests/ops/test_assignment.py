@@ -359,3 +359,18 @@ def test_the_gradient_of_equal_indices_under_vmap() -> None:
     assert vmap(gradient)(x, tk.asarray(indices), v).tolist() == want
     assert vmap(gradient, in_dims=(None, 0, None))(x[0], tk.asarray(indices), v[0]).tolist() == want
     assert vmap(gradient, in_dims=(None, None, 0))(x[0], tk.asarray(indices[0]), v).tolist() == [want[0]] * 3
+
+
+@pytest.mark.parametrize("source", [3.0, 2, (), (2, 3), (1, 3), (3,), (3, 4)], ids=repr)
+def test_scatter_add_takes_what_scatter_takes(source: Any) -> None:
+    rng = np.random.default_rng(3)
+    x = tk.tensor(rng.standard_normal((3, 4)), requires_grad=True)
+    indices = tk.asarray([[0, 0, 3], [1, -1, 1]])
+    v = tk.tensor(rng.standard_normal(source), requires_grad=True) if isinstance(source, tuple) else source
+    want = tk.scatter(x, indices, v, reduce="add")
+    np.testing.assert_allclose(values_of(tk.scatter_add(x, indices, v)), values_of(want))
+    if isinstance(v, Tensor):
+        assert gradcheck(lambda x, v: tk.scatter_add(x, indices, v) ** 2, (x, v), check_forward_ad=True)
+        assert gradgradcheck(lambda x, v: tk.scatter_add(x, indices, v) ** 2, (x, v))
+    assert x.scatter_add(indices, v).dtype == tk.float64
+    assert tk.scatter_add(tk.zeros((3, 4), dtype=tk.float16), indices, 0.5).dtype == tk.float16

@@ -18,7 +18,6 @@ from .elementwise.arithmetic import clip
 from .elementwise.comparison import isfinite, isinf, isnan, logical_not
 from .elementwise.complex import imag, real
 from .elementwise.rounding import round as round_elements
-from .indexing.advanced_indexing import scatter_add
 from .indexing.selection import nonzero_rows
 from .linalg.diagonals import trace
 from .nn import log_softmax, softmax
@@ -275,7 +274,6 @@ _methods: Final[dict[str, Any]] = {
     "trace": trace,
     "tile": tile,
     "argpartition": argpartition,
-    "scatter_add": scatter_add,
     "real": property(_real, doc=_real.__doc__),
     "imag": property(_imag, doc=_imag.__doc__),
     "softmax": softmax,

@@ -93,23 +93,6 @@ scatter_add_zeros = structured(
 )
 
 
-@composite(
-    "scatter_add(Tensor x, Tensor indices, Tensor source, int axis=-1) -> Tensor",
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal((3, 5)), rng.integers(0, 5, (3, 2)), rng.standard_normal((3, 2))), {"axis": 1})
-    ],
-    tags=("takes_sequences",),
-)
-def scatter_add(x: Tensor, indices: Tensor, source: Tensor, axis: int = -1) -> Tensor:
-    """``x`` with ``source`` added at ``indices`` along an axis; equal indices add up.
-
-    >>> import tenkey as tk
-    >>> tk.scatter_add(tk.zeros(3), tk.asarray([0, 0]), tk.asarray([1.0, 2.0]), axis=0).tolist()
-    [3.0, 0.0, 0.0]
-    """
-    return x + scatter_add_zeros(source, indices, x.shape, normalize_axis("scatter_add", axis, x.ndim))
-
-
 def index_shape(x: Tensor, indices: Sequence[Tensor | None]) -> tuple[int, ...] | None:
     """The shape of ``x[indices]`` for integer indices, or None where a mask makes it depend on values."""
     for i in indices:

@@ -13,7 +13,7 @@ import numpy as np
 from ....core.dtypes.promotion import result_dtype
 from ....core.lift import refuse_out_of_range
 from ....core.tensor import Tensor
-from ....core.word import WEAK_MASK
+from ....core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
 from ...declare import Entry, TensorSpec, composite, structured
 from ...shapes import broadcast_shapes, checked_axis, normalize_axis
 from ..creation import arange, full, ones_like, zeros_like
@@ -22,8 +22,8 @@ from ..elementwise.comparison import equal, where
 from ..elementwise.complex import conj
 from ..shape.copying import cast
 from ..shape.views import broadcast_to, reshape
-from .advanced_indexing import index, index_shape, take_along_axis
-from .basic_indexing import basic_index
+from .advanced_indexing import index, index_shape, scatter_add_zeros, take_along_axis
+from .basic_indexing import basic_index, basic_index_backward
 from .setitem import as_source, put, put_
 
 _TENSORS: Final = "[put_along_axis] takes tensors, got {kind}: convert it with tk.asarray(...)."
@@ -47,14 +47,15 @@ _REDUCTIONS: Final = {
 
 
 def _check_indices(operator: str, x: Tensor, indices: Tensor, axis: int) -> int:
-    i = normalize_axis(operator, axis, x.ndim)
+    given, whole = indices.shape, x.shape
+    i = normalize_axis(operator, axis, len(whole))
     if indices.dtype.kind not in "iu":
         raise TypeError(_INTEGERS.format(operator=operator, dtype=indices.dtype))
-    if indices.ndim != x.ndim:
-        raise ValueError(_NDIM.format(operator=operator, indices=indices.shape, ndim=x.ndim, shape=x.shape))
-    for d, (n, m) in enumerate(zip(indices.shape, x.shape, strict=True)):
-        if d != i and n > m:
-            raise ValueError(_LENGTHS.format(operator=operator, indices=indices.shape, shape=x.shape, d=d, axis=i))
+    if len(given) != len(whole):
+        raise ValueError(_NDIM.format(operator=operator, indices=given, ndim=x.ndim, shape=whole))
+    for d, n in enumerate(given):
+        if n > whole[d] and d != i:
+            raise ValueError(_LENGTHS.format(operator=operator, indices=given, shape=whole, d=d, axis=i))
     return i
 
 
@@ -69,6 +70,8 @@ def _grid(indices: Tensor, axis: int) -> list[Tensor]:
 
 def _fitting(operator: str, x: Tensor, source: Tensor, shape: tuple[int, ...]) -> Tensor:
     """The source in the dtype of ``x`` and of a shape; one that is longer is cut, as in PyTorch."""
+    if source.shape == shape and source.dtype == x.dtype:
+        return source
     if result_dtype((x.dtype, source.dtype), ()).kind != x.dtype.kind and source.ndim:
         raise TypeError(_KIND.format(operator=operator, source=source.dtype, dtype=x.dtype))
     if source.dtype.kind == "c" and x.dtype.kind != "c":
@@ -200,10 +203,17 @@ def gather(x: Tensor, indices: Tensor, axis: int = -1) -> Tensor:
     [[1, 1], [4, 3]]
     """
     i = _check_indices("gather", x, indices, axis)
-    cut = tuple([slice(None) if d == i else slice(0, n) for d, n in enumerate(indices.shape)])
-    shorter = any(d != i and n != m for d, (n, m) in enumerate(zip(indices.shape, x.shape, strict=True)))
-    result: Tensor = take_along_axis(basic_index(x, cut) if shorter else x, indices, axis=i)
+    reached = _reached(x, indices, i)
+    result: Tensor = take_along_axis(basic_index(x, reached) if reached else x, indices, axis=i)
     return result
+
+
+def _reached(x: Tensor, indices: Tensor, axis: int) -> tuple[slice, ...] | None:
+    """The part of ``x`` beside which indices lie that are shorter in the other dimensions; None for all of it."""
+    given, whole = indices.shape, x.shape
+    if given[:axis] == whole[:axis] and given[axis + 1 :] == whole[axis + 1 :]:
+        return None
+    return tuple([slice(None) if d == axis else slice(0, n) for d, n in enumerate(given)])
 
 
 def _scatter_reference(x: Any, indices: Any, source: Any, axis: int = -1, *, reduce: str | None = None) -> Any:
@@ -252,6 +262,35 @@ def scatter(x: Tensor, indices: Tensor, source: Tensor, axis: int = -1, *, reduc
     name = _REDUCTIONS[reduce]
     result: Tensor = put(x, grid, fitted) if name is None else index_reduce(x, grid, fitted, name)
     return result
+
+
+@composite(
+    "scatter_add(Tensor x, Tensor indices, Tensor source, int axis=-1) -> Tensor",
+    sample_inputs=lambda rng: [
+        ((rng.standard_normal((3, 5)), rng.integers(0, 5, (3, 2)), rng.standard_normal((3, 2))), {"axis": 1}),
+        ((rng.standard_normal((3, 5)), rng.integers(0, 5, (2, 4)), rng.standard_normal((2, 4))), {}),
+    ],
+    reference=lambda x, indices, source, axis=-1: _scatter_reference(x, indices, source, axis, reduce="add"),
+    methods=("scatter_add",),
+    tags=("takes_sequences",),
+)
+def scatter_add(x: Tensor, indices: Tensor, source: Tensor, axis: int = -1) -> Tensor:
+    """``x`` with ``source`` added at ``indices`` along an axis; equal indices add up.
+
+    Takes what ``scatter`` with ``reduce="add"`` takes, and gives the dtype that ``x`` and ``source`` have in common.
+
+    >>> import tenkey as tk
+    >>> tk.scatter_add(tk.zeros(3), tk.asarray([0, 0]), tk.asarray([1.0, 2.0]), axis=0).tolist()
+    [3.0, 0.0, 0.0]
+    """
+    i = _check_indices("scatter_add", x, indices, axis)
+    if source.dtype != x.dtype:
+        word = x._word | source._word
+        x = cast(x, result_dtype(dtypes_of(word & DTYPE_MASK), weak_of(word & WEAK_MASK)))
+    reached = _reached(x, indices, i)
+    shape = (*indices.shape[:i], x.shape[i], *indices.shape[i + 1 :]) if reached else x.shape
+    added = scatter_add_zeros(_fitting("scatter_add", x, source, indices.shape), indices, shape, i)
+    return x + (basic_index_backward(added, x.shape, reached) if reached else added)
 
 
 def _one_axis(operator: str, x: Tensor, indices: Tensor, axis: int) -> tuple[list[Tensor | None], tuple[int, ...]]:
