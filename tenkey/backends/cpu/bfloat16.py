@@ -5,7 +5,8 @@ Note [bfloat16 is storage]
 NumPy has no bfloat16 arithmetic, and sums in it would be worthless. So the kernel for a dispatch word with bfloat16 is
 the one for float32 in its place: tensors are widened, which is exact, and float32 results are rounded to bfloat16 if
 that is what the operands promote to. Whatever selects or moves elements comes out as it went in. Copies, casts and
-views see the memory itself. Guarded by ``tests/core/test_bfloat16.py::test_results_are_rounded_once``.
+views see the memory itself. Where NumPy has no kernel for float16 (LAPACK, FFT), the block says ``widens=True`` and
+float16 is treated the same way. Guarded by ``tests/core/test_bfloat16.py::test_results_are_rounded_once``.
 """
 
 from __future__ import annotations
@@ -34,47 +35,53 @@ def with_bfloat16(operator: Operator, kernel: Kernel) -> Kernel:
     if operator.name in _DIRECT:
         return kernel
     given, function = kernel.specialize, kernel.function
+    on_numpy = operator.facets.get("NumPyKernel")
+    kinds, narrow = "V", BFLOAT16_TRAIT
+    if on_numpy is not None and on_numpy.widens:
+        kinds, narrow = "Vf", BFLOAT16_TRAIT | DTYPE_TRAIT[dtypes.float16]
 
     def specialize(operator: Operator, word: int) -> Callable[..., Any]:
-        if not word & BFLOAT16_TRAIT:
+        if not word & narrow:
             return function if given is None else given(operator, word)
-        wide_word = word & ~BFLOAT16_TRAIT | _FLOAT32_TRAIT
+        wide_word = word & ~narrow | _FLOAT32_TRAIT
         inner = function if given is None else given(operator, wide_word)
-        return _rounding(inner, result_dtype(dtypes_of(word & DTYPE_MASK), weak_of(word & WEAK_MASK)))
+        return _rounding(inner, result_dtype(dtypes_of(word & DTYPE_MASK), weak_of(word & WEAK_MASK)), kinds)
 
     kernel.specialize = specialize
     return kernel
 
 
-def _rounding(inner: Callable[..., Any], promoted: np.dtype) -> Callable[..., Any]:
-    rounds = promoted.kind == "V"
-    bfloat16 = dtypes.to_dtype("bfloat16")
+def _rounding(inner: Callable[..., Any], promoted: np.dtype, kinds: str) -> Callable[..., Any]:
+    """The kernel on float32 in place of the dtypes of two bytes and one of these kinds."""
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         target = kwargs.get("dtype")
         if target is not None and target.kind == "V":
             kwargs["dtype"] = dtypes.float32
-        narrow = rounds if target is None else target.kind == "V"
+        wanted = promoted if target is None else target
         token = ignore(QUIET)
         try:
-            wide = [_widened(value) for value in args]
-            named = {name: _widened(value) for name, value in kwargs.items()}
+            wide = [_widened(value, kinds) for value in args]
+            named = {name: _widened(value, kinds) for name, value in kwargs.items()}
         finally:
             restore(token)
         result = inner(*wide, **named)
-        return _narrowed(result, bfloat16) if narrow else result
+        return _narrowed(result, wanted) if _is_narrow(wanted, kinds) else result
 
     return kernel
 
 
-def _widened(value: Any) -> Any:
+def _is_narrow(dtype: np.dtype, kinds: str) -> bool:
+    return dtype.itemsize == 2 and dtype.kind in kinds
+
+
+def _widened(value: Any, kinds: str) -> Any:
     if isinstance(value, Tensor):
-        data = value._data
-        if data.dtype.kind == "V":
-            return make_tensor(data.astype(np.float32), cpu_word(dtypes.float32))
+        if _is_narrow(value._data.dtype, kinds):
+            return make_tensor(value._data.astype(np.float32), cpu_word(dtypes.float32))
         return value
     if isinstance(value, (list, tuple)) and any(isinstance(item, Tensor) for item in value):
-        return [_widened(item) for item in value]
+        return [_widened(item, kinds) for item in value]
     return value
 
 

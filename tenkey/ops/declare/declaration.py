@@ -264,6 +264,7 @@ def structured(
     numpy: Callable[..., Any] | None = None,
     strict: bool = False,
     quiet: bool = False,
+    widens: bool = False,
     vjp: Mapping[str, Formula] | None = None,
     jvp: Callable[..., Any] | Linear | None = None,
     differentiable: bool = True,
@@ -278,16 +279,16 @@ def structured(
 
     ``meta`` gets the arguments and returns a TensorSpec for each result; it is where bad shapes and dtypes are refused.
     ``numpy`` computes it on NumPy arrays, which makes it the CPU kernel; with ``strict`` it refuses by itself all that
-    ``meta`` refuses; ``quiet`` says that NumPy never warns in it. Of several results ``g`` and ``out`` in a formula are
-    tuples. ``gradcheck_wrapper(call, *args, **kwargs)`` is what tests differentiate in place of ``call``, where that has
-    no derivative by each of its elements, or no unique result: it takes symmetric matrices, say. ``jvp(tangents, ...)`` is
-    the forward derivative where a shorter one is known than what follows from ``vjp``; ``linear("x")`` for an operator
-    that is linear in ``x``.
+    ``meta`` refuses; ``quiet`` says that NumPy never warns in it, ``widens`` that it takes float32 in place of float16.
+    Of several results ``g`` and ``out`` in a formula are tuples. ``gradcheck_wrapper(call, *args, **kwargs)`` is what
+    tests differentiate in place of ``call``, where that has no derivative by each of its elements, or no unique result:
+    it takes symmetric matrices, say. ``jvp(tangents, ...)`` is the forward derivative where a shorter one is known than
+    what follows from ``vjp``; ``linear("x")`` for an operator that is linear in ``x``.
     """
     parsed = _parse(schema)
     facets: list[object] = [Meta(meta), *_differentiation(parsed, None, vjp, jvp, differentiable)]
     if numpy is not None:
-        facets.append(NumPyKernel(numpy, strict, quiet))
+        facets.append(NumPyKernel(numpy, strict, quiet, widens))
     if sample_inputs is not None:
         facets.append(SampleInputs(sample_inputs, reference, gradcheck_wrapper))
     return _define(parsed, facets, tags=tuple(tags), methods=methods, doc=doc)

@@ -158,13 +158,15 @@ class NumPyKernel(Record):
 
     It returns arrays of its own memory, of the shapes and dtypes that the rule of ``Meta`` says. The CPU backend runs
     it; so does the CPU fallback of every other. ``strict``: it raises by itself wherever the rule raises, which then
-    need not run first. ``quiet``: NumPy never warns in it. Of a composite it is a shorter way, which gives up with
-    NotImplemented or by raising; Python numbers come as such where the schema says ``Tensor?``.
+    need not run first. ``quiet``: NumPy never warns in it. ``widens``: NumPy has no float16 there, so that it gets
+    float32 and its results are rounded. Of a composite it is a shorter way, which gives up with NotImplemented or by
+    raising; Python numbers come as such where the schema says ``Tensor?``.
     """
 
     function: Callable[..., Any]
     strict: bool = False
     quiet: bool = False
+    widens: bool = False
 
 
 class Methods(Record):

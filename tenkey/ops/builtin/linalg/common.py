@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from ....core.dtypes import names as dtypes
+from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor
 from ..creation import arange
 from ..elementwise.comparison import where
@@ -21,21 +22,21 @@ __all__ = [
 ]  # fmt: skip
 
 _DTYPE: Final = (
-    "[{operator}] is not defined for dtype {dtype}: it takes float32, float64, complex64 and complex128, and integers "
-    "as floats. Convert with tk.astype(x, tk.float32)."
+    "[{operator}] is not defined for dtype {dtype}: it takes floating and complex dtypes, and integers as floats. "
+    "Convert with tk.astype(x, tk.float32)."
 )
 CONVERGE: Final = "the iteration did not converge; are there NaN or inf among the elements?"
 _MATRIX: Final = "[{operator}] got shape {shape}: it takes a matrix, or a stack of matrices (..., M, N)."
 _SQUARE: Final = "[{operator}] got shape {shape}: the last two dimensions must be equal, {m} and {n} are not."
 
 
-def inexact(operator: str, dtype: np.dtype) -> np.dtype:
-    """The dtype that LAPACK computes in; TypeError for what it cannot."""
-    if (dtype.kind == "f" and dtype.itemsize > 2) or dtype.kind == "c":
-        return dtype
-    if dtype.kind in "iu":
-        return dtypes.default_float()
-    raise TypeError(_DTYPE.format(operator=operator, dtype=dtype))
+def inexact(operator: str, *given: np.dtype) -> np.dtype:
+    """The dtype of the result; TypeError for bools. LAPACK has no float16 and no bfloat16: ``widens``."""
+    for dtype in given:
+        if dtype.kind not in "iufcV":
+            raise TypeError(_DTYPE.format(operator=operator, dtype=dtype))
+    common = given[0] if len(given) == 1 else result_dtype(given, ())
+    return dtypes.default_float() if common.kind in "iu" else common
 
 
 def inexact_array(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -151,6 +151,7 @@ _svd: Any = structured(
     numpy=known_linalg("linalg.svd", CONVERGE)(
         lambda x, full_matrices=True: np.linalg.svd(inexact_array(x), full_matrices=full_matrices)
     ),
+    widens=True,
     strict=True,
     vjp={"x": _svd_vjp},
     tags=("derived", "stacked"),
@@ -202,6 +203,7 @@ svdvals: Entry = structured(
     "linalg_svdvals(Tensor x) -> Tensor",
     meta=_svdvals_meta,
     numpy=known_linalg("linalg.svdvals", CONVERGE)(lambda x: np.linalg.svd(inexact_array(x), compute_uv=False)),
+    widens=True,
     strict=True,
     vjp={"x": _svdvals_vjp},
     sample_inputs=lambda rng: [((x,), {}) for x in _matrix_samples(rng)],
@@ -270,6 +272,7 @@ _qr: Any = structured(
     "lapack_qr(Tensor x, str mode) -> (Tensor, Tensor)",
     meta=_qr_meta,
     numpy=lambda x, mode: np.linalg.qr(inexact_array(x), mode),
+    widens=True,
     strict=True,
     vjp={"x": _qr_vjp},
     tags=("derived", "stacked"),

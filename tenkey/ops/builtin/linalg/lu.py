@@ -112,6 +112,7 @@ _factors: Any = structured(
     "lu_factors(Tensor x) -> (Tensor, Tensor, Tensor)",
     meta=_factors_meta,
     numpy=_factors_on_numpy,
+    widens=True,
     strict=False,
     vjp={"x": _factors_vjp},
     tags=("derived", "stacked"),

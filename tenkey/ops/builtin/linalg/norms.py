@@ -8,7 +8,6 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ....core.dtypes import names as dtypes
-from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor
 from ...declare import Entry, TensorSpec, composite, structured
 from ...shapes import broadcast_shapes, reduced_shape, refuse_empty
@@ -144,6 +143,7 @@ vector_norm: Entry = structured(
     "linalg_vector_norm(Tensor x, *, int[1]? axis=None, bool keepdims=False, float ord=2.0) -> Tensor",
     meta=_norm_meta,
     numpy=_norm_on_numpy,
+    widens=True,
     strict=True,
     vjp={"x": _norm_vjp},
     sample_inputs=lambda rng: (
@@ -193,6 +193,7 @@ matrix_rank: Entry = structured(
     "linalg_matrix_rank(Tensor x, *, Tensor? rtol=None) -> Tensor",
     meta=_rank_meta,
     numpy=known_linalg("linalg.matrix_rank", CONVERGE)(_rank_on_numpy),
+    widens=True,
     strict=True,
     differentiable=False,
     sample_inputs=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((3, 3), (2, 3, 2), (0, 2), (1, 1))],
@@ -251,6 +252,7 @@ pinv: Entry = structured(
     "linalg_pinv(Tensor x, *, Tensor? rtol=None) -> Tensor",
     meta=_pinv_meta,
     numpy=known_linalg("linalg.pinv", CONVERGE)(_pinv_on_numpy),
+    widens=True,
     strict=True,
     vjp={"x": _pinv_vjp},
     sample_inputs=lambda rng: [((x,), {}) for x in _tall_and_wide(rng)],
@@ -287,13 +289,13 @@ def _lstsq_meta(x1: Tensor, x2: Tensor, rtol: Tensor | None = None) -> Any:
     *batch, m, n = x1.shape
     if x2.ndim < 2 or x2.shape[-2] != m:
         raise ValueError(_ROWS.format(a=x1.shape, b=x2.shape, m=m))
-    dtype = inexact("linalg.lstsq", result_dtype((x1.dtype, inexact("linalg.lstsq", x2.dtype)), ()))
+    dtype = inexact("linalg.lstsq", x1.dtype, x2.dtype)
     lead = broadcast_shapes("linalg.lstsq", tuple(batch), x2.shape[:-2])
     return TensorSpec((*lead, n, x2.shape[-1]), dtype)
 
 
 def _lstsq_on_numpy(x1: np.ndarray[Any, Any], x2: np.ndarray[Any, Any], rtol: Any = None) -> Any:
-    dtype = inexact("linalg.lstsq", result_dtype((x1.dtype, inexact("linalg.lstsq", x2.dtype)), ()))
+    dtype = inexact("linalg.lstsq", x1.dtype, x2.dtype)
     a, b = x1.astype(dtype, copy=False), x2.astype(dtype, copy=False)
     v, uh, _ = _divided(*np.linalg.svd(a, full_matrices=False), a.shape, rtol)
     return v @ (uh @ b)
@@ -312,6 +314,7 @@ _lstsq: Entry = structured(
     "lapack_lstsq(Tensor x1, Tensor x2, Tensor? rtol=None) -> Tensor",
     meta=_lstsq_meta,
     numpy=known_linalg("linalg.lstsq", CONVERGE)(_lstsq_on_numpy),
+    widens=True,
     vjp={
         "x1": _lstsq_left,
         "x2": lambda g, x1, x2_meta, rtol: like_operand(matmul(adjoint(pinv(x1, rtol=rtol)), g), x2_meta),
@@ -440,6 +443,7 @@ matrix_exp: Entry = structured(
     "linalg_matrix_exp(Tensor x) -> Tensor",
     meta=lambda x: TensorSpec(x.shape, check_square("linalg.matrix_exp", x)),
     numpy=_exp_on_numpy,
+    widens=True,
     vjp={"x": _exp_vjp},
     sample_inputs=lambda rng: [
         ((rng.uniform(-0.9, 0.9, shape),), {}) for shape in ((3, 3), (2, 2, 2), (1, 1), (0, 0), (0, 2, 2))

@@ -11,7 +11,6 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ....core.dtypes import names as dtypes
-from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor
 from ...declare import Entry, TensorSpec, composite, structured
 from ...shapes import broadcast_shapes
@@ -61,6 +60,7 @@ inv: Entry = structured(
     "linalg_inv(Tensor x) -> Tensor",
     meta=_like_dtype("linalg.inv"),
     numpy=known_linalg("linalg.inv", _SINGULAR)(lambda x: np.linalg.inv(inexact_array(x))),
+    widens=True,
     strict=True,
     vjp={"x": lambda g, out: negative(matmul(matmul(adjoint(out), g), adjoint(out)))},
     sample_inputs=_square_samples,
@@ -84,7 +84,7 @@ def _solve_meta(x1: Tensor, x2: Tensor) -> TensorSpec:
     m = x1.shape[-1]
     if not x2.ndim or x2.shape[-2 if x2.ndim > 1 else -1] != m:
         raise ValueError(_SYSTEM.format(a=x1.shape, b=x2.shape, m=m))
-    dtype = inexact("linalg.solve", result_dtype((x1.dtype, inexact("linalg.solve", x2.dtype)), ()))
+    dtype = inexact("linalg.solve", x1.dtype, x2.dtype)
     if x2.ndim == 1:
         return TensorSpec(x1.shape[:-1], dtype)
     batch = broadcast_shapes("linalg.solve", x1.shape[:-2], x2.shape[:-2])
@@ -95,7 +95,7 @@ def _solve_on_numpy(x1: np.ndarray[Any, Any], x2: np.ndarray[Any, Any]) -> Any:
     if "b" in (x1.dtype.kind, x2.dtype.kind):
         raise TypeError
     if x1.dtype is not x2.dtype or x1.dtype.kind in "iu":
-        dtype = inexact("linalg.solve", result_dtype((x1.dtype, inexact("linalg.solve", x2.dtype)), ()))
+        dtype = inexact("linalg.solve", x1.dtype, x2.dtype)
         x1, x2 = x1.astype(dtype, copy=False), x2.astype(dtype, copy=False)
     return np.linalg.solve(x1, x2)
 
@@ -117,6 +117,7 @@ solve: Entry = structured(
     "linalg_solve(Tensor x1, Tensor x2) -> Tensor",
     meta=_solve_meta,
     numpy=known_linalg("linalg.solve", _SINGULAR)(_solve_on_numpy),
+    widens=True,
     strict=True,
     vjp={
         "x1": lambda g, x1, x2_meta, out: like_operand(_solve_left(g, x1, x2_meta, out), x1),
@@ -202,6 +203,7 @@ adjugate: Entry = structured(
     "linalg_adjugate(Tensor x) -> Tensor",
     meta=_like_dtype("linalg.adjugate"),
     numpy=_adjugate_on_numpy,
+    widens=True,
     vjp={"x": _adjugate_vjp},
     sample_inputs=_square_samples,
     reference=lambda x: np.linalg.det(x)[..., None, None] * np.linalg.inv(x),
@@ -218,6 +220,7 @@ det: Entry = structured(
     "linalg_det(Tensor x) -> Tensor",
     meta=lambda x: TensorSpec(x.shape[:-2], check_square("linalg.det", x)),
     numpy=lambda x: np.linalg.det(inexact_array(x)),
+    widens=True,
     strict=True,
     vjp={"x": lambda g, x: _scaled_by(g, adjoint(adjugate(x)))},
     sample_inputs=_square_samples,
@@ -263,6 +266,7 @@ _slogdet: Any = structured(
     "lapack_slogdet(Tensor x) -> (Tensor, Tensor)",
     meta=_slogdet_meta,
     numpy=lambda x: np.linalg.slogdet(inexact_array(x)),
+    widens=True,
     strict=True,
     vjp={"x": _slogdet_vjp},
     tags=("derived", "stacked"),
@@ -319,6 +323,7 @@ cholesky: Entry = structured(
     numpy=known_linalg("linalg.cholesky", _NOT_POSITIVE)(
         lambda x, *, upper=False: np.linalg.cholesky(inexact_array(x), upper=upper)
     ),
+    widens=True,
     strict=True,
     vjp={"x": _cholesky_vjp},
     sample_inputs=_definite_samples,
