@@ -279,15 +279,15 @@ class TestMethods:
 
 def test_an_out_variant_leaves_the_name_to_its_operator() -> None:
     """Once it was asked for, calls and explanations of the name are as before."""
-    op = tk.library.pointwise("variants::named(Tensor x) -> Tensor", scalar=lambda T: lambda x: x + T(1))
-    packet = tk.ops.variants.named
-    before = tk.dispatch.explain("variants::named", 1)
+    op = tk.library.pointwise("renamed::named(Tensor x) -> Tensor", scalar=lambda T: lambda x: x + T(1))
+    packet = tk.ops.renamed.named
+    before = tk.dispatch.explain("renamed::named", 1)
     with pytest.raises(TypeError) as error:
         packet("a")
     out = tk.zeros(2)
     assert packet.out(tk.ones(2), out=out) is out
     assert "out" in packet.overloads()
-    assert tk.dispatch.explain("variants::named", 1) == before
+    assert tk.dispatch.explain("renamed::named", 1) == before
     with pytest.raises(TypeError) as again:
         packet("a")
     assert str(again.value) == str(error.value)
