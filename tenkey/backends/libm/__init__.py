@@ -11,7 +11,7 @@ What a generated module should set: the fast-math flag `contract` is safe and sa
 
 >>> print(source("rint", "float32"))
 import numpy as np
-from tenkey.backends.scalar_math.bits import llvm_rint
+from tenkey.backends.libm.bits import llvm_rint
 <BLANKLINE>
 <BLANKLINE>
 @_inline
