@@ -33,7 +33,7 @@ from tests.operators._references import reference_of
 from tests.operators._table import OPERATORS
 
 _SPECIAL = [np.inf, -np.inf, np.nan, 0.0, -0.0, 1.0, -1.0, 0.5, -2.0, 3.0, 1e-30, -1e30, 88.5, -103.5, 1e-45, 709.5]
-# The bound of each scalar function is tested in test_scalar_math.py; expressions add a few roundings.
+# The bound of each scalar function is tested in test_libm.py; expressions add a few roundings.
 _ULPS = 8
 
 

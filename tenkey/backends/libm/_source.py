@@ -5,7 +5,7 @@ Note [Flat functions compile fast]
 Every compiled helper costs Numba 15 ms (`inline="always"`) to 40 ms (a call), a tenth of which is its arithmetic. The
 scalar functions are therefore written with helpers, for the reader, and flattened here, for the compiler: a body is
 straight-line code, so a call of a helper is its assignments with renamed locals, followed by its result.
-Guard: `tests/backends/test_scalar_math.py::test_source_is_flat`.
+Guard: `tests/backends/test_libm.py::test_source_is_flat`.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _FOLDER = Path(__file__).parent
 _PARTS = ("", "_angles", "_division", "_roots")
 _BITS_MODULE = "tenkey.backends.libm.bits"
 
-UNKNOWN_FUNCTION = "[scalar_math] no function {name!r} for {dtype}. Known are: {known}."
-UNKNOWN_DTYPE = "[scalar_math] no functions for dtype {dtype!r}: the functions exist for 'float32' and 'float64'."
+UNKNOWN_FUNCTION = "[libm] no function {name!r} for {dtype}. Known are: {known}."
+UNKNOWN_DTYPE = "[libm] no functions for dtype {dtype!r}: the functions exist for 'float32' and 'float64'."
 NOT_STRAIGHT_LINE = (
-    "[scalar_math] {name} for {dtype} has a part of kind {kind}: a body may hold only a docstring, assignments "
+    "[libm] {name} for {dtype} has a part of kind {kind}: a body may hold only a docstring, assignments "
     "to names and one return at its end. Replace a branch by `llvm_select`."
 )
 
@@ -53,7 +53,7 @@ def _parse(dtype: Dtype) -> _Module:
             functions[node.name] = node
         elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id != "__all__":
             constants[node.targets[0].id] = node
-        elif isinstance(node, ast.ImportFrom) and node.module == _BITS_MODULE:
+        elif isinstance(node, ast.ImportFrom) and (node.level, node.module) == (1, "bits"):
             intrinsics.update(alias.name for alias in node.names)
     return _Module(functions, constants, {name: index for index, name in enumerate(constants)}, frozenset(intrinsics))
 

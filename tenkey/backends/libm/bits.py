@@ -8,7 +8,7 @@ Note [Select, not branch]
 A conditional expression in Numba becomes a branch, a block and a phi node, which cost compile time, and LLVM vectorises
 the loop only if it can turn every one of them back. `llvm_select` is LLVM's `select` at once. The order of its operands
 matters: `llvm_select(x > LIMIT, LIMIT, x)` is one `minps` instruction and keeps a NaN in `x`.
-Guard: `tests/backends/test_scalar_math.py::test_loops_are_vectorised`.
+Guard: `tests/backends/test_libm.py::test_loops_are_vectorised`.
 
 Note [Rare slow path]
 ---------------------
@@ -18,7 +18,7 @@ branch would stop vectorisation. `library_sin(x, limit)` therefore calls a small
 whether *any* lane is beyond the limit and only then walks over the lanes and asks the C library, whose reduction is
 exact. The usual cost is one call for every vector. Where no variant fits, the loop is merely not vectorised.
 `library_fmod(rest, x, y)` does the same for the remainder of huge quotients: an infinite `rest` asks the C library.
-Guard: `tests/backends/test_scalar_math.py::test_huge_angles`, `test_huge_quotients`, `test_loops_are_vectorised`.
+Guard: `tests/backends/test_libm.py::test_huge_angles`, `test_huge_quotients`, `test_loops_are_vectorised`.
 
 Note [Large ufunc bodies]
 -------------------------
@@ -26,7 +26,7 @@ Note [Large ufunc bodies]
 loop. A body with two or three transcendental functions, or one `pow`, exceeds the inliner's threshold: the loop then
 calls a scalar function and runs ten times slower. The statement `always_inline()` in that body forces the inlining. An
 explicit loop in `njit` does not need it (and must not have it: the loop itself would be copied into its wrappers).
-Guard: `tests/backends/test_scalar_math.py::test_large_ufunc_bodies_are_inlined`.
+Guard: `tests/backends/test_libm.py::test_large_ufunc_bodies_are_inlined`.
 """
 
 from __future__ import annotations

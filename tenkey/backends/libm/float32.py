@@ -17,7 +17,7 @@ Note [Rounding by a magic number]
 For |t| < 2**22 the sum `t + 1.5 * 2**23` rounds `t` to the nearest integer n and leaves n in the low bits of the sum.
 Adding an exponent bias to the magic number makes `bits << 23` the float 2**(n + offset) with no further operation.
 It needs IEEE addition: the generated module may set the fast-math flag `contract`, but never `reassoc` or `fast`.
-Guard: `tests/backends/test_scalar_math.py::test_accuracy_float32`, which runs with and without `contract`.
+Guard: `tests/backends/test_libm.py::test_accuracy_float32`, which runs with and without `contract`.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ Floor and sign are added afterwards with the roundings of NumPy and Python (`flo
 remainder takes the sign of y by one addition of y, which is inexact for a tiny remainder. The quotient is
 (x - fmod(x, y)) / y, less 1 where the remainder was moved, and then rounded to the nearest integer, so that even
 quotients that no float holds exactly are the same bit by bit.
-Guard: `tests/backends/test_scalar_math.py::test_division_equals_numpy`, `test_quotients_nearest_to_an_integer`.
+Guard: `tests/backends/test_libm.py::test_division_equals_numpy`, `test_quotients_nearest_to_an_integer`.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ... import libm as scalar_math
+from ... import libm
 from .compiler_warnings import keep_apart
 
 __all__ = ["cache_folder", "compile_ufunc", "mode", "request", "wait"]
@@ -82,7 +82,7 @@ def _environment() -> str:
         cpu = binding.get_host_cpu_name()
     except Exception:  # the hash only gets coarser
         cpu = platform.processor()
-    return f"{numba.__version__}\n{np.__version__}\n{sys.version}\n{cpu}\n{scalar_math.version()}"
+    return f"{numba.__version__}\n{np.__version__}\n{sys.version}\n{cpu}\n{libm.version()}"
 
 
 def _folder() -> Path:

@@ -19,7 +19,7 @@ import numpy as np
 from ....ops.declare.facets import Pointwise
 from ....ops.scalar import NUMPY, OperationTable, UnsupportedOperationError, function_source
 from ....ops.scalar.expression import Expression
-from ... import libm as scalar_math
+from ... import libm
 from ..complex_functions import COMPLEX_FUNCTIONS
 from ..threads import Pace
 from . import compiler
@@ -329,7 +329,7 @@ def kernel_source(expression: Expression, parameters: tuple[str, ...], dtype: np
             "sign": f"llvm_select({{0}} > {zero}, {one}, llvm_select({{0}} < {zero}, -{one}, {{0}}))",
             "eps": constant(float(np.finfo(dtype).eps), "number"),
         }  # fmt: skip
-        entries |= {name: library(name) for name in scalar_math.names(dtype.name) if name not in entries}  # type: ignore[arg-type]
+        entries |= {name: library(name) for name in libm.names(dtype.name) if name not in entries}  # type: ignore[arg-type]
     elif dtype.kind in "iub":
         entries |= {"isfinite": "True", "isinf": "False", "isnan": "False"} | dict.fromkeys(_ON_INTEGERS, "{0}")
     table = OperationTable("Numba", entries)
@@ -338,7 +338,7 @@ def kernel_source(expression: Expression, parameters: tuple[str, ...], dtype: np
     if used:  # Note [Nothing waits for a compiler]: numba.vectorize does not inline large bodies by itself
         first, rest = body.split("\n", 1)
         body = f"{first}\n    always_inline()\n{rest}"
-    needed = scalar_math.sources([(name, dtype.name) for name in used]) if used else ""  # type: ignore[misc]
+    needed = libm.sources([(name, dtype.name) for name in used]) if used else ""  # type: ignore[misc]
     return f"{needed}\n\n{head}\n\n{body}"
 
 

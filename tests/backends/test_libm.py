@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pytest
 import scipy.special
 
-from tenkey.backends import libm as scalar_math
+from tenkey.backends import libm
 from tenkey.backends.libm import Dtype, bits
 
 Array = npt.NDArray[Any]
@@ -28,7 +28,7 @@ Array = npt.NDArray[Any]
 DIVISIONS = ("floor_divide", "remainder")
 BINARY = ("atan2", "pow", *DIVISIONS)
 DTYPES: tuple[Dtype, ...] = ("float32", "float64")
-NAMES = sorted(scalar_math.names("float32"))
+NAMES = sorted(libm.names("float32"))
 EXACT = ("ceil", "floor", "rint", "sqrt", "trunc", *DIVISIONS)
 ROUNDED_ONCE = [name for name in NAMES if name not in DIVISIONS]  # those that a wider dtype can check
 
@@ -93,7 +93,7 @@ def namespace(
 ) -> dict[str, Any]:
     flags = {"contract"} if contract else set[str]()
     scope: dict[str, Any] = {"_inline": numba.njit(inline=inline, error_model="numpy", fastmath=flags)}
-    exec(compile(scalar_math.source(name, dtype), f"<{name} {dtype}>", "exec"), scope)
+    exec(compile(libm.source(name, dtype), f"<{name} {dtype}>", "exec"), scope)
     return scope
 
 
@@ -439,7 +439,7 @@ def test_large_ufunc_bodies_are_inlined() -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", NAMES)
 def test_source_is_flat(name: str, dtype: Dtype) -> None:
-    tree = ast.parse(scalar_math.source(name, dtype))
+    tree = ast.parse(libm.source(name, dtype))
     (function,) = (node for node in tree.body if isinstance(node, ast.FunctionDef))
     assert function.name == f"{name}_{dtype}"
     assert [ast.unparse(decorator) for decorator in function.decorator_list] == ["_inline"]
@@ -457,11 +457,11 @@ def test_source_is_flat(name: str, dtype: Dtype) -> None:
 
 
 def test_both_dtypes_have_the_same_functions() -> None:
-    assert scalar_math.names("float32") == scalar_math.names("float64") == frozenset(BOUNDS)
+    assert libm.names("float32") == libm.names("float64") == frozenset(BOUNDS)
 
 
 def test_sources_share_constants() -> None:
-    text = scalar_math.sources([("exp", "float32"), ("cosh", "float32"), ("exp", "float64"), ("exp", "float32")])
+    text = libm.sources([("exp", "float32"), ("cosh", "float32"), ("exp", "float64"), ("exp", "float32")])
     assert text.count("def exp_float32") == 1
     assert text.count("\n_LN2_HIGH_float32 =") == 1
     assert text.count("\n_LN2_HIGH_float64 =") == 1
@@ -470,20 +470,20 @@ def test_sources_share_constants() -> None:
 
 def test_unknown_names_are_refused() -> None:
     with pytest.raises(ValueError, match=r"no function 'gamma' for float32\. Known are: acos"):
-        scalar_math.source("gamma", "float32")
+        libm.source("gamma", "float32")
     with pytest.raises(ValueError, match="no function '_scale'"):
-        scalar_math.source("_scale", "float32")
+        libm.source("_scale", "float32")
     with pytest.raises(ValueError, match="no functions for dtype 'float16'"):
-        scalar_math.source("exp", "float16")  # type: ignore[arg-type]
+        libm.source("exp", "float16")  # type: ignore[arg-type]
 
 
 def test_version_is_a_hash() -> None:
-    assert re.fullmatch(r"[0-9a-f]{64}", scalar_math.version())
+    assert re.fullmatch(r"[0-9a-f]{64}", libm.version())
 
 
 def test_import_does_not_import_numba() -> None:
     program = (
-        "import sys; from tenkey.backends import scalar_math; scalar_math.source('exp', 'float32'); "
-        "scalar_math.version(); assert not any(name.split('.')[0] in ('numba', 'llvmlite') for name in sys.modules)"
+        "import sys; from tenkey.backends import libm; libm.source('exp', 'float32'); "
+        "libm.version(); assert not any(name.split('.')[0] in ('numba', 'llvmlite') for name in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
