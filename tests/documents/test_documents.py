@@ -64,6 +64,25 @@ def test_the_taste_of_each_use_is_short() -> None:
         assert len([line for line in source.splitlines() if line.strip()]) <= 12
 
 
+# What README says of an example's length, and the files that it counts.
+SIZES = [
+    (r"OpenCL in under (\d+) lines", "examples/tenkey_opencl/tenkey_opencl/*.py"),
+    (r"under (\d+) lines that run alone", "examples/dispatcher_from_scratch.py"),
+]
+
+
+@pytest.mark.parametrize(("claim", "pattern"), SIZES)
+def test_stated_sizes_are_counted(claim: str, pattern: str) -> None:
+    (stated,) = re.findall(claim, (ROOT / "README.md").read_text())
+    assert 0 < sum(len(path.read_text().splitlines()) for path in ROOT.glob(pattern)) < int(stated)
+
+
+def test_the_layers_are_drawn_alike() -> None:
+    contract = (ROOT / "tests" / "package" / "test_import_contract.py").read_text()
+    (drawn,) = re.findall(r"Note \[Import contract\]\n((?: {4}.*<-.*\n)+)", contract)
+    assert drawn in (ROOT / "docs" / "design.md").read_text()
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_links_lead_somewhere(path: Path) -> None:
     for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text()):
