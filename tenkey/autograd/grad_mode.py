@@ -14,10 +14,9 @@ import numpy as np
 
 from .._util.context_decorator import decorate
 from ..core.word import REQUIRES_GRAD
-from ..dispatch.local_state import LocalState, current_state, enter, get_state, leave, make_state, set_state
+from ..dispatch.local_state import current_state, enter, get_state, leave, set_state
 
 __all__ = [
-    "SILENT",
     "GradMode",
     "enable_grad",
     "is_grad_enabled",
@@ -25,9 +24,6 @@ __all__ = [
     "no_grad",
     "set_grad_enabled",
 ]
-
-SILENT: Final = LocalState(exclude=REQUIRES_GRAD)
-"""The state in which nothing is recorded, and nothing else is special: one object, which is told by its identity."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -133,9 +129,8 @@ class set_grad_enabled(GradMode):
     def __init__(self, mode: bool) -> None:
         self._enabled = bool(mode)
         self._before = get_state()
-        state = current_state()
-        exclude = state.exclude & ~REQUIRES_GRAD if self._enabled else state.exclude | REQUIRES_GRAD
-        set_state(make_state(state.include, exclude, state.modes))
+        changed = current_state().changed
+        set_state(changed(unexclude=REQUIRES_GRAD) if self._enabled else changed(exclude=REQUIRES_GRAD))
 
     def __enter__(self) -> Self:
         set_state(self._before)

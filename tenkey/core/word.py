@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..dispatch.keys import DispatchKey, register_trait
+from ..dispatch.local_state import REQUIRES_GRAD
 from ..dispatch.subclasses import ASKING
 from .dtypes.names import ALL, to_dtype
 
@@ -34,7 +35,6 @@ __all__ = [
 ]
 
 _NO_TENSORS: Final = "tensors of dtype {dtype} do not exist; there are {known}."
-REQUIRES_GRAD: Final = register_trait("requires_grad", common=True)
 INFERENCE: Final = DispatchKey.Inference.mask
 """On tensors made in inference mode, and included in every call while it is on."""
 WEAK_TRAIT: Final = {kind: register_trait(f"weak {kind.__name__}", common=True) for kind in (bool, int, float, complex)}

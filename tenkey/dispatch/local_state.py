@@ -11,15 +11,18 @@ puts the state back that it found. A suspended generator can be closed while gua
 on; then its change alone is taken out, and the later ones are applied anew to the state that it had found. Guarded by
 ``tests/tiny/test_dispatch.py::test_guards_end_in_any_order``.
 
+A context that has more to say than a bit enters a value, ``enter(self, value=x)``. The values are part of the state
+(``LocalState.values``), so they come and go with it, and ``set_state`` replaces all of it at once.
+
 Note [Bits of the local state]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-A feature that is on for a part of a program, and that nobody shall pay for elsewhere, is a bit: a trait
-(``register_trait("what it is")``), or a key where the call has to go another way (``register_key``). Its context
-manager enters it, ``enter(self, include=BIT)`` and ``leave(self)``; what else it has to remember goes into a context
-variable of its own. The bit is then part of the dispatch word of every call inside, so that the operator's cache holds
-kernels for those words apart, and whoever specialises a kernel for a word asks ``word & BIT`` once, when the kernel is
-made. Who hands a word on to the layers below takes out the bits that have done their work, so that these find the
-kernels that they have already. Code that is no kernel asks ``state is not None and state.include & BIT``. Guarded by
+A feature that is active in part of a program, and that must cost nothing elsewhere, is a bit: a trait
+(``register_trait("what it is")``), or a key where the call has to take another path (``register_key``). Its context
+manager enters it, ``enter(self, include=BIT, value=...)`` and ``leave(self)``. The bit is then part of the dispatch
+word of every call inside, so the operator's cache holds separate kernels for those words, and code that specialises a
+kernel for a word asks ``word & BIT`` once, when the kernel is made. Code that hands a word on to the layers below
+clears the bits that have done their work, so that these layers find the kernels they already have. Code that is not a
+kernel asks ``state is not None and state.include & BIT``. Guarded by
 ``tests/autograd/test_saved_tensors.py::test_hooks_that_are_off_leave_no_kernels_behind``.
 """
 
@@ -29,13 +32,15 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from .keys import DispatchKey, DispatchKeySet, _mask_of, backend_mask
+from .keys import DispatchKey, DispatchKeySet, _mask_of, backend_mask, register_trait
 
 if TYPE_CHECKING:
     from typing import Self
 
 __all__ = [
     "Change",
+    "REQUIRES_GRAD",
+    "SILENT",
     "ExcludeDispatchKeyGuard",
     "IncludeDispatchKeyGuard",
     "LocalState",
@@ -50,25 +55,60 @@ __all__ = [
 ]
 
 
-class LocalState:
-    """Included and excluded bits (keys and traits) and the modes that are on, the innermost last.
+REQUIRES_GRAD: Final = register_trait("requires_grad", common=True)
+"""The trait of a tensor that requires a gradient; excluding it switches recording off."""
 
-    ``outer`` is the state without the innermost mode.
+
+class LocalState:
+    """Included and excluded bits (keys and traits), the active modes, and the values of active contexts.
+
+    The innermost mode and value are last. ``outer`` is the state without the innermost mode; ``silent`` is the state
+    with recording switched off.
     """
 
-    __slots__ = ("exclude", "include", "keep", "modes", "outer")
+    __slots__ = ("exclude", "include", "keep", "modes", "outer", "silent", "values")
     outer: LocalState | None
+    silent: LocalState
 
-    def __init__(self, include: int = 0, exclude: int = 0, modes: tuple[Any, ...] = ()) -> None:
+    def __init__(
+        self, include: int = 0, exclude: int = 0, modes: tuple[Any, ...] = (), values: tuple[Any, ...] = ()
+    ) -> None:
         self.include = include
         self.exclude = exclude
         self.keep = ~exclude
         self.modes = modes
+        self.values = values
         if modes:
             rest = modes[:-1]
-            self.outer = make_state(include if rest else include & ~_MODE, exclude, rest)
+            self.outer = make_state(include if rest else include & ~_MODE, exclude, rest, values)
         else:
             self.outer = None
+
+    def __getattr__(self, name: str) -> LocalState:
+        # Called only while the slot `silent` is empty: it is computed once, and reading it then costs no Python frame.
+        if name != "silent":
+            raise AttributeError(name)
+        if self.exclude & REQUIRES_GRAD:
+            return self
+        self.silent = LocalState(self.include, self.exclude | REQUIRES_GRAD, self.modes, self.values)
+        return self.silent
+
+    def changed(
+        self,
+        include: int = 0,
+        uninclude: int = 0,
+        exclude: int = 0,
+        unexclude: int = 0,
+        modes: tuple[Any, ...] = (),
+        values: tuple[Any, ...] = (),
+    ) -> LocalState | None:
+        """Return the state with bits set and cleared, and with further modes and values."""
+        return make_state(
+            (self.include & ~uninclude) | include,
+            (self.exclude & ~unexclude) | exclude,
+            self.modes + modes,
+            self.values + values,
+        )
 
 
 _MODE: Final = DispatchKey.Mode.mask
@@ -76,7 +116,9 @@ state_variable: ContextVar[LocalState | None] = ContextVar("tenkey_dispatch_stat
 get_state = state_variable.get
 set_state = state_variable.set
 
-_DEFAULT = LocalState()
+_DEFAULT: Final = LocalState()
+SILENT: Final = _DEFAULT.silent
+"""The state in which nothing is recorded and nothing else is special: one object, recognized by identity."""
 
 
 def current_state() -> LocalState:
@@ -84,27 +126,17 @@ def current_state() -> LocalState:
     return get_state() or _DEFAULT
 
 
-def make_state(include: int, exclude: int, modes: tuple[Any, ...]) -> LocalState | None:
-    """A state object, or None if it would say nothing."""
-    return LocalState(include, exclude, modes) if include or exclude or modes else None
+def make_state(include: int, exclude: int, modes: tuple[Any, ...], values: tuple[Any, ...] = ()) -> LocalState | None:
+    """Return a state object, or None for the state in which nothing is special."""
+    return LocalState(include, exclude, modes, values) if include or exclude or modes or values else None
 
 
 class Change(NamedTuple):
-    """What one guard, its ``owner``, changed, and the state that it found."""
+    """What one guard, its ``owner``, changed (the arguments of ``LocalState.changed``), and the state that it found."""
 
     owner: object
-    include: int
-    uninclude: int
-    exclude: int
-    unexclude: int
-    modes: tuple[Any, ...]
+    change: tuple[Any, ...]
     found: LocalState | None
-
-    def applied_to(self, found: LocalState | None) -> LocalState | None:
-        """The state that the change makes of ``found``."""
-        state = found or _DEFAULT
-        exclude = (state.exclude & ~self.unexclude) | self.exclude
-        return make_state((state.include & ~self.uninclude) | self.include, exclude, state.modes + self.modes)
 
 
 _Guard = TypeVar("_Guard")
@@ -119,28 +151,32 @@ def enter(
     exclude: int = 0,
     unexclude: int = 0,
     modes: tuple[Any, ...] = (),
+    value: Any = None,
 ) -> None:
     """Change the state of this thread or task until ``leave(owner)``, which undoes the newest change of ``owner``."""
-    change = Change(owner, include, uninclude, exclude, unexclude, modes, get_state())
-    _changes.set((*_changes.get(), change))
-    set_state(change.applied_to(change.found))
+    found = get_state()
+    change = (include, uninclude, exclude, unexclude, modes, () if value is None else (value,))
+    _changes.set((*_changes.get(), Change(owner, change, found)))
+    set_state((found or _DEFAULT).changed(*change))
 
 
-def leave(owner: object) -> None:
-    """Undo what ``owner`` entered last in this thread or task; nothing if it entered nothing here."""
+def leave(owner: object) -> Any:
+    """Undo what ``owner`` entered last in this thread or task, and return the value it entered, if any."""
     changes = _changes.get()
     for i in reversed(range(len(changes))):
         if changes[i].owner is owner:
             break
     else:
-        return
+        return None
     state = changes[i].found
     later = []
     for change in changes[i + 1 :]:
         later.append(change._replace(found=state))
-        state = change.applied_to(state)
+        state = (state or _DEFAULT).changed(*change.change)
     _changes.set((*changes[:i], *later))
     set_state(state)
+    values = changes[i].change[-1]
+    return values[0] if values else None
 
 
 def innermost_guard(kind: type[_Guard]) -> _Guard | None:

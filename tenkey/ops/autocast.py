@@ -29,7 +29,7 @@ from ..core.tensor import Tensor
 from ..core.word import DTYPE_MASK, DTYPE_TRAIT, WEAK_MASK, dtypes_of
 from ..dispatch.kernel import Kernel
 from ..dispatch.keys import DispatchKey, DispatchKeySet, backend_names, key_mask, register_trait
-from ..dispatch.local_state import current_state, enter, get_state, leave, make_state, set_state
+from ..dispatch.local_state import current_state, enter, get_state, leave, set_state
 from ..dispatch.operator import Operator
 from ..dispatch.registry import Registry, registry
 from .builtin.elementwise.arithmetic import pow as pow_
@@ -227,7 +227,7 @@ def _casting(backend: str, key: DispatchKey) -> Callable[[Operator, int], Callab
             found = get_state()
             assert found is not None
             try:
-                set_state(make_state(found.include, found.exclude | _FUNCTIONALITY, found.modes))
+                set_state(found.changed(exclude=_FUNCTIONALITY))
                 return operator.redispatch(keys, *args, **kwargs)
             finally:
                 set_state(found)

@@ -27,12 +27,11 @@ import numpy as np
 
 from ...core.tensor import Tensor, cpu_word, make_tensor
 from ...core.word import REQUIRES_GRAD
-from ...dispatch.local_state import get_state, make_state, set_state
+from ...dispatch.local_state import SILENT, get_state, set_state
 from ...ops.builtin.reductions.gradient_sum import accumulate
 from ...ops.declare import operator_of
 from ...profiler.observer import PROFILER, observed
 from ..anomaly import watcher
-from ..grad_mode import SILENT
 from ..tape.node import SEQUENCE, AccumulateGrad, Node
 from .device_threads import belongs_to_worker, run_on_workers
 from .graph_task import Task, count_senders, current_task
@@ -77,11 +76,9 @@ def _run(task: Task, seeds: Sequence[tuple[Node, int, Tensor]]) -> None:
         roots = [slot for slot in roots if slot[0] == 0]
     found = get_state()
     if task.create_graph:
-        state = found and make_state(found.include, found.exclude & ~REQUIRES_GRAD, found.modes)
-    elif found is None:
-        state = SILENT
+        state = found and found.changed(unexclude=REQUIRES_GRAD)
     else:
-        state = make_state(found.include, found.exclude | REQUIRES_GRAD, found.modes)
+        state = SILENT if found is None else found.silent
     step: Any = run_node
     closely = False
     if found is not None:

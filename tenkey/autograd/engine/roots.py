@@ -13,10 +13,9 @@ from ...core.gradient_errors import SEED_SCALAR, SEED_SHAPE
 from ...core.tensor import Tensor
 from ...core.tree import flatten
 from ...core.word import REQUIRES_GRAD
-from ...dispatch.local_state import get_state, make_state, set_state
+from ...dispatch.local_state import SILENT, get_state, set_state
 from ...ops.builtin.creation import ones, ones_like
 from ...ops.declare import operator_of
-from ..grad_mode import SILENT
 from ..tape.node import Node, edge_of
 from .input_buffer import validate
 
@@ -177,9 +176,7 @@ def seeds_of(call: str, outputs: list[Any], gradients: list[Any]) -> list[tuple[
                 seeds.append((node, nr, _ONES[_ON_CPU](shape, dtype=dtype)))  # right as it is
                 continue
             try:  # no guard: Note [Interrupts of backward]
-                set_state(
-                    SILENT if found is None else make_state(found.include, found.exclude | REQUIRES_GRAD, found.modes)
-                )
+                set_state(SILENT if found is None else found.silent)
                 if isinstance(output, Tensor):
                     gradient = ones_like(output)
                 else:

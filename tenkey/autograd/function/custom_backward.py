@@ -12,9 +12,8 @@ from ...core.device import CPU
 from ...core.tensor import Tensor, shares_storage
 from ...core.word import REQUIRES_GRAD
 from ...dispatch.keys import backend_mask, backends_in
-from ...dispatch.local_state import get_state, make_state, set_state
+from ...dispatch.local_state import SILENT, get_state, set_state
 from ...dispatch.operator import Operator
-from ..grad_mode import SILENT
 from ..recording.kernels import below_autograd, flat_tensors, inner_call
 from ..saved_tensors.hooks import HOOKED, with_choice
 from ..saved_tensors.raw import pack_context
@@ -286,9 +285,7 @@ def _simple_kernel(
     def kernel(*args: Any) -> Any:
         found = get_state()
         try:
-            set_state(
-                SILENT if found is None else make_state(found.include, found.exclude | REQUIRES_GRAD, found.modes)
-            )
+            set_state(SILENT if found is None else found.silent)
             output = function(*args)
         finally:
             set_state(found)

@@ -11,10 +11,10 @@ from ...core.tensor import Tensor, make_view
 from ...core.tree import flatten
 from ...core.word import BFLOAT16_TRAIT, DTYPE_TRAIT, INFERENCE, REQUIRES_GRAD
 from ...core.wrapper import Wrapper, innermost
-from ...dispatch.local_state import StateGuard, get_state, make_state, set_state
+from ...dispatch.local_state import SILENT, StateGuard, get_state, set_state
 from ...profiler.observer import PROFILER, observe_function
 from ..anomaly import label_here
-from ..grad_mode import SILENT, is_recording
+from ..grad_mode import is_recording
 from ..saved_tensors.hooks import HOOKED
 from ..saved_tensors.raw import pack_context
 from ..tape.node import SEQUENCE, AutogradMeta, edge_of, leaf_edge, longest, settle
@@ -144,7 +144,7 @@ class Function:
                 recorded = switch = False
             else:
                 recorded = word & REQUIRES_GRAD
-                set_state(make_state(found.include, found.exclude | REQUIRES_GRAD, found.modes))
+                set_state(found.silent)
             if not recorded:
                 context.needs_input_grad = (False,) * len(args)
             else:

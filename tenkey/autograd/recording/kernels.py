@@ -18,12 +18,11 @@ from ...core.device import Device
 from ...core.tensor import Tensor
 from ...core.word import DTYPE_MASK, REQUIRES_GRAD, WEAK_MASK, dtypes_of, weak_of
 from ...dispatch.keys import DispatchKey, DispatchKeySet, key_mask
-from ...dispatch.local_state import get_state, make_state, set_state
+from ...dispatch.local_state import SILENT, get_state, set_state
 from ...dispatch.operator import Operator
 from ...dispatch.table import steps
 from ...ops.builtin.creation import zeros
 from ..formulas.gradients import formulas_of
-from ..grad_mode import SILENT
 from ..saved_tensors.hooks import HOOKED, with_choice
 from ..tape.node import SEQUENCE, Node, TensorMeta, edge_of, longest, set_history, settle
 from .source import OWN_NAMES, Writer
@@ -68,10 +67,7 @@ def _silent(function: Callable[..., Any]) -> Callable[..., Any]:
     def run(*args: Any, **kwargs: Any) -> Any:
         found = get_state()
         try:
-            if found is None:
-                set_state(SILENT)
-            else:
-                set_state(make_state(found.include, found.exclude | REQUIRES_GRAD, found.modes))
+            set_state(SILENT if found is None else found.silent)
             return function(*args, **kwargs)
         finally:
             set_state(found)
