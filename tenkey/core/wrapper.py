@@ -195,8 +195,7 @@ class Wrapper(Tensor):
         raise self._unsupported("pickle", "pickle what the transformed function returns.")
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        made: Tensor = self.detach().clone()
-        return made
+        return self.detach().clone()
 
     def _unsupported(self, call: str, remedy: str) -> NotImplementedError:
         return NotImplementedError(_INSIDE.format(call=call, level=self._level.name, remedy=remedy))

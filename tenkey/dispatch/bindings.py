@@ -41,8 +41,7 @@ def any_word(value: Any) -> int:
         return word
     if isinstance(value, dict):
         return any_word(tuple(value.values()))
-    found: int = getattr(value, "_word", 0)
-    return found
+    return getattr(value, "_word", 0)
 
 
 def _plain(values: Any) -> Any:

@@ -245,8 +245,7 @@ class OperatorPacket:
 
     def __new__(cls, registry: Registry, name: str) -> OperatorPacket:
         """A packet with a class of its own."""
-        made: OperatorPacket = object.__new__(type("OperatorPacket", (OperatorPacket,), {"__module__": __name__}))
-        return made
+        return object.__new__(type("OperatorPacket", (OperatorPacket,), {"__module__": __name__}))
 
     def __init__(self, registry: Registry, name: str) -> None:
         self._registry = registry

@@ -168,5 +168,4 @@ def apply_along_axis(func1d: Callable[..., Tensor], axis: int, arr: Tensor, *arg
     inner = results.shape[1:]
     made = reshape(results, (*outer, *inner))
     places = tuple(range(len(outer), len(outer) + len(inner)))
-    turned: Tensor = moveaxis(made, places, tuple(range(i, i + len(inner))))
-    return turned
+    return moveaxis(made, places, tuple(range(i, i + len(inner))))

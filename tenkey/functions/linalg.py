@@ -99,8 +99,7 @@ def einsum(subscripts: Any, /, *operands: Any, optimize: Any = True, out: Tensor
         made = einsum(subscripts, *operands)
         if _tensor("einsum", out).shape != made.shape:
             raise ValueError(_OUT.format(given=out.shape, shape=made.shape))
-        written: Tensor = out.copy_(made)
-        return written
+        return out.copy_(made)
     if isinstance(subscripts, str):
         if not operands:
             raise ValueError(_SUBSCRIPTS.format(given=repr(subscripts), rule="at least one operand is needed"))

@@ -49,8 +49,7 @@ def meshgrid(*arrays: Tensor, indexing: str = "xy") -> tuple[Tensor, ...]:
     """
     if not arrays:
         return ()
-    grids: tuple[Tensor, ...] = tuple(meshgrid_of(list(arrays), indexing=indexing))
-    return grids
+    return tuple(meshgrid_of(list(arrays), indexing=indexing))
 
 
 def _pieces(x: Tensor, parts: int | Sequence[int], axis: int, function: str) -> tuple[Tensor, ...]:
@@ -110,8 +109,7 @@ def _leaves(arrays: Any, depth: int, found: list[tuple[int, Any]]) -> None:
 def _joined(arrays: Any, axis: int, leaves: Iterator[Tensor]) -> Tensor:
     if not isinstance(arrays, list):
         return next(leaves)
-    joined: Tensor = concat([_joined(array, axis + 1, leaves) for array in arrays], axis=axis)
-    return joined
+    return concat([_joined(array, axis + 1, leaves) for array in arrays], axis=axis)
 
 
 def block(arrays: Any) -> Tensor:
@@ -183,8 +181,7 @@ def gradient(
     vectors = [isinstance(h, (tuple, list)) or getattr(h, "ndim", 0) > 0 for h in distances]
     if not any(vectors):
         numbers = [h.item() if isinstance(h, Tensor) and not h.requires_grad else h for h in distances]
-        found: Tensor = gradient_on_grid(x, numbers or (1.0,), places=places, axis=axis, edge_order=edge_order)
-        return found
+        return gradient_on_grid(x, numbers or (1.0,), places=places, axis=axis, edge_order=edge_order)
     if len(distances) != len(axes) or places is not None:
         raise ValueError(_SPACING.format(count=len(distances) + (places is not None), axes=len(axes)))
     slopes = [

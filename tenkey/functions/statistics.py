@@ -70,8 +70,7 @@ def average(
 def _estimated(x: Any, bins: str, range: Any) -> Tensor:
     """Edges by the values; those of integers in double precision."""
     exact = isinstance(x, Tensor) and x.dtype.kind in "biu"
-    edges: Tensor = estimated_edges(cast(x, float64) if exact else x, bins, range, exact)
-    return edges
+    return estimated_edges(cast(x, float64) if exact else x, bins, range, exact)
 
 
 def histogram_bin_edges(x: Tensor, bins: Any = None, range: Sequence[float] | None = None) -> Tensor:
@@ -151,8 +150,7 @@ def _edges(x: Tensor, bins: Any, span: Any) -> Tensor:
     edges = bins if isinstance(bins, Tensor) else asarray(bins, dtype=x.dtype if x.dtype.kind == "f" else None)
     if edges.ndim != 1 or edges.shape[0] < 2 or edges.dtype.kind == "c":
         raise ValueError(_EDGES.format(shape=edges.shape))
-    checked: Tensor = ascending(edges)
-    return checked
+    return ascending(edges)
 
 
 def _is_pairs(given: Any) -> builtins.bool:

@@ -50,8 +50,7 @@ def fresh(x: Tensor, recorded: int) -> Tensor:
     if x.__class__ is Wrapper:
         return x._level.alias(x, lambda value: fresh(value, recorded))
     if x._word & recorded:
-        connected: Tensor = reshape(x, x.shape)
-        return connected
+        return reshape(x, x.shape)
     made = x.detach()
     made._word &= ~INFERENCE
     return made.requires_grad_()

@@ -139,8 +139,7 @@ def _probabilities(operator: str, p: Any) -> Tensor:
     if len(shape) == 0 or shape[-1] == 0:
         raise ValueError(_VECTOR.format(operator=operator, name="p", shape=shape))
     checked: Tensor = parameter(operator, "p", p, "probabilities")
-    detached: Tensor = checked.detach()
-    return detached
+    return checked.detach()
 
 
 def multinomial(

@@ -180,14 +180,12 @@ REJECTING: Final = BLOCKS_PER_ELEMENT
 def standard(operator: str, generator: Any, plan: Plan, kind: str, dtype: Any = None) -> Tensor:
     """Standard numbers of a kind, of the plan's dtype unless another is given."""
     with numbers(operator, generator, plan) as address:
-        drawn: Tensor = random_standard(plan.shape, *address, kind=kind, dtype=dtype or plan.dtype, device=plan.device)
-        return drawn
+        return random_standard(plan.shape, *address, kind=kind, dtype=dtype or plan.dtype, device=plan.device)
 
 
 def addresses(plan: Plan, address: tuple[int, int, int], *more: int) -> Tensor:
     """The addresses of the elements of a plan."""
-    places: Tensor = random_addresses((*plan.shape, *more), *address, device=plan.device)
-    return places
+    return random_addresses((*plan.shape, *more), *address, device=plan.device)
 
 
 def as_tensor(value: Any, plan: Plan, dtype: Any = dtypes.float64) -> Tensor:

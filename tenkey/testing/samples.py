@@ -256,8 +256,7 @@ def _pointwise(facet: Pointwise, rng: np.random.Generator, dtype: np.dtype) -> I
 
 def _repeat_first_row(tensor: Tensor) -> Tensor:
     # asarray copies what NumPy marks read-only, as it does every broadcast array: take the window again
-    made: Tensor = broadcast_to(tensor[:1], tensor.shape)
-    return made
+    return broadcast_to(tensor[:1], tensor.shape)
 
 
 def _operands(

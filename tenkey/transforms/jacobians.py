@@ -115,8 +115,7 @@ def _rows(rows: Any, start: int, shape: tuple[int, ...], size: int) -> Any:
     if not isinstance(rows, Tensor):
         return rows
     part: Tensor = slice(rows, 0, start, start + size, 1)
-    result: Tensor = reshape(part, (*shape, *rows.shape[1:]))
-    return result
+    return reshape(part, (*shape, *rows.shape[1:]))
 
 
 def jacfwd(

@@ -50,8 +50,7 @@ def reduce_to_shape(grad: Tensor, shape: tuple[int, ...]) -> Tensor | None:
         return None
     axes = list(range(lead))
     if given[lead:] == shape:
-        summed: Tensor = sum_(grad, tuple(axes))
-        return summed
+        return sum_(grad, tuple(axes))
     for i, n in enumerate(shape, lead):
         if given[i] != n:
             if n != 1:

@@ -137,8 +137,7 @@ def _of_selection(g: Tensor, elements: Tensor, out: Any, axis: Any, keepdims: An
     shape = elements.shape
     chosen = equal(elements, restore_axes(out, shape, axis, keepdims))
     count = sum_(chosen, axis=axis, keepdims=True)
-    shared: Tensor = where(chosen, restore_axes(g, shape, axis, keepdims) / count, 0.0)
-    return shared
+    return where(chosen, restore_axes(g, shape, axis, keepdims) / count, 0.0)
 
 
 def _of_logaddexp(g: Tensor, elements: Tensor, out: Any, axis: Any, keepdims: Any) -> Tensor:
@@ -146,8 +145,7 @@ def _of_logaddexp(g: Tensor, elements: Tensor, out: Any, axis: Any, keepdims: An
     total = restore_axes(out, shape, axis, keepdims)
     nothing = equal(total, -math.inf)  # then every element is -inf, and -inf - -inf is no number
     weight = exp(where(nothing, -math.inf, elements - where(nothing, 0.0, total)))
-    result: Tensor = restore_axes(g, shape, axis, keepdims) * weight
-    return result
+    return restore_axes(g, shape, axis, keepdims) * weight
 
 
 def _of_rests(operator: Operator, combine: Expression, *, is_complex: bool) -> Rule:
@@ -182,8 +180,7 @@ def _rests(x: Tensor, axes: Sequence[int], combine: Callable[[Tensor, Tensor], T
     kept = x.ndim - len(axes)
     rests = _rests_in_rows(reshape(moved, (*moved.shape[:kept], math.prod(moved.shape[kept:]))), combine)
     inverse = tuple(sorted(range(x.ndim), key=order.__getitem__))
-    result: Tensor = permute_dims(reshape(rests, moved.shape), inverse)
-    return result
+    return permute_dims(reshape(rests, moved.shape), inverse)
 
 
 def _rests_in_rows(x: Tensor, combine: Callable[[Tensor, Tensor], Tensor]) -> Tensor:

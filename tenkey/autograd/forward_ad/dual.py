@@ -268,8 +268,7 @@ class DualLevel(Level):
 
     def detach(self, wrapper: Wrapper) -> Tensor:
         """The primal without history: detaching drops the tangent too."""
-        primal: Tensor = wrapper._value.detach()
-        return primal
+        return wrapper._value.detach()
 
     def describe(self, wrapper: Wrapper) -> str:
         """Both parts."""

@@ -71,8 +71,7 @@ def distance(a: np.ndarray, b: np.ndarray) -> float:
 def as_values(parts: np.ndarray, like: np.ndarray) -> np.ndarray:
     """The array of the real components ``parts``; the inverse of ``components``."""
     flat = parts.view(np.complex128) if like.dtype.kind == "c" else parts
-    values: np.ndarray = flat.astype(like.dtype).reshape(like.shape)
-    return values
+    return flat.astype(like.dtype).reshape(like.shape)
 
 
 def slope(

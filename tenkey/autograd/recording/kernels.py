@@ -113,8 +113,7 @@ class ZeroNode(Node):
 def _zeros(edge: Any, device: Device) -> Tensor:
     node, nr = edge
     shape, dtype = node.input_shape(nr)
-    made: Tensor = zeros(shape, dtype=dtype, device=device)
-    return made
+    return zeros(shape, dtype=dtype, device=device)
 
 
 def _zero_gradient(operator: Operator, inner: Callable[..., Any]) -> Callable[..., Any]:

@@ -67,8 +67,7 @@ class _Whole(Window):
         return g
 
     def without(self, g: Tensor) -> Tensor:
-        made: Tensor = zeros_like(g)
-        return made
+        return zeros_like(g)
 
 
 class _Empty(Window):
@@ -80,12 +79,10 @@ class _Empty(Window):
         self.shape = shape
 
     def read(self, x: Tensor) -> Tensor:
-        made: Tensor = reshape(basic_index(reshape(x, (self.size,)), (slice(0, 0),)), self.shape)
-        return made
+        return reshape(basic_index(reshape(x, (self.size,)), (slice(0, 0),)), self.shape)
 
     def embed(self, g: Tensor) -> Tensor:
-        made: Tensor = reshape(basic_index_backward(reshape(g, (0,)), (self.size,), (slice(0, 0),)), self.root)
-        return made
+        return reshape(basic_index_backward(reshape(g, (0,)), (self.size,), (slice(0, 0),)), self.root)
 
     def without(self, g: Tensor) -> Tensor:
         return g
@@ -154,16 +151,13 @@ class _Places(Window):
         return [self.places if x.device.type == "cpu" else to_device(self.places, x.device)]
 
     def read(self, x: Tensor) -> Tensor:
-        made: Tensor = index(reshape(x, (self.size,)), self._on(x))
-        return made
+        return index(reshape(x, (self.size,)), self._on(x))
 
     def embed(self, g: Tensor) -> Tensor:
-        made: Tensor = reshape(index_backward(g, (self.size,), self._on(g)), self.root)
-        return made
+        return reshape(index_backward(g, (self.size,), self._on(g)), self.root)
 
     def without(self, g: Tensor) -> Tensor:
-        made: Tensor = reshape(put(reshape(g, (self.size,)), self._on(g), 0), self.root)
-        return made
+        return reshape(put(reshape(g, (self.size,)), self._on(g), 0), self.root)
 
 
 def _first_byte(data: Any) -> int:

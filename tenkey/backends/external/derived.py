@@ -385,8 +385,7 @@ def _operands(operator: Operator, args: Any, flags: list[bool], compute: np.dtyp
 
 
 def _on_cpu(x: Tensor) -> np.ndarray:
-    values: np.ndarray = x._data if x._data.__class__ is np.ndarray else x.device.backend.to_host(x)
-    return values
+    return x._data if x._data.__class__ is np.ndarray else x.device.backend.to_host(x)
 
 
 def _product(sizes: Any) -> int:

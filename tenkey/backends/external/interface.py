@@ -216,8 +216,7 @@ def read(data: StridedArray) -> np.ndarray:
     host = np.empty(extent(data), np.uint8)
     backend.copy_to_host(data.buffer, host)
     if data.offset == 0 and data.is_contiguous:
-        whole: np.ndarray = host.view(data.dtype).reshape(data.shape)
-        return whole
+        return host.view(data.dtype).reshape(data.shape)
     window: np.ndarray = np.ndarray(data.shape, data.dtype, host.data, data.offset, data.strides)
     return np.array(window)
 

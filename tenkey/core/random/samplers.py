@@ -83,8 +83,7 @@ def exact_log1p(x: npt.ArrayLike) -> _Floats:
 
 def _open_unit(bits: _UInts) -> _Floats:
     """Uniform on (0, 1), symmetric and without the ends: 52 bits and a half."""
-    result: _Floats = ((bits >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
-    return result
+    return ((bits >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
 
 
 def _cauchy(low: _UInts) -> _Floats:

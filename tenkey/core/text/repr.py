@@ -56,8 +56,7 @@ def _has_values(self: Tensor) -> bool:
 def _cut(self: Tensor, windows: tuple[slice, ...], what: str) -> np.ndarray:
     """The elements in a window, in host memory."""
     if self._data.__class__ is np.ndarray:
-        array: np.ndarray = self._values(what)[windows]
-        return array
+        return self._values(what)[windows]
     return self.detach()[windows].clone()._values(what)
 
 

@@ -329,8 +329,7 @@ def empty_like(x: Tensor, *, dtype: np.dtype | None = None, device: Device | Non
     >>> tk.empty_like(tk.asarray([1, 2])).shape
     (2,)
     """
-    result: Tensor = empty(x.shape, dtype=dtype or x.dtype, device=device or x.device)
-    return result
+    return empty(x.shape, dtype=dtype or x.dtype, device=device or x.device)
 
 
 @composite(
@@ -345,8 +344,7 @@ def zeros_like(x: Tensor, *, dtype: np.dtype | None = None, device: Device | Non
     >>> tk.zeros_like(tk.asarray([1, 2])).tolist()
     [0, 0]
     """
-    result: Tensor = zeros(x.shape, dtype=dtype or x.dtype, device=device or x.device)
-    return result
+    return zeros(x.shape, dtype=dtype or x.dtype, device=device or x.device)
 
 
 @composite(
@@ -361,8 +359,7 @@ def ones_like(x: Tensor, *, dtype: np.dtype | None = None, device: Device | None
     >>> tk.ones_like(tk.asarray([1, 2])).tolist()
     [1, 1]
     """
-    result: Tensor = ones(x.shape, dtype=dtype or x.dtype, device=device or x.device)
-    return result
+    return ones(x.shape, dtype=dtype or x.dtype, device=device or x.device)
 
 
 @composite(
@@ -377,8 +374,7 @@ def full_like(x: Tensor, fill_value: Any, *, dtype: np.dtype | None = None, devi
     >>> tk.full_like(tk.asarray([1, 2]), 5).tolist()
     [5, 5]
     """
-    result: Tensor = full(x.shape, fill_value, dtype=dtype or x.dtype, device=device or x.device)
-    return result
+    return full(x.shape, fill_value, dtype=dtype or x.dtype, device=device or x.device)
 
 
 def concrete(value: Tensor, like: Tensor) -> Tensor:

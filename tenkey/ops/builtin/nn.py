@@ -89,5 +89,4 @@ def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
         chosen = take_along_axis(log_softmax(logits, axis=-1), expand_dims(target, -1), axis=-1)
     except IndexError as error:
         raise IndexError(_CLASS.format(classes=logits.shape[-1], error=error)) from None
-    result: Tensor = -mean(squeeze(chosen, -1))
-    return result
+    return -mean(squeeze(chosen, -1))

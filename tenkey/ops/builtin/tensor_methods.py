@@ -186,8 +186,7 @@ def _cumprod(self: Tensor, axis: int | None = None, *, dtype: Any = None) -> Ten
 
 def _fill(self: Tensor, value: Tensor | complex) -> Tensor:
     """Fill with one value, in place."""
-    result: Tensor = self.copy_(value)
-    return result
+    return self.copy_(value)
 
 
 def _flip(self: Tensor, *axes: int | Sequence[int], axis: int | Sequence[int] | None = None) -> Tensor:
@@ -239,8 +238,7 @@ def _imag(self: Tensor) -> Tensor:
 
 def _zero(self: Tensor) -> Tensor:
     """Fill with zeros, in place."""
-    result: Tensor = self.copy_(0)
-    return result
+    return self.copy_(0)
 
 
 _methods: Final[dict[str, Any]] = {

@@ -30,8 +30,7 @@ def array(*shape: int, dtype: str = "float32") -> np.ndarray:
 
 def values(x: tk.Tensor) -> np.ndarray:
     """The values on the host."""
-    found: np.ndarray = x.detach().numpy()
-    return found
+    return x.detach().numpy()
 
 
 class TestCopies:

@@ -150,8 +150,7 @@ def _unequal(sample: Sample) -> tuple[str, str, bool] | None:
 
 def _transposed(tensor: Tensor) -> Tensor:
     axes = tuple(reversed(range(tensor.ndim)))
-    made: Tensor = tk.permute_dims(tk.permute_dims(tensor, axes).clone(), axes)
-    return made
+    return tk.permute_dims(tk.permute_dims(tensor, axes).clone(), axes)
 
 
 def _strided(tensor: Tensor) -> Tensor:
@@ -185,8 +184,7 @@ def _unlikely(dtype: np.dtype) -> Any:
 
 
 def _repeated(tensor: Tensor) -> Tensor:
-    made: Tensor = tk.broadcast_to(tensor[:1].clone(), tensor.shape)
-    return made
+    return tk.broadcast_to(tensor[:1].clone(), tensor.shape)
 
 
 def _layouts(sample: Sample) -> Iterator[tuple[str, list[Callable[[Tensor], Tensor] | None]]]:

@@ -129,8 +129,7 @@ def move(value: Tensor, source: int, target: int) -> Tensor:
         return value
     order = [i for i in range(value.ndim) if i != source]
     order.insert(target, source)
-    moved: Tensor = permute_dims(value, tuple(order))
-    return moved
+    return permute_dims(value, tuple(order))
 
 
 class BatchLevel(Level):
@@ -164,8 +163,7 @@ class BatchLevel(Level):
         """The value with the batch dimension first; what is not batched is repeated for every sample."""
         value, dim = self.split(x)
         if dim is None:
-            repeated: Tensor = broadcast_to(value, (self.size, *value.shape))
-            return repeated
+            return broadcast_to(value, (self.size, *value.shape))
         return move(value, dim, 0)
 
     def aligned(self, x: Any, ndim: int) -> Any:

@@ -401,8 +401,7 @@ def _solve(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs:
 def _columns(vectors: Tensor, ndim: int) -> Tensor:
     """One vector for each sample, as matrices that broadcast with stacks."""
     batch, n = vectors.shape
-    made: Tensor = reshape(vectors, (batch, *[1] * (ndim - 2), n, 1))
-    return made
+    return reshape(vectors, (batch, *[1] * (ndim - 2), n, 1))
 
 
 @rule_for("linalg_vector_norm")

@@ -99,8 +99,7 @@ def _isclose(operator: str, x1: Tensor, x2: Tensor, rtol: float, atol: float, eq
 
 def cast_float(x: Tensor) -> Tensor:
     """In double precision."""
-    made: Tensor = cast(x, float64)
-    return made
+    return cast(x, float64)
 
 
 @composite(
@@ -117,8 +116,7 @@ def allclose(x1: Tensor, x2: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equ
     >>> tk.allclose(tk.asarray([1.0, 2.0]), tk.asarray([1.0, 2.0 + 1e-7])).item()
     True
     """
-    result: Tensor = all(_isclose("allclose", x1, x2, rtol, atol, equal_nan))
-    return result
+    return all(_isclose("allclose", x1, x2, rtol, atol, equal_nan))
 
 
 @composite(

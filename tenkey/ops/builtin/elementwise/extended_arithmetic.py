@@ -269,8 +269,7 @@ def nan_to_num(x: Tensor, *, nan: float = 0.0, posinf: float | None = None, negi
     """
     kind = x.dtype.kind
     if kind in "biu":
-        result: Tensor = x.clone()
-        return result
+        return x.clone()
     if kind == "c":
         parts = [nan_to_num(part, nan=nan, posinf=posinf, neginf=neginf) for part in (real(x), imag(x))]
         return complex_from(*parts)
@@ -329,8 +328,7 @@ def gcd(x1: Tensor, x2: Tensor) -> Tensor:
     >>> tk.gcd(tk.asarray([12, 7, 0]), tk.asarray([18, 21, 5])).tolist()
     [6, 7, 5]
     """
-    result: Tensor = gcd_of(concrete(x1, x2), concrete(x2, x1))
-    return result
+    return gcd_of(concrete(x1, x2), concrete(x2, x1))
 
 
 lcm_of = structured(
@@ -364,5 +362,4 @@ def lcm(x1: Tensor, x2: Tensor) -> Tensor:
     >>> tk.lcm(tk.asarray([4, 0]), tk.asarray([6, 5])).tolist()
     [12, 0]
     """
-    result: Tensor = lcm_of(concrete(x1, x2), concrete(x2, x1))
-    return result
+    return lcm_of(concrete(x1, x2), concrete(x2, x1))

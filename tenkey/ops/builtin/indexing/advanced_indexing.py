@@ -187,5 +187,4 @@ def take(x: Tensor, indices: Tensor, *, axis: int | None = None) -> Tensor:
     i = normalize_axis("take", axis, x.ndim)
     if indices.dtype.kind not in "iu":
         raise TypeError(f"[take] indices must be integers, got {indices.dtype}.")
-    result: Tensor = index(x, [None] * i + [indices])
-    return result
+    return index(x, [None] * i + [indices])

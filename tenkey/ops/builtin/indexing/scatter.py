@@ -80,8 +80,7 @@ def _fitting(operator: str, x: Tensor, source: Tensor, shape: tuple[int, ...]) -
         refuse_out_of_range(operator, source, x.dtype)
         if source.dtype.kind == "f" and x.dtype.kind in "biu":
             raise TypeError(_KIND.format(operator=operator, source="float", dtype=x.dtype))
-        made: Tensor = full(shape, source._data.item(), dtype=x.dtype, device=x.device)
-        return made
+        return full(shape, source._data.item(), dtype=x.dtype, device=x.device)
     if source.dtype != x.dtype:
         source = cast(source, x.dtype)
     if source.shape == shape:
@@ -204,8 +203,7 @@ def gather(x: Tensor, indices: Tensor, axis: int = -1) -> Tensor:
     """
     i = _check_indices("gather", x, indices, axis)
     reached = _reached(x, indices, i)
-    result: Tensor = take_along_axis(basic_index(x, reached) if reached else x, indices, axis=i)
-    return result
+    return take_along_axis(basic_index(x, reached) if reached else x, indices, axis=i)
 
 
 def _reached(x: Tensor, indices: Tensor, axis: int) -> tuple[slice, ...] | None:
@@ -260,8 +258,7 @@ def scatter(x: Tensor, indices: Tensor, source: Tensor, axis: int = -1, *, reduc
     fitted = _fitting("scatter", x, source, indices.shape)
     grid = _grid(indices, i)
     name = _REDUCTIONS[reduce]
-    result: Tensor = put(x, grid, fitted) if name is None else index_reduce(x, grid, fitted, name)
-    return result
+    return put(x, grid, fitted) if name is None else index_reduce(x, grid, fitted, name)
 
 
 @composite(
@@ -350,8 +347,7 @@ def index_add(x: Tensor, indices: Tensor, source: Tensor, axis: int = 0, *, alph
     if x.dtype.kind == "b":
         raise TypeError("[index_add] is not defined for dtype bool: it takes numeric dtypes. Use index_copy.")
     fitted = _fitting("index_add", x, source, shape)
-    result: Tensor = index_reduce(x, at, fitted if alpha == 1 else cast(multiply(fitted, alpha), x.dtype), "add")
-    return result
+    return index_reduce(x, at, fitted if alpha == 1 else cast(multiply(fitted, alpha), x.dtype), "add")
 
 
 def _index_copy_reference(x: Any, indices: Any, source: Any, axis: int = 0) -> Any:
@@ -377,8 +373,7 @@ def index_copy(x: Tensor, indices: Tensor, source: Tensor, axis: int = 0) -> Ten
     [[2.0, 0.0, 1.0], [2.0, 0.0, 1.0]]
     """
     at, shape = _one_axis("index_copy", x, indices, axis)
-    result: Tensor = put(x, at, _fitting("index_copy", x, source, shape))
-    return result
+    return put(x, at, _fitting("index_copy", x, source, shape))
 
 
 @composite(
@@ -403,8 +398,7 @@ def index_fill(x: Tensor, indices: Tensor, value: Tensor, axis: int = 0) -> Tens
     at, shape = _one_axis("index_fill", x, indices, axis)
     if value.ndim:
         raise ValueError(f"[index_fill] the value must be 0-d, got shape {value.shape}: use index_copy.")
-    result: Tensor = put(x, at, _fitting("index_fill", x, value, shape))
-    return result
+    return put(x, at, _fitting("index_fill", x, value, shape))
 
 
 def put_along_axis(x: Tensor, indices: Tensor, values: Tensor | complex, axis: int = -1) -> Tensor:

@@ -107,8 +107,7 @@ def choose(indices: Tensor, choices: Sequence[Tensor]) -> Tensor:
         raise ValueError("[choose] needs at least one choice.")
     shape = broadcast_shapes("choose", indices.shape, *[x.shape for x in choices])
     stacked = stack([broadcast_to(x, shape) for x in choices], axis=0)
-    result: Tensor = squeeze(take_along_axis(stacked, expand_dims(broadcast_to(indices, shape), 0), axis=0), 0)
-    return result
+    return squeeze(take_along_axis(stacked, expand_dims(broadcast_to(indices, shape), 0), axis=0), 0)
 
 
 def _masked(operator: str, x: Tensor, mask: Tensor) -> None:
@@ -144,10 +143,7 @@ def masked_fill(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
     if not can_hold(x.dtype, value.dtype):
         kind = "int" if value.dtype.kind == "O" else value.dtype
         raise TypeError(f"[masked_fill] a value of {kind} has no place in a tensor of {x.dtype}: cast it first.")
-    result: Tensor = where(
-        mask, value if value.dtype == x.dtype or value._word & WEAK_MASK else cast(value, x.dtype), x
-    )
-    return result
+    return where(mask, value if value.dtype == x.dtype or value._word & WEAK_MASK else cast(value, x.dtype), x)
 
 
 @composite(
@@ -172,8 +168,7 @@ def masked_select(x: Tensor, mask: Tensor) -> Tensor:
     x, mask = concrete(x, mask), concrete(mask, mask)
     _masked("masked_select", x, mask)
     shape = broadcast_shapes("masked_select", x.shape, mask.shape)
-    result: Tensor = index(reshape(broadcast_to(x, shape), (-1,)), [reshape(broadcast_to(mask, shape), (-1,))])
-    return result
+    return index(reshape(broadcast_to(x, shape), (-1,)), [reshape(broadcast_to(mask, shape), (-1,))])
 
 
 @composite(
@@ -205,8 +200,7 @@ def compress(condition: Tensor, x: Tensor, *, axis: int | None = None) -> Tensor
     if condition.ndim != 1 or condition.shape[0] > x.shape[i]:
         raise ValueError(f"[compress] a condition of shape {condition.shape} does not fit axis {i} of shape {x.shape}.")
     part = x[(*[slice(None)] * i, slice(0, condition.shape[0]))]
-    result: Tensor = index(part, [None] * i + [condition])
-    return result
+    return index(part, [None] * i + [condition])
 
 
 @composite(
@@ -229,8 +223,7 @@ def extract(condition: Tensor, x: Tensor) -> Tensor:
         raise TypeError(_CONDITION.format(operator="extract", dtype=condition.dtype))
     if condition.shape != x.shape:
         raise ValueError(f"[extract] a condition of shape {condition.shape} needs the shape of the tensor, {x.shape}.")
-    result: Tensor = index(x, [condition]) if x.ndim else x[condition]
-    return result
+    return index(x, [condition]) if x.ndim else x[condition]
 
 
 def _numpy_nonzero(x: np.ndarray) -> np.ndarray:
@@ -238,8 +231,7 @@ def _numpy_nonzero(x: np.ndarray) -> np.ndarray:
     table = places[0].base  # NumPy makes one array, with a row for each element, and gives its columns
     if table is None or table.shape != (len(places[0]), len(places)):
         return np.array(places)
-    rows: np.ndarray = table.T.copy()
-    return rows
+    return table.T.copy()
 
 
 nonzero_rows = structured(

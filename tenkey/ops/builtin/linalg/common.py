@@ -87,8 +87,7 @@ def adjoint(x: Tensor) -> Tensor:
 
 def hermitian(x: Tensor) -> Tensor:
     """The Hermitian part."""
-    half: Tensor = (x + adjoint(x)) * 0.5
-    return half
+    return (x + adjoint(x)) * 0.5
 
 
 def like_operand(g: Tensor, meta: Any) -> Tensor:
@@ -107,40 +106,34 @@ def _indices(x: Tensor) -> tuple[Tensor, Tensor]:
 def on_diagonal(x: Tensor) -> Tensor:
     """True on the diagonal of the last two dimensions."""
     rows, columns = _indices(x)
-    mask: Tensor = rows == columns
-    return mask
+    return rows == columns
 
 
 def half_lower(x: Tensor) -> Tensor:
     """The lower triangle with half of the diagonal: what a triangular factor takes of a Hermitian matrix."""
     rows, columns = _indices(x)
-    result: Tensor = where(rows > columns, x, where(rows == columns, x * 0.5, 0.0))
-    return result
+    return where(rows > columns, x, where(rows == columns, x * 0.5, 0.0))
 
 
 def strictly_lower(x: Tensor) -> Tensor:
     """What lies below the diagonal, zeros elsewhere."""
     rows, columns = _indices(x)
-    result: Tensor = where(rows > columns, x, 0.0)
-    return result
+    return where(rows > columns, x, 0.0)
 
 
 def as_diagonal(v: Tensor) -> Tensor:
     """The matrices with the last dimension of ``v`` on their diagonal."""
     n = v.shape[-1]
     wide: Tensor = broadcast_to(expand_dims(v, -1), (*v.shape, n))
-    result: Tensor = where(on_diagonal(wide), wide, 0.0)
-    return result
+    return where(on_diagonal(wide), wide, 0.0)
 
 
 def reciprocal_off_diagonal(x: Tensor) -> Tensor:
     """``1 / x`` beside the diagonal, 0 on it."""
     on = on_diagonal(x)
-    result: Tensor = where(on, 0.0, 1.0 / where(on, 1.0, x))
-    return result
+    return where(on, 0.0, 1.0 / where(on, 1.0, x))
 
 
 def differences(w: Tensor) -> Tensor:
     """The matrix of ``w[j] - w[i]``."""
-    result: Tensor = expand_dims(w, -2) - expand_dims(w, -1)
-    return result
+    return expand_dims(w, -2) - expand_dims(w, -1)

@@ -102,14 +102,12 @@ def _kept(vectors: Tensor, g: Tensor | None, k: int) -> tuple[Tensor, Tensor | N
 
 
 def _skew(x: Tensor) -> Tensor:
-    result: Tensor = x - adjoint(x)
-    return result
+    return x - adjoint(x)
 
 
 def _outside(basis: Tensor, x: Tensor) -> Tensor:
     """The part of the columns of ``x`` that is orthogonal to a basis."""
-    result: Tensor = x - matmul(basis, matmul(adjoint(basis), x))
-    return result
+    return x - matmul(basis, matmul(adjoint(basis), x))
 
 
 def _svd_vjp(g: Any, x: Tensor, out: Any) -> Tensor:
@@ -195,8 +193,7 @@ def _svdvals_meta(x: Tensor) -> TensorSpec:
 
 def _svdvals_vjp(g: Tensor, x: Tensor) -> Tensor:
     u, _, vh = _svd(x, False)
-    result: Tensor = matmul(u * expand_dims(g, -2), vh)
-    return result
+    return matmul(u * expand_dims(g, -2), vh)
 
 
 svdvals: Entry = structured(

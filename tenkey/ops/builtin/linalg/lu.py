@@ -78,8 +78,7 @@ def _factors_on_numpy(x: np.ndarray[Any, Any]) -> Any:
 def _permutation(order: Tensor, dtype: Any) -> Tensor:
     """The matrix that puts row i of a product into the place ``order[i]``."""
     rows = arange(order.shape[-1], device=order.device)
-    made: Tensor = cast(equal(expand_dims(rows, 1), expand_dims(order, -2)), dtype)
-    return made
+    return cast(equal(expand_dims(rows, 1), expand_dims(order, -2)), dtype)
 
 
 def _factors_vjp(g: Any, x: Tensor, out: Any) -> Tensor:
@@ -104,8 +103,7 @@ def _factors_vjp(g: Any, x: Tensor, out: Any) -> Tensor:
     found = adjoint(solve(upper, adjoint(solve(adjoint(lower), inner))))
     if rest is not None:
         found = concatenate([found, rest], axis=-1 if m < n else -2)
-    total: Tensor = matmul(_permutation(order, found.dtype), found)
-    return total
+    return matmul(_permutation(order, found.dtype), found)
 
 
 _factors: Any = structured(

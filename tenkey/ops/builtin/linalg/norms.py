@@ -100,8 +100,7 @@ def _norm_on_numpy(x: np.ndarray[Any, Any], *, axis: Any = None, keepdims: bool 
 
 def _squares(x: Tensor) -> Tensor:
     """The squares of the absolute values."""
-    result: Tensor = square(real(x)) + square(imag(x)) if x.dtype.kind == "c" else square(x)
-    return result
+    return square(real(x)) + square(imag(x)) if x.dtype.kind == "c" else square(x)
 
 
 def _modulus(x: Tensor) -> Tensor:
@@ -110,8 +109,7 @@ def _modulus(x: Tensor) -> Tensor:
         return abs_(x)
     squares = _squares(x)
     zero = squares == 0
-    result: Tensor = where(zero, 0.0, sqrt(where(zero, 1.0, squares)))
-    return result
+    return where(zero, 0.0, sqrt(where(zero, 1.0, squares)))
 
 
 def _norm_vjp(g: Tensor, x: Tensor, out: Tensor, axis: Any, keepdims: bool, ord: float) -> Tensor:
@@ -236,8 +234,7 @@ def _pinv_vjp(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
     first = matmul(matmul(ph, g), ph)
     second = matmul(gh, matmul(p, ph))
     third = matmul(matmul(ph, p), gh)
-    result: Tensor = (second - matmul(x, matmul(p, second))) + (third - matmul(matmul(third, p), x)) - first
-    return result
+    return (second - matmul(x, matmul(p, second))) + (third - matmul(matmul(third, p), x)) - first
 
 
 def _tall_and_wide(rng: np.random.Generator) -> Any:

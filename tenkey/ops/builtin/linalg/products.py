@@ -185,8 +185,7 @@ def cross(x1: Tensor, x2: Tensor, *, axis: int = -1) -> Tensor:
         raise TypeError(_BROADCAST_DTYPE.format(operator="linalg.cross", dtype="bool"))
     a = concatenate([x1, slice(x1, i, 0, 2)], axis=i)
     b = concatenate([x2, slice(x2, j, 0, 2)], axis=j)
-    result: Tensor = slice(a, i, 1, 4) * slice(b, j, 2, 5) - slice(a, i, 2, 5) * slice(b, j, 1, 4)
-    return result
+    return slice(a, i, 1, 4) * slice(b, j, 2, 5) - slice(a, i, 2, 5) * slice(b, j, 1, 4)
 
 
 # ---- contractions

@@ -109,8 +109,7 @@ def _solve_right(g: Tensor, x1: Tensor, x2_meta: Any) -> Tensor:
 def _solve_left(g: Tensor, x1: Tensor, x2_meta: Any, out: Tensor) -> Tensor:
     if len(x2_meta.shape) == 1:
         g, out = expand_dims(g, -1), expand_dims(out, -1)
-    result: Tensor = negative(matmul(solve(adjoint(x1), g), adjoint(out)))
-    return result
+    return negative(matmul(solve(adjoint(x1), g), adjoint(out)))
 
 
 solve: Entry = structured(
@@ -181,8 +180,7 @@ def _adjugate_vjp(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
         back = adjoint(inv(x))
         # d adj = tr(adj dA) inv(A) - inv(A) dA adj
         scale: Tensor = sum_(conj(inv(x)) * g, axis=(-2, -1), keepdims=True)
-        result: Tensor = scale * adjoint(out) - matmul(matmul(back, g), adjoint(out))
-        return result
+        return scale * adjoint(out) - matmul(matmul(back, g), adjoint(out))
     if n == 1:
         return g * 0
     unit = eye(n, dtype=x.dtype, device=x.device)
@@ -212,8 +210,7 @@ adjugate: Entry = structured(
 
 
 def _scaled_by(g: Tensor, matrix: Tensor) -> Tensor:
-    result: Tensor = reshape(g, (*g.shape, 1, 1)) * matrix
-    return result
+    return reshape(g, (*g.shape, 1, 1)) * matrix
 
 
 det: Entry = structured(

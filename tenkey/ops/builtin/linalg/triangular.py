@@ -86,8 +86,7 @@ def tril(x: Tensor, *, k: int = 0) -> Tensor:
     """
     if x.ndim < 2:
         raise ValueError(_MATRIX.format(operator="tril", shape=x.shape))
-    result: Tensor = where(tri(x.shape[-2], x.shape[-1], k=k, dtype=bool_dtype, device=x.device), x, False)
-    return result
+    return where(tri(x.shape[-2], x.shape[-1], k=k, dtype=bool_dtype, device=x.device), x, False)
 
 
 @composite(
@@ -109,5 +108,4 @@ def triu(x: Tensor, *, k: int = 0) -> Tensor:
     """
     if x.ndim < 2:
         raise ValueError(_MATRIX.format(operator="triu", shape=x.shape))
-    result: Tensor = where(tri(x.shape[-2], x.shape[-1], k=k - 1, dtype=bool_dtype, device=x.device), False, x)
-    return result
+    return where(tri(x.shape[-2], x.shape[-1], k=k - 1, dtype=bool_dtype, device=x.device), False, x)

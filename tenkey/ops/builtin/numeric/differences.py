@@ -50,13 +50,11 @@ def part(x: Tensor, axis: int, start: int, stop: int) -> Tensor:
     n = x.shape[axis]
     first = start + n if start < 0 else start
     last = stop + n if stop < 0 else stop
-    made: Tensor = slice(x, axis, first, last, 1)
-    return made
+    return slice(x, axis, first, last, 1)
 
 
 def _along(steps: Tensor, axis: int, ndim: int) -> Tensor:
-    made: Tensor = reshape(steps, tuple([steps.shape[0] if i == axis else 1 for i in range(ndim)]))
-    return made
+    return reshape(steps, tuple([steps.shape[0] if i == axis else 1 for i in range(ndim)]))
 
 
 def _gradient_even(x: Tensor, h: Any, axis: int, order: int) -> Tensor:
@@ -78,8 +76,7 @@ def _gradient_uneven(x: Tensor, places: Tensor, axis: int, order: int) -> Tensor
     steps = slice(places, 0, 1, n, 1) - slice(places, 0, 0, n - 1, 1)
 
     def step(k: int) -> Tensor:
-        made: Tensor = select_index(steps, 0, k)
-        return made
+        return select_index(steps, 0, k)
 
     parts = []
     a, b = part(x, axis, 0, 1), part(x, axis, 1, 2)
@@ -190,8 +187,7 @@ def trapezoid(y: Tensor, x: Tensor | None = None, dx: float = 1.0, axis: int = -
     n = y.shape[i]
     y = _floats(y)
     if n < 2:
-        result: Tensor = sum(y * 0.0, axis=i)
-        return result
+        return sum(y * 0.0, axis=i)
     both = part(y, i, 1, n) + part(y, i, 0, -1)
     x = None if x is None else _floats(concrete(x, y))
     if x is None:
@@ -224,8 +220,7 @@ def ptp(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     if x.dtype.kind in "bc":
         raise TypeError(_DISTANCE.format(dtype=x.dtype))
     refuse_empty("ptp", x.shape, axis)
-    result: Tensor = max(x, axis=axis, keepdims=keepdims) - min(x, axis=axis, keepdims=keepdims)
-    return result
+    return max(x, axis=axis, keepdims=keepdims) - min(x, axis=axis, keepdims=keepdims)
 
 
 @composite(

@@ -166,8 +166,7 @@ def _rfft_vjp(g: Tensor, x_meta: Any, n: int | None, axis: int, norm: str) -> Te
     i = normalize_axis("rfft", axis, len(x_meta.shape))
     length = x_meta.shape[i]
     whole = _resized(g, length if n is None else n, i)
-    result: Tensor = real(_resized(ifft(whole, axis=i, norm=_OPPOSITE[norm]), length, i))
-    return result
+    return real(_resized(ifft(whole, axis=i, norm=_OPPOSITE[norm]), length, i))
 
 
 rfft: Entry = structured(
@@ -278,8 +277,7 @@ def ihfft(x: Tensor, n: int | None = None, axis: int = -1, norm: str = "backward
         raise ValueError(_NORM.format(operator="ihfft", norm=norm))
     if x.dtype.kind == "c":
         raise TypeError(_REAL.format(operator="ihfft", dtype=x.dtype, other="ifft"))
-    result: Tensor = conj(rfft(x, n, axis, _OPPOSITE[norm]))
-    return result
+    return conj(rfft(x, n, axis, _OPPOSITE[norm]))
 
 
 # ---- several dimensions

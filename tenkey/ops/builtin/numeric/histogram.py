@@ -301,15 +301,13 @@ def _edges(operator: str, x: Tensor, bins: Tensor | None, range: Sequence[float]
 
 def even_of(x: Tensor, bins: int, range: Sequence[float] | None) -> Tensor:
     """Those of integers in double precision, which tells them apart."""
-    made: Tensor = even_edges(cast(x, float64) if x.dtype.kind in "biu" else x, bins, range)
-    return made
+    return even_edges(cast(x, float64) if x.dtype.kind in "biu" else x, bins, range)
 
 
 def shown_edges(edges: Tensor, x: Tensor) -> Tensor:
     """Edges that were computed for integers, in the default dtype for floats."""
     exact = x.dtype.kind in "biu" and edges.dtype == float64
-    made: Tensor = cast(edges, default_float()) if exact else edges * 1
-    return made
+    return cast(edges, default_float()) if exact else edges * 1
 
 
 def widths_of(edges: Tensor) -> Tensor:

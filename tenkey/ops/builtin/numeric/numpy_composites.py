@@ -39,8 +39,7 @@ def transpose(x: Tensor, axes: Sequence[int] | None = None) -> Tensor:
     >>> tk.transpose(tk.zeros((2, 3, 4))).shape
     (4, 3, 2)
     """
-    made: Tensor = permute_dims(x, tuple(range(x.ndim - 1, -1, -1)) if axes is None else axes)
-    return made
+    return permute_dims(x, tuple(range(x.ndim - 1, -1, -1)) if axes is None else axes)
 
 
 @composite(
@@ -53,8 +52,7 @@ def cumsum(x: Tensor, axis: int | None = None, *, dtype: Any = None) -> Tensor:
     >>> tk.cumsum(tk.asarray([[1, 2], [3, 4]])).tolist()
     [1, 3, 6, 10]
     """
-    made: Tensor = cumulative_sum(reshape(x, (-1,)) if axis is None else x, axis=axis, dtype=dtype)
-    return made
+    return cumulative_sum(reshape(x, (-1,)) if axis is None else x, axis=axis, dtype=dtype)
 
 
 @composite(
@@ -67,8 +65,7 @@ def cumprod(x: Tensor, axis: int | None = None, *, dtype: Any = None) -> Tensor:
     >>> tk.cumprod(tk.asarray([1, 2, 3])).tolist()
     [1, 2, 6]
     """
-    made: Tensor = cumulative_prod(reshape(x, (-1,)) if axis is None else x, axis=axis, dtype=dtype)
-    return made
+    return cumulative_prod(reshape(x, (-1,)) if axis is None else x, axis=axis, dtype=dtype)
 
 
 @composite(

@@ -232,15 +232,12 @@ def interp(
     before = select_index(fp, 0, 0) if left is None or period is not None else left
     after = select_index(fp, 0, n - 1) if right is None or period is not None else right
     between = where(equal(x, last), select_index(fp, 0, n - 1), between)
-    result: Tensor = where(less(x, first), before, where(greater(x, last), after, between))
-    return result
+    return where(less(x, first), before, where(greater(x, last), after, between))
 
 
 def _at(x: Tensor, places: Tensor) -> Tensor:
-    made: Tensor = take(x, places, axis=0)
-    return made
+    return take(x, places, axis=0)
 
 
 def _as(x: Tensor, dtype: Any) -> Tensor:
-    made: Tensor = x if x.dtype == dtype else cast(x, dtype)
-    return made
+    return x if x.dtype == dtype else cast(x, dtype)

@@ -120,13 +120,11 @@ def _weighted(x: Tensor, axis: Any, weights: Tensor, keepdims: bool) -> tuple[Te
 
 
 def _permuted(x: Tensor, order: list[int]) -> Tensor:
-    made: Tensor = permute_dims(x, tuple(order))
-    return made
+    return permute_dims(x, tuple(order))
 
 
 def _as(x: Tensor, dtype: Any) -> Tensor:
-    made: Tensor = x if x.dtype == dtype else cast(x, dtype)
-    return made
+    return x if x.dtype == dtype else cast(x, dtype)
 
 
 # ---- covariance
@@ -143,8 +141,7 @@ def _rows(operator: str, x: Tensor, y: Tensor | None, rowvar: bool) -> Tensor:
     def rows(given: Tensor) -> Tensor:
         if given.ndim < 2:
             return reshape(given, (1, -1))
-        turned: Tensor = given if rowvar else matrix_transpose(given)
-        return turned
+        return given if rowvar else matrix_transpose(given)
 
     if y is None:
         made = rows(x)
@@ -260,18 +257,15 @@ def corrcoef(x: Tensor, y: Tensor | None = None, *, rowvar: bool = True) -> Tens
     found = _covariance(_rows("corrcoef", x, y, rowvar), 1.0, None, None)
     n = found.shape[0]
     if n == 1:
-        one: Tensor = reshape(found / found, ())
-        return one
+        return reshape(found / found, ())
     places = _diagonal(found)
     spread = sqrt(real(places) if places.dtype.kind == "c" else places)
-    result: Tensor = found / expand_dims(spread, 1) / spread
-    return result
+    return found / expand_dims(spread, 1) / spread
 
 
 def _diagonal(x: Tensor) -> Tensor:
     n = x.shape[0]
-    made: Tensor = take(reshape(x, (-1,)), vector(np.arange(n) * (n + 1), x), axis=0)
-    return made
+    return take(reshape(x, (-1,)), vector(np.arange(n) * (n + 1), x), axis=0)
 
 
 # ---- cumulative sums without nan
@@ -298,8 +292,7 @@ def nancumsum(x: Tensor, axis: int | None = None, *, dtype: Any = None) -> Tenso
     if axis is None:
         x, axis = reshape(x, (-1,)), 0
     axis = normalize_axis("nancumsum", axis, x.ndim)
-    result: Tensor = cumulative_sum(x, axis=axis, dtype=dtype)
-    return result
+    return cumulative_sum(x, axis=axis, dtype=dtype)
 
 
 @composite(
@@ -319,8 +312,7 @@ def nancumprod(x: Tensor, axis: int | None = None, *, dtype: Any = None) -> Tens
     if axis is None:
         x, axis = reshape(x, (-1,)), 0
     axis = normalize_axis("nancumprod", axis, x.ndim)
-    result: Tensor = cumulative_prod(x, axis=axis, dtype=dtype)
-    return result
+    return cumulative_prod(x, axis=axis, dtype=dtype)
 
 
 # ---- what is not zero, and sets of two tensors: the number of results depends on the values

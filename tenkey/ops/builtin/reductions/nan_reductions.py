@@ -49,8 +49,7 @@ def nansum(x: Tensor, axis: Any = None, *, dtype: Any = None, keepdims: bool = F
     3.0
     """
     axes = normalize_axes("nansum", axis, x.ndim)
-    result: Tensor = sum(x if _exact(x) else where(isnan(x), 0.0, x), axis=axes, dtype=dtype, keepdims=keepdims)
-    return result
+    return sum(x if _exact(x) else where(isnan(x), 0.0, x), axis=axes, dtype=dtype, keepdims=keepdims)
 
 
 @composite(
@@ -66,8 +65,7 @@ def nanprod(x: Tensor, axis: Any = None, *, dtype: Any = None, keepdims: bool = 
     6.0
     """
     axes = normalize_axes("nanprod", axis, x.ndim)
-    result: Tensor = prod(x if _exact(x) else where(isnan(x), 1.0, x), axis=axes, dtype=dtype, keepdims=keepdims)
-    return result
+    return prod(x if _exact(x) else where(isnan(x), 1.0, x), axis=axes, dtype=dtype, keepdims=keepdims)
 
 
 def _extreme(operator: str, reduce: Callable[..., Any], neutral: float) -> Callable[..., Tensor]:
@@ -168,8 +166,7 @@ def _nanvar(
     total = sum(square, axis=axes, keepdims=keepdims)
     # as many numbers as the correction, or fewer, have no variance
     count = cast(count, total.dtype)
-    result: Tensor = total / where(count > 0, count, math.nan)
-    return result
+    return total / where(count > 0, count, math.nan)
 
 
 def _reference_var(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -225,8 +222,7 @@ def nanstd(
     >>> tk.nanstd(tk.asarray([1.0, float("nan"), 3.0])).item()
     1.0
     """
-    result: Tensor = sqrt(_nanvar("nanstd", x, axis, correction, ddof, dtype, keepdims))
-    return result
+    return sqrt(_nanvar("nanstd", x, axis, correction, ddof, dtype, keepdims))
 
 
 # ---- where the extremes are

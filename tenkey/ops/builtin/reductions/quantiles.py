@@ -67,8 +67,7 @@ def _order_vjp(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
     alike = equal(expand_dims(x, -1), expand_dims(out, -2))  # (..., n, m)
     count = maximum(sum(alike, axis=-2, keepdims=True), 1)
     shares = where(alike, expand_dims(g, -2) / cast(count, g.dtype), 0.0)
-    total: Tensor = sum(shares, axis=-1)
-    return total
+    return sum(shares, axis=-1)
 
 
 def _order_batch(info: Any, dims: Any, x: Any, k: Any, *, skip_nan: bool = False) -> Any:

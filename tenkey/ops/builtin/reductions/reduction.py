@@ -22,8 +22,7 @@ def restore_axes(x: Tensor, shape: tuple[int, ...], axis: Any, keepdims: bool) -
     if keepdims:
         return x
     axes = normalize_axes("reduction", axis, len(shape))
-    result: Tensor = reshape(x, tuple([1 if i in axes else n for i, n in enumerate(shape)]))
-    return result
+    return reshape(x, tuple([1 if i in axes else n for i, n in enumerate(shape)]))
 
 
 sum = reduction(
@@ -116,8 +115,7 @@ def _mean_vjp(g: Tensor, x_meta: Any, axis: Any, keepdims: bool) -> Tensor:
     for i in normalize_axes("mean", axis, len(x_meta.shape)):
         count *= x_meta.shape[i]
     share = g / count if count else g * float("nan")
-    result: Tensor = broadcast_to(restore_axes(share, x_meta.shape, axis, keepdims), x_meta.shape)
-    return result
+    return broadcast_to(restore_axes(share, x_meta.shape, axis, keepdims), x_meta.shape)
 
 
 def host_sum(x: np.ndarray, axis: Any, keepdims: bool) -> tuple[Any, int]:
@@ -246,5 +244,4 @@ def logsumexp(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     shift = where(isfinite(largest), largest, 0.0)
     total = log(sum(exp(x - shift), axis=axis, keepdims=keepdims))
     shape = total.shape
-    result: Tensor = total + reshape(shift, shape)
-    return result
+    return total + reshape(shift, shape)

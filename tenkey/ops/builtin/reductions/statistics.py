@@ -186,8 +186,7 @@ def _recurrence_vjp(g: Tensor, a: Tensor, out: Tensor, axis: int, reverse: bool)
     later, sooner = (y, h) if reverse else (h, y)
     product = slice(later, axis, 1, n, 1) * slice(sooner, axis, 0, n - 1, 1)
     last = slice(g, axis, 0, 1, 1)
-    result: Tensor = concat([product, last * 0], axis=axis)
-    return result
+    return concat([product, last * 0], axis=axis)
 
 
 linear_recurrence: Entry = structured(
@@ -361,8 +360,7 @@ def std(x: Tensor, axis: Any = None, *, correction: float = 0.0, keepdims: bool 
     >>> tk.std(tk.asarray([1.0, 3.0])).item()
     1.0
     """
-    result: Tensor = sqrt(var(x, axis, correction=correction, keepdims=keepdims))
-    return result
+    return sqrt(var(x, axis, correction=correction, keepdims=keepdims))
 
 
 def _diff_reference(x: Any, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Any:
@@ -455,5 +453,4 @@ def count_nonzero(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Ten
     if axis is not None:
         normalize_axes("count_nonzero", axis, x.ndim)
     found = x if x.dtype.kind == "b" else not_equal(x, 0)
-    result: Tensor = sum(found, axis=axis, keepdims=keepdims)
-    return result
+    return sum(found, axis=axis, keepdims=keepdims)

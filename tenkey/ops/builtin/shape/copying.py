@@ -68,8 +68,7 @@ def astype(x: Tensor, dtype: np.dtype, *, copy: bool = True, device: Device | No
         raise TypeError(f"[astype] {x.dtype} to {dtype} would lose the imaginary part: take tk.real(x) first.")
     if device is not None and device is not x.device:
         return to_device(x if dtype == x.dtype else cast(x, dtype), device)
-    result: Tensor = x if dtype == x.dtype and not copy else cast(x, dtype)
-    return result
+    return x if dtype == x.dtype and not copy else cast(x, dtype)
 
 
 to_device: Entry = structured(
@@ -96,8 +95,7 @@ to_device: Entry = structured(
 def to(x: Tensor, *, dtype: np.dtype | None = None, device: Device | None = None) -> Tensor:
     """The values with another dtype, on another device, or both."""
     moved: Tensor = x if device is None or device is x.device else to_device(x, device)
-    result: Tensor = moved if dtype is None else astype(moved, dtype, copy=False)
-    return result
+    return moved if dtype is None else astype(moved, dtype, copy=False)
 
 
 def _flip_meta(x: Tensor, *, axis: Any = None) -> TensorSpec:
@@ -204,8 +202,7 @@ def concat(arrays: Sequence[Tensor], *, axis: int | None = 0) -> Tensor:
         raise ValueError("[concat] needs at least one tensor.")
     if axis is None:
         arrays, axis = [reshape(x, (-1,)) for x in arrays], 0
-    result: Tensor = concatenate(list(arrays), axis=axis)
-    return result
+    return concatenate(list(arrays), axis=axis)
 
 
 def _numpy_stack(arrays: Sequence[np.ndarray], *, axis: int = 0) -> Any:
@@ -258,5 +255,4 @@ def expand_as(x: Tensor, other: Tensor) -> Tensor:
     """The tensor broadcast to the shape of another."""
     if broadcast_shapes("expand_as", x.shape, other.shape) != other.shape:
         raise ValueError(f"[expand_as] a tensor of shape {x.shape} cannot be broadcast to {other.shape}.")
-    result: Tensor = broadcast_to(x, other.shape)
-    return result
+    return broadcast_to(x, other.shape)

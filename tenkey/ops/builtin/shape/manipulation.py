@@ -65,8 +65,7 @@ def moveaxis(x: Tensor, source: Any, destination: Any) -> Tensor:
     order = [i for i in range(ndim) if i not in taken]
     for place, i in sorted(zip(places, taken)):
         order.insert(place, i)
-    result: Tensor = permute_dims(x, order)
-    return result
+    return permute_dims(x, order)
 
 
 @composite(
@@ -89,8 +88,7 @@ def swapaxes(x: Tensor, axis1: int, axis2: int) -> Tensor:
     order = list(range(x.ndim))
     i, j = normalize_axis("swapaxes", axis1, x.ndim), normalize_axis("swapaxes", axis2, x.ndim)
     order[i], order[j] = j, i
-    result: Tensor = permute_dims(x, order)
-    return result
+    return permute_dims(x, order)
 
 
 @composite(
@@ -185,8 +183,7 @@ repeat_each = structured(
 
 def _sum_repeated(g: Tensor, shape: tuple[int, ...], count: int, axis: int) -> Tensor:
     parts = reshape(g, (*shape[: axis + 1], count, *shape[axis + 1 :]))
-    result: Tensor = parts.sum(axis=axis + 1)
-    return result
+    return parts.sum(axis=axis + 1)
 
 
 @composite(
@@ -229,8 +226,7 @@ def repeat(x: Tensor, repeats: Tensor, *, axis: int | None = None) -> Tensor:
         count = int(repeats.item())
         if count < 0:
             raise ValueError(_NEGATIVE.format(operator="repeat", count=count))
-        result: Tensor = repeat_each(x, count, i)
-        return result
+        return repeat_each(x, count, i)
     if repeats.device.type == "meta":
         raise NotImplementedError(_REPEATS_VALUES)
     if repeats.size and (repeats < 0).any():
@@ -340,8 +336,7 @@ def rot90(x: Tensor, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
     if k == 2:
         return flip(x, axis=(i, j))
     turned = swapaxes(x, i, j)
-    result: Tensor = flip(turned, axis=i if k == 1 else j)
-    return result
+    return flip(turned, axis=i if k == 1 else j)
 
 
 @composite(
@@ -357,8 +352,7 @@ def fliplr(x: Tensor) -> Tensor:
     [[2, 1], [4, 3]]
     """
     normalize_axis("fliplr", 1, x.ndim)
-    result: Tensor = flip(x, axis=1)
-    return result
+    return flip(x, axis=1)
 
 
 @composite(
@@ -374,8 +368,7 @@ def flipud(x: Tensor) -> Tensor:
     [[3, 4], [1, 2]]
     """
     normalize_axis("flipud", 0, x.ndim)
-    result: Tensor = flip(x, axis=0)
-    return result
+    return flip(x, axis=0)
 
 
 @composite(
@@ -391,8 +384,7 @@ def ravel(x: Tensor) -> Tensor:
     >>> tk.ravel(tk.asarray([[1, 2], [3, 4]])).tolist()
     [1, 2, 3, 4]
     """
-    result: Tensor = reshape(x, (-1,))
-    return result
+    return reshape(x, (-1,))
 
 
 def _at_least(operator: str, places: Any, doc: str) -> None:

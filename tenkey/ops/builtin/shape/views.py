@@ -232,8 +232,7 @@ def _select_window(x: Tensor, axis: int, index: int) -> Window:
 def _select_vjp(g: Tensor, x_meta: Any, axis: int, index: int) -> Tensor:
     i = normalize_axis("select_index", axis, len(x_meta.shape))
     at = index + x_meta.shape[i] if index < 0 else index
-    result: Tensor = slice_backward(expand_dims(g, i), x_meta.shape, i, at, 1)
-    return result
+    return slice_backward(expand_dims(g, i), x_meta.shape, i, at, 1)
 
 
 select_index = view(
@@ -278,8 +277,7 @@ def slice_of(start: int | None, stop: int | None, step: int | None, length: int)
 
 def _slice_vjp(g: Tensor, shape: tuple[int, ...], axis: int, start: int, step: int) -> Tensor:
     i = normalize_axis("slice", axis, len(shape))
-    result: Tensor = slice_backward(g, shape, i, slice_of(start, None, step, shape[i])[0], step)
-    return result
+    return slice_backward(g, shape, i, slice_of(start, None, step, shape[i])[0], step)
 
 
 slice_builtin: Any = slice
@@ -307,8 +305,7 @@ slice: Entry = view(
 def _slice_backward_vjp(g: Tensor, g_meta: Any, axis: int, start: int, step: int) -> Tensor:
     length = g_meta.shape[axis]
     stop = start + (length - 1) * step + 1 if length else start
-    result: Tensor = slice(g, axis, start, stop, step)
-    return result
+    return slice(g, axis, start, stop, step)
 
 
 slice_backward = structured(
@@ -361,5 +358,4 @@ def matrix_transpose(x: Tensor) -> Tensor:
     n = x.ndim
     if n < 2:
         raise ValueError(f"[matrix_transpose] needs at least two dimensions, got shape {x.shape}.")
-    result: Tensor = permute_dims(x, (*range(n - 2), n - 1, n - 2))
-    return result
+    return permute_dims(x, (*range(n - 2), n - 1, n - 2))

@@ -193,8 +193,7 @@ def unsorted_gradient(g: Tensor, x: Tensor, ordered: Tensor, axis: int, descendi
     """What comes back to ``x`` from a gradient of its sorted elements (Note [Gradients of sorting])."""
     i = normalize_axis("sort", axis, x.ndim)
     back = invert_order(argsort(x, axis=i, descending=descending), i)
-    result: Tensor = take_along_axis(mean_of_runs(g, ordered, i), back, axis=i)
-    return result
+    return take_along_axis(mean_of_runs(g, ordered, i), back, axis=i)
 
 
 sort: Entry = structured(

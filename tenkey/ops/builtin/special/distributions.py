@@ -68,8 +68,7 @@ def _student_quantile(df: Any, p: Any) -> Any:
 
 def _log_constant(df: Any) -> Any:
     """The logarithm of the density at 0."""
-    found: Any = -0.5 * np.log(df) - _log_beta(df / 2)
-    return found
+    return -0.5 * np.log(df) - _log_beta(df / 2)
 
 
 def _log_beta(a: Any) -> Any:
@@ -123,8 +122,7 @@ def _student_log_density(df: Tensor, t: Tensor) -> Tensor:
     finite = df < math.inf
     held = where(finite, df, 1.0)
     known = -0.5 * log(held) - special_betaln(held / 2, 0.5) - (held + 1) / 2 * log1p(t * t / held)
-    made: Tensor = where(finite, known, -0.5 * t * t - 0.5 * math.log(2 * math.pi))
-    return made
+    return where(finite, known, -0.5 * t * t - 0.5 * math.log(2 * math.pi))
 
 
 student_below = structured(
@@ -167,8 +165,7 @@ def _f_tails(dfn: Any, dfd: Any, x: Any, upper: bool) -> Any:
 def _f_density(dfn: Tensor, dfd: Tensor, x: Tensor) -> Tensor:
     a, b = dfn / 2, dfd / 2
     ratio = dfn / dfd * x
-    made: Tensor = exp(a * log(dfn / dfd) + (a - 1) * log(x) - (a + b) * log1p(ratio) - special_betaln(a, b))
-    return made
+    return exp(a * log(dfn / dfd) + (a - 1) * log(x) - (a + b) * log1p(ratio) - special_betaln(a, b))
 
 
 f_tail = structured(
@@ -204,8 +201,7 @@ def special_chdtr(v: Tensor, x: Tensor) -> Tensor:
     '0.63212'
     """
     v, x = together("special_chdtr", v, x)
-    made: Tensor = gamma_tail(v / 2, x / 2, False)
-    return made
+    return gamma_tail(v / 2, x / 2, False)
 
 
 @composite(
@@ -222,8 +218,7 @@ def special_chdtrc(v: Tensor, x: Tensor) -> Tensor:
     '0.36788'
     """
     v, x = together("special_chdtrc", v, x)
-    made: Tensor = gamma_tail(v / 2, x / 2, True)
-    return made
+    return gamma_tail(v / 2, x / 2, True)
 
 
 @composite(
@@ -241,8 +236,7 @@ def special_fdtr(dfn: Tensor, dfd: Tensor, x: Tensor) -> Tensor:
     '0.75000'
     """
     dfn, dfd, x = together("special_fdtr", dfn, dfd, x)
-    made: Tensor = f_tail(dfn, dfd, x, False)
-    return made
+    return f_tail(dfn, dfd, x, False)
 
 
 @composite(
@@ -259,8 +253,7 @@ def special_fdtrc(dfn: Tensor, dfd: Tensor, x: Tensor) -> Tensor:
     '0.25000'
     """
     dfn, dfd, x = together("special_fdtrc", dfn, dfd, x)
-    made: Tensor = f_tail(dfn, dfd, x, True)
-    return made
+    return f_tail(dfn, dfd, x, True)
 
 
 @composite(
@@ -278,8 +271,7 @@ def special_stdtr(df: Tensor, t: Tensor) -> Tensor:
     '0.75000'
     """
     df, t = together("special_stdtr", df, t)
-    made: Tensor = student_below(df, t)
-    return made
+    return student_below(df, t)
 
 
 @composite(
@@ -297,8 +289,7 @@ def special_stdtrit(df: Tensor, p: Tensor) -> Tensor:
     '1.00000'
     """
     df, p = together("special_stdtrit", df, p)
-    made: Tensor = student_quantile(df, p)
-    return made
+    return student_quantile(df, p)
 
 
 @composite(
@@ -315,8 +306,7 @@ def special_betaincc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
     '0.84375'
     """
     a, b, x = together("special_betaincc", a, b, x)
-    made: Tensor = beta_upper(a, b, x)
-    return made
+    return beta_upper(a, b, x)
 
 
 beta_upper = structured(

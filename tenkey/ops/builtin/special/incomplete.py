@@ -291,8 +291,7 @@ def like_last(*operands: Any) -> TensorSpec:
 
 
 def _density(a: Tensor, x: Tensor) -> Tensor:
-    made: Tensor = exp((a - 1) * log(x) - x - special_gammaln(a))
-    return made
+    return exp((a - 1) * log(x) - x - special_gammaln(a))
 
 
 _shapes = ((3,), (2, 3), (), (0, 2))
@@ -359,8 +358,7 @@ hurwitz = structured(
 
 def hurwitz_of(x: Tensor, q: Tensor) -> Tensor:
     """``hurwitz``, for its own derivative."""
-    made: Tensor = hurwitz(x, q)
-    return made
+    return hurwitz(x, q)
 
 
 @composite(
@@ -378,8 +376,7 @@ def special_gammainc(a: Tensor, x: Tensor) -> Tensor:
     '0.86466'
     """
     a, x = together("special_gammainc", a, x)
-    made: Tensor = gamma_tail(a, x, False)
-    return made
+    return gamma_tail(a, x, False)
 
 
 @composite(
@@ -396,8 +393,7 @@ def special_gammaincc(a: Tensor, x: Tensor) -> Tensor:
     '0.13534'
     """
     a, x = together("special_gammaincc", a, x)
-    made: Tensor = gamma_tail(a, x, True)
-    return made
+    return gamma_tail(a, x, True)
 
 
 @composite(
@@ -415,8 +411,7 @@ def special_betainc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
     '0.15625'
     """
     a, b, x = together("special_betainc", a, b, x)
-    made: Tensor = beta_tail(a, b, x)
-    return made
+    return beta_tail(a, b, x)
 
 
 @composite(

@@ -27,8 +27,7 @@ def special_logsumexp(x: Tensor, axis: Any = None, *, keepdims: bool = False) ->
     >>> f"{tk.special.logsumexp(tk.asarray([1000.0, 1000.0])):.3f}"
     '1000.693'
     """
-    result: Tensor = logsumexp(x, axis=axis, keepdims=keepdims)
-    return result
+    return logsumexp(x, axis=axis, keepdims=keepdims)
 
 
 @composite("special_softmax(Tensor x, int axis=-1) -> Tensor", sample_inputs=_samples)
@@ -39,8 +38,7 @@ def special_softmax(x: Tensor, axis: int = -1) -> Tensor:
     >>> tk.special.softmax(tk.asarray([0.0, 0.0])).tolist()
     [0.5, 0.5]
     """
-    result: Tensor = softmax(x, axis)
-    return result
+    return softmax(x, axis)
 
 
 @composite("special_log_softmax(Tensor x, int axis=-1) -> Tensor", sample_inputs=_samples)
@@ -51,5 +49,4 @@ def special_log_softmax(x: Tensor, axis: int = -1) -> Tensor:
     >>> [f"{v:.4f}" for v in tk.special.log_softmax(tk.asarray([0.0, 0.0]))]
     ['-0.6931', '-0.6931']
     """
-    result: Tensor = log_softmax(x, axis)
-    return result
+    return log_softmax(x, axis)
