@@ -19,6 +19,7 @@ import numpy as np
 
 from .._util.context_decorator import decorate
 from ..core.tensor import Tensor
+from ..core.tree import flatten, tensors_in
 from ..core.word import REQUIRES_GRAD
 from ..core.wrapper import Wrapper
 from ..dispatch.kernel import Kernel
@@ -144,18 +145,10 @@ def _found(tensor: Any, options: Options) -> str:
         return "inf" if options.check_inf and any_(isinf(tensor)).item() else ""
 
 
-def _flat(values: Any) -> list[Any]:
-    if isinstance(values, (tuple, list)):
-        return [one for value in values for one in _flat(value)]
-    if isinstance(values, dict):
-        return _flat(list(values.values()))
-    return [values]
-
-
 def _check_forward(operator: Operator, out: Any, given: Any, options: Options) -> None:
-    for nr, one in enumerate(_flat(out)):
+    for nr, one in enumerate(flatten(out)):
         what = _found(one, options)
-        if what and not any(_found(argument, options) for argument in _flat(given)):
+        if what and not any(_found(argument, options) for argument in flatten(given)):
             raise RuntimeError(
                 _FORWARD.format(operator=operator.name, what=what, nr=nr, shape=one.shape, dtype=one.dtype)
             )
@@ -177,18 +170,18 @@ def _specialize(operator: Operator, word: int) -> Callable[..., Any]:
         options = _NOTHING if _backward.get() else _current()
         checks = has_values and options.check_forward
         targets = [args[position] if position < len(args) else kwargs.get(name) for position, name in mutated]
-        if checks and any(_found(target, options) for target in _flat(targets)):
+        if checks and any(_found(target, options) for target in flatten(targets)):
             checks = False  # it was there before
         out = inner(*args, **kwargs)
-        for target in _flat(targets):
-            if isinstance(target, Tensor) and target.__class__ is not Wrapper:
+        for target in tensors_in(targets):
+            if target.__class__ is not Wrapper:
                 note_change(target, operator.name)
         for one in out if isinstance(out, (tuple, list)) else (out,):
             meta = getattr(one, "_autograd", None)
             if meta is not None and meta.node is not None:
                 label(meta.node)
         if checks:
-            others = [one for one in _flat((args, kwargs)) if not any(one is target for target in targets)]
+            others = [one for one in flatten((args, kwargs)) if not any(one is target for target in targets)]
             _check_forward(operator, out, others, options)
         return out
 

@@ -23,6 +23,7 @@ from types import TracebackType
 from typing import Any, Final
 
 from ..core.tensor import Tensor, version_of
+from ..core.tree import tree_map
 from ..core.wrapper import Wrapper
 from ..dispatch.modes import DispatchMode
 from ..dispatch.operator import Operator, OperatorPacket
@@ -130,14 +131,6 @@ class _Kept:
         return alone(tensor if tensor.device == self.device else tensor.to_device(self.device))
 
 
-def _mapped(value: Any, function: Callable[[Any], Any]) -> Any:
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return value.__class__(*[_mapped(item, function) for item in value])
-    if isinstance(value, (list, tuple)):
-        return value.__class__([_mapped(item, function) for item in value])
-    return function(value)
-
-
 class _Forward:
     """The chooser of the forward pass: asks the policy, keeps results in the order of the calls of each operator."""
 
@@ -159,7 +152,7 @@ class _Forward:
             raise TypeError(_POLICY.format(got=repr(policy), operator=operator.name))
         kept = None
         if policy in _SAVE or policy in _OFFLOAD:
-            kept = _mapped(out, lambda one: _Kept(one, policy in _OFFLOAD) if _is_plain(one) else one)
+            kept = tree_map(lambda one: _Kept(one, policy in _OFFLOAD) if _is_plain(one) else one, out)
         self.results[operator.name].append(kept)
         return out
 
@@ -194,7 +187,7 @@ class _Again:
                 raise RuntimeError(_MUTATED.format(number=number + 1, operator=name))
             return one.again()
 
-        return _mapped(kept, again)
+        return tree_map(again, kept)
 
 
 _before: Final[ContextVar[tuple[Any, ...]]] = ContextVar("tenkey_outer_choosers", default=())

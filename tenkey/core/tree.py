@@ -1,33 +1,52 @@
-"""Pytrees: nested lists, tuples, NamedTuples, dicts and dataclasses, taken apart into leaves and put together again."""
+"""Trees: nested lists, tuples, NamedTuples, dicts and dataclasses, taken apart into leaves and rebuilt.
+
+Note [Trees]
+~~~~~~~~~~~~
+One rule holds wherever nested values are accepted. The parts of a list or tuple are its items, of a dict its values
+(subclasses included), and of a dataclass instance the fields that ``__init__`` takes. Everything else is a leaf: None,
+tensors of every class, NumPy arrays, strings, and mappings that are not dicts, since reading one may load a file. A
+container is rebuilt in its own class, a dataclass by calling it, so that fields computed in ``__post_init__`` follow
+their new parts. With ``bare=True`` a dataclass is copied instead and ``__init__`` does not run: for placeholders that
+its checks would refuse. Guarded by ``tests/core/test_tree.py``.
+"""
 
 from __future__ import annotations
 
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from copy import copy
 from typing import Any, Final
 
-__all__ = ["broadcast_prefix", "flatten", "tree_map", "unflatten"]
+from .tensor import Tensor
 
-_PREFIX: Final = "{what} is not compatible with the structure of {of}: {prefix!r} stands for {value}."
+__all__ = [
+    "broadcast_prefix",
+    "flatten",
+    "flatten_with_path",
+    "map_tensors",
+    "map_with_path",
+    "tensors_in",
+    "tree_map",
+    "unflatten",
+]
+
+_LEAF, _SEQUENCE, _NAMED_TUPLE, _DICT, _DATACLASS = range(5)
+_kinds: Final[dict[int, int]] = {}  # by the id of the class, so that the class is not kept alive
+_seen: Final[dict[int, weakref.ref[type]]] = {}  # these references remove the entry when the class is collected
 
 
-_LEAF, _SEQUENCE, _RECORD, _DICT, _DATACLASS = range(5)
-_kinds: dict[int, int] = {}  # by the id of the type, which is not kept alive
-_seen: dict[int, weakref.ref[type]] = {}  # they take the entry out when the type goes
-
-
-def _kind(kind: type) -> int:
-    """What values of this type are to a tree; remembered, since every call of a transform asks it often."""
-    if issubclass(kind, tuple) and hasattr(kind, "_fields"):
-        found = _RECORD
-    elif kind is list or kind is tuple:
-        found = _SEQUENCE
+def _classify(kind: type) -> int:
+    """Determine which kind of node instances of a class are, and remember it: transforms ask at every call."""
+    if issubclass(kind, Tensor):
+        found = _LEAF
+    elif issubclass(kind, (list, tuple)):
+        found = _NAMED_TUPLE if hasattr(kind, "_fields") else _SEQUENCE
     elif issubclass(kind, dict):
         found = _DICT
     else:
-        found = _DATACLASS if hasattr(kind, "__dataclass_fields__") else _LEAF  # as `dataclasses` itself asks
-    key, kinds, seen = id(kind), _kinds, _seen  # globals are gone when the interpreter ends
+        found = _DATACLASS if hasattr(kind, "__dataclass_fields__") else _LEAF  # the test that `dataclasses` uses
+    key, kinds, seen = id(kind), _kinds, _seen  # module globals are gone at interpreter exit
 
     def forget(reference: weakref.ref[type]) -> None:
         kinds.pop(key, None)
@@ -38,50 +57,74 @@ def _kind(kind: type) -> int:
     return found
 
 
-def _children(tree: Any) -> tuple[list[Any], Callable[[list[Any]], Any]] | None:
-    """The parts of a container and the function that makes it of other parts; None for a leaf."""
+def _field_names(tree: Any) -> list[str]:
+    import dataclasses
+
+    return [field.name for field in dataclasses.fields(tree) if field.init]
+
+
+def _parts(tree: Any) -> Any:
+    """Return the parts of a container, or None for a leaf."""
     kind = tree.__class__
     what = _kinds.get(id(kind))
     if what is None:
-        what = _kind(kind)
+        what = _classify(kind)
     if what == _LEAF:
         return None
-    if what == _SEQUENCE:
-        return list(tree), kind
-    if what == _RECORD:
-        return list(tree), lambda parts: kind(*parts)
     if what == _DICT:
-        keys = list(tree)
-        if kind is dict or kind is OrderedDict:
-            return list(tree.values()), lambda parts: kind(zip(keys, parts, strict=True))
+        return list(tree.values())
+    return tree if what != _DATACLASS else [getattr(tree, name) for name in _field_names(tree)]
 
-        def like(parts: list[Any]) -> Any:
-            from copy import copy
 
-            made = copy(tree)  # a defaultdict, or a class whose constructor takes something else
-            made.update(zip(keys, parts, strict=True))
-            return made
+def _labels(tree: Any) -> list[str]:
+    """Return the expressions that lead from a container to its parts: ``[0]``, ``['key']`` or ``.field``."""
+    what = _kinds[id(tree.__class__)]
+    if what == _SEQUENCE:
+        return [f"[{i}]" for i in range(len(tree))]
+    if what == _DICT:
+        return [f"[{key!r}]" for key in tree]
+    return [f".{name}" for name in (tree._fields if what == _NAMED_TUPLE else _field_names(tree))]
 
-        return list(tree.values()), like
+
+def _rebuilt(tree: Any, parts: list[Any], bare: bool) -> Any:
+    """Return a container like ``tree`` with other parts."""
+    kind = tree.__class__
+    what = _kinds[id(kind)]
+    if what == _SEQUENCE:
+        return kind(parts)
+    if what == _NAMED_TUPLE:
+        return kind(*parts)
+    if what == _DICT:
+        values = dict(zip(tree, parts, strict=True))
+        if kind is dict:
+            return values
+        if kind is OrderedDict:
+            return kind(values)
+        made = copy(tree)  # a defaultdict, or a class whose constructor takes something else
+        made.update(values)
+        return made
+    fields = dict(zip(_field_names(tree), parts, strict=True))
+    if bare:
+        made = copy(tree)
+        for name, part in fields.items():
+            object.__setattr__(made, name, part)  # also where the class is frozen
+        return made
     import dataclasses
 
-    names = [field.name for field in dataclasses.fields(tree) if field.init]
-    return [getattr(tree, n) for n in names], lambda parts: dataclasses.replace(
-        tree, **dict(zip(names, parts, strict=True))
-    )
+    return dataclasses.replace(tree, **fields)
 
 
 def flatten(tree: Any, leaf: type | None = None) -> list[Any]:
-    """The leaves of a tree, in order; None is a leaf, and so are instances of the class ``leaf``, though a container.
+    """Return the leaves of a tree, in order; instances of the class ``leaf`` count as leaves even if containers.
 
     >>> flatten({"a": [1, 2], "b": (3, None)})
     [1, 2, 3, None]
     """
-    found = None if leaf is not None and isinstance(tree, leaf) else _children(tree)
-    if found is None:
+    parts = None if leaf is not None and isinstance(tree, leaf) else _parts(tree)
+    if parts is None:
         return [tree]
     leaves: list[Any] = []
-    for part in found[0]:
+    for part in parts:
         if _kinds.get(id(part.__class__)) == _LEAF:
             leaves.append(part)
         else:
@@ -90,56 +133,96 @@ def flatten(tree: Any, leaf: type | None = None) -> list[Any]:
 
 
 def unflatten(tree: Any, leaves: list[Any], leaf: type | None = None) -> Any:
-    """A tree like ``tree`` with other leaves.
+    """Return a tree like ``tree`` with other leaves.
 
     >>> unflatten({"a": [1, 2]}, [5, 6])
     {'a': [5, 6]}
     """
-    return _rebuild(tree, iter(leaves), leaf)
+    return _rebuild(tree, iter(leaves), leaf, False)
 
 
-def _rebuild(tree: Any, leaves: Iterator[Any], leaf: type | None) -> Any:
-    found = None if leaf is not None and isinstance(tree, leaf) else _children(tree)
-    if found is None:
+def _rebuild(tree: Any, leaves: Iterator[Any], leaf: type | None, bare: bool) -> Any:
+    parts = None if leaf is not None and isinstance(tree, leaf) else _parts(tree)
+    if parts is None:
         return next(leaves)
-    parts, make = found
-    return make(
-        [next(leaves) if _kinds.get(id(part.__class__)) == _LEAF else _rebuild(part, leaves, leaf) for part in parts]
-    )
+    made = [
+        next(leaves) if _kinds.get(id(part.__class__)) == _LEAF else _rebuild(part, leaves, leaf, bare)
+        for part in parts
+    ]
+    return _rebuilt(tree, made, bare)
 
 
-def tree_map(function: Callable[[Any], Any], tree: Any) -> Any:
-    """The tree with ``function(leaf)`` in place of every leaf.
+def tree_map(function: Callable[[Any], Any], tree: Any, *, bare: bool = False) -> Any:
+    """Return the tree with ``function(leaf)`` in place of every leaf.
 
     >>> tree_map(lambda n: n + 1, [1, (2,)])
     [2, (3,)]
     """
-    return unflatten(tree, [function(leaf) for leaf in flatten(tree)])
+    return _rebuild(tree, map(function, flatten(tree)), None, bare)
+
+
+def tensors_in(tree: Any) -> list[Tensor]:
+    """Return the tensors among the leaves, in order.
+
+    >>> import tenkey as tk
+    >>> [x.shape for x in tensors_in(({"a": tk.ones(2)}, 3, [tk.ones((1, 2))]))]
+    [(2,), (1, 2)]
+    """
+    return [leaf for leaf in flatten(tree) if isinstance(leaf, Tensor)]
+
+
+def map_tensors(function: Callable[[Tensor], Any], tree: Any, *, bare: bool = False) -> Any:
+    """Return the tree with ``function(tensor)`` in place of every tensor; the containers are new, other leaves stay.
+
+    >>> import tenkey as tk
+    >>> map_tensors(lambda x: x.shape, {"a": [tk.ones(2), 3]})
+    {'a': [(2,), 3]}
+    """
+    return tree_map(lambda leaf: function(leaf) if isinstance(leaf, Tensor) else leaf, tree, bare=bare)
+
+
+def flatten_with_path(tree: Any, path: str = "") -> list[tuple[str, Any]]:
+    """Return the leaves of a tree, each after the Python expression that leads to it from ``path``.
+
+    >>> flatten_with_path({"a": [1, 2], "b": None}, "x")
+    [("x['a'][0]", 1), ("x['a'][1]", 2), ("x['b']", None)]
+    """
+    parts = _parts(tree)
+    if parts is None:
+        return [(path, tree)]
+    return [pair for label, part in zip(_labels(tree), parts) for pair in flatten_with_path(part, path + label)]
+
+
+def map_with_path(function: Callable[[Any, str], Any], tree: Any, path: str = "", *, bare: bool = False) -> Any:
+    """Return the tree with ``function(leaf, path)`` in place of every leaf.
+
+    >>> map_with_path(lambda leaf, path: f"{path}={leaf}", ([1, 2], {"a": 3}), "x")
+    (['x[0][0]=1', 'x[0][1]=2'], {'a': "x[1]['a']=3"})
+    """
+    return _rebuild(tree, iter([function(leaf, label) for label, leaf in flatten_with_path(tree, path)]), None, bare)
 
 
 def broadcast_prefix(prefix: Any, tree: Any, *, what: str, of: str) -> list[Any]:
-    """For each leaf of ``tree`` the entry of ``prefix`` that stands for it; ValueError where they do not fit.
+    """Return, for each leaf of ``tree``, the entry of ``prefix`` that stands for it; ValueError if they do not fit.
 
-    A prefix is a tree that ends earlier: one int stands for all leaves below its place.
+    A prefix is a tree that ends earlier: one int stands for all leaves below it.
 
     >>> broadcast_prefix((0, None), ([1, 2], 3), what="in_dims", of="inputs")
     [0, 0, None]
     """
-    parts = _children(prefix)
+    parts, own = _parts(prefix), _parts(tree)
     if parts is None:
         return [prefix] * len(flatten(tree))
-    own = _children(tree)
-    same = any(isinstance(prefix, kinds) and isinstance(tree, kinds) for kinds in ((list, tuple), dict))
-    if own is None or len(own[0]) != len(parts[0]) or not (same or type(prefix) is type(tree)):
-        raise ValueError(_PREFIX.format(what=what, of=of, prefix=prefix, value=_shown(tree)))
-    if isinstance(prefix, dict):
-        if set(prefix) != set(tree):
-            raise ValueError(_PREFIX.format(what=what, of=of, prefix=prefix, value=_shown(tree)))
-        return [d for key, part in tree.items() for d in broadcast_prefix(prefix[key], part, what=what, of=of)]
-    return [d for p, part in zip(parts[0], own[0]) for d in broadcast_prefix(p, part, what=what, of=of)]
-
-
-def _shown(tree: Any) -> str:
-    found = _children(tree)
-    name = type(tree).__name__
-    return f"a {'Tensor' if name == 'Wrapper' else name}" + ("" if found is None else f" of {len(found[0])}")
+    fits = own is not None and len(own) == len(parts)
+    fits = fits and (
+        type(prefix) is type(tree)
+        or any(isinstance(prefix, kinds) and isinstance(tree, kinds) for kinds in ((list, tuple), dict))
+    )
+    if fits and isinstance(prefix, dict):
+        fits = set(prefix) == set(tree)
+        parts = [prefix[key] for key in tree] if fits else []
+    if not fits:
+        name = "Tensor" if isinstance(tree, Tensor) else type(tree).__name__
+        shown = f"a {name}" + ("" if own is None else f" of {len(own)}")
+        raise ValueError(f"{what} is not compatible with the structure of {of}: {prefix!r} stands for {shown}.")
+    return [one for p, part in zip(parts, own) for one in broadcast_prefix(p, part, what=what, of=of)]

@@ -26,6 +26,7 @@ from ..dispatch.operator import Operator
 from .device import CPU, Device
 from .storage import contiguous_strides
 from .tensor import Tensor
+from .tree import flatten
 from .word import REQUIRES_GRAD
 
 if TYPE_CHECKING:
@@ -296,19 +297,11 @@ def wrap(level: Level, value: Tensor, extra: Any, shape: tuple[int, ...], word: 
 
 
 def innermost(values: Iterable[Any]) -> Level | None:
-    """The level of the wrappers among values, in lists and dicts too, that was opened last; None without wrappers."""
+    """Return the level that was opened last among those of the wrappers in ``values``; None without wrappers."""
     found: Level | None = None
-    for value in values:
-        if value.__class__ is Wrapper:
-            level: Level | None = value._level
-        elif isinstance(value, (list, tuple)):
-            level = innermost(value)
-        elif isinstance(value, dict):
-            level = innermost(value.values())
-        else:
-            continue
-        if level is not None and (found is None or level.number > found.number):
-            found = level
+    for value in flatten([*values]):
+        if value.__class__ is Wrapper and (found is None or value._level.number > found.number):
+            found = value._level
     return found
 
 

@@ -24,6 +24,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..core.tensor import NoValuesError, Tensor, shares_storage, storage_of, version_of
+from ..core.tree import tensors_in
 from ..dispatch.errors import shown
 from ..dispatch.keys import backend_mask, backends_in
 from ..dispatch.operator import Operator
@@ -80,14 +81,6 @@ def _ticks() -> Iterator[bool]:
     """Whether to look at a call, call by call."""
     later = itertools.chain.from_iterable([*itertools.repeat(False, gap - 1), True] for gap in _GAPS)
     return itertools.chain(itertools.repeat(True, _FIRST), itertools.cycle(tuple(later)))
-
-
-def _flat(value: Any) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _flat(item)
 
 
 def _short(value: Any) -> str:
@@ -202,7 +195,7 @@ class _Checks:
 
     def distinct(self, *args: Any) -> None:
         """Refuse one memory for two arguments of which one is written to."""
-        held = [(a, tensor) for a, value in zip(self.schema.arguments, args) for tensor in _flat(value)]
+        held = [(a, tensor) for a, value in zip(self.schema.arguments, args) for tensor in tensors_in(value)]
         for i, (a, first) in enumerate(held):
             if not a.is_mutable:
                 continue
@@ -213,13 +206,13 @@ class _Checks:
 
     def aliases(self, out: Any, *args: Any) -> None:
         """Refuse results that are an argument, a view of one, or one another."""
-        outputs = list(_flat(out))
+        outputs = tensors_in(out)
         if len(outputs) > 1 and len({id(tensor) for tensor in outputs}) < len(outputs):
             raise RuntimeError(_TWICE.format(operator=self.operator.name))
         for argument, value in zip(self.schema.arguments, args):
             if argument.alias is not None and not self.returned.isdisjoint(argument.alias.names):
                 continue
-            for given in _flat(value):
+            for given in tensors_in(value):
                 for tensor in outputs:
                     if tensor is given:
                         raise RuntimeError(_ALIAS.format(operator=self.operator.name, argument=argument.name))
@@ -236,7 +229,7 @@ class _Checks:
             held: list[tuple[Argument, Tensor, Any]] = []
             for i, a in watched:
                 value = args[i] if i < len(args) else kwargs.get(a.name)
-                held += [(a, tensor, _fingerprint(tensor)) for tensor in _flat(value)]
+                held += [(a, tensor, _fingerprint(tensor)) for tensor in tensors_in(value)]
             out = function(*args, **kwargs)
             for a, tensor, before in held:
                 if _fingerprint(tensor) != before:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..core.tensor import Tensor
+from ..core.tree import tensors_in
 from ..core.word import INFERENCE, REQUIRES_GRAD
 from ..core.wrapper import Level, Wrapper
 from ..dispatch.local_state import current_state, enter, leave
@@ -83,16 +84,9 @@ def spread(x: Tensor, like: Iterable[Any]) -> Tensor:
 
 
 def levels_of(values: Iterable[Any]) -> set[Level]:
-    """The levels of the wrappers among values, and of those inside of these."""
+    """Return the levels of the wrappers in ``values``, and of the wrappers that these hold."""
     found: set[Level] = set()
-    _collect(values, found)
+    for x in tensors_in([*values]):
+        if x.__class__ is Wrapper:
+            found |= {x._level, *levels_of((x._value, x._extra))}
     return found
-
-
-def _collect(values: Iterable[Any], found: set[Level]) -> None:
-    for value in values:
-        if value.__class__ is Wrapper:
-            found.add(value._level)
-            _collect((value._value, value._extra), found)
-        elif isinstance(value, (list, tuple)):
-            _collect(value, found)

@@ -21,6 +21,7 @@ from weakref import ref
 import numpy as np
 
 from ..core.tensor import Tensor
+from ..core.tree import tensors_in
 from .observer import Event, get_event
 
 __all__ = ["Ledger", "MemoryRecord"]
@@ -60,16 +61,6 @@ def _owner(tensor: Tensor) -> tuple[Any, int]:
     return owner, int(getattr(buffer, "nbytes", data.nbytes))
 
 
-def _tensors(values: Any) -> list[Tensor]:
-    found: list[Tensor] = []
-    for value in values:
-        if isinstance(value, Tensor):
-            found.append(value)
-        elif isinstance(value, (list, tuple)):
-            found += _tensors(value)
-    return found
-
-
 class Ledger:
     """The records of a profile, in order of time."""
 
@@ -81,12 +72,12 @@ class Ledger:
     def note(self, event: Event, result: Any, given: tuple[Any, ...]) -> None:
         """Count what a call has returned (Note [Whose memory])."""
         before: set[int] | None = None
-        for tensor in _tensors((result,)):
+        for tensor in tensors_in(result):
             owner, nbytes = _owner(tensor)
             if owner is None or not nbytes or id(owner) in self._live:
                 continue
             if before is None:
-                before = {id(_owner(argument)[0]) for argument in _tensors(given)}
+                before = {id(_owner(argument)[0]) for argument in tensors_in(given)}
             if id(owner) in before:
                 continue
             self._count += 1

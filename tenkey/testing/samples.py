@@ -4,7 +4,7 @@ Note [Where samples come from]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 A pointwise operator is sampled inside its ``domain``, floats at some distance from whole numbers, with operands that
 broadcast, have gaps, are transposed, empty or 0-d; a reduction over the axes there are, in the same layouts; an
-in-place variant like the operator that it writes. Every other operator says in its ``SampleInputs`` facet what it takes,
+in-place variant like the operator that it writes. Every other operator states its inputs in a ``SampleInputs`` facet,
 in double precision; from each of these the same values come in other layouts as well. An array of integers there holds
 indices and keeps its dtype, every other array takes the dtype that is asked for. Guarded by
 ``tests/testing/test_testing_samples.py``.
@@ -23,6 +23,7 @@ import tenkey as tk
 
 from ..core.dtypes.names import to_dtype
 from ..core.tensor import Tensor
+from ..core.tree import flatten, map_tensors, tensors_in, tree_map
 from ..dispatch.errors import ArgumentError
 from ..dispatch.operator import Operator
 from ..ops.builtin.shape.views import broadcast_to
@@ -55,25 +56,11 @@ class SampleInput:
 
     def map(self, function: Callable[[Tensor], Any]) -> SampleInput:
         """The same call with ``function(tensor)`` in place of every tensor, those in lists included."""
-
-        def change(value: Any) -> Any:
-            if isinstance(value, Tensor):
-                return function(value)
-            if isinstance(value, (list, tuple)):
-                return type(value)([change(item) for item in value])
-            return value
-
-        return SampleInput(
-            tuple([change(value) for value in self.args]),
-            {name: change(value) for name, value in self.kwargs.items()},
-            self.name,
-        )
+        return map_tensors(function, self)
 
     def tensors(self) -> list[Tensor]:
         """The tensors of the call, in order, those in lists included."""
-        found: list[Tensor] = []
-        self.map(found.append)
-        return found
+        return tensors_in(self)
 
 
 def samples(operator: Operator, rng: np.random.Generator, dtype: Any = None) -> Iterator[SampleInput]:
@@ -179,11 +166,9 @@ def _strided(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def _convert(value: Any, rng: np.random.Generator, dtype: np.dtype, layout: Callable[[Any], Any]) -> Any:
     """A sample's value with tensors in place of arrays."""
-    if isinstance(value, np.ndarray):
-        return tk.asarray(layout(_as_dtype(value, rng, dtype)))
-    if isinstance(value, (list, tuple)):
-        return type(value)([_convert(item, rng, dtype, layout) for item in value])
-    return value
+    return tree_map(
+        lambda leaf: tk.asarray(layout(_as_dtype(leaf, rng, dtype))) if isinstance(leaf, np.ndarray) else leaf, value
+    )
 
 
 def _as_dtype(array: np.ndarray[Any, Any], rng: np.random.Generator, dtype: np.dtype) -> np.ndarray[Any, Any]:
@@ -207,7 +192,7 @@ def _as_dtype(array: np.ndarray[Any, Any], rng: np.random.Generator, dtype: np.d
 def _declared(facet: SampleInputs, rng: np.random.Generator, dtype: np.dtype) -> Iterator[SampleInput]:
     for args, kwargs in facet.make(rng):
         layouts: list[tuple[str, Callable[[Any], Any]]] = [("contiguous", _contiguous)]
-        sizes = [array.size for array in _arrays((args, kwargs))]
+        sizes = [leaf.size for leaf in flatten((args, kwargs)) if isinstance(leaf, np.ndarray)]
         if any(sizes):
             layouts += [("transposed", _transposed), ("strided", _strided)]
         for name, layout in layouts:
@@ -220,14 +205,6 @@ def _declared(facet: SampleInputs, rng: np.random.Generator, dtype: np.dtype) ->
             if name != layouts[-1][0]:
                 rng.bit_generator.state = state
             yield made
-
-
-def _arrays(value: Any) -> list[np.ndarray[Any, Any]]:
-    if isinstance(value, np.ndarray):
-        return [value]
-    if isinstance(value, dict):
-        value = list(value.values())
-    return [array for item in value for array in _arrays(item)] if isinstance(value, (list, tuple)) else []
 
 
 def _pointwise(facet: Pointwise, rng: np.random.Generator, dtype: np.dtype) -> Iterator[SampleInput]:

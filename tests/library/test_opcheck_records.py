@@ -7,20 +7,7 @@ from typing import Any, NamedTuple
 
 import tenkey as tk
 from tenkey.core.tensor import Tensor
-from tenkey.testing.checks.structure import change_tensors, leaves_of
 from tests._opcheck import X, Y, report_of, sample
-
-
-class _Pair(NamedTuple):
-    first: Any
-    second: Any
-
-
-@dataclass(frozen=True)
-class _Record:
-    pair: _Pair
-    named: dict[str, Any]
-    number: int = 1
 
 
 @dataclass
@@ -78,18 +65,3 @@ def test_dicts_are_arguments_and_results() -> None:
     report = report_of(first, {"a": X.clone(), "b": Y})
     assert report.failed == ("schema",)
     assert "argument 'values['a']' was changed" in report["schema"].text
-
-
-def test_structures_are_taken_apart_and_put_together() -> None:
-    record = _Record(_Pair(X, [Y, 2]), {"z": X})
-    assert [leaf.label for leaf in leaves_of(record, "r")] == [
-        "r.pair.first",
-        "r.pair.second[0]",
-        "r.pair.second[1]",
-        "r.named['z']",
-        "r.number",
-    ]
-    shapes = change_tensors(record, lambda t: t.shape)
-    assert shapes == _Record(_Pair((3, 4), [(3, 4), 2]), {"z": (3, 4)})
-    assert record.pair.first is X
-    assert isinstance(shapes.pair, _Pair)

@@ -8,10 +8,11 @@ from contextlib import AbstractContextManager
 from typing import Any, Final
 
 from ...core.tensor import Tensor
+from ...core.tree import flatten, map_with_path, tensors_in
 from ...core.word import REQUIRES_GRAD
 from ...dispatch.local_state import current_state
 from ..saved_tensors.hooks import enter_saver, leave_saver
-from .recomputation import CheckpointError, Frame, Options, Saving, generators_of, keep, logging, name_of, replaced
+from .recomputation import CheckpointError, Frame, Options, Saving, generators_of, keep, logging, name_of
 
 __all__ = ["CheckpointError", "checkpoint"]
 
@@ -109,8 +110,9 @@ def checkpoint(
     frame = Frame(fn, options)
     forward, frame.context = _contexts(context_fn)
     given = (args, kwargs)
-    named = {name: replaced(value, keep, f"argument {name!r}") for name, value in kwargs.items()}
-    frame.arguments = (tuple([replaced(value, keep, f"argument {i}") for i, value in enumerate(args)]), named)
+    named = {name: map_with_path(keep, value, f"argument {name!r}", bare=True) for name, value in kwargs.items()}
+    listed = [map_with_path(keep, value, f"argument {i}", bare=True) for i, value in enumerate(args)]
+    frame.arguments = (tuple(listed), named)
     if preserve_rng_state:
         frame.generators = [(g, g.get_state()) for g in dict.fromkeys(generators_of(given, fn))]
     result = _UNSET
@@ -132,19 +134,13 @@ def checkpoint(
     return result
 
 
-def _leaves(values: Any) -> list[Any]:
-    found: list[Any] = []
-    replaced(values, lambda value, what: found.append(value), "")
-    return found
-
-
 def _requires_grad(values: Any) -> bool:
-    return any(isinstance(value, Tensor) and value._word & REQUIRES_GRAD for value in _leaves(values))
+    return any(tensor._word & REQUIRES_GRAD for tensor in tensors_in(values))
 
 
 def _ends_here(result: Any) -> bool:
     """Whether a function returned numbers that could carry a gradient, and none does."""
-    leaves = _leaves(result)
+    leaves = flatten(result)
     if not all(value is None or isinstance(value, (Tensor, bool, int, float, complex, str)) for value in leaves):
         return False  # who knows what is in there
     floating = [value for value in leaves if isinstance(value, Tensor) and value.dtype.kind in "fcV"]

@@ -37,6 +37,7 @@ from ...core.device import Device
 from ...core.random.generator import Generator, default_generator
 from ...core.storage import Storage
 from ...core.tensor import Tensor, make_tensor, storage_of
+from ...core.tree import flatten, tree_map
 from ...core.word import REQUIRES_GRAD
 from ...core.wrapper import Wrapper, open_levels
 from ...dispatch.keys import DispatchKey
@@ -50,7 +51,7 @@ from ..saved_tensors.hooks import HOOKED, Saver, save, savers
 from ..saved_tensors.saved import alone, unpack
 from ..tape.node import Node
 
-__all__ = ["CheckpointError", "Frame", "Options", "Saving", "generators_of", "keep", "logging", "name_of", "replaced"]
+__all__ = ["CheckpointError", "Frame", "Options", "Saving", "generators_of", "keep", "logging", "name_of"]
 
 _METADATA: Final = (
     "[checkpoint] {fn}: Recomputed values for the following tensors have different metadata than during the forward "
@@ -231,24 +232,12 @@ class _Saved:
         self.what = what
 
 
-def replaced(value: Any, one: Callable[[Any, str], Any], what: str) -> Any:
-    """Arguments with what ``one`` makes of those that are no list, tuple or dict."""
-    kind = value.__class__
-    if kind is list or kind is tuple:
-        return kind([replaced(item, one, f"{what}[{i}]") for i, item in enumerate(value)])
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return kind(*[replaced(item, one, f"{what}.{name}") for name, item in zip(value._fields, value)])
-    if kind is dict:
-        return {key: replaced(item, one, f"{what}[{key!r}]") for key, item in value.items()}
-    return one(value, what)
-
-
 def keep(value: Any, what: str) -> Any:
     """An argument as the checkpoint holds it: tensors are saved, with the hooks that are on."""
     return _Saved(value, what) if isinstance(value, Tensor) and value.__class__ is not Wrapper else value
 
 
-def _restore(value: Any, what: str) -> Any:
+def _restore(value: Any) -> Any:
     return unpack(value.saved, _INPUTS, value.what) if value.__class__ is _Saved else value
 
 
@@ -306,7 +295,7 @@ class Frame:
     def run_again(self) -> _Run:
         """Call the function again, and let what is saved be put into the slots."""
         run = _Run()
-        args, kwargs = replaced(self.arguments, _restore, "")
+        args, kwargs = tree_map(_restore, self.arguments, bare=True)
         found, hooks = get_state(), savers.get()
         under_way = _under_way.get()
         try:  # Note [Interrupts of backward]
@@ -382,19 +371,13 @@ def name_of(fn: Any) -> str:
 def generators_of(values: Any, fn: Any) -> Iterator[Generator]:
     """The global generator, those among the arguments, and those that the function's closure holds."""
     yield default_generator()
-    found: list[Generator] = []
-
-    def look(value: Any, what: str) -> None:
-        if isinstance(value, Generator):
-            found.append(value)
-
-    replaced(values, look, "")
+    held = [values]
     for cell in getattr(fn, "__closure__", None) or ():
         try:
-            replaced(cell.cell_contents, look, "")
+            held.append(cell.cell_contents)
         except ValueError:  # a variable without a value
             continue
-    yield from found
+    yield from (leaf for leaf in flatten(held) if isinstance(leaf, Generator))
 
 
 @contextmanager

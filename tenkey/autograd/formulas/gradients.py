@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 from ...core.tensor import Tensor
+from ...core.tree import tensors_in
 from ...core.word import REQUIRES_GRAD, WEAK_MASK
 from ...core.wrapper import refreshed
 from ...dispatch.local_state import current_state
@@ -220,7 +221,7 @@ def _by_transposition(formulas: dict[str, Formula | None]) -> ForwardRule:
             return None
         given = {name: t for name, t in tangents.items() if t is not None and formulas.get(name) is not None}
         record = (
-            any(refreshed(t) & REQUIRES_GRAD for t in _tensors((given, bound, out)))
+            any(refreshed(t) & REQUIRES_GRAD for t in tensors_in((given, bound, out)))
             and current_state().keep & REQUIRES_GRAD
         )
         with Recording():
@@ -248,11 +249,3 @@ def _pairs(gradients: Any, tangent: Any) -> Iterator[tuple[Tensor, Tensor]]:
         if gradient is not None and direction is not None:
             spread = direction if direction.shape == gradient.shape else broadcast_to(direction, gradient.shape)
             yield gradient, spread if spread.dtype == gradient.dtype else cast(spread, gradient.dtype)
-
-
-def _tensors(values: Any) -> Iterator[Tensor]:
-    if isinstance(values, Tensor):
-        yield values
-    elif isinstance(values, (list, tuple, dict)):
-        for value in values.values() if isinstance(values, dict) else values:
-            yield from _tensors(value)

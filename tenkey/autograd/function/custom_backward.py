@@ -10,11 +10,12 @@ import numpy as np
 
 from ...core.device import CPU
 from ...core.tensor import Tensor, shares_storage
+from ...core.tree import tensors_in, tree_map
 from ...core.word import REQUIRES_GRAD
 from ...dispatch.keys import backend_mask, backends_in
 from ...dispatch.local_state import SILENT, get_state, set_state
 from ...dispatch.operator import Operator
-from ..recording.kernels import below_autograd, flat_tensors, inner_call
+from ..recording.kernels import below_autograd, inner_call
 from ..saved_tensors.hooks import HOOKED, with_choice
 from ..saved_tensors.raw import pack_context
 from ..saved_tensors.saved import SavedTensor
@@ -66,22 +67,12 @@ def _template(value: Any) -> Any:
 
     Texts are kept, since they are the keys of what is a dict for the user; all else is None.
     """
-    if isinstance(value, Tensor):
-        return _SLOT
-    if isinstance(value, (list, tuple)):
-        items = [_template(item) for item in value]
-        return items if isinstance(value, list) else tuple(items)
-    return value if isinstance(value, str) else None
+    return tree_map(lambda leaf: _SLOT if isinstance(leaf, Tensor) else leaf if isinstance(leaf, str) else None, value)
 
 
 def _filled(template: Any, values: Iterator[Any]) -> Any:
-    """A template with the next values in its slots."""
-    if template is _SLOT:
-        return next(values)
-    if isinstance(template, (list, tuple)):
-        items = [_filled(item, values) for item in template]
-        return items if isinstance(template, list) else tuple(items)
-    return template
+    """Return a template with the next values in its slots."""
+    return tree_map(lambda leaf: next(values) if leaf is _SLOT else leaf, template)
 
 
 def _needs(value: Any) -> Any:
@@ -149,7 +140,7 @@ class _Plan:
         """The tensors that become outputs because they are written to; raises for what cannot be recorded."""
         found: list[Tensor] = []
         for i, a in self.written:
-            for tensor in flat_tensors(args[i]):
+            for tensor in tensors_in(args[i]):
                 if i not in self.rebased:
                     if tensor._word & REQUIRES_GRAD:
                         raise RuntimeError(_WRITTEN.format(operator=self.name, argument=a.name))
@@ -233,14 +224,14 @@ def custom_kernel(operator: Operator, word: int) -> Callable[..., Any]:
                 [a.__class__ is not int and bool(getattr(a, "_word", 0) & REQUIRES_GRAD) for a in args]
             )
         else:
-            tensors = flat_tensors([args[i] for i in tensor_positions])
+            tensors = tensors_in([args[i] for i in tensor_positions])
             context.templates = tuple([_template(args[i]) for i in tensor_positions])
             context.needs_input_grad = tuple([_needs(a) for a in args])
         if plan.in_place:
             outputs = written
             context.result_templates = tuple([_template(args[i]) for i, _ in plan.written])
         else:
-            outputs = [output] if isinstance(output, Tensor) else flat_tensors(output)
+            outputs = [output] if isinstance(output, Tensor) else tensors_in(output)
             if structured:
                 context.result_templates = tuple([_template(r) for r in ((output,) if plan.count == 1 else output)])
         plan.check_outputs(outputs, tensors, written)

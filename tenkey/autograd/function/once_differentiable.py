@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ...core.tensor import Tensor, make_view
+from ...core.tree import tensors_in
 from ...core.word import REQUIRES_GRAD
 from ...dispatch.local_state import StateGuard
 from ..grad_mode import is_recording
-from ..recording.kernels import flat_tensors
 from ..saved_tensors.saved import SavedTensor
 from ..tape.node import SEQUENCE, Edge, Node, TensorMeta, edge_of, longest, set_history
 
@@ -62,7 +62,7 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
             results = function(ctx, *grads)
         if not is_recording():
             return results
-        watched = [edge_of(t) for t in flat_tensors(grads) if t._word & REQUIRES_GRAD] + _edges_of_saved(ctx)
+        watched = [edge_of(t) for t in tensors_in(grads) if t._word & REQUIRES_GRAD] + _edges_of_saved(ctx)
         if not watched and not any(ctx.needs_input_grad):
             return results
         node = _Once()

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from ...core.device import Device
 from ...core.tensor import Tensor
+from ...core.tree import tensors_in
 from ...core.word import DTYPE_MASK, REQUIRES_GRAD, WEAK_MASK, dtypes_of, weak_of
 from ...dispatch.keys import DispatchKey, DispatchKeySet, key_mask
 from ...dispatch.local_state import SILENT, get_state, set_state
@@ -32,7 +33,6 @@ __all__ = [
     "ZeroNode",
     "autograd_kernel",
     "below_autograd",
-    "flat_tensors",
     "inner_call",
     "leaf_kernel",
     "refusing_kernel",
@@ -148,21 +148,10 @@ def _unknown_gradient(operator: Operator, inner: Callable[..., Any]) -> Callable
     return kernel
 
 
-def flat_tensors(values: Any) -> list[Tensor]:
-    """The tensors in nested lists, tuples and dicts."""
-    if isinstance(values, Tensor):
-        return [values]
-    if isinstance(values, dict):
-        values = values.values()
-    elif not isinstance(values, (list, tuple)):
-        return []
-    return [tensor for value in values for tensor in flat_tensors(value)]
-
-
 def attach(node: Node, out: Any, args: Any, kwargs: Any) -> None:
     """Make the floating results of a call outputs of ``node``, with edges to all tensors among the arguments."""
-    edges = tuple([edge_of(t) for t in flat_tensors((args, kwargs))])
-    connect(node, edges, flat_tensors(out))
+    edges = tuple([edge_of(t) for t in tensors_in((args, kwargs))])
+    connect(node, edges, tensors_in(out))
 
 
 def connect(node: Node, edges: tuple[Any, ...], outputs: list[Tensor]) -> None:

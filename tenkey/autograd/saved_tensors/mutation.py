@@ -12,7 +12,7 @@ and what is never changed is never copied. At the end of the context all of them
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Final
@@ -20,6 +20,7 @@ from typing import Any, Final
 from ..._util.context_decorator import decorate
 from ...core.storage import Storage
 from ...core.tensor import Tensor, storage_of
+from ...core.tree import tensors_in
 from ...core.word import INFERENCE, REQUIRES_GRAD
 from ...core.wrapper import Wrapper
 from ...dispatch.local_state import StateGuard
@@ -107,18 +108,10 @@ class _Watch(DispatchMode):
             for position, argument in enumerate(op.schema.arguments):
                 if argument.is_mutable:
                     given = args[position] if position < len(args) else kwargs.get(argument.name)
-                    for tensor in _tensors(given):
-                        self.keeper.before_change(tensor)
+                    for tensor in tensors_in(given):
+                        if tensor.__class__ is not Wrapper:
+                            self.keeper.before_change(tensor)
         return NotImplemented
-
-
-def _tensors(value: Any) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        if value.__class__ is not Wrapper:
-            yield value
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _tensors(item)
 
 
 class _State:

@@ -11,7 +11,7 @@ as a whole, and a result that is a view of an argument there becomes a view of t
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import Any, Final
 
@@ -20,13 +20,14 @@ import numpy as np
 from ...core.device import CPU, Device, default_device, to_device
 from ...core.storage import StridedArray
 from ...core.tensor import Tensor, cpu_word, make_tensor, make_view, word_for
+from ...core.tree import map_tensors, tensors_in
 from ...core.word import REQUIRES_GRAD, WEAK_MASK
 from ...dispatch.errors import DeviceMismatchError, MissingKernelError
 from ...dispatch.local_state import StateGuard
 from ...dispatch.operator import Operator
 from .interface import Backend, extent, memory_of
 
-__all__ = ["check_devices", "map_tensors", "run_on_cpu", "strict_fallback", "tensors_in"]
+__all__ = ["check_devices", "run_on_cpu", "strict_fallback"]
 
 _STRICT: Final = (
     "[{operator}] would fall back to the CPU on {device!r}, which strict_fallback() forbids: register a kernel with "
@@ -63,9 +64,8 @@ def run_on_cpu(backend: Backend, calls: Any, operator: Operator, /, *args: Any, 
         raise MissingKernelError(_STRICT.format(operator=operator.name, device=backend.name))
     calls[operator.name] += 1
     device = next((t.device for t in tensors_in((args, kwargs)) if t.device.backend is backend), None)
-    host = _Host([*tensors_in((args, kwargs))])
-    cpu_args = [map_tensors(host.copy_of, value) for value in args]
-    cpu_kwargs = {name: map_tensors(host.copy_of, value) for name, value in kwargs.items()}
+    host = _Host(tensors_in((args, kwargs)))
+    cpu_args, cpu_kwargs = map_tensors(host.copy_of, (args, kwargs))
     for position, argument in enumerate(operator.schema.arguments):
         if str(argument.type) not in ("Device", "Device?"):
             continue
@@ -170,27 +170,3 @@ def check_devices(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, A
     if len(devices) > 1:
         named = " and ".join(map(str, devices))
         raise DeviceMismatchError(_MIXED.format(operator=operator.name, devices=named))
-
-
-def tensors_in(value: Any) -> Iterator[Tensor]:
-    """The tensors in a value, those in nested lists, tuples and dicts included."""
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from tensors_in(item)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from tensors_in(item)
-
-
-def map_tensors(function: Callable[[Tensor], Any], value: Any) -> Any:
-    """The same structure with ``function(tensor)`` in place of every tensor."""
-    if isinstance(value, Tensor):
-        return function(value)
-    if isinstance(value, dict):
-        return {key: map_tensors(function, item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        items = [map_tensors(function, item) for item in value]
-        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-    return value

@@ -11,10 +11,11 @@ import numpy as np
 from ...core.device import META
 from ...core.storage import StridedArray
 from ...core.tensor import Tensor, make_tensor, shares_storage, word_for
+from ...core.tree import flatten, map_tensors
 from ...dispatch.keys import DispatchKey
 from ...dispatch.schema import ListType, OptionalType, SchemaType, TupleType
 from .sample import Failure, Sample, Skipped, described
-from .structure import Labelled, change_tensors, first_difference, leaves_of, results_of
+from .structure import Labelled, first_difference, leaves_of, results_of
 
 __all__ = ["BaseCallFailure", "check_fake", "check_schema", "compare_with_fake", "fake_results", "resized"]
 
@@ -74,7 +75,7 @@ def check_schema(sample: Sample) -> str | None:
     before = [np.array(t.detach().numpy()) for t in tensors]
     versions = [t._version for t in tensors]
     remaining = iter(tensors)
-    args, kwargs = change_tensors((sample.args, sample.kwargs), lambda _: next(remaining))
+    args, kwargs = map_tensors(lambda _: next(remaining), (sample.args, sample.kwargs))
     labels = [leaf.label for leaf in leaves_of((args, kwargs), "arguments")]
     error = None
     result = None
@@ -109,11 +110,9 @@ def check_schema(sample: Sample) -> str | None:
 def _changed_list(sample: Sample, args: Sequence[Any], kwargs: dict[str, Any]) -> str:
     names = [a.name for a in sample.operator.schema.arguments]
     for name, one, two in zip(names, sample.args, args):
-        if len(list(leaves_of(one, ""))) != len(list(leaves_of(two, ""))):
+        if len(flatten(one)) != len(flatten(two)):
             return name
-    return next(
-        (k for k in kwargs if len(list(leaves_of(sample.kwargs[k], ""))) != len(list(leaves_of(kwargs[k], "")))), ""
-    )
+    return next((k for k in kwargs if len(flatten(sample.kwargs[k])) != len(flatten(kwargs[k]))), "")
 
 
 def _check_types(sample: Sample, result: Any) -> None:

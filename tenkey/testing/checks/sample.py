@@ -16,11 +16,12 @@ import tenkey as tk
 from ...core.device import Device
 from ...core.dtypes.names import is_inexact
 from ...core.tensor import Tensor
+from ...core.tree import map_tensors
 from ...dispatch.errors import ArgumentError, OperatorNotFoundError, TenkeyError, shown
 from ...dispatch.operator import Operator, OperatorPacket
 from ...dispatch.registry import registry
 from ...library.custom_operator import CustomOperator
-from .structure import Labelled, change_tensors, leaves_of, results_of
+from .structure import Labelled, leaves_of, results_of
 
 __all__ = ["Failure", "Leaf", "Sample", "Skipped", "described", "is_deliberate", "operator_of"]
 
@@ -182,7 +183,7 @@ class Sample:
     def run(self, tensors: Sequence[Tensor]) -> Any:
         """The operator's result for these tensors in place of the sample's."""
         remaining = iter(tensors)
-        args, kwargs = change_tensors((self.args, self.kwargs), lambda _: next(remaining))
+        args, kwargs = map_tensors(lambda _: next(remaining), (self.args, self.kwargs))
         return self.call(*args, **kwargs)
 
     def results(self, tensors: Sequence[Tensor]) -> list[Labelled]:

@@ -1,17 +1,14 @@
-"""Tensors in nested arguments and results: lists, tuples, named tuples, dicts and dataclasses, to any depth."""
+"""Labels for the leaves of nested arguments and results."""
 
 from __future__ import annotations
 
-import copy
-import dataclasses
-from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.tensor import Tensor
+from ...core.tree import flatten_with_path
 
-__all__ = ["Labelled", "change_tensors", "leaves_of", "quote_all", "results_of"]
+__all__ = ["Labelled", "leaves_of", "quote_all", "results_of"]
 
 
 class Labelled(NamedTuple):
@@ -21,54 +18,13 @@ class Labelled(NamedTuple):
     value: Any
 
 
-def _is_record(value: Any) -> bool:
-    return dataclasses.is_dataclass(value) and not isinstance(value, type)
-
-
-def change_tensors(value: Any, function: Callable[[Tensor], Any]) -> Any:
-    """The same structure with ``function(tensor)`` in place of every tensor; containers are made anew.
-
-    >>> import tenkey as tk
-    >>> change_tensors({"a": [tk.ones(2), 3]}, lambda t: t.shape)
-    {'a': [(2,), 3]}
-    """
-    if isinstance(value, Tensor):
-        return function(value)
-    if isinstance(value, dict):
-        return {key: change_tensors(item, function) for key, item in value.items()}
-    if isinstance(value, tuple):
-        items = [change_tensors(item, function) for item in value]
-        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
-    if isinstance(value, list):
-        return [change_tensors(item, function) for item in value]
-    if _is_record(value):
-        made = copy.copy(value)
-        for field in dataclasses.fields(value):  # a frozen record refuses setattr, its copy is ours
-            object.__setattr__(made, field.name, change_tensors(getattr(value, field.name), function))
-        return made
-    return value
-
-
-def leaves_of(value: Any, label: str) -> Iterator[Labelled]:
-    """Everything in a nested value that is no container, with its label, in the order of :func:`change_tensors`.
+def leaves_of(value: Any, label: str) -> list[Labelled]:
+    """Return the leaves of a nested value with their labels.
 
     >>> [leaf.label for leaf in leaves_of((1, [2, 3]), "result")]
     ['result[0]', 'result[1][0]', 'result[1][1]']
     """
-    if isinstance(value, dict):
-        for key, item in value.items():
-            yield from leaves_of(item, f"{label}[{key!r}]")
-    elif isinstance(value, tuple) and hasattr(value, "_fields"):
-        for name, item in zip(value._fields, value):
-            yield from leaves_of(item, f"{label}.{name}")
-    elif isinstance(value, (list, tuple)):
-        for index, item in enumerate(value):
-            yield from leaves_of(item, f"{label}[{index}]")
-    elif _is_record(value):
-        for field in dataclasses.fields(value):
-            yield from leaves_of(getattr(value, field.name), f"{label}.{field.name}")
-    else:
-        yield Labelled(label, value)
+    return [Labelled(*pair) for pair in flatten_with_path(value, label)]
 
 
 def results_of(value: Any) -> list[Labelled]:
@@ -77,7 +33,7 @@ def results_of(value: Any) -> list[Labelled]:
     >>> [part.label for part in results_of((1, 2))], results_of(1)[0].label
     (['result[0]', 'result[1]'], 'the result')
     """
-    parts = list(leaves_of(value, "result"))
+    parts = leaves_of(value, "result")
     return [Labelled("the result", value)] if len(parts) == 1 and parts[0].value is value else parts
 
 

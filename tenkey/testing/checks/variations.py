@@ -12,12 +12,13 @@ import tenkey as tk
 
 from ...core.device import device_types, to_device
 from ...core.tensor import Tensor
+from ...core.tree import flatten
 from ...dispatch.errors import MissingKernelError
 from .contract import compare_with_fake, fake_results, refuses_values
 from .gradients import Derivatives
 from .numeric import floating_results
 from .sample import Failure, Sample, Skipped, described, is_deliberate
-from .structure import Labelled, leaves_of, quote_all
+from .structure import Labelled, quote_all
 
 __all__ = ["apart", "same_plain", "check_backends", "check_determinism", "check_layout", "check_zero_size"]
 
@@ -311,7 +312,7 @@ def _may_refuse(sample: Sample, arrays: Sequence[np.ndarray[Any, Any]], error: E
     """Whether an error can be about something that a fake does not see or need not check: an index, a number."""
     if any(a.size and a.dtype.kind in "iub" for a in arrays):
         return True
-    numbers = [p.value for p in leaves_of((sample.args, sample.kwargs), "") if isinstance(p.value, int)]
+    numbers = [leaf for leaf in flatten((sample.args, sample.kwargs)) if isinstance(leaf, int)]
     return bool(numbers) and (is_deliberate(error) or isinstance(error, IndexError))
 
 
