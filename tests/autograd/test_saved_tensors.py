@@ -14,7 +14,7 @@ import pytest
 import tenkey as tk
 from tenkey.autograd.graph import disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
 from tenkey.autograd.saved_tensors.hooks import HOOKED, hooks_are_on, savers
-from tests._backends import NumPyKernel
+from tests._backends import Host
 from tests._gradients import collector_off
 
 
@@ -405,7 +405,7 @@ class TestDevices:
                 np.testing.assert_array_equal(a.grad.numpy(), [4.0, 6.0])
 
     def test_save_on_cpu_moves_from_another_device_and_back(self) -> None:
-        with tk.backends.register(NumPyKernel()):
+        with tk.backends.register(Host()):
             a = tk.asarray([1.0, 2.0], device="host").requires_grad_()
             with save_on_cpu():
                 y = tk.exp(a)

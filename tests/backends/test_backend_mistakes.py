@@ -12,17 +12,17 @@ import pytest
 import tenkey as tk
 from tenkey.core.device import device_types
 from tenkey.dispatch.errors import MissingKernelError, RegistrationError
-from tests._backends import NumPyKernel, TemplateHost
+from tests._backends import Host, TemplateHost
 
 
-def made(**members: Any) -> NumPyKernel:
+def made(**members: Any) -> Host:
     """A backend in host memory with other members."""
-    kind: Any = type("Made", (NumPyKernel,), {"name": "made", **members})
-    instance: NumPyKernel = kind()
+    kind: Any = type("Made", (Host,), {"name": "made", **members})
+    instance: Host = kind()
     return instance
 
 
-def attempt(backend: NumPyKernel, action: Callable[[], Any] = lambda: tk.exp(tk.ones(2, device="made"))) -> Any:
+def attempt(backend: Host, action: Callable[[], Any] = lambda: tk.exp(tk.ones(2, device="made"))) -> Any:
     """Register a backend, do something, remove it."""
     with tk.backends.register(backend):
         return action()
@@ -73,7 +73,7 @@ class TestRegistration:
     def test_other_ways_to_write_methods(self) -> None:
         members: dict[str, Any] = {
             "device_count": staticmethod(lambda: 1), "is_available": classmethod(lambda cls: True),
-            "allocate": lambda self, *args, **kwargs: NumPyKernel.allocate(self, *args, **kwargs),
+            "allocate": lambda self, *args, **kwargs: Host.allocate(self, *args, **kwargs),
         }  # fmt: skip
         assert attempt(made(**members)).shape == (2,)
 
@@ -123,7 +123,7 @@ class TestAnswers:
     def test_results_of_kernels(self, value: Any, message: str) -> None:
         """Kernels of built-in operators too: what they return would be the next operator's problem."""
 
-        def setup(self: NumPyKernel) -> None:
+        def setup(self: Host) -> None:
             tk.library.register_kernel("tk::exp", "made", value)
 
         for gradient in (False, True):
@@ -148,8 +148,8 @@ class TestRemoved:
         with tk.backends.register(backend):
             assert (x + 1).tolist() == [2.0, 2.0, 2.0]
 
-    @pytest.mark.parametrize("kind", [NumPyKernel, TemplateHost])
-    def test_another_backend_of_the_name_never_sees_its_buffers(self, kind: type[NumPyKernel]) -> None:
+    @pytest.mark.parametrize("kind", [Host, TemplateHost])
+    def test_another_backend_of_the_name_never_sees_its_buffers(self, kind: type[Host]) -> None:
         class First(kind):  # type: ignore[misc, valid-type]
             name = "made"
 
@@ -178,8 +178,8 @@ class TestRemoved:
         assert first.live == second.live == set()
 
 
-@pytest.mark.parametrize("kind", [NumPyKernel, TemplateHost])
-def test_copies_are_refused_as_on_the_cpu(kind: type[NumPyKernel]) -> None:
+@pytest.mark.parametrize("kind", [Host, TemplateHost])
+def test_copies_are_refused_as_on_the_cpu(kind: type[Host]) -> None:
     class Made(kind):  # type: ignore[misc, valid-type]
         name = "made"
 

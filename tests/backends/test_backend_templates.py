@@ -12,7 +12,7 @@ import tenkey as tk
 from tenkey.backends import coverage, strict_fallback
 from tenkey.dispatch import registry
 from tenkey.library import scalar as s
-from tests._backends import NumPyKernel, TemplateHost, window
+from tests._backends import Host, TemplateHost, window
 
 RNG = np.random.default_rng(0)
 
@@ -325,7 +325,7 @@ def test_a_kernel_by_hand_comes_first(backend: TemplateHost) -> None:
 
 
 def test_in_place_follows_a_kernel_without_templates() -> None:
-    with tk.backends.register(NumPyKernel()) as _:
+    with tk.backends.register(Host()) as _:
         x = tk.asarray(np.arange(4.0), device="host")
         x += 1
         assert coverage("host").fallback == {"tk::add_": 1}
@@ -353,7 +353,7 @@ def test_a_template_that_returns_no_kernel(value: Any) -> None:
 
 
 def test_a_template_without_kernels_is_no_template() -> None:
-    class Declines(NumPyKernel):
+    class Declines(Host):
         name = "declines"
 
         def pointwise(self, *args: Any) -> Any:

@@ -21,7 +21,7 @@ import tenkey as tk
 from tenkey import Tensor
 from tenkey.autograd import Function, grad
 from tenkey.autograd.graph import queue_callback
-from tests._backends import NumPyKernel
+from tests._backends import Host
 
 
 class FakeStream(tk.backends.Stream):
@@ -58,7 +58,7 @@ class FakeStream(tk.backends.Stream):
         backend.local.__dict__[self.device] = self._outer
 
 
-class Lab(NumPyKernel):
+class Lab(Host):
     """Two devices in host memory, with streams that only note what they are asked."""
 
     name = "lab"

@@ -18,7 +18,7 @@ import tenkey as tk
 from tenkey import Tensor
 from tenkey.autograd import grad, gradcheck, gradgradcheck
 from tenkey.transforms import jvp, vmap
-from tests._backends import NumPyKernel
+from tests._backends import Host
 
 
 def start() -> Tensor:
@@ -218,7 +218,7 @@ def test_programs(program: Callable[[Tensor], Tensor], total: float, gradient: l
 
 @pytest.mark.filterwarnings("ignore")
 def test_programs_on_another_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Made(NumPyKernel):
+    class Made(Host):
         name = "made"
 
     with tk.backends.register(Made()):
