@@ -55,7 +55,7 @@ from .functions.inspection import ARRAY_API_VERSION as _ARRAY_API_VERSION
 from .functions.inspection import array_namespace_info as __array_namespace_info__
 from .functions.linalg import einsum, tensordot
 from .functions.linspace import linspace
-from .functions.splitting import array_split, block, gradient, meshgrid, split
+from .functions.splitting import array_split, atleast_1d, atleast_2d, atleast_3d, block, gradient, meshgrid, split
 from .functions.statistics import average, histogram, histogram_bin_edges, histogramdd
 from .ops.autocast import autocast, is_autocast_enabled
 from .ops.autocast import install_autocast as _install_autocast

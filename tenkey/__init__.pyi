@@ -56,6 +56,9 @@ from tenkey.functions.linalg import einsum as einsum, tensordot as tensordot
 from tenkey.functions.linspace import linspace as linspace
 from tenkey.functions.splitting import (
     array_split as array_split,
+    atleast_1d as atleast_1d,
+    atleast_2d as atleast_2d,
+    atleast_3d as atleast_3d,
     block as block,
     gradient as gradient,
     meshgrid as meshgrid,
@@ -469,12 +472,6 @@ def atan2(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Angle of the point (x2, x1) in radians within [-pi, pi], for real dtypes; integers give floats."""
 def atanh(x: Tensor) -> Tensor:
     """Inverse hyperbolic tangent; infinite at -1 and 1, nan outside."""
-def atleast_1d(x: Tensor) -> Tensor:
-    """The tensor with at least one dimension; a view."""
-def atleast_2d(x: Tensor) -> Tensor:
-    """The tensor with at least two dimensions, new ones in front; a view."""
-def atleast_3d(x: Tensor) -> Tensor:
-    """The tensor with at least three dimensions, a vector becoming ``(1, n, 1)``, a matrix ``(m, n, 1)``; a view."""
 def bincount(x: Tensor, weights: ArrayLike | None = None, minlength: int = 0) -> Tensor:
     """How often each number stands in a vector of integers that are at least 0, from 0 to the largest; int64."""
 def bitwise_and(x1: TensorLike, x2: TensorLike) -> Tensor:
@@ -778,7 +775,9 @@ def logspace(
 ) -> Tensor:
     """``num`` powers of ``base``, whose exponents are evenly spaced from ``start`` to ``stop``."""
 def logsumexp(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
-    """``log(sum(exp(x)))`` along axes, without overflow; of no elements -inf."""
+    """``log(sum(exp(x)))`` along axes, without overflow; of no elements -inf. Of complex numbers the principal
+    branch.
+    """
 def masked_fill(x: Tensor, mask: ArrayLike, value: ArrayLike) -> Tensor:
     """``x`` with one value where ``mask`` is true; the mask broadcasts against ``x``, the dtype is that of ``x``."""
 def masked_select(x: Tensor, mask: Tensor) -> Tensor:

@@ -268,7 +268,7 @@ class TensorMethods:
     def exp_(self) -> Self:
         """``exp`` written into its first argument, which is returned."""
     def expand(self, *shape: int | Sequence[int]) -> Tensor:
-        """Broadcast to a shape: ``x.expand(2, 3)`` or ``x.expand((2, 3))``. See ``tk.broadcast_to``."""
+        """Broadcast to a shape, in which -1 keeps a length: ``x.expand(2, -1)`` or ``x.expand((2, -1))``."""
     def expm1(self) -> Tensor:
         """``exp(x) - 1``, accurate near 0."""
     def expm1_(self) -> Self:
@@ -361,7 +361,9 @@ class TensorMethods:
     def logical_not(self) -> Tensor:
         """True where ``x`` is false (zero)."""
     def logsumexp(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
-        """``log(sum(exp(x)))`` along axes, without overflow; of no elements -inf."""
+        """``log(sum(exp(x)))`` along axes, without overflow; of no elements -inf. Of complex numbers the principal
+        branch.
+        """
     @property
     def mT(self) -> Tensor:
         """The last two dimensions exchanged."""

@@ -4,13 +4,14 @@ or a tuple with different meanings. They call one that is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, Protocol, overload
 
 import numpy as np
 
 from ..core.tensor import Tensor
 from ..ops.builtin.numeric.differences import gradient_on_grid
+from ..ops.builtin.shape import manipulation
 from ..ops.builtin.shape.copying import clone, concat, stack
 from ..ops.builtin.shape.splitting import meshgrid_of, split_at
 from ..ops.builtin.shape.views import reshape
@@ -18,7 +19,7 @@ from ..ops.shapes import checked_axes, checked_axis
 from .creation import asarray
 from .dtypes import result_type
 
-__all__ = ["array_split", "block", "gradient", "meshgrid", "split"]
+__all__ = ["array_split", "atleast_1d", "atleast_2d", "atleast_3d", "block", "gradient", "meshgrid", "split"]
 
 _TENSOR: Final = "[{function}] takes a Tensor, got {kind}: convert it with tk.asarray(...)."
 _PARTS: Final = "[{function}] a tensor is split into at least 1 part, got {parts}."
@@ -50,6 +51,29 @@ def meshgrid(*arrays: Tensor, indexing: str = "xy") -> tuple[Tensor, ...]:
     if not arrays:
         return ()
     return tuple(meshgrid_of(list(arrays), indexing=indexing))
+
+
+class _OneOrSeveral(Protocol):
+    """A function of one tensor, which of several gives a tuple."""
+
+    @overload
+    def __call__(self, x: Tensor, /) -> Tensor: ...
+    @overload
+    def __call__(self, *tensors: Tensor) -> tuple[Tensor, ...]: ...
+
+
+def _of_each(operator: Callable[[Tensor], Tensor]) -> _OneOrSeveral:
+    def function(*tensors: Tensor) -> Any:
+        return operator(tensors[0]) if len(tensors) == 1 else tuple([operator(x) for x in tensors])
+
+    function.__name__ = function.__qualname__ = operator.__name__
+    function.__doc__ = operator.__doc__
+    return function
+
+
+atleast_1d = _of_each(manipulation.atleast_1d)
+atleast_2d = _of_each(manipulation.atleast_2d)
+atleast_3d = _of_each(manipulation.atleast_3d)
 
 
 def _pieces(x: Tensor, parts: int | Sequence[int], axis: int, function: str) -> tuple[Tensor, ...]:

@@ -292,6 +292,83 @@ def test_the_weights_of_cov_have_gradients_and_are_not_negative() -> None:
             call(tk.asarray([1.0, 2.0, -2.0, 1.0]))
 
 
+# ---- integrals, dimensions, extremes of bools
+
+
+@pytest.mark.parametrize(
+    ("y", "x", "axis"),
+    [
+        ((3, 4), (1, 4), -1), ((3, 4), (3, 1), 0), ((4,), (3, 4), -1), ((2, 3, 4), (3, 4), -2), ((3, 4), (2, 1, 4), 1),
+        ((2, 1), (1, 1), -1), ((2, 0), (1, 0), -1), ((2, 1), (1,), -1), ((0, 3), (1, 3), -1),
+    ],
+)  # fmt: skip
+def test_the_places_of_trapezoid_broadcast(y: tuple[int, ...], x: tuple[int, ...], axis: int) -> None:
+    rng = np.random.default_rng(0)
+    values, places = rng.standard_normal(y), rng.standard_normal(x)
+    want = np.trapezoid(values, places, axis=axis - len(y) if axis >= 0 else axis)
+    _same(tk.trapezoid(tk.asarray(values), tk.asarray(places), axis=axis), want)
+    leaves = [tk.tensor(v, requires_grad=True) for v in (values, places)]
+    if values.size:
+        assert gradcheck(lambda y, x: tk.trapezoid(y, x, axis=axis), leaves)
+
+
+def test_places_of_trapezoid_that_do_not_broadcast() -> None:
+    with pytest.raises(ValueError, match=r"\[trapezoid\] x of shape \(2, 1\) must have the length 4"):
+        tk.trapezoid(tk.ones((3, 4)), tk.ones((2, 1)))
+    with pytest.raises(ValueError, match=r"\[trapezoid\] the shapes \(3, 4\) and \(2, 4\) cannot be broadcast"):
+        tk.trapezoid(tk.ones((3, 4)), tk.ones((2, 4)))
+    assert tk.trapezoid(tk.asarray([nan])).item() == 0
+
+
+@pytest.mark.parametrize("name", ["atleast_1d", "atleast_2d", "atleast_3d"])
+def test_several_tensors_get_dimensions(name: str) -> None:
+    arrays = [np.ones(()), np.ones(2), np.ones((2, 3)), np.ones((1, 2, 3, 4))]
+    for given_arrays in ((), arrays[:2], arrays):
+        found = getattr(tk, name)(*map(tk.asarray, given_arrays))
+        assert isinstance(found, tuple)
+        assert [x.shape for x in found] == [x.shape for x in getattr(np, name)(*given_arrays)]
+    x = tk.asarray(2.0)
+    one = getattr(tk, name)(x)
+    assert one.shape == getattr(np, name)(2.0).shape
+    assert tk.shares_storage(one, x)
+    with pytest.raises(TypeError, match=rf"\[tk::{name}\] the argument 'x' must be a Tensor"):
+        getattr(tk, name)(x, "text")
+
+
+def test_expand_keeps_lengths() -> None:
+    x = tk.asarray([[1.0], [2.0], [3.0]])
+    for found in (x.expand(-1, 4), x.expand((-1, 4)), x.expand([3, 4])):
+        assert found.tolist() == [[1.0] * 4, [2.0] * 4, [3.0] * 4]
+        assert tk.shares_storage(found, x)
+    assert x.expand(-1, -1).shape == (3, 1)
+    assert x.expand(2, -1, 4).shape == (2, 3, 4)
+    assert tk.asarray(1.0).expand(3).tolist() == [1.0] * 3
+    for shape in ((-1, 3, 1), (2, -1, 3, 4)):
+        with pytest.raises(ValueError, match=r"\[expand\] got .* for shape \(3, 1\): -1 keeps a length"):
+            x.expand(*shape)
+    with pytest.raises(ValueError, match=r"\[broadcast_to\] the shapes \(3, 1\) and \(-2, 4\)"):
+        x.expand(-2, 4)
+    leaf = tk.tensor([[1.0], [2.0]], requires_grad=True)
+    leaf.expand(-1, 3).sum().backward()
+    assert leaf.grad is not None
+    assert leaf.grad.tolist() == [[3.0], [3.0]]
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+@pytest.mark.parametrize("shape", [(), (5,), (3, 4), (40000,), (200, 300)])
+def test_extremes_of_bools(name: str, shape: tuple[int, ...]) -> None:
+    mixed = np.random.default_rng(0).random(shape) > 0.5
+    for x in (mixed, mixed.T, np.zeros(shape, bool), np.ones(shape, bool)):
+        for axis in (None, *range(x.ndim)):
+            found, want = getattr(tk, name)(tk.asarray(x), axis=axis), getattr(np, name)(x, axis=axis)
+            assert found.dtype == tk.bool
+            np.testing.assert_array_equal(found.numpy(), want)
+    assert getattr(tk.asarray(mixed), name)().item() == getattr(mixed, name)()
+    assert getattr(tk, name)(tk.asarray(mixed).to("meta")).dtype == tk.bool
+    with pytest.raises(ValueError, match=rf"\[{name}\]"):
+        getattr(tk, name)(tk.zeros(0, dtype=tk.bool))
+
+
 # ---- errors
 
 

@@ -27,6 +27,8 @@ def _double(name: str) -> Callable[..., Any]:
 
 def _sinc(x: Array) -> Array:
     """With the zeros exactly at the whole numbers."""
+    if x.dtype.kind == "c":
+        return np.sinc(x.astype(np.clongdouble)).astype(x.dtype)
     wide = np.asarray(x, np.longdouble)
     whole = np.round(wide)
     sine = (1 - 2 * (np.abs(whole) % 2)) * np.sin(np.pi * (wide - whole))

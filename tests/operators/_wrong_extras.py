@@ -221,7 +221,7 @@ def _along_lines() -> list[Any]:
          ("[gradient] places of shape (3,) for axes (0,) of shape (4, 3): they are a vector as long as the one axis.")),
         ("trapezoid", lambda f, i: tk.trapezoid(f(2, 3), axis=2), IndexError, "[trapezoid] axis 2" + _RANGE),
         ("trapezoid", lambda f, i: tk.trapezoid(f(2, 3), f(4)), ValueError,
-         "[trapezoid] x of shape (4,) must have the shape of y, (2, 3), or be a vector of length 3."),
+         "[trapezoid] x of shape (4,) must have the length 3 along the axis, as y of shape (2, 3), or be a vector."),
         ("trapezoid", lambda f, i: tk.trapezoid(f()), IndexError,
          "[trapezoid] axis -1 is out of range for a tensor of 0 dimensions, which has no axes."),
         ("unwrap", lambda f, i: tk.unwrap(f(2, 3), axis=2), IndexError, "[unwrap] axis 2" + _RANGE),

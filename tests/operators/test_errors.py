@@ -146,8 +146,8 @@ def _cases() -> list[Case]:
             for name in ("less", "less_equal", "greater", "greater_equal", "maximum", "minimum")
         ],
         ("max", lambda f, i: tk.max(f(2, dtype="complex64")), TypeError,
-         ("[tk::max] is not defined for dtype complex64: it takes real numeric dtypes. Convert with tk.astype(x, "
-          "dtype).")),
+         ("[tk::max] is not defined for dtype complex64: it takes dtypes with an order, not complex ones. Convert with "
+          "tk.astype(x, dtype).")),
         ("argmax", lambda f, i: tk.argmax(f(2, dtype="complex64")), TypeError,
          "[argmax] is not defined for dtype complex64: complex numbers have no order. Use tk.real(x), say."),
         ("argmin", lambda f, i: tk.argmin(f(2, dtype="complex64")), TypeError,

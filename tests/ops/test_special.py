@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tenkey as tk
-from tenkey.autograd import gradcheck
+from tenkey.autograd import gradcheck, gradgradcheck
 
 Array = np.ndarray[Any, Any]
 
@@ -136,6 +136,45 @@ def test_beta_at_its_edges() -> None:
     b = tk.asarray([0.0, 1.0, 1.0, 2.0, np.inf, 1.0])
     np.testing.assert_array_equal(tk.special.beta(a, b).tolist(), [np.inf, np.inf, 0, np.nan, 0, np.nan])
     np.testing.assert_array_equal(tk.special.betaln(a, b).tolist(), [np.inf, np.inf, -np.inf, np.inf, -np.inf, np.nan])
+
+
+def test_complex_sinc() -> None:
+    rng = np.random.default_rng(0)
+    z = 2 * rng.standard_normal(20) + 1j * rng.standard_normal(20)
+    edges = np.asarray([0, 1e-200j, 0.3 + 0.2j, 0.5, 7j, -2.5 + 3j])
+    for given in (z, edges):
+        want = np.asarray([complex(mpmath.sincpi(mpmath.mpc(v))) for v in given.tolist()])
+        np.testing.assert_allclose(tk.sinc(tk.asarray(given)).numpy(), want, 2e-15)
+    assert tk.sinc(tk.asarray([1, -3, 40, 1e15], dtype=tk.complex128)).abs().tolist() == [0.0] * 4
+    assert tk.sinc(tk.asarray([1, -3, 40, 1e15], dtype=tk.float64)).abs().tolist() == [0.0] * 4
+    assert tk.sinc(tk.asarray([1j], dtype=tk.complex64)).dtype == tk.complex64
+    leaf = tk.tensor(z[:8], requires_grad=True)
+    assert gradcheck(tk.sinc, (leaf,), check_forward_ad=True)
+    assert gradgradcheck(tk.sinc, (leaf,))
+
+
+@pytest.mark.parametrize("axis", [None, 0, (0, 1)])
+def test_complex_logsumexp(axis: Any) -> None:
+    rng = np.random.default_rng(0)
+    z = 3 * rng.standard_normal((3, 4)) + 3j * rng.standard_normal((3, 4))
+    for keepdims in (False, True):
+        want = np.log(np.sum(np.exp(z), axis=axis, keepdims=keepdims))
+        for function in (tk.logsumexp, tk.special.logsumexp):
+            np.testing.assert_allclose(function(tk.asarray(z), axis=axis, keepdims=keepdims).numpy(), want, 1e-14)
+        leaf = tk.tensor(z, requires_grad=True)
+        assert gradcheck(lambda z, k=keepdims: tk.logsumexp(z, axis=axis, keepdims=k), (leaf,), check_forward_ad=True)
+        assert gradgradcheck(lambda z, k=keepdims: tk.logsumexp(z, axis=axis, keepdims=k), (leaf,))
+    powers = np.exp(z)
+    for function, want in (
+        (tk.softmax, powers / powers.sum(1, keepdims=True)),
+        (tk.log_softmax, z - np.log(powers.sum(1, keepdims=True))),
+    ):
+        np.testing.assert_allclose(function(tk.asarray(z)).numpy(), want, 1e-13)
+        assert gradcheck(function, (leaf,), check_forward_ad=True)
+        assert gradgradcheck(function, (leaf,))
+    large = tk.logsumexp(tk.asarray([1000 + 1j, 1000 - 1j])).item()
+    assert abs(large - (1000 + np.log(2 * np.cos(1)))) < 1e-3
+    assert tk.logsumexp(tk.zeros(0, dtype=tk.complex64)).item() == complex(-np.inf, 0)
 
 
 def test_sinc_near_zero() -> None:

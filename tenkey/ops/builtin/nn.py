@@ -12,6 +12,7 @@ from ...core.word import WEAK_MASK
 from ..declare import composite
 from ..shapes import normalize_axis
 from .creation import full
+from .elementwise.complex import conjugated, real
 from .elementwise.exponential import exp
 from .indexing.advanced_indexing import take_along_axis
 from .reductions.reduction import logsumexp, max, mean, sum
@@ -26,9 +27,14 @@ _TARGET: Final = (
 _CLASS: Final = "[cross_entropy] the target holds a class that is not in [0, {classes}): {error}"
 
 
+def _softmax_vjp(g: Tensor, out: Tensor, axis: int) -> Tensor:
+    shares = conjugated(out)
+    return shares * (g - sum(g * shares, axis=axis, keepdims=True))
+
+
 @composite(
     "softmax(Tensor x, int axis=-1) -> Tensor",
-    vjp={"x": lambda g, out, axis: out * (g - sum(g * out, axis=axis, keepdims=True))},
+    vjp={"x": _softmax_vjp},
     jvp=lambda tangents, out, axis: out * (tangents["x"] - sum(tangents["x"] * out, axis=axis, keepdims=True)),
     sample_inputs=lambda rng: [((rng.standard_normal((3, 4)),), {}), ((rng.standard_normal((3, 4)),), {"axis": 0})],
 )
@@ -42,13 +48,13 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
     axis = normalize_axis("softmax", axis, x.ndim)
     if x.dtype.kind in "iub":  # the difference of unsigned integers wraps around
         x = cast(x, default_float())
-    powers = exp(x - max(x, axis=axis, keepdims=True))
+    powers = exp(x - max(real(x) if x.dtype.kind == "c" else x, axis=axis, keepdims=True))
     return powers / sum(powers, axis=axis, keepdims=True)
 
 
 @composite(
     "log_softmax(Tensor x, int axis=-1) -> Tensor",
-    vjp={"x": lambda g, out, axis: g - exp(out) * sum(g, axis=axis, keepdims=True)},
+    vjp={"x": lambda g, out, axis: g - conjugated(exp(out)) * sum(g, axis=axis, keepdims=True)},
     jvp=lambda tangents, out, axis: tangents["x"] - sum(exp(out) * tangents["x"], axis=axis, keepdims=True),
     sample_inputs=lambda rng: [((rng.standard_normal((3, 4)),), {}), ((rng.standard_normal((3, 4)),), {"axis": 0})],
 )

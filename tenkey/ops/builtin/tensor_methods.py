@@ -204,8 +204,24 @@ def _squeeze(self: Tensor, axis: int | Sequence[int] | None = None) -> Tensor:
 
 
 def _expand(self: Tensor, *shape: int | Sequence[int]) -> Tensor:
-    """Broadcast to a shape: ``x.expand(2, 3)`` or ``x.expand((2, 3))``. See ``tk.broadcast_to``."""
-    return broadcast_to(self, _shape_of(shape))
+    """Broadcast to a shape, in which -1 keeps a length: ``x.expand(2, -1)`` or ``x.expand((2, -1))``.
+
+    See ``tk.broadcast_to``.
+
+    >>> import tenkey as tk
+    >>> tk.ones((3, 1)).expand(2, -1, 4).shape
+    (2, 3, 4)
+    """
+    wanted = _shape_of(shape)
+    if -1 in wanted:
+        added = len(wanted) - self.ndim
+        if -1 in wanted[: max(added, 0)]:
+            raise ValueError(
+                f"[expand] got {tuple(wanted)} for shape {self.shape}: -1 keeps a length, and a new dimension has none "
+                "to keep. Give its length."
+            )
+        wanted = tuple([self.shape[d - added] if n == -1 else n for d, n in enumerate(wanted)])
+    return broadcast_to(self, wanted)
 
 
 def _nonzero(self: Tensor) -> tuple[Tensor, ...]:

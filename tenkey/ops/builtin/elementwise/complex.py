@@ -45,6 +45,12 @@ conj: Entry = structured(
     """,
 )
 
+
+def conjugated(x: Tensor) -> Tensor:
+    """``conj(x)``, without the copy of a real tensor."""
+    return conj(x) if x.dtype.kind == "c" else x
+
+
 real = structured(
     "real(Tensor x) -> Tensor",
     meta=_part_meta,

@@ -11,7 +11,7 @@ from ....core.dtypes.limits import finfo
 from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor
 from ... import scalar as s
-from ...declare import REAL, REAL_TO_FLOAT, SAME, TensorSpec, composite, pointwise, structured
+from ...declare import INT_TO_FLOAT, REAL, REAL_TO_FLOAT, SAME, TensorSpec, composite, pointwise, structured
 from ...shapes import broadcast_shapes
 from ..creation import concrete
 from .complex import complex_from, imag, real
@@ -123,15 +123,18 @@ def _sinc(T: Any, x: Any) -> Any:
         series = series * square + c
     near = s.abs(x) < T(0.5)
     away = s.where(near, T(1), t)
-    whole = s.round(x)  # taken off before the multiplication by pi, so that the zeros of the sine are where they should
-    odd = whole - 2 * s.floor(whole * 0.5)
-    return s.where(near, series, (1 - 2 * odd) * s.sin((x - whole) * math.pi) / away)
+    # Taken off before the multiplication by pi, so that the zeros of the sine are where they should. A complex number
+    # with an imaginary part, whose square is not positive, keeps it: the sine has no zeros there.
+    whole = s.where(s.abs(square) == square, s.round(x), T(0))
+    half = whole * T(0.5)
+    turn = s.where(s.round(half) == half, T(1), T(-1))
+    return s.where(near, series, turn * s.sin((x - whole) * math.pi) / away)
 
 
 sinc = pointwise(
     "sinc(Tensor x) -> Tensor",
     scalar=lambda T: lambda x: _sinc(T, x),
-    promote=REAL_TO_FLOAT,
+    promote=INT_TO_FLOAT,
     tags=("inplace",),
     doc="""``sin(pi x) / (pi x)``, which is 1 at 0. Integers give floats.
 

@@ -148,7 +148,7 @@ def _persists(x: Tensor, indices: Sequence[Tensor | None], arrays: list[Tensor],
     places = zeros(lengths, dtype=int64, device=x.device)
     common = index(places, arrays).shape
     numbers = reshape(arange(math.prod(common), dtype=int64, device=x.device), common)
-    last: Tensor = equal(index(put(places, arrays, numbers), arrays), numbers)
+    last = equal(index(put(places, arrays, numbers), arrays), numbers)
     at = [k for k, i in enumerate(indices) if i is not None]
     before = at[0] if at == list(range(at[0], at[-1] + 1)) else 0
     return reshape(last, (*common, *[1] * (ndim - before - len(common))))

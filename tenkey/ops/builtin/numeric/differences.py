@@ -11,7 +11,7 @@ import numpy as np
 from ....core.dtypes.names import default_float
 from ....core.tensor import Tensor
 from ...declare import composite
-from ...shapes import normalize_axes, normalize_axis, refuse_empty, refuse_shape
+from ...shapes import broadcast_shapes, normalize_axes, normalize_axis, refuse_empty, refuse_shape
 from ..creation import concrete, zeros_like
 from ..elementwise.arithmetic import abs
 from ..elementwise.comparison import equal, greater, less, where
@@ -34,7 +34,7 @@ _DISTANCE: Final = (
 )
 _BOOL: Final = "[gradient] is not defined for dtype bool: convert with tk.astype(x, tk.float32)."
 _NO_AXIS: Final = "[gradient] a tensor of shape {shape} has no axis to take differences along."
-_X: Final = "[trapezoid] x of shape {x} must have the shape of y, {y}, or be a vector of length {n}."
+_X: Final = "[trapezoid] x of shape {x} must have the length {n} along the axis, as y of shape {y}, or be a vector."
 _POLYNOMIAL: Final = "[{operator}] takes a vector, got shape {shape}."
 _COLUMNS: Final = "[vander] N is a number of columns, at least 0; got {n}."
 _PERIOD: Final = "[unwrap] period must be positive, got {period}."
@@ -166,6 +166,7 @@ def gradient_on_grid(
         + [
             ((rng.standard_normal((3, 4)), rng.standard_normal((4,))), {}),
             ((rng.standard_normal((3, 4)), rng.standard_normal((3, 4))), {"axis": 0}),
+            ((rng.standard_normal((2, 1, 4)), rng.standard_normal((3, 4))), {"axis": -1}),
             ((rng.standard_normal((3, 1)),), {}),
             ((rng.standard_normal((0, 3)),), {"axis": 1}),
         ]
@@ -176,8 +177,8 @@ def gradient_on_grid(
 def trapezoid(y: Tensor, x: Tensor | None = None, dx: float = 1.0, axis: int = -1) -> Tensor:
     """The integral of ``y`` along an axis by the trapezoidal rule.
 
-    Args: y: values; x: where they were taken, of the shape of ``y`` or a vector along the axis, or None for even steps
-    of ``dx``. Integers give floats. Fewer than two values give 0.
+    Args: y: values; x: where they were taken, a vector along the axis or a shape that broadcasts with that of ``y``, or
+    None for even steps of ``dx``. Integers give floats. Fewer than two values give 0.
 
     >>> import tenkey as tk
     >>> tk.trapezoid(tk.asarray([0.0, 1.0, 4.0]), dx=0.5).item()
@@ -186,19 +187,23 @@ def trapezoid(y: Tensor, x: Tensor | None = None, dx: float = 1.0, axis: int = -
     i = normalize_axis("trapezoid", axis, y.ndim)
     n = y.shape[i]
     y = _floats(y)
-    if n < 2:
-        return sum(y * 0.0, axis=i)
-    both = part(y, i, 1, n) + part(y, i, 0, -1)
-    x = None if x is None else _floats(concrete(x, y))
+
+    def inner(values: Tensor, axis: int, start: int) -> Tensor:
+        return part(values, axis, start, start + n - 1) if n > 1 else part(values, axis, 0, 0)
+
+    both = inner(y, i, 1) + inner(y, i, 0)
     if x is None:
         return sum(both, axis=i) * (dx / 2)
-    if x.shape == (n,) and y.ndim != 1:
-        steps = _along(part(x, 0, 1, n) - part(x, 0, 0, -1), i, y.ndim)
-    elif x.shape == y.shape:
-        steps = part(x, i, 1, n) - part(x, i, 0, -1)
+    x = _floats(concrete(x, y))
+    j = i - y.ndim + x.ndim  # the same axis of x, counted from the last
+    if x.shape == (n,):
+        steps = _along(inner(x, 0, 1) - inner(x, 0, 0), i, y.ndim)
+    elif j >= 0 and x.shape[j] == n:
+        broadcast_shapes("trapezoid", y.shape, x.shape)
+        steps = inner(x, j, 1) - inner(x, j, 0)
     else:
         raise ValueError(_X.format(x=x.shape, y=y.shape, n=n))
-    return sum(both * steps, axis=i) * 0.5
+    return sum(both * steps, axis=i - y.ndim) * 0.5
 
 
 @composite(

@@ -9,9 +9,10 @@ import numpy as np
 from ....core.dtypes.names import default_float, float32, float64, int64, is_real_floating
 from ....core.tensor import Tensor
 from ... import scalar as s
-from ...declare import BOOLEAN, REAL, TensorSpec, composite, linear, reduction, structured
+from ...declare import BOOLEAN, ORDERED, TensorSpec, composite, linear, reduction, structured
 from ...shapes import normalize_axes, reduced_shape, refuse_empty
 from ..elementwise.comparison import isfinite, where
+from ..elementwise.complex import conjugated, real
 from ..elementwise.exponential import exp, log
 from ..shape.copying import cast
 from ..shape.views import broadcast_to, reshape
@@ -56,7 +57,7 @@ prod = reduction(
 max = reduction(
     "max(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
     combine=lambda T: lambda a, b: s.maximum(a, b),
-    promote=REAL,
+    promote=ORDERED,
     methods=("max",),
     doc="""Largest element along axes; nan if there is one. Ties share the gradient equally.
 
@@ -69,7 +70,7 @@ max = reduction(
 min = reduction(
     "min(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
     combine=lambda T: lambda a, b: s.minimum(a, b),
-    promote=REAL,
+    promote=ORDERED,
     methods=("min",),
     doc="""Smallest element along axes; nan if there is one. Ties share the gradient equally.
 
@@ -213,15 +214,20 @@ argmin = structured(
 )
 
 
+def _shares(x: Tensor, out: Tensor, axis: Any, keepdims: bool) -> Tensor:
+    """The derivatives of ``logsumexp``: what each element contributes to the sum."""
+    return exp(x - restore_axes(out, x.shape, axis, keepdims))
+
+
+def _logsumexp_vjp(g: Tensor, x: Tensor, out: Tensor, axis: Any, keepdims: bool) -> Tensor:
+    return restore_axes(g, x.shape, axis, keepdims) * conjugated(_shares(x, out, axis, keepdims))
+
+
 @composite(
     "logsumexp(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
-    vjp={
-        "x": lambda g, x, out, axis, keepdims: (
-            restore_axes(g, x.shape, axis, keepdims) * exp(x - restore_axes(out, x.shape, axis, keepdims))
-        )
-    },
+    vjp={"x": _logsumexp_vjp},
     jvp=lambda tangents, x, out, axis, keepdims: sum(
-        tangents["x"] * exp(x - restore_axes(out, x.shape, axis, keepdims)), axis=axis, keepdims=keepdims
+        tangents["x"] * _shares(x, out, axis, keepdims), axis=axis, keepdims=keepdims
     ),
     sample_inputs=lambda rng: [
         ((rng.standard_normal((3, 4)),), {"axis": axis, "keepdims": keepdims})
@@ -231,7 +237,7 @@ argmin = structured(
     methods=("logsumexp",),
 )
 def logsumexp(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
-    """``log(sum(exp(x)))`` along axes, without overflow; of no elements -inf.
+    """``log(sum(exp(x)))`` along axes, without overflow; of no elements -inf. Of complex numbers the principal branch.
 
     >>> import tenkey as tk
     >>> f"{tk.logsumexp(tk.asarray([1000.0, 1000.0])):.3f}"
@@ -240,7 +246,7 @@ def logsumexp(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     normalize_axes("logsumexp", axis, x.ndim)
     if 0 in x.shape:
         return log(sum(exp(x), axis=axis, keepdims=keepdims))
-    largest = max(x, axis=axis, keepdims=True)
+    largest = max(real(x) if x.dtype.kind == "c" else x, axis=axis, keepdims=True)
     shift = where(isfinite(largest), largest, 0.0)
     total = log(sum(exp(x - shift), axis=axis, keepdims=keepdims))
     shape = total.shape

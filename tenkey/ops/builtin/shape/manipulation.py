@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from ....core.tensor import Tensor
-from ...declare import TensorSpec, composite, linear, structured
+from ...declare import Entry, TensorSpec, composite, linear, structured
 from ...shapes import normalize_axes, normalize_axis, refuse_shape
 from ..creation import concrete
 from ..indexing.advanced_indexing import take
@@ -387,7 +387,7 @@ def ravel(x: Tensor) -> Tensor:
     return reshape(x, (-1,))
 
 
-def _at_least(operator: str, places: Any, doc: str) -> None:
+def _at_least(operator: str, places: Any, doc: str) -> Entry:
     """Declare ``atleast_1d`` and so on: ``places[ndim]`` are the axes to add to a tensor of so many dimensions."""
 
     def function(x: Tensor) -> Tensor:
@@ -395,38 +395,40 @@ def _at_least(operator: str, places: Any, doc: str) -> None:
             x = expand_dims(x, i)
         return x
 
-    composite(
+    return composite(
         f"{operator}(Tensor x) -> Tensor",
         sample_inputs=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((), (2,), (2, 3), (1, 2, 3))],
         reference=getattr(np, operator),
+        tags=("internal",),  # tk.atleast_1d and so on take several tensors
         doc=doc,
     )(function)
 
 
-_at_least(
+atleast_1d = _at_least(
     "atleast_1d",
     [(0,)],
-    """The tensor with at least one dimension; a view.
+    """The tensor with at least one dimension; a view. Several tensors give a tuple.
 
     >>> import tenkey as tk
     >>> tk.atleast_1d(tk.asarray(1.0)).shape
     (1,)
     """,
 )
-_at_least(
+atleast_2d = _at_least(
     "atleast_2d",
     [(0, 0), (0,)],
-    """The tensor with at least two dimensions, new ones in front; a view.
+    """The tensor with at least two dimensions, new ones in front; a view. Several tensors give a tuple.
 
     >>> import tenkey as tk
     >>> tk.atleast_2d(tk.asarray([1.0, 2.0])).shape
     (1, 2)
     """,
 )
-_at_least(
+atleast_3d = _at_least(
     "atleast_3d",
     [(0, 0, 0), (0, 2), (2,)],
     """The tensor with at least three dimensions, a vector becoming ``(1, n, 1)``, a matrix ``(m, n, 1)``; a view.
+    Several tensors give a tuple.
 
     >>> import tenkey as tk
     >>> tk.atleast_3d(tk.asarray([1.0, 2.0])).shape
