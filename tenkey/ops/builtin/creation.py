@@ -170,7 +170,7 @@ def _arange_on_numpy(
     if dtype is None and first.__class__ is int and last.__class__ is int and step.__class__ is int and step:
         return _arange(first, last, step, _defaults().integral)
     spec = _arange_meta(start, stop, step, dtype=dtype)
-    exact = np.float64 if spec.dtype.kind in "fV" else spec.dtype
+    exact: Any = np.float64 if spec.dtype.kind in "fV" else spec.dtype
     if spec.dtype.kind in "iu":  # modulo 2**64, where a negative distance is in range too
         first, step = (np.uint64(value % (1 << 64)) for value in _whole_steps(first, step))
         exact = np.uint64
