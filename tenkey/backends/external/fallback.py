@@ -65,7 +65,7 @@ def run_on_cpu(backend: Backend, calls: Any, operator: Operator, /, *args: Any, 
     calls[operator.name] += 1
     device = next((t.device for t in tensors_in((args, kwargs)) if t.device.backend is backend), None)
     host = _Host(tensors_in((args, kwargs)))
-    cpu_args, cpu_kwargs = map_tensors(host.copy_of, (args, kwargs))
+    cpu_args, cpu_kwargs = map_tensors(host.copy_of, ([*args], kwargs))
     for position, argument in enumerate(operator.schema.arguments):
         if str(argument.type) not in ("Device", "Device?"):
             continue
