@@ -22,7 +22,7 @@ _WRONG: Final = "[{operator}] the argument {argument!r} must be {kind}, got {val
 _PACK: Final = "[{operator}] {error}."
 _LENGTH: Final = "[{operator}] the argument {argument!r} must have {size} elements, got {value}."
 
-_EXACT: Final = {"int": "ŧint", "float": "ŧfloat", "bool": "ŧbool", "str": "ŧstr"}
+_EXACT: Final = {"int": "$int", "float": "$float", "bool": "$bool", "str": "$str"}
 _WORDS: Final = {
     "int": "an int",
     "float": "a float",
@@ -38,7 +38,7 @@ def coercer(operator: Operator, argument: Argument) -> tuple[str, Callable[[Any]
     """The text that converts ``argument`` in the entry of ``operator`` and the function it calls, or an empty line."""
     kind, name = argument.type, argument.name
     if _packer(operator, name) is not None or (kind.contains_tensor and not kind.is_tensor_like):
-        return f"{name} = ŧcoerce_{name}({name})", lambda value: convert_argument(operator, argument, value)
+        return f"{name} = $coerce_{name}({name})", lambda value: convert_argument(operator, argument, value)
     if kind.is_tensor_like:
         return _length_check(operator, argument)
     optional = isinstance(kind, OptionalType)
@@ -58,21 +58,21 @@ def coercer(operator: Operator, argument: Argument) -> tuple[str, Callable[[Any]
     if isinstance(inner, BaseType) and inner.name in _EXACT:
         tests.append(f"{name}.__class__ is not {_EXACT[inner.name]}")
     elif isinstance(inner, BaseType) and inner.name == "Scalar":
-        tests.append(f"{name}.__class__ is not ŧfloat and {name}.__class__ is not ŧint")
+        tests.append(f"{name}.__class__ is not $float and {name}.__class__ is not $int")
     elif isinstance(inner, ListType) and inner.element == BaseType("int") and inner.size in (None, 1):
         # a tuple of ints is what it should be; looking is cheaper than a call
         return (
-            f"if {name}.__class__ is ŧtuple:\n"
-            f"    for ŧitem in {name}:\n"
-            f"        if ŧitem.__class__ is not ŧint:\n"
-            f"            {name} = ŧcoerce_{name}({name})\n"
+            f"if {name}.__class__ is $tuple:\n"
+            f"    for $item in {name}:\n"
+            f"        if $item.__class__ is not $int:\n"
+            f"            {name} = $coerce_{name}({name})\n"
             f"            break\n"
-            + (f"elif {name}.__class__ is ŧint: {name} = ({name},)\n" if inner.size == 1 else "")
-            + f"{'elif ' + name + ' is not None' if optional else 'else'}: {name} = ŧcoerce_{name}({name})"
+            + (f"elif {name}.__class__ is $int: {name} = ({name},)\n" if inner.size == 1 else "")
+            + f"{'elif ' + name + ' is not None' if optional else 'else'}: {name} = $coerce_{name}({name})"
         ), coerce
     if not tests:
-        return f"{name} = ŧcoerce_{name}({name})", coerce
-    return f"if {' and '.join(tests)}: {name} = ŧcoerce_{name}({name})", coerce
+        return f"{name} = $coerce_{name}({name})", coerce
+    return f"if {' and '.join(tests)}: {name} = $coerce_{name}({name})", coerce
 
 
 def _length_check(operator: Operator, argument: Argument) -> tuple[str, Callable[[Any], Any] | None]:
@@ -88,7 +88,7 @@ def _length_check(operator: Operator, argument: Argument) -> tuple[str, Callable
             raise ArgumentError(_LENGTH.format(operator=operator.name, argument=name, size=size, value=shown(value)))
         return value
 
-    return f"if {name} is not None: {name} = ŧcoerce_{name}({name})", check
+    return f"if {name} is not None: {name} = $coerce_{name}({name})", check
 
 
 def _packer(operator: Operator, name: str) -> Callable[[Any], Any] | None:

@@ -15,13 +15,11 @@ Guarded by ``tests/tiny/test_dispatch.py::test_entries_are_written_at_the_first_
 from __future__ import annotations
 
 import keyword
-import linecache
-from collections.abc import Callable, Iterator
-from functools import lru_cache
-from types import CodeType, FunctionType
+from collections.abc import Callable
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final
-from weakref import ref
 
+from . import codegen
 from .arguments import coercer
 from .local_state import get_state
 from .schema import Argument, BaseType, ListType, OptionalType
@@ -29,7 +27,7 @@ from .schema import Argument, BaseType, ListType, OptionalType
 if TYPE_CHECKING:
     from .operator import Operator
 
-__all__ = ["ENTRY_SCOPE", "allow_alone", "any_word", "make_entry"]
+__all__ = ["allow_alone", "any_word", "make_entry"]
 
 
 def any_word(value: Any) -> int:
@@ -70,13 +68,12 @@ def _union_optional(values: Any) -> int:
     return word
 
 
-# The names that an entry uses begin with a letter that no schema can contain, so no argument can hide them.
-ENTRY_SCOPE: Final[dict[str, Any]] = {
-    "ŧunion": _union,
-    "ŧplain": _plain,
-    "ŧunion_optional": _union_optional,
-    "ŧunion_nested": any_word,
-    **{f"ŧ{kind.__name__}": kind for kind in (int, float, bool, str, tuple, list, len, AttributeError, TypeError)},
+_SCOPE: Final[dict[str, Any]] = {
+    "union": _union,
+    "plain": _plain,
+    "union_optional": _union_optional,
+    "union_nested": any_word,
+    "get_state": get_state,
 }
 
 
@@ -88,39 +85,12 @@ def _word_expression(argument: Argument) -> str:
         return f"(0 if {argument.name} is None else {argument.name}._word)"
     inner = kind.element if isinstance(kind, OptionalType) else kind
     holes = isinstance(inner, ListType) and isinstance(inner.element, OptionalType)
-    union = f"ŧunion{'_optional' if holes else ''}({argument.name})"
+    union = f"$union{'_optional' if holes else ''}({argument.name})"
     return union if inner is kind else f"(0 if {argument.name} is None else {union})"
 
 
-@lru_cache(maxsize=256)
-def _entry_code(source: str) -> CodeType:
-    """The code of the only function in ``source``."""
-    module = compile(source, "<operator>", "exec")
-    return next(constant for constant in module.co_consts if isinstance(constant, CodeType))
-
-
-class _Text:
-    """A file in the cache of ``linecache``, for tracebacks and ``inspect``, that is written when somebody reads it."""
-
-    def __init__(self, operator: Operator, name: str, filename: str) -> None:
-        self._operator = ref(operator)
-        self._name = name
-        self._filename = filename
-
-    def __iter__(self) -> Iterator[Any]:
-        operator = self._operator()
-        text = "" if operator is None else _write_entry(operator, self._name)[0]
-        return iter((len(text), None, text.splitlines(keepends=True), self._filename))
-
-    def __len__(self) -> int:
-        return 4
-
-    def __getitem__(self, place: int) -> Any:
-        return tuple(self)[place]
-
-
 def _unwritten() -> Any:
-    return ŧfirst(locals())  # type: ignore[name-defined]  # noqa: F821
+    return write_entry(locals())  # type: ignore[name-defined]  # noqa: F821
 
 
 # Note [Keywords that may be given by position]
@@ -162,15 +132,14 @@ def make_entry(operator: Operator) -> Callable[..., Any]:
     function = FunctionType(code, scope, name, defaults or None)
     function.__kwdefaults__ = {a.name: a.default for a in keywords if a.has_default} or None
 
-    def first(values: dict[str, Any]) -> Any:
-        text, names = _write_entry(operator, name)
-        scope.update(names)
-        written = _entry_code(f"def entry{text[4 + len(name) :]}")  # many operators have the same arguments
-        function.__code__ = written.replace(co_name=name, co_qualname=name, co_filename=filename)
+    def write_entry(values: dict[str, Any]) -> Any:
+        source, names = _entry_source(operator, name)
+        written = codegen.define(source, names, filename, schema)
+        scope.update(written.__globals__)
+        function.__code__ = written.__code__
         return function(**values)
 
-    scope["ŧfirst"] = first
-    linecache.cache[filename] = _Text(operator, name, filename)  # type: ignore[assignment]
+    scope["write_entry"] = write_entry
     function.__doc__ = operator.doc
     function.__module__ = "tenkey" if schema.namespace == "tk" else f"tenkey.ops.{schema.namespace}"
     if schema.namespace != "tk":
@@ -193,86 +162,75 @@ def _alone(operator: Operator, scope: dict[str, Any]) -> list[str]:
     function = operator.facets.get("Alone")
     if function is None:
         return []
-    scope["ŧalone"] = function
+    scope["alone"] = function
     first, *others = [a.name for a in operator.schema.arguments]
-    return [f"    if {' and '.join(f'{name} is None' for name in others)}: return ŧalone({first})"]
+    return [f"    if {' and '.join(f'{name} is None' for name in others)}: return $alone({first})"]
 
 
-def _write_entry(operator: Operator, name: str) -> tuple[str, dict[str, Any]]:
+def _entry_source(operator: Operator, name: str) -> tuple[str, dict[str, Any]]:
     """The text of the entry, and the globals that it uses."""
     arguments = operator.schema.arguments
     scope: dict[str, Any] = {
-        **ENTRY_SCOPE,
-        "ŧoperator": operator,
-        "ŧcache": operator.cache,
-        "ŧstate": get_state,
-        "ŧregistry": operator.registry,
+        **_SCOPE,
+        "operator": operator,
+        "cache": operator.cache,
+        "registry": operator.registry,
     }
-    parameters: list[str] = []
-    starred = False
-    keywords = keyword_only(operator)
-    for a in arguments:
-        if a in keywords and not starred:
-            parameters.append("*")
-            starred = True
-        if a.has_default:
-            parameters.append(f"{a.name}=ŧdefault_{a.name}")
-        else:
-            parameters.append(a.name)
     body: list[str] = []
     if operator.registry.number is not None and "keeps_python_scalars" not in operator.tags:
-        scope["ŧnumber"] = operator.registry.number
+        scope["number"] = operator.registry.number
         for a in arguments:  # a limit or a filler is a number as a rule: that is no reason to raise and lift
             if a.type == OptionalType(BaseType("Tensor")):
-                test = f"{a.name}.__class__ is ŧfloat or {a.name}.__class__ is ŧint"
-                body.append(f"if {a.name} is not None and ({test}): {a.name} = ŧnumber({a.name})")
+                test = f"{a.name}.__class__ is $float or {a.name}.__class__ is $int"
+                body.append(f"if {a.name} is not None and ({test}): {a.name} = $number({a.name})")
     for a in arguments:
         text, converter = coercer(operator, a)
         if text:
-            scope[f"ŧcoerce_{a.name}"] = converter
+            scope[f"coerce_{a.name}"] = converter
             body += text.splitlines()
     tensors = [a for a in arguments if a.type.is_tensor_like]
-    nested = [f"ŧunion_nested({a.name})" for a in arguments if a.type.contains_tensor and a not in tensors]
+    nested = [f"$union_nested({a.name})" for a in arguments if a.type.contains_tensor and a not in tensors]
     devices = [a.name for a in arguments if a.type in (BaseType("Device"), OptionalType(BaseType("Device")))]
     if tensors:
         union = " | ".join(_word_expression(a) for a in tensors)
         names = ", ".join(a.name for a in tensors)
         only = arguments[0] if len(tensors) == 1 else None
-        attempt = [f"ŧword = {union}"]
+        attempt = [f"$word = {union}"]
         if only is not None and only.type == ListType(BaseType("Tensor")):  # without the call of a function
             attempt = [
-                "ŧword = 0",
-                f"for ŧone in {only.name} if {only.name}.__class__ is ŧlist else ŧplain({only.name}):",
-                "    ŧword |= ŧone._word",
+                "$word = 0",
+                f"for $one in {only.name} if {only.name}.__class__ is $list else $plain({only.name}):",
+                "    $word |= $one._word",
             ]
         body += [
             "try:",
             *[f"    {line}" for line in attempt],
-            "except (ŧAttributeError, ŧTypeError):",
+            "except ($AttributeError, $TypeError):",
             *_alone(operator, scope),
-            f"    {names}, = ŧregistry.lift(ŧoperator, ({names},))",
-            f"    ŧword = {union}",
-            *([f"ŧword |= {' | '.join(nested)}"] if nested else []),
+            f"    {names}, = $registry.lift($operator, ({names},))",
+            f"    $word = {union}",
+            *([f"$word |= {' | '.join(nested)}"] if nested else []),
         ]
     elif nested:  # tuples and records of tensors, which were checked when they were converted
-        body.append(f"ŧword = {' | '.join(nested)}")
+        body.append(f"$word = {' | '.join(nested)}")
     else:  # a factory that says nothing of devices makes tensors on the one that is the default
         device = devices[0] if devices else "None"
-        text = f"ŧregistry.device_word({device})"
+        text = f"$registry.device_word({device})"
         if operator.registry.usual_word is not None:
-            scope["ŧchosen"], scope["ŧusual"] = operator.registry.usual_word
-            text = f"ŧusual if {f'{device} is None and ' if devices else ''}ŧchosen() is None else {text}"
-        body.append(f"ŧword = {text}")
-    passed = ", ".join(f"{a.name}={a.name}" if a.kwarg_only else a.name for a in arguments)
+            scope["chosen"], scope["usual"] = operator.registry.usual_word
+            text = f"$usual if {f'{device} is None and ' if devices else ''}$chosen() is None else {text}"
+        body.append(f"$word = {text}")
+    passed = codegen.call(operator.schema)
     body += [
-        "ŧlocal = ŧstate()",
-        "if ŧlocal is not None:",
-        "    ŧword = (ŧword | ŧlocal.include) & ŧlocal.keep",
-        f"return ŧcache[ŧword]({passed})",
+        "$local = $get_state()",
+        "if $local is not None:",
+        "    $word = ($word | $local.include) & $local.keep",
+        f"return $cache[$word]({passed})",
     ]
     structure = operator.facets.get("Structure")
     if structure is not None and structure.builds_result:
-        scope["ŧbuild"] = structure.build_result
-        body[-1] = f"return ŧbuild(ŧcache[ŧword]({passed}))"
-    source = f"def {name}({', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in body)
+        scope["build"] = structure.build_result
+        body[-1] = f"return $build($cache[$word]({passed}))"
+    parameters = codegen.parameters(operator.schema, keyword_only=keyword_only(operator), defaults=True)
+    source = f"def {name}({parameters}):\n" + "".join(f"    {line}\n" for line in body)
     return source, scope

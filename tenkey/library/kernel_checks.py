@@ -16,7 +16,6 @@ Guarded by ``tests/library/test_checks.py``.
 from __future__ import annotations
 
 import itertools
-import linecache
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -25,6 +24,7 @@ import numpy as np
 
 from ..core.tensor import NoValuesError, Tensor, shares_storage, storage_of, version_of
 from ..core.tree import tensors_in
+from ..dispatch import codegen
 from ..dispatch.errors import shown
 from ..dispatch.keys import backend_mask, backends_in
 from ..dispatch.operator import Operator
@@ -301,50 +301,41 @@ def checked_kernel(
                 raise RuntimeError(_NO_FAKE.format(operator=operator.name, kernel=checks.kernel)) from None
 
     scope: dict[str, Any] = {
-        "ŧcall": call, "ŧTensor": Tensor, "ŧforeign": checks.foreign, "ŧresult": checks.result,
-        "ŧaliases": checks.aliases, "ŧdistinct": checks.distinct,
+        "call": call, "Tensor": Tensor, "foreign": checks.foreign, "result": checks.result,
+        "aliases": checks.aliases, "distinct": checks.distinct,
     }  # fmt: skip
     names = [a.name for a in schema.arguments]
     everything = ", ".join(names)
-    passed = ", ".join(f"{a.name}={a.name}" if a.kwarg_only else a.name for a in schema.arguments)
+    passed = codegen.call(schema)
     lines: list[str] = []
     if strict and checks.mutated and len(checks.tensors) + sum("[" in str(a.type) for a in checks.mutated) > 1:
-        lines.append(f"ŧdistinct({everything})")
+        lines.append(f"$distinct({everything})")
     watched = [a for a in checks.tensors if not a.is_mutable]
     if sample and watched:
-        scope["ŧtick"] = _ticks().__next__
-        scope["ŧsampled"] = checks.sampled(call)
-        lines.append(f"ŧout = ŧsampled({passed}) if ŧtick() else ŧcall({passed})")
+        scope["tick"] = _ticks().__next__
+        scope["sampled"] = checks.sampled(call)
+        lines.append(f"$out = $sampled({passed}) if $tick() else $call({passed})")
     else:
-        lines.append(f"ŧout = ŧcall({passed})")
+        lines.append(f"$out = $call({passed})")
     single = len(schema.returns) == 1 and schema.returns[0].type == _INLINE
     if single:
-        test = "ŧout.__class__ is not ŧTensor" + (" or ŧout._word & ŧforeign" if checks.foreign else "")
-        lines += [f"if {test}:", "    ŧout = ŧresult(ŧout)"]
+        test = "$out.__class__ is not $Tensor" + (" or $out._word & $foreign" if checks.foreign else "")
+        lines += [f"if {test}:", "    $out = $result($out)"]
     else:
-        lines.append("ŧout = ŧresult(ŧout)")
+        lines.append("$out = $result($out)")
     if strict and checks.tensors and any("Tensor" in str(r.type) for r in schema.returns):
         flat = all(a.type == _INLINE for a in checks.tensors)
         on_cpu = backends_in(word & backend_mask()) == ("CPU",)
         if single and flat and on_cpu and schema.returns[0].alias is None:
-            scope["ŧndarray"] = np.ndarray
-            same = " or ".join(f"ŧdata is {a.name}._data" for a in checks.tensors)
+            scope["ndarray"] = np.ndarray
+            same = " or ".join(f"$data is {a.name}._data" for a in checks.tensors)
             lines += [
-                "ŧdata = ŧout._data",
-                f"if ŧdata.__class__ is not ŧndarray or ŧdata.base is not None or ŧout._storage is not None or {same}:",
-                f"    ŧaliases(ŧout, {everything})",
+                "$data = $out._data",
+                f"if $data.__class__ is not $ndarray or $data.base is not None or $out._storage is not None or {same}:",
+                f"    $aliases($out, {everything})",
             ]
         else:
-            lines.append(f"ŧaliases(ŧout, {everything})")
-    lines.append("return ŧout")
-    parameters: list[str] = []
-    for a in schema.arguments:
-        if a.kwarg_only and "*" not in parameters:
-            parameters.append("*")
-        parameters.append(a.name)
-    source = f"def checked({', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in lines)
-    filename = f"<checked kernel of {operator.name}>"
-    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    exec(compile(source, filename, "exec"), scope)
-    made: Callable[..., Any] = scope["checked"]
-    return made
+            lines.append(f"$aliases($out, {everything})")
+    lines.append("return $out")
+    source = f"def checked({codegen.parameters(schema)}):\n" + "".join(f"    {line}\n" for line in lines)
+    return codegen.define(source, scope, f"<checked kernel of {operator.name}>", schema)

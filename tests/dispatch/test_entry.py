@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import linecache
 import math
 import pickle
 import traceback
@@ -79,13 +78,13 @@ class TestSignature:
     def test_source_can_be_read(self) -> None:
         """A debugger and a traceback show the lines of a function that is in no file."""
         op = operator("t::source(Tensor x, int n=1) -> Tensor")
-        assert inspect.getsource(op.call).startswith("def source(x, n=")
         with pytest.raises(ArgumentError) as caught:
             op(X, "n")
         frames = traceback.extract_tb(caught.value.__traceback__)
         *_, frame = [frame for frame in frames if frame.filename == "<operator t::source>"]  # the first call has two
         assert frame.line
-        assert linecache.getlines("<operator t::source>")
+        assert inspect.getsource(op.call).startswith("def source(x, n=")
+        assert "$" not in inspect.getsource(op.call)
 
     def test_wrong_calls(self) -> None:
         op = operator("t::f(Tensor x, int n=1) -> Tensor")

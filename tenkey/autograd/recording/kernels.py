@@ -26,7 +26,7 @@ from ...ops.builtin.creation import zeros
 from ..formulas.gradients import formulas_of
 from ..saved_tensors.hooks import HOOKED, with_choice
 from ..tape.node import SEQUENCE, Node, TensorMeta, edge_of, longest, set_history, settle
-from .source import OWN_NAMES, Writer
+from .source import Writer
 
 __all__ = [
     "NotImplementedNode",
@@ -94,11 +94,7 @@ def autograd_kernel(operator: Operator, word: int) -> Callable[..., Any]:
         return _unknown_gradient(operator, inner)
     if all(formula is None for formula in formulas.values()):
         return _zero_gradient(operator, inner)
-    kernel = Writer(operator, formulas).kernel(inner, word)
-    keywords = [a.name for a in operator.schema.arguments if a.kwarg_only]
-    if not OWN_NAMES & set(keywords):
-        return kernel
-    return lambda *args, **kwargs: kernel(*args, *[kwargs[name] for name in keywords])
+    return Writer(operator, formulas).kernel(inner, word)
 
 
 class ZeroNode(Node):

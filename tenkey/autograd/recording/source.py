@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-import linecache
 import operator
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from ...core.device import CPU
 from ...core.storage import Storage
 from ...core.tensor import Tensor, version_of
 from ...core.word import REQUIRES_GRAD, WEAK_MASK
+from ...dispatch import codegen
 from ...dispatch.keys import backend_mask, backends_in
 from ...dispatch.operator import Operator
 from ...dispatch.schema import Argument
@@ -34,7 +33,7 @@ from ..tape.node import (
 )
 from ..views.tracking import ViewMeta, view_lines
 
-__all__ = ["OWN_NAMES", "Writer"]
+__all__ = ["Writer"]
 
 
 def _is_list(argument: Argument) -> bool:
@@ -45,80 +44,12 @@ def _is_single(argument: Argument) -> bool:
     return str(argument.type) in ("Tensor", "Tensor?")
 
 
-# what the generated text calls its own things
-OWN_NAMES: Final = frozenset(
-    [
-        "DEVICE",
-        "Meta",
-        "Node",
-        "NodeClass",
-        "NO_EDGE",
-        "REQUIRES_GRAD",
-        "SavedOutput",
-        "SavedTensor",
-        "Storage",
-        "Tensor",
-        "TensorMeta",
-        "ViewMeta",
-        "WEAK_MASK",
-        "data",
-        "depth",
-        "edge_of",
-        "inner",
-        "item",
-        "kernel",
-        "leaf_edge",
-        "longest",
-        "meta",
-        "new",
-        "SEQUENCE",
-        "settle",
-        "node",
-        "number",
-        "producer",
-        "root",
-        "isinstance",
-        "save_input",
-        "save_output",
-        "saved",
-        "source",
-        "storage",
-        "t",
-        "unpack",
-        "version_of",
-        "any",
-    ]
-)
-
-
-def _apart(
-    arguments: tuple[Argument, ...], formulas: dict[str, Formula | None]
-) -> tuple[tuple[Argument, ...], dict[str, Formula | None]]:
-    """Arguments and formulas with other names for the arguments that are called like something of the kernel's own.
-
-    The letter that is appended occurs in no schema.
-    """
-    clash = {a.name for a in arguments} & OWN_NAMES
-    if not clash:
-        return arguments, formulas
-
-    def other(name: str) -> str:
-        bare = name.removesuffix("_meta")
-        return f"{bare}ŧ{name[len(bare) :]}" if bare in clash else name
-
-    renamed = tuple([dataclasses.replace(a, name=other(a.name)) for a in arguments])
-    return renamed, {
-        other(name): None if formula is None else Formula(formula.function, tuple(map(other, formula.names)))
-        for name, formula in formulas.items()
-    }
-
-
 class Writer:
     """Writes the kernel and the node class of one operator."""
 
     def __init__(self, operator: Operator, formulas: dict[str, Formula | None]) -> None:
         self.operator = operator
-        self.arguments, self.formulas = _apart(operator.schema.arguments, formulas)
+        self.arguments, self.formulas = operator.schema.arguments, formulas
         self.tensors = [a for a in self.arguments if a.type.is_tensor_like]
         self.scope: dict[str, Any] = {
             "new": object.__new__, "SEQUENCE": SEQUENCE, "leaf_edge": leaf_edge,
@@ -135,13 +66,12 @@ class Writer:
 
     def kernel_source(self, *, on_cpu: bool = True) -> list[str]:
         """The lines of the kernel; ``on_cpu``: its result is certainly there."""
-        given = zip(self.operator.schema.arguments, self.arguments)
-        passed = ", ".join(f"{own.name}={a.name}" if a.kwarg_only else a.name for own, a in given)
-        lines = [f"def kernel({', '.join(a.name for a in self.arguments)}):", f"    out = inner({passed})"]
+        schema = self.operator.schema
+        lines = [f"def kernel({codegen.parameters(schema)}):", f"    $out = $inner({codegen.call(schema)})"]
         for a in self.arguments:  # a cast to integers carries no gradient
             if "DType" in str(a.type):
-                lines += [f"    if {a.name} is not None and out._data.dtype.kind not in 'fcV':", "        return out"]
-        lines += ["    node = NodeClass()", "    node.sequence_nr = SEQUENCE.next()", "    number = 0"]
+                lines += [f"    if {a.name} is not None and $out._data.dtype.kind not in 'fcV':", "        return $out"]
+        lines += ["    $node = $NodeClass()", "    $node.sequence_nr = $SEQUENCE.next()", "    $number = 0"]
         edges: list[str] = []
         simple = all(_is_single(a) or self.formulas.get(a.name) is None for a in self.tensors)
         for a in self.tensors:
@@ -149,24 +79,23 @@ class Writer:
             if self.formulas.get(name) is None:
                 continue
             if _is_list(a):
-                lines.append(f"    edges_{name} = [edge_of(item) for item in {name}]")
-                edges.append(f"*edges_{name}")
+                lines.append(f"    $edges_{name} = [$edge_of($item) for $item in {name}]")
+                edges.append(f"*$edges_{name}")
                 continue
             lines += self._edge_lines(name, optional=str(a.type) == "Tensor?", first=not edges)
-            edges.append(f"edge_{name}")
-        lines.append(f"    node.next_edges = ({', '.join(edges)}{',' if edges else ''})")
-        lines.append("    node.topological_nr = " + ("number" if simple else "longest(node.next_edges)"))
-        lines += ["    data = out._data", "    node.shape = data.shape"]
+            edges.append(f"$edge_{name}")
+        lines.append(f"    $node.next_edges = ({', '.join(edges)}{',' if edges else ''})")
+        lines.append("    $node.topological_nr = " + ("$number" if simple else "$longest($node.next_edges)"))
+        lines += ["    $data = $out._data", "    $node.shape = $data.shape"]
         if not on_cpu:
-            lines += ["    node.dtype = data.dtype", "    settle(node, out)"]
+            lines += ["    $node.dtype = $data.dtype", "    $settle($node, $out)"]
         lines += self._save_lines()
-        meta = ["    meta = Meta()", "    meta.node = node", "    meta.edge = (node, 0)"]
+        meta = ["    $meta = $Meta()", "    $meta.node = $node", "    $meta.edge = ($node, 0)"]
         lines += view_lines(meta) if "View" in self.operator.facets else meta
-        lines.append("    out._autograd = meta")
-        lines.append(
-            f"    node._word = out._word = out._word | {REQUIRES_GRAD}" if on_cpu else "    out._word |= REQUIRES_GRAD"
-        )
-        lines.append("    return out")
+        lines.append("    $out._autograd = $meta")
+        word = f"$out._word | {REQUIRES_GRAD}"
+        lines.append(f"    $node._word = $out._word = {word}" if on_cpu else f"    $out._word = {word}")
+        lines.append("    return $out")
         return lines
 
     def _edge_lines(self, name: str, *, optional: bool, first: bool) -> list[str]:
@@ -175,21 +104,21 @@ class Writer:
         )
         return [
             f"    if {test}:",
-            f"        meta = {name}._autograd",
-            f"        edge_{name} = None if meta is None else meta.edge",
-            f"        if edge_{name} is None:",
-            f"            edge_{name} = leaf_edge({name})",
+            f"        $meta = {name}._autograd",
+            f"        $edge_{name} = None if $meta is None else $meta.edge",
+            f"        if $edge_{name} is None:",
+            f"            $edge_{name} = $leaf_edge({name})",
             *(
-                [f"        number = edge_{name}[0].topological_nr + 1"]
+                [f"        $number = $edge_{name}[0].topological_nr + 1"]
                 if first
                 else [
-                    f"        depth = edge_{name}[0].topological_nr + 1",
-                    "        if depth > number:",
-                    "            number = depth",
+                    f"        $depth = $edge_{name}[0].topological_nr + 1",
+                    "        if $depth > $number:",
+                    "            $number = $depth",
                 ]
             ),
             "    else:",
-            f"        edge_{name} = NO_EDGE",
+            f"        $edge_{name} = $NO_EDGE",
         ]
 
     def _needed(self, users: list[str]) -> str:
@@ -198,7 +127,7 @@ class Writer:
         if len([a for a in self.tensors if self.formulas.get(a.name) is not None]) == 1:
             return ""  # the only differentiable argument is the reason for this call
         return " or ".join(
-            f"edge_{user}[0] is not None" if user in single else f"any(e[0] is not None for e in edges_{user})"
+            f"$edge_{user}[0] is not None" if user in single else f"$any($e[0] is not None for $e in $edges_{user})"
             for user in users
         )
 
@@ -210,21 +139,21 @@ class Writer:
                 continue
             if name == "out":
                 lines += [
-                    "    storage = out._storage",
-                    "    if storage is None:",
-                    "        storage = out._storage = new(Storage)",
-                    "        storage.buffer = data",
-                    "        storage.device = DEVICE or out.device",
-                    "        storage.version = 0",
-                    "    if storage.__class__ is Storage:",
-                    "        saved = node.saved_out = new(SavedOutput)",
-                    "        saved.data = None if storage.buffer is data else data",
-                    "        saved.word = out._word",
-                    "        saved.storage = storage",
-                    "        saved.version = storage.version",
-                    "        saved.output_nr = 0",
+                    "    $storage = $out._storage",
+                    "    if $storage is None:",
+                    "        $storage = $out._storage = $new($Storage)",
+                    "        $storage.buffer = $data",
+                    "        $storage.device = $DEVICE or $out.device",
+                    "        $storage.version = 0",
+                    "    if $storage.__class__ is $Storage:",
+                    "        $saved = $node.saved_out = $new($SavedOutput)",
+                    "        $saved.data = None if $storage.buffer is $data else $data",
+                    "        $saved.word = $out._word",
+                    "        $saved.storage = $storage",
+                    "        $saved.version = $storage.version",
+                    "        $saved.output_nr = 0",
                     "    else:",
-                    "        node.saved_out = save_output(out)",
+                    "        $node.saved_out = $save_output($out)",
                 ]
                 continue
             if name in known and str(known[name].type) == "Tensor":
@@ -232,13 +161,13 @@ class Writer:
                 indent = "        " if needed else "    "
                 lines += [f"    if {needed}:"] if needed else []
                 lines += [
-                    f"{indent}saved = node.saved_{name} = new(SavedTensor)",
-                    f"{indent}saved.tensor = {name}",
-                    f"{indent}saved.version = 0 if {name}._storage is None else version_of({name})",
+                    f"{indent}$saved = $node.saved_{name} = $new($SavedTensor)",
+                    f"{indent}$saved.tensor = {name}",
+                    f"{indent}$saved.version = 0 if {name}._storage is None else $version_of({name})",
                 ]
                 continue
             if name in known and known[name].type.is_tensor_like:
-                value = f"save_input({name})"
+                value = f"$save_input({name})"
             elif name in known:
                 value = name
             else:
@@ -248,22 +177,22 @@ class Writer:
                     indent = "        " if needed else "    "
                     lines += [f"    if {needed}:"] if needed else []
                     lines += [
-                        f"{indent}meta = node.saved_{name} = new(TensorMeta)",
-                        f"{indent}source = {tensor}._data",
-                        f"{indent}meta.shape = source.shape",
-                        f"{indent}meta.dtype = source.dtype",
-                        f"{indent}meta.device = DEVICE or {tensor}.device",
+                        f"{indent}$meta = $node.saved_{name} = $new($TensorMeta)",
+                        f"{indent}$source = {tensor}._data",
+                        f"{indent}$meta.shape = $source.shape",
+                        f"{indent}$meta.dtype = $source.dtype",
+                        f"{indent}$meta.device = $DEVICE or {tensor}.device",
                     ]
                     continue
-                value = f"[TensorMeta(t.shape, t.dtype, t.device) for t in {tensor}]"
+                value = f"[$TensorMeta($t.shape, $t.dtype, $t.device) for $t in {tensor}]"
             if name in known and not known[name].type.is_tensor_like:
-                lines.append(f"    node.saved_{name} = {value}")
+                lines.append(f"    $node.saved_{name} = {value}")
                 continue
             needed = self._needed(users)
             lines += (
-                [f"    if {needed}:", f"        node.saved_{name} = {value}"]
+                [f"    if {needed}:", f"        $node.saved_{name} = {value}"]
                 if needed
-                else [f"    node.saved_{name} = {value}"]
+                else [f"    $node.saved_{name} = {value}"]
             )
         return lines
 
@@ -304,7 +233,7 @@ class Writer:
                             "        or storage.__class__ is Storage and storage.version == saved.version):",
                             f"    value_{name} = saved.tensor",
                             "else:",
-                            f"    value_{name} = unpack(saved, self, {name.replace('ŧ', '')!r})",
+                            f"    value_{name} = unpack(saved, self, {name!r})",
                         )
                     ]
                 else:
@@ -319,40 +248,37 @@ class Writer:
             lines.insert(1, "    edges = self.next_edges")
         lines.append(f"    return ({', '.join(results)}{',' if results else ''})")
         saved = [n for n in self.users if n == "out" or (n in known and known[n].type.is_tensor_like)]
-        lines += ["def release(self):"]
+        release = ["def release(self):"]
         for n in saved:  # a Python number that was saved is no memory worth freeing: x * 2 can run backward again
-            lines += [
+            release += [
                 f"    saved = self.saved_{n}",
                 "    if saved.__class__ is not SavedTensor or not saved.tensor._word & WEAK_MASK:",
                 f"        self.saved_{n} = None",
             ]
-        lines += ["    self.released = True"]
-        filename = f"<gradient of {self.operator.name}>"
-        source = "\n".join(lines) + "\n"
-        linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-        methods: dict[str, Any] = {}
-        exec(compile(source, filename, "exec"), self.scope, methods)
-        body: dict[str, Any] = {"apply": methods["apply"], "released": False, "operator_name": self.operator.name}
+        release += ["    self.released = True"]
+        apply = codegen.define("\n".join(lines) + "\n", self.scope, f"<gradient of {self.operator.name}>")
+        body: dict[str, Any] = {"apply": apply, "released": False, "operator_name": self.operator.name}
         body["saves"] = bool(saved)
         if on_cpu:
             body["dtype"] = DTYPE_OF_WORD
         if saved:
-            body["release"] = methods["release"]
+            text = "\n".join(release) + "\n"
+            body["release"] = codegen.define(text, self.scope, f"<release of {self.operator.name}>")
         body |= {f"saved_{n}": None for n in self.users if n != "g"}
         for n in saved:
-            body[f"_saved_{n.replace('ŧ', '')}"] = property(_saved_reader(n))
-            body[f"_raw_saved_{n.replace('ŧ', '')}"] = property(functools.partial(raw_saved, name=n))
+            body[f"_saved_{n}"] = property(_saved_reader(n))
+            body[f"_raw_saved_{n}"] = property(functools.partial(raw_saved, name=n))
         for n in self.users:
             if n in known and n not in saved:  # numbers, axes, flags
-                body[f"_saved_{n.replace('ŧ', '')}"] = property(operator.attrgetter(f"saved_{n}"))
+                body[f"_saved_{n}"] = property(operator.attrgetter(f"saved_{n}"))
         own = tuple([a.name for a in self.tensors[:2]])  # PyTorch's names are other ones
         names = {"result": "out"} | (
             {"self": "x1", "other": "x2"} if own == ("x1", "x2") else {"self": "x"} if own[:1] == ("x",) else {}
         )
         for theirs, ours in names.items():
             if ours in saved:
-                body.setdefault(f"_saved_{theirs}", body[f"_saved_{ours.replace('ŧ', '')}"])
-                body.setdefault(f"_raw_saved_{theirs}", body[f"_raw_saved_{ours.replace('ŧ', '')}"])
+                body.setdefault(f"_saved_{theirs}", body[f"_saved_{ours}"])
+                body.setdefault(f"_raw_saved_{theirs}", body[f"_raw_saved_{ours}"])
         name = "".join(part.capitalize() for part in self.operator.schema.base_name.split("_")) + "Backward"
         return type(name, (Node,), body)
 
@@ -363,15 +289,13 @@ class Writer:
         stays = on_cpu and not any("Device" in str(a.type) for a in self.arguments)
         filename = f"<autograd kernel of {self.operator.name}>"
         source = "\n".join(self.kernel_source(on_cpu=stays)) + "\n"
-        linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
         scope = {
             **self.scope,
             "inner": inner,
             "NodeClass": self.node_class(on_cpu=stays),
             "DEVICE": CPU if on_cpu else None,
         }
-        exec(compile(source, filename, "exec"), scope)
-        function: Callable[..., Any] = scope["kernel"]
+        function = codegen.define(source, scope, filename, self.operator.schema)
         if not word & HOOKED:
             return function
         saved = [a.name for a in self.tensors if a.name in self.users] + ["out"] * ("out" in self.users)
@@ -381,6 +305,6 @@ class Writer:
 def _saved_reader(name: str) -> Callable[[Any], Any]:
     def read(self: Any) -> Any:
         saved = getattr(self, f"saved_{name}")
-        return unpack(saved, self, name.replace("ŧ", ""))
+        return unpack(saved, self, name)
 
     return read

@@ -265,7 +265,7 @@ def save(tensor: Tensor, node: Node, what: str) -> Any:
 def with_hooks(kernel: Callable[..., Any], node_class: type[Node], names: list[str]) -> Callable[..., Any]:
     """The kernel for words with ``HOOKED``: what its node saved under ``saved_<name>`` is packed."""
 
-    fields = [(f"saved_{name}", name.replace("ŧ", "")) for name in names]
+    fields = [(f"saved_{name}", name) for name in names]
 
     def hooked(*args: Any, **kwargs: Any) -> Any:
         out = kernel(*args, **kwargs)

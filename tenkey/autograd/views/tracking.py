@@ -213,14 +213,14 @@ def _regenerated(meta: ViewMeta, version: int) -> Any:
 def view_lines(plain: list[str]) -> list[str]:
     """For record.py: the lines that fill the slot of a view; ``reshape`` may have made a copy, which is none."""
     return [
-        "    root = out._storage",
-        "    if root.__class__ is Tensor or isinstance(root, Tensor):",
-        "        meta = new(ViewMeta)",
-        "        meta.own = (node, 0)",
-        "        meta.root = root",
-        "        meta.data = data",
-        "        if root._storage is not None:",
-        "            meta.at = root._storage.version",
+        "    $root = $out._storage",
+        "    if $root.__class__ is $Tensor or $isinstance($root, $Tensor):",
+        "        $meta = $new($ViewMeta)",
+        "        $meta.own = ($node, 0)",
+        "        $meta.root = $root",
+        "        $meta.data = $data",
+        "        if $root._storage is not None:",
+        "            $meta.at = $root._storage.version",
         "    else:",
         *[f"    {line}" for line in plain],
     ]

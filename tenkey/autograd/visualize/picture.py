@@ -152,7 +152,7 @@ def saved_by(node: Node) -> list[Saved]:
         given = kept or node._to_save  # type: ignore[attr-defined]
         items = [_described(f"tensor {i}", value) for i, value in enumerate(given)]
     else:
-        fields = [(key[6:].rstrip("ŧ"), value) for key, value in vars(node).items() if key.startswith("saved_")]
+        fields = [(key[6:], value) for key, value in vars(node).items() if key.startswith("saved_")]
         items = [_described(name, value) for name, value in sorted(fields, key=lambda field: field[0])]
     return [item for item in items if item is not None]
 

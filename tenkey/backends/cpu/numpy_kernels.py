@@ -10,6 +10,7 @@ import numpy as np
 
 from ...core.tensor import Tensor
 from ...core.word import WEAK_MASK
+from ...dispatch import codegen
 from ...dispatch.operator import Operator
 from ...dispatch.schema import Argument, BaseType, ListType
 from ...ops.declare.facets import NumPyKernel
@@ -71,43 +72,41 @@ def kernel({parameters}):
     {check}
     {silence}
     try:
-        data = function({passed})
-    except Exception as error:
-        data = failed(error, {arguments})
+        $data = $function({passed})
+    except $Exception as $error:
+        $data = $failed($error, {arguments})
     {end}
-    if data is NotImplemented:
-        return otherwise({arguments})
+    if $data is $NotImplemented:
+        return $otherwise({arguments})
     {result}
 """
 _ONE: Final = """
-    if data.__class__ is not ndarray:
-        data = array0(data)
+    if $data.__class__ is not $ndarray:
+        $data = $array0($data)
     {contiguous}
     try:
-        word = words[data.dtype]
-    except KeyError:
-        return tensor(data)
-    made = new(Tensor)
-    made._data = data
-    made._word = word
-    made._storage = None
-    made._autograd = None
-    return made
+        $word = $words[$data.dtype]
+    except $KeyError:
+        return $tensor($data)
+    $made = $new($Tensor)
+    $made._data = $data
+    $made._word = $word
+    $made._storage = None
+    $made._autograd = None
+    return $made
 """
-_CONTIGUOUS: Final = 'elif not data.flags.c_contiguous: data = data.copy(order="C")'
-_SEVERAL: Final = "return tuple([tensor(one) for one in data])"
+_CONTIGUOUS: Final = 'elif not $data.flags.c_contiguous: $data = $data.copy(order="C")'
+_SEVERAL: Final = "return $tuple([$tensor($one) for $one in $data])"
 
 
 def _passed(argument: Argument) -> str:
-    """What the function gets for an argument."""
+    """Return the text of what the function gets for an argument."""
     name = argument.name
     if argument.type == BaseType("Tensor"):
-        text = f"{name}._data"
-    elif argument.type == ListType(BaseType("Tensor"), None):
-        text = f"[one._data for one in {name}]"
-    else:
-        text = f"array({name})" if argument.type.contains_tensor else name
-    return f"{name}={text}" if argument.kwarg_only else text
+        return f"{name}._data"
+    if argument.type == ListType(BaseType("Tensor"), None):
+        return f"[$one._data for $one in {name}]"
+    return f"$array({name})" if argument.type.contains_tensor else name
 
 
 def numpy_kernel(operator: Operator) -> Callable[..., Any]:
@@ -120,7 +119,7 @@ def numpy_kernel(operator: Operator) -> Callable[..., Any]:
     facet: NumPyKernel = operator.facets["NumPyKernel"]
     composite = operator.facets.get("Composite")
     otherwise = operator.facets["Meta"].rule if composite is None else composite.function
-    arguments = operator.schema.arguments
+    schema = operator.schema
     several = len(operator.schema.returns) != 1
     fresh = "Factory" in operator.facets  # what is made from nothing is contiguous
 
@@ -138,19 +137,13 @@ def numpy_kernel(operator: Operator) -> Callable[..., Any]:
             raise type(error)(text) from error
         raise error
 
-    parameters, names = [], []
-    for a in arguments:
-        if a.kwarg_only and "*" not in parameters:
-            parameters.append("*")
-        parameters.append(f"{a.name}=default_{a.name}" if a.has_default else a.name)
-        names.append(f"{a.name}={a.name}" if a.kwarg_only else a.name)
-    called = ", ".join(names)
+    called = codegen.call(schema)
     source = _SOURCE.format(
-        parameters=", ".join(parameters),
-        check="" if facet.strict else f"otherwise({called})",
-        silence="" if facet.quiet else "token = ignore(QUIET)",
-        end="" if facet.quiet else "finally: restore(token)",
-        passed=", ".join(map(_passed, arguments)),
+        parameters=codegen.parameters(schema, defaults=True),
+        check="" if facet.strict else f"$otherwise({called})",
+        silence="" if facet.quiet else "$token = $ignore($QUIET)",
+        end="" if facet.quiet else "finally: $restore($token)",
+        passed=codegen.call(schema, _passed),
         arguments=called,
         result=(_SEVERAL if several else _ONE.format(contiguous="" if fresh else _CONTIGUOUS)).strip(),
     )
@@ -158,8 +151,5 @@ def numpy_kernel(operator: Operator) -> Callable[..., Any]:
         "QUIET": QUIET, "ignore": ignore, "restore": restore, "array": _array, "tensor": _tensor, "failed": failed,
         "function": facet.function, "otherwise": otherwise, "ndarray": np.ndarray, "array0": np.array,
         "words": WORDS, "new": object.__new__, "Tensor": Tensor,
-        **{f"default_{a.name}": a.default for a in arguments if a.has_default},
     }  # fmt: skip
-    exec(source, scope)
-    kernel: Callable[..., Any] = scope["kernel"]
-    return kernel
+    return codegen.define(source.lstrip(), scope, f"<NumPy kernel of {operator.name}>", schema)

@@ -13,7 +13,6 @@ several kinds; where it does not (an interpreter whose ``id`` is no address), ``
 from __future__ import annotations
 
 import ctypes
-import linecache
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from ...core.dtypes.promotion import result_dtype
 from ...core.lift import refuse_out_of_range
 from ...core.tensor import Tensor, cpu_word, make_tensor
 from ...core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
+from ...dispatch import codegen
 from ...dispatch.errors import OutOfRangeError
 from ...dispatch.schema import FunctionSchema
 from ...ops.declare.facets import TensorSpec
@@ -272,60 +272,52 @@ def elements_kernel(native: Native, word: int) -> Callable[..., Any]:
 
 
 def _write(native: Native, dtype: np.dtype, general: Callable[..., Any]) -> Callable[..., Any]:
-    """The function for tensors of one dtype, shape and layout; names with ``ŧ`` are not the schema's."""
+    """The function for tensors of one dtype, shape and layout."""
     entry = native.functions[dtype]
     tensors = [native.names[i] for i in native.tensors]
-    address = f"ŧat(ŧid({{}}) + {_HEAD})" if addresses_are_known() else "ŧslow_address({})"
-    parameters: list[str] = []
-    passed, values, lines = [], [], []
-    for a in native.schema.arguments:
-        if a.kwarg_only and "*" not in parameters:
-            parameters.append("*")
-        parameters.append(a.name)
-        passed.append(f"{a.name}={a.name}" if a.kwarg_only else a.name)
+    address = f"$at($id({{}}) + {_HEAD})" if addresses_are_known() else "$slow_address({})"
+    schema = native.schema
+    values, lines = [], []
+    for a in schema.arguments:
         kind = str(a.type)
         if kind == "Tensor":
-            values.append(address.format(f"ŧ_{a.name}"))
+            values.append(address.format(f"$data_{a.name}"))
         else:
-            values.append(f"ŧpair({a.name})" if kind == "complex" else a.name)
+            values.append(f"$pair({a.name})" if kind == "complex" else a.name)
         if kind == "int":
-            lines.append(f"if not {-(2**63)} <= {a.name} < {2**63}: ŧcheck_int({native.name!r}, {a.name!r}, {a.name})")
+            lines.append(f"if not {-(2**63)} <= {a.name} < {2**63}: $check_int({native.name!r}, {a.name!r}, {a.name})")
     first = tensors[0]
-    lines += [f"ŧ_{name} = {name}._data" for name in tensors]
-    lines.append(f"ŧshape = ŧ_{first}.shape")
-    tests = [f"not ŧ_{name}.flags.carray" for name in tensors] + [f"ŧ_{n}.shape != ŧshape" for n in tensors[1:]]
-    lines.append(f"if {' or '.join(tests)}: return ŧgeneral({', '.join(passed)})")
-    outs = [f"ŧout{i}" for i in range(native.result_count)]
-    lines += [f"{out} = ŧempty(ŧshape, ŧdtype)" for out in outs]
+    lines += [f"$data_{name} = {name}._data" for name in tensors]
+    lines.append(f"$shape = $data_{first}.shape")
+    tests = [f"not $data_{name}.flags.carray" for name in tensors] + [f"$data_{n}.shape != $shape" for n in tensors[1:]]
+    lines.append(f"if {' or '.join(tests)}: return $general({codegen.call(schema)})")
+    outs = [f"$out{i}" for i in range(native.result_count)]
+    lines += [f"{out} = $empty($shape, $dtype)" for out in outs]
     values += [address.format(out) for out in outs]
-    call = f"ŧcall({', '.join(values)}, ŧ_{first}.size)"
-    made = [f"ŧmake({out}, ŧword)" for out in outs]
+    call = f"$call({', '.join(values)}, $data_{first}.size)"
+    made = [f"$make({out}, $word)" for out in outs]
     if not native.gives_tensors:
         lines.append(f"return {call}")
     else:
-        lines += [f"ŧcode = {call}", "if ŧcode: raise ŧfailed(ŧsymbol, ŧcode)"] if native.status else [call]
+        lines += [f"$code = {call}", "if $code: raise $failed($symbol, $code)"] if native.status else [call]
         lines.append(f"return {made[0]}" if len(made) == 1 else f"return ({', '.join(made)})")
     scope: dict[str, Any] = {
-        "ŧat": ctypes.c_void_p.from_address,
-        "ŧcall": entry.call,
-        "ŧcheck_int": _check_int,
-        "ŧdtype": dtype,
-        "ŧempty": np.empty,
-        "ŧfailed": native.failed,
-        "ŧgeneral": general,
-        "ŧid": id,
-        "ŧmake": make_tensor,
-        "ŧpair": _pair,
-        "ŧslow_address": _slow_address,
-        "ŧsymbol": entry.symbol,
-        "ŧword": cpu_word(dtype),
+        "at": ctypes.c_void_p.from_address,
+        "call": entry.call,
+        "check_int": _check_int,
+        "dtype": dtype,
+        "empty": np.empty,
+        "failed": native.failed,
+        "general": general,
+        "id": id,
+        "make": make_tensor,
+        "pair": _pair,
+        "slow_address": _slow_address,
+        "symbol": entry.symbol,
+        "word": cpu_word(dtype),
     }
-    source = f"def kernel({', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in lines)
-    filename = f"<native kernel of {native.name} for {dtype}>"
-    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    exec(compile(source, filename, "exec"), scope)
-    kernel: Callable[..., Any] = scope["kernel"]
-    return kernel
+    source = f"def kernel({codegen.parameters(schema)}):\n" + "".join(f"    {line}\n" for line in lines)
+    return codegen.define(source, scope, f"<native kernel of {native.name} for {dtype}>", schema)
 
 
 # ---- calls of any kind

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
-from types import CodeType, FunctionType
 from typing import Any, Final
 
 from ...core.lift import kept_float, kept_int, weak_tensor
 from ...core.tensor import Tensor
+from ...dispatch import codegen
 from ...dispatch.errors import ArgumentError
 from ...dispatch.kernel import Handle
 from ...dispatch.local_state import get_state
@@ -24,8 +23,7 @@ _BINARY: Final = (
 )  # fmt: skip
 _COMPARISONS: Final = ("eq", "ne", "lt", "le", "gt", "ge")
 
-_TEMPLATE: Final = """
-def {method}({first}, {second}):
+_TEMPLATE: Final = """def {method}({first}, {second}):
     kind = {second}.__class__
     if kind is float or kind is int:
         known = kept_float({second}) if kind is float else kept_int({second})
@@ -33,25 +31,16 @@ def {method}({first}, {second}):
     try:
         word = {first}._word | {second}._word
     except AttributeError:
-        lifted = lift({x1}, {x2})
+        lifted = lift(x1, x2)
         if lifted is None:
             return NotImplemented
-        {x1}, {x2} = lifted
-        word = {x1}._word | {x2}._word
+        x1, x2 = lifted
+        word = x1._word | x2._word
     local = state()
     if local is not None:
         word = (word | local.include) & local.keep
-    return cache[word]({x1}, {x2})
+    return cache[word](x1, x2)
 """
-
-
-@cache
-def _code(first: str, second: str) -> CodeType:
-    """The code of all the methods whose ``self`` is ``first``: they differ in their globals alone."""
-    module = compile(
-        _TEMPLATE.format(method="method", first=first, second=second, x1="x1", x2="x2"), "<methods>", "exec"
-    )
-    return next(constant for constant in module.co_consts if isinstance(constant, CodeType))
 
 
 def _binary_method(operator: Operator, name: str, *, reflected: bool) -> Callable[..., Any]:
@@ -71,8 +60,8 @@ def _binary_method(operator: Operator, name: str, *, reflected: bool) -> Callabl
     scope |= {"kept_float": kept_float, "kept_int": kept_int, "weak": weak_tensor}
     if keeps:
         scope |= {"kept_float": lambda value: None, "kept_int": lambda value: None, "weak": lambda value: value}
-    code = _code(first, second).replace(co_name=method, co_qualname=method)
-    function = FunctionType(code, scope, method)
+    source = _TEMPLATE.format(method=method, first=first, second=second)
+    function = codegen.define(source, scope, f"<method {method} of {operator.name}>")
     function.__doc__ = f"See ``{operator.name}``."
     return function
 

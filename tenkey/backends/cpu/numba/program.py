@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ....dispatch import codegen
 from ....ops.declare.facets import Pointwise
 from ....ops.scalar import NUMPY, OperationTable, UnsupportedOperationError, function_source
 from ....ops.scalar.expression import Expression
@@ -202,8 +203,7 @@ class Program:
         source = function_source("program", self.parameters, [self._expression], table)
         scope["_dtype"] = self.dtype
         exec("\n".join(table.imports), scope)
-        exec(compile(source, f"<NumPy program of {self.name}>", "exec"), scope)
-        function: Callable[..., Any] = scope["program"]
+        function = codegen.define(source, scope, f"<NumPy program of {self.name}>")
         if self.dtype.kind == "c" and self.result.kind == "f":  # the constants were complex
             whole = function
             result = self.result

@@ -1,0 +1,116 @@
+"""Generated functions: their parameters, the call of another function with them, and their definition from text.
+
+Note [Names in generated code]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+A function that is generated for a schema has the parameters of the schema, whose names its author chose. In the text,
+every other name that the function uses (its globals, builtins and local variables) is written with a ``$`` before it.
+:func:`define` removes the ``$`` and, where an argument has the same name, appends an underscore: no argument can hide
+a name of the generated code, and tracebacks and debuggers show readable Python.
+Guarded by ``tests/dispatch/test_codegen.py``.
+"""
+
+from __future__ import annotations
+
+import builtins
+import linecache
+import re
+from collections.abc import Callable, Container, Mapping
+from functools import lru_cache
+from types import CodeType
+from typing import Any, Final
+
+from .schema import Argument, FunctionSchema
+
+__all__ = ["call", "define", "parameters"]
+
+_MARKED: Final = re.compile(r"\$(\w+)")
+
+
+def _keyword_only(schema: FunctionSchema) -> list[Argument]:
+    return [argument for argument in schema.arguments if argument.kwarg_only]
+
+
+def parameters(
+    schema: FunctionSchema, *, keyword_only: Container[Argument] | None = None, defaults: bool = False
+) -> str:
+    """Return the parameters of a function with this schema; ``defaults``: with the schema's default values.
+
+    >>> from tenkey.dispatch.schema import parse_schema
+    >>> parameters(parse_schema("f(Tensor x, int n=1, *, bool b=False) -> Tensor"))
+    'x, n, *, b'
+    """
+    keywords = _keyword_only(schema) if keyword_only is None else keyword_only
+    texts: list[str] = []
+    for argument in schema.arguments:
+        if argument in keywords and "*" not in texts:
+            texts.append("*")
+        default = f"=$default_{argument.name}" if defaults and argument.has_default else ""
+        texts.append(f"{argument.name}{default}")
+    return ", ".join(texts)
+
+
+def call(schema: FunctionSchema, value: Callable[[Argument], str] = lambda argument: argument.name) -> str:
+    """Return the arguments of a call of a kernel; ``value`` gives the text for each argument.
+
+    >>> from tenkey.dispatch.schema import parse_schema
+    >>> call(parse_schema("f(Tensor x, int n=1, *, bool b=False) -> Tensor"))
+    'x, n, b=b'
+    """
+    return ", ".join(f"{a.name}={value(a)}" if a.kwarg_only else value(a) for a in schema.arguments)
+
+
+def define(
+    source: str, scope: Mapping[str, Any], filename: str, schema: FunctionSchema | None = None
+) -> Callable[..., Any]:
+    """Define the function in ``source``, whose text tracebacks and ``inspect`` find under ``filename``.
+
+    ``scope`` holds the globals of the function, by their names without ``$``; it is copied.
+
+    >>> from tenkey.dispatch.schema import parse_schema
+    >>> schema = parse_schema("f(int a, int total) -> int")
+    >>> define("def f(a, total): return $total([a, total])", {"total": sum}, "<f>", schema)(1, 2)
+    3
+    """
+    own = dict(scope)
+    if schema is not None:
+        own |= {f"default_{a.name}": a.default for a in schema.arguments if a.has_default}
+    marked = {*_MARKED.findall(source)}
+    renamed = marked.intersection([] if schema is None else [argument.name for argument in schema.arguments])
+    if renamed:
+        assert schema is not None
+        taken = marked | {argument.name for argument in schema.arguments}
+        other: dict[str, str] = {}
+        for name in sorted(renamed):
+            new = f"{name}_"
+            while new in taken:
+                new += "_"
+            taken.add(new)
+            other[name] = new
+            if name in own:
+                own[new] = own.pop(name)
+            elif hasattr(builtins, name):
+                own[new] = getattr(builtins, name)
+        source = _MARKED.sub(lambda match: other.get(match[1], match[1]), source)
+    else:
+        source = source.replace("$", "")
+    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+    head, parenthesis, rest = source.partition("(")
+    made: dict[str, Any] = {}
+    exec(_compiled(f"def function{parenthesis}{rest}"), own, made)
+    function: Callable[..., Any] = made["function"]
+    name = head.removeprefix("def ")
+    function.__code__ = _relabelled(function.__code__, filename).replace(co_name=name, co_qualname=name)  # type: ignore[attr-defined]
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
+@lru_cache(maxsize=512)
+def _compiled(source: str) -> CodeType:
+    """The code of ``source``, kept because many operators have equal arguments, and so equal functions."""
+    return compile(source, "<generated>", "exec")
+
+
+def _relabelled(code: CodeType, filename: str) -> CodeType:
+    """The same code, and that of its comprehensions, with the name of the file that tracebacks show."""
+    constants = [_relabelled(c, filename) if isinstance(c, CodeType) else c for c in code.co_consts]
+    return code.replace(co_filename=filename, co_consts=tuple(constants))
