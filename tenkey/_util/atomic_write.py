@@ -7,11 +7,8 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
 
 __all__ = ["replacing"]
-
-_SPECIAL: Final = "[save] {path} is not a regular file, and would be replaced by one: give another path."
 
 
 # Note [Files are replaced in one step]
@@ -29,7 +26,7 @@ def replacing(path: str) -> Iterator[str]:
     with suppress(FileNotFoundError):
         found = target.stat()
         if not stat.S_ISREG(found.st_mode):
-            raise ValueError(_SPECIAL.format(path=path))
+            raise ValueError(f"[save] {path} is not a regular file, and would be replaced by one: give another path.")
         mode = stat.S_IMODE(found.st_mode)
     import secrets  # what saves and copies alone need is imported there
 

@@ -18,11 +18,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any, Final
+from typing import Any
 
 __all__ = ["delayed"]
-
-_MISSING: Final = "module {package!r} has no attribute {name!r}"
 
 
 def delayed(
@@ -38,7 +36,7 @@ def delayed(
             return import_module(f"{package}.{name}")  # which puts it into the package
         module = places.get(name)
         if module is None:
-            raise AttributeError(_MISSING.format(package=package, name=name), name=name, obj=sys.modules[package])
+            raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name, obj=sys.modules[package])
         found = space[name] = getattr(import_module(f".{module}", package), name)
         return found
 

@@ -13,14 +13,9 @@ Guarded by ``tests/tiny/test_record.py``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, NoReturn, dataclass_transform
+from typing import Any, NoReturn, dataclass_transform
 
 __all__ = ["Record", "made", "replaced"]
-
-_COUNT: Final = "{name}() takes {takes} values, got {got} by position."
-_TWICE: Final = "{name}() got two values for {field!r}."
-_UNKNOWN: Final = "{name}() has no field {field!r}; it has {fields}."
-_NEEDS: Final = "{name}() needs a value for {field!r}."
 
 
 class _Made:
@@ -173,17 +168,21 @@ def _bind(kind: _Kind, values: tuple[Any, ...], named: dict[str, Any]) -> tuple[
     """The value of each field of a new record."""
     names, defaults = kind._names, kind._defaults
     if len(values) > len(names):
-        raise TypeError(_COUNT.format(name=kind.__name__, takes=len(names), got=len(values)))
+        raise TypeError(f"{kind.__name__}() takes {len(names)} values, got {len(values)} by position.")
     given = dict(zip(names, values))
     for field in named:
         if field in given or field not in names:
-            text = _TWICE if field in given else _UNKNOWN
+            text = (
+                "{name}() got two values for {field!r}."
+                if field in given
+                else "{name}() has no field {field!r}; it has {fields}."
+            )
             raise TypeError(text.format(name=kind.__name__, field=field, fields=", ".join(names) or "none"))
     given.update(named)
     for field in names:
         if field not in given:
             if field not in defaults:
-                raise TypeError(_NEEDS.format(name=kind.__name__, field=field))
+                raise TypeError(f"{kind.__name__}() needs a value for {field!r}.")
             default = defaults[field]
             given[field] = default.factory() if default.__class__ is _Made else default
     return tuple([given[field] for field in names])

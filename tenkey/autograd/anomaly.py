@@ -38,13 +38,6 @@ _BACKWARD: Final = (
     "[{node}] Function '{node}' returned {what} values in its {nr}th output: the gradient of input {nr}, of shape "
     "{shape}, dtype {dtype}.\n{trace}"
 )
-_FORWARD: Final = (
-    "[{operator}] returned {what} values in forward, and its arguments have none: its result {nr} has shape {shape}, "
-    "dtype {dtype}. If that is meant to be, switch the check off: anomaly_mode(check_forward=False)."
-)
-_NOTE: Final = "Error detected in {node}. {trace}"
-_SWITCH: Final = "[anomaly_mode] {name} is a bool, got {value!r}."
-_DECORATES: Final = "[anomaly_mode] decorates a function, with parentheses: @anomaly_mode(); got {got!r}."
 
 
 class Options(NamedTuple):
@@ -95,7 +88,13 @@ class anomaly_mode:
         self._options = Options(check_nan, check_inf, check_forward, check_backward)
         for name, value in self._options._asdict().items():
             if not isinstance(value, bool):
-                raise TypeError((_DECORATES if callable(value) else _SWITCH).format(name=name, value=value, got=value))
+                raise TypeError(
+                    (
+                        "[anomaly_mode] decorates a function, with parentheses: @anomaly_mode(); got {got!r}."
+                        if callable(value)
+                        else "[anomaly_mode] {name} is a bool, got {value!r}."
+                    ).format(name=name, value=value, got=value)
+                )
 
     def __enter__(self) -> anomaly_mode:
         _modes.set((*_modes.get(), self))
@@ -150,7 +149,9 @@ def _check_forward(operator: Operator, out: Any, given: Any, options: Options) -
         what = _found(one, options)
         if what and not any(_found(argument, options) for argument in flatten(given)):
             raise RuntimeError(
-                _FORWARD.format(operator=operator.name, what=what, nr=nr, shape=one.shape, dtype=one.dtype)
+                f"[{operator.name}] returned {what} values in forward, and its arguments have none: its result {nr} "
+                f"has shape {one.shape}, dtype {one.dtype}. If that is meant to be, switch the check off: "
+                "anomaly_mode(check_forward=False)."
             )
 
 
@@ -215,7 +216,7 @@ def watcher() -> Callable[..., Any] | None:
             _backward.set(True)
             results = node.apply(*grads)
         except Exception as error:
-            error.add_note(_NOTE.format(node=node.name(), trace=forward_trace(node)))
+            error.add_note(f"Error detected in {node.name()}. {forward_trace(node)}")
             raise
         finally:
             _backward.set(before)

@@ -42,24 +42,6 @@ __all__ = [
 ]
 
 _LIBRARY: Final = __name__.partition(".")[0]
-_NO_OPERATOR: Final = (
-    "[{call}] got {got}: name an operator as 'tk::matmul' or 'matmul', or give tk.matmul, tk.ops.tk.matmul or "
-    "tk.ops.tk.matmul.default."
-)
-_NOT_A_POLICY: Final = (
-    "[{call}] policy_fn_or_list must be either a function or a list of ops, got {got}: give policy(ctx, op, *args, "
-    "**kwargs), or [tk.matmul, ...]."
-)
-_POLICY: Final = "[checkpoint] the policy returned {got} for {operator}: return a CheckpointPolicy or a bool."
-_UNKNOWN: Final = (
-    "[checkpoint] call {number} of {operator} was encountered during backward but not found in storage: it was not "
-    "made in the forward pass. This can happen if the operations in the checkpointed region are nondeterministic or "
-    "depend on global state that changed between forward and backward."
-)
-_MUTATED: Final = (
-    "[checkpoint] Tensor cached during selective activation checkpoint has been mutated: result {number} of "
-    "{operator}. Pass allow_cache_entry_mutation=True if that is meant, or let the policy recompute it."
-)
 
 
 class CheckpointPolicy(enum.Enum):
@@ -149,7 +131,9 @@ class _Forward:
         if isinstance(policy, bool):
             policy = CheckpointPolicy.MUST_SAVE if policy else CheckpointPolicy.PREFER_RECOMPUTE
         if not isinstance(policy, CheckpointPolicy):
-            raise TypeError(_POLICY.format(got=repr(policy), operator=operator.name))
+            raise TypeError(
+                f"[checkpoint] the policy returned {policy!r} for {operator.name}: return a CheckpointPolicy or a bool."
+            )
         kept = None
         if policy in _SAVE or policy in _OFFLOAD:
             kept = tree_map(lambda one: _Kept(one, policy in _OFFLOAD) if _is_plain(one) else one, out)
@@ -175,7 +159,11 @@ class _Again:
         number = self.counts[name]
         self.counts[name] = number + 1
         if number >= len(self.results[name]):
-            raise RuntimeError(_UNKNOWN.format(number=number + 1, operator=name))
+            raise RuntimeError(
+                f"[checkpoint] call {number + 1} of {name} was encountered during backward but not found in storage: "
+                "it was not made in the forward pass. This can happen if the operations in the checkpointed region "
+                "are nondeterministic or depend on global state that changed between forward and backward."
+            )
         kept = self.results[name][number]
         if kept is None:
             return inner(*args, **kwargs)
@@ -184,7 +172,11 @@ class _Again:
             if one.__class__ is not _Kept:
                 return one
             if not self.allow_mutation and version_of(one.tensor) != one.version:
-                raise RuntimeError(_MUTATED.format(number=number + 1, operator=name))
+                raise RuntimeError(
+                    "[checkpoint] Tensor cached during selective activation checkpoint has been mutated: "
+                    f"result {number + 1} of {name}. Pass allow_cache_entry_mutation=True if that is meant, or let "
+                    "the policy recompute it."
+                )
             return one.again()
 
         return tree_map(again, kept)
@@ -271,7 +263,10 @@ def _policy(call: str, given: Any) -> PolicyFunction:
     if isinstance(given, (list, tuple, set, frozenset)):
         return _Listed(_operators(call, given), save=True)
     if isinstance(given, (Operator, OperatorPacket)) or not callable(given):
-        raise TypeError(_NOT_A_POLICY.format(call=call, got=type(given).__name__))
+        raise TypeError(
+            f"[{call}] policy_fn_or_list must be either a function or a list of ops, got {type(given).__name__}: give "
+            "policy(ctx, op, *args, **kwargs), or [tk.matmul, ...]."
+        )
     return given  # type: ignore[no-any-return]
 
 
@@ -291,7 +286,10 @@ def _operators(call: str, given: Iterable[Any]) -> frozenset[Operator]:
         elif several := _of_function(one):
             found += several
         else:
-            raise TypeError(_NO_OPERATOR.format(call=call, got=repr(one)))
+            raise TypeError(
+                f"[{call}] got {one!r}: name an operator as 'tk::matmul' or 'matmul', or give tk.matmul, "
+                "tk.ops.tk.matmul or tk.ops.tk.matmul.default."
+            )
     return frozenset(found)
 
 

@@ -24,22 +24,6 @@ from .function.function import Function
 __all__ = ["Broadcast", "Gather", "ReduceAdd", "Scatter", "broadcast", "gather", "reduce_add", "scatter"]
 
 _TENSORS: Final = "[{call}] expects {what}, got {got}."
-_DEVICES: Final = "[{call}] expects at least one device."
-_DEVICES_KIND: Final = "[{call}] devices is a device or a sequence of devices, got {got}."
-_ONE: Final = "[{call}] expects one tensor, got {got}: call it once for each."
-_SHAPES: Final = (
-    "[reduce_add] tensors to be summed have one shape and dtype: number {index} has {got}, the first {want}."
-)
-_AXIS: Final = "[{call}] axis {axis} is out of range for a tensor of {ndim} dimensions."
-_AXIS_KIND: Final = "[{call}] axis is an integer, got {got}."
-_SIZES_KIND: Final = (
-    "[scatter] chunk_sizes is a sequence of integers, one for each device, got {got}: leave it out for equal parts."
-)
-_SIZES: Final = "[scatter] chunk_sizes {sizes} do not add up to the length {length} of axis {axis} for {count} devices."
-_RANKS: Final = (
-    "[gather] tensors to be joined agree in all dimensions but axis {axis}: number {index} has shape {got}, "
-    "the first {want}."
-)
 
 
 def _moved(x: Tensor, device: Device) -> Tensor:
@@ -167,9 +151,15 @@ def _sizes(x: Tensor, devices: Sequence[Any], sizes: Any, axis: int) -> list[int
         try:
             listed = [operator.index(n) for n in sizes]
         except TypeError:
-            raise TypeError(_SIZES_KIND.format(got=repr(sizes))) from None
+            raise TypeError(
+                f"[scatter] chunk_sizes is a sequence of integers, one for each device, got {sizes!r}: leave it "
+                "out for equal parts."
+            ) from None
         if len(listed) != len(devices) or sum(listed) != length or any(n < 0 for n in listed):
-            raise ValueError(_SIZES.format(sizes=listed, length=length, axis=axis, count=len(devices)))
+            raise ValueError(
+                f"[scatter] chunk_sizes {listed} do not add up to the length {length} of axis {axis} "
+                f"for {len(devices)} devices."
+            )
         return listed
     each = -(-length // len(devices)) or 1
     return [min(each, length - start) for start in range(0, length, each)] or [0]
@@ -179,10 +169,10 @@ def _devices(call: str, devices: Any) -> list[Device]:
     if isinstance(devices, (str, Device)):
         devices = [devices]
     elif not isinstance(devices, Iterable):
-        raise TypeError(_DEVICES_KIND.format(call=call, got=type(devices).__name__))
+        raise TypeError(f"[{call}] devices is a device or a sequence of devices, got {type(devices).__name__}.")
     found = [to_device(device) for device in devices]
     if not found:
-        raise ValueError(_DEVICES.format(call=call))
+        raise ValueError(f"[{call}] expects at least one device.")
     return found
 
 
@@ -201,7 +191,7 @@ def _tensors(call: str, tensors: Any) -> list[Tensor]:
 def _single(call: str, tensor: Any) -> Tensor:
     listed = _tensors(call, tensor)
     if len(listed) != 1:
-        raise ValueError(_ONE.format(call=call, got=len(listed)))
+        raise ValueError(f"[{call}] expects one tensor, got {len(listed)}: call it once for each.")
     return listed[0]
 
 
@@ -209,9 +199,9 @@ def _axis(call: str, axis: Any, ndim: int) -> int:
     try:
         index = operator.index(axis)
     except TypeError:
-        raise TypeError(_AXIS_KIND.format(call=call, got=repr(axis))) from None
+        raise TypeError(f"[{call}] axis is an integer, got {axis!r}.") from None
     if not -ndim <= index < ndim:
-        raise IndexError(_AXIS.format(call=call, axis=axis, ndim=ndim))
+        raise IndexError(f"[{call}] axis {axis} is out of range for a tensor of {ndim} dimensions.")
     return index % ndim
 
 
@@ -220,7 +210,8 @@ def _alike(tensors: Sequence[Tensor]) -> None:
     for index, x in enumerate(tensors):
         if (x.shape, x.dtype) != (first.shape, first.dtype):
             raise ValueError(
-                _SHAPES.format(index=index, got=(x.shape, str(x.dtype)), want=(first.shape, str(first.dtype)))
+                f"[reduce_add] tensors to be summed have one shape and dtype: number {index} "
+                f"has {(x.shape, str(x.dtype))}, the first {(first.shape, str(first.dtype))}."
             )
 
 
@@ -228,7 +219,10 @@ def _fitting(tensors: Sequence[Tensor], axis: int) -> None:
     first = tensors[0]
     for index, x in enumerate(tensors):
         if x.ndim != first.ndim or any(a != b for i, (a, b) in enumerate(zip(x.shape, first.shape)) if i != axis):
-            raise ValueError(_RANKS.format(axis=axis, index=index, got=x.shape, want=first.shape))
+            raise ValueError(
+                f"[gather] tensors to be joined agree in all dimensions but axis {axis}: number {index} has "
+                f"shape {x.shape}, the first {first.shape}."
+            )
 
 
 def broadcast(tensor: Tensor, devices: Sequence[Any]) -> tuple[Tensor, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -26,12 +26,6 @@ __all__ = [
 ]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-
-_NOT_A_FUNCTION: Final = (
-    "[{name}] decorates a function, got {got}: write `with {name}():`, `@{name}` or `@{name}()`, and for a class "
-    "decorate its methods."
-)
-_NOT_A_BOOL: Final = "[set_grad_enabled] argument 'enabled' must be bool, got {got}: pass True or False."
 
 
 def is_grad_enabled() -> bool:
@@ -61,7 +55,10 @@ class GradMode:
         made = super().__new__(cls)
         if function is not None:
             if not callable(function) or isinstance(function, type):
-                raise TypeError(_NOT_A_FUNCTION.format(name=cls.__name__, got=repr(function)))
+                raise TypeError(
+                    f"[{cls.__name__}] decorates a function, got {function!r}: write `with {cls.__name__}():`, "
+                    f"`@{cls.__name__}` or `@{cls.__name__}()`, and for a class decorate its methods."
+                )
             return made(function)
         return made
 
@@ -123,7 +120,7 @@ class set_grad_enabled(GradMode):
     def __new__(cls, mode: bool) -> Any:
         """Not the decorator of the other two: ``mode`` is no function."""
         if not isinstance(mode, (bool, np.bool_)):
-            raise TypeError(_NOT_A_BOOL.format(got=repr(mode)))
+            raise TypeError(f"[set_grad_enabled] argument 'enabled' must be bool, got {mode!r}: pass True or False.")
         return object.__new__(cls)
 
     def __init__(self, mode: bool) -> None:

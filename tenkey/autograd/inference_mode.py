@@ -13,7 +13,7 @@ they look at. A call that meets no inference tensor outside of the mode does not
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Any
 
 from ..core.tensor import Tensor
 from ..core.word import INFERENCE, REQUIRES_GRAD
@@ -26,17 +26,6 @@ from .grad_mode import GradMode
 from .saved_tensors.saved import SavedTensor
 
 __all__ = ["inference_mode", "install_inference", "is_inference_mode_enabled", "refuse_to_save"]
-
-_SAVED: Final = (
-    "[{what}] Inference tensors cannot be saved for backward: the tensor of shape {shape}, dtype {dtype} was made in "
-    "tk.inference_mode(). Make a normal tensor of it with clone() outside of the mode, or use tk.no_grad() instead of "
-    "inference_mode where it is made."
-)
-_IN_PLACE: Final = (
-    "[{operator}] Inplace update to inference tensor outside InferenceMode is not allowed: its argument {name!r}, of "
-    "shape {shape}, was made in tk.inference_mode(). Make a normal tensor of it with clone() first."
-)
-_MODE: Final = "[inference_mode] takes a bool, or the function that it decorates; got {got!r}."
 
 
 def is_inference_mode_enabled() -> bool:
@@ -75,7 +64,7 @@ class inference_mode(GradMode):
             return made
         made._on = True
         if not callable(mode) or isinstance(mode, type):
-            raise TypeError(_MODE.format(got=mode))
+            raise TypeError(f"[inference_mode] takes a bool, or the function that it decorates; got {mode!r}.")
         return made(mode)
 
     _on: bool
@@ -99,7 +88,11 @@ def refuse_to_save(what: str, tensors: Iterable[Any]) -> None:
     """Raise if one of the tensors that are to be saved is an inference tensor."""
     for tensor in tensors:
         if isinstance(tensor, Tensor) and tensor._word & INFERENCE and innermost_guard(Recording) is None:
-            raise RuntimeError(_SAVED.format(what=what, shape=tensor.shape, dtype=tensor.dtype))
+            raise RuntimeError(
+                f"[{what}] Inference tensors cannot be saved for backward: the tensor of shape {tensor.shape}, "
+                f"dtype {tensor.dtype} was made in tk.inference_mode(). Make a normal tensor of it with clone() "
+                "outside of the mode, or use tk.no_grad() instead of inference_mode where it is made."
+            )
 
 
 def _saved_by(node: Any) -> list[Tensor]:
@@ -175,7 +168,9 @@ def _changing(operator: Operator, inner: Callable[..., Any], silent: Callable[..
             for target in _flat(args[position] if position < len(args) else kwargs.get(name)):
                 if isinstance(target, Tensor) and target._word & INFERENCE:
                     raise RuntimeError(
-                        _IN_PLACE.format(operator=operator.schema.base_name, name=name, shape=target.shape)
+                        f"[{operator.schema.base_name}] Inplace update to inference tensor outside InferenceMode is "
+                        f"not allowed: its argument {name!r}, of shape {target.shape}, was made in "
+                        "tk.inference_mode(). Make a normal tensor of it with clone() first."
                     )
         return inner(*args, **kwargs)
 

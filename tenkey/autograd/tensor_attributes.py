@@ -21,36 +21,9 @@ from .tape.node import HookHandle, Hooks, edge_of, meta_of
 __all__ = ["attach_gradient_attributes"]
 
 _BOOL: Final = "[{call}] requires_grad must be a bool, got {got}: pass True or False."
-_DTYPE: Final = "[requires_grad_] only Tensors of floating point and complex dtype can require gradients, got {dtype}."
-_NON_LEAF: Final = (
-    "[requires_grad] you can only change requires_grad flags of leaf variables: this one was computed by {node}. Use "
-    "x.detach() for a tensor that does not need a gradient."
-)
-_INFERENCE: Final = (
-    "[requires_grad_] Setting requires_grad=True on inference tensor outside InferenceMode is not allowed: make a "
-    "normal tensor of it with clone() first."
-)
-_NO_VERSION: Final = (
-    "[_version] Inference tensors do not track version counter: make a normal tensor of it with clone() outside of "
-    "inference_mode()."
-)
-_GRAD_KIND: Final = "[grad] assigned grad expected to be a Tensor or None but got grad of type {got}."
-_OWN_GRAD: Final = "[grad] can't assign Variable as its own grad: assign a clone() or another tensor."
-_GRAD_SHAPE: Final = (
-    "[grad] assigned grad has data of a different {what}: the assigned grad has shape {got}, dtype {got_dtype}, device "
-    "{got_device}, but the tensor has shape {want}, dtype {want_dtype}, device {want_device}; they must be equal."
-)
 _HOOK_NO_GRAD: Final = (
     "[{call}] cannot register a hook on a tensor that doesn't require gradient: call requires_grad_() on it, or "
     "compute it from a tensor that does."
-)
-_HOOK_LEAF: Final = (
-    "[register_post_accumulate_grad_hook] post accumulate grad hooks cannot be registered on non-leaf tensors: "
-    "register it on the leaf, or use register_hook() or retain_grad() here."
-)
-_RETAIN: Final = (
-    "[retain_grad] can't retain_grad on Tensor that has requires_grad=False: compute it, outside of no_grad(), from a "
-    "tensor that requires a gradient."
 )
 
 
@@ -70,13 +43,22 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
         raise TypeError(_BOOL.format(call="requires_grad_", got=repr(requires_grad)))
     if not is_leaf(self):
         if not requires_grad:
-            raise RuntimeError(_NON_LEAF.format(node=self._autograd.node.name()))
+            raise RuntimeError(
+                "[requires_grad] you can only change requires_grad flags of leaf variables: this one was computed "
+                f"by {self._autograd.node.name()}. Use x.detach() for a tensor that does not need a gradient."
+            )
         return self
     if requires_grad:
         if self.dtype.kind not in "fc" and self.dtype.name != "bfloat16":
-            raise RuntimeError(_DTYPE.format(dtype=self.dtype))
+            raise RuntimeError(
+                "[requires_grad_] only Tensors of floating point and complex dtype can require gradients, "
+                f"got {self.dtype}."
+            )
         if self._word & INFERENCE and not current_state().include & INFERENCE:
-            raise RuntimeError(_INFERENCE)
+            raise RuntimeError(
+                "[requires_grad_] Setting requires_grad=True on inference tensor outside InferenceMode is not "
+                "allowed: make a normal tensor of it with clone() first."
+            )
         self._word |= REQUIRES_GRAD
     else:
         self._word &= ~REQUIRES_GRAD
@@ -106,17 +88,17 @@ def _set_grad(self: Tensor, value: Tensor | None) -> None:
             meta.grad = None
         return
     if not isinstance(value, Tensor):
-        raise TypeError(_GRAD_KIND.format(got=type(value).__name__))
+        raise TypeError(
+            f"[grad] assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}."
+        )
     if value is self:
-        raise RuntimeError(_OWN_GRAD)
+        raise RuntimeError("[grad] can't assign Variable as its own grad: assign a clone() or another tensor.")
     if (value.shape, value.dtype, value.device) != (self.shape, self.dtype, self.device):
         raise RuntimeError(
-            _GRAD_SHAPE.format(
-                what="size" if value.shape != self.shape else "type",
-                got=value.shape, got_dtype=value.dtype, got_device=value.device,
-                want=self.shape, want_dtype=self.dtype, want_device=self.device,
-            )
-        )  # fmt: skip
+            f"[grad] assigned grad has data of a different {'size' if value.shape != self.shape else 'type'}: the "
+            f"assigned grad has shape {value.shape}, dtype {value.dtype}, device {value.device}, but the tensor has "
+            f"shape {self.shape}, dtype {self.dtype}, device {self.device}; they must be equal."
+        )
     meta_of(self).grad = value
 
 
@@ -152,7 +134,10 @@ def _is_inference(self: Tensor) -> _Answer:
 
 def _version(self: Tensor) -> int:
     if self._word & INFERENCE:
-        raise RuntimeError(_NO_VERSION)
+        raise RuntimeError(
+            "[_version] Inference tensors do not track version counter: make a normal tensor of it with clone() "
+            "outside of inference_mode()."
+        )
     return version_of(self)
 
 
@@ -209,7 +194,10 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], An
         raise RuntimeError(_HOOK_NO_GRAD.format(call="register_post_accumulate_grad_hook"))
     meta = meta_of(self)
     if meta.node is not None:
-        raise RuntimeError(_HOOK_LEAF)
+        raise RuntimeError(
+            "[register_post_accumulate_grad_hook] post accumulate grad hooks cannot be registered on non-leaf "
+            "tensors: register it on the leaf, or use register_hook() or retain_grad() here."
+        )
     if meta.post_accumulate_hooks is None:
         meta.post_accumulate_hooks = Hooks()
         if meta.edge is not None:
@@ -220,7 +208,10 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], An
 def retain_grad(self: Tensor) -> None:
     """Keep the gradient of this tensor, which is no leaf, in ``.grad``."""
     if not self._word & REQUIRES_GRAD:
-        raise RuntimeError(_RETAIN)
+        raise RuntimeError(
+            "[retain_grad] can't retain_grad on Tensor that has requires_grad=False: compute it, outside of "
+            "no_grad(), from a tensor that requires a gradient."
+        )
     meta = meta_of(self)
     if meta.node is None or meta.retains_grad:
         return

@@ -25,20 +25,7 @@ __all__ = [
 ]
 
 _GONE: Final = "the backend of the device {type!r} was removed: its tensors can no longer be read. Register it again."
-_UNKNOWN: Final = (
-    "[device] unknown device {value!r}: known device types are {known}{installed}; write 'type' or 'type:index'."
-)
-_TAKEN: Final = (
-    "[register] the device type {name!r} is registered already, by {by}: choose another name, or call remove() of the "
-    "handle that its registration returned."
-)
-_INSTALLED: Final = "; installed plug-ins, loaded at first use, are {names}"
 _INDEX: Final = "[{name}] has {count} device(s), so there is no {device!r}: count from 0."
-_ANSWER: Final = "[{name}] {method}() of the backend {backend} returned {value!r}: it returns {wanted}."
-_UNAVAILABLE: Final = (
-    "[{name}] is not available on this machine: the backend {backend} says so (is_available() is False). Check its "
-    "driver or runtime, or use another device."
-)
 
 _types: dict[str, _DeviceType] = {}
 _interned: dict[tuple[str, int], Device] = {}
@@ -126,7 +113,10 @@ def register_device(name: str, *, key_name: str | None = None, backend: Any = No
     if name in _types:
         first = type(_types[name].backend)
         by = "tenkey itself" if _types[name].backend is None else f"{first.__module__}.{first.__qualname__}"
-        raise RegistrationError(_TAKEN.format(name=name, by=by))
+        raise RegistrationError(
+            f"[register] the device type {name!r} is registered already, by {by}: choose another name, or call "
+            "remove() of the handle that its registration returned."
+        )
     known = next((key for key in DispatchKey if key.name == key_name), None)
     key = known if known is not None else register_backend_key(key_name)
     _types[name] = _DeviceType(key, backend)
@@ -183,8 +173,11 @@ def to_device(value: Any) -> Device:
         if known and (not colon or (index.isascii() and index.isdecimal())):
             return _usable(name, int(index) if colon else None, value)
     names = [name for _, installed in _finders for name in installed() if name not in _types]
-    listed = _INSTALLED.format(names=", ".join(names)) if names else ""
-    raise ValueError(_UNKNOWN.format(value=value, known=", ".join(_types), installed=listed))
+    listed = f"; installed plug-ins, loaded at first use, are {', '.join(names)}" if names else ""
+    raise ValueError(
+        f"[device] unknown device {value!r}: known device types are {', '.join(_types)}{listed}; write 'type' or "
+        "'type:index'."
+    )
 
 
 def _usable(name: str, index: int | None, value: str) -> Device:
@@ -197,7 +190,10 @@ def _usable(name: str, index: int | None, value: str) -> Device:
         return _intern(name, 0)
     if not found.ready:
         if not backend.is_available():
-            raise RuntimeError(_UNAVAILABLE.format(name=name, backend=type(backend).__name__))
+            raise RuntimeError(
+                f"[{name}] is not available on this machine: the backend {type(backend).__name__} says so "
+                "(is_available() is False). Check its driver or runtime, or use another device."
+            )
         found.ready = True
     count = _answer(backend, name, "device_count", "the number of devices, an int of 0 or more")
     if index is None and count:
@@ -212,7 +208,7 @@ def _answer(backend: Any, name: str, method: str, wanted: str, end: int | None =
     value = getattr(backend, method)()
     if isinstance(value, int) and value >= 0 and (end is None or value < end):
         return int(value)
-    text = _ANSWER.format(name=name, method=method, backend=type(backend).__name__, value=value, wanted=wanted)
+    text = f"[{name}] {method}() of the backend {type(backend).__name__} returned {value!r}: it returns {wanted}."
     raise (ValueError if isinstance(value, int) else TypeError)(text)
 
 

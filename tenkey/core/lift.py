@@ -21,22 +21,6 @@ __all__ = ["lift", "refuse_number", "refuse_out_of_range", "weak_tensor"]
 
 _LARGEST: Final = sys.float_info.max
 _SCALAR_DTYPE: Final = {bool: np.bool_, int: np.int64, float: np.float64, complex: np.complex128}
-_OUT_OF_RANGE: Final = (
-    "[{operator}] the Python int {value} does not fit into {dtype}, which holds {low} to {high}: cast the tensor to a "
-    "wider dtype, or the int to a float."
-)
-_NO_REAL: Final = (
-    "[{operator}] the number {value} is complex, and the call computes in {dtype}: convert a tensor with "
-    "tk.astype(x, tk.complex64), or give a real number."
-)
-_NO_INTEGER: Final = (
-    "[{operator}] the number {value} is a float, and the call computes in {dtype}: convert a tensor with "
-    "tk.astype(x, tk.float32), or give an int."
-)
-_NO_TENSOR: Final = (
-    "[{operator}] needs at least one Tensor, got {given}. Convert a number with tk.asarray(...) or compute with it "
-    "in plain Python."
-)
 _NUMBER: Final = (bool, int, float, complex, np.number, np.bool_)
 _KEPT: Final = 1024  # Python scalars of a type whose tensors are kept: the same few numbers come again and again
 _kept: Final[dict[type, dict[Any, Tensor]]] = {kind: {} for kind in _SCALAR_DTYPE}
@@ -87,9 +71,15 @@ def refuse_number(operator: str, number: Any, dtype: np.dtype) -> None:
     if isinstance(number, int):
         refuse_int_out_of_range(operator, number, dtype)
     elif isinstance(number, complex) and dtype.kind != "c":
-        raise TypeError(_NO_REAL.format(operator=operator, value=number, dtype=dtype))
+        raise TypeError(
+            f"[{operator}] the number {number} is complex, and the call computes in {dtype}: convert a tensor with "
+            "tk.astype(x, tk.complex64), or give a real number."
+        )
     elif isinstance(number, float) and dtype.kind in "iu":
-        raise TypeError(_NO_INTEGER.format(operator=operator, value=number, dtype=dtype))
+        raise TypeError(
+            f"[{operator}] the number {number} is a float, and the call computes in {dtype}: convert a tensor with "
+            "tk.astype(x, tk.float32), or give an int."
+        )
 
 
 def refuse_int_out_of_range(operator: str, number: Any, dtype: np.dtype) -> None:
@@ -105,7 +95,8 @@ def refuse_int_out_of_range(operator: str, number: Any, dtype: np.dtype) -> None
         low, high = -_LARGEST, _LARGEST
     if not low <= value <= high:  # Python compares an int with a float exactly
         raise OutOfRangeError(
-            _OUT_OF_RANGE.format(operator=operator, value=shown(value), dtype=dtype, low=low, high=high)
+            f"[{operator}] the Python int {shown(value)} does not fit into {dtype}, which holds {low} to {high}: cast "
+            "the tensor to a wider dtype, or the int to a float."
         )
 
 
@@ -208,5 +199,8 @@ def lift(operator: Operator, values: tuple[Any, ...]) -> tuple[Any, ...]:
                 made = _lift_one(value)
         lifted.append(made)
     if numbers and not tensors and not keeps:
-        raise ArgumentError(_NO_TENSOR.format(operator=operator.name, given=", ".join(map(_type_name, values))))
+        raise ArgumentError(
+            f"[{operator.name}] needs at least one Tensor, got {', '.join(map(_type_name, values))}. Convert a number "
+            "with tk.asarray(...) or compute with it in plain Python."
+        )
     return tuple(lifted) if changed else values

@@ -29,32 +29,7 @@ else:
 
 __all__ = ["NoValuesError", "Tensor", "make_tensor", "make_view", "shares_storage", "storage_of", "with_class"]
 
-_NOT_FROM_CLASS: Final = (
-    "a Tensor is made by tk.tensor(data), tk.asarray(data) or a creation function, not by Tensor(...)."
-)
-_ITEM: Final = "[item] only a tensor of one element converts to a Python scalar, got shape {shape}: index it first."
-_REAL: Final = (
-    "[{what}] the element {value} is complex: take its real part with tk.real(x), or convert with complex(x)."
-)
-_TRUTH: Final = (
-    "[bool] the truth of a tensor with shape {shape} is ambiguous: use tk.any(x) or tk.all(x), or index one element."
-)
-_TO_NUMPY_GRADIENT: Final = (
-    "[{what}] Can't call numpy() on Tensor that requires grad, which NumPy would lose: call x.detach().numpy()."
-)
-_TO_NUMPY_META: Final = "[{what}] a tensor on the device 'meta' has no values: make it on another device."
-_HANDLER: Final = (
-    "the __tk_dispatch__ of the Tensor subclass {cls} is a {got}, not a classmethod: put @classmethod above its def."
-)
-_NO_SUBCLASS: Final = "[as_subclass] needs a subclass of Tensor, or Tensor itself, got {cls}."
-_IN_TRANSFORM: Final = (
-    "[as_subclass] the tensor stands for a {kind} inside of a transform, which has no subclasses: convert it outside."
-)
-_LEN: Final = "[len] a 0-d tensor has no length; its value is x.item()."
 _API_VERSIONS: Final = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
-_API_VERSION: Final = "[__array_namespace__] got api_version={given!r}: the versions of the standard here are {known}."
-_SHARED: Final = "[shares_storage] takes tensors, got {kind}."
-_INDEX: Final = "[index] only a 0-d tensor of integers converts to an index, got shape {shape}, dtype {dtype}."
 
 
 class NoValuesError(RuntimeError):
@@ -88,7 +63,9 @@ class Tensor(_Attached):
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Tensor:
         """Refuse: tensors are made by functions."""
-        raise TypeError(_NOT_FROM_CLASS)
+        raise TypeError(
+            "a Tensor is made by tk.tensor(data), tk.asarray(data) or a creation function, not by Tensor(...)."
+        )
 
     # ---- subclasses
 
@@ -97,7 +74,10 @@ class Tensor(_Attached):
         super().__init_subclass__(**kwargs)
         handler = next(vars(kind)["__tk_dispatch__"] for kind in cls.__mro__ if "__tk_dispatch__" in vars(kind))
         if not isinstance(handler, classmethod):
-            raise TypeError(_HANDLER.format(cls=cls.__qualname__, got=type(handler).__name__))
+            raise TypeError(
+                f"the __tk_dispatch__ of the Tensor subclass {cls.__qualname__} is a {type(handler).__name__}, not a "
+                "classmethod: put @classmethod above its def."
+            )
         if handler is vars(Tensor)["__tk_dispatch__"]:
             cls._asks = 0
         else:
@@ -136,14 +116,19 @@ class Tensor(_Attached):
         """
         given: Any = cls
         if not isinstance(given, type) or not issubclass(given, Tensor):
-            raise TypeError(_NO_SUBCLASS.format(cls=getattr(cls, "__qualname__", cls)))
+            raise TypeError(
+                f"[as_subclass] needs a subclass of Tensor, or Tensor itself, got {getattr(cls, '__qualname__', cls)}."
+            )
         if self._word & WEAK_MASK:  # a Python number among the arguments of a handler stays one
             return with_class(cls, make_tensor(self._data, self._word & INHERITED))
         state = current_state()
         word = (self._word | state.include) & state.keep & ~_UNSEEN
         plain: Tensor = registry.find("tk::alias").cache[word](self)
         if plain.__class__ is not Tensor:
-            raise TypeError(_IN_TRANSFORM.format(kind=type(plain).__name__))
+            raise TypeError(
+                f"[as_subclass] the tensor stands for a {type(plain).__name__} inside of a transform, which has no "
+                "subclasses: convert it outside."
+            )
         return with_class(cls, plain)
 
     # ---- what it is
@@ -225,7 +210,10 @@ class Tensor(_Attached):
 
     def _to_numpy(self, what: str) -> np.ndarray:
         if self._word & REQUIRES_GRAD & current_state().keep:
-            raise RuntimeError(_TO_NUMPY_GRADIENT.format(what=what))
+            raise RuntimeError(
+                f"[{what}] Can't call numpy() on Tensor that requires grad, which NumPy would lose: call "
+                "x.detach().numpy()."
+            )
         return self._values(what)
 
     def _values(self, what: str) -> np.ndarray:
@@ -234,7 +222,7 @@ class Tensor(_Attached):
             array: np.ndarray = data
             return array
         if data.device.backend is None:
-            raise NoValuesError(_TO_NUMPY_META.format(what=what))
+            raise NoValuesError(f"[{what}] a tensor on the device 'meta' has no values: make it on another device.")
         host: np.ndarray = registry.find("tk::to_device").call(self.detach(), CPU)._data
         return host
 
@@ -244,7 +232,10 @@ class Tensor(_Attached):
     def item(self) -> Any:
         """The one element as a Python bool, int, float or complex."""
         if self.size != 1:
-            raise ValueError(_ITEM.format(shape=self.shape))
+            raise ValueError(
+                f"[item] only a tensor of one element converts to a Python scalar, got shape {self.shape}: index it "
+                "first."
+            )
         value = self._values("item").item()
         return float(value) if self._data.dtype.kind == "V" else value  # bfloat16 has a scalar type of its own
 
@@ -255,7 +246,10 @@ class Tensor(_Attached):
 
     def __bool__(self) -> bool:
         if self.size != 1:
-            raise ValueError(_TRUTH.format(shape=self.shape))
+            raise ValueError(
+                f"[bool] the truth of a tensor with shape {self.shape} is ambiguous: use tk.any(x) or tk.all(x), or "
+                "index one element."
+            )
         return bool(self.item())
 
     def __float__(self) -> float:
@@ -267,7 +261,10 @@ class Tensor(_Attached):
     def _real_item(self, what: str) -> Any:
         value = self.item()
         if value.__class__ is complex:
-            raise TypeError(_REAL.format(what=what, value=value))
+            raise TypeError(
+                f"[{what}] the element {value} is complex: take its real part with tk.real(x), or convert with "
+                "complex(x)."
+            )
         return value
 
     def __complex__(self) -> complex:
@@ -275,12 +272,15 @@ class Tensor(_Attached):
 
     def __index__(self) -> int:
         if self.ndim != 0 or self.dtype.kind not in "iu":
-            raise TypeError(_INDEX.format(shape=self.shape, dtype=self.dtype))
+            raise TypeError(
+                f"[index] only a 0-d tensor of integers converts to an index, got shape {self.shape}, "
+                f"dtype {self.dtype}."
+            )
         return int(self.item())
 
     def __len__(self) -> int:
         if self.ndim == 0:
-            raise TypeError(_LEN)
+            raise TypeError("[len] a 0-d tensor has no length; its value is x.item().")
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Tensor]:
@@ -291,7 +291,10 @@ class Tensor(_Attached):
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         """The namespace of functions for this array (array API standard); ValueError for an unknown version."""
         if api_version is not None and api_version not in _API_VERSIONS:
-            raise ValueError(_API_VERSION.format(given=api_version, known=", ".join(_API_VERSIONS)))
+            raise ValueError(
+                f"[__array_namespace__] got api_version={api_version!r}: the versions of the standard here "
+                f"are {', '.join(_API_VERSIONS)}."
+            )
         return sys.modules["tenkey"]
 
 
@@ -379,7 +382,7 @@ def shares_storage(a: Tensor, b: Tensor) -> bool:
     """
     for given in (a, b):
         if not isinstance(given, Tensor):
-            raise TypeError(_SHARED.format(kind=type(given).__name__))
+            raise TypeError(f"[shares_storage] takes tensors, got {type(given).__name__}.")
     if a is b or storage_of(a) is storage_of(b):
         return True
     if a._data.__class__ is np.ndarray and b._data.__class__ is np.ndarray:

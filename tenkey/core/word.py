@@ -34,7 +34,6 @@ __all__ = [
     "weak_of",
 ]
 
-_NO_TENSORS: Final = "tensors of dtype {dtype} do not exist; there are {known}."
 INFERENCE: Final = DispatchKey.Inference.mask
 """On tensors made in inference mode, and included in every call while it is on."""
 WEAK_TRAIT: Final = {kind: register_trait(f"weak {kind.__name__}", common=True) for kind in (bool, int, float, complex)}
@@ -71,7 +70,7 @@ def tensor_dtype(value: Any) -> np.dtype:
     """The dtype that ``value`` names, if tensors can have it."""
     dtype = to_dtype(value)
     if dtype not in DTYPE_TRAIT:
-        raise TypeError(_NO_TENSORS.format(dtype=dtype, known=", ".join(map(str, ALL))))
+        raise TypeError(f"tensors of dtype {dtype} do not exist; there are {', '.join(map(str, ALL))}.")
     return dtype
 
 

@@ -42,8 +42,6 @@ _ESCAPED: Final = (
     "[{operator}] got a tensor that escaped from a {level} that has ended: use only what the transformed function "
     "returns, and keep nothing of its inside in lists, globals or attributes."
 )
-_TWICE: Final = "[{level}] this level is open already: make another one."
-_INSIDE: Final = "[{call}] is not supported on a tensor inside of {level}: {remedy}"
 _HOOK: Final = "register it on the tensor outside, or transform the gradient with tk.transforms."
 _GRAD: Final = "use tk.autograd.grad or tk.transforms.grad, which return the gradient."
 
@@ -71,7 +69,7 @@ class Level:
 
     def __enter__(self) -> Self:
         if self.is_open:
-            raise RuntimeError(_TWICE.format(level=self.name))
+            raise RuntimeError(f"[{self.name}] this level is open already: make another one.")
         self.number = next(_numbers)
         self.is_open = True
         _open.set((*_open.get(), self))
@@ -199,7 +197,7 @@ class Wrapper(Tensor):
         return self.detach().clone()
 
     def _unsupported(self, call: str, remedy: str) -> NotImplementedError:
-        return NotImplementedError(_INSIDE.format(call=call, level=self._level.name, remedy=remedy))
+        return NotImplementedError(f"[{call}] is not supported on a tensor inside of {self._level.name}: {remedy}")
 
     # ---- autograd records the values; what it says of them holds for the wrapper
 

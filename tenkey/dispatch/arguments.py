@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["coercer", "convert", "convert_argument"]
 
 _WRONG: Final = "[{operator}] the argument {argument!r} must be {kind}, got {value} of type {type}."
-_PACK: Final = "[{operator}] {error}."
 _LENGTH: Final = "[{operator}] the argument {argument!r} must have {size} elements, got {value}."
 
 _EXACT: Final = {"int": "$int", "float": "$float", "bool": "$bool", "str": "$str"}
@@ -103,7 +102,7 @@ def convert_argument(operator: Operator, argument: Argument, value: Any) -> Any:
         try:
             value = pack(value)
         except TypeError as error:
-            raise ArgumentError(_PACK.format(operator=operator.name, error=error)) from None
+            raise ArgumentError(f"[{operator.name}] {error}.") from None
     return convert(operator, argument.name, argument.type, value)
 
 

@@ -22,15 +22,6 @@ __all__ = ["Handle", "Kernel", "caller_site", "check_signature", "fallthrough_ke
 
 Specialize = Callable[["Operator", int], Callable[..., Any]]
 
-_NO_FUNCTION: Final = "a kernel is a function, got {function!r} of type {type}: pass a callable."
-_NO_CONDITION: Final = "[when] a condition is a function of the kernel's arguments, got {when!r} of type {type}."
-_PRIORITY: Final = (
-    "[priority] is a number such as 10 of a kernel with a condition (when=), got {priority!r} of type {type}."
-)
-_NO_RUNTIME_KEY: Final = (
-    "the kernel {function} is registered for {key!r}, which no call ever reaches. Give a DispatchKey such as "
-    "DispatchKey.CPU, DispatchKey.AutogradCPU or DispatchKey.Autograd."
-)
 _SIGNATURE: Final = (
     "[{schema}] the {what} {kernel} at {site} has the signature {signature}, which cannot be called with this schema: "
     "{reason}. A {what} takes {positional} by position{keyword}."
@@ -123,16 +114,27 @@ class Kernel:
         disabled: int = 0,
     ) -> None:
         if not callable(function):
-            raise RegistrationError(_NO_FUNCTION.format(function=function, type=type(function).__name__))
+            raise RegistrationError(
+                f"a kernel is a function, got {function!r} of type {type(function).__name__}: pass a callable."
+            )
         given: object = key
         if not isinstance(given, DispatchKey) or (given.per_backend and given.backend is None):
             name = getattr(function, "__qualname__", repr(function))
-            raise RegistrationError(_NO_RUNTIME_KEY.format(function=name, key=key))
+            raise RegistrationError(
+                f"the kernel {name} is registered for {key!r}, which no call ever reaches. Give a DispatchKey such as "
+                "DispatchKey.CPU, DispatchKey.AutogradCPU or DispatchKey.Autograd."
+            )
         if when is not None and not callable(when):
-            raise RegistrationError(_NO_CONDITION.format(when=when, type=type(when).__name__))
+            raise RegistrationError(
+                f"[when] a condition is a function of the kernel's arguments, got {when!r} of "
+                f"type {type(when).__name__}."
+            )
         number: object = priority
         if not isinstance(number, (int, float)) or number != number:  # NaN has no order
-            raise RegistrationError(_PRIORITY.format(priority=priority, type=type(priority).__name__))
+            raise RegistrationError(
+                f"[priority] is a number such as 10 of a kernel with a condition (when=), got {priority!r} of "
+                f"type {type(priority).__name__}."
+            )
         self.function = function
         self.key = key
         self.origin = origin

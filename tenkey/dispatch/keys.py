@@ -61,10 +61,7 @@ __all__ = [
     "trait_names",
 ]
 
-_UNKNOWN_KEY: Final = "there is no dispatch key {name!r}; known keys: {known}. A new one is made by register_key()."
 _KEY_EXISTS: Final = "[register_key] {name!r} is a dispatch key already: choose another name."
-_BAD_NAME: Final = "[{function}] the name of a key is an identifier and no attribute of DispatchKey, got {name!r}."
-_NO_KEY: Final = "{value!r} of type {type} is no dispatch key: give a DispatchKey such as DispatchKey.CPU, or several."
 _ONE_OF_BEFORE_AFTER: Final = "[register_key] {name!r}: give exactly one of before= and after=, a key of the order."
 
 _lock = threading.RLock()
@@ -99,7 +96,10 @@ class _DispatchKeyMeta(type):
         except KeyError:
             if name.startswith("__"):
                 raise AttributeError(name) from None
-            raise AttributeError(_UNKNOWN_KEY.format(name=name, known=", ".join(_keys))) from None
+            raise AttributeError(
+                f"there is no dispatch key {name!r}; known keys: {', '.join(_keys)}. A new one is made by "
+                "register_key()."
+            ) from None
 
     def __iter__(cls) -> Iterator[DispatchKey]:
         return iter(tuple(_keys.values()))
@@ -210,7 +210,9 @@ def _check_name(function: str, name: object) -> None:
         or keyword.iskeyword(name)
         or (name not in _keys and hasattr(DispatchKey, name))
     ):
-        raise RegistrationError(_BAD_NAME.format(function=function, name=name))
+        raise RegistrationError(
+            f"[{function}] the name of a key is an identifier and no attribute of DispatchKey, got {name!r}."
+        )
 
 
 def _functionality_of(key: DispatchKey) -> str:
@@ -412,7 +414,10 @@ def _mask_of(keys: Any) -> int:
     mask = 0
     for key in keys if isinstance(keys, Iterable) and not isinstance(keys, str) else (keys,):
         if not isinstance(key, DispatchKey):
-            raise TypeError(_NO_KEY.format(value=key, type=type(key).__name__))
+            raise TypeError(
+                f"{key!r} of type {type(key).__name__} is no dispatch key: give a DispatchKey such as "
+                "DispatchKey.CPU, or several."
+            )
         mask |= key.mask
     return mask
 

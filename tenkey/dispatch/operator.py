@@ -22,13 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Operator", "OperatorNamespace", "OperatorPacket", "retire"]
 
-_REMOVED: Final = "[{operator}] was removed from the registry: define it again before you call it."
-_WHOSE_TABLE: Final = "[{packet}] has several overloads ({overloads}), each with a table of its own: ask one of them."
-_NO_KEYSET: Final = (
-    "[{operator}] redispatch needs a DispatchKeySet first, got {value!r} of type {type}: pass keyset.below(key) of the "
-    "keyset that the kernel was given."
-)
-
 
 class _Cache(dict[int, Callable[..., Any]]):
     """Dispatch word to resolved callable."""
@@ -42,7 +35,9 @@ class _Cache(dict[int, Callable[..., Any]]):
     def __missing__(self, word: int) -> Callable[..., Any]:
         operator = self.operator
         if operator.removed:
-            raise OperatorNotFoundError(_REMOVED.format(operator=operator.name))
+            raise OperatorNotFoundError(
+                f"[{operator.name}] was removed from the registry: define it again before you call it."
+            )
         with operator.registry.lock:
             if operator.outstanding:
                 settle(operator)
@@ -174,7 +169,10 @@ class Operator:
         Traits are not part of a keyset: those of the arguments and of the local state count as in any call.
         """
         if not isinstance(keyset, DispatchKeySet):
-            raise ArgumentError(_NO_KEYSET.format(operator=self.name, value=keyset, type=type(keyset).__name__))
+            raise ArgumentError(
+                f"[{self.name}] redispatch needs a DispatchKeySet first, got {keyset!r} of "
+                f"type {type(keyset).__name__}: pass keyset.below(key) of the keyset that the kernel was given."
+            )
         state = current_state()
         traits = (self.word_of(args, kwargs) | state.include) & state.keep & ~key_mask()
         return self.cache[keyset.mask | traits](*args, **kwargs)
@@ -274,7 +272,10 @@ class OperatorPacket:
         """The dispatch table of the only overload; of several, ask one: ``packet.overload.table()``."""
         candidates = self._registry.overloads(self._name)
         if len(candidates) > 1:
-            raise ArgumentError(_WHOSE_TABLE.format(packet=self._name, overloads=", ".join(self.overloads())))
+            raise ArgumentError(
+                f"[{self._name}] has several overloads ({', '.join(self.overloads())}), each with a table of its own: "
+                "ask one of them."
+            )
         return self._select((), {}).table()
 
     def __getattr__(self, overload: str) -> Operator:

@@ -28,22 +28,10 @@ from .table import Slot, best, compute_slot
 
 __all__ = ["Registry", "registry"]
 
-_DUPLICATE_OPERATOR: Final = (
-    "[{operator}] is defined already, at {first}, and again at {second}. Remove the first definition (its handle's "
-    "remove()), or choose another name or overload."
-)
-_DUPLICATE_KERNEL: Final = (
-    "[{operator}] has a kernel for {key} already, registered at {first}, and another one at {second}. Pass "
-    "allow_override=True to put the new one on top, or remove the first."
-)
 _UNKNOWN: Final = (
     "there is no operator {name!r}.{close}{waiting} Define it with tk.library.Library(namespace, 'DEF').define(schema)."
 )
-_WAITING: Final = " A kernel waits for {name!r}, which nobody has defined yet, registered at {site}."
-_CONVERT: Final = "Convert it with tk.asarray(...)."
 _NOT_A_TENSOR: Final = "[{operator}] the argument {argument!r} must be {kind}, got {value} of type {type}. {remedy}"
-_NO_KEY: Final = "[registrations] needs a DispatchKey such as DispatchKey.CPU, got {key!r} of type {type}."
-_NO_NAMESPACE: Final = "[{name}] needs a namespace: write it as 'namespace::{name}'."
 
 
 class _Operators(dict[str, Operator]):
@@ -149,7 +137,8 @@ class Registry:
                 self.undefine(previous)  # derived when it was asked for: a definition takes its place
             elif previous is not None:
                 raise RegistrationError(
-                    _DUPLICATE_OPERATOR.format(operator=operator.name, first=previous.site, second=site)
+                    f"[{operator.name}] is defined already, at {previous.site}, and again at {site}. Remove the first "
+                    "definition (its handle's remove()), or choose another name or overload."
                 )
             waiting = self.pending.get(operator.name, [])
             for kernel in waiting:
@@ -242,7 +231,14 @@ class Registry:
         with self.lock:
             close = difflib.get_close_matches(name, self.operators, n=3)
             waits = difflib.get_close_matches(name, self.pending, n=1)
-            waiting = _WAITING.format(name=waits[0], site=self.pending[waits[0]][-1].site) if waits else ""
+            waiting = (
+                (
+                    f" A kernel waits for {waits[0]!r}, which nobody has defined yet, registered "
+                    f"at {self.pending[waits[0]][-1].site}."
+                )
+                if waits
+                else ""
+            )
         return _UNKNOWN.format(name=name, close=f" Close: {', '.join(close)}." if close else "", waiting=waiting)
 
     def overloads(self, name: str) -> list[Operator]:
@@ -329,7 +325,7 @@ class Registry:
     def impl(self, name: str, kernel: Kernel, *, allow_override: bool = False) -> Handle:
         """Put a kernel on the stack of its key. An operator that is not defined yet gets it when it is."""
         if "::" not in name:
-            raise RegistrationError(_NO_NAMESPACE.format(name=name))
+            raise RegistrationError(f"[{name}] needs a namespace: write it as 'namespace::{name}'.")
         with self.lock:
             operator = self.operators.get(name)
             stack = self.pending.get(name, []) if operator is None else operator.kernels.get(kernel.key, [])
@@ -338,7 +334,8 @@ class Registry:
             top = best([k for k in stack if k.key is kernel.key and k.origin == kernel.origin])
             if top is not None and kernel.when is None and not allow_override:
                 raise RegistrationError(
-                    _DUPLICATE_KERNEL.format(operator=name, key=kernel.key.name, first=top.site, second=kernel.site)
+                    f"[{name}] has a kernel for {kernel.key.name} already, registered at {top.site}, and another one "
+                    f"at {kernel.site}. Pass allow_override=True to put the new one on top, or remove the first."
                 )
             kernel.operator = name
             if operator is not None:
@@ -402,7 +399,10 @@ class Registry:
         ['docs::same', '']
         """
         if not isinstance(key, DispatchKey):
-            raise ArgumentError(_NO_KEY.format(key=key, type=type(key).__name__))
+            raise ArgumentError(
+                f"[registrations] needs a DispatchKey such as DispatchKey.CPU, got {key!r} of "
+                f"type {type(key).__name__}."
+            )
         found = [kernel for op in self for kernel in op.kernels.get(key, ())]
         return found + self.fallbacks.get(key, [])
 
@@ -455,7 +455,9 @@ class Registry:
                         kind=words,
                         value=shown(item),
                         type=type(item).__name__,
-                        remedy="Give a list or a tuple." if item is value and words != "a Tensor" else _CONVERT,
+                        remedy="Give a list or a tuple."
+                        if item is value and words != "a Tensor"
+                        else "Convert it with tk.asarray(...).",
                     )
                 )
         return tuple([_plain(value) for value in values])

@@ -46,15 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ASKING", "install_subclasses", "run_unasked"]
 
-_ALL_PASSED: Final = (
-    "[{operator}] no implementation found for the types {types}: every __tk_dispatch__ returned NotImplemented. "
-    "Convert the arguments with x.as_subclass(tk.Tensor), or handle the operator in one of the classes."
-)
 
-_ENDLESS: Final = (
-    "[{operator}] the handler of {kind} has called the operator within itself more than {times} times, each time with "
-    "new instances: convert them with x.as_subclass(tk.Tensor), or pass on the tensors that it was given."
-)
 _DEEP: Final = 50
 
 ASKING: Final = DispatchKey.Subclass.mask | DispatchKey.Python.mask
@@ -96,7 +88,11 @@ def _asking(key: DispatchKey) -> Callable[[Operator, int], Callable[..., Any]]:
                 return cache[below](*args, **kwargs)
             if len(asked) > _DEEP and sum(other[0] is operator for other in asked) > _DEEP:
                 name = type(instances[0]).__qualname__
-                raise RuntimeError(_ENDLESS.format(operator=operator.name, kind=name, times=_DEEP))
+                raise RuntimeError(
+                    f"[{operator.name}] the handler of {name} has called the operator within itself more than {_DEEP} "
+                    "times, each time with new instances: convert them with x.as_subclass(tk.Tensor), or pass on the "
+                    "tensors that it was given."
+                )
             types = types_of(args, kwargs)
             token = _asked.set((*asked, call))
             try:
@@ -107,7 +103,11 @@ def _asking(key: DispatchKey) -> Callable[[Operator, int], Callable[..., Any]]:
             finally:
                 _asked.reset(token)
             names = ", ".join(f"{kind.__module__}.{kind.__qualname__}" for kind in types)
-            raise ArgumentError(_ALL_PASSED.format(operator=operator.name, types=names))
+            raise ArgumentError(
+                f"[{operator.name}] no implementation found for the types {names}: every __tk_dispatch__ returned "
+                "NotImplemented. Convert the arguments with x.as_subclass(tk.Tensor), or handle the operator in one "
+                "of the classes."
+            )
 
         return ask
 

@@ -40,7 +40,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .diagnostics.missing_kernel import missing_kernel
 from .errors import DeviceMismatchError, MissingKernelError, RegistrationError
@@ -72,15 +72,6 @@ __all__ = [
     "resolve",
     "steps",
 ]
-
-_AMBIGUOUS: Final = (
-    "[{operator}] is ambiguous for AutogradOther: it has a composite kernel, and {backends} has a kernel of its own. "
-    "Register a kernel for AutogradOther."
-)
-_MIXED: Final = (
-    "[{operator}] got tensors on different devices ({devices}): all tensors of a call live on one device. "
-    "Move them with x.to(device)."
-)
 
 
 class Slot(NamedTuple):
@@ -254,7 +245,10 @@ def resolve(operator: Operator, word: int) -> Callable[..., Any]:
         if step.chosen:
             mixed = mixed_devices(operator, word, step)
             if mixed:
-                raise DeviceMismatchError(_MIXED.format(operator=operator.name, devices=" and ".join(mixed)))
+                raise DeviceMismatchError(
+                    f"[{operator.name}] got tensors on different devices ({' and '.join(mixed)}): all tensors of a "
+                    "call live on one device. Move them with x.to(device)."
+                )
             return _bind(operator, word, step)
     raise missing_kernel(operator, word)
 
@@ -304,5 +298,8 @@ def _bind_kernel(operator: Operator, word: int, kernel: Kernel) -> Callable[...,
 def _unhandled(operator: Operator, word: int, slot: Slot) -> MissingKernelError | RegistrationError:
     if slot.rule == "2.2 ambiguous":
         backends = ", ".join(ambiguous_backends(operator, word))
-        return RegistrationError(_AMBIGUOUS.format(operator=operator.name, backends=backends))
+        return RegistrationError(
+            f"[{operator.name}] is ambiguous for AutogradOther: it has a composite kernel, and {backends} has a "
+            "kernel of its own. Register a kernel for AutogradOther."
+        )
     return missing_kernel(operator, word)

@@ -23,29 +23,11 @@ from ..dispatch.registry import registry
 __all__ = ["asarray", "from_dlpack", "tensor"]
 
 _RAGGED: Final = "[{function}] the nested sequence has rows of different lengths or kinds: {error}."
-_KIND: Final = "[{function}] cannot make a tensor of {value} with dtype {dtype}: give numbers or bools. {remedy}"
 _LARGE: Final = (
     "[{function}] the Python int {value} fits into no integer dtype, the widest of which has 64 bits: give a float."
 )
-_NO_ROOM: Final = (
-    "[{function}] {error}: the arrays of the sequence have {dtype} in common, from {low} to {high}, which its Python "
-    "numbers take too. Name another dtype."
-)
-_DEEP: Final = "[{function}] the nested sequence is deeper than {limit} levels, or contains itself."
 _LEVELS: Final = 64  # of dimensions, as in NumPy
-_IMAGINARY: Final = "[{function}] {given} to {dtype} would lose the imaginary part: take tk.real(x) first."
-_RANGE: Final = (
-    "[{function}] the value {value} is out of range for {dtype}, which holds {low} to {high}: name a wider dtype."
-)
-_NO_INTEGER: Final = "[{function}] the value {value} has no counterpart in {dtype}: name a floating point dtype."
-_FLAG: Final = "[{function}] the argument {name!r} must be a bool, got {value} of type {type}."
 _NO_COPY: Final = "[{function}] copy=False, but {why} needs a copy."
-_MASKED: Final = (
-    "[{function}] a masked array would lose its mask: give x.filled(value), and keep the mask in a tensor of its own."
-)
-_GRADIENT: Final = (
-    "[tensor] only Tensors of floating point and complex dtype can require gradients, got {dtype}: pass dtype=."
-)
 _NUMBERS: Final = frozenset({bool, int, float, complex})
 _PLAIN: Final = frozenset(dtypes.ALL)
 _array: Final[Any] = np.array
@@ -85,7 +67,9 @@ def asarray(obj: Any, /, dtype: Any = None, *, device: Device | str | None = Non
 def _flag(function: str, name: str, value: Any) -> bool:
     """A bool of Python's or NumPy's. Raises TypeError for what is none."""
     if not isinstance(value, (bool, np.bool_)):
-        raise TypeError(_FLAG.format(function=function, name=name, value=shown(value), type=type(value).__name__))
+        raise TypeError(
+            f"[{function}] the argument {name!r} must be a bool, got {shown(value)} of type {type(value).__name__}."
+        )
     return bool(value)
 
 
@@ -154,7 +138,10 @@ def tensor(data: Any, *, dtype: Any = None, device: Device | str | None = None, 
     made = _make(source, dtype, device, True, "tensor")
     if requires_grad:
         if not dtypes.is_inexact(made.dtype):
-            raise RuntimeError(_GRADIENT.format(dtype=made.dtype))
+            raise RuntimeError(
+                f"[tensor] only Tensors of floating point and complex dtype can require gradients, got {made.dtype}: "
+                "pass dtype=."
+            )
         made._word |= REQUIRES_GRAD
     return made
 
@@ -275,7 +262,10 @@ def _exposed(obj: Any, function: str) -> Any:
         return obj
     if isinstance(obj, (np.ndarray, np.generic)):
         if hasattr(obj, "filled") and hasattr(obj, "mask"):
-            raise TypeError(_MASKED.format(function=function))
+            raise TypeError(
+                f"[{function}] a masked array would lose its mask: give x.filled(value), and keep the mask in a "
+                "tensor of its own."
+            )
         return np.asarray(obj)
     if hasattr(obj, "__dlpack__"):  # before __array__: it knows bfloat16, and shares more often
         try:
@@ -325,7 +315,7 @@ def _begins_with_int(source: Any) -> bool:
 def _plain(obj: Any, function: str, found: list[Tensor | np.ndarray | np.number], depth: int = 0) -> Any:
     """Nested sequences with arrays in the place of tensors and of others' arrays, which are noted in ``found``."""
     if depth > _LEVELS:
-        raise ValueError(_DEEP.format(function=function, limit=_LEVELS))
+        raise ValueError(f"[{function}] the nested sequence is deeper than {_LEVELS} levels, or contains itself.")
     for item in obj:
         if item.__class__ not in _NUMBERS:
             break
@@ -379,7 +369,10 @@ def _of_integers(plain: list[Any], dtype: DType, function: str) -> Any:
         return np.asarray(plain, dtype)
     except OverflowError as error:
         limits = iinfo(dtype)
-        text = _NO_ROOM.format(function=function, error=error, dtype=dtype, low=limits.min, high=limits.max)
+        text = (
+            f"[{function}] {error}: the arrays of the sequence have {dtype} in common, from {limits.min} "
+            f"to {limits.max}, which its Python numbers take too. Name another dtype."
+        )
         raise OutOfRangeError(text) from None
     except (TypeError, ValueError):
         return plain
@@ -412,14 +405,19 @@ def _stacked(obj: Any, dtype: DType, device: Device, function: str) -> Tensor:
 def _converted(array: np.ndarray, dtype: DType, *, is_python: bool, function: str) -> np.ndarray:
     """``astype``; Python numbers that an integer dtype cannot hold are refused (those of an array wrap around)."""
     if array.dtype.kind == "c" and dtype.kind not in "cb":
-        raise TypeError(_IMAGINARY.format(function=function, given=array.dtype, dtype=dtype))
+        raise TypeError(f"[{function}] {array.dtype} to {dtype} would lose the imaginary part: take tk.real(x) first.")
     if is_python and array.size and array.dtype.kind in "iuf" and dtype.kind in "iu":
         limits = iinfo(dtype)
         for value in (array.min().item(), array.max().item()):
             if not math.isfinite(value):
-                raise ValueError(_NO_INTEGER.format(function=function, value=value, dtype=dtype))
+                raise ValueError(
+                    f"[{function}] the value {value} has no counterpart in {dtype}: name a floating point dtype."
+                )
             if not limits.min <= int(value) <= limits.max:
-                text = _RANGE.format(function=function, value=value, dtype=dtype, low=limits.min, high=limits.max)
+                text = (
+                    f"[{function}] the value {value} is out of range for {dtype}, which holds {limits.min} "
+                    f"to {limits.max}: name a wider dtype."
+                )
                 raise OutOfRangeError(text)
     token = ignore(QUIET)
     try:
@@ -434,7 +432,10 @@ def _refusal(array: np.ndarray, obj: Any, dtype: DType, function: str) -> Except
         if long is not None:
             return OutOfRangeError(_LARGE.format(function=function, value=shown(long)))
     return TypeError(
-        _KIND.format(function=function, value=_short(obj), dtype=dtype, remedy=dtypes.remedy(array.dtype)).rstrip()
+        (
+            f"[{function}] cannot make a tensor of {_short(obj)} with dtype {dtype}: give numbers or "
+            f"bools. {dtypes.remedy(array.dtype)}"
+        ).rstrip()
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -13,10 +13,6 @@ from ..ops import shapes as rules
 from ..ops.builtin.shape.views import broadcast_to
 
 __all__ = ["broadcast_arrays", "broadcast_shapes", "can_cast", "result_type"]
-
-_NOTHING: Final = "[result_type] got nothing: give at least one tensor, dtype or Python number."
-_NO_TENSOR: Final = "[broadcast_arrays] argument {index} is of type {type}: it takes tensors. Convert with tk.asarray."
-_SHAPE: Final = "[broadcast_shapes] got the shape {shape!r}: a shape is a tuple of lengths, integers of at least 0."
 
 
 def _dtype_of(value: Any) -> DType:
@@ -37,7 +33,7 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
     (dtype('float32'), dtype('int16'))
     """
     if not arrays_and_dtypes:
-        raise ValueError(_NOTHING)
+        raise ValueError("[result_type] got nothing: give at least one tensor, dtype or Python number.")
     found: list[DType] = []
     weak: list[type] = []
     for value in arrays_and_dtypes:
@@ -73,7 +69,9 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
     for shape in shapes:
         lengths: tuple[Any, ...] = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
         if not all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) and n >= 0 for n in lengths):
-            raise ValueError(_SHAPE.format(shape=shape))
+            raise ValueError(
+                f"[broadcast_shapes] got the shape {shape!r}: a shape is a tuple of lengths, integers of at least 0."
+            )
         given.append(tuple([int(n) for n in lengths]))
     return rules.broadcast_shapes("broadcast_shapes", *given)
 
@@ -89,6 +87,9 @@ def broadcast_arrays(*arrays: Tensor) -> tuple[Tensor, ...]:
     """
     for index, x in enumerate(arrays):
         if not isinstance(x, Tensor):
-            raise TypeError(_NO_TENSOR.format(index=index, type=type(x).__name__))
+            raise TypeError(
+                f"[broadcast_arrays] argument {index} is of type {type(x).__name__}: it takes tensors. Convert with "
+                "tk.asarray."
+            )
     shape = rules.broadcast_shapes("broadcast_arrays", *[x.shape for x in arrays])
     return tuple([x if x.shape == shape else broadcast_to(x, shape) for x in arrays])

@@ -26,18 +26,7 @@ from .creation import asarray
 __all__ = ["apply_along_axis", "nonzero", "piecewise", "unravel_index"]
 
 _new: Final = object.__new__
-_SCALAR: Final = "[nonzero] a 0-d tensor has no dimension whose indices could be given: use tk.reshape(x, (1,))."
 _TENSOR: Final = "[{function}] takes {what}, got {kind}: convert it with tk.asarray(...)."
-_DIMS: Final = "[unravel_index] the shape is an int or a sequence of ints, got {shape!r}."
-_FUNCTIONS: Final = "[piecewise] funclist is a list of functions, numbers and tensors of one element, got {kind}."
-_FUNCTION: Final = "[apply_along_axis] the first argument is a function of a vector, got {kind}."
-_COUNT: Final = (
-    "[piecewise] got {functions} functions for {conditions} conditions: one for each, and perhaps one for the rest."
-)
-_NO_LANE: Final = (
-    "[apply_along_axis] a tensor of shape {shape} has no lane along axis {axis} to call the function with."
-)
-_CONDITION: Final = "[piecewise] a condition is a tensor of bools of the shape {shape}, got shape {got}, dtype {dtype}."
 
 
 def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
@@ -54,7 +43,9 @@ def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
     if x.__class__ is not Tensor and not isinstance(x, Tensor):
         raise TypeError(_TENSOR.format(function="nonzero", what="a tensor", kind=type(x).__name__))
     if not (x._data if x.__class__ is Tensor else x).ndim:
-        raise ValueError(_SCALAR)
+        raise ValueError(
+            "[nonzero] a 0-d tensor has no dimension whose indices could be given: use tk.reshape(x, (1,))."
+        )
     rows = nonzero_rows(x)
     data = rows._data
     if data.__class__ is not np.ndarray or rows.__class__ is not Tensor or get_state() is not None:
@@ -86,7 +77,7 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int], /) -> tuple[Tenso
     try:
         dims = tuple([operator.index(n) for n in shape]) if isinstance(shape, Iterable) else (operator.index(shape),)
     except TypeError:
-        raise TypeError(_DIMS.format(shape=shape)) from None
+        raise TypeError(f"[unravel_index] the shape is an int or a sequence of ints, got {shape!r}.") from None
     rows = unravel_rows(indices, dims)
     return tuple([rows[k] for k in range(len(dims))])
 
@@ -118,9 +109,15 @@ def piecewise(
         if not isinstance(condition, Tensor):
             raise TypeError(_TENSOR.format(function="piecewise", what="tensors", kind=type(condition).__name__))
         if condition.dtype != _bool or condition.shape != x.shape:
-            raise ValueError(_CONDITION.format(shape=x.shape, got=condition.shape, dtype=condition.dtype))
+            raise ValueError(
+                f"[piecewise] a condition is a tensor of bools of the shape {x.shape}, got shape {condition.shape}, "
+                f"dtype {condition.dtype}."
+            )
     if not isinstance(funclist, (list, tuple)):
-        raise TypeError(_FUNCTIONS.format(kind=type(funclist).__name__))
+        raise TypeError(
+            "[piecewise] funclist is a list of functions, numbers and tensors of one element, "
+            f"got {type(funclist).__name__}."
+        )
     if len(funclist) == len(conditions) + 1:
         rest = ~conditions[0] if conditions else zeros_like(x, dtype=_bool) == 0
         for condition in conditions[1:]:
@@ -130,7 +127,10 @@ def piecewise(
     elif len(funclist) == len(conditions):
         pairs = list(zip(conditions, funclist, strict=True))
     else:
-        raise ValueError(_COUNT.format(functions=len(funclist), conditions=len(conditions)))
+        raise ValueError(
+            f"[piecewise] got {len(funclist)} functions for {len(conditions)} conditions: one for each, and perhaps "
+            "one for the rest."
+        )
     flat = x.reshape(-1)
     result = zeros_like(flat)
     for condition, function in pairs:
@@ -157,13 +157,17 @@ def apply_along_axis(func1d: Callable[..., Tensor], axis: int, arr: Tensor, *arg
     if not isinstance(arr, Tensor):
         raise TypeError(_TENSOR.format(function="apply_along_axis", what="a tensor", kind=type(arr).__name__))
     if not callable(func1d):
-        raise TypeError(_FUNCTION.format(kind=type(func1d).__name__))
+        raise TypeError(
+            f"[apply_along_axis] the first argument is a function of a vector, got {type(func1d).__name__}."
+        )
     i = checked_axis("apply_along_axis", axis, arr.ndim)
     lanes = moveaxis(arr, i, -1)
     outer = lanes.shape[:-1]
     rows = reshape(lanes, (-1, lanes.shape[-1])) if lanes.size else lanes
     if not lanes.size:
-        raise ValueError(_NO_LANE.format(shape=arr.shape, axis=axis))
+        raise ValueError(
+            f"[apply_along_axis] a tensor of shape {arr.shape} has no lane along axis {axis} to call the function with."
+        )
     results = stack([func1d(rows[k], *args, **kwargs) for k in range(rows.shape[0])])
     inner = results.shape[1:]
     made = reshape(results, (*outer, *inner))

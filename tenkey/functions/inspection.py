@@ -12,7 +12,6 @@ __all__ = ["ARRAY_API_VERSION", "ArrayNamespaceInfo", "array_namespace_info"]
 
 ARRAY_API_VERSION: Final = "2025.12"
 
-_KIND: Final = "[__array_namespace_info__] got kind {kind!r}: a kind is one of {known}, or a tuple of these."
 _ORDER: Final = ("bool", "signed integer", "unsigned integer", "real floating", "complex floating")
 
 
@@ -79,7 +78,10 @@ class ArrayNamespaceInfo:
         kinds = (_ORDER if kind is None else (kind,)) if not isinstance(kind, tuple) else kind
         for one in kinds:
             if one not in dtypes.KINDS:
-                raise ValueError(_KIND.format(kind=one, known=", ".join(map(repr, dtypes.KINDS))))
+                raise ValueError(
+                    f"[__array_namespace_info__] got kind {one!r}: a kind is one "
+                    f"of {', '.join(map(repr, dtypes.KINDS))}, or a tuple of these."
+                )
         chosen = {dtype for one in kinds for dtype in dtypes.KINDS[one]} - {dtypes.float16}
         return {dtype.name: dtype for dtype in dtypes.ALL if dtype in chosen}
 

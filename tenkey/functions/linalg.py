@@ -32,16 +32,11 @@ _AXES: Final = (
     "pair of axes or of sequences of axes."
 )
 _ORD: Final = "[linalg.{function}] got ord={ord!r}: it is {rule}."
-_MATRIX_ORDERS: Final = "'fro', 'nuc', 1, -1, 2, -2, inf or -inf"
-_OUT: Final = "[einsum] got out= of shape {given}: it must have the result's, {shape}."
 _SUBSCRIPTS: Final = "[einsum] got {given} as subscripts: {rule}."
-_OPTIMIZE: Final = "[einsum] got optimize={given!r}: it is a bool, a path, or the name of a strategy, like 'greedy'."
 _STRATEGIES: Final = frozenset(
     [None, "greedy", "optimal", "auto", "auto-hq", "dp", "dynamic-programming", "eager", "opportunistic", "branch-all",
      "branch-1", "branch-2", "random-greedy", "random-greedy-128"]
 )  # fmt: skip
-_ALPHABET: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_TENSOR: Final = "[{function}] got {kind} in place of a tensor: use tk.asarray."
 _NORM_AXES: Final = "[linalg.norm] got axis={axis} for shape {shape}: one axis for vectors, two for matrices."
 
 
@@ -50,7 +45,7 @@ def _tensor(function: str, x: Any) -> Tensor:
         return x
     if isinstance(x, np.ndarray):  # as other operators take it
         return asarray(x)
-    raise TypeError(_TENSOR.format(function=function, kind=type(x).__name__))
+    raise TypeError(f"[{function}] got {type(x).__name__} in place of a tensor: use tk.asarray.")
 
 
 def tensordot(x1: Tensor, x2: Tensor, /, axes: int | Sequence[Any] = 2) -> Tensor:
@@ -98,7 +93,7 @@ def einsum(subscripts: Any, /, *operands: Any, optimize: Any = True, out: Tensor
     if out is not None:  # opt_einsum gives it to the last step
         made = einsum(subscripts, *operands)
         if _tensor("einsum", out).shape != made.shape:
-            raise ValueError(_OUT.format(given=out.shape, shape=made.shape))
+            raise ValueError(f"[einsum] got out= of shape {out.shape}: it must have the result's, {made.shape}.")
         return out.copy_(made)
     if isinstance(subscripts, str):
         if not operands:
@@ -117,13 +112,20 @@ def _check_strategy(optimize: Any) -> None:
     if isinstance(optimize, (list, tuple)) or callable(optimize):
         return
     if not isinstance(optimize, (str, type(None))) or optimize not in _STRATEGIES:
-        raise ValueError(_OPTIMIZE.format(given=optimize))
+        raise ValueError(
+            f"[einsum] got optimize={optimize!r}: it is a bool, a path, or the name of a strategy, like 'greedy'."
+        )
 
 
 def _letters(labels: Any) -> str:
     """A term of the interleaved form as letters."""
     try:
-        return "".join("..." if label is Ellipsis else _ALPHABET[operator.index(label)] for label in labels)
+        return "".join(
+            "..."
+            if label is Ellipsis
+            else "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"[operator.index(label)]
+            for label in labels
+        )
     except (TypeError, IndexError):
         rule = "after each operand stands a sequence of whole numbers from 0 to 51, or of ..."
         raise ValueError(_SUBSCRIPTS.format(given=repr(labels), rule=rule)) from None
@@ -155,7 +157,7 @@ def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: float | str | None
         sums = vector_norm(x, axis=-2 if column else -1, ord=1)
         found = _extreme(sums, -1, largest=order > 0)
     else:
-        raise ValueError(_ORD.format(function="matrix_norm", ord=ord, rule=_MATRIX_ORDERS))
+        raise ValueError(_ORD.format(function="matrix_norm", ord=ord, rule="'fro', 'nuc', 1, -1, 2, -2, inf or -inf"))
     return expand_dims(expand_dims(found, -1), -1) if keepdims else found
 
 

@@ -20,8 +20,6 @@ from ..ops.builtin.shape.views import reshape
 __all__ = ["linspace"]
 
 _NUM: Final = "[linspace] num is an integer, the number of values, at least 0; got {num}."
-_ENDS: Final = "[linspace] start and stop are Python numbers or tensors, got {start} and {stop}."
-_REAL: Final = "[linspace] got complex ends for the dtype {dtype}: take tk.real of them first, or name a complex dtype."
 
 
 def _inexact(end: Any) -> Any:
@@ -63,7 +61,9 @@ def linspace(
     if num < 0:
         raise ValueError(_NUM.format(num=num))
     if not all(isinstance(end, (Tensor, numbers.Number)) for end in (start, stop)):
-        raise TypeError(_ENDS.format(start=shown(start), stop=shown(stop)))
+        raise TypeError(
+            f"[linspace] start and stop are Python numbers or tensors, got {shown(start)} and {shown(stop)}."
+        )
     first, last = _inexact(start), _inexact(stop)
     length = last - first
     steps = num - 1 if endpoint else num
@@ -75,7 +75,10 @@ def linspace(
     if dtype is not None:
         wanted = dtypes.to_dtype(dtype)
         if values.dtype.kind == "c" and wanted.kind != "c":
-            raise TypeError(_REAL.format(dtype=wanted))
+            raise TypeError(
+                f"[linspace] got complex ends for the dtype {wanted}: take tk.real of them first, or name a complex "
+                "dtype."
+            )
         values = cast(floor(values) if wanted.kind in "iu" else values, wanted)
     moved: Tensor = values if device is None else values.to(device)
     return moved

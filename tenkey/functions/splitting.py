@@ -22,18 +22,7 @@ from .dtypes import result_type
 __all__ = ["array_split", "atleast_1d", "atleast_2d", "atleast_3d", "block", "gradient", "meshgrid", "split"]
 
 _TENSOR: Final = "[{function}] takes a Tensor, got {kind}: convert it with tk.asarray(...)."
-_PARTS: Final = "[{function}] a tensor is split into at least 1 part, got {parts}."
-_TOO_MANY: Final = "[{function}] a tensor is split into at most {most} parts, got {parts}: give the places to cut at."
 _MOST: Final = 1 << 24  # each is a tensor of its own
-_DEPTH: Final = "[block] the lists nest {first} deep in one place and {other} in another: each block lies equally deep."
-_EMPTY: Final = "[block] a list of blocks is empty: every row needs at least one block."
-_TUPLE: Final = "[block] got a tuple: blocks are nested in lists."
-_SPACING: Final = (
-    "[gradient] got {count} spacings for {axes} axes: give one distance for all, or for each axis a distance or the "
-    "vector of the places along it."
-)
-_TWICE: Final = "[gradient] got spacing= beside other spacings: give them once."
-_UNEVEN: Final = "[split] {length} elements along axis {axis} do not divide into {parts} equal parts: use array_split."
 
 
 def meshgrid(*arrays: Tensor, indexing: str = "xy") -> tuple[Tensor, ...]:
@@ -83,12 +72,16 @@ def _pieces(x: Tensor, parts: int | Sequence[int], axis: int, function: str) -> 
     i = checked_axis(function, axis, x.ndim)
     if isinstance(parts, (int, np.integer)):
         if parts < 1:
-            raise ValueError(_PARTS.format(function=function, parts=parts))
+            raise ValueError(f"[{function}] a tensor is split into at least 1 part, got {parts}.")
         if parts > _MOST:
-            raise ValueError(_TOO_MANY.format(function=function, parts=parts, most=_MOST))
+            raise ValueError(
+                f"[{function}] a tensor is split into at most {_MOST} parts, got {parts}: give the places to cut at."
+            )
         size, longer = divmod(x.shape[i], int(parts))
         if longer and function == "split":
-            raise ValueError(_UNEVEN.format(length=x.shape[i], axis=i, parts=parts))
+            raise ValueError(
+                f"[split] {x.shape[i]} elements along axis {i} do not divide into {parts} equal parts: use array_split."
+            )
         places = [k * size + min(k, longer) for k in range(1, int(parts))]
     return tuple(split_at(x, places, axis=i))
 
@@ -120,12 +113,12 @@ def array_split(x: Tensor, parts: int | Sequence[int], axis: int = 0) -> tuple[T
 
 def _leaves(arrays: Any, depth: int, found: list[tuple[int, Any]]) -> None:
     if isinstance(arrays, tuple):
-        raise TypeError(_TUPLE)
+        raise TypeError("[block] got a tuple: blocks are nested in lists.")
     if not isinstance(arrays, list):
         found.append((depth, arrays))
         return
     if not arrays:
-        raise ValueError(_EMPTY)
+        raise ValueError("[block] a list of blocks is empty: every row needs at least one block.")
     for array in arrays:
         _leaves(array, depth + 1, found)
 
@@ -155,7 +148,10 @@ def block(arrays: Any) -> Tensor:
     depth = found[0][0]
     for other, _ in found:
         if other != depth:
-            raise ValueError(_DEPTH.format(first=depth, other=other))
+            raise ValueError(
+                f"[block] the lists nest {depth} deep in one place and {other} in another: each block lies equally "
+                "deep."
+            )
     given = [value for _, value in found]
     tensors = [value for value in given if isinstance(value, Tensor)]
     # a Python number takes the dtype of the tensors beside it, as in other operators
@@ -195,7 +191,7 @@ def gradient(
         raise TypeError(_TENSOR.format(function="gradient", kind=type(x).__name__))
     if spacing is not None:
         if distances:
-            raise TypeError(_TWICE)
+            raise TypeError("[gradient] got spacing= beside other spacings: give them once.")
         distances = (spacing,)
     axes = checked_axes("gradient", axis, x.ndim)
     if (len(distances) == 1 and len(axes) > 1 and isinstance(distances[0], (tuple, list))) or (
@@ -207,7 +203,10 @@ def gradient(
         numbers = [h.item() if isinstance(h, Tensor) and not h.requires_grad else h for h in distances]
         return gradient_on_grid(x, numbers or (1.0,), places=places, axis=axis, edge_order=edge_order)
     if len(distances) != len(axes) or places is not None:
-        raise ValueError(_SPACING.format(count=len(distances) + (places is not None), axes=len(axes)))
+        raise ValueError(
+            f"[gradient] got {len(distances) + (places is not None)} spacings for {len(axes)} axes: give one distance "
+            "for all, or for each axis a distance or the vector of the places along it."
+        )
     slopes = [
         gradient_on_grid(x, places=_vector(x, h), axis=i, edge_order=edge_order)
         if is_vector

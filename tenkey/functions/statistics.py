@@ -25,21 +25,7 @@ from .creation import asarray
 
 __all__ = ["average", "histogram", "histogram_bin_edges", "histogramdd"]
 
-_WEIGHTED: Final = "[histogram] bins={bins!r} chooses from values without weights: give a number of bins."
 _POINTS: Final = "[histogramdd] the points are the rows of a matrix, or vectors of one length, got {what}."
-_SAMPLE: Final = (
-    "[histogramdd] takes a Tensor of points, or a list of them, got {kind}: convert it with tk.asarray(...)."
-)
-_NAME: Final = "[histogramdd] got bins={bins!r}: names of bins are for tk.histogram. Give a number or edges."
-_SPAN: Final = "[histogramdd] got range={range!r}: give (low, high), or None, for each dimension."
-_COUNT: Final = "[histogramdd] got {count} bins for {ndim} dimensions: give a number for all, or one entry for each."
-_RANGES: Final = "[histogramdd] got {count} ranges for {ndim} dimensions: give (low, high), or None, for each."
-_BINS: Final = "[histogramdd] the number of bins must be at least 1, got {bins}."
-_EDGES: Final = (
-    "[histogramdd] edges of shape {shape}: give a number of bins, at least 1, or a vector of ascending edges."
-)
-_REAL: Final = "[histogramdd] is not defined for dtype {dtype}: complex numbers have no order."
-_RANGE: Final = "[histogramdd] the range {low} to {high} must be finite and ascending: give (low, high)."
 
 
 def average(
@@ -113,7 +99,7 @@ def histogram(
     """
     if isinstance(bins, str):
         if weights is not None:
-            raise TypeError(_WEIGHTED.format(bins=bins))
+            raise TypeError(f"[histogram] bins={bins!r} chooses from values without weights: give a number of bins.")
         bins = _estimated(x, bins, range)
         range = None
     hist, edges = _histogram(x, bins, range=range, weights=weights, density=density)
@@ -131,7 +117,10 @@ def _coordinates(sample: Any) -> list[Tensor]:
             raise ValueError(_POINTS.format(what=f"shapes {shapes}"))
         return columns
     if not isinstance(sample, Tensor):
-        raise TypeError(_SAMPLE.format(kind=type(sample).__name__))
+        raise TypeError(
+            f"[histogramdd] takes a Tensor of points, or a list of them, got {type(sample).__name__}: convert it with "
+            "tk.asarray(...)."
+        )
     if sample.ndim != 2 or not sample.shape[1]:
         raise ValueError(_POINTS.format(what=f"shape {sample.shape}"))
     return [select_index(sample, 1, k) for k in builtins.range(sample.shape[1])]
@@ -141,15 +130,20 @@ def _edges(x: Tensor, bins: Any, span: Any) -> Tensor:
     """The edges along one dimension; those of integers in double precision."""
     if isinstance(bins, (int, np.integer)):
         if bins < 1:
-            raise ValueError(_BINS.format(bins=bins))
+            raise ValueError(f"[histogramdd] the number of bins must be at least 1, got {bins}.")
         if span is not None:
             span = tuple(map(float, span))
             if len(span) != 2 or not (np.isfinite(span).all() and span[0] <= span[1]):
-                raise ValueError(_RANGE.format(low=span[0], high=span[-1]))
+                raise ValueError(
+                    f"[histogramdd] the range {span[0]} to {span[-1]} must be finite and ascending: give (low, high)."
+                )
         return even_of(x, int(bins), span)
     edges = bins if isinstance(bins, Tensor) else asarray(bins, dtype=x.dtype if x.dtype.kind == "f" else None)
     if edges.ndim != 1 or edges.shape[0] < 2 or edges.dtype.kind == "c":
-        raise ValueError(_EDGES.format(shape=edges.shape))
+        raise ValueError(
+            f"[histogramdd] edges of shape {edges.shape}: give a number of bins, at least 1, or a vector of ascending "
+            "edges."
+        )
     return ascending(edges)
 
 
@@ -184,17 +178,21 @@ def histogramdd(
     ndim = len(columns)
     for x in columns:
         if x.dtype.kind == "c":
-            raise TypeError(_REAL.format(dtype=x.dtype))
+            raise TypeError(f"[histogramdd] is not defined for dtype {x.dtype}: complex numbers have no order.")
     if isinstance(bins, str):
-        raise TypeError(_NAME.format(bins=bins))
+        raise TypeError(f"[histogramdd] got bins={bins!r}: names of bins are for tk.histogram. Give a number or edges.")
     every = list(bins) if isinstance(bins, (list, tuple)) else [bins] * ndim
     if len(every) != ndim:
-        raise ValueError(_COUNT.format(count=len(every), ndim=ndim))
+        raise ValueError(
+            f"[histogramdd] got {len(every)} bins for {ndim} dimensions: give a number for all, or one entry for each."
+        )
     if range is not None and not (_is_pairs(range) and all(_is_pairs(span) or span is None for span in range)):
-        raise TypeError(_SPAN.format(range=range))
+        raise TypeError(f"[histogramdd] got range={range!r}: give (low, high), or None, for each dimension.")
     spans = [None] * ndim if range is None else list(range)
     if len(spans) != ndim:
-        raise ValueError(_RANGES.format(count=len(spans), ndim=ndim))
+        raise ValueError(
+            f"[histogramdd] got {len(spans)} ranges for {ndim} dimensions: give (low, high), or None, for each."
+        )
     edges = list(map(_edges, columns, every, spans))
     counts: Tensor = counts_on_grid(columns, edges, weights=weights, density=density)
     if density and weights is None and all(x.dtype != float64 for x in columns):

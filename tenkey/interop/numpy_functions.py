@@ -35,11 +35,6 @@ from ..functions.creation import asarray
 
 __all__ = ["array_function"]
 
-_OUT: Final = "[numpy.{name}] out= is a tensor, which NumPy does not write to: use x.copy_(result), or give an array."
-_WRITES: Final = (
-    "[numpy.{name}] changes its first operand, a tensor, which NumPy does not write to: assign by index, or use the "
-    "functions of tk."
-)
 
 # NumPy's names [> ours]: its arguments in its order. Those before the stroke are given by position, those after it by
 # keyword (theirs=ours where the names differ); one with a minus has no counterpart, one with a tilde says
@@ -452,7 +447,9 @@ def array_function(self: Tensor, func: Any, types: Any, args: tuple[Any, ...], k
     if out is None and "out" in names and names[0] != "operands" and names.index("out") < len(args):
         out = args[names.index("out")]
     if isinstance(out, Tensor):
-        raise TypeError(_OUT.format(name=name))
+        raise TypeError(
+            f"[numpy.{name}] out= is a tensor, which NumPy does not write to: use x.copy_(result), or give an array."
+        )
     tensors = list(_tensors([*args, *kwargs.values()]))
     device = tensors[0].device if tensors else self.device
     if row is not None and out is None:
@@ -460,7 +457,10 @@ def array_function(self: Tensor, func: Any, types: Any, args: tuple[Any, ...], k
         if found is not None:
             return row.target(*found[0], **found[1])
     if name in _WRITERS and args and isinstance(args[0], Tensor):
-        raise TypeError(_WRITES.format(name=name))
+        raise TypeError(
+            f"[numpy.{name}] changes its first operand, a tensor, which NumPy does not write to: assign by index, or "
+            "use the functions of tk."
+        )
 
     def plain(value: Any) -> Any:
         if isinstance(value, Tensor):

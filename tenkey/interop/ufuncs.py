@@ -24,13 +24,6 @@ from ..dispatch.registry import registry
 
 __all__: list[str] = []
 
-_OUT: Final = (
-    "[numpy.{ufunc}] out= is a tensor, which NumPy does not write to: use x.copy_(result), or give a NumPy array."
-)
-_AT: Final = (
-    "[numpy.{ufunc}.at] changes its first operand, a tensor, which NumPy does not write to: use tk.index_add(x, ...), "
-    "or assign by index."
-)
 _RENAMED: Final = {
     "absolute": "abs", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan",
     "arctan2": "atan2", "arctanh": "atanh", "conjugate": "conj", "invert": "bitwise_invert",
@@ -73,11 +66,17 @@ def _array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **opt
             return registry.find("tk::floor_divide").call(*inputs), registry.find("tk::remainder").call(*inputs)
     out = options.get("out") or ()
     if any(isinstance(x, Tensor) for x in out):
-        raise TypeError(_OUT.format(ufunc=ufunc.__name__))
+        raise TypeError(
+            f"[numpy.{ufunc.__name__}] out= is a tensor, which NumPy does not write to: use x.copy_(result), or give "
+            "a NumPy array."
+        )
     if any(x is not None and _is_foreign(x) for x in (*inputs, *out)):
         return NotImplemented
     if method == "at" and isinstance(inputs[0], Tensor):
-        raise TypeError(_AT.format(ufunc=ufunc.__name__))
+        raise TypeError(
+            f"[numpy.{ufunc.__name__}.at] changes its first operand, a tensor, which NumPy does not write to: use "
+            "tk.index_add(x, ...), or assign by index."
+        )
     tensors = [x for x in inputs if isinstance(x, Tensor)]
     device = tensors[0].device if tensors else CPU
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable
-from typing import Any, Final, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from ..dispatch.errors import RegistrationError
 from ..dispatch.kernel import Handle, Kernel, caller_site, check_signature, function_site
@@ -34,23 +34,6 @@ from .schema_inference import infer
 
 __all__ = ["CustomOperator", "custom_op"]
 
-_NAME: Final = "[custom_op] the name must be 'namespace::name', got {name!r}."
-_NOT_CUSTOM: Final = "[{operator}] is defined already at {first}, and not by custom_op: choose another name."
-_SCHEMA: Final = (
-    "[{name}] schema= is the text of a schema without the name, such as '(Tensor x) -> Tensor', got {schema!r} of type "
-    "{type}."
-)
-_DEVICES: Final = (
-    "[{name}] device_types is a device such as 'cpu', or several, or None for all, got {given!r} of type {type}."
-)
-_MUTATES: Final = (
-    "[{name}] mutates_args must be 'unknown' or the names of arguments, got {given!r} of type {type}. Give the names "
-    "of the tensors that the function changes, () or 'unknown'."
-)
-_UNMARKED: Final = (
-    "[{operator}] mutates_args names {names}, which the schema does not mark as written to: write 'Tensor(a!) x' in "
-    "{schema}."
-)
 
 _custom: dict[str, CustomOperator] = {}
 _traits: dict[str, int] = {}  # of set_kernel_enabled; an operator that is made again uses those of the earlier one
@@ -245,7 +228,7 @@ def custom_op(
     def make(function: Callable[..., Any]) -> CustomOperator:
         namespace, separator, _ = str(name).partition("::")
         if not separator:
-            raise RegistrationError(_NAME.format(name=name))
+            raise RegistrationError(f"[custom_op] the name must be 'namespace::name', got {name!r}.")
         if namespace in _RESERVED_NAMESPACES:
             raise RegistrationError(_RESERVED.format(namespace=namespace))
         facets: dict[str, Any] = {}
@@ -257,7 +240,10 @@ def custom_op(
         else:
             text: object = schema
             if not isinstance(text, str) or not text.lstrip().startswith("("):
-                raise RegistrationError(_SCHEMA.format(name=name, schema=schema, type=type(schema).__name__))
+                raise RegistrationError(
+                    f"[{name}] schema= is the text of a schema without the name, such as '(Tensor x) -> Tensor', "
+                    f"got {schema!r} of type {type(schema).__name__}."
+                )
             parsed = parse_schema(f"{name}{schema}")
             _check_mutated(parsed, mutates_args)
         kernels = [make_kernel(name, function, key_for(name, device)) for device in _devices(name, device_types)]
@@ -289,7 +275,9 @@ def define_custom(
     with registry.lock:
         previous = registry.operators.get(name)
         if previous is not None and name not in _custom:
-            raise RegistrationError(_NOT_CUSTOM.format(operator=name, first=previous.site))
+            raise RegistrationError(
+                f"[{name}] is defined already at {previous.site}, and not by custom_op: choose another name."
+            )
         with registry.replacing([name]):
             try:
                 operator = registry.define(schema, facets=facets, tags=tags, site=site, doc=doc)
@@ -309,12 +297,16 @@ def _check_mutated(schema: FunctionSchema, mutates_args: str | Iterable[str]) ->
         names = [mutates_args] if isinstance(mutates_args, str) else list(mutates_args)
     except TypeError:
         kind = type(mutates_args).__name__
-        raise RegistrationError(_MUTATES.format(name=schema.name, given=mutates_args, type=kind)) from None
+        raise RegistrationError(
+            f"[{schema.name}] mutates_args must be 'unknown' or the names of arguments, got {mutates_args!r} of "
+            f"type {kind}. Give the names of the tensors that the function changes, () or 'unknown'."
+        ) from None
     marked = [a.name for a in schema.arguments if a.is_mutable]
     wrong = [name for name in names if name not in marked and name != "unknown"]
     if wrong:
         raise RegistrationError(
-            _UNMARKED.format(operator=schema.name, names=", ".join(map(repr, wrong)), schema=schema)
+            f"[{schema.name}] mutates_args names {', '.join(map(repr, wrong))}, which the schema does not mark as "
+            f"written to: write 'Tensor(a!) x' in {schema}."
         )
 
 
@@ -325,4 +317,7 @@ def _devices(name: str, device_types: str | Iterable[str] | None) -> list[str]:
         return [device_types] if isinstance(device_types, str) else list(dict.fromkeys(device_types))
     except TypeError:
         kind = type(device_types).__name__
-        raise RegistrationError(_DEVICES.format(name=name, given=device_types, type=kind)) from None
+        raise RegistrationError(
+            f"[{name}] device_types is a device such as 'cpu', or several, or None for all, got {device_types!r} of "
+            f"type {kind}."
+        ) from None

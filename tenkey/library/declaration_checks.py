@@ -50,52 +50,11 @@ __all__ = [
     "without_integers",
 ]
 
-_ONE_VALUE: Final = "[{schema}] the function of {what} returns {count} values: it must return one."
-_PROMOTION: Final = (
-    "[{operator}] promote={given!r} is no promotion rule: give tk.library.INT_TO_FLOAT (integers give floats), "
-    "REAL_TO_FLOAT (the same, and no complex numbers), SAME, ARITHMETIC, REAL, COMPARISON or BOOLEAN."
-)
-_NO_CONDITION: Final = (
-    "[{operator}] promote={name} is for conditions, which give bool, and {expression} is a number: write it as a "
-    "condition ({expression} != 0), or choose tk.library.INT_TO_FLOAT or SAME."
-)
-_NO_INTEGERS: Final = "floating dtypes (of integers, {what} makes other numbers: declare it with promote=INT_TO_FLOAT)"
-_NO_BOOLEANS: Final = "numeric dtypes (of bools, {what} makes other numbers: declare it with promote=INT_TO_FLOAT)"
-_NO_COMPLEX: Final = (
-    "[{operator}] {argument} is a complex number, but promote={name} and the expression take {takes}: make it a float, "
-    "or choose tk.library.INT_TO_FLOAT, SAME or ARITHMETIC and write the expression without an order."
-)
-_DOMAIN: Final = (
-    "[{operator}] domain={given!r} is no interval: give two finite numbers (low, high) with low < high, between which "
-    "tests take their samples."
-)
-_BOOLEAN: Final = "[{operator}] boolean={given!r} names {wrong}, which is no Tensor argument of {schema}."
-_NO_PARTIALS: Final = (
-    "[{operator}] partials={given!r} is neither a function nor a tuple of functions (None where a derivative is zero)."
-)
 _PARTIAL_FAILS: Final = (
     "[{operator}] the partial derivative by {argument} raised {type}: {error}\nIt is a function of tensors: write it "
     "with Python's operators and tk.library.scalar (tk.library.scalar.sin, not math.sin or numpy.sin), or with "
     "functions of tk."
 )
-_PARTIAL_VALUE: Final = (
-    "[{operator}] the partial derivative by {argument} returned {value} of type {type}: it must return a tensor or a "
-    "number. Write it with Python's operators and tk.library.scalar, or with functions of tk, without NumPy."
-)
-_NOT_ASSOCIATIVE: Final = (
-    "[{operator}] combine is not associative: combine(combine({a}, {b}), {c}) is {left}, and combine({a}, combine({b}, "
-    "{c})) is {right}. A reduction combines its elements in any order. What is done to each element belongs into "
-    "scalar=..."
-)
-_NOT_COMMUTATIVE: Final = (
-    "[{operator}] combine is not commutative: combine({a}, {b}) is {left}, and combine({b}, {a}) is {right}. A "
-    "reduction combines its elements in any order."
-)
-_NOT_NEUTRAL: Final = (
-    "[{operator}] identity={identity} is not neutral: combine({identity}, {a}) is {left}, not {a}. Leave it out (then "
-    "to reduce no elements is an error), or map the elements by scalar=... to where it is."
-)
-_NO_NUMBER: Final = "[{operator}] identity={given!r} is no number: give the neutral element of combine, or None."
 
 
 def traced(
@@ -104,14 +63,18 @@ def traced(
     """Trace a scalar function, so that what is wrong with it is said here and not at the first call."""
     found = trace(function, parameters, name=schema.name, booleans=booleans)
     if isinstance(found, tuple):
-        raise RegistrationError(_ONE_VALUE.format(schema=schema, what=what, count=len(found)))
+        raise RegistrationError(f"[{schema}] the function of {what} returns {len(found)} values: it must return one.")
     return found
 
 
 def check_promotion(schema: FunctionSchema, promote: Any) -> None:
     """Raise unless it is a promotion rule."""
     if not isinstance(promote, Promotion):
-        raise RegistrationError(_PROMOTION.format(operator=schema.name, given=promote))
+        raise RegistrationError(
+            f"[{schema.name}] promote={promote!r} is no promotion rule: give tk.library.INT_TO_FLOAT (integers give "
+            "floats), REAL_TO_FLOAT (the same, and no complex numbers), SAME, ARITHMETIC, REAL, COMPARISON or "
+            "BOOLEAN."
+        )
 
 
 def without_complex(promote: Promotion, expression: Expression, real: tuple[str, ...] = ()) -> Promotion:
@@ -144,7 +107,10 @@ def for_expression(schema: FunctionSchema, promote: Promotion, expression: Expre
     if expression.kind == "boolean":
         return _for_condition(promote, expression, inexact, numbers)
     if gives_bool:
-        raise RegistrationError(_NO_CONDITION.format(operator=schema.name, name=promote.name, expression=expression))
+        raise RegistrationError(
+            f"[{schema.name}] promote={promote.name} is for conditions, which give bool, and {expression} is a "
+            f"number: write it as a condition ({expression} != 0), or choose tk.library.INT_TO_FLOAT or SAME."
+        )
     return without_integers(without_booleans(promote, expression, numbers), expression, inexact)
 
 
@@ -156,7 +122,9 @@ def for_complex_numbers(schema: FunctionSchema, promote: Promotion, expression: 
         return promote
     if "c" not in promote.accepts:
         raise RegistrationError(
-            _NO_COMPLEX.format(operator=schema.name, argument=argument, name=promote.name, takes=promote.takes)
+            f"[{schema.name}] {argument} is a complex number, but promote={promote.name} and the expression "
+            f"take {promote.takes}: make it a float, or choose tk.library.INT_TO_FLOAT, SAME or ARITHMETIC and write "
+            "the expression without an order."
         )
     return promote._replace(accepts="c", takes=f"complex dtypes, since {argument} is a complex number")
 
@@ -168,7 +136,10 @@ def without_booleans(promote: Promotion, expression: Expression, numbers: Collec
     node = _not_of_bools(expression, numbers)
     if node is None:
         return promote
-    return promote._replace(accepts=promote.accepts.replace("b", ""), takes=_NO_BOOLEANS.format(what=node))
+    return promote._replace(
+        accepts=promote.accepts.replace("b", ""),
+        takes=f"numeric dtypes (of bools, {node} makes other numbers: declare it with promote=INT_TO_FLOAT)",
+    )
 
 
 def for_combine(promote: Promotion, expression: Expression) -> Promotion:
@@ -250,7 +221,10 @@ def without_integers(promote: Promotion, expression: Expression, inexact: Collec
 
 def _floating(promote: Promotion, node: Expression) -> Promotion:
     accepts = "".join(kind for kind in promote.accepts if kind not in "biu")
-    return promote._replace(accepts=accepts, takes=_NO_INTEGERS.format(what=node))
+    return promote._replace(
+        accepts=accepts,
+        takes=f"floating dtypes (of integers, {node} makes other numbers: declare it with promote=INT_TO_FLOAT)",
+    )
 
 
 def _real_part(dtype: np.dtype) -> np.dtype:
@@ -265,13 +239,18 @@ def check_domain(schema: FunctionSchema, domain: Any, boolean: Any) -> None:
         or not all(isinstance(v, (int, float)) and math.isfinite(v) for v in domain)
         or (domain[0] >= domain[1])
     ):
-        raise RegistrationError(_DOMAIN.format(operator=schema.name, given=domain))
+        raise RegistrationError(
+            f"[{schema.name}] domain={domain!r} is no interval: give two finite numbers (low, high) with low < high, "
+            "between which tests take their samples."
+        )
     tensors = {a.name for a in schema.arguments if a.type.is_tensor_like}
     listed = boolean if isinstance(boolean, (tuple, list, set, frozenset)) else (boolean,)
     wrong = [name for name in listed if name not in tensors]
     if wrong or isinstance(boolean, str):
         names = ", ".join(map(repr, wrong)) or f"a string; write ({boolean!r},)"
-        raise RegistrationError(_BOOLEAN.format(operator=schema.name, given=boolean, wrong=names, schema=schema))
+        raise RegistrationError(
+            f"[{schema.name}] boolean={boolean!r} names {names}, which is no Tensor argument of {schema}."
+        )
 
 
 # ---- partial derivatives
@@ -281,7 +260,10 @@ def check_partials(schema: FunctionSchema, partials: Any) -> None:
     """Raise unless it is a function or a tuple of functions."""
     listed = partials if isinstance(partials, tuple) else (partials,)
     if any(one is not None and not callable(one) for one in listed) or partials == ():
-        raise RegistrationError(_NO_PARTIALS.format(operator=schema.name, given=partials))
+        raise RegistrationError(
+            f"[{schema.name}] partials={partials!r} is neither a function nor a tuple of functions (None where a "
+            "derivative is zero)."
+        )
 
 
 _NUMBER: Final = {"int": 2, "float": 0.75, "bool": True, "complex": 0.75 + 0.5j, "Scalar": 0.75}
@@ -310,7 +292,9 @@ def try_partials(facet: Pointwise, formulas: dict[str, Callable[..., Any] | None
             kind = type(found).__name__
             shown = repr(found)[:80]
             raise RegistrationError(
-                _PARTIAL_VALUE.format(operator=facet.schema.name, argument=name, value=shown, type=kind)
+                f"[{facet.schema.name}] the partial derivative by {name} returned {shown} of type {kind}: it must "
+                "return a tensor or a number. Write it with Python's operators and tk.library.scalar, or with "
+                "functions of tk, without NumPy."
             )
 
 
@@ -356,7 +340,9 @@ def check_combine(schema: FunctionSchema, facet: Reduce) -> None:
     """Raise unless the laws hold: see Note [Laws of a combining function]."""
     identity = facet.identity
     if identity is not None and not isinstance(identity, (bool, int, float, complex, np.number, np.bool_)):
-        raise RegistrationError(_NO_NUMBER.format(operator=schema.name, given=identity))
+        raise RegistrationError(
+            f"[{schema.name}] identity={identity!r} is no number: give the neutral element of combine, or None."
+        )
 
     def combine(a: Any, b: Any) -> Any:
         return _value(facet.expression, {"a": a, "b": b})
@@ -366,19 +352,28 @@ def check_combine(schema: FunctionSchema, facet: Reduce) -> None:
         for a in elements:
             for left in (combine(identity, a), combine(a, identity)):
                 if _differ(left, a):
-                    text = _NOT_NEUTRAL.format(operator=schema.name, identity=identity, a=a, left=left)
+                    text = (
+                        f"[{schema.name}] identity={identity} is not neutral: combine({identity}, {a}) is {left}, "
+                        f"not {a}. Leave it out (then to reduce no elements is an error), or map the elements by "
+                        "scalar=... to where it is."
+                    )
                     raise RegistrationError(text)
     if facet.expression.operation in _KNOWN and {*facet.expression.operands} == {variable("a"), variable("b")}:
         return
     for a, b in itertools.combinations(elements, 2):
         left, right = combine(a, b), combine(b, a)
         if _differ(left, right):
-            raise RegistrationError(_NOT_COMMUTATIVE.format(operator=schema.name, a=a, b=b, left=left, right=right))
+            raise RegistrationError(
+                f"[{schema.name}] combine is not commutative: combine({a}, {b}) is {left}, and combine({b}, {a}) "
+                f"is {right}. A reduction combines its elements in any order."
+            )
     for a, b, c in itertools.islice(itertools.permutations(elements, 3), 0, None, 7):
         left, right = combine(combine(a, b), c), combine(a, combine(b, c))
         if _differ(left, right):
             raise RegistrationError(
-                _NOT_ASSOCIATIVE.format(operator=schema.name, a=a, b=b, c=c, left=left, right=right)
+                f"[{schema.name}] combine is not associative: combine(combine({a}, {b}), {c}) is {left}, and "
+                f"combine({a}, combine({b}, {c})) is {right}. A reduction combines its elements in any order. What is "
+                "done to each element belongs into scalar=..."
             )
 
 

@@ -37,19 +37,6 @@ from .registration import _RESERVED, _RESERVED_NAMESPACES
 
 __all__ = ["composite", "pointwise", "reduction"]
 
-_NAMESPACE: Final = "[{name}] needs a namespace: write the schema as 'namespace::{name}(...) -> Tensor'."
-_POINTWISE: Final = (
-    "[{schema}] is no pointwise operator: {problem}. It takes one Tensor at least and else numbers (int, float, bool, "
-    "complex, Scalar), changes none of them, and returns one Tensor."
-)
-_NO_TENSOR: Final = (
-    "[{operator}] its function at {site} returned {value} of type {type}, and the schema says Tensor: return a Tensor, "
-    "or change the schema."
-)
-_REDUCTION: Final = (
-    "[{schema}] is no reduction: write it as 'namespace::{name}(Tensor x, *, int[1]? axis=None, bool keepdims=False) "
-    "-> Tensor'."
-)
 _TAG: Final = "library"  # of what is declared here
 _NUMBERS: Final = frozenset({"int", "float", "bool", "complex", "Scalar"})
 
@@ -57,7 +44,9 @@ _NUMBERS: Final = frozenset({"int", "float", "bool", "complex", "Scalar"})
 def _checked(schema: str) -> FunctionSchema:
     parsed = parse_schema(schema)
     if parsed.namespace is None:
-        raise RegistrationError(_NAMESPACE.format(name=parsed.name))
+        raise RegistrationError(
+            f"[{parsed.name}] needs a namespace: write the schema as 'namespace::{parsed.name}(...) -> Tensor'."
+        )
     if parsed.namespace in _RESERVED_NAMESPACES:
         raise RegistrationError(_RESERVED.format(namespace=parsed.namespace))
     return parsed
@@ -74,7 +63,10 @@ def _check_pointwise(schema: FunctionSchema) -> None:
     if "Tensor" not in kinds.values():
         wrong.append("it takes no Tensor")
     if wrong:
-        raise RegistrationError(_POINTWISE.format(schema=schema, problem=", ".join(wrong)))
+        raise RegistrationError(
+            f"[{schema}] is no pointwise operator: {', '.join(wrong)}. It takes one Tensor at least and else numbers "
+            "(int, float, bool, complex, Scalar), changes none of them, and returns one Tensor."
+        )
 
 
 def _real_numbers(schema: FunctionSchema) -> tuple[str, ...]:
@@ -87,7 +79,10 @@ def _check_reduction(schema: FunctionSchema) -> None:
     known = names[:1] == tensors == ["x"] and set(names) - {"dtype"} == {"x", "axis", "keepdims"}
     positional = {a.name for a in schema.arguments if not a.kwarg_only}
     if not known or positional - {"x", "axis"} or len(schema.returns) != 1:
-        raise RegistrationError(_REDUCTION.format(schema=schema, name=schema.base_name))
+        raise RegistrationError(
+            f"[{schema}] is no reduction: write it as 'namespace::{schema.base_name}(Tensor x, *, int[1]? axis=None, "
+            "bool keepdims=False) -> Tensor'."
+        )
 
 
 @contextlib.contextmanager
@@ -253,7 +248,10 @@ def _returning_a_tensor(schema: FunctionSchema, function: Callable[..., Any]) ->
         out = function(*args, **kwargs)
         if not isinstance(out, Tensor):
             value, kind, site = shown(out), type(out).__name__, function_site(function)
-            raise TypeError(_NO_TENSOR.format(operator=schema.name, site=site, value=value, type=kind))
+            raise TypeError(
+                f"[{schema.name}] its function at {site} returned {value} of type {kind}, and the schema says Tensor: "
+                "return a Tensor, or change the schema."
+            )
         return out
 
     return run

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from ..core.device import device_types
 from ..core.dtypes.names import to_dtype
@@ -30,21 +30,6 @@ __all__ = [
     "set_facet",
 ]
 
-_HAS_FORMULA: Final = (
-    "[{operator}] has a gradient formula already. Remove it first, or register a kernel for DispatchKey.Autograd with "
-    "allow_override=True."
-)
-_KEYWORD_TENSORS: Final = (
-    "[{operator}] has the keyword-only tensor arguments {names}, and backward returns gradients for the others alone: "
-    "make them positional in the schema."
-)
-_AUTOCAST_DEVICE: Final = "[{operator}] {value!r} is no device type: autocast is for one of {devices}."
-_AUTOCAST_DTYPE: Final = "[{operator}] autocast converts to a floating dtype such as tk.float16, got {value!r}."
-_CALL: Final = (
-    "[{operator}] {what} at {site} has the signature {signature} and is called as {what}({given}): {reason}. Give it "
-    "these parameters."
-)
-_NO_FUNCTION: Final = "[{operator}] {what} is a function, got {value!r} of type {type}."
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -84,7 +69,10 @@ def register_autograd(
     operator = registry.find(name_of(op))
     for taken in ("Backward", "Vjp", "Partials"):
         if taken in operator.facets:
-            raise RegistrationError(_HAS_FORMULA.format(operator=operator.name))
+            raise RegistrationError(
+                f"[{operator.name}] has a gradient formula already. Remove it first, or register a kernel for "
+                "DispatchKey.Autograd with allow_override=True."
+            )
     return set_facet(operator, backward_facet(operator, backward, setup_context))
 
 
@@ -93,7 +81,10 @@ def backward_facet(operator: Operator, backward: Any, setup_context: Any) -> Bac
     check_functions(operator, backward=backward, setup_context=setup_context)
     keywords = [a.name for a in operator.schema.arguments if a.kwarg_only and a.type.contains_tensor]
     if keywords:
-        raise RegistrationError(_KEYWORD_TENSORS.format(operator=operator.name, names=", ".join(keywords)))
+        raise RegistrationError(
+            f"[{operator.name}] has the keyword-only tensor arguments {', '.join(keywords)}, and backward returns "
+            "gradients for the others alone: make them positional in the schema."
+        )
     _check_setup(operator, setup_context)
     structure = operator.facets.get("Structure")
     results = len(operator.schema.returns)  # 0: there is a gradient for each argument that is written to
@@ -175,13 +166,15 @@ def register_autocast(op: Any, device_type: str, cast_inputs: Any) -> Handle:
     operator = registry.find(name_of(op))
     if device_type not in (known_types := (*device_types(), "cuda")):  # of CUDA it may be said where there is none
         known = ", ".join(dict.fromkeys(known_types))
-        raise ValueError(_AUTOCAST_DEVICE.format(operator=operator.name, value=device_type, devices=known))
+        raise ValueError(f"[{operator.name}] {device_type!r} is no device type: autocast is for one of {known}.")
     try:
         dtype = to_dtype(cast_inputs)
     except (TypeError, ValueError):
         dtype = None
     if dtype is None or dtype.kind not in "fV":
-        raise ValueError(_AUTOCAST_DTYPE.format(operator=operator.name, value=cast_inputs))
+        raise ValueError(
+            f"[{operator.name}] autocast converts to a floating dtype such as tk.float16, got {cast_inputs!r}."
+        )
     with registry.lock:
         before = operator.facets.get("Autocast")
         dtypes = {**(before.dtypes if before is not None else {}), device_type: dtype}
@@ -215,7 +208,7 @@ def check_functions(operator: Operator, **given: Any) -> None:
     for what, value in given.items():
         if not callable(value) and not (what == "setup_context" and value is None):
             raise RegistrationError(
-                _NO_FUNCTION.format(operator=operator.name, what=what, value=value, type=type(value).__name__)
+                f"[{operator.name}] {what} is a function, got {value!r} of type {type(value).__name__}."
             )
 
 
@@ -239,11 +232,9 @@ def _check_call(
     except TypeError as error:
         called = ", ".join((*given, *[f"{name}={name}" for name in keywords]))
         raise RegistrationError(
-            _CALL.format(
-                operator=operator.name, what=what, site=function_site(function), signature=signature, given=called,
-                reason=error,
-            )
-        ) from None  # fmt: skip
+            f"[{operator.name}] {what} at {function_site(function)} has the signature {signature} and is called "
+            f"as {what}({called}): {error}. Give it these parameters."
+        ) from None
 
 
 def _change_facet(operator: Operator, name: str, new: Any) -> None:

@@ -32,44 +32,9 @@ from ..dispatch.schema import Argument, BaseType, ListType, OptionalType, Return
 
 __all__ = ["checked_kernel"]
 
-_RESULT: Final = (
-    "[{operator}] its kernel {kernel} returned {value} of type {type} as {what}: the schema says {kind}. {remedy}"
-)
 _COUNT: Final = (
     "[{operator}] its kernel {kernel} returned {got}, but the schema says {want} results: {schema}. Return a tuple of "
     "{want}."
-)
-_NOTHING: Final = (
-    "[{operator}] its kernel {kernel} returned {value} of type {type}, but the schema says that it returns nothing: "
-    "return None, or give the result in the schema: {schema}."
-)
-_DEVICE: Final = (
-    "[{operator}] its kernel {kernel} returned a Tensor on the device {got}, but its arguments are on {want}: return "
-    "tensors on the device of the arguments (device=x.device)."
-)
-_PACK: Final = (
-    "[{operator}] its kernel {kernel} returned what the schema does not say: {error}. The schema is {schema}."
-)
-_ALIAS: Final = (
-    "[{operator}] returned one of its arguments, {argument!r}: an operator returns new tensors; return x.clone(), or "
-    "name the argument in mutates_args and return None."
-)
-_VIEW: Final = (
-    "[{operator}] returned a view of one of its arguments, {argument!r}: an operator returns new tensors; clone() the "
-    "result."
-)
-_TWICE: Final = "[{operator}] returned one tensor as two of its results: return different tensors; clone() one of them."
-_SHARED: Final = (
-    "[{operator}] the arguments {first!r} and {second!r} share one memory, and the operator writes to {first!r}: give "
-    "it different tensors; clone() one of them."
-)
-_NO_FAKE: Final = (
-    "[{operator}] got tensors on 'meta', which have no values, and its kernel {kernel} needs them: give the operator a "
-    "rule for the shapes and dtypes of its results with tk.library.register_fake({operator!r}, function)."
-)
-_MUTATED: Final = (
-    "[{operator}] its kernel {kernel} changed the argument {argument!r} in place, which the schema does not say: put "
-    "it in mutates_args=({argument!r},), or work on a clone()."
 )
 _FIRST: Final = 3  # so many calls are looked at before the sampling begins
 _GAPS: Final = (61, 83, 47, 97, 71, 89, 53, 67)  # calls from one look to the next
@@ -120,11 +85,10 @@ class _Checks:
         if not returns:
             if out is not None:
                 raise TypeError(
-                    _NOTHING.format(
-                        operator=self.operator.name, kernel=self.kernel, value=_short(out), type=type(out).__name__,
-                        schema=self.schema,
-                    )
-                )  # fmt: skip
+                    f"[{self.operator.name}] its kernel {self.kernel} returned {_short(out)} of "
+                    f"type {type(out).__name__}, but the schema says that it returns nothing: return None, or give "
+                    f"the result in the schema: {self.schema}."
+                )
             return None
         if not isinstance(out, (tuple, list)) or len(out) != len(returns):
             got = f"{len(out)} results" if isinstance(out, (tuple, list)) else f"one {type(out).__name__}"
@@ -158,11 +122,9 @@ class _Checks:
                 if fitting is not NotImplemented:
                     return fitting
         raise TypeError(
-            _RESULT.format(
-                operator=self.operator.name, kernel=self.kernel, value=_short(value), type=type(value).__name__,
-                what=what, kind=kind, remedy=self._remedy(value, str(kind)),
-            )
-        )  # fmt: skip
+            f"[{self.operator.name}] its kernel {self.kernel} returned {_short(value)} of type {type(value).__name__} "
+            f"as {what}: the schema says {kind}. {self._remedy(value, str(kind))}"
+        )
 
     @staticmethod
     def _remedy(value: Any, kind: str) -> str:
@@ -188,7 +150,8 @@ class _Checks:
     def _wrong_device(self, value: Tensor) -> None:
         names = [self.operator.registry.device_name(name) for name in backends_in(self.word & backend_mask())]
         raise TypeError(
-            _DEVICE.format(operator=self.operator.name, kernel=self.kernel, got=value.device, want=" and ".join(names))
+            f"[{self.operator.name}] its kernel {self.kernel} returned a Tensor on the device {value.device}, but its "
+            f"arguments are on {' and '.join(names)}: return tensors on the device of the arguments (device=x.device)."
         )
 
     # ---- aliases
@@ -202,22 +165,35 @@ class _Checks:
             for j, (b, second) in enumerate(held):
                 if i == j or (b.is_mutable and j < i) or not shares_storage(first, second):
                     continue
-                raise RuntimeError(_SHARED.format(operator=self.operator.name, first=a.name, second=b.name))
+                raise RuntimeError(
+                    f"[{self.operator.name}] the arguments {a.name!r} and {b.name!r} share one memory, and the "
+                    f"operator writes to {a.name!r}: give it different tensors; clone() one of them."
+                )
 
     def aliases(self, out: Any, *args: Any) -> None:
         """Refuse results that are an argument, a view of one, or one another."""
         outputs = tensors_in(out)
         if len(outputs) > 1 and len({id(tensor) for tensor in outputs}) < len(outputs):
-            raise RuntimeError(_TWICE.format(operator=self.operator.name))
+            raise RuntimeError(
+                f"[{self.operator.name}] returned one tensor as two of its results: return different tensors; clone() "
+                "one of them."
+            )
         for argument, value in zip(self.schema.arguments, args):
             if argument.alias is not None and not self.returned.isdisjoint(argument.alias.names):
                 continue
             for given in tensors_in(value):
                 for tensor in outputs:
                     if tensor is given:
-                        raise RuntimeError(_ALIAS.format(operator=self.operator.name, argument=argument.name))
+                        raise RuntimeError(
+                            f"[{self.operator.name}] returned one of its arguments, {argument.name!r}: an operator "
+                            "returns new tensors; return x.clone(), or name the argument in mutates_args and return "
+                            "None."
+                        )
                     if (_may_be_view(tensor) or tensor._data is given._data) and shares_storage(tensor, given):
-                        raise RuntimeError(_VIEW.format(operator=self.operator.name, argument=argument.name))
+                        raise RuntimeError(
+                            f"[{self.operator.name}] returned a view of one of its arguments, {argument.name!r}: an "
+                            "operator returns new tensors; clone() the result."
+                        )
 
     # ---- sampling
 
@@ -235,7 +211,8 @@ class _Checks:
                 if _fingerprint(tensor) != before:
                     storage_of(tensor).version += 1  # what was saved of it for a gradient is not valid any more
                     raise RuntimeError(
-                        _MUTATED.format(operator=self.operator.name, kernel=self.kernel, argument=a.name)
+                        f"[{self.operator.name}] its kernel {self.kernel} changed the argument {a.name!r} in place, "
+                        f"which the schema does not say: put it in mutates_args=({a.name!r},), or work on a clone()."
                     )
             return out
 
@@ -288,7 +265,8 @@ def checked_kernel(
                 return structure.pack_result(out)
             except TypeError as error:
                 raise TypeError(
-                    _PACK.format(operator=operator.name, kernel=checks.kernel, error=error, schema=schema)
+                    f"[{operator.name}] its kernel {checks.kernel} returned what the schema does not say: {error}. "
+                    f"The schema is {schema}."
                 ) from None
 
     if "Meta" in backends_in(word & backend_mask()):
@@ -298,7 +276,11 @@ def checked_kernel(
             try:
                 return with_values(*args, **kwargs)
             except NoValuesError:
-                raise RuntimeError(_NO_FAKE.format(operator=operator.name, kernel=checks.kernel)) from None
+                raise RuntimeError(
+                    f"[{operator.name}] got tensors on 'meta', which have no values, and its kernel {checks.kernel} "
+                    "needs them: give the operator a rule for the shapes and dtypes of its results with "
+                    f"tk.library.register_fake({operator.name!r}, function)."
+                ) from None
 
     scope: dict[str, Any] = {
         "call": call, "Tensor": Tensor, "foreign": checks.foreign, "result": checks.result,

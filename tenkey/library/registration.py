@@ -37,26 +37,10 @@ __all__ = [
     "register_kernel",
 ]
 
-_KIND: Final = "[Library] kind must be 'DEF', 'FRAGMENT' or 'IMPL', got {kind!r}."
-_OWNED: Final = (
-    "[Library] the namespace {namespace!r} is owned by a Library(..., 'DEF') already, made at {first}, and again at "
-    "{second}. Use 'FRAGMENT' to add operators to it."
-)
 _RESERVED: Final = (
     "[Library] the namespace {namespace!r} belongs to tenkey: choose another one, or use 'IMPL' to add kernels."
 )
-_NAMESPACE: Final = "[Library] a namespace is an identifier, got {namespace!r}."
-_NO_DEFINE: Final = "[Library] {kind!r} libraries cannot define operators: make the library with 'DEF' or 'FRAGMENT'."
 _FOREIGN: Final = "[Library] the schema {schema!r} names the namespace {other!r}, but the library is for {namespace!r}."
-_KEY: Final = (
-    "[{operator}] {key!r} is neither a dispatch key nor a device: give DispatchKey.<NAME>, one of the devices "
-    "{devices}, or 'default'."
-)
-_FALLBACK: Final = "[Library] a fallback is for all operators: make the library with Library('_', 'IMPL')."
-_NAME: Final = "[Library] the name of an operator is 'name' or 'name.overload', a str, got {name!r} of type {type}."
-_ALL: Final = "[Library] the namespace '_' is for all operators: write {name!r} with its own, 'namespace::{name}'."
-_TAG: Final = "[{operator}] {tag!r} is no tag: tags are {known}."
-_TAGS: Final = "[{operator}] tags is a tag or a sequence of tags, got {tags!r} of type {type}: give some of {known}."
 _OPERATOR_NAME: Final = re.compile(r"[A-Za-z_]\w*::[A-Za-z_]\w*(\.[A-Za-z_]\w*)?", re.ASCII)
 
 TAGS: Final = (
@@ -88,7 +72,10 @@ def key_for(operator: str, key: Any) -> DispatchKey:
     try:
         return to_device(key).key
     except ValueError:
-        raise RegistrationError(_KEY.format(operator=operator, key=key, devices=", ".join(device_types()))) from None
+        raise RegistrationError(
+            f"[{operator}] {key!r} is neither a dispatch key nor a device: give DispatchKey.<NAME>, one of the "
+            f"devices {', '.join(device_types())}, or 'default'."
+        ) from None
 
 
 def make_kernel(name: str, function: Callable[..., Any], key: DispatchKey, **options: Any) -> Kernel:
@@ -215,9 +202,9 @@ class Library:
     def __init__(self, ns: str, kind: str) -> None:
         site = caller_site()
         if kind not in ("DEF", "FRAGMENT", "IMPL"):
-            raise RegistrationError(_KIND.format(kind=kind))
+            raise RegistrationError(f"[Library] kind must be 'DEF', 'FRAGMENT' or 'IMPL', got {kind!r}.")
         if not str(ns).isidentifier():
-            raise RegistrationError(_NAMESPACE.format(namespace=ns))
+            raise RegistrationError(f"[Library] a namespace is an identifier, got {ns!r}.")
         if kind != "IMPL" and ns in _RESERVED_NAMESPACES:
             raise RegistrationError(_RESERVED.format(namespace=ns))
         self._origin = _origin()
@@ -226,7 +213,10 @@ class Library:
             _of_modules.remove(library)
         if kind == "DEF":
             if ns in _owners:
-                raise RegistrationError(_OWNED.format(namespace=ns, first=_owners[ns].site, second=site))
+                raise RegistrationError(
+                    f"[Library] the namespace {ns!r} is owned by a Library(..., 'DEF') already, made "
+                    f"at {_owners[ns].site}, and again at {site}. Use 'FRAGMENT' to add operators to it."
+                )
             _owners[ns] = self
         if self._origin is not None:
             _of_modules.append(self)
@@ -243,7 +233,9 @@ class Library:
         ``view``, ``needs_exact_strides`` and those two allow. With ``differentiable=False`` results carry no gradient.
         """
         if self.kind == "IMPL":
-            raise RegistrationError(_NO_DEFINE.format(kind=self.kind))
+            raise RegistrationError(
+                f"[Library] {self.kind!r} libraries cannot define operators: make the library with 'DEF' or 'FRAGMENT'."
+            )
         parsed = parse_schema(schema)
         if parsed.namespace not in (None, self.ns):
             raise RegistrationError(_FOREIGN.format(schema=schema, other=parsed.namespace, namespace=self.ns))
@@ -275,7 +267,9 @@ class Library:
     def fallback(self, fn: Callable[..., Any], key: Any) -> Handle:
         """Register ``fn(op, *args, **kwargs)`` for every operator without a kernel for the key."""
         if self.ns != "_" or self.kind != "IMPL":
-            raise RegistrationError(_FALLBACK)
+            raise RegistrationError(
+                "[Library] a fallback is for all operators: make the library with Library('_', 'IMPL')."
+            )
         kernel = Kernel(fn, key_for("fallback", key), boxed=True, site=caller_site())
         return self._keep(registry.fallback(kernel))
 
@@ -292,11 +286,16 @@ class Library:
         named = isinstance(name, str) or "::" in text
         namespace, separator, _ = text.partition("::")
         if not named or not _OPERATOR_NAME.fullmatch(text if separator else f"{self.ns}::{text}"):
-            raise RegistrationError(_NAME.format(name=name, type=type(name).__name__))
+            raise RegistrationError(
+                f"[Library] the name of an operator is 'name' or 'name.overload', a str, got {name!r} of "
+                f"type {type(name).__name__}."
+            )
         if not separator and self.ns != "_":
             return f"{self.ns}::{text}"
         if not separator:
-            raise RegistrationError(_ALL.format(name=text))
+            raise RegistrationError(
+                f"[Library] the namespace '_' is for all operators: write {text!r} with its own, 'namespace::{text}'."
+            )
         if self.ns not in (namespace, "_"):
             raise RegistrationError(_FOREIGN.format(schema=text, other=namespace, namespace=self.ns))
         return text
@@ -320,10 +319,12 @@ def _tags(operator: str, tags: str | Iterable[str]) -> tuple[str, ...]:
         given = (tags,) if isinstance(tags, str) else tuple(tags)
     except TypeError:
         kind = type(tags).__name__
-        raise RegistrationError(_TAGS.format(operator=operator, tags=tags, type=kind, known=known)) from None
+        raise RegistrationError(
+            f"[{operator}] tags is a tag or a sequence of tags, got {tags!r} of type {kind}: give some of {known}."
+        ) from None
     for tag in given:
         if tag not in TAGS:
-            raise RegistrationError(_TAG.format(operator=operator, tag=tag, known=known))
+            raise RegistrationError(f"[{operator}] {tag!r} is no tag: tags are {known}.")
     return given
 
 

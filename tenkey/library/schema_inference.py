@@ -21,28 +21,16 @@ from .structure import Dictionary, Node, Nullable, Plain, Record, Series, Struct
 
 __all__ = ["Inferred", "infer", "infer_schema"]
 
-_NO_ANNOTATION: Final = "the parameter {name!r} of {function} has no annotation."
-_NO_RESULT: Final = "{function} has no annotation for its result."
-_NO_RESULT_REMEDY: Final = "Write '-> Tensor', or '-> None' if it returns nothing, or pass schema=."
 _UNREADABLE: Final = "the annotations of {function} cannot be read: {error}."
 _UNREADABLE_REMEDY: Final = (
     "Give a function whose annotations are types that exist where it is defined, or pass schema=."
 )
-_UNSUPPORTED: Final = "the annotation {annotation} of {what} of {function} has no counterpart in a schema{detail}."
 _REMEDY: Final = (
     "Annotate it with Tensor, int, float, bool, complex, str, Optional, list, tuple, dict[str, ...], dataclass or "
     "NamedTuple of these, or pass schema=."
 )
-_VARIADIC: Final = "{function} takes *args or **kwargs ({name!r}): a schema has a fixed list of arguments."
-_VARIADIC_REMEDY: Final = "Take a list, such as list[Tensor], or pass schema=."
-_UNKNOWN_MUTATED: Final = "mutates_args names {names}, which {function} does not have."
-_NOT_A_TENSOR: Final = "mutates_args names {name!r} of {function}, which holds no tensor."
-_MUTATED_RECORD: Final = "mutates_args names {name!r} of {function}, whose tensors lie in tuples or records."
-_MUTATED_KIND: Final = "mutates_args must be 'unknown' or the names of arguments, got {value} of type {type}."
 _MUTATED_REMEDY: Final = "Give the names of the tensors that the function changes, () or 'unknown'."
-_MUTATED_RECORD_REMEDY: Final = "Make the tensors that are changed arguments of their own, or a list of tensors."
 _BAD_DEFAULT: Final = "the default {value} of {name!r} of {function} does not fit its annotation: {error}"
-_DEFAULT_REMEDY: Final = "Give a default of the annotated type."
 
 _MAX_NESTING: Final = 24  # a schema takes 32; a dict counts twice
 _BASE: Final[dict[Any, str]] = {
@@ -215,12 +203,20 @@ def infer(fn: Callable[..., Any], *, mutates_args: str | Iterable[str] = ()) -> 
     for parameter in parameters.values():
         name = parameter.name
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            raise source.error(_VARIADIC.format(function=function, name=name), _VARIADIC_REMEDY, name)
+            raise source.error(
+                f"{function} takes *args or **kwargs ({name!r}): a schema has a fixed list of arguments.",
+                "Take a list, such as list[Tensor], or pass schema=.",
+                name,
+            )
         if name not in hints:
-            raise source.error(_NO_ANNOTATION.format(name=name, function=function), _REMEDY, name)
+            raise source.error(f"the parameter {name!r} of {function} has no annotation.", _REMEDY, name)
         nodes[name] = _described(hints[name], scope, source, name)
     if "return" not in hints:
-        raise source.error(_NO_RESULT.format(function=function), _NO_RESULT_REMEDY, "return")
+        raise source.error(
+            f"{function} has no annotation for its result.",
+            "Write '-> Tensor', or '-> None' if it returns nothing, or pass schema=.",
+            "return",
+        )
     nothing = hints["return"] in (None, type(None))
     result = None if nothing else _described(hints["return"], scope, source, "return")
     mutated = _mutated(mutates_args, nodes, source)
@@ -246,7 +242,7 @@ def _described(annotation: Any, scope: Mapping[str, Any], source: _Source, name:
         if found.annotation is not annotation:
             detail = f": {_annotation_text(found.annotation)} has none{detail}"
         shown_type = _annotation_text(annotation)
-        rule = _UNSUPPORTED.format(annotation=shown_type, what=what, function=source.function, detail=detail)
+        rule = f"the annotation {shown_type} of {what} of {source.function} has no counterpart in a schema{detail}."
         raise source.error(rule, _REMEDY, name) from None
     except Exception as error:  # the annotations of a class may be any expression
         what = f"{_annotation_text(annotation)}, of {name!r} of {source.function}"
@@ -265,17 +261,24 @@ def _mutated(mutates_args: Any, nodes: Mapping[str, Node], source: _Source) -> l
         except TypeError:
             mutated = [mutates_args]
     if not all(isinstance(name, str) for name in mutated):
-        rule = _MUTATED_KIND.format(value=shown(mutates_args), type=type(mutates_args).__name__)
+        rule = (
+            f"mutates_args must be 'unknown' or the names of arguments, got {shown(mutates_args)} of "
+            f"type {type(mutates_args).__name__}."
+        )
         raise source.error(rule, _MUTATED_REMEDY)
     unknown = ", ".join(repr(name) for name in mutated if name not in nodes)
     if unknown:
-        raise source.error(_UNKNOWN_MUTATED.format(names=unknown, function=source.function), _MUTATED_REMEDY)
+        raise source.error(f"mutates_args names {unknown}, which {source.function} does not have.", _MUTATED_REMEDY)
     for name in mutated:
         if name not in tensors:
-            raise source.error(_NOT_A_TENSOR.format(name=name, function=source.function), _MUTATED_REMEDY, name)
+            raise source.error(
+                f"mutates_args names {name!r} of {source.function}, which holds no tensor.", _MUTATED_REMEDY, name
+            )
         if nodes[name].text.startswith("("):
-            rule = _MUTATED_RECORD.format(name=name, function=source.function)
-            raise source.error(rule, _MUTATED_RECORD_REMEDY, name)
+            rule = f"mutates_args names {name!r} of {source.function}, whose tensors lie in tuples or records."
+            raise source.error(
+                rule, "Make the tensors that are changed arguments of their own, or a list of tensors.", name
+            )
     return mutated
 
 
@@ -317,7 +320,7 @@ def _default_text(parameter: inspect.Parameter, node: Node, source: _Source) -> 
         rule = _BAD_DEFAULT.format(
             value=shown(parameter.default), name=parameter.name, function=source.function, error=f"{error}."
         )
-        raise source.error(rule, _DEFAULT_REMEDY, parameter.name) from None
+        raise source.error(rule, "Give a default of the annotated type.", parameter.name) from None
     return _default(value, node)
 
 

@@ -18,14 +18,11 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any
 
 from ..dispatch.errors import shown
 
 __all__ = ["Dictionary", "Node", "Nullable", "Plain", "Record", "Series", "Structure"]
-
-_CLASS: Final = "{what} must be a {wanted}, got {value} of type {type}"
-_KEYS: Final = "{what} is a dict whose keys are str, got the key {key!r} of type {type}"
 
 
 class Node:
@@ -120,7 +117,7 @@ class Record(Node):
             return value
         else:
             wanted, given = self.kind.__name__, type(value).__name__
-            raise TypeError(_CLASS.format(what=what, wanted=wanted, value=shown(value), type=given))
+            raise TypeError(f"{what} must be a {wanted}, got {shown(value)} of type {given}")
         labels = [f"{what}.{name}" for name in self.names] or [f"{what}[{i}]" for i in range(len(values))]
         return tuple([field.pack(item, label) for field, item, label in zip(self.fields, values, labels)])
 
@@ -156,7 +153,9 @@ class Dictionary(Node):
             return value
         for key in value:
             if not isinstance(key, str):
-                raise TypeError(_KEYS.format(what=what, key=key, type=type(key).__name__))
+                raise TypeError(
+                    f"{what} is a dict whose keys are str, got the key {key!r} of type {type(key).__name__}"
+                )
         return tuple([(key, self.inner.pack(item, f"{what}[{key!r}]")) for key, item in value.items()])
 
     def build(self, value: Any, bare: bool = False) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from ..dispatch.errors import OperatorAttributeError
 from ..dispatch.operator import OperatorNamespace
@@ -10,11 +10,6 @@ from ..dispatch.registry import registry
 from . import builtin, declare, scalar
 
 __all__ = ["PointwiseOperator", "builtin", "declare", "pointwise_operators", "scalar"]
-
-_NO_NAMESPACE: Final = (
-    "[tk.ops] there are no operators in a namespace {namespace!r}. Close: {close}. Import the module that defines "
-    "them, or define one with tk.library.Library."
-)
 
 
 class PointwiseOperator(NamedTuple):
@@ -44,5 +39,8 @@ def __getattr__(namespace: str) -> OperatorNamespace:
 
         known = filter(None, registry.operators.namespaces)
         close = ", ".join(difflib.get_close_matches(namespace, known)) or "none"
-        raise OperatorAttributeError(_NO_NAMESPACE.format(namespace=namespace, close=close))
+        raise OperatorAttributeError(
+            f"[tk.ops] there are no operators in a namespace {namespace!r}. Close: {close}. Import the module that "
+            "defines them, or define one with tk.library.Library."
+        )
     return registry.namespace(namespace)

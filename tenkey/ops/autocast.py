@@ -71,13 +71,6 @@ PROMOTE: Final = frozenset(map(operator_of, (concat, concatenate, stack, scatter
 """Operators on several tensors that should meet in the widest of their dtypes."""
 
 _LOW: Final = ("float16", "bfloat16")
-_DTYPE: Final = "[autocast] dtype is float16 (or bfloat16 where tensors can have it), got {dtype}."
-_ENABLED: Final = "[autocast] enabled is a bool, got {enabled!r}."
-_GENERATOR: Final = (
-    "[autocast] decorates functions, got the generator function {name}: what it computes would run with the settings "
-    "of whoever iterates over it. Write `with autocast(...):` inside."
-)
-_NOT_A_FUNCTION: Final = "[autocast] decorates a function, got {got}: write @autocast(device_type) above a def."
 
 _FUNCTIONALITY: Final[int] = DispatchKey.AutocastFunctionality.mask
 _traits: dict[str, dict[str, int]] = {}  # by the name of the backend, by the name of the dtype
@@ -117,11 +110,11 @@ class autocast:
 
     def __init__(self, device_type: Any = "cpu", dtype: Any = None, enabled: bool = True) -> None:
         if not isinstance(enabled, (bool, np.bool_)):
-            raise TypeError(_ENABLED.format(enabled=enabled))
+            raise TypeError(f"[autocast] enabled is a bool, got {enabled!r}.")
         self.device_type = str(device_type).partition(":")[0]
         self.dtype = float16 if dtype is None else to_dtype(dtype)
         if self.dtype.name not in _LOW or self.dtype not in DTYPE_TRAIT:
-            raise ValueError(_DTYPE.format(dtype=self.dtype))
+            raise ValueError(f"[autocast] dtype is float16 (or bfloat16 where tensors can have it), got {self.dtype}.")
         self.enabled = bool(enabled)
         self._backend = _backend_of(device_type)
         self._own = _traits[self._backend][self.dtype.name]
@@ -143,9 +136,15 @@ class autocast:
         """Decorate a function or a coroutine function."""
         given: Any = function
         if not callable(given) or isinstance(given, type):
-            raise TypeError(_NOT_A_FUNCTION.format(got=repr(function)))
+            raise TypeError(
+                f"[autocast] decorates a function, got {function!r}: write @autocast(device_type) above a def."
+            )
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-            raise TypeError(_GENERATOR.format(name=getattr(function, "__qualname__", repr(function))))
+            raise TypeError(
+                "[autocast] decorates functions, got the generator "
+                f"function {getattr(function, '__qualname__', repr(function))}: what it computes would run with the "
+                "settings of whoever iterates over it. Write `with autocast(...):` inside."
+            )
 
         def fresh() -> autocast:
             return autocast(self.device_type, self.dtype, self.enabled)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from ..core.storage import Storage
 from ..core.tensor import Tensor, storage_of
@@ -17,27 +17,25 @@ from ..dispatch.registry import Registry
 __all__ = ["install", "refuse_constant_view"]
 
 
-_NO_GRAD: Final = (
-    "[{operator}] A view was created in no_grad mode and is being modified inplace with grad mode enabled: the change "
-    "would be missing in the history of the tensor that it is a view of, shape {root}. Take the view and change it "
-    "both in the tk.no_grad() block, or both outside of it. (The same where A view was created in inference mode and "
-    "is being modified inplace in normal mode.)"
-)
-
-
-_OF_LEAF: Final = (
-    "[{operator}] a view of a leaf Variable that requires grad is being used in an in-place operation: the view was "
-    "taken before the leaf of shape {root} required a gradient, or A view was created in no_grad mode and is being "
-    "modified inplace with grad mode enabled. Do it in a tk.no_grad() block."
-)
-
-
 def refuse_constant_view(operator: str, x: Tensor) -> None:
     """Raise where calls are recorded: ``x`` needs no gradient, and is a view of a tensor that does."""
     state = get_state()
     if state is None or state.keep & REQUIRES_GRAD:
         root: Any = x._storage
-        text = _OF_LEAF if root.is_leaf else _NO_GRAD
+        text = (
+            (
+                "[{operator}] a view of a leaf Variable that requires grad is being used in an in-place operation: the "
+                "view was taken before the leaf of shape {root} required a gradient, or A view was created in no_grad "
+                "mode and is being modified inplace with grad mode enabled. Do it in a tk.no_grad() block."
+            )
+            if root.is_leaf
+            else (
+                "[{operator}] A view was created in no_grad mode and is being modified inplace with grad mode enabled: "
+                "the change would be missing in the history of the tensor that it is a view of, shape {root}. Take the "
+                "view and change it both in the tk.no_grad() block, or both outside of it. (The same where A view was "
+                "created in inference mode and is being modified inplace in normal mode.)"
+            )
+        )
         raise RuntimeError(text.format(operator=operator, root=root.shape))
 
 

@@ -19,21 +19,7 @@ __all__ = [
     "refuse_shape",
 ]
 
-_AXIS: Final = (
-    "[{operator}] axis {axis} is out of range for a tensor of {ndim} dimensions: it must be in [{low}, {high}]."
-)
-_NO_AXES: Final = "[{operator}] axis {axis} is out of range for a tensor of 0 dimensions, which has no axes."
 _WHOLE: Final = "[{operator}] axis must be an int{more}, got {axis!r}."
-_REPEATED: Final = "[{operator}] axis {axes} names a dimension twice."
-_BROADCAST: Final = (
-    "[{operator}] the shapes {shapes} cannot be broadcast together: counted from the last, each dimension must be "
-    "equal or 1 in all of them."
-)
-_EMPTY: Final = (
-    "[{operator}] got shape {shape} with axis={axis}: the reduction of no elements has no value. Test x.size first."
-)
-_DIMENSIONS: Final = "[{operator}] would give {ndim} dimensions: a tensor has at most 64."
-_TOO_LARGE: Final = "[{operator}] a tensor of shape {shape} is larger than an address space: give a smaller shape."
 _RESHAPE: Final = "[reshape] a tensor of shape {shape} ({size} elements) cannot take the shape {target}: {why}."
 
 
@@ -41,8 +27,13 @@ def normalize_axis(operator: str, axis: int, ndim: int) -> int:
     """``axis`` counted from the front; IndexError if it is out of range."""
     if not -ndim <= axis < ndim:
         if not ndim:
-            raise IndexError(_NO_AXES.format(operator=operator, axis=axis))
-        raise IndexError(_AXIS.format(operator=operator, axis=axis, ndim=ndim, low=-ndim, high=ndim - 1))
+            raise IndexError(
+                f"[{operator}] axis {axis} is out of range for a tensor of 0 dimensions, which has no axes."
+            )
+        raise IndexError(
+            f"[{operator}] axis {axis} is out of range for a tensor of {ndim} dimensions: it must be in "
+            f"[{-ndim}, {ndim - 1}]."
+        )
     return axis + ndim if axis < 0 else axis
 
 
@@ -52,7 +43,7 @@ def normalize_axes(operator: str, axis: int | Sequence[int] | None, ndim: int) -
         return tuple(range(ndim))
     axes = tuple([normalize_axis(operator, a, ndim) for a in ((axis,) if isinstance(axis, int) else axis)])
     if len(set(axes)) != len(axes):
-        raise ValueError(_REPEATED.format(operator=operator, axes=axis))
+        raise ValueError(f"[{operator}] axis {axis} names a dimension twice.")
     return axes
 
 
@@ -86,7 +77,10 @@ def reduced_shape(operator: str, shape: tuple[int, ...], axis: Any, keepdims: bo
 def refuse_empty(operator: str, shape: tuple[int, ...], axis: Any) -> None:
     """Raise ValueError if a reduction over the axes combines no elements."""
     if any(shape[i] == 0 for i in normalize_axes(operator, axis, len(shape))):
-        raise ValueError(_EMPTY.format(operator=operator, shape=shape, axis=axis))
+        raise ValueError(
+            f"[{operator}] got shape {shape} with axis={axis}: the reduction of no elements has no value. Test x.size "
+            "first."
+        )
 
 
 def broadcast_shapes(operator: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
@@ -102,7 +96,10 @@ def broadcast_shapes(operator: str, *shapes: tuple[int, ...]) -> tuple[int, ...]
     for i in range(-ndim, 0):
         sizes = {shape[i] for shape in shapes if len(shape) >= -i} - {1}
         if len(sizes) > 1:
-            raise ValueError(_BROADCAST.format(operator=operator, shapes=" and ".join(str(s) for s in shapes if s)))
+            raise ValueError(
+                f"[{operator}] the shapes {' and '.join(str(s) for s in shapes if s)} cannot be broadcast together: "
+                "counted from the last, each dimension must be equal or 1 in all of them."
+            )
         result.append(sizes.pop() if sizes else 1)
     return tuple(result)
 
@@ -134,6 +131,8 @@ def infer_reshape(shape: tuple[int, ...], target: Sequence[int]) -> tuple[int, .
 def refuse_shape(operator: str, shape: Sequence[int], itemsize: int = 1) -> None:
     """ValueError for a shape that no array has: of more than 64 dimensions, or of more than 2**63 bytes."""
     if len(shape) > 64:
-        raise ValueError(_DIMENSIONS.format(operator=operator, ndim=len(shape)))
+        raise ValueError(f"[{operator}] would give {len(shape)} dimensions: a tensor has at most 64.")
     if math.prod([n for n in shape if n]) * itemsize >= 1 << 63:
-        raise ValueError(_TOO_LARGE.format(operator=operator, shape=tuple(shape)))
+        raise ValueError(
+            f"[{operator}] a tensor of shape {tuple(shape)} is larger than an address space: give a smaller shape."
+        )

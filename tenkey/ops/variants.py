@@ -49,21 +49,6 @@ __all__ = [
 ]
 
 
-_SHAPE: Final = (
-    "[{operator}] the result of shape {result} does not fit into {into}, shape {target}. (output with shape {target} "
-    "doesn't match the broadcast shape {result})"
-)
-_KIND: Final = (
-    "[{operator}] a result of dtype {result} cannot be written into a tensor of dtype {target}: cast it first. (result "
-    "type {result} can't be cast to the desired output type {target})"
-)
-_OVERLAP: Final = (
-    "[{operator}] unsupported operation: more than one element of the written-to tensor refers to a single memory "
-    "location: {into} of shape {target}, strides {strides} was broadcast. clone() it first."
-)
-_READ_ONLY: Final = (
-    "[{operator}] {into} is on memory that may only be read, which another library shares with it: clone() it first."
-)
 _RANK: Final = {"b": 0, "i": 1, "u": 1, "O": 1, "f": 2, "V": 2, "c": 3}  # O is a Python int beyond 64 bits
 
 
@@ -77,13 +62,25 @@ def check_fits(
 ) -> None:
     """Raise unless a result of this shape and dtype may be written into ``x``."""
     if shape != x.shape:
-        raise ValueError(_SHAPE.format(operator=name, result=shape, target=x.shape, into=into))
+        raise ValueError(
+            f"[{name}] the result of shape {shape} does not fit into {into}, shape {x.shape}. (output with "
+            f"shape {x.shape} doesn't match the broadcast shape {shape})"
+        )
     if not can_hold(x.dtype, result):
-        raise TypeError(_KIND.format(operator=name, result=result, target=x.dtype))
+        raise TypeError(
+            f"[{name}] a result of dtype {result} cannot be written into a tensor of dtype {x.dtype}: cast it first. "
+            f"(result type {result} can't be cast to the desired output type {x.dtype})"
+        )
     if 0 in x._data.strides and any(n > 1 and not step for n, step in zip(x.shape, x.strides, strict=True)) and x.size:
-        raise RuntimeError(_OVERLAP.format(operator=name, target=x.shape, strides=x.strides, into=into))
+        raise RuntimeError(
+            f"[{name}] unsupported operation: more than one element of the written-to tensor refers to a single "
+            f"memory location: {into} of shape {x.shape}, strides {x.strides} was broadcast. clone() it first."
+        )
     if x._data.__class__ is np.ndarray and not x._data.flags.writeable:
-        raise RuntimeError(_READ_ONLY.format(operator=name, into=into))
+        raise RuntimeError(
+            f"[{name}] {into} is on memory that may only be read, which another library shares with it: clone() it "
+            "first."
+        )
 
 
 def check_pointwise(operator: Operator, *args: Any) -> None:
@@ -106,12 +103,6 @@ def check_copy(operator: Operator, x: Tensor, source: Tensor) -> None:
     refuse_out_of_range(operator.schema.base_name, source, x.dtype)
     shape = broadcast_shapes(operator.schema.base_name, x.shape, source.shape)
     check_fits(operator.schema.base_name, x, shape, source.dtype if source.dtype.kind == "c" else x.dtype)
-
-
-_NO_INPLACE: Final = (
-    "[{operator}] has the tag 'inplace', and its schema is {schema}: only an operator (Tensor x, ...) -> Tensor has an "
-    "in-place variant. Leave the tag out."
-)
 
 
 class Inplace(Record):
@@ -175,7 +166,10 @@ def _derive_inplace_by_copy(operator: Operator) -> Operator:
     tensor = BaseType("Tensor")
     first = schema.arguments[0] if schema.arguments else None
     if first is None or first.type != tensor or first.kwarg_only or [r.type for r in schema.returns] != [tensor]:
-        raise RegistrationError(_NO_INPLACE.format(operator=operator.name, schema=schema))
+        raise RegistrationError(
+            f"[{operator.name}] has the tag 'inplace', and its schema is {schema}: only an operator (Tensor x, ...) "
+            "-> Tensor has an in-place variant. Leave the tag out."
+        )
 
     def write(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         return write_out(operator, x, *args, out=x, **kwargs)

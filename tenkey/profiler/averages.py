@@ -9,9 +9,6 @@ from .observer import OPERATOR, Event
 
 __all__ = ["Averages", "EventList", "FunctionAverage", "format_bytes", "format_time"]
 
-_SORT: Final = "[table] there is no column {column!r} to sort by: take one of {known}."
-_LIMIT: Final = "[table] row_limit is the number of rows, or -1 for all, got {limit!r}."
-
 
 def format_time(microseconds: float) -> str:
     """``1.234ms``: three digits after the point, in the largest unit that fits."""
@@ -89,7 +86,6 @@ _COLUMNS: Final[tuple[_Column, ...]] = (
     ("Self CPU Mem", "self_cpu_memory_usage", format_bytes, "memory"),
     ("# of Calls", "count", str, ""),
 )
-_CALLERS: Final = "[key_averages] group_by_stack_n is a number of callers, 0 or more, got {got!r}."
 _TEXTS: Final = {"Name": "key", "Input Shapes": "input_shapes", "Source Location": "stack"}
 _SAME: Final = {"name": "key", "self_cpu_percent": "self_cpu_time_total", "total_cpu_percent": "cpu_time_total"}
 _OTHER_NAMES: Final = {
@@ -108,7 +104,7 @@ def _attribute(column: str) -> str:
     found = known.get(str(column).lower())
     if found is None:
         names = [a for _, a, _, _ in _COLUMNS] + [*_TEXTS.values()]
-        raise ValueError(_SORT.format(column=column, known=", ".join(names)))
+        raise ValueError(f"[table] there is no column {column!r} to sort by: take one of {', '.join(names)}.")
     return _SAME.get(found, found)
 
 
@@ -164,7 +160,7 @@ class Averages(list[FunctionAverage]):
         """
         limit: Any = row_limit
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < -1:
-            raise ValueError(_LIMIT.format(limit=row_limit))
+            raise ValueError(f"[table] row_limit is the number of rows, or -1 for all, got {row_limit!r}.")
         rows = list(self)
         if sort_by is not None:
             attribute = _attribute(sort_by)
@@ -234,7 +230,9 @@ class EventList(list[Event]):
         """One row for each name, and shapes or callers if they are asked for."""
         given: Any = group_by_stack_n
         if not isinstance(given, int) or given < 0:
-            raise (ValueError if isinstance(given, int) else TypeError)(_CALLERS.format(got=given))
+            raise (ValueError if isinstance(given, int) else TypeError)(
+                f"[key_averages] group_by_stack_n is a number of callers, 0 or more, got {given!r}."
+            )
         rows: dict[tuple[Any, ...], FunctionAverage] = {}
         known = {event.id for event in self}
         for event in self:

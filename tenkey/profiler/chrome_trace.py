@@ -23,7 +23,6 @@ from .observer import BACKWARD, USER, Event
 
 __all__ = ["chrome_trace", "write_chrome_trace", "write_memory_timeline"]
 
-_SUFFIX: Final = "[export_memory_timeline] {path} ends in .json, .json.gz or .csv: that says what is written."
 _CATEGORY: Final = {BACKWARD: "backward", USER: "user_annotation"}
 _MORE_TRACKS: Final = 1 << 30  # the numbers of tracks that are no thread's
 
@@ -154,7 +153,7 @@ def write_memory_timeline(path: Any, records: Iterable[MemoryRecord], begin: int
     """Write the changes of memory as JSON or CSV; the file is replaced in one step."""
     name = os.fspath(path)
     if not name.endswith((".json", ".json.gz", ".csv")):
-        raise ValueError(_SUFFIX.format(path=path))
+        raise ValueError(f"[export_memory_timeline] {path} ends in .json, .json.gz or .csv: that says what is written.")
     rows: list[dict[str, Any]] = []
     totals: dict[str, int] = {}
     for record in records:

@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable
 from time import perf_counter_ns as now
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from .._util.context_decorator import decorate
 from ..dispatch.local_state import enter, leave
@@ -21,14 +21,6 @@ if TYPE_CHECKING:
     from .memory import Ledger, MemoryRecord
 
 __all__ = ["Event", "profile", "record_function"]
-
-_REENTERED: Final = "[profile] a profile runs once: its `with` block was entered before. Make another profile()."
-_UNFINISHED: Final = "[profile] {what} is known when the profile has ended: ask after the `with` block."
-_NO_MEMORY: Final = "[profile] memory was not recorded: write profile(profile_memory=True)."
-_NO_NAME: Final = "[record_function] the name of a region is a str, got {name!r} of type {type}."
-_NO_FUNCTION: Final = (
-    "[record_function] decorates a function, got {got!r}: write @record_function({name!r}) above its def."
-)
 
 
 class profile:
@@ -87,7 +79,9 @@ class profile:
 
     def __enter__(self) -> Self:
         if self._entered:
-            raise RuntimeError(_REENTERED)
+            raise RuntimeError(
+                "[profile] a profile runs once: its `with` block was entered before. Make another profile()."
+            )
         self._entered = True
         if self.enabled:
             outer = get_recording()
@@ -164,7 +158,7 @@ class profile:
         """Every allocation and release of a tensor's memory, in the order of time."""
         self._finished("memory_timeline()")
         if not self.profile_memory:
-            raise RuntimeError(_NO_MEMORY)
+            raise RuntimeError("[profile] memory was not recorded: write profile(profile_memory=True).")
         return list(self._records)
 
     def export_chrome_trace(self, path: Any) -> None:
@@ -203,7 +197,7 @@ class profile:
 
     def _finished(self, what: str) -> None:
         if self._recorder.open and self.enabled:
-            raise RuntimeError(_UNFINISHED.format(what=what))
+            raise RuntimeError(f"[profile] {what} is known when the profile has ended: ask after the `with` block.")
 
     def __str__(self) -> str:
         return "<unfinished profile>" if self._recorder.open and self.enabled else str(self.events())
@@ -231,7 +225,9 @@ class record_function:
 
     def __init__(self, name: str, args: str | None = None) -> None:
         if not isinstance(name, str):
-            raise TypeError(_NO_NAME.format(name=name, type=type(name).__name__))
+            raise TypeError(
+                f"[record_function] the name of a region is a str, got {name!r} of type {type(name).__name__}."
+            )
         self.name = name
         self.args = args
         self._open: dict[int, tuple[Recording, Event, int]] = {}  # one object may be entered by several threads
@@ -265,7 +261,10 @@ class record_function:
         """Decorate ``function``: each call is a region."""
         given: Any = function
         if not callable(given) or isinstance(given, type):
-            raise TypeError(_NO_FUNCTION.format(got=function, name=self.name))
+            raise TypeError(
+                f"[record_function] decorates a function, got {function!r}: write @record_function({self.name!r}) "
+                "above its def."
+            )
         if inspect.iscoroutinefunction(function):
 
             @functools.wraps(function)

@@ -15,9 +15,6 @@ from ..ops.builtin.random import random_exp, random_integers, random_normal, ran
 from ._parameters import Parameter, Plan, Shape, make_plan, numbers, parameter, sizes_of, standard
 
 _ORDER: Final = "[{operator}] {low} must be below {high}, got {given}."
-_LOCATION: Final = "[normal] the mean must be a finite number, got {mean!r}; a complex one needs a complex dtype."
-_WHOLE: Final = "[integers] {name} must be an integer, got {value!r}."
-_BOTH_TENSORS: Final = "[normal] complex numbers take a mean and a standard deviation that are numbers, got a tensor."
 
 
 def uniform(
@@ -75,11 +72,13 @@ def normal(
 
 def _complex_normal(shape: Any, mean: Any, std: Any, dtype: Any, device: Any, generator: Any) -> Tensor:
     if isinstance(mean, Tensor) or isinstance(std, Tensor):
-        raise TypeError(_BOTH_TENSORS)
+        raise TypeError("[normal] complex numbers take a mean and a standard deviation that are numbers, got a tensor.")
     std = parameter("normal", "std", std, "nonnegative")
     mean = complex(mean)
     if not (math.isfinite(mean.real) and math.isfinite(mean.imag)):
-        raise ValueError(_LOCATION.format(mean=mean))
+        raise ValueError(
+            f"[normal] the mean must be a finite number, got {mean!r}; a complex one needs a complex dtype."
+        )
     plan = Plan(() if shape is None else sizes_of("normal", shape), dtype, device)
     with numbers("normal", generator, plan) as address:
         drawn: Tensor = random_normal(plan.shape, *address, dtype=plan.dtype, device=plan.device)
@@ -116,7 +115,7 @@ def integers(
         try:
             ends.append(_operator.index(value))
         except TypeError:
-            raise TypeError(_WHOLE.format(name=name, value=value)) from None
+            raise TypeError(f"[integers] {name} must be an integer, got {value!r}.") from None
     plan = Plan(sizes_of("integers", shape), dtypes.int64 if dtype is None else dtypes.to_dtype(dtype), device)
     with numbers("integers", generator, plan) as address:
         return random_integers(plan.shape, *address, low=ends[0], high=ends[1], dtype=plan.dtype, device=plan.device)

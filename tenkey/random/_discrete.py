@@ -43,13 +43,6 @@ from ._rejecting import _VECTOR, _reject
 _POPULATION: Final = (
     "[choice] a must be a positive integer or a tensor with elements along the axis {axis}, got {given}."
 )
-_WEIGHTS: Final = "[choice] p must be one-dimensional with {count} probabilities, one for each choice, got {given}."
-_TOO_MANY: Final = (
-    "[choice] {wanted} different elements were asked for, and there are {count} of positive probability: pass "
-    "replace=True, or a smaller shape."
-)
-_WHOLE_AXIS: Final = "[{operator}] axis must be an int, got {axis!r}."
-_AXIS: Final = "[{operator}] axis {axis} is out of range for a tensor of {ndim} dimensions."
 _NUMBER: Final = "[permutation] x must be a tensor or an integer of at least 0, got {given!r}."
 
 
@@ -220,9 +213,9 @@ def _checked_axis(operator: str, axis: int, ndim: int) -> int:
     try:
         i = index(axis)
     except TypeError:
-        raise TypeError(_WHOLE_AXIS.format(operator=operator, axis=axis)) from None
+        raise TypeError(f"[{operator}] axis must be an int, got {axis!r}.") from None
     if not -ndim <= i < ndim:
-        raise IndexError(_AXIS.format(operator=operator, axis=i, ndim=ndim))
+        raise IndexError(f"[{operator}] axis {i} is out of range for a tensor of {ndim} dimensions.")
     return i % ndim
 
 
@@ -272,7 +265,9 @@ def choice(
         raise ValueError(_POPULATION.format(axis=axis, given=a.shape if isinstance(a, Tensor) else a))
     weights = None if p is None else _probabilities("choice", p)
     if weights is not None and weights.shape != (count,):
-        raise ValueError(_WEIGHTS.format(count=count, given=weights.shape))
+        raise ValueError(
+            f"[choice] p must be one-dimensional with {count} probabilities, one for each choice, got {weights.shape}."
+        )
     chosen = _chosen(sizes, wanted, count, replace, weights, device, generator)
     return take_slices(a, chosen, sizes, axis) if isinstance(a, Tensor) else chosen
 
@@ -290,7 +285,10 @@ def _chosen(
             return random_integers(sizes, *address, low=0, high=count or 1, dtype=dtypes.int64, device=device)
     possible = count if weights is None else int((weights > 0).sum())
     if wanted > possible:
-        raise ValueError(_TOO_MANY.format(wanted=wanted, count=possible))
+        raise ValueError(
+            f"[choice] {wanted} different elements were asked for, and there are {possible} of positive probability: "
+            "pass replace=True, or a smaller shape."
+        )
     if weights is None:
         return reshape(_permutation("choice", count, device, generator)[:wanted], sizes)
     # The order of exponential waiting times is that of selections one after the other (Efraimidis and Spirakis 2006).

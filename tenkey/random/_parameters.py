@@ -30,24 +30,7 @@ Shape: TypeAlias = int | Sequence[int] | None
 Parameter: TypeAlias = Any
 """A number, a tensor, or what ``tk.asarray`` makes a tensor of."""
 
-_NEGATIVE: Final = "[{operator}] a shape has no negative lengths, got {shape}."
-_LENGTHS: Final = "[{operator}] got the shape {shape!r}: a shape is an integer or a sequence of integers."
-_BROADCAST: Final = (
-    "[{operator}] parameters of shape {given} do not broadcast to the shape {shape}: leave out shape=, or give one "
-    "that ends with theirs."
-)
-_MEMORY: Final = (
-    "[{operator}] takes more memory than there is, for shape {shape}: give a smaller shape, or draw in parts."
-)
-_TOGETHER: Final = "[{operator}] parameters of the shapes {shapes} do not broadcast with one another."
 _KIND: Final = "[{operator}] {name} must be a real number or a tensor of real numbers, got {value}."
-_FLOATING: Final = "[{operator}] got dtype {given}: the numbers are real, choose a floating point dtype."
-_INTEGRAL: Final = "[{operator}] got dtype {given}: the numbers are counts, choose an integer or floating point dtype."
-_GENERATOR: Final = "[{operator}] generator must be a tk.random.Generator, got {given}."
-_NO_GRADIENT: Final = (
-    "[{operator}] the derivative by {name} is not implemented: the numbers are drawn by rejection. Give "
-    "{name}.detach(), or draw inside tk.no_grad()."
-)
 
 
 class Plan(NamedTuple):
@@ -86,11 +69,13 @@ def sizes_of(operator: str, shape: Any) -> tuple[int, ...]:
         try:
             sizes = tuple([_operator.index(n) for n in shape])
         except TypeError:
-            raise TypeError(_LENGTHS.format(operator=operator, shape=shape)) from None
+            raise TypeError(
+                f"[{operator}] got the shape {shape!r}: a shape is an integer or a sequence of integers."
+            ) from None
     else:
         sizes = (one,)
     if any(n < 0 for n in sizes):
-        raise ValueError(_NEGATIVE.format(operator=operator, shape=sizes))
+        raise ValueError(f"[{operator}] a shape has no negative lengths, got {sizes}.")
     return sizes
 
 
@@ -127,7 +112,9 @@ def make_plan(
     try:
         common = np.broadcast_shapes(*shapes)
     except ValueError:
-        raise ValueError(_TOGETHER.format(operator=operator, shapes=", ".join(map(str, shapes)))) from None
+        raise ValueError(
+            f"[{operator}] parameters of the shapes {', '.join(map(str, shapes))} do not broadcast with one another."
+        ) from None
     sizes = common if shape is None else sizes_of(operator, shape)
     if shape is not None and tensors:
         try:
@@ -135,7 +122,10 @@ def make_plan(
         except ValueError:
             fits = False
         if not fits:
-            raise ValueError(_BROADCAST.format(operator=operator, given=common, shape=sizes))
+            raise ValueError(
+                f"[{operator}] parameters of shape {common} do not broadcast to the shape {sizes}: leave out shape=, "
+                "or give one that ends with theirs."
+            )
     moves = device is not None
     if device is not None:
         device = to_device(device)
@@ -148,7 +138,16 @@ def _result_dtype(operator: str, dtype: Any, tensors: list[Tensor], counts: bool
     if dtype is not None:
         chosen = dtypes.to_dtype(dtype)
         if not (dtypes.is_real_floating(chosen) or (counts and dtypes.is_integral(chosen))):
-            raise TypeError((_INTEGRAL if counts else _FLOATING).format(operator=operator, given=chosen.name))
+            raise TypeError(
+                (
+                    (
+                        "[{operator}] got dtype {given}: the numbers are counts, choose an integer or floating point "
+                        "dtype."
+                    )
+                    if counts
+                    else "[{operator}] got dtype {given}: the numbers are real, choose a floating point dtype."
+                ).format(operator=operator, given=chosen.name)
+            )
         return chosen
     if counts:
         return dtypes.int64
@@ -162,7 +161,7 @@ def numbers(operator: str, generator: Any, plan: Plan, per_element: int = 1) -> 
     if generator is None:
         generator = default_generator()
     elif not isinstance(generator, Generator):
-        raise TypeError(_GENERATOR.format(operator=operator, given=type(generator).__name__))
+        raise TypeError(f"[{operator}] generator must be a tk.random.Generator, got {type(generator).__name__}.")
     count = per_element
     for n in plan.shape:
         count *= n
@@ -170,7 +169,10 @@ def numbers(operator: str, generator: Any, plan: Plan, per_element: int = 1) -> 
         with generator.reserved(count) as address:
             yield address
     except MemoryError:
-        raise MemoryError(_MEMORY.format(operator=operator, shape=plan.shape)) from None
+        raise MemoryError(
+            f"[{operator}] takes more memory than there is, for shape {plan.shape}: give a smaller shape, or draw in "
+            "parts."
+        ) from None
 
 
 REJECTING: Final = BLOCKS_PER_ELEMENT
@@ -204,4 +206,7 @@ def refuse_gradient(operator: str, **parameters: Any) -> None:
         return
     for name, value in parameters.items():
         if isinstance(value, Tensor) and value.requires_grad:
-            raise NotImplementedError(_NO_GRADIENT.format(operator=operator, name=name))
+            raise NotImplementedError(
+                f"[{operator}] the derivative by {name} is not implemented: the numbers are drawn by rejection. "
+                f"Give {name}.detach(), or draw inside tk.no_grad()."
+            )

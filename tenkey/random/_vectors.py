@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from ..core.dtypes import names as dtypes
 from ..core.random.generator import Generator
@@ -12,10 +12,6 @@ from ..ops.builtin.random import random_factor, random_normal
 from ..ops.builtin.shape.copying import astype
 from ..ops.builtin.shape.views import expand_dims, squeeze
 from ._parameters import Parameter, Shape, make_plan, numbers, parameter, refuse_gradient
-
-_ONE: Final = "[multivariate_normal] give cov= or scale_tril=, one of them."
-_MATRIX: Final = "[multivariate_normal] {name} must have the shape (..., k, k), got {given}."
-_LENGTHS: Final = "[multivariate_normal] mean must end with an axis of length {k}, as {name} has it, got {given}."
 
 
 def multivariate_normal(
@@ -35,18 +31,20 @@ def multivariate_normal(
     (4, 2)
     """
     if (cov is None) == (scale_tril is None):
-        raise ValueError(_ONE)
+        raise ValueError("[multivariate_normal] give cov= or scale_tril=, one of them.")
     name = "multivariate_normal"
     which = "cov" if scale_tril is None else "scale_tril"
     mean = parameter(name, "mean", mean, "finite")
     matrix = parameter(name, which, cov if scale_tril is None else scale_tril, "finite")
     given = matrix.shape if isinstance(matrix, Tensor) else ()
     if len(given) < 2 or given[-1] != given[-2]:
-        raise ValueError(_MATRIX.format(name=which, given=given))
+        raise ValueError(f"[multivariate_normal] {which} must have the shape (..., k, k), got {given}.")
     k = given[-1]
     ends = mean.shape if isinstance(mean, Tensor) else ()
     if not ends or ends[-1] != k:
-        raise ValueError(_LENGTHS.format(k=k, name=which, given=ends))
+        raise ValueError(
+            f"[multivariate_normal] mean must end with an axis of length {k}, as {which} has it, got {ends}."
+        )
     plan = make_plan(name, shape, dtype, device, mean, matrix[..., 0], core=1)
     if scale_tril is None:
         refuse_gradient(name, cov=matrix)

@@ -18,20 +18,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from ..core.device import to_device
 
 # The modules that read and write import archives, JSON and more of the standard library: at the first call.
 __all__ = ["load", "save"]
-
-_PATH: Final = "[{function}] path must be a string or a path, got {given}: write to a file, then read its bytes."
-_NUL: Final = "[{function}] the path {path!r} holds a NUL character, which no name of a file does: remove it."
-_PLAIN: Final = "[save] {suffix} files hold no metadata: save to a .safetensors file."
-_PICKLE: Final = (
-    "[load] {path} is no safetensors, npy or npz file; it looks like a pickle, which can run any program when it is "
-    "loaded. If you trust it, load it with the pickle module."
-)
 
 
 def save(obj: Any, path: str | os.PathLike[str], *, metadata: Mapping[str, str] | None = None) -> None:
@@ -62,7 +54,7 @@ def save(obj: Any, path: str | os.PathLike[str], *, metadata: Mapping[str, str] 
     suffix = os.path.splitext(name)[1].lower()  # noqa: PTH122  # the name is a string here
     if suffix in (".npy", ".npz"):
         if metadata:
-            raise TypeError(_PLAIN.format(suffix=suffix))
+            raise TypeError(f"[save] {suffix} files hold no metadata: save to a .safetensors file.")
         (write_npy if suffix == ".npy" else write_npz)(obj, name)
     else:
         write_safetensors(obj, name, metadata)
@@ -109,7 +101,10 @@ def load(
         elif start[:4] in ZIP_MAGICS:
             result = read_npz(content, name, target, allow_pickle)
         elif len(start) > 1 and start[0] == 0x80 and 2 <= start[1] <= 5 and not _is_header(content):
-            raise ValueError(_PICKLE.format(path=name))
+            raise ValueError(
+                f"[load] {name} is no safetensors, npy or npz file; it looks like a pickle, which can run any program "
+                "when it is loaded. If you trust it, load it with the pickle module."
+            )
         else:
             result, metadata = read_safetensors(file, content, name, target)
     return (result, metadata) if with_metadata else result
@@ -123,7 +118,12 @@ def _path(function: str, path: Any) -> str:
     try:
         name = os.fsdecode(path)
     except TypeError:
-        raise TypeError(_PATH.format(function=function, given=type(path).__name__)) from None
+        raise TypeError(
+            f"[{function}] path must be a string or a path, got {type(path).__name__}: write to a file, then read its "
+            "bytes."
+        ) from None
     if "\0" in name:
-        raise ValueError(_NUL.format(function=function, path=name))
+        raise ValueError(
+            f"[{function}] the path {name!r} holds a NUL character, which no name of a file does: remove it."
+        )
     return name

@@ -30,19 +30,8 @@ _RATIO: Final = 100
 _FREE: Final = 1 << 30
 _HEADER_LIMIT: Final = 10_000
 
-_ONE: Final = "[save] an .npy file holds one tensor or array, got {kind}: save a dict to .npz, a tree to .safetensors."
 _FLAT: Final = "[save] an .npz file holds a dict of tensors or arrays by strings, got {what}: save to .safetensors."
-_DTYPE: Final = "[save] NumPy's files do not hold dtype {dtype}: convert it, or save to .safetensors."
 _DAMAGED: Final = "[load] {path} is damaged: {why}. Nothing was loaded."
-_OBJECTS: Final = (
-    "[load] {path} holds Python objects, which are pickled: loading them can run any program. Pass allow_pickle=True "
-    "if you trust the file."
-)
-_KIND: Final = "[load] {path} holds an array of dtype {dtype}, which tenkey does not have: load it with numpy.load."
-_BOMB: Final = (
-    "[load] {path} has {length} bytes and would become {total}: a file of this kind is made to fill the memory. If you "
-    "trust it, load it with numpy.load."
-)
 
 
 def _array(value: Any, message: str) -> np.ndarray:
@@ -55,13 +44,17 @@ def _array(value: Any, message: str) -> np.ndarray:
     else:
         raise TypeError(message)
     if array.dtype.kind not in "biufc":
-        raise TypeError(_DTYPE.format(dtype=array.dtype))
+        raise TypeError(f"[save] NumPy's files do not hold dtype {array.dtype}: convert it, or save to .safetensors.")
     return array
 
 
 def write_npy(obj: Any, path: str) -> None:
     """One array, in NumPy's format."""
-    array = _array(obj, _ONE.format(kind=type(obj).__name__))
+    array = _array(
+        obj,
+        f"[save] an .npy file holds one tensor or array, got {type(obj).__name__}: save a dict to .npz, a tree to "
+        ".safetensors.",
+    )
     with replacing(path) as temporary, Path(temporary).open("wb") as file:
         npy.write_array(file, array, allow_pickle=False)
 
@@ -93,7 +86,10 @@ def read_npz(content: memoryview, path: str, device: Any, allow_pickle: bool) ->
             members = archive.infolist()
             total = sum(member.file_size for member in members)
             if total > _FREE and total > _RATIO * len(content):
-                raise ValueError(_BOMB.format(path=path, length=len(content), total=total))
+                raise ValueError(
+                    f"[load] {path} has {len(content)} bytes and would become {total}: a file of this kind is made to "
+                    "fill the memory. If you trust it, load it with numpy.load."
+                )
             arrays: dict[str, Any] = {}
             for member in members:
                 name = member.filename.removesuffix(".npy")
@@ -128,7 +124,10 @@ def _parse(content: memoryview, path: str, allow_pickle: bool) -> np.ndarray:
         raise ValueError(_DAMAGED.format(path=path, why=f"its header is none ({str(error)[:100]})")) from None
     if dtype.hasobject:
         if not allow_pickle:
-            raise ValueError(_OBJECTS.format(path=path))
+            raise ValueError(
+                f"[load] {path} holds Python objects, which are pickled: loading them can run any program. Pass "
+                "allow_pickle=True if you trust the file."
+            )
         loaded: np.ndarray = np.load(io.BytesIO(content), allow_pickle=True)
         return loaded
     begin, size = file.tell(), math.prod(shape) * dtype.itemsize
@@ -137,7 +136,9 @@ def _parse(content: memoryview, path: str, allow_pickle: bool) -> np.ndarray:
     try:
         wanted = tensor_dtype(dtype.newbyteorder("="))
     except (TypeError, ValueError):
-        raise ValueError(_KIND.format(path=path, dtype=dtype)) from None
+        raise ValueError(
+            f"[load] {path} holds an array of dtype {dtype}, which tenkey does not have: load it with numpy.load."
+        ) from None
     if size == 0:
         try:
             return np.empty(shape, wanted)

@@ -35,14 +35,8 @@ _MISSING: Final = (
     "[{function}] {path}: safetensors is not installed, which reads and writes such files: pip install 'tenkey[save]' "
     "(.npz files need nothing)."
 )
-_NOTES: Final = "[save] metadata is a dict of strings by strings, got {given}."
 _METADATA: Final = "[save] metadata are strings by strings, got {key!r}: {value!r}."
 _RESERVED: Final = "[save] the metadata key {key!r} is tenkey's own: choose another."
-_DAMAGED: Final = "[load] {path} is no safetensors, npy or npz file, or it is damaged: {why}. Nothing was loaded."
-_NO_BFLOAT16: Final = (
-    "[load] {path}: the tensor {name!r} has dtype bfloat16, which tenkey cannot hold here: pip install ml_dtypes."
-)
-_UNKNOWN_DTYPE: Final = "[load] {path}: the tensor {name!r} has dtype {dtype}, which tenkey does not have."
 
 
 def _is_storable(dtype: np.dtype) -> bool:
@@ -67,7 +61,7 @@ def write_safetensors(obj: Any, path: str, metadata: Mapping[str, str] | None) -
 def _checked_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
     given: Mapping[Any, Any] = metadata
     if not isinstance(metadata, Mapping):
-        raise TypeError(_NOTES.format(given=type(metadata).__name__))
+        raise TypeError(f"[save] metadata is a dict of strings by strings, got {type(metadata).__name__}.")
     for key, value in given.items():
         if not (isinstance(key, str) and isinstance(value, str)):
             raise TypeError(_METADATA.format(key=key, value=value))
@@ -117,7 +111,9 @@ def read_safetensors(file: BinaryIO, content: memoryview, path: str, device: Any
         tree = _decode(node, arrays, device, making=True)
         notes = {key: value for key, value in metadata.items() if key not in (_STRUCTURE, _CHECKSUM)}
     except StructureError as error:
-        raise ValueError(_DAMAGED.format(path=path, why=error)) from None
+        raise ValueError(
+            f"[load] {path} is no safetensors, npy or npz file, or it is damaged: {error}. Nothing was loaded."
+        ) from None
     return tree, notes
 
 
@@ -150,12 +146,15 @@ def _windows(file: BinaryIO, content: memoryview, path: str) -> tuple[dict[str, 
 def _check_dtype(code: str, path: str, name: str) -> None:
     """Raise ValueError for a dtype that is not ours."""
     if code not in _DTYPES:
-        raise ValueError(_UNKNOWN_DTYPE.format(path=path, name=name[:60], dtype=code))
+        raise ValueError(f"[load] {path}: the tensor {name[:60]!r} has dtype {code}, which tenkey does not have.")
     if code == "BF16":
         try:
             tensor_dtype("bfloat16")
         except (TypeError, ValueError):
-            raise ValueError(_NO_BFLOAT16.format(path=path, name=name[:60])) from None
+            raise ValueError(
+                f"[load] {path}: the tensor {name[:60]!r} has dtype bfloat16, which tenkey cannot hold here: pip "
+                "install ml_dtypes."
+            ) from None
 
 
 def _decode(node: Any, arrays: Mapping[str, _Window], device: Any, *, making: bool) -> Any:

@@ -25,15 +25,6 @@ from ..core.tensor import Tensor
 DEPTH: Final = 100
 """How deep a tree may be."""
 
-_DEEP: Final = "[save] {place}: the tree is deeper than {depth} levels, or contains itself."
-_LEAF: Final = (
-    "[save] {place} is of type {kind}, which cannot be saved: a file holds dicts, lists, tuples, tensors, arrays, "
-    "numbers, strings, None and generators. Convert it first."
-)
-_KEY: Final = "[save] {place} has the key {key!r}: keys are strings, numbers or None."
-_META: Final = "[save] {place} is a tensor on the device {device}, which has no values."
-_ARRAY: Final = "[save] {place} is an array of dtype {dtype}, which a file cannot hold: convert it to numbers."
-
 
 class StructureError(ValueError):
     """A structure that no ``save`` wrote."""
@@ -51,7 +42,9 @@ class Writer:
     def encode(self, tree: Any, place: tuple[str, ...] = ()) -> Any:
         """The JSON value of a tree at a place."""
         if len(place) > DEPTH:
-            raise ValueError(_DEEP.format(place=_shown(place[:3]) + " ...", depth=DEPTH))
+            raise ValueError(
+                f"[save] {_shown(place[:3]) + ' ...'}: the tree is deeper than {DEPTH} levels, or contains itself."
+            )
         if tree is None or isinstance(tree, (bool, str)):
             return tree if tree is None or isinstance(tree, bool) else str(tree)
         if isinstance(tree, Tensor):
@@ -71,22 +64,28 @@ class Writer:
             if isinstance(tree, tuple) and hasattr(tree, "_fields"):
                 return {"n": [type(tree).__name__, list(tree._fields), parts]}
             return {"l" if isinstance(tree, list) else "u": parts}
-        raise TypeError(_LEAF.format(place=_shown(place), kind=type(tree).__name__))
+        raise TypeError(
+            f"[save] {_shown(place)} is of type {type(tree).__name__}, which cannot be saved: a file holds dicts, "
+            "lists, tuples, tensors, arrays, numbers, strings, None and generators. Convert it first."
+        )
 
     def _key(self, key: Any, place: tuple[str, ...]) -> Any:
         if key is None or type(key) in (bool, str, int, float):
             return key if key is None or type(key) in (bool, str) else _number(key)
-        raise TypeError(_KEY.format(place=_shown(place), key=key))
+        raise TypeError(f"[save] {_shown(place)} has the key {key!r}: keys are strings, numbers or None.")
 
     def _tensor(self, tensor: Tensor, place: tuple[str, ...]) -> Any:
         if tensor.device.type == "meta":
-            raise ValueError(_META.format(place=_shown(place), device=tensor.device))
+            raise ValueError(f"[save] {_shown(place)} is a tensor on the device {tensor.device}, which has no values.")
         tag = "p" if tensor.requires_grad and tensor.is_leaf else "t"
         return {tag: self._array(tensor.detach().numpy(), place, identity=id(tensor))}
 
     def _array(self, array: np.ndarray, place: tuple[str, ...], identity: int | None = None) -> Any:
         if not self._holds(array.dtype):
-            raise TypeError(_ARRAY.format(place=_shown(place), dtype=array.dtype))
+            raise TypeError(
+                f"[save] {_shown(place)} is an array of dtype {array.dtype}, which a file cannot hold: convert it to "
+                "numbers."
+            )
         window = (array.__array_interface__["data"][0], array.shape, array.strides, array.dtype.str, str(array.dtype))
         name = self._names.get(window) if array.size else None
         if name is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -19,11 +19,6 @@ from ..dispatch.operator import Operator
 from ..ops.scalar.expression import topological_order
 
 __all__ = ["CallTrace", "DeterministicCheck", "FlopCounter", "OperatorCounter", "StrictFallback"]
-
-_DIFFERENT: Final = (
-    "[{operator}] gave different results for the same arguments in two runs, called with {given}. If it must, give it "
-    "the tag 'nondeterministic'."
-)
 
 
 class CallTrace(DispatchMode):
@@ -148,7 +143,10 @@ class DeterministicCheck(DispatchMode):
         result = self.run_within(op, *args, **kwargs)
         left_out = op.schema.is_mutable or "nondeterministic" in op.tags
         if not left_out and _bits(result) != _bits(op(*args, **kwargs)):
-            raise RuntimeError(_DIFFERENT.format(operator=op.name, given=", ".join(map(_short, args)) or "nothing"))
+            raise RuntimeError(
+                f"[{op.name}] gave different results for the same arguments in two runs, called "
+                f"with {', '.join(map(_short, args)) or 'nothing'}. If it must, give it the tag 'nondeterministic'."
+            )
         return result
 
 

@@ -31,10 +31,6 @@ from ..ops.declare.facets import Pointwise, Reduce, SampleInputs
 
 __all__ = ["SampleInput", "accepts", "samples"]
 
-_NO_SAMPLES: Final = (
-    "[samples] {operator} has neither a Pointwise nor a Reduce nor a SampleInputs facet, so nothing says what it "
-    "takes: give its declaration sample_inputs=lambda rng: [((arguments,), {{}})]."
-)
 _ROWS, _COLUMNS = 3, 4
 _DISTANCE: Final = 1e-3
 _PLAIN: Final = {"int": 2, "bool": True, "str": "", "complex": 0.5 + 0.5j}
@@ -88,7 +84,10 @@ def samples(operator: Operator, rng: np.random.Generator, dtype: Any = None) -> 
     elif "Inplace" in facets and facets["Inplace"].functional is not None:
         made = _inplace(facets["Inplace"].functional.facets["Pointwise"], rng, wanted)
     else:
-        raise ArgumentError(_NO_SAMPLES.format(operator=operator.name))
+        raise ArgumentError(
+            f"[samples] {operator.name} has neither a Pointwise nor a Reduce nor a SampleInputs facet, so nothing "
+            "says what it takes: give its declaration sample_inputs=lambda rng: [((arguments,), {})]."
+        )
     if accepts(operator, wanted):
         yield from made
 

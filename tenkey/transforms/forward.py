@@ -12,7 +12,7 @@ operator whether it is sound. Guarded by ``tests/transforms/test_linearize.py``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from ..autograd import forward_ad
 from ..autograd.engine.functional import grad
@@ -25,13 +25,6 @@ from ..ops.builtin.creation import zeros_like
 from .trace import FUNCTION, NO_TENSOR, OUTPUT, Run, bare, described, differentiable, split_aux
 
 __all__ = ["jvp", "linearize"]
-
-_TUPLES: Final = "[{call}] primals and tangents are tuples, one entry for each argument, got {primals} and {tangents}."
-_STRUCTURE: Final = (
-    "[{call}] Expected primals and tangents to have the same structure: {primals} and {tangents} leaves."
-)
-_TANGENT: Final = "[{call}] tangent {index} must be a Tensor of shape {want}, dtype {dtype} like its primal; got {got}."
-_NONE: Final = "[{call}] Expected at least one primal."
 
 
 def jvp(fn: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...], *, has_aux: bool = False) -> Any:
@@ -63,12 +56,17 @@ def jvp(fn: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, .
 
 def _check_tangents(call: str, primals: Any, tangents: Any) -> None:
     if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
-        raise TypeError(_TUPLES.format(call=call, primals=type(primals).__name__, tangents=type(tangents).__name__))
+        raise TypeError(
+            f"[{call}] primals and tangents are tuples, one entry for each argument, got {type(primals).__name__} "
+            f"and {type(tangents).__name__}."
+        )
     if not primals:
-        raise ValueError(_NONE.format(call=call))
+        raise ValueError(f"[{call}] Expected at least one primal.")
     ahead, along = flatten(primals), flatten(tangents)
     if len(ahead) != len(along) or len(primals) != len(tangents):
-        raise ValueError(_STRUCTURE.format(call=call, primals=len(ahead), tangents=len(along)))
+        raise ValueError(
+            f"[{call}] Expected primals and tangents to have the same structure: {len(ahead)} and {len(along)} leaves."
+        )
     for index, (primal, tangent) in enumerate(zip(ahead, along, strict=True)):
         if not differentiable(primal):
             if isinstance(primal, Tensor) or not any(map(differentiable, ahead)):
@@ -76,7 +74,8 @@ def _check_tangents(call: str, primals: Any, tangents: Any) -> None:
             continue
         if not isinstance(tangent, Tensor) or (tangent.shape, tangent.dtype) != (primal.shape, primal.dtype):
             raise ValueError(
-                _TANGENT.format(call=call, index=index, want=primal.shape, dtype=primal.dtype, got=described(tangent))
+                f"[{call}] tangent {index} must be a Tensor of shape {primal.shape}, dtype {primal.dtype} like its "
+                f"primal; got {described(tangent)}."
             )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any
 
 from ..core.tensor import Tensor
 from ..core.tree import flatten, tree_map, unflatten
@@ -16,11 +16,6 @@ from .reverse import vjp
 from .trace import FUNCTION, NO_TENSOR, OUTPUT, described, positions_of
 
 __all__ = ["hessian", "jacfwd", "jacrev"]
-
-_COMPLEX: Final = (
-    "[{call}] Expected all {what} to be real but received complex tensor of dtype {dtype}: use vjp or jvp with chosen "
-    "directions."
-)
 
 
 def _basis(leaves: list[Tensor]) -> list[Tensor]:
@@ -55,7 +50,10 @@ def _check_outputs(call: str, output: Any) -> None:
 
 def _refuse_complex(call: str, what: str, leaf: Any) -> None:
     if isinstance(leaf, Tensor) and leaf.dtype.kind == "c":
-        raise NotImplementedError(_COMPLEX.format(call=call, what=what, dtype=leaf.dtype))
+        raise NotImplementedError(
+            f"[{call}] Expected all {what} to be real but received complex tensor of dtype {leaf.dtype}: use vjp or "
+            "jvp with chosen directions."
+        )
 
 
 def jacrev(

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any
 
 from ..core.tensor import Tensor
 from ..core.tree import flatten
@@ -23,12 +23,6 @@ from ..dispatch.local_state import current_state
 from .trace import FUNCTION, OUTPUT, Run, described, positions_of, split_aux
 
 __all__ = ["grad", "value_and_grad", "vjp"]
-
-_SCALAR: Final = (
-    "[{call}] Expected f to return a scalar tensor, got {got}: sum it, or use vjp or jacrev for several outputs."
-)
-_COTANGENTS: Final = "[vjp] got {got} cotangents for {want} outputs: give them in the structure of the output."
-_COTANGENT: Final = "[vjp] a cotangent is a Tensor of shape {want}, dtype {dtype}, like its output; got {got}."
 
 
 def value_and_grad(
@@ -64,7 +58,10 @@ def _value_and_grad(call: str, fn: Any, argnums: Any, has_aux: bool) -> Callable
         run = Run(call, fn, [args[i] for i in positions], rest)
         value, aux = split_aux(call, run.output, has_aux)
         if not isinstance(value, Tensor) or value.shape != () or value.dtype.kind not in "fV":
-            raise ValueError(_SCALAR.format(call=call, got=described(value)))
+            raise ValueError(
+                f"[{call}] Expected f to return a scalar tensor, got {described(value)}: sum it, or use vjp or jacrev "
+                "for several outputs."
+            )
         create = run.elsewhere([value])
         found = run.gradients([value], [None], create=create, keep=create)
         gradient = found[0] if isinstance(argnums, int) else tuple(found)
@@ -119,10 +116,15 @@ def vjp(fn: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[A
     def pullback(cotangents: Any) -> tuple[Any, ...]:
         given = flatten(cotangents)
         if len(given) != len(ends):
-            raise ValueError(_COTANGENTS.format(got=len(given), want=len(ends)))
+            raise ValueError(
+                f"[vjp] got {len(given)} cotangents for {len(ends)} outputs: give them in the structure of the output."
+            )
         for end, cotangent in zip(ends, given, strict=True):
             if not isinstance(cotangent, Tensor) or cotangent.shape != end.shape:
-                raise ValueError(_COTANGENT.format(want=end.shape, dtype=end.dtype, got=described(cotangent)))
+                raise ValueError(
+                    f"[vjp] a cotangent is a Tensor of shape {end.shape}, dtype {end.dtype}, like its output; "
+                    f"got {described(cotangent)}."
+                )
         depends = any(c._word & REQUIRES_GRAD & current_state().keep for c in given)
         return tuple(run.gradients(ends, given, create=elsewhere or depends, keep=True))
 

@@ -35,7 +35,6 @@ NO_TENSOR: Final = (
     "[{call}] argument {index} holds no floating or complex tensor to differentiate by, got {got}: give tensors, or "
     "choose others with argnums."
 )
-_AUX: Final = "[{call}] with has_aux=True the function returns a pair (output, aux), got {got}."
 OUTPUT: Final = "[{call}] the function must return floating or complex tensors, got {got}."
 
 
@@ -184,5 +183,7 @@ def split_aux(call: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
     if not has_aux:
         return result, None
     if not isinstance(result, tuple) or len(result) != 2:
-        raise TypeError(_AUX.format(call=call, got=described(result)))
+        raise TypeError(
+            f"[{call}] with has_aux=True the function returns a pair (output, aux), got {described(result)}."
+        )
     return result

@@ -43,7 +43,7 @@ def rounded(x: tk.Tensor) -> np.ndarray:
 
 
 def test_the_name() -> None:
-    assert tk.bfloat16 is tk.core.dtypes.to_dtype("bfloat16")
+    assert tk.bfloat16 is tk.core.dtypes.names.to_dtype("bfloat16")
     assert tk.bfloat16 == BF16
     assert tk.finfo(tk.bfloat16).eps == 2**-7
     assert tk.isdtype(tk.bfloat16, "real floating")

@@ -177,13 +177,13 @@ def test_format() -> None:
 def test_messages_of_numpy_name_the_operands() -> None:
     from tenkey.ops.declare import TensorSpec, structured
 
-    def host(x: np.ndarray, y: np.ndarray, n: int) -> np.ndarray:
+    def on_numpy(x: np.ndarray, y: np.ndarray, n: int) -> np.ndarray:
         raise ValueError("something inside went wrong")
 
     structured(
         "display::failing(Tensor x, Tensor y, int n) -> Tensor",
         meta=lambda x, y, n: TensorSpec(x.shape, x.dtype),
-        host=host,
+        numpy=on_numpy,
     )
     with pytest.raises(ValueError, match="went wrong") as caught:
         tk.ops.display.failing(tk.ones((2, 3)), tk.ones(4, dtype=tk.int8), 5)

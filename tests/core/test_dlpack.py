@@ -15,7 +15,7 @@ import pytest
 import tenkey as tk
 from tenkey.core.exchange import dlpack
 
-DTYPES = [str(dtype) for dtype in tk.core.dtypes.ALL]
+DTYPES = [str(dtype) for dtype in tk.core.dtypes.names.ALL]
 
 
 class Exporter:

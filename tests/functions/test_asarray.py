@@ -292,7 +292,7 @@ def test_buffers() -> None:
 # ---- pickle and copies
 
 
-@pytest.mark.parametrize("dtype", [str(dtype) for dtype in tk.core.dtypes.ALL])
+@pytest.mark.parametrize("dtype", [str(dtype) for dtype in tk.core.dtypes.names.ALL])
 @pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
 def test_pickle(dtype: str, protocol: int) -> None:
     for x in (tk.ones((2, 3), dtype=dtype), tk.ones((), dtype=dtype), tk.ones((0, 2), dtype=dtype)):

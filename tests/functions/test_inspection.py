@@ -47,7 +47,7 @@ def test_default_dtypes_follow_the_settings() -> None:
     assert INFO.default_dtypes() == {
         "real floating": tk.float32, "complex floating": tk.complex64, "integral": tk.int64, "indexing": tk.int64,
     }  # fmt: skip
-    with tk.core.dtypes.default_dtypes(real_floating="float64"):
+    with tk.core.dtypes.names.default_dtypes(real_floating="float64"):
         found = INFO.default_dtypes(device="cpu")
     assert found["real floating"] == tk.float64
     assert found["complex floating"] == tk.complex128

@@ -44,7 +44,7 @@ def test_mean_and_variance_of_large_integers(dtype: str, axis: int | None) -> No
         got = getattr(tk, name)(x, axis=axis)
         assert got.dtype == tk.float32
         np.testing.assert_allclose(got.numpy(), getattr(np, name)(array, axis=axis, dtype=np.float64), rtol=1e-6)
-    with tk.core.dtypes.default_dtypes(real_floating="float64"):
+    with tk.core.dtypes.names.default_dtypes(real_floating="float64"):
         assert tk.mean(x).dtype == tk.var(x).dtype == tk.float64
 
 

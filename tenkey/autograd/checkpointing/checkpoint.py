@@ -16,40 +16,32 @@ from .recomputation import CheckpointError, Frame, Options, Saving, generators_o
 
 __all__ = ["CheckpointError", "checkpoint"]
 
-_NOT_A_FUNCTION: Final = "[checkpoint] takes a function and its arguments, got {got}."
-_REENTRANT: Final = (
-    "[checkpoint] use_reentrant=True: there is the non-reentrant form alone, which does all that the other did. Leave "
-    "the argument away."
-)
 _CHECKS: Final = ("default", "none")
-_CHECK: Final = "[checkpoint] determinism_check should be one of {known}, but got {got!r}."
 _CONTEXTS: Final = (
     "[checkpoint] context_fn returns two context managers, for the forward pass and for the recomputation; got {got}."
-)
-_FLAG: Final = "[checkpoint] {name} is a bool, got {got}: other keyword arguments go to the function."
-_NO_GRADIENT: Final = (
-    "[checkpoint] none of output has requires_grad=True, this checkpoint() is not necessary: nothing that {fn} "
-    "returned requires a gradient, although an argument does, so no gradient will flow through it. Does it detach its "
-    "result, or compute in a no_grad() block?"
-)
-_SUPPRESSED: Final = (
-    "[checkpoint] the forward context provided by context_fn suppressed an exception raised during the checkpointed "
-    "forward: a checkpoint cannot return a value for a failed forward."
 )
 _UNSET: Final[Any] = object()
 
 
 def _check(fn: Any, options: Options, use_reentrant: Any) -> None:
     if not callable(fn):
-        raise TypeError(_NOT_A_FUNCTION.format(got=type(fn).__name__))
+        raise TypeError(f"[checkpoint] takes a function and its arguments, got {type(fn).__name__}.")
     if use_reentrant:
-        raise ValueError(_REENTRANT)
+        raise ValueError(
+            "[checkpoint] use_reentrant=True: there is the non-reentrant form alone, which does all that the other "
+            "did. Leave the argument away."
+        )
     if options.determinism_check not in _CHECKS:
-        raise ValueError(_CHECK.format(known=list(_CHECKS), got=options.determinism_check))
+        raise ValueError(
+            f"[checkpoint] determinism_check should be one of {list(_CHECKS)}, but got {options.determinism_check!r}."
+        )
     for name in ("preserve_rng_state", "debug", "early_stop"):
         value = getattr(options, name)
         if not isinstance(value, bool):
-            raise TypeError(_FLAG.format(name=name, got=type(value).__name__))
+            raise TypeError(
+                f"[checkpoint] {name} is a bool, got {type(value).__name__}: other keyword arguments go to the "
+                "function."
+            )
     if options.context_fn is not None and not callable(options.context_fn):
         raise TypeError(_CONTEXTS.format(got=type(options.context_fn).__name__))
 
@@ -127,10 +119,19 @@ def checkpoint(
     finally:
         leave_saver(frame)
     if result is _UNSET:
-        raise RuntimeError(_SUPPRESSED)
+        raise RuntimeError(
+            "[checkpoint] the forward context provided by context_fn suppressed an exception raised during the "
+            "checkpointed forward: a checkpoint cannot return a value for a failed forward."
+        )
     frame.complete = True
     if _ends_here(result) and _requires_grad(given):
-        warnings.warn(_NO_GRADIENT.format(fn=name_of(fn)), UserWarning, stacklevel=2)
+        warnings.warn(
+            "[checkpoint] none of output has requires_grad=True, this checkpoint() is not necessary: nothing "
+            f"that {name_of(fn)} returned requires a gradient, although an argument does, so no gradient will flow "
+            "through it. Does it detach its result, or compute in a no_grad() block?",
+            UserWarning,
+            stacklevel=2,
+        )
     return result
 
 

@@ -53,20 +53,7 @@ from ..tape.node import Node
 
 __all__ = ["CheckpointError", "Frame", "Options", "Saving", "generators_of", "keep", "logging", "name_of"]
 
-_METADATA: Final = (
-    "[checkpoint] {fn}: Recomputed values for the following tensors have different metadata than during the forward "
-    "pass. Saved tensor {number} of {count}: in forward {was}, in the recomputation {now}. The function must do the "
-    "same again: it must not depend on what has changed since (a counter, a flag, a random generator that is not among "
-    "its arguments). determinism_check='none' switches this check off.{log}"
-)
-_COUNT: Final = (
-    "[checkpoint] {fn}: A different number of tensors was saved during the original forward and recomputation. Number "
-    "of tensors saved during forward: {was}. Number of tensors saved during recomputation: {now}. {which}{log}"
-)
-_MISSING: Final = "The first that is missing was {was}."
-_EXTRA: Final = "The first that is new was {now}."
 _LOG: Final = "\nOperators of the forward pass:\n{forward}\nOperators of the recomputation:\n{again}"
-_NO_LOG: Final = " debug=True lists the operators of both runs."
 
 
 class Options(NamedTuple):
@@ -331,22 +318,30 @@ class Frame:
         """The error of a slot that another kind of tensor came to."""
         was, count = self.notes[number], len(self.notes)
         return CheckpointError(
-            _METADATA.format(
-                fn=name_of(self.fn), number=number + 1, count=count, was=was, now=note, log=self.logged(run)
-            )
+            f"[checkpoint] {name_of(self.fn)}: Recomputed values for the following tensors have different metadata "
+            f"than during the forward pass. Saved tensor {number + 1} of {count}: in forward {was}, in the "
+            f"recomputation {note}. The function must do the same again: it must not depend on what has changed since "
+            "(a counter, a flag, a random generator that is not among its arguments). determinism_check='none' "
+            f"switches this check off.{self.logged(run)}"
         )
 
     def lacks(self, number: int, run: _Run) -> CheckpointError:
         """The error of a run that saved less or more than the first."""
-        which = _MISSING.format(was=self.notes[number]) if run.extra is None else _EXTRA.format(now=run.extra)
+        which = (
+            f"The first that is missing was {self.notes[number]}."
+            if run.extra is None
+            else f"The first that is new was {run.extra}."
+        )
         return CheckpointError(
-            _COUNT.format(fn=name_of(self.fn), was=len(self.notes), now=run.count, which=which, log=self.logged(run))
+            f"[checkpoint] {name_of(self.fn)}: A different number of tensors was saved during the original forward "
+            f"and recomputation. Number of tensors saved during forward: {len(self.notes)}. Number of tensors saved "
+            f"during recomputation: {run.count}. {which}{self.logged(run)}"
         )
 
     def logged(self, run: _Run) -> str:
         """The operators of both runs, if they were asked for."""
         if not self.debug:
-            return _NO_LOG
+            return " debug=True lists the operators of both runs."
         return _LOG.format(forward="\n".join(self.log), again="\n".join(run.log))
 
 

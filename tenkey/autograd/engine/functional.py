@@ -19,22 +19,6 @@ from .roots import COUNT, GradientEdge, check_flags, get_gradient_edge, inputs_o
 
 __all__ = ["VMAP", "GradientEdge", "backward", "get_gradient_edge", "grad"]
 
-_EDGE_INSIDE: Final = (
-    "[backward] input {index} is a gradient edge inside the graph, which has no .grad to accumulate into: pass the "
-    "tensor itself, or use grad()."
-)
-_INSIDE: Final = (
-    "[backward] got tensors inside of {level}, where gradients are not collected: use tk.autograd.grad or "
-    "tk.transforms.grad, which return them."
-)
-_BATCHED: Final = (
-    "[grad] If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch dimension. "
-    "Mismatch in shape: grad_output[{index}] has a shape of {got}, and output[{index}] a shape of {want}, which must "
-    "be its other dimensions."
-)
-_MATERIALIZE: Final = (
-    "[grad] Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
-)
 
 VMAP: Final[list[Callable[..., Any]]] = []
 """``tk.transforms.vmap``, put here by ``transforms.install``: autograd does not import the transforms."""
@@ -67,7 +51,10 @@ def backward(
     outputs = leaves_of("backward", tensors)
     level = innermost((outputs, grad_tensors, inputs))
     if level is not None and level.is_open:
-        raise NotImplementedError(_INSIDE.format(level=level.name))
+        raise NotImplementedError(
+            f"[backward] got tensors inside of {level.name}, where gradients are not collected: use tk.autograd.grad "
+            "or tk.transforms.grad, which return them."
+        )
     gradients = [None] * len(outputs) if grad_tensors is None else leaves_of("backward", grad_tensors)
     if level is not None:
         wanted = None if inputs is None else released(leaves_of("backward", inputs), level)
@@ -89,7 +76,10 @@ def _backward_into(task: Task, seeds: list[Any], wanted: list[Any]) -> None:
         if isinstance(edge[0], AccumulateGrad):
             continue
         if not isinstance(one, Tensor):
-            raise RuntimeError(_EDGE_INSIDE.format(index=index))
+            raise RuntimeError(
+                f"[backward] input {index} is a gradient edge inside the graph, which has no .grad to accumulate "
+                "into: pass the tensor itself, or use grad()."
+            )
         inside[edge] = one
     task.needed = mark_needed([node for node, _, _ in seeds], {node for node, _ in edges})
     task.capture(list(inside))
@@ -135,7 +125,10 @@ def grad(
     if retain_graph is not None or create_graph is not False:
         check_flags("grad", retain_graph, create_graph)
     if materialize_grads and allow_unused is False:
-        raise ValueError(_MATERIALIZE)
+        raise ValueError(
+            "[grad] Expected allow_unused to be True or not passed when materialize_grads=True, but got: "
+            "allow_unused=False."
+        )
     ends, wanted = leaves_of("grad", outputs), leaves_of("grad", inputs)
     gradients = [None] * len(ends) if grad_outputs is None else leaves_of("grad", grad_outputs)
     flags = {"retain_graph": retain_graph, "create_graph": create_graph, "allow_unused": allow_unused}
@@ -194,7 +187,11 @@ def _batched(ends: list[Any], wanted: list[Any], gradients: list[Any], **flags: 
     for index, (end, gradient) in enumerate(zip(ends, gradients)):
         if isinstance(end, Tensor) and (not isinstance(gradient, Tensor) or gradient.shape[1:] != end.shape):
             got = gradient.shape if isinstance(gradient, Tensor) else gradient
-            raise RuntimeError(_BATCHED.format(index=index, got=got, want=end.shape))
+            raise RuntimeError(
+                "[grad] If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the "
+                f"batch dimension. Mismatch in shape: grad_output[{index}] has a shape of {got}, and output[{index}] "
+                f"a shape of {end.shape}, which must be its other dimensions."
+            )
 
     def run(*samples: Tensor) -> tuple[Tensor | None, ...]:
         found: tuple[Tensor | None, ...] = grad(ends, wanted, list(samples), **flags)

@@ -19,12 +19,6 @@ from ..tape.node import Edge, Node
 
 __all__ = ["Task", "count_senders", "current_task", "mark_needed", "queue_callback"]
 
-_NOT_RUNNING: Final = (
-    "[queue_callback] Final callbacks can only be installed during backward pass: call it in a hook or in the backward "
-    "of a Function."
-)
-_CALLBACK_KIND: Final = "[queue_callback] a callback is a function without arguments, got {got}."
-
 
 class Task:
     """One backward: what is to run, what is to be captured, and what has arrived so far."""
@@ -92,9 +86,12 @@ def queue_callback(callback: Callable[[], Any]) -> None:
     """
     task = current_task.get()
     if task is None:
-        raise RuntimeError(_NOT_RUNNING)
+        raise RuntimeError(
+            "[queue_callback] Final callbacks can only be installed during backward pass: call it in a hook or in "
+            "the backward of a Function."
+        )
     if not callable(callback):
-        raise TypeError(_CALLBACK_KIND.format(got=type(callback).__name__))
+        raise TypeError(f"[queue_callback] a callback is a function without arguments, got {type(callback).__name__}.")
     if task.callbacks is None:
         task.callbacks = []
     task.callbacks.append(callback)

@@ -29,7 +29,7 @@ added or removed by another counts from the next backward on (``test_a_hook_may_
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from ...core.tensor import Tensor
 from ..tape.node import Node
@@ -37,18 +37,6 @@ from .graph_task import Task
 from .input_buffer import COUNT
 
 __all__ = ["before", "post_hooks", "pre_hooks"]
-
-_PRE_COUNT: Final = (
-    "[{node}] its pre-hook returned {got} gradients, expected {want}: one for each output, None where there is none."
-)
-_KIND: Final = (
-    "[{node}] a hook returned {got} for a gradient of shape {want}, dtype {dtype}: return None or a Tensor of that "
-    "shape and dtype. (The hook {hook}, index {nr}, has changed the {what} of value.)"
-)
-_RESULT: Final = (
-    "[{node}] a hook returned {got} in place of the gradient of index {nr}: expected a Tensor or None. (The hook is "
-    "{hook}.)"
-)
 
 
 def before(task: Task, node: Node, grads: list[Tensor | None]) -> list[Tensor | None]:
@@ -84,8 +72,10 @@ def _checked(node: Node, hook: Callable[..., Any], nr: int, result: Any, grad: T
         is_tensor = isinstance(result, Tensor)
         got = f"a tensor of shape {result.shape}, dtype {result.dtype}" if is_tensor else repr(result)
         what = "type" if not is_tensor or result.shape == grad.shape else "size"
-        text = _KIND.format(
-            node=node.name(), got=got, want=grad.shape, dtype=grad.dtype, hook=_name(hook), nr=nr, what=what
+        text = (
+            f"[{node.name()}] a hook returned {got} for a gradient of shape {grad.shape}, dtype {grad.dtype}: return "
+            f"None or a Tensor of that shape and dtype. (The hook {_name(hook)}, index {nr}, has changed the {what} "
+            "of value.)"
         )
         raise RuntimeError(text) if is_tensor else HookTypeError(text)
     return result
@@ -102,7 +92,10 @@ def pre_hooks(node: Node, grads: tuple[Tensor | None, ...]) -> tuple[Tensor | No
         if result is not None:
             result = result if isinstance(result, tuple) else (result,)
             if len(result) != len(grads):
-                raise RuntimeError(_PRE_COUNT.format(node=node.name(), got=len(result), want=len(grads)))
+                raise RuntimeError(
+                    f"[{node.name()}] its pre-hook returned {len(result)} gradients, expected {len(grads)}: one for "
+                    "each output, None where there is none."
+                )
             grads = tuple([_replaced(node, hook, nr, *pair) for nr, pair in enumerate(zip(result, grads))])
     return grads
 
@@ -114,7 +107,10 @@ def _replaced(node: Node, hook: Callable[..., Any], nr: int, result: Any, grad: 
     if grad is not None:
         return _checked(node, hook, nr, result, grad)
     if not isinstance(result, Tensor):
-        raise HookTypeError(_RESULT.format(node=node.name(), got=repr(result), nr=nr, hook=_name(hook)))
+        raise HookTypeError(
+            f"[{node.name()}] a hook returned {result!r} in place of the gradient of index {nr}: expected a "
+            f"Tensor or None. (The hook is {_name(hook)}.)"
+        )
     return result
 
 

@@ -16,12 +16,7 @@ from .graph_task import current_task, queue_callback
 
 __all__ = ["MultiHookHandle", "register_multi_grad_hook"]
 
-_MODE: Final = "[register_multi_grad_hook] Expects mode to be one of ('all', 'any') but got {got!r}."
 _TENSORS: Final = "[register_multi_grad_hook] takes a sequence of tensors, got {got}."
-_FUNCTION: Final = "[register_multi_grad_hook] a hook is a function, got {got}."
-_NO_GRADIENT: Final = (
-    "[register_multi_grad_hook] cannot register a hook on a tensor that doesn't require gradient: tensor {index}."
-)
 
 
 class MultiHookHandle:
@@ -137,7 +132,7 @@ def register_multi_grad_hook(
     [[4.0], None]
     """
     if mode not in ("all", "any"):
-        raise ValueError(_MODE.format(got=mode))
+        raise ValueError(f"[register_multi_grad_hook] Expects mode to be one of ('all', 'any') but got {mode!r}.")
     given: Any = tensors
     if isinstance(given, Tensor):
         raise TypeError(_TENSORS.format(got="one Tensor: put it into a list"))
@@ -149,9 +144,12 @@ def register_multi_grad_hook(
         if not isinstance(tensor, Tensor):
             raise TypeError(_TENSORS.format(got=f"{type(tensor).__name__} at index {index}"))
         if mode == "all" and not tensor._word & REQUIRES_GRAD:
-            raise RuntimeError(_NO_GRADIENT.format(index=index))
+            raise RuntimeError(
+                "[register_multi_grad_hook] cannot register a hook on a tensor that doesn't require gradient: "
+                f"tensor {index}."
+            )
     if not callable(fn):
-        raise TypeError(_FUNCTION.format(got=type(fn).__name__))
+        raise TypeError(f"[register_multi_grad_hook] a hook is a function, got {type(fn).__name__}.")
     function: Any = fn
     if mode == "all":
         several = _All(listed, function)

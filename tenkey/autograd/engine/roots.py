@@ -30,31 +30,11 @@ __all__ = [
     "seeds_of",
 ]
 
-_REAL: Final = "[{call}] grad can be implicitly created only for real scalar outputs but got dtype {dtype}: pass it."
 _NO_GRAD: Final = (
     "[{call}] element {index} of tensors does not require grad and does not have a grad_fn: set requires_grad on the "
     "inputs it should depend on, and compute it outside of no_grad()."
 )
 COUNT: Final = "[{call}] got {tensors} tensors and {gradients} gradients: give one gradient for each tensor."
-_COMPLEX: Final = (
-    "[{call}] For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
-    "grad_output[{index}] has a dtype of {got} and output[{index}] has a dtype of {want}: take tk.real() of it."
-)
-_INPUT: Final = "[{call}] One of the differentiated Tensors does not require grad: input {index}."
-_EDGE_KIND: Final = "[get_gradient_edge] takes a tensor, got {got}."
-_NO_EDGE: Final = (
-    "[get_gradient_edge] It is not possible to get the gradient edge for a Tensor that does not require gradients."
-)
-_INPUT_KIND: Final = "[{call}] all inputs have to be Tensors or GradientEdges, but got {got} at index {index}."
-_EDGE: Final = (
-    "[{call}] a GradientEdge is a node of the graph and the number of one of its outputs, got ({node}, {nr!r}): take "
-    "get_gradient_edge(tensor)."
-)
-_EDGE_NR: Final = "[{call}] a GradientEdge leads to output {nr} of {node}, which has {count}: they count from 0."
-_FLAG: Final = "[{call}] {name} is a bool, got {got}: pass True or False."
-_LISTED: Final = "[{call}] takes a tensor, a gradient edge, or lists, tuples and dicts of them, got {got}."
-_EMPTY: Final = "[{call}] `inputs` argument to `{call}()` cannot be empty."
-_KIND: Final = "[{call}] gradients can be either Tensors or None, but a gradient is {got}."
 
 _ON_CPU: Final = base_word("cpu")
 _ONES: Final = operator_of(ones).cache
@@ -88,10 +68,13 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     [6.0]
     """
     if not isinstance(tensor, Tensor):
-        raise TypeError(_EDGE_KIND.format(got=type(tensor).__name__))
+        raise TypeError(f"[get_gradient_edge] takes a tensor, got {type(tensor).__name__}.")
     node, nr = edge_of(tensor)
     if node is None:
-        raise RuntimeError(_NO_EDGE)
+        raise RuntimeError(
+            "[get_gradient_edge] It is not possible to get the gradient edge for a Tensor that does not require "
+            "gradients."
+        )
     return GradientEdge(node, nr)
 
 
@@ -101,12 +84,17 @@ def checked_edge(call: str, edge: GradientEdge) -> tuple[Node | None, int]:
     given: Any = edge.output_nr
     if not (node is None or isinstance(node, Node)) or not hasattr(given, "__index__"):
         got = node.name() if isinstance(node, Node) else type(node).__name__
-        raise TypeError(_EDGE.format(call=call, node=got, nr=given))
+        raise TypeError(
+            f"[{call}] a GradientEdge is a node of the graph and the number of one of its outputs, got "
+            f"({got}, {given!r}): take get_gradient_edge(tensor)."
+        )
     nr = operator.index(given)
     if node is not None:
         count = 1 if node.outputs is None else len(node.outputs)
         if not 0 <= nr < count:
-            raise IndexError(_EDGE_NR.format(call=call, nr=nr, node=node.name(), count=count))
+            raise IndexError(
+                f"[{call}] a GradientEdge leads to output {nr} of {node.name()}, which has {count}: they count from 0."
+            )
     return node, nr
 
 
@@ -116,7 +104,7 @@ def check_flags(call: str, retain_graph: Any, create_graph: Any) -> None:
         if value is None and name == "retain_graph":
             continue
         if not isinstance(value, (bool, np.bool_)) and not hasattr(value, "__index__"):
-            raise TypeError(_FLAG.format(call=call, name=name, got=repr(value)))
+            raise TypeError(f"[{call}] {name} is a bool, got {value!r}: pass True or False.")
 
 
 def leaves_of(call: str, value: Any) -> list[Any]:
@@ -126,7 +114,10 @@ def leaves_of(call: str, value: Any) -> list[Any]:
     leaves = flatten(value, GradientEdge)
     if len(leaves) == 1 and leaves[0] is value:
         if not isinstance(value, Iterable):
-            raise TypeError(_LISTED.format(call=call, got=type(value).__name__))
+            raise TypeError(
+                f"[{call}] takes a tensor, a gradient edge, or lists, tuples and dicts of them, "
+                f"got {type(value).__name__}."
+            )
         return [leaf for one in value for leaf in ([one] if isinstance(one, str) else leaves_of(call, one))]
     return leaves
 
@@ -134,7 +125,7 @@ def leaves_of(call: str, value: Any) -> list[Any]:
 def inputs_of(call: str, leaves: list[Any]) -> list[tuple[Node, int]]:
     """The edges of the inputs."""
     if not leaves:
-        raise RuntimeError(_EMPTY.format(call=call))
+        raise RuntimeError(f"[{call}] `inputs` argument to `{call}()` cannot be empty.")
     edges: list[tuple[Node, int]] = []
     for index, one in enumerate(leaves):
         if isinstance(one, Tensor):
@@ -142,9 +133,12 @@ def inputs_of(call: str, leaves: list[Any]) -> list[tuple[Node, int]]:
         elif isinstance(one, GradientEdge):
             node, nr = checked_edge(call, one)
         else:
-            raise TypeError(_INPUT_KIND.format(call=call, got=type(one).__name__, index=index))
+            raise TypeError(
+                f"[{call}] all inputs have to be Tensors or GradientEdges, but got {type(one).__name__} at "
+                f"index {index}."
+            )
         if node is None:
-            raise RuntimeError(_INPUT.format(call=call, index=index))
+            raise RuntimeError(f"[{call}] One of the differentiated Tensors does not require grad: input {index}.")
         edges.append((node, nr))
     return edges
 
@@ -170,7 +164,10 @@ def seeds_of(call: str, outputs: list[Any], gradients: list[Any]) -> list[tuple[
             if shape and any(n != 1 for n in shape):
                 raise RuntimeError(SEED_SCALAR.format(call=call, shape=shape))
             if dtype is not None and dtype.kind == "c":
-                raise RuntimeError(_REAL.format(call=call, dtype=dtype))
+                raise RuntimeError(
+                    f"[{call}] grad can be implicitly created only for real scalar outputs but got dtype {dtype}: "
+                    "pass it."
+                )
             found = get_state()
             if found is None and node._word and output.__class__ is Tensor:
                 seeds.append((node, nr, _ONES[_ON_CPU](shape, dtype=dtype)))  # right as it is
@@ -184,10 +181,16 @@ def seeds_of(call: str, outputs: list[Any], gradients: list[Any]) -> list[tuple[
             finally:
                 set_state(found)
         elif not isinstance(gradient, Tensor):
-            raise TypeError(_KIND.format(call=call, got=type(gradient).__name__))
+            raise TypeError(
+                f"[{call}] gradients can be either Tensors or None, but a gradient is {type(gradient).__name__}."
+            )
         elif gradient.shape != shape:
             raise RuntimeError(SEED_SHAPE.format(call=call, index=index, got=gradient.shape, want=shape))
         elif gradient.dtype.kind == "c" and dtype is not None and dtype.kind != "c":
-            raise RuntimeError(_COMPLEX.format(call=call, index=index, got=gradient.dtype, want=dtype))
+            raise RuntimeError(
+                f"[{call}] For complex Tensors, both grad_output and output are required to have the same dtype. "
+                f"Mismatch in dtype: grad_output[{index}] has a dtype of {gradient.dtype} and output[{index}] has a "
+                f"dtype of {dtype}: take tk.real() of it."
+            )
         seeds.append((node, nr, validate(node, nr, gradient)))
     return seeds

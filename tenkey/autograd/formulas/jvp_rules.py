@@ -44,24 +44,6 @@ NO_RULE: Final = (
     "[{operator}] forward derivative is not implemented: {why}. Give it one with "
     "tk.library.register_jvp({operator!r}, function), or mark it differentiable=False."
 )
-_NOT_LINEAR: Final = (
-    "it has a backward, but that is not made of differentiable operators, so no forward derivative follows from it"
-)
-_MUTATES: Final = "it changes its arguments in place"
-_TARGET: Final = (
-    "[{operator}] forward mode: a tensor without a tangent cannot be changed in place by one that has a tangent. Use "
-    "the functional form, or make the target from a dual tensor (tk.zeros_like(x), x.clone())."
-)
-_APART: Final = (
-    "[{operator}] forward mode: the tensor is a view whose tangent is a copy, since primal and tangent lie in "
-    "different order in memory. clone() the tensor before it is viewed, or use the functional form."
-)
-_JVP_COUNT: Final = "[{operator}] its jvp returned {got} tangents, expected {want}: one for each result."
-_JVP_KIND: Final = "[{operator}] its jvp returned {got} as the tangent of result {index}: return a Tensor or None."
-_JVP_SHAPE: Final = (
-    "[{operator}] its jvp returned a tangent of shape {got}, dtype {got_dtype} for result {index}, which has shape "
-    "{want}, dtype {want_dtype}: they must be equal."
-)
 
 
 class Plan:
@@ -209,21 +191,24 @@ def with_tangents(level: DualLevel, name: str, out: Any, tangents: Any) -> Any:
     else:
         given = flatten(tangents)
     if len(given) != len(results):
-        raise RuntimeError(_JVP_COUNT.format(operator=name, got=len(given), want=len(results)))
+        raise RuntimeError(
+            f"[{name}] its jvp returned {len(given)} tangents, expected {len(results)}: one for each result."
+        )
     made: list[Any] = []
     for index, (result, tangent) in enumerate(zip(results, given)):
         if tangent is None or not isinstance(result, Tensor) or result.dtype.kind not in "fcV":
             made.append(result)
             continue
         if not isinstance(tangent, Tensor):
-            raise TypeError(_JVP_KIND.format(operator=name, got=type(tangent).__name__, index=index))
+            raise TypeError(
+                f"[{name}] its jvp returned {type(tangent).__name__} as the tangent of result {index}: return a "
+                "Tensor or None."
+            )
         if tangent.shape != result.shape or tangent.dtype != result.dtype:
             raise RuntimeError(
-                _JVP_SHAPE.format(
-                    operator=name, index=index, got=tangent.shape, got_dtype=tangent.dtype, want=result.shape,
-                    want_dtype=result.dtype,
-                )
-            )  # fmt: skip
+                f"[{name}] its jvp returned a tangent of shape {tangent.shape}, dtype {tangent.dtype} for "
+                f"result {index}, which has shape {result.shape}, dtype {result.dtype}: they must be equal."
+            )
         made.append(level.dual(result, tangent))
     return unflatten(out, made)
 
@@ -260,7 +245,15 @@ def transposed(level: DualLevel, name: str, leaves: list[Any], call: Callable[[l
         except NotImplementedError:
             raise
         except RuntimeError as error:
-            raise NotImplementedError(NO_RULE.format(operator=name, why=_NOT_LINEAR)) from error
+            raise NotImplementedError(
+                NO_RULE.format(
+                    operator=name,
+                    why=(
+                        "it has a backward, but that is not made of differentiable operators, so no forward derivative "
+                        "follows from it"
+                    ),
+                )
+            ) from error
     results = [unrecorded(r) if isinstance(r, Tensor) and not record else r for r in flatten(out)]
     return with_tangents(level, name, unflatten(out, results), unflatten(out, tangents))
 
@@ -296,11 +289,19 @@ def in_place(level: DualLevel, operator: Operator, args: tuple[Any, ...], kwargs
     facet = operator.facets.get("Inplace")
     x = args[0]
     if facet is None and "Put" not in operator.facets:
-        raise NotImplementedError(NO_RULE.format(operator=operator.name, why=_MUTATES))
+        raise NotImplementedError(NO_RULE.format(operator=operator.name, why="it changes its arguments in place"))
     if not level.owns(x):
-        raise NotImplementedError(_TARGET.format(operator=operator.schema.base_name))
+        raise NotImplementedError(
+            f"[{operator.schema.base_name}] forward mode: a tensor without a tangent cannot be changed in place by "
+            "one that has a tangent. Use the functional form, or make the target from a dual tensor "
+            "(tk.zeros_like(x), x.clone())."
+        )
     if x._apart:
-        raise NotImplementedError(_APART.format(operator=operator.schema.base_name))
+        raise NotImplementedError(
+            f"[{operator.schema.base_name}] forward mode: the tensor is a view whose tangent is a copy, since primal "
+            "and tangent lie in different order in memory. clone() the tensor before it is viewed, or use the "
+            "functional form."
+        )
     fit_tangent(x)
     primals = [y._value if level.owns(y) else y for y in args]
     if facet is None:  # x[index] = source

@@ -78,11 +78,6 @@ _FINITE = frozenset(  # operations whose results are finite for finite operands,
         "round",
     ]
 )
-_NO_COMPLEX_DERIVATIVE: Final = (
-    "[{operator}] derivative is not implemented for complex numbers: {operation} is not holomorphic, so no complex "
-    "number is its derivative. Compute with tk.real(x) and tk.imag(x), or give a formula with "
-    "tk.library.register_autograd({operator!r}, backward)."
-)
 _GRADIENT = variable("__gradient")  # names that no argument of an operator has
 _OUTPUT = variable("__output")
 
@@ -155,7 +150,11 @@ def _refusal(operator: Operator, facet: Pointwise) -> Callable[..., Any]:
 
     def refuse(*values: Any) -> Any:
         operation = not_holomorphic(facet.expression, _real_arguments(operator))
-        raise NotImplementedError(_NO_COMPLEX_DERIVATIVE.format(operator=operator.name, operation=operation))
+        raise NotImplementedError(
+            f"[{operator.name}] derivative is not implemented for complex numbers: {operation} is not holomorphic, so "
+            "no complex number is its derivative. Compute with tk.real(x) and tk.imag(x), or give a formula with "
+            f"tk.library.register_autograd({operator.name!r}, backward)."
+        )
 
     return refuse
 

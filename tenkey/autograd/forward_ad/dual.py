@@ -65,15 +65,6 @@ __all__ = ["DualLevel"]
 
 _COMPLEX: Final = sum(trait for dtype, trait in DTYPE_TRAIT.items() if dtype.kind == "c") | WEAK_TRAIT[complex]
 _LIKE: Final = frozenset(["tk::zeros_like", "tk::ones_like", "tk::full_like", "tk::empty_like"])
-_NO_FORMULA: Final = "the operator has no rule for forward mode and no gradient formula"
-_NUMPY: Final = (
-    "[{what}] the tensor has a tangent, which NumPy would lose: take tk.autograd.forward_ad.unpack_dual(x).primal."
-)
-_NO_SETUP: Final = (
-    "[{name}] In order to use a Function with a jvp inside of other transforms (vmap, grad, jvp, ...), it must "
-    "override the setup_context staticmethod: write forward(*args) without a ctx, and "
-    "setup_context(ctx, inputs, output)."
-)
 
 
 class DualLevel(Level):
@@ -183,7 +174,11 @@ class DualLevel(Level):
                 return facets["Composite"].function(*args, **kwargs)
             if "Backward" in facets:
                 return by_backward(self, operator, leaves, (args, kwargs))
-            raise NotImplementedError(NO_RULE.format(operator=operator.name, why=_NO_FORMULA))
+            raise NotImplementedError(
+                NO_RULE.format(
+                    operator=operator.name, why="the operator has no rule for forward mode and no gradient formula"
+                )
+            )
         out = operator.call(*primals, **keywords)
         tangents: dict[str, Any] = {}
         for name, value in operator.bind(*args, **kwargs).items():
@@ -240,7 +235,11 @@ class DualLevel(Level):
             ctx.needs_input_grad = tuple([self.owns(x) for x in args])
             function.setup_context(ctx, primals, out)
         elif innermost(primals) is not None:
-            raise NotImplementedError(_NO_SETUP.format(name=function.__name__))
+            raise NotImplementedError(
+                f"[{function.__name__}] In order to use a Function with a jvp inside of other transforms (vmap, grad, "
+                "jvp, ...), it must override the setup_context staticmethod: write forward(*args) without a ctx, and "
+                "setup_context(ctx, inputs, output)."
+            )
         else:
             out, ctx = function._run(primals)
             ctx = JvpContext.of(ctx)
@@ -262,7 +261,10 @@ class DualLevel(Level):
         """The primal's; to NumPy only after the level has ended."""
         if what in ("numpy", "__array__"):
             if self.is_open:
-                raise RuntimeError(_NUMPY.format(what=what))
+                raise RuntimeError(
+                    f"[{what}] the tensor has a tangent, which NumPy would lose: take "
+                    "tk.autograd.forward_ad.unpack_dual(x).primal."
+                )
             return wrapper._value._to_numpy(what)
         return wrapper._value._values(what)
 

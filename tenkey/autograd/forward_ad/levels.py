@@ -19,29 +19,10 @@ __all__ = [
     "unpack_dual",
 ]
 
-_NO_LEVEL: Final = (
-    "[{call}] Trying to {what} a dual Tensor for forward AD but no level exists, make sure to "
-    "enter_dual_level() first, with `with dual_level():`."
-)
-_NOT_INNERMOST: Final = (
-    "[exit_dual_level] Trying to exit a forward AD level that was not the last one that was created: end the inner "
-    "ones first."
-)
-_NOT_A_LEVEL: Final = "[{call}] level is what dual_level() yields, and still open; got {got}."
-_KIND: Final = "[make_dual] the {what} is a Tensor, got {got}."
-_DTYPE: Final = "[make_dual] Expected {what} to be floating point or complex, got: {dtype}."
 _MISMATCH: Final = (
     "[make_dual] the tangent has shape {got}, dtype {got_dtype}, device {got_device}, and the tensor shape {want}, "
     "dtype {want_dtype}, device {want_device}: they must be equal (a forward gradient that has a different {what} than "
     "that of the original Tensor)."
-)
-_AGAIN: Final = (
-    "[make_dual] the {what} has a tangent at this level already, and Making a dual Tensor based on a Tensor that "
-    "already has a forward gradient at the same level is not supported: open another dual_level() for nested ones."
-)
-_FURTHER_IN: Final = (
-    "[make_dual] the {what} belongs to {level}, which was begun inside of this level: make the dual outside of it, or "
-    "open another dual_level() there."
 )
 
 
@@ -99,7 +80,10 @@ def exit_dual_level(*, level: DualLevel | None = None) -> None:
     """
     own = _level("exit_dual_level", "end", level)
     if own is not next(_levels()):
-        raise RuntimeError(_NOT_INNERMOST)
+        raise RuntimeError(
+            "[exit_dual_level] Trying to exit a forward AD level that was not the last one that was created: end the "
+            "inner ones first."
+        )
     own.__exit__(None, None, None)
 
 
@@ -111,11 +95,14 @@ def _level(call: str, what: str, level: Any) -> DualLevel:
     if level is None:
         found = next(_levels(), None)
         if found is None:
-            raise RuntimeError(_NO_LEVEL.format(call=call, what=what))
+            raise RuntimeError(
+                f"[{call}] Trying to {what} a dual Tensor for forward AD but no level exists, make sure to "
+                "enter_dual_level() first, with `with dual_level():`."
+            )
         return found
     if not isinstance(level, DualLevel) or not level.is_open:
         got = "a level that has ended" if isinstance(level, DualLevel) else repr(level)
-        raise RuntimeError(_NOT_A_LEVEL.format(call=call, got=got))
+        raise RuntimeError(f"[{call}] level is what dual_level() yields, and still open; got {got}.")
     return level
 
 
@@ -150,14 +137,21 @@ def make_dual(tensor: Tensor, tangent: Tensor, level: DualLevel | None = None) -
     given: tuple[tuple[str, Any], ...] = (("primal", tensor), ("tangent", tangent))
     for what, x in given:
         if not isinstance(x, Tensor):
-            raise TypeError(_KIND.format(what=what, got=type(x).__name__))
+            raise TypeError(f"[make_dual] the {what} is a Tensor, got {type(x).__name__}.")
         if x.__class__ is Wrapper:
             if x._level is own:
-                raise RuntimeError(_AGAIN.format(what=what))
+                raise RuntimeError(
+                    f"[make_dual] the {what} has a tangent at this level already, and Making a dual Tensor based on a "
+                    "Tensor that already has a forward gradient at the same level is not supported: open another "
+                    "dual_level() for nested ones."
+                )
             if x._level.number > own.number:
-                raise RuntimeError(_FURTHER_IN.format(what=what, level=x._level.name))
+                raise RuntimeError(
+                    f"[make_dual] the {what} belongs to {x._level.name}, which was begun inside of this level: make "
+                    "the dual outside of it, or open another dual_level() there."
+                )
         if x.dtype.kind not in "fcV":
-            raise ValueError(_DTYPE.format(what=what, dtype=x.dtype))
+            raise ValueError(f"[make_dual] Expected {what} to be floating point or complex, got: {x.dtype}.")
     got, want = (tangent.shape, tangent.dtype, tangent.device), (tensor.shape, tensor.dtype, tensor.device)
     if got != want:
         raise ValueError(

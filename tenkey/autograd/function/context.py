@@ -24,23 +24,10 @@ _NOT_TENSORS: Final = (
     "[{node}] {call} takes tensors and None, got {got}: it can only save variables, but argument {index} is "
     "of type {got}; keep other values on ctx itself."
 )
-_MARK: Final = (
-    "[{node}] {call} only accepts variable arguments, but got {got}: pass the tensors themselves, {call}(a, b)."
-)
-_NO_BOOL: Final = "[{node}] set_materialize_grads expected a bool, got {got}: pass True or False."
-_COUNT: Final = (
-    "[{node}] returned an incorrect number of gradients (expected {want}, got {got}): one for each argument of "
-    "forward, None where there is none."
-)
-_NO_TENSOR_GRADIENT: Final = (
-    "[{node}] returned a gradient different than None at position {position}, but the corresponding forward input "
-    "was not a Variable: return None for the argument {index}, which is no tensor."
-)
 _RESERVED: Final = (
     "[{node}] the context has {names} for purposes of its own (it is the node of the graph): keep your value under "
     "another name, such as ctx.my_{first}."
 )
-_NO_NOTE: Final = "[{node}] the context has no attribute {name!r}: forward or setup_context did not set it."
 
 
 class MarkError(RuntimeError, TypeError):
@@ -171,20 +158,29 @@ class Context(Node):
     def set_materialize_grads(self, value: bool) -> None:
         """Whether ``backward`` gets zeros (the default) or None for what has no gradient, and ``jvp`` for tangents."""
         if value is not True and value is not False:
-            raise TypeError(_NO_BOOL.format(node=self.name(), got=repr(value)))
+            raise TypeError(
+                f"[{self.name()}] set_materialize_grads expected a bool, got {value!r}: pass True or False."
+            )
         self._materialize = value
 
     def _marked(self, call: str, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
         for tensor in tensors:
             if not isinstance(tensor, Tensor):
-                raise MarkError(_MARK.format(node=self.name(), call=call, got=type(tensor).__name__))
+                raise MarkError(
+                    f"[{self.name()}] {call} only accepts variable arguments, but got {type(tensor).__name__}: pass "
+                    f"the tensors themselves, {call}(a, b)."
+                )
         return tensors
 
     def __getattr__(self, name: str) -> Any:
         aside = self._aside
         if aside is not None and name in aside:
             return restored(self, name, aside[name])
-        raise AttributeError(_NO_NOTE.format(node=self.name(), name=name), name=name, obj=self)
+        raise AttributeError(
+            f"[{self.name()}] the context has no attribute {name!r}: forward or setup_context did not set it.",
+            name=name,
+            obj=self,
+        )
 
     def freeze(self, inputs: Any, outputs: list[Any]) -> None:
         """Turn what ``forward`` saved into saved variables."""
@@ -282,13 +278,20 @@ class Context(Node):
             if len(results) > count and all(r is None for r in results[count:]):
                 results = results[:count]
             else:
-                raise RuntimeError(_COUNT.format(node=self.name(), want=count, got=len(results)))
+                raise RuntimeError(
+                    f"[{self.name()}] returned an incorrect number of gradients (expected {count}, "
+                    f"got {len(results)}): one for each argument of forward, None where there is none."
+                )
         positions = self._input_positions
         if len(positions) == count:
             return results
         for index, result in enumerate(results):
             if result is not None and index not in positions:
-                raise RuntimeError(_NO_TENSOR_GRADIENT.format(node=self.name(), index=index, position=index + 1))
+                raise RuntimeError(
+                    f"[{self.name()}] returned a gradient different than None at position {index + 1}, but the "
+                    f"corresponding forward input was not a Variable: return None for the argument {index}, which is "
+                    "no tensor."
+                )
         return tuple([results[i] for i in positions])
 
     device: Any = None

@@ -25,34 +25,10 @@ from .context import Context
 
 __all__ = ["custom_kernel"]
 
-_COUNT: Final = (
-    "[{operator}] its backward returned {got} gradients, expected {want}: one for each argument ({names}), None where "
-    "there is none."
-)
-_LIST: Final = (
-    "[{operator}] its backward returned {got} for the argument {argument!r}, a list of {want} tensors: return a list "
-    "of {want} gradients, or None."
-)
-_RECORD: Final = (
-    "[{operator}] its backward returned {got} for the argument {argument!r}, a record, dict or list of {want}: return "
-    "the gradients in its structure, None for what has none, or None for all of it."
-)
-_WRITTEN: Final = (
-    "[{operator}] mutates its argument {argument!r}, which requires a gradient, and returns tensors: gradients flow "
-    "through its results alone. Give it x.detach(), or return what it writes to as 'Tensor(a!)'."
-)
-_LEAF: Final = (
-    "[{operator}] a leaf Variable that requires grad is being used in an in-place operation: it mutates its argument "
-    "{argument!r}. Do it in a tk.no_grad() block, or give it a clone()."
-)
 _ALIAS: Final = (
     "[{operator}] returned one of its arguments, or a tensor that was there before the call: an operator returns new "
     "tensors; return x.clone()."
 )
-_VIEW: Final = (
-    "[{operator}] returned a view of one of its arguments: an operator returns new tensors; clone() the result."
-)
-_TWICE: Final = "[{operator}] returned one tensor as two of its results: return different tensors; clone() one of them."
 
 
 class _Slot:
@@ -103,7 +79,18 @@ def _spread(grad: Any, template: Any, operator: str, argument: str, into: list[A
         if parts is None:
             got = f"{len(grad)} gradients" if isinstance(grad, (list, tuple)) else type(grad).__name__
             flat = all(item is _SLOT or item is None for item in template)
-            text = _LIST if flat and isinstance(template, (list, tuple)) else _RECORD
+            text = (
+                (
+                    "[{operator}] its backward returned {got} for the argument {argument!r}, a list of {want} "
+                    "tensors: return a list of {want} gradients, or None."
+                )
+                if flat and isinstance(template, (list, tuple))
+                else (
+                    "[{operator}] its backward returned {got} for the argument {argument!r}, a record, dict or "
+                    "list of {want}: return the gradients in its structure, None for what has none, or None for all of "
+                    "it."
+                )
+            )
             raise RuntimeError(text.format(operator=operator, got=got, argument=argument, want=len(template)))
         for part, item in zip(parts, template):
             _spread(part, item, operator, argument, into)
@@ -143,9 +130,18 @@ class _Plan:
             for tensor in tensors_in(args[i]):
                 if i not in self.rebased:
                     if tensor._word & REQUIRES_GRAD:
-                        raise RuntimeError(_WRITTEN.format(operator=self.name, argument=a.name))
+                        raise RuntimeError(
+                            f"[{self.name}] mutates its argument {a.name!r}, which requires a gradient, and returns "
+                            "tensors: gradients flow through its results alone. Give it x.detach(), or return what "
+                            "it writes to as 'Tensor(a!)'."
+                        )
                 else:
-                    check_inplace(self.name, tensor, _LEAF.format(operator=self.name, argument=a.name))
+                    check_inplace(
+                        self.name,
+                        tensor,
+                        f"[{self.name}] a leaf Variable that requires grad is being used in an in-place operation: it "
+                        f"mutates its argument {a.name!r}. Do it in a tk.no_grad() block, or give it a clone().",
+                    )
                     found.append(tensor)
         return found
 
@@ -161,9 +157,15 @@ class _Plan:
                 raise RuntimeError(_ALIAS.format(operator=self.name))
             may_be_view = tensor._storage is not None or getattr(tensor._data, "base", None) is not None
             if may_be_view and any(given is not None and shares_storage(tensor, given) for given in tensors):
-                raise RuntimeError(_VIEW.format(operator=self.name))
+                raise RuntimeError(
+                    f"[{self.name}] returned a view of one of its arguments: an operator returns new tensors; clone() "
+                    "the result."
+                )
         if len(outputs) > 1 and len({id(tensor) for tensor in outputs}) < len(outputs):
-            raise RuntimeError(_TWICE.format(operator=self.name))
+            raise RuntimeError(
+                f"[{self.name}] returned one tensor as two of its results: return different tensors; clone() one of "
+                "them."
+            )
 
 
 def custom_kernel(operator: Operator, word: int) -> Callable[..., Any]:
@@ -193,7 +195,8 @@ def custom_kernel(operator: Operator, word: int) -> Callable[..., Any]:
                 results = (results,)
             if len(results) != count:
                 raise RuntimeError(
-                    _COUNT.format(operator=operator.name, got=len(results), want=count, names=", ".join(names))
+                    f"[{operator.name}] its backward returned {len(results)} gradients, expected {count}: one for "
+                    f"each argument ({', '.join(names)}), None where there is none."
                 )
             if plain:
                 return tuple([results[i] for i in tensor_positions])

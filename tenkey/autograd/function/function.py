@@ -25,26 +25,6 @@ from .saved_intermediates import put_aside
 
 __all__ = ["Context", "Function", "once_differentiable"]
 
-_BOTH: Final = (
-    "[{name}] Implementing both 'backward' and 'vjp' for a custom Function is not allowed: these are two names of one."
-)
-_NOT_RETURNED: Final = (
-    "[{node}] Some elements marked as dirty during the forward method were not returned as output: what mark_dirty "
-    "names must all be outputs of the Function."
-)
-_LEAF: Final = (
-    "[{node}] a leaf Variable that requires grad is being used in an in-place operation: mark_dirty names it; give the "
-    "Function a clone() of it."
-)
-_NESTED: Final = (
-    "[{node}] forward returned a {kind} with tensors in it, through which no gradient would flow: return the tensors "
-    "one by one, in a tuple, or name them in ctx.mark_non_differentiable."
-)
-_OLD_STYLE: Final = (
-    "[Function] a Function is not instantiated: call {name}.apply(...). (Functions are new-style, with a static "
-    "forward method.)"
-)
-
 
 class Function:
     """Base of operations with a gradient written by hand.
@@ -71,7 +51,10 @@ class Function:
     """
 
     def __init__(self) -> None:
-        raise TypeError(_OLD_STYLE.format(name=type(self).__name__))
+        raise TypeError(
+            f"[Function] a Function is not instantiated: call {type(self).__name__}.apply(...). (Functions are "
+            "new-style, with a static forward method.)"
+        )
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
@@ -215,7 +198,10 @@ def _context_of(function: type[Function]) -> Any:
         and function.backward is not function._missing_backward
         and function.vjp is not function.backward
     ):
-        raise RuntimeError(_BOTH.format(name=function.__name__))
+        raise RuntimeError(
+            f"[{function.__name__}] Implementing both 'backward' and 'vjp' for a custom Function is not allowed: "
+            "these are two names of one."
+        )
     members = {"__slots__": (), "_function": function, "__module__": function.__module__}
     return type(f"{function.__name__}Backward", (Call,), members)
 
@@ -239,7 +225,11 @@ def _refuse_nested(ctx: Context, item: Any) -> None:
             and not leaf._word & REQUIRES_GRAD
             and all(leaf is not no for no in ctx._not_differentiable)
         ):
-            raise TypeError(_NESTED.format(node=ctx.name(), kind=type(item).__name__))
+            raise TypeError(
+                f"[{ctx.name()}] forward returned a {type(item).__name__} with tensors in it, through which no "
+                "gradient would flow: return the tensors one by one, in a tuple, or name them in "
+                "ctx.mark_non_differentiable."
+            )
 
 
 def _record(ctx: Context, args: tuple[Any, ...], output: Any) -> Any:
@@ -254,7 +244,10 @@ def _record(ctx: Context, args: tuple[Any, ...], output: Any) -> Any:
     inputs = [args[i] for i in ctx._input_positions]
     for dirty in ctx._dirty:
         if all(item is not dirty for item in items):
-            raise RuntimeError(_NOT_RETURNED.format(node=ctx.name()))
+            raise RuntimeError(
+                f"[{ctx.name()}] Some elements marked as dirty during the forward method were not returned as output: "
+                "what mark_dirty names must all be outputs of the Function."
+            )
     differentiable = [
         isinstance(item, Tensor) and item.dtype.kind in "fcV" and all(item is not no for no in ctx._not_differentiable)
         for item in items
@@ -264,7 +257,12 @@ def _record(ctx: Context, args: tuple[Any, ...], output: Any) -> Any:
             _refuse_nested(ctx, item)
             continue
         if any(item is dirty for dirty in ctx._dirty):
-            check_inplace(ctx.name(), item, _LEAF.format(node=ctx.name()))
+            check_inplace(
+                ctx.name(),
+                item,
+                f"[{ctx.name()}] a leaf Variable that requires grad is being used in an in-place operation: "
+                "mark_dirty names it; give the Function a clone() of it.",
+            )
         elif item._word & REQUIRES_GRAD or any(item is given for given in inputs):
             items[i] = make_view(item, item._data)  # returned as it came, with a history of its own to keep
     ctx.describe(items)

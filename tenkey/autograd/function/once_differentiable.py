@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from ...core.tensor import Tensor, make_view
 from ...core.tree import tensors_in
@@ -16,17 +16,15 @@ from ..tape.node import SEQUENCE, Edge, Node, TensorMeta, edge_of, longest, set_
 
 __all__ = ["once_differentiable"]
 
-_TWICE: Final = (
-    "[{node}] trying to differentiate twice a function that was marked with @once_differentiable: its backward is not "
-    "recorded."
-)
-
 
 class _Once(Node):
     """The node that refuses a second order."""
 
     def apply(self, *grads: Tensor | None) -> Any:
-        raise RuntimeError(_TWICE.format(node=self.operator_name))
+        raise RuntimeError(
+            f"[{self.operator_name}] trying to differentiate twice a function that was marked with "
+            "@once_differentiable: its backward is not recorded."
+        )
 
 
 def _edges_of_saved(ctx: Any) -> list[Edge]:

@@ -18,7 +18,7 @@ and made anew when they are read. Guarded by
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from ...core.tensor import Tensor, make_view
 from ...core.word import REQUIRES_GRAD
@@ -26,12 +26,6 @@ from ..saved_tensors.saved import SavedOutput
 from ..tape.node import NO_EDGE, SEQUENCE, Node, longest, set_history
 
 __all__ = ["guarded", "positions_of_intermediates", "put_aside", "restored"]
-
-_INTERMEDIATE: Final = (
-    "[{node}] double backward reached saved_tensors[{nr}], an intermediate result of forward (neither an input nor an "
-    "output): it has no history, so the gradient through it would be a wrong number. Return it as a further output of "
-    "forward and save that, or compute it again in backward from saved inputs."
-)
 
 
 class _Intermediate(Node):
@@ -41,7 +35,12 @@ class _Intermediate(Node):
     nr = 0
 
     def apply(self, *grads: Tensor | None) -> Any:
-        raise RuntimeError(_INTERMEDIATE.format(node=self.operator_name, nr=self.nr))
+        raise RuntimeError(
+            f"[{self.operator_name}] double backward reached saved_tensors[{self.nr}], an intermediate result of "
+            "forward (neither an input nor an output): it has no history, so the gradient through it would be a "
+            "wrong number. Return it as a further output of forward and save that, or compute it again in backward "
+            "from saved inputs."
+        )
 
 
 def positions_of_intermediates(saved: tuple[Tensor | None, ...], inputs: Any, outputs: list[Any]) -> tuple[int, ...]:

@@ -54,33 +54,15 @@ _MISMATCH: Final = (
     "{error:.3e} at row {row} (component of the input), column {column} (component of the output).{fast}\nnumerical:\n"
     "{numerical}\nanalytical:\n{analytical}"
 )
-_FAST: Final = " Found in fast mode: projection {projection} of seed {seed}."
 _PRECISION: Final = (
     "[gradcheck] Input #{index} requires gradient and is not a double precision floating point or complex, it has "
     "dtype {dtype}: this will likely fail. Convert with x.astype(tk.float64), or give eps, atol and rtol that fit."
 )
-_NO_INPUT: Final = (
-    "[gradcheck] gradcheck expects at least one input tensor to require gradient: set requires_grad on one."
-)
-_CHANGED: Final = "[gradcheck] the function is not deterministic: two calls gave outputs that differ by {error:.3e}."
-_BACKWARD_CHANGED: Final = (
-    "[gradcheck] the backward is not deterministic: two runs for output {output} with respect to input {input} gave "
-    "gradients that differ by {error:.3e}; allow it with nondet_tol."
-)
-_UNDEFINED: Final = (
-    "[gradcheck] Expected backward function to handle undefined output grads: with gradients for all outputs, input "
-    "{input} gets another gradient than the sum of those that each output gives alone (largest error {error:.3e}). "
-    "Where backward gets None for an output, treat it as zero."
-)
-_DTYPES: Final = "[gradcheck] the gradient of input {input} has dtype {got}, and the input {want}."
 _BATCHED: Final = (
     "[gradcheck] the batched {mode} differs from the loop over its samples for {what} (largest error {error:.3e})."
 )
-_NOTHING: Final = "[gradcheck] check_backward_ad and check_forward_ad are both False: there is nothing to check."
 _POSITIVE: Final = "[gradcheck] {name} is a positive number, got {value!r}."
-_NUMBER: Final = "[gradcheck] {name} is a number, 0 or more, got {value!r}."
 _INTEGER: Final = "[gradcheck] {name} is an integer, {least} or more, got {value!r}."
-_FUNCTION: Final = "[gradcheck] fn is a function of the inputs, got {got}."
 INPUTS: Final = "[gradcheck] inputs is a tensor or a sequence of the arguments of fn, got {got}."
 GRAD_OUTPUTS: Final = "[gradgradcheck] grad_outputs is a tensor or a sequence of one for each output, got {got}."
 
@@ -114,7 +96,9 @@ def run(
             checked = _checked(inputs)
             outputs, error = _settled(lambda: outputs_of(fn, inputs), _difference, settings.nondet_tol)
             if error > settings.nondet_tol:
-                raise GradcheckError(_CHANGED.format(error=error))
+                raise GradcheckError(
+                    f"[gradcheck] the function is not deterministic: two calls gave outputs that differ by {error:.3e}."
+                )
             modes = {"backward": asked["backward"], "ahead": asked["ahead"]}
             _check_jacobians(fn, inputs, checked, outputs, settings, **modes)
             if asked["undefined"]:
@@ -135,13 +119,21 @@ def run(
 def check_options(fn: Any, settings: Settings, *, has_mode: bool) -> None:
     """Raise unless the settings are such as can be."""
     if not callable(fn):
-        raise TypeError(_FUNCTION.format(got=type(fn).__name__))
+        raise TypeError(f"[gradcheck] fn is a function of the inputs, got {type(fn).__name__}.")
     if not has_mode:
-        raise ValueError(_NOTHING)
+        raise ValueError(
+            "[gradcheck] check_backward_ad and check_forward_ad are both False: there is nothing to check."
+        )
     for name in ("projections", "seed", "eps", "atol", "rtol", "nondet_tol"):
         value = getattr(settings, name)
         least = int(name == "projections")
-        text = _INTEGER if least or name == "seed" else _POSITIVE if name == "eps" else _NUMBER
+        text = (
+            _INTEGER
+            if least or name == "seed"
+            else _POSITIVE
+            if name == "eps"
+            else "[gradcheck] {name} is a number, 0 or more, got {value!r}."
+        )
         right = hasattr(value, "__index__") if text is _INTEGER else isinstance(value, Real)
         if not right or not value >= least or (text is _POSITIVE and not value > 0):
             raise (ValueError if right else TypeError)(text.format(name=name, least=least, value=value))
@@ -158,7 +150,9 @@ def _checked(inputs: tuple[Any, ...]) -> list[int]:
     """The inputs that require a gradient; warns unless they are in double precision."""
     found = [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad]
     if not found:
-        raise ValueError(_NO_INPUT)
+        raise ValueError(
+            "[gradcheck] gradcheck expects at least one input tensor to require gradient: set requires_grad on one."
+        )
     for i in found:
         if inputs[i].dtype.name not in ("float64", "complex128"):
             warnings.warn(_PRECISION.format(index=i, dtype=inputs[i].dtype), UserWarning, stacklevel=4)
@@ -204,7 +198,7 @@ def _check_jacobians(
             at = _projection_that_differs(fn, inputs, i, outputs, settings, backward=backward, ahead=ahead)
             if at is None:
                 continue
-            hint = _FAST.format(projection=at, seed=settings.seed)
+            hint = f" Found in fast mode: projection {at} of seed {settings.seed}."
         with np.errstate(invalid="ignore"):  # inf - inf: the comparison below judges the nan
             columns = numerical(fn, inputs, i, settings.eps)
         if ahead:
@@ -217,7 +211,10 @@ def _check_jacobians(
         for number, (output, wanted) in enumerate(zip(outputs, columns, strict=True)):
             found, error = _settled(partial(analytical, output, inputs[i]), distance, settings.nondet_tol)
             if error > settings.nondet_tol:
-                raise GradcheckError(_BACKWARD_CHANGED.format(output=number, input=i, error=error))
+                raise GradcheckError(
+                    f"[gradcheck] the backward is not deterministic: two runs for output {number} with respect to "
+                    f"input {i} gave gradients that differ by {error:.3e}; allow it with nondet_tol."
+                )
             _compare(wanted, found, number, i, settings, hint)
 
 
@@ -322,7 +319,12 @@ def _check_undefined(inputs: tuple[Any, ...], checked: list[int], outputs: list[
     for nr, i in enumerate(checked):
         summed = np.sum([gradients[nr] for gradients in alone], axis=0)
         if not settings.near(summed, together[nr]).all():
-            raise GradcheckError(_UNDEFINED.format(input=i, error=distance(summed, together[nr])))
+            raise GradcheckError(
+                "[gradcheck] Expected backward function to handle undefined output grads: with gradients for all "
+                f"outputs, input {i} gets another gradient than the sum of those that each output gives alone "
+                f"(largest error {distance(summed, together[nr]):.3e}). Where backward gets None for an output, treat "
+                "it as zero."
+            )
 
 
 def _check_dtypes(inputs: tuple[Any, ...], checked: list[int], outputs: list[Tensor]) -> None:
@@ -331,7 +333,9 @@ def _check_dtypes(inputs: tuple[Any, ...], checked: list[int], outputs: list[Ten
     found = grad(ends, [inputs[i] for i in checked], seeds, retain_graph=True, allow_unused=True)
     for i, gradient in zip(checked, found, strict=True):
         if gradient is not None and gradient.dtype != inputs[i].dtype:
-            raise GradcheckError(_DTYPES.format(input=i, got=gradient.dtype, want=inputs[i].dtype))
+            raise GradcheckError(
+                f"[gradcheck] the gradient of input {i} has dtype {gradient.dtype}, and the input {inputs[i].dtype}."
+            )
 
 
 def _check_batched(inputs: tuple[Any, ...], checked: list[int], outputs: list[Tensor], settings: Settings) -> None:

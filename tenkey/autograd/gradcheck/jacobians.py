@@ -7,7 +7,7 @@ imaginary part.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -32,11 +32,6 @@ __all__ = [
     "slope",
 ]
 
-_NO_OUTPUT: Final = (
-    "[gradcheck] the function returned {got}, no floating or complex tensor: there is nothing to check. Return a "
-    "tensor or a sequence of tensors."
-)
-
 
 def from_array(values: np.ndarray, *, word: int = 0) -> Tensor:
     """A tensor on an array."""
@@ -49,7 +44,10 @@ def outputs_of(fn: Callable[..., Any], inputs: Sequence[Any]) -> list[Tensor]:
     listed = list(result) if isinstance(result, (tuple, list)) else [result]
     found = [t for t in listed if isinstance(t, Tensor) and t.dtype.kind in "fc"]
     if not found:
-        raise ValueError(_NO_OUTPUT.format(got=type(result).__name__))
+        raise ValueError(
+            f"[gradcheck] the function returned {type(result).__name__}, no floating or complex tensor: there is "
+            "nothing to check. Return a tensor or a sequence of tensors."
+        )
     return found
 
 

@@ -12,7 +12,7 @@ because their formula is here. Guarded by ``tests/autograd/engine/test_autograd.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from ...core.device import Device
 from ...core.tensor import Tensor
@@ -37,11 +37,6 @@ __all__ = [
     "leaf_kernel",
     "refusing_kernel",
 ]
-
-_NO_FORMULA: Final = (
-    "[{operator}] derivative is not implemented: the operator has no gradient formula, but a gradient through it is "
-    "asked for. Give it one with tk.library.register_autograd({operator!r}, backward), or mark it differentiable=False."
-)
 
 
 def below_autograd(word: int) -> int:
@@ -130,7 +125,11 @@ class NotImplementedNode(Node):
 
     def apply(self, *grads: Tensor | None) -> Any:
         """Raise: there is no formula."""
-        raise NotImplementedError(_NO_FORMULA.format(operator=self.operator_name))
+        raise NotImplementedError(
+            f"[{self.operator_name}] derivative is not implemented: the operator has no gradient formula, but a "
+            f"gradient through it is asked for. Give it one with tk.library.register_autograd({self.operator_name!r}, "
+            "backward), or mark it differentiable=False."
+        )
 
 
 def _unknown_gradient(operator: Operator, inner: Callable[..., Any]) -> Callable[..., Any]:

@@ -62,26 +62,6 @@ __all__ = [
 HOOKED: Final = register_trait("saved-tensor hooks")
 """The bit of the local state that says: what is saved is packed."""
 
-_NOT_A_FUNCTION: Final = "[{what}] {name} is a function, got {got}."
-_MODIFYING: Final = (
-    "[{node}] A saved tensor pack hook is modifying its input in place: the tensor {what}. Tensors provided as input "
-    "to pack hook can not be modified by in-place operations: change a clone() of it."
-)
-_UNPACK_KIND: Final = (
-    "[{node}] Output of saved tensor unpack_hook expected to be a Tensor but got result of type {got} (for {what})."
-)
-_UNPACK_SHAPE: Final = (
-    "[{node}] the unpack hook returned a tensor of shape {got} for {what}, which was saved with shape {want}: "
-    "unpack_hook(pack_hook(x)) must have the shape of x."
-)
-_MESSAGE: Final = "[disable_saved_tensors_hooks] takes the message of the error as a string, got {got}."
-_CHANGED: Final = (
-    "[save_on_cpu] one of the variables needed for gradient computation has been modified by an inplace operation: a "
-    "saved tensor of shape {shape}, which was on the CPU already and so was not copied, is at version {now}; expected "
-    "version {then} instead. Use the functional form of the operation that changed it, or save a copy with clone()."
-)
-_PIN: Final = "[save_on_cpu] pin_memory is a bool, got {got}."
-
 
 class Saver:
     """What packs and unpacks; hooks of a user are one, and so is a checkpoint."""
@@ -156,7 +136,10 @@ class HookedTensor:
         """The tensor that the hooks make, with the history that the saved one had."""
         result = _unpack(self.packed, node, what)
         if result.shape != self.shape:
-            raise RuntimeError(_UNPACK_SHAPE.format(node=node.name(), got=result.shape, want=self.shape, what=what))
+            raise RuntimeError(
+                f"[{node.name()}] the unpack hook returned a tensor of shape {result.shape} for {what}, which was "
+                f"saved with shape {self.shape}: unpack_hook(pack_hook(x)) must have the shape of x."
+            )
         if result.__class__ is Wrapper:
             return result
         if self.output_nr >= 0:
@@ -187,7 +170,10 @@ def _unpack(packed: _Packed, node: Node, what: str) -> Tensor:
         value = unflatten(value, [_unpack(one, node, what) if one.__class__ is _Packed else one for one in leaves])
     result = packed.unpack(value)
     if not isinstance(result, Tensor):
-        raise TypeError(_UNPACK_KIND.format(node=node.name(), got=type(result).__name__, what=what))
+        raise TypeError(
+            f"[{node.name()}] Output of saved tensor unpack_hook expected to be a Tensor but got result of "
+            f"type {type(result).__name__} (for {what})."
+        )
     return result
 
 
@@ -202,7 +188,10 @@ def _pack(tensor: Tensor, stack: _Stack, node: Node, what: str) -> _Packed:
     version = version_of(tensor)
     value = saver.pack(tensor, node, what)
     if version_of(tensor) != version:
-        raise RuntimeError(_MODIFYING.format(node=node.name(), what=what))
+        raise RuntimeError(
+            f"[{node.name()}] A saved tensor pack hook is modifying its input in place: the tensor {what}. Tensors "
+            "provided as input to pack hook can not be modified by in-place operations: change a clone() of it."
+        )
     nested = False
     if outer and value is not None:
         leaves = flatten(value)
@@ -334,7 +323,7 @@ def check_hooks(what: str, pack_hook: Any, unpack_hook: Any) -> None:
     """Raise unless both are functions."""
     for name, hook in (("pack_hook", pack_hook), ("unpack_hook", unpack_hook)):
         if not callable(hook):
-            raise TypeError(_NOT_A_FUNCTION.format(what=what, name=name, got=type(hook).__name__))
+            raise TypeError(f"[{what}] {name} is a function, got {type(hook).__name__}.")
 
 
 def enter_saver(owner: object, saver: Saver) -> None:
@@ -370,7 +359,12 @@ def _to_cpu(tensor: Tensor) -> Any:
 def _from_cpu(packed: Any) -> Tensor:
     device, tensor, storage, version = packed
     if storage is not None and storage() is storage_of(tensor) and version_of(tensor) != version:
-        raise RuntimeError(_CHANGED.format(shape=tensor.shape, now=version_of(tensor), then=version))
+        raise RuntimeError(
+            "[save_on_cpu] one of the variables needed for gradient computation has been modified by an inplace "
+            f"operation: a saved tensor of shape {tensor.shape}, which was on the CPU already and so was not copied, "
+            f"is at version {version_of(tensor)}; expected version {version} instead. Use the functional form of the "
+            "operation that changed it, or save a copy with clone()."
+        )
     moved: Tensor = tensor if tensor.device == device else tensor.to_device(device)
     return moved
 
@@ -392,7 +386,7 @@ class save_on_cpu(saved_tensors_hooks):
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
         if not isinstance(pin_memory, bool):
-            raise TypeError(_PIN.format(got=type(pin_memory).__name__))
+            raise TypeError(f"[save_on_cpu] pin_memory is a bool, got {type(pin_memory).__name__}.")
         self.pin_memory = pin_memory
         self.device_type = device_type
         super().__init__(_to_cpu, _from_cpu)
@@ -413,7 +407,10 @@ class disable_saved_tensors_hooks:
 
     def __init__(self, error_message: str) -> None:
         if not isinstance(error_message, str):
-            raise TypeError(_MESSAGE.format(got=type(error_message).__name__))
+            raise TypeError(
+                "[disable_saved_tensors_hooks] takes the message of the error as a string, "
+                f"got {type(error_message).__name__}."
+            )
         self.error_message = error_message
 
     def __enter__(self) -> Self:

@@ -31,20 +31,7 @@ from .saved import alone
 
 __all__ = ["allow_mutation_on_saved_tensors", "increment_version"]
 
-_OUTSIDE: Final = (
-    "[allow_mutation_on_saved_tensors] Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in "
-    "which the graph was originally recorded: what was saved is freed at its end. Run forward and backward in the same "
-    "context."
-)
-_NESTED: Final = (
-    "[allow_mutation_on_saved_tensors] allow_mutation_on_saved_tensors contexts cannot be nested: the outer block does "
-    "for all that is in it. Leave the inner one away."
-)
 _NO_TENSOR: Final = "[increment_version] takes a tensor or several, got {got}."
-_INFERENCE: Final = (
-    "[increment_version] Inference tensors do not track version counter: the tensor of shape {shape} was made in "
-    "tk.inference_mode()."
-)
 
 
 class _Kept:
@@ -65,7 +52,11 @@ class _Kept:
 
 def _tensor_of(kept: _Kept) -> Tensor:
     if kept.tensor is None:
-        raise RuntimeError(_OUTSIDE)
+        raise RuntimeError(
+            "[allow_mutation_on_saved_tensors] Trying to backward outside of the 'allow_mutation_on_saved_tensors' "
+            "context in which the graph was originally recorded: what was saved is freed at its end. Run forward and "
+            "backward in the same context."
+        )
     return kept.tensor
 
 
@@ -147,7 +138,10 @@ class allow_mutation_on_saved_tensors:
 
     def __enter__(self) -> _State:
         if _active.get() is not None:
-            raise RuntimeError(_NESTED)
+            raise RuntimeError(
+                "[allow_mutation_on_saved_tensors] allow_mutation_on_saved_tensors contexts cannot be nested: the "
+                "outer block does for all that is in it. Leave the inner one away."
+            )
         keeper = _Keeper()
         watch = _Watch(keeper)
         enter_saver(self, keeper)
@@ -192,6 +186,9 @@ def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
         if not isinstance(one, Tensor):
             raise TypeError(_NO_TENSOR.format(got=type(one).__name__))
         if one._word & INFERENCE:
-            raise RuntimeError(_INFERENCE.format(shape=one.shape))
+            raise RuntimeError(
+                f"[increment_version] Inference tensors do not track version counter: the tensor of shape {one.shape} "
+                "was made in tk.inference_mode()."
+            )
     for one in tensors:
         storage_of(one).version += 1

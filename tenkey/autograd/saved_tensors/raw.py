@@ -16,14 +16,6 @@ _HOOKED_ALREADY: Final = (
     "[register_hooks] Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair "
     "of hooks is allowed at a time: nest saved_tensors_hooks contexts around the forward pass instead. ({node}, {what})"
 )
-_HOOKED_FREED: Final = (
-    "[register_hooks] Calling register_hooks on a saved tensor after it has been freed ({node}, {what}). Saved "
-    "intermediate values of the graph are freed by backward() or grad(). Specify retain_graph=True if you need them "
-    "afterwards."
-)
-_HOOKED_NONE: Final = (
-    "[register_hooks] Calling register_hooks on a saved tensor with value None is forbidden ({node}, {what})."
-)
 
 
 class RawSavedTensor:
@@ -58,7 +50,20 @@ class RawSavedTensor:
             raise RuntimeError(_HOOKED_ALREADY.format(**named))
         if saved is None:
             freed = getattr(self._node, "released", False) or getattr(self._node, "_released", False)
-            raise RuntimeError((_HOOKED_FREED if freed else _HOOKED_NONE).format(**named))
+            raise RuntimeError(
+                (
+                    (
+                        "[register_hooks] Calling register_hooks on a saved tensor after it has been freed ({node}, "
+                        "{what}). Saved intermediate values of the graph are freed by backward() or grad(). Specify "
+                        "retain_graph=True if you need them afterwards."
+                    )
+                    if freed
+                    else (
+                        "[register_hooks] Calling register_hooks on a saved tensor with value None is forbidden "
+                        "({node}, {what})."
+                    )
+                ).format(**named)
+            )
         self._set(pack_saved(saved, self._node, self._what, ((self, hook_pair(pack_hook, unpack_hook)),)))
 
     def __repr__(self) -> str:

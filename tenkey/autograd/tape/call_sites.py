@@ -30,14 +30,7 @@ Trace = tuple[tuple[CodeType, int], ...]
 
 _DEPTH: Final = 64  # frames that are kept
 _PACKAGE: Final = f"{Path(__file__).parent.parent}{os.sep}"
-_UNKNOWN: Final = "The forward call was not made in anomaly_mode(): make it there to see where it is."
 _FORWARD: Final = "Traceback of forward call that caused the error (most recent call last):\n{lines}"
-_SAVED_AT: Final = " It was saved by {operator} at {place}."
-_CHANGED_AT: Final = " The last change was by {operator} at {place}."
-_HINT: Final = (
-    " Hint: enable anomaly detection to see where it was saved and where it was changed: run forward and backward in "
-    "`with tk.autograd.anomaly_mode():`."
-)
 
 _changes: WeakKeyDictionary[Storage, tuple[str, Trace]] = WeakKeyDictionary()
 _lock: Final = threading.Lock()
@@ -92,15 +85,18 @@ def forward_trace(node: Any) -> str:
     """The traceback of the call that recorded a node, as text."""
     trace = getattr(node, "_trace", None)
     if trace is None:
-        return _UNKNOWN
+        return "The forward call was not made in anomaly_mode(): make it there to see where it is."
     return _FORWARD.format(lines="".join(traceback.format_list(_summary(trace))).rstrip())
 
 
 def history_of(node: Any, tensor: Tensor) -> str:
     """Who saved a tensor for ``node`` and who changed it last, as far as it is known; else how to find out."""
     trace = getattr(node, "_trace", None)
-    text = "" if trace is None else _SAVED_AT.format(operator=node.operator_name or node.name(), place=place(trace))
+    text = "" if trace is None else f" It was saved by {node.operator_name or node.name()} at {place(trace)}."
     change = _changes.get(storage_of(tensor))
     if change is not None:
-        text += _CHANGED_AT.format(operator=change[0], place=place(change[1]))
-    return text or _HINT
+        text += f" The last change was by {change[0]} at {place(change[1])}."
+    return text or (
+        " Hint: enable anomaly detection to see where it was saved and where it was changed: run forward and "
+        "backward in `with tk.autograd.anomaly_mode():`."
+    )

@@ -43,7 +43,6 @@ __all__ = [
 
 Edge = tuple["Node | None", int]
 NO_EDGE: Final[Edge] = (None, 0)
-_HOOK: Final = "[{call}] a hook is a function, got {got}: pass a callable; the handle's remove() takes it back."
 LAST: Final = 2**63 - 1  # the sequence number of accumulators: they run as soon as they are ready
 
 
@@ -98,7 +97,10 @@ class Hooks(dict[int, Callable[..., Any]]):
     def add(self, hook: Callable[..., Any], call: str = "register_hook") -> HookHandle:
         """Register a hook; the handle removes it. Errors name the call."""
         if not callable(hook):
-            raise TypeError(_HOOK.format(call=call, got=type(hook).__name__))
+            raise TypeError(
+                f"[{call}] a hook is a function, got {type(hook).__name__}: pass a callable; the handle's remove() "
+                "takes it back."
+            )
         number = next(Hooks._next)
         self[number] = hook
         return HookHandle(self, number)

@@ -29,14 +29,6 @@ from ...ops.builtin.shape.views import broadcast_to, permute_dims, reshape, sum_
 __all__ = ["Window", "window_between"]
 
 Shape = tuple[int, ...]
-_OUTSIDE: Final = (
-    "[grad_fn] a view of shape {view} no longer lies in the memory of its base of shape {root}, which has moved: take "
-    "the view anew."
-)
-_OVERLAP: Final = (
-    "[grad_fn] unsupported operation: more than one element of the base, shape {root}, strides {strides}, refers to a "
-    "single memory location, so a view of it has no history of its own. clone() the base first."
-)
 
 
 class Window:
@@ -179,9 +171,16 @@ def window_between(root: Tensor, view: Any) -> Window:
         listed = _few_places if view.size <= _FEW else _places
         found = listed(data.shape, steps, view.shape, view_steps, offset // size)
     if found is None:
-        raise RuntimeError(_OUTSIDE.format(view=view.shape, root=data.shape))
+        raise RuntimeError(
+            f"[grad_fn] a view of shape {view.shape} no longer lies in the memory of its base of shape {data.shape}, "
+            "which has moved: take the view anew."
+        )
     if found == "overlap":
-        raise RuntimeError(_OVERLAP.format(root=data.shape, strides=steps))
+        raise RuntimeError(
+            f"[grad_fn] unsupported operation: more than one element of the base, shape {data.shape}, "
+            f"strides {steps}, refers to a single memory location, so a view of it has no history of its own. clone() "
+            "the base first."
+        )
     return found  # type: ignore[no-any-return]
 
 

@@ -12,7 +12,7 @@ tensor changes the history of that: Note [Views and in-place]. Guarded by ``test
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -31,16 +31,6 @@ from ..tape.node import Edge, edge_of
 from .tracking import LEAF, VIEW_OF_LEAF, ViewMeta, check_inplace, is_view, link, plain_meta, rebase
 
 __all__ = ["inplace_kernel"]
-
-_MUTATING: Final = (
-    "[{operator}] mutates its argument {argument!r} and a gradient is asked for, but it has no gradient formula: call "
-    "it under tk.no_grad() or on x.detach()."
-)
-
-_OUT: Final = (
-    "[{operator}] functions with out=... arguments don't support automatic differentiation, but one of the arguments "
-    "requires grad: leave out= away, or call it under tk.no_grad()."
-)
 
 
 class CopyBackward(ZeroNode):
@@ -175,14 +165,20 @@ def _refuse(operator: Operator, word: int) -> Callable[..., Any]:
     mutated = [(i, a.name) for i, a in enumerate(operator.schema.arguments) if a.is_mutable]
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError(_MUTATING.format(operator=operator.name, argument=mutated[0][1]))
+        raise RuntimeError(
+            f"[{operator.name}] mutates its argument {mutated[0][1]!r} and a gradient is asked for, but it has no "
+            "gradient formula: call it under tk.no_grad() or on x.detach()."
+        )
 
     return kernel
 
 
 def _refuse_out(operator: Operator, word: int) -> Callable[..., Any]:
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError(_OUT.format(operator=operator.schema.base_name))
+        raise RuntimeError(
+            f"[{operator.schema.base_name}] functions with out=... arguments don't support automatic differentiation, "
+            "but one of the arguments requires grad: leave out= away, or call it under tk.no_grad()."
+        )
 
     return kernel
 

@@ -77,11 +77,6 @@ VIEW_OF_LEAF: Final = (
     "[{operator}] a view of a leaf Variable that requires grad is being used in an in-place operation (x[index] = "
     "value is one): do it in a tk.no_grad() block, or use the functional form."
 )
-_CUSTOM: Final = (
-    "[{operator}] Output {nr} of {node} is a view and {what} modified inplace. This view was created inside a custom "
-    "Function (or because an input was returned as-is), and the gradient of the Function would be lost with the "
-    "change: return a clone() from the Function, or use the functional form."
-)
 
 
 class ViewMeta(AutogradMeta):
@@ -142,7 +137,11 @@ class FunctionViewMeta(AutogradMeta):
     def refusal(self, operator: str, what: str) -> RuntimeError:
         """The error for a change in place."""
         node, nr = self.own
-        return RuntimeError(_CUSTOM.format(operator=operator, nr=nr, node=node.name(), what=what))
+        return RuntimeError(
+            f"[{operator}] Output {nr} of {node.name()} is a view and {what} modified inplace. This view was created "
+            "inside a custom Function (or because an input was returned as-is), and the gradient of the Function "
+            "would be lost with the change: return a clone() from the Function, or use the functional form."
+        )
 
 
 def function_history(result: Tensor, node: Node, nr: int, inputs: list[Any]) -> None:

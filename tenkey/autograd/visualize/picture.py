@@ -28,8 +28,6 @@ _NO_GRAD: Final = (
 )
 _KIND: Final = "[draw] draws tensors, gradient edges and lists, tuples and dicts of them, got {got}."
 _PARAMS: Final = "[draw] params is a dict of names and tensors, got {got}."
-_MANY: Final = "[draw] max_nodes is the number of nodes that are drawn, 1 or more, got {got!r}."
-_PATH: Final = "[draw] {path} ends in .svg, .dot or .gv: that says what is written."
 _FAR_LEAF: Final = 3
 _FAR: Final = 16  # an edge across more layers is drawn from a tag beside its user
 
@@ -176,7 +174,7 @@ class Drawing:
     def __init__(self, outputs: Any, params: Mapping[str, Any] | None, *, max_nodes: int, saved: bool) -> None:
         given: Any = max_nodes
         if isinstance(given, bool) or not isinstance(given, int) or given < 1:
-            raise ValueError(_MANY.format(got=max_nodes))
+            raise ValueError(f"[draw] max_nodes is the number of nodes that are drawn, 1 or more, got {max_nodes!r}.")
         roots, names = _roots(outputs), _names(params)
         nodes, more = _nearest([root.node for root in roots], max_nodes)
         self._boxes: list[Box] = []
@@ -265,7 +263,7 @@ class Drawing:
         """Write the picture; ``path`` ends in ``.svg``, or in ``.dot`` or ``.gv`` for DOT."""
         name = os.fspath(path)
         if not name.endswith((".svg", ".dot", ".gv")):
-            raise ValueError(_PATH.format(path=path))
+            raise ValueError(f"[draw] {path} ends in .svg, .dot or .gv: that says what is written.")
         text = self.svg if name.endswith(".svg") else self.dot
         with replacing(name) as temporary:
             Path(temporary).write_text(text, encoding="utf-8")

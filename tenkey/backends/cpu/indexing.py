@@ -19,19 +19,13 @@ from .kernels import check, kernel, wrap
 
 __all__: list[str] = []
 
-_MASKED: Final = (
-    "[index_put] a value of shape {given} has no place where a mask selects the shape {selected}: give one element, or "
-    "as many as the mask selects."
-)
-_OUT: Final = "[{operator}] index {index} is out of range for axis {axis} of length {length}."
-
 
 def _check_range(operator: str, indices: np.ndarray, length: int, axis: int) -> None:
     if indices.size:
         low, high = int(indices.min()), int(indices.max())
         if low < -length or high >= length:
             index = low if low < -length else high
-            raise IndexError(_OUT.format(operator=operator, index=index, axis=axis, length=length))
+            raise IndexError(f"[{operator}] index {index} is out of range for axis {axis} of length {length}.")
 
 
 @kernel("take_along_axis")
@@ -199,5 +193,8 @@ def put_(x: Tensor, indices: Sequence[Tensor | None], source: Tensor) -> Tensor:
         check_put(registry.find("tk::put_"), x, indices, source)
         _explain("index_put", x, indices)
         selected = a[_subscript(indices)].shape
-        raise ValueError(_MASKED.format(given=values.shape, selected=selected)) from None
+        raise ValueError(
+            f"[index_put] a value of shape {values.shape} has no place where a mask selects the shape {selected}: "
+            "give one element, or as many as the mask selects."
+        ) from None
     return x

@@ -20,11 +20,6 @@ from .kernels import WORDS, wrap
 __all__ = ["numpy_kernel"]
 
 
-_FAILED: Final = "[{name}] {error} (It was called with {operands}.)"
-_MEMORY: Final = (
-    "[{name}] takes more memory than there is{array}: give a smaller shape, or work in parts. (It was called with "
-    "{operands}.)"
-)
 _UNTOLD: Final = (ValueError, TypeError, IndexError, OverflowError, RuntimeError, np.linalg.LinAlgError)
 
 
@@ -95,8 +90,6 @@ _ONE: Final = """
     $made._autograd = None
     return $made
 """
-_CONTIGUOUS: Final = 'elif not $data.flags.c_contiguous: $data = $data.copy(order="C")'
-_SEVERAL: Final = "return $tuple([$tensor($one) for $one in $data])"
 
 
 def _passed(argument: Argument) -> str:
@@ -130,10 +123,11 @@ def numpy_kernel(operator: Operator) -> Callable[..., Any]:
             otherwise(*args, **kwargs)
         if isinstance(error, MemoryError):
             raise MemoryError(
-                _MEMORY.format(name=operator.schema.base_name, array=_wanted(error), operands=_described(args, kwargs))
+                f"[{operator.schema.base_name}] takes more memory than there is{_wanted(error)}: give a smaller "
+                f"shape, or work in parts. (It was called with {_described(args, kwargs)}.)"
             ) from None
         if type(error) in _UNTOLD and not str(error).startswith("["):
-            text = _FAILED.format(name=operator.schema.base_name, error=error, operands=_described(args, kwargs))
+            text = f"[{operator.schema.base_name}] {error} (It was called with {_described(args, kwargs)}.)"
             raise type(error)(text) from error
         raise error
 
@@ -145,7 +139,13 @@ def numpy_kernel(operator: Operator) -> Callable[..., Any]:
         end="" if facet.quiet else "finally: $restore($token)",
         passed=codegen.call(schema, _passed),
         arguments=called,
-        result=(_SEVERAL if several else _ONE.format(contiguous="" if fresh else _CONTIGUOUS)).strip(),
+        result=(
+            "return $tuple([$tensor($one) for $one in $data])"
+            if several
+            else _ONE.format(
+                contiguous="" if fresh else 'elif not $data.flags.c_contiguous: $data = $data.copy(order="C")'
+            )
+        ).strip(),
     )
     scope: dict[str, Any] = {
         "QUIET": QUIET, "ignore": ignore, "restore": restore, "array": _array, "tensor": _tensor, "failed": failed,

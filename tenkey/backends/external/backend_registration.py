@@ -23,24 +23,9 @@ from .interface import MINIMAL, Backend
 
 __all__ = ["coverage", "explicit_kernels", "new_kernels", "register", "registered"]
 
-_NAME: Final = (
-    "[register] a backend needs a class attribute 'name', a lower-case identifier of ASCII letters, no keyword and not "
-    "'default', which means all devices; got {name!r}."
-)
-_BACKEND: Final = "[register] needs an instance of a subclass of tk.backends.Backend, got {value!r}."
-_METHOD: Final = "[register] the backend {name!r} lacks the method {method}(): every backend implements {all}."
-_SIGNATURE: Final = (
-    "[register] the method {method}{signature} of the backend {name!r} cannot be called as {call}: give it these "
-    "parameters, as in tk.backends.Backend."
-)
-_TAKEN: Final = (
-    "[register] a backend cannot be called {name!r}: Tensor has {attribute!r} already, and registering adds the method "
-    "x.{name}() and the property x.is_{name}. Choose another name."
-)
 _CALLED: Final = (
     *MINIMAL, "is_available", "device_count", "current_device", "synchronize", "pointwise", "reduction", "setup",
 )  # fmt: skip
-_UNKNOWN: Final = "[coverage] there is no registered backend {name!r}; known: {known}."
 
 registered: Final[dict[str, Registered]] = {}
 
@@ -152,20 +137,29 @@ def register(backend: Backend) -> Handle:
     1
     """
     if not isinstance(backend, Backend):
-        raise RegistrationError(_BACKEND.format(value=backend))
+        raise RegistrationError(f"[register] needs an instance of a subclass of tk.backends.Backend, got {backend!r}.")
     name: Any = backend.name
     valid = isinstance(name, str) and name.isascii() and name.isidentifier() and name == name.lower()
     if not valid or keyword.iskeyword(name) or name == "default":
-        raise RegistrationError(_NAME.format(name=name))
+        raise RegistrationError(
+            "[register] a backend needs a class attribute 'name', a lower-case identifier of ASCII letters, no "
+            f"keyword and not 'default', which means all devices; got {name!r}."
+        )
     for method in MINIMAL:
         if getattr(type(backend), method, None) in (None, getattr(Backend, method)):
-            raise RegistrationError(_METHOD.format(name=name, method=method, all=", ".join(MINIMAL)))
+            raise RegistrationError(
+                f"[register] the backend {name!r} lacks the method {method}(): every backend "
+                f"implements {', '.join(MINIMAL)}."
+            )
     _check_signatures(backend)
     with registry.lock:
         if name not in device_types():
             for attribute in (name, f"is_{name}"):
                 if hasattr(Tensor, attribute):
-                    raise RegistrationError(_TAKEN.format(name=name, attribute=attribute))
+                    raise RegistrationError(
+                        f"[register] a backend cannot be called {name!r}: Tensor has {attribute!r} already, and "
+                        f"registering adds the method x.{name}() and the property x.is_{name}. Choose another name."
+                    )
         key = register_device(name, backend=backend)
         entry = Registered(backend, key)
         registered[name] = entry
@@ -197,7 +191,10 @@ def _check_signatures(backend: Backend) -> None:
                 signature.bind(*arguments)
                 continue
         call = f"{method}({', '.join(arguments)})"
-        raise RegistrationError(_SIGNATURE.format(method=method, signature=signature, name=backend.name, call=call))
+        raise RegistrationError(
+            f"[register] the method {method}{signature} of the backend {backend.name!r} cannot be called as {call}: "
+            "give it these parameters, as in tk.backends.Backend."
+        )
 
 
 def coverage(name: str) -> Coverage:
@@ -216,7 +213,9 @@ def coverage(name: str) -> Coverage:
         with contextlib.suppress(ValueError):  # an installed plug-in that nobody has used yet
             entry = registered.get(to_device(name).type)
     if entry is None:
-        raise ValueError(_UNKNOWN.format(name=name, known=", ".join(registered) or "none"))
+        raise ValueError(
+            f"[coverage] there is no registered backend {name!r}; known: {', '.join(registered) or 'none'}."
+        )
     implemented: list[str] = []
     derived: list[str] = []
     for operator in registry:

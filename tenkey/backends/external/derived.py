@@ -40,7 +40,6 @@ from .templates import (
 
 __all__ = ["Derived"]
 
-_META: Final = "[{operator}] a tensor on 'meta' has no values to take to {device!r}."
 _PIECES: Final = 256  # columns that a long row is reduced to first, so that a device has work for all its units
 _LONG: Final = 4096
 
@@ -105,7 +104,10 @@ class Derived:
         """``tk::copy_``, also between devices."""
         for tensor in (x, source):
             if tensor.device.type == "meta":
-                raise NoValuesError(_META.format(operator="copy_", device=str((source if tensor is x else x).device)))
+                raise NoValuesError(
+                    "[copy_] a tensor on 'meta' has no values to take "
+                    f"to {str((source if tensor is x else x).device)!r}."
+                )
         check_copy(registry.find("tk::copy_"), x, source)
         if x._data.__class__ is np.ndarray:
             x._data[...] = source._values("copy_")

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from contextvars import ContextVar
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -29,14 +29,6 @@ from .interface import Backend, extent, memory_of
 
 __all__ = ["check_devices", "run_on_cpu", "strict_fallback"]
 
-_STRICT: Final = (
-    "[{operator}] would fall back to the CPU on {device!r}, which strict_fallback() forbids: register a kernel with "
-    "tk.library.register_kernel({operator!r}, {device!r})."
-)
-_MIXED: Final = (
-    "[{operator}] got tensors on different devices ({devices}): all tensors of a call live on one device. "
-    "Move them with x.to_device(device)."
-)
 
 _strict: ContextVar[bool] = ContextVar("tenkey_strict_fallback", default=False)
 
@@ -61,7 +53,10 @@ def run_on_cpu(backend: Backend, calls: Any, operator: Operator, /, *args: Any, 
     """Run an operator on the CPU and bring the result back; ``calls`` counts it."""
     check_devices(operator, args, kwargs)
     if _strict.get():
-        raise MissingKernelError(_STRICT.format(operator=operator.name, device=backend.name))
+        raise MissingKernelError(
+            f"[{operator.name}] would fall back to the CPU on {backend.name!r}, which strict_fallback() forbids: "
+            f"register a kernel with tk.library.register_kernel({operator.name!r}, {backend.name!r})."
+        )
     calls[operator.name] += 1
     device = next((t.device for t in tensors_in((args, kwargs)) if t.device.backend is backend), None)
     host = _Host(tensors_in((args, kwargs)))
@@ -169,4 +164,7 @@ def check_devices(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, A
                 devices[tensor.device] = None
     if len(devices) > 1:
         named = " and ".join(map(str, devices))
-        raise DeviceMismatchError(_MIXED.format(operator=operator.name, devices=named))
+        raise DeviceMismatchError(
+            f"[{operator.name}] got tensors on different devices ({named}): all tensors of a call live on one device. "
+            "Move them with x.to_device(device)."
+        )

@@ -14,7 +14,7 @@ operator that is one scalar expression, derivatives and in-place variants with i
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,14 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["MINIMAL", "Backend", "read", "write"]
 
-_OTHERS: Final = (
-    "[{name}] the memory of a tensor is of another backend that had the name {name!r} and was removed: make the tensor "
-    "anew. Tensors outlive a removal only where the same instance is registered again."
-)
-_NO_BUFFER: Final = (
-    "[{name}] allocate({nbytes}, {index}) returned None: it returns a buffer, any object that the copy methods "
-    "understand, or raises MemoryError."
-)
 
 MINIMAL = ("allocate", "free", "copy_from_host", "copy_to_host")
 
@@ -177,7 +169,10 @@ class Backend:
         nbytes = max(1, size)
         buffer = self.allocate(nbytes, target.index)
         if buffer is None:
-            raise TypeError(_NO_BUFFER.format(name=self.name, nbytes=nbytes, index=target.index))
+            raise TypeError(
+                f"[{self.name}] allocate({nbytes}, {target.index}) returned None: it returns a buffer, any object "
+                "that the copy methods understand, or raises MemoryError."
+            )
         owner = Owner(self, buffer, nbytes, target.index)
         data = StridedArray(owner._buffer, tuple(shape), wanted, target, owner=owner)
         return make_tensor(data, word_for(target, wanted))
@@ -203,7 +198,11 @@ def memory_of(data: StridedArray) -> Backend:
     """The backend that a window's buffer is of; RuntimeError if another one has its name by now."""
     backend: Backend = data.device.backend
     if getattr(data.owner, "_backend", backend) is not backend:
-        raise RuntimeError(_OTHERS.format(name=backend.name))
+        raise RuntimeError(
+            f"[{backend.name}] the memory of a tensor is of another backend that had the name {backend.name!r} and "
+            "was removed: make the tensor anew. Tensors outlive a removal only where the same instance is registered "
+            "again."
+        )
     return backend
 
 

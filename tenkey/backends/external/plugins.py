@@ -29,18 +29,6 @@ _FAILED: Final = (
     "[tenkey.backends] the plug-in {name!r} of {distribution} ({value}) could not be loaded: {problem}. Everything "
     "else works without it; update or uninstall {distribution} to be rid of this."
 )
-_RAISED: Final = "it raised {kind}: {error}"
-_NO_POINT: Final = "its entry point is not of the form 'module:callable'"
-_NO_BACKEND: Final = "it gave {value!r}, no instance of a subclass of tk.backends.Backend"
-_OTHER_NAME: Final = "its backend is called {given!r}, but its entry point {name!r}: the two must be the same"
-_TWO: Final = "it registered {name!r} by itself and returned another instance: return the one, or do not register"
-_TWICE: Final = (
-    "[tenkey.backends] the device {name!r} is defined by several plug-ins: {plugins}. Uninstall all but one of them."
-)
-_BUSY: Final = (
-    "[tenkey.backends] the plug-in {name!r} uses its own device while it is being loaded: register kernels in the "
-    "method setup() of its backend, which is called once the device exists."
-)
 
 _loading: list[str] = []  # guarded by the lock of the registry
 
@@ -75,13 +63,19 @@ def find(name: str) -> bool:
         return False
     if len(points) > 1:
         plugins = " and ".join(f"{value} of {distribution}" for value, distribution in points)
-        raise RegistrationError(_TWICE.format(name=name, plugins=plugins))
+        raise RegistrationError(
+            f"[tenkey.backends] the device {name!r} is defined by several plug-ins: {plugins}. Uninstall all but one "
+            "of them."
+        )
     (point,) = points.values()
     with registry.lock:
         if name in registered:  # another thread was first
             return True
         if name in _loading:
-            raise RegistrationError(_BUSY.format(name=name))
+            raise RegistrationError(
+                f"[tenkey.backends] the plug-in {name!r} uses its own device while it is being loaded: register "
+                "kernels in the method setup() of its backend, which is called once the device exists."
+            )
         _loading.append(name)
         backends, operators, modules = set(registered), set(registry.operators), set(sys.modules)
         kernels = explicit_kernels()
@@ -101,11 +95,7 @@ def find(name: str) -> bool:
                     registry.undefine(registry.operators[other], keep_kernels=False)
             if not isinstance(error, (Exception, SystemExit)):  # sys.exit() is a plug-in's way to fail too
                 raise
-            problem = (
-                str(error)
-                if isinstance(error, _PluginError)
-                else _RAISED.format(kind=type(error).__name__, error=error)
-            )
+            problem = str(error) if isinstance(error, _PluginError) else f"it raised {type(error).__name__}: {error}"
             raise RegistrationError(
                 _FAILED.format(name=name, distribution=_describe(point), value=point.value, problem=problem.rstrip("."))
             ) from (None if isinstance(error, _PluginError) else error)
@@ -120,16 +110,20 @@ class _PluginError(Exception):
 
 def _load(point: importlib.metadata.EntryPoint) -> None:
     if point.pattern.match(point.value) is None:
-        raise _PluginError(_NO_POINT)
+        raise _PluginError("its entry point is not of the form 'module:callable'")
     made: Any = point.load()
     if not isinstance(made, Backend) and callable(made):
         made = made()
     if not isinstance(made, Backend):
-        raise _PluginError(_NO_BACKEND.format(value=made))
+        raise _PluginError(f"it gave {made!r}, no instance of a subclass of tk.backends.Backend")
     if made.name != point.name:
-        raise _PluginError(_OTHER_NAME.format(given=made.name, name=point.name))
+        raise _PluginError(
+            f"its backend is called {made.name!r}, but its entry point {point.name!r}: the two must be the same"
+        )
     known = registered.get(point.name)
     if known is None:
         register(made)
     elif known.backend is not made:
-        raise _PluginError(_TWO.format(name=point.name))
+        raise _PluginError(
+            f"it registered {point.name!r} by itself and returned another instance: return the one, or do not register"
+        )

@@ -26,10 +26,6 @@ from .interface import Backend, memory_of
 
 __all__ = ["Operand", "PointwiseRunner", "ScalarFunction", "aligned", "convert_number", "fused"]
 
-_NO_KERNEL: Final = (
-    "[{operator}] the template {template}() of the backend {backend!r} returned {value!r}: it returns a function "
-    "kernel({arguments}), or None where it has none."
-)
 _UNKNOWN: Final = object()  # no combination of dtypes that was seen before
 _WORD: Final[dict[int, np.dtype]] = {
     1: np.dtype("uint8"),
@@ -100,9 +96,8 @@ def checked(kernel: Any, backend: Backend, operator: str, template: str, argumen
     """What a template returned, if it is one of the two things that it may be."""
     if kernel is not None and not callable(kernel):
         raise TypeError(
-            _NO_KERNEL.format(
-                operator=operator, template=template, backend=backend.name, value=kernel, arguments=arguments
-            )
+            f"[{operator}] the template {template}() of the backend {backend.name!r} returned {kernel!r}: it returns "
+            f"a function kernel({arguments}), or None where it has none."
         )
     function: Callable[..., None] | None = kernel
     return function

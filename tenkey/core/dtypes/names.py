@@ -67,7 +67,6 @@ _NO_BFLOAT16: Final = (
     "[dtype] bfloat16 was asked for, but NumPy has no bfloat16 of its own and the package ml_dtypes is not installed: "
     "run `pip install ml_dtypes`, or use float16 or float32."
 )
-_UNSUPPORTED: Final = "[dtype] got {given}: tensors hold {supported}. {remedy}"
 _REMEDY_BY_KIND: Final = {
     "f": "Extended precision has no kernels: convert with `x.astype('float64')`.",
     "c": "Extended precision has no kernels: convert with `x.astype('complex128')`.",
@@ -220,14 +219,15 @@ class _Defaults(NamedTuple):
 # A context variable: local to the thread and to the asyncio task, so that a library that changes the defaults for its
 # own computation cannot change them under another thread's feet. A new thread starts from the values below, of which
 # the environment chooses the floating ones: for programs written with NumPy's defaults in mind, threads included.
-_BAD_INITIAL: Final = "[dtype] the environment variable TENKEY_DEFAULT_FLOAT is {given!r}: give one of {choices}."
 _INITIALS: Final = {"float32": complex64, "float64": complex128}
 
 
 def _initial_defaults() -> _Defaults:
     given = os.environ.get("TENKEY_DEFAULT_FLOAT", "float32")
     if given not in _INITIALS:
-        raise ValueError(_BAD_INITIAL.format(given=given, choices=", ".join(_INITIALS)))
+        raise ValueError(
+            f"[dtype] the environment variable TENKEY_DEFAULT_FLOAT is {given!r}: give one of {', '.join(_INITIALS)}."
+        )
     return _Defaults(np.dtype(given), _INITIALS[given], int64)
 
 
@@ -235,8 +235,6 @@ _INITIAL: Final = _initial_defaults()
 _defaults: ContextVar[_Defaults] = ContextVar("tenkey_default_dtypes", default=_INITIAL)
 get_defaults: Final = _defaults.get
 """The default dtypes, ``real_floating``, ``complex_floating`` and ``integral``: a call into C, for those in a hurry."""
-
-_BAD_DEFAULT: Final = "[{function}] got {given}: the default must be one of {choices}."
 
 
 def default_float() -> DType:
@@ -262,7 +260,7 @@ def _checked_default(function: str, dtype: object, choices: tuple[DType, ...]) -
     given = to_dtype(dtype)
     if given not in choices:
         names = ", ".join(choice.name for choice in choices)
-        raise TypeError(_BAD_DEFAULT.format(function=function, given=given.name, choices=names))
+        raise TypeError(f"[{function}] got {given.name}: the default must be one of {names}.")
     return given
 
 
@@ -340,7 +338,7 @@ def _python_scalar_dtype(kind: type) -> DType | None:
 def _unsupported(given: object, kind: str | None) -> TypeError:
     remedy = _REMEDY_UNKNOWN if kind is None else _REMEDY_BY_KIND.get(kind, _REMEDY_UNKNOWN)
     supported = ", ".join([*(dtype.name for dtype in ALL), "bfloat16"])
-    return TypeError(_UNSUPPORTED.format(given=repr(given), supported=supported, remedy=remedy))
+    return TypeError(f"[dtype] got {given!r}: tensors hold {supported}. {remedy}")
 
 
 def to_dtype(obj: object) -> DType:

@@ -42,15 +42,6 @@ class Category(IntEnum):
 
 
 _NOTHING: Final = "[{function}] got no dtypes: the result of nothing has no dtype; give at least one array or dtype."
-_NO_COMMON_INTEGER: Final = (
-    "[promote_types] got {given}: no integer dtype holds both the range of uint64 and negative numbers. "
-    "Convert one side yourself: `x.astype('int64')` if all values are below 2**63, "
-    "`x.astype('float64')` if rounding above 2**53 is acceptable."
-)
-_NOT_WEAK: Final = (
-    "[result_dtype] got {given!r} as a weak scalar type: weak are Python's bool, int, float and complex only. "
-    "A NumPy scalar has a dtype: pass `x.dtype` among the dtypes."
-)
 
 
 def category_of(dtype: DType) -> Category:
@@ -106,7 +97,11 @@ def _join_integers(given: list[DType]) -> DType:
     # A signed integer needs twice the width to hold an unsigned one's range.
     size = max(signed, 2 * unsigned)
     if size > 8:
-        raise TypeError(_NO_COMMON_INTEGER.format(given=" with ".join(sorted({dtype.name for dtype in given}))))
+        raise TypeError(
+            f"[promote_types] got {' with '.join(sorted({dtype.name for dtype in given}))}: no integer dtype holds "
+            "both the range of uint64 and negative numbers. Convert one side yourself: `x.astype('int64')` if all "
+            "values are below 2**63, `x.astype('float64')` if rounding above 2**53 is acceptable."
+        )
     return np.dtype(f"int{8 * size}")
 
 
@@ -171,7 +166,10 @@ def _weak_category(kind: object) -> Category:
             return Category.REAL_FLOATING
         if issubclass(kind, complex):
             return Category.COMPLEX
-    raise TypeError(_NOT_WEAK.format(given=kind))
+    raise TypeError(
+        f"[result_dtype] got {kind!r} as a weak scalar type: weak are Python's bool, int, float and complex only. A "
+        "NumPy scalar has a dtype: pass `x.dtype` among the dtypes."
+    )
 
 
 def can_cast(from_: DType, to: DType) -> bool:

@@ -42,28 +42,10 @@ _CODES: Final = {
 }
 _NAMES: Final = (b"dltensor_versioned", b"dltensor")
 
-_GRADIENT: Final = (
-    "[__dlpack__] can't export a tensor that requires a gradient, which the other library would lose: use x.detach()."
-)
 _META: Final = "[{call}] a tensor on the device 'meta' has no memory to share: make it on another device."
-_STREAM: Final = "[__dlpack__] got stream={stream!r}: on the CPU, where there are no streams, only None is possible."
-_DEVICE_FORM: Final = "[__dlpack__] got dl_device={given!r}: it is a pair (device type, index), (1, 0) for the CPU."
-_DEVICE: Final = (
-    "[__dlpack__] a tensor on {device} cannot be exported to the DLPack device {given}: only to its own device and to "
-    "the CPU, (1, 0). Move it with x.to(...) first."
-)
-_OWN_MEMORY: Final = (
-    "[__dlpack__] DLPack has no number for the memory of {device}: call x.to('cpu') first, or ask with "
-    "dl_device=(1, 0), which copies to the CPU."
-)
-_NO_COPY: Final = "[__dlpack__] copy=False, but going from {device} to the CPU needs a copy."
-_NO_EXPORTER: Final = (
-    "[from_dlpack] needs an object with __dlpack__ and __dlpack_device__, got {kind}: use tk.asarray for other data."
-)
 _ELSEWHERE: Final = (
     "[from_dlpack] the memory is on the DLPack device {found}, where no tensor can be: pass device='cpu' for a copy."
 )
-_DTYPE: Final = "[from_dlpack] tensors cannot hold the dtype {code}{bits}{lanes}: convert it where it comes from."
 
 
 class _DataType(ctypes.Structure):
@@ -121,13 +103,18 @@ def _device_pair(given: Any) -> tuple[int, int]:
         kind, index = given
         return int(getattr(kind, "value", kind)), int(index)
     except (TypeError, ValueError):
-        raise TypeError(_DEVICE_FORM.format(given=given)) from None
+        raise TypeError(
+            f"[__dlpack__] got dl_device={given!r}: it is a pair (device type, index), (1, 0) for the CPU."
+        ) from None
 
 
 def refuse_gradient(tensor: Tensor) -> None:
     """Raise BufferError for a tensor whose gradient would be lost."""
     if tensor._word & REQUIRES_GRAD & current_state().keep:
-        raise BufferError(_GRADIENT)
+        raise BufferError(
+            "[__dlpack__] can't export a tensor that requires a gradient, which the other library would lose: use "
+            "x.detach()."
+        )
 
 
 def export(
@@ -158,13 +145,21 @@ def export(
         if device.type == "meta":
             raise BufferError(_META.format(call="__dlpack__"))
         if wanted is None:
-            raise BufferError(_OWN_MEMORY.format(device=device))
+            raise BufferError(
+                f"[__dlpack__] DLPack has no number for the memory of {device}: call x.to('cpu') first, or ask with "
+                "dl_device=(1, 0), which copies to the CPU."
+            )
     if wanted is not None and wanted != CPU_DEVICE:
-        raise BufferError(_DEVICE.format(device=device, given=wanted))
+        raise BufferError(
+            f"[__dlpack__] a tensor on {device} cannot be exported to the DLPack device {wanted}: only to its own "
+            "device and to the CPU, (1, 0). Move it with x.to(...) first."
+        )
     if stream is not None:
-        raise ValueError(_STREAM.format(stream=stream))
+        raise ValueError(
+            f"[__dlpack__] got stream={stream!r}: on the CPU, where there are no streams, only None is possible."
+        )
     if device is not CPU and copy is False:
-        raise BufferError(_NO_COPY.format(device=device))
+        raise BufferError(f"[__dlpack__] copy=False, but going from {device} to the CPU needs a copy.")
     array = self._to_numpy("__dlpack__")
     if array.dtype.kind != "V":
         return array.__dlpack__(max_version=max_version, copy=copy)
@@ -215,7 +210,10 @@ def read(x: Any, *, to_cpu: bool, copy: bool | None) -> tuple[np.ndarray, bool]:
     of the exporter pass through.
     """
     if not hasattr(x, "__dlpack__") or not hasattr(x, "__dlpack_device__"):
-        raise TypeError(_NO_EXPORTER.format(kind=type(x).__name__))
+        raise TypeError(
+            f"[from_dlpack] needs an object with __dlpack__ and __dlpack_device__, got {type(x).__name__}: use "
+            "tk.asarray for other data."
+        )
     kind, index = _device_pair(x.__dlpack_device__())
     reachable = kind in _IN_HOST_MEMORY
     if not reachable and not to_cpu:
@@ -240,7 +238,9 @@ def read(x: Any, *, to_cpu: bool, copy: bool | None) -> tuple[np.ndarray, bool]:
         array: np.ndarray = np.from_dlpack(_Exporter(capsule))
     except (BufferError, RuntimeError, TypeError) as error:
         name, many = _CODES.get(code, f"of code {code} with bits "), "" if lanes == 1 else f"x{lanes}"
-        raise TypeError(_DTYPE.format(code=name, bits=bits, lanes=many)) from error
+        raise TypeError(
+            f"[from_dlpack] tensors cannot hold the dtype {name}{bits}{many}: convert it where it comes from."
+        ) from error
     return (array if target is None else array.view(target)), copied
 
 

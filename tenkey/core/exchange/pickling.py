@@ -17,11 +17,6 @@ __all__ = ["rebuild", "refuse_non_leaf"]
 
 _Kind = TypeVar("_Kind", bound=Tensor)
 
-_NON_LEAF: Final = (
-    "[{call}] Only Tensors created explicitly by the user (graph leaves) {can}: this one was computed by {node}, and "
-    "the copy would have no history. Use x.detach(), or x.clone() to stay in the graph."
-)
-
 
 class _Shape(NamedTuple):
     """In a pickle, a tensor without values."""
@@ -33,7 +28,11 @@ class _Shape(NamedTuple):
 def refuse_non_leaf(tensor: Tensor, call: str, can: str) -> None:
     """Raise RuntimeError for a tensor that was computed from others and whose history would be lost."""
     if not tensor.is_leaf:
-        raise RuntimeError(_NON_LEAF.format(call=call, can=can, node=tensor.grad_fn.name()))
+        raise RuntimeError(
+            f"[{call}] Only Tensors created explicitly by the user (graph leaves) {can}: this one was computed "
+            f"by {tensor.grad_fn.name()}, and the copy would have no history. Use x.detach(), or x.clone() to stay in "
+            "the graph."
+        )
 
 
 def rebuild(values: np.ndarray | _Shape, device: str, requires_grad: bool) -> Tensor:

@@ -26,18 +26,6 @@ from .pickling import refuse_non_leaf
 
 __all__ = ["is_shared", "share_memory_"]
 
-_DEVICE: Final = (
-    "[share_memory_] the tensor is on {device}: only tensors on the CPU can be shared with other processes."
-)
-_VIEW: Final = (
-    "[share_memory_] the tensor is a part of another one, which would stay where it is: share that tensor before "
-    "taking views, or share a clone()."
-)
-_PLATFORM: Final = (
-    "[share_memory_] this system passes no file descriptors between processes: send the tensor by value, without "
-    "share_memory_()."
-)
-
 
 class _Segment(mmap.mmap):
     """Memory that processes share, and the file descriptor by which others map it."""
@@ -62,7 +50,10 @@ def _allocate(size: int) -> _Segment:
         with tempfile.TemporaryFile(prefix="tenkey-") as file:
             descriptor = os.dup(file.fileno())
     else:
-        raise NotImplementedError(_PLATFORM)
+        raise NotImplementedError(
+            "[share_memory_] this system passes no file descriptors between processes: send the tensor by value, "
+            "without share_memory_()."
+        )
     os.ftruncate(descriptor, size)
     return _Segment.of(descriptor, size)
 
@@ -104,14 +95,20 @@ def share_memory_(self: Tensor) -> Tensor:
     True
     """
     if self.device is not CPU:
-        raise RuntimeError(_DEVICE.format(device=self.device))
+        raise RuntimeError(
+            f"[share_memory_] the tensor is on {self.device}: only tensors on the CPU can be shared with other "
+            "processes."
+        )
     data = self._values("share_memory_")
     _register(type(self))
     if _segment_of(data) is not None:
         return self
     storage = storage_of(self)
     if storage.nbytes > data.nbytes:
-        raise RuntimeError(_VIEW)
+        raise RuntimeError(
+            "[share_memory_] the tensor is a part of another one, which would stay where it is: share that tensor "
+            "before taking views, or share a clone()."
+        )
     segment = _allocate(max(data.nbytes, 1))
     moved: np.ndarray = np.ndarray(data.shape, data.dtype, segment)
     moved[...] = data

@@ -25,14 +25,6 @@ __all__ = ["bernoulli", "integers", "normal", "permutation", "uniform"]
 _Float64Array: TypeAlias = "npt.NDArray[np.float64]"
 
 _BAD_DTYPE: Final = "[{function}] got dtype {given}: it must be {rule}; draw in one of these and convert the result."
-_BAD_INTERVAL: Final = (
-    "[uniform] got low={low!r}, high={high!r}: low must be below high, and both and their difference finite in {dtype}."
-)
-_BAD_INTEGERS: Final = "[integers] got low={low!r}, high={high!r}: low must be below high (high itself is never drawn)."
-_BAD_FIT: Final = (
-    "[integers] got low={low!r}, high={high!r}: not all of [low, high) fits in {dtype}; choose a wider dtype."
-)
-_BAD_PROBABILITY: Final = "[bernoulli] got probability {given!r}: it must be in [0, 1]."
 
 
 def uniform(
@@ -90,7 +82,10 @@ def _interval(low: float, high: float, dtype: DType) -> tuple[Any, Any, Any]:
         lowest, highest = dtype.type(low), dtype.type(high)
         width = np.float32(highest) - np.float32(lowest) if dtype != dtypes.float64 else highest - lowest
     if not (math.isfinite(lowest) and math.isfinite(highest) and math.isfinite(width) and lowest < highest):
-        raise ValueError(_BAD_INTERVAL.format(low=low, high=high, dtype=dtype.name))
+        raise ValueError(
+            f"[uniform] got low={low!r}, high={high!r}: low must be below high, and both and their difference finite "
+            f"in {dtype.name}."
+        )
     return lowest, highest, np.nextafter(highest, dtype.type(-math.inf))
 
 
@@ -196,7 +191,7 @@ def bernoulli(key: Key, probability: float, count: int, start: int = 0) -> npt.N
     (True, False)
     """
     if not 0.0 <= probability <= 1.0:
-        raise ValueError(_BAD_PROBABILITY.format(given=probability))
+        raise ValueError(f"[bernoulli] got probability {probability!r}: it must be in [0, 1].")
     threshold = round(math.ldexp(probability, 32))
     result = np.empty(max(count, 0), np.bool_)
     for where, words in _each_words(key, start, count):
@@ -228,10 +223,15 @@ def integers(
     if not dtypes.is_integral(dtype):
         raise TypeError(_BAD_DTYPE.format(function="integers", given=dtype.name, rule="an integer dtype"))
     if low >= high:
-        raise ValueError(_BAD_INTEGERS.format(low=low, high=high))
+        raise ValueError(
+            f"[integers] got low={low!r}, high={high!r}: low must be below high (high itself is never drawn)."
+        )
     info = iinfo(dtype)
     if low < info.min or high - 1 > info.max:
-        raise ValueError(_BAD_FIT.format(low=low, high=high, dtype=dtype.name))
+        raise ValueError(
+            f"[integers] got low={low!r}, high={high!r}: not all of [low, high) fits in {dtype.name}; choose a wider "
+            "dtype."
+        )
     size = high - low
     result: npt.NDArray[Any] = np.empty(max(count, 0), dtype)
     offset = np.uint64(low % (1 << 64))  # two's complement: adding it wraps around to the right number

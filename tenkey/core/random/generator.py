@@ -19,11 +19,6 @@ from .philox import ELEMENT_LIMIT, Key, derive_keys
 __all__ = ["Generator", "GeneratorState", "default_generator", "noted_draws", "seed"]
 
 _BAD_SEED: Final = "[Generator] got the seed {given!r}: a seed is an integer in [0, 2**64)."
-_BAD_COUNT: Final = "[Generator.{method}] got {given!r}: the count must be an integer of at least 0."
-_EXHAUSTED: Final = (
-    "[Generator.next_key] {count} elements were asked for after {offset}: a stream has 2**60. "
-    "Continue with a generator made by `split`, or seed this one anew."
-)
 _BAD_STATE: Final = (
     "[Generator.set_state] got {given!r}: a state is (seed, stream, offset) with seed and stream in [0, 2**64) and "
     "offset in [0, 2**60], as `get_state` returns it."
@@ -54,7 +49,7 @@ def _checked_seed(seed: Any) -> int:
 
 
 def _checked_count(method: str, count: Any) -> int:
-    message = _BAD_COUNT.format(method=method, given=count)
+    message = f"[Generator.{method}] got {count!r}: the count must be an integer of at least 0."
     try:
         value = operator.index(count)
     except TypeError:
@@ -113,7 +108,10 @@ class Generator:
     def _reserve(self, count: int) -> tuple[Key, int]:
         start = self._offset
         if start + count > ELEMENT_LIMIT:
-            raise RuntimeError(_EXHAUSTED.format(count=count, offset=start))
+            raise RuntimeError(
+                f"[Generator.next_key] {count} elements were asked for after {start}: a stream has 2**60. Continue "
+                "with a generator made by `split`, or seed this one anew."
+            )
         for states in _noting.get():
             states.setdefault(self, GeneratorState(self._seed, self._stream, start))
         self._offset = start + count

@@ -77,12 +77,6 @@ _BLOCKS_PER_CHUNK: Final = 1 << 14
 _FEW: Final = 8
 """Up to so many blocks are computed one by one (measured: 4 to 6 us each, and 60 us by NumPy, however few they are)."""
 
-_BAD_KEY: Final = "[random] got the key {given!r}: a key is a pair of integers (seed, stream), each in [0, 2**64)."
-_BAD_RANGE: Final = (
-    "[random] got start={start!r}, count={count!r}: both must be at least 0, and start + count at most 2**60. "
-    "Use a generator with another seed, or one made by `split`."
-)
-
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The bijection
@@ -187,9 +181,14 @@ def attempt_bits(seed: int, blocks: _UInt64Array, streams: _UInt64Array) -> tupl
 
 def _check(key: Key, start: int, count: int) -> None:
     if not all(0 <= part < 1 << 64 for part in key):
-        raise ValueError(_BAD_KEY.format(given=key))
+        raise ValueError(
+            f"[random] got the key {key!r}: a key is a pair of integers (seed, stream), each in [0, 2**64)."
+        )
     if start < 0 or count < 0 or start + count > ELEMENT_LIMIT:
-        raise ValueError(_BAD_RANGE.format(start=start, count=count))
+        raise ValueError(
+            f"[random] got start={start!r}, count={count!r}: both must be at least 0, and start + count at most "
+            "2**60. Use a generator with another seed, or one made by `split`."
+        )
 
 
 # Each of the following walks over the elements [start, start + count) in chunks that stay in cache, and yields the

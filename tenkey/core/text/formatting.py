@@ -21,14 +21,6 @@ from ..dtypes import names as dtypes
 __all__ = ["PrintOptions", "edge_indices", "format_tensor", "get_printoptions", "printoptions", "set_printoptions"]
 
 
-_UNKNOWN_OPTION: Final = "[set_printoptions] got the option {given!r}: the options are {options}."
-_BAD_COUNT: Final = "[set_printoptions] got {name}={given!r}: it must be an integer of at least {least}."
-_BAD_SCI_MODE: Final = (
-    "[set_printoptions] got sci_mode={given!r}: it must be True (always in scientific notation), False (never) or "
-    "None (where the magnitudes ask for it)."
-)
-
-
 class PrintOptions(Record, frozen=True):
     """How tensors are printed.
 
@@ -76,7 +68,7 @@ def set_printoptions(**options: Any) -> None:
     checked: dict[str, Any] = {}
     for name, value in options.items():
         if name not in known:
-            raise TypeError(_UNKNOWN_OPTION.format(given=name, options=", ".join(known)))
+            raise TypeError(f"[set_printoptions] got the option {name!r}: the options are {', '.join(known)}.")
         checked[name] = _check_sci_mode(value) if name == "sci_mode" else _check_count(name, value)
     _options.set(replaced(_options.get(), **checked))
 
@@ -84,11 +76,14 @@ def set_printoptions(**options: Any) -> None:
 def _check_sci_mode(value: object) -> bool | None:
     if value is None or isinstance(value, bool):
         return value
-    raise TypeError(_BAD_SCI_MODE.format(given=value))
+    raise TypeError(
+        f"[set_printoptions] got sci_mode={value!r}: it must be True (always in scientific notation), False (never) "
+        "or None (where the magnitudes ask for it)."
+    )
 
 
 def _check_count(name: str, value: Any) -> int:
-    message = _BAD_COUNT.format(name=name, given=value, least=_LEAST[name])
+    message = f"[set_printoptions] got {name}={value!r}: it must be an integer of at least {_LEAST[name]}."
     try:
         count = operator.index(value)
     except TypeError:

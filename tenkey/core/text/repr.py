@@ -24,11 +24,6 @@ from .formatting import edge_indices, format_tensor, get_printoptions
 
 __all__ = ["html_of"]
 
-_FORMAT: Final = (
-    "[format] the format {spec!r} is for one number, and the tensor has the shape {shape}: index an element, or print "
-    "the tensor within tk.printoptions(precision=...)."
-)
-_SPEC: Final = "[format] the format {spec!r} does not fit a number of {dtype}: {reason}."
 _CELLS: Final = 12  # rows and columns up to which a table shows a matrix in full
 _PIXELS: Final = 32  # rows and columns of a heat map, at most
 _SIDE: Final = 200  # its longer side on the page
@@ -117,11 +112,14 @@ def _format(self: Tensor, spec: str) -> str:
         try:
             return format(self.item(), spec)
         except ValueError as error:
-            raise ValueError(_SPEC.format(spec=spec, dtype=self.dtype, reason=error)) from None
+            raise ValueError(f"[format] the format {spec!r} does not fit a number of {self.dtype}: {error}.") from None
     try:
         return format(repr(self), spec)
     except ValueError:
-        raise TypeError(_FORMAT.format(spec=spec, shape=self.shape)) from None
+        raise TypeError(
+            f"[format] the format {spec!r} is for one number, and the tensor has the shape {self.shape}: index an "
+            "element, or print the tensor within tk.printoptions(precision=...)."
+        ) from None
 
 
 # ---- notebooks

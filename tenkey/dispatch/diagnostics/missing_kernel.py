@@ -15,57 +15,55 @@ if TYPE_CHECKING:
 
 __all__ = ["missing_kernel"]
 
-_MISSING: Final = "[{operator}] has no kernel for {where}. {remedy}"
 _HAVING: Final = "Kernels there are:{kernels}"
-_DISABLED: Final = (
-    "Its kernel for {device}, from {site}, is switched off here by set_kernel_enabled: call outside of that block."
-)
-_REMOVED: Final = (
-    "The backend of {device!r} was removed, and its tensors can no longer be computed with: register it again."
-)
-_REFUSED: Final = (
-    "Every kernel for {device} has a condition (when=), and none accepted these arguments; the first is from {site}. "
-    "Register one without a condition."
-)
-_MISSPELLED: Final = (
-    "A kernel for {device} waits for an operator {waiting!r} that is not defined, from {site}: is the name misspelled?"
-)
-_REGISTER: Final = (
-    "Register one with tk.library.register_kernel({operator!r}, {device!r}), or move the tensors to a device that has "
-    "one."
-)
-_NO_TENSOR: Final = "It needs at least one tensor, whose device says which kernel runs."
-_REGISTER_FACTORY: Final = "Register one with tk.library.register_kernel({operator!r}, {device!r})."
 _MAX_BACKENDS: Final = 20
 
 
 def _remedy(operator: Operator, word: int, backend: str | None, device: str) -> str:
     registry = operator.registry
     if device in registry.removed_devices:
-        return _REMOVED.format(device=device)
+        return (
+            f"The backend of {device!r} was removed, and its tensors can no longer be computed with: register it again."
+        )
     if backend is not None:
         key: DispatchKey = getattr(DispatchKey, backend)
         stack = [k for k in operator.kernels.get(key, ()) if not k.is_fallthrough]
         disabled = [k for k in stack if k.disabled & word]
         if disabled:
-            return _DISABLED.format(device=device, site=disabled[-1].site)
+            return (
+                f"Its kernel for {device}, from {disabled[-1].site}, is switched off here by set_kernel_enabled: call "
+                "outside of that block."
+            )
         if stack and all(k.when is not None for k in stack):
-            return _REFUSED.format(device=device, site=stack[-1].site)
+            return (
+                f"Every kernel for {device} has a condition (when=), and none accepted these arguments; the first is "
+                f"from {stack[-1].site}. Register one without a condition."
+            )
         waiting = {name: k for name, kernels in registry.pending.items() for k in kernels if k.key is key}
         import difflib
 
         close = difflib.get_close_matches(operator.name, waiting, n=1)
         if close:
-            return _MISSPELLED.format(device=device, waiting=close[0], site=waiting[close[0]].site)
+            return (
+                f"A kernel for {device} waits for an operator {close[0]!r} that is not defined, "
+                f"from {waiting[close[0]].site}: is the name misspelled?"
+            )
     tensors = any(a.type.is_tensor_like for a in operator.schema.arguments)
     if tensors and backend is None:
-        return _NO_TENSOR
+        return "It needs at least one tensor, whose device says which kernel runs."
     if device == "meta":
         return (
             f"Give it a rule for the shapes and dtypes of its results with tk.library.register_fake({operator.name!r}, "
             "function)."
         )
-    return (_REGISTER if tensors else _REGISTER_FACTORY).format(operator=operator.name, device=device)
+    return (
+        (
+            "Register one with tk.library.register_kernel({operator!r}, {device!r}), or move the tensors to a device "
+            "that has one."
+        )
+        if tensors
+        else "Register one with tk.library.register_kernel({operator!r}, {device!r})."
+    ).format(operator=operator.name, device=device)
 
 
 def _lines(operator: Operator) -> Iterator[str]:
@@ -94,5 +92,5 @@ def missing_kernel(operator: Operator, word: int) -> MissingKernelError:
     remedy = _remedy(operator, word, present[-1] if present else None, device)
     lines = list(_lines(operator))
     kernels = "\n".join(["", *lines]) if lines else " none"
-    text = _MISSING.format(operator=operator.name, where=where, remedy=remedy)
+    text = f"[{operator.name}] has no kernel for {where}. {remedy}"
     return MissingKernelError(f"{text}\n{_HAVING.format(kernels=kernels)}")

@@ -18,7 +18,7 @@ somebody wrote is the normal course of things and no reason to warn. Guarded by
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ..errors import ShadowedKernelWarning
 from ..keys import AliasKey, DispatchKey, all_runtime_keys
@@ -29,12 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["warn_of_lost", "warn_of_shadowed"]
 
-_SHADOWED: Final = (
-    "[{operator}] the kernel for {lost} registered at {first} is never reached: the one for {won} registered at "
-    "{second} takes precedence for every key that it stands for. Remove one of them, or pass allow_override=True to "
-    "the registration that is meant to win."
-)
-
 
 def _written(operator: Operator, key: DispatchKey) -> list[Kernel]:
     return [k for k in operator.kernels.get(key, ()) if k.origin == "explicit" and k.when is None and not k.warned]
@@ -42,8 +36,10 @@ def _written(operator: Operator, key: DispatchKey) -> list[Kernel]:
 
 def _warn(operator: Operator, lost: Kernel, won: Kernel) -> None:
     lost.warned = True
-    text = _SHADOWED.format(
-        operator=operator.name, lost=lost.key.name, first=lost.site, won=won.key.name, second=won.site
+    text = (
+        f"[{operator.name}] the kernel for {lost.key.name} registered at {lost.site} is never reached: the one "
+        f"for {won.key.name} registered at {won.site} takes precedence for every key that it stands for. Remove one "
+        "of them, or pass allow_override=True to the registration that is meant to win."
     )
     place, _, line = won.site.rpartition(":")
     warnings.warn_explicit(text, ShadowedKernelWarning, place or "tenkey", int(line) if line.isdecimal() else 0)

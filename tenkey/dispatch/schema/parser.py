@@ -34,10 +34,7 @@ _MAX_LIST_SIZE: Final = 1024
 _MAX_DIGITS: Final = 300
 
 _EMPTY = ("the schema is empty.", "Write it like 'ns::op(Tensor x, int n=1) -> Tensor'.")
-_NO_ARROW = "After the arguments write '-> Tensor', or '-> ()' if the operator returns nothing."
-_NO_NAME = "An argument is a type and a name, like 'Tensor x'."
 _NO_ALIAS_SETS = ("an alias annotation holds names, '|' and '!' only.", "Write '(a)' for a view, '(a!)' for a write.")
-_TUPLE_RETURN = "For one result that is a list or an optional of tuples, add parentheses: '((int, int)[])'."
 _SYNONYMS: Final = {
     "SymInt": "int",
     "double": "float",
@@ -86,7 +83,6 @@ _TOKEN: Final = re.compile(
     re.ASCII | re.VERBOSE,
 )
 _DEVICE_NAME: Final = r"[A-Za-z_]\w*(?::\d+)?"  # rare: compiled where one is met
-_ESCAPE: Final = r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)"
 _PLAIN_ESCAPES: Final = {"\\": "\\", "'": "'", '"': '"', "n": "\n", "r": "\r", "t": "\t"}
 
 
@@ -165,7 +161,7 @@ class Parser:
                 raise self._error(rule, "Leave '.default' out.", column)
         self._expect("(", "'('", "The arguments follow the name in parentheses.")
         arguments = self._arguments()
-        self._expect("->", "'->'", _NO_ARROW)
+        self._expect("->", "'->'", "After the arguments write '-> Tensor', or '-> ()' if the operator returns nothing.")
         returns = self._returns(arguments)
         if self._tokens[self._index][0] != "end":
             raise self._unexpected("the end of the schema", "Remove what follows the results.")
@@ -203,7 +199,7 @@ class Parser:
     def _argument(self, names: set[str], *, kwarg_only: bool) -> Argument:
         type_, alias, _ = self._type()
         column = self._column
-        name = self._identifier("an argument name", _NO_NAME)
+        name = self._identifier("an argument name", "An argument is a type and a name, like 'Tensor x'.")
         if name in names:
             raise self._error(f"two arguments are called {quoted(name)}.", "Rename one of them.", column)
         names.add(name)
@@ -222,7 +218,10 @@ class Parser:
                 returns.append(self._return(arguments, names))
             self._expect(")", "',' or ')'", "Separate results by ',' and close the list with ')'.")
         if self._at("?") or self._at("["):
-            raise self._unexpected("the end of the schema", _TUPLE_RETURN)
+            raise self._unexpected(
+                "the end of the schema",
+                "For one result that is a list or an optional of tuples, add parentheses: '((int, int)[])'.",
+            )
         return tuple(returns)
 
     def _return(self, arguments: tuple[Argument, ...], names: set[str]) -> Return:
@@ -442,7 +441,7 @@ class Parser:
             remedy = r"Known are \\, \', \", \n, \r, \t, \xHH, \uHHHH and \UHHHHHHHH."
             raise self._error(f"{match[0]} is no escape sequence.", remedy, column + 1 + match.start())
 
-        return re.sub(_ESCAPE, character, source[1:-1])
+        return re.sub("\\\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)", character, source[1:-1])
 
 
 # Nearly all schemas look like this, and have arguments that others have: their texts are parsed once.

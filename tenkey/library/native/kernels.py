@@ -38,18 +38,6 @@ _NO_DTYPE: Final = (
     "[{operator}] is compiled for {known}, and the arguments are {got}: convert them with tk.astype(x, dtype), or give "
     "a function for this dtype to load_native(..., dtypes={{...}})."
 )
-_MUTATED_DTYPE: Final = "[{operator}] changes {argument!r}, which has dtype {got} where the function works on {want}."
-_MUTATED_SHAPE: Final = (
-    "[{operator}] changes {argument!r} of shape {got}, and the arguments together have the shape {want}: they must be "
-    "equal."
-)
-_READ_ONLY: Final = "[{operator}] changes {argument!r}, whose memory is read-only: give a clone() of it."
-_SHARED: Final = "[{operator}] changes {argument!r}, and the same tensor is given for {other!r}: give a clone() of it."
-_FAILED: Final = "[{operator}] the native function {symbol} failed{reason} with the code {code}."
-_TOO_LARGE: Final = (
-    "[{operator}] the argument {argument!r} is {value}, which is no int64_t: it must be in [-2**63, 2**63)."
-)
-_NO_DLPACK: Final = "[{operator}] an argument cannot be exchanged by DLPack: {reason}"
 _RULE: Final = (
     "[{operator}] meta= returned {got} for {want} results: give a shape or (shape, dtype) for one, a list of these for "
     "several."
@@ -159,7 +147,7 @@ class Native:
     def failed(self, symbol: str, code: int) -> RuntimeError:
         """The error for a status code that is not 0."""
         reason = f": {self.status[code]}," if isinstance(self.status, Mapping) and code in self.status else ""
-        return RuntimeError(_FAILED.format(operator=self.name, symbol=symbol, reason=reason, code=code))
+        return RuntimeError(f"[{self.name}] the native function {symbol} failed{reason} with the code {code}.")
 
 
 def _shown_key(key: Any) -> str:
@@ -221,7 +209,9 @@ def _pair(number: complex) -> Any:
 
 def _check_int(operator: str, argument: str, value: int) -> None:
     if not -(2**63) <= value < 2**63:
-        raise OutOfRangeError(_TOO_LARGE.format(operator=operator, argument=argument, value=value))
+        raise OutOfRangeError(
+            f"[{operator}] the argument {argument!r} is {value}, which is no int64_t: it must be in [-2**63, 2**63)."
+        )
 
 
 class DLTensor(ctypes.Structure):
@@ -377,19 +367,25 @@ class _Call:
                 for other, tensor in enumerate(tensors):
                     if other != place and tensor is not None and tensor is tensors[place]:
                         raise ValueError(
-                            _SHARED.format(operator=self.native.name, argument=names[place], other=names[other])
+                            f"[{self.native.name}] changes {names[place]!r}, and the same tensor is given "
+                            f"for {names[other]!r}: give a clone() of it."
                         )
 
     def _mutable(self, argument: str, tensor: Tensor, dtype: Any, shape: tuple[int, ...] | None) -> np.ndarray:
         operator = self.native.name
         if tensor._word & WEAK_MASK or (dtype is not None and tensor.dtype != dtype):
             got = "a number's" if tensor._word & WEAK_MASK else tensor.dtype
-            raise TypeError(_MUTATED_DTYPE.format(operator=operator, argument=argument, got=got, want=dtype))
+            raise TypeError(
+                f"[{operator}] changes {argument!r}, which has dtype {got} where the function works on {dtype}."
+            )
         if shape is not None and tensor.shape != shape:
-            raise ValueError(_MUTATED_SHAPE.format(operator=operator, argument=argument, got=tensor.shape, want=shape))
+            raise ValueError(
+                f"[{operator}] changes {argument!r} of shape {tensor.shape}, and the arguments together have the "
+                f"shape {shape}: they must be equal."
+            )
         array: np.ndarray = tensor._data
         if not array.flags.writeable:
-            raise ValueError(_READ_ONLY.format(operator=operator, argument=argument))
+            raise ValueError(f"[{operator}] changes {argument!r}, whose memory is read-only: give a clone() of it.")
         return array
 
     def common_shape(self, tensors: list[Tensor]) -> Any:
@@ -463,7 +459,7 @@ class _TVMFFI(_Call):
                 passed[position] = None if array is None else from_dlpack(array)
             results = [from_dlpack(out) for out in outs]
         except BufferError as error:
-            raise TypeError(_NO_DLPACK.format(operator=self.native.name, reason=error)) from None
+            raise TypeError(f"[{self.native.name}] an argument cannot be exchanged by DLPack: {error}") from None
         entry.call(*passed, *results)
         return 0
 

@@ -45,9 +45,6 @@ from .kernels import NUMBERS, Native, dlpack_kernel, elements_kernel, spec_rule,
 
 __all__ = ["load_native"]
 
-_CONVENTION: Final = "[{name}] convention must be 'elements', 'dlpack' or 'tvm-ffi', got {convention!r}."
-_NAMESPACES: Final = "[{name}] the schema names the namespace {schema!r}, and namespace= says {given!r}: leave one out."
-_BAD_NAMESPACE: Final = "[{name}] a namespace is an identifier, got {namespace!r}."
 _NO_LIBRARY: Final = (
     "[{name}] the library {path!r} could not be loaded: {reason}. Give the path of a shared library for this machine, "
     "or the name of one that the system's loader finds."
@@ -56,50 +53,11 @@ _NO_SYMBOL: Final = (
     "[{name}] the library {library} has no function {symbol!r}. Give its name with symbol=, or one for each dtype with "
     "dtypes={{'float32': 'name', ...}}; functions in C++ need extern \"C\"."
 )
-_SOURCE: Final = (
-    "[{name}] a native function is a library's path with a symbol in it, an address, a ctypes function, a Numba cfunc, "
-    "or a Python function, got {value} of type {type}."
-)
-_NJIT: Final = (
-    "[{name}] got a Numba function without an address: decorate it with numba.cfunc(signature), not with jit."
-)
-_ADDRESS: Final = "[{name}] {value} is no address of a function."
-_ARGUMENT: Final = (
-    "[{name}] the argument {argument!r} is {a} {kind}, which the convention {convention!r} cannot pass: it passes "
-    "{takes}."
-)
-_RESULTS: Final = (
-    "[{name}] returns {returns}: a native function gives Tensors that are allocated for it, nothing, or, in a "
-    "convention of C, one int, float or bool."
-)
-_ALIAS: Final = (
-    "[{name}] its result is an argument, by its annotation: let the function return () and use the argument, which it "
-    "changes."
-)
-_NO_TENSOR: Final = "[{name}] takes no Tensor: a native function needs one at least."
-_NOTHING: Final = "[{name}] returns nothing and changes nothing: mark what it changes with Tensor(a!)."
-_META: Final = "[{name}] meta= is a function of the arguments, got {value} of type {type}."
-_META_TAKES: Final = (
-    "[{name}] meta= cannot be called with the operator's arguments ({error}): write it as meta=lambda {arguments}: ..."
-)
-_STATUS_TEXTS: Final = (
-    "[{name}] status={value}: give True, or a dict of codes to texts, status={{1: 'no convergence'}}."
-)
-_META_NEEDED: Final = (
-    "[{name}] returns {count} tensors: in the convention 'dlpack' or 'tvm-ffi' with more than one Tensor to take a "
-    "shape from, say which shapes they have with meta=lambda {arguments}: ..."
-)
-_STATUS: Final = "[{name}] a function that returns a number has no status code beside it: leave status= out."
 _DTYPES: Final = (
     "[{name}] dtypes={value}: give a dtype, a tuple of one for each Tensor (those of the results may be left out), "
     "a list of such (one function for all: conventions 'dlpack' and 'tvm-ffi'), or a dict of such to symbols."
 )
-_WIDTH: Final = "[{name}] dtypes={value} has {got} dtypes, the schema {tensors} Tensor arguments and {results} results."
-_OPTION: Final = "[{name}] {option}= is for native functions: a Python function takes and returns Tensors."
 _MISMATCH: Final = "[{name}] the cfunc has the signature {got}, and the schema asks for {want} ({convention!r})."
-_NO_TVM_FFI: Final = (
-    "[{name}] the convention 'tvm-ffi' needs the package apache-tvm-ffi: pip install 'tenkey[tvm-ffi]' ({reason})."
-)
 
 _TENSORS: Final = {"Tensor", "Tensor?"}
 _TAKES: Final = {
@@ -156,28 +114,37 @@ def load_native(
     parsed = _with_namespace(parse_schema(schema), namespace, library)
     name = parsed.name
     if meta is not None and not callable(meta):
-        raise RegistrationError(_META.format(name=name, value=shown(meta), type=type(meta).__name__))
+        raise RegistrationError(
+            f"[{name}] meta= is a function of the arguments, got {shown(meta)} of type {type(meta).__name__}."
+        )
     if meta is not None:
         _check_meta(parsed, meta)
     if not isinstance(status, (bool, Mapping)):
-        raise RegistrationError(_STATUS_TEXTS.format(name=name, value=shown(status)))
+        raise RegistrationError(
+            f"[{name}] status={shown(status)}: give True, or a dict of codes to texts, status={{1: 'no convergence'}}."
+        )
     if callable(library) and not _is_native(library):
         for option, value in (("symbol", symbol), ("dtypes", dtypes), ("status", status or None)):
             if value is not None:
-                raise RegistrationError(_OPTION.format(name=name, option=option))
+                raise RegistrationError(
+                    f"[{name}] {option}= is for native functions: a Python function takes and returns Tensors."
+                )
         if hasattr(library, "py_func"):
-            raise RegistrationError(_NJIT.format(name=name))
+            raise RegistrationError(
+                f"[{name}] got a Numba function without an address: decorate it with numba.cfunc(signature), not with "
+                "jit."
+            )
         return _define_python(parsed, library, meta, site, doc)
     if convention not in _MAKERS:
-        raise RegistrationError(_CONVENTION.format(name=name, convention=convention))
+        raise RegistrationError(f"[{name}] convention must be 'elements', 'dlpack' or 'tvm-ffi', got {convention!r}.")
     _check_schema(parsed, convention, status)
     if meta is None and convention != "elements":
         tensors = [a.name for a in parsed.arguments if str(a.type) == "Tensor"]
         if len(parsed.returns) > 0 and _gives_tensors(parsed) and len(tensors) != 1:
             raise RegistrationError(
-                _META_NEEDED.format(
-                    name=name, count=len(parsed.returns), arguments=", ".join(a.name for a in parsed.arguments)
-                )
+                f"[{name}] returns {len(parsed.returns)} tensors: in the convention 'dlpack' or 'tvm-ffi' with more "
+                "than one Tensor to take a shape from, say which shapes they have with "
+                f"meta=lambda {', '.join(a.name for a in parsed.arguments)}: ..."
             )
     functions = _find_functions(parsed, library, symbol, dtypes, convention, bool(status))
     native = Native(parsed, functions, meta, status, _gives_tensors(parsed))
@@ -200,7 +167,10 @@ def _check_meta(schema: FunctionSchema, meta: Callable[..., Any]) -> None:
         signature.bind(*positional, **{a.name: None for a in schema.arguments if a.kwarg_only})
     except TypeError as error:
         takes = ", ".join(a.name for a in schema.arguments)
-        raise RegistrationError(_META_TAKES.format(name=schema.name, error=error, arguments=takes)) from None
+        raise RegistrationError(
+            f"[{schema.name}] meta= cannot be called with the operator's arguments ({error}): write it as "
+            f"meta=lambda {takes}: ..."
+        ) from None
 
 
 def _described(native: Native, library: Any) -> Callable[..., Any]:
@@ -251,13 +221,16 @@ def _with_namespace(schema: FunctionSchema, namespace: str | None, library: Any)
     name = schema.name
     if schema.namespace is not None:
         if namespace not in (None, schema.namespace):
-            raise RegistrationError(_NAMESPACES.format(name=name, schema=schema.namespace, given=namespace))
+            raise RegistrationError(
+                f"[{name}] the schema names the namespace {schema.namespace!r}, and namespace= says {namespace!r}: "
+                "leave one out."
+            )
         namespace = schema.namespace
     if namespace is None:
         file = getattr(library, "_name", None) if isinstance(library, ctypes.CDLL) else library
         namespace = _namespace_of(file) if isinstance(file, (str, Path)) else "native"
     if not str(namespace).isidentifier():
-        raise RegistrationError(_BAD_NAMESPACE.format(name=name, namespace=namespace))
+        raise RegistrationError(f"[{name}] a namespace is an identifier, got {namespace!r}.")
     if namespace in _RESERVED_NAMESPACES:
         raise RegistrationError(_RESERVED.format(namespace=namespace))
     return schema if schema.namespace is not None else schema.with_namespace(namespace)
@@ -282,23 +255,30 @@ def _check_schema(schema: FunctionSchema, convention: str, status: Any) -> None:
         if not fits:
             article = "an" if kind[:1] in "aeio" else "a"
             raise RegistrationError(
-                _ARGUMENT.format(
-                    name=name, argument=a.name, a=article, kind=kind, convention=convention, takes=_TAKES[convention]
-                )
+                f"[{name}] the argument {a.name!r} is {article} {kind}, which the convention {convention!r} cannot "
+                f"pass: it passes {_TAKES[convention]}."
             )
     kinds = [str(a.type) for a in schema.arguments]
     if "Tensor" not in kinds:
-        raise RegistrationError(_NO_TENSOR.format(name=name))
+        raise RegistrationError(f"[{name}] takes no Tensor: a native function needs one at least.")
     returns = [str(r.type) for r in schema.returns]
     if any(r.alias is not None for r in schema.returns):
-        raise RegistrationError(_ALIAS.format(name=name))
+        raise RegistrationError(
+            f"[{name}] its result is an argument, by its annotation: let the function return () and use the argument, "
+            "which it changes."
+        )
     number = len(returns) == 1 and returns[0] in ("int", "float", "bool")
     if not _gives_tensors(schema) and (not number or convention == "tvm-ffi"):
-        raise RegistrationError(_RESULTS.format(name=name, returns=", ".join(returns)))
+        raise RegistrationError(
+            f"[{name}] returns {', '.join(returns)}: a native function gives Tensors that are allocated for it, "
+            "nothing, or, in a convention of C, one int, float or bool."
+        )
     if number and status:
-        raise RegistrationError(_STATUS.format(name=name))
+        raise RegistrationError(
+            f"[{name}] a function that returns a number has no status code beside it: leave status= out."
+        )
     if not returns and not schema.is_mutable:
-        raise RegistrationError(_NOTHING.format(name=name))
+        raise RegistrationError(f"[{name}] returns nothing and changes nothing: mark what it changes with Tensor(a!).")
 
 
 # ---- the functions
@@ -351,7 +331,8 @@ def _dtype_key(schema: FunctionSchema, given: Any) -> Any:
         raise RegistrationError(_DTYPES.format(name=name, value=shown(given))) from None
     if len(made) not in (len(tensors), len(tensors) + results):
         raise RegistrationError(
-            _WIDTH.format(name=name, value=shown(given), got=len(made), tensors=len(tensors), results=results)
+            f"[{name}] dtypes={shown(given)} has {len(made)} dtypes, the schema {len(tensors)} Tensor arguments "
+            f"and {results} results."
         )
     return made if len(made) == len(tensors) + results else (*made, *(made[:1] * results))
 
@@ -368,7 +349,10 @@ def _tvm_module(name: str, library: Any) -> Any:
     try:
         import tvm_ffi
     except ImportError as error:
-        raise RegistrationError(_NO_TVM_FFI.format(name=name, reason=error)) from None
+        raise RegistrationError(
+            f"[{name}] the convention 'tvm-ffi' needs the package apache-tvm-ffi: pip install 'tenkey[tvm-ffi]' "
+            f"({error})."
+        ) from None
     if not isinstance(library, (str, Path)):
         return library
     try:
@@ -431,9 +415,12 @@ def _address(name: str, pointer: Any) -> int:
     elif isinstance(pointer, int) and not isinstance(pointer, bool):
         address = pointer
     else:
-        raise RegistrationError(_SOURCE.format(name=name, value=shown(pointer), type=type(pointer).__name__))
+        raise RegistrationError(
+            f"[{name}] a native function is a library's path with a symbol in it, an address, a ctypes function, a "
+            f"Numba cfunc, or a Python function, got {shown(pointer)} of type {type(pointer).__name__}."
+        )
     if not 0 < address < 1 << 64 or address < 4096:  # the first page is never mapped
-        raise RegistrationError(_ADDRESS.format(name=name, value=pointer))
+        raise RegistrationError(f"[{name}] {pointer} is no address of a function.")
     return address
 
 

@@ -21,7 +21,6 @@ from ..shapes import refuse_shape
 _NO_REAL: Final = (
     "[{operator}] got the complex number {value} for the dtype {dtype}, which holds none: name a complex dtype."
 )
-_NO_INTEGER: Final = "[full] the fill value {value} has no counterpart in {dtype}: name a floating dtype."
 _NO_FIT: Final = "{what} {value} is out of range for {dtype}, which holds {low} to {high}: name a wider dtype."
 
 
@@ -111,7 +110,7 @@ def _full_meta(
     if isinstance(fill_value, complex) and result.kind != "c":
         raise TypeError(_NO_REAL.format(operator="full", value=fill_value, dtype=result))
     if result.kind in "iu" and isinstance(fill_value, float) and not math.isfinite(fill_value):
-        raise ValueError(_NO_INTEGER.format(value=fill_value, dtype=result))
+        raise ValueError(f"[full] the fill value {fill_value} has no counterpart in {result}: name a floating dtype.")
     if result.kind in "iu" and isinstance(fill_value, int):
         limits = iinfo(result)
         if not limits.min <= fill_value <= limits.max:

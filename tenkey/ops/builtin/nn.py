@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
 from ...core.dtypes.names import default_float
@@ -18,13 +16,6 @@ from .indexing.advanced_indexing import take_along_axis
 from .reductions.reduction import logsumexp, max, mean, sum
 from .shape.copying import cast
 from .shape.views import expand_dims, squeeze
-
-_TARGET: Final = (
-    "[cross_entropy] got logits of shape {logits} and target of shape {target}, dtype {dtype}: the target holds one "
-    "integer class for each row of the logits, shape {want}."
-)
-
-_CLASS: Final = "[cross_entropy] the target holds a class that is not in [0, {classes}): {error}"
 
 
 def _softmax_vjp(g: Tensor, out: Tensor, axis: int) -> Tensor:
@@ -87,12 +78,14 @@ def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
         target = full((), target.item(), device=logits.device)
     if logits.ndim < 1 or target.shape != logits.shape[:-1] or target.dtype.kind not in "iu":
         raise ValueError(
-            _TARGET.format(
-                logits=logits.shape, target=target.shape, dtype=np.dtype(target.dtype), want=logits.shape[:-1]
-            )
+            f"[cross_entropy] got logits of shape {logits.shape} and target of shape {target.shape}, "
+            f"dtype {np.dtype(target.dtype)}: the target holds one integer class for each row of the logits, "
+            f"shape {logits.shape[:-1]}."
         )
     try:
         chosen = take_along_axis(log_softmax(logits, axis=-1), expand_dims(target, -1), axis=-1)
     except IndexError as error:
-        raise IndexError(_CLASS.format(classes=logits.shape[-1], error=error)) from None
+        raise IndexError(
+            f"[cross_entropy] the target holds a class that is not in [0, {logits.shape[-1]}): {error}"
+        ) from None
     return -mean(squeeze(chosen, -1))

@@ -118,13 +118,10 @@ def _batched(operator: Entry, *core: int) -> None:
     operator_of(operator).facets["Batch"] = Batch(rule)
 
 
-_NOT_REAL: Final = "[{operator}] got dtype {dtype}: the parameters of distributions are real numbers."
-
-
 def _real(operator: str, *tensors: Any, floating: bool = False) -> None:
     for x in tensors:
         if not (dtypes.is_real_floating(x.dtype) or (x.dtype.kind in "iu" and not floating)):
-            raise TypeError(_NOT_REAL.format(operator=operator, dtype=x.dtype))
+            raise TypeError(f"[{operator}] got dtype {x.dtype}: the parameters of distributions are real numbers.")
 
 
 def _elementwise_meta(operator: str) -> Callable[[Any], TensorSpec]:
@@ -337,10 +334,6 @@ _RULES: Final[dict[str, tuple[str, Callable[[Any], Any]]]] = {
     "count": ("a whole number of at least 0 and below 2**53", lambda x: (x >= 0) & (x < 2.0**53) & (x == np.floor(x))),
 }
 _NARROW: Final = frozenset({"int8", "int16", "int32", "uint8", "uint16", "uint32"})
-_NOT_SO: Final = "[{operator}] {name} must be {rule}, got {value}."
-_SUM: Final = (
-    "[{operator}] {name} must be probabilities that sum to 1 along the last axis, got the sum {value}: divide by it."
-)
 
 
 def check_values(operator: str, name: str, rule: str, values: Any) -> None:
@@ -357,14 +350,17 @@ def check_values(operator: str, name: str, rule: str, values: Any) -> None:
         good = holds(values)
     if not np.all(good):
         wrong = np.asarray(values)[~np.asarray(good)].reshape(-1)[0]
-        raise ValueError(_NOT_SO.format(operator=operator, name=name, rule=words, value=wrong))
+        raise ValueError(f"[{operator}] {name} must be {words}, got {wrong}.")
     if rule == "probabilities":
         sums = np.asarray(np.sum(values, axis=-1, dtype=np.float64))
         # A sum of k rounded probabilities: what the narrow dtypes can hold of 1, with room for the other terms.
         precision = finfo(values.dtype).eps if values.dtype.kind != "i" else 0.0
         off = np.abs(sums - 1.0) > max(1e-8, 8 * float(precision))
         if np.any(off):
-            raise ValueError(_SUM.format(operator=operator, name=name, value=sums[off].reshape(-1)[0]))
+            raise ValueError(
+                f"[{operator}] {name} must be probabilities that sum to 1 along the last axis, got the "
+                f"sum {sums[off].reshape(-1)[0]}: divide by it."
+            )
 
 
 def _checked_on_numpy(x: Any, *, caller: str, name: str, rule: str) -> Any:

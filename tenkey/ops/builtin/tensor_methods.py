@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from ...core.typing import DTypeLike
 
 _TO: Final = "[to] takes a device and a dtype, each once, got {given!r}: x.to('cpu'), x.to(tk.float64), or both."
-_FLIP: Final = "[flip] got the axes {axes} and axis={axis!r}: give them once."
-_NO_PLACES: Final = "[nonzero] a 0-d tensor has no dimension whose indices could be given: use x.reshape(1)."
-_STREAM: Final = "[to_device] got stream={stream!r}: copies between devices are synchronous here, stream is None."
 
 
 def _shape_of(shape: tuple[Any, ...]) -> Any:
@@ -118,7 +115,9 @@ def _to_device(self: Tensor, device: Device | str, /, *, stream: Any = None) -> 
     'meta'
     """
     if stream is not None:
-        raise ValueError(_STREAM.format(stream=stream))
+        raise ValueError(
+            f"[to_device] got stream={stream!r}: copies between devices are synchronous here, stream is None."
+        )
     return to_device_operator(self, device)
 
 
@@ -192,7 +191,7 @@ def _fill(self: Tensor, value: Tensor | complex) -> Tensor:
 def _flip(self: Tensor, *axes: int | Sequence[int], axis: int | Sequence[int] | None = None) -> Tensor:
     """The elements in reverse order along axes, ``x.flip(0, 1)`` or ``x.flip(axis=(0, 1))``; without along all."""
     if axes and axis is not None:
-        raise TypeError(_FLIP.format(axes=axes, axis=axis))
+        raise TypeError(f"[flip] got the axes {axes} and axis={axis!r}: give them once.")
     return flip(self, axis=_shape_of(axes) if axes else axis)
 
 
@@ -227,7 +226,7 @@ def _expand(self: Tensor, *shape: int | Sequence[int]) -> Tensor:
 def _nonzero(self: Tensor) -> tuple[Tensor, ...]:
     """The places of the elements that are not zero. See ``tk.nonzero``."""
     if not self.ndim:
-        raise ValueError(_NO_PLACES)
+        raise ValueError("[nonzero] a 0-d tensor has no dimension whose indices could be given: use x.reshape(1).")
     rows = nonzero_rows(self)
     return tuple([rows[k] for k in range(self.ndim)])
 

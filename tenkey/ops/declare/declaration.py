@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -46,15 +46,6 @@ __all__ = ["Entry", "composite", "factory", "pointwise", "reduction", "structure
 
 Entry: TypeAlias = Callable[..., Tensor]
 Formula: TypeAlias = Callable[..., Any] | None
-
-_ROLE: Final = (
-    "[{operator}] the argument {argument!r} cannot be called so: in a gradient formula g is the incoming gradient, out "
-    "the result, and x_meta the shape of x. Rename the argument."
-)
-_PARTIALS_COUNT: Final = (
-    "[{operator}] partials gives {got} formulas for {want} tensor arguments ({names}): one for each, None where the "
-    "derivative is zero."
-)
 
 
 def _define(
@@ -93,7 +84,10 @@ def _differentiation(
     names = tensor_names(schema)
     for argument in schema.arguments:
         if argument.name in ("g", "out") or argument.name.endswith("_meta"):
-            raise RegistrationError(_ROLE.format(operator=schema.name, argument=argument.name))
+            raise RegistrationError(
+                f"[{schema.name}] the argument {argument.name!r} cannot be called so: in a gradient formula g is the "
+                "incoming gradient, out the result, and x_meta the shape of x. Rename the argument."
+            )
     if partials is not None:
         formulas = formulas_by_argument(schema, names, partials)
         for name, formula in formulas.items():
@@ -152,7 +146,8 @@ def formulas_by_argument(
         return {name: _pick(partials, index, len(names), schema.name) for index, name in enumerate(names)}
     if len(partials) != len(names):
         raise RegistrationError(
-            _PARTIALS_COUNT.format(operator=schema.name, got=len(partials), want=len(names), names=", ".join(names))
+            f"[{schema.name}] partials gives {len(partials)} formulas for {len(names)} tensor arguments "
+            f"({', '.join(names)}): one for each, None where the derivative is zero."
         )
     return dict(zip(names, partials))
 

@@ -46,11 +46,6 @@ __all__ = [
     "tensor_names",
 ]
 
-_UNKNOWN_NAMES: Final = (
-    "[{operator}] the formula for {what} names {wrong}; a formula may name {allowed}, and for a tensor argument x also "
-    "x_meta (its shape, dtype and device, without keeping its values)."
-)
-
 
 _STARRED: Final = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
@@ -249,12 +244,9 @@ def check_formula(schema: FunctionSchema, what: str, function: Callable[..., Any
     wrong = [name for name in formula_names(function) if name not in allowed]
     if wrong:
         raise RegistrationError(
-            _UNKNOWN_NAMES.format(
-                operator=schema.name,
-                what=what,
-                wrong=", ".join(wrong),
-                allowed=", ".join([a.name for a in schema.arguments] + list(extra)),
-            )
+            f"[{schema.name}] the formula for {what} names {', '.join(wrong)}; a formula may "
+            f"name {', '.join([a.name for a in schema.arguments] + list(extra))}, and for a tensor argument x also "
+            "x_meta (its shape, dtype and device, without keeping its values)."
         )
 
 

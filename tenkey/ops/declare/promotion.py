@@ -27,9 +27,6 @@ __all__ = [
     "refuse_lost_part",
 ]
 
-_IMAGINARY: Final = "[{operator}] {given} with dtype={dtype} would lose the imaginary part: take tk.real(x) first."
-_KIND: Final = "[{operator}] is not defined for dtype {dtype}: it takes {takes}. Convert with tk.astype(x, dtype)."
-
 
 class Promotion(NamedTuple):
     """``common`` of the arguments goes through ``compute``; the result of that through ``result``.
@@ -54,7 +51,10 @@ class Promotion(NamedTuple):
         given = tuple(map(self.compute, arrays)) if self.each else tuple(arrays)
         common = result_dtype(given, tuple(weak))
         if common.kind not in self.accepts and not (common.kind == "V" and "f" in self.accepts):
-            raise TypeError(_KIND.format(operator=operator, dtype=common, takes=self.takes))
+            raise TypeError(
+                f"[{operator}] is not defined for dtype {common}: it takes {self.takes}. Convert with tk.astype(x, "
+                "dtype)."
+            )
         compute = self.compute(common)
         return compute, self.result(compute)
 
@@ -62,7 +62,9 @@ class Promotion(NamedTuple):
 def refuse_lost_part(operator: str, given: np.dtype, dtype: np.dtype) -> None:
     """``dtype=`` of a reduction: complex numbers do not become real ones by leaving a part out."""
     if given.kind == "c" and dtype.kind not in "cb":
-        raise TypeError(_IMAGINARY.format(operator=operator, given=given, dtype=dtype))
+        raise TypeError(
+            f"[{operator}] {given} with dtype={dtype} would lose the imaginary part: take tk.real(x) first."
+        )
 
 
 def _same(dtype: np.dtype) -> np.dtype:

@@ -53,9 +53,6 @@ _NOT_A_SCALAR: Final = (
     "expected a scalar expression or a real Python number, got {0} of type {1}: "
     "scalar functions see one element at a time, never arrays, strings or None."
 )
-_NOT_CONSTRUCTIBLE: Final = (
-    "expressions are made by variable(), constant() and the scalar functions, not by Expression()."
-)
 _IMMUTABLE: Final = "scalar expressions are immutable: build a new one."
 _ELLIPSIS_AFTER: Final = 400  # characters after which an inner part of the text is shown as `...`
 
@@ -85,7 +82,7 @@ class Expression:
     __array_ufunc__: ClassVar[None] = None
 
     def __new__(cls) -> Self:  # noqa: D102  # it only refuses
-        raise TypeError(_NOT_CONSTRUCTIBLE)
+        raise TypeError("expressions are made by variable(), constant() and the scalar functions, not by Expression().")
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(_IMMUTABLE)

@@ -40,10 +40,6 @@ _RAISED: Final = (
     "[{name}] the scalar function raised {error_type} at {place}: {error}\n"
     "It runs on symbolic numbers, one element at a time: " + _FORM
 )
-_NO_EXPRESSION: Final = (
-    "[{name}] the scalar function returned {value} of type {type}: it must return a scalar expression, a number, "
-    "or a tuple of these."
-)
 _UNEQUAL_OUTPUTS: Final = (
     "[{name}] the scalar function returns {first} on one branch and {second} on another: "
     "every branch must return equally many values."
@@ -270,7 +266,8 @@ def _output(value: object, name: str) -> Expression:
         return as_expression(value)
     except TypeError as error:
         raise ScalarTraceError(
-            _NO_EXPRESSION.format(name=name, value=repr(value)[:80], type=type(value).__name__)
+            f"[{name}] the scalar function returned {repr(value)[:80]} of type {type(value).__name__}: it must return "
+            "a scalar expression, a number, or a tuple of these."
         ) from error
 
 

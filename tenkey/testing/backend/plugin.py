@@ -15,12 +15,9 @@ import tenkey as tk
 
 __all__ = ["Subject"]
 
-_NO_NAME: Final = "the conformance suite needs a device: pytest --pyargs tenkey.testing.backend --backend NAME"
-_BUILT_IN: Final = "the conformance suite compares with the CPU: --backend {name} is no backend from outside."
 _NO_DEVICE: Final = (
     "--backend {name}: {error}\nA backend that is registered by importing something: --backend-module FILE_OR_MODULE."
 )
-_NO_MODULE: Final = "--backend-module {module}: {kind}: {error}"
 
 
 class Subject:
@@ -61,14 +58,18 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("help", default=False):
         return
     if not name:
-        raise pytest.UsageError(_NO_NAME)
+        raise pytest.UsageError(
+            "the conformance suite needs a device: pytest --pyargs tenkey.testing.backend --backend NAME"
+        )
     if name.partition(":")[0] in ("cpu", "meta"):
-        raise pytest.UsageError(_BUILT_IN.format(name=name))
+        raise pytest.UsageError(
+            f"the conformance suite compares with the CPU: --backend {name} is no backend from outside."
+        )
     for module in config.getoption("--backend-module"):
         try:
             _import(module)
         except Exception as error:
-            text = _NO_MODULE.format(module=module, kind=type(error).__name__, error=error)
+            text = f"--backend-module {module}: {type(error).__name__}: {error}"
             raise pytest.UsageError(text) from error
     try:
         config.stash[_SUBJECT] = Subject(name)

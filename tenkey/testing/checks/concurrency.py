@@ -41,14 +41,6 @@ _WRONG: Final = (
     "{difference}): the kernel shares state between calls. Allocate scratch memory in each call, use "
     "threading.local(), or hold a lock."
 )
-_RAISED: Final = (
-    "{threads} threads that call the operator at the same time made it raise {error}, which it does not when called "
-    "alone: the kernel shares state between calls. Allocate scratch memory in each call, or hold a lock."
-)
-_KEPT: Final = (
-    "{result} of one call shares its memory with that of the next: the kernel returns memory that it keeps. Allocate "
-    "the result in each call, or return a copy."
-)
 
 
 def _variant(array: np.ndarray[Any, Any], number: int) -> np.ndarray[Any, Any]:
@@ -87,7 +79,10 @@ def check_threads(sample: Sample) -> str | None:
         expected.append(_values(made))
     for one, two in zip(results[0], results[1]):
         if isinstance(one.value, Tensor) and one.value.size and shares_storage(one.value, two.value):
-            raise Failure(_KEPT.format(result=one.label))
+            raise Failure(
+                f"{one.label} of one call shares its memory with that of the next: the kernel returns memory that it "
+                "keeps. Allocate the result in each call, or return a copy."
+            )
     _run(sample, inputs, expected)
     return None
 
@@ -117,7 +112,11 @@ def _run(sample: Sample, inputs: list[list[np.ndarray[Any, Any]]], expected: lis
                 made = sample.results(tensors)
             except Exception as error:
                 sys.settrace(None)
-                problems.append(_RAISED.format(threads=_THREADS, error=described(error)))
+                problems.append(
+                    f"{_THREADS} threads that call the operator at the same time made it raise {described(error)}, "
+                    "which it does not when called alone: the kernel shares state between calls. Allocate scratch "
+                    "memory in each call, or hold a lock."
+                )
                 barrier.abort()
                 return
             finally:

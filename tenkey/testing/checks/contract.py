@@ -19,32 +19,7 @@ from .structure import Labelled, first_difference, leaves_of, results_of
 
 __all__ = ["BaseCallFailure", "check_fake", "check_schema", "compare_with_fake", "fake_results", "resized"]
 
-_CALL: Final = "the call raises {error}. The sample must be one that the operator takes; else mend the kernel."
-_CHANGED: Final = (
-    "argument '{label}' was changed (first {difference}), which the schema does not say: add it to mutates_args, or "
-    "work on a copy (x.clone())."
-)
-_BUMPED: Final = (
-    "argument '{label}' was written to in place (its version went up), which the schema does not say: add it to "
-    "mutates_args, or use the functional operator."
-)
-_MARKED: Final = (
-    "argument '{label}' requires a gradient after the call and did not before: do not call requires_grad_ on an "
-    "argument."
-)
 _LIST: Final = "the list '{label}' that was given as an argument was changed: work on a copy of it, list({label})."
-_IS_INPUT: Final = (
-    "{result} is the argument '{label}' itself: an operator returns new tensors. Return {label}.clone(), or declare "
-    "the alias in the schema: 'Tensor(a) {label}' and '-> Tensor(a)'."
-)
-_ALIASES: Final = (
-    "{result} is a view of the argument '{label}': an operator returns new tensors. Return a copy (clone() it), or "
-    "declare the alias in the schema: 'Tensor(a) {label}' and '-> Tensor(a)'."
-)
-_TWICE: Final = "{one} and {two} share their memory: clone() one of them."
-_COUNT: Final = (
-    "{got} results came, the schema {schema} promises {want}: correct the schema's '->' or the return statement."
-)
 _TYPE: Final = "{result} is {got}, the schema promises {want}: {remedy}."
 
 _NO_FAKE: Final = (
@@ -59,7 +34,6 @@ _FAKE_RAISES: Final = (
 _DIFFERS: Final = (
     "{where}{result} has {what} {real} in the real run, {fake} in the fake: make the fake return {what} {real}{rule}."
 )
-_RULE: Final = " (computed from the arguments' shapes, not the sample's numbers)"
 
 
 class BaseCallFailure(Failure):
@@ -91,15 +65,26 @@ def check_schema(sample: Sample) -> str | None:
                                     equal_nan=not values.ndim and values.dtype.kind in "fc")  # fmt: skip
         if not leaf.mutable and not same_bytes:
             wrong = first_difference(values, changed)
-            raise Failure(_CHANGED.format(label=leaf.label, difference=wrong))
+            raise Failure(
+                f"argument '{leaf.label}' was changed (first {wrong}), which the schema does not say: add it to "
+                "mutates_args, or work on a copy (x.clone())."
+            )
         if not leaf.mutable and tensor._version != version:
-            raise Failure(_BUMPED.format(label=leaf.label))
+            raise Failure(
+                f"argument '{leaf.label}' was written to in place (its version went up), which the schema does not "
+                "say: add it to mutates_args, or use the functional operator."
+            )
         if tensor.requires_grad and not leaf.mutable:
-            raise Failure(_MARKED.format(label=leaf.label))
+            raise Failure(
+                f"argument '{leaf.label}' requires a gradient after the call and did not before: do not call "
+                "requires_grad_ on an argument."
+            )
         if leaf.mutable and error is None and same_bytes and values.size:
             notes.append(f"'{leaf.label}' is declared as changed and was not changed by this call")
     if error is not None:
-        raise BaseCallFailure(_CALL.format(error=described(error))) from error
+        raise BaseCallFailure(
+            f"the call raises {described(error)}. The sample must be one that the operator takes; else mend the kernel."
+        ) from error
     if [leaf.label for leaf in leaves_of((args, kwargs), "arguments")] != labels:
         raise Failure(_LIST.format(label=_changed_list(sample, args, kwargs)))
     _check_types(sample, result)
@@ -132,7 +117,10 @@ def _check_types(sample: Sample, result: Any) -> None:
             result="the result", got=_kind(result), want=f"{len(returns)} results", remedy="return a tuple"
         ))  # fmt: skip
     if len(flat) != len(returns):
-        raise Failure(_COUNT.format(got=len(flat), want=len(returns), schema=sample.operator.schema))
+        raise Failure(
+            f"{len(flat)} results came, the schema {sample.operator.schema} promises {len(returns)}: correct the "
+            "schema's '->' or the return statement."
+        )
     for index, (value, wanted) in enumerate(zip(flat, returns)):
         _check_type(f"result {index}", value, wanted.type)
 
@@ -207,14 +195,26 @@ def _check_aliases(sample: Sample, result: Any, tensors: Sequence[Tensor]) -> No
         for part in made:
             for leaf, tensor in zip(sample.leaves, tensors):
                 if part.value is tensor or (tensor.size and shares_storage(part.value, tensor)):
-                    text = _IS_INPUT if part.value is tensor else _ALIASES
+                    text = (
+                        (
+                            "{result} is the argument '{label}' itself: an operator returns new tensors. Return "
+                            "{label}.clone(), or declare the alias in the schema: 'Tensor(a) {label}' and '-> "
+                            "Tensor(a)'."
+                        )
+                        if part.value is tensor
+                        else (
+                            "{result} is a view of the argument '{label}': an operator returns new tensors. Return a "
+                            "copy (clone() it), or declare the alias in the schema: 'Tensor(a) {label}' and '-> "
+                            "Tensor(a)'."
+                        )
+                    )
                     raise Failure(text.format(result=part.label, label=leaf.label))
     if allowed or composite:
         return
     for number, part in enumerate(made):
         for other in made[:number]:
             if part.value.size and shares_storage(part.value, other.value):
-                raise Failure(_TWICE.format(one=other.label, two=part.label))
+                raise Failure(f"{other.label} and {part.label} share their memory: clone() one of them.")
 
 
 # ---- fake
@@ -320,7 +320,7 @@ def resized(sample: Sample) -> Iterator[tuple[list[np.ndarray[Any, Any]], str]]:
 
 def compare_with_fake(real: list[Labelled], fake: list[Labelled], where: str, *, strides: bool = True) -> None:
     """Raise where a fake's results are not those of the real run but for the values."""
-    rule = _RULE if where else ""
+    rule = " (computed from the arguments' shapes, not the sample's numbers)" if where else ""
     if len(real) != len(fake):
         raise Failure(_DIFFERS.format(
             where=where, result="the call", what="a number of results of", real=len(real), fake=len(fake), rule=rule

@@ -29,43 +29,10 @@ from .structure import Labelled, quote_all
 
 __all__ = ["Derivatives"]
 
-_NO_GRADIENT: Final = (
-    "no gradient registered; asking for one is refused. tk.library.register_autograd({name!r}, ...) adds one."
-)
-_GRADIENT_WANTED: Final = (
-    "{labels} {require} a gradient, but the operator has no gradient rule, and asking for one is refused: give it one "
-    "with tk.library.register_autograd({name!r}, ...)."
-)
 _LOST: Final = (
     "the gradient with respect to '{label}' is silently lost: {result} depends on '{label}', which requires a "
     "gradient, and {result} does not require one. Compute with operators only (no numpy(), detach() or no_grad in "
     "the function), register a gradient with register_autograd, or define the operator with differentiable=False."
-)
-_LEAKED: Final = (
-    "{result} requires a gradient {when}: an operator's result may do so only if an argument does and recording is on. "
-    "Do not return tensors with a history of their own: detach() what the kernel keeps, and drop its enable_grad."
-)
-_RECORDED_INTEGER: Final = (
-    "{result} has dtype {dtype} and requires a gradient: only floating-point results can. Do not mark it in the kernel."
-)
-_RAISES: Final = (
-    "with a gradient recorded for {labels} the call raises {error}. Mend setup_context or the autograd kernel."
-)
-_BACKWARD_RAISES: Final = (
-    "backward, with a gradient wanted for {labels}, raises {error}. Mend what register_autograd was given."
-)
-_WRONG: Final = (
-    "the gradient with respect to '{label}' is wrong{where}: at index {index} backward gives {got:.6g}, finite "
-    "differences give {want:.6g}.{hint} Correct what backward returns for '{label}'."
-)
-_NONE: Final = (
-    "the gradient with respect to '{label}' is missing{where}: backward returns None for it, but at index {index} "
-    "finite differences give {want:.6g}. Return its gradient (or, if it is meant to have none, mark the other "
-    "tensors of the sample with requires_grad)."
-)
-_COMPLEX: Final = (
-    "right for the sample; for complex values, which the operator takes too, it is wrong: give a complex sample to "
-    "see how"
 )
 _SECOND: Final = (
     "the second derivative is wrong: of the gradient by '{of}', with respect to {by}, at index {index}: backward of "
@@ -74,14 +41,6 @@ _SECOND: Final = (
 _SECOND_REMEDY: Final = (
     "In backward, compute with operators on saved tensors (no numpy(), no detach(), no values kept on ctx), or "
     "decorate backward with tk.autograd.once_differentiable, so that it is refused."
-)
-_FORWARD: Final = (
-    "the tangent of {result} is wrong{where}: the rule gives {got}, finite differences give {want:.6g}. Correct what "
-    "register_jvp was given{none}."
-)
-_DISAGREE: Final = (
-    "the forward derivative and the gradient disagree: <u, J v> is {forward:.9g}, <u J, v> is {backward:.9g}. One of "
-    "the functions of register_jvp and register_autograd is inexact."
 )
 
 
@@ -175,11 +134,17 @@ class Derivatives:
         except Exception as error:
             if "Backward" in sample.operator.facets or not first or not is_deliberate(error):
                 named = quote_all([sample.labels[i] for i in subset])
-                raise Failure(_RAISES.format(labels=named, error=described(error))) from error
+                raise Failure(
+                    f"with a gradient recorded for {named} the call raises {described(error)}. Mend setup_context or "
+                    "the autograd kernel."
+                ) from error
             raise self._no_gradient() from error
         for part in results:
             if part.value.requires_grad and not is_inexact(part.value.dtype):
-                raise Failure(_RECORDED_INTEGER.format(result=part.label, dtype=part.value.dtype))
+                raise Failure(
+                    f"{part.label} has dtype {part.value.dtype} and requires a gradient: only floating-point results "
+                    "can. Do not mark it in the kernel."
+                )
         floating = floating_results(results)
         if not floating:
             raise Skipped(self.why_not)
@@ -197,9 +162,15 @@ class Derivatives:
         name = self.sample.operator.name
         marked = [self.sample.labels[i] for i in self.sample.floating if self.sample.leaves[i].marked]
         if not marked:
-            return Skipped(_NO_GRADIENT.format(name=name))
+            return Skipped(
+                f"no gradient registered; asking for one is refused. tk.library.register_autograd({name!r}, ...) adds "
+                "one."
+            )
         require = "requires" if len(marked) == 1 else "require"
-        return Warned(_GRADIENT_WANTED.format(labels=quote_all(marked), require=require, name=name))
+        return Warned(
+            f"{quote_all(marked)} {require} a gradient, but the operator has no gradient rule, and asking for one is "
+            f"refused: give it one with tk.library.register_autograd({name!r}, ...)."
+        )
 
     def _marked(self, subset: Sequence[int]) -> list[Tensor]:
         return self.sample.tensors(gradient=subset)
@@ -208,7 +179,11 @@ class Derivatives:
     def _check_unrecorded(results: list[Labelled], when: str) -> None:
         for part in results:
             if part.value.requires_grad:
-                raise Failure(_LEAKED.format(result=part.label, when=when))
+                raise Failure(
+                    f"{part.label} requires a gradient {when}: an operator's result may do so only if an argument "
+                    "does and recording is on. Do not return tensors with a history of their own: detach() what the "
+                    "kernel keeps, and drop its enable_grad."
+                )
 
     def _check_nothing_lost(self, subset: Sequence[int], results: list[Labelled]) -> None:
         """Raise if a result that is not recorded depends on an argument that requires a gradient."""
@@ -271,11 +246,25 @@ class Derivatives:
             gradients, missing = pull_back(self.sample.function, self.sample.tensors, arrays, subset, found, columns)
         except Exception as error:
             raise Failure(
-                _BACKWARD_RAISES.format(labels=quote_all([labels[i] for i in subset]) + where, error=described(error))
+                f"backward, with a gradient wanted for {quote_all([labels[i] for i in subset]) + where}, "
+                f"raises {described(error)}. Mend what register_autograd was given."
             ) from error
         wrong = compare(arrays, found, columns, gradients, self.precision)
         if wrong is not None:
-            text, label = _NONE if wrong.input in missing else _WRONG, labels[wrong.input]
+            text, label = (
+                (
+                    "the gradient with respect to '{label}' is missing{where}: backward returns None for it, but at "
+                    "index {index} finite differences give {want:.6g}. Return its gradient (or, if it is meant to "
+                    "have none, mark the other tensors of the sample with requires_grad)."
+                )
+                if wrong.input in missing
+                else (
+                    "the gradient with respect to '{label}' is wrong{where}: at index {index} backward gives "
+                    "{got:.6g}, finite differences give {want:.6g}.{hint} Correct what backward returns for "
+                    "'{label}'."
+                ),
+                labels[wrong.input],
+            )
             raise Failure(text.format(
                 label=label, where=where, index=wrong.place, got=wrong.got, want=wrong.want, hint=wrong.hint
             ))  # fmt: skip
@@ -329,7 +318,12 @@ class Derivatives:
         except Failure:
             if "Pointwise" in self.sample.operator.facets:
                 raise
-            return [_COMPLEX]
+            return [
+                (
+                    "right for the sample; for complex values, which the operator takes too, it is wrong: give a "
+                    "complex sample to see how"
+                )
+            ]
         return []
 
     def _floats(self) -> list[np.ndarray[Any, Any]]:
@@ -462,7 +456,10 @@ class Derivatives:
             if wrong.any():
                 at = int(np.argmax(np.where(wrong, np.nan_to_num(np.abs(given - window), nan=np.inf), -1)))
                 value = "no tangent (a silent zero)" if tangent is None else f"{given[at]:.6g}"
-                raise Failure(_FORWARD.format(result=label, where=where, got=value, want=window[at], none=""))
+                raise Failure(
+                    f"the tangent of {label} is wrong{where}: the rule gives {value}, finite differences "
+                    f"give {window[at]:.6g}. Correct what register_jvp was given."
+                )
 
     def _check_adjoint(self, got: list[np.ndarray[Any, Any] | None], tangents: dict[int, np.ndarray[Any, Any]]) -> None:
         """The dot product test: <u, J v> = <u J, v>, which is exact but for rounding."""
@@ -478,7 +475,10 @@ class Derivatives:
         backward = sum(float(gradients[i][:, 0] @ components(t)) for i, t in tangents.items())
         size = sum(float(np.abs(gradients[i][:, 0]) @ np.abs(components(t))) for i, t in tangents.items())
         if abs(forward - backward) > self.precision.rtol * 1e-2 * max(size, 1.0):
-            raise Failure(_DISAGREE.format(forward=forward, backward=backward))
+            raise Failure(
+                f"the forward derivative and the gradient disagree: <u, J v> is {forward:.9g}, <u J, v> "
+                f"is {backward:.9g}. One of the functions of register_jvp and register_autograd is inexact."
+            )
 
 
 def _widened(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -49,9 +49,6 @@ _BUILDS_UPON: Final[dict[str, tuple[str, ...]]] = {
 _EXCUSES: Final = {"threads"}  # it takes long, and no other check needs what it does
 
 _NOT_JUDGED: Final = "not judged while {rows} {fail}"
-_CRASH: Final = (
-    "the call raises {error} under this check, and not by itself. Mend the operator's kernel for such a call."
-)
 
 
 def run_checks(
@@ -124,7 +121,10 @@ def _row(name: str, check: Callable[[], str | None], below: list[Row], *, random
     except Failure as failure:
         text = str(failure)
     except Exception as error:
-        text = _CRASH.format(error=described(error))
+        text = (
+            f"the call raises {described(error)} under this check, and not by itself. Mend the operator's kernel for "
+            "such a call."
+        )
     else:
         return Row(name, "passed", note or "")
     return Row(name, "failed", text)

@@ -25,14 +25,6 @@ from .structure import Labelled, leaves_of, results_of
 
 __all__ = ["Failure", "Leaf", "Sample", "Skipped", "described", "is_deliberate", "operator_of"]
 
-_NO_OPERATOR: Final = (
-    "[opcheck] {given} of type {type} is no operator: give what tk.library.custom_op or tk.library.pointwise returns, "
-    "tk.ops.<namespace>.<name>, a function of tenkey such as tk.exp, or the name 'namespace::name'."
-)
-_ARGS: Final = "[opcheck] args is the tuple of the operator's arguments, got {type}: write opcheck(op, (x,))."
-_KWARGS: Final = "[opcheck] kwargs is a dict of keyword arguments, got {type}."
-_MISFIT: Final = "[opcheck] the sample does not fit {schema}: {reason}."
-_META: Final = "[opcheck] the sample's tensor '{label}' is on 'meta' and has no values: make it on another device."
 
 _LONGEST: Final = 600  # characters of an exception's text
 _PACKAGE: Final = str(Path(tk.__file__).parent)
@@ -77,7 +69,11 @@ def operator_of(op: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[O
         return op, op.call
     found = getattr(op, "operator", None)
     if not isinstance(found, Operator):
-        raise ArgumentError(_NO_OPERATOR.format(given=shown(op), type=type(op).__name__))
+        raise ArgumentError(
+            f"[opcheck] {shown(op)} of type {type(op).__name__} is no operator: give what tk.library.custom_op or "
+            "tk.library.pointwise returns, tk.ops.<namespace>.<name>, a function of tenkey such as tk.exp, or the "
+            "name 'namespace::name'."
+        )
     return found, found.call
 
 
@@ -123,9 +119,12 @@ class Sample:
         self, operator: Operator, call: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any] | None
     ) -> None:
         if not isinstance(args, (tuple, list)):
-            raise ArgumentError(_ARGS.format(type=type(args).__name__))
+            raise ArgumentError(
+                f"[opcheck] args is the tuple of the operator's arguments, got {type(args).__name__}: write "
+                "opcheck(op, (x,))."
+            )
         if kwargs is not None and not isinstance(kwargs, dict):
-            raise ArgumentError(_KWARGS.format(type=type(kwargs).__name__))
+            raise ArgumentError(f"[opcheck] kwargs is a dict of keyword arguments, got {type(kwargs).__name__}.")
         self.operator = operator
         self.call = call
         self.args = tuple(args)
@@ -133,7 +132,7 @@ class Sample:
         try:
             inspect.signature(operator.call).bind(*self.args, **self.kwargs)
         except TypeError as error:
-            raise ArgumentError(_MISFIT.format(schema=operator.schema, reason=error)) from None
+            raise ArgumentError(f"[opcheck] the sample does not fit {operator.schema}: {error}.") from None
         mutable = {a.name for a in operator.schema.arguments if a.is_mutable}
         self.leaves: list[Leaf] = []
         names = [a.name for a in operator.schema.arguments if not a.kwarg_only]
@@ -147,7 +146,9 @@ class Sample:
         self.device = self.leaves[0].device if self.leaves else tk.asarray(0).device
 
     def _refuse_meta(self, label: str) -> NoReturn:
-        raise ArgumentError(_META.format(label=label))
+        raise ArgumentError(
+            f"[opcheck] the sample's tensor '{label}' is on 'meta' and has no values: make it on another device."
+        )
 
     @property
     def labels(self) -> list[str]:

@@ -29,37 +29,12 @@ _NONDETERMINISTIC: Final = (
     "two calls with equal arguments gave different results ({difference}): make the kernel deterministic (no state, no "
     "unseeded random numbers, no uninitialised memory), or define the operator with the tag 'nondeterministic'."
 )
-_LAYOUT: Final = (
-    "with {what} {result} differs from that of contiguous arguments of the same values ({difference}): the kernel "
-    "ignores strides or offset. Use the tensor's strides, or copy first: np.ascontiguousarray(x.numpy())."
-)
 _LAYOUT_RAISES: Final = (
     "with {what} the call raises {error}. Use the tensor's strides, or copy first (np.ascontiguousarray(x.numpy())), "
     "or define the operator with the tag 'needs_exact_strides'."
 )
-_LAYOUT_GRADIENT: Final = (
-    "with {what} the gradient with respect to '{label}' differs from that of contiguous arguments ({difference}): "
-    "backward ignores strides or offset. Use the tensors' strides there, or copy first."
-)
-_OUTSIDE: Final = (
-    "with {what} memory between the elements of '{label}' was written: the kernel ignores strides when it writes."
-)
-_ZERO_RAISES: Final = (
-    "with {where} the call raises {error}, and the fake gives {fake}. Handle size 0 in the kernel (usually by "
-    "returning an empty tensor of that shape), or refuse it in the fake with the same error."
-)
-_ZERO_FAKE: Final = (
-    "with {where} the fake raises {error}, and the real call gives {real}. Make both accept it, or both refuse."
-)
-_ZERO_GRADIENT: Final = "with {where} backward raises {error}. Handle size 0 in backward."
 _BACKEND: Final = (
     "on '{device}' {result} has {what} {got}, on '{home}' {want}: correct the kernel for '{device}'{place}."
-)
-_BACKEND_RAISES: Final = (
-    "on '{device}' the call raises {error}. Mend the kernel for '{device}'{place}, or remove it so that it falls back."
-)
-_BACKEND_PLACE: Final = (
-    "on '{device}' {result} came back on the device '{got}': return a tensor on the arguments' device."
 )
 
 
@@ -175,7 +150,10 @@ def _check_gaps(whole: Tensor, label: str, what: str) -> None:
     unlikely = np.asarray(_unlikely(values.dtype), values.dtype)
     values[tuple([slice(1, n - 1, 2) for n in values.shape])] = unlikely
     if not np.array_equal(values, np.broadcast_to(unlikely, values.shape), equal_nan=values.dtype.kind in "fc"):
-        raise Failure(_OUTSIDE.format(what=what, label=label))
+        raise Failure(
+            f"with {what} memory between the elements of '{label}' was written: the kernel ignores strides when it "
+            "writes."
+        )
 
 
 def _unlikely(dtype: np.dtype) -> Any:
@@ -234,7 +212,11 @@ def check_layout(sample: Sample, derivatives: Derivatives) -> str | None:
             raise Failure(_LAYOUT_RAISES.format(what=what, error=described(error))) from error
         found = _differing(got, want)
         if found is not None:
-            raise Failure(_LAYOUT.format(what=what, result=found[0], difference=found[1]))
+            raise Failure(
+                f"with {what} {found[0]} differs from that of contiguous arguments of the same values ({found[1]}): "
+                "the kernel ignores strides or offset. Use the tensor's strides, or copy first: "
+                "np.ascontiguousarray(x.numpy())."
+            )
         for i, (_, whole) in windows.items():
             _check_gaps(whole, sample.labels[i], what)
         if derivatives.differentiable:
@@ -259,7 +241,11 @@ def _check_layout_gradient(
     for i, want, got in zip(sample.floating, *given):
         difference = "" if want is None or got is None else apart(got, want)
         if difference or (want is None) != (got is None):
-            raise Failure(_LAYOUT_GRADIENT.format(what=what, label=sample.labels[i], difference=difference or "None"))
+            raise Failure(
+                f"with {what} the gradient with respect to '{sample.labels[i]}' differs from that of contiguous "
+                f"arguments ({difference or 'None'}): backward ignores strides or offset. Use the tensors' strides "
+                "there, or copy first."
+            )
 
 
 def _gradients(sample: Sample, tensors: list[Tensor]) -> list[np.ndarray[Any, Any] | None]:
@@ -338,12 +324,19 @@ def check_zero_size(sample: Sample, derivatives: Derivatives) -> str | None:
         if raised is not None and refused is None:
             if not together or _may_refuse(sample, arrays, raised):
                 continue
-            failure = Failure(_ZERO_RAISES.format(where=where, error=described(raised), fake=_shapes(fake)))
+            failure = Failure(
+                f"with {where} the call raises {described(raised)}, and the fake gives {_shapes(fake)}. Handle size 0 "
+                "in the kernel (usually by returning an empty tensor of that shape), or refuse it in the fake with "
+                "the same error."
+            )
             if not is_deliberate(raised):
                 raise failure from raised
             refusals.append(failure)
         if refused is not None and raised is None:
-            raise Failure(_ZERO_FAKE.format(where=where, error=described(refused), real=_shapes(real))) from refused
+            raise Failure(
+                f"with {where} the fake raises {described(refused)}, and the real call gives {_shapes(real)}. Make "
+                "both accept it, or both refuse."
+            ) from refused
         if raised is not None:
             continue
         accepted += 1
@@ -354,7 +347,7 @@ def check_zero_size(sample: Sample, derivatives: Derivatives) -> str | None:
             except Exception as error:
                 if not together or _may_refuse(sample, arrays, error):
                     continue
-                raise Failure(_ZERO_GRADIENT.format(where=where, error=described(error))) from error
+                raise Failure(f"with {where} backward raises {described(error)}. Handle size 0 in backward.") from error
     if refusals and not accepted:  # that of one dimension alone may have its reason, the maximum of nothing, say
         raise refusals[0]
     return None if accepted else "every dimension of length 0 is refused"
@@ -402,10 +395,16 @@ def check_backends(sample: Sample) -> str | None:
             notes.append(f"no kernel for '{name}'")
             continue
         except Exception as error:
-            raise Failure(_BACKEND_RAISES.format(device=name, error=described(error), place=place)) from error
+            raise Failure(
+                f"on '{name}' the call raises {described(error)}. Mend the kernel for '{name}'{place}, or remove it "
+                "so that it falls back."
+            ) from error
         for one, two in zip(want, got):
             if isinstance(two.value, Tensor) and two.value.device.type != name and one.value.device.type == home.type:
-                raise Failure(_BACKEND_PLACE.format(device=name, result=two.label, got=two.value.device))
+                raise Failure(
+                    f"on '{name}' {two.label} came back on the device '{two.value.device}': return a tensor on the "
+                    "arguments' device."
+                )
         _compare_backends(want, got, name, home.type, place)
     return "; ".join(notes) or None
 

@@ -13,7 +13,7 @@ that the user sees. The gradient of an input that the samples share is summed ov
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from ...autograd.function import Function
 from ...core.tensor import Tensor
@@ -22,19 +22,6 @@ from ...ops.builtin.shape.views import broadcast_to, reshape
 from .level import BatchLevel, function_rules, move
 
 __all__ = ["generated_rule"]
-
-_BOTH: Final = (
-    "[{name}] has generate_vmap_rule=True and a vmap staticmethod: define one of them, since each says what happens "
-    "under vmap."
-)
-_NO_SETUP: Final = (
-    "[{name}] In order to use a Function with generate_vmap_rule=True under vmap, it must override the setup_context "
-    "staticmethod: write forward(*args) without a ctx, and setup_context(ctx, inputs, output)."
-)
-_DIRTY: Final = (
-    "[{name}] mark_dirty under vmap with a generated rule is not possible: write a vmap staticmethod, or return a new "
-    "tensor."
-)
 
 
 class _SampleContext:
@@ -63,7 +50,10 @@ class _SampleContext:
 
     def mark_dirty(self, *tensors: Tensor) -> None:
         """Refuse: what is changed in place here is no input of the generated Function."""
-        raise NotImplementedError(_DIRTY.format(name=self._name))
+        raise NotImplementedError(
+            f"[{self._name}] mark_dirty under vmap with a generated rule is not possible: write a vmap staticmethod, "
+            "or return a new tensor."
+        )
 
     def set_materialize_grads(self, value: bool) -> None:
         """Whether ``backward`` gets zeros or None for what has no gradient, and ``jvp`` for tangents."""
@@ -74,9 +64,15 @@ def generated_rule(level: BatchLevel, function: Any, args: tuple[Any, ...]) -> A
     """The result of ``function.apply`` on arguments of which some are batched at ``level``."""
     name = function.__name__
     if function.vmap is not None:
-        raise RuntimeError(_BOTH.format(name=name))
+        raise RuntimeError(
+            f"[{name}] has generate_vmap_rule=True and a vmap staticmethod: define one of them, since each says what "
+            "happens under vmap."
+        )
     if function.setup_context is Function.setup_context:
-        raise RuntimeError(_NO_SETUP.format(name=name))
+        raise RuntimeError(
+            f"[{name}] In order to use a Function with generate_vmap_rule=True under vmap, it must override the "
+            "setup_context staticmethod: write forward(*args) without a ctx, and setup_context(ctx, inputs, output)."
+        )
     size, randomness = level.size, level.randomness
     pairs = [level.split(x) for x in args]
     dims = [dim for _, dim in pairs]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from ...core.tensor import Tensor
 from ...dispatch.operator import Operator
@@ -16,11 +16,6 @@ from .level import BatchLevel, _by_loop, check_mutation, move
 from .rules import check_call, rule_for
 
 __all__: list[str] = []
-
-_MASK: Final = (
-    "vmap: the shape of x[mask] depends on the values of a batched mask, and would be another one for every sample: "
-    "use tk.where(mask, x, other)."
-)
 
 
 # ---- gathers and scatters
@@ -46,7 +41,10 @@ def _scatter_add_zeros(level: BatchLevel, operator: Operator, args: tuple[Any, .
 
 def _batched_masks(level: BatchLevel, indices: Sequence[Any]) -> None:
     if any(level.owns(i) and i.dtype.kind == "b" for i in indices):
-        raise RuntimeError(_MASK)
+        raise RuntimeError(
+            "vmap: the shape of x[mask] depends on the values of a batched mask, and would be another one for every "
+            "sample: use tk.where(mask, x, other)."
+        )
 
 
 def _contiguous(indices: Sequence[Any]) -> bool:

@@ -59,49 +59,9 @@ _VALUE: Final = (
     "vmap: {what} of a batched tensor (shape {shape} for each of {size} samples) is asked for, which has another value "
     "for every sample. {remedy}"
 )
-_CONTROL: Final = (
-    "That is data-dependent control flow, which is not supported inside of vmap: write `if` with "
-    "tk.where(condition, x, y), and an index with tk.take."
-)
-_NUMPY: Final = "Use operators of tenkey, or return the tensor and convert it outside of vmap."
-_EMPTY: Final = (
-    "[{operator}] has no batching rule, and vmap over a batch of size 0 cannot find out what it returns: give it a "
-    "rule with tk.library.register_vmap({operator!r}, rule)."
-)
-_INPLACE: Final = (
-    "[{operator}] vmap: inplace arithmetic on {target} is not possible, since it is not batched and {other} is: every "
-    "sample would write into the same memory. Use the functional form, or make the target from a batched tensor "
-    "(tk.zeros_like(x), x.clone())."
-)
-_RULE_RESULT: Final = "[{operator}] its vmap rule must return (out, out_dims), got {got}."
-_RULE_DIM: Final = (
-    "[{operator}] its vmap rule returned out_dims {dim} for a result of shape {shape}: that dimension must have the "
-    "length {size} of the batch; None says that a result is not batched."
-)
-_RULE_KEYWORD: Final = (
-    "[{operator}] its vmap rule gets positional arguments, and the keyword-only argument {name!r} is batched: make it "
-    "positional in the schema."
-)
-_DIFFERENT: Final = (
-    "[{operator}] under vmap its results differ from sample to sample in something that is no tensor ({first!r} and "
-    "{second!r}): that cannot be stacked."
-)
-_SHAPES: Final = (
-    "[{operator}] under vmap its results have different shapes, {first} and {second}, and cannot be stacked."
-)
 _RANDOM: Final = (
     "[{operator}] vmap: called random operation while in randomness error mode: pass randomness='different' (other "
     "numbers for each sample) or 'same' to vmap, or draw outside of it."
-)
-_SAME: Final = (
-    "[{operator}] vmap: the operator has the tag 'nondeterministic', and randomness='same' asks for equal numbers for "
-    "all samples, which one call for each sample does not give: pass randomness='different', or give it a rule by "
-    "register_vmap."
-)
-_DATA_DEPENDENT: Final = (
-    "[{operator}] vmap: its output has a dynamic shape, which depends on the data (tag 'data_dependent_output'), and "
-    "the results of the samples need not fit together. Call it outside of vmap, give it a rule by register_vmap, or "
-    "write the computation with tk.where, which keeps the shape."
 )
 
 
@@ -216,7 +176,14 @@ class BatchLevel(Level):
     def values(self, wrapper: Wrapper, what: str) -> NoReturn:
         """Refuse: there is no one value."""
         call = f"{what}()" if what in ("numpy", "item", "tolist") else what
-        remedy = _NUMPY if what in ("numpy", "__array__", "tolist", "pickle") else _CONTROL
+        remedy = (
+            "Use operators of tenkey, or return the tensor and convert it outside of vmap."
+            if what in ("numpy", "__array__", "tolist", "pickle")
+            else (
+                "That is data-dependent control flow, which is not supported inside of vmap: write `if` with "
+                "tk.where(condition, x, y), and an index with tk.take."
+            )
+        )
         raise RuntimeError(_VALUE.format(what=f".{call}", shape=wrapper.shape, size=self.size, remedy=remedy))
 
     def detach(self, wrapper: Wrapper) -> Tensor:
@@ -341,7 +308,10 @@ class BatchLevel(Level):
 def _by_user(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     for name, value in kwargs.items():
         if any(level.owns(leaf) for leaf in flatten(value)):
-            raise NotImplementedError(_RULE_KEYWORD.format(operator=operator.name, name=name))
+            raise NotImplementedError(
+                f"[{operator.name}] its vmap rule gets positional arguments, and the keyword-only argument {name!r} "
+                "is batched: make it positional in the schema."
+            )
     return _run_rule(level, operator.name, operator.facets["Batch"].function, args, kwargs)
 
 
@@ -354,7 +324,7 @@ def _run_rule(
         result = rule(BatchInfo(level.size, level.randomness), dims, *values, **kwargs)
     if not isinstance(result, tuple) or len(result) != 2:
         got = f"{len(result)} values" if isinstance(result, tuple) else type(result).__name__
-        raise RuntimeError(_RULE_RESULT.format(operator=name, got=got))
+        raise RuntimeError(f"[{name}] its vmap rule must return (out, out_dims), got {got}.")
     out, out_dims = result
     ends = broadcast_prefix(out_dims, out, what=f"[{name}] out_dims", of="the result")
     return unflatten(out, [_from_rule(level, name, leaf, dim) for leaf, dim in zip(flatten(out), ends)])
@@ -365,7 +335,10 @@ def _from_rule(level: BatchLevel, name: str, leaf: Any, dim: Any) -> Any:
         return leaf
     wrong = isinstance(dim, bool) or not isinstance(dim, int) or not -leaf.ndim <= dim < leaf.ndim
     if wrong or leaf.shape[dim] != level.size:
-        raise RuntimeError(_RULE_DIM.format(operator=name, dim=dim, shape=leaf.shape, size=level.size))
+        raise RuntimeError(
+            f"[{name}] its vmap rule returned out_dims {dim} for a result of shape {leaf.shape}: that dimension must "
+            f"have the length {level.size} of the batch; None says that a result is not batched."
+        )
     return level.batch(leaf, dim % leaf.ndim)
 
 
@@ -391,9 +364,17 @@ def _by_loop(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwarg
     if level.randomness == "error" and "nondeterministic" in operator.tags:
         raise RuntimeError(_RANDOM.format(operator=operator.name))
     if level.randomness == "same" and "nondeterministic" in operator.tags:
-        raise RuntimeError(_SAME.format(operator=operator.name))
+        raise RuntimeError(
+            f"[{operator.name}] vmap: the operator has the tag 'nondeterministic', and randomness='same' asks for "
+            "equal numbers for all samples, which one call for each sample does not give: pass "
+            "randomness='different', or give it a rule by register_vmap."
+        )
     if "data_dependent_output" in operator.tags:
-        raise RuntimeError(_DATA_DEPENDENT.format(operator=operator.name))
+        raise RuntimeError(
+            f"[{operator.name}] vmap: its output has a dynamic shape, which depends on the data (tag "
+            "'data_dependent_output'), and the results of the samples need not fit together. Call it outside of "
+            "vmap, give it a rule by register_vmap, or write the computation with tk.where, which keeps the shape."
+        )
     return _loop(level, operator.name, operator.call, args, kwargs)
 
 
@@ -401,7 +382,10 @@ def _loop(
     level: BatchLevel, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     if level.size == 0:
-        raise RuntimeError(_EMPTY.format(operator=name))
+        raise RuntimeError(
+            f"[{name}] has no batching rule, and vmap over a batch of size 0 cannot find out what it returns: give it "
+            f"a rule with tk.library.register_vmap({name!r}, rule)."
+        )
     LOOPS[name] += 1
     leaves = flatten((args, kwargs))
     split = [level.split(leaf) for leaf in leaves]
@@ -431,11 +415,17 @@ def _stacked(level: BatchLevel, name: str, column: Sequence[Any]) -> Any:
     if isinstance(first, Tensor):
         for other in column:
             if other.shape != first.shape:
-                raise RuntimeError(_SHAPES.format(operator=name, first=first.shape, second=other.shape))
+                raise RuntimeError(
+                    f"[{name}] under vmap its results have different shapes, {first.shape} and {other.shape}, and "
+                    "cannot be stacked."
+                )
         return level.batch(stack(list(column), axis=0), 0)
     for other in column:
         if other is not first and other != first:
-            raise RuntimeError(_DIFFERENT.format(operator=name, first=first, second=other))
+            raise RuntimeError(
+                f"[{name}] under vmap its results differ from sample to sample in something that is no tensor "
+                f"({first!r} and {other!r}): that cannot be stacked."
+            )
     return first
 
 
@@ -451,9 +441,8 @@ def check_mutation(level: BatchLevel, operator: Operator, args: tuple[Any, ...],
         for leaf in flatten(bound[argument.name]):
             if isinstance(leaf, Tensor) and not level.owns(leaf):
                 raise RuntimeError(
-                    _INPLACE.format(
-                        operator=operator.schema.base_name,
-                        target=repr(argument.name),
-                        other=", ".join(map(repr, batched)),
-                    )
+                    f"[{operator.schema.base_name}] vmap: inplace arithmetic on {argument.name!r} is not "
+                    f"possible, since it is not batched and {', '.join(map(repr, batched))} is: every sample would "
+                    "write into the same memory. Use the functional form, or make the target from a batched tensor "
+                    "(tk.zeros_like(x), x.clone())."
                 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from ...core.random.generator import Generator, GeneratorState, noted_draws
 from ...core.tensor import Tensor
@@ -20,49 +20,6 @@ from . import rules as _rules  # noqa: F401
 from .level import BatchLevel, move
 
 __all__ = ["vmap"]
-
-_FUNCTION: Final = "[vmap] the first argument is a function, got {value!r} of type {type}."
-_RANDOMNESS: Final = "[vmap] Only allowed values for randomness are 'error', 'different', or 'same'. Got {value!r}."
-_CHUNK: Final = "[vmap] chunk_size should be None or greater than 0, an int, got {value!r}."
-_NO_INPUTS: Final = (
-    "[vmap] ({name}) got no inputs. Maybe you forgot to add inputs, or you are trying to vmap over a function with no "
-    "inputs. The latter is unsupported."
-)
-_IN_DIMS: Final = (
-    "[vmap] ({name}) expected `in_dims` to be int or a (potentially nested) tuple matching the structure of inputs, "
-    "got: {type}."
-)
-_IN_DIM: Final = (
-    "[vmap] ({name}, in_dims={in_dims}) Got in_dim={dim!r} for an input but in_dim must be either an integer dimension "
-    "or None."
-)
-_NO_TENSOR: Final = (
-    "[vmap] ({name}, in_dims={in_dims}) Got in_dim={dim} for an input but the input is of type {type}. We cannot vmap "
-    "over non-Tensor arguments, please use None as the respective in_dim (tk.asarray makes a tensor of numbers)."
-)
-_RANGE: Final = (
-    "[vmap] ({name}, in_dims={in_dims}) Got in_dim={dim} for some input, but that input is a Tensor of dimensionality "
-    "{ndim} so expected in_dim to satisfy -{ndim} <= in_dim < {ndim}."
-)
-_ALL_NONE: Final = (
-    "[vmap] ({name}, in_dims={in_dims}) nothing to map over: at least one input must have an in_dim that is no None, "
-    "and hold a tensor."
-)
-_SIZES: Final = (
-    "[vmap] Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for the mapped "
-    "dimension."
-)
-_OUTPUT: Final = (
-    "[vmap] ({name}) must only return Tensors, got type {type}. Set out_dims to None for what is no tensor."
-)
-_OUT_DIM: Final = "[vmap] ({name}) `out_dims` must be an int, None or a tuple of them like the results, got {dim!r}."
-_OUT_RANGE: Final = (
-    "[vmap] ({name}) out_dim={dim} for a result of shape {shape}: with the batch dimension it has {ndim} dimensions, "
-    "so it must satisfy -{ndim} <= out_dim < {ndim}."
-)
-_OUT_BATCHED: Final = (
-    "[vmap] ({name}) can not return a batched tensor when out_dim is None: it has a value for every sample."
-)
 
 
 def vmap(
@@ -92,27 +49,40 @@ def vmap(
     [21.0, 43.0]
     """
     if not callable(fn):
-        raise TypeError(_FUNCTION.format(value=fn, type=type(fn).__name__))
+        raise TypeError(f"[vmap] the first argument is a function, got {fn!r} of type {type(fn).__name__}.")
     if randomness not in ("error", "different", "same"):
-        raise ValueError(_RANDOMNESS.format(value=randomness))
+        raise ValueError(
+            f"[vmap] Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness!r}."
+        )
     given: Any = chunk_size
     if given is not None and (isinstance(given, bool) or not isinstance(given, int) or given < 1):
-        raise ValueError(_CHUNK.format(value=chunk_size))
+        raise ValueError(f"[vmap] chunk_size should be None or greater than 0, an int, got {chunk_size!r}.")
     name = getattr(fn, "__name__", type(fn).__name__)
     if isinstance(in_dims, bool) or not isinstance(in_dims, (int, tuple, list)):
-        raise ValueError(_IN_DIMS.format(name=name, type=type(in_dims).__name__))
+        raise ValueError(
+            f"[vmap] ({name}) expected `in_dims` to be int or a (potentially nested) tuple matching the structure of "
+            f"inputs, got: {type(in_dims).__name__}."
+        )
     for dim in flatten(out_dims):
         if dim is not None and (isinstance(dim, bool) or not isinstance(dim, int)):
-            raise ValueError(_OUT_DIM.format(name=name, dim=dim))
+            raise ValueError(
+                f"[vmap] ({name}) `out_dims` must be an int, None or a tuple of them like the results, got {dim!r}."
+            )
 
     @functools.wraps(fn)
     def mapped(*args: Any, **kwargs: Any) -> Any:
         leaves, dims = _inputs(name, in_dims, args)
         sizes = [leaf.shape[dim] for leaf, dim in zip(leaves, dims, strict=True) if dim is not None]
         if not sizes:
-            raise ValueError(_ALL_NONE.format(name=name, in_dims=in_dims))
+            raise ValueError(
+                f"[vmap] ({name}, in_dims={in_dims}) nothing to map over: at least one input must have an in_dim that "
+                "is no None, and hold a tensor."
+            )
         if len(set(sizes)) > 1:
-            raise ValueError(_SIZES.format(sizes=sizes))
+            raise ValueError(
+                f"[vmap] Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for "
+                "the mapped dimension."
+            )
         if chunk_size is not None and chunk_size < sizes[0]:
             return in_chunks(sizes[0], leaves, dims, args, kwargs)
         return at_once(sizes[0], leaves, dims, args, kwargs)
@@ -151,7 +121,10 @@ def _inputs(name: str, in_dims: Any, args: tuple[Any, ...]) -> tuple[list[Any], 
     """The leaves of the inputs and the batch dimension of each, counted from the front."""
     leaves = flatten(args)
     if not leaves:
-        raise ValueError(_NO_INPUTS.format(name=name))
+        raise ValueError(
+            f"[vmap] ({name}) got no inputs. Maybe you forgot to add inputs, or you are trying to vmap over a "
+            "function with no inputs. The latter is unsupported."
+        )
     wanted = broadcast_prefix(in_dims, args, what=f"[vmap] ({name}) in_dims", of="the inputs")
     dims: list[int | None] = []
     for leaf, dim in zip(leaves, wanted, strict=True):
@@ -159,11 +132,21 @@ def _inputs(name: str, in_dims: Any, args: tuple[Any, ...]) -> tuple[list[Any], 
             dims.append(None)
             continue
         if isinstance(dim, bool) or not isinstance(dim, int):
-            raise ValueError(_IN_DIM.format(name=name, in_dims=in_dims, dim=dim))
+            raise ValueError(
+                f"[vmap] ({name}, in_dims={in_dims}) Got in_dim={dim!r} for an input but in_dim must be either an "
+                "integer dimension or None."
+            )
         if not isinstance(leaf, Tensor):
-            raise ValueError(_NO_TENSOR.format(name=name, in_dims=in_dims, dim=dim, type=type(leaf).__name__))
+            raise ValueError(
+                f"[vmap] ({name}, in_dims={in_dims}) Got in_dim={dim} for an input but the input is of "
+                f"type {type(leaf).__name__}. We cannot vmap over non-Tensor arguments, please use None as the "
+                "respective in_dim (tk.asarray makes a tensor of numbers)."
+            )
         if not -leaf.ndim <= dim < leaf.ndim:
-            raise ValueError(_RANGE.format(name=name, in_dims=in_dims, dim=dim, ndim=leaf.ndim))
+            raise ValueError(
+                f"[vmap] ({name}, in_dims={in_dims}) Got in_dim={dim} for some input, but that input is a Tensor of "
+                f"dimensionality {leaf.ndim} so expected in_dim to satisfy -{leaf.ndim} <= in_dim < {leaf.ndim}."
+            )
         dims.append(dim % leaf.ndim)
     return leaves, dims
 
@@ -173,15 +156,24 @@ def _output(level: BatchLevel, name: str, leaf: Any, dim: int | None) -> Any:
     if not isinstance(leaf, Tensor):
         if dim is None or leaf is None:
             return leaf
-        raise ValueError(_OUTPUT.format(name=name, type=type(leaf).__name__))
+        raise ValueError(
+            f"[vmap] ({name}) must only return Tensors, got type {type(leaf).__name__}. Set out_dims to None for what "
+            "is no tensor."
+        )
     value, own = level.split(leaf)
     if dim is None:
         if own is not None:
-            raise ValueError(_OUT_BATCHED.format(name=name))
+            raise ValueError(
+                f"[vmap] ({name}) can not return a batched tensor when out_dim is None: it has a value for every "
+                "sample."
+            )
         return value
     if own is None:
         value, own = broadcast_to(value, (level.size, *value.shape)), 0
     ndim = value.ndim
     if not -ndim <= dim < ndim:
-        raise ValueError(_OUT_RANGE.format(name=name, dim=dim, shape=leaf.shape, ndim=ndim))
+        raise ValueError(
+            f"[vmap] ({name}) out_dim={dim} for a result of shape {leaf.shape}: with the batch dimension it "
+            f"has {ndim} dimensions, so it must satisfy -{ndim} <= out_dim < {ndim}."
+        )
     return move(value, own, dim % ndim)

@@ -28,10 +28,6 @@ from . import compiler
 __all__ = ["Program", "program_of"]
 
 _CALLS_BEFORE_COMPILING: Final = 64
-_NEGATIVE_POWER: Final = (
-    "[pow] integers to the power of {exponent} are fractions, which integers do not hold: convert with "
-    "tk.astype(x, tk.float64), or give a float exponent."
-)
 
 _UFUNC: Final[dict[str, np.ufunc]] = {
     "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.divide,
@@ -261,7 +257,10 @@ def _whole_power(base: Any, exponent: Any) -> Any:
         return np.power(base, exponent)
     except ValueError:
         if np.any(exponent < 0):
-            raise ValueError(_NEGATIVE_POWER.format(exponent=np.min(exponent))) from None
+            raise ValueError(
+                f"[pow] integers to the power of {np.min(exponent)} are fractions, which integers do not hold: "
+                "convert with tk.astype(x, tk.float64), or give a float exponent."
+            ) from None
         raise
 
 

@@ -19,8 +19,6 @@ from ...shapes import broadcast_shapes
 from .comparison import equal, where
 from .complex import conj, real
 
-_CLIP: Final = "[clip] got dtype {dtype}: it takes real numeric dtypes. Convert with tk.astype(x, dtype)."
-
 add = pointwise(
     "add(Tensor x1, Tensor x2) -> Tensor",
     scalar=lambda T: lambda x1, x2: x1 + x2,
@@ -331,7 +329,7 @@ def clip(x: Tensor, min: Tensor | None = None, max: Tensor | None = None) -> Ten
     [0, 0, 3]
     """
     if x.dtype.kind in "bc":
-        raise TypeError(_CLIP.format(dtype=x.dtype))
+        raise TypeError(f"[clip] got dtype {x.dtype}: it takes real numeric dtypes. Convert with tk.astype(x, dtype).")
     try:
         result = maximum(x, min) if _is_limit(min, x, below=True) else x
         if _is_limit(max, x, below=False):

@@ -19,7 +19,6 @@ from ..shape.copying import cast
 from .arithmetic import abs
 from .comparison import equal, isfinite, isnan, less_equal, logical_and, logical_or
 
-_TOLERANCE: Final = "[{operator}] rtol and atol are tolerances, at least 0; got {rtol} and {atol}."
 _FLOATS: Final = COMPARISON._replace(name="ORDER", accepts="f", takes="floating dtypes")
 
 
@@ -76,7 +75,7 @@ def isclose(x1: Tensor, x2: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equa
 
 def _isclose(operator: str, x1: Tensor, x2: Tensor, rtol: float, atol: float, equal_nan: bool) -> Tensor:
     if not (rtol >= 0 and atol >= 0):
-        raise ValueError(_TOLERANCE.format(operator=operator, rtol=rtol, atol=atol))
+        raise ValueError(f"[{operator}] rtol and atol are tolerances, at least 0; got {rtol} and {atol}.")
     if x1.shape != x2.shape:
         broadcast_shapes(operator, x1.shape, x2.shape)
     kinds = x1.dtype.kind + x2.dtype.kind

@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from ....core.dtypes.names import complex_of, real_of
 from ....core.tensor import Tensor
 from ...declare import Entry, TensorSpec, linear, structured
 from ..creation import zeros_like
-
-_PARTS_DTYPE: Final = (
-    "[complex_from] got real part {real} and imaginary part {imag}: both must have one floating dtype. Convert with "
-    "tk.astype(x, dtype)."
-)
-_PARTS_SHAPE: Final = (
-    "[complex_from] got real part {real} and imaginary part {imag}: the shapes must be equal. Use tk.broadcast_to."
-)
 
 
 def _part_meta(x: Tensor) -> TensorSpec:
@@ -24,9 +14,15 @@ def _part_meta(x: Tensor) -> TensorSpec:
 
 def _complex_meta(real: Tensor, imag: Tensor) -> TensorSpec:
     if real.dtype.kind != "f" or imag.dtype != real.dtype:
-        raise TypeError(_PARTS_DTYPE.format(real=real.dtype, imag=imag.dtype))
+        raise TypeError(
+            f"[complex_from] got real part {real.dtype} and imaginary part {imag.dtype}: both must have one floating "
+            "dtype. Convert with tk.astype(x, dtype)."
+        )
     if real.shape != imag.shape:
-        raise ValueError(_PARTS_SHAPE.format(real=real.shape, imag=imag.shape))
+        raise ValueError(
+            f"[complex_from] got real part {real.shape} and imaginary part {imag.shape}: the shapes must be equal. "
+            "Use tk.broadcast_to."
+        )
     return TensorSpec(real.shape, complex_of(real.dtype))
 
 

@@ -13,11 +13,6 @@ from ...shapes import broadcast_shapes, normalize_axis
 from ..shape.views import broadcast_to, sum_to_shape
 from .basic_indexing import NOT_AN_INDEX, TOO_MANY
 
-_SCATTER_INDICES = (
-    "[scatter_add] indices of shape {indices} must have the shape of the result, {shape}, except along axis {axis}."
-)
-_SCATTER_SOURCE = "[scatter_add] a source of shape {source} must broadcast to the shape of the indices, {indices}."
-
 
 def _gather_meta(x: Tensor, indices: Tensor, *, axis: int = -1) -> TensorSpec:
     i = normalize_axis("take_along_axis", axis, x.ndim)
@@ -60,9 +55,15 @@ def _scatter_meta(source: Tensor, indices: Tensor, shape: Sequence[int], axis: i
     if indices.dtype.kind not in "iu":
         raise TypeError(f"[scatter_add] indices must be integers, got {indices.dtype}.")
     if (*indices.shape[:i], *indices.shape[i + 1 :]) != (*shape[:i], *shape[i + 1 :]) or indices.ndim != len(shape):
-        raise ValueError(_SCATTER_INDICES.format(indices=indices.shape, shape=tuple(shape), axis=i))
+        raise ValueError(
+            f"[scatter_add] indices of shape {indices.shape} must have the shape of the result, {tuple(shape)}, "
+            f"except along axis {i}."
+        )
     if broadcast_shapes("scatter_add", source.shape, indices.shape) != indices.shape:
-        raise ValueError(_SCATTER_SOURCE.format(source=source.shape, indices=indices.shape))
+        raise ValueError(
+            f"[scatter_add] a source of shape {source.shape} must broadcast to the shape of the "
+            f"indices, {indices.shape}."
+        )
     return TensorSpec(tuple(shape), source.dtype)
 
 

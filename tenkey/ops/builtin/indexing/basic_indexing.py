@@ -31,13 +31,6 @@ TOO_MANY: Final = (
 NOT_AN_INDEX: Final = (
     "[index] an index is made of ints, slices, None, '...', and tensors of integers or bools; got {value}."
 )
-_ELLIPSES: Final = "[index] an index holds at most one ellipsis ('...')."
-_RANGE: Final = (
-    "[index] index {index} is out of range for dimension {axis} of shape {shape}: it must be in [{low}, {high}]."
-)
-_STEP: Final = "[index] the step of a slice must not be 0, got {value}."
-_BOUNDS: Final = "[index] the bounds and the step of a slice are integers or None, got {value}."
-_BACKWARDS: Final = "[index] the step of a view must be at least 1, got {value}: flip first, for a copy."
 
 FULL: Final = slice(None)
 _PLAIN: Final = frozenset([int, type(None)])
@@ -51,9 +44,11 @@ def plain_slice(item: slice) -> slice:
         try:
             made = slice(*[None if i is None else _operator.index(i) for i in (item.start, item.stop, item.step)])
         except TypeError:
-            raise TypeError(_BOUNDS.format(value=shown(item))) from None
+            raise TypeError(
+                f"[index] the bounds and the step of a slice are integers or None, got {shown(item)}."
+            ) from None
     if made.step == 0:
-        raise ValueError(_STEP.format(value=item))
+        raise ValueError(f"[index] the step of a slice must not be 0, got {item}.")
     return made
 
 
@@ -66,7 +61,7 @@ def _to_index(value: Any) -> tuple[Any, ...]:
         elif item.__class__ is slice:
             made = plain_slice(item)
             if made.step is not None and made.step < 1:
-                raise ValueError(_BACKWARDS.format(value=item))
+                raise ValueError(f"[index] the step of a view must be at least 1, got {item}: flip first, for a copy.")
             items.append(made)
         elif hasattr(item, "__index__") and not isinstance(item, (bool, np.bool_)):
             items.append(_operator.index(item))
@@ -83,7 +78,7 @@ def window_of(shape: tuple[int, ...], strides: tuple[int, ...], index: tuple[Any
     ndim = len(shape)
     used = sum([item is not None and item is not Ellipsis for item in index])
     if sum([item is Ellipsis for item in index]) > 1:
-        raise IndexError(_ELLIPSES)
+        raise IndexError("[index] an index holds at most one ellipsis ('...').")
     if used > ndim:
         raise IndexError(TOO_MANY.format(count=used, ndim=ndim, shape=shape))
     lengths: list[int] = []
@@ -108,7 +103,10 @@ def window_of(shape: tuple[int, ...], strides: tuple[int, ...], index: tuple[Any
         else:
             n = shape[axis]
             if not -n <= item < n:
-                raise IndexError(_RANGE.format(index=item, axis=axis, shape=shape, low=-n, high=n - 1))
+                raise IndexError(
+                    f"[index] index {item} is out of range for dimension {axis} of shape {shape}: it must be in "
+                    f"[{-n}, {n - 1}]."
+                )
             offset += (item + n if item < 0 else item) * strides[axis]
             axis += 1
     lengths += shape[axis:]

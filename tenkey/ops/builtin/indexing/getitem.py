@@ -32,10 +32,6 @@ from .basic_indexing import FULL, NOT_AN_INDEX, TOO_MANY, basic_index, plain_sli
 
 __all__ = ["Plan", "getitem", "is_plain", "make_plan", "simple_arrays"]
 
-_ELLIPSES: Final = "[index] an index holds at most one ellipsis ('...')."
-_MASK: Final = "[index] a mask of shape {mask} does not fit the dimensions {shape} that it selects from."
-_DTYPE: Final = "a tensor of dtype {dtype}"
-
 
 class Plan(NamedTuple):
     """How an index is carried out."""
@@ -63,7 +59,7 @@ def _as_index(item: Any, device: Device) -> Any:
     if isinstance(item, Tensor):
         kind = item.dtype.kind
         if kind not in "iub":
-            raise IndexError(NOT_AN_INDEX.format(value=_DTYPE.format(dtype=item.dtype)))
+            raise IndexError(NOT_AN_INDEX.format(value=f"a tensor of dtype {item.dtype}"))
         known = item.__class__ is not Wrapper and item.device.type != "meta"
         if not item._data.shape and known:
             return item.item()
@@ -104,7 +100,7 @@ def make_plan(x: Tensor, given: Any) -> Plan:
             used += 1
     shape = x.shape
     if ellipses > 1:
-        raise IndexError(_ELLIPSES)
+        raise IndexError("[index] an index holds at most one ellipsis ('...').")
     if used > len(shape):
         raise IndexError(TOO_MANY.format(count=used, ndim=len(shape), shape=shape))
     view: list[Any] = []
@@ -150,7 +146,10 @@ def make_plan(x: Tensor, given: Any) -> Plan:
                 covers = shape[axis : axis + depth]
                 if tensor.shape != covers:
                     if any(n not in (m, 0) for n, m in zip(tensor.shape, covers, strict=True)):
-                        raise IndexError(_MASK.format(mask=tensor.shape, shape=covers))
+                        raise IndexError(
+                            f"[index] a mask of shape {tensor.shape} does not fit the dimensions {covers} that it "
+                            "selects from."
+                        )
                     # the standard allows a length of 0 for any other: a mask of no elements, which selects none
                     tensor = registry.find("tk::zeros").call(covers, dtype=tensor.dtype, device=device)
             view += [FULL] * depth

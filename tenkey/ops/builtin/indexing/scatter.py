@@ -26,20 +26,8 @@ from .advanced_indexing import index, index_shape, scatter_add_zeros, take_along
 from .basic_indexing import basic_index, basic_index_backward
 from .setitem import as_source, put, put_
 
-_TENSORS: Final = "[put_along_axis] takes tensors, got {kind}: convert it with tk.asarray(...)."
 _INTEGERS: Final = "[{operator}] indices must be integers, got {dtype}."
-_NDIM: Final = "[{operator}] indices of shape {indices} need the {ndim} dimensions of the tensor, shape {shape}."
-_LENGTHS: Final = (
-    "[{operator}] indices of shape {indices} are longer than the tensor, shape {shape}, in dimension {d}: only along "
-    "axis {axis} may they be."
-)
-_SOURCE: Final = (
-    "[{operator}] a source of shape {source} neither broadcasts to the shape of the indices, {indices}, nor covers it."
-)
 _KIND: Final = "[{operator}] a source of dtype {source} has no place in a tensor of {dtype}: cast the tensor first."
-_REDUCE: Final = "[scatter] reduce is None, 'add', 'multiply', 'max' or 'min', got {reduce!r}."
-_ONE: Final = "[{operator}] indices have one dimension, got shape {indices}."
-_ORDER: Final = "[scatter] reduce={reduce!r} needs an order, which {dtype} has not."
 _REDUCTIONS: Final = {
     None: None, "none": None, "add": "add", "sum": "add", "multiply": "multiply", "prod": "multiply",
     "max": "maximum", "amax": "maximum", "min": "minimum", "amin": "minimum",
@@ -52,10 +40,15 @@ def _check_indices(operator: str, x: Tensor, indices: Tensor, axis: int) -> int:
     if indices.dtype.kind not in "iu":
         raise TypeError(_INTEGERS.format(operator=operator, dtype=indices.dtype))
     if len(given) != len(whole):
-        raise ValueError(_NDIM.format(operator=operator, indices=given, ndim=x.ndim, shape=whole))
+        raise ValueError(
+            f"[{operator}] indices of shape {given} need the {x.ndim} dimensions of the tensor, shape {whole}."
+        )
     for d, n in enumerate(given):
         if n > whole[d] and d != i:
-            raise ValueError(_LENGTHS.format(operator=operator, indices=given, shape=whole, d=d, axis=i))
+            raise ValueError(
+                f"[{operator}] indices of shape {given} are longer than the tensor, shape {whole}, in dimension {d}: "
+                f"only along axis {i} may they be."
+            )
     return i
 
 
@@ -92,13 +85,16 @@ def _fitting(operator: str, x: Tensor, source: Tensor, shape: tuple[int, ...]) -
     except ValueError:
         fits = False
     if not fits:
-        raise ValueError(_SOURCE.format(operator=operator, source=source.shape, indices=shape))
+        raise ValueError(
+            f"[{operator}] a source of shape {source.shape} neither broadcasts to the shape of the indices, {shape}, "
+            "nor covers it."
+        )
     return broadcast_to(source, shape)
 
 
 def _index_reduce_meta(x: Tensor, indices: Sequence[Tensor | None], source: Tensor, reduce: str) -> TensorSpec:
     if reduce in ("maximum", "minimum") and x.dtype.kind == "c":
-        raise TypeError(_ORDER.format(reduce=reduce, dtype=x.dtype))
+        raise TypeError(f"[scatter] reduce={reduce!r} needs an order, which {x.dtype} has not.")
     index_shape(x, indices)
     return TensorSpec(x.shape, x.dtype)
 
@@ -254,7 +250,7 @@ def scatter(x: Tensor, indices: Tensor, source: Tensor, axis: int = -1, *, reduc
     """
     i = _check_indices("scatter", x, indices, axis)
     if reduce not in _REDUCTIONS:
-        raise ValueError(_REDUCE.format(reduce=reduce))
+        raise ValueError(f"[scatter] reduce is None, 'add', 'multiply', 'max' or 'min', got {reduce!r}.")
     fitted = _fitting("scatter", x, source, indices.shape)
     grid = _grid(indices, i)
     name = _REDUCTIONS[reduce]
@@ -296,7 +292,7 @@ def _one_axis(operator: str, x: Tensor, indices: Tensor, axis: int) -> tuple[lis
     if indices.dtype.kind not in "iu":
         raise TypeError(_INTEGERS.format(operator=operator, dtype=indices.dtype))
     if indices.ndim != 1:
-        raise ValueError(_ONE.format(operator=operator, indices=indices.shape))
+        raise ValueError(f"[{operator}] indices have one dimension, got shape {indices.shape}.")
     return [None] * i + [indices], (*x.shape[:i], indices.shape[0], *x.shape[i + 1 :])
 
 
@@ -417,7 +413,9 @@ def put_along_axis(x: Tensor, indices: Tensor, values: Tensor | complex, axis: i
     """
     for given in (x, indices):
         if not isinstance(given, Tensor):
-            raise TypeError(_TENSORS.format(kind=type(given).__name__))
+            raise TypeError(
+                f"[put_along_axis] takes tensors, got {type(given).__name__}: convert it with tk.asarray(...)."
+            )
     i = _check_indices("put_along_axis", x, indices, checked_axis("put_along_axis", axis, x.ndim))
     shape = (*x.shape[:i], indices.shape[i], *x.shape[i + 1 :])
     spread = broadcast_to(indices, shape) if indices.shape != shape else indices

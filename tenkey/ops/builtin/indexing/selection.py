@@ -19,17 +19,14 @@ from ..shape.copying import cast, stack
 from ..shape.views import broadcast_to, expand_dims, reshape, squeeze
 from .advanced_indexing import index, take_along_axis
 
-_VALUES: Final = (
-    "[{operator}] the shape of the result depends on the values, which a tensor without values does not have: use "
-    "where, which keeps the shape."
-)
-_LISTS: Final = "[select] got {conditions} conditions and {choices} choices: each condition has one choice."
 _CONDITION: Final = "[{operator}] a condition must be a tensor of bools, got {dtype}."
-_MASK: Final = "[{operator}] a mask must be a tensor of bools, got {dtype}."
 
 
 def _unknown(operator: str) -> NoReturn:
-    raise NotImplementedError(_VALUES.format(operator=operator))
+    raise NotImplementedError(
+        f"[{operator}] the shape of the result depends on the values, which a tensor without values does not have: "
+        "use where, which keeps the shape."
+    )
 
 
 def _select_reference(condlist: Any, choicelist: Any, default: Any = None) -> Any:
@@ -67,7 +64,9 @@ def select(condlist: Sequence[Tensor], choicelist: Sequence[Tensor], default: Te
     [-10, 7, 7, 30]
     """
     if not condlist or len(condlist) != len(choicelist):
-        raise ValueError(_LISTS.format(conditions=len(condlist), choices=len(choicelist)))
+        raise ValueError(
+            f"[select] got {len(condlist)} conditions and {len(choicelist)} choices: each condition has one choice."
+        )
     for condition in condlist:
         if condition.dtype.kind != "b":
             raise TypeError(_CONDITION.format(operator="select", dtype=condition.dtype))
@@ -112,7 +111,7 @@ def choose(indices: Tensor, choices: Sequence[Tensor]) -> Tensor:
 
 def _masked(operator: str, x: Tensor, mask: Tensor) -> None:
     if mask.dtype.kind != "b":
-        raise TypeError(_MASK.format(operator=operator, dtype=mask.dtype))
+        raise TypeError(f"[{operator}] a mask must be a tensor of bools, got {mask.dtype}.")
     broadcast_shapes(operator, x.shape, mask.shape)
 
 

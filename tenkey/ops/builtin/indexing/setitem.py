@@ -49,12 +49,6 @@ from .getitem import Plan, is_plain, make_plan, simple_arrays
 
 __all__ = ["Put", "as_source", "basic_put", "basic_put_", "check_basic_put", "check_put", "put", "put_", "setitem"]
 
-_SHAPE: Final = "[index_put] the result of shape {source} does not fit into the first argument, shape {selected}."
-_VALUE: Final = "[index_put] what is assigned must be a tensor, an array or a number, got {value} of type {type}."
-_NO_INTEGER: Final = (
-    "[index_put] {value} is no integer, and the tensor holds {dtype}: cast the tensor to a float first."
-)
-
 
 class Put(Record):
     """The operator writes its last argument into a part of its first; ``functional`` gives the changed copy."""
@@ -65,9 +59,14 @@ class Put(Record):
 def _check_value(x: Tensor, source: Tensor, selected: tuple[int, ...] | None) -> None:
     refuse_out_of_range("index_put", source, x.dtype)
     if source._word & WEAK_MASK and x.dtype.kind in "iu" and not np.isfinite(source._data.astype(np.complex128)):
-        raise ValueError(_NO_INTEGER.format(value=source._data, dtype=x.dtype))
+        raise ValueError(
+            f"[index_put] {source._data} is no integer, and the tensor holds {x.dtype}: cast the tensor to a float "
+            "first."
+        )
     if selected is not None and broadcast_shapes("index_put", selected, source.shape) != selected:
-        raise ValueError(_SHAPE.format(source=source.shape, selected=selected))
+        raise ValueError(
+            f"[index_put] the result of shape {source.shape} does not fit into the first argument, shape {selected}."
+        )
     check_fits("index_put", x, x.shape, source.dtype if source.dtype.kind == "c" else x.dtype)
 
 
@@ -243,7 +242,10 @@ def as_source(value: Any) -> Tensor:
     except ValueError:  # lists of different lengths
         array = None
     if array is None or array.dtype not in DTYPE_TRAIT:
-        raise TypeError(_VALUE.format(value=shown(value), type=type(value).__name__))
+        raise TypeError(
+            f"[index_put] what is assigned must be a tensor, an array or a number, got {shown(value)} of "
+            f"type {type(value).__name__}."
+        )
     return make_tensor(array, cpu_word(array.dtype))
 
 

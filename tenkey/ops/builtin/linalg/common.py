@@ -21,20 +21,17 @@ __all__ = [
     "strictly_lower",
 ]  # fmt: skip
 
-_DTYPE: Final = (
-    "[{operator}] is not defined for dtype {dtype}: it takes floating and complex dtypes, and integers as floats. "
-    "Convert with tk.astype(x, tk.float32)."
-)
 CONVERGE: Final = "the iteration did not converge; are there NaN or inf among the elements?"
-_MATRIX: Final = "[{operator}] got shape {shape}: it takes a matrix, or a stack of matrices (..., M, N)."
-_SQUARE: Final = "[{operator}] got shape {shape}: the last two dimensions must be equal, {m} and {n} are not."
 
 
 def inexact(operator: str, *given: np.dtype) -> np.dtype:
     """The dtype of the result; TypeError for bools. LAPACK has no float16 and no bfloat16: ``widens``."""
     for dtype in given:
         if dtype.kind not in "iufcV":
-            raise TypeError(_DTYPE.format(operator=operator, dtype=dtype))
+            raise TypeError(
+                f"[{operator}] is not defined for dtype {dtype}: it takes floating and complex dtypes, and integers "
+                "as floats. Convert with tk.astype(x, tk.float32)."
+            )
     common = given[0] if len(given) == 1 else result_dtype(given, ())
     return dtypes.default_float() if common.kind in "iu" else common
 
@@ -47,7 +44,7 @@ def inexact_array(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def check_matrix(operator: str, x: Tensor) -> np.dtype:
     """Refuse what is no matrix; the dtype of the result."""
     if x.ndim < 2:
-        raise ValueError(_MATRIX.format(operator=operator, shape=x.shape))
+        raise ValueError(f"[{operator}] got shape {x.shape}: it takes a matrix, or a stack of matrices (..., M, N).")
     return inexact(operator, x.dtype)
 
 
@@ -56,7 +53,9 @@ def check_square(operator: str, x: Tensor) -> np.dtype:
     dtype = check_matrix(operator, x)
     m, n = x.shape[-2:]
     if m != n:
-        raise ValueError(_SQUARE.format(operator=operator, shape=x.shape, m=m, n=n))
+        raise ValueError(
+            f"[{operator}] got shape {x.shape}: the last two dimensions must be equal, {m} and {n} are not."
+        )
     return dtype
 
 

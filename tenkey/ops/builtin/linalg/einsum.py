@@ -29,10 +29,6 @@ from .matmul import matmul
 __all__ = ["einsum_of", "parse"]
 
 _TEXT: Final = "[einsum] got {text!r}: {rule}."
-_COUNT: Final = "[einsum] got {text!r}, which speaks of {want} operands, and {got}: one term for each operand."
-_RANK: Final = "[einsum] the term {term!r} of {text!r} has {want} labels, and operand {index} has shape {shape}."
-_LENGTH: Final = "[einsum] the label {label!r} of {text!r} has length {first} in one place and {second} in another."
-_LETTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def _terms(text: str) -> tuple[list[str], str | None]:
@@ -59,14 +55,19 @@ def parse(text: str, shapes: Sequence[tuple[int, ...]]) -> tuple[list[str], str]
     """The terms and the result with a label for each dimension, also for those that ``...`` stands for."""
     terms, result = _terms(text)
     if len(terms) != len(shapes):
-        raise ValueError(_COUNT.format(text=text, want=len(terms), got=len(shapes)))
+        raise ValueError(
+            f"[einsum] got {text!r}, which speaks of {len(terms)} operands, and {len(shapes)}: one term for each "
+            "operand."
+        )
     used = {label for label in text if label.isalpha()}
-    free = [label for label in _LETTERS if label not in used]
+    free = [label for label in "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" if label not in used]
     depth = 0
     for index, (term, shape) in enumerate(zip(terms, shapes)):
         named = len(term.replace("...", "", 1))
         if named > len(shape) or (named < len(shape) and "..." not in term):
-            raise ValueError(_RANK.format(term=term, text=text, want=named, index=index, shape=shape))
+            raise ValueError(
+                f"[einsum] the term {term!r} of {text!r} has {named} labels, and operand {index} has shape {shape}."
+            )
         if "..." in term and len(shape) - named > depth:
             depth = len(shape) - named
     if depth > len(free):
@@ -95,7 +96,9 @@ def _sizes(text: str, terms: Sequence[str], shapes: Sequence[tuple[int, ...]]) -
         for label, n in zip(term, shape):
             known = sizes.setdefault(label, n)
             if known not in (n, 1) and n != 1:
-                raise ValueError(_LENGTH.format(label=label, text=text, first=known, second=n))
+                raise ValueError(
+                    f"[einsum] the label {label!r} of {text!r} has length {known} in one place and {n} in another."
+                )
             if known == 1:
                 sizes[label] = n
     return sizes

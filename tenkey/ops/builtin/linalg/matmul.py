@@ -11,17 +11,14 @@ from ...shapes import broadcast_shapes
 from ..elementwise.complex import conj, real
 from ..shape.views import expand_dims, matrix_transpose, permute_dims, squeeze
 
-_INNER = "[matmul] got {a} @ {b}: the inner sizes {m} and {n} must be equal."
-_SCALAR = "[matmul] got {a} @ {b}: both need at least one dimension; multiply by a scalar with *."
-
 
 def _matmul_meta(x1: Tensor, x2: Tensor) -> TensorSpec:
     a, b = x1.shape, x2.shape
     if not a or not b:
-        raise ValueError(_SCALAR.format(a=a, b=b))
+        raise ValueError(f"[matmul] got {a} @ {b}: both need at least one dimension; multiply by a scalar with *.")
     inner = b[-2] if len(b) > 1 else b[0]
     if a[-1] != inner:
-        raise ValueError(_INNER.format(a=a, b=b, m=a[-1], n=inner))
+        raise ValueError(f"[matmul] got {a} @ {b}: the inner sizes {a[-1]} and {inner} must be equal.")
     batch = broadcast_shapes("matmul", a[:-2], b[:-2])
     dtype = result_dtype((x1.dtype, x2.dtype), ())
     return TensorSpec(batch + a[-2:-1] + (b[-1:] if len(b) > 1 else ()), dtype)

@@ -28,10 +28,6 @@ from .matmul import matmul
 
 __all__ = ["LstsqResult", "lstsq", "matrix_exp", "matrix_rank", "pinv", "vector_norm"]
 
-_ROWS: Final = (
-    "[linalg.lstsq] got x1 of shape {a} and x2 of shape {b}: x2 is a vector (M,) or matrices (..., M, K), and M = {m} "
-    "here."
-)
 
 _add_up: Any = np.add.reduce  # its types forbid a flag whose value is not known
 
@@ -278,14 +274,14 @@ class LstsqResult(NamedTuple):
     singular_values: Tensor
 
 
-_TWO_LIMITS: Final = "[linalg.lstsq] got rcond and rtol, which are two names of one argument: give one of them."
-
-
 def _lstsq_meta(x1: Tensor, x2: Tensor, rtol: Tensor | None = None) -> Any:
     check_matrix("linalg.lstsq", x1)
     *batch, m, n = x1.shape
     if x2.ndim < 2 or x2.shape[-2] != m:
-        raise ValueError(_ROWS.format(a=x1.shape, b=x2.shape, m=m))
+        raise ValueError(
+            f"[linalg.lstsq] got x1 of shape {x1.shape} and x2 of shape {x2.shape}: x2 is a vector (M,) or matrices "
+            f"(..., M, K), and M = {m} here."
+        )
     dtype = inexact("linalg.lstsq", x1.dtype, x2.dtype)
     lead = broadcast_shapes("linalg.lstsq", tuple(batch), x2.shape[:-2])
     return TensorSpec((*lead, n, x2.shape[-1]), dtype)
@@ -356,7 +352,7 @@ def lstsq(x1: Tensor, x2: Tensor, rcond: Tensor | None = None, *, rtol: Tensor |
     """
     if rcond is not None:
         if rtol is not None:
-            raise TypeError(_TWO_LIMITS)
+            raise TypeError("[linalg.lstsq] got rcond and rtol, which are two names of one argument: give one of them.")
         rtol = rcond
     check_matrix("linalg.lstsq", x1)
     if x2.ndim == 1 and x2.shape[0] == x1.shape[-2]:

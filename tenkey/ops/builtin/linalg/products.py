@@ -25,12 +25,6 @@ __all__ = [
 ]  # fmt: skip
 
 _VECTORS: Final = "[{operator}] got shapes {a} and {b}: {rule}."
-_CONTRACT: Final = (
-    "[{operator}] got shapes {a} and {b} with axes {left} and {right}: the lengths of the axes that are summed over "
-    "must be equal, {m} and {n} are not."
-)
-_PAIRS: Final = "[{operator}] got axes {left} and {right}: as many axes of the one as of the other."
-_BROADCAST_DTYPE: Final = "[{operator}] is not defined for dtype {dtype}: it takes numeric dtypes."
 
 
 # ---- products of vectors
@@ -182,7 +176,7 @@ def cross(x1: Tensor, x2: Tensor, *, axis: int = -1) -> Tensor:
         rule = f"both must have length 3 along axis {axis}"
         raise ValueError(_VECTORS.format(operator="linalg.cross", a=x1.shape, b=x2.shape, rule=rule))
     if result_dtype((x1.dtype, x2.dtype), ()).kind == "b":
-        raise TypeError(_BROADCAST_DTYPE.format(operator="linalg.cross", dtype="bool"))
+        raise TypeError("[linalg.cross] is not defined for dtype bool: it takes numeric dtypes.")
     a = concatenate([x1, slice(x1, i, 0, 2)], axis=i)
     b = concatenate([x2, slice(x2, j, 0, 2)], axis=j)
     return slice(a, i, 1, 4) * slice(b, j, 2, 5) - slice(a, i, 2, 5) * slice(b, j, 1, 4)
@@ -235,16 +229,16 @@ def _contract_samples(rng: np.random.Generator) -> Any:
 def contract(x1: Tensor, x2: Tensor, left: Sequence[int], right: Sequence[int]) -> Tensor:
     """The sums of products over pairs of axes: what ``tensordot`` does."""
     if len(left) != len(right):
-        raise ValueError(_PAIRS.format(operator="tensordot", left=tuple(left), right=tuple(right)))
+        raise ValueError(
+            f"[tensordot] got axes {tuple(left)} and {tuple(right)}: as many axes of the one as of the other."
+        )
     i, j = normalize_axes("tensordot", left, x1.ndim), normalize_axes("tensordot", right, x2.ndim)
     for p, q in zip(i, j):
         if x1.shape[p] != x2.shape[q]:
             raise ValueError(
-                _CONTRACT.format(
-                    operator="tensordot", a=x1.shape, b=x2.shape, left=tuple(left), right=tuple(right),
-                    m=x1.shape[p], n=x2.shape[q],
-                )
-            )  # fmt: skip
+                f"[tensordot] got shapes {x1.shape} and {x2.shape} with axes {tuple(left)} and {tuple(right)}: the "
+                f"lengths of the axes that are summed over must be equal, {x1.shape[p]} and {x2.shape[q]} are not."
+            )
     a, rows = _moved_last(x1, i)
     b, columns = _moved_first(x2, j)
     inner_size = _count([x1.shape[p] for p in i])

@@ -31,10 +31,6 @@ _SINGULAR: Final = (
 _NOT_POSITIVE: Final = (
     "the matrix is not positive definite (of a stack, one of them). tk.linalg.eigh takes every Hermitian matrix."
 )
-_SYSTEM: Final = (
-    "[linalg.solve] got x1 of shape {a} and x2 of shape {b}: x2 is a vector (M,) or matrices (..., M, K), and M = {m} "
-    "here."
-)
 
 
 def _like_dtype(operator: str) -> Any:
@@ -83,7 +79,10 @@ def _solve_meta(x1: Tensor, x2: Tensor) -> TensorSpec:
     check_square("linalg.solve", x1)
     m = x1.shape[-1]
     if not x2.ndim or x2.shape[-2 if x2.ndim > 1 else -1] != m:
-        raise ValueError(_SYSTEM.format(a=x1.shape, b=x2.shape, m=m))
+        raise ValueError(
+            f"[linalg.solve] got x1 of shape {x1.shape} and x2 of shape {x2.shape}: x2 is a vector (M,) or matrices "
+            f"(..., M, K), and M = {m} here."
+        )
     dtype = inexact("linalg.solve", x1.dtype, x2.dtype)
     if x2.ndim == 1:
         return TensorSpec(x1.shape[:-1], dtype)

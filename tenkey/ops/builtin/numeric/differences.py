@@ -21,24 +21,7 @@ from ..reductions.statistics import cumulative_prod, cumulative_sum
 from ..shape.copying import cast, clone, concat, flip, stack
 from ..shape.views import broadcast_to, expand_dims, reshape, select_index, slice
 
-_EDGE: Final = "[gradient] edge_order is 1 or 2, got {order}."
-_SHORT: Final = "[gradient] axis {axis} of shape {shape} has too few elements: edge_order={order} needs {least}."
-_SPACING: Final = (
-    "[gradient] spacing has {count} entries for {axes} axes: give one distance for all, or one for each axis."
-)
-_PLACES: Final = (
-    "[gradient] places of shape {given} for axes {axes} of shape {shape}: they are a vector as long as the one axis."
-)
-_DISTANCE: Final = (
-    "[ptp] is not defined for dtype {dtype}: it takes real numeric dtypes. Convert with tk.astype(x, dtype)."
-)
-_BOOL: Final = "[gradient] is not defined for dtype bool: convert with tk.astype(x, tk.float32)."
-_NO_AXIS: Final = "[gradient] a tensor of shape {shape} has no axis to take differences along."
-_X: Final = "[trapezoid] x of shape {x} must have the length {n} along the axis, as y of shape {y}, or be a vector."
 _POLYNOMIAL: Final = "[{operator}] takes a vector, got shape {shape}."
-_COLUMNS: Final = "[vander] N is a number of columns, at least 0; got {n}."
-_PERIOD: Final = "[unwrap] period must be positive, got {period}."
-_COMPLEX: Final = "[{operator}] is not defined for dtype {dtype}: it takes real dtypes."
 
 
 def _floats(x: Tensor) -> Tensor:
@@ -138,20 +121,29 @@ def gradient_on_grid(
 ) -> Tensor:
     """The derivative by central differences along axes: see ``tk.gradient``."""
     if x.dtype.kind == "b":
-        raise TypeError(_BOOL)
+        raise TypeError("[gradient] is not defined for dtype bool: convert with tk.astype(x, tk.float32).")
     axes = normalize_axes("gradient", axis, x.ndim)
     if not axes:
-        raise ValueError(_NO_AXIS.format(shape=x.shape))
+        raise ValueError(f"[gradient] a tensor of shape {x.shape} has no axis to take differences along.")
     if edge_order not in (1, 2):
-        raise ValueError(_EDGE.format(order=edge_order))
+        raise ValueError(f"[gradient] edge_order is 1 or 2, got {edge_order}.")
     distances = tuple(spacing) * len(axes) if len(spacing) == 1 else tuple(spacing)
     if len(distances) != len(axes):
-        raise ValueError(_SPACING.format(count=len(distances), axes=len(axes)))
+        raise ValueError(
+            f"[gradient] spacing has {len(distances)} entries for {len(axes)} axes: give one distance for all, or one "
+            "for each axis."
+        )
     for i in axes:
         if x.shape[i] < edge_order + 1:
-            raise ValueError(_SHORT.format(axis=i, shape=x.shape, order=edge_order, least=edge_order + 1))
+            raise ValueError(
+                f"[gradient] axis {i} of shape {x.shape} has too few elements: edge_order={edge_order} "
+                f"needs {edge_order + 1}."
+            )
     if places is not None and (len(axes) > 1 or places.shape != (x.shape[axes[0]],)):
-        raise ValueError(_PLACES.format(axes=axes, given=places.shape, shape=x.shape))
+        raise ValueError(
+            f"[gradient] places of shape {places.shape} for axes {axes} of shape {x.shape}: they are a vector as long "
+            "as the one axis."
+        )
     values = _floats(x)
     if places is not None:
         return _gradient_uneven(values, _floats(places), axes[0], edge_order)
@@ -202,7 +194,10 @@ def trapezoid(y: Tensor, x: Tensor | None = None, dx: float = 1.0, axis: int = -
         broadcast_shapes("trapezoid", y.shape, x.shape)
         steps = inner(x, j, 1) - inner(x, j, 0)
     else:
-        raise ValueError(_X.format(x=x.shape, y=y.shape, n=n))
+        raise ValueError(
+            f"[trapezoid] x of shape {x.shape} must have the length {n} along the axis, as y of shape {y.shape}, or "
+            "be a vector."
+        )
     return sum(both * steps, axis=i - y.ndim) * 0.5
 
 
@@ -223,7 +218,9 @@ def ptp(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     6
     """
     if x.dtype.kind in "bc":
-        raise TypeError(_DISTANCE.format(dtype=x.dtype))
+        raise TypeError(
+            f"[ptp] is not defined for dtype {x.dtype}: it takes real numeric dtypes. Convert with tk.astype(x, dtype)."
+        )
     refuse_empty("ptp", x.shape, axis)
     return max(x, axis=axis, keepdims=keepdims) - min(x, axis=axis, keepdims=keepdims)
 
@@ -246,9 +243,9 @@ def unwrap(x: Tensor, *, discont: float | None = None, axis: int = -1, period: f
     [0.0, -1.0, -2.0]
     """
     if x.dtype.kind == "c":
-        raise TypeError(_COMPLEX.format(operator="unwrap", dtype=x.dtype))
+        raise TypeError(f"[unwrap] is not defined for dtype {x.dtype}: it takes real dtypes.")
     if not period > 0:
-        raise ValueError(_PERIOD.format(period=period))
+        raise ValueError(f"[unwrap] period must be positive, got {period}.")
     i = normalize_axis("unwrap", axis, x.ndim)
     x = _floats(x)
     n = x.shape[i]
@@ -315,7 +312,7 @@ def vander(x: Tensor, N: int | None = None, *, increasing: bool = False) -> Tens
         raise ValueError(_POLYNOMIAL.format(operator="vander", shape=x.shape))
     n = x.shape[0] if N is None else N
     if n < 0:
-        raise ValueError(_COLUMNS.format(n=n))
+        raise ValueError(f"[vander] N is a number of columns, at least 0; got {n}.")
     refuse_shape("vander", (x.shape[0], n), x.dtype.itemsize)
     column = expand_dims(x, 1)
     if not n:

@@ -38,7 +38,6 @@ _REAL: Final = (
     "[fft.{operator}] is not defined for dtype {dtype}: its input is real. Use tk.fft.{other}, or take tk.real(x)."
 )
 _SIZES: Final = "[fft.{operator}] got s={s} and axes={axes}: one length for each axis."
-_COUNT: Final = "[fft.{operator}] got n={n}: it must be at least 1."
 
 
 def _check(
@@ -412,10 +411,6 @@ def irfftn(x: Tensor, s: Any = None, axes: Any = None, norm: str = "backward") -
 # ---- frequencies
 
 
-_NOT_FLOATING: Final = "[fft.{operator}] got dtype={dtype}: frequencies are fractions, so name a floating dtype."
-_NO_SPACING: Final = "[fft.{operator}] got d=0: the distance of samples is another number than 0."
-
-
 def _freq_dtype(dtype: np.dtype | None) -> np.dtype:
     return inexact("fft.fftfreq", dtype or dtypes.default_float())
 
@@ -423,11 +418,11 @@ def _freq_dtype(dtype: np.dtype | None) -> np.dtype:
 def _freq_meta(operator: str) -> Callable[..., TensorSpec]:
     def rule(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> TensorSpec:
         if n < 1:
-            raise ValueError(_COUNT.format(operator=operator, n=n))
+            raise ValueError(f"[fft.{operator}] got n={n}: it must be at least 1.")
         if d == 0:
-            raise ValueError(_NO_SPACING.format(operator=operator))
+            raise ValueError(f"[fft.{operator}] got d=0: the distance of samples is another number than 0.")
         if dtype is not None and dtype.kind in "biu":
-            raise TypeError(_NOT_FLOATING.format(operator=operator, dtype=dtype))
+            raise TypeError(f"[fft.{operator}] got dtype={dtype}: frequencies are fractions, so name a floating dtype.")
         return TensorSpec((n if operator == "fftfreq" else n // 2 + 1,), _freq_dtype(dtype))
 
     return rule

@@ -19,17 +19,9 @@ from ..reductions.reduction import sum
 from ..shape.copying import cast
 from ..shape.views import reshape, slice
 
-_INDICES: Final = "[{operator}] takes a vector of integers that are at least 0, got shape {shape}, dtype {dtype}."
-_NEGATIVE: Final = "[bincount] got {value}: it counts integers that are at least 0. Subtract the smallest first."
 _WEIGHTS: Final = "[{operator}] weights of shape {weights} must have the shape {shape} of what is counted."
-_MINLENGTH: Final = "[bincount] minlength must be at least 0, got {minlength}."
-_VALUES: Final = (
-    "[bincount] the shape of the result depends on the values, which a tensor without values does not have: use "
-    "tk.histogram with bins and range."
-)
 _ORDER: Final = "[{operator}] the edges must ascend{or_descend}: sort them first."
 _EDGES: Final = "[{operator}] bins of shape {shape}: give a number of bins, at least 1, or a vector of ascending edges."
-_BINS: Final = "[{operator}] the number of bins must be at least 1, got {bins}."
 _RANGE: Final = "[{operator}] the range {low} to {high} must be finite and ascending: give range=(low, high)."
 _TWO: Final = "[{operator}] got range={range}: it is a pair, range=(low, high)."
 _REAL: Final = "[{operator}] is not defined for dtype {dtype}: complex numbers have no order."
@@ -100,20 +92,27 @@ bin_sums: Entry = structured(
 
 def _bincount_meta(x: Any, weights: Any = None, minlength: int = 0) -> TensorSpec:
     if x.ndim != 1 or x.dtype.kind not in "iub":
-        raise ValueError(_INDICES.format(operator="bincount", shape=x.shape, dtype=x.dtype))
+        raise ValueError(
+            f"[bincount] takes a vector of integers that are at least 0, got shape {x.shape}, dtype {x.dtype}."
+        )
     if weights is not None and weights.shape != x.shape:
         raise ValueError(_WEIGHTS.format(operator="bincount", weights=weights.shape, shape=x.shape))
     if minlength < 0:
-        raise ValueError(_MINLENGTH.format(minlength=minlength))
+        raise ValueError(f"[bincount] minlength must be at least 0, got {minlength}.")
     if getattr(x, "device", None) is META:
-        raise NotImplementedError(_VALUES)
+        raise NotImplementedError(
+            "[bincount] the shape of the result depends on the values, which a tensor without values does not have: "
+            "use tk.histogram with bins and range."
+        )
     return TensorSpec((minlength,), int64)
 
 
 def _bincount_on_numpy(x: Any, weights: Any = None, minlength: int = 0) -> Any:
     x = x.astype(np.int64, copy=False)
     if x.size and x.min() < 0:
-        raise ValueError(_NEGATIVE.format(value=int(x.min())))
+        raise ValueError(
+            f"[bincount] got {int(x.min())}: it counts integers that are at least 0. Subtract the smallest first."
+        )
     return _sums_on_numpy(x, weights, max(minlength, int(x.max()) + 1 if x.size else 0))
 
 
@@ -187,7 +186,7 @@ def _edges_meta(x: Any, bins: int, range: Any = None) -> TensorSpec:
     if x.dtype.kind not in "fV":
         raise TypeError(_REAL.format(operator="histogram", dtype=x.dtype))
     if bins < 1:
-        raise ValueError(_BINS.format(operator="histogram", bins=bins))
+        raise ValueError(f"[histogram] the number of bins must be at least 1, got {bins}.")
     check_range(range)
     return TensorSpec((bins + 1,), x.dtype)
 

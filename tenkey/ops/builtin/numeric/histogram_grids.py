@@ -21,17 +21,6 @@ from .histogram import bin_sums, bins_of, check_range, even_of, shown_edges, wid
 
 __all__ = ["counts_on_grid", "estimated_edges", "histogram2d"]
 
-_RANGES: Final = "[histogram2d] got {count} ranges: give two, (low, high) of x and of y."
-_PAIR: Final = "[histogram2d] x and y must be vectors of one length, got shapes {x} and {y}."
-_WEIGHTS: Final = "[histogramdd] weights of shape {weights} must have the shape {shape} of what is counted."
-_NO_EDGES: Final = "[histogramdd] got no edges for a dimension: its bins lie between at least two."
-_NO_ORDER: Final = "[histogramdd] is not defined for dtype {dtype}: complex numbers have no order."
-_REAL: Final = "[histogram] is not defined for dtype {dtype}: complex numbers have no order."
-_WAY: Final = "[histogram] there is no way {bins!r} to choose bins: it is one of {known}, or give a number."
-_VALUES: Final = (
-    "[histogram] bins={bins!r} depends on the values, which a tensor without values does not have: give a number."
-)
-_FINITE: Final = "[histogram] the range {low} to {high} must be finite and ascending: give range=(low, high)."
 _WAYS: Final = ("auto", "doane", "fd", "rice", "scott", "sqrt", "stone", "sturges")
 
 # ---- bins by the values
@@ -39,12 +28,17 @@ _WAYS: Final = ("auto", "doane", "fd", "rice", "scott", "sqrt", "stone", "sturge
 
 def _estimated_meta(x: Any, bins: str, range: Any = None, whole: bool = False) -> TensorSpec:
     if x.dtype.kind not in "fV":
-        raise TypeError(_REAL.format(dtype=x.dtype))
+        raise TypeError(f"[histogram] is not defined for dtype {x.dtype}: complex numbers have no order.")
     if bins not in _WAYS:
-        raise ValueError(_WAY.format(bins=bins, known=", ".join(_WAYS)))
+        raise ValueError(
+            f"[histogram] there is no way {bins!r} to choose bins: it is one of {', '.join(_WAYS)}, or give a number."
+        )
     check_range(range)
     if getattr(x, "device", None) is META:
-        raise NotImplementedError(_VALUES.format(bins=bins))
+        raise NotImplementedError(
+            f"[histogram] bins={bins!r} depends on the values, which a tensor without values does not have: give a "
+            "number."
+        )
     return TensorSpec((2,), x.dtype)
 
 
@@ -55,7 +49,9 @@ def _estimated_on_numpy(x: Any, bins: str, range: Any = None, whole: bool = Fals
     if range is None and x.size:
         low, high = x.min(), x.max()
         if not (np.isfinite(low) and np.isfinite(high)):
-            raise ValueError(_FINITE.format(low=low, high=high))
+            raise ValueError(
+                f"[histogram] the range {low} to {high} must be finite and ascending: give range=(low, high)."
+            )
     if whole:  # bins of whole numbers are at least 1 wide
         x = x.astype(np.int64 if x.size and x.min() < 0 else np.uint64)
     with warnings.catch_warnings():
@@ -116,12 +112,15 @@ def counts_on_grid(
     """
     for x in coordinates:
         if x.dtype.kind == "c":
-            raise TypeError(_NO_ORDER.format(dtype=x.dtype))
+            raise TypeError(f"[histogramdd] is not defined for dtype {x.dtype}: complex numbers have no order.")
     if weights is not None and weights.shape != coordinates[0].shape:
-        raise ValueError(_WEIGHTS.format(weights=weights.shape, shape=coordinates[0].shape))
+        raise ValueError(
+            f"[histogramdd] weights of shape {weights.shape} must have the shape {coordinates[0].shape} of what is "
+            "counted."
+        )
     shape = [len_of(edge) for edge in edges]
     if min(shape, default=0) < 0:
-        raise ValueError(_NO_EDGES)
+        raise ValueError("[histogramdd] got no edges for a dimension: its bins lie between at least two.")
     place: Any = 0
     inside: Any = None
     for at, n in zip(map(bins_of, coordinates, edges), shape):
@@ -181,9 +180,9 @@ def histogram2d(
     [[1, 0], [0, 1]]
     """
     if x.ndim != 1 or x.shape != y.shape:
-        raise ValueError(_PAIR.format(x=x.shape, y=y.shape))
+        raise ValueError(f"[histogram2d] x and y must be vectors of one length, got shapes {x.shape} and {y.shape}.")
     if range is not None and len(range) != 2:
-        raise ValueError(_RANGES.format(count=len(range)))
+        raise ValueError(f"[histogram2d] got {len(range)} ranges: give two, (low, high) of x and of y.")
     columns, rows = bins
     x_edges = even_of(x, columns, None if range is None else tuple(range[0]))
     y_edges = even_of(y, rows, None if range is None else tuple(range[1]))

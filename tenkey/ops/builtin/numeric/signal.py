@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -19,21 +19,14 @@ from ..shape.copying import cast, clone, concat, flip
 from ..shape.views import select_index, slice
 from ..sorting.sort import argsort
 
-_VECTORS: Final = "[{operator}] takes two vectors, got shapes {a} and {b}."
-_NOTHING: Final = "[{operator}] got a vector without elements: shapes {a} and {b}."
-_MODE: Final = "[{operator}] there is no mode {mode!r}: it is one of full, same, valid."
-_POINTS: Final = "[interp] xp and fp must be vectors of one length, at least 1; got shapes {xp} and {fp}."
-_REAL: Final = "[interp] is not defined for places of dtype {dtype}: complex numbers have no order."
-_PERIOD: Final = "[interp] period must not be 0."
-
 
 def _check(operator: str, a: Any, v: Any, mode: str = "full") -> None:
     if a.ndim != 1 or v.ndim != 1:
-        raise ValueError(_VECTORS.format(operator=operator, a=a.shape, b=v.shape))
+        raise ValueError(f"[{operator}] takes two vectors, got shapes {a.shape} and {v.shape}.")
     if not a.shape[0] or not v.shape[0]:
-        raise ValueError(_NOTHING.format(operator=operator, a=a.shape, b=v.shape))
+        raise ValueError(f"[{operator}] got a vector without elements: shapes {a.shape} and {v.shape}.")
     if mode not in ("full", "same", "valid"):
-        raise ValueError(_MODE.format(operator=operator, mode=mode))
+        raise ValueError(f"[{operator}] there is no mode {mode!r}: it is one of full, same, valid.")
 
 
 def _full_meta(a: Any, v: Any) -> TensorSpec:
@@ -200,17 +193,21 @@ def interp(
     [5.0, 10.0, 30.0]
     """
     if xp.ndim != 1 or fp.ndim != 1 or xp.shape != fp.shape or not xp.shape[0]:
-        raise ValueError(_POINTS.format(xp=xp.shape, fp=fp.shape))
+        raise ValueError(
+            f"[interp] xp and fp must be vectors of one length, at least 1; got shapes {xp.shape} and {fp.shape}."
+        )
     x = concrete(x, xp)
     for places in (x, xp):
         if places.dtype.kind == "c":
-            raise TypeError(_REAL.format(dtype=places.dtype))
+            raise TypeError(
+                f"[interp] is not defined for places of dtype {places.dtype}: complex numbers have no order."
+            )
     dtype = result_dtype((x.dtype, xp.dtype, fp.dtype), (float,))
     wide = dtype if dtype.kind != "c" else result_dtype((x.dtype, xp.dtype), (float,))
     x, xp, fp = _as(x, wide), _as(xp, wide), _as(fp, dtype)
     if period is not None:
         if period == 0:
-            raise ValueError(_PERIOD)
+            raise ValueError("[interp] period must not be 0.")
         size = -period if period < 0 else period
         x, xp = remainder(x, size), remainder(xp, size)
         order = argsort(xp)

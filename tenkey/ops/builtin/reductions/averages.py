@@ -26,18 +26,6 @@ from ..shape.views import broadcast_to, expand_dims, matrix_transpose, permute_d
 from .reduction import mean, sum
 from .statistics import cumulative_prod, cumulative_sum
 
-_WEIGHTS: Final = (
-    "[average] weights of shape {weights} must have the shape {shape} of x, or, along axis {axis}, its lengths there."
-)
-_NO_AXIS: Final = "[average] weights of shape {weights} for x of shape {shape} need axis=, which says where they lie."
-_MATRIX: Final = "[{operator}] takes a vector or a matrix, got shape {shape}."
-_OBSERVATIONS: Final = "[{operator}] x of shape {x} and y of shape {y} must have equally many observations."
-_TWICE: Final = "[cov] got correction={correction} and ddof={ddof}, two words for one thing: give one of them."
-_FREQUENCIES: Final = "[cov] fweights must be a vector of {n} integers, got shape {shape}, dtype {dtype}."
-_IMPORTANCES: Final = "[cov] aweights must be a vector of {n} real numbers, got shape {shape}, dtype {dtype}."
-_VALUES: Final = (
-    "[{operator}] the shape of the result depends on the values, which a tensor without values does not have."
-)
 _COMPLEX: Final = "[{operator}] is not defined for dtype {dtype}: complex numbers have no order."
 
 
@@ -107,9 +95,15 @@ def _weighted(x: Tensor, axis: Any, weights: Tensor, keepdims: bool) -> tuple[Te
     axes = normalize_axes("average", axis, x.ndim)
     if weights.shape != x.shape:
         if axis is None:
-            raise ValueError(_NO_AXIS.format(weights=weights.shape, shape=x.shape))
+            raise ValueError(
+                f"[average] weights of shape {weights.shape} for x of shape {x.shape} need axis=, which says where "
+                "they lie."
+            )
         if weights.shape != tuple([x.shape[i] for i in axes]):
-            raise ValueError(_WEIGHTS.format(weights=weights.shape, shape=x.shape, axis=axis))
+            raise ValueError(
+                f"[average] weights of shape {weights.shape} must have the shape {x.shape} of x, or, along "
+                f"axis {axis}, its lengths there."
+            )
         order = sorted(range(len(axes)), key=axes.__getitem__)
         if order != list(range(len(axes))):
             weights = _permuted(weights, order)
@@ -136,7 +130,7 @@ def _rows(operator: str, x: Tensor, y: Tensor | None, rowvar: bool) -> Tensor:
         x, y = concrete(x, y), concrete(y, x)
     for given in (x,) if y is None else (x, y):
         if given.ndim > 2:
-            raise ValueError(_MATRIX.format(operator=operator, shape=given.shape))
+            raise ValueError(f"[{operator}] takes a vector or a matrix, got shape {given.shape}.")
 
     def rows(given: Tensor) -> Tensor:
         if given.ndim < 2:
@@ -148,7 +142,9 @@ def _rows(operator: str, x: Tensor, y: Tensor | None, rowvar: bool) -> Tensor:
     else:
         parts = [rows(x), rows(y)]
         if parts[0].shape[1] != parts[1].shape[1]:
-            raise ValueError(_OBSERVATIONS.format(operator=operator, x=x.shape, y=y.shape))
+            raise ValueError(
+                f"[{operator}] x of shape {x.shape} and y of shape {y.shape} must have equally many observations."
+            )
         made = concat(parts, axis=0)
     return cast(made, default_float()) if made.dtype.kind in "biu" else made
 
@@ -159,12 +155,17 @@ def _covariance(rows: Tensor, correction: float, fweights: Tensor | None, aweigh
     count: Any = float(n)
     if fweights is not None:
         if fweights.shape != (n,) or fweights.dtype.kind not in "iu":
-            raise ValueError(_FREQUENCIES.format(n=n, shape=fweights.shape, dtype=fweights.dtype))
+            raise ValueError(
+                f"[cov] fweights must be a vector of {n} integers, got shape {fweights.shape}, dtype {fweights.dtype}."
+            )
         weights = cast(random_checked(fweights, caller="cov", name="fweights", rule="weight"), _real_dtype(rows))
         count = sum(weights)
     if aweights is not None:
         if aweights.shape != (n,) or aweights.dtype.kind not in "biuf":
-            raise ValueError(_IMPORTANCES.format(n=n, shape=aweights.shape, dtype=aweights.dtype))
+            raise ValueError(
+                f"[cov] aweights must be a vector of {n} real numbers, got shape {aweights.shape}, "
+                f"dtype {aweights.dtype}."
+            )
         importance = cast(random_checked(aweights, caller="cov", name="aweights", rule="weight"), _real_dtype(rows))
         weights = importance if weights is None else weights * importance
         total = sum(weights)
@@ -231,7 +232,9 @@ def cov(
     1.0
     """
     if ddof is not None and correction is not None:
-        raise ValueError(_TWICE.format(correction=correction, ddof=ddof))
+        raise ValueError(
+            f"[cov] got correction={correction} and ddof={ddof}, two words for one thing: give one of them."
+        )
     taken = 1.0 if correction is None and ddof is None else ddof if correction is None else correction
     assert taken is not None
     found = _covariance(_rows("cov", x, y, rowvar), taken, fweights, aweights)
@@ -322,7 +325,10 @@ def _dynamic(operator: str, rule: Callable[..., TensorSpec]) -> Callable[..., Te
     def meta(*given: Any) -> TensorSpec:
         spec = rule(*given)
         if any(getattr(x, "device", None) is META for x in given):
-            raise NotImplementedError(_VALUES.format(operator=operator))
+            raise NotImplementedError(
+                f"[{operator}] the shape of the result depends on the values, which a tensor without values does not "
+                "have."
+            )
         return spec
 
     return meta

@@ -18,8 +18,6 @@ from ..elementwise.exponential import sqrt
 from ..shape.copying import cast
 from .reduction import all, max, mean, min, prod, sum
 
-_ALL_NAN: Final = "[{operator}] axis={axis} of shape {shape} has a slice of nan only: it has no {what} element."
-_TWICE: Final = "[{operator}] got correction={correction} and ddof={ddof}, two words for one thing: give one of them."
 _UNORDERED: Final = "[{operator}] is not defined for dtype {dtype}: complex numbers have no order. Use tk.real(x), say."
 
 
@@ -151,7 +149,9 @@ def _nanvar(
 ) -> Tensor:
     if ddof is not None:  # xarray passes NumPy's word
         if correction:
-            raise ValueError(_TWICE.format(operator=operator, correction=correction, ddof=ddof))
+            raise ValueError(
+                f"[{operator}] got correction={correction} and ddof={ddof}, two words for one thing: give one of them."
+            )
         correction = ddof
     if dtype is not None:
         x = cast(x, dtype)
@@ -243,7 +243,9 @@ def _index_on_numpy(operator: str, neutral: float, find: Callable[..., Any], wha
         if x.dtype.kind == "f":
             missing = np.isnan(x)
             if missing.all(axis).any():
-                raise ValueError(_ALL_NAN.format(operator=operator, axis=axis, shape=x.shape, what=what))
+                raise ValueError(
+                    f"[{operator}] axis={axis} of shape {x.shape} has a slice of nan only: it has no {what} element."
+                )
             values = np.where(missing, neutral, x)
             found = find(values, axis, keepdims=keepdims)
             # where all numbers are the infinity that stands for nan, the first that is a number

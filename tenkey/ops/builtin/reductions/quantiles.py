@@ -26,11 +26,6 @@ from .reduction import sum
 
 _UNORDERED: Final = "[{operator}] is not defined for dtype {dtype}: complex numbers have no order. Use tk.real(x), say."
 _EMPTY: Final = "[{operator}] got shape {shape} with axis={axis}: no elements have no quantiles. Test x.size first."
-_METHOD: Final = "[{operator}] there is no method {method!r}: it is one of {known}."
-_Q: Final = (
-    "[{operator}] q must be in [{low}, {high}], got {value}: tk.quantile takes fractions, tk.percentile hundreds."
-)
-_Q_SHAPE: Final = "[{operator}] q is a number or a 1-d tensor, got shape {shape}."
 
 # Note [Ties in order statistics]
 #     The k-th smallest element is one element, but equal ones could stand in its place: it is no derivative of one of
@@ -165,11 +160,14 @@ def _flatten(operator: str, x: Tensor, axis: Any) -> tuple[Tensor, tuple[int, ..
 
 def _check_q(operator: str, q: Tensor, high: float) -> None:
     if q.ndim > 1:
-        raise ValueError(_Q_SHAPE.format(operator=operator, shape=q.shape))
+        raise ValueError(f"[{operator}] q is a number or a 1-d tensor, got shape {q.shape}.")
     if q._data.__class__ is np.ndarray and q.__class__ is Tensor:
         wrong = q._data[~((q._data >= 0) & (q._data <= high))]
         if wrong.size:
-            raise ValueError(_Q.format(operator=operator, low=0, high=int(high), value=wrong.flat[0]))
+            raise ValueError(
+                f"[{operator}] q must be in [{0}, {int(high)}], got {wrong.flat[0]}: tk.quantile takes fractions, "
+                "tk.percentile hundreds."
+            )
 
 
 def _quantile(
@@ -179,7 +177,7 @@ def _quantile(
     if x.dtype.kind == "c":
         raise TypeError(_UNORDERED.format(operator=operator, dtype=x.dtype))
     if method not in _PLACES:
-        raise ValueError(_METHOD.format(operator=operator, method=method, known=", ".join(sorted(_PLACES))))
+        raise ValueError(f"[{operator}] there is no method {method!r}: it is one of {', '.join(sorted(_PLACES))}.")
     if q.dtype.kind == "c":
         raise TypeError(_UNORDERED.format(operator=operator, dtype=q.dtype))
     _check_q(operator, q, high)

@@ -175,14 +175,13 @@ def mean(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
 def _index_meta(operator: str) -> Any:
     def rule(x: Tensor, axis: int | None = None, *, keepdims: bool = False) -> TensorSpec:
         if x.dtype.kind == "c":
-            raise TypeError(_UNORDERED.format(operator=operator, dtype=x.dtype))
+            raise TypeError(
+                f"[{operator}] is not defined for dtype {x.dtype}: complex numbers have no order. Use tk.real(x), say."
+            )
         refuse_empty(operator, x.shape, axis)
         return TensorSpec(reduced_shape(operator, x.shape, axis, keepdims), int64)
 
     return rule
-
-
-_UNORDERED: Final = "[{operator}] is not defined for dtype {dtype}: complex numbers have no order. Use tk.real(x), say."
 
 
 argmax = structured(

@@ -23,14 +23,13 @@ from ..shape.manipulation import roll
 from ..shape.views import broadcast_to, slice
 from .reduction import host_sum, restore_axes, sum
 
-_NEEDS_AXIS: Final = "[{operator}] needs axis= for a tensor of shape {shape}: only one dimension leaves no choice."
-_NEGATIVE: Final = "[diff] differences are taken n times, 0 or more, got {n}."
-
 
 def _cumulative_axis(operator: str, x: Any, axis: int | None) -> int:
     if axis is None:
         if x.ndim != 1:
-            raise ValueError(_NEEDS_AXIS.format(operator=operator, shape=x.shape))
+            raise ValueError(
+                f"[{operator}] needs axis= for a tensor of shape {x.shape}: only one dimension leaves no choice."
+            )
         return 0
     return normalize_axis(operator, axis, x.ndim)
 
@@ -407,7 +406,7 @@ def diff(
     """
     i = normalize_axis("diff", axis, x.ndim)
     if n < 0:
-        raise ValueError(_NEGATIVE.format(n=n))
+        raise ValueError(f"[diff] differences are taken n times, 0 or more, got {n}.")
     parts = [None if prepend is None else _edge(x, prepend, i), x, None if append is None else _edge(x, append, i)]
     given = [part for part in parts if part is not None]
     if len(given) > 1 and n:

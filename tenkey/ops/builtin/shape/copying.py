@@ -16,8 +16,6 @@ from ...declare import Entry, TensorSpec, composite, linear, structured
 from ...shapes import broadcast_shapes, normalize_axes, normalize_axis
 from .views import broadcast_to, expand_dims, reshape, slice
 
-_STACK = "[stack] the shapes {shapes} must all be the same: tk.concat joins along an axis that exists."
-
 clone = structured(
     "clone(Tensor x) -> Tensor",
     meta=lambda x: TensorSpec(x.shape, x.dtype),
@@ -238,7 +236,10 @@ def stack(arrays: Sequence[Tensor], *, axis: int = 0) -> Tensor:
     shape = arrays[0].shape
     for x in arrays:
         if x.shape != shape:
-            raise ValueError(_STACK.format(shapes=" and ".join(str(x.shape) for x in arrays)))
+            raise ValueError(
+                f"[stack] the shapes {' and '.join(str(x.shape) for x in arrays)} must all be the same: tk.concat "
+                "joins along an axis that exists."
+            )
     i = normalize_axis("stack", axis, len(shape) + 1)
     if i == len(shape):
         return concatenate([expand_dims(x, i) for x in arrays], axis=i)

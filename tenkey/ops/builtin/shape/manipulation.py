@@ -16,18 +16,11 @@ from ..indexing.advanced_indexing import take
 from .copying import clone, concatenate, flip
 from .views import broadcast_to, expand_dims, permute_dims, reshape, slice
 
-_PAIRS: Final = "[moveaxis] source {source} and destination {destination} must name equally many axes."
 _NEGATIVE: Final = "[{operator}] elements are repeated 0 times or more, got {count}."
-_REPEATS_DTYPE: Final = "[repeat] the numbers of repetitions must be integers, got {dtype}."
-_REPEATS_SHAPE: Final = (
-    "[repeat] repeats of shape {shape} must be one number or one for each of the {length} elements along the axis."
-)
 _REPEATS_VALUES: Final = (
     "[repeat] the shape of the result depends on the values of repeats, which a tensor without values does not have: "
     "give an int."
 )
-_SHIFTS: Final = "[roll] got {shifts} shifts for {axes} axes: give one shift, or one for each axis."
-_SHIFTS_FLAT: Final = "[roll] got the shifts {shift} without axis=: name an axis for each of them."
 
 
 def _as_tuple(value: Any) -> tuple[int, ...]:
@@ -61,7 +54,7 @@ def moveaxis(x: Tensor, source: Any, destination: Any) -> Tensor:
     taken = normalize_axes("moveaxis", source, ndim)
     places = normalize_axes("moveaxis", destination, ndim)
     if len(taken) != len(places):
-        raise ValueError(_PAIRS.format(source=source, destination=destination))
+        raise ValueError(f"[moveaxis] source {source} and destination {destination} must name equally many axes.")
     order = [i for i in range(ndim) if i not in taken]
     for place, i in sorted(zip(places, taken)):
         order.insert(place, i)
@@ -217,9 +210,12 @@ def repeat(x: Tensor, repeats: Tensor, *, axis: int | None = None) -> Tensor:
         x, axis = reshape(x, (-1,)), 0
     i = normalize_axis("repeat", axis, x.ndim)
     if repeats.dtype.kind not in "iu":
-        raise TypeError(_REPEATS_DTYPE.format(dtype=repeats.dtype))
+        raise TypeError(f"[repeat] the numbers of repetitions must be integers, got {repeats.dtype}.")
     if repeats.ndim > 1 or (repeats.ndim == 1 and repeats.shape[0] not in (1, x.shape[i])):
-        raise ValueError(_REPEATS_SHAPE.format(shape=repeats.shape, length=x.shape[i]))
+        raise ValueError(
+            f"[repeat] repeats of shape {repeats.shape} must be one number or one for each of the {x.shape[i]} "
+            "elements along the axis."
+        )
     if repeats.size == 1 and (repeats.ndim == 0 or x.shape[i] != 1 or repeats.device.type != "meta"):
         if repeats.device.type == "meta":
             raise NotImplementedError(_REPEATS_VALUES)
@@ -282,7 +278,7 @@ def roll(x: Tensor, shift: Any, *, axis: Any = None) -> Tensor:
     """
     if axis is None:
         if not isinstance(shift, int) and len(shift) != 1:
-            raise ValueError(_SHIFTS_FLAT.format(shift=tuple(shift)))
+            raise ValueError(f"[roll] got the shifts {tuple(shift)} without axis=: name an axis for each of them.")
         return reshape(_rolled(reshape(x, (-1,)), _as_tuple(shift)[0], 0), x.shape)
     axes = [normalize_axis("roll", i, x.ndim) for i in _as_tuple(axis)]
     shifts = _as_tuple(shift)
@@ -291,7 +287,7 @@ def roll(x: Tensor, shift: Any, *, axis: Any = None) -> Tensor:
     if len(axes) == 1:
         axes = axes * len(shifts)
     if len(shifts) != len(axes):
-        raise ValueError(_SHIFTS.format(shifts=len(shifts), axes=len(axes)))
+        raise ValueError(f"[roll] got {len(shifts)} shifts for {len(axes)} axes: give one shift, or one for each axis.")
     total: dict[int, int] = {}
     for i, by in zip(axes, shifts):
         total[i] = total.get(i, 0) + by

@@ -23,11 +23,6 @@ _WIDTHS: Final = (
     "[pad] pad_width {given} does not fit shape {shape}: give one number, a pair (before, after), or one pair for each "
     "of the {ndim} dimensions."
 )
-_NEGATIVE: Final = "[pad] pad_width {given} has a negative number: a border is at least 0 wide. Cut with x[1:-1], say."
-_MODE: Final = "[pad] there is no mode {mode!r}: it is one of {known}."
-_EMPTY: Final = (
-    "[pad] mode {mode!r} finds nothing along axis {axis} of shape {shape} to make a border of: use 'constant'."
-)
 _VALUE: Final = "[pad] the value {value} cannot stand in a tensor of {dtype}: convert with tk.astype(x, dtype)."
 _MODES: Final = (
     "constant", "edge", "reflect", "symmetric", "wrap", "linear_ramp", "maximum", "minimum", "mean", "median",
@@ -35,8 +30,6 @@ _MODES: Final = (
 
 
 _STATISTICS: Final = ("maximum", "minimum", "mean", "median")
-_LENGTH: Final = "[pad] got stat_length {given}: a statistic is of at least 1 element."
-_NO_LENGTH: Final = "[pad] mode {mode!r} takes no stat_length: that is for the modes {known}."
 
 
 def vector(values: Any, like: Tensor) -> Tensor:
@@ -185,10 +178,10 @@ def _lengths(mode: str, given: Any, shape: Any) -> list[tuple[int, int]]:
     if given is None:
         return [(n, n) for n in shape]
     if mode not in _STATISTICS:
-        raise ValueError(_NO_LENGTH.format(mode=mode, known=", ".join(_STATISTICS)))
+        raise ValueError(f"[pad] mode {mode!r} takes no stat_length: that is for the modes {', '.join(_STATISTICS)}.")
     lengths = _pairs(given, len(shape), "stat_length", shape)
     if any(n < 1 for pair in lengths for n in pair):
-        raise ValueError(_LENGTH.format(given=given))
+        raise ValueError(f"[pad] got stat_length {given}: a statistic is of at least 1 element.")
     return lengths
 
 
@@ -251,7 +244,9 @@ def pad(
     ndim = x.ndim
     widths = _pairs(pad_width, ndim, "pad_width", x.shape)
     if any(a < 0 or b < 0 for a, b in widths):
-        raise ValueError(_NEGATIVE.format(given=pad_width))
+        raise ValueError(
+            f"[pad] pad_width {pad_width} has a negative number: a border is at least 0 wide. Cut with x[1:-1], say."
+        )
     result: Tensor
     if mode == "constant":
         _lengths(mode, stat_length, x.shape)
@@ -261,7 +256,7 @@ def pad(
         )
         return result
     if mode not in _MODES:
-        raise ValueError(_MODE.format(mode=mode, known=", ".join(_MODES)))
+        raise ValueError(f"[pad] there is no mode {mode!r}: it is one of {', '.join(_MODES)}.")
     ends = _pairs(end_values, ndim, "end_values", x.shape)
     lengths = _lengths(mode, stat_length, x.shape)
     result = x
@@ -270,7 +265,10 @@ def pad(
             continue
         n = x.shape[axis]
         if n == 0:
-            raise ValueError(_EMPTY.format(mode=mode, axis=axis, shape=x.shape))
+            raise ValueError(
+                f"[pad] mode {mode!r} finds nothing along axis {axis} of shape {x.shape} to make a border of: use "
+                "'constant'."
+            )
         if mode in ("edge", "wrap", "symmetric", "reflect"):
             result = take(result, vector(_places(mode, n, before, after), x), axis=axis)
         else:

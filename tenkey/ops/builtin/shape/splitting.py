@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -16,9 +16,6 @@ from ..elementwise.comparison import where
 from ..linalg.diagonals import diagonal as matrix_diagonal
 from .copying import clone, concat
 from .views import broadcast_to, expand_dims, permute_dims, reshape, select_index, slice
-
-_NONE: Final = "[{operator}] needs at least one tensor."
-_DIAG: Final = "[diag] takes a vector or a matrix, got shape {shape}: tk.diagonal takes more dimensions."
 
 
 @composite(
@@ -65,7 +62,7 @@ def _stacker(name: str, places: Any, axes: tuple[int, int], doc: str) -> None:
 
     def function(arrays: Sequence[Tensor]) -> Tensor:
         if not arrays:
-            raise ValueError(_NONE.format(operator=name))
+            raise ValueError(f"[{name}] needs at least one tensor.")
         raised = []
         for x in arrays:
             for i in places[x.ndim] if x.ndim < len(places) else ():
@@ -170,7 +167,7 @@ def diag(x: Tensor, *, k: int = 0) -> Tensor:
     if x.ndim == 2:
         return diagonal(x, offset=k)
     if x.ndim != 1:
-        raise ValueError(_DIAG.format(shape=x.shape))
+        raise ValueError(f"[diag] takes a vector or a matrix, got shape {x.shape}: tk.diagonal takes more dimensions.")
     n = x.shape[0] + abs(k)
     row = x
     if k:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,11 +16,6 @@ from ..creation import concrete, zeros
 from ..indexing.advanced_indexing import take, take_along_axis
 from ..shape.copying import concat
 from .sort import host_argsort, refuse_unordered, sort, unsorted_gradient
-
-_SORTED: Final = "[searchsorted] the sorted data have one dimension, got shape {shape}."
-_SIDE: Final = "[searchsorted] side is 'left' or 'right', got {side!r}."
-_SORTER: Final = "[searchsorted] sorter holds the {length} integers that sort the data, got {dtype} of shape {shape}."
-_K: Final = "[{operator}] k is between {low} and the {length} elements along axis {axis}, got {k}."
 
 
 class TopKResult(NamedTuple):
@@ -98,12 +93,15 @@ def searchsorted(x1: Tensor, x2: Tensor, *, side: str = "left", sorter: Tensor |
     3
     """
     if x1.ndim != 1:
-        raise ValueError(_SORTED.format(shape=x1.shape))
+        raise ValueError(f"[searchsorted] the sorted data have one dimension, got shape {x1.shape}.")
     if side not in ("left", "right"):
-        raise ValueError(_SIDE.format(side=side))
+        raise ValueError(f"[searchsorted] side is 'left' or 'right', got {side!r}.")
     if sorter is not None:
         if sorter.dtype.kind not in "iu" or sorter.shape != x1.shape:
-            raise ValueError(_SORTER.format(length=x1.shape[0], dtype=sorter.dtype, shape=sorter.shape))
+            raise ValueError(
+                f"[searchsorted] sorter holds the {x1.shape[0]} integers that sort the data, got {sorter.dtype} of "
+                f"shape {sorter.shape}."
+            )
         x1 = take(x1, sorter)
     return place_sorted(x1, concrete(x2, x1), side)
 
@@ -112,7 +110,7 @@ def _check_k(operator: str, x: Tensor, k: int, axis: int, low: int = 0) -> int:
     refuse_unordered(operator, x.dtype)
     i = normalize_axis(operator, axis, x.ndim)
     if not low <= k <= x.shape[i]:
-        raise ValueError(_K.format(operator=operator, low=low, length=x.shape[i], axis=i, k=k))
+        raise ValueError(f"[{operator}] k is between {low} and the {x.shape[i]} elements along axis {i}, got {k}.")
     return i
 
 

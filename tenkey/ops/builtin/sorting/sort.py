@@ -21,13 +21,13 @@ from ...declare import Entry, TensorSpec, structured
 from ...shapes import normalize_axis
 from ..indexing.advanced_indexing import take_along_axis
 
-_UNORDERED: Final = "[{operator}] is not defined for dtype {dtype}: complex numbers have no order. Use tk.real(x), say."
-
 
 def refuse_unordered(operator: str, dtype: np.dtype) -> None:
     """Raise TypeError for numbers without an order."""
     if dtype.kind == "c":
-        raise TypeError(_UNORDERED.format(operator=operator, dtype=dtype))
+        raise TypeError(
+            f"[{operator}] is not defined for dtype {dtype}: complex numbers have no order. Use tk.real(x), say."
+        )
 
 
 def _meta(operator: str, dtype: np.dtype | None = None) -> Callable[..., TensorSpec]:

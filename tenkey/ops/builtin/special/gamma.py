@@ -21,9 +21,6 @@ from . import coefficients as c
 from .basic import horner
 
 _HALF_LOG_2PI: Final = 0.5 * math.log(2 * math.pi)
-_POLYGAMMA_ORDER: Final = (
-    "[special_polygamma] n is the number of derivatives of digamma, at least 0 and below 2**63; got {n}."
-)
 _POLYGAMMA_INTEGERS: Final = (
     "[special_polygamma] n counts derivatives: it is an int or a tensor of integers, got {dtype}."
 )
@@ -151,7 +148,9 @@ _BERNOULLI: Final = (
 
 def _polygamma_meta(n: int, x: Any) -> TensorSpec:
     if not 0 <= n < 1 << 63:
-        raise ValueError(_POLYGAMMA_ORDER.format(n=n))
+        raise ValueError(
+            f"[special_polygamma] n is the number of derivatives of digamma, at least 0 and below 2**63; got {n}."
+        )
     if x.dtype.kind == "c":
         raise TypeError(_POLYGAMMA_REAL.format(dtype=x.dtype))
     return TensorSpec(x.shape, x.dtype if x.dtype.kind == "f" else default_float())

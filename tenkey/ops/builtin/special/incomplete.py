@@ -21,10 +21,6 @@ from ..shape.views import broadcast_to
 from . import coefficients as c
 from .gamma import hurwitz_zeta, hurwitz_zeta_beyond, special_betaln, special_gammaln
 
-_BY_PARAMETER: Final = "[{operator}] has no derivative by {name} here: only by {known}. Detach it: {name}.detach()."
-_REAL: Final = "[special] incomplete and zeta functions are not defined for dtype {dtype}: they take real dtypes."
-_DIMENSION: Final = "[special_multigammaln] d is a number of dimensions, at least 1; got {d}."
-
 # Note [Incomplete functions by quadrature]
 #     With t = a exp(v) the density of the gamma distribution is F(a) exp(-a (exp(v) - 1 - v)), where F(a) is
 #     a^a exp(-a) / Gamma(a), and with t = logistic(log(a / b) + d) that of beta is
@@ -277,7 +273,9 @@ def refuse(operator: str, name: str, known: str) -> Any:
     """The formula of a derivative that there is not."""
 
     def formula(g: Tensor) -> Tensor:
-        raise NotImplementedError(_BY_PARAMETER.format(operator=operator, name=name, known=known))
+        raise NotImplementedError(
+            f"[{operator}] has no derivative by {name} here: only by {known}. Detach it: {name}.detach()."
+        )
 
     return formula
 
@@ -286,7 +284,9 @@ def like_last(*operands: Any) -> TensorSpec:
     """The meta rule of operands of one shape and dtype."""
     dtype = operands[-1].dtype
     if dtype.kind == "c":
-        raise TypeError(_REAL.format(dtype=dtype))
+        raise TypeError(
+            f"[special] incomplete and zeta functions are not defined for dtype {dtype}: they take real dtypes."
+        )
     return TensorSpec(operands[-1].shape, dtype if dtype.kind == "f" else default_float())
 
 
@@ -445,7 +445,7 @@ def special_multigammaln(a: Tensor, d: int) -> Tensor:
     0.0
     """
     if d < 1:
-        raise ValueError(_DIMENSION.format(d=d))
+        raise ValueError(f"[special_multigammaln] d is a number of dimensions, at least 1; got {d}.")
     total: Tensor = special_gammaln(a)
     for k in range(1, d):
         total = total + special_gammaln(a - k / 2)

@@ -24,16 +24,6 @@ from .printer import Emitter, OperationTable, UnsupportedOperationError
 
 __all__ = ["C_DIALECTS", "CDialect", "to_c"]
 
-_DTYPE: Final = (
-    "[to_c] {dialect} has no type for {dtype}: it has {known}. Let the call fall back to the CPU (raise "
-    "NotImplementedError or return None from the template)."
-)
-_DIALECT: Final = "[to_c] there is no dialect {dialect!r}: choose from {known}, or pass a CDialect."
-_VARIABLE: Final = "[to_c] the expression has the variables {wrong}, which are no parameters: got {parameters}."
-_OPERATION: Final = (
-    "[to_c] the operation {operation!r} on {dtype} has no counterpart in {dialect} with the same results."
-)
-_FRACTION: Final = "[to_c] the constant {value} stands in an expression on {dtype}: it is no integer."
 
 _NAMES: Final = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64")
 
@@ -130,13 +120,19 @@ def to_c(
     for used in (dtype, wanted, *parameters.values()):
         if used not in language.types:
             known = ", ".join(language.types)
-            raise UnsupportedOperationError(_DTYPE.format(dialect=language.name, dtype=used, known=known))
+            raise UnsupportedOperationError(
+                f"[to_c] {language.name} has no type for {used}: it has {known}. Let the call fall back to the CPU "
+                "(raise NotImplementedError or return None from the template)."
+            )
     writer = _Writer(language, dtype, name)
     nodes = topological_order([expression])
     variables = {node.name: node.kind for node in nodes if node.name is not None}
     wrong = [variable for variable in variables if variable not in parameters]
     if wrong:
-        raise ValueError(_VARIABLE.format(wrong=", ".join(wrong), parameters=", ".join(parameters) or "none"))
+        raise ValueError(
+            f"[to_c] the expression has the variables {', '.join(wrong)}, which are no parameters: "
+            f"got {', '.join(parameters) or 'none'}."
+        )
     kind = language.types[dtype]
     emitter = Emitter(
         writer.table(),
@@ -161,7 +157,9 @@ def _dialect(dialect: str | CDialect) -> CDialect:
         return dialect
     found = C_DIALECTS.get(dialect)
     if found is None:
-        raise ValueError(_DIALECT.format(dialect=dialect, known=", ".join(C_DIALECTS)))
+        raise ValueError(
+            f"[to_c] there is no dialect {dialect!r}: choose from {', '.join(C_DIALECTS)}, or pass a CDialect."
+        )
     return found
 
 
@@ -213,7 +211,9 @@ class _Writer:
 
     def _integer(self, value: Any) -> str:
         if value != int(value):
-            raise UnsupportedOperationError(_FRACTION.format(value=value, dtype=self.dtype))
+            raise UnsupportedOperationError(
+                f"[to_c] the constant {value} stands in an expression on {self.dtype}: it is no integer."
+            )
         number = int(value)
         limit = 1 << self.bits
         number %= limit  # the bits of the number in this dtype; the cast gives them their sign back
@@ -236,7 +236,8 @@ class _Writer:
 
     def _refuse(self, node: Expression, *operands: str) -> str:
         raise UnsupportedOperationError(
-            _OPERATION.format(operation=node.operation, dtype=self.dtype, dialect=self.language.name)
+            f"[to_c] the operation {node.operation!r} on {self.dtype} has no counterpart in {self.language.name} with "
+            "the same results."
         )
 
     def function(self, operation: str) -> str:

@@ -24,11 +24,6 @@ TableEntry: TypeAlias = str | Callable[..., str]
 """A format template over the operands' sources, `"({0} + {1})"`, or `entry(node, *operand_sources) -> source`.
 The entry "constant" is `entry(value, kind) -> source`."""
 
-_UNSUPPORTED: Final = (
-    "the scalar operation {operation!r} cannot be written for {table}: its table has no entry for it. "
-    "Add OperationTable.extended({operation}=...), write the function with other operations, or register a kernel."
-)
-
 
 class UnsupportedOperationError(NotImplementedError):
     """An expression needs an operation that the table of the target has not."""
@@ -128,7 +123,11 @@ class Emitter:
         entry = self.table.get(node.operation)
         if entry is None:
             table = getattr(self.table, "name", "this target")
-            raise UnsupportedOperationError(_UNSUPPORTED.format(operation=node.operation, table=table))
+            raise UnsupportedOperationError(
+                f"the scalar operation {node.operation!r} cannot be written for {table}: its table has no entry for "
+                f"it. Add OperationTable.extended({node.operation}=...), write the function with other operations, or "
+                "register a kernel."
+            )
         if node.operation == "constant":
             return entry.format(node.value) if isinstance(entry, str) else entry(node.value, node.kind)
         operands = [sources[operand] for operand in node.operands]
