@@ -1,12 +1,12 @@
-"""Branch-free transcendental functions for generated kernels, handed out as source text.
+"""Branch-free transcendental functions for generated kernels, provided as source text.
 
 A generated kernel module embeds what `source` returns and defines `_inline` before it (for instance
 `numba.njit(inline="always")`, `numba.njit` or `numba.extending.register_jitable`); the text imports NumPy and the
-intrinsics of `tenkey.backends.libm.bits` by itself. Importing this package does not import numba.
+intrinsics of `tenkey.backends.libm.bits` itself. Importing this package does not import numba.
 
-What a generated module should set: the fast-math flag `contract` is safe and saves time; `reassoc`, `nnan`, `ninf`,
-`nsz`, `arcp`, `afn` and `fast` are not safe (rounding by a magic number, NaN handling by comparisons);
-`error_model="numpy"` always, because the default inserts a branch and an exception at every division. A ufunc made by
+Of the fast-math flags, a generated module should set `contract`, which is safe and saves time; `reassoc`, `nnan`,
+`ninf`, `nsz`, `arcp`, `afn` and `fast` are not safe (rounding by a magic number, NaN handling by comparisons). It must
+set `error_model="numpy"`, because the default inserts a branch and an exception at every division. A ufunc made by
 `numba.vectorize` reports floating-point flags that speculative lanes raise: call it under `np.errstate(all="ignore")`.
 
 >>> print(source("rint", "float32"))

@@ -1,10 +1,10 @@
-"""Turns the files of scalar functions into self-contained source text, one flat function for each name.
+"""Turning the files of scalar functions into self-contained source text, one flat function for each name and dtype.
 
 Note [Flat functions compile fast]
 ----------------------------------
 Every compiled helper costs Numba 15 ms (`inline="always"`) to 40 ms (a call), a tenth of which is its arithmetic. The
 scalar functions are therefore written with helpers, for the reader, and flattened here, for the compiler: a body is
-straight-line code, so a call of a helper is its assignments with renamed locals, followed by its result.
+straight-line code, so a call of a helper becomes the helper's assignments with renamed locals, followed by its result.
 Guard: `tests/backends/test_libm.py::test_source_is_flat`.
 """
 
@@ -15,51 +15,67 @@ import copy
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-__all__ = ["Dtype", "names", "source", "sources", "version"]
+__all__ = ["Dtype", "each", "names", "source", "sources", "version"]
 
 Dtype = Literal["float32", "float64"]
 
 _FOLDER = Path(__file__).parent
-_PARTS = ("", "_angles", "_division", "_roots")
-_BITS_MODULE = "tenkey.backends.libm.bits"
+_FILES = ("constants", "exponentials", "logarithms", "angles", "division", "powers")
 
-UNKNOWN_FUNCTION = "[libm] no function {name!r} for {dtype}. Known are: {known}."
-UNKNOWN_DTYPE = "[libm] no functions for dtype {dtype!r}: the functions exist for 'float32' and 'float64'."
-NOT_STRAIGHT_LINE = (
-    "[libm] {name} for {dtype} has a part of kind {kind}: a body may hold only a docstring, assignments "
-    "to names and one return at its end. Replace a branch by `llvm_select`."
-)
+
+def each(float32: Any, float64: Any) -> Any:
+    """Define a name that means `float32` in the source for float32, and `float64` in that for float64."""
+    return float32, float64
 
 
 class _Module(NamedTuple):
+    """All files together, as they are for one dtype."""
+
     functions: dict[str, ast.FunctionDef]
-    constants: dict[str, ast.Assign]
-    order: dict[str, int]  # of the constants in the file
+    constants: dict[str, ast.expr]
+    aliases: dict[str, str]  # name defined by `each` -> name of the function or intrinsic
     intrinsics: frozenset[str]
 
 
 @cache
 def _parse(dtype: Dtype) -> _Module:
     if dtype not in ("float32", "float64"):
-        raise ValueError(UNKNOWN_DTYPE.format(dtype=dtype))
+        raise ValueError(f"[libm] no functions for dtype {dtype!r}: the functions exist for 'float32' and 'float64'.")
     functions: dict[str, ast.FunctionDef] = {}
-    constants: dict[str, ast.Assign] = {}
+    constants: dict[str, ast.expr] = {}
+    aliases: dict[str, str] = {}
     intrinsics: set[str] = set()
-    texts = [(_FOLDER / f"{dtype}{part}.py").read_text(encoding="utf-8") for part in _PARTS]
-    for node in [statement for text in texts for statement in ast.parse(text).body]:
-        if isinstance(node, ast.FunctionDef):
-            functions[node.name] = node
-        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id != "__all__":
-            constants[node.targets[0].id] = node
-        elif isinstance(node, ast.ImportFrom) and (node.level, node.module) == (1, "bits"):
-            intrinsics.update(alias.name for alias in node.names)
-    return _Module(functions, constants, {name: index for index, name in enumerate(constants)}, frozenset(intrinsics))
+    for file in _FILES:
+        for node in ast.parse((_FOLDER / f"{file}.py").read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.FunctionDef):
+                functions[node.name] = node
+            elif isinstance(node, ast.ImportFrom) and (node.level, node.module) == (1, "bits"):
+                intrinsics.update(alias.name for alias in node.names)
+            elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                name, value = node.targets[0].id, node.value
+                if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "each":
+                    value = value.args[dtype == "float64"]
+                if isinstance(value, ast.Name):
+                    aliases[name] = value.id
+                elif name != "__all__":
+                    assert name not in constants, f"{name} is defined twice"
+                    constants[name] = _typed(value, dtype)
+    return _Module(functions, constants, aliases, frozenset(intrinsics))
+
+
+def _typed(value: ast.expr, dtype: Dtype) -> ast.expr:
+    """Give a float constant, or each one of a tuple, its dtype; integers and `np.float64(...)` are left alone."""
+    if isinstance(value, ast.Tuple):
+        return ast.Tuple([_typed(element, dtype) for element in value.elts], ast.Load())
+    if isinstance(value, ast.Call) or (isinstance(value, ast.Constant) and isinstance(value.value, int)):
+        return value
+    return ast.Call(ast.Attribute(ast.Name("np", ast.Load()), dtype, ast.Load()), [value], [])
 
 
 class _Flattener(ast.NodeTransformer):
-    """Rewrites one function: expands calls of helpers, renames constants, notes the names that it meets."""
+    """Rewrites one function: expands calls of helpers, renames constants and records the names that it uses."""
 
     def __init__(self, module: _Module, dtype: Dtype) -> None:
         self.module = module
@@ -72,7 +88,7 @@ class _Flattener(ast.NodeTransformer):
         self._taken: set[str] = set()
 
     def expand(self, name: str, arguments: dict[str, str], prefix: str) -> ast.expr:
-        """Append the assignments of `name` to `statements`; return the expression of its result."""
+        """Append the assignments of `name` to `statements`, and return the expression of its result."""
         self._scopes.append(dict(arguments))
         self._taken.update(arguments.values())
         *body, last = copy.deepcopy(self.module.functions[name].body)  # the visits change the tree
@@ -93,24 +109,29 @@ class _Flattener(ast.NodeTransformer):
         self._scopes.pop()
         return result
 
-    def visit_Name(self, node: ast.Name) -> ast.Name:
+    def visit_Name(self, node: ast.Name) -> ast.expr:
         scope = self._scopes[-1]
         if node.id in scope:
             return ast.Name(scope[node.id], ast.Load())
-        if node.id in self.module.constants:
-            self.constants.add(node.id)
-            return ast.Name(_constant_name(node.id, self.dtype), ast.Load())
-        if node.id in self.module.intrinsics:
-            self.intrinsics.add(node.id)
-        return ast.Name(node.id, ast.Load())
+        name = self.module.aliases.get(node.id, node.id)
+        constant = self.module.constants.get(name)
+        if isinstance(constant, ast.Constant):  # an integer
+            return constant
+        if constant is not None:
+            self.constants.add(name)
+            return ast.Name(_constant_name(name, self.dtype), ast.Load())
+        if name in self.module.intrinsics:
+            self.intrinsics.add(name)
+        return ast.Name(name, ast.Load())
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         arguments = [self._evaluate(argument) for argument in node.args]
-        if not (isinstance(node.func, ast.Name) and node.func.id in self.module.functions):
+        name = self.module.aliases.get(node.func.id, node.func.id) if isinstance(node.func, ast.Name) else ""
+        if not isinstance(node.func, ast.Name) or name not in self.module.functions:
             return ast.Call(self._evaluate(node.func), arguments, [])
         self._expansions += 1
         prefix = f"{node.func.id.lstrip('_')}_{self._expansions}_"
-        parameters = [parameter.arg for parameter in self.module.functions[node.func.id].args.args]
+        parameters = [parameter.arg for parameter in self.module.functions[name].args.args]
         scope: dict[str, str] = {}
         for parameter, argument in zip(parameters, arguments, strict=True):
             if isinstance(argument, ast.Name):
@@ -118,7 +139,7 @@ class _Flattener(ast.NodeTransformer):
             else:
                 scope[parameter] = prefix + parameter
                 self._assign(ast.Name(prefix + parameter, ast.Store()), argument)
-        return self.expand(node.func.id, scope, prefix)
+        return self.expand(name, scope, prefix)
 
     def _evaluate(self, node: ast.expr) -> ast.expr:
         result = self.visit(node)
@@ -147,7 +168,10 @@ class _Flattener(ast.NodeTransformer):
         self.statements.append(ast.Assign([target], value, lineno=0))
 
     def _not_straight_line(self, name: str, node: ast.AST) -> ValueError:
-        return ValueError(NOT_STRAIGHT_LINE.format(name=name, dtype=self.dtype, kind=type(node).__name__))
+        return ValueError(
+            f"[libm] {name} for {self.dtype} has a part of kind {type(node).__name__}: a body may hold only a "
+            "docstring, assignments to names and one return at its end. Replace a branch by `llvm_select`."
+        )
 
 
 def _constant_name(name: str, dtype: Dtype) -> str:
@@ -155,10 +179,11 @@ def _constant_name(name: str, dtype: Dtype) -> str:
 
 
 def _flatten(name: str, dtype: Dtype) -> tuple[str, frozenset[str], frozenset[str]]:
-    """The text of one function, the constants and the intrinsics that it uses."""
+    """Return the text of one function, and the constants and intrinsics that it uses."""
     module = _parse(dtype)
     if name not in names(dtype):
-        raise ValueError(UNKNOWN_FUNCTION.format(name=name, dtype=dtype, known=", ".join(sorted(names(dtype)))))
+        known = ", ".join(sorted(names(dtype)))
+        raise ValueError(f"[libm] no function {name!r} for {dtype}. Known are: {known}.")
     parameters = [parameter.arg for parameter in module.functions[name].args.args]
     flattener = _Flattener(module, dtype)
     result = flattener.expand(name, {parameter: parameter for parameter in parameters}, "")
@@ -169,7 +194,7 @@ def _flatten(name: str, dtype: Dtype) -> tuple[str, frozenset[str], frozenset[st
 
 
 def names(dtype: Dtype) -> frozenset[str]:
-    """Names of the functions that exist for `dtype`, such as "exp" and "atan2".
+    """Return the names of the functions that exist for `dtype`, such as "exp" and "atan2".
 
     >>> sorted(names("float32"))[:4]
     ['acos', 'acosh', 'asin', 'asinh']
@@ -178,9 +203,9 @@ def names(dtype: Dtype) -> frozenset[str]:
 
 
 def source(name: str, dtype: Dtype) -> str:
-    """Python source of `{name}_{dtype}`, a flat function decorated with `@_inline`, with its imports and constants.
+    """Return Python source of `{name}_{dtype}`: a flat function decorated with `@_inline`, its imports and constants.
 
-    The text expects the name `_inline` to be defined. Raises ValueError for an unknown name or dtype.
+    The text expects `_inline` to be defined. Raises ValueError for an unknown name or dtype.
 
     >>> source("tan", "float64").count("@_inline")
     1
@@ -198,19 +223,19 @@ def _sources(wanted: tuple[tuple[str, Dtype], ...]) -> str:
         text, used, called = _flatten(name, dtype)
         functions.append(text)
         intrinsics |= called
-        for constant in sorted(used, key=module.order.__getitem__):
-            value = ast.unparse(module.constants[constant].value)
-            constants[_constant_name(constant, dtype)] = value
+        for constant, value in module.constants.items():
+            if constant in used:
+                constants[_constant_name(constant, dtype)] = ast.unparse(value)
     imports = ["import numpy as np"]
     if intrinsics:
-        imports.append(f"from {_BITS_MODULE} import {', '.join(sorted(intrinsics))}")
+        imports.append(f"from tenkey.backends.libm.bits import {', '.join(sorted(intrinsics))}")
     definitions = [f"{name} = {value}" for name, value in constants.items()]
     head = "\n".join(imports) + "\n" + ("\n" + "\n".join(definitions) + "\n" if definitions else "")
     return "\n\n".join([head, *functions])
 
 
 def sources(wanted: Iterable[tuple[str, Dtype]]) -> str:
-    """Source of several functions in one text: imports and constants occur once. See `source`.
+    """Return the source of several functions in one text, with imports and constants once. See `source`.
 
     >>> text = sources([("exp", "float32"), ("log", "float32")])
     >>> text.count("import numpy"), text.count("@_inline")
@@ -221,7 +246,7 @@ def sources(wanted: Iterable[tuple[str, Dtype]]) -> str:
 
 @cache
 def version() -> str:
-    """Hash (SHA-256, hexadecimal) of this package's sources, a part of the key under which a kernel is cached."""
+    """Return the SHA-256 hash of this package's sources, a part of the key under which a kernel is cached."""
     import hashlib
 
     digest = hashlib.sha256()

@@ -1,19 +1,19 @@
 """Numba intrinsics beneath the scalar functions: bit casts, single LLVM operations, Horner's rule, a rare slow path.
 
-This is the only module of the package that imports numba. `float32.py` and `float64.py` use nothing but arithmetic,
+This is the only module of the package that imports numba. The scalar functions use nothing but arithmetic,
 comparisons, integer operations and the names exported here.
 
 Note [Select, not branch]
 -------------------------
 A conditional expression in Numba becomes a branch, a block and a phi node, which cost compile time, and LLVM vectorises
-the loop only if it can turn every one of them back. `llvm_select` is LLVM's `select` at once. The order of its operands
+the loop only if it can undo every one of them. `llvm_select` is LLVM's `select` directly. The order of its operands
 matters: `llvm_select(x > LIMIT, LIMIT, x)` is one `minps` instruction and keeps a NaN in `x`.
 Guard: `tests/backends/test_libm.py::test_loops_are_vectorised`.
 
 Note [Rare slow path]
 ---------------------
-Reducing a huge argument modulo pi takes far more work than the rest of a sine, and hardly any argument is huge. A
-branch would stop vectorisation. `library_sin(x, limit)` therefore calls a small function that has vector variants
+Reducing a huge argument modulo pi takes far more work than the rest of a sine, and huge arguments are rare. A branch
+would prevent vectorisation. `library_sin(x, limit)` therefore calls a small function that has vector variants
 (LLVM's `vector-function-abi-variant` attribute): the loop vectoriser calls the variant of its width, which tests
 whether *any* lane is beyond the limit and only then walks over the lanes and asks the C library, whose reduction is
 exact. The usual cost is one call for every vector. Where no variant fits, the loop is merely not vectorised.
@@ -22,10 +22,10 @@ Guard: `tests/backends/test_libm.py::test_huge_angles`, `test_huge_quotients`, `
 
 Note [Large ufunc bodies]
 -------------------------
-`numba.vectorize` compiles the element-wise function on its own and leaves it to LLVM's inliner to bring it into the
-loop. A body with two or three transcendental functions, or one `pow`, exceeds the inliner's threshold: the loop then
-calls a scalar function and runs ten times slower. The statement `always_inline()` in that body forces the inlining. An
-explicit loop in `njit` does not need it (and must not have it: the loop itself would be copied into its wrappers).
+`numba.vectorize` compiles the element-wise function separately and relies on LLVM's inliner to bring it into the loop.
+A body with two or three transcendental functions, or one `pow`, exceeds the inliner's threshold: the loop then calls a
+scalar function and runs ten times slower. The statement `always_inline()` in that body forces the inlining. An explicit
+loop in `njit` does not need it (and must not have it: the loop itself would be copied into its wrappers).
 Guard: `tests/backends/test_libm.py::test_large_ufunc_bodies_are_inlined`.
 """
 
@@ -126,7 +126,7 @@ def _llvm_function(name: str, arity: int) -> Callable[..., _Lowering | None]:
 
 
 def _always_inline(typing_context: Any) -> _Lowering:
-    """Marks the compiled function that contains the call: see Note [Large ufunc bodies]."""
+    """Mark the compiled function that contains the call: see Note [Large ufunc bodies]."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Sequence[Any]) -> Any:
         builder.function.attributes.add("alwaysinline")
@@ -141,7 +141,7 @@ def _horner(typing_context: Any, x: Any, coefficients: Any) -> _Lowering | None:
         terms = [builder.extract_value(packed, index) for index in range(coefficients.count)]
         result = terms.pop()
         while terms:
-            # A polynomial gains from fused multiply-add and depends on no rounding, so contraction is always allowed.
+            # A polynomial gains from fused multiply-add and depends on no rounding: contraction is always safe.
             product = builder.fmul(result, value, flags=("contract",))
             result = builder.fadd(product, terms.pop(), flags=("contract",))
         return result
@@ -188,7 +188,7 @@ def _define_scalar(module: Any, case: _RareCase, element: Any, name: str) -> Any
 
 
 def _define_vector(module: Any, case: _RareCase, scalar: Any, width: int) -> Any:
-    """The variant of `scalar` for `width` lanes: returns its first argument at once unless some lane asks."""
+    """Define the variant of `scalar` for `width` lanes; it returns its first argument at once unless some lane asks."""
     vector = ir.VectorType(scalar.args[0].type, width)
     function = ir.Function(module, ir.FunctionType(vector, [vector] * case.arity), f"{scalar.name}_{width}")
     # Nothing refers to the variants before the vectoriser runs; `weak_odr` keeps them until then.
@@ -215,7 +215,7 @@ def _define_vector(module: Any, case: _RareCase, scalar: Any, width: int) -> Any
 
 
 def _call_rare(builder: Any, case: _RareCase, arguments: Sequence[Any]) -> Any:
-    """A call of `case` that the loop vectoriser can replace. See Note [Rare slow path]."""
+    """Emit a call of `case` that the loop vectoriser can replace; see Note [Rare slow path]."""
     module, element = builder.module, arguments[0].type
     suffix, widths = ("float32", (4, 8, 16)) if element == _FLOAT else ("float64", (2, 4, 8))
     name = f"tenkey_library_{case.name}_{suffix}"
@@ -232,7 +232,7 @@ def _call_rare(builder: Any, case: _RareCase, arguments: Sequence[Any]) -> Any:
 
 
 def _library(name: str) -> Callable[[Any, Any, Any], _Lowering | None]:
-    """`f(x, limit)`: the C library's function where `|x| > limit`, otherwise `x`."""
+    """Define `f(x, limit)`: the C library's function where `|x| > limit`, otherwise `x`."""
 
     def beyond(builder: Any, arguments: Sequence[Any]) -> Any:
         x, limit = arguments
@@ -266,14 +266,14 @@ def _is_infinite(builder: Any, arguments: Sequence[Any]) -> Any:
 
 
 def _remainder(builder: Any, arguments: Sequence[Any]) -> Any:
-    return builder.frem(*arguments[1:])  # LLVM makes a call of the C library's fmod of it
+    return builder.frem(*arguments[1:])  # LLVM turns it into a call of the C library's fmod
 
 
 _FMOD = _RareCase("fmod", 3, _is_infinite, _remainder)
 
 
 def _library_fmod(typing_context: Any, rest: Any, x: Any, y: Any) -> _Lowering | None:
-    """`library_fmod(rest, x, y)`: fmod(x, y) where `rest` is infinite, otherwise `rest`."""
+    """Define `library_fmod(rest, x, y)`: fmod(x, y) where `rest` is infinite, otherwise `rest`."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Sequence[Any]) -> Any:
         return _call_rare(builder, _FMOD, arguments)
@@ -281,7 +281,7 @@ def _library_fmod(typing_context: Any, rest: Any, x: Any, y: Any) -> _Lowering |
     return (rest(rest, x, y), generate) if rest == x == y and isinstance(rest, types.Float) else None
 
 
-#: Name to typing function, for a target that has an `intrinsic` decorator of its own (CUDA; it has no `library_*`).
+#: Typing functions by name, for a target with an `intrinsic` decorator of its own (CUDA; it lacks `library_*`).
 DEFINITIONS: dict[str, Callable[..., Any]] = {
     "always_inline": _always_inline,
     "bits_from_float32": _to_bits(types.float32, types.int32, _I32),
