@@ -23,9 +23,10 @@ from ..dispatch.local_state import enter, get_state, innermost_guard, leave
 from ..dispatch.operator import Operator
 from ..ops.aliases import Recording
 from .grad_mode import GradMode
-from .saved_tensors.saved import SavedTensor
+from .saved_tensors.saved import SavedList, SavedTensor, refuse_to_save
+from .tape.node import Node
 
-__all__ = ["inference_mode", "install_inference", "is_inference_mode_enabled", "refuse_to_save"]
+__all__ = ["inference_mode", "install_inference", "is_inference_mode_enabled"]
 
 
 def is_inference_mode_enabled() -> bool:
@@ -84,23 +85,10 @@ class inference_mode(GradMode):
         return made
 
 
-def refuse_to_save(what: str, tensors: Iterable[Any]) -> None:
-    """Raise if one of the tensors that are to be saved is an inference tensor."""
-    for tensor in tensors:
-        if isinstance(tensor, Tensor) and tensor._word & INFERENCE and innermost_guard(Recording) is None:
-            raise RuntimeError(
-                f"[{what}] Inference tensors cannot be saved for backward: the tensor of shape {tensor.shape}, "
-                f"dtype {tensor.dtype} was made in tk.inference_mode(). Make a normal tensor of it with clone() "
-                "outside of the mode, or use tk.no_grad() instead of inference_mode where it is made."
-            )
-
-
-def _saved_by(node: Any) -> list[Tensor]:
-    found: list[Tensor] = []
-    for value in vars(node).values():
-        listed = value if isinstance(value, (list, tuple)) else (value,)
-        found += [one.tensor for one in listed if one.__class__ is SavedTensor]
-    return found
+def _inputs_of(node: Node) -> list[Tensor]:
+    """Return the inputs that a node has saved, apart from those that hooks have packed."""
+    values = [value for _, kept in node._kept_values() for value in (kept if isinstance(kept, SavedList) else (kept,))]
+    return [value.tensor for value in values if value.__class__ is SavedTensor]
 
 
 def _flat(result: Any) -> Iterable[Any]:
@@ -133,7 +121,7 @@ def _specialize(operator: Operator, word: int) -> Callable[..., Any]:
         for one in _flat(out):
             meta = one._autograd if records and isinstance(one, Tensor) else None
             if meta is not None and meta.node is not None:
-                refuse_to_save(name, _saved_by(meta.node))
+                refuse_to_save(name, _inputs_of(meta.node))
         return _mark(out, args, 0)
 
     return kernel

@@ -13,7 +13,7 @@ import pytest
 
 import tenkey as tk
 from tenkey.autograd.graph import disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
-from tenkey.autograd.saved_tensors.hooks import HOOKED, hooks_are_on, savers
+from tenkey.autograd.saved_tensors.hooks import HOOKED, active_hooks, hooks_are_on
 from tests._backends import Host
 from tests._gradients import collector_off
 
@@ -241,7 +241,7 @@ class TestNesting:
         depth: list[int] = []
 
         def pack(t: Any) -> Any:
-            depth.append(len(savers.get()))
+            depth.append(len(active_hooks()))
             with tk.enable_grad():  # records and saves, and must not come back here
                 (t.detach().requires_grad_() ** 2).sum().backward()
             return t.detach()
@@ -254,7 +254,7 @@ class TestNesting:
     def test_one_context_entered_twice_and_left_out_of_order(self) -> None:
         hooks = saved_tensors_hooks(lambda t: t, lambda t: t)
         with hooks, hooks:
-            assert len(savers.get()) == 2
+            assert len(active_hooks()) == 2
         assert not hooks_are_on()
 
         def generator() -> Iterator[None]:
@@ -266,10 +266,10 @@ class TestNesting:
         other = save_on_cpu()
         other.__enter__()
         first.close()  # the outer context ends first
-        assert len(savers.get()) == 1
+        assert len(active_hooks()) == 1
         assert hooks_are_on()
         other.__exit__(None, None, None)
-        assert savers.get() == ()
+        assert active_hooks() == ()
         assert not hooks_are_on()
 
 
@@ -314,10 +314,10 @@ class TestErrors:
             with pytest.raises(KeyError, match="no room"):
                 Product.apply(a, b)
             assert tk.is_grad_enabled()
-            assert len(savers.get()) == 1
+            assert len(active_hooks()) == 1
         assert b.grad_fn is node
         assert b._version == version
-        assert savers.get() == ()
+        assert active_hooks() == ()
         tk.exp(b).sum().backward()
         np.testing.assert_allclose(a.grad.numpy(), 2 * np.exp([2.0, 4.0]))
 

@@ -10,8 +10,8 @@ from typing import Any, Final
 from ...core.tensor import Tensor
 from ...core.tree import flatten, map_with_path, tensors_in
 from ...core.word import REQUIRES_GRAD
-from ...dispatch.local_state import current_state
-from ..saved_tensors.hooks import enter_saver, leave_saver
+from ...dispatch.local_state import current_state, leave
+from ..saved_tensors.hooks import enter_saver
 from .recomputation import CheckpointError, Frame, Options, Saving, generators_of, keep, logging, name_of
 
 __all__ = ["CheckpointError", "checkpoint"]
@@ -117,7 +117,7 @@ def checkpoint(
                 with forward:
                     result = fn(*args, **kwargs)
     finally:
-        leave_saver(frame)
+        leave(frame)
     if result is _UNSET:
         raise RuntimeError(
             "[checkpoint] the forward context provided by context_fn suppressed an exception raised during the "

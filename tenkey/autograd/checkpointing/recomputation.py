@@ -47,7 +47,7 @@ from ...profiler.observer import PROFILER
 from ..anomaly import ANOMALY
 from ..engine.device_threads import acquire, is_worker
 from ..engine.graph_task import current_task
-from ..saved_tensors.hooks import HOOKED, Saver, save, savers
+from ..saved_tensors.hooks import HOOKED, Saver, save
 from ..saved_tensors.saved import alone, unpack
 from ..tape.node import Node
 
@@ -283,11 +283,10 @@ class Frame:
         """Call the function again, and let what is saved be put into the slots."""
         run = _Run()
         args, kwargs = tree_map(_restore, self.arguments, bare=True)
-        found, hooks = get_state(), savers.get()
+        found = get_state()
         under_way = _under_way.get()
         try:  # Note [Interrupts of backward]
-            set_state(_state_of_recomputation(self.state, found))
-            savers.set(((run, _Refilling(self, run)),))
+            set_state(_state_of_recomputation(self.state, found, _Refilling(self, run)))
             _under_way.set((*under_way, self))
             with ExitStack() as stack:
                 for level in self.levels:
@@ -306,9 +305,8 @@ class Frame:
                 raise
         finally:
             try:
-                savers.set(hooks)
-            finally:  # also if an interrupt comes between the two
                 _under_way.set(under_way)
+            finally:  # also if an interrupt comes between the two
                 set_state(found)
         if self.checks and self.complete and run.count != len(self.notes):
             raise self.lacks(run.count, run)
@@ -348,11 +346,12 @@ class Frame:
 _OBSERVERS: Final = DispatchKey.Mode.mask | ANOMALY | PROFILER
 
 
-def _state_of_recomputation(forward: LocalState, found: LocalState | None) -> LocalState | None:
-    """The bits of the forward pass, with recording on; who looks on is who looks on at the backward."""
+def _state_of_recomputation(forward: LocalState, found: LocalState | None, saver: Saver) -> LocalState | None:
+    """Return the state of the forward pass with recording on, and with the observers that are active in backward."""
     now = found or LocalState()
     include = (forward.include & ~_OBSERVERS) | (now.include & _OBSERVERS) | HOOKED
-    return make_state(include, forward.exclude & ~REQUIRES_GRAD, now.modes)
+    values = [value for value in now.values if not isinstance(value, Saver)]
+    return make_state(include, forward.exclude & ~REQUIRES_GRAD, now.modes, (*values, saver))
 
 
 def name_of(fn: Any) -> str:

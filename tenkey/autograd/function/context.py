@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from ...core.tensor import Tensor
 from ...core.word import REQUIRES_GRAD
 from ...ops.builtin.creation import zeros
 from ..grad_mode import is_recording
-from ..inference_mode import refuse_to_save
-from ..saved_tensors.raw import raw_saved_tensors
-from ..saved_tensors.saved import FREED, SavedOutput, SavedTensor
+from ..saved_tensors.hooks import active_hooks
+from ..saved_tensors.raw import RawSavedTensor
+from ..saved_tensors.saved import FREED, Saved, SavedOutput, SavedTensor, refuse_to_save
 from ..tape.node import Node, TensorMeta, settle, stream_of
 from .saved_intermediates import guarded, positions_of_intermediates, restored
 
@@ -130,22 +131,31 @@ class Context(Node):
                 break
         else:
             return saved  # Note [Saved as they are]: none was changed
-        return tuple([None if one is None else self._unpack(one, nr) for nr, one in enumerate(saved)])
+        return tuple([None if one is None else one.unpack(self, name) for name, one in self._kept_values()])
 
-    def _unpack(self, saved: Any, nr: int) -> Tensor:
-        if isinstance(saved, Tensor):
-            made = SavedTensor(saved)
-            made.version = 0
-            return made.unpack(self, f"saved_tensors[{nr}]")
-        found: Tensor = saved.unpack(self, f"saved_tensors[{nr}]")
-        return found
+    def _kept_values(self) -> Iterator[tuple[str, Any]]:
+        for nr, one in enumerate(self._saved or self._to_save):
+            yield f"saved_tensors[{nr}]", _as_saved(one)
 
     @property
-    def _released(self) -> bool:
-        """Whether what was saved is gone."""
+    def _released(self) -> bool:  # type: ignore[override]
+        """Whether the saved tensors were freed."""
         return self._saved is None
 
-    _raw_saved_tensors = property(raw_saved_tensors)
+    @property
+    def _raw_saved_tensors(self) -> tuple[RawSavedTensor, ...]:
+        """Handles of the tensors given to ``save_for_backward``."""
+        if self._saved is None:
+            raise RuntimeError(FREED.format(node=self.name()))
+        own: Any = self
+        own._saved = saved = [_as_saved(one) for one in self._saved]  # a list: the handles replace its items
+        return tuple([RawSavedTensor(self, f"saved_tensors[{nr}]", saved, nr) for nr in range(len(saved))])
+
+    def _pack(self) -> None:
+        """Let the active hooks pack the saved tensors (Note [Hooks on saved tensors])."""
+        stack = active_hooks()
+        if stack:
+            self._saved = tuple([one and one.packed(stack, self, name) for name, one in self._kept_values()])
 
     def mark_dirty(self, *tensors: Tensor) -> None:
         """Say that ``forward`` changed these inputs in place."""
@@ -295,6 +305,14 @@ class Context(Node):
         return tuple([results[i] for i in positions])
 
     device: Any = None
+
+
+def _as_saved(one: Any) -> Saved | None:
+    if not isinstance(one, Tensor):
+        return one  # type: ignore[no-any-return]
+    saved = SavedTensor(one)
+    saved.version = 0  # Note [Saved as they are]
+    return saved
 
 
 class Call(Context):

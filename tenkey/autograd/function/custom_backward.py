@@ -17,7 +17,6 @@ from ...dispatch.local_state import SILENT, get_state, set_state
 from ...dispatch.operator import Operator
 from ..recording.kernels import below_autograd, inner_call
 from ..saved_tensors.hooks import HOOKED, with_choice
-from ..saved_tensors.raw import pack_context
 from ..saved_tensors.saved import SavedTensor
 from ..tape.node import SEQUENCE, edge_of, longest, set_history, settle
 from ..views.tracking import check_inplace, rebase
@@ -250,7 +249,7 @@ def custom_kernel(operator: Operator, word: int) -> Callable[..., Any]:
         if context._to_save:
             context.freeze(tensors, outputs)
             if hooked:
-                pack_context(context)
+                context._pack()
         for nr, tensor in enumerate(outputs):
             if tensor.dtype.kind in "fcV":
                 if written:
@@ -322,7 +321,7 @@ def _simple_kernel(
             else:
                 context.freeze(tensors, [output])
             if hooked:
-                pack_context(context)
+                context._pack()
         if output._data.dtype.kind in "fcV":
             set_history(output, context, 0)
         return output

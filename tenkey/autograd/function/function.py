@@ -16,7 +16,6 @@ from ...profiler.observer import PROFILER, observe_function
 from ..anomaly import label_here
 from ..grad_mode import is_recording
 from ..saved_tensors.hooks import HOOKED
-from ..saved_tensors.raw import pack_context
 from ..tape.node import SEQUENCE, AutogradMeta, edge_of, leaf_edge, longest, settle
 from ..views.tracking import check_inplace, function_history, rebase
 from .context import NO_BACKWARD, UNSET, Call, Context
@@ -284,5 +283,5 @@ def _record(ctx: Context, args: tuple[Any, ...], output: Any) -> Any:
     if state is not None:
         label_here(ctx)
         if state.include & HOOKED:
-            pack_context(ctx)
+            ctx._pack()
     return items[0] if single else type(output)(items) if not hasattr(output, "_fields") else type(output)(*items)

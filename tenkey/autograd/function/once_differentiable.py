@@ -11,8 +11,7 @@ from ...core.tree import tensors_in
 from ...core.word import REQUIRES_GRAD
 from ...dispatch.local_state import StateGuard
 from ..grad_mode import is_recording
-from ..saved_tensors.saved import SavedTensor
-from ..tape.node import SEQUENCE, Edge, Node, TensorMeta, edge_of, longest, set_history
+from ..tape.node import SEQUENCE, Node, TensorMeta, edge_of, longest, set_history
 
 __all__ = ["once_differentiable"]
 
@@ -25,20 +24,6 @@ class _Once(Node):
             f"[{self.operator_name}] trying to differentiate twice a function that was marked with "
             "@once_differentiable: its backward is not recorded."
         )
-
-
-def _edges_of_saved(ctx: Any) -> list[Edge]:
-    """Where the gradients of the saved tensors go, found without unpacking them."""
-    edges: list[Edge] = []
-    for one in ctx._saved or ctx._to_save:
-        if getattr(one, "output_nr", -1) >= 0 and not isinstance(one, Tensor):
-            edges.append((ctx, one.output_nr))
-        else:
-            tensor = one.tensor if isinstance(one, SavedTensor) else one
-            edge = edge_of(tensor) if tensor is None or isinstance(tensor, Tensor) else one.edge
-            if edge is not None and edge[0] is not None:
-                edges.append(edge)
-    return edges
 
 
 def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -60,7 +45,9 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
             results = function(ctx, *grads)
         if not is_recording():
             return results
-        watched = [edge_of(t) for t in tensors_in(grads) if t._word & REQUIRES_GRAD] + _edges_of_saved(ctx)
+        watched = [edge_of(tensor) for tensor in tensors_in(grads)]
+        watched += [saved.edge(ctx) for _, saved in ctx._kept_values() if saved is not None]
+        watched = [edge for edge in watched if edge[0] is not None]
         if not watched and not any(ctx.needs_input_grad):
             return results
         node = _Once()

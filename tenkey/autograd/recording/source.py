@@ -18,7 +18,7 @@ from ...dispatch.schema import Argument
 from ..formulas.gradients import Formula, same_gradient
 from ..saved_tensors.hooks import HOOKED, with_hooks
 from ..saved_tensors.raw import raw_saved
-from ..saved_tensors.saved import SavedOutput, SavedTensor, save_input, save_output, unpack
+from ..saved_tensors.saved import SavedOutput, SavedTensor, save_input, unpack
 from ..tape.node import (
     DTYPE_OF_WORD,
     NO_EDGE,
@@ -54,7 +54,7 @@ class Writer:
         self.scope: dict[str, Any] = {
             "new": object.__new__, "SEQUENCE": SEQUENCE, "leaf_edge": leaf_edge,
             "edge_of": edge_of, "longest": longest, "Meta": AutogradMeta, "REQUIRES_GRAD": REQUIRES_GRAD,
-            "save_input": save_input, "save_output": save_output, "unpack": unpack, "TensorMeta": TensorMeta,
+            "save_input": save_input, "save_output": SavedOutput, "unpack": unpack, "TensorMeta": TensorMeta,
             "Node": Node, "NO_EDGE": NO_EDGE, "SavedTensor": SavedTensor, "version_of": version_of,
             "SavedOutput": SavedOutput, "Storage": Storage, "WEAK_MASK": WEAK_MASK, "settle": settle,
             "ViewMeta": ViewMeta, "Tensor": Tensor,
@@ -255,9 +255,9 @@ class Writer:
                 "    if saved.__class__ is not SavedTensor or not saved.tensor._word & WEAK_MASK:",
                 f"        self.saved_{n} = None",
             ]
-        release += ["    self.released = True"]
+        release += ["    self._released = True"]
         apply = codegen.define("\n".join(lines) + "\n", self.scope, f"<gradient of {self.operator.name}>")
-        body: dict[str, Any] = {"apply": apply, "released": False, "operator_name": self.operator.name}
+        body: dict[str, Any] = {"apply": apply, "operator_name": self.operator.name}
         body["saves"] = bool(saved)
         if on_cpu:
             body["dtype"] = DTYPE_OF_WORD

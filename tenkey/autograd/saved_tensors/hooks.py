@@ -1,23 +1,22 @@
-"""Hooks on saved tensors: what a program puts into the graph in place of the tensors that formulas need.
+"""Hooks on saved tensors: functions that replace the tensors that the graph keeps.
 
 Note [Hooks on saved tensors]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-Whether hooks are on is a bit of the local state, ``HOOKED`` (Note [Bits of the local state]); the hooks are in a
-context variable beside it. A call that is recorded with this bit meets another kernel: the one that it would meet
-without, and after it what the node saved is packed. So a program that uses no hooks pays nothing for them.
+Whether hooks are active is a bit of the local state, ``HOOKED`` (Note [Bits of the local state]); the hooks themselves
+are among the state's values. A call recorded with this bit uses another kernel: the ordinary one, after which the
+values that the node saved are packed. So a program without hooks pays nothing for them.
 
-Contexts nest by composition, as functions do. The innermost pack hook gets the tensor; the tensors in what it returns
-(itself, or in lists, tuples, dicts and dataclasses) are packed by the next hook outside, and so on. Unpacking goes the
-other way. So ``save_on_cpu`` inside of hooks that quantise moves to the CPU first, and what lies there is quantised; an
-object that holds no tensor (the number of a file, a checkpoint) ends the chain. (PyTorch applies the innermost pair
-alone, and so drops the outer one without a word.) A hook is off while it runs: what it calls is not recorded, and is
-packed by the hooks outside of it, should it switch recording on.
+Contexts nest by composition, like functions. The innermost pack hook receives the tensor; the tensors in its result
+(the result itself, or those in lists, tuples, dicts and dataclasses) are packed by the next hook outside, and so on.
+Unpacking goes the other way. So ``save_on_cpu`` inside hooks that quantise moves to the CPU first, and the result is
+quantised; an object without tensors (a file number, a checkpoint) ends the chain. (PyTorch applies only the innermost
+pair and silently drops the outer ones.) A hook is inactive while it runs: calls inside it are not recorded, and if it
+switches recording on, the hooks outside it apply.
 
-An input is given to the hook itself, so that the hook can tell parameters; an output is given as a tensor without
-history on the same memory, so a hook that returns what it is given makes no cycle. What ``unpack`` returns gets the
-history that the saved tensor had. With hooks it is theirs to see to it that nobody changes what they keep: versions
-are not compared. Python numbers among the operands are no tensors to hooks. Guarded by
-``tests/autograd/test_saved_tensors.py``.
+The hook receives an input itself, so that it can recognize parameters; it receives an output as a tensor without
+history on the same memory, so a hook that returns its argument makes no cycle. The result of ``unpack`` gets the
+history of the saved tensor. Hooks are responsible for keeping their values unmodified: versions are not compared.
+Python numbers among the operands are not passed to hooks. Guarded by ``tests/autograd/test_saved_tensors.py``.
 """
 
 from __future__ import annotations
@@ -33,76 +32,71 @@ from ...core.tensor import Tensor, storage_of, version_of
 from ...core.tree import flatten, unflatten
 from ...core.word import REQUIRES_GRAD, WEAK_MASK
 from ...core.wrapper import Wrapper
-from ...dispatch.keys import register_trait
-from ...dispatch.local_state import enter, get_state, leave, make_state, set_state
-from ..inference_mode import refuse_to_save
+from ...dispatch.keys import DispatchKey, register_trait
+from ...dispatch.local_state import current_state, enter, get_state, innermost_guard, leave, make_state, set_state
+from ..grad_mode import is_recording
 from ..tape.node import AccumulateGrad, AutogradMeta, Edge, Node, edge_of, set_history
-from .saved import SavedOutput, SavedTensor, alone
+from .saved import Saved, SavedTensor, alone
 
 __all__ = [
     "HOOKED",
+    "HookStack",
     "HookedTensor",
     "Saver",
+    "active_hooks",
     "check_hooks",
     "choosing",
     "disable_saved_tensors_hooks",
     "enter_saver",
-    "hook_pair",
+    "HookPair",
     "hooks_are_on",
-    "leave_saver",
-    "pack_saved",
     "save",
     "save_on_cpu",
     "saved_tensors_hooks",
-    "savers",
     "with_choice",
     "with_hooks",
 ]
 
 HOOKED: Final = register_trait("saved-tensor hooks")
-"""The bit of the local state that says: what is saved is packed."""
+"""The bit of the local state under which saved values are packed."""
 
 
 class Saver:
-    """What packs and unpacks; hooks of a user are one, and so is a checkpoint."""
+    """Packs and unpacks saved tensors: the hooks of a user, or a checkpoint."""
 
-    def pack(self, tensor: Tensor, node: Node, what: str) -> Any:
-        """What is kept in place of ``tensor``, which ``node`` saves under the name ``what``."""
+    def pack(self, tensor: Tensor, node: Node, name: str) -> Any:
+        """Return the value to keep in place of ``tensor``, which ``node`` saves under ``name``."""
         raise NotImplementedError
 
     def unpacker(self) -> Callable[[Any], Any]:
-        """The function that makes the tensor of what was kept; the graph holds it, so it should hold little."""
+        """Return the function that restores the tensor; the graph holds it, so it should hold little."""
         raise NotImplementedError
 
 
-class _Pair(Saver):
+class HookPair(Saver):
+    """The two hooks of a user."""
+
     __slots__ = ("_pack", "_unpack")
 
     def __init__(self, pack: Callable[[Tensor], Any], unpack: Callable[[Any], Tensor]) -> None:
         self._pack = pack
         self._unpack = unpack
 
-    def pack(self, tensor: Tensor, node: Node, what: str) -> Any:
+    def pack(self, tensor: Tensor, node: Node, name: str) -> Any:
+        """Call the pack hook."""
         return self._pack(tensor)
 
     def unpacker(self) -> Callable[[Any], Any]:
+        """Return the unpack hook."""
         return self._unpack
 
 
-def hook_pair(pack: Callable[[Tensor], Any], unpack: Callable[[Any], Tensor]) -> Saver:
-    """The hooks of a user as what packs and unpacks."""
-    return _Pair(pack, unpack)
-
-
-_Stack = tuple[tuple[object, Saver], ...]
-savers: Final[ContextVar[_Stack]] = ContextVar("tenkey_saved_tensors_hooks", default=())
-_disabled: Final[ContextVar[tuple[tuple[object, str], ...]]] = ContextVar("tenkey_hooks_disabled", default=())
 choosing: Final[ContextVar[Any]] = ContextVar("tenkey_selective_checkpoint", default=None)
-"""What decides which results a checkpoint keeps: see Note [Selective checkpoints]."""
+"""Decides which results a checkpoint keeps: see Note [Selective checkpoints]."""
 
 
 def hooks_are_on() -> bool:
-    """Whether what is saved here is packed."""
+    """Return whether saved values are packed here."""
     state = get_state()
     return state is not None and bool(state.include & HOOKED)
 
@@ -111,7 +105,7 @@ def hooks_are_on() -> bool:
 
 
 class _Packed:
-    """What a hook returned. If ``nested``, the tensors in it were packed in turn, and are of this class."""
+    """The result of a pack hook. If ``nested``, its tensors were packed in turn and are instances of this class."""
 
     __slots__ = ("nested", "unpack", "value")
 
@@ -121,58 +115,66 @@ class _Packed:
         self.nested = nested
 
 
-class HookedTensor:
-    """A tensor that was packed by hooks, with the place in the graph that it had (Note [Hooks on saved tensors])."""
+class HookedTensor(Saved):
+    """A tensor packed by hooks, with its place in the graph (Note [Hooks on saved tensors])."""
 
-    __slots__ = ("edge", "output_nr", "packed", "shape")
+    __slots__ = ("_edge", "output_nr", "packed_value", "shape")
 
     def __init__(self, packed: _Packed, shape: tuple[int, ...], edge: Edge | None, output_nr: int) -> None:
-        self.packed = packed
+        self.packed_value = packed
         self.shape = shape
-        self.edge = edge  # of an input that requires a gradient
-        self.output_nr = output_nr  # of an output, else -1
+        self._edge = edge  # of an input
+        self.output_nr = output_nr  # of an output
 
-    def unpack(self, node: Node, what: str) -> Tensor:
-        """The tensor that the hooks make, with the history that the saved one had."""
-        result = _unpack(self.packed, node, what)
+    def edge(self, node: Node) -> Edge:
+        """Return the edge that the tensor had."""
+        return (node, self.output_nr) if self._edge is None else self._edge
+
+    def packed(self, stack: HookStack, node: Node, name: str) -> Saved:
+        """Return the value itself: it is packed."""
+        return self
+
+    def unpack(self, node: Node, name: str) -> Tensor:
+        """Call the unpack hooks, and give the result the history of the saved tensor."""
+        result = _unpack(self.packed_value, node, name)
         if result.shape != self.shape:
             raise RuntimeError(
-                f"[{node.name()}] the unpack hook returned a tensor of shape {result.shape} for {what}, which was "
+                f"[{node.name()}] the unpack hook returned a tensor of shape {result.shape} for {name}, which was "
                 f"saved with shape {self.shape}: unpack_hook(pack_hook(x)) must have the shape of x."
             )
         if result.__class__ is Wrapper:
             return result
-        if self.output_nr >= 0:
-            state = get_state()
-            result = alone(result)
-            if state is None or not state.exclude & REQUIRES_GRAD:
-                set_history(result, node, self.output_nr)
-            return result
-        edge = self.edge
+        edge = self._edge
         if edge is None:
+            result = alone(result)
+            if is_recording():
+                set_history(result, node, self.output_nr)
+        elif edge[0] is None:
             return alone(result) if result._word & REQUIRES_GRAD else result
-        if result._word & REQUIRES_GRAD and edge_of(result) == edge:
-            return result
-        result = alone(result)
-        if not isinstance(edge[0], AccumulateGrad):
-            set_history(result, edge[0], edge[1])  # type: ignore[arg-type]  # it requires a gradient
-        else:  # a leaf: it has an accumulator, and no node
-            meta = result._autograd = AutogradMeta()
-            meta.edge = edge
-            result._word |= REQUIRES_GRAD
+        elif not (result._word & REQUIRES_GRAD and edge_of(result) == edge):
+            result = alone(result)
+            if isinstance(edge[0], AccumulateGrad):  # a leaf: it has an accumulator and no node
+                meta = result._autograd = AutogradMeta()
+                meta.edge = edge
+                result._word |= REQUIRES_GRAD
+            else:
+                set_history(result, edge[0], edge[1])
         return result
 
+    def __str__(self) -> str:
+        return f"{self.shape} packed by hooks"
 
-def _unpack(packed: _Packed, node: Node, what: str) -> Tensor:
+
+def _unpack(packed: _Packed, node: Node, name: str) -> Tensor:
     value = packed.value
     if packed.nested:
         leaves = flatten(value)
-        value = unflatten(value, [_unpack(one, node, what) if one.__class__ is _Packed else one for one in leaves])
+        value = unflatten(value, [_unpack(one, node, name) if one.__class__ is _Packed else one for one in leaves])
     result = packed.unpack(value)
     if not isinstance(result, Tensor):
         raise TypeError(
-            f"[{node.name()}] Output of saved tensor unpack_hook expected to be a Tensor but got result of "
-            f"type {type(result).__name__} (for {what})."
+            f"[{node.name()}] Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
+            f"{type(result).__name__} (for {name})."
         )
     return result
 
@@ -180,98 +182,77 @@ def _unpack(packed: _Packed, node: Node, what: str) -> Tensor:
 # ---- packing
 
 
-def _pack(tensor: Tensor, stack: _Stack, node: Node, what: str) -> _Packed:
-    """Pack with the innermost hooks of the stack, and what they return with those outside."""
-    saver = stack[-1][1]
-    outer = stack[:-1]
-    savers.set(outer)
-    version = version_of(tensor)
-    value = saver.pack(tensor, node, what)
-    if version_of(tensor) != version:
-        raise RuntimeError(
-            f"[{node.name()}] A saved tensor pack hook is modifying its input in place: the tensor {what}. Tensors "
-            "provided as input to pack hook can not be modified by in-place operations: change a clone() of it."
-        )
-    nested = False
-    if outer and value is not None:
-        leaves = flatten(value)
-        for place, leaf in enumerate(leaves):
-            if _is_packable(leaf):
-                leaves[place] = _pack(leaf, outer, node, what)
-                nested = True
-        if nested:
-            value = unflatten(value, leaves)
-    return _Packed(saver.unpacker(), value, nested)
+class HookStack(tuple[Saver, ...]):
+    """The hooks that pack saved values, the innermost last."""
 
+    __slots__ = ()
 
-def _is_packable(value: Any) -> bool:
-    return isinstance(value, Tensor) and value.__class__ is not Wrapper and not value._word & WEAK_MASK
-
-
-def _hooked(tensor: Tensor, stack: _Stack, node: Node, what: str, edge: Edge | None, output_nr: int) -> HookedTensor:
-    found, before = get_state(), savers.get()
-    include, exclude, modes = (0, 0, ()) if found is None else (found.include, found.exclude, found.modes)
-    try:
-        set_state(make_state(include, exclude | REQUIRES_GRAD, modes))
-        return HookedTensor(_pack(tensor, stack, node, what), tensor.shape, edge, output_nr)
-    finally:
-        set_state(found)
-        savers.set(before)
-
-
-def pack_saved(saved: Any, node: Node, what: str, stack: _Stack | None = None) -> Any:
-    """What a node saved, packed by the hooks that are on (or those given); lists element by element."""
-    if saved is None:
-        return None
-    if isinstance(saved, list):
-        return [pack_saved(item, node, f"{what}[{i}]", stack) for i, item in enumerate(saved)]
-    stack = savers.get() if stack is None else stack
-    if not stack:
-        return saved
-    if isinstance(saved, SavedTensor):
-        if not _is_packable(saved.tensor):
-            return saved
-        tensor = saved.unpack(node, what)
-        refuse_to_save(node.name(), [tensor])
-        return _hooked(tensor, stack, node, what, edge_of(tensor) if tensor._word & REQUIRES_GRAD else None, -1)
-    if isinstance(saved, SavedOutput):
+    def pack(self, tensor: Tensor, node: Node, name: str, edge: Edge | None, output_nr: int = -1) -> HookedTensor:
+        """Pack a tensor: an input with its edge, or an output (``edge`` is None) with its number."""
         found = get_state()
-        try:
-            set_state(make_state(0, REQUIRES_GRAD, ()))
-            tensor = saved.unpack(node, what)
+        try:  # Note [Interrupts of backward]
+            return HookedTensor(self._pack(tensor, node, name), tensor.shape, edge, output_nr)
         finally:
             set_state(found)
-        return _hooked(tensor, stack, node, what, None, saved.output_nr)
-    return saved
+
+    def _pack(self, tensor: Tensor, node: Node, name: str) -> _Packed:
+        """Pack with the innermost hooks, and their result with those outside."""
+        saver, outer = self[-1], HookStack(self[:-1])
+        state = current_state()
+        others = tuple([value for value in state.values if not isinstance(value, Saver)])
+        set_state(make_state(state.include, state.exclude | REQUIRES_GRAD, state.modes, others + outer))
+        version = version_of(tensor)
+        value = saver.pack(tensor, node, name)
+        if version_of(tensor) != version:
+            raise RuntimeError(
+                f"[{node.name()}] A saved tensor pack hook is modifying its input in place: the tensor {name}. Tensors "
+                "provided as input to pack hook can not be modified by in-place operations: change a clone() of it."
+            )
+        nested = False
+        if outer and value is not None:
+            leaves = flatten(value)
+            for place, leaf in enumerate(leaves):
+                if isinstance(leaf, Tensor) and leaf.__class__ is not Wrapper and not leaf._word & WEAK_MASK:
+                    leaves[place] = outer._pack(leaf, node, name)
+                    nested = True
+            if nested:
+                value = unflatten(value, leaves)
+        return _Packed(saver.unpacker(), value, nested)
 
 
-def save(tensor: Tensor, node: Node, what: str) -> Any:
-    """Save an input, packed if hooks are on."""
-    saved = SavedTensor(tensor)
-    return pack_saved(saved, node, what) if hooks_are_on() else saved
+def active_hooks() -> HookStack:
+    """Return the hooks that are active in this thread or task."""
+    return HookStack([value for value in current_state().values if isinstance(value, Saver)])
+
+
+def save(tensor: Tensor, node: Node, name: str) -> Saved:
+    """Save an input, packed if hooks are active."""
+    saved: Saved = SavedTensor(tensor)
+    stack = active_hooks()
+    return saved.packed(stack, node, name) if stack else saved
 
 
 def with_hooks(kernel: Callable[..., Any], node_class: type[Node], names: list[str]) -> Callable[..., Any]:
-    """The kernel for words with ``HOOKED``: what its node saved under ``saved_<name>`` is packed."""
-
+    """Return the kernel for words with ``HOOKED``, which packs the attributes ``saved_<name>`` of its node."""
     fields = [(f"saved_{name}", name) for name in names]
 
     def hooked(*args: Any, **kwargs: Any) -> Any:
         out = kernel(*args, **kwargs)
         meta = out._autograd
         node = None if meta is None else meta.node
-        if node.__class__ is node_class and savers.get():
-            for field, what in fields:
+        stack = active_hooks()
+        if stack and node.__class__ is node_class:
+            for field, name in fields:
                 saved = getattr(node, field)
                 if saved is not None:
-                    setattr(node, field, pack_saved(saved, node, what))
+                    setattr(node, field, saved.packed(stack, node, name))
         return out
 
     return hooked if names else kernel
 
 
 def with_choice(operator: Any, inner: Callable[..., Any]) -> Callable[..., Any]:
-    """What the autograd kernel calls for words with ``HOOKED``: a selective checkpoint may have kept the result."""
+    """Return what the autograd kernel calls for words with ``HOOKED``: a selective checkpoint may have the result."""
 
     def run(*args: Any, **kwargs: Any) -> Any:
         chooser = choosing.get()
@@ -284,16 +265,16 @@ def with_choice(operator: Any, inner: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class saved_tensors_hooks:
-    """In a ``with`` block, keep ``pack_hook(x)`` in place of every tensor x that is saved for backward.
+    """Keep ``pack_hook(x)`` in place of every tensor ``x`` saved for backward in a ``with`` block.
 
-    Args: pack_hook: gets the tensor and returns anything; it runs without recording and must not change the tensor;
-    unpack_hook: gets what pack_hook returned, whenever a formula needs the tensor, and returns a tensor of the same
-    shape (and of the same values, if the gradient is to be exact). Operators, ``Function.save_for_backward`` and
-    custom operators save through them. Local to a thread and a task. Contexts nest by composition, the innermost first
-    (see ``tenkey.autograd.saved_tensors.hooks``).
+    Args: pack_hook: receives the tensor and returns any value; it runs without recording and must not modify the
+    tensor; unpack_hook: receives the result of pack_hook whenever a formula needs the tensor, and returns a tensor of
+    the same shape (and with the same values, for the gradient to be exact). Operators, ``Function.save_for_backward``
+    and custom operators save through them. Local to a thread and a task. Contexts nest by composition, the innermost
+    first (see ``tenkey.autograd.saved_tensors.hooks``).
 
-    An exception of a hook arrives where the call was made or the gradient was asked for. Raises TypeError for what is
-    no function, and RuntimeError on entering where ``disable_saved_tensors_hooks`` is on.
+    An exception in a hook propagates to the call, or to the backward that needs the tensor. Raises TypeError for hooks
+    that are not functions, and RuntimeError on entry inside ``disable_saved_tensors_hooks``.
 
     >>> import tenkey as tk
     >>> x = tk.tensor([1.0, 2.0], requires_grad=True)
@@ -310,47 +291,33 @@ class saved_tensors_hooks:
         self.unpack_hook = unpack_hook
 
     def __enter__(self) -> Self:
-        enter_saver(self, _Pair(self.pack_hook, self.unpack_hook))
+        enter_saver(self, HookPair(self.pack_hook, self.unpack_hook))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        leave_saver(self)
+        leave(self)
 
 
-def check_hooks(what: str, pack_hook: Any, unpack_hook: Any) -> None:
-    """Raise unless both are functions."""
+def check_hooks(call: str, pack_hook: Any, unpack_hook: Any) -> None:
+    """Raise TypeError unless both are functions."""
     for name, hook in (("pack_hook", pack_hook), ("unpack_hook", unpack_hook)):
         if not callable(hook):
-            raise TypeError(f"[{what}] {name} is a function, got {type(hook).__name__}.")
+            raise TypeError(f"[{call}] {name} must be a function, got {type(hook).__name__}.")
 
 
-def enter_saver(owner: object, saver: Saver) -> None:
-    """Let ``saver`` pack what is saved until ``leave_saver(owner)``."""
-    forbidden = _disabled.get()
-    if forbidden:
-        raise RuntimeError(forbidden[-1][1])
-    enter(owner, include=HOOKED)
-    savers.set((*savers.get(), (owner, saver)))
-
-
-def leave_saver(owner: object) -> None:
-    """Undo what ``owner`` entered last; those that were entered later stay on."""
-    savers.set(_without(savers.get(), owner))
-    leave(owner)
-
-
-def _without(entries: tuple[tuple[object, Any], ...], owner: object) -> tuple[tuple[object, Any], ...]:
-    for i in reversed(range(len(entries))):
-        if entries[i][0] is owner:
-            return (*entries[:i], *entries[i + 1 :])
-    return entries
+def enter_saver(owner: object, saver: Saver, modes: tuple[Any, ...] = ()) -> None:
+    """Let ``saver`` pack saved values, with ``modes`` active, until ``leave(owner)``."""
+    disabled = innermost_guard(disable_saved_tensors_hooks)
+    if disabled is not None:
+        raise RuntimeError(disabled.error_message)
+    enter(owner, include=HOOKED | (DispatchKey.Mode.mask if modes else 0), modes=modes, value=saver)
 
 
 def _to_cpu(tensor: Tensor) -> Any:
     device = tensor.device
-    if device.type in ("cpu", "meta"):  # is there already, or has no values
+    if device.type in ("cpu", "meta"):  # already there, or without values
         storage = storage_of(tensor)
         return (device, tensor, ref(storage), storage.version)
     return (device, tensor.to_device("cpu"), None, 0)
@@ -370,10 +337,10 @@ def _from_cpu(packed: Any) -> Tensor:
 
 
 class save_on_cpu(saved_tensors_hooks):
-    """In a ``with`` block, keep what is saved for backward in the memory of the CPU, and move it back for backward.
+    """Keep tensors saved for backward in a ``with`` block in CPU memory, and move them back in backward.
 
-    Args: pin_memory: ask for page-locked memory, where the device copies to and from it without waiting; backends
-    that have none use ordinary memory. Tensors of the CPU are kept as they are, without a copy.
+    Args: pin_memory, device_type: accepted for compatibility with PyTorch, and without effect: tensors of every device
+    are moved to ordinary memory. Tensors on the CPU are kept as they are, without a copy.
 
     >>> import tenkey as tk
     >>> x = tk.tensor([1.0, 2.0], requires_grad=True)
@@ -386,16 +353,15 @@ class save_on_cpu(saved_tensors_hooks):
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
         if not isinstance(pin_memory, bool):
-            raise TypeError(f"[save_on_cpu] pin_memory is a bool, got {type(pin_memory).__name__}.")
-        self.pin_memory = pin_memory
-        self.device_type = device_type
+            raise TypeError(f"[save_on_cpu] pin_memory must be a bool, got {type(pin_memory).__name__}.")
         super().__init__(_to_cpu, _from_cpu)
 
 
 class disable_saved_tensors_hooks:
-    """In a ``with`` block, entering ``saved_tensors_hooks`` is an error with this message. Also a decorator.
+    """Forbid ``saved_tensors_hooks`` in a ``with`` block: entering it raises RuntimeError with this message.
 
-    For features that cannot work with such hooks. Entering it where hooks are on is the same error.
+    Also a decorator. It is meant for features that cannot work with such hooks. Entering it where hooks are active
+    raises the same error.
 
     >>> import tenkey as tk
     >>> with tk.autograd.graph.disable_saved_tensors_hooks("no hooks in here"):
@@ -414,15 +380,15 @@ class disable_saved_tensors_hooks:
         self.error_message = error_message
 
     def __enter__(self) -> Self:
-        if savers.get():
+        if active_hooks():
             raise RuntimeError(self.error_message)
-        _disabled.set((*_disabled.get(), (self, self.error_message)))
+        enter(self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        _disabled.set(_without(_disabled.get(), self))
+        leave(self)
 
     def __call__(self, function: Any) -> Any:
         """Decorate ``function``."""

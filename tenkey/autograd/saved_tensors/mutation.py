@@ -1,11 +1,11 @@
-"""Changing tensors that were saved for backward: ``allow_mutation_on_saved_tensors``, and the version counter.
+"""Changing tensors saved for backward: ``allow_mutation_on_saved_tensors``, and the version counter.
 
 Note [Copy on write]
 ~~~~~~~~~~~~~~~~~~~~
-In ``allow_mutation_on_saved_tensors`` a pack hook (Note [Hooks on saved tensors]) notes under the storage of each saved
-tensor that it is saved, and a mode sees every operator call before it happens. A call that changes a tensor first gives
-those saved tensors on the same storage that were not copied yet a copy of what they hold; so a view of it counts too,
-and what is never changed is never copied. At the end of the context all of them let go of what they held. Guarded by
+In ``allow_mutation_on_saved_tensors`` a pack hook (Note [Hooks on saved tensors]) registers each saved tensor under its
+storage, and a mode sees every operator call before it runs. A call that changes a tensor first replaces the saved
+tensors on the same storage by copies, unless they are copies already; so views count too, and a tensor that never
+changes is never copied. At the end of the context all of them are released. Guarded by
 ``tests/autograd/test_graph_utilities.py::TestAllowMutation``.
 """
 
@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable
-from contextvars import ContextVar
 from types import TracebackType
-from typing import Any, Final
+from typing import Any
 
 from ..._util.context_decorator import decorate
 from ...core.storage import Storage
@@ -23,19 +22,17 @@ from ...core.tensor import Tensor, storage_of
 from ...core.tree import tensors_in
 from ...core.word import INFERENCE, REQUIRES_GRAD
 from ...core.wrapper import Wrapper
-from ...dispatch.local_state import StateGuard
+from ...dispatch.local_state import StateGuard, innermost_guard, leave
 from ...dispatch.modes import DispatchMode
 from ..tape.node import Node
-from .hooks import Saver, enter_saver, leave_saver
+from .hooks import Saver, enter_saver
 from .saved import alone
 
 __all__ = ["allow_mutation_on_saved_tensors", "increment_version"]
 
-_NO_TENSOR: Final = "[increment_version] takes a tensor or several, got {got}."
-
 
 class _Kept:
-    """A saved tensor: the tensor itself until its memory is about to be changed, then a copy; None after the end."""
+    """A saved tensor: the tensor itself until its memory is about to change, then a copy; None after the end."""
 
     __slots__ = ("__weakref__", "copied", "tensor")
 
@@ -54,76 +51,50 @@ def _tensor_of(kept: _Kept) -> Tensor:
     if kept.tensor is None:
         raise RuntimeError(
             "[allow_mutation_on_saved_tensors] Trying to backward outside of the 'allow_mutation_on_saved_tensors' "
-            "context in which the graph was originally recorded: what was saved is freed at its end. Run forward and "
+            "context in which the graph was originally recorded: saved tensors are freed at its end. Run forward and "
             "backward in the same context."
         )
     return kept.tensor
 
 
-class _Keeper(Saver):
-    """The pack hook."""
+class _CopyOnWrite(Saver, DispatchMode):
+    """The pack hook of one context, and the mode that sees the calls that change tensors."""
 
     def __init__(self) -> None:
-        self.by_storage: weakref.WeakKeyDictionary[Storage, weakref.WeakSet[_Kept]] = weakref.WeakKeyDictionary()
-        self.all: weakref.WeakSet[_Kept] = weakref.WeakSet()
+        self._by_storage: weakref.WeakKeyDictionary[Storage, weakref.WeakSet[_Kept]] = weakref.WeakKeyDictionary()
+        self._all: weakref.WeakSet[_Kept] = weakref.WeakSet()
 
-    def pack(self, tensor: Tensor, node: Node, what: str) -> _Kept:
+    def pack(self, tensor: Tensor, node: Node, name: str) -> _Kept:
         kept = _Kept(alone(tensor))
-        self.all.add(kept)
-        self.by_storage.setdefault(storage_of(tensor), weakref.WeakSet()).add(kept)
+        self._all.add(kept)
+        self._by_storage.setdefault(storage_of(tensor), weakref.WeakSet()).add(kept)
         return kept
 
     def unpacker(self) -> Callable[[Any], Tensor]:
         return _tensor_of
 
-    def before_change(self, tensor: Tensor) -> None:
-        """Copy what is saved of the memory of a tensor."""
-        for kept in self.by_storage.pop(storage_of(tensor), ()):
-            kept.copy()
-
-    def clear(self) -> None:
-        """Let go of everything, of the copies too."""
-        for kept in list(self.all):
-            kept.tensor = None
-        self.by_storage.clear()
-
-
-class _Watch(DispatchMode):
-    """Sees the calls that change tensors."""
-
-    def __init__(self, keeper: _Keeper) -> None:
-        self.keeper = keeper
-
     def __tk_dispatch__(self, op: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if op.schema.is_mutable:
             for position, argument in enumerate(op.schema.arguments):
                 if argument.is_mutable:
-                    given = args[position] if position < len(args) else kwargs.get(argument.name)
-                    for tensor in tensors_in(given):
+                    for tensor in tensors_in(args[position] if position < len(args) else kwargs.get(argument.name)):
                         if tensor.__class__ is not Wrapper:
-                            self.keeper.before_change(tensor)
+                            for kept in self._by_storage.pop(storage_of(tensor), ()):
+                                kept.copy()
         return NotImplemented
 
-
-class _State:
-    """What ``allow_mutation_on_saved_tensors`` gives: ``clear()`` lets go of what is kept."""
-
-    def __init__(self, keeper: _Keeper) -> None:
-        self._keeper = keeper
-
     def clear(self) -> None:
-        """Let go of all saved tensors; the graph cannot be run backward any more."""
-        self._keeper.clear()
-
-
-_active: Final[ContextVar[tuple[Any, ...] | None]] = ContextVar("tenkey_allow_mutation", default=None)
+        """Release all saved tensors; the graph cannot be run backward any more."""
+        for kept in list(self._all):
+            kept.tensor = None
+        self._by_storage.clear()
 
 
 class allow_mutation_on_saved_tensors:
-    """In a ``with`` block, tensors that were saved for backward may be changed in place: they are copied before.
+    """Allow in-place changes of tensors saved for backward in a ``with`` block: they are copied first.
 
-    Run forward and backward in the same block: at its end what was saved is freed, and a later backward through it is
-    a RuntimeError. The block gives an object with ``clear()``, which frees earlier. Blocks do not nest.
+    Run forward and backward in the same block: at its end the saved tensors are freed, and a later backward through
+    the graph raises RuntimeError. The block returns an object whose ``clear()`` frees them earlier. Blocks do not nest.
 
     >>> import tenkey as tk
     >>> a = tk.tensor([1.0, 1.0], requires_grad=True)
@@ -136,29 +107,22 @@ class allow_mutation_on_saved_tensors:
     [2.0, 2.0]
     """
 
-    def __enter__(self) -> _State:
-        if _active.get() is not None:
+    def __enter__(self) -> _CopyOnWrite:
+        if innermost_guard(allow_mutation_on_saved_tensors) is not None:
             raise RuntimeError(
                 "[allow_mutation_on_saved_tensors] allow_mutation_on_saved_tensors contexts cannot be nested: the "
-                "outer block does for all that is in it. Leave the inner one away."
+                "outer block covers everything inside it. Remove the inner one."
             )
-        keeper = _Keeper()
-        watch = _Watch(keeper)
-        enter_saver(self, keeper)
-        watch.__enter__()
-        _active.set((self, keeper, watch))
-        return _State(keeper)
+        made = _CopyOnWrite()
+        enter_saver(self, made, modes=(made,))
+        return made
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        active = _active.get()
-        if active is None or active[0] is not self:
-            return
-        _active.set(None)
-        active[2].__exit__(kind, error, trace)
-        leave_saver(self)
-        active[1].clear()
+        made = leave(self)
+        if made is not None:
+            made.clear()
 
     def __call__(self, function: Any) -> Any:
         """Decorate ``function``, which runs forward and backward."""
@@ -166,10 +130,10 @@ class allow_mutation_on_saved_tensors:
 
 
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
-    """Say that the memory of a tensor, or of several, was changed in place, where the library cannot see it.
+    """Record that the memory of a tensor, or of several, was changed in place where the library cannot see it.
 
-    For example by a kernel of one's own through ``x.data``. Formulas that saved the tensor then refuse, as after any
-    in-place operation.
+    Use it after a kernel of your own has written through ``x.data``. Formulas that saved the tensor then raise, as
+    after any in-place operation.
 
     >>> import tenkey as tk
     >>> x = tk.ones(2)
@@ -177,18 +141,14 @@ def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
     >>> x._version
     1
     """
-    if isinstance(tensor, Tensor):
-        tensor = (tensor,)
-    elif not isinstance(tensor, Iterable):
-        raise TypeError(_NO_TENSOR.format(got=type(tensor).__name__))
-    tensors = list(tensor)
+    tensors = [tensor] if isinstance(tensor, Tensor) or not isinstance(tensor, Iterable) else list(tensor)
     for one in tensors:
         if not isinstance(one, Tensor):
-            raise TypeError(_NO_TENSOR.format(got=type(one).__name__))
+            raise TypeError(f"[increment_version] takes a tensor or several, got {type(one).__name__}.")
         if one._word & INFERENCE:
             raise RuntimeError(
-                f"[increment_version] Inference tensors do not track version counter: the tensor of shape {one.shape} "
-                "was made in tk.inference_mode()."
+                "[increment_version] Inference tensors do not track version counter: the tensor of shape "
+                f"{one.shape} was made in tk.inference_mode()."
             )
     for one in tensors:
         storage_of(one).version += 1

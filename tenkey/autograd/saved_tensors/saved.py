@@ -1,37 +1,74 @@
-"""Saved tensors: what a node keeps for its formula, and the check that nobody changed it.
+"""Saved tensors: what a node keeps for its formula, and the check that it has not been modified since.
 
-Note [Saving an output]
-~~~~~~~~~~~~~~~~~~~~~~~
-A node that saved its own output tensor would hold what holds it. So an output is saved as a tensor without history on
-the same memory and storage; at unpacking the node is attached again, so that a second order exists. Guarded by
+Note [Saved tensors]
+~~~~~~~~~~~~~~~~~~~~
+Every form of a saved value has one protocol, :class:`Saved`: ``unpack(node, name)`` returns the tensor or raises,
+``edge(node)`` says where its gradient goes, ``nbytes`` is the memory that it keeps alive, and ``packed(stack, node,
+name)`` is what hooks put in its place. A node that saved its own output tensor would hold what holds it. So an output
+is saved as a tensor without history on the same memory and storage; unpacking attaches it to its node again, so
+derivatives of higher order exist. Guarded by
 ``tests/autograd/engine/test_autograd_memory.py::test_saved_output_makes_no_cycle``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
-from ...core.tensor import Tensor, make_tensor, storage_of, version_of, with_class
-from ...core.word import INHERITED, REQUIRES_GRAD
-from ...dispatch.local_state import get_state
-from ..tape.node import Node, set_history
+import numpy as np
 
-__all__ = ["FREED", "SavedOutput", "SavedTensor", "alone", "save_input", "save_output", "unpack"]
+from ...core.tensor import Tensor, make_tensor, storage_of, version_of, with_class
+from ...core.word import INFERENCE, INHERITED, WEAK_MASK
+from ...core.wrapper import Wrapper
+from ...dispatch.local_state import SILENT, get_state, innermost_guard, set_state
+from ...ops.aliases import Recording
+from ..grad_mode import is_recording
+from ..tape.node import Edge, Node, edge_of, set_history
+
+__all__ = [
+    "FREED",
+    "Saved",
+    "SavedList",
+    "SavedOutput",
+    "SavedTensor",
+    "alone",
+    "refuse_to_save",
+    "save_input",
+    "unpack",
+]
 
 FREED: Final = (
     "[{node}] Trying to backward through the graph a second time (or to access saved tensors after they have already "
     "been freed). Saved intermediate values of the graph are freed by backward() and grad(). Specify retain_graph=True "
     "in the first of these calls if you need to go through the graph again."
 )
-_MODIFIED: Final = (
-    "[{node}] one of the variables needed for gradient computation has been modified by an inplace operation: the "
-    "saved tensor {what} of shape {shape}, dtype {dtype}{origin} is at version {now}; expected version {then} instead. "
-    "Use the functional form of the operation that changed it, or save a copy with clone().{history}"
-)
 
 
-class SavedTensor:
-    """An input, saved itself, with the version it had."""
+class Saved:
+    """A value that a node keeps in place of a tensor (Note [Saved tensors])."""
+
+    __slots__ = ()
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that the value keeps alive; 0 if unknown."""
+        return 0
+
+    def unpack(self, node: Node, name: str) -> Any:
+        """Return the tensor that was saved under ``name``; raise if it was modified."""
+        raise NotImplementedError
+
+    def edge(self, node: Node) -> Edge:
+        """Return the edge to which the gradient of the unpacked tensor goes."""
+        raise NotImplementedError
+
+    def packed(self, stack: Any, node: Node, name: str) -> Saved:
+        """Return the value after the hooks of ``stack`` have packed it."""
+        raise NotImplementedError
+
+
+class SavedTensor(Saved):
+    """An input: the tensor itself, with the version it had."""
 
     __slots__ = ("tensor", "version")
 
@@ -39,82 +76,159 @@ class SavedTensor:
         self.tensor = tensor
         self.version = 0 if tensor._storage is None else version_of(tensor)
 
-    def unpack(self, node: Node, what: str) -> Tensor:
-        """The tensor, if it is as it was."""
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the tensor."""
+        return self.tensor.nbytes
+
+    def unpack(self, node: Node, name: str) -> Tensor:
+        """Return the tensor if its version is unchanged."""
         tensor = self.tensor
         if tensor._storage is not None and version_of(tensor) != self.version:
-            raise RuntimeError(_modified(node, what, tensor, self.version))
+            raise _modified(node, name, tensor, self.version)
         return tensor
 
+    def edge(self, node: Node) -> Edge:
+        """Return the edge of the tensor."""
+        return edge_of(self.tensor)
 
-def _modified(node: Node, what: str, tensor: Tensor, version: int, origin: tuple[Node, int] | None = None) -> str:
-    from ..tape.call_sites import history_of  # errors alone need it
+    def packed(self, stack: Any, node: Node, name: str) -> Saved:
+        """Pack the tensor, unless it is a wrapper or a Python number."""
+        tensor = self.tensor
+        if tensor.__class__ is Wrapper or tensor._word & WEAK_MASK:
+            return self
+        self.unpack(node, name)
+        refuse_to_save(node.name(), [tensor])
+        packed: Saved = stack.pack(tensor, node, name, edge_of(tensor))
+        return packed
 
-    meta = tensor._autograd
-    if origin is None and meta is not None and meta.node is not None:
-        origin = meta.node, meta.output_nr
-    return _MODIFIED.format(
-        origin="" if origin is None else f", which is output {origin[1]} of {origin[0].name()},",
-        node=node.name(),
-        what=what,
-        shape=tensor.shape,
-        dtype=tensor.dtype,
-        now=version_of(tensor),
-        then=version,
-        history=history_of(node, tensor),
-    )
+    def __str__(self) -> str:
+        if self.tensor._word & WEAK_MASK:  # a Python number
+            return repr(self.tensor._data.item())
+        return f"{self.tensor.shape} {self.tensor.dtype}"
 
 
-class SavedOutput:
-    """An output, saved without its history (Note [Saving an output])."""
+class SavedOutput(Saved):
+    """An output, without its history (Note [Saved tensors])."""
 
     __slots__ = ("data", "output_nr", "storage", "version", "word")
 
     def __init__(self, tensor: Tensor, output_nr: int = 0) -> None:
         self.word = tensor._word & INHERITED
         self.storage = storage_of(tensor)
-        # what the storage refers to is not referred to again: in-place operations count who looks at the memory
+        # No second reference to the storage's own array: in-place operations count the references to the memory.
         self.data = None if self.storage.buffer is tensor._data else tensor._data
         self.version = self.storage.version
         self.output_nr = output_nr
 
-    def unpack(self, node: Node, what: str) -> Tensor:
-        """The tensor, if it is as it was; with its node attached again, if calls are recorded here."""
-        made = make_tensor(self.storage.buffer if self.data is None else self.data, self.word)
+    @property
+    def _array(self) -> Any:
+        return self.storage.buffer if self.data is None else self.data
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the tensor."""
+        data = self._array
+        return int(np.prod(data.shape, dtype=np.int64)) * data.dtype.itemsize if hasattr(data, "dtype") else 0
+
+    def unpack(self, node: Node, name: str) -> Tensor:
+        """Return a new tensor on the same memory; it is an output of ``node`` if calls are recorded here."""
+        made = make_tensor(self._array, self.word)
         made._storage = self.storage
         if self.storage.version != self.version:
-            raise RuntimeError(_modified(node, what, made, self.version, (node, self.output_nr)))
-        state = get_state()
-        if state is None or not state.exclude & REQUIRES_GRAD:
+            raise _modified(node, name, made, self.version, (node, self.output_nr))
+        if is_recording():
             set_history(made, node, self.output_nr)
         return made
 
+    def edge(self, node: Node) -> Edge:
+        """Return the edge to the node itself."""
+        return node, self.output_nr
+
+    def packed(self, stack: Any, node: Node, name: str) -> Saved:
+        """Pack the tensor without its history."""
+        found = get_state()
+        try:  # Note [Interrupts of backward]
+            set_state(SILENT)
+            tensor = self.unpack(node, name)
+        finally:
+            set_state(found)
+        packed: Saved = stack.pack(tensor, node, name, None, self.output_nr)
+        return packed
+
+    def __str__(self) -> str:
+        data = self._array
+        return f"{tuple(data.shape)} {data.dtype}" if hasattr(data, "dtype") else "output"
+
+
+class SavedList(Saved, list[Any]):
+    """A list of saved values, some of which may be None; it is unpacked and packed element by element."""
+
+    __slots__ = ()
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all items."""
+        return sum(one.nbytes for one in self if one is not None)
+
+    def unpack(self, node: Node, name: str) -> list[Any]:
+        """Unpack each item."""
+        return [unpack(one, node, name) for one in self]
+
+    def packed(self, stack: Any, node: Node, name: str) -> Saved:
+        """Pack each item."""
+        return SavedList([one and one.packed(stack, node, f"{name}[{i}]") for i, one in enumerate(self)])
+
+    def __str__(self) -> str:
+        return f"{sum(one is not None for one in self)} tensors"
+
 
 def save_input(tensor: Any) -> Any:
-    """Save an input; lists of tensors are saved element by element, None stays None."""
-    if tensor is None:
-        return None
+    """Save an input, which may be None or a list of tensors."""
     if isinstance(tensor, (list, tuple)):
-        return [save_input(item) for item in tensor]
-    return SavedTensor(tensor)
+        return SavedList(map(save_input, tensor))
+    return None if tensor is None else SavedTensor(tensor)
 
 
-save_output = SavedOutput
+def unpack(saved: Any, node: Node, name: str) -> Any:
+    """Return the tensor or list of tensors that was saved; raise RuntimeError if it was freed."""
+    if saved is not None:
+        return saved.unpack(node, name)
+    if node._released:
+        raise RuntimeError(FREED.format(node=node.name()))
+    return None
 
 
 def alone(tensor: Tensor) -> Tensor:
-    """The same memory without history, and without the handle that has one."""
+    """Return a tensor without history on the same memory, of the same class."""
     made = make_tensor(tensor._data, tensor._word & INHERITED)
     made._storage = storage_of(tensor)
     return with_class(tensor.__class__, made)
 
 
-def unpack(saved: Any, node: Node, what: str) -> Any:
-    """The saved tensor or list of tensors; raises if it was freed."""
-    if saved is None:
-        if getattr(node, "released", False):
-            raise RuntimeError(FREED.format(node=node.name()))
-        return None
-    if isinstance(saved, list):
-        return [unpack(item, node, what) for item in saved]
-    return saved.unpack(node, what)
+def refuse_to_save(operator: str, tensors: Iterable[Any]) -> None:
+    """Raise RuntimeError if one of the tensors to be saved is an inference tensor."""
+    for tensor in tensors:
+        if isinstance(tensor, Tensor) and tensor._word & INFERENCE and innermost_guard(Recording) is None:
+            raise RuntimeError(
+                f"[{operator}] Inference tensors cannot be saved for backward: the tensor of shape {tensor.shape}, "
+                f"dtype {tensor.dtype} was made in tk.inference_mode(). Make a normal tensor of it with clone() "
+                "outside of the mode, or use tk.no_grad() instead of inference_mode where it is made."
+            )
+
+
+def _modified(
+    node: Node, name: str, tensor: Tensor, version: int, origin: tuple[Node, int] | None = None
+) -> RuntimeError:
+    from ..tape.call_sites import history_of  # needed for errors only
+
+    meta = tensor._autograd
+    if origin is None and meta is not None and meta.node is not None:
+        origin = meta.node, meta.output_nr
+    source = "" if origin is None else f", which is output {origin[1]} of {origin[0].name()},"
+    return RuntimeError(
+        f"[{node.name()}] one of the variables needed for gradient computation has been modified by an inplace "
+        f"operation: the saved tensor {name} of shape {tensor.shape}, dtype {tensor.dtype}{source} is at version "
+        f"{version_of(tensor)}; expected version {version} instead. Use the functional form of the operation that "
+        f"changed it, or save a copy with clone().{history_of(node, tensor)}"
+    )

@@ -180,6 +180,7 @@ class Node:
     pre_hooks: Any = _Extra()  # Hooks
     post_hooks: Any = _Extra()  # Hooks
     runs_on_undefined: bool = False
+    _released: bool = False  # whether the saved tensors were freed
     _special: bool = False
     _word: int = 0  # of the only output, on the CPU: a gradient with this word and ``shape`` needs no other check
     _stream: Any = None  # the queue of the device in which the forward call put its work
@@ -207,6 +208,12 @@ class Node:
         """A dict for the user's own notes."""
         notes: dict[str, Any] = self.__dict__.setdefault("_metadata", {})
         return notes
+
+    def _kept_values(self) -> Iterator[tuple[str, Any]]:
+        """Yield the names and values that the formula needs, without unpacking tensors."""
+        for field, value in vars(self).items():
+            if field.startswith("saved_"):
+                yield field[6:], value
 
     def input_shape(self, nr: int) -> tuple[tuple[int, ...], np.dtype | None] | None:
         """Shape and dtype of the gradient that input ``nr`` takes, or None where it takes any or none."""

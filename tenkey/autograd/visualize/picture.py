@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import deque
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, NamedTuple
-
-import numpy as np
 
 from ..._util.atomic_write import replacing
 from ...core.tensor import Tensor
@@ -17,7 +16,9 @@ from ...core.tree import flatten
 from ...core.word import REQUIRES_GRAD, WEAK_MASK
 from ...profiler.averages import format_bytes
 from ..engine.roots import GradientEdge, checked_edge
-from ..tape.node import AccumulateGrad, Node, TensorMeta, edge_of
+from ..function.context import Context
+from ..saved_tensors.saved import Saved, SavedTensor
+from ..tape.node import NO_EDGE, AccumulateGrad, Node, TensorMeta, edge_of
 from .svg import Box, Line, render
 
 __all__ = ["Drawing", "saved_by"]
@@ -96,63 +97,42 @@ def _shape(shape: Any, dtype: Any) -> str:
     return f"{tuple(shape)} {dtype}"
 
 
-class Saved(NamedTuple):
-    """One thing that a node keeps: a name, a description, and its bytes (0 for what is no tensor)."""
+class Kept(NamedTuple):
+    """A value that a node keeps: a name, a description, and its bytes (0 if it is not a tensor)."""
 
     name: str
     text: str
     nbytes: int
-    edge: tuple[int, int] = (0, 0)  # where a tensor stands in the graph, as in the names that the user gives
+    edge: tuple[int, int] = (0, 0)  # the place of an input in the graph, as in the names given by the user
 
 
-def _place(tensor: Tensor) -> tuple[int, int]:
-    if not tensor._word & REQUIRES_GRAD or tensor._autograd is None or tensor._autograd.edge is None:
-        return 0, 0
-    node, nr = tensor._autograd.edge
-    return id(node), nr
-
-
-def _described(name: str, value: Any) -> Saved | None:
-    """What is kept, without unpacking it."""
+def _described(node: Node, name: str, value: Any) -> Kept | None:
+    """Describe a value without unpacking it."""
+    if isinstance(value, Saved):
+        edge = value.edge(node) if isinstance(value, SavedTensor) and value.tensor._autograd is not None else NO_EDGE
+        is_number = isinstance(value, SavedTensor) and value.tensor._word & WEAK_MASK
+        return Kept(name, str(value), 0 if is_number else value.nbytes, (id(edge[0]) if edge[0] else 0, edge[1]))
     if value is None or value is False or value.__class__ is TensorMeta:
-        return None  # options that are off, and shapes, say nothing
-    if isinstance(value, (list, tuple)):
-        if all(isinstance(item, (bool, int, float, complex, str)) for item in value):
-            return Saved(name, repr(value), 0)
-        parts = [part for part in (_described(name, item) for item in value) if part is not None]
-        return Saved(name, f"{len(parts)} tensors", sum(part.nbytes for part in parts)) if parts else None
-    tensor = value if isinstance(value, Tensor) else getattr(value, "tensor", None)
-    if isinstance(tensor, Tensor):
-        if tensor._word & WEAK_MASK:  # a Python number
-            return Saved(name, repr(tensor._data.item()), 0)
-        return Saved(name, _shape(tensor.shape, tensor.dtype), tensor.nbytes, _place(tensor))
-    if hasattr(value, "storage") and hasattr(value, "output_nr"):  # an output of the node itself
-        data: Any = value.storage.buffer if value.data is None else value.data
-        shape, dtype = getattr(data, "shape", None), getattr(data, "dtype", None)
-        if shape is None or dtype is None:
-            return Saved(name, "output", 0)
-        return Saved(name, _shape(shape, dtype), int(np.prod(shape, dtype=np.int64)) * dtype.itemsize)
-    if isinstance(value, (bool, int, float, complex, str)):
-        return Saved(name, repr(value), 0)
-    if hasattr(value, "packed"):  # by hooks, whose business it is what they keep
-        return Saved(name, f"{tuple(value.shape)} packed by hooks", 0)
-    if type(value).__module__.startswith("tenkey"):
-        return Saved(name, type(value).__name__, 0)
-    return None
+        return None  # options that are off, and shapes, are not worth a line
+    plain = isinstance(value, (bool, int, float, complex, str))
+    if plain or (
+        isinstance(value, (list, tuple)) and all(isinstance(x, (bool, int, float, complex, str)) for x in value)
+    ):
+        return Kept(name, repr(value), 0)
+    return Kept(name, type(value).__name__, 0) if type(value).__module__.startswith("tenkey") else None
 
 
-def saved_by(node: Node) -> list[Saved]:
-    """What a node keeps for its formula, without unpacking anything."""
-    kept = getattr(node, "_saved", ())
-    if kept is None or getattr(node, "released", False):
-        return [Saved("freed", "", 0)]
-    if kept or getattr(node, "_to_save", ()):
-        given = kept or node._to_save  # type: ignore[attr-defined]
-        items = [_described(f"tensor {i}", value) for i, value in enumerate(given)]
-    else:
-        fields = [(key[6:], value) for key, value in vars(node).items() if key.startswith("saved_")]
-        items = [_described(name, value) for name, value in sorted(fields, key=lambda field: field[0])]
-    return [item for item in items if item is not None]
+def saved_by(node: Node) -> list[Kept]:
+    """Describe what a node keeps for its formula, without unpacking anything."""
+    if node._released:
+        return [Kept("freed", "", 0)]
+    fields = [
+        (re.sub(r"saved_tensors\[(\d+)\]", r"tensor \1", name), value)
+        for name, value in node._kept_values()
+    ]
+    if not isinstance(node, Context):
+        fields.sort(key=lambda field: field[0])
+    return [item for name, value in fields if (item := _described(node, name, value)) is not None]
 
 
 def _lines_of(node: Node, names: dict[tuple[int, int], str]) -> list[str]:

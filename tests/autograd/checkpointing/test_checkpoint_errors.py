@@ -11,7 +11,7 @@ import pytest
 
 import tenkey as tk
 from tenkey.autograd import CheckpointError, checkpoint
-from tenkey.autograd.saved_tensors.hooks import hooks_are_on, savers
+from tenkey.autograd.saved_tensors.hooks import active_hooks, hooks_are_on
 
 
 def leaf(*shape: int, seed: int = 0) -> Any:
@@ -84,7 +84,7 @@ class TestExceptions:
         with pytest.raises(KeyError, match="forward"):
             checkpoint(function, leaf(3))
         assert not hooks_are_on()
-        assert savers.get() == ()
+        assert active_hooks() == ()
 
     def test_an_exception_in_the_recomputation(self) -> None:
         broken = [False]
@@ -105,7 +105,7 @@ class TestExceptions:
         assert x.grad is None
         assert tk.random.get_state() == state
         assert not hooks_are_on()
-        assert savers.get() == ()
+        assert active_hooks() == ()
         assert tk.is_grad_enabled()
         broken[0] = False
         y.backward()  # nothing was lost
@@ -140,7 +140,7 @@ class TestBadInput:
             checkpoint(tk.exp, x, context_fn=lambda: nullcontext())  # type: ignore[arg-type, return-value]
         with pytest.raises(TypeError, match="context_fn returns two context managers"):
             checkpoint(tk.exp, x, context_fn=3)  # type: ignore[arg-type]
-        assert savers.get() == ()
+        assert active_hooks() == ()
 
     def test_contexts(self) -> None:
         log: list[str] = []
