@@ -92,9 +92,9 @@ class TestAllowMutation:
             second = tk.sum(b * b)
             b.add_(1.0)
             kept: Any = first.grad_fn.next_functions[0][0]
-            copy = kept.saved_x1.packed.value.tensor
+            copy = kept.saved_x1.packed_value.value.tensor
             b.add_(1.0)
-            assert kept.saved_x1.packed.value.tensor is copy
+            assert kept.saved_x1.packed_value.value.tensor is copy
             (g1,) = tk.autograd.grad(first, a, retain_graph=True)
             (g2,) = tk.autograd.grad(second, a)
         assert (g1.item(), g2.item()) == (6.0, 8.0)
@@ -131,7 +131,7 @@ class TestAllowMutation:
             b = a.clone()
             y = tk.exp(b)
             b.add_(1.0)
-            kept = y.grad_fn.saved_out.packed.value
+            kept = y.grad_fn.saved_out.packed_value.value
             held = weakref.ref(kept.tensor)
         gc.disable()
         try:

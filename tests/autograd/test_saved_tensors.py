@@ -340,11 +340,11 @@ class TestErrors:
         np.testing.assert_allclose(a.grad.numpy(), [np.e])
 
     def test_hooks_are_functions(self) -> None:
-        with pytest.raises(TypeError, match="pack_hook is a function, got int"):
+        with pytest.raises(TypeError, match="pack_hook must be a function, got int"):
             saved_tensors_hooks(1, lambda t: t)  # type: ignore[arg-type]
-        with pytest.raises(TypeError, match="unpack_hook is a function, got NoneType"):
+        with pytest.raises(TypeError, match="unpack_hook must be a function, got NoneType"):
             saved_tensors_hooks(lambda t: t, None)  # type: ignore[arg-type]
-        with pytest.raises(TypeError, match="pin_memory is a bool"):
+        with pytest.raises(TypeError, match="pin_memory must be a bool"):
             save_on_cpu(pin_memory="yes")  # type: ignore[arg-type]
 
     def test_inference_tensors_are_refused_with_hooks_too(self) -> None:
@@ -409,7 +409,7 @@ class TestDevices:
             a = tk.asarray([1.0, 2.0], device="host").requires_grad_()
             with save_on_cpu():
                 y = tk.exp(a)
-            held = y.grad_fn.saved_out.packed.value
+            held = y.grad_fn.saved_out.packed_value.value
             assert str(held[0]) == str(a.device)
             assert held[1].device == tk.device("cpu")
             assert y.grad_fn._saved_out.device == a.device
@@ -472,7 +472,7 @@ class TestOneSavedTensor:
         scaled: Any = (a * leaf(2.0).detach()).grad_fn
         with pytest.raises(RuntimeError, match="with value None is forbidden"):
             scaled._raw_saved_x1.register_hooks(lambda t: t, lambda t: t)
-        with pytest.raises(TypeError, match="pack_hook is a function"):
+        with pytest.raises(TypeError, match="pack_hook must be a function"):
             scaled._raw_saved_x2.register_hooks(None, lambda t: t)
         y = tk.exp(a)
         raw = y.grad_fn._raw_saved_out
