@@ -126,10 +126,7 @@ def saved_by(node: Node) -> list[Kept]:
     """Describe what a node keeps for its formula, without unpacking anything."""
     if node._released:
         return [Kept("freed", "", 0)]
-    fields = [
-        (re.sub(r"saved_tensors\[(\d+)\]", r"tensor \1", name), value)
-        for name, value in node._kept_values()
-    ]
+    fields = [(re.sub(r"saved_tensors\[(\d+)\]", r"tensor \1", name), value) for name, value in node._kept_values()]
     if not isinstance(node, Context):
         fields.sort(key=lambda field: field[0])
     return [item for name, value in fields if (item := _described(node, name, value)) is not None]
