@@ -27,12 +27,6 @@ from tests.operators._table import SAMPLED, calls, named, probed, sampled
 _FACTORS: Final = np.array([[1.0, 0.9], [0.95, 0.85]])
 _SAMPLES: Final = 3  # of each operator and dtype: the first ones
 
-_LOOPED: Final = {
-    "one_by_one",  # its function computes one number after the other in any case
-    "looked_up",  # each sample has other data to look in
-    "data_dependent_output",  # results of the samples differ in shape, or are refused
-}
-_LOOPED_PARTS: Final = {"tk::place_sorted"}  # each sample has another order
 _NO_BATCH: Final = {
     "to_device",  # its sample goes where there are no values
     "empty_like",  # has no values
@@ -78,7 +72,7 @@ def test_a_batch_of_batches(operator: Operator, dtype: str) -> None:
         LOOPS.clear()
         got = flatten(vmap(vmap(call))(*given))
         looped = dict(LOOPS)
-        assert not looped or not _LOOPED.isdisjoint(operator.tags) or _has_looped_parts(looped), (operator, looped)
+        assert all(_may_loop(tk.dispatch.registry.find(name)) for name in looped), (operator, looped)
         want = [flatten(call(*[x[i, j] for x in given])) for i in range(2) for j in range(2)]
         for k, result in enumerate(got):
             expected = np.stack([each[k].numpy() for each in want])
@@ -87,10 +81,10 @@ def test_a_batch_of_batches(operator: Operator, dtype: str) -> None:
             np.testing.assert_allclose(result.numpy(), expected, rtol=1e-10, atol=1e-10, err_msg=str(sample))
 
 
-def _has_looped_parts(looped: dict[str, int]) -> bool:
-    """Whether all that was looped over is a part for which that is meant."""
-    find = tk.dispatch.registry.find
-    return all(name in _LOOPED_PARTS or not _LOOPED.isdisjoint(find(name).tags) for name in looped)
+def _may_loop(operator: Operator) -> bool:
+    """Whether the block says so: ``batch=loop``, or ``gather`` where each sample has other data to look in."""
+    facet = operator.facets.get("Batching")
+    return "data_dependent_output" in operator.tags or (facet is not None and facet.kind in ("loop", "gather"))
 
 
 def _directions(tensor: Tensor, rng: np.random.Generator) -> Tensor:

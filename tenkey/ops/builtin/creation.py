@@ -15,7 +15,7 @@ from ...core.dtypes.promotion import result_dtype
 from ...core.tensor import Tensor
 from ...core.word import WEAK_MASK, weak_of
 from ...dispatch.errors import OutOfRangeError
-from ..declare import TensorSpec, composite, factory
+from ..declare import TensorSpec, composite, factory, same_dim
 from ..shapes import refuse_shape
 
 _NO_REAL: Final = (
@@ -319,6 +319,7 @@ def _like_samples(rng: np.random.Generator) -> Any:
 @composite(
     "empty_like(Tensor x, *, DType? dtype=None, Device? device=None) -> Tensor",
     sample_inputs=_like_samples,
+    batch=same_dim,
     tags=("nondeterministic", "positional:1"),
 )
 def empty_like(x: Tensor, *, dtype: np.dtype | None = None, device: Device | None = None) -> Tensor:
@@ -334,6 +335,7 @@ def empty_like(x: Tensor, *, dtype: np.dtype | None = None, device: Device | Non
 @composite(
     "zeros_like(Tensor x, *, DType? dtype=None, Device? device=None) -> Tensor",
     sample_inputs=_like_samples,
+    batch=same_dim,
     tags=("positional:1",),
 )
 def zeros_like(x: Tensor, *, dtype: np.dtype | None = None, device: Device | None = None) -> Tensor:
@@ -349,6 +351,7 @@ def zeros_like(x: Tensor, *, dtype: np.dtype | None = None, device: Device | Non
 @composite(
     "ones_like(Tensor x, *, DType? dtype=None, Device? device=None) -> Tensor",
     sample_inputs=_like_samples,
+    batch=same_dim,
     tags=("positional:1",),
 )
 def ones_like(x: Tensor, *, dtype: np.dtype | None = None, device: Device | None = None) -> Tensor:
@@ -364,6 +367,7 @@ def ones_like(x: Tensor, *, dtype: np.dtype | None = None, device: Device | None
 @composite(
     "full_like(Tensor x, Scalar fill_value, *, DType? dtype=None, Device? device=None) -> Tensor",
     sample_inputs=lambda rng: [((rng.standard_normal((2, 3)), 1), {})],
+    batch=same_dim,
     tags=("positional:1",),
 )
 def full_like(x: Tensor, fill_value: Any, *, dtype: np.dtype | None = None, device: Device | None = None) -> Tensor:

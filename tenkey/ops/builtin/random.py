@@ -11,10 +11,7 @@ import numpy as np
 from ...core.dtypes import names as dtypes
 from ...core.dtypes.limits import finfo, iinfo
 from ...core.random import samplers
-from ...core.tensor import Tensor
-from ..declare import Entry, TensorSpec, factory, operator_of, structured
-from ..declare.facets import Batch
-from .shape.views import expand_dims, permute_dims
+from ..declare import TensorSpec, broadcast, core_dims, factory, structured
 
 _DOC = "{what}, from the 128-bit key (seed, stream), beginning with element ``start`` of its sequence."
 
@@ -99,25 +96,6 @@ random_addresses = factory(
 # ---- functions of what was drawn, on leading axes that broadcast
 
 
-def _batched(operator: Entry, *core: int) -> None:
-    """A rule for vmap: the batch goes first, and ``core`` says how many last axes of each tensor do not broadcast."""
-
-    def rule(info: Any, in_dims: Any, *args: Any, **kwargs: Any) -> tuple[Tensor, int]:
-        ranks = [args[i].ndim - own - (in_dims[i] is not None) for i, own in enumerate(core)]
-        values = list(args)
-        for i, dim in enumerate(in_dims[: len(core)]):
-            if dim is None:
-                continue
-            x, place = args[i], dim % args[i].ndim
-            x = permute_dims(x, (place, *[d for d in range(x.ndim) if d != place]))
-            for _ in range(max(ranks) - ranks[i]):
-                x = expand_dims(x, axis=1)
-            values[i] = x
-        return operator(*values, **kwargs), 0
-
-    operator_of(operator).facets["Batch"] = Batch(rule)
-
-
 def _real(operator: str, *tensors: Any, floating: bool = False) -> None:
     for x in tensors:
         if not (dtypes.is_real_floating(x.dtype) or (x.dtype.kind in "iu" and not floating)):
@@ -167,10 +145,10 @@ random_rejection = structured(
             ((np.array(-1.0), np.array(3.0), _addresses_of(), 5), {"kind": "truncated_normal"}),
         ]
     ),
+    batch=core_dims(0, 0, 1),
     tags=("internal",),
     doc="Numbers by rejection, each from its own address; see Note [Addresses of rejection samplers].",
 )
-_batched(random_rejection, 0, 0, 1)
 
 
 def _counts_meta(trials: Any, probabilities: Any, addresses: Any, seed: int) -> TensorSpec:
@@ -188,10 +166,10 @@ random_counts = structured(
         ((np.array([10, 50]), np.array([0.25, 0.5, 0.25]), _addresses_of(2, 3), 5), {}),
         ((np.array(7), np.full((0, 4), 0.25), _addresses_of(0, 4), 5), {}),
     ],
+    batch=core_dims(0, 1, 2),
     tags=("internal",),
     doc="Counts of a multinomial distribution, on a new last axis.",
 )
-_batched(random_counts, 0, 1, 2)
 
 
 def _category_on_numpy(weights: Any, uniform: Any) -> Any:
@@ -226,10 +204,10 @@ random_category = structured(
         ((rng.uniform(0, 1, (2, 4)), rng.uniform(0, 1, (3, 2))), {}),
         ((rng.uniform(0, 1, (2, 4)), rng.uniform(0, 1, (0, 2))), {}),
     ],
+    batch=core_dims(1, 0),
     tags=("internal",),
     doc="The category that a number of [0, 1) falls into, by weights on the last axis.",
 )
-_batched(random_category, 1, 0)
 
 
 random_order = structured(
@@ -238,10 +216,10 @@ random_order = structured(
     numpy=lambda keys: np.argsort(keys, axis=-1, kind="stable").astype(np.int64, copy=False),
     differentiable=False,
     sample_inputs=lambda rng: [((rng.permutation(6).reshape(2, 3).astype(float),), {}), ((np.ones((2, 0)),), {})],
+    batch=core_dims(1),
     tags=("internal",),
     doc="The indices that sort the last axis.",
 )
-_batched(random_order, 1)
 
 
 def _factor_on_numpy(cov: Any) -> Any:
@@ -289,10 +267,10 @@ random_factor = structured(
     numpy=_factor_on_numpy,
     differentiable=False,
     sample_inputs=_covariances,
+    batch=core_dims(2),
     tags=("internal",),
     doc="The lower triangular factor of covariance matrices, singular ones included.",
 )
-_batched(random_factor, 2)
 
 
 # ---- parameters and functions of them
@@ -304,10 +282,10 @@ random_exp = structured(
     numpy=samplers.exact_exp,
     vjp={"x": lambda g, out: g * out},
     sample_inputs=lambda rng: [((rng.uniform(-2, 2, shape),), {}) for shape in ((2, 3), (), (0, 2))],
+    batch=broadcast,
     tags=("internal",),
     doc="The exponential in float64, equal to the last bit on every backend.",
 )
-_batched(random_exp, 0)
 
 random_log1p = structured(
     "random_log1p(Tensor x) -> Tensor",
@@ -315,10 +293,10 @@ random_log1p = structured(
     numpy=samplers.exact_log1p,
     vjp={"x": lambda g, x: g / (x + 1.0)},
     sample_inputs=lambda rng: [((rng.uniform(-0.9, 2, shape),), {}) for shape in ((2, 3), (), (0, 2))],
+    batch=broadcast,
     tags=("internal",),
     doc="log(1 + x) in float64, equal to the last bit on every backend.",
 )
-_batched(random_log1p, 0)
 
 _RULES: Final[dict[str, tuple[str, Callable[[Any], Any]]]] = {
     "finite": ("finite", np.isfinite),
@@ -377,7 +355,7 @@ random_checked = structured(
         ((rng.uniform(0, 1, shape),), {"caller": "test", "name": "x", "rule": "finite"})
         for shape in ((2, 3), (), (0, 2))
     ],
+    batch=broadcast,
     tags=("internal",),
     doc="A parameter of a distribution, or weights, after a look at the values.",
 )
-_batched(random_checked, 0)

@@ -1,5 +1,6 @@
 """Facets and the declaration functions that make blocks of them."""
 
+from .batch import along, broadcast, core_dims, gather, loop, prepend, same_dim
 from .declaration import Entry, composite, factory, operator_of, pointwise, reduction, structured, view
 from .facets import TensorSpec, linear
 from .methods import attach_methods
@@ -31,13 +32,20 @@ __all__ = [
     "SUM",
     "Entry",
     "TensorSpec",
-    "linear",
+    "along",
     "attach_methods",
+    "broadcast",
     "composite",
+    "core_dims",
     "factory",
+    "gather",
+    "linear",
+    "loop",
     "operator_of",
     "pointwise",
+    "prepend",
     "reduction",
+    "same_dim",
     "structured",
     "view",
 ]

@@ -19,6 +19,7 @@ from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
 from ...dispatch.schema import FunctionSchema, parse_schema
 from ...dispatch.schema.parser import parse_usual
+from .batch import Batching, BatchRule
 from .facets import (
     Backward,
     ComplexVjp,
@@ -54,9 +55,12 @@ def _define(
     *,
     tags: Iterable[str],
     methods: Iterable[str] = (),
+    batch: Batching | BatchRule | None = None,
     doc: str | None,
 ) -> Entry:
     by_name: dict[str, object] = {type(facet).__name__: facet for facet in facets}
+    if batch is not None:
+        by_name["Batching"] = batch if isinstance(batch, Batching) else Batching("function", batch)
     names = tuple(methods)
     if names:
         by_name["Methods"] = Methods(names)
@@ -236,6 +240,7 @@ def view(
     window: Callable[..., Any],
     vjp: Mapping[str, Formula] | None = None,
     sample_inputs: Callable[..., Any] | None = None,
+    batch: Batching | BatchRule | None = None,
     methods: Iterable[str] = (),
     tags: Iterable[str] = (),
     doc: str | None = None,
@@ -249,7 +254,7 @@ def view(
     facets: list[object] = [View(window), *_differentiation(parsed, None, vjp, None, True)]
     if sample_inputs is not None:
         facets.append(SampleInputs(sample_inputs))
-    return _define(parsed, facets, tags=("view", *tags), methods=methods, doc=doc)
+    return _define(parsed, facets, tags=("view", *tags), methods=methods, batch=batch, doc=doc)
 
 
 def structured(
@@ -266,6 +271,7 @@ def structured(
     sample_inputs: Callable[..., Any] | None = None,
     reference: Callable[..., Any] | None = None,
     gradcheck_wrapper: Callable[..., Any] | None = None,
+    batch: Batching | BatchRule | None = None,
     methods: Iterable[str] = (),
     tags: Iterable[str] = (),
     doc: str | None = None,
@@ -286,7 +292,7 @@ def structured(
         facets.append(NumPyKernel(numpy, strict, quiet, widens))
     if sample_inputs is not None:
         facets.append(SampleInputs(sample_inputs, reference, gradcheck_wrapper))
-    return _define(parsed, facets, tags=tuple(tags), methods=methods, doc=doc)
+    return _define(parsed, facets, tags=tuple(tags), methods=methods, batch=batch, doc=doc)
 
 
 def factory(
@@ -321,6 +327,7 @@ def composite(
     sample_inputs: Callable[..., Any] | None = None,
     reference: Callable[..., Any] | None = None,
     gradcheck_wrapper: Callable[..., Any] | None = None,
+    batch: Batching | BatchRule | None = None,
     methods: Iterable[str] = (),
     tags: Iterable[str] = (),
     doc: str | None = None,
@@ -342,7 +349,7 @@ def composite(
             facets.append(NumPyKernel(numpy, strict=True, quiet=quiet))
         if sample_inputs is not None:
             facets.append(SampleInputs(sample_inputs, reference, gradcheck_wrapper))
-        return _define(parsed, facets, tags=tuple(tags), methods=methods, doc=doc or function.__doc__)
+        return _define(parsed, facets, tags=tuple(tags), methods=methods, batch=batch, doc=doc or function.__doc__)
 
     return decorate
 

@@ -3,9 +3,9 @@
 Note [Batching rules]
 ~~~~~~~~~~~~~~~~~~~~~
 A batched tensor is a wrapper around a value with one dimension more, the batch dimension. Who processes a call, the
-first that there is: the facet ``Batch``, which a user registered with ``register_vmap``; the rule for that built-in
-operator in ``rules.py``; what the tags of its block say (Note [Tags of batching]); what its facets say (pointwise,
-reduction, in-place); the operators that a composite is made of; the loop. The loop takes the batch apart, calls the
+first that there is: the facet ``Batch``, which a user registered with ``register_vmap``; the facet ``Batching``, which
+is the ``batch=`` of a block (Note [Batching facet]); what its other facets say (pointwise, reduction, in-place); the
+operators that a composite is made of; the loop. The loop takes the batch apart, calls the
 operator on every sample and stacks the results: slow, and right for every operator. ``LOOPS`` counts it by operator.
 Guarded by ``tests/transforms/test_vmap.py``.
 
@@ -40,8 +40,7 @@ from ...ops.builtin.shape.copying import stack
 from ...ops.builtin.shape.views import broadcast_to, permute_dims, reshape, select_index
 
 __all__ = [
-    "LOOPS", "BatchInfo", "BatchLevel", "Rule", "derived_rules", "function_rules", "move", "named_rules",
-    "tagged_rules",
+    "LOOPS", "BatchInfo", "BatchLevel", "Rule", "batching_rules", "derived_rules", "function_rules", "move",
 ]  # fmt: skip
 
 _BOOL: Final = np.dtype(bool)
@@ -50,8 +49,7 @@ Rule = Callable[["BatchLevel", Operator, tuple[Any, ...], dict[str, Any]], Any]
 LOOPS: Final[Counter[str]] = Counter()
 """How often an operator without a rule was run sample by sample."""
 
-named_rules: Final[dict[str, Rule]] = {}
-tagged_rules: Final[dict[str, Rule]] = {}
+batching_rules: Final[dict[str, Rule]] = {}
 derived_rules: Final[dict[str, Rule]] = {}
 function_rules: Final[dict[str, Callable[..., Any]]] = {}
 
@@ -146,6 +144,8 @@ class BatchLevel(Level):
         finally:
             _open.reset(token)
 
+    move = staticmethod(move)
+
     # ---- calls
 
     def process(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -157,19 +157,60 @@ class BatchLevel(Level):
         facets = operator.facets
         if "Batch" in facets:
             return _by_user
-        found = named_rules.get(operator.name)
-        if found is not None:
-            return found
-        for tag in operator.tags:
-            found = tagged_rules.get(tag)
-            if found is not None:
-                return found
+        facet = facets.get("Batching")
+        if facet is not None:
+            return facet.function or batching_rules[facet.kind]  # type: ignore[no-any-return]
         for name, derived in derived_rules.items():
             if name in facets:
                 return derived
         if "Composite" in facets or operator.kernels.get(DispatchKey.CompositeImplicitAutograd):
             return _by_parts
         return _by_loop
+
+    def check(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Raise what the operator raises for arguments of the shapes of one sample."""
+        meta = operator.facets.get("Meta")
+        if meta is not None:
+            meta.rule(*args, **kwargs)
+        elif "View" in operator.facets:
+            operator.facets["View"].window(*args, **kwargs)
+
+    def check_mutation(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Raise if a tensor that the samples share would be changed by a batched one."""
+        if not operator.schema.is_mutable:
+            return
+        bound = operator.bind(*args, **kwargs)
+        batched = [name for name, value in bound.items() if any(self.owns(leaf) for leaf in flatten(value))]
+        for argument in operator.schema.arguments:
+            if not argument.is_mutable:
+                continue
+            for leaf in flatten(bound[argument.name]):
+                if isinstance(leaf, Tensor) and not self.owns(leaf):
+                    raise RuntimeError(
+                        f"[{operator.schema.base_name}] vmap: inplace arithmetic on {argument.name!r} is not possible, "
+                        f"since it is not batched and {', '.join(map(repr, batched))} is: every sample would write "
+                        f"into the same memory. Use the functional form, or make the target from a batched tensor "
+                        f"(tk.zeros_like(x), x.clone())."
+                    )
+
+    def loop(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call the operator for every sample."""
+        self.check_mutation(operator, args, kwargs)
+        if self.randomness == "error" and "nondeterministic" in operator.tags:
+            raise RuntimeError(_RANDOM.format(operator=operator.name))
+        if self.randomness == "same" and "nondeterministic" in operator.tags:
+            raise RuntimeError(
+                f"[{operator.name}] vmap: the operator has the tag 'nondeterministic', and randomness='same' requires "
+                f"equal numbers for all samples, which one call for each sample does not give: pass "
+                f"randomness='different', or give it a rule by register_vmap."
+            )
+        if "data_dependent_output" in operator.tags:
+            raise RuntimeError(
+                f"[{operator.name}] vmap: its output has a dynamic shape, which depends on the data (tag "
+                f"'data_dependent_output'), and the results of the samples need not fit together. Call it outside of "
+                f"vmap, give it a rule by register_vmap, or write the computation with tk.where, which keeps the shape."
+            )
+        return _loop(self, operator.name, operator.call, args, kwargs)
 
     # ---- what a wrapper is asked
 
@@ -359,23 +400,7 @@ def _by_parts(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwar
 
 
 def _by_loop(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """One call for every sample."""
-    check_mutation(level, operator, args, kwargs)
-    if level.randomness == "error" and "nondeterministic" in operator.tags:
-        raise RuntimeError(_RANDOM.format(operator=operator.name))
-    if level.randomness == "same" and "nondeterministic" in operator.tags:
-        raise RuntimeError(
-            f"[{operator.name}] vmap: the operator has the tag 'nondeterministic', and randomness='same' asks for "
-            "equal numbers for all samples, which one call for each sample does not give: pass "
-            "randomness='different', or give it a rule by register_vmap."
-        )
-    if "data_dependent_output" in operator.tags:
-        raise RuntimeError(
-            f"[{operator.name}] vmap: its output has a dynamic shape, which depends on the data (tag "
-            "'data_dependent_output'), and the results of the samples need not fit together. Call it outside of "
-            "vmap, give it a rule by register_vmap, or write the computation with tk.where, which keeps the shape."
-        )
-    return _loop(level, operator.name, operator.call, args, kwargs)
+    return level.loop(operator, args, kwargs)
 
 
 def _loop(
@@ -427,22 +452,3 @@ def _stacked(level: BatchLevel, name: str, column: Sequence[Any]) -> Any:
                 f"({first!r} and {other!r}): that cannot be stacked."
             )
     return first
-
-
-def check_mutation(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Raise if a tensor that is not batched would be changed by one that is."""
-    if not operator.schema.is_mutable:
-        return
-    bound = operator.bind(*args, **kwargs)
-    batched = [name for name, value in bound.items() if any(level.owns(leaf) for leaf in flatten(value))]
-    for argument in operator.schema.arguments:
-        if not argument.is_mutable:
-            continue
-        for leaf in flatten(bound[argument.name]):
-            if isinstance(leaf, Tensor) and not level.owns(leaf):
-                raise RuntimeError(
-                    f"[{operator.schema.base_name}] vmap: inplace arithmetic on {argument.name!r} is not "
-                    f"possible, since it is not batched and {', '.join(map(repr, batched))} is: every sample would "
-                    "write into the same memory. Use the functional form, or make the target from a batched tensor "
-                    "(tk.zeros_like(x), x.clone())."
-                )

@@ -15,7 +15,6 @@ from ...dispatch.local_state import StateGuard
 from ...ops.builtin.shape.copying import concatenate
 from ...ops.builtin.shape.views import broadcast_to, slice
 from . import function_rule as _functions  # noqa: F401  # the rules of batching, which put themselves into its tables
-from . import index_rules as _index_rules  # noqa: F401
 from . import rules as _rules  # noqa: F401
 from .level import BatchLevel, move
 

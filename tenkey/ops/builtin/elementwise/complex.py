@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....core.dtypes.names import complex_of, real_of
 from ....core.tensor import Tensor
-from ...declare import Entry, TensorSpec, linear, structured
+from ...declare import Entry, TensorSpec, linear, prepend, same_dim, structured
 from ..creation import zeros_like
 
 
@@ -31,6 +31,7 @@ conj: Entry = structured(
     meta=lambda x: TensorSpec(x.shape, x.dtype),
     vjp={"x": lambda g: conj(g)},
     jvp=linear("x"),
+    batch=same_dim,
     methods=("conj",),
     sample_inputs=lambda rng: [((rng.standard_normal((3,)) + 1j * rng.standard_normal((3,)),), {})],
     doc="""Complex conjugate; a real tensor is copied.
@@ -53,6 +54,7 @@ real = structured(
     vjp={"x": lambda g, x_meta: complex_from(g, zeros_like(g)) if x_meta.dtype.kind == "c" else g},
     jvp=linear("x"),
     sample_inputs=lambda rng: [((rng.standard_normal((3,)) + 1j * rng.standard_normal((3,)),), {})],
+    batch=same_dim,
     doc="""Real part, a real tensor.
 
     >>> import tenkey as tk
@@ -67,6 +69,7 @@ imag = structured(
     vjp={"x": lambda g, x_meta: complex_from(zeros_like(g), g) if x_meta.dtype.kind == "c" else zeros_like(g)},
     jvp=linear("x"),
     sample_inputs=lambda rng: [((rng.standard_normal((3,)) + 1j * rng.standard_normal((3,)),), {})],
+    batch=same_dim,
     doc="""Imaginary part, a real tensor; zeros for a real one.
 
     >>> import tenkey as tk
@@ -81,4 +84,5 @@ complex_from: Entry = structured(
     vjp={"real": lambda g: real(g), "imag": lambda g: imag(g)},
     jvp=linear(("real", "imag")),
     sample_inputs=lambda rng: [((rng.standard_normal((3,)), rng.standard_normal((3,))), {})],
+    batch=prepend(),
 )

@@ -11,7 +11,7 @@ from ....core.dtypes.limits import finfo
 from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor
 from ... import scalar as s
-from ...declare import INT_TO_FLOAT, REAL, REAL_TO_FLOAT, SAME, TensorSpec, composite, pointwise, structured
+from ...declare import INT_TO_FLOAT, REAL, REAL_TO_FLOAT, SAME, TensorSpec, broadcast, composite, pointwise, structured
 from ...shapes import broadcast_shapes
 from ..creation import concrete
 from .complex import complex_from, imag, real
@@ -307,7 +307,8 @@ gcd_of = structured(
     differentiable=False,
     sample_inputs=_integer_samples,
     reference=np.gcd,
-    tags=("internal", "elementwise"),
+    batch=broadcast,
+    tags=("internal",),
     doc="""``tk.gcd`` of two tensors.
 
     >>> import tenkey as tk
@@ -322,7 +323,7 @@ gcd_of = structured(
     differentiable=False,
     sample_inputs=_integer_samples,
     reference=np.gcd,
-    tags=("elementwise",),
+    batch=broadcast,
 )
 def gcd(x1: Tensor, x2: Tensor) -> Tensor:
     """The greatest common divisor of two integers, element by element, with broadcasting; never negative.
@@ -341,7 +342,8 @@ lcm_of = structured(
     differentiable=False,
     sample_inputs=_integer_samples,
     reference=np.lcm,
-    tags=("internal", "elementwise"),
+    batch=broadcast,
+    tags=("internal",),
     doc="""``tk.lcm`` of two tensors.
 
     >>> import tenkey as tk
@@ -356,7 +358,7 @@ lcm_of = structured(
     differentiable=False,
     sample_inputs=_integer_samples,
     reference=np.lcm,
-    tags=("elementwise",),
+    batch=broadcast,
 )
 def lcm(x1: Tensor, x2: Tensor) -> Tensor:
     """The least common multiple of two integers, element by element, with broadcasting; never negative.

@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 
 from ....core.tensor import Tensor
-from ...declare import Entry, TensorSpec, composite, linear, structured
+from ....dispatch.operator import Operator
+from ...declare import Entry, TensorSpec, composite, linear, prepend, structured
+from ...declare.batch import VmapLevel
 from ...shapes import broadcast_shapes, normalize_axis
-from ..shape.views import broadcast_to, sum_to_shape
+from ..shape.views import broadcast_to, expand_dims, sum_to_shape
 from .basic_indexing import NOT_AN_INDEX, TOO_MANY
+from .vmap_rules import index_backward_batch, index_batch
 
 
 def _gather_meta(x: Tensor, indices: Tensor, *, axis: int = -1) -> TensorSpec:
@@ -28,6 +31,14 @@ def _gather_meta(x: Tensor, indices: Tensor, *, axis: int = -1) -> TensorSpec:
     return TensorSpec((*rest[:i], indices.shape[i], *rest[i + 1 :]), x.dtype)
 
 
+def _take_batch(level: VmapLevel, operator: Operator, args: Any, kwargs: dict[str, Any]) -> Tensor:
+    level.check(operator, args, kwargs)
+    x, indices = args
+    axis = kwargs.get("axis", -1)
+    values = [level.front(y) if level.owns(y) else expand_dims(y, 0) for y in (x, indices)]
+    return level.batch(operator.call(*values, axis=axis if axis < 0 else axis + 1))
+
+
 take_along_axis = structured(
     "take_along_axis(Tensor x, Tensor indices, *, int axis=-1) -> Tensor",
     meta=_gather_meta,
@@ -40,6 +51,7 @@ take_along_axis = structured(
         ((rng.standard_normal((1, 5)), rng.integers(0, 5, (3, 2))), {"axis": 1}),
         ((rng.standard_normal((3, 5)), rng.integers(0, 5, (3, 0))), {}),
     ],
+    batch=_take_batch,
     tags=("takes_sequences", "positional:1"),
     doc="""Along one axis the elements at ``indices``, which has the number of dimensions of ``x``.
 
@@ -84,6 +96,7 @@ scatter_add_zeros = structured(
         ((rng.standard_normal((4, 2)), rng.integers(-3, 3, (4, 2)), (3, 2), 0), {}),
         ((rng.standard_normal((3, 0)), rng.integers(0, 5, (3, 0)), (3, 5), 1), {}),
     ],
+    batch=prepend("shape", along=("axis",)),
     tags=("internal",),
     doc="""Zeros of ``shape`` with ``source`` added at ``indices`` of an axis: the adjoint of ``take_along_axis``.
 
@@ -133,6 +146,7 @@ index: Entry = structured(
         ((rng.standard_normal((4, 3, 2)), [rng.integers(0, 4, (5, 1)), None, rng.integers(0, 2, (3,))]), {}),
         ((rng.standard_normal((4, 3)), [rng.integers(0, 4, (0,))]), {}),
     ],
+    batch=index_batch,
     tags=(
         "internal",
         "data_dependent_output",
@@ -154,6 +168,7 @@ index_backward: Entry = structured(
         ((rng.standard_normal((5, 3)), (4, 3), [rng.integers(0, 4, (5,)), None]), {}),
         ((rng.standard_normal((4, 2, 2)), (4, 3), [None, rng.integers(-3, 3, (2, 2))]), {}),
     ],
+    batch=index_backward_batch,
 )
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from ....core.tensor import Tensor
 from ....dispatch.errors import shown
 from ....dispatch.registry import registry
-from ...declare import Entry, TensorSpec, linear, structured, view
+from ...declare import Entry, TensorSpec, linear, prepend, structured, view
 from ..shape.views import Window
 
 __all__ = ["FULL", "NOT_AN_INDEX", "TOO_MANY", "basic_index", "basic_index_backward", "plain_slice", "window_of"]
@@ -131,6 +131,7 @@ basic_index: Entry = view(
             ((5, 4), (slice(3, 1),)),
         )
     ],
+    batch=prepend(index=(FULL,)),
     tags=("internal",),
     doc="""What the ints, slices, None and '...' of an index select; a view. See Note [One view for an index].
 
@@ -156,6 +157,7 @@ basic_index_backward: Entry = structured(
         ((rng.standard_normal(()), (3,), (2,)), {}),
         ((rng.standard_normal((0, 4)), (5, 4), (slice(3, 1),)), {}),
     ],
+    batch=prepend("shape", index=(FULL,)),
     tags=("internal",),
     doc="""Zeros of ``shape`` with ``g_view`` put where an index selects: the adjoint of ``basic_index``.
 

@@ -25,6 +25,7 @@ from ..shape.views import broadcast_to, reshape
 from .advanced_indexing import index, index_shape, scatter_add_zeros, take_along_axis
 from .basic_indexing import basic_index, basic_index_backward
 from .setitem import as_source, put, put_
+from .vmap_rules import index_reduce_batch
 
 _INTEGERS: Final = "[{operator}] indices must be integers, got {dtype}."
 _KIND: Final = "[{operator}] a source of dtype {source} has no place in a tensor of {dtype}: cast the tensor first."
@@ -154,6 +155,7 @@ index_reduce: Entry = structured(
         ((rng.standard_normal((0, 3)), [None, np.array([0, 0])], rng.standard_normal((0, 2)), "add"), {}),
     ],
     reference=_index_reduce,
+    batch=index_reduce_batch,
     tags=("internal",),
     doc="""``x`` combined with ``source`` where a list of integer tensors selects; equal places are combined in turn.
 

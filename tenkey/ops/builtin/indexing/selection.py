@@ -10,7 +10,7 @@ import numpy as np
 from ....core.tensor import Tensor
 from ....core.word import WEAK_MASK
 from ....dispatch.errors import shown
-from ...declare import TensorSpec, composite, structured
+from ...declare import TensorSpec, broadcast, composite, structured
 from ...shapes import broadcast_shapes, normalize_axis
 from ...variants import can_hold
 from ..creation import concrete
@@ -272,6 +272,7 @@ unravel_rows = structured(
     differentiable=False,
     sample_inputs=lambda rng: [((rng.integers(0, 24, (5,)), (2, 3, 4)), {}), ((rng.integers(0, 6, (2, 2)), (6,)), {})],
     reference=lambda indices, shape: np.array(np.unravel_index(indices, shape)),
+    batch=lambda level, operator, args, kwargs: level.batch(operator.call(level.front(args[0]), args[1]), 1),
     tags=("internal",),
     doc="""The coordinates of flat indices, a row for each dimension: what ``tk.unravel_index`` gives as a tuple.
 
@@ -313,6 +314,7 @@ ravel_multi_index = structured(
     reference=lambda multi_index, dims, mode="raise": np.ravel_multi_index(
         tuple(np.broadcast_arrays(*multi_index)), dims, mode=mode
     ),
+    batch=broadcast,
     doc="""The flat, row-major index of coordinates in an array of shape ``dims``; int64.
 
     ``multi_index`` holds one tensor of integers for each dimension; they broadcast. ``mode`` says what is done with a

@@ -35,6 +35,7 @@ from ....dispatch.operator import Operator
 from ....dispatch.registry import registry
 from ....dispatch.schema import parse_schema
 from ...declare import composite, linear
+from ...declare.batch import Batching
 from ...declare.declaration import operator_of
 from ...declare.facets import Composite, SampleInputs
 from ...shapes import broadcast_shapes
@@ -46,6 +47,7 @@ from ..shape.views import expand_dims, reshape, sum_to_shape
 from .advanced_indexing import index, index_shape
 from .basic_indexing import basic_index, window_of
 from .getitem import Plan, is_plain, make_plan, simple_arrays
+from .vmap_rules import basic_put_batch, basic_put_inplace_batch, put_batch, put_inplace_batch
 
 __all__ = ["Put", "as_source", "basic_put", "basic_put_", "check_basic_put", "check_put", "put", "put_", "setitem"]
 
@@ -109,6 +111,7 @@ def _put_samples(rng: np.random.Generator) -> Any:
     },
     jvp=linear(("x", "source")),
     sample_inputs=_basic_put_samples,
+    batch=basic_put_batch,
     tags=("internal",),
 )
 def basic_put(x: Tensor, index: tuple[Any, ...], source: Tensor) -> Tensor:
@@ -161,6 +164,7 @@ def _persists(x: Tensor, indices: Sequence[Tensor | None], arrays: list[Tensor],
     },
     jvp=linear(("x", "source")),
     sample_inputs=_put_samples,
+    batch=put_batch,
     tags=("internal",),
 )
 def put(x: Tensor, indices: Sequence[Tensor | None], source: Tensor) -> Tensor:
@@ -194,6 +198,7 @@ basic_put_: Callable[..., Tensor] = registry.define(
         "Fits": Fits(check_basic_put),
         "SampleInputs": SampleInputs(_basic_put_samples),
         "Composite": Composite(_write, implicit=False),
+        "Batching": Batching("function", basic_put_inplace_batch),
     },
     tags=("inplace_variant", "mixes_devices"),
     doc="""``x[index] = source`` for an index of ints, slices, None and '...'; gives ``x``.
@@ -208,7 +213,12 @@ basic_put_: Callable[..., Tensor] = registry.define(
 
 put_: Callable[..., Tensor] = registry.define(
     parse_schema("tk::put_(Tensor(a!) x, Tensor?[] indices, Tensor source) -> Tensor(a!)"),
-    facets={"Put": Put(operator_of(put)), "Fits": Fits(check_put), "SampleInputs": SampleInputs(_put_samples)},
+    facets={
+        "Put": Put(operator_of(put)),
+        "Fits": Fits(check_put),
+        "SampleInputs": SampleInputs(_put_samples),
+        "Batching": Batching("function", put_inplace_batch),
+    },
     tags=("inplace_variant",),
     doc="""``x[indices] = source`` for a list of integer or bool tensors, as in ``index``; gives ``x``.
 

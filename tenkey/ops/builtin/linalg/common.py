@@ -10,15 +10,17 @@ import numpy as np
 from ....core.dtypes import names as dtypes
 from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor
+from ....dispatch.operator import Operator
+from ...declare.batch import VmapLevel
 from ..creation import arange
 from ..elementwise.comparison import where
 from ..elementwise.complex import conj, real
-from ..shape.views import broadcast_to, expand_dims, matrix_transpose
+from ..shape.views import broadcast_to, expand_dims, matrix_transpose, reshape, squeeze
 
 __all__ = [
     "CONVERGE", "adjoint", "as_diagonal", "check_matrix", "check_square", "differences", "half_lower", "hermitian",
     "inexact", "inexact_array", "known_linalg", "like_operand", "on_diagonal", "reciprocal_off_diagonal",
-    "strictly_lower",
+    "solve_batch", "strictly_lower",
 ]  # fmt: skip
 
 CONVERGE: Final = "the iteration did not converge; are there NaN or inf among the elements?"
@@ -136,3 +138,19 @@ def reciprocal_off_diagonal(x: Tensor) -> Tensor:
 def differences(w: Tensor) -> Tensor:
     """The matrix of ``w[j] - w[i]``."""
     return expand_dims(w, -2) - expand_dims(w, -1)
+
+
+def solve_batch(level: VmapLevel, operator: Operator, args: Any, kwargs: dict[str, Any]) -> Tensor:
+    """Rule for vmap of what takes a stack of matrices and a stack of right-hand sides, or one vector."""
+    x1, x2, *rest = args
+    level.check(operator, args, kwargs)
+    vector = x2.ndim == 1
+    ndim = max(x1.ndim, 2 if vector else x2.ndim)
+    if vector:
+        columns = level.front(x2)
+        right = reshape(columns, (columns.shape[0], *[1] * (ndim - 2), columns.shape[1], 1))
+    else:
+        right = level.aligned(x2, ndim)
+    rest = [level.aligned(x, ndim - 2) for x in (*rest, *kwargs.values())]  # rtol, one for each matrix
+    found = operator.call(level.aligned(x1, ndim), right, *rest)
+    return level.batch(squeeze(found, -1) if vector else found)

@@ -21,7 +21,7 @@ import numpy as np
 
 from ....core.dtypes import names as dtypes
 from ....core.tensor import Tensor
-from ...declare import Entry, TensorSpec, composite, structured
+from ...declare import Entry, TensorSpec, composite, core_dims, structured
 from ..elementwise.arithmetic import negative
 from ..elementwise.comparison import where
 from ..elementwise.complex import imag, real
@@ -152,7 +152,8 @@ _svd: Any = structured(
     widens=True,
     strict=True,
     vjp={"x": _svd_vjp},
-    tags=("derived", "stacked"),
+    batch=core_dims(2),
+    tags=("derived",),
 )
 
 
@@ -205,7 +206,7 @@ svdvals: Entry = structured(
     vjp={"x": _svdvals_vjp},
     sample_inputs=lambda rng: [((x,), {}) for x in _matrix_samples(rng)],
     reference=lambda x: np.linalg.svd(x, compute_uv=False),
-    tags=("stacked",),
+    batch=core_dims(2),
     doc="""Singular values of a matrix, descending, or of each matrix of a stack.
 
     Args: x: shape (..., M, N), floating or complex; integers are taken as floats. Returns shape (..., min(M, N)), real.
@@ -272,7 +273,8 @@ _qr: Any = structured(
     widens=True,
     strict=True,
     vjp={"x": _qr_vjp},
-    tags=("derived", "stacked"),
+    batch=core_dims(2),
+    tags=("derived",),
 )
 
 

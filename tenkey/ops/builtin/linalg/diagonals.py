@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ....core.tensor import Tensor
-from ...declare import Entry, TensorSpec, linear, structured, view
+from ...declare import Entry, TensorSpec, core_dims, linear, prepend, structured, view
 from ...declare.promotion import refuse_lost_part
 from ..shape.views import broadcast_to, expand_dims
 
@@ -54,6 +54,7 @@ diagonal_embed: Entry = structured(
         for length, shape, offset in (((2,), (2, 3), 0), ((2, 1), (2, 2, 2), -1), ((0,), (2, 2), 5))
     ],
     reference=_embed_on_numpy,
+    batch=prepend("shape"),
     tags=("internal",),
 )
 
@@ -65,7 +66,8 @@ diagonal: Entry = view(
         ((rng.standard_normal(shape),), {"offset": offset})
         for shape, offset in (((3, 4), 0), ((3, 4), 2), ((3, 4), -1), ((2, 3, 3), 1), ((2, 2), 5), ((0, 3), 0))
     ],
-    tags=("stacked", "positional:1"),
+    batch=core_dims(2),
+    tags=("positional:1",),
     doc="""A diagonal of a matrix, or of each matrix of a stack; a view.
 
     Args: x: shape (..., M, N). offset: which diagonal, counted to the right of the main one. Returns shape (..., K),
@@ -115,7 +117,8 @@ trace: Entry = structured(
         for shape, offset in (((3, 4), 0), ((3, 3), -1), ((2, 3, 3), 1), ((2, 2), 5), ((0, 3), 0))
     ],
     reference=lambda x, offset=0: np.trace(x, offset, -2, -1, _sum_dtype(x.dtype)),
-    tags=("stacked", "positional:1"),
+    batch=core_dims(2),
+    tags=("positional:1",),
     doc="""The sum of a diagonal of a matrix, or of each matrix of a stack; integers are summed in 64 bits.
 
     Args: x: shape (..., M, N), of a numeric dtype. offset: which diagonal, counted to the right of the main one. dtype:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ....core.dtypes import names as dtypes
 from ....core.tensor import Tensor
-from ...declare import Entry, TensorSpec, composite, structured
+from ...declare import Entry, TensorSpec, composite, core_dims, structured
 from ..elementwise.comparison import where
 from ..elementwise.complex import conj, real
 from ..shape.copying import cast
@@ -81,7 +81,8 @@ _eigh: Any = structured(
     widens=True,
     strict=True,
     vjp={"x": _eigh_vjp},
-    tags=("derived", "stacked"),
+    batch=core_dims(2),
+    tags=("derived",),
 )
 
 
@@ -127,7 +128,7 @@ eigvalsh: Entry = structured(
     sample_inputs=_hermitian_samples,
     reference=np.linalg.eigvalsh,
     gradcheck_wrapper=lambda call, x: call(hermitian(x)),
-    tags=("stacked",),
+    batch=core_dims(2),
     doc="""Eigenvalues of a Hermitian (real: symmetric) matrix, ascending, or of each matrix of a stack.
 
     Args: x: shape (..., M, M), floating or complex; integers are taken as floats. Only the lower triangle is read.
@@ -186,7 +187,8 @@ _eig: Any = structured(
     widens=True,
     strict=True,
     vjp={"x": _eig_vjp},
-    tags=("derived", "stacked"),
+    batch=core_dims(2),
+    tags=("derived",),
 )
 
 
@@ -225,7 +227,7 @@ eigvals: Entry = structured(
     vjp={"x": _eigvals_vjp},
     sample_inputs=_square_samples,
     reference=lambda x: _complex(np.linalg.eigvals(x)),
-    tags=("stacked",),
+    batch=core_dims(2),
     doc="""Eigenvalues of a square matrix, in no particular order, or of each matrix of a stack.
 
     Args: x: shape (..., M, M), floating or complex; integers are taken as floats. Returns shape (..., M), always

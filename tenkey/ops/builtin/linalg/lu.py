@@ -9,7 +9,7 @@ import numpy as np
 from ....core.dtypes import names as dtypes
 from ....core.dtypes.names import int64
 from ....core.tensor import Tensor
-from ...declare import TensorSpec, composite, structured
+from ...declare import TensorSpec, composite, core_dims, structured
 from ..creation import arange
 from ..elementwise.comparison import equal
 from ..shape.copying import cast, concatenate
@@ -113,7 +113,8 @@ _factors: Any = structured(
     widens=True,
     strict=False,
     vjp={"x": _factors_vjp},
-    tags=("derived", "stacked"),
+    batch=core_dims(2),
+    tags=("derived",),
 )
 
 

@@ -6,10 +6,12 @@ from typing import Any, Final
 
 from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor
-from ...declare import TensorSpec, linear, structured
+from ....dispatch.operator import Operator
+from ...declare import Entry, TensorSpec, linear, structured
+from ...declare.batch import VmapLevel
 from ...shapes import broadcast_shapes
 from ..elementwise.complex import conj, real
-from ..shape.views import expand_dims, matrix_transpose, permute_dims, squeeze
+from ..shape.views import expand_dims, matrix_transpose, permute_dims, reshape, squeeze
 
 
 def _matmul_meta(x1: Tensor, x2: Tensor) -> TensorSpec:
@@ -61,7 +63,43 @@ def _right(g: Tensor, x1: Tensor, x2_meta: Any) -> Tensor:
     return matmul(_adjoint(x1), g)
 
 
-matmul = structured(
+def _matmul_batch(level: VmapLevel, operator: Operator, args: Any, kwargs: dict[str, Any]) -> Tensor:
+    x1, x2 = args
+    a, left = level.split(x1)
+    b, right = level.split(x2)
+    if not isinstance(x1, Tensor) or not isinstance(x2, Tensor):
+        return matmul(a, b)  # raises
+    level.check(operator, args, kwargs)
+    if right is None and x1.ndim == 1 and x2.ndim == 2:  # one product of matrices for all vectors
+        return level.batch(matmul(level.move(a, left, 0), b))
+    if left is None and x2.ndim == 1 and x1.ndim == 2:
+        return level.batch(matmul(level.move(b, right, 0), matrix_transpose(a)))
+    if right is None and x1.ndim == 2 and x2.ndim == 2 and left == 0:
+        return level.batch(matmul(a, b))
+    ndim = max(x1.ndim, x2.ndim, 2)
+    product = matmul(_stack_of_matrices(level, x1, ndim, -2), _stack_of_matrices(level, x2, ndim, -1))
+    if x1.ndim == 1:
+        product = squeeze(product, -2)
+    if x2.ndim == 1:
+        product = squeeze(product, -1)
+    return level.batch(product)
+
+
+def _stack_of_matrices(level: VmapLevel, x: Tensor, ndim: int, place: int) -> Tensor:
+    """The operand as a stack of matrices, aligned for broadcasting; a vector gets its missing dimension."""
+    value, dim = level.split(x)
+    if dim is not None:
+        value = level.move(value, dim, 0)
+    own = x.ndim
+    if own == 1:
+        value = expand_dims(value, place)
+        own = 2
+    if dim is not None and own < ndim:
+        value = reshape(value, (level.size, *[1] * (ndim - own), *value.shape[1:]))
+    return value  # type: ignore[no-any-return]
+
+
+matmul: Entry = structured(
     "matmul(Tensor x1, Tensor x2) -> Tensor",
     meta=_matmul_meta,
     vjp={
@@ -85,6 +123,7 @@ matmul = structured(
             ((0, 3), (3,)),
         )
     ],
+    batch=_matmul_batch,
     methods=("__matmul__", "matmul"),
     tags=("keeps_python_scalars",),
     doc="""Matrix product over the last two dimensions, broadcasting the others; a 1-d operand is a vector.

@@ -9,7 +9,7 @@ import numpy as np
 
 from ....core.dtypes import names as dtypes
 from ....core.tensor import Tensor
-from ...declare import Entry, TensorSpec, composite, structured
+from ...declare import Entry, TensorSpec, along, composite, core_dims, structured
 from ...shapes import broadcast_shapes, reduced_shape, refuse_empty
 from ..elementwise.arithmetic import abs as abs_
 from ..elementwise.arithmetic import sign, square
@@ -22,7 +22,17 @@ from ..reductions.reduction import restore_axes
 from ..reductions.reduction import sum as sum_
 from ..shape.copying import cast, concatenate
 from ..shape.views import expand_dims, squeeze
-from .common import CONVERGE, adjoint, check_matrix, check_square, inexact, inexact_array, known_linalg, like_operand
+from .common import (
+    CONVERGE,
+    adjoint,
+    check_matrix,
+    check_square,
+    inexact,
+    inexact_array,
+    known_linalg,
+    like_operand,
+    solve_batch,
+)
 from .decompositions import svdvals
 from .matmul import matmul
 
@@ -151,6 +161,7 @@ vector_norm: Entry = structured(
     reference=lambda x, **options: np.asarray(
         np.linalg.vector_norm(np.asarray(x, np.result_type(x, np.float16)), **options)
     ),
+    batch=along("axis"),
     doc="""The norm of the elements along axes: ``(sum(abs(x)**ord))**(1 / ord)``.
 
     Args: x: floating or complex; integers are taken as floats. axis: one axis or several, None for all. ord: any
@@ -192,7 +203,7 @@ matrix_rank: Entry = structured(
     differentiable=False,
     sample_inputs=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((3, 3), (2, 3, 2), (0, 2), (1, 1))],
     reference=lambda x: np.asarray(np.linalg.matrix_rank(x)),
-    tags=("stacked",),
+    batch=core_dims(2),
     doc="""The number of singular values that are larger than ``rtol`` times the largest one.
 
     Args: x: shape (..., M, N), floating or complex; integers are taken as floats. rtol: a number, or one for each
@@ -250,7 +261,7 @@ pinv: Entry = structured(
     vjp={"x": _pinv_vjp},
     sample_inputs=lambda rng: [((x,), {}) for x in _tall_and_wide(rng)],
     reference=np.linalg.pinv,
-    tags=("stacked",),
+    batch=core_dims(2),
     doc="""The Moore-Penrose inverse of a matrix, or of each matrix of a stack.
 
     Args: x: shape (..., M, N), floating or complex; integers are taken as floats. rtol: singular values up to ``rtol``
@@ -312,6 +323,7 @@ _lstsq: Entry = structured(
         "x1": _lstsq_left,
         "x2": lambda g, x1, x2_meta, rtol: like_operand(matmul(adjoint(pinv(x1, rtol=rtol)), g), x2_meta),
     },
+    batch=solve_batch,
     tags=("derived",),
 )
 
@@ -442,7 +454,7 @@ matrix_exp: Entry = structured(
         ((rng.uniform(-0.9, 0.9, shape),), {}) for shape in ((3, 3), (2, 2, 2), (1, 1), (0, 0), (0, 2, 2))
     ],
     reference=_exp_reference,
-    tags=("stacked",),
+    batch=core_dims(2),
     doc="""The exponential of a square matrix, or of each matrix of a stack (not of its elements).
 
     Args: x: shape (..., M, M), floating or complex; integers are taken as floats. By scaling and squaring with a Pade

@@ -9,10 +9,13 @@ import numpy as np
 
 from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor
+from ....dispatch.operator import Operator
 from ...declare import Entry, TensorSpec, composite, linear, structured
+from ...declare.batch import VmapLevel
 from ...shapes import broadcast_shapes, normalize_axes, normalize_axis
 from ..creation import eye
 from ..elementwise.arithmetic import multiply
+from ..elementwise.comparison import logical_and
 from ..elementwise.complex import conj
 from ..shape.copying import concatenate
 from ..shape.views import broadcast_to, expand_dims, permute_dims, reshape, slice, squeeze
@@ -67,6 +70,13 @@ def _vecdot_on_numpy(x1: np.ndarray[Any, Any], x2: np.ndarray[Any, Any], *, axis
     return np.vecdot(x1, x2, **options)
 
 
+def _vecdot_batch(level: VmapLevel, operator: Operator, args: Any, kwargs: dict[str, Any]) -> Tensor:
+    level.check(operator, args, kwargs)
+    ndim = max(args[0].ndim, args[1].ndim)
+    axis = kwargs.get("axis", -1)
+    return level.batch(vecdot(*[level.aligned(x, ndim) for x in args], axis=axis if axis < 0 else axis - ndim))
+
+
 vecdot: Entry = structured(
     "vecdot(Tensor x1, Tensor x2, *, int axis=-1) -> Tensor",
     meta=_vecdot_meta,
@@ -96,6 +106,7 @@ vecdot: Entry = structured(
         if np.result_type(x1, x2).kind != "b"
         else np.any(x1 & x2, axis)
     ),
+    batch=_vecdot_batch,
     methods=("vecdot",),
     doc="""The dot product along an axis, of the conjugate of ``x1`` with ``x2``; the other dimensions broadcast.
 
@@ -125,6 +136,13 @@ def _outer_on_numpy(x1: np.ndarray[Any, Any], x2: np.ndarray[Any, Any]) -> Any:
     return np.multiply.outer(x1, x2)
 
 
+def _outer_batch(level: VmapLevel, operator: Operator, args: Any, kwargs: dict[str, Any]) -> Tensor:
+    level.check(operator, args, kwargs)
+    x1, x2 = args
+    both = logical_and if x1.dtype.kind == x2.dtype.kind == "b" else multiply
+    return level.batch(both(expand_dims(level.front(x1), -1), expand_dims(level.front(x2), -2)))
+
+
 outer: Entry = structured(
     "outer(Tensor x1, Tensor x2) -> Tensor",
     meta=_outer_meta,
@@ -139,6 +157,7 @@ outer: Entry = structured(
         ((rng.standard_normal(m), rng.standard_normal(n)), {}) for m, n in ((2, 3), (1, 1), (0, 2))
     ],
     reference=lambda x1, x2: x1[:, None] * x2[None, :],
+    batch=_outer_batch,
     doc="""The matrix of all products of an element of one vector with an element of another.
 
     Args: x1: shape (M,). x2: shape (N,). Returns shape (M, N) in the promoted dtype. Raises ValueError for other ranks.

@@ -12,7 +12,7 @@ import numpy as np
 
 from ....core.dtypes import names as dtypes
 from ....core.tensor import Tensor
-from ...declare import Entry, TensorSpec, composite, structured
+from ...declare import Entry, TensorSpec, composite, core_dims, structured
 from ...shapes import broadcast_shapes
 from ..creation import eye, zeros
 from ..elementwise.arithmetic import negative
@@ -20,7 +20,17 @@ from ..elementwise.complex import conj, imag
 from ..reductions.reduction import sum as sum_
 from ..shape.copying import concatenate
 from ..shape.views import broadcast_to, expand_dims, reshape, squeeze
-from .common import adjoint, check_square, half_lower, hermitian, inexact, inexact_array, known_linalg, like_operand
+from .common import (
+    adjoint,
+    check_square,
+    half_lower,
+    hermitian,
+    inexact,
+    inexact_array,
+    known_linalg,
+    like_operand,
+    solve_batch,
+)
 from .matmul import matmul
 
 __all__ = ["SlogdetResult", "cholesky", "det", "inv", "slogdet", "solve"]
@@ -61,7 +71,7 @@ inv: Entry = structured(
     vjp={"x": lambda g, out: negative(matmul(matmul(adjoint(out), g), adjoint(out)))},
     sample_inputs=_square_samples,
     reference=np.linalg.inv,
-    tags=("stacked",),
+    batch=core_dims(2),
     doc="""Inverse of a square matrix, or of each matrix of a stack.
 
     Args: x: shape (..., M, M), floating or complex; integers are taken as floats. Returns the shape and dtype of x.
@@ -135,6 +145,7 @@ solve: Entry = structured(
         )
     ],
     reference=np.linalg.solve,
+    batch=solve_batch,
     doc="""The solution of the systems ``x1 @ x = x2``.
 
     Args: x1: shape (..., M, M). x2: a vector (M,), or matrices (..., M, K); the leading dimensions broadcast. Floating
@@ -204,7 +215,8 @@ adjugate: Entry = structured(
     vjp={"x": _adjugate_vjp},
     sample_inputs=_square_samples,
     reference=lambda x: np.linalg.det(x)[..., None, None] * np.linalg.inv(x),
-    tags=("internal", "stacked"),
+    batch=core_dims(2),
+    tags=("internal",),
 )
 
 
@@ -221,7 +233,7 @@ det: Entry = structured(
     vjp={"x": lambda g, x: _scaled_by(g, adjoint(adjugate(x)))},
     sample_inputs=_square_samples,
     reference=np.linalg.det,
-    tags=("stacked",),
+    batch=core_dims(2),
     doc="""Determinant of a square matrix, or of each matrix of a stack.
 
     Args: x: shape (..., M, M), floating or complex; integers are taken as floats. Returns shape (...). The gradient is
@@ -265,7 +277,8 @@ _slogdet: Any = structured(
     widens=True,
     strict=True,
     vjp={"x": _slogdet_vjp},
-    tags=("derived", "stacked"),
+    batch=core_dims(2),
+    tags=("derived",),
 )
 
 
@@ -325,7 +338,7 @@ cholesky: Entry = structured(
     sample_inputs=_definite_samples,
     reference=_cholesky_reference,
     gradcheck_wrapper=lambda call, x, **options: call(hermitian(x), **options),
-    tags=("stacked",),
+    batch=core_dims(2),
     doc="""The triangular factor of a Hermitian positive definite matrix, or of each matrix of a stack.
 
     Args: x: shape (..., M, M), floating or complex; integers are taken as floats. Only its lower triangle is read, with

@@ -17,7 +17,7 @@ import numpy as np
 
 from ....core.dtypes import names as dtypes
 from ....core.tensor import Tensor
-from ...declare import Entry, TensorSpec, composite, factory, linear, structured
+from ...declare import Entry, TensorSpec, along, composite, factory, linear, structured
 from ...shapes import normalize_axes, normalize_axis
 from ..creation import arange, zeros
 from ..elementwise.comparison import where
@@ -117,6 +117,7 @@ def _complex_transform(name: str, on_numpy: Callable[..., Any], doc: str) -> Ent
         jvp=linear("x"),
         sample_inputs=_samples,
         reference=on_numpy,
+        batch=along("axis"),
         doc=doc,
     )
 
@@ -178,6 +179,7 @@ rfft: Entry = structured(
     jvp=linear("x"),
     sample_inputs=_samples,
     reference=_numpys("rfft"),
+    batch=along("axis"),
     doc="""The discrete Fourier transform of real values: the first ``n // 2 + 1`` elements, which determine the others.
 
     Args: as of ``fft``; x is real, TypeError if not. Returns complex values in the precision of x.
@@ -225,6 +227,7 @@ irfft: Entry = structured(
     jvp=linear("x"),
     sample_inputs=_half_samples,
     reference=_numpys("irfft"),
+    batch=along("axis"),
     doc="""The inverse of ``rfft``: real values from the first half of a spectrum.
 
     Args: as of ``ifft``. n: the number of points of the result; None stands for ``2 * (m - 1)`` where m is the length

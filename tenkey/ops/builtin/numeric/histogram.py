@@ -11,8 +11,10 @@ from ....core.device import META
 from ....core.dtypes.names import default_float, float64, int64
 from ....core.tensor import Tensor
 from ....core.word import WEAK_MASK
-from ...declare import SUM, Entry, TensorSpec, composite, structured
-from ..creation import full
+from ....dispatch.operator import Operator
+from ...declare import SUM, Entry, TensorSpec, composite, gather, loop, structured
+from ...declare.batch import VmapLevel
+from ..creation import arange, full
 from ..elementwise.comparison import greater_equal, less, logical_and, where
 from ..indexing.advanced_indexing import take
 from ..reductions.reduction import sum
@@ -69,6 +71,17 @@ def _sums_vjp(g: Tensor, indices: Tensor, n: int) -> Tensor:
     return where(inside, reshape(found, indices.shape), 0.0)
 
 
+def _sums_batch(level: VmapLevel, operator: Operator, args: Any, kwargs: dict[str, Any]) -> Tensor:
+    """Each sample has bins of its own, behind those of the sample before."""
+    level.check(operator, args, kwargs)
+    indices, weights, n = args
+    own = level.front(indices)
+    first = reshape(arange(level.size, device=own.device) * n, (level.size, *[1] * indices.ndim))
+    placed = where(logical_and(own >= 0, own < n), own + first, -1)
+    sums = bin_sums(placed, None if weights is None else level.front(weights), level.size * n)
+    return level.batch(reshape(sums, (level.size, n)))
+
+
 bin_sums: Entry = structured(
     "bin_sums(Tensor indices, Tensor? weights, int n) -> Tensor",
     meta=_sums_meta,
@@ -80,6 +93,7 @@ bin_sums: Entry = structured(
         ((rng.integers(0, 4, (0,)), rng.standard_normal(0), 2), {}),
     ],
     reference=lambda indices, weights, n: np.stack([weights[indices == k].sum() for k in range(n)]),
+    batch=_sums_batch,
     tags=("internal",),
     doc="""How often each of the numbers below ``n`` stands among the indices, or the sum of their weights.
 
@@ -168,7 +182,8 @@ digitize = structured(
         + [((rng.standard_normal(()), np.array([0.4])), {}), ((rng.standard_normal((0,)), np.array([1.0])), {})]
     ),
     reference=np.digitize,
-    tags=("looked_up", "takes_sequences", "positional:1"),
+    batch=gather("x"),
+    tags=("takes_sequences", "positional:1"),
     doc="""In which of the bins between the edges ``bins`` each element lies: 0 before the first edge; int64.
 
     ``bins[i - 1] <= x < bins[i]``, or with ``right`` ``bins[i - 1] < x <= bins[i]``. The edges ascend or descend.
@@ -220,7 +235,8 @@ even_edges = structured(
     differentiable=False,
     sample_inputs=lambda rng: [((rng.uniform(1, 4, 7), 4), {}), ((rng.uniform(1, 4, 7), 3, (0.0, 2.0)), {})],
     reference=np.histogram_bin_edges,
-    tags=("internal", "one_by_one"),
+    batch=loop,
+    tags=("internal",),
     doc="""The edges of bins of one width over the range of the elements, which are floats.
 
     >>> import tenkey as tk
@@ -251,7 +267,8 @@ bins_of = structured(
     reference=lambda x, edges: np.where(
         (x < edges[0]) | (x > edges[-1]), -1, np.minimum((x[..., None] >= edges).sum(-1) - 1, len(edges) - 2)
     ),
-    tags=("internal", "looked_up"),
+    batch=gather("x"),
+    tags=("internal",),
     doc="""The number of the bin of each element, -1 outside of them all.
 
     >>> import tenkey as tk
@@ -274,7 +291,8 @@ ascending = structured(
     differentiable=False,
     sample_inputs=lambda rng: [((np.array([0.5]),), {}), ((np.zeros(0),), {})],
     reference=lambda edges: edges.copy(),
-    tags=("internal", "one_by_one"),
+    batch=loop,
+    tags=("internal",),
     doc="""A copy of edges, or ValueError where they do not ascend.
 
     >>> import tenkey as tk

@@ -12,7 +12,7 @@ import numpy as np
 from ....core.device import META
 from ....core.dtypes.names import float64
 from ....core.tensor import Tensor
-from ...declare import Entry, TensorSpec, composite, structured
+from ...declare import Entry, TensorSpec, composite, loop, structured
 from ..elementwise.comparison import greater_equal, logical_and, where
 from ..reductions.reduction import sum
 from ..shape.copying import cast
@@ -71,7 +71,8 @@ estimated_edges: Entry = structured(
         ((np.full(3, 2.0), "scott"), {}),
     ],
     reference=np.histogram_bin_edges,
-    tags=("internal", "data_dependent_output", "one_by_one"),
+    batch=loop,
+    tags=("internal", "data_dependent_output"),
     doc="""The edges of bins of one width, whose number a rule of thumb finds from the values, which are floats.
 
     >>> import tenkey as tk

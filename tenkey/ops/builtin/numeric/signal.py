@@ -9,14 +9,18 @@ import numpy as np
 from ....core.dtypes.names import int64
 from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor
-from ...declare import Entry, TensorSpec, composite, linear, structured
-from ..creation import concrete
+from ....dispatch.operator import Operator
+from ...declare import Entry, TensorSpec, composite, gather, linear, structured
+from ...declare.batch import VmapLevel
+from ..creation import arange, concrete
 from ..elementwise.arithmetic import remainder
 from ..elementwise.comparison import equal, greater, less, where
 from ..elementwise.complex import conj, real
-from ..indexing.advanced_indexing import take
+from ..indexing.advanced_indexing import index, take
+from ..linalg.matmul import matmul
 from ..shape.copying import cast, clone, concat, flip
-from ..shape.views import select_index, slice
+from ..shape.padding import pad_constant
+from ..shape.views import expand_dims, select_index, slice, squeeze
 from ..sorting.sort import argsort
 
 
@@ -48,6 +52,16 @@ def _full_vjp(g: Tensor, other: Tensor, meta: Any) -> Tensor:
     return real(found) if found.dtype.kind == "c" and meta.dtype.kind != "c" else found
 
 
+def _convolve_batch(level: VmapLevel, operator: Operator, args: Any, kwargs: dict[str, Any]) -> Tensor:
+    """The products of the windows of the one with the other."""
+    dtype = operator.facets["Meta"].rule(*args).dtype
+    a, v = [cast(level.front(x), dtype) for x in args]
+    n, m = a.shape[1], v.shape[1]
+    padded = pad_constant(a, (0, m - 1), (0, m - 1), (0, 0, 0, 0))
+    at = expand_dims(arange(n + m - 1, device=a.device), 1) - arange(m, device=a.device) + (m - 1)
+    return level.batch(squeeze(matmul(index(padded, [None, at]), expand_dims(v, 2)), -1))
+
+
 convolve_full: Entry = structured(
     "convolve_full(Tensor a, Tensor v) -> Tensor",
     meta=_full_meta,
@@ -61,6 +75,7 @@ convolve_full: Entry = structured(
         ((rng.standard_normal(n), rng.standard_normal(m)), {}) for n, m in ((5, 3), (2, 4), (1, 1), (3, 3))
     ],
     reference=np.convolve,
+    batch=_convolve_batch,
     tags=("internal",),
     doc="""The convolution of two vectors, in full.
 
@@ -146,7 +161,8 @@ interval_of = structured(
         ((rng.standard_normal(()), np.array([0.5])), {}),
     ],
     reference=lambda x, edges: np.clip((x[..., None] >= edges).sum(-1) - 1, 0, max(len(edges) - 2, 0)),
-    tags=("internal", "looked_up"),
+    batch=gather("x"),
+    tags=("internal",),
     doc="""In which of the intervals between ascending edges the elements lie, the outer ones included.
 
     >>> import tenkey as tk

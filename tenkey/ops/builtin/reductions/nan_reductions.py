@@ -10,7 +10,7 @@ import numpy as np
 
 from ....core.dtypes.names import int64
 from ....core.tensor import Tensor
-from ...declare import TensorSpec, composite, structured
+from ...declare import TensorSpec, along, composite, structured
 from ...shapes import normalize_axes, reduced_shape, refuse_empty
 from ..elementwise.comparison import isnan, logical_not, where
 from ..elementwise.complex import imag, real
@@ -273,6 +273,7 @@ nanargmax = structured(
     differentiable=False,
     sample_inputs=_index_samples,
     reference=np.nanargmax,
+    batch=along("axis"),
     doc="""The index of the largest element that is no nan along an axis, the first at a tie; int64.
 
     Without axis, in the flattened tensor. ValueError for a slice that holds nothing but nan.
@@ -290,6 +291,7 @@ nanargmin = structured(
     differentiable=False,
     sample_inputs=_index_samples,
     reference=np.nanargmin,
+    batch=along("axis"),
     doc="""The index of the smallest element that is no nan along an axis, the first at a tie; int64.
 
     Without axis, in the flattened tensor. ValueError for a slice that holds nothing but nan.

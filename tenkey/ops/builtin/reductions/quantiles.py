@@ -13,8 +13,7 @@ from ....core.dtypes.names import default_float, float64, int64
 from ....core.lift import weak_tensor
 from ....core.tensor import Tensor
 from ....core.word import WEAK_MASK
-from ...declare import TensorSpec, composite, structured
-from ...declare.facets import Batch
+from ...declare import TensorSpec, broadcast, composite, structured
 from ...shapes import broadcast_shapes, normalize_axes
 from ..creation import concrete, full
 from ..elementwise.arithmetic import maximum, minimum
@@ -65,20 +64,6 @@ def _order_vjp(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
     return sum(shares, axis=-1)
 
 
-def _order_batch(info: Any, dims: Any, x: Any, k: Any, *, skip_nan: bool = False) -> Any:
-    """The batch in front of all that is there already."""
-    depth = max(x.ndim - (dims[0] is not None), k.ndim - (dims[1] is not None))
-
-    def front(value: Tensor, dim: int | None) -> Tensor:
-        if dim is None:
-            return value
-        order = (dim, *[i for i in range(value.ndim) if i != dim])
-        moved = permute_dims(value, order)
-        return reshape(moved, (info.batch_size, *[1] * (depth - moved.ndim + 1), *moved.shape[1:]))
-
-    return order_statistics(front(x, dims[0]), front(k, dims[1]), skip_nan=skip_nan), 0
-
-
 order_statistics = structured(
     "order_statistics(Tensor x, Tensor k, *, bool skip_nan=False) -> Tensor",
     meta=_order_meta,
@@ -94,6 +79,7 @@ order_statistics = structured(
     reference=lambda x, k, skip_nan=False: (
         np.sort(x, -1)[..., k] if k.ndim == 1 else np.take_along_axis(np.sort(x, -1), k, -1)
     ),
+    batch=broadcast,
     tags=("internal",),
     doc="""The ``k``-th smallest elements of the last dimension, from 0; nan where there is one, unless it is skipped.
 
@@ -102,7 +88,6 @@ order_statistics = structured(
     [2.0]
     """,
 )
-order_statistics.operator.facets["Batch"] = Batch(_order_batch)  # type: ignore[attr-defined]
 
 
 # ---- where between the order statistics a quantile lies (Hyndman and Fan, 1996, their nine and four simple ones)

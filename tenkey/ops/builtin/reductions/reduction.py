@@ -9,7 +9,7 @@ import numpy as np
 from ....core.dtypes.names import default_float, float32, float64, int64, is_real_floating
 from ....core.tensor import Tensor
 from ... import scalar as s
-from ...declare import BOOLEAN, ORDERED, TensorSpec, composite, linear, reduction, structured
+from ...declare import BOOLEAN, ORDERED, TensorSpec, along, composite, linear, reduction, structured
 from ...shapes import normalize_axes, reduced_shape, refuse_empty
 from ..elementwise.comparison import isfinite, where
 from ..elementwise.complex import conjugated, real
@@ -189,6 +189,7 @@ argmax = structured(
     meta=_index_meta("argmax"),
     differentiable=False,
     sample_inputs=lambda rng: [((rng.standard_normal((3, 4)),), {}), ((rng.standard_normal((3, 4)),), {"axis": 1})],
+    batch=along("axis"),
     methods=("argmax",),
     doc="""Index of the largest element along an axis, the first at a tie; without axis in the flattened tensor.
 
@@ -203,6 +204,7 @@ argmin = structured(
     meta=_index_meta("argmin"),
     differentiable=False,
     sample_inputs=lambda rng: [((rng.standard_normal((3, 4)),), {}), ((rng.standard_normal((3, 4)),), {"axis": 1})],
+    batch=along("axis"),
     methods=("argmin",),
     doc="""Index of the smallest element along an axis, the first at a tie; without axis in the flattened tensor.
 

@@ -10,7 +10,7 @@ import numpy as np
 from ...._util import numpy_internals as numpy_functions
 from ....core.dtypes.names import default_float, float64
 from ....core.tensor import Tensor
-from ...declare import SUM, Entry, TensorSpec, composite, linear, structured
+from ...declare import SUM, Entry, TensorSpec, along, composite, linear, structured
 from ...declare.promotion import refuse_lost_part
 from ...shapes import normalize_axes, normalize_axis
 from ..creation import concrete
@@ -126,6 +126,7 @@ cumulative_sum: Entry = structured(
     jvp=linear("x"),
     sample_inputs=_cumulative_samples,
     reference=_cumulative_reference(np.cumsum, 0),
+    batch=along("axis"),
     doc="""The sums of all elements up to each along an axis, which may be left out for one dimension.
 
     With ``include_initial`` a zero comes first, and the axis is one longer. Integers and bools add up in 64 bits unless
@@ -202,6 +203,7 @@ linear_recurrence: Entry = structured(
         for reverse in (False, True)
     ],
     reference=lambda a, b, axis, reverse: _recurrence_reference(a, b, axis, reverse),
+    batch=along("axis"),
     tags=("internal",),
     doc="""``y[i] = b[i] + a[i - 1] * y[i - 1]`` along an axis; in ``reverse`` ``y[i] = b[i] + a[i] * y[i + 1]``.
 
@@ -243,6 +245,7 @@ cumulative_prod: Entry = structured(
     vjp={"x": _cumulative_prod_vjp},
     sample_inputs=_cumulative_samples,
     reference=_cumulative_reference(np.cumprod, 1),
+    batch=along("axis"),
     doc="""The products of all elements up to each along an axis, which may be left out for one dimension.
 
     With ``include_initial`` a one comes first, and the axis is one longer. Integers and bools multiply in 64 bits

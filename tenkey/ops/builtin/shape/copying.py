@@ -12,7 +12,7 @@ from ...._util import numpy_internals as numpy_functions
 from ....core.device import META, Device
 from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor
-from ...declare import Entry, TensorSpec, composite, linear, structured
+from ...declare import Entry, TensorSpec, along, composite, linear, same_dim, structured
 from ...shapes import broadcast_shapes, normalize_axes, normalize_axis
 from .views import broadcast_to, expand_dims, reshape, slice
 
@@ -22,6 +22,7 @@ clone = structured(
     vjp={"x": lambda g: g},
     jvp=linear("x"),
     sample_inputs=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((3, 4), (), (0, 2))],
+    batch=same_dim,
     methods=("clone", "copy"),
     tags=("internal",),
     doc="""A contiguous copy.
@@ -43,6 +44,7 @@ cast: Entry = structured(
         ((rng.standard_normal(()), np.dtype("complex128")), {}),
         ((rng.standard_normal((0, 2)), np.dtype("float32")), {}),
     ],
+    batch=same_dim,
 )
 
 
@@ -75,6 +77,7 @@ to_device: Entry = structured(
     vjp={"x": lambda g, x_meta: to_device(g, x_meta.device)},
     jvp=linear("x"),
     sample_inputs=lambda rng: [((rng.standard_normal((3, 4)), META), {})],
+    batch=same_dim,
     tags=("internal",),
     doc="""The values on another device; the tensor itself if it is there already.
 
@@ -110,6 +113,7 @@ flip: Entry = structured(
         ((rng.standard_normal(shape),), {"axis": axis})
         for shape, axis in (((3, 4), 1), ((3, 4), None), ((2, 3, 2), (0, -1)), ((3,), -1), ((), None), ((0, 2), 0))
     ],
+    batch=along("axis"),
     methods=("flip",),
     tags=("positional:1",),
     doc="""The elements in reverse order along axes; a copy.
@@ -154,6 +158,7 @@ concatenate = structured(
         (([rng.standard_normal((2, 1)), rng.standard_normal((2, 0)), rng.standard_normal((2, 2))],), {"axis": -1}),
         (([rng.standard_normal((3,))],), {}),
     ],
+    batch=along("axis"),
 )
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from ....core.tensor import Tensor
-from ...declare import Entry, TensorSpec, composite, linear, structured
+from ...declare import Entry, TensorSpec, along, composite, linear, loop, structured
 from ...shapes import normalize_axes, normalize_axis, refuse_shape
 from ..creation import concrete
 from ..indexing.advanced_indexing import take
@@ -152,7 +152,8 @@ repeat_indices = structured(
     differentiable=False,
     sample_inputs=lambda rng: [((rng.integers(0, 4, 3),), {})],
     reference=lambda repeats: np.repeat(np.arange(len(repeats)), repeats),
-    tags=("internal", "data_dependent_output", "one_by_one"),
+    batch=loop,
+    tags=("internal", "data_dependent_output"),
 )
 
 repeat_each = structured(
@@ -170,6 +171,7 @@ repeat_each = structured(
         ((rng.standard_normal((0, 3)), 2, 0), {}),
     ],
     reference=lambda x, count, axis: np.repeat(x, count, axis),
+    batch=along("axis"),
     tags=("internal",),
 )
 

@@ -11,7 +11,7 @@ import numpy as np
 from ....core.device import CPU
 from ....core.dtypes.names import float64, int64
 from ....core.tensor import Tensor, cpu_word, make_tensor
-from ...declare import Entry, TensorSpec, composite, structured
+from ...declare import Entry, TensorSpec, composite, prepend, structured
 from ..elementwise.rounding import floor, round
 from ..indexing.advanced_indexing import take
 from ..reductions.quantiles import median
@@ -106,6 +106,7 @@ pad_constant: Entry = structured(
         if x.ndim
         else x.copy()
     ),
+    batch=prepend(before=(0,), after=(0,), values=(0, 0)),
     tags=("internal",),
     doc="""``pad`` with constants; ``values`` holds two for each dimension.
 

@@ -7,8 +7,10 @@ from typing import Any, Final
 
 from ....core.storage import contiguous_strides
 from ....core.tensor import Tensor
+from ....dispatch.operator import Operator
 from ....dispatch.registry import registry
-from ...declare import Entry, TensorSpec, composite, linear, structured, view
+from ...declare import Entry, TensorSpec, along, composite, linear, prepend, same_dim, structured, view
+from ...declare.batch import VmapLevel
 from ...shapes import broadcast_shapes, infer_reshape, normalize_axes, normalize_axis
 
 Window = tuple[tuple[int, ...], tuple[int, ...], int]
@@ -55,6 +57,12 @@ def _uncopied_window(x: Tensor, target: tuple[int, ...]) -> Window | None:
     return target, tuple(reversed(strides)), 0
 
 
+def _reshape_batch(level: VmapLevel, operator: Operator, args: Any, kwargs: dict[str, Any]) -> Tensor:
+    x, shape = args
+    target = shape if x._data.shape == shape else infer_reshape(x.shape, shape)
+    return level.batch(reshape(level.front(x), (level.size, *target), **kwargs))
+
+
 reshape: Entry = view(
     "reshape(Tensor x, int[] shape, *, bool? copy=None) -> Tensor",
     window=_reshape_window,
@@ -72,6 +80,7 @@ reshape: Entry = view(
             ((2, 3), (2, 3)),
         )
     ],
+    batch=_reshape_batch,
     doc="""The same elements in row-major order under another shape; one length may be -1. A view where it can be.
 
     With ``copy=True`` always a copy; with ``copy=False`` a view, or ValueError where only a copy can have that shape.
@@ -108,6 +117,7 @@ permute_dims: Entry = view(
         ((rng.standard_normal((0, 3)), (1, 0)), {}),
         ((rng.standard_normal(()), ()), {}),
     ],
+    batch=prepend(along=("axes",), axes=(0,)),
     doc="""The dimensions in another order; a view.
 
     >>> import tenkey as tk
@@ -139,7 +149,13 @@ def sum_to_shape(g: Tensor, shape: tuple[int, ...]) -> Tensor:
     return reshape(total, shape)
 
 
-broadcast_to = view(
+def _broadcast_batch(level: VmapLevel, operator: Operator, args: Any, kwargs: dict[str, Any]) -> Tensor:
+    x, shape = args
+    level.check(operator, args, kwargs)
+    return level.batch(broadcast_to(level.aligned(x, len(shape)), (level.size, *shape)))
+
+
+broadcast_to: Entry = view(
     "broadcast_to(Tensor x, int[] shape) -> Tensor",
     window=_expand_window,
     vjp={"x": lambda g, x_meta: sum_to_shape(g, x_meta.shape)},
@@ -147,6 +163,7 @@ broadcast_to = view(
         ((rng.standard_normal(before), after), {})
         for before, after in (((3, 1), (2, 3, 4)), ((3,), (3,)), ((), (2, 3)), ((1, 1), (1, 2)), ((1, 3), (0, 3)))
     ],
+    batch=_broadcast_batch,
     doc="""The tensor repeated along dimensions of length 1 and new leading ones, without copying; a view.
 
     >>> import tenkey as tk
@@ -175,6 +192,7 @@ squeeze = view(
         ((rng.standard_normal((1, 2, 1)), (0, -1)), {}),
         ((rng.standard_normal((0, 1)), 1), {}),
     ],
+    batch=along("axis"),
     methods=("squeeze",),
     doc="""Without the named dimensions, which must have length 1; a view.
 
@@ -207,6 +225,7 @@ expand_dims = view(
         ((rng.standard_normal((2, 3)), (0, -1, 2)), {}),
         ((rng.standard_normal((2, 3)), ()), {}),
     ],
+    batch=along("axis"),
     doc="""With a new dimension of length 1 at the place ``axis`` of the result, or several at those of a tuple; a view.
 
     >>> import tenkey as tk
@@ -245,6 +264,7 @@ select_index = view(
         ((rng.standard_normal((3,)), -1, 0), {}),
         ((rng.standard_normal((2, 0)), 0, 1), {}),
     ],
+    batch=along("axis"),
     tags=("internal",),
     doc="""The slice at one index of an axis, without that axis; a view.
 
@@ -292,6 +312,7 @@ slice: Entry = view(
         ((rng.standard_normal((5, 4)), 0, 3, 1), {}),
         ((rng.standard_normal((0, 4)), 1, 0, 4, 3), {}),
     ],
+    batch=along("axis"),
     tags=("internal",),
     doc="""Every ``step``-th element of an axis from ``start`` to before ``stop``, as Python's slices count; a view.
 
@@ -318,6 +339,7 @@ slice_backward = structured(
         ((rng.standard_normal((2, 3)), (2, 3), 1, 0, 1), {}),
         ((rng.standard_normal((0, 4)), (5, 4), 0, 3, 1), {}),
     ],
+    batch=prepend("shape", along=("axis",)),
     tags=("internal",),
     doc="""A tensor of zeros with ``g_slice`` put where a slice was taken: the adjoint of ``slice``.
 
@@ -333,6 +355,7 @@ alias = view(
     window=lambda x: (x.shape, x.strides, 0),
     vjp={"x": lambda g: g},
     sample_inputs=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((2, 3), (), (0, 2))],
+    batch=same_dim,
     tags=("internal",),
     doc="""Another handle to the same elements; a view.
 

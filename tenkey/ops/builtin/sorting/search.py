@@ -10,7 +10,7 @@ import numpy as np
 from ....core.dtypes.names import int64
 from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor
-from ...declare import Entry, TensorSpec, composite, structured
+from ...declare import Entry, TensorSpec, along, composite, gather, structured
 from ...shapes import normalize_axis
 from ..creation import concrete, zeros
 from ..indexing.advanced_indexing import take, take_along_axis
@@ -53,6 +53,7 @@ place_sorted = structured(
     differentiable=False,
     sample_inputs=lambda rng: [((np.sort(rng.standard_normal(5)), rng.standard_normal((2, 3)), "left"), {})],
     reference=np.searchsorted,
+    batch=gather("x2"),
     tags=("internal",),
 )
 
@@ -144,6 +145,7 @@ top_indices = structured(
     differentiable=False,
     sample_inputs=lambda rng: [((rng.permuted(np.tile(np.arange(8.0), (2, 1)), axis=1), 2, 1, True), {})],
     reference=lambda x, k, axis, largest: _topk_reference(x, k, axis, largest)[1],
+    batch=along("axis"),
     tags=("internal",),
 )
 
@@ -237,6 +239,7 @@ def _running(name: str, accumulate: Any) -> Entry:
             ((np.array([[1.0, 3.0, 3.0, 2.0], [4.0, 1.0, 5.0, 0.0]]), axis), {}) for axis in (0, 1)
         ],
         reference=lambda x, axis: _running_reference(x, axis, accumulate)[1],
+        batch=along("axis"),
         tags=("internal",),
     )
 
@@ -330,6 +333,7 @@ argpartition = structured(
         ((np.array([[3.0, 1.0, 2.0], [4.0, 6.0, 5.0]]), kth), {"axis": 1}) for kth in (0, 2, -2)
     ],
     reference=np.argpartition,
+    batch=along("axis"),
     doc="""The indices of a partition along an axis: what would be at place ``kth`` of the sorted elements is there.
 
     What comes before is not larger, what comes behind is not smaller, each in no particular order. Raises IndexError

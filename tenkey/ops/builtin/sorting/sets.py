@@ -11,7 +11,7 @@ from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor
 from ....core.word import WEAK_MASK
 from ....dispatch.errors import OutOfRangeError
-from ...declare import Entry, TensorSpec, composite, structured
+from ...declare import Entry, TensorSpec, composite, gather, loop, structured
 from ..creation import concrete, full
 from ..indexing.advanced_indexing import take
 from ..shape.views import reshape
@@ -76,7 +76,8 @@ unique_parts = structured(
     differentiable=False,
     sample_inputs=_samples,
     reference=lambda x: _parts_reference(x)[1:],
-    tags=("internal", "data_dependent_output", "one_by_one"),
+    batch=loop,
+    tags=("internal", "data_dependent_output"),
 )
 
 
@@ -109,7 +110,8 @@ unique_values: Entry = structured(
     vjp={"x": _unique_vjp},
     sample_inputs=_samples,
     reference=lambda x: _parts_reference(x)[0],
-    tags=("data_dependent_output", "one_by_one"),
+    batch=loop,
+    tags=("data_dependent_output",),
     doc="""The distinct elements of a tensor, in ascending order, in one dimension; equal elements share a gradient.
 
     Each NaN is distinct from every other. Source: the array API standard.
@@ -192,7 +194,8 @@ among = structured(
         ((np.array([[1.0, 2.0, 5.0]]), np.array([2.0, 3.0]), invert), {}) for invert in (False, True)
     ],
     reference=lambda x1, x2, invert: _among_reference(x1, x2, invert),
-    tags=("internal", "looked_up"),
+    batch=gather("x1"),
+    tags=("internal",),
 )
 
 

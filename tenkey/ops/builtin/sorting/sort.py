@@ -17,7 +17,7 @@ import numpy as np
 
 from ....core.dtypes.names import int64
 from ....core.tensor import Tensor
-from ...declare import Entry, TensorSpec, structured
+from ...declare import Entry, TensorSpec, along, structured
 from ...shapes import normalize_axis
 from ..indexing.advanced_indexing import take_along_axis
 
@@ -109,6 +109,7 @@ argsort: Entry = structured(
     differentiable=False,
     sample_inputs=_sort_samples,
     reference=_argsort_reference,
+    batch=along("axis"),
     methods=("argsort",),
     tags=("positional:1",),
     doc="""The indices that sort along an axis: ``take_along_axis(x, argsort(x), axis=-1)`` is ``sort(x)``; int64.
@@ -158,6 +159,7 @@ mean_of_runs: Entry = structured(
         ((rng.standard_normal((0, 2)), np.zeros((0, 2), int), 0), {}),
     ],
     reference=lambda values, ordered, axis: _mean_of_equal(values, ordered, axis),
+    batch=along("axis"),
     tags=("internal",),
 )
 
@@ -185,6 +187,7 @@ invert_order = structured(
     differentiable=False,
     sample_inputs=lambda rng: [((rng.permuted(np.tile(np.arange(4), (3, 1)), axis=1), 1), {})],
     reference=np.argsort,
+    batch=along("axis"),
     tags=("internal",),
 )
 
@@ -205,6 +208,7 @@ sort: Entry = structured(
     vjp={"x": lambda g, x, out, axis, descending: unsorted_gradient(g, x, out, axis, descending)},
     sample_inputs=_sort_samples,
     reference=_sort_reference,
+    batch=along("axis"),
     methods=("sort",),
     tags=("positional:1",),
     doc="""The elements in ascending (or ``descending``) order along an axis; a copy.

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from ....core.tensor import Tensor, cpu_word, make_tensor
-from ...declare import composite, structured
+from ...declare import composite, loop, structured
 from ..elementwise.comparison import where
 from ..elementwise.exponential import exp, log, log1p
 from .gamma import special_betaln
@@ -134,7 +134,8 @@ student_below = structured(
         "t": lambda g, df, t: g * exp(_student_log_density(df, t)),
     },
     sample_inputs=lambda rng: [((rng.integers(1, 5, shape), rng.uniform(-4, 4, shape)), {}) for shape in _shapes],
-    tags=("internal", "one_by_one"),
+    batch=loop,
+    tags=("internal",),
 )
 
 student_quantile = structured(
@@ -148,7 +149,8 @@ student_quantile = structured(
     sample_inputs=lambda rng: [
         ((rng.integers(1, 5, shape), rng.uniform(0.1, 0.9, shape)), {}) for shape in ((2,), (0, 2))
     ],
-    tags=("internal", "one_by_one"),
+    batch=loop,
+    tags=("internal",),
 )
 
 
@@ -182,7 +184,8 @@ f_tail = structured(
         for shape in _shapes
         for upper in (False, True)
     ],
-    tags=("internal", "one_by_one"),
+    batch=loop,
+    tags=("internal",),
 )
 
 
@@ -321,5 +324,6 @@ beta_upper = structured(
     sample_inputs=lambda rng: [
         ((rng.integers(1, 5, shape), rng.integers(1, 5, shape), rng.uniform(0.1, 0.9, shape)), {}) for shape in _shapes
     ],
-    tags=("internal", "one_by_one"),
+    batch=loop,
+    tags=("internal",),
 )

@@ -12,7 +12,7 @@ from ....core.dtypes.names import default_float
 from ....core.tensor import Tensor
 from ....core.word import WEAK_MASK
 from ... import scalar as s
-from ...declare import EACH_TO_FLOAT, REAL_TO_FLOAT, Entry, TensorSpec, composite, pointwise, structured
+from ...declare import EACH_TO_FLOAT, REAL_TO_FLOAT, Entry, TensorSpec, broadcast, composite, pointwise, structured
 from ...shapes import broadcast_shapes
 from ..elementwise.arithmetic import sign
 from ..elementwise.comparison import where
@@ -296,7 +296,8 @@ polygamma_of: Entry = structured(
         [((n, rng.uniform(0.4, 6.0, shape)), {}) for n, shape in ((0, (3,)), (1, (2, 3)), (2, ()), (5, (0, 2)))]
         + [((3, np.array([-0.3, -1.6, 0.7])), {})]
     ),
-    tags=("internal", "elementwise"),
+    batch=broadcast,
+    tags=("internal",),
 )
 
 polygamma_each: Entry = structured(
@@ -309,7 +310,8 @@ polygamma_each: Entry = structured(
         ((np.array([[3], [1]]), np.array([-0.3, -1.6, 0.7])), {}),
         ((np.array(2), rng.uniform(0.4, 6.0, (0, 2))), {}),
     ],
-    tags=("internal", "elementwise"),
+    batch=broadcast,
+    tags=("internal",),
 )
 
 

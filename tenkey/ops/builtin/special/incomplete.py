@@ -12,7 +12,7 @@ from ....core.device import CPU
 from ....core.dtypes.names import default_float
 from ....core.tensor import Tensor
 from ....core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
-from ...declare import EACH_TO_FLOAT, TensorSpec, composite, structured
+from ...declare import EACH_TO_FLOAT, TensorSpec, composite, loop, structured
 from ...shapes import broadcast_shapes
 from ..creation import full, ones_like
 from ..elementwise.exponential import exp, log, log1p
@@ -308,7 +308,8 @@ gamma_tail = structured(
         for shape in _shapes
         for upper in (False, True)
     ],
-    tags=("internal", "one_by_one"),
+    batch=loop,
+    tags=("internal",),
     doc="""The regularized incomplete gamma function, lower or upper, of operands of one shape.
 
     >>> import tenkey as tk
@@ -330,7 +331,8 @@ beta_tail = structured(
     sample_inputs=lambda rng: [
         ((rng.integers(1, 5, shape), rng.integers(1, 5, shape), rng.uniform(0.1, 0.9, shape)), {}) for shape in _shapes
     ],
-    tags=("internal", "one_by_one"),
+    batch=loop,
+    tags=("internal",),
     doc="""The regularized incomplete beta function of operands of one shape.
 
     >>> import tenkey as tk
@@ -346,7 +348,8 @@ hurwitz = structured(
     numpy=in_double(_zeta),
     vjp={"x": refuse("special_zeta", "x", "q"), "q": lambda g, x, q: g * -x * hurwitz_of(x + 1, q)},
     sample_inputs=lambda rng: [((rng.integers(2, 5, shape), rng.uniform(0.5, 6, shape)), {}) for shape in _shapes],
-    tags=("internal", "one_by_one"),
+    batch=loop,
+    tags=("internal",),
     doc="""The Hurwitz zeta function of operands of one shape.
 
     >>> import tenkey as tk
