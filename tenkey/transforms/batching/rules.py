@@ -6,7 +6,6 @@ batch and wraps the result. Shapes are checked as the function sees them, so err
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from ...core.tensor import Tensor
@@ -32,38 +31,49 @@ def _same_dim(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwar
 
 def _front(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Put the batch dimension first; adjust the axes and shapes that the facet names."""
-    level.check(operator, args, kwargs)
     facet = operator.facets["Batching"]
-    bound = operator.bind(*args, **kwargs)
-    shape: tuple[int, ...] | None = None  # of a sample, where axis=None made it flat
+    bound = dict(zip([a.name for a in operator.schema.arguments], args))
+    bound.update(kwargs)
     for name, value in bound.items():
         if isinstance(value, Tensor):
             bound[name] = level.front(value)
         elif isinstance(value, (tuple, list)) and value and isinstance(value[0], Tensor):
             bound[name] = [level.front(x) for x in value]
-    first = next(iter(bound))
+    flat = False
     for name in facet.axes:
-        axis = bound[name]
-        if axis is not None:
-            bound[name] = _shifted(axis)
+        axis = bound[name] if name in bound else _default(operator, name)
+        if axis.__class__ is int and axis >= 0:
+            bound[name] = axis + 1
+        elif axis is not None:  # negative axes count from the end, which stays where it is
+            axes = (axis,) if isinstance(axis, int) else axis
+            x = args[0] if isinstance(args[0], Tensor) else args[0][0]
+            if axes and min(axes) < -x.ndim:  # the batch dimension must not be counted
+                level.check(operator, args, kwargs)
+            bound[name] = axis if isinstance(axis, int) else tuple([i if i < 0 else i + 1 for i in axes])
         elif _takes_several(operator, name):
-            bound[name] = tuple(range(1, bound[first].ndim))
+            bound[name] = tuple(range(1, args[0].ndim + 1))
         else:
-            shape = bound[first].shape[1:]
-            bound[name], bound[first] = 1, reshape(bound[first], (level.size, math.prod(shape)))
+            flat = True
+            first = next(iter(bound))
+            bound[name], bound[first] = 1, reshape(bound[first], (level.size, args[0].size))
     for name, entries in facet.entries.items():
         bound[name] = ((level.size,) if entries is None else entries) + tuple(bound[name])
-    out = _call(operator, bound)
-    if shape is not None and bound.get("keepdims"):
-        out = reshape(out, (level.size, *[1] * len(shape)))
+    values = list(bound.values())
+    keywords = dict(list(bound.items())[len(args) :])
+    try:
+        out = operator.call(*values[: len(args)], **keywords)
+    except (IndexError, TypeError, ValueError):
+        out = None
+    if out is None:
+        level.check(operator, args, kwargs)  # so that an error reports the shapes of one sample
+        out = operator.call(*values[: len(args)], **keywords)
+    if flat and kwargs.get("keepdims"):
+        out = reshape(out, (level.size, *[1] * args[0].ndim))
     return _batched(level, out)
 
 
-def _shifted(axis: Any) -> Any:
-    """The axis behind one more dimension; negative ones count from the end, which stays where it is."""
-    if isinstance(axis, int):
-        return axis if axis < 0 else axis + 1
-    return tuple([i if i < 0 else i + 1 for i in axis])
+def _default(operator: Operator, name: str) -> Any:
+    return next(a.default for a in operator.schema.arguments if a.name == name)
 
 
 def _takes_several(operator: Operator, name: str) -> bool:
@@ -85,11 +95,12 @@ def _core_dims(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwa
     """Align the dimensions before the core dimensions, so that they broadcast."""
     level.check(operator, args, kwargs)
     counts = iter(operator.facets["Batching"].core)
-    leaves = flatten((args, kwargs))
+    nested = kwargs or any(isinstance(x, (tuple, list)) for x in args)
+    leaves = flatten((args, kwargs)) if nested else args
     core = [next(counts, 0) if isinstance(x, Tensor) else 0 for x in leaves]
-    stack = max([x.ndim - n for x, n in zip(leaves, core, strict=True) if isinstance(x, Tensor)])
-    values = [level.aligned(x, stack + n) for x, n in zip(leaves, core, strict=True)]
-    positional, keywords = unflatten((args, kwargs), values)
+    stack = max([x.ndim - n for x, n in zip(leaves, core) if isinstance(x, Tensor)])
+    values = [level.aligned(x, stack + n) for x, n in zip(leaves, core)]
+    positional, keywords = unflatten((args, kwargs), values) if nested else (values, kwargs)
     return _batched(level, operator.call(*positional, **keywords))
 
 
