@@ -110,7 +110,6 @@ globals().update(_names.expose(""))
 
 from . import fft, linalg, special  # noqa: E402  # what they hold are the operators with these prefixes
 from .interop import einops as _einops  # noqa: E402  # Note [einops finds its backends among subclasses]
-from .interop import numpy_protocol as _numpy_protocol  # noqa: E402  # Note [NumPy's functions of tensors]
-from .interop import ufuncs as _ufuncs  # noqa: E402
+from .interop import ufuncs as _ufuncs  # noqa: E402  # Note [Ufuncs on tensors]
 
 __all__ = _names.list_public(globals())  # noqa: PLE0605

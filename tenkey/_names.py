@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from .dispatch import registry
 from .dispatch.operator import Operator
+from .interop.numpy_names import counterpart
 
 __all__ = ["MODULES", "SUBMODULES", "expose", "find_public", "list_public"]
 
@@ -21,26 +22,6 @@ MODULES: Final = ("linalg", "fft", "special")
 SUBMODULES: Final = frozenset(
     {*MODULES, "autograd", "backends", "core", "dispatch", "library", "ops", "random", "transforms"}
 )
-# What users of NumPy and PyTorch call by another name.
-_ELSEWHERE: Final = {
-    "array": "tk.asarray, or tk.tensor for a copy", "concatenate": "tk.concat", "cat": "tk.concat",
-    "power": "tk.pow", "true_divide": "tk.divide", "absolute": "tk.abs", "fabs": "tk.abs", "mod": "tk.remainder",
-    "arcsin": "tk.asin", "arccos": "tk.acos", "arctan": "tk.atan", "arctan2": "tk.atan2", "arcsinh": "tk.asinh",
-    "arccosh": "tk.acosh", "arctanh": "tk.atanh", "degrees": "tk.rad2deg", "radians": "tk.deg2rad",
-    "invert": "tk.bitwise_invert", "bitwise_not": "tk.bitwise_invert", "left_shift": "tk.bitwise_left_shift",
-    "right_shift": "tk.bitwise_right_shift", "around": "tk.round", "rint": "tk.round", "fix": "tk.trunc",
-    "amax": "tk.max", "amin": "tk.min", "conjugate": "tk.conj", "row_stack": "tk.vstack", "trapz": "tk.trapezoid",
-    "unique": "tk.unique_values, tk.unique_counts, tk.unique_inverse or tk.unique_all", "identity": "tk.eye",
-    "vdot": "tk.vecdot", "copy": "x.clone()", "copyto": "x.copy_(y)",
-    "ndim": "x.ndim", "shape": "x.shape", "size": "x.size", "rollaxis": "tk.moveaxis", "clamp": "tk.clip",
-    "unsqueeze": "tk.expand_dims", "mm": "tk.matmul", "bmm": "tk.matmul",
-    "permute": "tk.permute_dims", "sub": "tk.subtract", "mul": "tk.multiply", "div": "tk.divide", "neg": "tk.negative",
-    "rand": "tk.random.uniform", "randn": "tk.random.normal", "randint": "tk.random.integers",
-    "randperm": "tk.random.permutation", "manual_seed": "tk.random.seed", "from_numpy": "tk.asarray",
-    "as_tensor": "tk.asarray", "double": "tk.float64", "float": "tk.float32", "int": "tk.int64", "long": "tk.int64",
-    "half": "tk.float16", "norm": "tk.linalg.norm", "inv": "tk.linalg.inv", "svd": "tk.linalg.svd",
-    "cross": "tk.linalg.cross", "multinomial": "tk.random.multinomial", "erf": "tk.special.erf",
-}  # fmt: skip
 _HIDDEN: Final = frozenset({"derived", "internal"})
 
 
@@ -92,7 +73,7 @@ def find_public(module: str, name: str) -> Callable[..., Any]:
     """
     operator = registry.operators.get(f"tk::{module}_{name}" if module else f"tk::{name}")
     if operator is None or not _is_public(operator) or _place(operator) != (module, name):
-        ours = "" if module else _ELSEWHERE.get(name, "")
+        ours = "" if module else counterpart(name)
         raise AttributeError(
             f"module {'tenkey.' + module if module else 'tenkey'!r} has no attribute {name!r}"
             + (f": the name here is {ours}." if ours else "")

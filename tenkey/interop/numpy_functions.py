@@ -1,52 +1,49 @@
-"""NumPy's functions of tensors: ``np.mean(x, axis=0)`` is ``tk.mean(x, axis=0)``.
+"""NumPy functions on tensors: ``np.mean(x, axis=0)`` is ``tk.mean(x, axis=0)``.
 
-Note [NumPy's functions of tensors]
-~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-NumPy hands a call of its functions on a tensor over to us (``__array_function__``). A function in the table below is
-ours of the same meaning: with gradients, on every device, and with tensors as results. Its row has NumPy's arguments
-in NumPy's order; what NumPy has and we do not (``where=``, ``initial=``) lets NumPy compute from the values, and makes
-tensors of what comes out. ``out=`` is an array, which then holds the result and is the result.
-A function that is not in the table converts its tensors to arrays, as it always did, and gives arrays: libraries use
-some of them (``np.atleast_1d``) as conversions, and go on in compiled code. Those that write into their first operand
-refuse a tensor there. The first call of such a function loads this module. Guarded by
-tests/interop/test_numpy_functions.py.
+Note [NumPy functions on tensors]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+NumPy hands over the calls of its functions on tensors (``__array_function__``). A function in the table below calls its
+counterpart here: with gradients, on every device, and with tensors as results. Its row lists NumPy's arguments in
+NumPy's order; where an argument without a counterpart is given (``where=``, ``initial=``), NumPy computes from the
+values, and its results become tensors. An array given as ``out=`` holds the result and is the result.
+A function that is not in the table gets arrays in place of its tensors, and its results stay arrays: libraries use some
+of them (``np.atleast_1d``) as conversions before compiled code. Functions that write into their first operand refuse a
+tensor there. The first call of a NumPy function loads this module. Guarded by tests/interop/test_numpy_functions.py.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-import itertools
 from collections.abc import Callable, Iterator
+from itertools import takewhile
 from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
-from ..core.device import CPU
-from ..core.tensor import Tensor, cpu_word, make_tensor
+from ..core.tensor import Tensor
+from ..core.tree import tensors_in
 from ..core.word import DTYPE_TRAIT
 from ..dispatch import registry
-from ..functions import creation, statistics
-from ..functions import indexing as choosing
+from ..functions import creation, indexing, linspace, splitting, statistics
 from ..functions import linalg as contractions
-from ..functions import linspace as spacing
-from ..functions import splitting as parts
 from ..functions.creation import asarray
+from .numpy_fallback import add_method, refuse_tensor, run_numpy, to_tensors
+from .numpy_names import NUMPY_NAMES
 
 __all__ = ["array_function"]
 
-
-# NumPy's names [> ours]: its arguments in its order. Those before the stroke are given by position, those after it by
-# keyword (theirs=ours where the names differ); one with a minus has no counterpart, one with a tilde says
-# nothing to us, and dtype@ is the dtype that the first is converted to. With axis! a None flattens the first, with
-# axis!! that is so by default.
+# NumPy's names: NumPy's arguments in NumPy's order. Those before the stroke are passed on by position, those after it
+# by keyword (theirs=ours where the names differ). A sequence of operands has a star, any number of operands an
+# ellipsis. An argument with a minus has no counterpart, one with a tilde has no effect here, and dtype@ is the dtype
+# to convert the first operand to. With axis! the axis None flattens the first operand, with axis!! that is the default.
 _TABLE: Final = """
 sum: a / axis dtype -out keepdims -initial -where
 prod: a / axis dtype -out keepdims -initial -where
 mean: a / axis dtype@ -out keepdims -where
 std var: a / axis dtype@ -out ddof=correction keepdims -where -mean correction
-max amax > max: a / axis -out keepdims -initial -where
-min amin > min: a / axis -out keepdims -initial -where
+max amax: a / axis -out keepdims -initial -where
+min amin: a / axis -out keepdims -initial -where
 all any: a / axis -out keepdims -where
 argmax argmin nanargmax nanargmin: a / axis -out keepdims
 nansum nanprod: a / axis dtype -out keepdims -initial -where
@@ -59,19 +56,24 @@ ptp: a / axis -out keepdims
 count_nonzero: a / axis keepdims
 average: a / axis weights returned keepdims
 cumulative_sum cumulative_prod: x / axis dtype -out include_initial
-nancumsum nancumprod: a / axis dtype -out
+cumsum cumprod nancumsum nancumprod: a / axis dtype -out
+gradient: f varargs... / axis edge_order
 trapezoid: y / x dx axis
 diff: a / n axis prepend append
 unwrap: p / discont axis period
-concatenate concat > concat: arrays* / axis! -out dtype@ -casting
+concatenate concat: arrays* / axis! -out dtype@ -casting
 stack: arrays* / axis -out dtype@ -casting
 vstack hstack: tup* / dtype@ -casting
 dstack: tup* /
 moveaxis: a source destination /
 swapaxes: a axis1 axis2 /
+transpose: a / axes
+reshape: a shape / -order copy
+squeeze: a / axis
+ravel: a / -order
+copy: a / -order ~subok
 expand_dims: a axis /
 broadcast_to: array shape / ~subok
-permute_dims: a axes /
 flip: m / axis
 fliplr flipud: m /
 rot90: m / k axes
@@ -85,12 +87,19 @@ trace: a / offset -axis1 -axis2 dtype -out
 tril triu: m / k
 diag: v / k
 matrix_transpose: x /
+round around: a / decimals -out
 clip: a / a_min=min a_max=max -out min max
 nan_to_num: x / ~copy nan posinf neginf
 real imag: val /
 angle: z / -deg
 sinc: x /
-isclose: a b / rtol atol equal_nan
+isclose allclose: a b / rtol atol equal_nan
+array_equal: a1 a2 / equal_nan
+iscomplexobj isrealobj: x /
+shape ndim: a /
+size: a / axis
+result_type: operands... /
+where: condition x y /
 isin: element test_elements / ~assume_unique invert ~kind
 take: a indices / axis!! -out -mode
 take_along_axis: arr indices / axis!
@@ -109,6 +118,9 @@ unique_all unique_counts unique_inverse unique_values: x /
 intersect1d: ar1 ar2 / ~assume_unique -return_indices
 union1d: ar1 ar2 /
 setdiff1d setxor1d: ar1 ar2 / ~assume_unique
+einsum: operands... / optimize
+vdot: a b /
+cross: a b / -axisa -axisb -axisc axis
 dot outer: a b / -out
 inner kron: a b /
 tensordot: a b / axes
@@ -120,8 +132,10 @@ zeros_like ones_like: a / dtype ~order ~subok -shape device
 empty_like: prototype / dtype ~order ~subok -shape device
 full_like: a fill_value / dtype ~order ~subok -shape device
 pad: array pad_width / mode constant_values end_values stat_length -reflect_type
+meshgrid: xi... / indexing
+arange: start stop step / dtype device
 linspace: start stop num / endpoint -retstep dtype -axis device
-asarray array > asarray: a / dtype ~order device copy -ndmin ~subok
+asarray array: a / dtype ~order device copy -ndmin ~subok
 astype: x dtype / copy device
 zeros ones empty: shape / dtype ~order device
 full: shape fill_value / dtype ~order device
@@ -152,169 +166,114 @@ fft.fftshift fft.ifftshift: x / axes
 
 @functools.cache
 def _ours(name: str) -> Callable[..., Any]:
-    """``tk.<name>``: an operator, or a function of the namespace."""
+    """Return ``tk.<name>``: an operator, or a function of the namespace."""
     module, _, short = name.rpartition(".")
-    for holder in (contractions,) if module else (choosing, contractions, creation, parts, spacing, statistics):
+    for holder in (contractions,) if module else (indexing, contractions, creation, splitting, linspace, statistics):
         if short in holder.__all__:
             return cast("Callable[..., Any]", getattr(holder, short))
     operator = registry.operators.get(f"tk::{module}_{short}") if module else None  # tk.linalg.matmul is tk.matmul
     return (operator or registry.find(f"tk::{short}")).call
 
 
-def _transpose(a: Any, axes: Any = None) -> Any:
-    return _ours("permute_dims")(a, tuple(reversed(range(a.ndim))) if axes is None else axes)
-
-
-def _reshape(a: Any, /, shape: Any, order: Any = "C", *, copy: Any = None) -> Any:
+def _reshape(a: Any, shape: Any, copy: Any = None) -> Any:
     return _ours("reshape")(a, (shape,) if isinstance(shape, int) else shape, copy=copy)
 
 
-def _squeeze(a: Any, axis: Any = None) -> Any:
-    return a.squeeze() if axis is None else a.squeeze(axis)
-
-
-def _ravel(a: Any, order: Any = "C") -> Any:
-    return _reshape(a, (-1,))
-
-
-def _round(a: Any, decimals: int = 0, out: Any = None) -> Any:
+def _round(a: Any, decimals: int = 0) -> Any:
     if a.dtype.kind in "iu":
         return a.clone() if decimals >= 0 else _round(a.astype(np.dtype("f8")), decimals).astype(a.dtype)
-    if not decimals:
-        return _ours("round")(a)
-    return (
-        _ours("round")(a * 10**decimals) / 10**decimals
-        if decimals > 0
-        else _ours("round")(a / 10**-decimals) * 10**-decimals
-    )
-
-
-def _cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    return _ours("cumulative_sum")(_ravel(a) if axis is None else a, axis=0 if axis is None else axis, dtype=dtype)
-
-
-def _cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    return _ours("cumulative_prod")(_ravel(a) if axis is None else a, axis=0 if axis is None else axis, dtype=dtype)
+    if decimals > 0:
+        return _ours("round")(a * 10**decimals) / 10**decimals
+    return _ours("round")(a / 10**-decimals) * 10**-decimals if decimals else _ours("round")(a)
 
 
 def _einsum(*operands: Any, optimize: Any = False) -> Any:
     return _ours("einsum")(*operands, optimize=True if optimize is False else optimize)
 
 
-def _vdot(a: Any, b: Any, /) -> Any:
-    return _ours("vecdot")(_ravel(a), _ravel(b))
-
-
-def _gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
-    slopes = _ours("gradient")(f, *varargs, axis=axis, edge_order=edge_order)
+def _gradient(f: Any, *varargs: Any, **options: Any) -> Any:
+    slopes = _ours("gradient")(f, *varargs, **options)
     return slopes if slopes.ndim == f.ndim else tuple(_ours("unstack")(slopes))
 
 
-def _copy(a: Any, order: Any = "K", subok: Any = False) -> Any:
-    return a.clone()
-
-
-def _shape(a: Any) -> Any:
-    return a.shape
-
-
-def _ndim(a: Any) -> Any:
-    return a.ndim
-
-
-def _size(a: Any, axis: Any = None) -> Any:
-    return a.size if axis is None else a.shape[axis]
-
-
-def _is_complex(x: Any) -> Any:
-    return x.dtype.kind == "c"
-
-
-def _is_real(x: Any) -> Any:
-    return x.dtype.kind != "c"
-
-
-def _where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
+def _where(condition: Any, x: Any = None, y: Any = None) -> Any:
     return _ours("nonzero")(condition) if x is None and y is None else _ours("where")(condition, x, y)
 
 
-def _allclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
-    return bool(_ours("allclose")(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan))
-
-
-def _array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
-    return bool(_ours("array_equal")(a1, a2, equal_nan=equal_nan))
-
-
-def _meshgrid(*xi: Any, indexing: str = "xy") -> Any:
-    return _ours("meshgrid")(*xi, indexing=indexing)
-
-
-def _cross(a: Any, b: Any, axisa: Any = -1, axisb: Any = -1, axisc: Any = -1, axis: Any = None) -> Any:
-    return _ours("linalg.cross")(a, b, axis=-1 if axis is None else axis)
-
-
-def _arange(*args: Any, dtype: Any = None, device: Any = None) -> Any:
-    return _ours("arange")(*args, dtype=dtype, device=device)
-
-
-def _result_type(*arrays_and_dtypes: Any) -> Any:
-    return np.result_type(*[x.dtype if isinstance(x, Tensor) else x for x in arrays_and_dtypes])
-
-
-# functions with NumPy's own arguments, as far as we know them
-_OWN: Final[dict[str, Callable[..., Any]]] = {
-    "transpose": _transpose, "reshape": _reshape, "squeeze": _squeeze, "ravel": _ravel, "round": _round,
-    "around": _round, "cumsum": _cumsum, "cumprod": _cumprod, "einsum": _einsum, "vdot": _vdot, "gradient": _gradient,
-    "copy": _copy, "shape": _shape, "ndim": _ndim, "size": _size, "iscomplexobj": _is_complex, "isrealobj": _is_real,
-    "where": _where, "allclose": _allclose, "array_equal": _array_equal, "meshgrid": _meshgrid, "cross": _cross,
-    "arange": _arange, "result_type": _result_type,
-}  # fmt: skip
+# Functions that are not quite those of ``tk``, for the rows of the same names.
+_ADAPTED: Final[dict[str, Callable[..., Any]]] = {
+    "reshape": _reshape,
+    "round": _round,
+    "einsum": _einsum,
+    "gradient": _gradient,
+    "where": _where,
+    "squeeze": lambda a, **axis: a.squeeze(*axis.values()),
+    "vdot": lambda a, b: _ours("vecdot")(_reshape(a, -1), _reshape(b, -1)),
+    "shape": lambda a: a.shape,
+    "ndim": lambda a: a.ndim,
+    "size": lambda a, axis=None: a.size if axis is None else a.shape[axis],
+    "iscomplexobj": lambda x: x.dtype.kind == "c",
+    "isrealobj": lambda x: x.dtype.kind != "c",
+    "allclose": lambda *operands, **options: bool(_ours("allclose")(*operands, **options)),
+    "array_equal": lambda *operands, **options: bool(_ours("array_equal")(*operands, **options)),
+    "result_type": lambda *operands: np.result_type(*[x.dtype if isinstance(x, Tensor) else x for x in operands]),
+}
 _WRITERS: Final = frozenset(["copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"])
 _MANY: Final = -1  # any number of operands, by position
-# where NumPy takes a list for an array
+# arguments for which NumPy takes a list as an array
 _ARRAYS: Final = frozenset([
-    "a", "b", "x", "y", "v", "xp", "fp", "ar1", "ar2", "arr", "p", "z", "indices", "element", "test_elements", "bins",
-    "weights", "condition", "prepend", "append",
+    "a", "a1", "a2", "b", "x", "y", "v", "xp", "fp", "ar1", "ar2", "arr", "p", "z", "indices", "element",
+    "test_elements", "bins", "weights", "condition", "prepend", "append",
 ])  # fmt: skip
-# what says nothing where we have no counterpart
+# values of arguments without a counterpart that have no effect; False is one except where listed below
 _DEFAULTS: Final[dict[str, tuple[Any, ...]]] = {
     "mode": ("raise",), "bias": (0,), "axis": (0,), "axis1": (0,), "axis2": (1,), "ndmin": (0,), "UPLO": ("L",),
     "compute_uv": (True,), "where": (True,), "casting": ("same_kind",), "reflect_type": ("even",), "copy": (True,),
     "order": ("C", "K"), "axisa": (-1,), "axisb": (-1,), "axisc": (-1,),
 }  # fmt: skip
 _UNLIKE_FALSE: Final = frozenset(["compute_uv", "where", "initial", "mean"])
-_OWN_REFUSED: Final = frozenset(["out", "order", "subok", "axisa", "axisb", "axisc"])
-_NOTHING: Any = getattr(np, "_NoValue", None)
+_NO_VALUE: Any = getattr(np, "_NoValue", None)
+_SIMPLE: Final = frozenset([Tensor, bool, int, float, complex])
 
 
 class _Row(NamedTuple):
-    """How a function of NumPy's is called here."""
+    """How a NumPy function is called here."""
 
     target: Callable[..., Any]
-    names: tuple[str, ...]  # NumPy's arguments
-    positional: int  # so many go first
+    names: tuple[str, ...]  # of NumPy's arguments
+    positional: int  # so many of them are passed by position
     renamed: dict[str, str]
     refused: frozenset[str]
     ignored: frozenset[str]
     sequences: frozenset[str]
     converts: bool  # the first operand to dtype
-    flattens: Any  # None: without an axis; otherwise the axis that stands for none given
+    flattens: Any  # False: never; otherwise the axis that is meant where none is given
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether operands that are tensors and numbers can be passed on as they are."""
+        return self.flattens is False and not self.sequences
 
 
-def _parse(line: str) -> Iterator[tuple[str, _Row]]:
+def _parse(line: str) -> Iterator[tuple[Any, _Row]]:
+    """Yield the NumPy functions of a line of the table with their rows."""
     head, _, tail = line.partition(":")
-    names, _, target = head.partition(" > ")
     first, _, rest = tail.partition("/")
     given, options = first.split(), rest.split()
-    plain = [name.lstrip("-~").rstrip("*@!").partition("=")[0] for name in (*given, *options)]
-    for name in names.split():
+    plain = [name.lstrip("-~").rstrip("*@!.").partition("=")[0] for name in (*given, *options)]
+    for name in head.split():
+        func: Any = np
+        for part in name.split("."):
+            func = getattr(func, part, None)
+        if func is None:  # NumPy is older
+            continue
+        ours = NUMPY_NAMES.get(name, name)
         yield (
-            name,
+            func,
             _Row(
-                _ours(target or name),
+                _ADAPTED.get(ours) or _ours(ours),
                 tuple(plain),
-                len(given),
+                _MANY if first.rstrip().endswith("...") else len(given),
                 {a: b for a, _, b in (option.partition("=") for option in options) if b},
                 frozenset(option[1:] for option in options if option[0] == "-"),
                 frozenset(option[1:] for option in options if option[0] == "~"),
@@ -325,35 +284,15 @@ def _parse(line: str) -> Iterator[tuple[str, _Row]]:
         )
 
 
-def _function(name: str) -> Any:
-    place: Any = np
-    for part in name.split("."):
-        place = getattr(place, part, None)
-    return place
-
-
 @functools.cache
 def _rows() -> dict[Any, _Row]:
-    """The table, by NumPy's functions; read at the first use."""
-    rows = [row for line in _TABLE.strip().splitlines() for row in _parse(line)]
-    rows += [(name, _own_row(call)) for name, call in _OWN.items()]
-    return {_function(name): row for name, row in rows if _function(name) is not None}
-
-
-def _own_row(call: Callable[..., Any]) -> _Row:
-    """A function whose arguments are NumPy's."""
-    parameters = inspect.signature(call).parameters.values()
-    names = [p.name for p in parameters if p.kind is not p.VAR_POSITIONAL]
-    first = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    positional = len(list(itertools.takewhile(lambda name: name not in _OWN_REFUSED, first)))
-    if len(names) < len(parameters):
-        positional = _MANY
-    return _Row(call, tuple(names), positional, {}, _OWN_REFUSED, frozenset(), frozenset(), False, False)
+    """Return the table, by the NumPy functions; it is read at the first use."""
+    return dict(pair for line in _TABLE.strip().splitlines() for pair in _parse(line))
 
 
 @functools.cache
 def _defaults(func: Any) -> dict[str, Any]:
-    """NumPy's arguments with their defaults, in its order; nothing for a compiled function that does not tell."""
+    """Return NumPy's arguments with their defaults, in order; {} for a compiled function without a signature."""
     try:
         return {name: p.default for name, p in inspect.signature(func).parameters.items()}
     except ValueError:
@@ -363,15 +302,7 @@ def _defaults(func: Any) -> dict[str, Any]:
 def _flat(value: Any) -> Any:
     if isinstance(value, list):
         return [_flat(each) for each in value]
-    return _ravel(value) if isinstance(value, Tensor) and value.ndim != 1 else value
-
-
-def _tensors(value: Any) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for each in value:
-            yield from _tensors(each)
+    return _reshape(value, -1) if isinstance(value, Tensor) and value.ndim != 1 else value
 
 
 def _is_array(value: Any) -> bool:
@@ -382,22 +313,21 @@ def _is_array(value: Any) -> bool:
 
 
 def _operand(name: str, value: Any, row: _Row, device: Any) -> Any:
-    """Arrays, and lists where NumPy takes them for arrays, as tensors; numbers and shapes as they are."""
+    """Return an array, or a list that NumPy takes for an array, as a tensor; anything else as it is."""
     if name in row.sequences and isinstance(value, (list, tuple)):
         return [v if isinstance(v, Tensor) else asarray(np.asarray(v), device=device) for v in value]
     if value.__class__ is np.ndarray:
         return asarray(value, device=device)
     if name in _ARRAYS and isinstance(value, (list, tuple)):
-        return asarray(value if any(True for _ in _tensors(value)) else np.asarray(value), device=device)
+        return asarray(value if tensors_in(value) else np.asarray(value), device=device)
     return value
 
 
 def _arguments(func: Any, row: _Row, args: tuple[Any, ...], kwargs: dict[str, Any], device: Any) -> Any:
-    """Ours, by position and by keyword, or None where there is no counterpart."""
-    several = row.positional == _MANY
+    """Return the arguments of the counterpart, by position and by keyword, or None where it cannot do the same."""
     if any(map(_is_array, args)) or any(map(_is_array, kwargs.values())):
         return None
-    if several:
+    if row.positional == _MANY:
         first = [_operand("", value, row, device) for value in args]
         given = dict(kwargs)
     else:
@@ -405,20 +335,18 @@ def _arguments(func: Any, row: _Row, args: tuple[Any, ...], kwargs: dict[str, An
             return None
         given = {**dict(zip(row.names, args, strict=False)), **kwargs}
         order = row.names[: row.positional]
-        first = []
-        for name in itertools.takewhile(given.__contains__, order):
-            first.append(_operand(name, given.pop(name), row, device))
+        first = [_operand(name, given.pop(name), row, device) for name in takewhile(given.__contains__, order)]
     if row.flattens is not False and first and given.get("axis", row.flattens) is None:
         first[0] = _flat(first[0])
         given.pop("axis", None)
     keywords: dict[str, Any] = {}
     for name, value in given.items():
-        if value is _NOTHING or name in row.ignored:
+        if value is _NO_VALUE or name in row.ignored:
             continue
         if value is None:
-            if name == "dtype" or _defaults(func).get(name) in (None, _NOTHING):
+            if name == "dtype" or _defaults(func).get(name) in (None, _NO_VALUE):
                 continue
-            return None  # where None is no default it has a meaning of its own, or none at all
+            return None  # where None is not the default, it has a meaning of its own, or is an error
         if name == "dtype":
             value = np.dtype(value)
             if value not in DTYPE_TRAIT:
@@ -440,52 +368,33 @@ def _arguments(func: Any, row: _Row, args: tuple[Any, ...], kwargs: dict[str, An
 
 
 def array_function(self: Tensor, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: D103
+    row = _rows().get(func)
+    if (
+        row is not None
+        and not kwargs
+        and len(args) <= row.positional
+        and row.is_simple
+        and _SIMPLE.issuperset(map(type, args))
+    ):
+        return row.target(*args)
     if not all(issubclass(kind, (Tensor, np.ndarray)) for kind in types):
-        return NotImplemented  # a class that wraps tensors, or knows better what to do with them
-    row, name, out = _rows().get(func), func.__name__, kwargs.get("out")
+        return NotImplemented  # a class that wraps tensors, or has its own idea of the function
+    name, out = func.__name__, kwargs.get("out")
     names = list(_defaults(func)) or (list(row.names) if row is not None else [])
     if out is None and "out" in names and names[0] != "operands" and names.index("out") < len(args):
         out = args[names.index("out")]
     if isinstance(out, Tensor):
-        raise TypeError(
-            f"[numpy.{name}] out= is a tensor, which NumPy does not write to: use x.copy_(result), or give an array."
-        )
-    tensors = list(_tensors([*args, *kwargs.values()]))
+        raise refuse_tensor(name, out=True)
+    tensors = tensors_in((args, kwargs))
     device = tensors[0].device if tensors else self.device
     if row is not None and out is None:
         found = _arguments(func, row, args, kwargs, device)
         if found is not None:
             return row.target(*found[0], **found[1])
     if name in _WRITERS and args and isinstance(args[0], Tensor):
-        raise TypeError(
-            f"[numpy.{name}] changes its first operand, a tensor, which NumPy does not write to: assign by index, or "
-            "use the functions of tk."
-        )
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, Tensor):
-            return value._to_numpy(f"numpy.{name}")
-        if value.__class__ in (list, tuple):
-            return value.__class__([plain(each) for each in value])
-        return value
-
-    result = func(*map(plain, args), **{key: plain(value) for key, value in kwargs.items()})
-    return result if row is None or out is not None else _wrapped(result, device)
+        raise refuse_tensor(name, out=False, remedy="assign by index, or use the functions of tk")
+    result = run_numpy(name, func, args, kwargs)
+    return result if row is None or out is not None else to_tensors(result, device)
 
 
-def _wrapped(value: Any, device: Any) -> Any:
-    if isinstance(value, (list, tuple)):
-        return (
-            [_wrapped(each, device) for each in value]
-            if value.__class__ is list
-            else tuple([_wrapped(each, device) for each in value])
-        )
-    if not isinstance(value, (np.ndarray, np.generic)) or value.dtype not in DTYPE_TRAIT:
-        return value
-    made = make_tensor(np.array(value), cpu_word(value.dtype))
-    return made if device is CPU else registry.find("tk::to_device").call(made, device)
-
-
-_method: Any = array_function
-_method.__name__, _method.__qualname__ = "__array_function__", "Tensor.__array_function__"
-setattr(Tensor, _method.__name__, _method)
+add_method("__array_function__", array_function)

@@ -219,7 +219,7 @@ def test_numpy_on_the_left_gives_tensors() -> None:
 
 
 def test_ufuncs_of_tensors() -> None:
-    """Note [Ufuncs of tensors]."""
+    """Note [Ufuncs on tensors]."""
     a = np.array([3.0, 4.0])
     t = tk.asarray([1.0, 2.0], dtype=tk.float64)
     for result, values in (

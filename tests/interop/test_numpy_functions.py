@@ -1,4 +1,4 @@
-"""Note [NumPy's functions of tensors]: every row of the table, and what is not in it."""
+"""Note [NumPy functions on tensors]: every row of the table, and what is not in it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ import pytest
 
 import tenkey as tk
 from tenkey.interop import numpy_functions as _numpy_functions
+from tenkey.interop.numpy_names import NUMPY_NAMES
+from tenkey.testing import CallTrace
 
 A = np.array([[3.0, 1.0, 2.0], [0.5, 5.0, 4.0]])
 S = np.array([[4.0, 1.0], [1.0, 3.0]])
@@ -324,3 +326,27 @@ def test_errors_are_ours() -> None:
 def test_the_table_is_read_at_its_first_use() -> None:
     program = "import tenkey.interop.numpy_functions as n; print(n._rows.cache_info().currsize)"
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "0\n"
+
+
+def test_one_table_of_names() -> None:
+    """Each name is the same operator as a ufunc, and in the error for a missing name."""
+    x = tk.tensor([0.25, 0.5], dtype=tk.float64, requires_grad=True)
+    for name, ours in NUMPY_NAMES.items():
+        ufunc = getattr(np, name)
+        if isinstance(ufunc, np.ufunc):
+            operands = (tk.asarray([1, 2]) if "bitwise" in ours else x,) * ufunc.nin
+            with CallTrace() as calls:
+                ufunc(*operands)
+            with CallTrace() as expected:
+                getattr(tk, ours)(*operands)
+            assert str(calls) == str(expected) != "", name
+        with pytest.raises(AttributeError, match=r"the name here is (tk\.|x\.clone)"):
+            getattr(tk, name)
+    np.degrees(x).sum().backward()
+    assert x.grad is not None
+    np.testing.assert_allclose(x.grad.numpy(), [180 / np.pi] * 2)
+
+
+def test_several_results_keep_their_names() -> None:
+    by_numpy = np.linalg.eigh(tk.asarray(np.eye(2)), "U")  # UPLO has no counterpart, so NumPy computes this one
+    assert type(by_numpy.eigenvalues) is tk.Tensor

@@ -1,0 +1,49 @@
+"""Calls on tensors that NumPy itself computes, from their values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core.device import CPU
+from ..core.tensor import Tensor, cpu_word, make_tensor
+from ..core.tree import map_tensors, tree_map
+from ..core.word import DTYPE_TRAIT
+from ..dispatch.registry import registry
+
+__all__ = ["add_method", "refuse_tensor", "run_numpy", "to_tensors"]
+
+
+def add_method(name: str, function: Any) -> None:
+    """Make a function a method of Tensor."""
+    function.__name__, function.__qualname__ = name, f"Tensor.{name}"
+    setattr(Tensor, name, function)
+
+
+def refuse_tensor(name: str, out: bool, remedy: str = "") -> TypeError:
+    """Return the error for a tensor that NumPy would write to."""
+    if out:
+        what, remedy = "out= is a tensor", "use x.copy_(result), or give a NumPy array"
+    else:
+        what = "changes its first operand, a tensor"
+    return TypeError(f"[numpy.{name}] {what}, which NumPy does not write to: {remedy}.")
+
+
+def run_numpy(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a NumPy function with the values of the tensors among its arguments."""
+    args, kwargs = map_tensors(lambda x: x._to_numpy(f"numpy.{name}"), (args, kwargs))
+    return function(*args, **kwargs)
+
+
+def to_tensors(result: Any, device: Any) -> Any:
+    """Return what NumPy computed with tensors in place of arrays and scalars."""
+
+    def convert(value: Any) -> Any:
+        if not isinstance(value, (np.ndarray, np.generic)) or value.dtype not in DTYPE_TRAIT:
+            return value
+        made = make_tensor(np.array(value), cpu_word(value.dtype))
+        return made if device is CPU else registry.find("tk::to_device").call(made, device)
+
+    return tree_map(convert, result)
