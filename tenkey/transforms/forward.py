@@ -16,6 +16,8 @@ from typing import Any
 
 from ..autograd import forward_ad
 from ..autograd.engine.functional import grad
+from ..autograd.function.context import Context
+from ..autograd.tape.node import walk
 from ..core.tensor import Tensor
 from ..core.tree import flatten, tree_map, unflatten
 from ..core.word import REQUIRES_GRAD
@@ -136,14 +138,7 @@ def linearize(fn: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[...,
 
 def _by_hand(outputs: list[Tensor]) -> bool:
     """Whether the graph of the outputs has a node whose backward a user wrote."""
-    seen: set[Any] = set()
-    stack: list[Any] = [plain.grad_fn for x in outputs for plain in bare(x)]
-    while stack:
-        node = stack.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        if hasattr(node, "saved_tensors") and not node.operator_name.startswith("tk::"):
-            return True
-        stack.extend(n for n, _ in node.next_functions)
-    return False
+    return any(
+        isinstance(node, Context) and not node.operator_name.startswith("tk::")
+        for node in walk(*[plain.grad_fn for x in outputs for plain in bare(x)])
+    )

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from ..autograd.engine.functional import grad
-from ..autograd.tape.node import meta_of
+from ..autograd.tape.node import meta_of, walk
 from ..core.tensor import Tensor
 from ..core.tree import flatten, tree_map, unflatten
 from ..core.word import REQUIRES_GRAD
@@ -70,28 +70,18 @@ _numbers: Final = itertools.count(1)
 
 def _leads_elsewhere(outputs: Sequence[Tensor]) -> bool:
     """Whether the graph of the outputs ends in a leaf that somebody may ask for: see Note [What is recorded]."""
-    stack: list[Any] = []
+    nodes: list[Any] = []
     for tensor in outputs:
         for plain in bare(tensor):
             meta = plain._autograd
             if meta is not None and meta.node is not None:
-                stack.append(meta.node)
+                nodes.append(meta.node)
             elif plain._word & REQUIRES_GRAD and (meta is None or not meta.run or meta.run in _open):
                 return True
-    seen = set(stack)
-    while stack:
-        edges = stack.pop().next_edges
-        for node, _ in edges:
-            if node is not None and node not in seen:
-                seen.add(node)
-                if node.next_edges:
-                    stack.append(node)
-                    continue
-                leaf = getattr(node, "variable", None)
-                if leaf is not None:
-                    run = leaf._autograd.run
-                    if not run or run in _open:
-                        return True
+    for node in walk(*nodes):
+        leaf = None if node.next_edges else getattr(node, "variable", None)
+        if leaf is not None and (not leaf._autograd.run or leaf._autograd.run in _open):
+            return True
     return False
 
 

@@ -375,7 +375,7 @@ def test_hooks_are_functions() -> None:
         x.register_hook, y.register_hook, x.register_post_accumulate_grad_hook, y.grad_fn.register_hook,
         y.grad_fn.register_prehook,
     ):  # fmt: skip
-        with pytest.raises(TypeError, match=rf"\[{register.__name__}\] a hook is a function, got int: pass"):
+        with pytest.raises(TypeError, match=rf"\[{register.__name__}\] a hook must be callable, got int: pass"):
             register(3)
     y.backward()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import Any, Final, Literal
 from weakref import WeakKeyDictionary, ref
 
@@ -14,29 +13,9 @@ from ...core.word import REQUIRES_GRAD
 from ..tape.node import HookHandle, edge_of
 from .graph_task import current_task, queue_callback
 
-__all__ = ["MultiHookHandle", "register_multi_grad_hook"]
+__all__ = ["register_multi_grad_hook"]
 
 _TENSORS: Final = "[register_multi_grad_hook] takes a sequence of tensors, got {got}."
-
-
-class MultiHookHandle:
-    """``remove()`` takes the hook back from all its tensors; a second call does nothing. Also a context manager."""
-
-    def __init__(self, handles: tuple[HookHandle, ...]) -> None:
-        self._handles = handles
-
-    def remove(self) -> None:
-        """Take the hook back."""
-        for handle in self._handles:
-            handle.remove()
-
-    def __enter__(self) -> MultiHookHandle:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.remove()
 
 
 class _Arrived:
@@ -109,7 +88,7 @@ def register_multi_grad_hook(
     fn: Callable[[list[Tensor | None]], Any] | Callable[[Tensor], Any],
     *,
     mode: Literal["all", "any"] = "all",
-) -> MultiHookHandle:
+) -> HookHandle:
     """Call ``fn`` once in each backward for the gradients of several tensors; returns a handle with ``remove()``.
 
     With ``mode="all"`` it is called when the last of them is computed, with a list of one gradient for each tensor, in
@@ -153,6 +132,6 @@ def register_multi_grad_hook(
     function: Any = fn
     if mode == "all":
         several = _All(listed, function)
-        return MultiHookHandle(tuple([t.register_hook(several.hook(i)) for i, t in enumerate(listed)]))
+        return HookHandle.of_all([t.register_hook(several.hook(i)) for i, t in enumerate(listed)])
     once = _Any(function)
-    return MultiHookHandle(tuple([t.register_hook(once) for t in listed if t._word & REQUIRES_GRAD]))
+    return HookHandle.of_all([t.register_hook(once) for t in listed if t._word & REQUIRES_GRAD])

@@ -59,7 +59,7 @@ from ..formulas.jvp_rules import (
 )
 from ..function.context import Context
 from ..function.function import Function
-from ..tape.node import Node, edge_of
+from ..tape.node import edge_of, walk
 
 __all__ = ["DualLevel"]
 
@@ -358,17 +358,7 @@ def _depends(tangent: Tensor, primal: Any) -> bool:
     if not tangent._word & REQUIRES_GRAD:
         return False
     target, _ = edge_of(_bare(primal))
-    seen: set[Node] = set()
-    stack = [edge_of(_bare(tangent))[0]]
-    while stack:
-        node = stack.pop()
-        if node is None or node in seen:
-            continue
-        if node is target:
-            return True
-        seen.add(node)
-        stack.extend(n for n, _ in node.next_edges)
-    return False
+    return any(node is target for node in walk(edge_of(_bare(tangent))[0]))
 
 
 def _bare(x: Any) -> Any:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from ...core.tensor import Tensor
-from ...core.word import REQUIRES_GRAD
 from ...ops.builtin.creation import zeros
 from ..grad_mode import is_recording
 from ..saved_tensors.hooks import active_hooks
 from ..saved_tensors.raw import RawSavedTensor
 from ..saved_tensors.saved import FREED, Saved, SavedOutput, SavedTensor, refuse_to_save
-from ..tape.node import Node, TensorMeta, settle, stream_of
+from ..tape.node import Node, TensorMeta
 from .saved_intermediates import guarded, positions_of_intermediates, restored
 
 __all__ = ["NO_BACKWARD", "UNSET", "Call", "Context"]
@@ -222,29 +221,19 @@ class Context(Node):
         """The names that the user keeps something under."""
         return set(self.__dict__)
 
-    def describe(self, outputs: list[Any]) -> None:
+    def describe(self, outputs: Sequence[Any], *, listed: bool = False) -> None:
         """Note shape, dtype and device of the outputs, without touching what the user keeps under these names."""
         taken = self.taken()
         if not _RESERVED_NAMES.isdisjoint(taken):
             names = sorted(_RESERVED_NAMES.intersection(taken))
             raise RuntimeError(_RESERVED.format(node=type(self).name(self), names=", ".join(names), first=names[0]))
-        if len(outputs) == 1 and isinstance(outputs[0], Tensor) and _OUTPUT_NAMES.isdisjoint(taken):
-            self.shape, self.dtype, self.device = outputs[0].shape, outputs[0].dtype, outputs[0].device
-            self._word = outputs[0]._word | REQUIRES_GRAD
-            settle(self, outputs[0])
-        else:
-            self._word = 0
+        listed = len(outputs) != 1 or not isinstance(outputs[0], Tensor) or not _OUTPUT_NAMES.isdisjoint(taken)
+        if listed:
             own: Any = self
-            if own.shape is UNSET:
-                own.shape = None
-            if own.dtype is UNSET:
-                own.dtype = None
-            if own.device is UNSET:
-                own.device = None
-            self.outputs = tuple(
-                [TensorMeta(t.shape, t.dtype, t.device) if isinstance(t, Tensor) else None for t in outputs]
-            )
-            self._stream = stream_of(outputs)
+            for name in _OUTPUT_NAMES:
+                if getattr(own, name) is UNSET:
+                    setattr(own, name, None)
+        super().describe(outputs, listed=listed)
 
     def release(self) -> None:
         """Let go of the saved tensors."""

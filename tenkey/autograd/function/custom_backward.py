@@ -18,7 +18,7 @@ from ...dispatch.operator import Operator
 from ..recording.kernels import below_autograd, inner_call
 from ..saved_tensors.hooks import HOOKED, with_choice
 from ..saved_tensors.saved import SavedTensor
-from ..tape.node import SEQUENCE, edge_of, longest, set_history, settle
+from ..tape.node import SEQUENCE, edge_of, longest, record_node, set_history, settle
 from ..views.tracking import check_inplace, rebase
 from .context import Context
 
@@ -242,10 +242,7 @@ def custom_kernel(operator: Operator, word: int) -> Callable[..., Any]:
                 setup(context, args, kwargs, output)
             else:
                 setup(context, args, output)
-        context.describe(outputs)
-        context.sequence_nr = SEQUENCE.next()
-        edges = context.next_edges = tuple([edge_of(t) for t in tensors])
-        context.topological_nr = longest(edges)
+        record_node(context, tuple([edge_of(t) for t in tensors]), outputs, attach=False)
         if context._to_save:
             context.freeze(tensors, outputs)
             if hooked:

@@ -16,7 +16,7 @@ from ...profiler.observer import PROFILER, observe_function
 from ..anomaly import label_here
 from ..grad_mode import is_recording
 from ..saved_tensors.hooks import HOOKED
-from ..tape.node import SEQUENCE, AutogradMeta, edge_of, leaf_edge, longest, settle
+from ..tape.node import SEQUENCE, AutogradMeta, edge_of, leaf_edge, record_node, settle
 from ..views.tracking import check_inplace, function_history, rebase
 from .context import NO_BACKWARD, UNSET, Call, Context
 from .once_differentiable import once_differentiable
@@ -264,10 +264,7 @@ def _record(ctx: Context, args: tuple[Any, ...], output: Any) -> Any:
             )
         elif item._word & REQUIRES_GRAD or any(item is given for given in inputs):
             items[i] = make_view(item, item._data)  # returned as it came, with a history of its own to keep
-    ctx.describe(items)
-    ctx.sequence_nr = SEQUENCE.next()
-    ctx.next_edges = tuple([edge_of(tensor) for tensor in inputs])
-    ctx.topological_nr = longest(ctx.next_edges)
+    record_node(ctx, tuple([edge_of(tensor) for tensor in inputs]), items, attach=False)
     ctx.freeze(args, items)
     for nr, (item, own) in enumerate(zip(items, differentiable)):
         if own and any(item is dirty for dirty in ctx._dirty):

@@ -11,19 +11,9 @@ from ...core.tree import tensors_in
 from ...core.word import REQUIRES_GRAD
 from ...dispatch.local_state import StateGuard
 from ..grad_mode import is_recording
-from ..tape.node import SEQUENCE, Node, TensorMeta, edge_of, longest, set_history
+from ..tape.node import DelayedError, edge_of, record_node
 
 __all__ = ["once_differentiable"]
-
-
-class _Once(Node):
-    """The node that refuses a second order."""
-
-    def apply(self, *grads: Tensor | None) -> Any:
-        raise RuntimeError(
-            f"[{self.operator_name}] trying to differentiate twice a function that was marked with "
-            "@once_differentiable: its backward is not recorded."
-        )
 
 
 def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -50,23 +40,14 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
         watched = [edge for edge in watched if edge[0] is not None]
         if not watched and not any(ctx.needs_input_grad):
             return results
-        node = _Once()
-        node.operator_name = ctx.name()
-        node.next_edges = (*ctx.next_edges, *watched)
-        node.sequence_nr = SEQUENCE.next()
-        node.topological_nr = longest(node.next_edges)
-        listed = results if isinstance(results, tuple) else (results,)
-        node.outputs = tuple(
-            [TensorMeta(t.shape, t.dtype, t.device) if isinstance(t, Tensor) else None for t in listed]
+        node = DelayedError(
+            RuntimeError,
+            f"[{ctx.name()}] trying to differentiate twice a function that was marked with @once_differentiable: its "
+            "backward is not recorded.",
         )
-        made = []
-        for nr, result in enumerate(listed):
-            if isinstance(result, Tensor):
-                alias = make_view(result, result._data)
-                set_history(alias, node, nr)
-                made.append(alias)
-            else:
-                made.append(result)
+        listed = results if isinstance(results, tuple) else (results,)
+        made = [make_view(one, one._data) if isinstance(one, Tensor) else one for one in listed]
+        record_node(node, (*ctx.next_edges, *watched), made)
         return tuple(made) if isinstance(results, tuple) else made[0]
 
     return wrapper

@@ -23,24 +23,9 @@ from typing import Any
 from ...core.tensor import Tensor, make_view
 from ...core.word import REQUIRES_GRAD
 from ..saved_tensors.saved import SavedOutput
-from ..tape.node import NO_EDGE, SEQUENCE, Node, longest, set_history
+from ..tape.node import NO_EDGE, DelayedError, Node, record_node
 
 __all__ = ["guarded", "positions_of_intermediates", "put_aside", "restored"]
-
-
-class _Intermediate(Node):
-    """The node of a saved intermediate: an error, should a gradient reach it."""
-
-    operator_name = ""
-    nr = 0
-
-    def apply(self, *grads: Tensor | None) -> Any:
-        raise RuntimeError(
-            f"[{self.operator_name}] double backward reached saved_tensors[{self.nr}], an intermediate result of "
-            "forward (neither an input nor an output): it has no history, so the gradient through it would be a "
-            "wrong number. Return it as a further output of forward and save that, or compute it again in backward "
-            "from saved inputs."
-        )
 
 
 def positions_of_intermediates(saved: tuple[Tensor | None, ...], inputs: Any, outputs: list[Any]) -> tuple[int, ...]:
@@ -61,16 +46,14 @@ def guarded(node: Node, tensors: tuple[Tensor | None, ...], positions: tuple[int
         tensor = listed[nr]
         if tensor is None:
             continue
-        guard = _Intermediate()
-        guard.operator_name = node.name()
-        guard.nr = nr
-        guard.next_edges = tuple([edge for edge in node.next_edges if edge is not NO_EDGE])
-        guard.sequence_nr = SEQUENCE.next()
-        guard.topological_nr = longest(guard.next_edges)
-        guard.shape, guard.dtype = tensor.shape, tensor.dtype
-        alias = make_view(tensor, tensor._data)
-        set_history(alias, guard, 0)
-        listed[nr] = alias
+        listed[nr] = alias = make_view(tensor, tensor._data)
+        guard = DelayedError(
+            RuntimeError,
+            f"[{node.name()}] double backward reached saved_tensors[{nr}], an intermediate result of forward (neither "
+            "an input nor an output): it has no history, so the gradient through it would be a wrong number. Return it "
+            "as a further output of forward and save that, or compute it again in backward from saved inputs.",
+        )
+        record_node(guard, tuple([edge for edge in node.next_edges if edge is not NO_EDGE]), [alias])
     return tuple(listed)
 
 

@@ -25,11 +25,10 @@ from ...dispatch.table import steps
 from ...ops.builtin.creation import zeros
 from ..formulas.gradients import formulas_of
 from ..saved_tensors.hooks import HOOKED, with_choice
-from ..tape.node import SEQUENCE, Node, TensorMeta, edge_of, longest, set_history, settle
+from ..tape.node import DelayedError, Node, edge_of, record_node
 from .source import Writer
 
 __all__ = [
-    "NotImplementedNode",
     "ZeroNode",
     "autograd_kernel",
     "below_autograd",
@@ -114,57 +113,35 @@ def _zero_gradient(operator: Operator, inner: Callable[..., Any]) -> Callable[..
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         out = inner(*args, **kwargs)
-        attach(node_class(), out, args, kwargs)
+        _attach(node_class(), out, args, kwargs)
         return out
 
     return kernel
-
-
-class NotImplementedNode(Node):
-    """The node of an operator without a gradient formula: an error, should a gradient reach it."""
-
-    def apply(self, *grads: Tensor | None) -> Any:
-        """Raise: there is no formula."""
-        raise NotImplementedError(
-            f"[{self.operator_name}] derivative is not implemented: the operator has no gradient formula, but a "
-            f"gradient through it is asked for. Give it one with tk.library.register_autograd({self.operator_name!r}, "
-            "backward), or mark it differentiable=False."
-        )
 
 
 def _unknown_gradient(operator: Operator, inner: Callable[..., Any]) -> Callable[..., Any]:
-    node_class = type("NotImplementedBackward", (NotImplementedNode,), {"operator_name": operator.name})
+    name = operator.name
+    message = (
+        f"[{name}] derivative is not implemented: the operator has no gradient formula, but a gradient through it is "
+        f"requested. Give it one with tk.library.register_autograd({name!r}, backward), or mark it "
+        "differentiable=False."
+    )
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         out = inner(*args, **kwargs)
-        attach(node_class(), out, args, kwargs)
+        node = DelayedError(NotImplementedError, message, "NotImplementedBackward")
+        node.operator_name = name
+        _attach(node, out, args, kwargs)
         return out
 
     return kernel
 
 
-def attach(node: Node, out: Any, args: Any, kwargs: Any) -> None:
+def _attach(node: Node, out: Any, args: Any, kwargs: Any) -> None:
     """Make the floating results of a call outputs of ``node``, with edges to all tensors among the arguments."""
-    edges = tuple([edge_of(t) for t in tensors_in((args, kwargs))])
-    connect(node, edges, tensors_in(out))
-
-
-def connect(node: Node, edges: tuple[Any, ...], outputs: list[Tensor]) -> None:
-    """Give a node its edges and outputs."""
-    node.sequence_nr = SEQUENCE.next()
-    node.next_edges = edges
-    node.topological_nr = longest(edges)
-    if outputs:
-        settle(node, outputs[0])
-    if len(outputs) == 1:
-        node.shape, node.dtype = outputs[0].shape, outputs[0].dtype
-    else:
-        node.outputs = tuple([TensorMeta(t.shape, t.dtype, t.device) for t in outputs])
-    for nr, tensor in enumerate(outputs):
-        if tensor.dtype.kind in "fcV":
-            set_history(tensor, node, nr)
+    record_node(node, tuple([edge_of(t) for t in tensors_in((args, kwargs))]), tensors_in(out))
 
 
 def refusing_kernel(operator: Operator, word: int) -> Callable[..., Any]:
-    """For operators without a formula: the gradient of what they give is unknown."""
+    """Return the kernel of an operator without a formula: a gradient through it is an error."""
     return _unknown_gradient(operator, inner_call(operator, word))

@@ -1,7 +1,7 @@
-"""The graph: nodes, edges, and what a node remembers of the tensors it made.
+"""The graph: nodes, edges, and the metadata of a node's outputs.
 
-A node stands for one recorded call. ``next_edges`` lead to the nodes that made the call's inputs; an edge is a pair
-``(node, input_nr)``, and an input that needs no gradient gives ``(None, 0)``.
+A node represents one recorded call. ``next_edges`` lead to the nodes that computed the call's inputs; an edge is a pair
+``(node, input_nr)``, and an input that does not require a gradient has the edge ``(None, 0)``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import itertools
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from sys import getrefcount
 from typing import Any, ClassVar, Final
 
@@ -17,7 +18,7 @@ import numpy as np
 
 from ...core.device import CPU, Device
 from ...core.tensor import Tensor
-from ...core.word import DTYPE_MASK, REQUIRES_GRAD, dtypes_of
+from ...core.word import DTYPE_MASK, INHERITED, REQUIRES_GRAD, dtypes_of
 from ...core.wrapper import Wrapper
 from ..grad_mode import is_recording
 
@@ -27,6 +28,7 @@ __all__ = [
     "SEQUENCE",
     "AccumulateGrad",
     "AutogradMeta",
+    "DelayedError",
     "Edge",
     "HookHandle",
     "Hooks",
@@ -36,18 +38,19 @@ __all__ = [
     "leaf_edge",
     "longest",
     "meta_of",
+    "record_node",
     "set_history",
     "settle",
-    "stream_of",
+    "walk",
 ]
 
 Edge = tuple["Node | None", int]
 NO_EDGE: Final[Edge] = (None, 0)
-LAST: Final = 2**63 - 1  # the sequence number of accumulators: they run as soon as they are ready
+_LAST: Final = 2**63 - 1  # the sequence number of accumulators: they run as soon as they are ready
 
 
 class _Sequence(threading.local):
-    """The sequence numbers of nodes: every thread counts by itself what it records, from 0."""
+    """The sequence numbers of nodes: every thread counts its own recorded calls from 0."""
 
     def __init__(self) -> None:
         self.next = itertools.count().__next__
@@ -77,47 +80,52 @@ class TensorMeta:
 
 
 class AutogradMeta:
-    """What autograd keeps on a tensor: where its gradient goes, and for a leaf the gradient itself."""
+    """Autograd's data on a tensor: the edge of its gradient, and the gradient of a leaf."""
 
     node: Node | None = None
     output_nr: int = 0
     grad: Tensor | None = None
-    edge: Any = None  # where the gradient goes: (node, output_nr), of a leaf (its AccumulateGrad, 0)
+    edge: Any = None  # (node, output_nr), or (its AccumulateGrad, 0) for a leaf
     retains_grad: bool = False
     leaf_hooks: Any = None
     post_accumulate_hooks: Any = None
-    run: int = 0  # of a leaf that a transform made: the number of its run
+    run: int = 0  # the number of the run, for a leaf that a transform made
 
 
 class Hooks(dict[int, Callable[..., Any]]):
-    """Hooks in the order of registration, each under its number."""
+    """Hooks in order of registration, by number."""
 
     _next: ClassVar = itertools.count()
 
     def add(self, hook: Callable[..., Any], call: str = "register_hook") -> HookHandle:
-        """Register a hook; the handle removes it. Errors name the call."""
+        """Register a hook; errors name the call."""
         if not callable(hook):
             raise TypeError(
-                f"[{call}] a hook is a function, got {type(hook).__name__}: pass a callable; the handle's remove() "
-                "takes it back."
+                f"[{call}] a hook must be callable, got {type(hook).__name__}: pass a function; the remove() of the "
+                "returned handle unregisters it."
             )
         number = next(Hooks._next)
         self[number] = hook
-        return HookHandle(self, number)
+        return HookHandle((self, number))
 
 
 class HookHandle:
-    """``remove()`` takes a hook back; a second call does nothing. Also a context manager."""
+    """A handle whose ``remove()`` unregisters a hook; a second call does nothing. Also a context manager."""
 
-    __slots__ = ("_hooks", "_number")
+    __slots__ = ("_places",)
 
-    def __init__(self, hooks: Hooks, number: int) -> None:
-        self._hooks = hooks
-        self._number = number
+    def __init__(self, *places: tuple[Hooks, int]) -> None:
+        self._places = places
+
+    @classmethod
+    def of_all(cls, handles: Sequence[HookHandle]) -> HookHandle:
+        """Return one handle for the hooks of several."""
+        return cls(*[place for handle in handles for place in handle._places])
 
     def remove(self) -> None:
-        """Take the hook back."""
-        self._hooks.pop(self._number, None)
+        """Unregister the hook."""
+        for hooks, number in self._places:
+            hooks.pop(number, None)
 
     def __enter__(self) -> HookHandle:
         return self
@@ -127,7 +135,7 @@ class HookHandle:
 
 
 class _Extra:
-    """An attribute that few nodes have. Who is given it is looked at closely by the engine: ``_special`` is set."""
+    """An attribute that few nodes have; setting it marks the node as special (Note [Special nodes])."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
@@ -141,7 +149,7 @@ class _Extra:
 
 
 class _DtypeOfWord:
-    """The dtype of a node's output, found in its word: few ask for it."""
+    """The dtype of a node's output, computed from its word because it is rarely needed."""
 
     def __get__(self, node: Any, owner: type | None = None) -> Any:
         found = dtypes_of(node._word & DTYPE_MASK) if node is not None else ()
@@ -152,7 +160,9 @@ DTYPE_OF_WORD: Final = _DtypeOfWord()
 
 
 class Node:
-    """A recorded call. ``sequence_nr`` counts those of its thread; ``topological_nr`` is the longest path to a leaf.
+    """A recorded call.
+
+    ``sequence_nr`` counts the calls of its thread; ``topological_nr`` is the length of the longest path to a leaf.
 
     >>> import tenkey as tk
     >>> x = tk.ones(2).requires_grad_()
@@ -162,18 +172,18 @@ class Node:
 
     Note [Special nodes]
     ~~~~~~~~~~~~~~~~~~~~
-    Most nodes have one output, no hooks, and work on the CPU; the engine runs them in a few lines. Any other node has
-    ``_special`` set, by the attributes below whose assignment sets it, or by who makes a node for another device; the
-    engine tests this one flag and takes the long way. So hooks and devices cost a graph without them nothing. Guarded
-    by ``tests/autograd/engine/test_engine.py::test_special_nodes``.
+    Most nodes have one output and no hooks and run on the CPU; the engine runs them in a few lines. Any other node has
+    ``_special`` set, either by assigning one of the attributes declared with ``_Extra`` below or by ``settle``, for a
+    node on another device; the engine tests this single flag and takes the long path. So hooks and devices cost nothing
+    in a graph without them. Guarded by ``tests/autograd/engine/test_engine.py::test_special_nodes``.
     """
 
     sequence_nr: int = 0
     topological_nr: int = 0
     next_edges: tuple[Edge, ...] = ()
-    shape: Any = None  # of the only output; a node of several has ``outputs``
+    shape: Any = None  # of the only output; a node with several has ``outputs``
     dtype: np.dtype | None = None
-    device: Any = CPU  # where it runs: that of its first output
+    device: Any = CPU  # of the first output: the node runs there
     outputs: Any = _Extra()  # tuple[TensorMeta | None, ...]
     tensor_hooks: Any = _Extra()  # dict[int, Hooks], by output
     retain_hooks: Any = _Extra()  # dict[int, Callable[[Tensor], None]], by output
@@ -183,19 +193,36 @@ class Node:
     _released: bool = False  # whether the saved tensors were freed
     _special: bool = False
     _word: int = 0  # of the only output, on the CPU: a gradient with this word and ``shape`` needs no other check
-    _stream: Any = None  # the queue of the device in which the forward call put its work
-    saves: bool = True  # False: there is nothing that release() could let go of
+    _stream: Any = None  # the device queue that the forward call used
+    saves: bool = True  # False: release() has nothing to free
     operator_name: str = ""
 
     def apply(self, *grads: Tensor | None) -> Any:
-        """The gradients of the inputs, one for each edge, from those of the outputs."""
+        """Return the gradients of the inputs, one for each edge, given those of the outputs."""
         raise NotImplementedError
 
     def release(self) -> None:
-        """Let go of what was saved."""
+        """Free the saved tensors."""
+
+    def describe(self, outputs: Sequence[Any], *, listed: bool = False) -> None:
+        """Record shape, dtype and device of the outputs; values that are not tensors have no metadata.
+
+        A single output is described by ``shape``, ``dtype`` and ``device``, unless ``listed``.
+        """
+        if len(outputs) == 1 and isinstance(outputs[0], Tensor) and not listed:
+            only = outputs[0]
+            self.shape, self.dtype, self.device = only.shape, only.dtype, only.device
+            self._word = (only._word & INHERITED) | REQUIRES_GRAD
+            settle(self, only)
+        else:
+            self._word = 0
+            self.outputs = tuple(
+                [TensorMeta(t.shape, t.dtype, t.device) if isinstance(t, Tensor) else None for t in outputs]
+            )
+            self._stream = _stream_of(outputs)
 
     def name(self) -> str:
-        """The name of the kind of node."""
+        """Return the name of the kind of node."""
         return type(self).__name__
 
     @property
@@ -205,9 +232,8 @@ class Node:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """A dict for the user's own notes."""
-        notes: dict[str, Any] = self.__dict__.setdefault("_metadata", {})
-        return notes
+        """A dict for data of the user."""
+        return self.__dict__.setdefault("_metadata", {})  # type: ignore[no-any-return]
 
     def _kept_values(self) -> Iterator[tuple[str, Any]]:
         """Yield the names and values that the formula needs, without unpacking tensors."""
@@ -216,7 +242,7 @@ class Node:
                 yield field[6:], value
 
     def input_shape(self, nr: int) -> tuple[tuple[int, ...], np.dtype | None] | None:
-        """Shape and dtype of the gradient that input ``nr`` takes, or None where it takes any or none."""
+        """Return shape and dtype of the gradient that input ``nr`` accepts, or None if it accepts any or none."""
         outputs = self.outputs
         if outputs is None:
             return None if self.shape is None else (self.shape, self.dtype)
@@ -224,7 +250,7 @@ class Node:
         return None if meta is None else (meta.shape, meta.dtype)
 
     def input_device(self, nr: int) -> Device | None:
-        """The device of the gradient that input ``nr`` takes."""
+        """Return the device of the gradient that input ``nr`` accepts."""
         outputs = self.outputs
         if outputs is None:
             return self.device  # type: ignore[no-any-return]
@@ -233,24 +259,24 @@ class Node:
 
     @property
     def _input_metadata(self) -> tuple[TensorMeta | None, ...]:
-        """Shape, dtype and device of each forward output: what its gradient must have."""
+        """Shape, dtype and device of each forward output, and so of its gradient."""
         if self.outputs is not None:
             return tuple(self.outputs)
         return () if self.shape is None else (TensorMeta(self.shape, self.dtype, self.device or CPU),)  # type: ignore[arg-type]
 
     def _sequence_nr(self) -> int:
-        """The number of the recorded call; accumulators have the highest there is."""
+        """Return the number of the recorded call; accumulators have the highest."""
         return self.sequence_nr
 
     def register_hook(self, hook: Callable[..., Any]) -> HookHandle:
-        """Call ``hook(grad_inputs, grad_outputs)`` after the node ran; it may return other gradients of the inputs."""
+        """Call ``hook(grad_inputs, grad_outputs)`` after the node ran; it may return new gradients of the inputs."""
         if self.post_hooks is None:
             self.post_hooks = Hooks()
         handle: HookHandle = self.post_hooks.add(hook)
         return handle
 
     def register_prehook(self, hook: Callable[..., Any]) -> HookHandle:
-        """Call ``hook(grad_outputs)`` before the node runs; it may return other gradients of the outputs."""
+        """Call ``hook(grad_outputs)`` before the node runs; it may return new gradients of the outputs."""
         if self.pre_hooks is None:
             self.pre_hooks = Hooks()
         handle: HookHandle = self.pre_hooks.add(hook, "register_prehook")
@@ -260,54 +286,73 @@ class Node:
         return f"<{self.name()} at {id(self):#x}>"
 
 
-# which lock guards a leaf's gradient is decided by its address: a lock for every leaf would cost more than the sum
+class DelayedError(Node):
+    """A node that raises an error when a gradient reaches it."""
+
+    saves = False
+
+    def __init__(self, error: type[Exception], message: str, name: str = "DelayedError") -> None:
+        self._error = error
+        self._message = message
+        self._name = name
+
+    def apply(self, *grads: Tensor | None) -> Any:
+        """Raise the error."""
+        raise self._error(self._message)
+
+    def name(self) -> str:
+        """Return the name given to the node."""
+        return self._name
+
+
+# The lock that guards a leaf's gradient is chosen by address: a lock per leaf would cost more than the addition.
 _locks: Final = tuple(threading.RLock() for _ in range(64))
 
 
 class AccumulateGrad(Node):
-    """The end of the graph at a leaf: adds the gradient to ``variable.grad``.
+    """The node of a leaf: it adds the gradient to ``variable.grad``.
 
     Note [Leaves and accumulators]
     ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-    A leaf holds its accumulator, and the accumulator holds the leaf weakly, so there is no cycle. (PyTorch turns this
-    round and makes a new accumulator for every graph, which costs a Python program 0.6 us for every operand that is a
-    leaf.) A graph therefore does not keep a leaf alive that nobody else refers to: its gradient could not be seen.
-    Should a hook be waiting for it after accumulation, the accumulator holds the leaf. Guarded by
+    A leaf holds its accumulator, and the accumulator holds the leaf weakly, so there is no cycle. (In PyTorch it is the
+    other way round: every graph makes new accumulators, which would cost a Python program 0.6 us for every operand that
+    is a leaf.) A graph therefore does not keep an otherwise unreferenced leaf alive, since its gradient could not be
+    seen. If a hook waits for the accumulation, the accumulator does hold the leaf. Guarded by
     ``tests/autograd/engine/test_autograd_memory.py::test_a_leaf_and_its_accumulator_make_no_cycle``.
 
     Note [Stealing gradients]
     ~~~~~~~~~~~~~~~~~~~~~~~~~
-    A first gradient that nobody else refers to becomes ``variable.grad`` itself; one that somebody else holds (the
-    user's own, or one that went to two leaves) is copied, and so is a view, whose memory is another tensor's or repeats
-    one element. Who holds it is told by its reference count, compared with the count that a fresh gradient has at this
-    point, which is measured once; a view is known by its storage. Later gradients are added in place, unless the
-    backward itself is recorded; a lock for each leaf makes backwards of several threads sum exactly. Guarded by
+    A first gradient without other references becomes ``variable.grad`` itself. A gradient that is referenced elsewhere
+    (the user's own, or one that went to two leaves) is copied, and so is a view, whose memory belongs to another tensor
+    or repeats one element. The reference count shows which case it is: it is compared with that of a fresh gradient
+    at this point, which is measured once. A view is recognized by its storage. Later gradients are added in place,
+    unless the backward itself is recorded; locks for leaves make concurrent backward passes sum exactly. Guarded by
     ``tests/autograd/engine/test_autograd_memory.py::test_gradients_are_never_shared`` and
     ``tests/autograd/engine/test_engine.py::TestAccumulation``.
     """
 
-    sequence_nr = LAST
+    sequence_nr = _LAST
     topological_nr = 0
     saves = False
-    fresh_count: ClassVar[int] = 0  # set by the engine's calibration
+    fresh_count: ClassVar[int] = 0  # set by the engine's ``calibrate``
     fresh_data_count: ClassVar[int] = 0
 
     leaf: Callable[[], Tensor | None]  # a weak reference
-    kept: Tensor | None = None  # the leaf, once a hook waits for it
+    kept: Tensor | None = None  # the leaf, if a hook waits for the accumulation
 
     @property
     def variable(self) -> Tensor | None:
-        """The leaf, or None if it is gone."""
+        """The leaf, or None if it was deleted."""
         return self.leaf()
 
     def apply(self, *grads: Tensor | None) -> Any:
-        """Add a copy of the gradient to what the leaf has collected."""
+        """Add a copy of the gradient to that of the leaf."""
         if grads[0] is not None:
             self.accumulate(grads[0], AccumulateGrad.fresh_count + 1)
         return ()
 
     def accumulate(self, grad: Tensor, references: int) -> None:
-        """Add the gradient, to which there are so many references, to what the leaf has collected."""
+        """Add the gradient, which has this number of references, to that of the leaf."""
         variable = self.leaf()
         if variable is None:
             return
@@ -334,7 +379,7 @@ class AccumulateGrad(Node):
 
 
 def meta_of(tensor: Tensor) -> AutogradMeta:
-    """The autograd slot of a tensor, filled if it was empty."""
+    """Return the autograd data of a tensor, created if absent."""
     meta = tensor._autograd
     if meta is None:
         meta = tensor._autograd = AutogradMeta()
@@ -345,8 +390,8 @@ _accumulator_lock = threading.Lock()
 
 
 def leaf_edge(leaf: Tensor) -> Edge:
-    """The edge to the accumulator of a leaf, made when the leaf is first used (Note [Leaves and accumulators])."""
-    if leaf.__class__ is Wrapper:  # its value is the leaf
+    """Return the edge to the accumulator of a leaf, made at the first use (Note [Leaves and accumulators])."""
+    if leaf.__class__ is Wrapper:  # the leaf is its value
         return edge_of(leaf._value)
     meta = meta_of(leaf)
     with _accumulator_lock:
@@ -354,10 +399,7 @@ def leaf_edge(leaf: Tensor) -> Edge:
         if edge is None:
             accumulator = AccumulateGrad()
             accumulator.leaf = weakref.ref(leaf)
-            accumulator.shape = leaf.shape
-            accumulator.dtype = leaf.dtype
-            accumulator._word = leaf._word | REQUIRES_GRAD
-            settle(accumulator, leaf)
+            accumulator.describe([leaf])
             if meta.leaf_hooks is not None:
                 accumulator.tensor_hooks = {0: meta.leaf_hooks}
             if meta.post_accumulate_hooks:
@@ -366,29 +408,28 @@ def leaf_edge(leaf: Tensor) -> Edge:
         return edge
 
 
-def stream_of(outputs: list[Any]) -> Any:
-    """The queue of the first tensor's device into which this thread puts its work; None where there is but one."""
+def _stream_of(outputs: Sequence[Any]) -> Any:
+    """Return the queue that this thread uses on the device of the first tensor; None for a device with a single one."""
     for tensor in outputs:
         if isinstance(tensor, Tensor):
             if tensor._data.__class__ is np.ndarray:
                 return None
             device = tensor.device
-            backend = device.backend
-            return None if backend is None else backend.current_stream(device.index)
+            return None if device.backend is None else device.backend.current_stream(device.index)
     return None
 
 
 def settle(node: Node, output: Tensor) -> None:
-    """Note where a node runs: on the device of its first output, in the queue that its forward call used."""
+    """Record where a node runs: on the device of its first output, in the queue that the forward call used."""
     if output._data.__class__ is not np.ndarray:
         node.device = output.device
         node._special = True
         node._word = 0
-        node._stream = stream_of([output])
+        node._stream = _stream_of([output])
 
 
 def edge_of(tensor: Any) -> Edge:
-    """Where the gradient of a tensor goes."""
+    """Return the edge to which the gradient of a tensor goes."""
     if tensor is None or not tensor._word & REQUIRES_GRAD:
         return NO_EDGE
     meta = tensor._autograd
@@ -407,9 +448,40 @@ def set_history(tensor: Tensor, node: Node, output_nr: int) -> None:
 
 
 def longest(edges: tuple[Edge, ...]) -> int:
-    """One more than the longest path to a leaf behind the edges."""
+    """Return the length of the longest path to a leaf through the edges."""
     result = 0
     for node, _ in edges:
         if node is not None and node.topological_nr >= result:
             result = node.topological_nr + 1
     return result
+
+
+def record_node(node: Node, edges: tuple[Edge, ...], outputs: Sequence[Any], *, attach: bool = True) -> None:
+    """Number a node, set its edges and the metadata of its outputs, and make it the history of the floating outputs.
+
+    ``attach=False`` leaves the history of the outputs to the caller.
+    """
+    node.describe(outputs)
+    node.sequence_nr = SEQUENCE.next()
+    node.next_edges = edges
+    node.topological_nr = longest(edges)
+    if attach:
+        for nr, tensor in enumerate(outputs):
+            if isinstance(tensor, Tensor) and tensor.dtype.kind in "fcV":
+                set_history(tensor, node, nr)
+
+
+def walk(*roots: Node | None) -> Iterator[Node]:
+    """Yield the nodes that can be reached from ``roots``, themselves included, each once and breadth first.
+
+    A function rather than a method, because the public names of a node are reserved on the context of a ``Function``.
+    """
+    queue = deque(dict.fromkeys(node for node in roots if node is not None))
+    seen = set(queue)
+    while queue:
+        node = queue.popleft()
+        yield node
+        for below, _ in node.next_edges:
+            if below is not None and below not in seen:
+                seen.add(below)
+                queue.append(below)

@@ -27,8 +27,8 @@ from ...ops.variants import can_hold, copy_
 from ..formulas.gradients import formulas_of
 from ..recording.kernels import ZeroNode, below_autograd, inner_call
 from ..recording.source import Writer
-from ..tape.node import Edge, edge_of
-from .tracking import LEAF, VIEW_OF_LEAF, ViewMeta, check_inplace, is_view, link, plain_meta, rebase
+from ..tape.node import Edge, edge_of, record_node
+from .tracking import LEAF, VIEW_OF_LEAF, ViewMeta, check_inplace, is_view, plain_meta, rebase
 
 __all__ = ["inplace_kernel"]
 
@@ -150,7 +150,7 @@ def _as_it_was(x: Tensor) -> Tensor:
 def _overwritten(x: Tensor, before: Edge) -> CopyBackward:
     """The node of constants in the place of ``x``."""
     node = CopyBackward()
-    link(node, (before,), x, x.shape)
+    record_node(node, (before,), [x], attach=False)
     return node
 
 

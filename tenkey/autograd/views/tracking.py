@@ -48,9 +48,9 @@ import numpy as np
 from ...core.device import CPU
 from ...core.storage import Storage, StridedArray
 from ...core.tensor import Tensor, make_tensor, storage_of
-from ...core.word import INHERITED, REQUIRES_GRAD
+from ...core.word import REQUIRES_GRAD
 from ...ops.install import refuse_constant_view
-from ..tape.node import SEQUENCE, AutogradMeta, Edge, Node, edge_of, longest, set_history, settle
+from ..tape.node import AutogradMeta, Edge, Node, edge_of, record_node, set_history
 from .as_strided import Window, window_between
 
 __all__ = [
@@ -63,7 +63,6 @@ __all__ = [
     "check_inplace",
     "function_history",
     "is_view",
-    "link",
     "plain_meta",
     "rebase",
     "view_lines",
@@ -200,7 +199,8 @@ def _regenerated(meta: ViewMeta, version: int) -> Any:
         return meta.own
     node = AsStridedBackward()
     node.window = window_between(root, meta.data)
-    link(node, (edge_of(root),), root, meta.data.shape)
+    record_node(node, (edge_of(root),), [root], attach=False)
+    node.shape = meta.data.shape
     before = meta.own
     meta.own = (node, 0)
     meta.at = version
@@ -265,18 +265,6 @@ def plain_meta(edge: Edge | None) -> AutogradMeta | None:
     return meta
 
 
-def link(node: Node, edges: tuple[Edge, ...], like: Tensor, shape: tuple[int, ...]) -> None:
-    """Give a node of one output its edges, and note what the output is: of this shape, and else like a tensor."""
-    node.sequence_nr = SEQUENCE.next()
-    node.next_edges = edges
-    node.topological_nr = longest(edges)
-    node.shape, node.dtype = shape, like.dtype
-    if like._data.__class__ is np.ndarray:
-        node._word = (like._word & INHERITED) | REQUIRES_GRAD
-    else:
-        settle(node, like)
-
-
 def rebase(x: Tensor, edge: Edge, among: Iterable[Any] = ()) -> None:
     """Make what was written into ``x`` its history: ``edge`` leads to the node of the new values.
 
@@ -292,7 +280,7 @@ def rebase(x: Tensor, edge: Edge, among: Iterable[Any] = ()) -> None:
         return
     node = CopySlices()
     node.window = window_between(root, x._data)
-    link(node, (edge_of(root), edge), root, root.shape)
+    record_node(node, (edge_of(root), edge), [root], attach=False)
     _replace(root, (node, 0))
     meta = x._autograd
     if meta.__class__ is not ViewMeta:

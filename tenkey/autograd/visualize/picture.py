@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections import deque
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +17,7 @@ from ...profiler.averages import format_bytes
 from ..engine.roots import GradientEdge, checked_edge
 from ..function.context import Context
 from ..saved_tensors.saved import Saved, SavedTensor
-from ..tape.node import NO_EDGE, AccumulateGrad, Node, TensorMeta, edge_of
+from ..tape.node import NO_EDGE, AccumulateGrad, Node, TensorMeta, edge_of, walk
 from .svg import Box, Line, render
 
 __all__ = ["Drawing", "saved_by"]
@@ -260,18 +259,5 @@ def _quoted(text: str) -> str:
 
 def _nearest(roots: list[Node], limit: int) -> tuple[list[Node], int]:
     """The nodes nearest to the outputs, breadth first, and how many there are besides."""
-    seen = dict.fromkeys(roots)
-    queue = deque(seen)
-    found: list[Node] = []
-    more = 0
-    while queue:
-        node = queue.popleft()
-        if len(found) < limit:
-            found.append(node)
-        else:
-            more += 1
-        for producer, _ in node.next_edges:
-            if producer is not None and producer not in seen:
-                seen[producer] = None
-                queue.append(producer)
-    return found, more
+    found = list(walk(*roots))
+    return found[:limit], max(len(found) - limit, 0)
