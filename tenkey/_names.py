@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from .dispatch import registry
 from .dispatch.operator import Operator
+from .dispatch.tags import Tag
 from .interop.numpy_names import counterpart
 
 __all__ = ["MODULES", "SUBMODULES", "expose", "find_public", "list_public"]
@@ -22,7 +23,7 @@ MODULES: Final = ("linalg", "fft", "special")
 SUBMODULES: Final = frozenset(
     {*MODULES, "autograd", "backends", "core", "dispatch", "library", "ops", "random", "transforms"}
 )
-_HIDDEN: Final = frozenset({"derived", "internal"})
+_HIDDEN: Final = frozenset({Tag.DERIVED, Tag.INTERNAL})
 
 
 def _is_public(operator: Operator) -> bool:

@@ -36,6 +36,7 @@ from tenkey.core.tensor import Tensor
 from tenkey.dispatch.bindings import keyword_only
 from tenkey.dispatch.operator import Operator
 from tenkey.dispatch.schema import Argument, ListType, OptionalType, SchemaType, TupleType
+from tenkey.dispatch.tags import Tag
 
 __all__ = ["main", "make_stubs", "operator_signature"]
 
@@ -112,17 +113,17 @@ def _type_text(kind: SchemaType, *, result: bool = False) -> str:
 def _takes_numbers(operator: Operator, argument: Argument) -> bool:
     """Whether a Python number may stand for this tensor: among the operands of what works element by element."""
     arguments = operator.schema.arguments
-    if "keeps_python_scalars" in operator.tags or sum(a.type.is_tensor_like for a in arguments) < 2:
+    if Tag.KEEPS_PYTHON_SCALARS in operator.tags or sum(a.type.is_tensor_like for a in arguments) < 2:
         return False
     if isinstance(argument.type, OptionalType):
         return True
     pair = argument.name in ("x1", "x2") and not any(a.name in ("axis", "axes") for a in arguments)
-    return "Pointwise" in operator.facets or pair or "inplace_variant" in operator.tags
+    return "Pointwise" in operator.facets or pair or Tag.INPLACE_VARIANT in operator.tags
 
 
 def _argument_text(operator: Operator, argument: Argument) -> str:
     kind = _type_text(argument.type)
-    if "takes_sequences" in operator.tags and argument is not operator.schema.arguments[0]:
+    if Tag.TAKES_SEQUENCES in operator.tags and argument is not operator.schema.arguments[0]:
         kind = kind.replace("Tensor", "ArrayLike")
     elif kind in ("Tensor", "Tensor | None") and not argument.is_mutable and _takes_numbers(operator, argument):
         kind = kind.replace("Tensor", "TensorLike")

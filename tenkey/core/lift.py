@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ..dispatch.errors import ArgumentError, OutOfRangeError, shown
+from ..dispatch.tags import Tag
 from .dtypes.limits import iinfo
 from .dtypes.names import complex_of, default_float, real_of
 from .tensor import Tensor, cpu_word, make_tensor
@@ -139,7 +140,7 @@ def _number_sequence(operator: Operator, value: Any, values: tuple[Any, ...]) ->
         return value
     if array.dtype.kind not in "biufc":
         return value
-    if array.dtype.kind in "fc" and "exact_sequences" not in operator.tags:
+    if array.dtype.kind in "fc" and Tag.EXACT_SEQUENCES not in operator.tags:
         floats = [v.dtype for v in values if _is_array(v) and v.dtype.kind in "fcV"]
         real = real_of(floats[0]) if floats else default_float()
         array = array.astype(real if array.dtype.kind == "f" else complex_of(real))
@@ -178,13 +179,13 @@ def _type_name(value: Any) -> str:
 def lift(operator: Operator, values: tuple[Any, ...]) -> tuple[Any, ...]:
     """Lift the scalars and NumPy arrays of one call; at least one argument must be a Tensor already."""
     tensors = numbers = changed = False
-    if "takes_sequences" in operator.tags:
+    if Tag.TAKES_SEQUENCES in operator.tags:
         beside = [v for value in values for v in (value if isinstance(value, (list, tuple)) else (value,))]
         if any(_is_array(v) for v in beside):
             values = _lift_sequences(operator, values)
             changed = True
             tensors = any(isinstance(v, list) for v in values)
-    keeps = "keeps_python_scalars" in operator.tags
+    keeps = Tag.KEEPS_PYTHON_SCALARS in operator.tags
     lifted = []
     for value in values:
         made: Any = value

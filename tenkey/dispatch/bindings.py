@@ -23,6 +23,7 @@ from . import codegen
 from .arguments import coercer
 from .local_state import get_state
 from .schema import Argument, BaseType, ListType, OptionalType
+from .tags import Tag
 
 if TYPE_CHECKING:
     from .operator import Operator
@@ -95,19 +96,12 @@ def _unwritten() -> Any:
 
 # Note [Keywords that may be given by position]
 #     In the standard most options are keyword-only, and in a schema they stand after the star, so kernels and formulas
-#     get them by keyword. The tag ``positional:n`` of an operator lets its callers give the first n of them by position
-#     as well, as NumPy's users write ``concat([x, y], 1)``. Guarded by
+#     get them by keyword. A declaration with ``positional=n`` lets callers give the first n of them by position as
+#     well, as users of NumPy write ``concat([x, y], 1)``. Guarded by
 #     ``tests/functions/test_positional_arguments.py::test_options_by_position``.
-_POSITIONAL: Final = "positional:"
-
-
 def keyword_only(operator: Operator) -> list[Argument]:
-    """The arguments that callers must give by keyword (Note [Keywords that may be given by position])."""
-    keywords = [a for a in operator.schema.arguments if a.kwarg_only]
-    if not keywords:
-        return keywords
-    loose = sum([int(tag[len(_POSITIONAL) :]) for tag in operator.tags if tag.startswith(_POSITIONAL)])
-    return keywords[loose:]
+    """Return the arguments that callers must give by keyword (Note [Keywords that may be given by position])."""
+    return [a for a in operator.schema.arguments if a.kwarg_only][operator.positional :]
 
 
 def make_entry(operator: Operator) -> Callable[..., Any]:
@@ -177,7 +171,7 @@ def _entry_source(operator: Operator, name: str) -> tuple[str, dict[str, Any]]:
         "registry": operator.registry,
     }
     body: list[str] = []
-    if operator.registry.number is not None and "keeps_python_scalars" not in operator.tags:
+    if operator.registry.number is not None and Tag.KEEPS_PYTHON_SCALARS not in operator.tags:
         scope["number"] = operator.registry.number
         for a in arguments:  # a limit or a filler is a number as a rule: that is no reason to raise and lift
             if a.type == OptionalType(BaseType("Tensor")):

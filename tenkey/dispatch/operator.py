@@ -16,6 +16,7 @@ from .local_state import current_state
 from .overloads import select_overload
 from .schema import BaseType, FunctionSchema, ListType, OptionalType, SchemaType
 from .table import Slot, Table, disabling_bits, resolve
+from .tags import Tag
 
 if TYPE_CHECKING:
     from .registry import Registry
@@ -53,8 +54,8 @@ class _Cache(dict[int, Callable[..., Any]]):
 class Operator:
     """One overload of an operator. Made by a registry; called like the function that its schema describes.
 
-    ``facets`` holds what a declaration says of the operator; this package does not look into it. ``tags`` are the
-    words of the declaration that drive derived rules. ``name`` is ``namespace::name`` or ``namespace::name.overload``.
+    ``facets`` holds what a declaration says of the operator; this package does not look into it. ``tags`` drive
+    derived rules. ``name`` is ``namespace::name`` or ``namespace::name.overload``.
 
     >>> import tenkey as tk
     >>> op = tk.ops.tk.reshape.default
@@ -68,7 +69,8 @@ class Operator:
         schema: FunctionSchema,
         *,
         facets: Mapping[str, Any] | None = None,
-        tags: frozenset[str] = frozenset(),
+        tags: frozenset[Tag] = frozenset(),
+        positional: int = 0,
         site: str = "",
         doc: str | None = None,
     ) -> None:
@@ -77,6 +79,7 @@ class Operator:
         self.name = f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
         self.facets: dict[str, Any] = dict(facets or {})
         self.tags = tags
+        self.positional = positional  # Note [Keywords that may be given by position]
         self.site = site
         self.outstanding: tuple[Any, ...] = ()  # installers that have not acted yet: Note [Installers that wait]
         self._kernels: dict[DispatchKey, list[Kernel]] = {}
@@ -104,7 +107,7 @@ class Operator:
     @property
     def mixes_devices(self) -> bool:
         """Whether a call may take tensors of several devices."""
-        return "mixes_devices" in self.tags
+        return Tag.MIXES_DEVICES in self.tags
 
     def slot(self, key: DispatchKey, word: int = 0) -> Slot:
         """The table's slot for one runtime key, computed when it is first asked for.
@@ -222,7 +225,7 @@ def retire(operator: Operator) -> None:
     operator.invalidate()
 
 
-_DERIVING: Final = frozenset(["pointwise", "reduction", "out"])  # tags of what may have an ``out=`` variant
+_DERIVING: Final = frozenset([Tag.POINTWISE, Tag.REDUCTION, Tag.OUT])  # tags of what may have an ``out=`` variant
 
 
 class OperatorPacket:
@@ -304,7 +307,7 @@ class OperatorPacket:
         if not candidates:
             raise OperatorNotFoundError(self._registry.unknown(self._name))
         if "out" not in kwargs:  # a variant that was derived does not make a choice of a name that had none
-            written = [op for op in candidates if "variant" not in op.tags]
+            written = [op for op in candidates if Tag.VARIANT not in op.tags]
             if len(written) == 1:
                 return written[0]
         return select_overload(self._name, candidates, args, kwargs)

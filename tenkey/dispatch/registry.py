@@ -25,6 +25,7 @@ from .keys import AliasKey, DispatchKey
 from .operator import Operator, OperatorNamespace, OperatorPacket, retire
 from .schema import BaseType, FunctionSchema, ListType, OptionalType, parse_schema
 from .table import Slot, best, compute_slot
+from .tags import Tag
 
 __all__ = ["Registry", "registry"]
 
@@ -122,6 +123,7 @@ class Registry:
         *,
         facets: dict[str, Any] | None = None,
         tags: Iterable[str] = (),
+        positional: int = 0,
         site: str | None = None,
         doc: str | None = None,
     ) -> Operator:
@@ -131,9 +133,11 @@ class Registry:
         if parsed.namespace is None:
             raise RegistrationError(f"[{parsed.name}] needs a namespace: write it as 'namespace::{parsed.name}(...)'.")
         with self.lock:
-            operator = Operator(self, parsed, facets=facets, tags=frozenset(tags), site=site, doc=doc)
+            operator = Operator(
+                self, parsed, facets=facets, tags=frozenset(map(Tag, tags)), positional=positional, site=site, doc=doc
+            )
             previous = self.operators.get(operator.name)
-            if previous is not None and "variant" in previous.tags:
+            if previous is not None and Tag.VARIANT in previous.tags:
                 self.undefine(previous)  # derived when it was asked for: a definition takes its place
             elif previous is not None:
                 raise RegistrationError(

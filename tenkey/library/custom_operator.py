@@ -14,6 +14,7 @@ from ..dispatch.local_state import StateGuard
 from ..dispatch.operator import Operator
 from ..dispatch.registry import registry
 from ..dispatch.schema import FunctionSchema, parse_schema
+from ..dispatch.tags import Tag
 from .derivatives import (
     backward_facet,
     batch_facet,
@@ -24,7 +25,6 @@ from .derivatives import (
 from .registration import (
     _RESERVED,
     _RESERVED_NAMESPACES,
-    CUSTOM_TAG,
     key_for,
     make_kernel,
     register_fake,
@@ -251,7 +251,7 @@ def custom_op(
             kernel.site = function_site(function)
             check_signature(function, parsed, with_keyset=False, site=kernel.site)
         return define_custom(
-            parsed, kernels, facets=facets, tags=(CUSTOM_TAG,), site=site, doc=function.__doc__, function=function
+            parsed, kernels, facets=facets, tags=(Tag.CUSTOM_OP,), site=site, doc=function.__doc__, function=function
         )
 
     return make if fn is None else make(fn)

@@ -14,6 +14,7 @@ from ..dispatch.kernel import caller_site, function_site
 from ..dispatch.operator import Operator
 from ..dispatch.registry import registry
 from ..dispatch.schema import FunctionSchema, parse_schema
+from ..dispatch.tags import Tag
 from ..ops import declare
 from ..ops.declare.declaration import formulas_by_argument
 from ..ops.declare.facets import Pointwise, Reduce
@@ -37,7 +38,6 @@ from .registration import _RESERVED, _RESERVED_NAMESPACES
 
 __all__ = ["composite", "pointwise", "reduction"]
 
-_TAG: Final = "library"  # of what is declared here
 _NUMBERS: Final = frozenset({"int", "float", "bool", "complex", "Scalar"})
 
 
@@ -99,7 +99,7 @@ def _replacing(schema: FunctionSchema) -> Iterator[None]:
 def _earlier(name: str, site: str) -> dict[str, Operator]:
     """The operator of that name, and the derivatives that follow from it, if it was made at the same place."""
     previous = registry.operators.get(name)
-    if previous is None or _TAG not in previous.tags or not _same_place(previous.site, site):
+    if previous is None or Tag.LIBRARY not in previous.tags or not _same_place(previous.site, site):
         return {}
     found = {name: previous}
     for op in registry:  # in the order of definition: what is derived comes after what it is derived from
@@ -166,7 +166,7 @@ def pointwise(
     with _replacing(parsed):
         made = declare.pointwise(
             parsed, scalar=scalar, partials=partials, promote=promote, domain=domain, boolean=boolean, doc=doc,
-            traced=expression, tags=(_TAG,),
+            traced=expression, tags=(Tag.LIBRARY,),
         )  # fmt: skip
     return _named(parsed, made)
 
@@ -212,7 +212,14 @@ def reduction(
     check_combine(parsed, Reduce(combine, identity, scalar, promote))
     with _replacing(parsed):
         made = declare.reduction(
-            parsed, combine=combine, identity=identity, scalar=scalar, vjp=vjp, promote=promote, doc=doc, tags=(_TAG,)
+            parsed,
+            combine=combine,
+            identity=identity,
+            scalar=scalar,
+            vjp=vjp,
+            promote=promote,
+            doc=doc,
+            tags=(Tag.LIBRARY,),
         )
     return _named(parsed, made)
 
@@ -232,7 +239,7 @@ def composite(schema: str, *, vjp: Any = None, doc: str | None = None) -> Callab
     def decorate(function: Callable[..., Any]) -> Callable[..., Tensor]:
         body = _returning_a_tensor(parsed, function)
         with _replacing(parsed):
-            made = declare.composite(parsed, vjp=vjp, doc=doc, tags=(_TAG,))(body)
+            made = declare.composite(parsed, vjp=vjp, doc=doc, tags=(Tag.LIBRARY,))(body)
         return _named(parsed, made)
 
     return decorate

@@ -24,6 +24,7 @@ from ..dispatch.keys import DispatchKey, DispatchKeySet
 from ..dispatch.operator import Operator
 from ..dispatch.registry import registry
 from ..dispatch.schema import parse_schema
+from ..dispatch.tags import Tag
 from ..ops.builtin.shape.copying import cast
 from ..ops.declare.facets import NotDifferentiable
 from .kernel_checks import checked_kernel
@@ -44,13 +45,11 @@ _FOREIGN: Final = "[Library] the schema {schema!r} names the namespace {other!r}
 _OPERATOR_NAME: Final = re.compile(r"[A-Za-z_]\w*::[A-Za-z_]\w*(\.[A-Za-z_]\w*)?", re.ASCII)
 
 TAGS: Final = (
-    "pointwise", "reduction", "inplace", "out", "view", "nondeterministic", "data_dependent_output",
-    "needs_exact_strides", "mixes_devices",
+    Tag.POINTWISE, Tag.REDUCTION, Tag.INPLACE, Tag.OUT, Tag.VIEW, Tag.NONDETERMINISTIC, Tag.DATA_DEPENDENT_OUTPUT,
+    Tag.NEEDS_EXACT_STRIDES, Tag.MIXES_DEVICES,
 )  # fmt: skip
 """What can be said of an operator in ``Library.define(tags=...)``."""
 _RESERVED_NAMESPACES: Final = frozenset({"tk", "builtin", "declare", "scalar", "install", "shapes", "views"})
-
-CUSTOM_TAG: Final = "custom_op"  # of the operators that custom_op makes
 
 _owners: dict[str, Library] = {}
 _of_modules: list[Library] = []  # made by the body of a module, which may be loaded again
@@ -96,7 +95,7 @@ def make_kernel(name: str, function: Callable[..., Any], key: DispatchKey, **opt
         if operator.schema.namespace in _RESERVED_NAMESPACES:
             outside = is_backend and key not in (DispatchKey.CPU, DispatchKey.Meta)
             return checked_kernel(operator, word, made, written=function, sample=False) if outside else made
-        strict = watched and CUSTOM_TAG in operator.tags
+        strict = watched and Tag.CUSTOM_OP in operator.tags
         return checked_kernel(operator, word, made, written=function, strict=strict, sample=watched)
 
     kernel.specialize = specialize
@@ -313,7 +312,7 @@ class Library:
         self.remove()
 
 
-def _tags(operator: str, tags: str | Iterable[str]) -> tuple[str, ...]:
+def _tags(operator: str, tags: str | Iterable[str]) -> tuple[Tag, ...]:
     known = ", ".join(TAGS)
     try:
         given = (tags,) if isinstance(tags, str) else tuple(tags)
@@ -325,7 +324,7 @@ def _tags(operator: str, tags: str | Iterable[str]) -> tuple[str, ...]:
     for tag in given:
         if tag not in TAGS:
             raise RegistrationError(f"[{operator}] {tag!r} is no tag: tags are {known}.")
-    return given
+    return tuple(map(Tag, given))
 
 
 def _check(name: str, kernel: Kernel) -> None:

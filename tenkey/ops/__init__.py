@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from ..dispatch.errors import OperatorAttributeError
 from ..dispatch.operator import OperatorNamespace
 from ..dispatch.registry import registry
+from ..dispatch.tags import Tag
 from . import builtin, declare, scalar
 
 __all__ = ["PointwiseOperator", "builtin", "declare", "pointwise_operators", "scalar"]
@@ -26,7 +27,7 @@ def pointwise_operators() -> list[PointwiseOperator]:
     found = []
     for op in registry:
         facet = op.facets.get("Pointwise")
-        if facet is not None and op.schema.namespace == "tk" and "derived" not in op.tags:
+        if facet is not None and op.schema.namespace == "tk" and Tag.DERIVED not in op.tags:
             found.append(PointwiseOperator(op.name, len(facet.tensors), facet.domain, op.call))
     return found
 

@@ -30,6 +30,7 @@ from ..dispatch.local_state import StateGuard
 from ..dispatch.operator import Operator
 from ..dispatch.registry import registry
 from ..dispatch.schema import AliasInfo, Argument, BaseType, FunctionSchema, Return, parse_schema
+from ..dispatch.tags import Tag
 from .builtin import elementwise as _pointwise  # noqa: F401 -- the in-place methods are used below
 from .builtin.elementwise import arithmetic, bitwise  # noqa: F401  # their in-place variants are Python operators below
 from .builtin.linalg.matmul import matmul
@@ -130,7 +131,7 @@ def inplace_name(operator: Operator) -> str:
 
 
 def derive_inplace(
-    operator: Operator, methods: tuple[str, ...] = (), *, tags: tuple[str, ...] = ("variant",)
+    operator: Operator, methods: tuple[str, ...] = (), *, tags: tuple[Tag, ...] = (Tag.VARIANT,)
 ) -> Operator:
     """Define the in-place variant of a pointwise operator."""
     facets: dict[str, Any] = {
@@ -141,7 +142,7 @@ def derive_inplace(
     return registry.define(
         _inplace_schema(operator.schema),
         facets=facets,
-        tags=("inplace_variant", *tags),
+        tags=(Tag.INPLACE_VARIANT, *tags),
         site=operator.site,
         doc=f"``{operator.schema.base_name}`` written into its first argument, which is returned.",
     )
@@ -181,7 +182,7 @@ def _derive_inplace_by_copy(operator: Operator) -> Operator:
     return registry.define(
         parse_schema(f"{inplace_name(operator)}(Tensor(a!) {first.name}{rest}) -> Tensor(a!)"),
         facets={"Composite": Composite(write), "DerivedFrom": operator},
-        tags=("inplace_variant",),
+        tags=(Tag.INPLACE_VARIANT,),
         site=operator.site,
         doc=f"``{schema.base_name}`` written into its first argument, which is returned.",
     )
@@ -197,7 +198,7 @@ def derive_out(operator: Operator) -> Operator:
     return registry.define(
         parse_schema(f"{schema.name}.{overload}({arguments}, Tensor(a!) out) -> Tensor(a!)"),
         facets={"Composite": Composite(function, implicit=False), "Out": Out(operator), "DerivedFrom": operator},
-        tags=("out", "variant"),
+        tags=(Tag.OUT, Tag.VARIANT),
         site=operator.site,
         doc=f"``{schema.base_name}`` written into ``out``, which is returned.",
     )
@@ -239,7 +240,7 @@ def _derive_variant(name: str) -> Operator | None:
 
 def _has_out(operator: Operator) -> bool:
     known = "Pointwise" in operator.facets or "Reduce" in operator.facets
-    if "out" in operator.tags:
+    if Tag.OUT in operator.tags:
         known = [str(r) for r in operator.schema.returns] == ["Tensor"]
     return known and all(a.name != "out" for a in operator.schema.arguments)
 
@@ -261,7 +262,7 @@ def _methods_of(operator: Operator) -> tuple[str, ...]:
 
 
 def _install(operator: Operator) -> None:
-    if "inplace" in operator.tags and inplace_name(operator) not in registry.operators:
+    if Tag.INPLACE in operator.tags and inplace_name(operator) not in registry.operators:
         if "Pointwise" in operator.facets:
             derive_inplace(operator, _methods_of(operator), tags=())
         else:
@@ -279,7 +280,7 @@ def _copy_samples(rng: np.random.Generator) -> Any:
 copy_ = registry.define(
     parse_schema("tk::copy_(Tensor(a!) x, Tensor source) -> Tensor(a!)"),
     facets={"Inplace": Inplace(None), "Fits": Fits(check_copy), "SampleInputs": SampleInputs(_copy_samples)},
-    tags=("inplace_variant", "mixes_devices"),
+    tags=(Tag.INPLACE_VARIANT, Tag.MIXES_DEVICES),
     doc="""Write the values of ``source``, broadcast and converted, into ``x``, which is returned.
 
     >>> import tenkey as tk

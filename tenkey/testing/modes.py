@@ -16,6 +16,7 @@ from ..backends.external import strict_fallback
 from ..core.tensor import Tensor
 from ..dispatch.modes import DispatchMode
 from ..dispatch.operator import Operator
+from ..dispatch.tags import Tag
 from ..ops.scalar.expression import topological_order
 
 __all__ = ["CallTrace", "DeterministicCheck", "FlopCounter", "OperatorCounter", "StrictFallback"]
@@ -141,7 +142,7 @@ class DeterministicCheck(DispatchMode):
     def __tk_dispatch__(self, op: Operator, types: Any, args: Any, kwargs: Any) -> Any:
         """Run, run again, and compare."""
         result = self.run_within(op, *args, **kwargs)
-        left_out = op.schema.is_mutable or "nondeterministic" in op.tags
+        left_out = op.schema.is_mutable or Tag.NONDETERMINISTIC in op.tags
         if not left_out and _bits(result) != _bits(op(*args, **kwargs)):
             raise RuntimeError(
                 f"[{op.name}] gave different results for the same arguments in two runs, called "

@@ -10,6 +10,7 @@ from tenkey.core.tensor import Tensor, cpu_word, make_tensor
 from tenkey.dispatch.kernel import Kernel
 from tenkey.dispatch.keys import DispatchKey
 from tenkey.dispatch.registry import registry
+from tenkey.dispatch.tags import Tag
 from tenkey.ops import scalar as s
 from tenkey.ops.declare import COMPARISON, INT_TO_FLOAT, REAL, REAL_TO_FLOAT, pointwise, reduction
 
@@ -22,7 +23,7 @@ def pytest_configure() -> None:
         promote=INT_TO_FLOAT,
         domain=(-1.0, 1.0),
         methods=("newblock_tan",),
-        tags=("inplace",),
+        tags=(Tag.INPLACE,),
         doc="""Tangent.
 
         >>> import tenkey as tk

@@ -14,6 +14,7 @@ import tenkey as tk
 from tenkey.core.tensor import Tensor
 from tenkey.dispatch import registry
 from tenkey.dispatch.operator import Operator
+from tenkey.dispatch.tags import Tag
 from tenkey.testing import SampleInput, samples
 
 __all__ = [
@@ -21,7 +22,7 @@ __all__ = [
     "probed", "results", "sampled",
 ]  # fmt: skip
 
-OPERATORS: Final[list[Operator]] = [op for op in registry if op.schema.namespace == "tk" and "derived" not in op.tags]
+OPERATORS: Final[list[Operator]] = [op for op in registry if op.schema.namespace == "tk" and Tag.DERIVED not in op.tags]
 """Every built-in operator; those that autograd derives for gradients are tested through the gradients."""
 FACTORIES: Final = [op for op in OPERATORS if not any(a.type.is_tensor_like for a in op.schema.arguments)]
 SAMPLED: Final = [op for op in OPERATORS if op not in FACTORIES]

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import tenkey as tk
 from tenkey.core.tensor import Tensor
 from tenkey.dispatch.operator import Operator
+from tenkey.dispatch.tags import Tag
 from tenkey.testing import SampleInput
 from tests.operators._references import reference_of
 from tests.operators._table import SAMPLED, arrays, named, results, sampled
@@ -139,7 +140,7 @@ def _agrees_with_numpy(operator: Operator, sample: SampleInput, got: list[Tensor
             np.testing.assert_allclose(mine.numpy(), its, rtol=1e-6, atol=near, err_msg=str(sample))
 
 
-@named([op for op in SAMPLED if op.doc and not op.schema.is_mutable and "internal" not in op.tags])
+@named([op for op in SAMPLED if op.doc and not op.schema.is_mutable and Tag.INTERNAL not in op.tags])
 def test_a_changed_call(operator: Operator) -> None:
     @settings(max_examples=15, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
     @given(st.data())

@@ -11,6 +11,7 @@ import pytest
 import tenkey as tk
 from tenkey.dispatch.operator import Operator
 from tenkey.dispatch.schema import ListType
+from tenkey.dispatch.tags import Tag
 from tests.operators._extra_references import AGAINST_MPMATH, EXTRA_ULPS
 from tests.operators._references import expected_dtype, reference_of
 from tests.operators._table import (
@@ -75,7 +76,7 @@ def test_values_dtype_and_shape(operator: Operator, dtype: str) -> None:
         got = calls(operator, sample)
         assert got.dtype == (wanted or expected_dtype(operator, np.dtype(dtype))), sample
         assert got.shape == np.shape(want), sample
-        if "nondeterministic" not in operator.tags:
+        if Tag.NONDETERMINISTIC not in operator.tags:
             assert_close(got.numpy(), np.asarray(want, got.dtype) if wanted is not None else want)
 
 

@@ -20,6 +20,7 @@ from tenkey.autograd.formulas.jvp_rules import parts_of, plan_of
 from tenkey.core.tensor import Tensor
 from tenkey.core.tree import flatten
 from tenkey.dispatch.operator import Operator
+from tenkey.dispatch.tags import Tag
 from tenkey.testing import SampleInput
 from tenkey.transforms import LOOPS, jvp, vmap
 from tests.operators._table import SAMPLED, calls, named, probed, sampled
@@ -62,7 +63,7 @@ def _as_call(operator: Operator, sample: SampleInput) -> Callable[..., Any]:
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 @named([op for op in SAMPLED if op.schema.base_name not in _NO_BATCH and not op.schema.is_mutable])
 def test_a_batch_of_batches(operator: Operator, dtype: str) -> None:
-    if "data_dependent_output" in operator.tags or "nondeterministic" in operator.tags:
+    if Tag.DATA_DEPENDENT_OUTPUT in operator.tags or Tag.NONDETERMINISTIC in operator.tags:
         return
     for sample in _first(operator, dtype):
         given = [_batches(t) for t in sample.tensors()]
@@ -84,7 +85,7 @@ def test_a_batch_of_batches(operator: Operator, dtype: str) -> None:
 def _may_loop(operator: Operator) -> bool:
     """Whether the block says so: ``batch=loop``, or ``gather`` where each sample has other data to look in."""
     facet = operator.facets.get("Batching")
-    return "data_dependent_output" in operator.tags or (facet is not None and facet.kind in ("loop", "gather"))
+    return Tag.DATA_DEPENDENT_OUTPUT in operator.tags or (facet is not None and facet.kind in ("loop", "gather"))
 
 
 def _directions(tensor: Tensor, rng: np.random.Generator) -> Tensor:
@@ -105,7 +106,7 @@ def test_tangents_in_a_batch(operator: Operator, dtype: str) -> None:
     for sample in _first(operator, dtype):
         floating = [t for t in sample.tensors() if t.dtype.kind in "fc"]
         narrow = any(isinstance(v, np.dtype) and v.name not in ("float64", "complex128") for v in sample.args)
-        if not floating or narrow or "data_dependent_output" in operator.tags:
+        if not floating or narrow or Tag.DATA_DEPENDENT_OUTPUT in operator.tags:
             continue
 
         def push(primals: list[Tensor], tangents: list[Tensor], sample: SampleInput = sample) -> Any:

@@ -25,6 +25,7 @@ from typing import Any, Final, NamedTuple
 from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
 from ...dispatch.schema import parse_schema
+from ...dispatch.tags import Tag
 from ...ops.builtin.elementwise.arithmetic import add, multiply, negative
 from ...ops.builtin.elementwise.complex import conj, real
 from ...ops.declare.facets import Partials, Pointwise, formula_names
@@ -257,9 +258,8 @@ def _declare(
         return _substituting(expression, tuple(v for v, _, _ in order))
 
     made = Pointwise(parsed, scalar, SAME, facet.domain, tuple(n for n in facet.boolean if n in used))
-    defined = registry.define(
-        parsed, facets={"Pointwise": made, "DerivedFrom": operator}, tags=("pointwise", "derived"), site=operator.site
-    )
+    facets = {"Pointwise": made, "DerivedFrom": operator}
+    defined = registry.define(parsed, facets=facets, tags=(Tag.POINTWISE, Tag.DERIVED), site=operator.site)
     return Formula(defined.call, names)
 
 

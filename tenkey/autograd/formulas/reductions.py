@@ -24,6 +24,7 @@ from ...core.tensor import Tensor
 from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
 from ...dispatch.schema import parse_schema
+from ...dispatch.tags import Tag
 from ...ops.builtin.creation import zeros_like
 from ...ops.builtin.elementwise.arithmetic import multiply
 from ...ops.builtin.elementwise.comparison import equal, where
@@ -99,7 +100,7 @@ def _part(operator: Operator, role: str, parameters: tuple[str, ...], expression
         "Pointwise": Pointwise(schema, scalar, SAME, operator.facets["Reduce"].domain),
         "DerivedFrom": operator,
     }
-    return registry.define(schema, facets=facets, tags=("pointwise", "derived"), site=operator.site)
+    return registry.define(schema, facets=facets, tags=(Tag.POINTWISE, Tag.DERIVED), site=operator.site)
 
 
 def _is_selection(combine: Expression) -> bool:

@@ -15,6 +15,7 @@ from ...core.word import REQUIRES_GRAD
 from ...dispatch.keys import backend_mask, backends_in
 from ...dispatch.local_state import SILENT, get_state, set_state
 from ...dispatch.operator import Operator
+from ...dispatch.tags import Tag
 from ..recording.kernels import below_autograd, inner_call
 from ..saved_tensors.hooks import HOOKED, with_choice
 from ..saved_tensors.saved import SavedTensor
@@ -270,7 +271,7 @@ def _simple_kernel(
     positions = plan.tensors
     only = positions == (0,) and len(plan.names) == 1  # then this argument is the reason for the call
     # its kernels were checked when they ran, but for fakes, which may return what they are given
-    trusted = "custom_op" in operator.tags and "Meta" not in backends_in(word & backend_mask())
+    trusted = Tag.CUSTOM_OP in operator.tags and "Meta" not in backends_in(word & backend_mask())
 
     def kernel(*args: Any) -> Any:
         found = get_state()

@@ -15,6 +15,7 @@ from ...core.dtypes.promotion import result_dtype
 from ...core.tensor import Tensor
 from ...core.word import WEAK_MASK, weak_of
 from ...dispatch.errors import OutOfRangeError
+from ...dispatch.tags import Tag
 from ..declare import TensorSpec, composite, factory, same_dim
 from ..shapes import refuse_shape
 
@@ -63,7 +64,8 @@ empty = factory(
     numpy=_filled_on_numpy(np.empty),
     strict=True,
     quiet=True,
-    tags=("nondeterministic", "positional:1"),
+    tags=(Tag.NONDETERMINISTIC,),
+    positional=1,
     doc="""A tensor whose elements are whatever the memory held.
 
     >>> import tenkey as tk
@@ -78,7 +80,7 @@ zeros = factory(
     numpy=_filled_on_numpy(np.zeros),
     strict=True,
     quiet=True,
-    tags=("positional:1",),
+    positional=1,
     doc="""A tensor of zeros; float32 unless ``dtype`` says otherwise.
 
     >>> import tenkey as tk
@@ -93,7 +95,7 @@ ones = factory(
     numpy=_filled_on_numpy(array_of_ones),
     strict=True,
     quiet=True,
-    tags=("positional:1",),
+    positional=1,
     doc="""A tensor of ones; float32 unless ``dtype`` says otherwise.
 
     >>> import tenkey as tk
@@ -122,7 +124,7 @@ def _full_meta(
 full = factory(
     "full(int[1] shape, Scalar fill_value, *, DType? dtype=None, Device? device=None) -> Tensor",
     meta=_full_meta,
-    tags=("positional:1",),
+    positional=1,
     doc="""A tensor filled with one number, whose kind gives the default dtype.
 
     >>> import tenkey as tk
@@ -187,7 +189,7 @@ arange = factory(
     numpy=_arange_on_numpy,
     strict=True,
     quiet=True,
-    tags=("positional:1",),
+    positional=1,
     doc="""Evenly spaced values from ``start`` (0 if only one is given) to before ``stop``.
 
     Integers give int64, a float among them float32, unless ``dtype`` says otherwise. For an integer dtype the first two
@@ -218,7 +220,7 @@ linspace = factory(
     "linspace(Scalar start, Scalar stop, int num, *, DType? dtype=None, Device? device=None, bool endpoint=True)"
     " -> Tensor",
     meta=_linspace_meta,
-    tags=("internal",),  # tk.linspace also takes tensors
+    tags=(Tag.INTERNAL,),  # tk.linspace also takes tensors
     doc="""``num`` evenly spaced values from ``start`` to ``stop``, Python numbers.
 
     >>> import tenkey as tk
@@ -298,7 +300,7 @@ def _eye_meta(
 eye = factory(
     "eye(int n_rows, int? n_cols=None, *, int k=0, DType? dtype=None, Device? device=None) -> Tensor",
     meta=_eye_meta,
-    tags=("positional:1",),
+    positional=1,
     doc="""Ones on the ``k``-th diagonal, zeros elsewhere.
 
     >>> import tenkey as tk
@@ -320,7 +322,8 @@ def _like_samples(rng: np.random.Generator) -> Any:
     "empty_like(Tensor x, *, DType? dtype=None, Device? device=None) -> Tensor",
     sample_inputs=_like_samples,
     batch=same_dim,
-    tags=("nondeterministic", "positional:1"),
+    tags=(Tag.NONDETERMINISTIC,),
+    positional=1,
 )
 def empty_like(x: Tensor, *, dtype: np.dtype | None = None, device: Device | None = None) -> Tensor:
     """A tensor with the shape, dtype and device of ``x``, whose elements are whatever the memory held.
@@ -336,7 +339,7 @@ def empty_like(x: Tensor, *, dtype: np.dtype | None = None, device: Device | Non
     "zeros_like(Tensor x, *, DType? dtype=None, Device? device=None) -> Tensor",
     sample_inputs=_like_samples,
     batch=same_dim,
-    tags=("positional:1",),
+    positional=1,
 )
 def zeros_like(x: Tensor, *, dtype: np.dtype | None = None, device: Device | None = None) -> Tensor:
     """Zeros with the shape, dtype and device of ``x``.
@@ -352,7 +355,7 @@ def zeros_like(x: Tensor, *, dtype: np.dtype | None = None, device: Device | Non
     "ones_like(Tensor x, *, DType? dtype=None, Device? device=None) -> Tensor",
     sample_inputs=_like_samples,
     batch=same_dim,
-    tags=("positional:1",),
+    positional=1,
 )
 def ones_like(x: Tensor, *, dtype: np.dtype | None = None, device: Device | None = None) -> Tensor:
     """Ones with the shape, dtype and device of ``x``.
@@ -368,7 +371,7 @@ def ones_like(x: Tensor, *, dtype: np.dtype | None = None, device: Device | None
     "full_like(Tensor x, Scalar fill_value, *, DType? dtype=None, Device? device=None) -> Tensor",
     sample_inputs=lambda rng: [((rng.standard_normal((2, 3)), 1), {})],
     batch=same_dim,
-    tags=("positional:1",),
+    positional=1,
 )
 def full_like(x: Tensor, fill_value: Any, *, dtype: np.dtype | None = None, device: Device | None = None) -> Tensor:
     """One number with the shape, dtype and device of ``x``.

@@ -11,6 +11,7 @@ import numpy as np
 from ...core.dtypes import names as dtypes
 from ...core.dtypes.limits import finfo, iinfo
 from ...core.random import samplers
+from ...dispatch.tags import Tag
 from ..declare import TensorSpec, broadcast, core_dims, factory, structured
 
 _DOC = "{what}, from the 128-bit key (seed, stream), beginning with element ``start`` of its sequence."
@@ -24,13 +25,13 @@ random_uniform = factory(
     "random_uniform(int[1] shape, int seed, int stream, int start, *, float low=0.0, float high=1.0,"
     " DType? dtype=None, Device? device=None) -> Tensor",
     meta=_float_meta,
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
     doc=_DOC.format(what="Uniform numbers in [low, high)"),
 )
 random_normal = factory(
     "random_normal(int[1] shape, int seed, int stream, int start, *, DType? dtype=None, Device? device=None) -> Tensor",
     meta=_float_meta,
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
     doc=_DOC.format(what="Standard normal numbers"),
 )
 random_integers = factory(
@@ -39,13 +40,13 @@ random_integers = factory(
     meta=lambda shape, seed, stream, start, *, low, high, dtype=None, device=None: TensorSpec(
         tuple(shape), dtype or dtypes.int64
     ),
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
     doc=_DOC.format(what="Integers in [low, high)"),
 )
 random_permutation = factory(
     "random_permutation(int n, int seed, int stream, int start, *, Device? device=None) -> Tensor",
     meta=lambda n, seed, stream, start, *, device=None: TensorSpec((n,), dtypes.int64),
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
     doc=_DOC.format(what="The numbers 0 to n - 1 in random order"),
 )
 
@@ -70,7 +71,7 @@ random_standard = factory(
     " Device? device=None) -> Tensor",
     meta=_float_meta,
     numpy=_standard_on_numpy,
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
     doc=_DOC.format(what="Numbers of a standard distribution"),
 )
 
@@ -88,7 +89,7 @@ random_addresses = factory(
     "random_addresses(int[1] shape, int seed, int stream, int start, *, Device? device=None) -> Tensor",
     meta=lambda shape, seed, stream, start, *, device=None: TensorSpec((*shape, 2), dtypes.uint64),
     numpy=_addresses_on_numpy,
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
     doc=_DOC.format(what="The addresses of elements that reject (64 blocks each)"),
 )
 
@@ -146,7 +147,7 @@ random_rejection = structured(
         ]
     ),
     batch=core_dims(0, 0, 1),
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
     doc="Numbers by rejection, each from its own address; see Note [Addresses of rejection samplers].",
 )
 
@@ -167,7 +168,7 @@ random_counts = structured(
         ((np.array(7), np.full((0, 4), 0.25), _addresses_of(0, 4), 5), {}),
     ],
     batch=core_dims(0, 1, 2),
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
     doc="Counts of a multinomial distribution, on a new last axis.",
 )
 
@@ -205,7 +206,7 @@ random_category = structured(
         ((rng.uniform(0, 1, (2, 4)), rng.uniform(0, 1, (0, 2))), {}),
     ],
     batch=core_dims(1, 0),
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
     doc="The category that a number of [0, 1) falls into, by weights on the last axis.",
 )
 
@@ -217,7 +218,7 @@ random_order = structured(
     differentiable=False,
     sample_inputs=lambda rng: [((rng.permutation(6).reshape(2, 3).astype(float),), {}), ((np.ones((2, 0)),), {})],
     batch=core_dims(1),
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
     doc="The indices that sort the last axis.",
 )
 
@@ -268,7 +269,7 @@ random_factor = structured(
     differentiable=False,
     sample_inputs=_covariances,
     batch=core_dims(2),
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
     doc="The lower triangular factor of covariance matrices, singular ones included.",
 )
 
@@ -283,7 +284,7 @@ random_exp = structured(
     vjp={"x": lambda g, out: g * out},
     sample_inputs=lambda rng: [((rng.uniform(-2, 2, shape),), {}) for shape in ((2, 3), (), (0, 2))],
     batch=broadcast,
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
     doc="The exponential in float64, equal to the last bit on every backend.",
 )
 
@@ -294,7 +295,7 @@ random_log1p = structured(
     vjp={"x": lambda g, x: g / (x + 1.0)},
     sample_inputs=lambda rng: [((rng.uniform(-0.9, 2, shape),), {}) for shape in ((2, 3), (), (0, 2))],
     batch=broadcast,
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
     doc="log(1 + x) in float64, equal to the last bit on every backend.",
 )
 
@@ -356,6 +357,6 @@ random_checked = structured(
         for shape in ((2, 3), (), (0, 2))
     ],
     batch=broadcast,
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
     doc="A parameter of a distribution, or weights, after a look at the values.",
 )

@@ -19,6 +19,7 @@ from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
 from ...dispatch.schema import FunctionSchema, parse_schema
 from ...dispatch.schema.parser import parse_usual
+from ...dispatch.tags import Tag
 from .batch import Batching, BatchRule
 from .facets import (
     Backward,
@@ -53,7 +54,8 @@ def _define(
     schema: FunctionSchema,
     facets: Iterable[object],
     *,
-    tags: Iterable[str],
+    tags: Iterable[str] = (),
+    positional: int = 0,
     methods: Iterable[str] = (),
     batch: Batching | BatchRule | None = None,
     doc: str | None,
@@ -64,7 +66,7 @@ def _define(
     names = tuple(methods)
     if names:
         by_name["Methods"] = Methods(names)
-    return registry.define(schema, facets=by_name, tags=tags, doc=doc).call
+    return registry.define(schema, facets=by_name, tags=tags, positional=positional, doc=doc).call
 
 
 def _parse(schema: str | FunctionSchema) -> FunctionSchema:
@@ -207,7 +209,7 @@ def pointwise(
             if formula is not None:
                 check_formula(parsed, f"the vjp by {name}", formula, ("g", "out"))
         facets.append(ComplexVjp(complex_vjp))
-    return _define(parsed, facets, tags=("pointwise", *tags), methods=methods, doc=doc)
+    return _define(parsed, facets, tags=(Tag.POINTWISE, *tags), methods=methods, doc=doc)
 
 
 def reduction(
@@ -231,7 +233,7 @@ def reduction(
     parsed = _parse(schema)
     facets = [Reduce(combine, identity, scalar, promote, domain)]
     facets += _differentiation(parsed, None, vjp, None, differentiable)  # type: ignore[arg-type]
-    return _define(parsed, facets, tags=("reduction", *tags), methods=methods, doc=doc)
+    return _define(parsed, facets, tags=(Tag.REDUCTION, *tags), methods=methods, doc=doc)
 
 
 def view(
@@ -243,6 +245,7 @@ def view(
     batch: Batching | BatchRule | None = None,
     methods: Iterable[str] = (),
     tags: Iterable[str] = (),
+    positional: int = 0,
     doc: str | None = None,
 ) -> Entry:
     """Declare an operator whose result is a window on the memory of its first argument.
@@ -254,7 +257,7 @@ def view(
     facets: list[object] = [View(window), *_differentiation(parsed, None, vjp, None, True)]
     if sample_inputs is not None:
         facets.append(SampleInputs(sample_inputs))
-    return _define(parsed, facets, tags=("view", *tags), methods=methods, batch=batch, doc=doc)
+    return _define(parsed, facets, tags=(Tag.VIEW, *tags), positional=positional, methods=methods, batch=batch, doc=doc)
 
 
 def structured(
@@ -274,6 +277,7 @@ def structured(
     batch: Batching | BatchRule | None = None,
     methods: Iterable[str] = (),
     tags: Iterable[str] = (),
+    positional: int = 0,
     doc: str | None = None,
 ) -> Entry:
     """Declare an operator whose kernels every backend writes itself (or leaves to the CPU fallback).
@@ -292,7 +296,7 @@ def structured(
         facets.append(NumPyKernel(numpy, strict, quiet, widens))
     if sample_inputs is not None:
         facets.append(SampleInputs(sample_inputs, reference, gradcheck_wrapper))
-    return _define(parsed, facets, tags=tuple(tags), methods=methods, batch=batch, doc=doc)
+    return _define(parsed, facets, tags=tags, positional=positional, methods=methods, batch=batch, doc=doc)
 
 
 def factory(
@@ -303,6 +307,7 @@ def factory(
     strict: bool = False,
     quiet: bool = False,
     tags: Iterable[str] = (),
+    positional: int = 0,
     doc: str | None = None,
 ) -> Entry:
     """Declare an operator that makes a tensor from no tensor; its ``device`` argument decides the backend.
@@ -312,7 +317,7 @@ def factory(
     facets: list[object] = [Meta(meta), Factory(), NotDifferentiable()]
     if numpy is not None:
         facets.append(NumPyKernel(numpy, strict, quiet))
-    return _define(_parse(schema), facets, tags=("factory", *tags), doc=doc)
+    return _define(_parse(schema), facets, tags=tags, positional=positional, doc=doc)
 
 
 def composite(
@@ -330,6 +335,7 @@ def composite(
     batch: Batching | BatchRule | None = None,
     methods: Iterable[str] = (),
     tags: Iterable[str] = (),
+    positional: int = 0,
     doc: str | None = None,
 ) -> Callable[[Callable[..., Any]], Entry]:
     """Declare an operator made of others, by decorating the function that does it.
@@ -349,7 +355,9 @@ def composite(
             facets.append(NumPyKernel(numpy, strict=True, quiet=quiet))
         if sample_inputs is not None:
             facets.append(SampleInputs(sample_inputs, reference, gradcheck_wrapper))
-        return _define(parsed, facets, tags=tuple(tags), methods=methods, batch=batch, doc=doc or function.__doc__)
+        return _define(
+            parsed, facets, tags=tags, positional=positional, methods=methods, batch=batch, doc=doc or function.__doc__
+        )
 
     return decorate
 

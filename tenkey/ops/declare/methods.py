@@ -13,6 +13,7 @@ from ...dispatch.kernel import Handle
 from ...dispatch.local_state import get_state
 from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
+from ...dispatch.tags import Tag
 from .facets import Methods
 
 __all__ = ["attach_methods"]
@@ -55,7 +56,7 @@ def _binary_method(operator: Operator, name: str, *, reflected: bool) -> Callabl
 
     method = f"__{'r' if reflected else ''}{name}__"
     first, second = ("x2", "x1") if reflected else ("x1", "x2")
-    keeps = "keeps_python_scalars" in operator.tags
+    keeps = Tag.KEEPS_PYTHON_SCALARS in operator.tags
     scope: dict[str, Any] = {"cache": operator.cache, "state": get_state, "lift": lift}
     scope |= {"kept_float": kept_float, "kept_int": kept_int, "weak": weak_tensor}
     if keeps:

@@ -20,6 +20,8 @@ from tenkey.testing import SampleInput, samples
 from tenkey.testing.backend.compare import Placed, close, place, same
 from tenkey.testing.backend.plugin import Subject
 
+from ...dispatch.tags import Tag
+
 DTYPES = ("float32", "float64", "int64", "uint8", "bool", "complex64")
 DERIVATIVE_DTYPES = ("float32",)
 
@@ -42,7 +44,7 @@ def cases() -> list[Any]:
     for operator in sorted(registry, key=lambda operator: operator.name):
         if not has_samples(operator):
             continue
-        dtypes = DERIVATIVE_DTYPES if "derived" in operator.tags else DTYPES
+        dtypes = DERIVATIVE_DTYPES if Tag.DERIVED in operator.tags else DTYPES
         found += [pytest.param(operator, dtype, id=f"{operator.name}-{dtype}") for dtype in dtypes]
     return found
 
@@ -87,7 +89,7 @@ def test_operator(operator: Operator, dtype: str, subject: Subject, float64: boo
         want, refused = outcome(lambda reference=reference: operator.call(*reference.args, **reference.kwargs))  # type: ignore[misc]
         got, _ = outcome(lambda ours=ours: operator.call(*ours.args, **ours.kwargs))  # type: ignore[misc]
         agree_on_errors(got, refused, f"{operator.name}, {sample.name}")
-        if refused is None and "nondeterministic" not in operator.tags:
+        if refused is None and Tag.NONDETERMINISTIC not in operator.tags:
             same(got, want, subject.name, f"{operator.name}, {sample.name}")
         for mine, other in zip(ours.tensors(), reference.tensors(), strict=True):
             close(mine.detach().numpy(), other.detach().numpy(), f"{operator.name}, {sample.name}: an argument")
@@ -104,7 +106,7 @@ def test_results_are_on_the_device_of_their_operands(subject: Subject, record_pr
     kind, here = tk.device(subject.name).type, tk.device(subject.name).index
     device = f"{kind}:{subject.count - 1 if here == 0 else 0}"
     for operator in sorted(registry, key=lambda operator: operator.name):
-        if not has_samples(operator) or "nondeterministic" in operator.tags:
+        if not has_samples(operator) or Tag.NONDETERMINISTIC in operator.tags:
             continue
         record_property("operator", operator.name)
         for sample in itertools.islice(inputs(operator, "float32"), 2):
@@ -121,7 +123,7 @@ def differentiable() -> list[Any]:
     """Operators with a gradient for a float32 input."""
     found = []
     for operator in sorted(registry, key=lambda operator: operator.name):
-        if operator.schema.is_mutable or "derived" in operator.tags or "NotDifferentiable" in operator.facets:
+        if operator.schema.is_mutable or Tag.DERIVED in operator.tags or "NotDifferentiable" in operator.facets:
             continue
         if has_samples(operator):
             found.append(pytest.param(operator, id=operator.name))

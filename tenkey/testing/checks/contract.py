@@ -14,6 +14,7 @@ from ...core.tensor import Tensor, make_tensor, shares_storage, word_for
 from ...core.tree import flatten, map_tensors
 from ...dispatch.keys import DispatchKey
 from ...dispatch.schema import ListType, OptionalType, SchemaType, TupleType
+from ...dispatch.tags import Tag
 from .sample import Failure, Sample, Skipped, described
 from .structure import Labelled, first_difference, leaves_of, results_of
 
@@ -188,7 +189,7 @@ def _check_type(label: str, value: Any, wanted: SchemaType) -> None:
 def _check_aliases(sample: Sample, result: Any, tensors: Sequence[Tensor]) -> None:
     schema, facets = sample.operator.schema, sample.operator.facets
     made = [part for part in results_of(result) if isinstance(part.value, Tensor)]
-    allowed = any(r.alias is not None for r in schema.returns) or "View" in facets or "view" in sample.operator.tags
+    allowed = any(r.alias is not None for r in schema.returns) or "View" in facets or Tag.VIEW in sample.operator.tags
     # An implicit composite is no boundary: its parts are the operators that other layers see.
     composite = "Composite" in facets and facets["Composite"].implicit
     if not allowed and not composite and "Factory" not in facets and sample.operator.name != "tk::to_device":
@@ -250,14 +251,14 @@ def check_fake(sample: Sample) -> str | None:
     try:
         fake = fake_results(sample, sample.tensors())
     except Exception as error:
-        if refuses_values(error) or "data_dependent_output" in sample.operator.tags:
+        if refuses_values(error) or Tag.DATA_DEPENDENT_OUTPUT in sample.operator.tags:
             raise Skipped(f"the shape of the result depends on values: {described(error)}") from error
         if not any(isinstance(part.value, Tensor) for part in real):
             raise Skipped("no tensor result") from error
         if has_fake(sample):
             raise Failure(_FAKE_RAISES.format(where="", error=described(error))) from error
         raise Failure(_NO_FAKE.format(error=described(error), name=sample.operator.name)) from error
-    dense = all(t.is_contiguous for t in tensors) or "needs_exact_strides" in sample.operator.tags
+    dense = all(t.is_contiguous for t in tensors) or Tag.NEEDS_EXACT_STRIDES in sample.operator.tags
     compare_with_fake(real, fake, "", strides=dense)
     for arrays, where in resized(sample):
         made = sample.tensors(arrays)

@@ -19,6 +19,7 @@ import numpy as np
 
 import tenkey as tk
 
+from ...dispatch.tags import Tag
 from ...library.opcheck_report import ROWS, OpCheckReport, Row
 from .concurrency import check_threads
 from .contract import BaseCallFailure, check_fake, check_schema
@@ -85,7 +86,7 @@ def run_checks(
                 "backends": lambda: check_backends(sample),
             }
             needed = _closure(wanted)
-            random = "nondeterministic" in operator.tags
+            random = Tag.NONDETERMINISTIC in operator.tags
             for name, below in _BUILDS_UPON.items():
                 if name not in needed or (name in _EXCUSES and name not in wanted):
                     continue

@@ -14,6 +14,7 @@ from ...core.device import device_types, to_device
 from ...core.tensor import Tensor
 from ...core.tree import flatten
 from ...dispatch.errors import MissingKernelError
+from ...dispatch.tags import Tag
 from .contract import compare_with_fake, fake_results, refuses_values
 from .gradients import Derivatives
 from .numeric import floating_results
@@ -94,7 +95,7 @@ def _differing(one: Sequence[Labelled], two: Sequence[Labelled], *, exact: bool 
 
 def check_determinism(sample: Sample) -> str | None:
     """Equal calls give bitwise equal results."""
-    if "nondeterministic" in sample.operator.tags:
+    if Tag.NONDETERMINISTIC in sample.operator.tags:
         raise Skipped("tagged nondeterministic")
     found = _unequal(sample)
     for _ in range(_TAKEOVERS):
@@ -188,7 +189,7 @@ def _layouts(sample: Sample) -> Iterator[tuple[str, list[Callable[[Tensor], Tens
 
 def check_layout(sample: Sample, derivatives: Derivatives) -> str | None:
     """Values, changed arguments and gradients for transposed, strided and repeated arguments."""
-    if "needs_exact_strides" in sample.operator.tags:
+    if Tag.NEEDS_EXACT_STRIDES in sample.operator.tags:
         raise Skipped("tagged needs_exact_strides")
     cases = list(_layouts(sample))
     if not cases:
@@ -310,7 +311,7 @@ def check_zero_size(sample: Sample, derivatives: Derivatives) -> str | None:
     if not cases:
         raise Skipped("no tensor argument with a dimension" if sample.leaves else "no tensor argument")
     accepted = 0
-    by_values = "data_dependent_output" in sample.operator.tags
+    by_values = Tag.DATA_DEPENDENT_OUTPUT in sample.operator.tags
     refusals: list[Failure] = []  # on purpose, where the fake gives a result
     recorded = derivatives.differentiable
     if recorded:  # what is wrong with backward anyway is said by the row gradient

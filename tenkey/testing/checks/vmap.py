@@ -11,6 +11,7 @@ import numpy as np
 import tenkey as tk
 
 from ...core.tensor import Tensor
+from ...dispatch.tags import Tag
 from .sample import Failure, Sample, Skipped, described, is_deliberate
 from .structure import Labelled, quote_all
 from .variations import apart
@@ -31,7 +32,7 @@ def check_vmap(sample: Sample) -> str | None:
     """All choices of batched and unbatched tensors, two batch sizes, another batch dimension, and one nested."""
     if not sample.leaves:
         raise Skipped("no tensor argument")
-    if "nondeterministic" in sample.operator.tags:
+    if Tag.NONDETERMINISTIC in sample.operator.tags:
         raise Skipped("tagged nondeterministic")
     vmap = tk.transforms.vmap
     if not sample.tensor_results(sample.tensors()):

@@ -34,6 +34,7 @@ from ...core.word import REQUIRES_GRAD
 from ...core.wrapper import Level, Wrapper, _open, open_levels, wrap
 from ...dispatch.keys import DispatchKey
 from ...dispatch.operator import Operator
+from ...dispatch.tags import Tag
 from ...ops.builtin.creation import eye, ones_like, zeros_like
 from ...ops.builtin.elementwise.comparison import where
 from ...ops.builtin.shape.copying import stack
@@ -196,15 +197,15 @@ class BatchLevel(Level):
     def loop(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call the operator for every sample."""
         self.check_mutation(operator, args, kwargs)
-        if self.randomness == "error" and "nondeterministic" in operator.tags:
+        if self.randomness == "error" and Tag.NONDETERMINISTIC in operator.tags:
             raise RuntimeError(_RANDOM.format(operator=operator.name))
-        if self.randomness == "same" and "nondeterministic" in operator.tags:
+        if self.randomness == "same" and Tag.NONDETERMINISTIC in operator.tags:
             raise RuntimeError(
                 f"[{operator.name}] vmap: the operator has the tag 'nondeterministic', and randomness='same' requires "
                 f"equal numbers for all samples, which one call for each sample does not give: pass "
                 f"randomness='different', or give it a rule by register_vmap."
             )
-        if "data_dependent_output" in operator.tags:
+        if Tag.DATA_DEPENDENT_OUTPUT in operator.tags:
             raise RuntimeError(
                 f"[{operator.name}] vmap: its output has a dynamic shape, which depends on the data (tag "
                 f"'data_dependent_output'), and the results of the samples need not fit together. Call it outside of "

@@ -13,6 +13,7 @@ from ...._util import numpy_internals as numpy_functions
 from ....core.dtypes.limits import iinfo
 from ....core.tensor import Tensor
 from ....core.word import WEAK_TRAIT
+from ....dispatch.tags import Tag
 from ... import scalar as s
 from ...declare import ARITHMETIC, INT_TO_FLOAT, MAGNITUDE, ORDERED, REAL, Entry, composite, pointwise
 from ...shapes import broadcast_shapes
@@ -23,7 +24,7 @@ add = pointwise(
     "add(Tensor x1, Tensor x2) -> Tensor",
     scalar=lambda T: lambda x1, x2: x1 + x2,
     methods=("__add__", "add"),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""Sum of two tensors, element by element, with broadcasting.
 
     Args: x1, x2: tensors of any dtype, or one of them a Python number. Returns the promoted dtype.
@@ -39,7 +40,7 @@ subtract = pointwise(
     scalar=lambda T: lambda x1, x2: x1 - x2,
     promote=ARITHMETIC,
     methods=("__sub__", "sub", "subtract"),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""Difference of two tensors, element by element, with broadcasting.
 
     Args: x1, x2: tensors of a numeric dtype, or one of them a Python number. Returns the promoted dtype.
@@ -54,7 +55,7 @@ multiply = pointwise(
     "multiply(Tensor x1, Tensor x2) -> Tensor",
     scalar=lambda T: lambda x1, x2: x1 * x2,
     methods=("__mul__", "mul", "multiply"),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""Product of two tensors, element by element, with broadcasting.
 
     Args: x1, x2: tensors of any dtype, or one of them a Python number. Returns the promoted dtype.
@@ -71,7 +72,7 @@ divide = pointwise(
     promote=INT_TO_FLOAT,
     domain=(0.5, 4.0),
     methods=("__truediv__", "div", "divide"),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""True division of two tensors, element by element, with broadcasting; integers give floats.
 
     Args: x1, x2: tensors of any dtype, or one of them a Python number. Division by zero gives inf or nan.
@@ -88,7 +89,7 @@ floor_divide = pointwise(
     promote=REAL,
     domain=(0.5, 4.0),
     methods=("__floordiv__",),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""Quotient rounded down to an integer, element by element, with Python's sign rule.
 
     Args: x1, x2: tensors of a real numeric dtype, or one of them a Python number.
@@ -105,7 +106,7 @@ remainder = pointwise(
     promote=REAL,
     domain=(0.5, 4.0),
     methods=("__mod__",),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""Remainder of the floor division, with the sign of the divisor.
 
     Args: x1, x2: tensors of a real numeric dtype, or one of them a Python number.
@@ -122,7 +123,7 @@ pow = pointwise(
     promote=ARITHMETIC,
     domain=(0.2, 3.0),
     methods=("__pow__", "pow"),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""``x1`` to the power of ``x2``, element by element, with broadcasting.
 
     Args: x1, x2: tensors of a numeric dtype, or one of them a Python number.
@@ -164,7 +165,7 @@ negative = pointwise(
     scalar=lambda T: lambda x: -x,
     promote=ARITHMETIC,
     methods=("__neg__", "neg", "negative"),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""``-x``, for a numeric dtype.
 
     >>> import tenkey as tk
@@ -193,7 +194,7 @@ abs: Entry = pointwise(
     promote=MAGNITUDE,
     complex_vjp={"x": lambda g, x: multiply(g, sign(x))},
     methods=("__abs__", "abs"),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""Absolute value, for a numeric dtype; that of a complex number is real. Its derivative at 0 is 0.
 
     >>> import tenkey as tk
@@ -216,7 +217,7 @@ sign: Entry = pointwise(
     promote=ARITHMETIC,
     complex_vjp={"x": _sign_vjp},
     methods=("sign",),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""-1, 0 or 1; of a complex number ``x / abs(x)``, 0 at 0. nan stays nan.
 
     For real numbers it is a step function: its derivative is 0.
@@ -232,7 +233,7 @@ square = pointwise(
     scalar=lambda T: lambda x: x * x,
     promote=ARITHMETIC,
     methods=("square",),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""``x * x``, for a numeric dtype.
 
     >>> import tenkey as tk
@@ -248,7 +249,7 @@ reciprocal = pointwise(
     domain=(0.5, 4.0),
     ufunc=np.reciprocal,
     methods=("reciprocal",),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""``1 / x``; integers give floats.
 
     >>> import tenkey as tk

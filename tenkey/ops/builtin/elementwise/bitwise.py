@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from ....dispatch.tags import Tag
 from ...declare import SAME, pointwise
 
 _BITS: Final = SAME._replace(
@@ -17,7 +18,7 @@ bitwise_and = pointwise(
     promote=_BITS,
     differentiable=False,
     methods=("__and__", "bitwise_and"),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""``x1 & x2``, bit by bit, for integers and bools.
 
     >>> import tenkey as tk
@@ -32,7 +33,7 @@ bitwise_or = pointwise(
     promote=_BITS,
     differentiable=False,
     methods=("__or__", "bitwise_or"),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""``x1 | x2``, bit by bit, for integers and bools.
 
     >>> import tenkey as tk
@@ -47,7 +48,7 @@ bitwise_xor = pointwise(
     promote=_BITS,
     differentiable=False,
     methods=("__xor__", "bitwise_xor"),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""``x1 ^ x2``, bit by bit, for integers and bools.
 
     >>> import tenkey as tk
@@ -62,7 +63,7 @@ bitwise_invert = pointwise(
     promote=_BITS,
     differentiable=False,
     methods=("__invert__", "bitwise_invert"),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""``~x``, bit by bit, for integers and bools.
 
     >>> import tenkey as tk
@@ -78,7 +79,7 @@ bitwise_left_shift = pointwise(
     domain=(0.0, 4.0),
     differentiable=False,
     methods=("__lshift__", "bitwise_left_shift"),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""The bits of ``x1`` moved up by ``x2``, for integers.
 
     Moving by the width of the dtype or more gives 0; moving by a negative number is not defined.
@@ -96,7 +97,7 @@ bitwise_right_shift = pointwise(
     domain=(0.0, 4.0),
     differentiable=False,
     methods=("__rshift__", "bitwise_right_shift"),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""The bits of ``x1`` moved down by ``x2``, for integers; a negative number stays negative.
 
     Moving by the width of the dtype or more gives 0 or -1; moving by a negative number is not defined.

@@ -10,6 +10,7 @@ from ....core.dtypes.names import float64
 from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor
 from ....core.word import WEAK_MASK
+from ....dispatch.tags import Tag
 from ... import scalar as s
 from ...declare import COMPARISON, composite, pointwise
 from ...shapes import broadcast_shapes
@@ -32,7 +33,7 @@ close_floats = pointwise(
     scalar=lambda T: lambda x1, x2, rtol, atol: _close(T, x1, x2, rtol, atol),
     promote=_FLOATS,
     differentiable=False,
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
     doc="""``isclose`` for floats.
 
     >>> import tenkey as tk

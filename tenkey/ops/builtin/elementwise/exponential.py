@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ....dispatch.tags import Tag
 from ... import scalar as s
 from ...declare import INT_TO_FLOAT, REAL, REAL_TO_FLOAT, pointwise
 
@@ -15,7 +16,7 @@ exp = pointwise(
     scalar=lambda T: lambda x: s.exp(x),
     promote=INT_TO_FLOAT,
     methods=("exp",),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""Exponential function.
 
     >>> import tenkey as tk
@@ -29,7 +30,7 @@ exp2 = pointwise(
     scalar=lambda T: lambda x: s.exp2(x),
     promote=INT_TO_FLOAT,
     methods=("exp2",),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""2 to the power ``x``; integers give floats.
 
     >>> import tenkey as tk
@@ -43,7 +44,7 @@ expm1 = pointwise(
     scalar=lambda T: lambda x: s.expm1(x),
     promote=INT_TO_FLOAT,
     methods=("expm1",),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""``exp(x) - 1``, accurate near 0.
 
     >>> import tenkey as tk
@@ -58,7 +59,7 @@ log = pointwise(
     promote=INT_TO_FLOAT,
     domain=(0.2, 5.0),
     methods=("log",),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""Natural logarithm; -inf at 0, nan below.
 
     >>> import tenkey as tk
@@ -73,7 +74,7 @@ log2 = pointwise(
     promote=INT_TO_FLOAT,
     domain=(0.2, 5.0),
     methods=("log2",),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""Logarithm to base 2; -inf at 0, nan below. The branch cut of complex numbers is the negative real axis.
 
     >>> import tenkey as tk
@@ -88,7 +89,7 @@ log10 = pointwise(
     promote=INT_TO_FLOAT,
     domain=(0.2, 5.0),
     methods=("log10",),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""Logarithm to base 10; -inf at 0, nan below. The branch cut of complex numbers is the negative real axis.
 
     >>> import tenkey as tk
@@ -103,7 +104,7 @@ log1p = pointwise(
     promote=INT_TO_FLOAT,
     domain=(-0.5, 4.0),
     methods=("log1p",),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""``log(1 + x)``, accurate near 0.
 
     >>> import tenkey as tk
@@ -118,7 +119,7 @@ sqrt = pointwise(
     promote=INT_TO_FLOAT,
     domain=(0.2, 5.0),
     methods=("sqrt",),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""Square root; nan below 0.
 
     >>> import tenkey as tk
@@ -133,7 +134,7 @@ rsqrt = pointwise(
     promote=INT_TO_FLOAT,
     domain=(0.2, 5.0),
     methods=("rsqrt",),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""``1 / sqrt(x)``.
 
     >>> import tenkey as tk
@@ -148,7 +149,7 @@ logaddexp = pointwise(
     promote=REAL_TO_FLOAT,
     ufunc=np.logaddexp,
     methods=("logaddexp",),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""``log(exp(x1) + exp(x2))`` without overflow, for real dtypes; integers give floats.
 
     >>> import tenkey as tk
@@ -163,7 +164,7 @@ cbrt = pointwise(
     promote=REAL_TO_FLOAT,
     domain=(0.2, 5.0),
     methods=("cbrt",),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""Real cube root, also of negative numbers; integers give floats.
 
     >>> import tenkey as tk
@@ -178,7 +179,7 @@ sigmoid = pointwise(
     partials=lambda out: out * (1 - out),
     promote=INT_TO_FLOAT,
     methods=("sigmoid",),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""Logistic function ``1 / (1 + exp(-x))``.
 
     >>> import tenkey as tk
@@ -193,7 +194,7 @@ relu = pointwise(
     partials=lambda out: out > 0,
     promote=REAL,
     methods=("relu",),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""``max(x, 0)``; its derivative at 0 is 0.
 
     >>> import tenkey as tk

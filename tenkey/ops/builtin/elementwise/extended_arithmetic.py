@@ -10,6 +10,7 @@ import numpy as np
 from ....core.dtypes.limits import finfo
 from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor
+from ....dispatch.tags import Tag
 from ... import scalar as s
 from ...declare import INT_TO_FLOAT, REAL, REAL_TO_FLOAT, SAME, TensorSpec, broadcast, composite, pointwise, structured
 from ...shapes import broadcast_shapes
@@ -74,7 +75,7 @@ deg2rad = pointwise(
     "deg2rad(Tensor x) -> Tensor",
     scalar=lambda T: lambda x: x * _DEGREE,
     promote=REAL_TO_FLOAT,
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""Degrees as radians; integers give floats.
 
     >>> import tenkey as tk
@@ -87,7 +88,7 @@ rad2deg = pointwise(
     "rad2deg(Tensor x) -> Tensor",
     scalar=lambda T: lambda x: x * (1 / _DEGREE),
     promote=REAL_TO_FLOAT,
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""Radians as degrees; integers give floats.
 
     >>> import tenkey as tk
@@ -135,7 +136,7 @@ sinc = pointwise(
     "sinc(Tensor x) -> Tensor",
     scalar=lambda T: lambda x: _sinc(T, x),
     promote=INT_TO_FLOAT,
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""``sin(pi x) / (pi x)``, which is 1 at 0. Integers give floats.
 
     >>> import tenkey as tk
@@ -176,7 +177,7 @@ softplus = pointwise(
     scalar=lambda T: lambda x: s.softplus(x),
     promote=REAL_TO_FLOAT,
     methods=("softplus",),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""``log(1 + exp(x))`` without overflow: a smooth ``relu``.
 
     >>> import tenkey as tk
@@ -196,7 +197,7 @@ silu = pointwise(
     scalar=lambda T: lambda x: _silu(T, x),
     promote=REAL_TO_FLOAT,
     methods=("silu",),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""``x * sigmoid(x)``, also known as swish.
 
     >>> import tenkey as tk
@@ -211,7 +212,7 @@ gelu = pointwise(
     promote=REAL_TO_FLOAT,
     domain=(-2.0, 4.0),
     methods=("gelu",),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""``x`` times the probability that a standard normal number is below it (Hendrycks and Gimpel, 2016).
 
     >>> import tenkey as tk
@@ -227,7 +228,7 @@ replace_nan = pointwise(
     "replace_nan(Tensor x, float nan=0.0) -> Tensor",
     scalar=lambda T: lambda x, nan: s.where(s.isnan(x), nan, x),
     promote=REAL_TO_FLOAT,
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
     doc="""One number in place of every nan.
 
     >>> import tenkey as tk
@@ -240,7 +241,7 @@ replace_infinities = pointwise(
     "replace_infinities(Tensor x, float posinf, float neginf) -> Tensor",
     scalar=lambda T: lambda x, posinf, neginf: s.where(s.isinf(x), s.where(x > 0, posinf, neginf), x),
     promote=REAL_TO_FLOAT,
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
     doc="""Numbers in place of the infinities.
 
     >>> import tenkey as tk
@@ -308,7 +309,7 @@ gcd_of = structured(
     sample_inputs=_integer_samples,
     reference=np.gcd,
     batch=broadcast,
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
     doc="""``tk.gcd`` of two tensors.
 
     >>> import tenkey as tk
@@ -343,7 +344,7 @@ lcm_of = structured(
     sample_inputs=_integer_samples,
     reference=np.lcm,
     batch=broadcast,
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
     doc="""``tk.lcm`` of two tensors.
 
     >>> import tenkey as tk

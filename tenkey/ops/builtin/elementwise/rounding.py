@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ....dispatch.tags import Tag
 from ... import scalar as s
 from ...declare import ARITHMETIC, REAL, REAL_TO_FLOAT, pointwise
 
@@ -10,7 +11,7 @@ floor = pointwise(
     scalar=lambda T: lambda x: s.floor(x),
     promote=REAL,
     methods=("floor",),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""The largest integer that is not above ``x``, in the dtype of ``x``. Its derivative is 0.
 
     >>> import tenkey as tk
@@ -24,7 +25,7 @@ ceil = pointwise(
     scalar=lambda T: lambda x: s.ceil(x),
     promote=REAL,
     methods=("ceil",),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""The smallest integer that is not below ``x``, in the dtype of ``x``. Its derivative is 0.
 
     >>> import tenkey as tk
@@ -38,7 +39,7 @@ trunc = pointwise(
     scalar=lambda T: lambda x: s.trunc(x),
     promote=REAL,
     methods=("trunc",),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""The whole part of ``x``, towards zero, in the dtype of ``x``. Its derivative is 0.
 
     >>> import tenkey as tk
@@ -52,7 +53,7 @@ round = pointwise(
     scalar=lambda T: lambda x: s.round(x),
     promote=ARITHMETIC,
     methods=("round",),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""The nearest integer, ties to the even one, in the dtype of ``x``. Its derivative is 0.
 
     Of complex numbers the real and the imaginary part are rounded, each by itself.
@@ -68,7 +69,7 @@ copysign = pointwise(
     scalar=lambda T: lambda x1, x2: s.copysign(x1, x2),
     promote=REAL_TO_FLOAT,
     methods=("copysign",),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""The magnitude of ``x1`` with the sign of ``x2``, that of a zero or nan included, for real dtypes.
 
     Integers give floats. The derivative by ``x2`` is 0.
@@ -84,7 +85,7 @@ nextafter = pointwise(
     scalar=lambda T: lambda x1, x2: s.nextafter(x1, x2),
     promote=REAL_TO_FLOAT,
     methods=("nextafter",),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""The number of the dtype that is next to ``x1`` in the direction of ``x2``; ``x2`` where they are equal.
 
     For real dtypes; integers give floats. The derivative by ``x1`` is 1, that by ``x2`` 0.

@@ -12,6 +12,7 @@ import numpy as np
 
 from ....core.dtypes.names import default_float
 from ....core.tensor import Tensor
+from ....dispatch.tags import Tag
 from ... import scalar as s
 from ...declare import INT_TO_FLOAT, REAL_TO_FLOAT, composite, pointwise
 from ..creation import zeros_like
@@ -24,7 +25,7 @@ sin = pointwise(
     scalar=lambda T: lambda x: s.sin(x),
     promote=INT_TO_FLOAT,
     methods=("sin",),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""Sine of an angle in radians.
 
     >>> import tenkey as tk
@@ -38,7 +39,7 @@ cos = pointwise(
     scalar=lambda T: lambda x: s.cos(x),
     promote=INT_TO_FLOAT,
     methods=("cos",),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""Cosine of an angle in radians.
 
     >>> import tenkey as tk
@@ -53,7 +54,7 @@ tan = pointwise(
     promote=INT_TO_FLOAT,
     domain=(-1.2, 1.2),
     methods=("tan",),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""Tangent of an angle in radians.
 
     >>> import tenkey as tk
@@ -68,7 +69,7 @@ asin = pointwise(
     promote=INT_TO_FLOAT,
     domain=(-0.9, 0.9),
     methods=("asin",),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""Inverse sine, in radians within [-pi/2, pi/2]; nan outside [-1, 1].
 
     The branch cuts of complex numbers are the real axis below -1 and above 1.
@@ -85,7 +86,7 @@ acos = pointwise(
     promote=INT_TO_FLOAT,
     domain=(-0.9, 0.9),
     methods=("acos",),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""Inverse cosine, in radians within [0, pi]; nan outside [-1, 1].
 
     The branch cuts of complex numbers are the real axis below -1 and above 1.
@@ -101,7 +102,7 @@ atan = pointwise(
     scalar=lambda T: lambda x: s.atan(x),
     promote=INT_TO_FLOAT,
     methods=("atan",),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""Inverse tangent, in radians within [-pi/2, pi/2].
 
     The branch cuts of complex numbers are the imaginary axis below -1j and above 1j.
@@ -117,7 +118,7 @@ atan2 = pointwise(
     scalar=lambda T: lambda x1, x2: s.atan2(x1, x2),
     promote=REAL_TO_FLOAT,
     methods=("atan2",),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""Angle of the point (x2, x1) in radians within [-pi, pi], for real dtypes; integers give floats.
 
     The quadrant is that of the signs of both, those of zeros included. The derivative at the origin is 0.
@@ -133,7 +134,7 @@ hypot = pointwise(
     scalar=lambda T: lambda x1, x2: s.hypot(x1, x2),
     promote=REAL_TO_FLOAT,
     methods=("hypot",),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""``sqrt(x1**2 + x2**2)`` without overflow on the way, for real dtypes; integers give floats.
 
     Infinite where one of them is, even if the other is nan. The derivative at the origin is 0.
@@ -149,7 +150,7 @@ sinh = pointwise(
     scalar=lambda T: lambda x: s.sinh(x),
     promote=INT_TO_FLOAT,
     methods=("sinh",),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""Hyperbolic sine.
 
     >>> import tenkey as tk
@@ -163,7 +164,7 @@ cosh = pointwise(
     scalar=lambda T: lambda x: s.cosh(x),
     promote=INT_TO_FLOAT,
     methods=("cosh",),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""Hyperbolic cosine.
 
     >>> import tenkey as tk
@@ -177,7 +178,7 @@ tanh = pointwise(
     scalar=lambda T: lambda x: s.tanh(x),
     promote=INT_TO_FLOAT,
     methods=("tanh",),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""Hyperbolic tangent.
 
     >>> import tenkey as tk
@@ -191,7 +192,7 @@ asinh = pointwise(
     scalar=lambda T: lambda x: s.asinh(x),
     promote=INT_TO_FLOAT,
     methods=("asinh",),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""Inverse hyperbolic sine.
 
     The branch cuts of complex numbers are the imaginary axis below -1j and above 1j.
@@ -208,7 +209,7 @@ acosh = pointwise(
     promote=INT_TO_FLOAT,
     domain=(1.2, 5.0),
     methods=("acosh",),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""Inverse hyperbolic cosine, not negative; nan below 1.
 
     The branch cut of complex numbers is the real axis below 1.
@@ -225,7 +226,7 @@ atanh = pointwise(
     promote=INT_TO_FLOAT,
     domain=(-0.9, 0.9),
     methods=("atanh",),
-    tags=("inplace",),
+    tags=(Tag.INPLACE,),
     doc="""Inverse hyperbolic tangent; infinite at -1 and 1, nan outside.
 
     The branch cuts of complex numbers are the real axis below -1 and above 1.

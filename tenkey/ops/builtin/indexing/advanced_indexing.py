@@ -9,6 +9,7 @@ import numpy as np
 
 from ....core.tensor import Tensor
 from ....dispatch.operator import Operator
+from ....dispatch.tags import Tag
 from ...declare import Entry, TensorSpec, composite, linear, prepend, structured
 from ...declare.batch import VmapLevel
 from ...shapes import broadcast_shapes, normalize_axis
@@ -52,7 +53,8 @@ take_along_axis = structured(
         ((rng.standard_normal((3, 5)), rng.integers(0, 5, (3, 0))), {}),
     ],
     batch=_take_batch,
-    tags=("takes_sequences", "positional:1"),
+    tags=(Tag.TAKES_SEQUENCES,),
+    positional=1,
     doc="""Along one axis the elements at ``indices``, which has the number of dimensions of ``x``.
 
     >>> import tenkey as tk
@@ -97,7 +99,7 @@ scatter_add_zeros = structured(
         ((rng.standard_normal((3, 0)), rng.integers(0, 5, (3, 0)), (3, 5), 1), {}),
     ],
     batch=prepend("shape", along=("axis",)),
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
     doc="""Zeros of ``shape`` with ``source`` added at ``indices`` of an axis: the adjoint of ``take_along_axis``.
 
     >>> import tenkey as tk
@@ -147,10 +149,7 @@ index: Entry = structured(
         ((rng.standard_normal((4, 3)), [rng.integers(0, 4, (0,))]), {}),
     ],
     batch=index_batch,
-    tags=(
-        "internal",
-        "data_dependent_output",
-    ),
+    tags=(Tag.INTERNAL, Tag.DATA_DEPENDENT_OUTPUT),
     doc="""``x[indices]`` for a list of integer or bool tensors, one for each leading dimension, None for all of it.
 
     >>> import tenkey as tk
@@ -187,7 +186,8 @@ def _numpy_take(x: np.ndarray, indices: np.ndarray, *, axis: int | None = None) 
         ((rng.standard_normal((3, 5)), rng.integers(0, 5, (4,))), {"axis": -1}),
     ],
     methods=("take",),
-    tags=("takes_sequences", "positional:1"),
+    tags=(Tag.TAKES_SEQUENCES,),
+    positional=1,
 )
 def take(x: Tensor, indices: Tensor, *, axis: int | None = None) -> Tensor:
     """The elements at ``indices`` of an axis, which may be left out for a 1-d tensor.

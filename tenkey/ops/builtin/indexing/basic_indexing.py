@@ -19,6 +19,7 @@ import numpy as np
 from ....core.tensor import Tensor
 from ....dispatch.errors import shown
 from ....dispatch.registry import registry
+from ....dispatch.tags import Tag
 from ...declare import Entry, TensorSpec, linear, prepend, structured, view
 from ..shape.views import Window
 
@@ -132,7 +133,7 @@ basic_index: Entry = view(
         )
     ],
     batch=prepend(index=(FULL,)),
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
     doc="""What the ints, slices, None and '...' of an index select; a view. See Note [One view for an index].
 
     >>> import tenkey as tk
@@ -158,7 +159,7 @@ basic_index_backward: Entry = structured(
         ((rng.standard_normal((0, 4)), (5, 4), (slice(3, 1),)), {}),
     ],
     batch=prepend("shape", index=(FULL,)),
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
     doc="""Zeros of ``shape`` with ``g_view`` put where an index selects: the adjoint of ``basic_index``.
 
     >>> import tenkey as tk

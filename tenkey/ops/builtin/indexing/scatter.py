@@ -14,6 +14,7 @@ from ....core.dtypes.promotion import result_dtype
 from ....core.lift import refuse_out_of_range
 from ....core.tensor import Tensor
 from ....core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
+from ....dispatch.tags import Tag
 from ...declare import Entry, TensorSpec, composite, structured
 from ...shapes import broadcast_shapes, checked_axis, normalize_axis
 from ..creation import arange, full, ones_like, zeros_like
@@ -156,7 +157,7 @@ index_reduce: Entry = structured(
     ],
     reference=_index_reduce,
     batch=index_reduce_batch,
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
     doc="""``x`` combined with ``source`` where a list of integer tensors selects; equal places are combined in turn.
 
     >>> import tenkey as tk
@@ -185,7 +186,7 @@ def _gather_reference(x: np.ndarray, indices: np.ndarray, axis: int = -1) -> Any
     ],
     reference=_gather_reference,
     methods=("gather",),
-    tags=("takes_sequences",),
+    tags=(Tag.TAKES_SEQUENCES,),
 )
 def gather(x: Tensor, indices: Tensor, axis: int = -1) -> Tensor:
     """Along ``axis`` the element that each index names: ``out[i, j] = x[i, indices[i, j]]`` for the last of two axes.
@@ -233,7 +234,7 @@ def _scatter_reference(x: Any, indices: Any, source: Any, axis: int = -1, *, red
     ],
     reference=_scatter_reference,
     methods=("scatter",),
-    tags=("takes_sequences",),
+    tags=(Tag.TAKES_SEQUENCES,),
 )
 def scatter(x: Tensor, indices: Tensor, source: Tensor, axis: int = -1, *, reduce: str | None = None) -> Tensor:
     """``x`` with the elements of ``source`` put where ``indices`` say along ``axis``: the inverse of ``gather``.
@@ -267,7 +268,7 @@ def scatter(x: Tensor, indices: Tensor, source: Tensor, axis: int = -1, *, reduc
     ],
     reference=lambda x, indices, source, axis=-1: _scatter_reference(x, indices, source, axis, reduce="add"),
     methods=("scatter_add",),
-    tags=("takes_sequences",),
+    tags=(Tag.TAKES_SEQUENCES,),
 )
 def scatter_add(x: Tensor, indices: Tensor, source: Tensor, axis: int = -1) -> Tensor:
     """``x`` with ``source`` added at ``indices`` along an axis; equal indices add up.
@@ -328,7 +329,7 @@ def _one_axis_samples(rng: np.random.Generator) -> Any:
     ],
     reference=_index_add_reference,
     methods=("index_add",),
-    tags=("takes_sequences",),
+    tags=(Tag.TAKES_SEQUENCES,),
 )
 def index_add(x: Tensor, indices: Tensor, source: Tensor, axis: int = 0, *, alpha: Any = 1) -> Tensor:
     """``x`` with ``alpha * source`` added at the 1-d ``indices`` of an axis; equal indices add up.
@@ -359,7 +360,7 @@ def _index_copy_reference(x: Any, indices: Any, source: Any, axis: int = 0) -> A
     sample_inputs=_one_axis_samples,
     reference=_index_copy_reference,
     methods=("index_copy",),
-    tags=("takes_sequences",),
+    tags=(Tag.TAKES_SEQUENCES,),
 )
 def index_copy(x: Tensor, indices: Tensor, source: Tensor, axis: int = 0) -> Tensor:
     """``x`` with ``source`` put at the 1-d ``indices`` of an axis; of equal indices one is kept, on the CPU the last.
@@ -382,7 +383,7 @@ def index_copy(x: Tensor, indices: Tensor, source: Tensor, axis: int = 0) -> Ten
     ],
     reference=_index_copy_reference,
     methods=("index_fill",),
-    tags=("takes_sequences",),
+    tags=(Tag.TAKES_SEQUENCES,),
 )
 def index_fill(x: Tensor, indices: Tensor, value: Tensor, axis: int = 0) -> Tensor:
     """``x`` with one value at the 1-d ``indices`` of an axis; ``value`` is a number or a 0-d tensor.

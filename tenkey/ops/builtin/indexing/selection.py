@@ -10,6 +10,7 @@ import numpy as np
 from ....core.tensor import Tensor
 from ....core.word import WEAK_MASK
 from ....dispatch.errors import shown
+from ....dispatch.tags import Tag
 from ...declare import TensorSpec, broadcast, composite, structured
 from ...shapes import broadcast_shapes, normalize_axis
 from ...variants import can_hold
@@ -49,7 +50,7 @@ def _select_samples(rng: np.random.Generator) -> Any:
     "select(Tensor[] condlist, Tensor[] choicelist, Tensor? default=None) -> Tensor",
     sample_inputs=_select_samples,
     reference=_select_reference,
-    tags=("takes_sequences",),
+    tags=(Tag.TAKES_SEQUENCES,),
 )
 def select(condlist: Sequence[Tensor], choicelist: Sequence[Tensor], default: Tensor | None = None) -> Tensor:
     """Of each place the element of the first choice whose condition is true there, else that of ``default``, or zero.
@@ -88,7 +89,7 @@ def select(condlist: Sequence[Tensor], choicelist: Sequence[Tensor], default: Te
         ((np.array([1, -2]), [rng.standard_normal(2), rng.standard_normal(())]), {}),
     ],
     reference=lambda indices, choices: np.choose(np.where(indices < 0, indices + len(choices), indices), choices),
-    tags=("takes_sequences",),
+    tags=(Tag.TAKES_SEQUENCES,),
 )
 def choose(indices: Tensor, choices: Sequence[Tensor]) -> Tensor:
     """Of each place the element of the choice whose number stands there; all broadcast together.
@@ -124,7 +125,7 @@ def _masked(operator: str, x: Tensor, mask: Tensor) -> None:
     ],
     reference=lambda x, mask, value: np.where(mask, np.asarray(value).astype(x.dtype), x),
     methods=("masked_fill",),
-    tags=("takes_sequences",),
+    tags=(Tag.TAKES_SEQUENCES,),
 )
 def masked_fill(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
     """``x`` with one value where ``mask`` is true; the mask broadcasts against ``x``, the dtype is that of ``x``.
@@ -153,7 +154,7 @@ def masked_fill(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
     ],
     reference=lambda x, mask: x[np.broadcast_to(mask, x.shape)],
     methods=("masked_select",),
-    tags=("data_dependent_output",),
+    tags=(Tag.DATA_DEPENDENT_OUTPUT,),
 )
 def masked_select(x: Tensor, mask: Tensor) -> Tensor:
     """The elements where ``mask`` is true, in one dimension; both broadcast together.
@@ -178,7 +179,8 @@ def masked_select(x: Tensor, mask: Tensor) -> Tensor:
         ((np.array([True, False, True]), rng.standard_normal((2, 4))), {}),
     ],
     reference=lambda condition, x, axis=None: np.compress(condition, x, axis),
-    tags=("data_dependent_output", "takes_sequences", "positional:1"),
+    tags=(Tag.DATA_DEPENDENT_OUTPUT, Tag.TAKES_SEQUENCES),
+    positional=1,
 )
 def compress(condition: Tensor, x: Tensor, *, axis: int | None = None) -> Tensor:
     """The slices along an axis at which the 1-d ``condition`` is true; without axis of ``x`` in one dimension.
@@ -206,7 +208,7 @@ def compress(condition: Tensor, x: Tensor, *, axis: int | None = None) -> Tensor
     "extract(Tensor condition, Tensor x) -> Tensor",
     sample_inputs=lambda rng: [((rng.random((3, 4)) < 0.5, rng.standard_normal((3, 4))), {})],
     reference=np.extract,
-    tags=("data_dependent_output", "takes_sequences"),
+    tags=(Tag.DATA_DEPENDENT_OUTPUT, Tag.TAKES_SEQUENCES),
 )
 def extract(condition: Tensor, x: Tensor) -> Tensor:
     """The elements of ``x`` at which ``condition``, of the same shape, is true, in one dimension.
@@ -242,7 +244,7 @@ nonzero_rows = structured(
     differentiable=False,
     sample_inputs=lambda rng: [((rng.integers(0, 2, (3, 4)).astype(float),), {}), ((rng.standard_normal((0, 2)),), {})],
     reference=lambda x: np.array(np.nonzero(x)),
-    tags=("internal", "data_dependent_output"),
+    tags=(Tag.INTERNAL, Tag.DATA_DEPENDENT_OUTPUT),
     doc="""The places of the elements that are not zero, a row for each dimension: what ``tk.nonzero`` gives as a tuple.
 
     >>> import tenkey as tk
@@ -273,7 +275,7 @@ unravel_rows = structured(
     sample_inputs=lambda rng: [((rng.integers(0, 24, (5,)), (2, 3, 4)), {}), ((rng.integers(0, 6, (2, 2)), (6,)), {})],
     reference=lambda indices, shape: np.array(np.unravel_index(indices, shape)),
     batch=lambda level, operator, args, kwargs: level.batch(operator.call(level.front(args[0]), args[1]), 1),
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
     doc="""The coordinates of flat indices, a row for each dimension: what ``tk.unravel_index`` gives as a tuple.
 
     >>> import tenkey as tk

@@ -34,6 +34,7 @@ from ....dispatch.local_state import StateGuard, current_state, get_state
 from ....dispatch.operator import Operator
 from ....dispatch.registry import registry
 from ....dispatch.schema import parse_schema
+from ....dispatch.tags import Tag
 from ...declare import composite, linear
 from ...declare.batch import Batching
 from ...declare.declaration import operator_of
@@ -112,7 +113,7 @@ def _put_samples(rng: np.random.Generator) -> Any:
     jvp=linear(("x", "source")),
     sample_inputs=_basic_put_samples,
     batch=basic_put_batch,
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
 )
 def basic_put(x: Tensor, index: tuple[Any, ...], source: Tensor) -> Tensor:
     """A copy of ``x`` with ``source`` where an index of ints, slices, None and '...' selects.
@@ -165,7 +166,7 @@ def _persists(x: Tensor, indices: Sequence[Tensor | None], arrays: list[Tensor],
     jvp=linear(("x", "source")),
     sample_inputs=_put_samples,
     batch=put_batch,
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
 )
 def put(x: Tensor, indices: Sequence[Tensor | None], source: Tensor) -> Tensor:
     """A copy of ``x`` with ``source`` where a list of integer or bool tensors selects, as in ``index``.
@@ -200,7 +201,7 @@ basic_put_: Callable[..., Tensor] = registry.define(
         "Composite": Composite(_write, implicit=False),
         "Batching": Batching("function", basic_put_inplace_batch),
     },
-    tags=("inplace_variant", "mixes_devices"),
+    tags=(Tag.INPLACE_VARIANT, Tag.MIXES_DEVICES),
     doc="""``x[index] = source`` for an index of ints, slices, None and '...'; gives ``x``.
 
     >>> import tenkey as tk
@@ -219,7 +220,7 @@ put_: Callable[..., Tensor] = registry.define(
         "SampleInputs": SampleInputs(_put_samples),
         "Batching": Batching("function", put_inplace_batch),
     },
-    tags=("inplace_variant",),
+    tags=(Tag.INPLACE_VARIANT,),
     doc="""``x[indices] = source`` for a list of integer or bool tensors, as in ``index``; gives ``x``.
 
     >>> import tenkey as tk

@@ -21,6 +21,7 @@ import numpy as np
 
 from ....core.dtypes import names as dtypes
 from ....core.tensor import Tensor
+from ....dispatch.tags import Tag
 from ...declare import Entry, TensorSpec, composite, core_dims, structured
 from ..elementwise.arithmetic import negative
 from ..elementwise.comparison import where
@@ -153,7 +154,7 @@ _svd: Any = structured(
     strict=True,
     vjp={"x": _svd_vjp},
     batch=core_dims(2),
-    tags=("derived",),
+    tags=(Tag.DERIVED,),
 )
 
 
@@ -274,7 +275,7 @@ _qr: Any = structured(
     strict=True,
     vjp={"x": _qr_vjp},
     batch=core_dims(2),
-    tags=("derived",),
+    tags=(Tag.DERIVED,),
 )
 
 

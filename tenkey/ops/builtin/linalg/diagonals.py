@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ....core.tensor import Tensor
+from ....dispatch.tags import Tag
 from ...declare import Entry, TensorSpec, core_dims, linear, prepend, structured, view
 from ...declare.promotion import refuse_lost_part
 from ..shape.views import broadcast_to, expand_dims
@@ -55,7 +56,7 @@ diagonal_embed: Entry = structured(
     ],
     reference=_embed_on_numpy,
     batch=prepend("shape"),
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
 )
 
 diagonal: Entry = view(
@@ -67,7 +68,7 @@ diagonal: Entry = view(
         for shape, offset in (((3, 4), 0), ((3, 4), 2), ((3, 4), -1), ((2, 3, 3), 1), ((2, 2), 5), ((0, 3), 0))
     ],
     batch=core_dims(2),
-    tags=("positional:1",),
+    positional=1,
     doc="""A diagonal of a matrix, or of each matrix of a stack; a view.
 
     Args: x: shape (..., M, N). offset: which diagonal, counted to the right of the main one. Returns shape (..., K),
@@ -118,7 +119,7 @@ trace: Entry = structured(
     ],
     reference=lambda x, offset=0: np.trace(x, offset, -2, -1, _sum_dtype(x.dtype)),
     batch=core_dims(2),
-    tags=("positional:1",),
+    positional=1,
     doc="""The sum of a diagonal of a matrix, or of each matrix of a stack; integers are summed in 64 bits.
 
     Args: x: shape (..., M, N), of a numeric dtype. offset: which diagonal, counted to the right of the main one. dtype:

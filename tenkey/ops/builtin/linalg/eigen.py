@@ -8,6 +8,7 @@ import numpy as np
 
 from ....core.dtypes import names as dtypes
 from ....core.tensor import Tensor
+from ....dispatch.tags import Tag
 from ...declare import Entry, TensorSpec, composite, core_dims, structured
 from ..elementwise.comparison import where
 from ..elementwise.complex import conj, real
@@ -82,7 +83,7 @@ _eigh: Any = structured(
     strict=True,
     vjp={"x": _eigh_vjp},
     batch=core_dims(2),
-    tags=("derived",),
+    tags=(Tag.DERIVED,),
 )
 
 
@@ -188,7 +189,7 @@ _eig: Any = structured(
     strict=True,
     vjp={"x": _eig_vjp},
     batch=core_dims(2),
-    tags=("derived",),
+    tags=(Tag.DERIVED,),
 )
 
 

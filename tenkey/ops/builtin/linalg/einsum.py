@@ -19,6 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from ....core.tensor import Tensor
+from ....dispatch.tags import Tag
 from ...declare import composite
 from ..elementwise.arithmetic import multiply
 from ..reductions.reduction import sum as sum_
@@ -298,7 +299,7 @@ def _samples(rng: np.random.Generator) -> Any:
     "einsum(str subscripts, Tensor[] operands) -> Tensor",
     sample_inputs=_samples,
     reference=lambda subscripts, operands: np.einsum(subscripts, *operands),
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
 )
 def einsum_operator(subscripts: str, operands: Sequence[Tensor]) -> Tensor:
     """The operator behind ``tk.einsum``."""

@@ -9,6 +9,7 @@ import numpy as np
 from ....core.dtypes import names as dtypes
 from ....core.dtypes.names import int64
 from ....core.tensor import Tensor
+from ....dispatch.tags import Tag
 from ...declare import TensorSpec, composite, core_dims, structured
 from ..creation import arange
 from ..elementwise.comparison import equal
@@ -114,7 +115,7 @@ _factors: Any = structured(
     strict=False,
     vjp={"x": _factors_vjp},
     batch=core_dims(2),
-    tags=("derived",),
+    tags=(Tag.DERIVED,),
 )
 
 

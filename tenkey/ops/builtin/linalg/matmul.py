@@ -7,6 +7,7 @@ from typing import Any, Final
 from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor
 from ....dispatch.operator import Operator
+from ....dispatch.tags import Tag
 from ...declare import Entry, TensorSpec, linear, structured
 from ...declare.batch import VmapLevel
 from ...shapes import broadcast_shapes
@@ -125,7 +126,7 @@ matmul: Entry = structured(
     ],
     batch=_matmul_batch,
     methods=("__matmul__", "matmul"),
-    tags=("keeps_python_scalars",),
+    tags=(Tag.KEEPS_PYTHON_SCALARS,),
     doc="""Matrix product over the last two dimensions, broadcasting the others; a 1-d operand is a vector.
 
     >>> import tenkey as tk

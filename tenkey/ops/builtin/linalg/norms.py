@@ -9,6 +9,7 @@ import numpy as np
 
 from ....core.dtypes import names as dtypes
 from ....core.tensor import Tensor
+from ....dispatch.tags import Tag
 from ...declare import Entry, TensorSpec, along, composite, core_dims, structured
 from ...shapes import broadcast_shapes, reduced_shape, refuse_empty
 from ..elementwise.arithmetic import abs as abs_
@@ -324,7 +325,7 @@ _lstsq: Entry = structured(
         "x2": lambda g, x1, x2_meta, rtol: like_operand(matmul(adjoint(pinv(x1, rtol=rtol)), g), x2_meta),
     },
     batch=solve_batch,
-    tags=("derived",),
+    tags=(Tag.DERIVED,),
 )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor
 from ....dispatch.operator import Operator
+from ....dispatch.tags import Tag
 from ...declare import Entry, TensorSpec, composite, linear, structured
 from ...declare.batch import VmapLevel
 from ...shapes import broadcast_shapes, normalize_axes, normalize_axis
@@ -243,7 +244,7 @@ def _contract_samples(rng: np.random.Generator) -> Any:
     "contract(Tensor x1, Tensor x2, int[] left, int[] right) -> Tensor",
     sample_inputs=_contract_samples,
     reference=lambda x1, x2, left, right: np.tensordot(x1, x2, (left, right)).astype(np.result_type(x1, x2)),
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
 )
 def contract(x1: Tensor, x2: Tensor, left: Sequence[int], right: Sequence[int]) -> Tensor:
     """The sums of products over pairs of axes: what ``tensordot`` does."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from ....core.dtypes import names as dtypes
 from ....core.tensor import Tensor
+from ....dispatch.tags import Tag
 from ...declare import Entry, TensorSpec, composite, core_dims, structured
 from ...shapes import broadcast_shapes
 from ..creation import eye, zeros
@@ -216,7 +217,7 @@ adjugate: Entry = structured(
     sample_inputs=_square_samples,
     reference=lambda x: np.linalg.det(x)[..., None, None] * np.linalg.inv(x),
     batch=core_dims(2),
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
 )
 
 
@@ -278,7 +279,7 @@ _slogdet: Any = structured(
     strict=True,
     vjp={"x": _slogdet_vjp},
     batch=core_dims(2),
-    tags=("derived",),
+    tags=(Tag.DERIVED,),
 )
 
 

@@ -28,7 +28,7 @@ tri = factory(
     numpy=lambda n_rows, n_cols=None, *, k=0, dtype=None, device=None: np.tri(
         n_rows, n_cols, k, dtype or default_float()
     ),
-    tags=("positional:1",),
+    positional=1,
     doc="""Ones on the ``k``-th diagonal and below, zeros above.
 
     >>> import tenkey as tk
@@ -75,7 +75,7 @@ def _numpy_triu(x: np.ndarray, *, k: int = 0) -> np.ndarray:
     sample_inputs=_triangle_samples,
     reference=np.tril,
     methods=("tril",),
-    tags=("positional:1",),
+    positional=1,
 )
 def tril(x: Tensor, *, k: int = 0) -> Tensor:
     """The lower triangle of matrices in the last two dimensions, zero above the ``k``-th diagonal; a copy.
@@ -97,7 +97,7 @@ def tril(x: Tensor, *, k: int = 0) -> Tensor:
     sample_inputs=_triangle_samples,
     reference=np.triu,
     methods=("triu",),
-    tags=("positional:1",),
+    positional=1,
 )
 def triu(x: Tensor, *, k: int = 0) -> Tensor:
     """The upper triangle of matrices in the last two dimensions, zero below the ``k``-th diagonal; a copy.

@@ -10,6 +10,7 @@ import numpy as np
 
 from ....core.dtypes.names import default_float
 from ....core.tensor import Tensor
+from ....dispatch.tags import Tag
 from ...declare import composite
 from ...shapes import broadcast_shapes, normalize_axes, normalize_axis, refuse_empty, refuse_shape
 from ..creation import concrete, zeros_like
@@ -109,7 +110,7 @@ def _gradient_reference(x: Any, spacing: Any = 1.0, places: Any = None, axis: An
     " -> Tensor",
     sample_inputs=_gradient_samples,
     reference=_gradient_reference,
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
 )
 def gradient_on_grid(
     x: Tensor,
@@ -164,7 +165,7 @@ def gradient_on_grid(
         ]
     ),
     reference=np.trapezoid,
-    tags=("takes_sequences",),
+    tags=(Tag.TAKES_SEQUENCES,),
 )
 def trapezoid(y: Tensor, x: Tensor | None = None, dx: float = 1.0, axis: int = -1) -> Tensor:
     """The integral of ``y`` along an axis by the trapezoidal rule.
@@ -270,7 +271,7 @@ def unwrap(x: Tensor, *, discont: float | None = None, axis: int = -1, period: f
         ((rng.standard_normal(3), rng.standard_normal(())), {}),
     ],
     reference=np.polyval,
-    tags=("takes_sequences",),
+    tags=(Tag.TAKES_SEQUENCES,),
 )
 def polyval(p: Tensor, x: Tensor) -> Tensor:
     """The value at ``x`` of the polynomial with coefficients ``p``, highest power first, by Horner's scheme.
@@ -297,7 +298,7 @@ def polyval(p: Tensor, x: Tensor) -> Tensor:
         ((rng.uniform(0.5, 2, 0), 2), {}),
     ],
     reference=np.vander,
-    tags=("positional:1",),
+    positional=1,
 )
 def vander(x: Tensor, N: int | None = None, *, increasing: bool = False) -> Tensor:
     """The Vandermonde matrix of a vector: powers of ``x`` in ``N`` columns (default: a square), falling unless said.

@@ -12,6 +12,7 @@ from ....core.dtypes.names import default_float, float64, int64
 from ....core.tensor import Tensor
 from ....core.word import WEAK_MASK
 from ....dispatch.operator import Operator
+from ....dispatch.tags import Tag
 from ...declare import SUM, Entry, TensorSpec, composite, gather, loop, structured
 from ...declare.batch import VmapLevel
 from ..creation import arange, full
@@ -94,7 +95,7 @@ bin_sums: Entry = structured(
     ],
     reference=lambda indices, weights, n: np.stack([weights[indices == k].sum() for k in range(n)]),
     batch=_sums_batch,
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
     doc="""How often each of the numbers below ``n`` stands among the indices, or the sum of their weights.
 
     >>> import tenkey as tk
@@ -142,7 +143,7 @@ bincount = structured(
     reference=lambda x, weights, minlength=0: np.stack(
         [weights[x == k].sum() for k in range(max(minlength, x.max() + 1))]
     ),
-    tags=("data_dependent_output", "takes_sequences"),
+    tags=(Tag.DATA_DEPENDENT_OUTPUT, Tag.TAKES_SEQUENCES),
     doc="""How often each number stands in a vector of integers that are at least 0, from 0 to the largest; int64.
 
     Args: weights: what is summed in place of 1, differentiably; the result has its dtype. minlength: the result has at
@@ -183,7 +184,8 @@ digitize = structured(
     ),
     reference=np.digitize,
     batch=gather("x"),
-    tags=("takes_sequences", "positional:1"),
+    tags=(Tag.TAKES_SEQUENCES,),
+    positional=1,
     doc="""In which of the bins between the edges ``bins`` each element lies: 0 before the first edge; int64.
 
     ``bins[i - 1] <= x < bins[i]``, or with ``right`` ``bins[i - 1] < x <= bins[i]``. The edges ascend or descend.
@@ -236,7 +238,7 @@ even_edges = structured(
     sample_inputs=lambda rng: [((rng.uniform(1, 4, 7), 4), {}), ((rng.uniform(1, 4, 7), 3, (0.0, 2.0)), {})],
     reference=np.histogram_bin_edges,
     batch=loop,
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
     doc="""The edges of bins of one width over the range of the elements, which are floats.
 
     >>> import tenkey as tk
@@ -268,7 +270,7 @@ bins_of = structured(
         (x < edges[0]) | (x > edges[-1]), -1, np.minimum((x[..., None] >= edges).sum(-1) - 1, len(edges) - 2)
     ),
     batch=gather("x"),
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
     doc="""The number of the bin of each element, -1 outside of them all.
 
     >>> import tenkey as tk
@@ -292,7 +294,7 @@ ascending = structured(
     sample_inputs=lambda rng: [((np.array([0.5]),), {}), ((np.zeros(0),), {})],
     reference=lambda edges: edges.copy(),
     batch=loop,
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
     doc="""A copy of edges, or ValueError where they do not ascend.
 
     >>> import tenkey as tk
@@ -338,7 +340,7 @@ def widths_of(edges: Tensor) -> Tensor:
     differentiable=False,
     sample_inputs=lambda rng: [((rng.uniform(1, 4, 7), 4), {}), ((rng.uniform(1, 4, (2, 3)),), {"range": (0.0, 2.0)})],
     reference=lambda x, *args, **options: np.histogram_bin_edges(_plain(x), *args, **options),
-    tags=("takes_sequences", "internal"),  # tk.histogram_bin_edges also takes names
+    tags=(Tag.TAKES_SEQUENCES, Tag.INTERNAL),  # tk.histogram_bin_edges also takes names
 )
 def histogram_bin_edges(x: Tensor, bins: Tensor | None = None, *, range: Sequence[float] | None = None) -> Tensor:
     """The edges that ``tk.histogram`` uses: one more than there are bins.
@@ -368,7 +370,7 @@ def _plain(x: Any) -> Any:
         ((rng.uniform(1, 4, 0), 3), {"range": (0.0, 2.0)}),
     ],
     reference=_histogram_reference,
-    tags=("takes_sequences", "internal"),  # tk.histogram also takes names
+    tags=(Tag.TAKES_SEQUENCES, Tag.INTERNAL),  # tk.histogram also takes names
 )
 def histogram(
     x: Tensor,

@@ -12,6 +12,7 @@ import numpy as np
 from ....core.device import META
 from ....core.dtypes.names import float64
 from ....core.tensor import Tensor
+from ....dispatch.tags import Tag
 from ...declare import Entry, TensorSpec, composite, loop, structured
 from ..elementwise.comparison import greater_equal, logical_and, where
 from ..reductions.reduction import sum
@@ -72,7 +73,7 @@ estimated_edges: Entry = structured(
     ],
     reference=np.histogram_bin_edges,
     batch=loop,
-    tags=("internal", "data_dependent_output"),
+    tags=(Tag.INTERNAL, Tag.DATA_DEPENDENT_OUTPUT),
     doc="""The edges of bins of one width, whose number a rule of thumb finds from the values, which are floats.
 
     >>> import tenkey as tk
@@ -100,7 +101,7 @@ def _grid_samples(rng: np.random.Generator) -> Any:
     differentiable=False,
     sample_inputs=_grid_samples,
     reference=_grid_reference,
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
 )
 def counts_on_grid(
     coordinates: Sequence[Tensor], edges: Sequence[Tensor], *, weights: Tensor | None = None, density: bool = False
@@ -160,7 +161,7 @@ def _floating(edges: Tensor) -> Any:
         np.histogram2d(x, y, bins)[0].astype(np.int64),
         *np.histogram2d(x, y, bins)[1:],
     ),
-    tags=("takes_sequences",),
+    tags=(Tag.TAKES_SEQUENCES,),
 )
 def histogram2d(
     x: Tensor,

@@ -10,6 +10,7 @@ from ....core.dtypes.names import int64
 from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor
 from ....dispatch.operator import Operator
+from ....dispatch.tags import Tag
 from ...declare import Entry, TensorSpec, composite, gather, linear, structured
 from ...declare.batch import VmapLevel
 from ..creation import arange, concrete
@@ -76,7 +77,7 @@ convolve_full: Entry = structured(
     ],
     reference=np.convolve,
     batch=_convolve_batch,
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
     doc="""The convolution of two vectors, in full.
 
     >>> import tenkey as tk
@@ -109,7 +110,7 @@ def _convolve_samples(rng: np.random.Generator) -> Any:
     'convolve(Tensor a, Tensor v, str mode="full") -> Tensor',
     sample_inputs=_convolve_samples,
     reference=np.convolve,
-    tags=("takes_sequences",),
+    tags=(Tag.TAKES_SEQUENCES,),
 )
 def convolve(a: Tensor, v: Tensor, mode: str = "full") -> Tensor:
     """The convolution of two vectors: ``out[k]`` is the sum of ``a[i] * v[k - i]``.
@@ -130,7 +131,7 @@ def convolve(a: Tensor, v: Tensor, mode: str = "full") -> Tensor:
     'correlate(Tensor a, Tensor v, str mode="valid") -> Tensor',
     sample_inputs=_convolve_samples,
     reference=np.correlate,
-    tags=("takes_sequences",),
+    tags=(Tag.TAKES_SEQUENCES,),
 )
 def correlate(a: Tensor, v: Tensor, mode: str = "valid") -> Tensor:
     """The correlation of two vectors: ``out[k]`` is the sum of ``a[i + k] * conj(v[i])``. Modes as in ``tk.convolve``.
@@ -162,7 +163,7 @@ interval_of = structured(
     ],
     reference=lambda x, edges: np.clip((x[..., None] >= edges).sum(-1) - 1, 0, max(len(edges) - 2, 0)),
     batch=gather("x"),
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
     doc="""In which of the intervals between ascending edges the elements lie, the outer ones included.
 
     >>> import tenkey as tk
@@ -188,7 +189,7 @@ def _interp_samples(rng: np.random.Generator) -> Any:
     "interp(Tensor x, Tensor xp, Tensor fp, float? left=None, float? right=None, float? period=None) -> Tensor",
     sample_inputs=_interp_samples,
     reference=np.interp,
-    tags=("takes_sequences",),
+    tags=(Tag.TAKES_SEQUENCES,),
 )
 def interp(
     x: Tensor,

@@ -11,6 +11,7 @@ from ....core.device import META
 from ....core.dtypes.names import default_float, int64
 from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor
+from ....dispatch.tags import Tag
 from ...declare import TensorSpec, composite, structured
 from ...shapes import normalize_axes, normalize_axis
 from ..creation import concrete, full_like
@@ -42,7 +43,7 @@ def _average_samples(rng: np.random.Generator) -> Any:
     "average(Tensor x, int[1]? axis=None, *, Tensor? weights=None, bool keepdims=False) -> Tensor",
     sample_inputs=_average_samples,
     reference=np.average,
-    tags=("takes_sequences", "internal"),  # tk.average also gives the sums of the weights
+    tags=(Tag.TAKES_SEQUENCES, Tag.INTERNAL),  # tk.average also gives the sums of the weights
 )
 def average(x: Tensor, axis: Any = None, *, weights: Tensor | None = None, keepdims: bool = False) -> Tensor:
     """The mean along axes, with weights: ``sum(weights * x) / sum(weights)``. Integers give floats.
@@ -68,7 +69,7 @@ def average(x: Tensor, axis: Any = None, *, weights: Tensor | None = None, keepd
     " -> (Tensor average, Tensor weights)",
     sample_inputs=lambda rng: _average_samples(rng)[1:],  # numbers of elements have no gradient
     reference=lambda x, **options: np.average(x, returned=True, **options),
-    tags=("takes_sequences", "internal"),
+    tags=(Tag.TAKES_SEQUENCES, Tag.INTERNAL),
 )
 def average_and_weights(
     x: Tensor, axis: Any = None, *, weights: Tensor | None = None, keepdims: bool = False
@@ -206,7 +207,7 @@ def _numpy_cov(x: Any, y: Any = None, *, rowvar: bool = True, ddof: Any = None, 
         ((rng.standard_normal(5),), {}),
     ],
     reference=_numpy_cov,
-    tags=("takes_sequences",),
+    tags=(Tag.TAKES_SEQUENCES,),
 )
 def cov(
     x: Tensor,
@@ -341,7 +342,7 @@ argwhere = structured(
     differentiable=False,
     sample_inputs=lambda rng: [((rng.standard_normal((3, 4)),), {}), ((rng.standard_normal((0, 2)),), {})],
     reference=np.argwhere,
-    tags=("data_dependent_output",),
+    tags=(Tag.DATA_DEPENDENT_OUTPUT,),
     doc="""The places of the elements that are not zero, one in each row; int64.
 
     >>> import tenkey as tk
@@ -357,7 +358,7 @@ flatnonzero = structured(
     differentiable=False,
     sample_inputs=lambda rng: [((rng.standard_normal((3, 4)),), {}), ((rng.standard_normal((0, 2)),), {})],
     reference=np.flatnonzero,
-    tags=("data_dependent_output",),
+    tags=(Tag.DATA_DEPENDENT_OUTPUT,),
     doc="""The places in the flattened tensor of the elements that are not zero; int64.
 
     >>> import tenkey as tk
@@ -387,7 +388,7 @@ def _set(name: str, what: str, shown: str) -> Any:
             ((np.zeros(0), np.array([1.0])), {}),
         ],
         reference=function,
-        tags=("data_dependent_output",),
+        tags=(Tag.DATA_DEPENDENT_OUTPUT,),
         doc=f"""The distinct elements that are {what}, ascending, as a vector of the promoted dtype. No gradient.
 
     >>> import tenkey as tk

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ....core.tensor import Tensor
+from ....dispatch.tags import Tag
 from ...declare import composite
 from ..elementwise.arithmetic import add
 
@@ -22,7 +23,7 @@ def _samples(rng: np.random.Generator) -> list[Any]:
     vjp={"x": lambda g: g, "y": lambda g: g},
     sample_inputs=_samples,
     reference=lambda x, y, in_place: np.add(x, y),
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
 )
 def accumulate(x: Tensor, y: Tensor, in_place: bool) -> Tensor:
     """``x + y`` of two tensors of one shape and dtype; ``in_place`` says that ``x`` is not used any more.

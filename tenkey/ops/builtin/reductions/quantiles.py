@@ -13,6 +13,7 @@ from ....core.dtypes.names import default_float, float64, int64
 from ....core.lift import weak_tensor
 from ....core.tensor import Tensor
 from ....core.word import WEAK_MASK
+from ....dispatch.tags import Tag
 from ...declare import TensorSpec, broadcast, composite, structured
 from ...shapes import broadcast_shapes, normalize_axes
 from ..creation import concrete, full
@@ -80,7 +81,7 @@ order_statistics = structured(
         np.sort(x, -1)[..., k] if k.ndim == 1 else np.take_along_axis(np.sort(x, -1), k, -1)
     ),
     batch=broadcast,
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
     doc="""The ``k``-th smallest elements of the last dimension, from 0; nan where there is one, unless it is skipped.
 
     >>> import tenkey as tk
@@ -250,7 +251,7 @@ def _percents(samples: Any) -> Any:
     sample_inputs=_quantile_samples,
     reference=np.quantile,
     methods=("quantile",),
-    tags=("takes_sequences", "exact_sequences"),
+    tags=(Tag.TAKES_SEQUENCES, Tag.EXACT_SEQUENCES),
 )
 def quantile(x: Tensor, q: Tensor, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Tensor:
     """The values below which fractions ``q`` of the elements along axes lie; nan where an element is nan.
@@ -275,7 +276,7 @@ def quantile(x: Tensor, q: Tensor, axis: Any = None, *, method: str = "linear", 
     'percentile(Tensor x, Tensor q, int[1]? axis=None, *, str method="linear", bool keepdims=False) -> Tensor',
     sample_inputs=lambda rng: _percents(_quantile_samples(rng)),
     reference=np.percentile,
-    tags=("takes_sequences", "exact_sequences"),
+    tags=(Tag.TAKES_SEQUENCES, Tag.EXACT_SEQUENCES),
 )
 def percentile(x: Tensor, q: Tensor, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Tensor:
     """``tk.quantile`` with ``q`` in hundredths: numbers in [0, 100].
@@ -291,7 +292,7 @@ def percentile(x: Tensor, q: Tensor, axis: Any = None, *, method: str = "linear"
     'nanquantile(Tensor x, Tensor q, int[1]? axis=None, *, str method="linear", bool keepdims=False) -> Tensor',
     sample_inputs=_quantile_samples,
     reference=np.nanquantile,
-    tags=("takes_sequences", "exact_sequences"),
+    tags=(Tag.TAKES_SEQUENCES, Tag.EXACT_SEQUENCES),
 )
 def nanquantile(x: Tensor, q: Tensor, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Tensor:
     """``tk.quantile`` of the elements that are no nan; nan where there is none.
@@ -307,7 +308,7 @@ def nanquantile(x: Tensor, q: Tensor, axis: Any = None, *, method: str = "linear
     'nanpercentile(Tensor x, Tensor q, int[1]? axis=None, *, str method="linear", bool keepdims=False) -> Tensor',
     sample_inputs=lambda rng: _percents(_quantile_samples(rng)),
     reference=np.nanpercentile,
-    tags=("takes_sequences", "exact_sequences"),
+    tags=(Tag.TAKES_SEQUENCES, Tag.EXACT_SEQUENCES),
 )
 def nanpercentile(x: Tensor, q: Tensor, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Tensor:
     """``tk.percentile`` of the elements that are no nan; nan where there is none.

@@ -10,6 +10,7 @@ import numpy as np
 from ...._util import numpy_internals as numpy_functions
 from ....core.dtypes.names import default_float, float64
 from ....core.tensor import Tensor
+from ....dispatch.tags import Tag
 from ...declare import SUM, Entry, TensorSpec, along, composite, linear, structured
 from ...declare.promotion import refuse_lost_part
 from ...shapes import normalize_axes, normalize_axis
@@ -204,7 +205,7 @@ linear_recurrence: Entry = structured(
     ],
     reference=lambda a, b, axis, reverse: _recurrence_reference(a, b, axis, reverse),
     batch=along("axis"),
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
     doc="""``y[i] = b[i] + a[i - 1] * y[i - 1]`` along an axis; in ``reverse`` ``y[i] = b[i] + a[i] * y[i + 1]``.
 
     Each is the other's adjoint. The last factor of ``a`` is not used.
@@ -391,7 +392,7 @@ def _edge(x: Tensor, value: Tensor, axis: int) -> Tensor:
         ),
     ],
     reference=_diff_reference,
-    tags=("positional:2",),
+    positional=2,
 )
 def diff(
     x: Tensor, *, axis: int = -1, n: int = 1, prepend: Tensor | None = None, append: Tensor | None = None

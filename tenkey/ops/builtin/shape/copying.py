@@ -12,6 +12,7 @@ from ...._util import numpy_internals as numpy_functions
 from ....core.device import META, Device
 from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor
+from ....dispatch.tags import Tag
 from ...declare import Entry, TensorSpec, along, composite, linear, same_dim, structured
 from ...shapes import broadcast_shapes, normalize_axes, normalize_axis
 from .views import broadcast_to, expand_dims, reshape, slice
@@ -24,7 +25,7 @@ clone = structured(
     sample_inputs=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((3, 4), (), (0, 2))],
     batch=same_dim,
     methods=("clone", "copy"),
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
     doc="""A contiguous copy.
 
     >>> import tenkey as tk
@@ -78,7 +79,7 @@ to_device: Entry = structured(
     jvp=linear("x"),
     sample_inputs=lambda rng: [((rng.standard_normal((3, 4)), META), {})],
     batch=same_dim,
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
     doc="""The values on another device; the tensor itself if it is there already.
 
     >>> import tenkey as tk
@@ -91,7 +92,7 @@ to_device: Entry = structured(
 @composite(
     "to(Tensor x, *, DType? dtype=None, Device? device=None) -> Tensor",
     sample_inputs=lambda rng: [((rng.standard_normal((3, 4)),), {"dtype": np.dtype("complex128")})],
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
 )
 def to(x: Tensor, *, dtype: np.dtype | None = None, device: Device | None = None) -> Tensor:
     """The values with another dtype, on another device, or both."""
@@ -115,7 +116,7 @@ flip: Entry = structured(
     ],
     batch=along("axis"),
     methods=("flip",),
-    tags=("positional:1",),
+    positional=1,
     doc="""The elements in reverse order along axes; a copy.
 
     >>> import tenkey as tk
@@ -192,7 +193,7 @@ def _numpy_concat(arrays: Sequence[np.ndarray], *, axis: int | None = 0) -> Any:
         (([rng.standard_normal((2, 3)), rng.standard_normal((2, 1))],), {"axis": 1}),
         (([rng.standard_normal((2, 3)), rng.standard_normal(())],), {"axis": None}),
     ],
-    tags=("positional:1",),
+    positional=1,
 )
 def concat(arrays: Sequence[Tensor], *, axis: int | None = 0) -> Tensor:
     """The tensors joined along an existing axis; with ``axis=None`` they are flattened first.
@@ -227,7 +228,7 @@ def _numpy_stack(arrays: Sequence[np.ndarray], *, axis: int = 0) -> Any:
         (([rng.standard_normal(shape), rng.standard_normal(shape)],), {"axis": axis})
         for shape, axis in (((2, 3), 1), ((2, 3), -1), ((), 0), ((0, 2), 0))
     ],
-    tags=("positional:1",),
+    positional=1,
 )
 def stack(arrays: Sequence[Tensor], *, axis: int = 0) -> Tensor:
     """The tensors, all of one shape, joined along a new axis.
@@ -255,7 +256,7 @@ def stack(arrays: Sequence[Tensor], *, axis: int = 0) -> Tensor:
 @composite(
     "expand_as(Tensor x, Tensor other) -> Tensor",
     sample_inputs=lambda rng: [((rng.standard_normal((3, 1)), rng.standard_normal((2, 3, 4))), {})],
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
 )
 def expand_as(x: Tensor, other: Tensor) -> Tensor:
     """The tensor broadcast to the shape of another."""

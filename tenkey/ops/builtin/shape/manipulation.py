@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from ....core.tensor import Tensor
+from ....dispatch.tags import Tag
 from ...declare import Entry, TensorSpec, along, composite, linear, loop, structured
 from ...shapes import normalize_axes, normalize_axis, refuse_shape
 from ..creation import concrete
@@ -153,7 +154,7 @@ repeat_indices = structured(
     sample_inputs=lambda rng: [((rng.integers(0, 4, 3),), {})],
     reference=lambda repeats: np.repeat(np.arange(len(repeats)), repeats),
     batch=loop,
-    tags=("internal", "data_dependent_output"),
+    tags=(Tag.INTERNAL, Tag.DATA_DEPENDENT_OUTPUT),
 )
 
 repeat_each = structured(
@@ -172,7 +173,7 @@ repeat_each = structured(
     ],
     reference=lambda x, count, axis: np.repeat(x, count, axis),
     batch=along("axis"),
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
 )
 
 
@@ -192,7 +193,8 @@ def _sum_repeated(g: Tensor, shape: tuple[int, ...], count: int, axis: int) -> T
     ],
     reference=np.repeat,
     methods=("repeat",),
-    tags=("data_dependent_output", "positional:1"),
+    tags=(Tag.DATA_DEPENDENT_OUTPUT,),
+    positional=1,
 )
 def repeat(x: Tensor, repeats: Tensor, *, axis: int | None = None) -> Tensor:
     """Each element, or each slice along an axis, repeated one after the other.
@@ -266,7 +268,7 @@ _ALL: Final = _slice(None)
         )
     ],
     reference=lambda x, shift, axis=None: np.roll(x, shift, axis),
-    tags=("positional:1",),
+    positional=1,
 )
 def roll(x: Tensor, shift: Any, *, axis: Any = None) -> Tensor:
     """The elements moved on by ``shift`` places along axes; those that leave at the end come in at the beginning.
@@ -397,7 +399,7 @@ def _at_least(operator: str, places: Any, doc: str) -> Entry:
         f"{operator}(Tensor x) -> Tensor",
         sample_inputs=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((), (2,), (2, 3), (1, 2, 3))],
         reference=getattr(np, operator),
-        tags=("internal",),  # tk.atleast_1d and so on take several tensors
+        tags=(Tag.INTERNAL,),  # tk.atleast_1d and so on take several tensors
         doc=doc,
     )(function)
 

@@ -11,6 +11,7 @@ import numpy as np
 from ....core.device import CPU
 from ....core.dtypes.names import float64, int64
 from ....core.tensor import Tensor, cpu_word, make_tensor
+from ....dispatch.tags import Tag
 from ...declare import Entry, TensorSpec, composite, prepend, structured
 from ..elementwise.rounding import floor, round
 from ..indexing.advanced_indexing import take
@@ -107,7 +108,7 @@ pad_constant: Entry = structured(
         else x.copy()
     ),
     batch=prepend(before=(0,), after=(0,), values=(0, 0)),
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
     doc="""``pad`` with constants; ``values`` holds two for each dimension.
 
     >>> import tenkey as tk

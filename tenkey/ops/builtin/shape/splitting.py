@@ -9,6 +9,7 @@ import numpy as np
 
 from ....core.dtypes.names import bool as bool_dtype
 from ....core.tensor import Tensor
+from ....dispatch.tags import Tag
 from ...declare import composite
 from ...shapes import normalize_axes, normalize_axis
 from ..creation import eye, zeros
@@ -47,7 +48,7 @@ def unstack(x: Tensor, *, axis: int = 0) -> tuple[Tensor, ...]:
         for shape, places, axis in (((6, 2), (2, 4), 0), ((2, 4), (1, 3), 1), ((4,), (2, 1, 9), -1), ((0, 2), (1,), 1))
     ],
     reference=lambda x, places, axis=0: tuple(np.split(x, places, axis)),
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
 )
 def split_at(x: Tensor, places: Sequence[int], *, axis: int = 0) -> tuple[Tensor, ...]:
     """The pieces of a tensor that is cut at places along an axis, as in ``tk.split``; views."""
@@ -131,7 +132,7 @@ _stacker(
         )
     ],
     reference=np.diagonal,
-    tags=("positional:3",),
+    positional=3,
 )
 def diagonal(x: Tensor, *, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     """The elements whose indices along two axes are equal (or differ by ``offset``), as the last axis; a view.
@@ -155,7 +156,7 @@ def diagonal(x: Tensor, *, offset: int = 0, axis1: int = 0, axis2: int = 1) -> T
         for shape, k in (((3,), 0), ((2,), 1), ((2,), -2), ((3, 3), 0), ((2, 3), 1), ((0,), 0), ((0,), 1))
     ],
     reference=np.diag,
-    tags=("positional:1",),
+    positional=1,
 )
 def diag(x: Tensor, *, k: int = 0) -> Tensor:
     """The matrix with a vector on its ``k``-th diagonal and zeros elsewhere, or the ``k``-th diagonal of a matrix.
@@ -186,7 +187,7 @@ def diag(x: Tensor, *, k: int = 0) -> Tensor:
         + [(([rng.standard_normal(2)],), {}), (([rng.standard_normal(0), rng.standard_normal(2)],), {})]
     ),
     reference=lambda arrays, indexing="xy": tuple(np.meshgrid(*arrays, indexing=indexing)),
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
 )
 def meshgrid_of(arrays: Sequence[Tensor], *, indexing: str = "xy") -> tuple[Tensor, ...]:
     """What ``tk.meshgrid`` gives, from a list."""

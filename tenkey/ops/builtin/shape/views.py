@@ -9,6 +9,7 @@ from ....core.storage import contiguous_strides
 from ....core.tensor import Tensor
 from ....dispatch.operator import Operator
 from ....dispatch.registry import registry
+from ....dispatch.tags import Tag
 from ...declare import Entry, TensorSpec, along, composite, linear, prepend, same_dim, structured, view
 from ...declare.batch import VmapLevel
 from ...shapes import broadcast_shapes, infer_reshape, normalize_axes, normalize_axis
@@ -265,7 +266,7 @@ select_index = view(
         ((rng.standard_normal((2, 0)), 0, 1), {}),
     ],
     batch=along("axis"),
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
     doc="""The slice at one index of an axis, without that axis; a view.
 
     >>> import tenkey as tk
@@ -313,7 +314,7 @@ slice: Entry = view(
         ((rng.standard_normal((0, 4)), 1, 0, 4, 3), {}),
     ],
     batch=along("axis"),
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
     doc="""Every ``step``-th element of an axis from ``start`` to before ``stop``, as Python's slices count; a view.
 
     >>> import tenkey as tk
@@ -340,7 +341,7 @@ slice_backward = structured(
         ((rng.standard_normal((0, 4)), (5, 4), 0, 3, 1), {}),
     ],
     batch=prepend("shape", along=("axis",)),
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
     doc="""A tensor of zeros with ``g_slice`` put where a slice was taken: the adjoint of ``slice``.
 
     >>> import tenkey as tk
@@ -356,7 +357,7 @@ alias = view(
     vjp={"x": lambda g: g},
     sample_inputs=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((2, 3), (), (0, 2))],
     batch=same_dim,
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
     doc="""Another handle to the same elements; a view.
 
     >>> import tenkey as tk

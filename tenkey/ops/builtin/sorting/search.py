@@ -10,6 +10,7 @@ import numpy as np
 from ....core.dtypes.names import int64
 from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor
+from ....dispatch.tags import Tag
 from ...declare import Entry, TensorSpec, along, composite, gather, structured
 from ...shapes import normalize_axis
 from ..creation import concrete, zeros
@@ -54,7 +55,7 @@ place_sorted = structured(
     sample_inputs=lambda rng: [((np.sort(rng.standard_normal(5)), rng.standard_normal((2, 3)), "left"), {})],
     reference=np.searchsorted,
     batch=gather("x2"),
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
 )
 
 
@@ -78,7 +79,8 @@ def _numpy_searchsorted(x1: Any, x2: Any, *, side: str = "left", sorter: Any = N
     ),
     reference=lambda x1, x2, side="left", sorter=None: np.searchsorted(x1, x2, side, sorter),
     methods=("searchsorted",),
-    tags=("takes_sequences", "positional:2"),
+    tags=(Tag.TAKES_SEQUENCES,),
+    positional=2,
 )
 def searchsorted(x1: Tensor, x2: Tensor, *, side: str = "left", sorter: Tensor | None = None) -> Tensor:
     """Where to insert each element of ``x2`` into the sorted vector ``x1`` so that it stays sorted; int64.
@@ -146,7 +148,7 @@ top_indices = structured(
     sample_inputs=lambda rng: [((rng.permuted(np.tile(np.arange(8.0), (2, 1)), axis=1), 2, 1, True), {})],
     reference=lambda x, k, axis, largest: _topk_reference(x, k, axis, largest)[1],
     batch=along("axis"),
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
 )
 
 
@@ -166,7 +168,7 @@ def _picked_vjp(g: Tensor, x: Tensor, axis: int, largest: bool) -> Tensor:
         ((np.array([[3.1, 0.2, 7.3], [1.4, 2.5, 0.6]]), np.array([[2, 0], [1, 0]]), 1, True), {})
     ],
     reference=lambda x, indices, axis, largest: np.take_along_axis(x, indices, axis),
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
 )
 def top_values(x: Tensor, indices: Tensor, axis: int, largest: bool) -> Tensor:
     """The elements at the indices of the largest; the gradient is that of sorting."""
@@ -240,7 +242,7 @@ def _running(name: str, accumulate: Any) -> Entry:
         ],
         reference=lambda x, axis: _running_reference(x, axis, accumulate)[1],
         batch=along("axis"),
-        tags=("internal",),
+        tags=(Tag.INTERNAL,),
     )
 
 

@@ -11,6 +11,7 @@ from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor
 from ....core.word import WEAK_MASK
 from ....dispatch.errors import OutOfRangeError
+from ....dispatch.tags import Tag
 from ...declare import Entry, TensorSpec, composite, gather, loop, structured
 from ..creation import concrete, full
 from ..indexing.advanced_indexing import take
@@ -77,7 +78,7 @@ unique_parts = structured(
     sample_inputs=_samples,
     reference=lambda x: _parts_reference(x)[1:],
     batch=loop,
-    tags=("internal", "data_dependent_output"),
+    tags=(Tag.INTERNAL, Tag.DATA_DEPENDENT_OUTPUT),
 )
 
 
@@ -111,7 +112,7 @@ unique_values: Entry = structured(
     sample_inputs=_samples,
     reference=lambda x: _parts_reference(x)[0],
     batch=loop,
-    tags=("data_dependent_output",),
+    tags=(Tag.DATA_DEPENDENT_OUTPUT,),
     doc="""The distinct elements of a tensor, in ascending order, in one dimension; equal elements share a gradient.
 
     Each NaN is distinct from every other. Source: the array API standard.
@@ -127,7 +128,7 @@ unique_values: Entry = structured(
     "unique_all(Tensor x) -> (Tensor values, Tensor indices, Tensor inverse_indices, Tensor counts)",
     sample_inputs=_samples,
     reference=lambda x: _parts_reference(x),
-    tags=("data_dependent_output",),
+    tags=(Tag.DATA_DEPENDENT_OUTPUT,),
 )
 def unique_all(x: Tensor) -> UniqueAllResult:
     """The distinct elements, where each comes first, which of them each element is, and how often each occurs.
@@ -148,7 +149,7 @@ def unique_all(x: Tensor) -> UniqueAllResult:
     "unique_counts(Tensor x) -> (Tensor values, Tensor counts)",
     sample_inputs=_samples,
     reference=lambda x: (_parts_reference(x)[0], _parts_reference(x)[3]),
-    tags=("data_dependent_output",),
+    tags=(Tag.DATA_DEPENDENT_OUTPUT,),
 )
 def unique_counts(x: Tensor) -> UniqueCountsResult:
     """The distinct elements and how often each occurs (int64). Each NaN is distinct from every other.
@@ -165,7 +166,7 @@ def unique_counts(x: Tensor) -> UniqueCountsResult:
     "unique_inverse(Tensor x) -> (Tensor values, Tensor inverse_indices)",
     sample_inputs=_samples,
     reference=lambda x: (_parts_reference(x)[0], _parts_reference(x)[2]),
-    tags=("data_dependent_output",),
+    tags=(Tag.DATA_DEPENDENT_OUTPUT,),
 )
 def unique_inverse(x: Tensor) -> UniqueInverseResult:
     """The distinct elements and which of them each element is: ``take(values, inverse_indices)`` has the elements of x.
@@ -195,7 +196,7 @@ among = structured(
     ],
     reference=lambda x1, x2, invert: _among_reference(x1, x2, invert),
     batch=gather("x1"),
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
 )
 
 
@@ -214,7 +215,7 @@ def _among_reference(x1: Any, x2: Any, invert: bool = False) -> Any:
         ((np.zeros((0, 2)), np.zeros(0)), {}),
     ],
     reference=_among_reference,
-    tags=("takes_sequences",),
+    tags=(Tag.TAKES_SEQUENCES,),
 )
 def isin(x1: Tensor, x2: Tensor, *, invert: bool = False) -> Tensor:
     """Whether each element of ``x1`` is among those of ``x2`` (with ``invert``: is not); bool, of the shape of ``x1``.

@@ -17,6 +17,7 @@ import numpy as np
 
 from ....core.dtypes.names import int64
 from ....core.tensor import Tensor
+from ....dispatch.tags import Tag
 from ...declare import Entry, TensorSpec, along, structured
 from ...shapes import normalize_axis
 from ..indexing.advanced_indexing import take_along_axis
@@ -111,7 +112,7 @@ argsort: Entry = structured(
     reference=_argsort_reference,
     batch=along("axis"),
     methods=("argsort",),
-    tags=("positional:1",),
+    positional=1,
     doc="""The indices that sort along an axis: ``take_along_axis(x, argsort(x), axis=-1)`` is ``sort(x)``; int64.
 
     Equal elements keep their order if ``stable``, whichever the direction. NaN counts as larger than every number.
@@ -160,7 +161,7 @@ mean_of_runs: Entry = structured(
     ],
     reference=lambda values, ordered, axis: _mean_of_equal(values, ordered, axis),
     batch=along("axis"),
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
 )
 
 
@@ -188,7 +189,7 @@ invert_order = structured(
     sample_inputs=lambda rng: [((rng.permuted(np.tile(np.arange(4), (3, 1)), axis=1), 1), {})],
     reference=np.argsort,
     batch=along("axis"),
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
 )
 
 
@@ -210,7 +211,7 @@ sort: Entry = structured(
     reference=_sort_reference,
     batch=along("axis"),
     methods=("sort",),
-    tags=("positional:1",),
+    positional=1,
     doc="""The elements in ascending (or ``descending``) order along an axis; a copy.
 
     Equal elements keep their order if ``stable``: of floats that is 0.0 and -0.0. NaN counts as larger than every

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from ....core.tensor import Tensor, cpu_word, make_tensor
+from ....dispatch.tags import Tag
 from ...declare import composite, loop, structured
 from ..elementwise.comparison import where
 from ..elementwise.exponential import exp, log, log1p
@@ -135,7 +136,7 @@ student_below = structured(
     },
     sample_inputs=lambda rng: [((rng.integers(1, 5, shape), rng.uniform(-4, 4, shape)), {}) for shape in _shapes],
     batch=loop,
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
 )
 
 student_quantile = structured(
@@ -150,7 +151,7 @@ student_quantile = structured(
         ((rng.integers(1, 5, shape), rng.uniform(0.1, 0.9, shape)), {}) for shape in ((2,), (0, 2))
     ],
     batch=loop,
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
 )
 
 
@@ -185,7 +186,7 @@ f_tail = structured(
         for upper in (False, True)
     ],
     batch=loop,
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
 )
 
 
@@ -325,5 +326,5 @@ beta_upper = structured(
         ((rng.integers(1, 5, shape), rng.integers(1, 5, shape), rng.uniform(0.1, 0.9, shape)), {}) for shape in _shapes
     ],
     batch=loop,
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
 )

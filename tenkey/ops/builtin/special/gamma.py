@@ -11,6 +11,7 @@ import numpy as np
 from ....core.dtypes.names import default_float
 from ....core.tensor import Tensor
 from ....core.word import WEAK_MASK
+from ....dispatch.tags import Tag
 from ... import scalar as s
 from ...declare import EACH_TO_FLOAT, REAL_TO_FLOAT, Entry, TensorSpec, broadcast, composite, pointwise, structured
 from ...shapes import broadcast_shapes
@@ -297,7 +298,7 @@ polygamma_of: Entry = structured(
         + [((3, np.array([-0.3, -1.6, 0.7])), {})]
     ),
     batch=broadcast,
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
 )
 
 polygamma_each: Entry = structured(
@@ -311,7 +312,7 @@ polygamma_each: Entry = structured(
         ((np.array(2), rng.uniform(0.4, 6.0, (0, 2))), {}),
     ],
     batch=broadcast,
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
 )
 
 

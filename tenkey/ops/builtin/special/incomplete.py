@@ -12,6 +12,7 @@ from ....core.device import CPU
 from ....core.dtypes.names import default_float
 from ....core.tensor import Tensor
 from ....core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
+from ....dispatch.tags import Tag
 from ...declare import EACH_TO_FLOAT, TensorSpec, composite, loop, structured
 from ...shapes import broadcast_shapes
 from ..creation import full, ones_like
@@ -309,7 +310,7 @@ gamma_tail = structured(
         for upper in (False, True)
     ],
     batch=loop,
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
     doc="""The regularized incomplete gamma function, lower or upper, of operands of one shape.
 
     >>> import tenkey as tk
@@ -332,7 +333,7 @@ beta_tail = structured(
         ((rng.integers(1, 5, shape), rng.integers(1, 5, shape), rng.uniform(0.1, 0.9, shape)), {}) for shape in _shapes
     ],
     batch=loop,
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
     doc="""The regularized incomplete beta function of operands of one shape.
 
     >>> import tenkey as tk
@@ -349,7 +350,7 @@ hurwitz = structured(
     vjp={"x": refuse("special_zeta", "x", "q"), "q": lambda g, x, q: g * -x * hurwitz_of(x + 1, q)},
     sample_inputs=lambda rng: [((rng.integers(2, 5, shape), rng.uniform(0.5, 6, shape)), {}) for shape in _shapes],
     batch=loop,
-    tags=("internal",),
+    tags=(Tag.INTERNAL,),
     doc="""The Hurwitz zeta function of operands of one shape.
 
     >>> import tenkey as tk
