@@ -20,21 +20,21 @@ __all__ = ["install_custom", "install_inplace", "install_recording"]
 
 def autograd_kernel(operator: Operator, word: int) -> Callable[..., Any]:
     """Records a call by the formulas of the operator."""
-    from .recording.kernels import autograd_kernel
+    from .recording.autograd_kernels import autograd_kernel
 
     return autograd_kernel(operator, word)
 
 
 def refusing_kernel(operator: Operator, word: int) -> Callable[..., Any]:
     """For operators without a formula."""
-    from .recording.kernels import refusing_kernel
+    from .recording.autograd_kernels import refusing_kernel
 
     return refusing_kernel(operator, word)
 
 
 def inplace_kernel(operator: Operator, word: int) -> Callable[..., Any]:
     """Records a call that writes into an argument."""
-    from .views.inplace import inplace_kernel
+    from .views.inplace_kernels import inplace_kernel
 
     return inplace_kernel(operator, word)
 
@@ -48,7 +48,7 @@ def custom_kernel(operator: Operator, word: int) -> Callable[..., Any]:
 
 def silent_kernel(operator: Operator, word: int) -> Callable[..., Any]:
     """For operators without a gradient: their kernels may be made of operators that have one."""
-    from .recording.kernels import inner_call
+    from .recording.autograd_kernels import inner_call
 
     return inner_call(operator, word)
 

@@ -16,7 +16,7 @@ from ...dispatch.keys import backend_mask, backends_in
 from ...dispatch.local_state import SILENT, get_state, set_state
 from ...dispatch.operator import Operator
 from ...dispatch.tags import Tag
-from ..recording.kernels import below_autograd, inner_call
+from ..recording.autograd_kernels import below_autograd, inner_call
 from ..saved_tensors.hooks import HOOKED, with_choice
 from ..saved_tensors.saved import SavedTensor
 from ..tape.node import SEQUENCE, edge_of, longest, record_node, set_history, settle

@@ -25,8 +25,8 @@ from ...ops.builtin.shape.copying import cast, clone, to_device
 from ...ops.builtin.shape.views import broadcast_to
 from ...ops.variants import can_hold, copy_
 from ..formulas.gradients import formulas_of
-from ..recording.kernels import ZeroNode, below_autograd, inner_call
-from ..recording.source import Writer
+from ..recording.autograd_kernels import ZeroNode, below_autograd, inner_call
+from ..recording.kernel_source import Writer
 from ..tape.node import Edge, edge_of, record_node
 from .tracking import LEAF, VIEW_OF_LEAF, ViewMeta, check_inplace, is_view, plain_meta, rebase
 

@@ -26,7 +26,7 @@ from ...ops.builtin.creation import zeros
 from ..formulas.gradients import formulas_of
 from ..saved_tensors.hooks import HOOKED, with_choice
 from ..tape.node import DelayedError, Node, edge_of, record_node
-from .source import Writer
+from .kernel_source import Writer
 
 __all__ = [
     "ZeroNode",
