@@ -50,7 +50,18 @@ class Tensor(_Attached):
     ((2, 2), dtype('float32'), device('cpu'), (2, 1))
     """
 
-    __slots__ = ("__weakref__", "_autograd", "_data", "_storage", "_word")
+    # the last four are those of a Wrapper, which a tensor can become (core.wrapper.become)
+    __slots__ = (
+        "__weakref__",
+        "_apart",
+        "_autograd",
+        "_data",
+        "_extra",
+        "_level",
+        "_storage",
+        "_value",
+        "_word",
+    )  # fmt: skip
 
     _word: int
     _data: Any

@@ -24,7 +24,7 @@ from ..dispatch.kernel import Kernel
 from ..dispatch.keys import DispatchKey, DispatchKeySet
 from ..dispatch.operator import Operator
 from .device import CPU, Device
-from .storage import contiguous_strides
+from .storage import Storage, contiguous_strides
 from .tensor import Tensor
 from .tree import flatten
 from .word import REQUIRES_GRAD
@@ -35,7 +35,19 @@ if TYPE_CHECKING:
 
     from ..dispatch.registry import Registry
 
-__all__ = ["Level", "Wrapper", "innermost", "install_levels", "open_levels", "refreshed", "released", "wrap"]
+__all__ = [
+    "Level",
+    "Wrapper",
+    "become",
+    "innermost",
+    "install_levels",
+    "open_levels",
+    "refreshed",
+    "released",
+    "stand_in",
+    "take_back",
+    "wrap",
+]
 
 _KEY: Final = DispatchKey.Batched.mask
 _ESCAPED: Final = (
@@ -66,6 +78,7 @@ class Level:
     def __init__(self) -> None:
         self.number = 0
         self.is_open = False
+        self.shown: set[int] = set()  # ids of tensors that users may hold, and that are parts of wrappers
 
     def __enter__(self) -> Self:
         if self.is_open:
@@ -174,7 +187,7 @@ class WrappedData:
 class Wrapper(Tensor):
     """A tensor inside a transform; see Note [Levels]. Made by :func:`wrap` alone."""
 
-    __slots__ = ("_apart", "_extra", "_level", "_value")
+    __slots__ = ()
 
     _value: Tensor
     _level: Level
@@ -292,6 +305,43 @@ def wrap(level: Level, value: Tensor, extra: Any, shape: tuple[int, ...], word: 
     made._extra = extra
     made._apart = False
     return made
+
+
+# ---- tensors that are wrappers for a while
+
+_PARTS: Final = ("_data", "_word", "_storage", "_level", "_value", "_extra", "_apart")
+
+
+def stand_in(x: Tensor) -> Tensor:
+    """Another object that is what a plain tensor or a wrapper is."""
+    made: Tensor = _new(x.__class__)
+    take_back(made, x)
+    return made
+
+
+def become(x: Tensor, wrapper: Wrapper, storage: Storage) -> None:
+    """Turn a tensor into a wrapper, for everyone who refers to it. ``storage`` has the version that saved values know.
+
+    The history of a plain tensor goes: its stand-in has it.
+    """
+    if x.__class__ is not Wrapper:
+        x._autograd = None
+    take_back(x, wrapper)
+    x._storage = storage
+
+
+def take_back(x: Tensor, other: Tensor) -> None:
+    """Make a tensor what another one is: a plain tensor or a wrapper."""
+    parts: Any = x
+    parts.__class__ = other.__class__
+    if other.__class__ is Wrapper:
+        for name in _PARTS:
+            setattr(x, name, getattr(other, name))
+        return
+    x._data, x._word, x._storage, x._autograd = other._data, other._word, other._storage, other._autograd
+    for name in ("_level", "_value", "_extra"):
+        if hasattr(x, name):
+            delattr(x, name)
 
 
 def innermost(values: Iterable[Any]) -> Level | None:

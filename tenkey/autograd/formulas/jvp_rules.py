@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 from ...core.tensor import Tensor
 from ...core.tree import flatten, unflatten
 from ...core.word import REQUIRES_GRAD
-from ...core.wrapper import Wrapper, refreshed
+from ...core.wrapper import refreshed
 from ...dispatch.keys import DispatchKey
 from ...dispatch.local_state import StateGuard, current_state
 from ...dispatch.operator import Operator
-from ...ops.aliases import Recording, fresh, levels_of, spread, unrecorded
+from ...ops.aliases import Recording, fresh, spread, unrecorded
 from ...ops.builtin.creation import zeros_like
-from ...ops.builtin.shape.copying import cast
-from ...ops.builtin.shape.views import broadcast_to
-from ...ops.variants import copy_
 from ..engine.functional import grad
 from ..function.context import Context
 from .gradients import ForwardRule, jvp_of
@@ -31,8 +28,6 @@ __all__ = [
     "Plan",
     "by_backward",
     "by_user",
-    "fit_tangent",
-    "in_place",
     "materialized",
     "parts_of",
     "plan_of",
@@ -209,6 +204,7 @@ def with_tangents(level: DualLevel, name: str, out: Any, tangents: Any) -> Any:
                 f"[{name}] its jvp returned a tangent of shape {tangent.shape}, dtype {tangent.dtype} for "
                 f"result {index}, which has shape {result.shape}, dtype {result.dtype}: they must be equal."
             )
+        level.shown |= {id(result), id(tangent)}
         made.append(level.dual(result, tangent))
     return unflatten(out, made)
 
@@ -271,55 +267,3 @@ def _one_transposed(result: Any, inputs: list[Tensor], directions: list[Tensor],
             term: Any = grad(gradient, seed, direction, create_graph=record, retain_graph=True)[0]
             total = term if total is None else total + term
     return total
-
-
-def fit_tangent(x: Any) -> None:
-    """Give the tangent of a dual the levels of its primal, as what is written into it may have them.
-
-    Before there are views of it: they share the tangent's memory.
-    """
-    if x._value.__class__ is Wrapper and not levels_of([x._value]) <= levels_of([x._extra]):
-        with Recording():  # whatever the mode, the tangent keeps its history
-            x._extra = zeros_like(x._value) + x._extra
-        x._word |= x._extra._word
-
-
-def in_place(level: DualLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The target's tangent is changed in place as well, so views of it see that too."""
-    facet = operator.facets.get("Inplace")
-    x = args[0]
-    if facet is None and "Put" not in operator.facets:
-        raise NotImplementedError(NO_RULE.format(operator=operator.name, why="it changes its arguments in place"))
-    if not level.owns(x):
-        raise NotImplementedError(
-            f"[{operator.schema.base_name}] forward mode: a tensor without a tangent cannot be changed in place by "
-            "one that has a tangent. Use the functional form, or make the target from a dual tensor "
-            "(tk.zeros_like(x), x.clone())."
-        )
-    if x._apart:
-        raise NotImplementedError(
-            f"[{operator.schema.base_name}] forward mode: the tensor is a view whose tangent is a copy, since primal "
-            "and tangent lie in different order in memory. clone() the tensor before it is viewed, or use the "
-            "functional form."
-        )
-    fit_tangent(x)
-    primals = [y._value if level.owns(y) else y for y in args]
-    if facet is None:  # x[index] = source
-        source = args[2]._extra if level.owns(args[2]) else 0.0
-        operator.call(*primals)
-        operator.call(x._extra, args[1], source)
-    else:
-        given = args
-        word = 0
-        for y in args:
-            word |= refreshed(y) if isinstance(y, Tensor) else 0
-        if word & REQUIRES_GRAD & current_state().keep and facet.functional is not None:
-            given = (level.dual(x._value.clone(), x._extra.clone()), *args[1:])  # what it saves is not to be changed
-        result = args[1] if facet.functional is None else facet.functional.call(*given)
-        tangent = result._extra if level.owns(result) else 0.0
-        operator.call(*primals)
-        if isinstance(tangent, Tensor):
-            tangent = broadcast_to(cast(tangent, x.dtype) if tangent.dtype != x.dtype else tangent, x.shape)
-        copy_(x._extra, tangent)
-    x._word |= x._value._word | x._extra._word
-    return x

@@ -30,7 +30,9 @@ through ``v`` is subtracted. Guarded by ``tests/autograd/forward_ad/test_forward
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import TracebackType
 from typing import Any, Final, TypeGuard
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -49,8 +51,6 @@ from ..formulas.jvp_rules import (
     Plan,
     by_backward,
     by_user,
-    fit_tangent,
-    in_place,
     materialized,
     parts_of,
     plan_of,
@@ -60,6 +60,7 @@ from ..formulas.jvp_rules import (
 from ..function.context import Context
 from ..function.function import Function
 from ..tape.node import edge_of, walk
+from .dual_inplace import fit_tangent, in_place, restore
 
 __all__ = ["DualLevel"]
 
@@ -80,6 +81,16 @@ class DualLevel(Level):
     """
 
     name = "forward mode"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.adopted: WeakValueDictionary[int, Tensor] = WeakValueDictionary()  # Note [Targets without a tangent]
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        super().__exit__(kind, error, trace)
+        restore(self)
 
     def __call__(self, function: Any) -> Any:
         """Decorate ``function``, which has a level of its own in every call."""

@@ -168,6 +168,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, level: DualLevel | None = None) -
     strides = _bare(tangent).strides
     if 0 in strides:  # broadcast: it could not be changed in place together with the tensor
         tangent = tangent.clone()
+    own.shown |= {id(tensor), id(tangent)}
     return own.dual(tensor, tangent)
 
 
@@ -187,4 +188,6 @@ def unpack_dual(tensor: Tensor, level: DualLevel | None = None) -> UnpackedDual:
         if level is None:
             return UnpackedDual(tensor, None)
     own = _level("unpack_dual", "unpack", level)
-    return UnpackedDual(*own.parts(tensor))
+    primal, tangent = own.parts(tensor)
+    own.shown |= {id(primal), id(tangent)}
+    return UnpackedDual(primal, tangent)

@@ -26,7 +26,7 @@ from ...ops.builtin.indexing.setitem import basic_put, put
 from ...ops.builtin.shape.copying import to_device
 from ...ops.builtin.shape.views import broadcast_to, permute_dims, reshape, sum_to_shape
 
-__all__ = ["Window", "window_between"]
+__all__ = ["Window", "first_byte", "window_between"]
 
 Shape = tuple[int, ...]
 
@@ -152,7 +152,8 @@ class _Places(Window):
         return reshape(put(reshape(g, (self.size,)), self._on(g), 0), self.root)
 
 
-def _first_byte(data: Any) -> int:
+def first_byte(data: Any) -> int:
+    """Where the first element lies, compared with other windows on the same memory."""
     address: int = data.__array_interface__["data"][0] if data.__class__ is np.ndarray else data.offset
     return address
 
@@ -165,7 +166,7 @@ def window_between(root: Tensor, view: Any) -> Window:
     size = data.dtype.itemsize
     steps = tuple([step // size for step in data.strides])
     view_steps = tuple([step // size for step in view.strides])
-    offset = _first_byte(view) - _first_byte(data) if view.size else 0
+    offset = first_byte(view) - first_byte(data) if view.size else 0
     found = _window(data.shape, steps, view.shape, view_steps, offset // size)
     if found == "listed":
         listed = _few_places if view.size <= _FEW else _places

@@ -60,12 +60,16 @@ __all__ = [
     "CopySlices",
     "FunctionViewMeta",
     "ViewMeta",
+    "become_view",
     "check_inplace",
     "function_history",
+    "hand_over_views",
+    "has_relatives",
     "is_view",
     "plain_meta",
     "rebase",
     "view_lines",
+    "views_of",
 ]
 
 LEAF: Final = (
@@ -284,7 +288,7 @@ def rebase(x: Tensor, edge: Edge, among: Iterable[Any] = ()) -> None:
     _replace(root, (node, 0))
     meta = x._autograd
     if meta.__class__ is not ViewMeta:
-        _become_view(x, root)
+        become_view(x, root)
     elif meta.retains_grad:
         _ = meta.edge  # it is the gradient of the new values that is retained from now on
 
@@ -307,10 +311,10 @@ def _replace(root: Tensor, edge: Edge) -> None:
         root._word |= REQUIRES_GRAD
         if has_relatives(root):
             for view in views_of(root):
-                _become_view(view, root)
+                become_view(view, root)
 
 
-def _become_view(x: Tensor, root: Tensor) -> None:
+def become_view(x: Tensor, root: Tensor) -> None:
     """Give a view that had no history the one of its root."""
     meta = ViewMeta()
     meta.root, meta.data, meta.at = root, x._data, -1
@@ -319,6 +323,15 @@ def _become_view(x: Tensor, root: Tensor) -> None:
         meta.grad = before.grad
     x._autograd = meta
     x._word |= REQUIRES_GRAD
+
+
+def hand_over_views(views: Iterable[Tensor], root: Tensor, other: Tensor) -> None:
+    """Make the views of a tensor views of another one, which takes its place."""
+    for view in views:
+        view._storage = other
+        meta = view._autograd
+        if meta.__class__ is ViewMeta and meta.root is root:
+            meta.root = other
 
 
 # ---- who shares memory
@@ -345,14 +358,14 @@ _UNSHARED_BUFFER: Final = _references(make_tensor(StridedArray(object(), (1,), n
 
 
 def _relatives(x: Tensor) -> int | None:
-    """How many others may look at the same memory; None if nobody knows."""
+    """How many others refer to the memory directly; None if that is unknown."""
+    if x._data.__class__ is np.ndarray and x._data.base is None:
+        return _references(x) - _UNSHARED_ARRAY  # ``x._data`` in a variable would be one more
     data = x._data
     if data.__class__ is np.ndarray:
-        if data.base is None:
-            return _references(x) - _UNSHARED_ARRAY
         storage = x._storage
         held = sys.getrefcount(data) - (isinstance(storage, Storage) and storage.buffer is data)
-        return _references(x) - _UNSHARED_WINDOW + (held > _HELD)
+        return None if held > _HELD else _references(x) - _UNSHARED_WINDOW
     return _references(x) - _UNSHARED_BUFFER if data.buffer is not None else None
 
 
@@ -374,9 +387,17 @@ def views_of(root: Tensor) -> list[Tensor]:
     if any(x is root for x in young):
         return found  # views are younger than their root
     wanted = _relatives(root)
-    if wanted is not None and len(found) >= wanted:
+    if wanted is not None and sum([_refers_directly(x, root) for x in found]) >= wanted:
         return found
     return _of(root, [x for x in gc.get_referrers(root) if type(x) in kinds])
+
+
+def _refers_directly(x: Tensor, root: Tensor) -> bool:
+    """Whether a view is one of the references that ``_relatives`` counts, and not behind another view's array."""
+    data, own = x._data, root._data
+    if own.__class__ is not np.ndarray:
+        return True
+    return data is own or data.base is (own if own.base is None else own.base)
 
 
 def _of(root: Tensor, tensors: list[Any]) -> list[Tensor]:

@@ -89,6 +89,7 @@ def vmap(
     def at_once(size: int, leaves: list[Any], dims: list[int | None], args: Any, kwargs: dict[str, Any]) -> Any:
         level = BatchLevel(size, randomness)
         with level, StateGuard(include=DispatchKey.VmapMode.mask):
+            level.shown.update(map(id, leaves))
             given = [leaf if dim is None else level.batch(leaf, dim) for leaf, dim in zip(leaves, dims, strict=True)]
             result = fn(*unflatten(args, given), **kwargs)
         ends = broadcast_prefix(out_dims, result, what=f"[vmap] ({name}) out_dims", of="the results")

@@ -52,8 +52,6 @@ def test_tangents_against_central_differences(operator: Operator, dtype: str) ->
             continue
         for chosen in choices:
             directions = {id(t): _random_like(t, rng) for t in chosen}
-            if operator.schema.is_mutable and id(sample.args[0]) not in directions:
-                continue
             with dual_level():
                 out = _call(
                     operator,
@@ -252,10 +250,6 @@ def test_in_place() -> None:
         assert tangent.tolist() == [0.0, 4.0 + 2.0 + 1.0]
         assert unpack_dual(tk.zeros_like(y).add_(y)).tangent.tolist() == [0.0, 1.0]  # type: ignore[union-attr]
         assert unpack_dual(tk.ones_like(y, dtype=tk.int64)).tangent is None
-        plain = tk.zeros(2)
-        with pytest.raises(NotImplementedError, match="in place"):
-            plain.add_(y)
-        assert plain.tolist() == [0.0, 0.0]
 
 
 def test_views_in_place() -> None:
@@ -282,8 +276,9 @@ def test_out_variants() -> None:
         target = x * 0
         tk.ops.tk.multiply.out(x, x, out=target)
         assert unpack_dual(target).tangent.tolist() == [2.0, 12.0]  # type: ignore[union-attr]
-        with pytest.raises(NotImplementedError, match="in place"):
-            tk.ops.tk.multiply.out(x, x, out=tk.zeros(2))
+        plain = tk.zeros(2)
+        tk.ops.tk.multiply.out(x, x, out=plain)
+        assert unpack_dual(plain).tangent.tolist() == [2.0, 12.0]  # type: ignore[union-attr]
 
 
 # ---- with reverse mode

@@ -16,6 +16,7 @@ import pytest
 import tenkey as tk
 from tenkey import Tensor
 from tenkey.autograd import grad, gradcheck, gradgradcheck
+from tenkey.autograd.views.tracking import has_relatives
 
 LEAF = "a leaf Variable that requires grad is being used in an in-place operation"
 VIEW_OF_LEAF = "a view of a leaf Variable that requires grad is being used in an in-place operation"
@@ -101,6 +102,19 @@ def test_views_made_before_anything_was_recorded() -> None:
         assert nodes(v, u, other) == ["AsStridedBackward"] * 3
         assert values_of(grad((u * u).sum(), x)[0]) == [0.0, 4.0]
         assert values_of(grad(other.sum() + v.sum(), x)[0]) == [2.0, 2.0]
+
+
+def test_old_views_are_found_beside_young_ones_of_any_kind() -> None:
+    """A young view may refer to the memory through the array of an old one, as a diagonal of a slice does."""
+    x = leaf([1.0, 2.0])
+    assert not has_relatives(tk.zeros((2, 4)))
+    memory = np.zeros((2, 4), np.float32)
+    for b in (tk.zeros((2, 4)), tk.asarray(memory), tk.asarray(memory[:]), tk.asarray(memory[:, ::-1])):
+        v = b[:, :2]
+        gc.collect()
+        u = tk.linalg.diagonal(v)
+        b[:, 0] = x
+        assert [t.requires_grad for t in (b, v, u)] == [True] * 3
 
 
 @pytest.mark.parametrize("many", [False, True])
