@@ -10,7 +10,7 @@ import numpy as np
 from ...core.tensor import Tensor
 from ...ops.builtin.shape.copying import stack
 from ..forward_ad.levels import dual_level, make_dual, unpack_dual
-from ..gradcheck.jacobians import outputs_of
+from ..gradcheck.numerical import outputs_of
 from .functional import VMAP, grad
 
 __all__ = ["batched_pull", "batched_push"]

@@ -32,20 +32,8 @@ from ...ops.aliases import Recording
 from ..engine.batched import batched_pull, batched_push
 from ..engine.functional import grad
 from .error import GradcheckError
-from .jacobians import (
-    analytical,
-    as_values,
-    components,
-    distance,
-    forward,
-    from_array,
-    gradients_of,
-    numerical,
-    outputs_of,
-    pushed,
-    random_seed,
-    slope,
-)
+from .jacobians import analytical, forward, gradients_of, pushed, random_seed
+from .numerical import as_values, components, distance, from_array, numerical, outputs_of, slope
 
 __all__ = ["GRAD_OUTPUTS", "INPUTS", "Settings", "check_options", "run", "second_seed", "sequence"]
 
@@ -260,7 +248,9 @@ def _projection_that_differs(
         with np.errstate(invalid="ignore"):
             slopes = slope(fn, inputs, at, settings.eps, values, direction)
         if ahead:
-            tangents = pushed(fn, inputs, at, as_values(direction, values), recorded=settings.recorded)
+            tangents = pushed(
+                fn, inputs, at, as_values(direction, values.shape, values.dtype), recorded=settings.recorded
+            )
             for found, wanted in zip(tangents, slopes, strict=True):
                 weights = rng.uniform(0.5, 1.0, found.size)
                 if not _is_near(float(wanted @ weights), float(found @ weights), settings):
@@ -290,7 +280,7 @@ def _backward_agrees(
             continue
         made = output.detach().numpy()
         weights = _random_direction(rng, made)
-        pull = partial(_pulled, output, source, as_values(weights, made), values)
+        pull = partial(_pulled, output, source, as_values(weights, made.shape, made.dtype), values)
         gradient, error = _settled(pull, distance, settings.nondet_tol)
         with np.errstate(invalid="ignore"):
             expected, got = float(wanted @ weights), float(gradient @ direction)

@@ -100,7 +100,7 @@ def gradgradcheck(
     True
     """
     from .comparison import GRAD_OUTPUTS, INPUTS, Settings, check_options, run, second_seed, sequence
-    from .jacobians import outputs_of
+    from .numerical import outputs_of
 
     settings = Settings(eps, atol, rtol, nondet_tol, fast_mode, projections, seed, recorded=True)
     check_options(fn, settings, has_mode=check_rev_over_rev or check_fwd_over_rev)

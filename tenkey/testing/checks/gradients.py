@@ -10,6 +10,7 @@ import numpy as np
 
 import tenkey as tk
 
+from ...autograd.gradcheck.numerical import components
 from ...core.dtypes.names import is_inexact
 from ...core.tensor import Tensor
 from .numeric import (
@@ -17,7 +18,6 @@ from .numeric import (
     Mismatch,
     Precision,
     compare,
-    components,
     cotangents,
     differences,
     floating_results,

@@ -21,11 +21,12 @@ import numpy as np
 
 import tenkey as tk
 
+from ...autograd.gradcheck.numerical import as_values, components, displaced
 from ...core.dtypes.names import is_inexact
 from ...core.tensor import Tensor
 from .structure import Labelled
 
-__all__ = ["Differences", "Mismatch", "Precision", "compare", "components", "cotangents", "differences", "pull_back"]
+__all__ = ["Differences", "Mismatch", "Precision", "compare", "cotangents", "differences", "pull_back"]
 
 Function = Callable[[Sequence[Tensor]], list[Labelled]]
 Make = Callable[[Sequence[np.ndarray], Sequence[int]], list[Tensor]]
@@ -76,24 +77,6 @@ class Mismatch(NamedTuple):
     hint: str
 
 
-def components(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The real components of an array, one after the other (real part before imaginary part).
-
-    >>> components(np.array([1 + 2j])).tolist()
-    [1.0, 2.0]
-    """
-    flat = np.array(values, order="C").reshape(-1)
-    if flat.dtype.kind == "c":
-        flat = flat.view(flat.real.dtype)
-    return flat.astype(np.float64)
-
-
-def _from_components(parts: np.ndarray[Any, Any], shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray[Any, Any]:
-    if dtype.kind == "c":
-        return np.asarray((parts[0::2] + 1j * parts[1::2]).astype(dtype).reshape(shape))
-    return np.asarray(parts.astype(dtype).reshape(shape))
-
-
 def floating_results(results: list[Labelled]) -> list[Labelled]:
     """The results that can carry a gradient."""
     return [part for part in results if is_inexact(part.value.dtype)]
@@ -132,14 +115,15 @@ def differences(
         rows, kinks = [], []
         for component in chosen:
 
-            def slopes(step: float, i: int = i, component: int = int(component)) -> list[np.ndarray[Any, Any]]:
-                """The differences to the right and to the left."""
+            def slopes(
+                step: float, i: int = i, count: int = count, component: int = int(component)
+            ) -> list[np.ndarray[Any, Any]]:
+                """Return the differences to the right and to the left."""
+                direction = np.eye(1, count, component)[0]
+                before = components(arrays[i])[component]
                 found = []
                 for sign in (1.0, -1.0):
-                    parts = components(arrays[i])
-                    before = parts[component]
-                    parts[component] += sign * step * max(1.0, abs(before))
-                    values = _from_components(parts, arrays[i].shape, arrays[i].dtype)
+                    values = displaced(arrays[i], direction, sign * step * max(1.0, abs(before)))
                     moved = components(values)[component] - before  # what became of the step in the dtype
                     found.append((stacked([values if j == i else a for j, a in enumerate(arrays)]) - here) / moved)
                 return found
@@ -174,7 +158,7 @@ def split_cotangent(column: np.ndarray[Any, Any], found: Differences) -> list[np
     arrays, start = [], 0
     for shape, dtype in zip(found.shapes, found.dtypes):
         size = int(np.prod(shape, dtype=int)) * (2 if dtype.kind == "c" else 1)
-        arrays.append(_from_components(column[start : start + size], shape, dtype))
+        arrays.append(as_values(column[start : start + size], shape, dtype))
         start += size
     return arrays
 

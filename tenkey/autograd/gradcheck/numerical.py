@@ -1,0 +1,105 @@
+"""Central differences, which ``gradcheck`` and ``tk.library.opcheck`` compare derivatives with.
+
+Functions and derivatives are taken apart into real components: a complex number has two, its real and its imaginary
+part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...core.tensor import Tensor, cpu_word, make_tensor
+from ...core.word import REQUIRES_GRAD
+from ...dispatch.local_state import StateGuard
+
+__all__ = [
+    "as_values", "components", "displaced", "distance", "from_array", "numerical", "outputs_of", "slope",
+]  # fmt: skip
+
+
+def components(values: np.ndarray) -> np.ndarray:
+    """Return the real components of an array in row-major order; a complex number has two.
+
+    >>> components(np.array([1 + 2j])).tolist()
+    [1.0, 2.0]
+    """
+    flat = np.array(values, order="C").reshape(-1)
+    return (flat.view(flat.real.dtype) if flat.dtype.kind == "c" else flat).astype(np.float64)
+
+
+def as_values(parts: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Return the array with these real components: the inverse of :func:`components`.
+
+    >>> as_values(np.array([1.0, 2.0]), (1,), np.dtype("complex64"))
+    array([1.+2.j], dtype=complex64)
+    """
+    flat = parts[0::2] + 1j * parts[1::2] if dtype.kind == "c" else parts
+    return flat.astype(dtype).reshape(shape)
+
+
+def displaced(values: np.ndarray, direction: np.ndarray, step: float) -> np.ndarray:
+    """Return ``values + step * direction``; ``direction`` has a number for each real component.
+
+    Components that do not move keep their bits, so a zero keeps its sign.
+    """
+    moved = np.array(values, order="C")
+    flat = moved.reshape(-1)
+    parts = flat.view(flat.real.dtype) if moved.dtype.kind == "c" else flat
+    places = direction.nonzero()
+    parts[places] = (parts[places] + direction[places] * step).astype(parts.dtype)
+    return moved
+
+
+def distance(a: np.ndarray, b: np.ndarray) -> float:
+    """The largest difference of two arrays; equal infinities and nan on both sides count as equal."""
+    with np.errstate(invalid="ignore"):
+        apart = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
+    return float(np.max(np.where(np.isnan(apart), np.inf, apart), initial=0.0))
+
+
+def from_array(values: np.ndarray, *, word: int = 0) -> Tensor:
+    """A tensor on an array."""
+    return make_tensor(values, cpu_word(values.dtype) | word)
+
+
+def outputs_of(fn: Callable[..., Any], inputs: Sequence[Any]) -> list[Tensor]:
+    """The floating and complex tensors that the function returns."""
+    result = fn(*inputs)
+    listed = list(result) if isinstance(result, (tuple, list)) else [result]
+    found = [t for t in listed if isinstance(t, Tensor) and t.dtype.kind in "fc"]
+    if not found:
+        raise ValueError(
+            f"[gradcheck] the function returned {type(result).__name__}, no floating or complex tensor: there is "
+            "nothing to check. Return a tensor or a sequence of tensors."
+        )
+    return found
+
+
+def slope(
+    fn: Callable[..., Any], inputs: Sequence[Any], at: int, eps: float, values: np.ndarray, direction: np.ndarray
+) -> list[np.ndarray]:
+    """Return the central difference of each output along a direction of one input."""
+    both = []
+    for step in (eps, -eps):
+        replaced = list(inputs)
+        replaced[at] = from_array(displaced(values, direction, step), word=REQUIRES_GRAD)
+        with StateGuard(exclude=REQUIRES_GRAD):
+            both.append([components(t.detach().numpy()) for t in outputs_of(fn, replaced)])
+    return [(plus - minus) / (2 * eps) for plus, minus in zip(*both)]
+
+
+def numerical(fn: Callable[..., Any], inputs: Sequence[Any], at: int, eps: float) -> list[np.ndarray]:
+    """Return the Jacobian of each output by input ``at``, by central differences."""
+    values = inputs[at].detach().numpy()
+    parts = components(values).size
+    columns: list[list[np.ndarray]] = []
+    for component in range(parts):
+        direction = np.zeros(parts)
+        direction[component] = 1.0
+        columns.append(slope(fn, inputs, at, eps, values, direction))
+    if not columns:  # an empty input
+        return [np.zeros((0, components(t.detach().numpy()).size)) for t in outputs_of(fn, inputs)]
+    return [np.array(rows) for rows in zip(*columns)]
