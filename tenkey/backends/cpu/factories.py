@@ -1,7 +1,7 @@
-"""CPU kernels of the factories that programs call all the time: a shorter way to what their host functions give.
+"""CPU kernels of the factories that programs call most: a shorter path to what their NumPy kernels return.
 
-They are written out because there is little to do in them: of a call of ``zeros`` the array itself is a tenth. What is
-not plain, errors included, goes to the kernel of the host function.
+They are written by hand because there is little to do in them: making the array takes a tenth of a call of ``zeros``.
+Everything unusual, errors included, is left to the NumPy kernel.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from ...core.dtypes.names import get_defaults
 from ...core.tensor import Tensor
 from ...dispatch.operator import Operator
 from ...ops.builtin.creation import array_of_ones
-from .kernels import SPECIALIZED, WORDS
+from .kernels import WORDS, Specialized
 from .numpy_kernels import numpy_kernel
 
-__all__: list[str] = []
+__all__ = ["KERNELS"]
 
 _new: Final = object.__new__
 _arange: Final[Any] = np.arange
@@ -75,7 +75,7 @@ def _arange_rule(operator: Operator, word: int) -> Callable[..., Tensor]:
     return kernel
 
 
-SPECIALIZED["tk::zeros"] = _filled(np.zeros)
-SPECIALIZED["tk::ones"] = _filled(array_of_ones)
-SPECIALIZED["tk::empty"] = _filled(np.empty)
-SPECIALIZED["tk::arange"] = _arange_rule
+KERNELS: Final = {
+    "tk::zeros": Specialized(_filled(np.zeros)), "tk::ones": Specialized(_filled(array_of_ones)),
+    "tk::empty": Specialized(_filled(np.empty)), "tk::arange": Specialized(_arange_rule),
+}  # fmt: skip

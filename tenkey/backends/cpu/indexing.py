@@ -15,9 +15,9 @@ from ...core.word import INHERITED, WEAK_MASK, WEAK_TRAIT
 from ...dispatch.registry import registry
 from ...ops.builtin.indexing.setitem import check_basic_put, check_put
 from .fp_warnings import quietly, silenced
-from .kernels import check, kernel, wrap
+from .kernels import check, wrap
 
-__all__: list[str] = []
+__all__ = ["KERNELS"]
 
 
 def _check_range(operator: str, indices: np.ndarray, length: int, axis: int) -> None:
@@ -28,7 +28,6 @@ def _check_range(operator: str, indices: np.ndarray, length: int, axis: int) -> 
             raise IndexError(f"[{operator}] index {index} is out of range for axis {axis} of length {length}.")
 
 
-@kernel("take_along_axis")
 def take_along_axis(x: Tensor, indices: Tensor, *, axis: int = -1) -> Tensor:
     try:
         return wrap(np.take_along_axis(x._data, indices._data, axis))
@@ -38,7 +37,6 @@ def take_along_axis(x: Tensor, indices: Tensor, *, axis: int = -1) -> Tensor:
         raise
 
 
-@kernel("scatter_add_zeros")
 def scatter_add_zeros(source: Tensor, indices: Tensor, shape: Sequence[int], axis: int) -> Tensor:
     check("scatter_add_zeros", source, indices, shape, axis)
     out = np.zeros(shape, source.dtype)
@@ -49,7 +47,6 @@ def scatter_add_zeros(source: Tensor, indices: Tensor, shape: Sequence[int], axi
     return wrap(out)
 
 
-@kernel("slice_backward")
 def slice_backward(g_slice: Tensor, shape: Sequence[int], axis: int, start: int, step: int) -> Tensor:
     out = np.zeros(shape, g_slice.dtype)
     length = g_slice.shape[axis]
@@ -58,7 +55,6 @@ def slice_backward(g_slice: Tensor, shape: Sequence[int], axis: int, start: int,
     return wrap(out)
 
 
-@kernel("basic_index_backward")
 def basic_index_backward(g_view: Tensor, shape: Sequence[int], index: tuple[Any, ...]) -> Tensor:
     out = np.zeros(shape, g_view.dtype)
     out[index] = g_view._data
@@ -83,7 +79,6 @@ def _explain(operator: str, x: Tensor, indices: Sequence[Tensor | None]) -> None
 _new: Final = object.__new__
 
 
-@kernel("index")
 def index(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
     a = x._data
     try:
@@ -115,7 +110,6 @@ def index(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
     return made
 
 
-@kernel("index_backward")
 def index_backward(g_out: Tensor, shape: Sequence[int], indices: Sequence[Tensor | None]) -> Tensor:
     out = np.zeros(shape, g_out.dtype)
     at = _subscript(indices)
@@ -126,7 +120,6 @@ def index_backward(g_out: Tensor, shape: Sequence[int], indices: Sequence[Tensor
     return wrap(out)
 
 
-@kernel("basic_put_")
 def basic_put_(x: Tensor, index: tuple[Any, ...], source: Tensor) -> Tensor:
     a, values = x._data, source._data
     if values.__class__ is not np.ndarray:
@@ -164,7 +157,6 @@ _setitem: Final = operator.setitem
 _WEAK_FLOAT: Final = WEAK_TRAIT[float]
 
 
-@kernel("put_")
 def put_(x: Tensor, indices: Sequence[Tensor | None], source: Tensor) -> Tensor:
     a, values = x._data, source._data
     dtype = a.dtype
@@ -198,3 +190,10 @@ def put_(x: Tensor, indices: Sequence[Tensor | None], source: Tensor) -> Tensor:
             "give one element, or as many as the mask selects."
         ) from None
     return x
+
+
+KERNELS: Final = {
+    "tk::take_along_axis": take_along_axis, "tk::scatter_add_zeros": scatter_add_zeros,
+    "tk::slice_backward": slice_backward, "tk::basic_index_backward": basic_index_backward, "tk::index": index,
+    "tk::index_backward": index_backward, "tk::basic_put_": basic_put_, "tk::put_": put_,
+}  # fmt: skip

@@ -1,47 +1,56 @@
-"""Which kernel the CPU has for an operator: it follows from the facets. Loaded when the first one is asked for."""
+"""The choice of the CPU kernel of an operator: written by hand, or derived from a facet.
+
+This module is imported when the first kernel is needed.
+"""
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable
+from typing import Any, Final
 
 from ...dispatch.kernel import Handle, Kernel
 from ...dispatch.keys import DispatchKey
 from ...dispatch.operator import Operator
-from . import factories as _factories  # noqa: F401 -- puts its kernels into the table, as the next one does
-from . import indexing as _indexing  # noqa: F401
+from . import factories, indexing, kernels, view
 from .bfloat16 import with_bfloat16
 from .defaults import following_defaults
 from .inplace import inplace_kernel
-from .kernels import KERNELS, SPECIALIZED
-from .numpy_kernels import numpy_kernel
+from .kernels import Specialized
+from .numpy_kernels import numpy_kernel_rule
 from .pointwise import pointwise_kernel
 from .reduction import reduction_kernel
-from .view import view_kernel
 
 __all__ = ["install_kernel"]
 
+_Function = Callable[..., Any]
+_WRITTEN: Final[dict[str, _Function | Specialized]] = {
+    **kernels.KERNELS, **factories.KERNELS, **indexing.KERNELS, **view.KERNELS,
+}  # fmt: skip
+
+
+_DERIVED: Final[dict[str, Callable[[Operator], _Function | Specialized]]] = {
+    "NumPyKernel": lambda operator: Specialized(numpy_kernel_rule(operator)),
+    "Pointwise": lambda operator: Specialized(following_defaults(pointwise_kernel)),
+    "Reduce": lambda operator: Specialized(following_defaults(reduction_kernel)),
+    "View": view.view_kernel,
+    "Inplace": inplace_kernel,
+}
+"""By facet; the first facet that an operator has decides."""
+
 
 def install_kernel(operator: Operator) -> list[Handle]:
-    """Give an operator the CPU kernel that follows from its facets."""
+    """Register the CPU kernel of an operator, if it has one."""
     facets = operator.facets
-    key = DispatchKey.CPU
-    made: Kernel | None = None
-    if operator.name in KERNELS:
-        made = Kernel(KERNELS[operator.name], key, origin="generated")
-    elif operator.name in SPECIALIZED:
-        rule = SPECIALIZED[operator.name]
-        made = Kernel(rule, key, origin="generated", specialize=rule)
-    elif "NumPyKernel" in facets:
-        write = cache(numpy_kernel)  # at the first call; one for all dtypes
-        made = Kernel(numpy_kernel, key, origin="generated", specialize=lambda operator, word: write(operator))
-    elif "Pointwise" in facets:
-        made = Kernel(pointwise_kernel, key, origin="generated", specialize=following_defaults(pointwise_kernel))
-    elif "Reduce" in facets:
-        made = Kernel(reduction_kernel, key, origin="generated", specialize=following_defaults(reduction_kernel))
-    elif "View" in facets:
-        made = Kernel(view_kernel(operator), key, origin="generated")
-    elif "Inplace" in facets:
-        made = Kernel(inplace_kernel(operator), key, origin="generated")
-    if made is not None and not operator.schema.is_mutable and "View" not in facets:
-        made = with_bfloat16(operator, made)
-    return [] if made is None else [operator.registry.impl(operator.name, made)]
+    made = _WRITTEN.get(operator.name)
+    if made is None:
+        derive = next((derive for facet, derive in _DERIVED.items() if facet in facets), None)
+        if derive is None:
+            return []
+        made = derive(operator)
+    if isinstance(made, Specialized):
+        kernel = Kernel(made.rule, DispatchKey.CPU, origin="generated", specialize=made.rule)
+    else:
+        kernel = Kernel(made, DispatchKey.CPU, origin="generated")
+    if not operator.schema.is_mutable and "View" not in facets:
+        kernel = with_bfloat16(operator, kernel)
+    return [operator.registry.impl(operator.name, kernel)]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -18,27 +19,21 @@ from ...dispatch.registry import registry
 from ...ops.shapes import refuse_shape
 from .fp_warnings import QUIET, ignore, quietly, restore, silenced
 
-__all__ = ["KERNELS", "WORDS", "SPECIALIZED", "check", "kernel", "wrap"]
-
-KERNELS: dict[str, Callable[..., Any]] = {}
-Kernel = Callable[..., Any]
+__all__ = ["KERNELS", "WORDS", "Specialized", "check", "wrap"]
 
 _new = object.__new__
-WORDS: Final[dict[np.dtype, int]] = {}  # of CPU tensors by dtype, as they come up
+WORDS: Final[dict[np.dtype, int]] = {}
+"""Words of CPU tensors by dtype, added when a dtype first occurs."""
 
 
-def kernel(name: str) -> Callable[[Kernel], Kernel]:
-    """Put a function into the table that the CPU backend registers."""
+class Specialized(NamedTuple):
+    """In a table of kernels: ``rule(operator, word)`` returns the kernel for a dispatch word."""
 
-    def add(function: Kernel) -> Kernel:
-        KERNELS[f"tk::{name}"] = function
-        return function
-
-    return add
+    rule: Callable[[Operator, int], Callable[..., Any]]
 
 
 def wrap(data: Any) -> Tensor:
-    """A CPU tensor around a NumPy array or scalar."""
+    """Return a CPU tensor around a NumPy array or scalar."""
     if data.__class__ is not np.ndarray:
         data = np.asarray(data)
     word = WORDS.get(data.dtype)
@@ -47,18 +42,19 @@ def wrap(data: Any) -> Tensor:
     return make_tensor(data, word)
 
 
-def check(name: str, *args: Any, **kwargs: Any) -> None:
-    """Raise the error of the operator's own meta rule."""
-    registry.find(f"tk::{name}").facets["Meta"].rule(*args, **kwargs)
+def check(name: str, *args: Any, **kwargs: Any) -> Any:
+    """Run an operator's rule for shapes, which raises the operator's own error for arguments that NumPy refused."""
+    facets = registry.find(f"tk::{name}").facets
+    return facets["View"].window(*args, **kwargs) if "View" in facets else facets["Meta"].rule(*args, **kwargs)
 
 
 def matmul_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
-    """Matrix products for tensors of these dtypes."""
+    """Return the kernel of matrix products for tensors of these dtypes."""
     found = dtypes_of(word & DTYPE_MASK)
     dtype = result_dtype(found)
     result_word = cpu_word(dtype)
     same = len(found) == 1 and dtype != dtypes.float16
-    computed = dtypes.float32 if dtype == dtypes.float16 else dtype  # BLAS has no float16: there it is storage
+    computed = dtypes.float32 if dtype == dtypes.float16 else dtype  # BLAS has no float16: it computes in float32
 
     def kernel(x1: Tensor, x2: Tensor) -> Tensor:
         a, b = x1._data, x2._data
@@ -67,13 +63,13 @@ def matmul_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
         try:
             token = ignore(QUIET)
             try:
-                # the method is the shortest way to BLAS, but means something else for numbers and above two dimensions
+                # the method is the fastest way to BLAS, but means something else for numbers and above two dimensions
                 if a.ndim == 2 and b.ndim == 2:
                     data = a.dot(b)
                 elif 0 < a.ndim < 3 and 0 < b.ndim < 3:
                     data = np.asarray(a.dot(b))
                 elif a.ndim == 3 == b.ndim and a.shape[1] == 1 and not b.strides[0] and b.shape[0] == a.shape[0] > 1:
-                    data = a[:, 0].dot(b[0])[:, None]  # rows of a batch times one matrix that all of them share
+                    data = a[:, 0].dot(b[0])[:, None]  # rows of a batch times one shared matrix
                 else:
                     data = np.asarray(np.matmul(a, b))
                 if computed is not dtype:
@@ -93,12 +89,10 @@ def matmul_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
     return kernel
 
 
-@kernel("clone")
 def clone(x: Tensor) -> Tensor:
     return make_tensor(x._data.copy(), x._word & INHERITED)
 
 
-@kernel("cast")
 def cast(x: Tensor, dtype: np.dtype) -> Tensor:
     token = ignore(QUIET)
     try:
@@ -110,7 +104,6 @@ def cast(x: Tensor, dtype: np.dtype) -> Tensor:
         restore(token)
 
 
-@kernel("to_device")
 def to_device_kernel(x: Tensor, device: Device) -> Tensor:
     if device.type == "cpu":
         return x
@@ -122,7 +115,6 @@ def to_device_kernel(x: Tensor, device: Device) -> Tensor:
 _BACKWARDS: Final = slice(None, None, -1)
 
 
-@kernel("flip")
 def flip(x: Tensor, *, axis: Any = None) -> Tensor:
     a = x._data
     try:
@@ -141,7 +133,6 @@ def flip(x: Tensor, *, axis: Any = None) -> Tensor:
     return wrap(np.array(data, order="C"))
 
 
-@kernel("concatenate")
 def concatenate(arrays: Sequence[Tensor], *, axis: int = 0) -> Tensor:
     data = [x._data for x in arrays]
     try:
@@ -156,50 +147,33 @@ def concatenate(arrays: Sequence[Tensor], *, axis: int = 0) -> Tensor:
         raise
 
 
-@kernel("argmax")
-def argmax(x: Tensor, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
-    if x.dtype.kind == "c":
-        check("argmax", x, axis=axis)
-    try:
-        data = x._data.argmax(axis) if not keepdims else np.argmax(x._data, axis, keepdims=True)
-        if axis is not None and not x._data.ndim:  # NumPy takes it for a vector
-            raise IndexError
-        return wrap(data)
-    except (ValueError, IndexError, OverflowError):
-        check("argmax", x, axis=axis, keepdims=keepdims)
-        raise
+def _position(name: str, method: Callable[..., Any]) -> Callable[..., Tensor]:
+    def kernel(x: Tensor, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
+        if x.dtype.kind == "c":
+            check(name, x, axis=axis)
+        try:
+            if axis is not None and not x._data.ndim:  # NumPy would treat it as a vector
+                raise IndexError
+            return wrap(method(x._data, axis, keepdims=keepdims) if keepdims else method(x._data, axis))
+        except (ValueError, IndexError, OverflowError):
+            check(name, x, axis=axis, keepdims=keepdims)
+            raise
+
+    return kernel
 
 
-@kernel("argmin")
-def argmin(x: Tensor, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
-    if x.dtype.kind == "c":
-        check("argmin", x, axis=axis)
-    try:
-        data = x._data.argmin(axis) if not keepdims else np.argmin(x._data, axis, keepdims=True)
-        if axis is not None and not x._data.ndim:
-            raise IndexError
-        return wrap(data)
-    except (ValueError, IndexError, OverflowError):
-        check("argmin", x, axis=axis, keepdims=keepdims)
-        raise
-
-
-@kernel("conj")
 def conj(x: Tensor) -> Tensor:
     return wrap(np.conjugate(x._data) if x.dtype.kind == "c" else x._data.copy())
 
 
-@kernel("real")
 def real(x: Tensor) -> Tensor:
     return wrap(x._data.real.copy())
 
 
-@kernel("imag")
 def imag(x: Tensor) -> Tensor:
     return wrap(x._data.imag.copy())
 
 
-@kernel("complex_from")
 def complex_from(real: Tensor, imag: Tensor) -> Tensor:
     check("complex_from", real, imag)
     out = np.empty(real.shape, dtypes.complex_of(real.dtype))
@@ -211,11 +185,10 @@ def complex_from(real: Tensor, imag: Tensor) -> Tensor:
 
 
 def _plain(value: Any, dtype: np.dtype) -> Any:
-    """A Python int beyond 64 bits as a float, among floats: not every dtype takes it as it is."""
+    """Convert a Python int to float where floats are filled: not every dtype accepts one beyond 64 bits."""
     return float(value) if value.__class__ is int and dtype.kind in "fVc" else value
 
 
-@kernel("full")
 def full(shape: Sequence[int], fill_value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
     check("full", shape, fill_value, dtype=dtype)
     wanted = dtype or dtypes.to_dtype(type(fill_value))
@@ -227,7 +200,6 @@ def full(shape: Sequence[int], fill_value: Any, *, dtype: Any = None, device: An
         raise
 
 
-@kernel("linspace")
 def linspace(
     start: Any, stop: Any, num: int, *, dtype: Any = None, device: Any = None, endpoint: bool = True
 ) -> Tensor:
@@ -237,11 +209,10 @@ def linspace(
             first, last = (float(end) if end.__class__ is int else end for end in (start, stop))
             return wrap(np.linspace(first, last, num, endpoint=endpoint, dtype=spec.dtype))
     except ValueError:
-        refuse_shape("linspace", spec.shape, 8)  # it computes in double precision
+        refuse_shape("linspace", spec.shape, 8)  # NumPy computes in double precision
         raise
 
 
-@kernel("eye")
 def eye(n_rows: int, n_cols: int | None = None, *, k: int = 0, dtype: Any = None, device: Any = None) -> Tensor:
     check("eye", n_rows, n_cols)
     wanted = dtype or dtypes.default_float()
@@ -255,59 +226,47 @@ def eye(n_rows: int, n_cols: int | None = None, *, k: int = 0, dtype: Any = None
 # ---- random numbers
 
 
-def _count(shape: Sequence[int]) -> int:
-    count = 1
-    for n in shape:
-        count *= n
-    return count
-
-
-@kernel("random_uniform")
 def random_uniform(
     shape: Sequence[int], seed: int, stream: int, start: int, *, low: float = 0.0, high: float = 1.0,
     dtype: Any = None, device: Any = None,
 ) -> Tensor:  # fmt: skip
     dtype = dtype or dtypes.default_float()
-    drawn = draws.uniform((seed, stream), _count(shape), dtype, start, low=low, high=high)
+    drawn = draws.uniform((seed, stream), math.prod(shape), dtype, start, low=low, high=high)
     return wrap(drawn.reshape(shape))
 
 
-@kernel("random_normal")
 def random_normal(
     shape: Sequence[int], seed: int, stream: int, start: int, *, dtype: Any = None, device: Any = None
 ) -> Tensor:
     dtype = dtype or dtypes.default_float()
-    return wrap(draws.normal((seed, stream), _count(shape), dtype, start).reshape(shape))
+    return wrap(draws.normal((seed, stream), math.prod(shape), dtype, start).reshape(shape))
 
 
-@kernel("random_integers")
 def random_integers(
     shape: Sequence[int], seed: int, stream: int, start: int, *, low: int, high: int, dtype: Any = None,
     device: Any = None,
 ) -> Tensor:  # fmt: skip
-    drawn = draws.integers((seed, stream), low, high, _count(shape), dtype or dtypes.int64, start)
+    drawn = draws.integers((seed, stream), low, high, math.prod(shape), dtype or dtypes.int64, start)
     return wrap(drawn.reshape(shape))
 
 
-@kernel("random_permutation")
 def random_permutation(n: int, seed: int, stream: int, start: int, *, device: Any = None) -> Tensor:
     return wrap(draws.permutation((seed, stream), n, start))
 
 
-SPECIALIZED: dict[str, Callable[[Operator, int], Callable[..., Any]]] = {"tk::matmul": matmul_kernel}
+# ---- gradients
+
+_add: Final = np.add
+_MUCH: Final = 1 << 15  # elements from which the kernel of add may be faster
 
 
-_MUCH: Final = 1 << 15  # elements from which on the kernel of add may be the faster one
-
-
-@kernel("accumulate")
 def accumulate(x: Tensor, y: Tensor, in_place: bool) -> Tensor:
-    """``x + y``, written into ``x`` if nobody else knows it."""
+    """Return ``x + y``, written into ``x`` with ``in_place``, which callers pass if they alone refer to ``x``."""
     a = x._data
     if in_place:
         try:
             quietly(_add, a, y._data, a)
-        except RuntimeError:  # another thread is in there: Note [A context without warnings]
+        except RuntimeError:  # Note [A context without warnings]
             silenced(_add, a, y._data, a)
         return x
     if a.size >= _MUCH:
@@ -319,4 +278,11 @@ def accumulate(x: Tensor, y: Tensor, in_place: bool) -> Tensor:
     return wrap(data)
 
 
-_add: Final = np.add
+KERNELS: Final[dict[str, Callable[..., Any] | Specialized]] = {
+    "tk::matmul": Specialized(matmul_kernel), "tk::clone": clone, "tk::cast": cast, "tk::to_device": to_device_kernel,
+    "tk::flip": flip, "tk::concatenate": concatenate, "tk::argmax": _position("argmax", np.ndarray.argmax),
+    "tk::argmin": _position("argmin", np.ndarray.argmin), "tk::conj": conj, "tk::real": real, "tk::imag": imag,
+    "tk::complex_from": complex_from, "tk::full": full, "tk::linspace": linspace, "tk::eye": eye,
+    "tk::random_uniform": random_uniform, "tk::random_normal": random_normal, "tk::random_integers": random_integers,
+    "tk::random_permutation": random_permutation, "tk::accumulate": accumulate,
+}  # fmt: skip

@@ -1,9 +1,10 @@
-"""CPU kernels of operators whose block says how NumPy computes them (facet ``NumPyKernel``)."""
+"""CPU kernels of operators whose block names a NumPy function (facet ``NumPyKernel``)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -17,14 +18,14 @@ from ...ops.declare.facets import NumPyKernel
 from .fp_warnings import QUIET, ignore, restore
 from .kernels import WORDS, wrap
 
-__all__ = ["numpy_kernel"]
+__all__ = ["numpy_kernel", "numpy_kernel_rule"]
 
 
 _UNTOLD: Final = (ValueError, TypeError, IndexError, OverflowError, RuntimeError, np.linalg.LinAlgError)
 
 
 def _described(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """The arguments of a call, tensors by dtype and shape."""
+    """Describe the arguments of a call, tensors by dtype and shape."""
 
     def one(value: Any) -> str:
         if isinstance(value, Tensor):
@@ -37,7 +38,7 @@ def _described(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
 
 
 def _wanted(error: MemoryError) -> str:
-    """The array that NumPy could not make, if it says which."""
+    """Describe the array for which memory was missing, if the error says which."""
     shape, dtype = getattr(error, "shape", None), getattr(error, "dtype", None)
     if shape is None or dtype is None:
         return ""
@@ -45,7 +46,7 @@ def _wanted(error: MemoryError) -> str:
 
 
 def _array(value: Any) -> Any:
-    """An argument with arrays in place of tensors, and Python numbers as such."""
+    """Replace tensors in an argument by arrays, and those of Python numbers by the numbers."""
     if value.__class__ is Tensor:
         return value._data.item() if value._word & WEAK_MASK else value._data
     if isinstance(value, Tensor):
@@ -58,7 +59,7 @@ def _array(value: Any) -> Any:
 def _tensor(data: Any) -> Tensor:
     if data.__class__ is not np.ndarray:
         data = np.asarray(data)
-    # results are contiguous, as the rules for shapes say; np.ascontiguousarray would give a 0-d array a dimension
+    # results are contiguous, as the shape rules promise; np.ascontiguousarray would add a dimension to a 0-d array
     return wrap(data if data.flags.c_contiguous else data.copy(order="C"))
 
 
@@ -103,18 +104,18 @@ def _passed(argument: Argument) -> str:
 
 
 def numpy_kernel(operator: Operator) -> Callable[..., Any]:
-    """The kernel: tensors become arrays, NumPy computes without warnings, arrays become tensors.
+    """Generate the kernel: tensors become arrays, NumPy computes without warnings, arrays become tensors.
 
-    The rule for shapes and dtypes runs first, since it is where bad arguments are refused; for a strict function it
-    runs only when that fails, to give the error of the operator rather than NumPy's. Of a composite the composition is
-    asked instead, which may know better. The kernel is written for the schema's arguments, as an entry is.
+    The rule for shapes and dtypes runs first, because it rejects bad arguments. For a strict function it runs only
+    after a failure, so that the error is the operator's and not NumPy's. For a composite, the composition is called
+    instead: it may succeed.
     """
     facet: NumPyKernel = operator.facets["NumPyKernel"]
     composite = operator.facets.get("Composite")
     otherwise = operator.facets["Meta"].rule if composite is None else composite.function
     schema = operator.schema
     several = len(operator.schema.returns) != 1
-    fresh = "Factory" in operator.facets  # what is made from nothing is contiguous
+    fresh = "Factory" in operator.facets  # a new array is contiguous
 
     def failed(error: Exception, *args: Any, **kwargs: Any) -> Any:
         if composite is not None:
@@ -153,3 +154,13 @@ def numpy_kernel(operator: Operator) -> Callable[..., Any]:
         "words": WORDS, "new": object.__new__, "Tensor": Tensor,
     }  # fmt: skip
     return codegen.define(source.lstrip(), scope, f"<NumPy kernel of {operator.name}>", schema)
+
+
+def numpy_kernel_rule(operator: Operator) -> Callable[[Operator, int], Callable[..., Any]]:
+    """Return the rule that generates the kernel at the first call; one kernel serves all dtypes."""
+    write = cache(numpy_kernel)
+
+    def rule(operator: Operator, word: int) -> Callable[..., Any]:
+        return write(operator)
+
+    return rule

@@ -2,13 +2,14 @@
 
 Note [Small and large calls]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-A small call goes straight to the program's NumPy function, in a closure that knows its dtypes. A large one allocates
-its result, cuts it into pieces that fit a core's cache, and gives these to several threads.
+A small call goes directly to the program's NumPy function, in a kernel that knows its dtypes. A large call allocates
+its result and cuts it into pieces that fit a core's cache, which several threads compute.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -17,6 +18,7 @@ from ...core.dtypes import names as dtypes
 from ...core.lift import refuse_number, refuse_out_of_range
 from ...core.tensor import Tensor, cpu_word, make_tensor
 from ...core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
+from ...dispatch import codegen
 from ...dispatch.operator import Operator
 from ...ops.declare.facets import Pointwise
 from ...ops.shapes import broadcast_shapes
@@ -28,168 +30,136 @@ __all__ = ["converted", "pointwise_kernel"]
 
 LARGE: Final = 1 << 15  # elements from which allocation, pieces and compiled code pay
 # One core moves 80 GB/s (measured: ``add``, 12 MB in 148 us), and waking another costs 60 us: below this many bytes a
-# loop that is limited by memory is faster alone.
+# loop that is limited by memory is faster on one core.
 WORTH_SPLITTING: Final = 8 << 20
-_ndarray: Final = np.ndarray
-_new: Final = object.__new__
 _square: Final = np.square
-_asarray: Final[Any] = np.asarray
 
 
 def pointwise_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
-    """The kernel of a pointwise operator for tensors of these dtypes."""
+    """Return the kernel of a pointwise operator for tensors of these dtypes."""
     facet: Pointwise = operator.facets["Pointwise"]
     arrays, weak = dtypes_of(word & DTYPE_MASK), weak_of(word & WEAK_MASK)
     compute, result = facet.promotion.dtypes(operator.name, arrays, weak)
-    if (
-        facet.boolean == facet.parameters
-        and compute.kind == "b"
-        and len(arrays) == 1
-        and arrays != (compute,)
-        and not weak
-    ):
-        # logic on numbers: the test against zero is part of the expression, not a pass of its own
+    all_boolean = facet.boolean == facet.parameters
+    if all_boolean and compute.kind == "b" and len(arrays) == 1 and arrays != (compute,) and not weak:
+        # logic on numbers: the test against zero is part of the expression, not a separate pass
         facet, compute = facet.of_numbers, arrays[0]
     program = program_of(operator.name, facet, compute, result)
-    plain = len(facet.parameters) == len(facet.tensors) and not facet.boolean
-    if weak and plain and len(arrays) == 1 and arrays[0] == compute and len(facet.parameters) == 2:
+    count = len(facet.parameters)
+    uniform = not facet.boolean and count == len(facet.tensors) and all(dtype == compute for dtype in arrays)
+    if uniform and weak and count == 2 and arrays:
         return _binary_weak(operator, program)
-    mixed = bool(weak) or any(dtype != compute for dtype in arrays) or len(facet.boolean) > 0
-    if mixed or len(facet.parameters) != len(facet.tensors):
-        return _general(operator, facet, program)
-    if len(facet.parameters) == 1:
-        return _unary(operator, program)
-    if len(facet.parameters) == 2:
-        return _binary(operator, program)
+    if uniform and not weak and count <= 2:
+        return _uniform(operator, program, count)
     return _general(operator, facet, program)
 
 
-def _limit(program: Program, operands: int) -> int:
-    """The size from which a call is large."""
-    if not program.light or not isinstance(program.call, np.ufunc):
-        return LARGE
-    return WORTH_SPLITTING // (operands * program.dtype.itemsize + program.result.itemsize)
+# The kernels for small calls have one form; they differ in how they load arrays, when they leave the call to the
+# function ``general``, and how they call the program.
+_SOURCE: Final = """
+def make(call, limit, general, program, word, name, wanted, converted):
+    def kernel({operands}):
+        {load}
+        if {guard}:
+            return general({operands})
+        try:
+            {run}
+        except ValueError:
+            common_shape(name, ({arrays},))
+            raise
+        made = new(Tensor)
+        made._data = data if data.__class__ is ndarray else asarray(data)
+        made._word = word
+        made._storage = None
+        made._autograd = None
+        return made
+
+    return kernel
+"""
+_LOAD: Final = {
+    "weak": """try:
+            call, b, _ = converted[id(x2)]
+        except KeyError:
+            call = b = None
+        a = x1._data""",
+}
+_GUARD: Final = {
+    "weak": "call is None or a.size >= limit",
+    "mixed": "a.dtype is not wanted[0] or b.dtype is not wanted[1] or c.dtype is not wanted[2] "
+    "or a.size * b.size * c.size >= limit",
+}
+_PROGRAM: Final = """if program.compiled:
+                try:
+                    data = quietly(program.call, {arrays})
+                except RuntimeError:  # Note [A context without warnings]
+                    data = silenced(program.call, {arrays})
+            else:
+                program.count()
+                data = silenced(program.call, {arrays})"""
+_RUN: Final = {
+    "silent": "data = call({arrays})",
+    "quiet": """try:
+                data = quietly(call, {arrays})
+            except RuntimeError:  # Note [A context without warnings]
+                data = silenced(call, {arrays})""",
+    "weak": """try:
+                data = quietly(call, a) if call is square else quietly(call, a, b)
+            except RuntimeError:  # Note [A context without warnings]
+                return general(x1, x2)""",
+    "program": _PROGRAM,
+    "mixed": _PROGRAM,
+}
 
 
-def _unary(operator: Operator, program: Program) -> Callable[[Tensor], Tensor]:
+@cache
+def _maker(form: str, count: int) -> Callable[..., Any]:
+    """Return the function that makes kernels of this form, which is generated once."""
+    names, arrays = "abc"[:count], ", ".join("abc"[:count])
+    operands = [f"x{i + 1}" for i in range(count)]
+    source = _SOURCE.format(
+        operands=", ".join(operands),
+        arrays=arrays,
+        load=_LOAD.get(form) or f"{arrays} = {', '.join(f'{x}._data' for x in operands)}",
+        guard=_GUARD.get(form) or " or ".join(f"{a}.size >= limit" for a in names),
+        run=_RUN[form].format(arrays=arrays),
+    )
+    scope = {
+        "Tensor": Tensor, "asarray": np.asarray, "common_shape": _shape, "ndarray": np.ndarray, "new": object.__new__,
+        "quietly": quietly, "silenced": silenced, "square": _square,
+    }  # fmt: skip
+    return codegen.define(source.lstrip(), scope, f"<pointwise kernel, {form}, {count} operands>")
+
+
+def _make(
+    form: str, count: int, operator: Operator, program: Program, general: Callable[..., Tensor], limit: int = LARGE,
+    *, wanted: Any = None, converted: Any = None,
+) -> Callable[..., Tensor]:  # fmt: skip
     word = cpu_word(program.result)
-    limit = _limit(program, 1)
-
-    def composed(x: Tensor) -> Tensor:
-        a = x._data
-        if a.size >= limit:
-            return make_tensor(large(program, (a,), a.shape), word)
-        return make_tensor(_calmly(program, a), word)
-
-    if not isinstance(program.call, np.ufunc):
-        return composed
-    call = program.call
-
-    def kernel(x: Tensor) -> Tensor:
-        a = x._data
-        if a.size >= limit:
-            return composed(x)
-        try:
-            data = quietly(call, a)
-        except RuntimeError:  # Note [A context without warnings]
-            data = silenced(call, a)
-        made: Tensor = _new(Tensor)
-        made._data = data if data.__class__ is _ndarray else _asarray(data)
-        made._word = word
-        made._storage = None
-        made._autograd = None
-        return made
-
-    def silent(x: Tensor) -> Tensor:
-        a = x._data
-        if a.size >= limit:
-            return composed(x)
-        data = call(a)
-        made: Tensor = _new(Tensor)
-        made._data = data if data.__class__ is _ndarray else _asarray(data)
-        made._word = word
-        made._storage = None
-        made._autograd = None
-        return made
-
-    return silent if program.silent else kernel
+    make = _maker(form, count)
+    return make(program.call, limit, general, program, word, operator.name, wanted, converted)  # type: ignore[no-any-return]
 
 
-def _calmly(program: Program, *arrays: np.ndarray) -> np.ndarray:
-    """A small call of a program that is no ufunc of NumPy's."""
-    if program.compiled:
-        try:
-            return _asarray(quietly(program.call, *arrays))  # type: ignore[no-any-return]
-        except RuntimeError:  # Note [A context without warnings]
-            pass
-    else:
-        program.count()
-    return _asarray(silenced(program.call, *arrays))  # type: ignore[no-any-return]
+def _uniform(operator: Operator, program: Program, count: int) -> Callable[..., Tensor]:
+    """Return a kernel for operands that all have the compute dtype."""
+    word, name = cpu_word(program.result), operator.name
+    is_ufunc = isinstance(program.call, np.ufunc)
+    limit = LARGE
+    if program.light and is_ufunc:
+        limit = WORTH_SPLITTING // (count * program.dtype.itemsize + program.result.itemsize)
 
+    def general(*operands: Tensor) -> Tensor:
+        arrays = tuple([x._data for x in operands])
+        return make_tensor(large(program, arrays, _shape(name, arrays)), word)
 
-def _binary(operator: Operator, program: Program) -> Callable[[Tensor, Tensor], Tensor]:
-    word = cpu_word(program.result)
-    name = operator.name
-    limit = _limit(program, 2)
-
-    def composed(x1: Tensor, x2: Tensor) -> Tensor:
-        a, b = x1._data, x2._data
-        if a.size >= limit or b.size >= limit:
-            return make_tensor(large(program, (a, b), _shape(name, (a, b))), word)
-        try:
-            return make_tensor(_calmly(program, a, b), word)
-        except ValueError:
-            _shape(name, (a, b))
-            raise
-
-    if not isinstance(program.call, np.ufunc):
-        return composed
-    call = program.call
-
-    def kernel(x1: Tensor, x2: Tensor) -> Tensor:
-        a = x1._data
-        b = x2._data
-        if a.size >= limit or b.size >= limit:
-            return composed(x1, x2)
-        try:
-            data = quietly(call, a, b)
-        except RuntimeError:  # Note [A context without warnings]
-            data = silenced(call, a, b)
-        except ValueError:
-            _shape(name, (a, b))
-            raise
-        made: Tensor = _new(Tensor)
-        made._data = data if data.__class__ is _ndarray else _asarray(data)
-        made._word = word
-        made._storage = None
-        made._autograd = None
-        return made
-
-    def silent(x1: Tensor, x2: Tensor) -> Tensor:
-        a = x1._data
-        b = x2._data
-        if a.size >= limit or b.size >= limit:
-            return composed(x1, x2)
-        try:
-            data = call(a, b)
-        except ValueError:
-            _shape(name, (a, b))
-            raise
-        made: Tensor = _new(Tensor)
-        made._data = data if data.__class__ is _ndarray else _asarray(data)
-        made._word = word
-        made._storage = None
-        made._autograd = None
-        return made
-
-    return silent if program.silent else kernel
+    form = "program" if not is_ufunc else "silent" if program.silent else "quiet"
+    return _make(form, count, operator, program, general, limit)
 
 
 def _binary_weak(operator: Operator, program: Program) -> Callable[[Tensor, Tensor], Tensor]:
-    """For a tensor and a Python scalar, which is converted once and then remembered."""
+    """Return a kernel for a tensor and a Python scalar, which is converted once and then remembered."""
     word = cpu_word(program.result)
     name, dtype = operator.name, program.dtype
-    # What is called for a scalar, by the identity of its tensor (which is kept here, too), and with what
+    # By the identity of a scalar's tensor: the function to call, the converted scalar, and the tensor to keep it alive.
     converted: dict[int, tuple[Any, np.ndarray, Tensor]] = {}
     is_power = program.call is np.power and dtype.kind in "fc"
 
@@ -209,7 +179,7 @@ def _binary_weak(operator: Operator, program: Program) -> Callable[[Tensor, Tens
         return found[1]
 
     def general(x1: Tensor, x2: Tensor) -> Tensor:
-        """Of any size, the scalar on any side; it is converted afterwards."""
+        """Compute for any size, with the scalar on either side, and remember the scalar."""
         try:
             a, b = (x1._data, convert(x2)) if x2._word & WEAK_MASK else (convert(x1), x2._data)
         except OverflowError:
@@ -219,38 +189,29 @@ def _binary_weak(operator: Operator, program: Program) -> Callable[[Tensor, Tens
         if not program.is_ufunc:
             return make_tensor(_calmly(program, a, b), word)
         squares = x2._word & WEAK_MASK and is_power and b == 2
-        return make_tensor(_asarray(silenced(_square, a) if squares else silenced(program.call, a, b)), word)
+        return make_tensor(np.asarray(silenced(_square, a) if squares else silenced(program.call, a, b)), word)
 
     if not isinstance(program.call, np.ufunc):
         return general
+    return _make("weak", 2, operator, program, general, converted=converted)
 
-    def kernel(x1: Tensor, x2: Tensor) -> Tensor:
-        call: Any
+
+def _calmly(program: Program, *arrays: np.ndarray) -> np.ndarray:
+    """Run a small call of a program that is not a NumPy ufunc."""
+    if program.compiled:
         try:
-            call, b, _ = converted[id(x2)]
-        except KeyError:
-            call = b = None
-        a = x1._data
-        if call is None or a.size >= LARGE:
-            return general(x1, x2)
-        try:
-            data = quietly(call, a) if call is _square else quietly(call, a, b)
+            return np.asarray(quietly(program.call, *arrays))
         except RuntimeError:  # Note [A context without warnings]
-            return general(x1, x2)
-        made: Tensor = _new(Tensor)
-        made._data = data if data.__class__ is _ndarray else _asarray(data)
-        made._word = word
-        made._storage = None
-        made._autograd = None
-        return made
-
-    return kernel
+            pass
+    else:
+        program.count()
+    return np.asarray(silenced(program.call, *arrays))
 
 
 def _exact_comparison(operator: Operator, x1: Tensor, x2: Tensor) -> Tensor:
-    """A comparison with a Python int that the dtype cannot hold: it has an answer, which NumPy knows.
+    """Compare with a Python int that the dtype cannot hold, as NumPy does.
 
-    Called while the OverflowError of another operator is handled, which goes on.
+    Called while an OverflowError is handled, which is raised again for operators other than comparisons.
     """
     name = operator.schema.base_name
     if not operator.facets["Pointwise"].promotion.compares or not hasattr(np, name):
@@ -267,7 +228,7 @@ def _shape(name: str, arrays: Sequence[np.ndarray]) -> tuple[int, ...]:
 
 
 def converted(name: str, value: Any, dtype: np.dtype) -> np.ndarray:
-    """An operand in the dtype that is computed in."""
+    """Return an operand in the dtype that the program computes in."""
     a: np.ndarray = value._data if isinstance(value, Tensor) else np.asarray(value)
     if a.dtype == dtype:
         return a
@@ -283,7 +244,7 @@ def converted(name: str, value: Any, dtype: np.dtype) -> np.ndarray:
 
 
 def _general(operator: Operator, facet: Pointwise, program: Program) -> Callable[..., Tensor]:
-    """For mixed dtypes, weak scalars, boolean operands and arguments that are no tensors."""
+    """Return a kernel for mixed dtypes, weak scalars, boolean operands and arguments that are not tensors."""
     word = cpu_word(program.result)
     wanted = [np.dtype(bool) if p in facet.boolean else program.dtype for p in facet.parameters]
     name = operator.name
@@ -314,7 +275,7 @@ def _general(operator: Operator, facet: Pointwise, program: Program) -> Callable
             raise
         finally:
             restore(token)
-        if data.__class__ is not _ndarray:
+        if data.__class__ is not np.ndarray:
             data = np.asarray(data)
         if data.dtype is not program.result and data.dtype != program.result:
             data = data.astype(program.result)
@@ -322,36 +283,11 @@ def _general(operator: Operator, facet: Pointwise, program: Program) -> Callable
 
     if len(wanted) != 3 or len(facet.tensors) != 3:
         return kernel
-    first, second, third = wanted
-
-    def of_three(x1: Tensor, x2: Tensor, x3: Tensor) -> Tensor:
-        a, b, c = x1._data, x2._data, x3._data
-        if a.dtype is not first or b.dtype is not second or c.dtype is not third or a.size * b.size * c.size >= LARGE:
-            return kernel(x1, x2, x3)
-        try:
-            if program.compiled:
-                try:
-                    data = quietly(program.call, a, b, c)
-                except RuntimeError:  # Note [A context without warnings]
-                    data = silenced(program.call, a, b, c)
-            else:
-                program.count()
-                data = silenced(program.call, a, b, c)
-        except ValueError:
-            _shape(name, (a, b, c))
-            raise
-        made: Tensor = _new(Tensor)
-        made._data = data if data.__class__ is _ndarray else _asarray(data)
-        made._word = word
-        made._storage = None
-        made._autograd = None
-        return made
-
-    return of_three
+    return _make("mixed", 3, operator, program, kernel, wanted=wanted)
 
 
 def pointwise_into(operator: Operator, out: np.ndarray, args: tuple[Any, ...]) -> None:
-    """Write a pointwise result into an array: for in-place variants. ``out`` has the broadcast shape."""
+    """Write a pointwise result into ``out``, which has the broadcast shape; in-place variants use this."""
     word = 0
     for value in args:
         if isinstance(value, Tensor):
@@ -408,8 +344,8 @@ def _flat(program: Program, flat: list[np.ndarray], out: np.ndarray, single: lis
         operands = [(a if a.size == 1 else a[: stop - start]) if one else a[start:stop] for a, one in zip(flat, single)]
         _assign(program, tuple(operands), out[start:stop])
 
-    # one pass over memory: a share for each thread, since every piece costs a turn of the GIL; a function of several
-    # NumPy calls: pieces whose intermediate results stay in a core's cache
+    # A ufunc passes over memory once: each thread gets one share, since every piece has to acquire the GIL. A function
+    # of several NumPy calls gets pieces whose intermediate results stay in a core's cache.
     if isinstance(program.large, np.ufunc) and not any(single):
         for_shares(piece, out.size, program.pace)
     else:

@@ -1,4 +1,4 @@
-"""CPU kernels of views: NumPy's own where it has the operation, else a window made from the View facet."""
+"""CPU kernels of views: NumPy's operation where there is one, else a window made from the View facet."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from ...core.word import INHERITED
 from ...dispatch.operator import Operator
 from ...ops.declare.facets import View
 from ...ops.shapes import infer_reshape, refuse_shape
+from .kernels import check
 
-__all__ = ["view_kernel"]
+__all__ = ["KERNELS", "view_kernel"]
 
 _new: Final = object.__new__
 
@@ -23,7 +24,7 @@ def _reshape(x: Tensor, shape: Sequence[int], *, copy: bool | None = None) -> Te
     a = x._data
     try:
         for n in shape:
-            if n < -1:  # NumPy takes every negative length for -1
+            if n < -1:  # NumPy treats every negative length as -1
                 raise ValueError
         data = a.reshape(shape)
     except (ValueError, TypeError):
@@ -42,7 +43,7 @@ def _reshape(x: Tensor, shape: Sequence[int], *, copy: bool | None = None) -> Te
         made._autograd = None
         return made
     if copy is False:
-        raise_for(x, "reshape", shape, copy=False)
+        check("reshape", x, shape, copy=False)
     return make_tensor(data, x._word & INHERITED)
 
 
@@ -53,7 +54,7 @@ def _select(x: Tensor, axis: int, index: int) -> Tensor:
             return make_view(x, a[index, ...])
         return make_view(x, a[(slice(None),) * (axis if axis >= 0 else a.ndim + axis) + (index, ...)])
     except IndexError:
-        raise_for(x, "select_index", axis, index)
+        check("select_index", x, axis, index)
         raise
 
 
@@ -61,7 +62,7 @@ def _slice(x: Tensor, axis: int, start: int, stop: int, step: int = 1) -> Tensor
     a = x._data
     if axis == 0 and step >= 1 and a.ndim:
         return make_view(x, a[start:stop:step])
-    raise_for(x, "slice", axis, start, stop, step)
+    check("slice", x, axis, start, stop, step)
     return make_view(x, a[(slice(None),) * (axis if axis >= 0 else a.ndim + axis) + (slice(start, stop, step),)])
 
 
@@ -69,10 +70,10 @@ def _basic_index(x: Tensor, index: tuple[Any, ...]) -> Tensor:
     try:
         data = x._data[index]
     except IndexError:
-        raise_for(x, "basic_index", index)
+        check("basic_index", x, index)
         refuse_shape("index", (1,) * (x.ndim + index.count(None)))
         raise
-    if data.__class__ is not np.ndarray:  # NumPy gives an element as a scalar
+    if data.__class__ is not np.ndarray:  # NumPy returns an element as a scalar
         data = x._data[(*index, ...)]
     made: Tensor = _new(Tensor)
     made._data = data
@@ -87,35 +88,13 @@ def _permute(x: Tensor, axes: Sequence[int]) -> Tensor:
     try:
         return make_view(x, x._data.transpose(axes))
     except ValueError:
-        raise_for(x, "permute_dims", axes)
+        check("permute_dims", x, axes)
         raise
 
 
-_windows: dict[str, Callable[..., Any]] = {}
-
-
-def raise_for(x: Tensor, name: str, *args: Any, **kwargs: Any) -> None:
-    """Raise the View facet's own error for arguments that NumPy has refused."""
-    _windows[name](x, *args, **kwargs)
-
-
-_FAST: Final[dict[str, Callable[..., Tensor]]] = {
-    "tk::basic_index": _basic_index,
-    "tk::alias": lambda x: make_view(x, x._data),
-    "tk::reshape": _reshape,
-    "tk::select_index": _select,
-    "tk::slice": _slice,
-    "tk::permute_dims": _permute,
-}
-
-
 def view_kernel(operator: Operator) -> Callable[..., Tensor]:
-    """The kernel of a view."""
+    """Return the kernel of a view, which applies the window of its View facet."""
     facet: View = operator.facets["View"]
-    _windows[operator.schema.base_name] = facet.window
-    fast = _FAST.get(operator.name)
-    if fast is not None:
-        return fast
 
     def kernel(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         window = facet.window(x, *args, **kwargs)
@@ -127,11 +106,11 @@ def view_kernel(operator: Operator) -> Callable[..., Tensor]:
 
 
 def _window_of(a: np.ndarray, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> np.ndarray:
-    """The array with this shape, strides and offset in elements from the start of ``a``."""
+    """Return the array with this shape, and strides and offset in elements from the start of ``a``."""
     dtype = a.dtype
     itemsize = dtype.itemsize
     steps = [s * itemsize for s in strides]
-    if a.flags.c_contiguous and a.flags.writeable:  # the short way: NumPy itself checks that it stays within ``a``
+    if a.flags.c_contiguous and a.flags.writeable:  # NumPy checks that it stays within ``a``
         return np.ndarray(shape, dtype, a, offset * itemsize, steps)
     if offset:
         a = np.lib.stride_tricks.as_strided(a, (offset + 1,), (itemsize,))[offset:]
@@ -142,7 +121,7 @@ def _squeeze(x: Tensor, axis: Sequence[int]) -> Tensor:
     try:
         return make_view(x, x._data.squeeze(axis))
     except (ValueError, OverflowError):
-        raise_for(x, "squeeze", axis)
+        check("squeeze", x, axis)
         raise
 
 
@@ -151,7 +130,7 @@ def _expand_dims(x: Tensor, axis: Sequence[int] = (0,)) -> Tensor:
     if a.ndim + len(axis) > 64:
         refuse_shape("expand_dims", (1,) * (a.ndim + len(axis)))
     if len(axis) != 1 or not -a.ndim - 1 <= axis[0] <= a.ndim:
-        return make_view(x, _window_of(a, *_windows["expand_dims"](x, axis)))
+        return make_view(x, _window_of(a, *check("expand_dims", x, axis)))
     i = axis[0] if axis[0] >= 0 else axis[0] + a.ndim + 1
     return make_view(x, a[(slice(None),) * i + (None,)])
 
@@ -164,13 +143,13 @@ def _broadcast_to(x: Tensor, shape: Sequence[int]) -> Tensor:
     if not before:
         try:
             return make_view(x, np.ndarray(shape, a.dtype, a, 0, (0,) * len(shape)))
-        except ValueError:  # a negative length, or more than there are addresses for
-            raise_for(x, "broadcast_to", shape)
+        except ValueError:  # a negative length, or more elements than addresses
+            check("broadcast_to", x, shape)
             refuse_shape("broadcast_to", shape, a.dtype.itemsize)
             raise
     lead = len(shape) - len(before)
     if lead < 0 or not a.flags.c_contiguous or not a.flags.writeable:
-        return make_view(x, _window_of(a, *_windows["broadcast_to"](x, shape)))
+        return make_view(x, _window_of(a, *check("broadcast_to", x, shape)))
     steps = [0] * lead
     for n, m, step in zip(before, shape[lead:], a.strides):
         if n == m:
@@ -178,9 +157,9 @@ def _broadcast_to(x: Tensor, shape: Sequence[int]) -> Tensor:
         elif n == 1 and m >= 0:
             steps.append(0)
         else:
-            raise_for(x, "broadcast_to", shape)
+            check("broadcast_to", x, shape)
     if lead and min(shape) < 0:
-        raise_for(x, "broadcast_to", shape)
+        check("broadcast_to", x, shape)
     try:
         return make_view(x, np.ndarray(shape, a.dtype, a, 0, steps))
     except ValueError:
@@ -188,4 +167,8 @@ def _broadcast_to(x: Tensor, shape: Sequence[int]) -> Tensor:
         raise
 
 
-_FAST.update({"tk::squeeze": _squeeze, "tk::expand_dims": _expand_dims, "tk::broadcast_to": _broadcast_to})
+KERNELS: Final[dict[str, Callable[..., Tensor]]] = {
+    "tk::basic_index": _basic_index, "tk::alias": lambda x: make_view(x, x._data), "tk::reshape": _reshape,
+    "tk::select_index": _select, "tk::slice": _slice, "tk::permute_dims": _permute, "tk::squeeze": _squeeze,
+    "tk::expand_dims": _expand_dims, "tk::broadcast_to": _broadcast_to,
+}  # fmt: skip
