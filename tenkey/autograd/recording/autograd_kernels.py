@@ -1,12 +1,12 @@
-"""Recording: the Autograd kernel of an operator, written for its schema and specialised for a dispatch word.
+"""Recording: the Autograd kernel of an operator, generated for its schema and specialised for a dispatch word.
 
 Note [The autograd kernel]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~
-For a word that has the trait "requires a gradient", the kernel is a generated function: it calls the kernel that lies
-below in the dispatch order (found when the function is made, since it follows from the word), makes a node, links the
-inputs' edges, saves what the formulas of the inputs that need a gradient name, and makes the result an output of the
-node. Words without the trait never see it. Kernels that are made of other operators run with recording switched off,
-because their formula is here. Guarded by ``tests/autograd/engine/test_autograd.py``.
+For a word with the trait "requires a gradient", the kernel is a generated function: it calls the next kernel in
+dispatch order (resolved when the function is made, since it follows from the word), makes a node, links the edges of
+the inputs, saves the values that the formulas of inputs with a gradient name, and makes the result an output of the
+node. Calls whose word lacks the trait never reach it. Kernels that call other operators run with recording switched
+off, because the operator has its own formula. Guarded by ``tests/autograd/engine/test_autograd.py``.
 """
 
 from __future__ import annotations
@@ -26,26 +26,19 @@ from ...ops.builtin.creation import zeros
 from ..formulas.gradients import formulas_of
 from ..saved_tensors.hooks import HOOKED, with_choice
 from ..tape.node import DelayedError, Node, edge_of, record_node
-from .kernel_source import Writer
+from .kernel_source import Writer, node_name
 
-__all__ = [
-    "ZeroNode",
-    "autograd_kernel",
-    "below_autograd",
-    "inner_call",
-    "leaf_kernel",
-    "refusing_kernel",
-]
+__all__ = ["ZeroNode", "autograd_kernel", "below_autograd", "inner_call", "refusing_kernel"]
 
 
 def below_autograd(word: int) -> int:
-    """The word of the call below autograd: no autograd keys, no wish for a gradient, and nothing to be saved."""
+    """Return the word of the call below autograd, without autograd's keys and traits."""
     traits = word & ~key_mask() & ~REQUIRES_GRAD & ~HOOKED
     return DispatchKeySet.from_word(word).below(DispatchKey.AutogradOther).mask | traits
 
 
-def leaf_kernel(operator: Operator, word: int) -> bool:
-    """Whether the kernel for this word is a backend's own, which calls no other operator."""
+def _is_backend_kernel(operator: Operator, word: int) -> bool:
+    """Return whether the kernel for this word belongs to a backend, and so calls no other operator."""
     for step in steps(operator, word):
         if step.chosen:
             kernel = step.slot.kernel
@@ -56,7 +49,7 @@ def leaf_kernel(operator: Operator, word: int) -> bool:
 
 
 def _silent(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``function`` with recording switched off."""
+    """Return ``function`` with recording switched off."""
 
     def run(*args: Any, **kwargs: Any) -> Any:
         found = get_state()
@@ -70,19 +63,17 @@ def _silent(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def inner_call(operator: Operator, word: int) -> Callable[..., Any]:
-    """What the autograd kernel for ``word`` calls: resolved now, silent unless it is a backend's own kernel."""
+    """Return what the autograd kernel for ``word`` calls; it does not record, unless it is a backend's kernel."""
     below = below_autograd(word)
     function = operator.cache[below]
-    inner = function if leaf_kernel(operator, below) else _silent(function)
+    inner = function if _is_backend_kernel(operator, below) else _silent(function)
     return with_choice(operator, inner) if word & HOOKED else inner
 
 
 def autograd_kernel(operator: Operator, word: int) -> Callable[..., Any]:
-    """The kernel that records a call of ``operator`` for this word."""
-    is_complex = any(dtype.kind == "c" for dtype in dtypes_of(word & DTYPE_MASK)) or complex in weak_of(
-        word & WEAK_MASK
-    )
-    formulas = formulas_of(operator, is_complex=is_complex)
+    """Return the kernel that records a call of ``operator`` for this word."""
+    has_complex = any(dtype.kind == "c" for dtype in dtypes_of(word & DTYPE_MASK))
+    formulas = formulas_of(operator, is_complex=has_complex or complex in weak_of(word & WEAK_MASK))
     inner = inner_call(operator, word)
     if formulas is None:
         return _unknown_gradient(operator, inner)
@@ -92,10 +83,10 @@ def autograd_kernel(operator: Operator, word: int) -> Callable[..., Any]:
 
 
 class ZeroNode(Node):
-    """The node of a step function: it is part of the graph, and its gradient is zero."""
+    """The node of a step function, whose gradient is zero."""
 
     def apply(self, *grads: Tensor | None) -> Any:
-        """Zeros for every input that needs a gradient."""
+        """Return zeros for every input that needs a gradient."""
         g = grads[0]
         return tuple([None if edge[0] is None or g is None else _zeros(edge, g.device) for edge in self.next_edges])
 
@@ -107,9 +98,8 @@ def _zeros(edge: Any, device: Device) -> Tensor:
 
 
 def _zero_gradient(operator: Operator, inner: Callable[..., Any]) -> Callable[..., Any]:
-    """For step functions (floor, sign): the graph is kept, with a zero gradient."""
-    name = "".join(part.capitalize() for part in operator.schema.base_name.split("_")) + "Backward"
-    node_class = type(name, (ZeroNode,), {"operator_name": operator.name})
+    """Return the kernel of a step function (floor, sign): it is recorded, with a zero gradient."""
+    node_class = type(node_name(operator), (ZeroNode,), {"operator_name": operator.name})
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         out = inner(*args, **kwargs)

@@ -214,17 +214,17 @@ def _regenerated(meta: ViewMeta, version: int) -> Any:
 
 
 def view_lines(plain: list[str]) -> list[str]:
-    """For record.py: the lines that fill the slot of a view; ``reshape`` may have made a copy, which is none."""
+    """Return the lines of a generated kernel that make the metadata of a view; ``reshape`` may have made a copy."""
     return [
-        "    $root = $out._storage",
-        "    if $root.__class__ is $Tensor or $isinstance($root, $Tensor):",
-        "        $meta = $new($ViewMeta)",
-        "        $meta.own = ($node, 0)",
-        "        $meta.root = $root",
-        "        $meta.data = $data",
-        "        if $root._storage is not None:",
-        "            $meta.at = $root._storage.version",
-        "    else:",
+        "$root = $out._storage",
+        "if $root.__class__ is $Tensor or $isinstance($root, $Tensor):",
+        "    $meta = $new($ViewMeta)",
+        "    $meta.own = ($node, 0)",
+        "    $meta.root = $root",
+        "    $meta.data = $data",
+        "    if $root._storage is not None:",
+        "        $meta.at = $root._storage.version",
+        "else:",
         *[f"    {line}" for line in plain],
     ]
 
