@@ -18,6 +18,7 @@ from tenkey.backends.cpu.numba.program import Program
 from tenkey.dispatch.registry import registry
 from tenkey.library import INT_TO_FLOAT, reduction
 from tenkey.library import scalar as s
+from tests._tiers import each
 
 NS = "reduction_gradient_test"
 ARGUMENTS = "Tensor x, *, int[1]? axis=None, bool keepdims=False"
@@ -94,10 +95,10 @@ def test_values(name: str) -> None:
     np.testing.assert_allclose(op(x, axis=0).numpy(), [by_loop(name, c) for c in x.numpy().T], rtol=1e-12)
 
 
-@pytest.mark.parametrize("keepdims", [False, True])
-@pytest.mark.parametrize(("shape", "axis"), SHAPES)
+@each("case", [(*case, keep) for case in SHAPES for keep in (False, True)], fast=[(*c, True) for c in SHAPES[::2]])
 @pytest.mark.parametrize("name", COMBINATIONS)
-def test_first_and_second_derivative(name: str, shape: tuple[int, ...], axis: Any, keepdims: bool) -> None:
+def test_first_and_second_derivative(name: str, case: tuple[tuple[int, ...], Any, bool]) -> None:
+    shape, axis, keepdims = case
     op = declared(name)
     x = values(name, shape)
     assert gradcheck(lambda x: op(x, axis=axis, keepdims=keepdims), x)

@@ -38,7 +38,7 @@ def lines_of(text: str) -> dict[str, str]:
     return dict(re.findall(r"^(implemented|derived|fallback|wrong) \(\d+\): ?(.*)$", text, re.MULTILINE))
 
 
-@pytest.mark.parametrize("parallel", [(), ("-n", "2")], ids=["alone", "xdist"])
+@pytest.mark.parametrize("parallel", [(), pytest.param(("-n", "2"), marks=pytest.mark.full)], ids=["alone", "xdist"])
 def test_a_right_backend_passes_from_any_folder(tmp_path: Path, parallel: tuple[str, ...]) -> None:
     done = suite(
         SUITE, "--backend", "right", "--backend-module", WITH, "-k", f"not test_operators or {SOME}",

@@ -28,9 +28,10 @@ from tenkey.backends.cpu.pointwise import LARGE, large
 from tenkey.backends.cpu.threads import PIECE
 from tenkey.dispatch import registry
 from tenkey.ops.declare.facets import Pointwise
+from tests._tiers import each
 from tests.operators._extra_references import AGAINST_MPMATH, EXTRA_ULPS, NEAR_ZERO
 from tests.operators._references import reference_of
-from tests.operators._table import OPERATORS
+from tests.operators._table import OPERATORS, named
 
 _SPECIAL = [np.inf, -np.inf, np.nan, 0.0, -0.0, 1.0, -1.0, 0.5, -2.0, 3.0, 1e-30, -1e30, 88.5, -103.5, 1e-45, 709.5]
 # The bound of each scalar function is tested in test_libm.py; expressions add a few roundings.
@@ -81,11 +82,18 @@ _POINTWISE = [
     and "f" in op.facets["Pointwise"].promotion.accepts
     and op.schema.base_name != "close_floats"  # its tolerances are numbers of the caller's, not of any size
 ]
+_FAST = [  # calls of every function of the library, conditions, branches, several operands, numbers
+    registry.find(f"tk::{name}")
+    for name in (
+        "add", "multiply", "divide", "maximum", "less", "exp", "expm1", "log", "log1p", "log2", "sin", "cos", "tanh",
+        "sqrt", "pow", "atan2", "floor_divide", "remainder", "where", "sigmoid", "relu6", "elu", "mish", "logaddexp",
+    )
+]  # fmt: skip
 _SIZES = (LARGE, PIECE - 1, PIECE, PIECE + 1, 2 * PIECE + 3)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("operator", _POINTWISE, ids=str)
+@each("dtype", ["float32", "float64"])
+@named(_POINTWISE, fast=_FAST)
 def test_large_calls_compute_what_numpy_computes(operator: Any, dtype: str, cache: Path) -> None:
     facet = operator.facets["Pointwise"]
     if operator.schema.base_name in AGAINST_MPMATH:

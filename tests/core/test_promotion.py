@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tenkey.core.dtypes import names as dtypes
 from tenkey.core.dtypes.names import DType
 from tenkey.core.dtypes.promotion import Category, can_cast, category_of, promote_types, result_dtype
+from tests._tiers import tier
 
 SIGNED = ["int8", "int16", "int32", "int64"]
 UNSIGNED = ["uint8", "uint16", "uint32", "uint64"]
@@ -135,7 +136,8 @@ def outcome(given: Sequence[DType]) -> DType | None:
         return None
 
 
-@settings(max_examples=300, deadline=None)
+@pytest.mark.wider
+@settings(max_examples=tier(75, 300), deadline=None)
 @given(st.lists(st.sampled_from(dtypes.ALL), min_size=1, max_size=5), st.randoms(use_true_random=False))
 def test_order_and_grouping_do_not_matter(given_dtypes: list[DType], random: object) -> None:
     expected = outcome(given_dtypes)

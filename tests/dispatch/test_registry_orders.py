@@ -21,6 +21,7 @@ from tenkey.dispatch import (
     compute_table,
     fallthrough_kernel,
 )
+from tests._tiers import tier
 from tests.tiny._fakes import (
     AUTOGRAD,
     AUTOGRAD_CPU,
@@ -134,7 +135,8 @@ def check_order(order: Sequence[str], removals: Sequence[str], *, interleaved: b
     assert not reg.pending
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+@pytest.mark.wider
+@settings(max_examples=tier(37, 150), deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 @given(st.permutations(ACTIONS), st.data(), st.booleans())
 def test_any_order_of_registration_and_removal(order: list[str], data: st.DataObject, interleaved: bool) -> None:
     """Note [Registrations are transactional]."""

@@ -6,14 +6,17 @@ import ast
 import contextlib
 import math
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tenkey.dispatch.errors import SchemaError
 from tenkey.dispatch.schema import FunctionSchema, parse_schema
 from tenkey.dispatch.schema.parser import Parser, parse_usual
+from tests._tiers import tier
 
-FUZZ = settings(deadline=None, max_examples=400, database=None)
+pytestmark = pytest.mark.wider
+FUZZ = settings(deadline=None, max_examples=tier(80, 400), database=None)
 
 NAMES = st.sampled_from(["x", "y", "self", "out", "Tensor", "int", "_", "match", "alpha2", "inf", "j"])
 BASES = ["Tensor", "int", "float", "bool", "complex", "Scalar", "str", "DType", "Device"]

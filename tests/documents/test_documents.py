@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,13 +27,50 @@ def examples(text: str) -> list[tuple[str, str | None]]:
     return found
 
 
-def run(source: str) -> str:
+# Runs the file of each line of the input in a fork of one process that has imported the package, and says how it ended.
+SERVER = """
+import os, runpy, sys, traceback
+import tenkey
+
+for line in sys.stdin:
+    path = line.strip()
+    child = os.fork()
+    if not child:
+        with open(path + ".out", "w") as sys.stdout, open(path + ".err", "w") as sys.stderr:
+            status = 0
+            try:
+                runpy.run_path(path, run_name="__main__")
+            except BaseException:
+                traceback.print_exc()
+                status = 1
+            for stream in (sys.stdout, sys.stderr):
+                stream.flush()
+        os._exit(status)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[subprocess.Popen[str]]:
+    if not hasattr(os, "fork"):
+        pytest.skip("this system cannot fork")
+    command = [sys.executable, "-W", "error", "-c", SERVER]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        yield process
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+def run(source: str, server: subprocess.Popen[str], folder: Path) -> str:
     """What a program prints, with warnings as errors."""
-    finished = subprocess.run(
-        [sys.executable, "-W", "error", "-c", source], capture_output=True, text=True, timeout=120, check=False
-    )
-    assert finished.returncode == 0, finished.stderr
-    return finished.stdout
+    path = folder / "example.py"
+    path.write_text(source, encoding="utf-8")
+    assert server.stdin is not None
+    assert server.stdout is not None
+    print(path, file=server.stdin, flush=True)
+    status = int(server.stdout.readline())
+    assert status == 0, Path(f"{path}.err").read_text(encoding="utf-8")
+    return Path(f"{path}.out").read_text(encoding="utf-8")
 
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -44,9 +82,11 @@ CASES = [
 
 
 @pytest.mark.parametrize(("source", "expected"), CASES)
-def test_example_prints_what_the_document_shows(source: str, expected: str | None) -> None:
+def test_example_prints_what_the_document_shows(
+    source: str, expected: str | None, server: subprocess.Popen[str], tmp_path: Path
+) -> None:
     assert expected is not None, "every example shows its output"
-    assert run(source) == expected
+    assert run(source, server, tmp_path) == expected
 
 
 def test_the_documents_have_examples() -> None:
@@ -54,9 +94,12 @@ def test_the_documents_have_examples() -> None:
     assert len(CASES) >= 7
 
 
-def test_a_wrong_output_is_noticed() -> None:
+def test_a_wrong_output_is_noticed(server: subprocess.Popen[str], tmp_path: Path) -> None:
     ((source, expected),) = examples("```python\nprint(1 + 1)\n```\n\n```text\n3\n```\n")
-    assert run(source) != expected
+    assert run(source, server, tmp_path) == "2\n" != expected
+    for wrong in ("import warnings; warnings.warn('mine')", "raise SystemExit(3)", "1 / 0"):
+        with pytest.raises(AssertionError, match=r"mine|SystemExit|ZeroDivision"):
+            run(wrong, server, tmp_path)
 
 
 def test_the_taste_of_each_use_is_short() -> None:
@@ -91,6 +134,7 @@ def test_links_lead_somewhere(path: Path) -> None:
         assert (ROOT / target).exists(), target
 
 
+@pytest.mark.full
 @pytest.mark.skipif(shutil.which("cc") is None, reason="the lesson compiles with cc")
 def test_the_backend_of_the_lesson_passes_the_conformance_suite(tmp_path: Path) -> None:
     source, _ = examples((ROOT / "docs" / "adding_a_backend.md").read_text())[-1]

@@ -29,16 +29,18 @@ _CHECKS = """
 
 
 @pytest.mark.parametrize(("imports", "estimators"), [
-    ("from sklearn.linear_model import Ridge, RidgeCV, RidgeClassifier",
-     ["Ridge(solver='svd')", "RidgeCV()", "RidgeClassifier(solver='svd')"]),
-    ("from sklearn.decomposition import PCA",
-     ["PCA(n_components=2, svd_solver='full')", "PCA(n_components=2, svd_solver='covariance_eigh', whiten=True)"]),
-    ("from sklearn.discriminant_analysis import LinearDiscriminantAnalysis", ["LinearDiscriminantAnalysis()"]),
+    pytest.param("from sklearn.linear_model import Ridge, RidgeCV, RidgeClassifier",
+     ["Ridge(solver='svd')", "RidgeCV()", "RidgeClassifier(solver='svd')"], marks=pytest.mark.full),
+    pytest.param("from sklearn.decomposition import PCA",
+     ["PCA(n_components=2, svd_solver='full')", "PCA(n_components=2, svd_solver='covariance_eigh', whiten=True)"],
+     marks=pytest.mark.full),
+    pytest.param("from sklearn.discriminant_analysis import LinearDiscriminantAnalysis",
+                 ["LinearDiscriminantAnalysis()"], marks=pytest.mark.full),
     ("from sklearn.preprocessing import *",
      ["StandardScaler()", "MinMaxScaler()", "MaxAbsScaler()", "Normalizer()", "KernelCenterer()", "Binarizer()",
       "PolynomialFeatures(degree=2)"]),
     # without values: its score is a mean of truths, which has our default dtype, float32, also where X is float64
-    ("from sklearn.naive_bayes import GaussianNB", ["GaussianNB()"]),
+    pytest.param("from sklearn.naive_bayes import GaussianNB", ["GaussianNB()"], marks=pytest.mark.full),
 ])  # fmt: skip
 def test_own_checks_of_estimators(run_program: Callable[[str], str], imports: str, estimators: list[str]) -> None:
     text = _CHECKS.format(imports=imports, estimators=", ".join(estimators), values="GaussianNB()" not in estimators)

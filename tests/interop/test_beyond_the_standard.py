@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import tenkey as tk
 from tenkey.autograd import gradcheck
 from tenkey.transforms import vmap
+from tests._tiers import tier
 
 nan, inf = np.nan, np.inf
 _METHODS = (
@@ -36,7 +37,8 @@ def _values(rng: np.random.Generator, n: int) -> np.ndarray[Any, Any]:
 # ---- quantiles
 
 
-@settings(max_examples=60, deadline=None)
+@pytest.mark.wider
+@settings(max_examples=tier(20, 60), deadline=None)
 @given(st.integers(1, 60), st.floats(0, 1), st.sampled_from(_METHODS), st.integers(0, 9))
 def test_quantiles_by_every_method(n: int, q: float, method: str, seed: int) -> None:
     x = _values(np.random.default_rng(seed), n)
@@ -127,7 +129,8 @@ def test_nan_to_num() -> None:
 # ---- borders
 
 
-@settings(max_examples=60, deadline=None)
+@pytest.mark.wider
+@settings(max_examples=tier(20, 60), deadline=None)
 @given(
     st.lists(st.integers(1, 4), min_size=1, max_size=3),
     st.sampled_from(["constant", "edge", "reflect", "symmetric", "wrap", "linear_ramp", "maximum", "minimum", "mean"]),
@@ -155,7 +158,8 @@ def test_ways_to_give_widths() -> None:
 # ---- sequences
 
 
-@settings(max_examples=40, deadline=None)
+@pytest.mark.wider
+@settings(max_examples=tier(13, 40), deadline=None)
 @given(st.integers(1, 9), st.integers(1, 9), st.sampled_from(["full", "same", "valid"]), st.booleans())
 def test_convolve_and_correlate(n: int, m: int, mode: str, is_complex: bool) -> None:
     rng = np.random.default_rng(n * 10 + m)
@@ -179,7 +183,8 @@ def test_interp() -> None:
     _same(tk.interp(tk.asarray([1.0, 2.0]), tk.asarray([1.5]), tk.asarray([3.0])), [3.0, 3.0])
 
 
-@settings(max_examples=30, deadline=None)
+@pytest.mark.wider
+@settings(max_examples=tier(10, 30), deadline=None)
 @given(st.integers(0, 12), st.floats(0.5, 9), st.integers(0, 5))
 def test_unwrap(n: int, period: float, seed: int) -> None:
     x = np.random.default_rng(seed).uniform(-20, 20, n)
@@ -196,7 +201,8 @@ def test_gradient_of_a_grid() -> None:
 # ---- counting
 
 
-@settings(max_examples=40, deadline=None)
+@pytest.mark.wider
+@settings(max_examples=tier(13, 40), deadline=None)
 @given(st.integers(0, 40), st.integers(1, 7), st.integers(0, 5), st.booleans())
 def test_histograms(n: int, bins: int, seed: int, density: bool) -> None:
     rng = np.random.default_rng(seed)

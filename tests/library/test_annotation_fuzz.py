@@ -21,8 +21,10 @@ from tenkey.dispatch.errors import SchemaError
 from tenkey.dispatch.registry import registry
 from tenkey.dispatch.schema import FunctionSchema
 from tenkey.library import custom_op, infer_schema
+from tests._tiers import tier
 
-FUZZ = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+pytestmark = pytest.mark.wider
+FUZZ = settings(max_examples=tier(33, 100), deadline=None, suppress_health_check=list(HealthCheck))
 NS = "annotation_fuzz"
 NAMES = st.sampled_from(["a", "b", "c_1", "value", "Tensor", "int_", "self"])
 

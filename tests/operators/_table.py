@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -16,10 +16,11 @@ from tenkey.dispatch import registry
 from tenkey.dispatch.operator import Operator
 from tenkey.dispatch.tags import Tag
 from tenkey.testing import SampleInput, samples
+from tests._tiers import is_full
 
 __all__ = [
-    "DTYPES", "FACTORIES", "FLOATING", "INPLACE", "OPERATORS", "SAMPLED", "arrays", "calls", "is_probed", "named",
-    "probed", "results", "sampled",
+    "DTYPES", "FACTORIES", "FLOATING", "INPLACE", "KINDS", "OPERATORS", "SAMPLED", "arrays", "calls", "chosen",
+    "is_probed", "named", "probed", "results", "sampled",
 ]  # fmt: skip
 
 OPERATORS: Final[list[Operator]] = [op for op in registry if op.schema.namespace == "tk" and Tag.DERIVED not in op.tags]
@@ -29,17 +30,40 @@ SAMPLED: Final = [op for op in OPERATORS if op not in FACTORIES]
 INPLACE: Final = [op for op in OPERATORS if op.schema.is_mutable]
 FLOATING: Final = ("float32", "float64")
 DTYPES: Final = (*FLOATING, "int8", "int64", "uint8", "bool", "complex64", "complex128")
+_LAYOUTS: Final = ("transposed", "strided", "repeated")  # samples with the values of another sample
 
 
-def named(operators: list[Operator]) -> pytest.MarkDecorator:
-    """A parametrisation over operators, each test named after its operator."""
-    return pytest.mark.parametrize("operator", operators, ids=[op.schema.base_name for op in operators])
+def _one_of_each_kind() -> list[Operator]:
+    """The first operator of each set of facets: of each way to derive kernels, shapes, gradients and batching."""
+    found: dict[frozenset[str], Operator] = {}
+    for operator in SAMPLED:
+        found.setdefault(frozenset(operator.facets) - {"Methods", "Samples"}, operator)
+    return list(found.values())
+
+
+KINDS: Final = _one_of_each_kind()
+
+
+def named(operators: list[Operator], fast: Sequence[Operator] | None = None) -> pytest.MarkDecorator:
+    """A parametrisation over operators, each test named after its operator; those not in ``fast`` are ``full``."""
+    cases = [
+        pytest.param(op, id=op.schema.base_name, marks=() if fast is None or op in fast else pytest.mark.full)
+        for op in operators
+    ]
+    return pytest.mark.parametrize("operator", cases)
 
 
 def sampled(operator: Operator, dtype: str) -> Iterator[SampleInput]:
     """The samples of an operator; the same in every process and whichever tests run."""
     seed = zlib.crc32(f"{operator.name} {dtype}".encode())
     return samples(operator, np.random.default_rng(seed), dtype)
+
+
+def chosen(operator: Operator, dtype: str) -> Iterator[SampleInput]:
+    """The samples for a sweep that computes much: without ``--full`` other layouts for one operator of each kind."""
+    for sample in sampled(operator, dtype):
+        if is_full() or operator in KINDS or sample.name not in _LAYOUTS:
+            yield sample
 
 
 def calls(operator: Operator, sample: SampleInput) -> Tensor:

@@ -19,7 +19,8 @@ from tenkey.core.tensor import Tensor
 from tenkey.core.tree import flatten
 from tenkey.dispatch.operator import Operator
 from tenkey.testing import SampleInput
-from tests.operators._table import INPLACE, SAMPLED, arrays, calls, named, sampled
+from tests._tiers import each
+from tests.operators._table import INPLACE, SAMPLED, arrays, calls, chosen, named, sampled
 
 _KNOWN = {
     "nonzero_rows", "unravel_rows", "ravel_multi_index",
@@ -65,16 +66,18 @@ def test_the_lists_are_those_of_the_declarations() -> None:
     assert len(_DIFFERENTIABLE) > 50
 
 
-@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.wider
+@each("dtype", ["float64", "complex128"])
 @named(_DIFFERENTIABLE)
 def test_first_derivative(operator: Operator, dtype: str) -> None:
-    for sample in sampled(operator, dtype):
+    for sample in chosen(operator, dtype):
         function, inputs = _as_function(operator, sample)
         if _can_be_moved(sample):
             assert gradcheck(function, inputs), sample
 
 
-@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.full
+@each("dtype", ["float64", "complex128"])
 @named(_DIFFERENTIABLE)
 def test_second_derivative(operator: Operator, dtype: str) -> None:
     for sample in sampled(operator, dtype):
@@ -89,7 +92,7 @@ def _can_be_moved(sample: SampleInput) -> bool:
     return all(dtype.name in ("float64", "complex128") for dtype in given)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@each("dtype", ["float32", "float64"])
 @named(_DIFFERENTIABLE)
 def test_gradients_have_the_shape_and_dtype_of_their_input(operator: Operator, dtype: str) -> None:
     for sample in sampled(operator, dtype):
@@ -157,7 +160,7 @@ def _is_refused(function: Callable[..., Any], inputs: list[Tensor]) -> bool:
     return False
 
 
-@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@each("dtype", ["float64", "complex128"])
 @named([op for op in INPLACE if "Put" not in op.facets])
 def test_inplace_gradients_are_right_or_refused(operator: Operator, dtype: str) -> None:
     for sample in sampled(operator, dtype):

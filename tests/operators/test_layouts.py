@@ -9,6 +9,7 @@ import tenkey as tk
 from tenkey.core.tensor import Tensor
 from tenkey.dispatch.operator import Operator
 from tenkey.dispatch.tags import Tag
+from tests._tiers import each
 from tests.operators._table import SAMPLED, arrays, calls, named, results, sampled
 
 # Loops over memory with and without gaps may sum in another order, or use another instruction.
@@ -23,7 +24,7 @@ _VIEWS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("dtype", ["float32", "int64", "bool", "complex64"])
+@each("dtype", ["float32", "int64", "bool", "complex64"], fast=["float32", "int64"])
 @named(SAMPLED)
 def test_layout_does_not_matter(operator: Operator, dtype: str) -> None:
     if Tag.NONDETERMINISTIC in operator.tags or operator.schema.base_name == "to_device":

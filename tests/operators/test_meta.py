@@ -10,15 +10,17 @@ import pytest
 import tenkey as tk
 from tenkey.dispatch.operator import Operator
 from tenkey.dispatch.tags import Tag
-from tests.operators._table import FACTORIES, SAMPLED, arrays, calls, named, results, sampled
+from tests._tiers import each
+from tests.operators._table import FACTORIES, SAMPLED, arrays, calls, chosen, named, results, sampled
 
 _DTYPES = ("float32", "float64", "int64", "uint8", "bool", "complex64")
 
 
-@pytest.mark.parametrize("dtype", _DTYPES)
+@pytest.mark.wider
+@each("dtype", _DTYPES)
 @named(SAMPLED)
 def test_shape_and_dtype(operator: Operator, dtype: str) -> None:
-    for sample in sampled(operator, dtype):
+    for sample in chosen(operator, dtype):
         moved = sample.map(lambda tensor: tensor.to_device("meta"))
         try:
             made = results(operator, moved)

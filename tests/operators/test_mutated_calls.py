@@ -20,6 +20,7 @@ from tenkey.core.tensor import Tensor
 from tenkey.dispatch.operator import Operator
 from tenkey.dispatch.tags import Tag
 from tenkey.testing import SampleInput
+from tests._tiers import tier
 from tests.operators._references import reference_of
 from tests.operators._table import SAMPLED, arrays, named, results, sampled
 
@@ -29,6 +30,7 @@ SHAPES: Final = ((), (0,), (1,), (3,), (2, 3), (0, 2), (2, 0, 3), (3, 3), (1, 1,
 KINDS: Final = ("bool", "int8", "uint8", "int64", "uint64", "float16", "float32", "float64", "complex64", "complex128")
 NUMBERS: Final = (0, 1, -1, 2, -2, 7, -7, 100, -100)
 FLOATS: Final = (0.0, -1.0, 2.5, float("nan"), float("inf"), -1e300)
+SETTINGS: Final = settings(deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
 UNDEFINED: Final = frozenset({"empty_like"})  # of its values nothing is said
 ADDITION: Final = "depends on"  # words of the error of an operator whose result's shape depends on values
 
@@ -140,9 +142,16 @@ def _agrees_with_numpy(operator: Operator, sample: SampleInput, got: list[Tensor
             np.testing.assert_allclose(mine.numpy(), its, rtol=1e-6, atol=near, err_msg=str(sample))
 
 
+@pytest.mark.wider
 @named([op for op in SAMPLED if op.doc and not op.schema.is_mutable and Tag.INTERNAL not in op.tags])
 def test_a_changed_call(operator: Operator) -> None:
-    @settings(max_examples=15, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=tier(6, 15),
+        deadline=None,
+        database=None,
+        derandomize=True,
+        suppress_health_check=list(HealthCheck),
+    )
     @given(st.data())
     def run(data: Any) -> None:
         sample = data.draw(_calls(operator))

@@ -17,7 +17,7 @@ _TABLES = [
         "operators/test_layouts",
         "operators/test_meta",
         "operators/test_errors",
-        "autograd/forward_ad/test_jvp_formulas",
+        "operators/test_forward_mode",
     )
 ]
 
@@ -42,12 +42,12 @@ def test_new_blocks_pass_the_tables() -> None:
     assert code == 0, text
     passed = re.search(r"(\d+) passed", text)
     assert passed is not None
-    assert int(passed.group(1)) > 100
+    assert int(passed.group(1)) > 50
 
 
 def test_a_new_block_with_a_wrong_kernel_fails() -> None:
     code, text = _run(["tests/operators/test_reference.py"], NEWBLOCK_WRONG="1")
     assert code == 1, text
-    failed = set(re.findall(r"FAILED \S+::(test_\w+)\[newblock_(\w+)-", text))
+    failed = set(re.findall(r"FAILED \S+::(test_\w+)\[newblock_(\w+)\]", text))
     assert ("test_values_dtype_and_shape", "tan") in failed
     assert {name for _, name in failed} == {"tan"}

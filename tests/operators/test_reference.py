@@ -12,6 +12,7 @@ import tenkey as tk
 from tenkey.dispatch.operator import Operator
 from tenkey.dispatch.schema import ListType
 from tenkey.dispatch.tags import Tag
+from tests._tiers import each
 from tests.operators._extra_references import AGAINST_MPMATH, EXTRA_ULPS
 from tests.operators._references import expected_dtype, reference_of
 from tests.operators._table import (
@@ -23,6 +24,7 @@ from tests.operators._table import (
     SAMPLED,
     arrays,
     calls,
+    chosen,
     named,
     results,
     sampled,
@@ -53,12 +55,13 @@ def test_every_operator_has_a_reference() -> None:
     assert len(SAMPLED) > 80
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.wider
+@each("dtype", DTYPES)
 @named([op for op in SAMPLED if reference_of(op) is not None])
 def test_values_dtype_and_shape(operator: Operator, dtype: str) -> None:
     reference = reference_of(operator)
     assert reference is not None
-    for sample in sampled(operator, dtype):
+    for sample in chosen(operator, dtype):
         inexact = expected_dtype(operator, np.dtype(dtype)).kind in "fc"
         given = arrays(sample, wide=inexact)
         with np.errstate(all="ignore"):
@@ -85,7 +88,7 @@ def _as_float(value: Any) -> Any:
     return value.astype(np.float64) if is_data else value
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@each("dtype", DTYPES)
 @named(INPLACE)
 def test_inplace_writes_and_returns_the_first_argument(operator: Operator, dtype: str) -> None:
     for sample in sampled(operator, dtype):
@@ -109,7 +112,7 @@ _POINTWISE = [op for op in OPERATORS if "Pointwise" in op.facets]
 _OF_FLOATS = [op for op in _POINTWISE if "f" in op.facets["Pointwise"].promotion.accepts]
 
 
-@pytest.mark.parametrize("dtype", FLOATING)
+@each("dtype", FLOATING)
 @named(_OF_FLOATS)
 def test_special_values(operator: Operator, dtype: str) -> None:
     if operator.schema.base_name in AGAINST_MPMATH:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +16,8 @@ from tenkey.backends.cpu.numba import compiler
 from tenkey.backends.cpu.numba.program import Program
 from tenkey.core.tensor import Tensor
 from tenkey.dispatch.operator import Operator
-from tests.operators._table import named, sampled
+from tests._tiers import each, tier
+from tests.operators._table import chosen, named
 from tests.operators.test_gradients import _DIFFERENTIABLE, _as_function
 
 _RECORDED = [op for op in _DIFFERENTIABLE if op.name != "tk::accumulate"]  # the engine's own, where nothing is recorded
@@ -43,10 +45,11 @@ def _gradients(function: Any, inputs: list[Tensor], *, twice: bool) -> list[Any]
     return [None if t is None else t.detach().numpy() for t in (*first, *second)]
 
 
-@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.wider
+@each("dtype", ["float64", "complex128"])
 @named(_RECORDED)
 def test_gradients_are_the_same(operator: Operator, dtype: str) -> None:
-    for sample in sampled(operator, dtype):
+    for sample in itertools.islice(chosen(operator, dtype), tier(2, None)):  # by any sample the same is saved
         function, inputs = _as_function(operator, sample)
         if not inputs:
             continue

@@ -1,9 +1,7 @@
 """Every operator with samples in nested transforms: two batches at once, tangents in batches, real and complex.
 
-One batch, along every dimension and of every choice of arguments, is ``tests/transforms/test_vmap.py``; tangents
-against
-differences and against reverse mode are ``tests/autograd/forward_ad/test_forward_mode.py``. Exceptions are listed
-here, with reasons.
+One batch, along every dimension and of every choice of arguments, is ``test_vmap.py``; tangents against differences
+and against reverse mode are ``test_forward_mode.py``. Exceptions are listed here, with reasons.
 """
 
 from __future__ import annotations
@@ -23,6 +21,7 @@ from tenkey.dispatch.operator import Operator
 from tenkey.dispatch.tags import Tag
 from tenkey.testing import SampleInput
 from tenkey.transforms import LOOPS, jvp, vmap
+from tests._tiers import each
 from tests.operators._table import SAMPLED, calls, named, probed, sampled
 
 _FACTORS: Final = np.array([[1.0, 0.9], [0.95, 0.85]])
@@ -60,7 +59,7 @@ def _as_call(operator: Operator, sample: SampleInput) -> Callable[..., Any]:
     return call
 
 
-@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@each("dtype", ["float64", "complex128"])
 @named([op for op in SAMPLED if op.schema.base_name not in _NO_BATCH and not op.schema.is_mutable])
 def test_a_batch_of_batches(operator: Operator, dtype: str) -> None:
     if Tag.DATA_DEPENDENT_OUTPUT in operator.tags or Tag.NONDETERMINISTIC in operator.tags:
@@ -93,7 +92,7 @@ def _directions(tensor: Tensor, rng: np.random.Generator) -> Tensor:
     return tk.asarray(values + 1j * rng.standard_normal(values.shape) if tensor.dtype.kind == "c" else values)
 
 
-@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@each("dtype", ["float64", "complex128"])
 @named(
     [
         op for op in SAMPLED

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import tenkey as tk
 from tenkey.autograd import gradcheck
 from tenkey.ops.builtin.linalg import einsum as module
+from tests._tiers import tier
 
 _RNG = np.random.default_rng(0)
 
@@ -70,7 +71,8 @@ def _expressions(draw: st.DrawFn) -> tuple[str, list[tuple[int, ...]]]:
     return text, [tuple(sizes[label] for label in term) for term in terms]
 
 
-@settings(max_examples=200, deadline=None)
+@pytest.mark.wider
+@settings(max_examples=tier(50, 200), deadline=None)
 @given(_expressions())
 def test_any_expression(expression: tuple[str, list[tuple[int, ...]]]) -> None:
     text, shapes = expression

@@ -14,6 +14,7 @@ from hypothesis.extra import numpy as nps
 import tenkey as tk
 from tenkey.autograd import gradcheck, gradgradcheck
 from tenkey.core.tensor import Tensor
+from tests._tiers import tier
 
 Array = np.ndarray[Any, Any]
 
@@ -224,7 +225,8 @@ def shapes_and_mixed_indices(draw: st.DrawFn) -> tuple[tuple[int, ...], Any]:
     return shape, tuple(items)
 
 
-@settings(max_examples=300, deadline=None)
+@pytest.mark.wider
+@settings(max_examples=tier(60, 300), deadline=None)
 @given(shapes_and_basic_indices())
 def test_any_basic_index(case: tuple[tuple[int, ...], Any]) -> None:
     shape, index = case
@@ -232,7 +234,8 @@ def test_any_basic_index(case: tuple[tuple[int, ...], Any]) -> None:
     np.testing.assert_array_equal(tk.asarray(values)[index].numpy(), values[index], strict=True)
 
 
-@settings(max_examples=300, deadline=None)
+@pytest.mark.wider
+@settings(max_examples=tier(60, 300), deadline=None)
 @given(shapes_and_mixed_indices())
 def test_any_mixed_index(case: tuple[tuple[int, ...], Any]) -> None:
     shape, index = case
@@ -244,7 +247,8 @@ def test_any_mixed_index(case: tuple[tuple[int, ...], Any]) -> None:
     np.testing.assert_array_equal(tk.asarray(values)[as_tensors(index)].numpy(), want, strict=True)
 
 
-@settings(max_examples=150, deadline=None)
+@pytest.mark.wider
+@settings(max_examples=tier(30, 150), deadline=None)
 @given(shapes_and_mixed_indices(), st.booleans())
 def test_any_assignment(case: tuple[tuple[int, ...], Any], broadcast: bool) -> None:
     shape, index = case
@@ -261,7 +265,8 @@ def test_any_assignment(case: tuple[tuple[int, ...], Any], broadcast: bool) -> N
     np.testing.assert_array_equal(tensor.numpy(), want)
 
 
-@settings(max_examples=200, deadline=None)
+@pytest.mark.wider
+@settings(max_examples=tier(40, 200), deadline=None)
 @given(nps.array_shapes(min_dims=1, max_dims=3, max_side=5), st.data())
 def test_any_mask(shape: tuple[int, ...], data: st.DataObject) -> None:
     depth = data.draw(st.integers(1, len(shape)))

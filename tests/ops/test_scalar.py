@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from tenkey.ops import scalar as s
 from tenkey.ops.scalar import Expression, differentiate, evaluate, trace, variable
+from tests._tiers import tier
 
 X, Y = variable("x"), variable("y")
 
@@ -259,7 +260,8 @@ def run(table: s.OperationTable, outputs: list[Expression], **arguments: Any) ->
     return namespace["f"](**arguments)
 
 
-@settings(max_examples=150, deadline=None)
+@pytest.mark.wider
+@settings(max_examples=tier(37, 150), deadline=None)
 @given(EXACT)
 def test_emitted_code_equals_evaluate(expression: Expression) -> None:
     x = np.array([0.0, 1.0, -2.5, 3.25, -0.75, math.inf, math.nan, 1e300, 2.5])
@@ -291,7 +293,8 @@ def test_each_operation_in_python_and_numpy(name: str) -> None:
     np.testing.assert_allclose(in_numpy, expected, rtol=4e-15, atol=1e-300)
 
 
-@settings(max_examples=100, deadline=None)
+@pytest.mark.wider
+@settings(max_examples=tier(25, 100), deadline=None)
 @given(SMOOTH, st.floats(-2, 2), st.floats(-2, 2))
 def test_random_derivatives(expression: Expression, x: float, y: float) -> None:
     at = {"x": x, "y": y}
@@ -301,7 +304,8 @@ def test_random_derivatives(expression: Expression, x: float, y: float) -> None:
         assert evaluate(derivative, at) == pytest.approx(slope_of(expression, name, at), rel=1e-6, abs=1e-8 * scale)
 
 
-@settings(max_examples=150, deadline=None)
+@pytest.mark.wider
+@settings(max_examples=tier(37, 150), deadline=None)
 @given(EXACT)
 def test_text_is_source_of_the_expression(expression: Expression) -> None:
     for node in s.topological_order([expression]):  # Python itself computes 1 + 2

@@ -38,6 +38,7 @@ def complaints(checker: str) -> tuple[dict[str, set[int]], str]:
     return found, done.stdout + done.stderr
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("checker", sorted(COMMANDS))
 def test_typical_code_is_accepted_and_mistakes_are_found(checker: str) -> None:
     found, said = complaints(checker)

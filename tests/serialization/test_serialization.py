@@ -24,6 +24,7 @@ import tenkey as tk
 from tenkey.core.word import tensor_dtype
 from tenkey.serialization import _files, _safetensors
 from tests._serialization import DTYPES, SETTINGS, Pair, equal, roundtrip, write
+from tests._tiers import tier
 
 
 @pytest.fixture
@@ -213,7 +214,8 @@ TREES = st.recursive(
 )
 
 
-@settings(SETTINGS, max_examples=150)
+@pytest.mark.wider
+@settings(SETTINGS, max_examples=tier(50, 150))
 @given(tree=TREES, mmap=st.booleans())
 def test_any_tree(tree: Any, mmap: bool, path: str) -> None:
     assert equal(tree, roundtrip(tree, path, mmap=mmap))

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import tenkey as tk
 from tenkey.serialization import _safetensors
 from tests._serialization import SETTINGS, entry, write
+from tests._tiers import tier
 
 
 @pytest.fixture
@@ -153,7 +154,8 @@ def test_cut_off_anywhere(path: str) -> None:
         tk.load(path)
 
 
-@settings(SETTINGS, max_examples=300)
+@pytest.mark.wider
+@settings(SETTINGS, max_examples=tier(60, 300))
 @given(data=st.data())
 def test_many_damages(data: st.DataObject, path: str) -> None:
     kind = data.draw(st.sampled_from(["safetensors", "npz", "npy"]))
@@ -179,7 +181,8 @@ def test_many_damages(data: st.DataObject, path: str) -> None:
         assert str(error).startswith("[load]"), error  # noqa: PT017
 
 
-@settings(SETTINGS, max_examples=200)
+@pytest.mark.wider
+@settings(SETTINGS, max_examples=tier(40, 200))
 @given(data=st.data())
 def test_we_accept_no_more_than_the_library(data: st.DataObject, path: str) -> None:
     safetensors.numpy.save_file({"a": np.ones((2, 3), np.float32), "b": np.arange(3)}, path)

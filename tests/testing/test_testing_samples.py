@@ -17,6 +17,7 @@ from tenkey.dispatch.schema import parse_schema
 from tenkey.ops.declare.facets import Pointwise, SampleInputs
 from tenkey.ops.declare.promotion import SAME
 from tenkey.testing import SampleInput, accepts, samples
+from tests._tiers import each
 from tests.operators._table import DTYPES, SAMPLED, named
 
 
@@ -29,7 +30,7 @@ def operator_of(schema: str, **facets: Any) -> Operator:
     return Registry().define(parse_schema(schema), facets=facets)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@each("dtype", DTYPES, fast=["float32", "int64", "complex64"])
 @named(SAMPLED)
 def test_every_sample_is_a_valid_call(operator: Operator, dtype: str) -> None:
     found = made(operator, dtype)
@@ -42,7 +43,7 @@ def test_every_sample_is_a_valid_call(operator: Operator, dtype: str) -> None:
         operator.call(*sample.args, **sample.kwargs)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@each("dtype", DTYPES)
 @named([op for op in SAMPLED if "Pointwise" in op.facets])
 def test_pointwise_data_has_the_dtype_and_lies_in_the_domain(operator: Operator, dtype: str) -> None:
     facet = operator.facets["Pointwise"]

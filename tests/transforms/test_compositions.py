@@ -19,6 +19,7 @@ import tenkey as tk
 from tenkey.autograd import Function
 from tenkey.core.tensor import Tensor
 from tenkey.transforms import grad, hessian, jacfwd, jacrev, jvp, linearize, vjp, vmap
+from tests._tiers import tier
 
 Call = Callable[[Any], Any]
 
@@ -250,9 +251,11 @@ def test_transforms_of_functions(name: str) -> None:
         _check(name, (transform,))
 
 
-_WHOLE: Final = ("pointwise", "logsumexp", "in_place", "function", "custom_op")  # the others: each third composition
+# the others: each third composition
+_WHOLE: Final = tier((), ("pointwise", "logsumexp", "in_place", "function", "custom_op"))
 
 
+@pytest.mark.wider
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_transforms_of_transforms(name: str) -> None:
     position = list(FUNCTIONS).index(name)
@@ -264,6 +267,7 @@ def test_transforms_of_transforms(name: str) -> None:
 _THREE: Final = list(itertools.product(TRANSFORMS, repeat=3))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("outermost", TRANSFORMS)
 def test_transforms_of_transforms_of_transforms(outermost: str) -> None:
     """Every composition of three, each of one of the functions in turn."""

@@ -1,4 +1,4 @@
-"""Forward mode: every operator against central differences and against reverse mode; levels and duals."""
+"""Forward mode: levels and duals. Every operator in forward mode: ``tests/operators/test_forward_mode.py``."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ import pytest
 import tenkey as tk
 from tenkey.autograd.forward_ad.levels import dual_level, enter_dual_level, exit_dual_level, make_dual, unpack_dual
 from tenkey.core.tensor import Tensor
-from tenkey.dispatch.operator import Operator
-from tenkey.testing import SampleInput
 from tenkey.transforms import vmap
-from tests.operators._table import SAMPLED, named, probed, sampled
+from tests.operators._table import SAMPLED
 
 _STEP = 1e-6
 _OPERATORS = [op for op in SAMPLED if op.schema.base_name not in ("to_device", "empty_like")]
@@ -22,86 +20,6 @@ _OPERATORS = [op for op in SAMPLED if op.schema.base_name not in ("to_device", "
 
 def _values(rng: np.random.Generator, *shape: int) -> Tensor:
     return tk.asarray(rng.standard_normal(shape))
-
-
-def _random_like(x: Tensor, rng: np.random.Generator) -> np.ndarray[Any, Any]:
-    values = rng.standard_normal(x.shape)
-    return values + 1j * rng.standard_normal(x.shape) if x.dtype.kind == "c" else values
-
-
-def _call(operator: Operator, sample: SampleInput, change: Callable[[Tensor], Tensor]) -> Any:
-    """The call with other tensors in place of the floating ones; what would be changed in place is a copy."""
-    made = sample.map(lambda t: change(t) if t.dtype.kind in "fc" else t)
-    if operator.schema.is_mutable:
-        made = SampleInput((made.args[0].clone(), *made.args[1:]), made.kwargs)
-    return probed(operator, made)
-
-
-def _castless(sample: SampleInput) -> bool:
-    return not any(isinstance(v, np.dtype) and v.name not in ("float64", "complex128") for v in sample.args)
-
-
-@pytest.mark.parametrize("dtype", ["float64", "complex128"])
-@named(_OPERATORS)
-def test_tangents_against_central_differences(operator: Operator, dtype: str) -> None:
-    rng = np.random.default_rng(2)
-    for sample in sampled(operator, dtype):
-        floating = [t for t in sample.tensors() if t.dtype.kind in "fc"]
-        choices = [floating, *([t] for t in floating if len(floating) > 1)]
-        if not _castless(sample):
-            continue
-        for chosen in choices:
-            directions = {id(t): _random_like(t, rng) for t in chosen}
-            with dual_level():
-                out = _call(
-                    operator,
-                    sample,
-                    lambda t, d=directions: make_dual(t, tk.asarray(d[id(t)])) if id(t) in d else t,
-                )
-                primal, tangent = unpack_dual(out)
-            expected = _call(operator, sample, lambda t: t)
-            np.testing.assert_array_equal(primal.numpy(), expected.numpy())
-            if "NotDifferentiable" in operator.facets or out.dtype.kind not in "fc":
-                assert tangent is None
-                continue
-            sides = [
-                _call(
-                    operator,
-                    sample,
-                    lambda t, d=directions, s=sign: tk.asarray(t.numpy() + s * _STEP * d[id(t)]) if id(t) in d else t,
-                )
-                for sign in (1, -1)
-            ]
-            got = np.zeros(out.shape) if tangent is None else tangent.numpy()
-            assert tangent is None or (tangent.shape, tangent.dtype) == (out.shape, out.dtype)
-            numerical = (sides[0].numpy() - sides[1].numpy()) / (2 * _STEP)
-            np.testing.assert_allclose(got, numerical, rtol=2e-6, atol=2e-6, err_msg=str(sample))
-
-
-@pytest.mark.parametrize("dtype", ["float64", "complex128"])
-@named([op for op in _OPERATORS if not op.schema.is_mutable and "NotDifferentiable" not in op.facets])
-def test_the_transpose_of_reverse_mode(operator: Operator, dtype: str) -> None:
-    """Re <u, J v> is Re <J^H u, v> for any u and v."""
-    rng = np.random.default_rng(3)
-    for sample in sampled(operator, dtype):
-        floating = [t for t in sample.tensors() if t.dtype.kind in "fc"]
-        directions = {id(t): _random_like(t, rng) for t in floating}
-        leaves = {id(t): t.detach().requires_grad_() for t in floating}
-        with dual_level():
-            duals = {key: make_dual(leaf, tk.asarray(directions[key])) for key, leaf in leaves.items()}
-            out = _call(operator, sample, lambda t, d=duals: d[id(t)])
-            primal, tangent = unpack_dual(out)
-            if tangent is None or not primal.requires_grad:
-                continue
-            direction = _random_like(primal, rng)
-            gradients = tk.autograd.grad(
-                primal, list(leaves.values()), tk.asarray(direction).astype(primal.dtype), allow_unused=True
-            )
-        forward = np.vdot(tangent.detach().numpy(), direction).real
-        backward = sum(
-            np.vdot(g.numpy(), d).real for g, d in zip(gradients, directions.values(), strict=True) if g is not None
-        )
-        np.testing.assert_allclose(forward, backward, rtol=1e-9, atol=1e-10, err_msg=str(sample))
 
 
 # ---- levels and duals
@@ -395,30 +313,3 @@ def test_forward_mode_of_vmap() -> None:
     assert together is not None
     assert alone is not None
     np.testing.assert_allclose(together.numpy(), alone.numpy(), rtol=1e-12)
-
-
-def _pushing(operator: Operator, sample: SampleInput, floating: list[Tensor]) -> Callable[..., Any]:
-    def push(*rows: Tensor) -> Any:
-        with dual_level():
-            given = {id(t): make_dual(t, row) for t, row in zip(floating, rows, strict=True)}
-            return unpack_dual(_call(operator, sample, lambda t: given[id(t)])).tangent
-
-    return push
-
-
-@named([op for op in _OPERATORS if not op.schema.is_mutable and "NotDifferentiable" not in op.facets])
-def test_vmap_of_every_tangent(operator: Operator) -> None:
-    rng = np.random.default_rng(4)
-    for sample in sampled(operator, "float64"):
-        floating = [t for t in sample.tensors() if t.dtype.kind == "f"]
-        if not floating or not _castless(sample):
-            continue
-        tangents = [tk.asarray(rng.standard_normal((2, *t.shape))) for t in floating]
-
-        push = _pushing(operator, sample, floating)
-        expected = [push(*[t[b] for t in tangents]) for b in range(2)]
-        if expected[0] is None:
-            continue
-        got = vmap(push)(*tangents)
-        want = np.stack([e.numpy() for e in expected])
-        np.testing.assert_allclose(got.numpy(), want, rtol=1e-11, atol=1e-12, err_msg=str(sample))

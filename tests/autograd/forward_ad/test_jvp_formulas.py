@@ -1,77 +1,15 @@
-"""Forward derivatives that follow from declarations, against central differences of the operator itself."""
+"""Forward derivatives that follow from declarations: operators of users, fusion, zeros and NaN.
+
+Every built-in operator: ``tests/operators/test_forward_mode.py``.
+"""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import pytest
 
 import tenkey as tk
 from tenkey.autograd.formulas.gradients import jvp_of
-from tenkey.core.tensor import Tensor
 from tenkey.dispatch import registry
-from tenkey.dispatch.operator import Operator
-from tenkey.testing import SampleInput
-from tests.operators._table import SAMPLED, calls, is_probed, named, sampled
-
-_STEP = 1e-6
-_RULED = [
-    op for op in SAMPLED
-    if not op.schema.is_mutable and op.schema.base_name != "to_device"  # its sample goes where there are no values
-    and len(op.schema.returns) == 1
-    and (op.facets.keys() & {"Pointwise", "Reduce", "Vjp", "View", "NotDifferentiable", "Jvp"})
-]  # fmt: skip
-
-
-def _random(x: Tensor, rng: np.random.Generator) -> np.ndarray[Any, Any]:
-    values = rng.standard_normal(x.shape)
-    return values + 1j * rng.standard_normal(x.shape) if x.dtype.kind == "c" else values
-
-
-def _moved(operator: Operator, sample: SampleInput, directions: dict[int, Any], step: float) -> np.ndarray[Any, Any]:
-    def move(x: Tensor) -> Tensor:
-        return tk.asarray(x.numpy() + step * directions[id(x)]) if id(x) in directions else x
-
-    return calls(operator, sample.map(move)).numpy()
-
-
-def _tangent_of(operator: Operator, sample: SampleInput, tangents: dict[int, Tensor]) -> tuple[Any, Tensor]:
-    """The tangent that the rule gives, and the result."""
-    bound = operator.bind(*sample.args, **sample.kwargs)
-    out = calls(operator, sample)
-    rule = jvp_of(operator, is_complex=any(t.dtype.kind == "c" for t in sample.tensors()))
-    assert rule is not None
-    given: dict[str, Any] = {}
-    for argument in operator.schema.arguments:
-        value = bound[argument.name]
-        if argument.type.is_tensor_like:
-            many = isinstance(value, (list, tuple))
-            given[argument.name] = [tangents.get(id(t)) for t in value] if many else tangents.get(id(value))
-    return rule(given, bound, out), out
-
-
-@pytest.mark.parametrize("dtype", ["float64", "complex128"])
-@named([op for op in _RULED if not is_probed(op)])  # those: tests/autograd/forward_ad/test_forward_mode.py
-def test_tangent_against_central_differences(operator: Operator, dtype: str) -> None:
-    rng = np.random.default_rng(5)
-    for sample in sampled(operator, dtype):
-        if any(isinstance(v, np.dtype) and v.name not in ("float64", "complex128") for v in sample.args):
-            continue
-        floating = [t for t in sample.tensors() if t.dtype.kind in "fc"]
-        for chosen in [floating, *([t] for t in floating if len(floating) > 1)]:
-            directions = {id(t): _random(t, rng) for t in chosen}
-            tangent, out = _tangent_of(operator, sample, {key: tk.asarray(d) for key, d in directions.items()})
-            if "NotDifferentiable" in operator.facets or out.dtype.kind not in "fc":
-                assert tangent is None
-                continue
-            assert (tangent.shape, tangent.dtype) == (out.shape, out.dtype), sample
-            up, down = (_moved(operator, sample, directions, sign * _STEP) for sign in (1, -1))
-            np.testing.assert_allclose(tangent.numpy(), (up - down) / (2 * _STEP), rtol=2e-6, atol=2e-6)
-
-
-def test_the_table_is_not_empty() -> None:
-    assert len(_RULED) > 60
 
 
 def test_an_operator_without_a_formula_has_no_rule() -> None:

@@ -19,6 +19,7 @@ from tenkey import Tensor
 from tenkey.autograd import grad, gradcheck, gradgradcheck
 from tenkey.transforms import jvp, vmap
 from tests._backends import Host
+from tests._tiers import tier
 
 
 def start() -> Tensor:
@@ -382,7 +383,8 @@ def run(steps: list[Any], x: Tensor, buffer: bool) -> tuple[Tensor, Tensor]:
     return (last, want) if changed_after_use else (last + total, want + expected)
 
 
-@settings(max_examples=100, deadline=None)
+@pytest.mark.wider
+@settings(max_examples=tier(33, 100), deadline=None)
 @given(_STEPS, st.booleans())
 def test_random_programs(steps: list[Any], buffer: bool) -> None:
     x = (tk.arange(8.0, dtype=tk.float64) / 8.0 + 0.1).requires_grad_()

@@ -15,6 +15,7 @@ from tenkey import Tensor
 from tenkey.autograd.views.as_strided import Window, _Places, _Sliced, window_between
 from tenkey.core.tensor import cpu_word, make_tensor, make_view
 from tenkey.transforms import vmap
+from tests._tiers import tier
 
 Array = np.ndarray[Any, Any]
 
@@ -170,7 +171,8 @@ def _chains(draw: st.DrawFn) -> tuple[Array, Array]:
     return root, view
 
 
-@settings(max_examples=300, deadline=None)
+@pytest.mark.wider
+@settings(max_examples=tier(75, 300), deadline=None)
 @given(_chains())
 def test_chains_of_views(pair: tuple[Array, Array]) -> None:
     root, view = pair

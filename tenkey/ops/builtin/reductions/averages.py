@@ -191,7 +191,8 @@ def _real_dtype(x: Tensor) -> Any:
 
 
 def _numpy_cov(x: Any, y: Any = None, *, rowvar: bool = True, ddof: Any = None, **options: Any) -> Any:
-    correction = options.pop("correction", ddof)
+    correction = options.pop("correction", None)
+    correction = ddof if correction is None else correction
     return np.cov(x, y, rowvar, ddof=None if correction is None else int(correction), **options)
 
 

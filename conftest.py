@@ -1,0 +1,44 @@
+"""The option ``--full`` and the markers of the two tiers: see ``tests/_tiers.py``."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+
+import pytest
+
+from tests import _tiers
+
+_state: dict[str, Path | None] = {"path": None}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add ``--full``."""
+    parser.addoption("--full", action="store_true", help="run the full matrix of the tests instead of the fast tier")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the markers, and say which tier it is before the test modules are imported."""
+    config.addinivalue_line("markers", "full: a test that only runs with --full")
+    config.addinivalue_line("markers", "wider: a test that checks more cases with --full")
+    _tiers.set_full(config.getoption("full"))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what has the marker ``full``, unless the option is given."""
+    if not config.getoption("full"):
+        left_out = [item for item in items if item.get_closest_marker("full") is not None]
+        if left_out:
+            items[:] = [item for item in items if item.get_closest_marker("full") is None]
+            config.hook.pytest_deselected(items=left_out)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Before the first test of a file, put what is alive where collections of garbage do not look.
+
+    Many tests start a collection on purpose; it would go through all tests and compiled code in memory.
+    """
+    if item.path != _state["path"]:
+        _state["path"] = item.path
+        gc.collect()
+        gc.freeze()
