@@ -224,8 +224,13 @@ LEAVES = st.sampled_from([X, Y, s.constant(2.0), s.constant(-1.5), s.constant(0.
 # Correctly rounded by IEEE 754, so that Python and NumPy must agree to the last bit. Without copysign: the sign of the
 # nan that, say, sqrt(-1) gives is not defined, and copysign would show it.
 EXACT_UNARY = ("negative", "abs", "sqrt", "square", "floor", "ceil", "trunc", "round", "sign")
-EXACT_BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum", "floor_divide", "remainder")
+EXACT_BINARY = ("add", "subtract", "multiply", "divide", "floor_divide", "remainder")
 COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
+
+
+def extreme(name: str, a: Expression, b: Expression) -> Expression:
+    """The larger or smaller of two, and 0.0 for a zero: which of 0.0 and -0.0 it is, NumPy does not define."""
+    return s.make("add", s.make(name, a, b), s.constant(0.0))
 
 
 def grow(inner: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression]:
@@ -238,6 +243,7 @@ def grow(inner: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression]:
     return (
         st.builds(s.make, st.sampled_from(EXACT_UNARY), inner)
         | st.builds(s.make, st.sampled_from(EXACT_BINARY), inner, inner)
+        | st.builds(extreme, st.sampled_from(("maximum", "minimum")), inner, inner)
         | st.builds(s.where, conditions, inner, inner)
     )
 
