@@ -69,7 +69,7 @@ class Writer:
             for name in formula.names:
                 if name != "g":
                     self.users.setdefault(name, []).append(argument)
-        self.saved = [name for name in self.users if name == "out" or name in self.tensors]
+        self.saved = [name for name in [*self.tensors, "out"] if name in self.users]
 
     def kernel(self, inner: Callable[..., Any], word: int) -> Callable[..., Any]:
         """Return the kernel around ``inner`` for a dispatch word."""
