@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tenkey as tk
-from tenkey import _names
+from tenkey.interop import numpy_names
 
 X = np.random.default_rng(5).standard_normal((3, 4))
 V = np.array([3.0, 1.0, 2.0, 1.0])
@@ -89,9 +89,9 @@ def test_the_signature_says_what_is_keyword_only() -> None:
             call()
 
 
-@pytest.mark.parametrize("name", list(_names._ELSEWHERE))
+@pytest.mark.parametrize("name", sorted(numpy_names.NUMPY_NAMES.keys() | numpy_names._SIMILAR.keys()))
 def test_names_of_other_libraries_tell_ours(name: str) -> None:
-    ours = _names._ELSEWHERE[name]
+    ours = numpy_names.counterpart(name)
     with pytest.raises(AttributeError, match=rf"no attribute '{name}': the name here is "):
         getattr(tk, name)
     assert not hasattr(tk, name)
