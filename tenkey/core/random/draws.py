@@ -28,13 +28,7 @@ _BAD_DTYPE: Final = "[{function}] got dtype {given}: it must be {rule}; draw in 
 
 
 def uniform(
-    key: Key,
-    count: int,
-    dtype: DType = dtypes.float32,
-    start: int = 0,
-    *,
-    low: float = 0.0,
-    high: float = 1.0,
+    key: Key, count: int, dtype: DType = dtypes.float32, start: int = 0, *, low: float = 0.0, high: float = 1.0
 ) -> npt.NDArray[Any]:
     """Elements uniform on [low, high), of a real floating dtype and shape (count,).
 

@@ -19,14 +19,7 @@ import numpy as np
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = [
-    "ELEMENT_LIMIT",
-    "Key",
-    "attempt_bits",
-    "derive_keys",
-    "philox4x32",
-    "random_bits",
-]
+__all__ = ["ELEMENT_LIMIT", "Key", "attempt_bits", "derive_keys", "philox4x32", "random_bits"]
 
 Key: TypeAlias = tuple[int, int]
 """A 64-bit seed and a 64-bit stream number: two streams of one seed have no numbers in common."""

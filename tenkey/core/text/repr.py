@@ -200,10 +200,7 @@ def _table(self: Tensor, caption: str) -> str:
     scale = _scale(numbers)
     cell = "padding:2px 6px;text-align:right;border:1px solid rgba(128,128,128,.3)"
     head = "padding:2px 6px;text-align:right;font-weight:normal;opacity:.6"
-    lines = [
-        '<table style="border-collapse:collapse;font-family:monospace">',
-        f"{caption}<thead><tr>",
-    ]
+    lines = ['<table style="border-collapse:collapse;font-family:monospace">', f"{caption}<thead><tr>"]
     if self.ndim == 2:
         lines.append("<td></td>")
     lines += [f'<th scope="col" style="{head}">{"…" if j is None else j}</th>' for j in columns]
