@@ -34,19 +34,13 @@ class IntegerInfo(Record, frozen=True):
     dtype: DType
 
 
-_BAD_INFO: Final = "[{function}] got {given}: {function} takes {rule} dtypes; use {remedy}."
-
-
 def _dtype_argument(obj: object) -> DType:
-    """The dtype of ``obj``, which may also be an array."""
     # Types first: NumPy's scalar types have an attribute ``dtype``, which is a descriptor.
-    if isinstance(obj, np.dtype | str | type):
-        return to_dtype(obj)
-    return to_dtype(getattr(obj, "dtype", obj))
+    return to_dtype(obj if isinstance(obj, np.dtype | str | type) else getattr(obj, "dtype", obj))
 
 
 def finfo(dtype: object) -> FloatInfo:
-    """Limits of a floating-point dtype (or of an array's); of a complex dtype those of its parts.
+    """Return the limits of a floating-point dtype or array; of a complex dtype those of its parts.
 
     ``bits`` counts the bits of one part; ``eps`` is the distance from 1.0 to the next larger number. Raises TypeError
     for bool and integers.
@@ -56,19 +50,18 @@ def finfo(dtype: object) -> FloatInfo:
     """
     given = _dtype_argument(dtype)
     if not is_inexact(given):
-        remedy = "iinfo for integers"
-        raise TypeError(_BAD_INFO.format(function="finfo", given=given.name, rule="floating-point", remedy=remedy))
+        raise TypeError(f"[finfo] got {given.name}: finfo takes floating-point dtypes; use iinfo for integers.")
     return _finfo(real_of(given))
 
 
-# IEEE 754 binary formats (and bfloat16, which is binary32 cut to 16 bits) are fixed by two numbers.
-_EXPONENT_AND_FRACTION_BITS: Final = {"float16": (5, 10), "bfloat16": (8, 7), "float32": (8, 23), "float64": (11, 52)}
+# IEEE 754 formats, and bfloat16, which is binary32 cut to 16 bits: the numbers of exponent and fraction bits.
+_FORMATS: Final = {"float16": (5, 10), "bfloat16": (8, 7), "float32": (8, 23), "float64": (11, 52)}
 
 
 @functools.cache
 def _finfo(dtype: DType) -> FloatInfo:
-    # Computed from the formats rather than asked of np.finfo, which does not know bfloat16.
-    exponent_bits, fraction_bits = _EXPONENT_AND_FRACTION_BITS[dtype.name]
+    # Computed from the format, since np.finfo does not know bfloat16.
+    exponent_bits, fraction_bits = _FORMATS[dtype.name]
     bias = 2 ** (exponent_bits - 1) - 1
     largest = math.ldexp(2.0 - math.ldexp(1.0, -fraction_bits), bias)
     return FloatInfo(
@@ -82,16 +75,14 @@ def _finfo(dtype: DType) -> FloatInfo:
 
 
 def iinfo(dtype: object) -> IntegerInfo:
-    """Limits of an integer dtype (or of an array's). Raises TypeError for bool and floating point.
+    """Return the limits of an integer dtype or array. Raises TypeError for bool and floating point.
 
     >>> iinfo("int8").min, iinfo("uint64").max
     (-128, 18446744073709551615)
     """
     given = _dtype_argument(dtype)
     if not is_integral(given):
-        remedy = "finfo for floating point"
-        raise TypeError(_BAD_INFO.format(function="iinfo", given=given.name, rule="integer", remedy=remedy))
+        raise TypeError(f"[iinfo] got {given.name}: iinfo takes integer dtypes; use finfo for floating point.")
     bits = 8 * given.itemsize
-    if is_unsigned_integral(given):
-        return IntegerInfo(bits=bits, max=2**bits - 1, min=0, dtype=given)
-    return IntegerInfo(bits=bits, max=2 ** (bits - 1) - 1, min=-(2 ** (bits - 1)), dtype=given)
+    signed = not is_unsigned_integral(given)
+    return IntegerInfo(bits=bits, max=2 ** (bits - signed) - 1, min=-(2 ** (bits - 1)) if signed else 0, dtype=given)

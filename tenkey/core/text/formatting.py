@@ -164,7 +164,7 @@ def format_tensor(
     if edges is not None and shape is None:
         values = values[np.ix_(*edges)]
     body = _format_values(values, options, prefix, summarised=edges is not None)
-    tail = f"shape={full_shape}, dtype={dtypes.dtype_name(dtype)}, device={device!r}"
+    tail = f"shape={full_shape}, dtype={dtype.name}, device={device!r}"
     if extra:
         tail = f"{tail}, {extra}"
     # The body's first line follows the prefix, later ones carry their own indentation.

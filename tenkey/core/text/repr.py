@@ -17,7 +17,6 @@ from typing import Any, Final
 import numpy as np
 
 from ..device import device_types
-from ..dtypes.names import dtype_name
 from ..tensor import Tensor, cpu_word, make_tensor
 from ..word import REQUIRES_GRAD
 from .formatting import edge_indices, format_tensor, get_printoptions
@@ -134,7 +133,7 @@ def _escape(text: str) -> str:
 def _caption(self: Tensor) -> str:
     name = "tensor" if self.__class__ is Tensor else type(self).__name__
     shape = " × ".join(map(str, self.shape)) or "0-d"
-    parts = [f"{name}, {shape}", dtype_name(self.dtype), str(self.device), _state(self)]
+    parts = [f"{name}, {shape}", self.dtype.name, str(self.device), _state(self)]
     return _escape(" · ".join([part for part in parts if part]))
 
 
