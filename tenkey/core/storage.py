@@ -1,16 +1,17 @@
-"""Storage, which views share, and strided arrays for backends whose native array is a plain buffer.
+"""Storage, which views share, and strided arrays for backends whose memory is a plain buffer.
 
 Note [Views share a version counter]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-A storage is made when somebody first needs it: when a tensor is changed in place, or asked for its storage. A view
-refers to the tensor at the root of its chain of views, whose storage is the view's too, and which autograd has to know
-(Note [Views and in-place]); a root without storage was never changed and has version 0. So results and views cost
-nothing extra, and a change through any of them is seen by all. ``detach()`` refers to the storage alone: it is a root
-of its own, and keeps no graph alive. Guarded by ``tests/tiny/test_tensor.py::test_views_share_a_version``.
+A storage is created at its first use: when a tensor is changed in place, or its storage is requested. A view refers to
+the tensor at the root of its chain of views, whose storage it shares and which autograd needs (Note [Views and
+in-place]); a root without storage was never changed and has version 0. So results and views cost nothing extra, and a
+change through one of them is visible in all. A result of ``detach()`` refers to the storage alone: it is its own root
+and keeps no graph alive. Guarded by ``tests/tiny/test_tensor.py::test_views_share_a_version``.
 """
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ __all__ = ["Storage", "StridedArray", "contiguous_strides", "is_contiguous"]
 
 
 class Storage:
-    """The memory behind one tensor and its views: ``buffer`` (what owns it), ``device`` and ``version``."""
+    """The memory of a tensor and its views: ``buffer`` (the object that owns it), ``device`` and ``version``."""
 
     __slots__ = ("__weakref__", "buffer", "device", "version")
 
@@ -37,7 +38,7 @@ class Storage:
 
     @property
     def data_pointer(self) -> int | None:
-        """Address of the first byte where the buffer has one in host memory, else None."""
+        """Address of the first byte if the buffer is in host memory, else None."""
         return int(self.buffer.ctypes.data) if isinstance(self.buffer, np.ndarray) else None
 
     def __repr__(self) -> str:
@@ -45,7 +46,7 @@ class Storage:
 
 
 def contiguous_strides(shape: tuple[int, ...], itemsize: int = 1) -> tuple[int, ...]:
-    """Row-major strides, in elements (or bytes with ``itemsize``).
+    """Return row-major strides in elements (in bytes with ``itemsize``).
 
     >>> contiguous_strides((2, 3))
     (3, 1)
@@ -59,7 +60,7 @@ def contiguous_strides(shape: tuple[int, ...], itemsize: int = 1) -> tuple[int, 
 
 
 def is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
-    """Whether the elements lie in row-major order without gaps."""
+    """Return whether the elements lie in row-major order without gaps."""
     expected = itemsize
     for size, stride in zip(reversed(shape), reversed(strides)):
         if size == 0:
@@ -71,10 +72,10 @@ def is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: in
 
 
 class StridedArray:
-    """A strided window on a backend's buffer: what a tensor of a backend other than the CPU holds as its data.
+    """A strided window on a backend's buffer: the data of a tensor on a device other than the CPU.
 
-    ``buffer`` is what the backend's ``allocate`` returned, or None on the meta device. ``strides`` are in bytes, as in
-    NumPy; ``offset`` is the byte at which the first element lies. ``owner`` keeps the buffer from being freed.
+    ``buffer`` is what the backend's ``allocate`` returned, None on the meta device. ``strides`` and ``offset`` (of the
+    first element) are in bytes. ``owner`` keeps the buffer alive.
 
     >>> import tenkey as tk
     >>> x = tk.zeros((2, 3), device="meta")
@@ -110,14 +111,11 @@ class StridedArray:
     @property
     def size(self) -> int:
         """Number of elements."""
-        size = 1
-        for length in self.shape:
-            size *= length
-        return size
+        return prod(self.shape)
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the elements take."""
+        """Bytes of all elements."""
         return self.size * self.dtype.itemsize
 
     @property
@@ -126,5 +124,5 @@ class StridedArray:
         return is_contiguous(self.shape, self.strides, self.dtype.itemsize)
 
     def window(self, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> StridedArray:
-        """Another window on the same buffer; ``strides`` and ``offset`` in bytes."""
+        """Return another window on the same buffer; ``strides`` and ``offset`` are in bytes."""
         return StridedArray(self.buffer, shape, self.dtype, self.device, strides, offset, self.owner)

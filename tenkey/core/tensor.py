@@ -1,8 +1,8 @@
 """The Tensor: a handle to a strided array of its backend, a dispatch word, and a slot for autograd.
 
-Operators and most methods are dispatch calls, put on the class from the declarations of the operators (a block that
-says ``methods=("__add__", "sum")``); the gradient attributes are put on it by ``tenkey.autograd``. This module holds
-what needs no operator: shape, dtype, device, storage, conversion to Python and NumPy, printing.
+Most methods are dispatch calls, which declarations of operators add to the class (``methods=("__add__", "sum")``);
+``tenkey.autograd`` adds the gradient attributes. This module defines what needs no operator: shape, dtype, device,
+storage, and conversion to Python and NumPy.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 import numpy as np
 
-from ..dispatch.keys import DispatchKey, DispatchKeySet, highest_backend
+from ..dispatch.keys import DispatchKey, DispatchKeySet
 from ..dispatch.local_state import current_state
 from ..dispatch.registry import registry
 from ..dispatch.subclasses import ASKING, run_unasked
@@ -27,13 +27,15 @@ if TYPE_CHECKING:
 else:
     _Attached = object
 
-__all__ = ["NoValuesError", "Tensor", "make_tensor", "make_view", "shares_storage", "storage_of", "with_class"]
+__all__ = [
+    "NoValuesError", "Tensor", "add_methods", "make_tensor", "make_view", "shares_storage", "storage_of", "with_class",
+]  # fmt: skip
 
 _API_VERSIONS: Final = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 
 
 class NoValuesError(RuntimeError):
-    """The values of a tensor on the device ``meta`` were needed."""
+    """Values were requested of a tensor on the device ``meta``, which has none."""
 
 
 _Kind = TypeVar("_Kind", bound="Tensor")
@@ -42,7 +44,7 @@ _Kind = TypeVar("_Kind", bound="Tensor")
 class Tensor(_Attached):
     """A multi-dimensional array with one dtype on one device.
 
-    Made by :func:`tenkey.tensor`, :func:`tenkey.asarray` and the creation functions.
+    Create one with :func:`tenkey.tensor`, :func:`tenkey.asarray` or a creation function.
 
     >>> import tenkey as tk
     >>> x = tk.tensor([[1.0, 2.0], [3.0, 4.0]])
@@ -50,18 +52,8 @@ class Tensor(_Attached):
     ((2, 2), dtype('float32'), device('cpu'), (2, 1))
     """
 
-    # the last four are those of a Wrapper, which a tensor can become (core.wrapper.become)
-    __slots__ = (
-        "__weakref__",
-        "_apart",
-        "_autograd",
-        "_data",
-        "_extra",
-        "_level",
-        "_storage",
-        "_value",
-        "_word",
-    )  # fmt: skip
+    # _apart, _extra, _level and _value are those of a Wrapper, which a tensor can become (core.wrapper.become)
+    __slots__ = ("__weakref__", "_apart", "_autograd", "_data", "_extra", "_level", "_storage", "_value", "_word")
 
     _word: int
     _data: Any
@@ -73,7 +65,7 @@ class Tensor(_Attached):
     _asks: ClassVar[int] = 0  # the key that makes the dispatcher ask the class, or 0 (Note [Tensor subclasses])
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Tensor:
-        """Refuse: tensors are made by functions."""
+        """Raise TypeError: functions create tensors."""
         raise TypeError(
             "a Tensor is made by tk.tensor(data), tk.asarray(data) or a creation function, not by Tensor(...)."
         )
@@ -81,7 +73,7 @@ class Tensor(_Attached):
     # ---- subclasses
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Find out whether the class has a handler, and where it wants to be asked (Note [Tensor subclasses])."""
+        """Determine whether the class has a handler, and at which key it is called (Note [Tensor subclasses])."""
         super().__init_subclass__(**kwargs)
         handler = next(vars(kind)["__tk_dispatch__"] for kind in cls.__mro__ if "__tk_dispatch__" in vars(kind))
         if not isinstance(handler, classmethod):
@@ -89,15 +81,13 @@ class Tensor(_Attached):
                 f"the __tk_dispatch__ of the Tensor subclass {cls.__qualname__} is a {type(handler).__name__}, not a "
                 "classmethod: put @classmethod above its def."
             )
-        if handler is vars(Tensor)["__tk_dispatch__"]:
-            cls._asks = 0
-        else:
-            below = getattr(cls, "__tk_dispatch_below_autograd__", False)
-            cls._asks = (DispatchKey.Python if below else DispatchKey.Subclass).mask
+        below = getattr(cls, "__tk_dispatch_below_autograd__", False)
+        key = DispatchKey.Python if below else DispatchKey.Subclass
+        cls._asks = 0 if handler is vars(Tensor)["__tk_dispatch__"] else key.mask
 
     @classmethod
     def __tk_dispatch__(cls, op: Any, types: tuple[type, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """For handlers of subclasses: run the operator with the protocol off and give plain results this class.
+        """Run the operator without the protocol and give plain results this class; for handlers of subclasses.
 
         >>> import tenkey as tk
         >>> class Logged(tk.Tensor):
@@ -113,9 +103,9 @@ class Tensor(_Attached):
         return _given_class(cls, run_unasked(op, args, kwargs))
 
     def as_subclass(self, cls: type[_Kind]) -> _Kind:
-        """The same tensor as an instance of ``cls``, a subclass of Tensor or Tensor itself; a view, also in the graph.
+        """Return a view as an instance of ``cls``, a subclass of Tensor or Tensor itself.
 
-        It shares storage and history, gets no attributes from this one, and is no operator call to modes and handlers.
+        It shares storage and history but not attributes. Modes and handlers do not see the call.
 
         >>> import tenkey as tk
         >>> class Celsius(tk.Tensor):
@@ -137,28 +127,26 @@ class Tensor(_Attached):
         plain: Tensor = registry.find("tk::alias").cache[word](self)
         if plain.__class__ is not Tensor:
             raise TypeError(
-                f"[as_subclass] the tensor stands for a {type(plain).__name__} inside of a transform, which has no "
+                f"[as_subclass] the tensor stands for a {type(plain).__name__} inside a transform, which has no "
                 "subclasses: convert it outside."
             )
         return with_class(cls, plain)
 
-    # ---- what it is
+    # ---- properties
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Length of each dimension."""
-        shape: tuple[int, ...] = self._data.shape
-        return shape
+        return self._data.shape  # type: ignore[no-any-return]
 
     @property
     def dtype(self) -> np.dtype:
         """The dtype, a NumPy ``np.dtype``."""
-        dtype: np.dtype = self._data.dtype
-        return dtype
+        return self._data.dtype  # type: ignore[no-any-return]
 
     @property
     def device(self) -> Device:
-        """The device that the elements are on."""
+        """The device of the elements."""
         data = self._data
         return CPU if data.__class__ is np.ndarray else data.device
 
@@ -170,8 +158,7 @@ class Tensor(_Attached):
     @property
     def size(self) -> int:
         """Number of elements."""
-        size: int = self._data.size
-        return size
+        return self._data.size  # type: ignore[no-any-return]
 
     @property
     def itemsize(self) -> int:
@@ -185,33 +172,33 @@ class Tensor(_Attached):
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Distance between neighbours of each dimension, in elements."""
+        """Distance between neighbours along each dimension, in elements."""
         itemsize = self._data.dtype.itemsize
         return tuple([stride // itemsize for stride in self._data.strides])
 
     @property
     def is_contiguous(self) -> bool:
         """Whether the elements lie in row-major order without gaps."""
-        data = self._data  # NumPy gives an empty array strides of its own
+        data = self._data  # the strides of an empty NumPy array mean nothing
         return data.size == 0 or is_contiguous(data.shape, data.strides, data.dtype.itemsize)
 
     @property
     def keyset(self) -> DispatchKeySet:
-        """The dispatch keys that the tensor brings to a call."""
+        """The dispatch keys that the tensor contributes to a call."""
         return DispatchKeySet.from_word(self._word)
 
     @property
     def data(self) -> Any:
-        """The array native to the backend: an ``ndarray`` on the CPU, else a ``StridedArray`` on the backend's buffer.
+        """The array native to the backend, for kernels: an ``ndarray`` on the CPU, elsewhere a ``StridedArray``.
 
-        For authors of kernels and backends. Changing it does not bump the version counter.
+        Writing to it does not increment the version counter.
         """
         return self._data
 
     # ---- to Python and NumPy
 
     def numpy(self) -> np.ndarray:
-        """The values as a NumPy array: on the CPU without copying, from other devices copied.
+        """Return the values as a NumPy array: on the CPU without copying, from other devices copied.
 
         >>> import tenkey as tk
         >>> tk.tensor([1, 2]).numpy()
@@ -230,28 +217,26 @@ class Tensor(_Attached):
     def _values(self, what: str) -> np.ndarray:
         data = self._data
         if data.__class__ is np.ndarray:
-            array: np.ndarray = data
-            return array
+            return data  # type: ignore[no-any-return]
         if data.device.backend is None:
             raise NoValuesError(f"[{what}] a tensor on the device 'meta' has no values: make it on another device.")
-        host: np.ndarray = registry.find("tk::to_device").call(self.detach(), CPU)._data
-        return host
+        return registry.find("tk::to_device").call(self.detach(), CPU)._data  # type: ignore[no-any-return]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self._to_numpy("__array__"), dtype=dtype, copy=copy)
 
     def item(self) -> Any:
-        """The one element as a Python bool, int, float or complex."""
+        """Return the only element as a Python bool, int, float or complex."""
         if self.size != 1:
             raise ValueError(
                 f"[item] only a tensor of one element converts to a Python scalar, got shape {self.shape}: index it "
                 "first."
             )
         value = self._values("item").item()
-        return float(value) if self._data.dtype.kind == "V" else value  # bfloat16 has a scalar type of its own
+        return float(value) if self._data.dtype.kind == "V" else value  # bfloat16 has its own scalar type
 
     def tolist(self) -> Any:
-        """The values as nested Python lists."""
+        """Return the values as nested Python lists."""
         values = self._values("tolist")
         return (values.astype(np.float32) if values.dtype.kind == "V" else values).tolist()
 
@@ -273,8 +258,7 @@ class Tensor(_Attached):
         value = self.item()
         if value.__class__ is complex:
             raise TypeError(
-                f"[{what}] the element {value} is complex: take its real part with tk.real(x), or convert with "
-                "complex(x)."
+                f"[{what}] the element {value} is complex: take its real part with tk.real(x), or use complex(x)."
             )
         return value
 
@@ -297,20 +281,18 @@ class Tensor(_Attached):
     def __iter__(self) -> Iterator[Tensor]:
         if self.ndim == 0:
             raise TypeError("[iter] a 0-d tensor cannot be iterated over.")
-        return map(self.__getitem__, range(self.shape[0]))  # lazy: numpy.iterable(x) asks for no element
+        return map(self.__getitem__, range(self.shape[0]))  # lazy, for numpy.iterable(x)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        """The namespace of functions for this array (array API standard); ValueError for an unknown version."""
+        """Return the namespace of functions for tensors (array API standard); ValueError for an unknown version."""
         if api_version is not None and api_version not in _API_VERSIONS:
-            raise ValueError(
-                f"[__array_namespace__] got api_version={api_version!r}: the versions of the standard here "
-                f"are {', '.join(_API_VERSIONS)}."
-            )
+            versions = ", ".join(_API_VERSIONS)
+            raise ValueError(f"[__array_namespace__] got api_version={api_version!r}: give one of {versions}.")
         return sys.modules["tenkey"]
 
 
 def with_class(cls: type[_Kind], tensor: Tensor) -> _Kind:
-    """A fresh plain tensor, which nobody else has a handle to, as an instance of a subclass."""
+    """Return a fresh plain tensor, to which there is no other reference, as an instance of a subclass."""
     if cls is Tensor:
         return tensor  # type: ignore[return-value]
     made: _Kind = _new(cls)
@@ -322,7 +304,7 @@ def with_class(cls: type[_Kind], tensor: Tensor) -> _Kind:
 
 
 def _given_class(cls: type[Tensor], result: Any) -> Any:
-    """The plain tensors in a result as instances of a class."""
+    """Return a result with its plain tensors as instances of a class."""
     if result.__class__ is Tensor:
         return result.as_subclass(cls)
     if result.__class__ is tuple or result.__class__ is list:
@@ -335,7 +317,7 @@ _UNSEEN: Final = ASKING | DispatchKey.Mode.mask
 
 
 def make_tensor(data: Any, word: int, *, new: Any = _new, kind: type[Tensor] = Tensor) -> Tensor:
-    """A tensor around native data; ``word`` must hold the key bits of its device and the trait of its dtype."""
+    """Return a tensor of native data; ``word`` has the key bits of its device and the trait of its dtype."""
     made: Tensor = new(kind)
     made._data = data
     made._word = word
@@ -345,7 +327,7 @@ def make_tensor(data: Any, word: int, *, new: Any = _new, kind: type[Tensor] = T
 
 
 def make_view(source: Tensor, data: Any) -> Tensor:
-    """A tensor around a window on the memory of ``source``; shares its storage and has its dtype and keys."""
+    """Return a tensor of a window on the memory of ``source``, with its storage, dtype and keys."""
     made: Tensor = _new(Tensor)
     made._data = data
     made._word = source._word & INHERITED
@@ -356,24 +338,23 @@ def make_view(source: Tensor, data: Any) -> Tensor:
 
 
 def storage_of(tensor: Tensor) -> Storage:
-    """The storage of a tensor, made if nobody needed it before (Note [Views share a version counter])."""
+    """Return the storage of a tensor, creating it at the first use (Note [Views share a version counter])."""
     storage = tensor._storage
     if storage.__class__ is Storage:
         return storage
-    if storage is None:
-        data = tensor._data
-        if data.__class__ is np.ndarray:
-            made = Storage(data if data.base is None else data.base, CPU)
-        else:
-            made = Storage(data.buffer, data.device)
-    else:  # a view, which goes on referring to its root
+    if storage is not None:  # a view, which keeps its reference to the root
         return storage_of(storage)  # type: ignore[arg-type]
+    data = tensor._data
+    if data.__class__ is np.ndarray:
+        made = Storage(data if data.base is None else data.base, CPU)
+    else:
+        made = Storage(data.buffer, data.device)
     tensor._storage = made
     return made
 
 
 def version_of(tensor: Tensor) -> int:
-    """How often the memory of a tensor was changed in place."""
+    """Return how often the memory of a tensor was changed in place."""
     storage = tensor._storage
     if storage is None:
         return 0
@@ -384,7 +365,7 @@ def version_of(tensor: Tensor) -> int:
 
 
 def shares_storage(a: Tensor, b: Tensor) -> bool:
-    """Whether two tensors are windows on one memory.
+    """Return whether two tensors are windows on the same memory.
 
     >>> import tenkey as tk
     >>> x = tk.zeros((2, 3))
@@ -399,7 +380,7 @@ def shares_storage(a: Tensor, b: Tensor) -> bool:
     if a._data.__class__ is np.ndarray and b._data.__class__ is np.ndarray:
         try:
             return bool(np.shares_memory(a._data, b._data, max_work=1))  # type: ignore[arg-type]
-        except np.exceptions.TooHardError:  # strided windows that interleave: the one memory is what counts
+        except np.exceptions.TooHardError:  # interleaved strided windows count as sharing
             return bool(np.may_share_memory(a._data, b._data))
     return getattr(a._data, "buffer", None) is not None and a._data.buffer is getattr(b._data, "buffer", None)
 
@@ -408,20 +389,17 @@ _CPU_WORD: Final = base_word("cpu")
 
 
 def cpu_word(dtype: np.dtype) -> int:
-    """The dispatch word of a CPU tensor of this dtype."""
+    """Return the dispatch word of a CPU tensor of this dtype."""
     return _CPU_WORD | DTYPE_TRAIT[dtype]
 
 
 def word_for(device: Device, dtype: np.dtype) -> int:
-    """The dispatch word of a tensor of this dtype on a device."""
+    """Return the dispatch word of a tensor of this dtype on a device."""
     return base_word(device.type) | DTYPE_TRAIT[dtype]
 
 
-def is_weak(tensor: Tensor) -> bool:
-    """Whether the tensor stands for a Python scalar (Note [Weak scalars])."""
-    return bool(tensor._word & WEAK_MASK)
-
-
-def backend_name(tensor: Tensor) -> str | None:
-    """The name of the backend key of a tensor."""
-    return highest_backend(tensor._word)
+def add_methods(**methods: Any) -> None:
+    """Add functions to Tensor under these names."""
+    for name, method in methods.items():
+        method.__name__, method.__qualname__ = name, f"Tensor.{name}"
+        setattr(Tensor, name, method)

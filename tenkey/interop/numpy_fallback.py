@@ -8,18 +8,12 @@ from typing import Any
 import numpy as np
 
 from ..core.device import CPU
-from ..core.tensor import Tensor, cpu_word, make_tensor
+from ..core.tensor import cpu_word, make_tensor
 from ..core.tree import map_tensors, tree_map
 from ..core.word import DTYPE_TRAIT
 from ..dispatch.registry import registry
 
-__all__ = ["add_method", "refuse_tensor", "run_numpy", "to_tensors"]
-
-
-def add_method(name: str, function: Any) -> None:
-    """Make a function a method of Tensor."""
-    function.__name__, function.__qualname__ = name, f"Tensor.{name}"
-    setattr(Tensor, name, function)
+__all__ = ["refuse_tensor", "run_numpy", "to_tensors"]
 
 
 def refuse_tensor(name: str, out: bool, remedy: str = "") -> TypeError:

@@ -21,14 +21,14 @@ from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, add_methods
 from ..core.tree import tensors_in
 from ..core.word import DTYPE_TRAIT
 from ..dispatch import registry
 from ..functions import creation, indexing, linspace, splitting, statistics
 from ..functions import linalg as contractions
 from ..functions.creation import asarray
-from .numpy_fallback import add_method, refuse_tensor, run_numpy, to_tensors
+from .numpy_fallback import refuse_tensor, run_numpy, to_tensors
 from .numpy_names import NUMPY_NAMES
 
 __all__ = ["array_function"]
@@ -397,4 +397,4 @@ def array_function(self: Tensor, func: Any, types: Any, args: tuple[Any, ...], k
     return result if row is None or out is not None else to_tensors(result, device)
 
 
-add_method("__array_function__", array_function)
+add_methods(__array_function__=array_function)

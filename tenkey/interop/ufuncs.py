@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from ..core.device import CPU
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, add_methods
 from ..core.word import DTYPE_TRAIT
 from ..dispatch.registry import registry
-from .numpy_fallback import add_method, refuse_tensor, run_numpy, to_tensors
+from .numpy_fallback import refuse_tensor, run_numpy, to_tensors
 from .numpy_names import NUMPY_NAMES
 
 __all__: list[str] = []
@@ -78,5 +78,4 @@ def _array_function(self: Tensor, func: Any, types: Any, args: tuple[Any, ...], 
     return array_function(self, func, types, args, kwargs)
 
 
-add_method("__array_ufunc__", _array_ufunc)
-add_method("__array_function__", _array_function)
+add_methods(__array_ufunc__=_array_ufunc, __array_function__=_array_function)

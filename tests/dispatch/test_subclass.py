@@ -116,7 +116,7 @@ class TestAsSubclass:
         assert tk.asarray([1, 2]).as_subclass(Plain).dtype == tk.int64
 
     def test_inside_a_transform(self) -> None:
-        with pytest.raises(TypeError, match="inside of a transform"):
+        with pytest.raises(TypeError, match="inside a transform"):
             tk.transforms.vmap(lambda x: x.as_subclass(Plain))(tk.ones((2, 3)))
 
     def test_the_class_is_not_called(self) -> None:

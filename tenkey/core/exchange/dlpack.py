@@ -21,7 +21,7 @@ import numpy as np
 from ...dispatch.local_state import current_state
 from ..device import CPU
 from ..dtypes import names as dtypes
-from ..tensor import Tensor
+from ..tensor import Tensor, add_methods
 from ..word import REQUIRES_GRAD
 
 __all__ = ["device_of", "export", "read", "refuse_gradient"]
@@ -244,7 +244,4 @@ def read(x: Any, *, to_cpu: bool, copy: bool | None) -> tuple[np.ndarray, bool]:
     return (array if target is None else array.view(target)), copied
 
 
-_methods: Final[dict[str, Any]] = {"__dlpack__": export, "__dlpack_device__": device_of}
-for _name, _method in _methods.items():
-    _method.__name__, _method.__qualname__ = _name, f"Tensor.{_name}"
-    setattr(Tensor, _name, _method)
+add_methods(__dlpack__=export, __dlpack_device__=device_of)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import copy
 import sys
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from ...dispatch.registry import registry
 from ..device import CPU, META, to_device
-from ..tensor import Tensor, cpu_word, make_tensor, with_class
+from ..tensor import Tensor, add_methods, cpu_word, make_tensor, with_class
 from ..word import REQUIRES_GRAD
 
 __all__ = ["rebuild", "refuse_non_leaf"]
@@ -105,9 +105,6 @@ def _buffer(self: Tensor, flags: int) -> memoryview:
     return exported
 
 
-_methods: Final[dict[str, Any]] = {"__reduce_ex__": _reduce_ex, "__copy__": _copy, "__deepcopy__": _deepcopy}
+add_methods(__reduce_ex__=_reduce_ex, __copy__=_copy, __deepcopy__=_deepcopy)
 if sys.version_info >= (3, 12):
-    _methods["__buffer__"] = _buffer
-for _name, _method in _methods.items():
-    _method.__name__, _method.__qualname__ = _name, f"Tensor.{_name}"
-    setattr(Tensor, _name, _method)
+    add_methods(__buffer__=_buffer)

@@ -20,7 +20,7 @@ import numpy as np
 
 from ..device import CPU
 from ..storage import Storage
-from ..tensor import Tensor, cpu_word, make_tensor, storage_of, with_class
+from ..tensor import Tensor, add_methods, cpu_word, make_tensor, storage_of, with_class
 from ..word import REQUIRES_GRAD
 from .pickling import refuse_non_leaf
 
@@ -165,6 +165,4 @@ def _rebuild(
     return made
 
 
-_methods: Final[dict[str, Any]] = {"share_memory_": share_memory_, "is_shared": is_shared}
-for _name, _method in _methods.items():
-    setattr(Tensor, _name, _method)
+add_methods(share_memory_=share_memory_, is_shared=is_shared)

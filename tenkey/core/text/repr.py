@@ -17,8 +17,9 @@ from typing import Any, Final
 import numpy as np
 
 from ..device import device_types
-from ..tensor import Tensor, cpu_word, make_tensor
+from ..tensor import Tensor, add_methods, cpu_word, make_tensor
 from ..word import REQUIRES_GRAD
+from ..wrapper import Wrapper
 from .formatting import edge_indices, format_tensor, get_printoptions
 
 __all__ = ["html_of"]
@@ -147,8 +148,7 @@ def html_of(self: Tensor) -> str:
     >>> html.startswith("<div"), "1 × 2 · float32 · cpu" in html
     (True, True)
     """
-    plain = hasattr(type(self), "_level")  # inside of a transform there are no values
-    if plain or not _has_values(self) or self.ndim not in (1, 2) or not self.size:
+    if isinstance(self, Wrapper) or not _has_values(self) or self.ndim not in (1, 2) or not self.size:
         return f"<div><pre>{_escape(repr(self))}</pre></div>"
     caption = f'<caption style="text-align:left">{_caption(self)}</caption>'
     readable = _on_host(self, "_repr_html_")
@@ -252,7 +252,4 @@ def _heat_map(self: Tensor) -> str:
     )
 
 
-_methods: Final[dict[str, Any]] = {"__repr__": _repr, "__format__": _format, "_repr_html_": html_of}
-for _name, _method in _methods.items():
-    _method.__name__, _method.__qualname__ = _name, f"Tensor.{_name}"
-    setattr(Tensor, _name, _method)
+add_methods(__repr__=_repr, __format__=_format, _repr_html_=html_of)
