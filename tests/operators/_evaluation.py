@@ -15,10 +15,15 @@ from typing import Any, Final
 import numpy as np
 import scipy.special
 
+import tenkey as tk
+from tenkey.core.tree import tree_map
+from tenkey.core.word import WEAK_MASK
+from tenkey.dispatch import DispatchMode
 from tenkey.dispatch.operator import Operator
 from tenkey.ops.scalar import topological_order
+from tenkey.testing import SampleInput
 
-__all__ = ["evaluated", "expression_reference", "named_reference", "result_rule"]
+__all__ = ["composite_reference", "evaluated", "expression_reference", "named_reference", "result_rule"]
 
 Array = np.ndarray[Any, Any]
 
@@ -80,7 +85,9 @@ def _narrow(value: Any, like: np.dtype[Any]) -> Any:
 def expression_reference(operator: Operator) -> Callable[..., Any]:
     """What the scalar expression of a pointwise operator or of a reduction gives on arrays."""
     if "Reduce" in operator.facets:
-        return lambda x, axis=None, keepdims=False: _reduced(operator.facets["Reduce"], x, axis, keepdims)
+        return lambda x, axis=None, keepdims=False, dtype=None: _reduced(
+            operator.facets["Reduce"], x if dtype is None else x.astype(dtype), axis, keepdims
+        )
     facet = operator.facets["Pointwise"]
 
     def reference(*args: Any, **kwargs: Any) -> Any:
@@ -100,6 +107,8 @@ def expression_reference(operator: Operator) -> Callable[..., Any]:
 
 
 def _reduced(facet: Any, x: Array, axis: Any, keepdims: bool) -> Any:
+    if facet.promotion.name == "SUM" and x.dtype.kind in "biu":
+        x = x.astype(np.uint64 if x.dtype.kind == "u" else np.int64)
     axes = tuple(range(x.ndim)) if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
     axes = tuple(a % x.ndim for a in axes)
     rest = [i for i in range(x.ndim) if i not in axes]
@@ -112,16 +121,38 @@ def _reduced(facet: Any, x: Array, axis: Any, keepdims: bool) -> Any:
     return _narrow(np.reshape(total, shape), x.dtype)
 
 
-def result_rule(operator: Operator) -> str:
+def composite_reference(operator: Operator, reference_of: Callable[[Operator], Any]) -> Callable[..., Any]:
+    """What a composite gives when each operator that it is made of is replaced by its reference."""
+
+    def call(part: Operator, *args: Any, **kwargs: Any) -> Any:
+        function = reference_of(part)
+        assert function is not None, f"{operator} is made of {part}, which has no reference"
+        given = SampleInput(args, kwargs).map(lambda t: t.item() if t._word & WEAK_MASK else t.detach().numpy())
+        return tree_map(tk.asarray, function(*given.args, **given.kwargs))
+
+    class References(DispatchMode):
+        def __tk_dispatch__(self, op: Operator, types: Any, args: Any, kwargs: Any) -> Any:
+            return call(op, *args, **kwargs)
+
+    def reference(*args: Any, **kwargs: Any) -> Any:
+        given = tree_map(lambda x: tk.asarray(x) if isinstance(x, np.ndarray) else x, SampleInput(args, kwargs))
+        with References():
+            found = operator.facets["Composite"].function(*given.args, **given.kwargs)
+        return tree_map(lambda t: t.numpy(), found)
+
+    return reference
+
+
+def result_rule(operator: Operator) -> str | None:
     """The rule for the dtype of the result, by the documented meaning of the promotion's name."""
     functional = operator.facets["Inplace"].functional if "Inplace" in operator.facets else operator
-    facet = functional.facets.get("Pointwise") if functional is not None else None
-    if facet is None and functional is not None:
-        facet = functional.facets.get("Reduce")
-    if facet is None:
+    if functional is None:
         return "same"
+    facet = functional.facets.get("Pointwise") or functional.facets.get("Reduce")
+    if facet is None:
+        return None
     if facet.promotion.name in ("INT_TO_FLOAT", "REAL_TO_FLOAT", "EACH_TO_FLOAT"):
         return "float"
     if facet.promotion.name in ("COMPARISON", "ORDER", "BOOLEAN"):
         return "bool"
-    return "accumulator" if facet.promotion.name == "SUM" else "same"
+    return {"SUM": "accumulator", "MAGNITUDE": "real"}.get(facet.promotion.name, "same")

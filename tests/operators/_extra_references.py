@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import scipy.special
 
-__all__ = ["EXTRA_DTYPES", "EXTRA_REFERENCES", "EXTRA_ULPS", "NEAR_ZERO", "AGAINST_MPMATH"]
+__all__ = ["EXTRA_REFERENCES", "EXTRA_ULPS", "NEAR_ZERO", "AGAINST_MPMATH"]
 
 Array = np.ndarray[Any, Any]
 
@@ -170,27 +170,6 @@ EXTRA_REFERENCES: Final[Mapping[str, Callable[..., Any]]] = {
     "gelu": _activation(lambda x: x * (0.5 * scipy.special.erfc(-x / np.sqrt(2)))),
     "replace_nan": _replace_nan,
     "replace_infinities": _replace_infinities,
-}
-
-_INTEGERS: Final = (
-    "gcd lcm gcd_of lcm_of nanargmax nanargmin interval_of digitize bins_of counts_on_grid argwhere flatnonzero"
-)
-_FLOATS: Final = (
-    "gamma_tail beta_tail beta_upper f_tail student_below student_quantile special_betaincc special_chdtr hurwitz "
-    "special_chdtrc special_fdtr special_fdtrc special_stdtr special_stdtrit special_gammainc special_gammaincc "
-    "special_betainc special_multigammaln special_zeta "
-    "special_polygamma polygamma_of polygamma_each nanmean quantile percentile nanquantile nanpercentile median "
-    "nanmedian gradient_on_grid trapezoid unwrap special_logsumexp special_softmax "
-    "special_log_softmax interp histogram_bin_edges average cov corrcoef"
-)
-EXTRA_DTYPES: Final[Mapping[str, str]] = {
-    **dict.fromkeys(_INTEGERS.split(), "int64"),
-    **dict.fromkeys(_FLOATS.split(), "float"),
-    **dict.fromkeys(
-        ("nansum", "nanprod", "nancumsum", "nancumprod", "cumsum", "cumprod", "bin_sums", "bincount"), "accumulator"
-    ),
-    **dict.fromkeys(("nanvar", "nanstd"), "real float"),
-    **dict.fromkeys(("isclose", "allclose", "array_equal", "close_floats"), "bool"),
 }
 
 EXTRA_ULPS: Final[Mapping[str, int]] = {"gelu": 32}

@@ -3,16 +3,54 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import numpy as np
 
+import tenkey as tk
 from tenkey.core.tensor import Tensor, cpu_word, make_tensor
 from tenkey.dispatch.kernel import Kernel
 from tenkey.dispatch.keys import DispatchKey
+from tenkey.dispatch.operator import Operator
 from tenkey.dispatch.registry import registry
 from tenkey.dispatch.tags import Tag
 from tenkey.ops import scalar as s
-from tenkey.ops.declare import COMPARISON, INT_TO_FLOAT, REAL, REAL_TO_FLOAT, pointwise, reduction
+from tenkey.ops.builtin.reductions.reduction import restore_axes
+from tenkey.ops.declare import (
+    COMPARISON,
+    INT_TO_FLOAT,
+    REAL,
+    REAL_TO_FLOAT,
+    SUM,
+    TensorSpec,
+    along,
+    composite,
+    linear,
+    pointwise,
+    reduction,
+    structured,
+    view,
+)
+from tenkey.ops.declare.batch import VmapLevel
+
+
+def _rows_batch(level: VmapLevel, operator: Operator, args: Any, kwargs: dict[str, Any]) -> Tensor:
+    x, step = args
+    return level.batch(operator.call(level.move(level.front(x), 0, x.ndim), step), x.ndim)
+
+
+def _floating(x: Any) -> np.dtype[Any]:
+    return x.dtype if x.dtype.kind in "fc" else np.dtype("float32")  # type: ignore[no-any-return]
+
+
+def _pairs_meta(x: Tensor, axis: int) -> TensorSpec:
+    shape = tuple([n - (i == axis % x.ndim) for i, n in enumerate(x.shape)])
+    return TensorSpec(shape, _floating(x))
+
+
+def _pairs_vjp(g: Tensor, axis: int) -> Tensor:
+    edge = tk.zeros((*g.shape[:axis], 1, *g.shape[axis + 1 :]), dtype=g.dtype)
+    return tk.concat([edge, g], axis=axis) - tk.concat([g, edge], axis=axis)
 
 
 def pytest_configure() -> None:
@@ -50,6 +88,48 @@ def pytest_configure() -> None:
         identity=0,
         promote=REAL,
         doc="Largest absolute value.",
+    )
+
+    reduction(
+        "newblock_power(Tensor x, int[1]? axis=None, *, DType? dtype=None, bool keepdims=False) -> Tensor",
+        combine=lambda T: lambda a, b: a + b,
+        scalar=lambda T: lambda x: x * x,
+        identity=0,
+        promote=SUM,
+        vjp={"x": lambda g, x, axis, keepdims: restore_axes(g, x.shape, axis, keepdims) * tk.conj(2 * x)},
+        doc="Sum of squares.",
+    )
+
+    @composite(
+        "newblock_mix(Tensor x1, Tensor x2, float weight=0.25) -> Tensor",
+        sample_inputs=lambda rng: [
+            ((rng.standard_normal((2, 3)), rng.standard_normal(3)), {}),
+            ((rng.standard_normal((0, 2)), rng.standard_normal((0, 2)), 0.5), {}),
+        ],
+    )
+    def mix(x1: Tensor, x2: Tensor, weight: float = 0.25) -> Tensor:
+        """Blend two tensors."""
+        return tk.tanh(x1) * (1.0 - weight) + tk.exp(x2) * weight
+
+    view(
+        "newblock_rows(Tensor x, int step) -> Tensor",
+        window=lambda x, step: ((-(-x.shape[0] // step), *x.shape[1:]), (x.strides[0] * step, *x.strides[1:]), 0),
+        vjp={"x": lambda g, x_meta, step: tk.ops.tk.slice_backward(g, x_meta.shape, 0, 0, step)},
+        sample_inputs=lambda rng: [((rng.standard_normal((5, 2)), 2), {}), ((rng.standard_normal((0, 2)), 3), {})],
+        reference=lambda x, step: x[::step],
+        batch=_rows_batch,
+        doc="Every ``step``-th row.",
+    )
+    structured(
+        "newblock_pairs(Tensor x, int axis) -> Tensor",
+        meta=_pairs_meta,
+        numpy=lambda x, axis: np.diff(x.astype(_floating(x)), axis=axis),
+        vjp={"x": lambda g, axis: _pairs_vjp(g, axis)},
+        jvp=linear("x"),
+        sample_inputs=lambda rng: [((rng.standard_normal((2, 4)), 1), {}), ((rng.standard_normal((3, 2)), 0), {})],
+        reference=lambda x, axis: np.diff(x.astype(_floating(x)), axis=axis),
+        batch=along("axis"),
+        doc="Differences of neighbours, in floating point.",
     )
 
     if os.environ.get("NEWBLOCK_WRONG"):

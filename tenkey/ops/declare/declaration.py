@@ -242,6 +242,7 @@ def view(
     window: Callable[..., Any],
     vjp: Mapping[str, Formula] | None = None,
     sample_inputs: Callable[..., Any] | None = None,
+    reference: Callable[..., Any] | None = None,
     batch: Batching | BatchRule | None = None,
     methods: Iterable[str] = (),
     tags: Iterable[str] = (),
@@ -256,7 +257,7 @@ def view(
     parsed = _parse(schema)
     facets: list[object] = [View(window), *_differentiation(parsed, None, vjp, None, True)]
     if sample_inputs is not None:
-        facets.append(SampleInputs(sample_inputs))
+        facets.append(SampleInputs(sample_inputs, reference))
     return _define(parsed, facets, tags=(Tag.VIEW, *tags), positional=positional, methods=methods, batch=batch, doc=doc)
 
 
