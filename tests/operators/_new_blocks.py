@@ -32,6 +32,7 @@ from tenkey.ops.declare import (
     view,
 )
 from tenkey.ops.declare.batch import VmapLevel
+from tenkey.ops.shapes import normalize_axis
 
 
 def _rows_batch(level: VmapLevel, operator: Operator, args: Any, kwargs: dict[str, Any]) -> Tensor:
@@ -44,11 +45,13 @@ def _floating(x: Any) -> np.dtype[Any]:
 
 
 def _pairs_meta(x: Tensor, axis: int) -> TensorSpec:
-    shape = tuple([n - (i == axis % x.ndim) for i, n in enumerate(x.shape)])
+    at = normalize_axis("newblock_pairs", axis, x.ndim)
+    shape = tuple([n - (i == at) for i, n in enumerate(x.shape)])
     return TensorSpec(shape, _floating(x))
 
 
 def _pairs_vjp(g: Tensor, axis: int) -> Tensor:
+    axis %= g.ndim
     edge = tk.zeros((*g.shape[:axis], 1, *g.shape[axis + 1 :]), dtype=g.dtype)
     return tk.concat([edge, g], axis=axis) - tk.concat([g, edge], axis=axis)
 

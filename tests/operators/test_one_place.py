@@ -18,6 +18,7 @@ _TABLES = [
         "operators/test_meta",
         "operators/test_errors",
         "operators/test_forward_mode",
+        "operators/test_mutated_calls",
         "operators/test_saving",
         "operators/test_transforms",
         "operators/test_vmap",
