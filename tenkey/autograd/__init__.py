@@ -1,4 +1,4 @@
-"""Autograd: recording, the engine, and the calls around them."""
+"""Automatic differentiation: recording, the engine, custom functions and checks."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .engine.functional import backward, grad
 from .grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .gradcheck.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from .inference_mode import inference_mode, install_inference, is_inference_mode_enabled
-from .install_kernels import install_custom, install_inplace, install_recording
-from .saved_tensors.hooks import HOOKED as _HOOKED  # noqa: F401  # a trait: those of the package have their bits from the beginning
+from .install_kernels import install_kernels
+from .saved_tensors.hooks import HOOKED as _HOOKED  # noqa: F401  # allocates the bit of the trait at import
 from .tape.node import Node
 from .tensor_attributes import attach_gradient_attributes
 
@@ -56,7 +56,7 @@ __all__ = [
     "set_grad_enabled",
 ]
 
-if not TYPE_CHECKING:  # for a type checker a module with __getattr__ has every name
+if not TYPE_CHECKING:  # to a type checker, a module with __getattr__ has every name
     __getattr__, __dir__ = delayed(
         __name__,
         {
@@ -73,12 +73,10 @@ if not TYPE_CHECKING:  # for a type checker a module with __getattr__ has every 
 
 
 def install(registry: Any) -> None:
-    """Put the gradient attributes on Tensor and subscribe to all operators."""
+    """Add the gradient attributes to Tensor and register the kernels of autograd."""
     attach_gradient_attributes()
-    install_recording(registry)
-    install_inplace(registry)
+    install_kernels(registry)
     install_inference(registry)
     install_anomaly(registry)
-    install_custom(registry)
     install_observer(registry)
     calibrate()

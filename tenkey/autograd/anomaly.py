@@ -1,12 +1,12 @@
-"""Anomaly mode: find the call that made a NaN or an infinity, forward and backward, and the call behind an error.
+"""Anomaly mode: find the call that produced a NaN or an infinity, forward or backward, and the call behind an error.
 
 Note [Anomaly mode]
 ~~~~~~~~~~~~~~~~~~~
-While the mode is on, the key ``Anomaly`` is included in every call. Its kernel stands above autograd, calls what is
-below, and notes where the program is: on the nodes that were recorded, and for the memory that was changed (Note
-[Traces]). It looks at the results as well: a call that makes a NaN of arguments without any is an error. The engine
-asks for the mode once for each backward, and then looks at what every node returns. Nothing of this is in the way of
-calls outside of the mode. Guarded by ``tests/autograd/test_anomaly.py``.
+While the mode is on, the key ``Anomaly`` is included in every call. Its kernel is above autograd: it calls the next
+kernel and records the current place in the program, on new nodes and for memory that was changed (Note [Traces]). It
+also checks the results: a call that returns a NaN although its arguments have none is an error. The engine asks for the
+mode once per backward, and then checks the results of every node. Calls outside the mode pay nothing. Guarded by
+``tests/autograd/test_anomaly.py``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..core.word import REQUIRES_GRAD
 from ..core.wrapper import Wrapper
 from ..dispatch.kernel import Kernel
 from ..dispatch.keys import DispatchKey
-from ..dispatch.local_state import StateGuard, enter, get_state, leave
+from ..dispatch.local_state import StateGuard, current_state, enter, get_state, leave
 from ..dispatch.operator import Operator
 from ..ops.builtin.elementwise.comparison import isfinite, isinf, isnan
 from ..ops.builtin.reductions.reduction import all as all_
@@ -34,14 +34,10 @@ from .tape.node import Node
 __all__ = ["ANOMALY", "anomaly_mode", "install_anomaly", "label_here", "watcher"]
 
 ANOMALY: Final = DispatchKey.Anomaly.mask
-_BACKWARD: Final = (
-    "[{node}] Function '{node}' returned {what} values in its {nr}th output: the gradient of input {nr}, of shape "
-    "{shape}, dtype {dtype}.\n{trace}"
-)
 
 
 class Options(NamedTuple):
-    """What an anomaly mode looks for."""
+    """The checks of an anomaly mode."""
 
     check_nan: bool
     check_inf: bool
@@ -49,10 +45,7 @@ class Options(NamedTuple):
     check_backward: bool
 
 
-_modes: ContextVar[tuple[anomaly_mode, ...]] = ContextVar("tenkey_anomaly_modes", default=())
 _backward: ContextVar[bool] = ContextVar("tenkey_anomaly_in_backward", default=False)
-
-
 _NOTHING: Final = Options(False, False, False, False)
 
 
@@ -60,12 +53,12 @@ class anomaly_mode:
     """Find the operation behind a NaN, an infinity, or an error in backward; context manager and decorator.
 
     In the mode every recorded node knows where in the program it was made. An error in backward then carries the
-    traceback of the forward call, and the error of a saved tensor that was changed in place names the lines that saved
-    and that changed it. A NaN is an error (RuntimeError) where it arises: in backward, when a node returns one; in
-    forward, when a call returns one whose arguments have none.
+    traceback of the forward call, and the error for a saved tensor that was changed in place names the lines that saved
+    and changed it. A NaN raises RuntimeError where it arises: in backward, when a node returns one; in forward, when a
+    call returns one although its arguments have none.
 
-    Args: check_nan, check_inf: which values are errors; check_forward, check_backward: where they are looked for. The
-    mode is local to the thread or task and counts for the engine in backward() calls made in it.
+    Args: check_nan, check_inf: which values are errors; check_forward, check_backward: where they are checked. The
+    mode is local to the thread or task, and applies to backward() calls made in it.
 
     >>> import tenkey as tk
     >>> x = tk.tensor(0.0, requires_grad=True)
@@ -97,18 +90,11 @@ class anomaly_mode:
                 )
 
     def __enter__(self) -> anomaly_mode:
-        _modes.set((*_modes.get(), self))
-        enter(self, include=ANOMALY)
+        enter(self, include=ANOMALY, value=self._options)
         return self
 
     def __exit__(self, *error: object) -> None:
         leave(self)
-        modes = list(_modes.get())
-        for i in reversed(range(len(modes))):  # not always the last: Note [Guards end in any order]
-            if modes[i] is self:
-                del modes[i]
-                break
-        _modes.set(tuple(modes))
 
     def __call__(self, function: Any) -> Any:
         """Decorate ``function``."""
@@ -116,15 +102,11 @@ class anomaly_mode:
 
 
 def _current() -> Options:
-    modes = _modes.get()
-    return modes[-1]._options if modes else _NOTHING
-
-
-# ---- what is looked for
+    return next((value for value in reversed(current_state().values) if isinstance(value, Options)), _NOTHING)
 
 
 def _found(tensor: Any, options: Options) -> str:
-    """What a tensor has that is looked for: ``nan``, ``inf``, or nothing."""
+    """Return the kind of bad value in a tensor, "nan" or "inf", or "" if there is none."""
     if not isinstance(tensor, Tensor) or tensor.__class__ is Wrapper or tensor.dtype.kind not in "fcV":
         return ""
     data = tensor._data
@@ -134,7 +116,7 @@ def _found(tensor: Any, options: Options) -> str:
         if options.check_nan and np.isnan(data).any():
             return "nan"
         return "inf" if options.check_inf and np.isinf(data).any() else ""
-    if data.device.backend is None:  # no values
+    if data.device.backend is None:  # meta tensors have no values
         return ""
     with StateGuard(exclude=REQUIRES_GRAD | ANOMALY):
         if all_(isfinite(tensor)).item():
@@ -155,9 +137,7 @@ def _check_forward(operator: Operator, out: Any, given: Any, options: Options) -
             )
 
 
-# ---- forward
-
-_MADE: Final = frozenset(["tk::empty", "tk::empty_like", "tk::full_like"])  # memory as it is, or as it was asked for
+_UNCHECKED: Final = frozenset(["tk::empty", "tk::empty_like", "tk::full_like"])  # any value is fine
 
 
 def _specialize(operator: Operator, word: int) -> Callable[..., Any]:
@@ -165,14 +145,14 @@ def _specialize(operator: Operator, word: int) -> Callable[..., Any]:
 
     inner = operator.cache[word & ~ANOMALY]
     mutated = [(i, a.name) for i, a in enumerate(operator.schema.arguments) if a.is_mutable]
-    has_values = bool(operator.tensor_arguments) and operator.name not in _MADE
+    has_values = bool(operator.tensor_arguments) and operator.name not in _UNCHECKED
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         options = _NOTHING if _backward.get() else _current()
         checks = has_values and options.check_forward
         targets = [args[position] if position < len(args) else kwargs.get(name) for position, name in mutated]
         if checks and any(_found(target, options) for target in flatten(targets)):
-            checks = False  # it was there before
+            checks = False  # the value was there before
         out = inner(*args, **kwargs)
         for target in tensors_in(targets):
             if target.__class__ is not Wrapper:
@@ -190,7 +170,7 @@ def _specialize(operator: Operator, word: int) -> Callable[..., Any]:
 
 
 def label_here(node: Node) -> None:
-    """Note on a node that no operator call made where it was recorded, if the mode is on."""
+    """Record the place of the current call on a node that no operator made, if the mode is on."""
     state = get_state()
     if state is not None and state.include & ANOMALY:
         from .tape.call_sites import label
@@ -202,7 +182,7 @@ def label_here(node: Node) -> None:
 
 
 def watcher() -> Callable[..., Any] | None:
-    """What the engine calls in the place of ``node.apply`` in a backward that runs in the mode; else None."""
+    """Return what the engine calls in place of ``node.apply`` in the mode, or None outside it."""
     state = get_state()
     if state is None or not state.include & ANOMALY:
         return None
@@ -224,12 +204,11 @@ def watcher() -> Callable[..., Any] | None:
             for nr, result in enumerate(results):
                 what = _found(result, options)
                 if what:
+                    name = node.name()
                     raise RuntimeError(
-                        _BACKWARD.format(
-                            node=node.name(), what=what, nr=nr, shape=result.shape, dtype=result.dtype,
-                            trace=forward_trace(node),
-                        )
-                    )  # fmt: skip
+                        f"[{name}] Function '{name}' returned {what} values in its {nr}th output: the gradient of "
+                        f"input {nr}, of shape {result.shape}, dtype {result.dtype}.\n{forward_trace(node)}"
+                    )
         return results
 
     return watch

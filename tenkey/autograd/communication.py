@@ -1,19 +1,17 @@
-"""Tensors between the devices of one process, with gradients: broadcast, sum, scatter, gather.
+"""Differentiable communication between the devices of one process: broadcast, sum, scatter, gather.
 
-Note [Communication]
-~~~~~~~~~~~~~~~~~~~~
-Each of the four is a :class:`Function` whose backward is made of the others, so every order exists: what is broadcast
-is summed backward, what is scattered is gathered. ``Broadcast``, ``ReduceAdd``, ``Scatter`` and ``Gather`` take their
-arguments in the order of PyTorch's Functions for parallel modules; the lower-case functions are for people. The node of
-such a call belongs to the device of its first result, and gradients arrive there from all devices (Note [Device
-workers]). Guarded by ``tests/autograd/test_communication.py``.
+Each of the four is a :class:`Function` whose backward uses the others, so derivatives of every order exist: the
+gradient of a broadcast is a sum, and that of a scatter is a gather. ``Broadcast``, ``ReduceAdd``, ``Scatter`` and
+``Gather`` take their arguments in the order of PyTorch's Functions for parallel modules; the lower-case functions have
+a more convenient signature. The node of such a call belongs to the device of its first result, and gradients arrive
+there from all devices (Note [Device workers]).
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any
 
 from ..core.device import Device, to_device
 from ..core.tensor import Tensor
@@ -23,16 +21,14 @@ from .function.function import Function
 
 __all__ = ["Broadcast", "Gather", "ReduceAdd", "Scatter", "broadcast", "gather", "reduce_add", "scatter"]
 
-_TENSORS: Final = "[{call}] expects {what}, got {got}."
-
 
 def _moved(x: Tensor, device: Device) -> Tensor:
-    """A copy on a device."""
+    """Return a copy on a device."""
     return x.clone() if x.device is device else x.to(device)
 
 
 class Broadcast(Function):
-    """``Broadcast.apply(devices, *tensors)``: copies of all tensors on the first device, then on the second, ...
+    """Copy tensors: ``Broadcast.apply(devices, *tensors)`` returns all copies on the first device, then the second, ...
 
     >>> import tenkey as tk
     >>> made = tk.autograd.communication.Broadcast.apply(["cpu", "cpu"], tk.ones(2), tk.zeros(3))
@@ -42,7 +38,7 @@ class Broadcast(Function):
 
     @staticmethod
     def forward(ctx: Any, devices: Sequence[Any], *tensors: Tensor) -> Any:
-        """The copies, device by device."""
+        """Return the copies, device by device."""
         places = _devices("broadcast", devices)
         _tensors("broadcast", tensors)
         ctx.set_materialize_grads(False)
@@ -51,7 +47,7 @@ class Broadcast(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        """The sum of each tensor's gradients, on its device."""
+        """Return the sum of each tensor's gradients, on its device."""
         count = len(ctx.sources)
         sums: list[Tensor | None] = []
         for i, device in enumerate(ctx.sources):
@@ -61,7 +57,7 @@ class Broadcast(Function):
 
 
 class ReduceAdd(Function):
-    """``ReduceAdd.apply(destination, *tensors)``: the sum of tensors of one shape, on a device.
+    """Sum tensors of one shape on a device: ``ReduceAdd.apply(destination, *tensors)``.
 
     >>> import tenkey as tk
     >>> tk.autograd.communication.ReduceAdd.apply("cpu", tk.ones(2), tk.ones(2)).tolist()
@@ -70,7 +66,7 @@ class ReduceAdd(Function):
 
     @staticmethod
     def forward(ctx: Any, destination: Any, *tensors: Tensor) -> Any:
-        """The sum, in the order of the arguments."""
+        """Return the sum, in the order of the arguments."""
         _alike(_tensors("reduce_add", tensors))
         ctx.sources = [x.device for x in tensors]
         device = to_device(destination)
@@ -81,14 +77,14 @@ class ReduceAdd(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        """The gradient, on the device of each tensor."""
+        """Return the gradient on the device of each tensor."""
         return None, *Broadcast.apply(ctx.sources, grads[0])
 
 
 class Scatter(Function):
-    """``Scatter.apply(devices, chunk_sizes, axis, tensor)``: the parts of a tensor along an axis, one on each device.
+    """Split a tensor along an axis, one part per device: ``Scatter.apply(devices, chunk_sizes, axis, tensor)``.
 
-    Without sizes (None) the parts are of equal length, the last may be shorter; a short tensor has fewer parts.
+    Without sizes (None) the parts have equal lengths, but the last may be shorter; a short tensor has fewer parts.
 
     >>> import tenkey as tk
     >>> made = tk.autograd.communication.Scatter.apply(["cpu", "cpu"], [1, 2], 0, tk.arange(3))
@@ -98,7 +94,7 @@ class Scatter(Function):
 
     @staticmethod
     def forward(ctx: Any, devices: Sequence[Any], chunk_sizes: Sequence[int] | None, axis: int, tensor: Tensor) -> Any:
-        """The parts."""
+        """Return the parts."""
         _single("scatter", tensor)
         places = _devices("scatter", devices)
         axis = _axis("scatter", axis, tensor.ndim)
@@ -113,12 +109,12 @@ class Scatter(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        """The gradients of the parts, joined."""
+        """Return the gradients of the parts, joined."""
         return None, None, None, Gather.apply(ctx.source, ctx.axis, *grads)
 
 
 class Gather(Function):
-    """``Gather.apply(destination, axis, *tensors)``: tensors joined along an axis on a device; numbers: a vector.
+    """Join tensors along an axis on a device: ``Gather.apply(destination, axis, *tensors)``; 0-d ones give a vector.
 
     >>> import tenkey as tk
     >>> tk.autograd.communication.Gather.apply("cpu", 0, tk.ones(1), tk.zeros(2)).tolist()
@@ -127,7 +123,7 @@ class Gather(Function):
 
     @staticmethod
     def forward(ctx: Any, destination: Any, axis: int, *tensors: Tensor) -> Any:
-        """The tensors, joined."""
+        """Return the joined tensor."""
         axis = _axis("gather", axis, max(_tensors("gather", tensors)[0].ndim, 1))
         _fitting(tensors, axis)
         ctx.axis = axis
@@ -140,7 +136,7 @@ class Gather(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        """The parts of the gradient, where the tensors are."""
+        """Return the parts of the gradient, on the devices of the tensors."""
         parts = Scatter.apply(ctx.sources, ctx.sizes, ctx.axis, grads[0])
         return None, None, *([reshape(part, ()) for part in parts] if ctx.numbers else parts)
 
@@ -152,7 +148,7 @@ def _sizes(x: Tensor, devices: Sequence[Any], sizes: Any, axis: int) -> list[int
             listed = [operator.index(n) for n in sizes]
         except TypeError:
             raise TypeError(
-                f"[scatter] chunk_sizes is a sequence of integers, one for each device, got {sizes!r}: leave it "
+                f"[scatter] chunk_sizes must be a sequence of integers, one per device, got {sizes!r}: leave it "
                 "out for equal parts."
             ) from None
         if len(listed) != len(devices) or sum(listed) != length or any(n < 0 for n in listed):
@@ -169,7 +165,7 @@ def _devices(call: str, devices: Any) -> list[Device]:
     if isinstance(devices, (str, Device)):
         devices = [devices]
     elif not isinstance(devices, Iterable):
-        raise TypeError(f"[{call}] devices is a device or a sequence of devices, got {type(devices).__name__}.")
+        raise TypeError(f"[{call}] devices must be a device or a sequence of devices, got {type(devices).__name__}.")
     found = [to_device(device) for device in devices]
     if not found:
         raise ValueError(f"[{call}] expects at least one device.")
@@ -177,14 +173,12 @@ def _devices(call: str, devices: Any) -> list[Device]:
 
 
 def _tensors(call: str, tensors: Any) -> list[Tensor]:
-    if not isinstance(tensors, Iterable):
-        raise TypeError(_TENSORS.format(call=call, what="tensors", got=type(tensors).__name__))
-    listed = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    listed = list(tensors) if isinstance(tensors, Iterable) and not isinstance(tensors, Tensor) else [tensors]
     for x in listed:
         if not isinstance(x, Tensor):
-            raise TypeError(_TENSORS.format(call=call, what="tensors", got=type(x).__name__))
+            raise TypeError(f"[{call}] expects tensors, got {type(x).__name__}.")
     if not listed:
-        raise ValueError(_TENSORS.format(call=call, what="at least one tensor", got="none"))
+        raise ValueError(f"[{call}] expects at least one tensor, got none.")
     return listed
 
 
@@ -199,7 +193,7 @@ def _axis(call: str, axis: Any, ndim: int) -> int:
     try:
         index = operator.index(axis)
     except TypeError:
-        raise TypeError(f"[{call}] axis is an integer, got {axis!r}.") from None
+        raise TypeError(f"[{call}] axis must be an integer, got {axis!r}.") from None
     if not -ndim <= index < ndim:
         raise IndexError(f"[{call}] axis {axis} is out of range for a tensor of {ndim} dimensions.")
     return index % ndim
@@ -210,7 +204,7 @@ def _alike(tensors: Sequence[Tensor]) -> None:
     for index, x in enumerate(tensors):
         if (x.shape, x.dtype) != (first.shape, first.dtype):
             raise ValueError(
-                f"[reduce_add] tensors to be summed have one shape and dtype: number {index} "
+                f"[reduce_add] tensors to be summed must have one shape and dtype: number {index} "
                 f"has {(x.shape, str(x.dtype))}, the first {(first.shape, str(first.dtype))}."
             )
 
@@ -220,13 +214,13 @@ def _fitting(tensors: Sequence[Tensor], axis: int) -> None:
     for index, x in enumerate(tensors):
         if x.ndim != first.ndim or any(a != b for i, (a, b) in enumerate(zip(x.shape, first.shape)) if i != axis):
             raise ValueError(
-                f"[gather] tensors to be joined agree in all dimensions but axis {axis}: number {index} has "
+                f"[gather] tensors to be joined must agree in all dimensions but axis {axis}: number {index} has "
                 f"shape {x.shape}, the first {first.shape}."
             )
 
 
 def broadcast(tensor: Tensor, devices: Sequence[Any]) -> tuple[Tensor, ...]:
-    """A copy of a tensor on each of the devices; backward sums the gradients.
+    """Copy a tensor to each of the devices; backward sums the gradients.
 
     >>> import tenkey as tk
     >>> x = tk.tensor([1.0, 2.0], requires_grad=True)
@@ -235,12 +229,11 @@ def broadcast(tensor: Tensor, devices: Sequence[Any]) -> tuple[Tensor, ...]:
     >>> x.grad.tolist()
     [3.0, 3.0]
     """
-    made: tuple[Tensor, ...] = Broadcast.apply(devices, _single("broadcast", tensor))
-    return made
+    return Broadcast.apply(devices, _single("broadcast", tensor))  # type: ignore[no-any-return]
 
 
 def reduce_add(tensors: Sequence[Tensor], destination: Any = None) -> Tensor:
-    """The sum of tensors of one shape and dtype, on a device: that of the first if none is given.
+    """Sum tensors of one shape and dtype on a device, by default that of the first tensor.
 
     >>> import tenkey as tk
     >>> tk.autograd.communication.reduce_add([tk.ones(2), tk.ones(2)]).tolist()
@@ -248,27 +241,25 @@ def reduce_add(tensors: Sequence[Tensor], destination: Any = None) -> Tensor:
     """
     listed = _tensors("reduce_add", tensors)
     device = listed[0].device if destination is None else to_device(destination)
-    made: Tensor = ReduceAdd.apply(device, *listed)
-    return made
+    return ReduceAdd.apply(device, *listed)  # type: ignore[no-any-return]
 
 
 def scatter(
     tensor: Tensor, devices: Sequence[Any], chunk_sizes: Sequence[int] | None = None, axis: int = 0
 ) -> tuple[Tensor, ...]:
-    """The parts of a tensor along an axis, one on each device; backward joins the gradients.
+    """Split a tensor along an axis, one part per device; backward joins the gradients.
 
-    Without ``chunk_sizes`` the parts are of equal length, but for the last.
+    Without ``chunk_sizes`` the parts have equal lengths, but the last may be shorter.
 
     >>> import tenkey as tk
     >>> [part.tolist() for part in tk.autograd.communication.scatter(tk.arange(5), ["cpu", "cpu"])]
     [[0, 1, 2], [3, 4]]
     """
-    made: tuple[Tensor, ...] = Scatter.apply(devices, chunk_sizes, axis, _single("scatter", tensor))
-    return made
+    return Scatter.apply(devices, chunk_sizes, axis, _single("scatter", tensor))  # type: ignore[no-any-return]
 
 
 def gather(tensors: Sequence[Tensor], axis: int = 0, destination: Any = None) -> Tensor:
-    """Tensors joined along an axis, on a device: that of the first if none is given. Numbers (0-d) give a vector.
+    """Join tensors along an axis on a device, by default that of the first tensor. 0-d tensors give a vector.
 
     >>> import tenkey as tk
     >>> tk.autograd.communication.gather([tk.zeros(2), tk.ones(1)]).tolist()
@@ -276,5 +267,4 @@ def gather(tensors: Sequence[Tensor], axis: int = 0, destination: Any = None) ->
     """
     listed = _tensors("gather", tensors)
     device = listed[0].device if destination is None else to_device(destination)
-    made: Tensor = Gather.apply(device, axis, *listed)
-    return made
+    return Gather.apply(device, axis, *listed)  # type: ignore[no-any-return]

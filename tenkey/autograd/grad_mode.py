@@ -1,7 +1,7 @@
-"""Switching recording on and off, for a thread or an asyncio task.
+"""Gradient modes: switch recording on and off for a thread or an asyncio task.
 
 "Requires a gradient" is a trait of the dispatch word (Note [Dispatch word]); excluding it makes every call take the
-path of tensors that need none.
+path of tensors without gradients.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ __all__ = [
     "GradMode",
     "enable_grad",
     "is_grad_enabled",
-    "is_recording",
     "no_grad",
     "set_grad_enabled",
 ]
@@ -29,18 +28,13 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def is_grad_enabled() -> bool:
-    """Whether calls on tensors that require a gradient are recorded here.
+    """Return whether calls on tensors that require a gradient are recorded here.
 
     >>> import tenkey as tk
     >>> with tk.no_grad():
     ...     tk.is_grad_enabled()
     False
     """
-    return not current_state().exclude & REQUIRES_GRAD
-
-
-def is_recording() -> bool:
-    """Whether calls are recorded here."""
     state = get_state()
     return state is None or not state.exclude & REQUIRES_GRAD
 
@@ -51,7 +45,7 @@ class GradMode:
     _enabled: bool
 
     def __new__(cls, function: Any = None) -> Any:
-        """A mode, or, where the class stands above a function without parentheses, that function decorated."""
+        """Make a mode, or decorate the function to which the class was applied without parentheses."""
         made = super().__new__(cls)
         if function is not None:
             if not callable(function) or isinstance(function, type):
@@ -78,12 +72,12 @@ class GradMode:
         return type(self)()
 
     def __call__(self, function: Any) -> Any:
-        """The function, run in the mode."""
+        """Decorate ``function``."""
         return decorate(function, self._fresh)
 
 
 class no_grad(GradMode):
-    """Record nothing in a ``with`` block or in a decorated function.
+    """Disable recording in a ``with`` block or a decorated function.
 
     >>> import tenkey as tk
     >>> x = tk.tensor([1.0], requires_grad=True)
@@ -96,7 +90,7 @@ class no_grad(GradMode):
 
 
 class enable_grad(GradMode):
-    """Record in a ``with`` block or a decorated function, inside a ``no_grad`` too.
+    """Enable recording in a ``with`` block or a decorated function, even inside ``no_grad``.
 
     >>> import tenkey as tk
     >>> x = tk.tensor([1.0], requires_grad=True)
@@ -109,7 +103,7 @@ class enable_grad(GradMode):
 
 
 class set_grad_enabled(GradMode):
-    """Switch recording on or off at once; used as a context manager it switches back at the end.
+    """Switch recording on or off immediately; as a context manager, switch back at the end.
 
     >>> import tenkey as tk
     >>> with tk.set_grad_enabled(False):
@@ -118,7 +112,7 @@ class set_grad_enabled(GradMode):
     """
 
     def __new__(cls, mode: bool) -> Any:
-        """Not the decorator of the other two: ``mode`` is no function."""
+        """Make the mode from a bool; unlike the other modes, it does not accept a function."""
         if not isinstance(mode, (bool, np.bool_)):
             raise TypeError(f"[set_grad_enabled] argument 'enabled' must be bool, got {mode!r}: pass True or False.")
         return object.__new__(cls)
@@ -138,5 +132,5 @@ class set_grad_enabled(GradMode):
 
     def __call__(self, function: Any) -> Any:
         """Decorate ``function``."""
-        set_state(self._before)  # as a decorator it changes nothing outside of the function
+        set_state(self._before)  # a decorator has no effect outside the function
         return decorate(function, self._fresh)

@@ -1,12 +1,12 @@
-"""Inference mode: nothing is recorded, and what is made in it can never be recorded later.
+"""Inference mode: calls are not recorded, and tensors made in it can never become part of a graph.
 
 Note [Inference tensors]
 ~~~~~~~~~~~~~~~~~~~~~~~~
-A tensor that is made in inference mode carries the key ``Inference``, and so does, through the local state, every call
-while the mode is on. The kernel of that key stands just above autograd and does what the mode means: inside, it takes
-the wish for a gradient out of the call and marks new results; outside, it refuses to change an inference tensor in
-place and to save one for backward, and lets results that are no views be ordinary tensors. Views have the mark of what
-they look at. A call that meets no inference tensor outside of the mode does not pass here at all. Guarded by
+A tensor made in inference mode carries the key ``Inference``, and so does, through the local state, every call while
+the mode is on. The kernel of that key is just above autograd. Inside the mode it removes the trait "requires a
+gradient" from the call and marks new results; outside, it refuses to change an inference tensor in place and to save
+one for backward, and makes results that are not views ordinary tensors. Views have the mark of their base. A call
+outside the mode without inference tensors never reaches this kernel. Guarded by
 ``tests/autograd/test_inference_mode.py``.
 """
 
@@ -30,7 +30,7 @@ __all__ = ["inference_mode", "install_inference", "is_inference_mode_enabled"]
 
 
 def is_inference_mode_enabled() -> bool:
-    """Whether inference mode is on in this thread or task.
+    """Return whether inference mode is on in this thread or task.
 
     >>> import tenkey as tk
     >>> with tk.inference_mode():
@@ -42,11 +42,11 @@ def is_inference_mode_enabled() -> bool:
 
 
 class inference_mode(GradMode):
-    """Record nothing, and make tensors that can never be part of a graph; context manager and decorator.
+    """Disable recording, and make tensors that can never be part of a graph; context manager and decorator.
 
-    ``inference_mode(False)`` inside of the mode gives normal operation back, with gradients. Tensors made in the mode
-    have ``is_inference``; outside they can be computed with, but neither be changed in place, nor saved for backward,
-    nor be made to require a gradient: RuntimeError. Views of normal tensors stay normal, and a normal tensor can be
+    ``inference_mode(False)`` inside the mode restores normal operation, with gradients. Tensors made in the mode have
+    ``is_inference``. Outside it they can be used in computations, but changing one in place, saving one for backward or
+    making one require a gradient raises RuntimeError. Views of normal tensors stay normal, and a normal tensor can be
     changed in place in the mode.
 
     >>> import tenkey as tk
@@ -58,7 +58,7 @@ class inference_mode(GradMode):
     """
 
     def __new__(cls, mode: Any = True) -> Any:
-        """``mode`` is a bool, or the function of ``@inference_mode``."""
+        """Make the mode; ``mode`` is a bool, or the function decorated by ``@inference_mode``."""
         made = object.__new__(cls)
         if mode is True or mode is False:
             made._on = mode
@@ -112,7 +112,7 @@ def _specialize(operator: Operator, word: int) -> Callable[..., Any]:
                 if out._word & INFERENCE:
                     return out
                 for given in args:
-                    if given is out:  # returned as it came
+                    if given is out:
                         return out
                 out._word |= INFERENCE
                 return out
@@ -128,7 +128,7 @@ def _specialize(operator: Operator, word: int) -> Callable[..., Any]:
 
 
 def _mark(out: Any, args: tuple[Any, ...], mark: int) -> Any:
-    """Give new results the mark, or take it from them; views and arguments that were returned keep theirs."""
+    """Set or clear the mark of new results; views and returned arguments keep theirs."""
     for one in _flat(out):
         if isinstance(one, Tensor) and _owns_memory(one) and not any(one is given for given in args):
             one._word = (one._word & ~INFERENCE) | mark
@@ -136,13 +136,13 @@ def _mark(out: Any, args: tuple[Any, ...], mark: int) -> Any:
 
 
 def _owns_memory(tensor: Tensor) -> bool:
-    """Whether a result is no view: a view always refers to the storage that it shares."""
+    """Return whether a tensor is not a view: a view always refers to the storage that it shares."""
     storage = tensor._storage
     return storage is None or (not isinstance(storage, Tensor) and storage.buffer is tensor._data)
 
 
 def _changing(operator: Operator, inner: Callable[..., Any], silent: Callable[..., Any]) -> Callable[..., Any]:
-    """The kernel for an operator that changes arguments: not those that are inference tensors, outside of the mode."""
+    """Return the kernel of a mutating operator, which refuses inference tensors outside the mode."""
     mutated = [(i, a.name) for i, a in enumerate(operator.schema.arguments) if a.is_mutable]
 
     def kernel(*args: Any, **kwargs: Any) -> Any:

@@ -1,7 +1,7 @@
-"""Which operator gets which kernel for the key Autograd: it follows from the facets.
+"""Registration of the Autograd kernels: the facets of an operator determine its kernel.
 
-The kernels themselves, and the modules that know of formulas, are loaded when a call is recorded for the first time
-(Note [Delayed modules]): a program that asks for no gradients does without them.
+The kernels, and the modules with the formulas, are imported when a call is first recorded (Note [Delayed modules]), so
+a program without gradients does not load them.
 """
 
 from __future__ import annotations
@@ -15,119 +15,86 @@ from ..dispatch.keys import DispatchKey
 from ..dispatch.operator import Operator
 from ..dispatch.registry import Registry
 
-__all__ = ["install_custom", "install_inplace", "install_recording"]
+__all__ = ["install_kernels"]
 
 
 def autograd_kernel(operator: Operator, word: int) -> Callable[..., Any]:
-    """Records a call by the formulas of the operator."""
+    """Record a call with the formulas of the operator."""
     from .recording.autograd_kernels import autograd_kernel
 
     return autograd_kernel(operator, word)
 
 
 def refusing_kernel(operator: Operator, word: int) -> Callable[..., Any]:
-    """For operators without a formula."""
+    """Record a call of an operator without a formula."""
     from .recording.autograd_kernels import refusing_kernel
 
     return refusing_kernel(operator, word)
 
 
 def inplace_kernel(operator: Operator, word: int) -> Callable[..., Any]:
-    """Records a call that writes into an argument."""
+    """Record a call that writes into an argument."""
     from .views.inplace_kernels import inplace_kernel
 
     return inplace_kernel(operator, word)
 
 
 def custom_kernel(operator: Operator, word: int) -> Callable[..., Any]:
-    """Records a call of an operator with the facet ``Backward``, a gradient that was written by hand."""
+    """Record a call of an operator with the facet ``Backward``, a hand-written gradient."""
     from .function.custom_backward import custom_kernel
 
     return custom_kernel(operator, word)
 
 
 def silent_kernel(operator: Operator, word: int) -> Callable[..., Any]:
-    """For operators without a gradient: their kernels may be made of operators that have one."""
+    """Call an operator without a gradient, whose kernels may call operators that have one."""
     from .recording.autograd_kernels import inner_call
 
     return inner_call(operator, word)
 
 
+def _kernel(specialize: Callable[[Operator, int], Callable[..., Any]], **options: Any) -> Kernel:
+    options.setdefault("origin", "generated")
+    return Kernel(specialize, DispatchKey.Autograd, specialize=specialize, only_with=REQUIRES_GRAD, **options)
+
+
 def _recording(operator: Operator) -> list[Handle]:
     facets = operator.facets
-    registry = operator.registry
     if operator.schema.is_mutable:
         return []
     if "NotDifferentiable" in facets:
         kernel = Kernel(fallthrough_kernel, DispatchKey.Autograd, origin="generated")
     elif "Vjp" in facets or "Pointwise" in facets or "Reduce" in facets:
-        kernel = Kernel(
-            autograd_kernel,
-            DispatchKey.Autograd,
-            origin="generated",
-            specialize=autograd_kernel,
-            only_with=REQUIRES_GRAD,
-        )
+        kernel = _kernel(autograd_kernel)
     elif "Composite" in facets and facets["Composite"].implicit and "NumPyKernel" in facets:
-        # the backend has a shorter way of its own, which calls take that record nothing
+        # The backend has a shorter kernel, for calls that are not recorded.
         parts = facets["Composite"].function
         kernel = Kernel(parts, DispatchKey.Autograd, origin="generated", only_with=REQUIRES_GRAD)
     else:
         return []
-    return [registry.impl(operator.name, kernel)]
+    return [operator.registry.impl(operator.name, kernel)]
 
 
 def _inplace(operator: Operator) -> list[Handle]:
     if not operator.schema.is_mutable or "NotDifferentiable" in operator.facets:
         return []
-    kernel = Kernel(
-        inplace_kernel, DispatchKey.Autograd, origin="generated", specialize=inplace_kernel, only_with=REQUIRES_GRAD
-    )
-    return [operator.registry.impl(operator.name, kernel)]
+    return [operator.registry.impl(operator.name, _kernel(inplace_kernel))]
 
 
 def _custom(operator: Operator) -> list[Handle]:
-    if "Backward" not in operator.facets:
-        if "NotDifferentiable" not in operator.facets or operator.schema.namespace == "tk":
-            return []
-        silent = Kernel(
-            silent_kernel,
-            DispatchKey.Autograd,
-            site=operator.site,
-            specialize=silent_kernel,
-            only_with=REQUIRES_GRAD,
-        )
-        return [operator.registry.impl(operator.name, silent, allow_override=True)]
-    # Explicit: it was written by hand, and beats what is derived for the operator.
-    kernel = Kernel(
-        custom_kernel,
-        DispatchKey.Autograd,
-        site=function_site(operator.facets["Backward"].backward),
-        specialize=custom_kernel,
-        only_with=REQUIRES_GRAD,
-    )
+    # Explicit kernels: they are written by hand, and take precedence over those derived for the operator.
+    if "Backward" in operator.facets:
+        site = function_site(operator.facets["Backward"].backward)
+        kernel = _kernel(custom_kernel, origin="explicit", site=site)
+    elif "NotDifferentiable" in operator.facets and operator.schema.namespace != "tk":
+        kernel = _kernel(silent_kernel, origin="explicit", site=operator.site)
+    else:
+        return []
     return [operator.registry.impl(operator.name, kernel, allow_override=True)]
 
 
-def install_recording(registry: Registry) -> None:
-    """Subscribe to all operators; those without a formula get the fallback that refuses in backward."""
-    registry.subscribe(_recording)
-    registry.fallback(
-        Kernel(
-            refusing_kernel,
-            DispatchKey.Autograd,
-            origin="generated",
-            specialize=refusing_kernel,
-            only_with=REQUIRES_GRAD,
-        )
-    )
-
-
-def install_inplace(registry: Registry) -> None:
-    """Subscribe to all operators."""
-    registry.subscribe(_inplace)
-
-
-def install_custom(registry: Registry) -> None:
-    """Subscribe to all operators."""
-    registry.subscribe(_custom)
+def install_kernels(registry: Registry) -> None:
+    """Subscribe to all operators; an operator without a formula gets the fallback, which raises in backward."""
+    for installer in (_recording, _inplace, _custom):
+        registry.subscribe(installer)
+    registry.fallback(_kernel(refusing_kernel))

@@ -38,7 +38,7 @@ def _set_requires_grad(self: Tensor, value: bool) -> None:
 
 
 def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
-    """Say that a leaf collects a gradient (or no longer does); returns the tensor."""
+    """Set whether a leaf requires a gradient, and return the tensor."""
     if not isinstance(requires_grad, (bool, np.bool_)):
         raise TypeError(_BOOL.format(call="requires_grad_", got=repr(requires_grad)))
     if not is_leaf(self):
@@ -66,7 +66,7 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
 
 
 def is_leaf(self: Tensor) -> bool:
-    """Whether the tensor was made by the user, not by a recorded call."""
+    """Whether the tensor was made by the user rather than by a recorded call."""
     meta = self._autograd
     return meta is None or meta.node is None
 
@@ -107,15 +107,15 @@ def _delete_grad(self: Tensor) -> None:
 
 
 def detach(self: Tensor) -> Tensor:
-    """A tensor on the same memory without history; it shares the version counter."""
+    """Return a tensor without history on the same memory; both share the version counter."""
     made = make_tensor(self._data, self._word & INHERITED)
-    storage = self._storage  # never this tensor itself, whose graph would be kept alive
+    storage = self._storage  # not the tensor itself, whose graph would be kept alive
     made._storage = storage if storage.__class__ is Storage else storage_of(self)
     return made
 
 
 class _Answer(int):
-    """A bool that may also be called, for those who know the attribute as PyTorch's method."""
+    """A bool that can also be called, since PyTorch has a method of this name."""
 
     def __call__(self) -> bool:
         return bool(self)
@@ -156,7 +156,7 @@ def _backward(
         and create_graph is False
         and (retain_graph is None or retain_graph is True or retain_graph is False)
     ):
-        data = self._data  # a loss, in a hurry: what backward() would do
+        data = self._data  # the fast path for a loss, equivalent to backward()
         if data.__class__ is np.ndarray and not data.shape and data.dtype.kind == "f" and self._word & REQUIRES_GRAD:
             node, nr = edge_of(self)
             one = make_tensor(ones(data.dtype).copy(), self._word & INHERITED)
@@ -167,12 +167,12 @@ def _backward(
 
 @functools.cache
 def ones(dtype: np.dtype) -> np.ndarray:
-    """A 1 of a dtype, to be copied."""
+    """Return the number 1 as an array, to be copied."""
     return np.ones((), dtype)
 
 
 def register_hook(self: Tensor, hook: Callable[[Tensor], Any]) -> HookHandle:
-    """Call ``hook(gradient)`` whenever the gradient of this tensor is computed; it may return another one."""
+    """Call ``hook(gradient)`` whenever the gradient of this tensor is computed; it may return a new gradient."""
     if not self._word & REQUIRES_GRAD:
         raise RuntimeError(_HOOK_NO_GRAD.format(call="register_hook"))
     meta = meta_of(self)
@@ -189,7 +189,7 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Any]) -> HookHandle:
 
 
 def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], Any]) -> HookHandle:
-    """Call ``hook(tensor)`` after a gradient was added to the ``.grad`` of this leaf."""
+    """Call ``hook(tensor)`` after a gradient has been added to ``.grad`` of this leaf."""
     if not self._word & REQUIRES_GRAD:
         raise RuntimeError(_HOOK_NO_GRAD.format(call="register_post_accumulate_grad_hook"))
     meta = meta_of(self)
@@ -206,7 +206,7 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], An
 
 
 def retain_grad(self: Tensor) -> None:
-    """Keep the gradient of this tensor, which is no leaf, in ``.grad``."""
+    """Store the gradient of this tensor, which is not a leaf, in ``.grad``."""
     if not self._word & REQUIRES_GRAD:
         raise RuntimeError(
             "[retain_grad] can't retain_grad on Tensor that has requires_grad=False: compute it, outside of "
@@ -222,7 +222,7 @@ def retain_grad(self: Tensor) -> None:
         tensor = reference()
         if tensor is not None:
             own = meta_of(tensor)
-            own.grad = grad.clone() if own.grad is None else own.grad + grad  # the gradient itself flows on
+            own.grad = grad.clone() if own.grad is None else own.grad + grad  # the engine passes on the original
 
     if meta.node.retain_hooks is None:
         meta.node.retain_hooks = {}
@@ -240,18 +240,18 @@ def _output_nr(self: Tensor) -> int:
 
 
 def attach_gradient_attributes() -> None:
-    """Put the attributes on the Tensor class."""
+    """Add the attributes to the Tensor class."""
     target: Any = Tensor
-    target.requires_grad = property(_requires_grad, _set_requires_grad, doc="Whether calls on it are recorded.")
-    target.grad = property(_grad, _set_grad, _delete_grad, doc="The gradient collected so far, or None.")
+    target.requires_grad = property(_requires_grad, _set_requires_grad, doc="Whether calls on the tensor are recorded.")
+    target.grad = property(_grad, _set_grad, _delete_grad, doc="The accumulated gradient, or None.")
     target.grad_fn = property(_grad_fn, doc="The node that made the tensor; None for a leaf.")
     target.is_leaf = property(is_leaf, doc=is_leaf.__doc__)
     target.is_inference = property(
         _is_inference, doc="Whether the tensor was made in inference mode; ``x.is_inference()`` says the same."
     )
     target.retains_grad = property(_retains_grad, doc="Whether a non-leaf keeps its gradient.")
-    target.output_nr = property(_output_nr, doc="Which output of its node the tensor is.")
-    target._version = property(_version, doc="How often the memory was changed in place.")
+    target.output_nr = property(_output_nr, doc="The number of the tensor among the outputs of its node.")
+    target._version = property(_version, doc="The number of in-place changes of the memory.")
     for function in (requires_grad_, detach, register_hook, register_post_accumulate_grad_hook, retain_grad):
         setattr(target, function.__name__, function)
     target.backward = _backward

@@ -174,9 +174,9 @@ def test_refusals() -> None:
         gather([x, 3])  # type: ignore[list-item]
     with pytest.raises(ValueError, match=r"\[gather\] expects at least one tensor"):
         gather([])
-    with pytest.raises(ValueError, match=r"\[gather\] tensors to be joined agree .*number 1 has shape \(2, 4\)"):
+    with pytest.raises(ValueError, match=r"\[gather\] tensors to be joined must agree .*number 1 has shape \(2, 4\)"):
         gather([x, tk.ones((2, 4))])
-    with pytest.raises(ValueError, match=r"\[reduce_add\] tensors to be summed have one shape .*number 1"):
+    with pytest.raises(ValueError, match=r"\[reduce_add\] tensors to be summed must have one shape .*number 1"):
         reduce_add([x, tk.ones(3)])
 
 
@@ -203,18 +203,18 @@ _X: Any = tk.ones((2, 3))
     ("call", "error", "text"),
     [
         (lambda: broadcast(3, ["cpu"]), TypeError, r"[broadcast] expects tensors, got int"),  # type: ignore[arg-type]
-        (lambda: broadcast(_X, 3), TypeError, r"[broadcast] devices is a device or a sequence of devices, got int"),  # type: ignore[arg-type]
+        (lambda: broadcast(_X, 3), TypeError, r"[broadcast] devices must be a device or a sequence of devices, got int"),  # type: ignore[arg-type]
         (lambda: broadcast([_X, _X], ["cpu"]), ValueError, r"[broadcast] expects one tensor, got 2"),  # type: ignore[arg-type]
         (lambda: Broadcast.apply(["cpu"], _X, 3), TypeError, r"[broadcast] expects tensors, got int"),
         (lambda: reduce_add(3), TypeError, r"[reduce_add] expects tensors, got int"),  # type: ignore[arg-type]
-        (lambda: ReduceAdd.apply("cpu", _X, tk.ones(3)), ValueError, r"[reduce_add] tensors to be summed have one"),
+        (lambda: ReduceAdd.apply("cpu", _X, tk.ones(3)), ValueError, r"[reduce_add] tensors to be summed must have one"),
         (lambda: ReduceAdd.apply("cpu"), ValueError, r"[reduce_add] expects at least one tensor"),
         (lambda: scatter([_X, _X], ["cpu"]), ValueError, r"[scatter] expects one tensor, got 2"),  # type: ignore[arg-type]
-        (lambda: scatter(_X, ["cpu"], 3), TypeError, r"[scatter] chunk_sizes is a sequence of integers"),  # type: ignore[arg-type]
-        (lambda: scatter(_X, ["cpu"], ["a"]), TypeError, r"[scatter] chunk_sizes is a sequence of integers"),  # type: ignore[list-item]
-        (lambda: scatter(_X, ["cpu"], axis="x"), TypeError, r"[scatter] axis is an integer, got 'x'"),  # type: ignore[arg-type]
+        (lambda: scatter(_X, ["cpu"], 3), TypeError, r"[scatter] chunk_sizes must be a sequence of integers"),  # type: ignore[arg-type]
+        (lambda: scatter(_X, ["cpu"], ["a"]), TypeError, r"[scatter] chunk_sizes must be a sequence of integers"),  # type: ignore[list-item]
+        (lambda: scatter(_X, ["cpu"], axis="x"), TypeError, r"[scatter] axis must be an integer, got 'x'"),  # type: ignore[arg-type]
         (lambda: Scatter.apply([], None, 0, _X), ValueError, r"[scatter] expects at least one device"),
-        (lambda: gather([_X], axis=None), TypeError, r"[gather] axis is an integer, got None"),  # type: ignore[arg-type]
+        (lambda: gather([_X], axis=None), TypeError, r"[gather] axis must be an integer, got None"),  # type: ignore[arg-type]
         (lambda: Gather.apply("cpu", 0), ValueError, r"[gather] expects at least one tensor"),
     ],
 )

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ...core.tensor import Tensor
 from ...ops.builtin.creation import zeros
-from ..grad_mode import is_recording
+from ..grad_mode import is_grad_enabled
 from ..saved_tensors.hooks import active_hooks
 from ..saved_tensors.raw import RawSavedTensor
 from ..saved_tensors.saved import FREED, Saved, SavedOutput, SavedTensor, refuse_to_save
@@ -115,7 +115,7 @@ class Context(Node):
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
         """The tensors that were saved, in order."""
-        if self._intermediates and is_recording():
+        if self._intermediates and is_grad_enabled():
             return guarded(self, self._unpacked(), self._intermediates)
         return self._unpacked()
 

@@ -14,7 +14,7 @@ from ...core.wrapper import Wrapper, innermost
 from ...dispatch.local_state import SILENT, StateGuard, get_state, set_state
 from ...profiler.observer import PROFILER, observe_function
 from ..anomaly import label_here
-from ..grad_mode import is_recording
+from ..grad_mode import is_grad_enabled
 from ..saved_tensors.hooks import HOOKED
 from ..tape.node import SEQUENCE, AutogradMeta, edge_of, leaf_edge, record_node, settle
 from ..views.tracking import check_inplace, function_history, rebase
@@ -82,7 +82,7 @@ class Function:
         """The result and the context of one call; ``apply`` does the same in a hurry."""
         context = Context()
         context._function = cls
-        recording = is_recording()
+        recording = is_grad_enabled()
         context.needs_input_grad = tuple([recording and _wants(value) for value in args])
         with StateGuard(exclude=REQUIRES_GRAD):
             if cls.setup_context is _no_setup:

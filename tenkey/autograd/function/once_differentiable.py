@@ -10,7 +10,7 @@ from ...core.tensor import Tensor, make_view
 from ...core.tree import tensors_in
 from ...core.word import REQUIRES_GRAD
 from ...dispatch.local_state import StateGuard
-from ..grad_mode import is_recording
+from ..grad_mode import is_grad_enabled
 from ..tape.node import DelayedError, edge_of, record_node
 
 __all__ = ["once_differentiable"]
@@ -33,7 +33,7 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
     def wrapper(ctx: Any, *grads: Any) -> Any:
         with StateGuard(exclude=REQUIRES_GRAD):
             results = function(ctx, *grads)
-        if not is_recording():
+        if not is_grad_enabled():
             return results
         watched = [edge_of(tensor) for tensor in tensors_in(grads)]
         watched += [saved.edge(ctx) for _, saved in ctx._kept_values() if saved is not None]

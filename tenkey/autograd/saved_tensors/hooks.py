@@ -34,7 +34,7 @@ from ...core.word import REQUIRES_GRAD, WEAK_MASK
 from ...core.wrapper import Wrapper
 from ...dispatch.keys import DispatchKey, register_trait
 from ...dispatch.local_state import current_state, enter, get_state, innermost_guard, leave, make_state, set_state
-from ..grad_mode import is_recording
+from ..grad_mode import is_grad_enabled
 from ..tape.node import AccumulateGrad, AutogradMeta, Edge, Node, edge_of, set_history
 from .saved import Saved, SavedTensor, alone
 
@@ -147,7 +147,7 @@ class HookedTensor(Saved):
         edge = self._edge
         if edge is None:
             result = alone(result)
-            if is_recording():
+            if is_grad_enabled():
                 set_history(result, node, self.output_nr)
         elif edge[0] is None:
             return alone(result) if result._word & REQUIRES_GRAD else result

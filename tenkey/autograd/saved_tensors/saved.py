@@ -22,7 +22,7 @@ from ...core.word import INFERENCE, INHERITED, WEAK_MASK
 from ...core.wrapper import Wrapper
 from ...dispatch.local_state import SILENT, get_state, innermost_guard, set_state
 from ...ops.aliases import Recording
-from ..grad_mode import is_recording
+from ..grad_mode import is_grad_enabled
 from ..tape.node import Edge, Node, edge_of, set_history
 
 __all__ = [
@@ -137,7 +137,7 @@ class SavedOutput(Saved):
         made._storage = self.storage
         if self.storage.version != self.version:
             raise _modified(node, name, made, self.version, (node, self.output_nr))
-        if is_recording():
+        if is_grad_enabled():
             set_history(made, node, self.output_nr)
         return made
 

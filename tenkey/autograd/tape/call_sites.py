@@ -1,10 +1,10 @@
-"""Where in the user's program a node was recorded and a tensor was changed: noted while anomaly mode is on.
+"""Call sites: where in the user's program a node was recorded and a tensor was changed, in anomaly mode.
 
 Note [Traces]
 ~~~~~~~~~~~~~
-A trace is a tuple of pairs (code object, index of the instruction), the innermost frame first. That costs a walk over
-the frames and holds none of them; lines and texts are looked up when an error is written. A node has its trace in its
-own dict, a storage that was changed has it in a table that does not keep it alive. Guarded by
+A trace is a tuple of pairs (code object, instruction index), the innermost frame first. Taking one costs a walk over
+the frames and keeps none of them alive; lines and source text are looked up when an error is written. A node holds its
+trace in its own dict; the traces of changed storages are in a table with weak keys. Guarded by
 ``tests/autograd/test_anomaly.py::test_traces_keep_nothing_alive``.
 """
 
@@ -17,27 +17,26 @@ import threading
 import traceback
 from pathlib import Path
 from types import CodeType
-from typing import Any, Final
+from typing import Final
 from weakref import WeakKeyDictionary
 
 from ...core.storage import Storage
 from ...core.tensor import Tensor, storage_of
 from .node import Node
 
-__all__ = ["forward_trace", "history_of", "label", "note_change", "place", "take"]
+__all__ = ["forward_trace", "history_of", "label", "note_change"]
 
 Trace = tuple[tuple[CodeType, int], ...]
 
-_DEPTH: Final = 64  # frames that are kept
-_PACKAGE: Final = f"{Path(__file__).parent.parent}{os.sep}"
-_FORWARD: Final = "Traceback of forward call that caused the error (most recent call last):\n{lines}"
+_DEPTH: Final = 64  # the number of frames kept
+_PACKAGE: Final = f"{Path(__file__).parents[2]}{os.sep}"
 
 _changes: WeakKeyDictionary[Storage, tuple[str, Trace]] = WeakKeyDictionary()
 _lock: Final = threading.Lock()
 
 
-def take() -> Trace:
-    """The frames of the caller's callers."""
+def _take() -> Trace:
+    """Return the frames above the caller's caller."""
     found: list[tuple[CodeType, int]] = []
     frame = sys._getframe(1).f_back
     while frame is not None and len(found) < _DEPTH:
@@ -47,20 +46,19 @@ def take() -> Trace:
 
 
 def label(node: Node) -> None:
-    """Note on a node where it was recorded, unless that is known."""
-    notes = node.__dict__
-    if "_trace" not in notes:
-        notes["_trace"] = take()
+    """Record on a node where it was made, unless that is known."""
+    if "_trace" not in vars(node):
+        vars(node)["_trace"] = _take()
 
 
 def note_change(tensor: Tensor, operator: str) -> None:
-    """Note which operator changed the memory of a tensor, and where."""
+    """Record which operator changed the memory of a tensor, and where."""
     with _lock:
-        _changes[storage_of(tensor)] = (operator, take())
+        _changes[storage_of(tensor)] = (operator, _take())
 
 
 def _summary(trace: Trace) -> list[traceback.FrameSummary]:
-    """The frames of the user's program, the outermost first."""
+    """Return the frames of the user's program, the outermost first."""
     found = []
     for code, instruction in trace:
         name = code.co_filename
@@ -72,8 +70,8 @@ def _summary(trace: Trace) -> list[traceback.FrameSummary]:
     return found[::-1]
 
 
-def place(trace: Trace) -> str:
-    """``file:line`` of the innermost frame of the user's program, with its text."""
+def _place(trace: Trace) -> str:
+    """Return ``file:line`` of the innermost frame of the user's program, with its source text."""
     frames = _summary(trace)
     if not frames:
         return "an unknown place"
@@ -81,22 +79,23 @@ def place(trace: Trace) -> str:
     return f"{last.filename}:{last.lineno} ({last.line})" if last.line else f"{last.filename}:{last.lineno}"
 
 
-def forward_trace(node: Any) -> str:
-    """The traceback of the call that recorded a node, as text."""
-    trace = getattr(node, "_trace", None)
+def forward_trace(node: Node) -> str:
+    """Return the traceback of the call that recorded a node, as text."""
+    trace = vars(node).get("_trace")
     if trace is None:
         return "The forward call was not made in anomaly_mode(): make it there to see where it is."
-    return _FORWARD.format(lines="".join(traceback.format_list(_summary(trace))).rstrip())
+    lines = "".join(traceback.format_list(_summary(trace))).rstrip()
+    return f"Traceback of forward call that caused the error (most recent call last):\n{lines}"
 
 
-def history_of(node: Any, tensor: Tensor) -> str:
-    """Who saved a tensor for ``node`` and who changed it last, as far as it is known; else how to find out."""
-    trace = getattr(node, "_trace", None)
-    text = "" if trace is None else f" It was saved by {node.operator_name or node.name()} at {place(trace)}."
+def history_of(node: Node, tensor: Tensor) -> str:
+    """Describe which calls saved a tensor for ``node`` and changed it last, or how to find out."""
+    trace = vars(node).get("_trace")
+    text = "" if trace is None else f" It was saved by {node.operator_name or node.name()} at {_place(trace)}."
     change = _changes.get(storage_of(tensor))
     if change is not None:
-        text += f" The last change was by {change[0]} at {place(change[1])}."
+        text += f" The last change was by {change[0]} at {_place(change[1])}."
     return text or (
-        " Hint: enable anomaly detection to see where it was saved and where it was changed: run forward and "
-        "backward in `with tk.autograd.anomaly_mode():`."
+        " Hint: enable anomaly detection to see where it was saved and where it was changed: run forward and backward "
+        "in `with tk.autograd.anomaly_mode():`."
     )

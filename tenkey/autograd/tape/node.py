@@ -20,7 +20,7 @@ from ...core.device import CPU, Device
 from ...core.tensor import Tensor
 from ...core.word import DTYPE_MASK, INHERITED, REQUIRES_GRAD, dtypes_of
 from ...core.wrapper import Wrapper
-from ..grad_mode import is_recording
+from ..grad_mode import is_grad_enabled
 
 __all__ = [
     "DTYPE_OF_WORD",
@@ -369,7 +369,7 @@ class AccumulateGrad(Node):
                 ):
                     grad = grad.clone()
                 meta.grad = grad
-            elif previous.dtype != grad.dtype or is_recording():
+            elif previous.dtype != grad.dtype or is_grad_enabled():
                 meta.grad = previous + grad
             else:
                 previous.add_(grad)
