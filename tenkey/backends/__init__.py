@@ -1,4 +1,4 @@
-"""Backends: the built-in ones, and the interface for those from outside."""
+"""Backends: the built-in ones, and the interface for backends of other packages."""
 
 from __future__ import annotations
 
@@ -22,43 +22,18 @@ if TYPE_CHECKING:  # Note [Delayed modules]
         installed,
         register,
         strict_fallback,
-    )
+    )  # fmt: skip
 
 __all__ = [
-    "Backend",
-    "Coverage",
-    "Event",
-    "MemoryStatistics",
-    "Operand",
-    "ScalarFunction",
-    "Stream",
-    "StridedArray",
-    "coverage",
-    "installed",
-    "register",
-    "strict_fallback",
-]
+    "Backend", "Coverage", "Event", "MemoryStatistics", "Operand", "ScalarFunction", "Stream", "StridedArray",
+    "coverage", "installed", "register", "strict_fallback",
+]  # fmt: skip
 
 if not TYPE_CHECKING:  # for a type checker a module with __getattr__ has every name
-    __getattr__, __dir__ = delayed(
-        __name__,
-        {
-            "external": (
-                "Backend",
-                "Coverage",
-                "Event",
-                "MemoryStatistics",
-                "Operand",
-                "ScalarFunction",
-                "Stream",
-                "StridedArray",
-                "coverage",
-                "installed",
-                "register",
-                "strict_fallback",
-            )
-        },
-    )
+    __getattr__, __dir__ = delayed(__name__, {"external": (
+        "Backend", "Coverage", "Event", "MemoryStatistics", "Operand", "ScalarFunction", "Stream", "StridedArray",
+        "coverage", "installed", "register", "strict_fallback",
+    )})  # fmt: skip
 
 
 def _find(name: str) -> bool:

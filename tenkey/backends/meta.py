@@ -1,4 +1,4 @@
-"""The meta backend: shapes and dtypes without values, from the same rules that the other backends allocate by."""
+"""The meta backend: shapes and dtypes without values, from the rules by which other backends allocate results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["install", "spec_rule"]
 
 
 def spec_rule(operator: Operator) -> Callable[..., Any] | None:
-    """The rule that gives the TensorSpec of a result from its arguments: the Meta facet, or what others imply."""
+    """Return the rule that computes a result's TensorSpec from arguments: the Meta facet, or one that others imply."""
     facets = operator.facets
     if "Meta" in facets:
         return facets["Meta"].rule  # type: ignore[no-any-return]

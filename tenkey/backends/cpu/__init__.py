@@ -1,4 +1,4 @@
-"""The CPU backend: NumPy at once, Numba where it pays."""
+"""The CPU backend: NumPy from the first call, Numba where compiling pays."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["get_num_threads", "install", "set_num_threads"]
 
 
 def _install(operator: Operator) -> list[Handle]:
-    from .kernel_choice import install_kernel  # when the first kernel is asked for (Note [Installers that wait])
+    from .kernel_choice import install_kernel  # Note [Installers that wait]
 
     return install_kernel(operator)
 

@@ -1,12 +1,12 @@
-"""CPU kernels for bfloat16, which is storage here: they compute in float32 and round once, at the end.
+"""CPU kernels for bfloat16, which is a storage format here: they compute in float32 and round once, at the end.
 
 Note [bfloat16 is storage]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~
-NumPy has no bfloat16 arithmetic, and sums in it would be worthless. So the kernel for a dispatch word with bfloat16 is
-the one for float32 in its place: tensors are widened, which is exact, and float32 results are rounded to bfloat16 if
-that is what the operands promote to. Whatever selects or moves elements comes out as it went in. Copies, casts and
-views see the memory itself. Where NumPy has no kernel for float16 (LAPACK, FFT), the block says ``widens=True`` and
-float16 is treated the same way. Guarded by ``tests/core/test_bfloat16.py::test_results_are_rounded_once``.
+NumPy has no bfloat16 arithmetic, and sums in bfloat16 would be useless. The kernel for a dispatch word with bfloat16 is
+therefore the kernel for float32: tensors are widened, which is exact, and float32 results are rounded to bfloat16 if
+the operands promote to it. Operators that select or move elements return them unchanged. Copies, casts and views use
+the memory itself. Where NumPy has no kernel for float16 (LAPACK, FFT), the block says ``widens=True`` and float16 is
+treated the same way. Guarded by ``tests/core/test_bfloat16.py::test_results_are_rounded_once``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FLOAT32_TRAIT: Final = DTYPE_TRAIT[dtypes.float32]
 
 
 def with_bfloat16(operator: Operator, kernel: Kernel) -> Kernel:
-    """The kernel, which computes in float32 when there is bfloat16 among its operands."""
+    """Make a kernel compute in float32 when an operand is bfloat16."""
     if operator.name in _DIRECT:
         return kernel
     given, function = kernel.specialize, kernel.function

@@ -1,4 +1,4 @@
-"""Elementary functions of complex numbers where NumPy's own lose digits or answer limits otherwise than the standard.
+"""Elementary functions of complex numbers for which NumPy loses digits or has limits that differ from the standard.
 
 Sources: array API standard 2025.12 (special cases), C99 annex G, Kahan, "Branch cuts for complex elementary functions".
 """
@@ -14,17 +14,17 @@ __all__ = ["COMPLEX_FUNCTIONS"]
 
 
 def _expm1(z: Any) -> Any:
-    """exp(z) - 1: NumPy's where it is finite, else the limits of exp, which NumPy has right."""
+    """Compute exp(z) - 1: by NumPy where that is finite, else from exp, whose limits are correct in NumPy."""
     result = np.asarray(np.expm1(z))
     finite = np.isfinite(result)
     if not finite.all():
         result = np.where(finite, result, np.exp(z) - 1)
-    result.real += 0.0  # a zero is positive: its sign is that of 1 - 1
+    result.real += 0.0  # a zero is positive, as 1 - 1 is
     return result
 
 
 def _log1p(z: Any) -> Any:
-    """log(1 + z): near 0 by log1p of |1 + z|**2 - 1, as log |1 + z| has no digits left there."""
+    """Compute log(1 + z): near 0 by log1p of |1 + z|**2 - 1, because log |1 + z| cancels there."""
     result = np.asarray(np.log1p(z))
     x, y = z.real, z.imag
     near = (np.abs(x) < 0.5) & (np.abs(y) < 0.5)
@@ -34,8 +34,9 @@ def _log1p(z: Any) -> Any:
 
 
 # Note [Limits of tanh]
-#     Where the real part is infinite, C99 gives the zero of tanh the sign of sin(2 y), and the standard that of y: a
-#     value that does not turn with y. tan(z) is -1j * tanh(1j * z). Guarded by test_limits_of_tanh_and_tan.
+#     Where the real part is infinite, the imaginary part of tanh is a zero. C99 gives it the sign of sin(2 y), the
+#     standard that of y, which does not oscillate. tan(z) is -1j * tanh(1j * z).
+#     Guarded by test_limits_of_tanh_and_tan.
 
 
 def _tanh(z: Any) -> Any:
@@ -59,4 +60,4 @@ def _tan(z: Any) -> Any:
 COMPLEX_FUNCTIONS: Final[dict[str, Callable[[Any], Any]]] = {
     "expm1": _expm1, "log1p": _log1p, "tan": _tan, "tanh": _tanh,
 }  # fmt: skip
-"""By scalar operation; each takes an array and gives one of the same dtype."""
+"""By scalar operation; each takes and returns an array of the same dtype."""

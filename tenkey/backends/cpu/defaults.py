@@ -2,9 +2,9 @@
 
 Note [Default dtypes in specialised kernels]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-A kernel is made for a dispatch word once, and knows its result's dtype. Of integers that give floats this is the
-default dtype, which a program may change, for one thread, by ``tk.default_dtypes``. Such words, and they alone, get a
-kernel that looks at the defaults in each call, and keeps the kernel made for them.
+A kernel is made for a dispatch word once and fixes the dtype of its results. Where integers give floats, this is the
+default dtype, which a program may change for one thread by ``tk.default_dtypes``. Only such words get a kernel that
+reads the defaults in each call and keeps one kernel for each setting.
 Guarded by tests/core/test_dtypes.py::test_operators_follow_a_change_of_the_defaults.
 """
 
@@ -28,7 +28,7 @@ _SETTINGS: Final[tuple[dict[str, Any], ...]] = (
 
 
 def _follows(operator: Operator, word: int) -> bool:
-    """Whether the dtypes of the call are others with other defaults."""
+    """Tell whether the dtypes of the call depend on the defaults."""
     arrays = dtypes_of(word & DTYPE_MASK)
     if all(dtype.kind in "fcV" for dtype in arrays) and arrays:
         return False
@@ -41,7 +41,7 @@ def _follows(operator: Operator, word: int) -> bool:
 
 
 def following_defaults(specialize: Specialize) -> Specialize:
-    """``specialize``, whose kernels for words that depend on the defaults choose by them."""
+    """Wrap ``specialize`` so that the kernels for words that depend on the defaults follow these."""
     get_defaults = dtypes.get_defaults
 
     def specialized(operator: Operator, word: int) -> Callable[..., Any]:
@@ -54,7 +54,7 @@ def following_defaults(specialize: Specialize) -> Specialize:
 
         def kernel(*args: Any, **options: Any) -> Any:
             nonlocal latest
-            known, call = latest  # one name: another thread may put another pair there
+            known, call = latest  # one name, since another thread may replace the pair
             defaults = get_defaults()
             if known is not defaults:
                 found = made.get(defaults)

@@ -1,19 +1,20 @@
-"""Running NumPy without its floating-point warnings, at a cost that a small call can bear.
+"""NumPy calls without floating-point warnings, cheap enough for small calls.
 
 Note [Floating-point flags]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~
-``1 / 0`` is ``inf`` here, without a warning, as the array API standard and IEEE 754 have it. NumPy warns unless its
-error state says otherwise, and ``np.errstate`` costs about 1 us a block. The state is one object in one context
-variable, which a kernel sets and resets in 0.15 us where this version of NumPy shows it; else ``np.errstate`` is used.
+``1 / 0`` is ``inf`` without a warning, as in the array API standard and IEEE 754. NumPy warns unless its error state
+says otherwise, and ``np.errstate`` costs about 1 us per block. The state is one object in one context variable, which a
+kernel sets and resets in 0.15 us where NumPy exposes it; otherwise ``np.errstate`` is used.
 Guarded by ``tests/tiny/test_cpu.py::test_no_floating_point_warnings``.
 
 Note [A context without warnings]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-A single call into C, of a ufunc on arrays, needs not even that: it runs in a ``Context`` of its own, in which the state
-was set once and for all. Entering and leaving that costs 0.01 us. Only one thread can be in a context at a time, and
-none twice. A ufunc on more than 500 elements lets other threads run, so another may come meanwhile; ``quietly`` then
-raises RuntimeError before it calls the function, and ``silenced`` serves this call in the old way. Functions written in
-Python are not run there: what they do with context variables would be lost, and other threads would come in often.
+A single call into C, of a ufunc on arrays, is cheaper still: it runs in a separate ``Context``, in which the state was
+set once. Entering and leaving it costs 0.01 us. A context can be entered by one thread at a time, and not recursively.
+A ufunc on more than 500 elements lets other threads run; if one of them calls ``quietly`` meanwhile, RuntimeError is
+raised before the function is called, and ``silenced`` handles that call by setting the state. Functions written in
+Python are not run in the context: their changes of context variables would be lost, and other threads would often find
+it occupied.
 Guarded by ``tests/tiny/test_cpu.py::TestQuietContext``.
 """
 
@@ -53,11 +54,11 @@ def _find() -> tuple[Callable[[Any], Any], Any, Callable[[Any], None]]:
 
 
 ignore, QUIET, restore = _find()
-"""``token = ignore(QUIET)`` silences, ``restore(token)`` ends it: two calls into C, without a Python frame."""
+"""``token = ignore(QUIET)`` silences warnings until ``restore(token)``: two calls into C, without a Python frame."""
 
 
 def silenced(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call a function without warnings, in the context that is on."""
+    """Call a function without warnings, in the current context."""
     token = ignore(QUIET)
     try:
         return function(*args, **kwargs)
@@ -74,5 +75,5 @@ def _find_context() -> Callable[..., Any]:
 
 
 quietly: Final = _find_context()
-"""``quietly(ufunc, *arrays)`` calls it without warnings; RuntimeError if that is not to be had just now, and then
-``silenced`` is: Note [A context without warnings]."""
+"""``quietly(ufunc, *arrays)`` calls a ufunc without warnings. RuntimeError: the context is occupied, use ``silenced``;
+see Note [A context without warnings]."""

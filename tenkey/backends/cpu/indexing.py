@@ -1,4 +1,4 @@
-"""CPU kernels of indexing: gathers, scatters, and what is assigned by an index."""
+"""CPU kernels of indexing: gathering, scattering and assigning elements."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...core.word import INHERITED, WEAK_MASK, WEAK_TRAIT
 from ...dispatch.registry import registry
 from ...ops.builtin.indexing.setitem import check_basic_put, check_put
 from .fp_warnings import quietly, silenced
-from .kernels import check, wrap
+from .kernels import check, own_error, wrap
 
 __all__ = ["KERNELS"]
 
@@ -33,7 +33,7 @@ def take_along_axis(x: Tensor, indices: Tensor, *, axis: int = -1) -> Tensor:
         return wrap(np.take_along_axis(x._data, indices._data, axis))
     except (ValueError, IndexError, OverflowError):
         check("take_along_axis", x, indices, axis=axis)
-        _check_range("take_along_axis", indices._data, x.shape[axis], axis)
+        own_error(_check_range, "take_along_axis", indices._data, x.shape[axis], axis)
         raise
 
 
@@ -68,12 +68,12 @@ def _subscript(indices: Sequence[Tensor | None]) -> tuple[Any, ...]:
 
 
 def _explain(operator: str, x: Tensor, indices: Sequence[Tensor | None]) -> None:
-    """Raise the operator's own error for indices that NumPy has refused; masks are compared with shapes before."""
+    """Raise the operator's own error for indices that NumPy refused; masks have been compared with shapes before."""
     if not any(i is not None and i.dtype.kind == "b" for i in indices):
         check("index", x, indices)
         for axis, i in enumerate(indices):
             if i is not None:
-                _check_range(operator, i._data, x.shape[axis], axis)
+                own_error(_check_range, operator, i._data, x.shape[axis], axis)
 
 
 _new: Final = object.__new__
@@ -100,7 +100,7 @@ def index(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
         raise
     if data.__class__ is not np.ndarray:
         data = np.asarray(data)
-    elif not data.flags.c_contiguous:  # NumPy lays a result out as its indices lie in memory
+    elif not data.flags.c_contiguous:  # NumPy chooses the layout of the result after that of the indices
         data = data.copy()
     made: Tensor = _new(Tensor)
     made._data = data
@@ -135,18 +135,18 @@ def basic_put_(x: Tensor, index: tuple[Any, ...], source: Tensor) -> Tensor:
             except RuntimeError:  # Note [A context without warnings]
                 silenced(_setitem, a, index, values)
     except (IndexError, ValueError, TypeError):
-        check_basic_put(registry.find("tk::basic_put_"), x, index, source)
+        own_error(check_basic_put, registry.find("tk::basic_put_"), x, index, source)
         raise
     return x
 
 
 def _odd(a: np.ndarray, values: np.ndarray) -> bool:
-    """Whether a shape may not be what an assignment takes, though NumPy does: repeated memory, too many dimensions."""
+    """Tell whether NumPy might accept an assignment that is an error: repeated memory, too many dimensions."""
     return 0 in a.strides or values.shape[:1] == (1,)
 
 
 def _needs_care(x: Tensor, source: Tensor, values: np.ndarray) -> bool:
-    """Whether a value may have no place in the dtype of ``x``: what NumPy would convert all the same."""
+    """Tell whether the dtype of ``x`` may not hold a value that NumPy would convert nevertheless."""
     if source._word & WEAK_MASK and x._data.dtype.kind in "fc" and values.dtype.kind == "f":
         return False
     refuse_out_of_range("index_put", source, x.dtype)
@@ -167,7 +167,7 @@ def put_(x: Tensor, indices: Sequence[Tensor | None], source: Tensor) -> Tensor:
         mask = indices[0]._data if len(indices) == 1 and indices[0] is not None else None
         where = at = None
         if mask is not None and not values.shape and mask.dtype.kind == "b" and mask.shape == a.shape[: mask.ndim]:
-            # one number for all of them: without a list of places
+            # one number for all elements needs no list of positions
             where = mask if mask.ndim == a.ndim else mask.reshape(mask.shape + (1,) * (a.ndim - mask.ndim))
         else:
             at = _subscript(indices)
@@ -182,7 +182,7 @@ def put_(x: Tensor, indices: Sequence[Tensor | None], source: Tensor) -> Tensor:
             else:
                 silenced(numpy_functions.copyto, a, values, "unsafe", where)
     except (IndexError, ValueError, TypeError):
-        check_put(registry.find("tk::put_"), x, indices, source)
+        own_error(check_put, registry.find("tk::put_"), x, indices, source)
         _explain("index_put", x, indices)
         selected = a[_subscript(indices)].shape
         raise ValueError(

@@ -20,7 +20,7 @@ __all__ = ["inplace_kernel"]
 
 
 def inplace_kernel(operator: Operator) -> Callable[..., Tensor]:
-    """The kernel of an in-place variant, or of ``copy_``."""
+    """Return the kernel of an in-place variant, or of ``copy_``."""
     facet: Inplace = operator.facets["Inplace"]
     functional = facet.functional
     if functional is None:
@@ -56,7 +56,7 @@ _TRAITS: Final = DTYPE_MASK | WEAK_MASK
 
 
 def _plan(functional: Operator, bits: int, count: int) -> tuple[np.ufunc, np.dtype] | None:
-    """The ufunc that does it in one step where nothing has to be converted but a Python number, and its dtype."""
+    """Return the ufunc that computes in one step if at most a Python number has to be converted, and its dtype."""
     facet: Pointwise = functional.facets["Pointwise"]
     arrays = dtypes_of(bits & DTYPE_MASK)
     if len(arrays) != 1 or facet.boolean or not len(facet.parameters) == len(facet.tensors) == count:
@@ -64,7 +64,7 @@ def _plan(functional: Operator, bits: int, count: int) -> tuple[np.ufunc, np.dty
     try:
         compute, result = facet.promotion.dtypes(functional.name, arrays, weak_of(bits & WEAK_MASK))
     except TypeError:
-        return None  # the check says it better
+        return None  # check_pointwise raises the error
     if arrays[0].kind == "V" or not compute == result == arrays[0]:
         return None
     call = program_of(functional.name, facet, compute, result).call
@@ -72,7 +72,7 @@ def _plan(functional: Operator, bits: int, count: int) -> tuple[np.ufunc, np.dty
 
 
 def _is_plain(target: np.ndarray, other: np.ndarray) -> bool:
-    """Whether the result surely fits: the target is packed and may be written to, the other has its shape or none."""
+    """Tell whether the result certainly fits: a contiguous writeable target, another operand of its shape or 0-d."""
     return bool(target.flags.carray and (other.ndim == 0 or other.shape == target.shape))
 
 

@@ -19,7 +19,7 @@ from ...dispatch.registry import registry
 from ...ops.shapes import refuse_shape
 from .fp_warnings import QUIET, ignore, quietly, restore, silenced
 
-__all__ = ["KERNELS", "WORDS", "Specialized", "check", "wrap"]
+__all__ = ["KERNELS", "WORDS", "Specialized", "check", "own_error", "wrap"]
 
 _new = object.__new__
 WORDS: Final[dict[np.dtype, int]] = {}
@@ -42,10 +42,18 @@ def wrap(data: Any) -> Tensor:
     return make_tensor(data, word)
 
 
+def own_error(rule: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call a rule that raises the operator's own error; the traceback omits the NumPy error that is being handled."""
+    try:
+        return rule(*args, **kwargs)
+    except Exception as error:
+        raise error from None
+
+
 def check(name: str, *args: Any, **kwargs: Any) -> Any:
     """Run an operator's rule for shapes, which raises the operator's own error for arguments that NumPy refused."""
     facets = registry.find(f"tk::{name}").facets
-    return facets["View"].window(*args, **kwargs) if "View" in facets else facets["Meta"].rule(*args, **kwargs)
+    return own_error(facets["View"].window if "View" in facets else facets["Meta"].rule, *args, **kwargs)
 
 
 def matmul_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
@@ -196,7 +204,7 @@ def full(shape: Sequence[int], fill_value: Any, *, dtype: Any = None, device: An
         with np.errstate(all="ignore"):
             return wrap(np.full(shape, _plain(fill_value, wanted), wanted))
     except ValueError:
-        refuse_shape("full", shape, wanted.itemsize)
+        own_error(refuse_shape, "full", shape, wanted.itemsize)
         raise
 
 
@@ -209,7 +217,7 @@ def linspace(
             first, last = (float(end) if end.__class__ is int else end for end in (start, stop))
             return wrap(np.linspace(first, last, num, endpoint=endpoint, dtype=spec.dtype))
     except ValueError:
-        refuse_shape("linspace", spec.shape, 8)  # NumPy computes in double precision
+        own_error(refuse_shape, "linspace", spec.shape, 8)  # NumPy computes in double precision
         raise
 
 
@@ -219,7 +227,7 @@ def eye(n_rows: int, n_cols: int | None = None, *, k: int = 0, dtype: Any = None
     try:
         return wrap(np.eye(n_rows, n_cols, k, wanted))
     except ValueError:
-        refuse_shape("eye", (n_rows, n_rows if n_cols is None else n_cols), wanted.itemsize)
+        own_error(refuse_shape, "eye", (n_rows, n_rows if n_cols is None else n_cols), wanted.itemsize)
         raise
 
 

@@ -16,7 +16,7 @@ from ...dispatch.operator import Operator
 from ...dispatch.schema import Argument, BaseType, ListType
 from ...ops.declare.facets import NumPyKernel
 from .fp_warnings import QUIET, ignore, restore
-from .kernels import WORDS, wrap
+from .kernels import WORDS, own_error, wrap
 
 __all__ = ["numpy_kernel", "numpy_kernel_rule"]
 
@@ -121,7 +121,7 @@ def numpy_kernel(operator: Operator) -> Callable[..., Any]:
         if composite is not None:
             return NotImplemented
         if facet.strict:
-            otherwise(*args, **kwargs)
+            own_error(otherwise, *args, **kwargs)
         if isinstance(error, MemoryError):
             raise MemoryError(
                 f"[{operator.schema.base_name}] takes more memory than there is{_wanted(error)}: give a smaller "
@@ -129,7 +129,7 @@ def numpy_kernel(operator: Operator) -> Callable[..., Any]:
             ) from None
         if type(error) in _UNTOLD and not str(error).startswith("["):
             text = f"[{operator.schema.base_name}] {error} (It was called with {_described(args, kwargs)}.)"
-            raise type(error)(text) from error
+            raise type(error)(text) from None
         raise error
 
     called = codegen.call(schema)

@@ -23,6 +23,7 @@ from ...dispatch.operator import Operator
 from ...ops.declare.facets import Pointwise
 from ...ops.shapes import broadcast_shapes
 from .fp_warnings import QUIET, ignore, quietly, restore, silenced
+from .kernels import own_error
 from .numba.program import Program, program_of
 from .threads import PIECE, for_pieces, for_shares
 
@@ -65,7 +66,7 @@ def make(call, limit, general, program, word, name, wanted, converted):
         try:
             {run}
         except ValueError:
-            common_shape(name, ({arrays},))
+            own_error(common_shape, name, ({arrays},))
             raise
         made = new(Tensor)
         made._data = data if data.__class__ is ndarray else asarray(data)
@@ -125,7 +126,7 @@ def _maker(form: str, count: int) -> Callable[..., Any]:
     )
     scope = {
         "Tensor": Tensor, "asarray": np.asarray, "common_shape": _shape, "ndarray": np.ndarray, "new": object.__new__,
-        "quietly": quietly, "silenced": silenced, "square": _square,
+        "own_error": own_error,         "quietly": quietly, "silenced": silenced, "square": _square,
     }  # fmt: skip
     return codegen.define(source.lstrip(), scope, f"<pointwise kernel, {form}, {count} operands>")
 
@@ -271,7 +272,7 @@ def _general(operator: Operator, facet: Pointwise, program: Program) -> Callable
         try:
             data = program.call(*operands)
         except ValueError:
-            _shape(name, operands)
+            own_error(_shape, name, operands)
             raise
         finally:
             restore(token)

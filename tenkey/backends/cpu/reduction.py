@@ -1,4 +1,4 @@
-"""CPU kernels of reductions: NumPy's ``reduce`` of the ufunc that the combining expression is, or was compiled to."""
+"""CPU kernels of reductions: ``reduce`` of the NumPy ufunc that the combining expression is, else repeated halving."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from ...ops.declare.facets import Pointwise, Reduce
 from ...ops.declare.promotion import SAME, refuse_lost_part
 from ...ops.shapes import normalize_axes, reduced_shape, refuse_empty
 from .fp_warnings import QUIET, ignore, restore
+from .kernels import own_error
 from .numba.program import Program, program_of
 from .pointwise import LARGE
 from .threads import PIECE, for_pieces
@@ -28,7 +29,7 @@ _ONE = parse_schema("map(Tensor x) -> Tensor")
 
 
 def reduction_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
-    """The kernel of a reduction for a tensor of this dtype."""
+    """Return the kernel of a reduction for a tensor of this dtype."""
     facet: Reduce = operator.facets["Reduce"]
     natural, _ = facet.promotion.dtypes(operator.name, dtypes_of(word & DTYPE_MASK))
     takes_dtype = any(a.name == "dtype" for a in operator.schema.arguments)
@@ -52,7 +53,7 @@ def reduction_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
 
 
 def _in_dtype(operator: Operator, facet: Reduce, a: np.ndarray, dtype: np.dtype, axis: Any, keepdims: bool) -> Tensor:
-    """The reduction in a dtype that was asked for; bfloat16 is storage, so it is computed in float32 and rounded."""
+    """Reduce in the dtype that the call requests; for bfloat16, compute in float32 and round."""
     refuse_lost_part(operator.schema.base_name, a.dtype, dtype)
     if dtype.kind != "V":
         return _reducer(operator, facet, dtype)(a, axis, keepdims)
@@ -63,7 +64,7 @@ def _in_dtype(operator: Operator, facet: Reduce, a: np.ndarray, dtype: np.dtype,
 def _direct(
     operator: Operator, facet: Reduce, dtype: np.dtype, general: Callable[[np.ndarray, Any, bool], Tensor]
 ) -> Callable[..., Tensor] | None:
-    """For a small array and a NumPy ufunc: one call, and nothing in between."""
+    """Return a kernel for small arrays that is a single call of a NumPy ufunc, or None if that is not possible."""
     pair = Pointwise(_PAIR, facet.combine, SAME, (0, 1), ("a", "b") if dtype.kind == "b" else ())
     program = program_of(f"{operator.name} combine", _keep(facet, pair, "pair", dtype), dtype, dtype)
     ufunc = _ufunc_of(program, facet)
@@ -72,7 +73,7 @@ def _direct(
     reduce: Any = ufunc.reduce
     word = cpu_word(dtype)
     wanted = dtype
-    # the sum of a short vector is its product with ones: half the time of np.add.reduce
+    # a short vector is summed by its product with ones, in half the time of np.add.reduce
     is_sum = ufunc is np.add and dtype.name in ("float32", "float64")
     ones = [np.ones(size, dtype) for size in range(SHORT + 1)] if is_sum else []
 
@@ -89,7 +90,7 @@ def _direct(
             else:
                 data = reduce(a, axis, wanted, None, keepdims)
         except (ValueError, IndexError, OverflowError):
-            data = _of_nothing(operator, facet, a, axis, wanted, keepdims)
+            data = own_error(_of_nothing, operator, facet, a, axis, wanted, keepdims)
         finally:
             restore(token)
         if data.__class__ is not np.ndarray:
@@ -128,7 +129,7 @@ def _reducer(operator: Operator, facet: Reduce, dtype: np.dtype) -> Callable[[np
             else:
                 data = reduce(a, axis, dtype, None, keepdims)
         except (ValueError, IndexError, OverflowError):
-            data = _of_nothing(operator, facet, a, axis, dtype, keepdims)
+            data = own_error(_of_nothing, operator, facet, a, axis, dtype, keepdims)
         finally:
             restore(token)
         if data.__class__ is not np.ndarray:
@@ -139,10 +140,10 @@ def _reducer(operator: Operator, facet: Reduce, dtype: np.dtype) -> Callable[[np
 
 
 def _ufunc_of(program: Program, facet: Reduce) -> np.ufunc | None:
-    """NumPy's function that reduces as the operator does.
+    """Return the NumPy ufunc that reduces as the operator does, or None.
 
-    A compiled one is none: NumPy refuses to reduce several axes by it. Nor is one with an identity, when the operator
-    has none: it would give a value for the reduction of nothing.
+    A compiled ufunc does not qualify, because NumPy refuses to reduce several axes by it; nor does a ufunc with an
+    identity if the operator has none, because it would give the reduction of no elements a value.
     """
     ufunc = program.call if program.is_ufunc else None
     if not isinstance(ufunc, np.ufunc) or (facet.identity is None and ufunc.identity is not None):
@@ -151,25 +152,25 @@ def _ufunc_of(program: Program, facet: Reduce) -> np.ufunc | None:
 
 
 def _keep(facet: Reduce, made: Pointwise, role: str, dtype: np.dtype) -> Pointwise:
-    """One Pointwise facet for each role of a reduction, so that its program is found again."""
+    """Keep one Pointwise facet for each role of a reduction, so that its program is found again."""
     return facet.parts.setdefault((role, dtype), made)
 
 
 def _of_nothing(
     operator: Operator, facet: Reduce, a: np.ndarray, axis: Any, dtype: np.dtype, keepdims: bool
 ) -> np.ndarray:
-    """Called where NumPy raised: the identity if no elements are combined, else the error that says what was wrong."""
+    """After an error of NumPy, return the identity if no elements are combined, else raise the operator's error."""
     name = operator.schema.base_name
     axes = normalize_axes(name, axis, a.ndim)
     if facet.identity is None:
         refuse_empty(name, a.shape, axis)
     elif all(a.shape[i] for i in axes):
-        raise  # noqa: PLE0704 -- what NumPy raised, which is no matter of shapes
+        raise  # noqa: PLE0704 -- the error of NumPy, which does not concern shapes
     return np.full(reduced_shape(name, a.shape, axis, keepdims), facet.identity, dtype)
 
 
 def _split(reduce: Any, a: np.ndarray, dtype: np.dtype) -> Any:
-    """Reduce fixed pieces on several threads and then their results: the same for any number of threads."""
+    """Reduce fixed pieces on several threads, then their results, which does not depend on the number of threads."""
     partial = np.empty(-(-a.size // PIECE), dtype)
 
     def piece(start: int, stop: int) -> None:
@@ -180,7 +181,7 @@ def _split(reduce: Any, a: np.ndarray, dtype: np.dtype) -> Any:
 
 
 def _reduce_any(program: Program, facet: Reduce, a: np.ndarray, axis: Any, keepdims: bool) -> np.ndarray:
-    """Combine halves again and again: any associative function, vectorised over what is left."""
+    """Combine halves repeatedly, vectorised over the remaining axes; works for any associative function."""
     axes = normalize_axes("reduction", axis, a.ndim)
     rest = [i for i in range(a.ndim) if i not in axes]
     count = int(np.prod([a.shape[i] for i in axes], dtype=np.int64))

@@ -1,17 +1,17 @@
-"""Splitting large calls over the cores.
+"""Threads that split large calls over the cores.
 
 Note [One parallel region at a time]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-The workers serve one call at a time. A call that finds them busy runs on its own thread alone: concurrent callers
-already use the cores. Reductions are cut by size, never by the number of threads; an elementwise loop is cut as it
-suits the threads, which its results do not depend on. The inner loops release the GIL. Guarded by
+The workers serve one call at a time. A call that finds them busy runs on its own thread only: concurrent callers
+already use the cores. Reductions are split by size, never by the number of threads, so that their results do not
+depend on it; elementwise loops are split by the number of threads. The inner loops release the GIL. Guarded by
 ``tests/backends/test_cpu_threads.py``.
 
 Note [Workers keep off the caller's core]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-Linux likes to wake a thread on the core of the thread that wakes it, and where the caller goes on working there, the
-two take turns: two threads were slower than one (measured: ``add`` over 2^20 float32 took 178 us with both on one core,
-109 us apart, 147 us on one thread). So before a region a worker is barred from the core that the caller is on.
+Linux tends to wake a thread on the core of the thread that wakes it. If the caller goes on working there, the two take
+turns, and two threads are slower than one (measured: ``add`` over 2^20 float32 took 178 us with both on one core,
+109 us on two cores, 147 us on one thread). Before a region a worker is therefore barred from the caller's core.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from .fp_warnings import QUIET, ignore
 
 __all__ = ["PIECE", "Pace", "for_pieces", "for_shares", "get_num_threads", "set_num_threads"]
 
-PIECE = 1 << 17  # elements in a piece: half a megabyte of float32, which a core's cache holds
-WAKING = 60e-6  # seconds from the caller's signal to a worker's first element
+PIECE = 1 << 17  # elements: half a megabyte of float32, which fits a core's cache
+WAKING = 60e-6  # seconds between the caller's signal and a worker's first element
 Task = Callable[[int], None]
 
 
@@ -53,12 +53,12 @@ _getcpu = _find_getcpu()
 
 
 def _idle() -> None:
-    """What a worker without work would do."""
+    """Do nothing: the work of an idle worker."""
 
 
 class _Worker:
     def __init__(self) -> None:
-        self.barred = -1  # the core that the worker keeps off
+        self.barred = -1  # the core that the worker may not use
         self.identity = 0
         self.go = threading.Lock()
         self.done = threading.Lock()
@@ -68,7 +68,7 @@ class _Worker:
         threading.Thread(target=self._run, name="tenkey worker", daemon=True).start()
 
     def keep_off(self, core: int) -> None:
-        """Bar the worker from the caller's core, where there is another one."""
+        """Bar the worker from the caller's core, if there is another one."""
         if core == self.barred or not self.identity:
             return
         self.barred = core
@@ -86,7 +86,7 @@ class _Worker:
             try:
                 work()
             finally:
-                del work  # who waits for the next call must not keep the arrays of the last one alive
+                del work  # a waiting worker must not keep the arrays of the last call alive
                 self.done.release()
 
 
@@ -133,11 +133,11 @@ class _Team:
 
 
 def _wait(worker: _Worker) -> list[BaseException]:
-    """Wait until a worker is done, come what may (it is writing into the result); returns what interrupted the wait."""
+    """Wait until a worker is done in spite of interrupts, since it writes into the result; return the interrupts."""
     interrupts: list[BaseException] = []
     taken: list[bool] = []
     while not taken:
-        try:  # one call of C, so that also an interrupt right after it finds the lock's answer in the list
+        try:  # one call into C, so that the list has the lock's answer even if an interrupt follows at once
             taken.extend(map(worker.done.acquire, (True,)))
         except BaseException as error:
             interrupts.append(error)
@@ -168,7 +168,7 @@ def for_pieces(task: Callable[[int, int], None], length: int, piece: int = PIECE
 
 
 class Pace:
-    """How long a loop takes for one element, learnt from its calls; see :func:`for_shares`."""
+    """The time that a loop takes per element, learned from its calls; see :func:`for_shares`."""
 
     __slots__ = ("seconds",)
 
@@ -177,14 +177,14 @@ class Pace:
 
 
 def for_shares(task: Callable[[int, int], None], length: int, pace: Pace) -> None:
-    """Call ``task(start, stop)`` for a share of ``range(length)`` on each thread, all to end at the same time.
+    """Call ``task(start, stop)`` for a share of ``range(length)`` on each thread, so that all end at the same time.
 
     Note [A worker starts late]
     ~~~~~~~~~~~~~~~~~~~~~~~~~~~
-    A worker begins ``WAKING`` seconds after the caller: it has to be woken, and to get the GIL once. Equal shares would
-    let the caller wait that long at the end. So of a loop that takes T seconds on one thread each of n workers gets
-    (T - WAKING) / (n + 1), and the caller the rest; where that would be next to nothing the caller does it all. T
-    follows from the pace of the caller's own shares in earlier calls.
+    A worker begins ``WAKING`` seconds after the caller, because it has to be woken and to acquire the GIL once. With
+    equal shares the caller would wait that long at the end. Of a loop that takes T seconds on one thread, each of n
+    workers therefore gets (T - WAKING) / (n + 1), and the caller the rest; if a worker's part would be tiny, the caller
+    does everything. T follows from the pace of the caller's shares in earlier calls.
     """
     workers = _team.limit - 1
     share = int((length - WAKING / pace.seconds) / (workers + 1)) if workers else 0
@@ -213,7 +213,7 @@ def for_shares(task: Callable[[int, int], None], length: int, pace: Pace) -> Non
 
 
 def get_num_threads() -> int:
-    """How many threads a large call uses at most.
+    """Return the greatest number of threads that a large call uses.
 
     >>> import tenkey as tk
     >>> tk.get_num_threads() >= 1
@@ -225,7 +225,7 @@ def get_num_threads() -> int:
 def set_num_threads(count: int) -> None:
     """Let a large call use at most ``count`` threads; results do not depend on it.
 
-    Raises ValueError for less than one, TypeError for what is no int.
+    Raises ValueError for a number below one, TypeError for a value that is not an int.
 
     >>> import tenkey as tk
     >>> before = tk.get_num_threads()
@@ -237,7 +237,7 @@ def set_num_threads(count: int) -> None:
     try:
         number = operator.index(count)
     except TypeError:
-        raise TypeError(f"[set_num_threads] the number of threads is an int, got {count!r}.") from None
+        raise TypeError(f"[set_num_threads] the number of threads must be an int, got {count!r}.") from None
     if number < 1:
         raise ValueError(f"[set_num_threads] needs at least 1 thread, got {number}.")
     _team.limit = number

@@ -13,7 +13,7 @@ from ...core.word import INHERITED
 from ...dispatch.operator import Operator
 from ...ops.declare.facets import View
 from ...ops.shapes import infer_reshape, refuse_shape
-from .kernels import check
+from .kernels import check, own_error
 
 __all__ = ["KERNELS", "view_kernel"]
 
@@ -28,8 +28,8 @@ def _reshape(x: Tensor, shape: Sequence[int], *, copy: bool | None = None) -> Te
                 raise ValueError
         data = a.reshape(shape)
     except (ValueError, TypeError):
-        infer_reshape(a.shape, shape)
-        refuse_shape("reshape", shape)
+        own_error(infer_reshape, a.shape, shape)
+        own_error(refuse_shape, "reshape", shape)
         raise
     base = data.base
     if base is a or (base is not None and base is a.base):
@@ -71,7 +71,7 @@ def _basic_index(x: Tensor, index: tuple[Any, ...]) -> Tensor:
         data = x._data[index]
     except IndexError:
         check("basic_index", x, index)
-        refuse_shape("index", (1,) * (x.ndim + index.count(None)))
+        own_error(refuse_shape, "index", (1,) * (x.ndim + index.count(None)))
         raise
     if data.__class__ is not np.ndarray:  # NumPy returns an element as a scalar
         data = x._data[(*index, ...)]
@@ -145,7 +145,7 @@ def _broadcast_to(x: Tensor, shape: Sequence[int]) -> Tensor:
             return make_view(x, np.ndarray(shape, a.dtype, a, 0, (0,) * len(shape)))
         except ValueError:  # a negative length, or more elements than addresses
             check("broadcast_to", x, shape)
-            refuse_shape("broadcast_to", shape, a.dtype.itemsize)
+            own_error(refuse_shape, "broadcast_to", shape, a.dtype.itemsize)
             raise
     lead = len(shape) - len(before)
     if lead < 0 or not a.flags.c_contiguous or not a.flags.writeable:
@@ -163,7 +163,7 @@ def _broadcast_to(x: Tensor, shape: Sequence[int]) -> Tensor:
     try:
         return make_view(x, np.ndarray(shape, a.dtype, a, 0, steps))
     except ValueError:
-        refuse_shape("broadcast_to", shape, a.dtype.itemsize)
+        own_error(refuse_shape, "broadcast_to", shape, a.dtype.itemsize)
         raise
 
 

@@ -13,16 +13,6 @@ from .streams import Event, Stream
 from .templates import Operand, ScalarFunction
 
 __all__ = [
-    "Backend",
-    "Coverage",
-    "Event",
-    "MemoryStatistics",
-    "Operand",
-    "ScalarFunction",
-    "Stream",
-    "StridedArray",
-    "coverage",
-    "installed",
-    "register",
-    "strict_fallback",
-]
+    "Backend", "Coverage", "Event", "MemoryStatistics", "Operand", "ScalarFunction", "Stream", "StridedArray",
+    "coverage", "installed", "register", "strict_fallback",
+]  # fmt: skip

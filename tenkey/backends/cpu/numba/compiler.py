@@ -2,14 +2,14 @@
 
 Note [Nothing waits for a compiler]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-A pointwise program runs on NumPy from its first call on. When it turns out to be worth it (a large call, or many small
-ones), a background thread writes one Python module for it, named by the hash of its source, of the scalar library and
-of the versions of Numba and of the CPU, and compiles it; the program switches over when that is done. Numba caches
-the machine code beside the module, so the next process loads it in milliseconds. ``import tenkey`` does not import
-numba. ``TENKEY_COMPILE=sync`` compiles at once (tests, measurements), ``off`` never. Guarded by
+A pointwise program runs on NumPy from its first call. When compiling pays (a large call, or many small ones), a
+background thread writes a Python module for it, named by the hash of its source, of the scalar library and of the
+versions of Numba and the CPU, and compiles it; the program then switches over. Numba caches the machine code beside the
+module, so the next process loads it in milliseconds. ``import tenkey`` does not import numba. ``TENKEY_COMPILE=sync``
+compiles at once (for tests and measurements), ``off`` never. Guarded by
 ``tests/backends/test_cpu_compile.py``.
 
-A compiled ufunc serves all ranks, layouts and broadcasts: NumPy's own iterator drives it.
+A compiled ufunc serves all ranks, layouts and broadcasts, because NumPy's iterator drives it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _inline(function):
 
 
 def cache_folder() -> Path:
-    """Where generated kernels are kept: ``TENKEY_CACHE_DIR``, else the user's cache folder."""
+    """Return the folder of generated kernels: ``TENKEY_CACHE_DIR``, else the user's cache folder."""
     configured = os.environ.get("TENKEY_CACHE_DIR")
     if configured:
         return Path(configured)
@@ -65,7 +65,7 @@ def cache_folder() -> Path:
 
 
 def mode() -> str:
-    """``background``, ``sync`` or ``off``."""
+    """Return ``background``, ``sync`` or ``off``."""
     return os.environ.get("TENKEY_COMPILE", "background")
 
 
@@ -80,7 +80,7 @@ def _environment() -> str:
         from llvmlite import binding
 
         cpu = binding.get_host_cpu_name()
-    except Exception:  # the hash only gets coarser
+    except Exception:  # the hash is only less specific
         cpu = platform.processor()
     return f"{numba.__version__}\n{np.__version__}\n{sys.version}\n{cpu}\n{libm.version()}"
 
@@ -100,7 +100,7 @@ def _folder() -> Path:
 
 @functools.cache
 def _private_folder() -> Path:
-    """A folder for temporary files that nobody else can write to: what lies there is executed."""
+    """Return a temporary folder that no other user can write to, because its files are executed."""
     import tempfile
 
     user = os.getuid() if hasattr(os, "getuid") else 0
@@ -113,8 +113,8 @@ def _private_folder() -> Path:
 
 
 def load_module(source: str) -> Any:
-    """Import generated source as a module of its own, registered before it runs."""
-    import hashlib  # here, since most processes compile nothing
+    """Import generated source as a module, which is registered before it runs."""
+    import hashlib  # here, because most processes compile nothing
     import importlib.util
     import tempfile
 
@@ -138,7 +138,7 @@ def load_module(source: str) -> Any:
             spec.loader.exec_module(module)
         except BaseException as error:
             del sys.modules[name]
-            # Numba does not expect its cache files to be damaged: without them it compiles anew
+            # Numba cannot handle damaged cache files: without them it compiles again
             if attempt == 2 or not isinstance(error, Exception) or not _forget(path):
                 raise
         else:
@@ -147,7 +147,7 @@ def load_module(source: str) -> Any:
 
 
 def _forget(path: Path) -> bool:
-    """Delete the machine code that is cached for a module; whether there was any."""
+    """Delete the machine code cached for a module, and tell whether there was any."""
     found = list(path.parent.glob(f"__pycache__/{path.stem}.*.nb[ic]"))
     for file in found:
         file.unlink(missing_ok=True)
@@ -157,7 +157,7 @@ def _forget(path: Path) -> bool:
 def compile_ufunc(
     source: str, function: str, signature: tuple[np.dtype, ...], result: np.dtype, identity: Any = None
 ) -> Callable[..., Any]:
-    """A NumPy ufunc of ``function`` in ``source`` for one signature."""
+    """Compile ``function`` in ``source`` to a NumPy ufunc for one signature."""
     types = ", ".join(f"numba.{_numba_name(dtype)}" for dtype in signature)
     text = (
         f"{source}\n\n_ufunc = numba.vectorize(\n    [numba.{_numba_name(result)}({types})], cache=True,"
@@ -172,7 +172,7 @@ def _numba_name(dtype: np.dtype) -> str:
 
 
 class _Compiler:
-    """One background thread that works off a queue, started by the first request."""
+    """A background thread that processes a queue; the first request starts it."""
 
     def __init__(self) -> None:
         self.queue: queue.Queue[tuple[str, Callable[[], None]] | None] = queue.Queue()
@@ -204,13 +204,13 @@ class _Compiler:
                     item[1]()
             except Exception as error:
                 name = item[0] if item else ""
-                with contextlib.suppress(Warning):  # where warnings are errors, the thread must live on
+                with contextlib.suppress(Warning):  # the thread must survive where warnings are errors
                     warnings.warn(_FAILED.format(name=name, error=f"{type(error).__name__}: {error}"), stacklevel=1)
             finally:
                 self.queue.task_done()
 
     def stop(self) -> None:
-        """At exit: finish the kernel in work, drop the others. LLVM must not run while the interpreter goes away."""
+        """Finish the current kernel and drop the others: LLVM must not run while the interpreter shuts down."""
         with self.lock:
             self.stopping = True
         self.queue.put(None)
@@ -222,12 +222,12 @@ _compiler = _Compiler()
 
 
 def request(name: str, job: Callable[[], None]) -> None:
-    """Run a compile job: in the background, or at once with ``TENKEY_COMPILE=sync``."""
+    """Run a compile job in the background, or at once with ``TENKEY_COMPILE=sync``."""
     _compiler.request(name, job)
 
 
 def wait() -> None:
-    """Wait until every kernel that was asked for is compiled."""
+    """Wait until every requested kernel is compiled."""
     _compiler.queue.join()
 
 

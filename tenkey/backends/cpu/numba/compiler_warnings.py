@@ -1,12 +1,12 @@
-"""What Numba does with warnings while it compiles in the background, kept out of the program.
+"""Isolation of the program from what Numba does with warnings while it compiles in the background.
 
 Note [Warnings of the compiler thread]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-The filters of ``warnings`` belong to the whole process, and ``warnings.catch_warnings`` puts back what it found: two
-threads that are in it at the same time leave each other's filters behind, for good. Numba enters it hundreds of times
-for a kernel, and would so turn an error of ``pytest`` into nothing, or swallow what a user's thread says. On the thread
-that compiles in the background Numba therefore has, in the place of the module, an object that changes nothing; its
-remarks on generated code are for nobody. On all other threads it has the module. Guarded by
+The filters of ``warnings`` belong to the whole process, and ``warnings.catch_warnings`` restores what it found: two
+threads that use it at the same time leave each other's filters behind permanently. Numba enters it hundreds of times
+per kernel and could thus suppress an error of ``pytest`` or a warning of a user's thread. On the thread that compiles
+in the background, Numba therefore sees an object in place of the module that changes nothing; its warnings about
+generated code concern no user. On all other threads it sees the module. Guarded by
 ``tests/backends/test_cpu_compile.py::test_warnings_are_left_alone_in_the_background``.
 """
 
@@ -25,7 +25,7 @@ _thread: Final = threading.local()
 
 
 class _Warnings:
-    """The module ``warnings``; on a thread that is kept apart, without what changes its filters."""
+    """The module ``warnings``, which does not change its filters on a thread that is kept apart."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(warnings, name)
@@ -48,10 +48,10 @@ _shared: Final = _Warnings()
 
 
 def keep_apart() -> None:
-    """Let Numba change no filters on this thread (Note [Warnings of the compiler thread]). It imports Numba."""
+    """Import Numba and prevent it from changing filters on this thread: Note [Warnings of the compiler thread]."""
     _thread.apart = True
     for place in _PLACES:
-        with contextlib.suppress(ImportError):  # another version has its modules elsewhere
+        with contextlib.suppress(ImportError):  # the modules of another version have other names
             space = vars(importlib.import_module(place))
             if space.get("warnings") is warnings:
                 space["warnings"] = _shared

@@ -1,12 +1,12 @@
-"""Programs: a scalar expression made executable for one dtype, on NumPy at once and compiled when it pays.
+"""Programs: scalar expressions made executable for one dtype, by NumPy at once and compiled when it pays.
 
 Note [Which programs are compiled]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-An expression that is a single NumPy ufunc limited by memory (``add``, ``maximum``, comparisons), or one where NumPy's
-own loop is as good (``pow``), is left to NumPy. A transcendental that NumPy has keeps NumPy for small calls, where the
-loop does not matter, and is compiled for large ones; every other expression is compiled when a call is large or calls
-have become many. Where Numba has
-no counterpart (complex numbers, float16, an operation missing from the table), NumPy keeps the program.
+An expression that is a single NumPy ufunc limited by memory (``add``, ``maximum``, comparisons), or one whose loop in
+NumPy is as good (``pow``), is left to NumPy. A transcendental function of NumPy keeps NumPy for small calls, where the
+loop does not matter, and is compiled for large ones; every other expression is compiled after a large call or many
+small ones. Where Numba has no counterpart (complex numbers, float16, an operation missing from the table), NumPy keeps
+the program.
 """
 
 from __future__ import annotations
@@ -46,93 +46,33 @@ _UFUNC: Final[dict[str, np.ufunc]] = {
     "bitwise_left_shift": np.left_shift, "bitwise_right_shift": np.right_shift, "nextafter": np.nextafter,
     "signbit": np.signbit,
 }  # fmt: skip
-_LEFT_TO_NUMPY: Final = frozenset(
-    [
-        "add",
-        "subtract",
-        "multiply",
-        "divide",
-        "maximum",
-        "minimum",
-        "negative",
-        "abs",
-        "sqrt",
-        "square",
-        "floor",
-        "ceil",
-        "round",
-        "equal",
-        "not_equal",
-        "less",
-        "less_equal",
-        "greater",
-        "greater_equal",
-        "logical_and",
-        "logical_or",
-        "logical_xor",
-        "logical_not",
-        "isnan",
-        "isfinite",
-        "isinf",
-        "bitwise_and",
-        "bitwise_or",
-        "bitwise_xor",
-        "bitwise_invert",
-        "bitwise_left_shift",
-        "bitwise_right_shift",
-        "copysign",
-        "nextafter",
-        "pow",
-        "signbit",
-        "trunc",
-    ]
-)
-_HEAVY: Final = frozenset(["sqrt", "pow", "nextafter"])  # of these: not limited by memory, so that threads always pay
-_SILENT: Final = frozenset(
-    [
-        "variable",
-        "maximum",
-        "minimum",
-        "negative",
-        "abs",
-        "copysign",
-        "signbit",
-        "equal",
-        "not_equal",
-        "less",
-        "less_equal",
-        "greater",
-        "greater_equal",
-    ]
-)  # of these: NumPy never warns, whatever the elements
+_LEFT_TO_NUMPY: Final = frozenset([
+    "add", "subtract", "multiply", "divide", "maximum", "minimum", "negative", "abs", "sqrt", "square", "floor", "ceil",
+    "round", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or",
+    "logical_xor", "logical_not", "isnan", "isfinite", "isinf", "bitwise_and", "bitwise_or", "bitwise_xor",
+    "bitwise_invert", "bitwise_left_shift", "bitwise_right_shift", "copysign", "nextafter", "pow", "signbit", "trunc",
+])  # fmt: skip
+_HEAVY: Final = frozenset(["sqrt", "pow", "nextafter"])  # not limited by memory, so that threads always pay
+_SILENT: Final = frozenset([
+    "variable", "maximum", "minimum", "negative", "abs", "copysign", "signbit", "equal", "not_equal", "less",
+    "less_equal", "greater", "greater_equal",
+])  # fmt: skip
+"""Operations in which NumPy never warns, whatever the elements."""
 _BY_ELEMENT: Final = ("erf", "erfc", "lgamma", "digamma", "trigamma")
-_ON_INTEGERS: Final = frozenset(["floor", "ceil", "trunc", "round"])  # the identity there
+_ON_INTEGERS: Final = frozenset(["floor", "ceil", "trunc", "round"])  # the identity on integers
 
 
 class Program:
     """One pointwise expression for one compute dtype.
 
-    ``call(*arrays)`` is the function for small calls, ``large`` the one for large calls: a NumPy ufunc, a function of
-    several, or a compiled ufunc. ``is_ufunc`` tells whether ``call`` is a ufunc, which takes ``out=``; ``light``
-    whether it is limited by memory, ``silent`` whether NumPy never warns in it (Note [Floating-point flags]).
+    ``call(*arrays)`` serves small calls, ``large`` large ones: a NumPy ufunc, a function of several, or a compiled
+    ufunc. ``is_ufunc`` tells whether ``call`` is a ufunc, which takes ``out=``; ``light`` whether it is limited by
+    memory; ``silent`` whether NumPy never warns in it (Note [Floating-point flags]).
     """
 
     __slots__ = (
-        "_calls",
-        "_expression",
-        "_requested",
-        "_signature",
-        "call",
-        "compiled",
-        "dtype",
-        "is_ufunc",
-        "large",
-        "light",
-        "name",
-        "pace",
-        "parameters",
-        "result",
-        "silent",
+        "_calls", "_expression", "_requested", "_signature", "call", "compiled", "dtype", "is_ufunc", "large", "light",
+        "name", "pace", "parameters", "result", "silent",
     )  # fmt: skip
 
     def __init__(
@@ -166,8 +106,8 @@ class Program:
             or operation.startswith(("is", "logical_", "bitwise_"))
             or (dtype.kind in "iub" and operation in {"add", "subtract", "multiply", "square"})
         )
-        self.light = ufunc is not None and expression.operation in _LEFT_TO_NUMPY - _HEAVY
-        left = ufunc is not None and expression.operation in _LEFT_TO_NUMPY
+        left = ufunc is not None and operation in _LEFT_TO_NUMPY
+        self.light = left and operation not in _HEAVY
         self._requested = left or not self._can_compile()
 
     def _numpy_function(self) -> Callable[..., Any]:
@@ -177,13 +117,12 @@ class Program:
         def constant(value: Any, kind_: str) -> str:
             if kind_ == "boolean":
                 return f"np.bool_({value!r})"
+            name = f"_c{len(scope)}"
             fraction = isinstance(value, float) and self.dtype.kind in "iu"
             if fraction or (self.dtype.kind == "b" and value not in (0, 1)):
-                name = f"_c{len(scope)}"
                 scope[name] = value
                 return name
-            name = f"_c{len(scope)}"
-            with np.errstate(over="ignore"):  # beyond the range of float16 it is infinite, as in compiled code
+            with np.errstate(over="ignore"):  # infinite beyond the range of float16, as in compiled code
                 scope[name] = kind(value)
             return name
 
@@ -194,7 +133,7 @@ class Program:
             scope |= {f"_{name}": function for name, function in COMPLEX_FUNCTIONS.items()}
         if self.dtype.kind in "iub":
             table = table.extended("NumPy", **dict.fromkeys(_ON_INTEGERS, "{0}"))
-        for name in _BY_ELEMENT:  # Python's functions, which give double precision for any
+        for name in _BY_ELEMENT:  # Python functions, which return double precision for any dtype
             table = table.extended("NumPy", **{name: f"np.asarray({NUMPY[name]}, _dtype)"})
         source = function_source("program", self.parameters, [self._expression], table)
         scope["_dtype"] = self.dtype
@@ -212,7 +151,7 @@ class Program:
         return self._broadcasting(function)
 
     def _broadcasting(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """For an expression that is a constant or a variable: give it the shape of the operands, and copy."""
+        """Give an expression that is a constant or a variable the shape of the operands, and copy it."""
 
         def program(*arrays: Any) -> Any:
             shape = np.broadcast_shapes(*[np.shape(a) for a in arrays])
@@ -233,13 +172,13 @@ class Program:
         return kernel_source(self._expression, self.parameters, self.dtype)
 
     def count(self) -> None:
-        """Note one more small call; after many the program is compiled."""
+        """Count a small call; after many the program is compiled."""
         self._calls += 1
         if self._calls == _CALLS_BEFORE_COMPILING and not self.is_ufunc:
             self.request()
 
     def request(self) -> None:
-        """Ask for the program to be compiled, once."""
+        """Request compilation, once."""
         if not self._requested:
             self._requested = True
             compiler.request(self.name, self._compile)
@@ -281,10 +220,8 @@ def _unsupported(node: Expression, *operands: str) -> str:
 
 
 def kernel_source(expression: Expression, parameters: tuple[str, ...], dtype: np.dtype) -> str:
-    """The source of a scalar function ``kernel`` for Numba, with what it needs of the scalar library before it."""
-    kind = dtype.name
-    if kind == "bool":
-        kind = "bool_"
+    """Return the source of a scalar function ``kernel`` for Numba, preceded by the library functions that it uses."""
+    kind = "bool_" if dtype.kind == "b" else dtype.name
     constants: dict[str, str] = {}
     used: list[str] = []
 
@@ -342,7 +279,7 @@ def kernel_source(expression: Expression, parameters: tuple[str, ...], dtype: np
 
 
 def program_of(name: str, facet: Pointwise, compute: np.dtype, result: np.dtype) -> Program:
-    """The program of a pointwise facet for one compute dtype, made once and kept with the facet."""
+    """Return the program of a pointwise facet for one compute dtype, made once and kept with the facet."""
     program: Program | None = facet.programs.get((compute, result))
     if program is None:
         signature = tuple([np.dtype(bool) if p in facet.boolean else compute for p in facet.parameters])
