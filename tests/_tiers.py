@@ -104,26 +104,31 @@ def _described(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}{place}"
 
 
-def each(name: str, values: Sequence[Any], *, fast: Sequence[Any] | None = None) -> Callable[[Any], Any]:
+def each(
+    name: str | tuple[str, ...], values: Sequence[Any], *, fast: Sequence[Any] | None = None
+) -> Callable[[Any], Any]:
     """Run the body of a test for every value of one of its parameters; all values that fail are in one report.
 
     It takes the place of ``pytest.mark.parametrize`` where the cases are many and small. ``fast``: the values without
-    ``--full``.
+    ``--full``. Several names take the parts of each value, as in ``parametrize``.
     """
+    names = (name,) if isinstance(name, str) else name
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
         signature = inspect.signature(test)
-        assert name in signature.parameters, f"{test.__name__} has no parameter {name!r}"
+        for one in names:
+            assert one in signature.parameters, f"{test.__name__} has no parameter {one!r}"
 
         @functools.wraps(test)
         def run(**arguments: Any) -> None:
             failures = Failures()
             for value in values if fast is None or is_full() else fast:
-                with failures.of(f"{name}={value}"):
-                    test(**arguments, **{name: value})
+                given = dict(zip(names, (value,) if isinstance(name, str) else value, strict=True))
+                with failures.of(", ".join(f"{key}={part}" for key, part in given.items())):
+                    test(**arguments, **given)
             failures.check()
 
-        others = [p for p in signature.parameters.values() if p.name != name]
+        others = [p for p in signature.parameters.values() if p.name not in names]
         run.__signature__ = signature.replace(parameters=others)  # type: ignore[attr-defined]  # what pytest reads
         return run if fast is None else pytest.mark.wider(run)
 

@@ -13,6 +13,7 @@ import pytest
 
 import tenkey as tk
 from tenkey.backends.cpu.numba import compiler
+from tests._tiers import each
 
 Array = np.ndarray[Any, Any]
 
@@ -76,7 +77,7 @@ def _called(name: str, repeat: int, *points: Array) -> Array:
     return np.asarray(values[0])
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@each("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", sorted(REAL))
 def test_functions_of_one_number(name: str, dtype: str, repeat: int) -> None:
     function, low, high = REAL[name]

@@ -19,6 +19,7 @@ import pytest
 import tenkey as tk
 from tenkey.core.tensor import Tensor
 from tenkey.dispatch import registry
+from tests._tiers import each
 from tools.check_reference import MODULES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,7 +52,7 @@ def examples(value: Any, name: str) -> list[doctest.DocTest]:
     return [test for test in finder.find(value, name, module=False) if test.examples]
 
 
-@pytest.mark.parametrize("name", sorted(PUBLIC))
+@each("name", sorted(PUBLIC))
 def test_public_name_has_a_docstring_with_an_example(name: str) -> None:
     value = PUBLIC[name]
     assert (value.__doc__ or "").strip(), "no docstring"

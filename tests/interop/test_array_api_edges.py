@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tenkey as tk
+from tests._tiers import each
 
 HUGE = 2**70
 
@@ -83,9 +84,9 @@ def test_an_axis_that_is_not_there(name: str, device: str) -> None:
             CALLS[name](tk.ones((2, 3), device=device), axis=axis)
 
 
-@pytest.mark.parametrize("device", ["cpu", "meta"])
+@each("device", ["cpu", "meta"])
 @pytest.mark.parametrize("name", sorted(set(CALLS) - {"expand_dims", "stack"}))
-@pytest.mark.parametrize("axis", [0, -1])
+@each("axis", [0, -1])
 def test_nothing_has_no_axes(name: str, axis: int, device: str) -> None:
     """Where NumPy takes a number for a vector."""
     if name == "concat":

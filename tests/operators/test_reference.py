@@ -165,7 +165,7 @@ _MIXED = [
 _BINARY = [op for op in _POINTWISE if len(op.facets["Pointwise"].tensors) == 2 and not op.facets["Pointwise"].boolean]
 
 
-@pytest.mark.parametrize(("first", "second", "common"), _MIXED)
+@each(("first", "second", "common"), _MIXED)
 @named(_BINARY)
 def test_mixed_dtypes(operator: Operator, first: str, second: str, common: str) -> None:
     if operator.facets["Pointwise"].promotion.name == "EACH_TO_FLOAT":  # integers are default floats: float32

@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as nps
 import tenkey as tk
 from tenkey.autograd import gradcheck, gradgradcheck
 from tenkey.core.tensor import Tensor
-from tests._tiers import tier
+from tests._tiers import each, tier
 
 Array = np.ndarray[Any, Any]
 
@@ -69,7 +69,7 @@ def test_getitem(index: Any) -> None:
 
 
 @pytest.mark.parametrize("index", INDICES, ids=repr)
-@pytest.mark.parametrize("layout", ["transposed", "strided"])
+@each("layout", ["transposed", "strided"])
 def test_getitem_of_other_layouts(index: Any, layout: str) -> None:
     values = numbered((2, 3, 4)).T if layout == "transposed" else numbered((8, 6, 4))[::2, ::2, ::2]
     np.testing.assert_array_equal(tk.asarray(values)[index].numpy(), values[index], strict=True)

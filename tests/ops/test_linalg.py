@@ -11,6 +11,7 @@ import pytest
 import scipy.linalg
 
 import tenkey as tk
+from tests._tiers import each
 
 _RNG = np.random.default_rng(0)
 _EPS = float(np.finfo(np.float64).eps)
@@ -195,7 +196,7 @@ def test_integers_are_taken_as_floats() -> None:
     assert tk.linalg.solve(x, tk.asarray([1.0, 1.0], dtype="float64")).dtype == tk.float64
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint16", "int64", "float16", "float32", "complex64", "bool"])
+@each("dtype", ["int8", "uint16", "int64", "float16", "float32", "complex64", "bool"])
 @pytest.mark.parametrize(
     "shapes",
     [((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 2)), ((2, 3), (3, 2)), ((2, 2, 3), (3,)), ((2, 1, 2, 3), (4, 3, 2)),

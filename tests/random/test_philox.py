@@ -21,6 +21,7 @@ from tenkey.core.dtypes import limits as dtype_limits
 from tenkey.core.dtypes import names as dtypes
 from tenkey.core.random import draws, generator, philox
 from tenkey.core.random.generator import Generator, GeneratorState
+from tests._tiers import each
 
 KEY = (0x0123456789ABCDEF, 0xFEDCBA9876543210)
 MASK = 0xFFFFFFFF
@@ -94,7 +95,7 @@ def test_random_bits_of_key_zero_begin_with_the_known_answer() -> None:
 ELEMENTS = [0, 1, 2, 3, 4, 5, 17, (1 << 34) - 3, (1 << 36) + 7, (1 << 60) - 2]
 
 
-@pytest.mark.parametrize("start", ELEMENTS)
+@each("start", ELEMENTS)
 @pytest.mark.parametrize("key", [(0, 0), (1, 0), (1 << 32, 0), (0, 1), (0, 1 << 32), KEY])
 def test_layouts_follow_the_note(key: tuple[int, int], start: int) -> None:
     count = 2

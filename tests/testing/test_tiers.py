@@ -32,6 +32,19 @@ def test_every_case_runs_and_every_failure_is_named() -> None:
     assert isinstance(caught.value.__cause__, AssertionError)
 
 
+def test_several_names() -> None:
+    seen = []
+
+    @each(("first", "second"), [(1, 2), (3, 4)])
+    def folded(first: int, second: int) -> None:
+        seen.append((first, second))
+        assert first == 1
+
+    with pytest.raises(AssertionError, match=r"1 of 2 cases fail:\n  first=3, second=4: AssertionError"):
+        folded()
+    assert seen == [(1, 2), (3, 4)]
+
+
 @pytest.mark.parametrize("error", [ValueError("no"), RecursionError("deep"), pytest.fail.Exception("failed")])
 def test_any_error_is_a_failure(error: BaseException) -> None:
     failures = Failures()
