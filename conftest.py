@@ -1,4 +1,4 @@
-"""The option ``--full`` and the markers of the two tiers: see ``tests/_tiers.py``."""
+"""The option ``--full``: see ``tests/_tiers.py``."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the markers, and say which tier it is before the test modules are imported."""
-    config.addinivalue_line("markers", "full: a test that only runs with --full")
-    config.addinivalue_line("markers", "wider: a test that checks more cases with --full")
+    """Say which tier it is before the test modules are imported."""
     _tiers.set_full(config.getoption("full"))
 
 

@@ -203,11 +203,19 @@ _X: Any = tk.ones((2, 3))
     ("call", "error", "text"),
     [
         (lambda: broadcast(3, ["cpu"]), TypeError, r"[broadcast] expects tensors, got int"),  # type: ignore[arg-type]
-        (lambda: broadcast(_X, 3), TypeError, r"[broadcast] devices must be a device or a sequence of devices, got int"),  # type: ignore[arg-type]
+        (
+            lambda: broadcast(_X, 3),
+            TypeError,
+            r"[broadcast] devices must be a device or a sequence of devices, got int",
+        ),  # type: ignore[arg-type]
         (lambda: broadcast([_X, _X], ["cpu"]), ValueError, r"[broadcast] expects one tensor, got 2"),  # type: ignore[arg-type]
         (lambda: Broadcast.apply(["cpu"], _X, 3), TypeError, r"[broadcast] expects tensors, got int"),
         (lambda: reduce_add(3), TypeError, r"[reduce_add] expects tensors, got int"),  # type: ignore[arg-type]
-        (lambda: ReduceAdd.apply("cpu", _X, tk.ones(3)), ValueError, r"[reduce_add] tensors to be summed must have one"),
+        (
+            lambda: ReduceAdd.apply("cpu", _X, tk.ones(3)),
+            ValueError,
+            r"[reduce_add] tensors to be summed must have one",
+        ),
         (lambda: ReduceAdd.apply("cpu"), ValueError, r"[reduce_add] expects at least one tensor"),
         (lambda: scatter([_X, _X], ["cpu"]), ValueError, r"[scatter] expects one tensor, got 2"),  # type: ignore[arg-type]
         (lambda: scatter(_X, ["cpu"], 3), TypeError, r"[scatter] chunk_sizes must be a sequence of integers"),  # type: ignore[arg-type]

@@ -21,7 +21,8 @@ LATE = (
     "dataclasses", "numpy.fft", "numpy.typing", "pathlib", "tenkey.interop.numpy_functions",
     "tenkey.autograd.checkpointing.checkpoint", "tenkey.autograd.communication",
     "tenkey.autograd.gradcheck.comparison", "tenkey.autograd.function.custom_backward",
-    "tenkey.autograd.formulas.gradients", "tenkey.autograd.views.inplace_kernels", "tenkey.autograd.recording.autograd_kernels",
+    "tenkey.autograd.formulas.gradients", "tenkey.autograd.views.inplace_kernels",
+    "tenkey.autograd.recording.autograd_kernels",
     "tenkey.autograd.views.tracking", "tenkey.backends.cpu.kernels", "tenkey.backends.cpu.numba.program",
     "tenkey.autograd.forward_ad", "tenkey.autograd.function", "tenkey.autograd.graph", "tenkey.autograd.visualize",
     "tenkey.profiler.profile", "tenkey.autograd.tape.call_sites", "tenkey.backends.external",
@@ -157,7 +158,8 @@ def test_operators_are_not_settled_by_the_library() -> None:
 
 # Loaded where kernels are chosen, which happens under the lock of the registry.
 UNDER_THE_LOCK = (
-    "tenkey.autograd.function.custom_backward", "tenkey.autograd.views.inplace_kernels", "tenkey.autograd.recording.autograd_kernels",
+    "tenkey.autograd.function.custom_backward", "tenkey.autograd.views.inplace_kernels",
+    "tenkey.autograd.recording.autograd_kernels",
     "tenkey.autograd.tape.call_sites", "tenkey.backends.cpu.kernel_choice",
 )  # fmt: skip
 
