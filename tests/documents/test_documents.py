@@ -134,6 +134,32 @@ def test_links_lead_somewhere(path: Path) -> None:
         assert (ROOT / target).exists(), target
 
 
+_GUARD = re.compile(r"(tests/[\w/]+\.py)((?:::\w+)*)")
+
+
+def missing_guards(text: str) -> list[str]:
+    """The tests that a text names and that are not there."""
+    missing = []
+    for path, names in _GUARD.findall(text):
+        source = (ROOT / path).read_text(encoding="utf-8") if (ROOT / path).exists() else ""
+        if not source or any(not re.search(rf"\b(?:def|class) {name}\b", source) for name in names.split("::")[1:]):
+            missing.append(path + names)
+    return missing
+
+
+def test_the_tests_that_notes_name_are_there() -> None:
+    sources = [path for folder in ("tenkey", "tools", "tests") for path in sorted((ROOT / folder).rglob("*.py"))]
+    for path in (*sources, ROOT / "pyproject.toml", ROOT / "CONTRIBUTING.md", ROOT / ".ci" / "run"):
+        if path != Path(__file__).resolve():
+            assert missing_guards(path.read_text(encoding="utf-8")) == [], path
+
+
+def test_a_missing_guard_is_noticed() -> None:
+    here = "tests/documents/test_documents.py"
+    text = f"``{here}::test_a_missing_guard_is_noticed`` ``{here}::test_nothing`` tests/test_nothing.py"
+    assert missing_guards(text) == [f"{here}::test_nothing", "tests/test_nothing.py"]
+
+
 @pytest.mark.full
 @pytest.mark.skipif(shutil.which("cc") is None, reason="the lesson compiles with cc")
 def test_the_backend_of_the_lesson_passes_the_conformance_suite(tmp_path: Path) -> None:
