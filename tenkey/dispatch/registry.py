@@ -431,40 +431,44 @@ class Registry:
 
     def lift(self, operator: Operator, values: tuple[Any, ...]) -> tuple[Any, ...]:
         """Turn what is no tensor into one where the layers above allow it, else raise ArgumentError."""
-        for lifter in self.lifters:
-            values = lifter(operator, values)
-        if operator.takes_single_tensors:
-            for value in values:
-                if not hasattr(value, "_word"):
-                    break
-            else:
-                return values
-        for argument, value in zip(operator.tensor_arguments, values):
-            if argument.type.__class__ is BaseType and hasattr(value, "_word"):
-                continue
-            kind = argument.type.element if isinstance(argument.type, OptionalType) else argument.type
-            if value is None and kind is not argument.type:
-                continue
-            if isinstance(kind, ListType) and isinstance(value, (list, tuple)):
-                holes = isinstance(kind.element, OptionalType)
-                wrong = [item for item in value if not hasattr(item, "_word") and not (holes and item is None)]
-            else:
-                wrong = [] if hasattr(value, "_word") and not isinstance(kind, ListType) else [value]
-            if wrong:
-                item, words = wrong[0], "a list of Tensors" if isinstance(kind, ListType) else "a Tensor"
-                raise ArgumentError(
-                    _NOT_A_TENSOR.format(
-                        operator=operator.name,
-                        argument=argument.name,
-                        kind=words,
-                        value=shown(item),
-                        type=type(item).__name__,
-                        remedy="Give a list or a tuple."
-                        if item is value and words != "a Tensor"
-                        else "Convert it with tk.asarray(...).",
+        try:
+            for lifter in self.lifters:
+                values = lifter(operator, values)
+            if operator.takes_single_tensors:
+                for value in values:
+                    if not hasattr(value, "_word"):
+                        break
+                else:
+                    return values
+            for argument, value in zip(operator.tensor_arguments, values):
+                if argument.type.__class__ is BaseType and hasattr(value, "_word"):
+                    continue
+                kind = argument.type.element if isinstance(argument.type, OptionalType) else argument.type
+                if value is None and kind is not argument.type:
+                    continue
+                if isinstance(kind, ListType) and isinstance(value, (list, tuple)):
+                    holes = isinstance(kind.element, OptionalType)
+                    wrong = [item for item in value if not hasattr(item, "_word") and not (holes and item is None)]
+                else:
+                    wrong = [] if hasattr(value, "_word") and not isinstance(kind, ListType) else [value]
+                if wrong:
+                    item, words = wrong[0], "a list of Tensors" if isinstance(kind, ListType) else "a Tensor"
+                    raise ArgumentError(
+                        _NOT_A_TENSOR.format(
+                            operator=operator.name,
+                            argument=argument.name,
+                            kind=words,
+                            value=shown(item),
+                            type=type(item).__name__,
+                            remedy="Give a list or a tuple."
+                            if item is value and words != "a Tensor"
+                            else "Convert it with tk.asarray(...).",
+                        )
                     )
-                )
-        return tuple([_plain(value) for value in values])
+            return tuple([_plain(value) for value in values])
+        except Exception as error:
+            error.__suppress_context__ = True  # the AttributeError by which the entry found out
+            raise
 
     def check_arguments(self, operator: Operator, bound: dict[str, Any]) -> None:
         """Raise ArgumentError unless every value fits the type that the schema gives its argument."""

@@ -197,7 +197,7 @@ def infer(fn: Callable[..., Any], *, mutates_args: str | Iterable[str] = ()) -> 
         hints = _hints(fn, scope)
     except Exception as error:  # an annotation may be any expression
         text = str(error).rstrip(".") or type(error).__name__
-        raise source.error(_UNREADABLE.format(function=function, error=text), _UNREADABLE_REMEDY) from error
+        raise source.error(_UNREADABLE.format(function=function, error=text), _UNREADABLE_REMEDY) from None
     parameters = source.signature.parameters
     nodes: dict[str, Node] = {}
     for parameter in parameters.values():
@@ -247,7 +247,7 @@ def _described(annotation: Any, scope: Mapping[str, Any], source: _Source, name:
     except Exception as error:  # the annotations of a class may be any expression
         what = f"{_annotation_text(annotation)}, of {name!r} of {source.function}"
         text = str(error).rstrip(".") or type(error).__name__
-        raise source.error(_UNREADABLE.format(function=what, error=text), _UNREADABLE_REMEDY, name) from error
+        raise source.error(_UNREADABLE.format(function=what, error=text), _UNREADABLE_REMEDY, name) from None
 
 
 def _mutated(mutates_args: Any, nodes: Mapping[str, Node], source: _Source) -> list[str]:

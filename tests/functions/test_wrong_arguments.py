@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tenkey as tk
+from tests._registry import registry_as_before
 
 X = np.arange(6.0).reshape(2, 3)
 NOT_AN_AXIS: list[Any] = [None, "a", 1.0, {}, 1j]
@@ -165,3 +166,78 @@ def test_polygamma_of_high_order_and_negative_numbers(n: int) -> None:
         np.testing.assert_allclose(got.numpy(), want, rtol=1e-11, atol=1e-290)
     poles = tk.special.polygamma(n, tk.asarray([0.0, -0.0, -3.0]))
     assert poles.tolist() == [np.inf if n % 2 else -np.inf] * 3
+
+
+def _in_a_kernel() -> Any:
+    registered = tk.library.custom_op(
+        "one_traceback::shifted", lambda x: tk.asarray(x.numpy() + 1), mutates_args=(), schema="(Tensor x) -> Tensor"
+    )
+    return registered(tk.empty(2, device="meta"))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: x @ tk.ones((4, 5)),
+        lambda x: tk.asarray(1.0) @ x,
+        lambda x: x + tk.ones(2),
+        lambda x: tk.add(x, "a"),
+        lambda x: tk.add(1, 2),
+        lambda x: tk.where(x > 0, x, tk.ones(7)),
+        lambda x: x.reshape(4),
+        lambda x: x.reshape((-1, -1)),
+        lambda x: x.reshape((-2, 3)),
+        lambda x: x[2],
+        lambda x: x[0, 0, 0],
+        lambda x: x[tk.asarray([7])],
+        lambda x: x[1.5],
+        lambda x: x.__setitem__(0, tk.ones(2)),
+        lambda x: x.__setitem__(tk.asarray([7]), 1.0),
+        lambda x: tk.sum(x, axis=2),
+        lambda x: tk.sum(x, axis=(0, 0)),
+        lambda x: tk.max(x[:0], axis=0),
+        lambda x: tk.argmax(x, axis=5),
+        lambda x: tk.permute_dims(x, (0,)),
+        lambda x: tk.squeeze(x, axis=0),
+        lambda x: tk.flip(x, axis=5),
+        lambda x: tk.broadcast_to(x, (2, 4)),
+        lambda x: tk.concat([x, tk.ones((2, 4))]),
+        lambda x: tk.stack([x, tk.ones(3)]),
+        lambda x: tk.take_along_axis(x, tk.asarray([[7]]), axis=1),
+        lambda x: tk.sort(x + 1j),
+        lambda x: tk.cumulative_sum(x),
+        lambda x: tk.clip(x, tk.ones(2), 5.0),
+        lambda x: tk.trace(x + 1j, dtype=tk.int64),
+        lambda x: tk.linalg.inv(tk.zeros((2, 2))),
+        lambda x: tk.linalg.inv(x),
+        lambda x: tk.linalg.cholesky(-tk.eye(2)),
+        lambda x: tk.linalg.solve(tk.eye(2), tk.ones(3)),
+        lambda x: tk.fft.fft(x, n=0),
+        lambda x: tk.zeros(3, dtype="float31"),  # type: ignore[arg-type]
+        lambda x: tk.asarray(["a"]),
+        lambda x: tk.asarray([object()]),
+        lambda x: tk.astype(x, object),  # type: ignore[arg-type]
+        lambda x: tk.zeros(3, device="nowhere"),  # type: ignore[arg-type]
+        lambda x: tk.zeros(-1),
+        lambda x: tk.full((10**9, 10**9, 10**9), 1.0),
+        lambda x: tk.arange(0, 1, 0),
+        lambda x: tk.arange(2, -3, -1, dtype=tk.uint8),
+        lambda x: tk.eye(-1),
+        lambda x: x.no_such_method(),
+        lambda x: tk.no_such_function(x),
+        lambda x: tk.ops.tk.no_such_operator(x),
+        lambda x: tk.special.erf("a"),
+        lambda x: tk.einsum("ij,jk", x, x),
+        lambda x: tk.library.infer_schema(lambda y: y),
+        lambda x: tk.library.pointwise(
+            "one_traceback::wrong(Tensor x) -> Tensor", scalar=lambda T: lambda x, y: x + y, partials=None
+        ),
+        lambda x: _in_a_kernel(),
+    ],
+)  # fmt: skip
+def test_one_traceback_for_each_error(call: Any) -> None:
+    """NumPy's error, or Python's, by which a mistake was noticed is not shown before the one that explains it."""
+    with registry_as_before(), pytest.raises(Exception, match=r"\w") as caught:
+        call(tk.asarray(X.copy()))
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+    assert caught.value.__cause__ is None

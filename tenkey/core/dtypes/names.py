@@ -335,7 +335,7 @@ def _normalise(dtype: DType, given: object) -> DType:
         return known
     if _is_bfloat16(native):
         return native
-    raise _unsupported(given, dtype.kind)
+    raise _unsupported(given, dtype.kind) from None
 
 
 def canonical(dtype: DType) -> DType:

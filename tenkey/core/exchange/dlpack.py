@@ -236,11 +236,11 @@ def read(x: Any, *, to_cpu: bool, copy: bool | None) -> tuple[np.ndarray, bool]:
     code, bits, lanes = described.code, described.bits, described.lanes
     try:
         array: np.ndarray = np.from_dlpack(_Exporter(capsule))
-    except (BufferError, RuntimeError, TypeError) as error:
+    except (BufferError, RuntimeError, TypeError):
         name, many = _CODES.get(code, f"of code {code} with bits "), "" if lanes == 1 else f"x{lanes}"
         raise TypeError(
             f"[from_dlpack] tensors cannot hold the dtype {name}{bits}{many}: convert it where it comes from."
-        ) from error
+        ) from None
     return (array if target is None else array.view(target)), copied
 
 

@@ -224,10 +224,10 @@ def _function(scalar: ScalarFactory, parameters: Sequence[str], name: str) -> Ca
         return function  # type: ignore[no-any-return]
     try:
         signature.bind(*parameters)
-    except TypeError as error:
+    except TypeError:
         raise ScalarTraceError(
             _WRONG_ARITY.format(name=name, signature=signature, count=len(parameters), parameters=listed)
-        ) from error
+        ) from None
     return function  # type: ignore[no-any-return]
 
 
@@ -264,11 +264,11 @@ def _run(
 def _output(value: object, name: str) -> Expression:
     try:
         return as_expression(value)
-    except TypeError as error:
+    except TypeError:
         raise ScalarTraceError(
             f"[{name}] the scalar function returned {repr(value)[:80]} of type {type(value).__name__}: it must return "
             "a scalar expression, a number, or a tuple of these."
-        ) from error
+        ) from None
 
 
 def _join(paths: list[tuple[list[tuple[Expression, bool]], _Outputs]], depth: int) -> _Outputs:
