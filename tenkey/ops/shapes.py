@@ -99,7 +99,7 @@ def broadcast_shapes(operator: str, *shapes: tuple[int, ...]) -> tuple[int, ...]
             raise ValueError(
                 f"[{operator}] the shapes {' and '.join(str(s) for s in shapes if s)} cannot be broadcast together: "
                 "counted from the last, each dimension must be equal or 1 in all of them."
-            )
+            ) from None  # a function may ask in its name what an operator inside of it has refused
         result.append(sizes.pop() if sizes else 1)
     return tuple(result)
 
