@@ -416,13 +416,13 @@ __version__: Final[str]
 bfloat16: Final[DType]
 
 def abs(x: Tensor) -> Tensor:
-    """Absolute value, for a numeric dtype; that of a complex number is real. Its derivative at 0 is 0."""
+    """Return the absolute value, for a numeric dtype; real for complex numbers. The derivative at 0 is 0."""
 def acos(x: Tensor) -> Tensor:
-    """Inverse cosine, in radians within [0, pi]; nan outside [-1, 1]."""
+    """Return the inverse cosine, in radians within [0, pi]; nan outside [-1, 1]."""
 def acosh(x: Tensor) -> Tensor:
-    """Inverse hyperbolic cosine, not negative; nan below 1."""
+    """Return the inverse hyperbolic cosine, which is not negative; nan below 1."""
 def add(x1: TensorLike, x2: TensorLike) -> Tensor:
-    """Sum of two tensors, element by element, with broadcasting."""
+    """Add two tensors element by element, with broadcasting."""
 def all(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
     """Whether all elements along axes are true (nonzero)."""
 def allclose(
@@ -432,9 +432,9 @@ def allclose(
     atol: float = 1e-08,
     equal_nan: _bool = False,
 ) -> Tensor:
-    """Whether all elements are close: see ``tk.isclose``. A 0-d bool tensor."""
+    """Test whether all elements are close (see ``tk.isclose``); a 0-d bool tensor."""
 def angle(x: Tensor) -> Tensor:
-    """The angle of complex numbers in radians within [-pi, pi], a real tensor; 0 or pi for real numbers."""
+    """Return the angle of complex numbers in radians within [-pi, pi], a real tensor; 0 or pi for real numbers."""
 def any(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
     """Whether one of the elements along axes is true (nonzero)."""
 def arange(
@@ -457,55 +457,53 @@ def argsort(x: Tensor, axis: int = -1, *, descending: _bool = False, stable: _bo
 def argwhere(x: Tensor) -> Tensor:
     """The places of the elements that are not zero, one in each row; int64."""
 def array_equal(x1: TensorLike, x2: TensorLike, *, equal_nan: _bool = False) -> Tensor:
-    """Whether two tensors have the same shape and equal elements; a 0-d bool tensor. nan equals nan with
-    ``equal_nan``.
-    """
+    """Test whether two tensors have the same shape and equal elements; a 0-d bool tensor."""
 def asin(x: Tensor) -> Tensor:
-    """Inverse sine, in radians within [-pi/2, pi/2]; nan outside [-1, 1]."""
+    """Return the inverse sine, in radians within [-pi/2, pi/2]; nan outside [-1, 1]."""
 def asinh(x: Tensor) -> Tensor:
-    """Inverse hyperbolic sine."""
+    """Return the inverse hyperbolic sine."""
 def astype(x: Tensor, dtype: DTypeLike, *, copy: _bool = True, device: Device | str | None = None) -> Tensor:
     """The values in another dtype, on another ``device`` if one is named."""
 def atan(x: Tensor) -> Tensor:
-    """Inverse tangent, in radians within [-pi/2, pi/2]."""
+    """Return the inverse tangent, in radians within [-pi/2, pi/2]."""
 def atan2(x1: TensorLike, x2: TensorLike) -> Tensor:
-    """Angle of the point (x2, x1) in radians within [-pi, pi], for real dtypes; integers give floats."""
+    """Return the angle of the point (x2, x1) in radians within [-pi, pi], for real dtypes; integers give floats."""
 def atanh(x: Tensor) -> Tensor:
-    """Inverse hyperbolic tangent; infinite at -1 and 1, nan outside."""
+    """Return the inverse hyperbolic tangent; infinite at -1 and 1, nan outside."""
 def bincount(x: Tensor, weights: ArrayLike | None = None, minlength: int = 0) -> Tensor:
     """How often each number stands in a vector of integers that are at least 0, from 0 to the largest; int64."""
 def bitwise_and(x1: TensorLike, x2: TensorLike) -> Tensor:
-    """``x1 & x2``, bit by bit, for integers and bools."""
+    """Return ``x1 & x2``, bit by bit, for integers and bools."""
 def bitwise_invert(x: Tensor) -> Tensor:
-    """``~x``, bit by bit, for integers and bools."""
+    """Return ``~x``, bit by bit, for integers and bools."""
 def bitwise_left_shift(x1: TensorLike, x2: TensorLike) -> Tensor:
-    """The bits of ``x1`` moved up by ``x2``, for integers."""
+    """Shift the bits of ``x1`` to the left by ``x2``, for integers."""
 def bitwise_or(x1: TensorLike, x2: TensorLike) -> Tensor:
-    """``x1 | x2``, bit by bit, for integers and bools."""
+    """Return ``x1 | x2``, bit by bit, for integers and bools."""
 def bitwise_right_shift(x1: TensorLike, x2: TensorLike) -> Tensor:
-    """The bits of ``x1`` moved down by ``x2``, for integers; a negative number stays negative."""
+    """Shift the bits of ``x1`` to the right by ``x2``, for integers; a negative number stays negative."""
 def bitwise_xor(x1: TensorLike, x2: TensorLike) -> Tensor:
-    """``x1 ^ x2``, bit by bit, for integers and bools."""
+    """Return ``x1 ^ x2``, bit by bit, for integers and bools."""
 def broadcast_to(x: Tensor, shape: Sequence[int]) -> Tensor:
     """The tensor repeated along dimensions of length 1 and new leading ones, without copying; a view."""
 def cbrt(x: Tensor) -> Tensor:
-    """Real cube root, also of negative numbers; integers give floats."""
+    """Return the real cube root, for negative numbers too; integers give floats."""
 def ceil(x: Tensor) -> Tensor:
-    """The smallest integer that is not below ``x``, in the dtype of ``x``. Its derivative is 0."""
+    """Return the smallest integer that is not below ``x``, in the dtype of ``x``. Its derivative is 0."""
 def choose(indices: Tensor, choices: Sequence[ArrayLike]) -> Tensor:
     """Of each place the element of the choice whose number stands there; all broadcast together."""
 def clip(x: Tensor, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
-    """The elements, moved to the nearest number between ``min`` and ``max``; where these cross, ``max``."""
+    """Limit the elements to the interval from ``min`` to ``max``; where these cross, the result is ``max``."""
 def compress(condition: Tensor, x: ArrayLike, axis: int | None = None) -> Tensor:
     """The slices along an axis at which the 1-d ``condition`` is true; without axis of ``x`` in one dimension."""
 def concat(arrays: Sequence[Tensor], axis: int | None = 0) -> Tensor:
     """The tensors joined along an existing axis; with ``axis=None`` they are flattened first."""
 def conj(x: Tensor) -> Tensor:
-    """Complex conjugate; a real tensor is copied."""
+    """Return the complex conjugate; a real tensor is copied."""
 def convolve(a: Tensor, v: ArrayLike, mode: str = 'full') -> Tensor:
     """The convolution of two vectors: ``out[k]`` is the sum of ``a[i] * v[k - i]``."""
 def copysign(x1: TensorLike, x2: TensorLike) -> Tensor:
-    """The magnitude of ``x1`` with the sign of ``x2``, that of a zero or nan included, for real dtypes."""
+    """Return the magnitude of ``x1`` with the sign of ``x2``, for real dtypes; zeros and nan have signs too."""
 def corrcoef(x: Tensor, y: TensorLike | None = None, *, rowvar: _bool = True) -> Tensor:
     """Pearson's correlation coefficients of variables, given as in ``tk.cov``; 0-d for one variable."""
 def correlate(a: Tensor, v: ArrayLike, mode: str = 'valid') -> Tensor:
@@ -513,9 +511,9 @@ def correlate(a: Tensor, v: ArrayLike, mode: str = 'valid') -> Tensor:
     ``tk.convolve``.
     """
 def cos(x: Tensor) -> Tensor:
-    """Cosine of an angle in radians."""
+    """Return the cosine of angles in radians."""
 def cosh(x: Tensor) -> Tensor:
-    """Hyperbolic cosine."""
+    """Return the hyperbolic cosine."""
 def count_nonzero(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
     """How many elements along axes are not zero, in int64; NaN counts."""
 def cov(
@@ -556,7 +554,7 @@ def cumulative_sum(
 ) -> Tensor:
     """The sums of all elements up to each along an axis, which may be left out for one dimension."""
 def deg2rad(x: Tensor) -> Tensor:
-    """Degrees as radians; integers give floats."""
+    """Convert degrees to radians; integers give floats."""
 def diag(x: Tensor, k: int = 0) -> Tensor:
     """The matrix with a vector on its ``k``-th diagonal and zeros elsewhere, or the ``k``-th diagonal of a matrix."""
 def diagonal(x: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
@@ -573,7 +571,7 @@ def diff(
 def digitize(x: Tensor, bins: ArrayLike, right: _bool = False) -> Tensor:
     """In which of the bins between the edges ``bins`` each element lies: 0 before the first edge; int64."""
 def divide(x1: TensorLike, x2: TensorLike) -> Tensor:
-    """True division of two tensors, element by element, with broadcasting; integers give floats."""
+    """Divide two tensors element by element, with broadcasting; integers give floats."""
 def dot(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Sums of products over the last dimension of ``x1`` and the last but one of ``x2`` (the only one of a vector)."""
 def dstack(arrays: Sequence[Tensor]) -> Tensor:
@@ -581,7 +579,7 @@ def dstack(arrays: Sequence[Tensor]) -> Tensor:
 def ediff1d(x: Tensor, to_end: TensorLike | None = None, to_begin: TensorLike | None = None) -> Tensor:
     """The differences of consecutive elements in row-major order, with values before and after them."""
 def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
-    """``x`` where it is positive, else ``alpha * (exp(x) - 1)`` (Clevert, Unterthiner and Hochreiter, 2015)."""
+    """Return ``x`` where it is positive, else ``alpha * (exp(x) - 1)`` (Clevert, Unterthiner and Hochreiter, 2015)."""
 def empty(
     shape: int | Sequence[int],
     dtype: DTypeLike | None = None,
@@ -592,15 +590,15 @@ def empty(
 def empty_like(x: Tensor, dtype: DTypeLike | None = None, *, device: Device | str | None = None) -> Tensor:
     """A tensor with the shape, dtype and device of ``x``, whose elements are whatever the memory held."""
 def equal(x1: TensorLike, x2: TensorLike) -> Tensor:
-    """``x1 == x2``, element by element, with broadcasting; a bool tensor."""
+    """Return ``x1 == x2``, element by element, with broadcasting; a bool tensor."""
 def exp(x: Tensor) -> Tensor:
-    """Exponential function."""
+    """Return the exponential function of each element."""
 def exp2(x: Tensor) -> Tensor:
-    """2 to the power ``x``; integers give floats."""
+    """Return 2 to the power ``x``; integers give floats."""
 def expand_dims(x: Tensor, axis: int | Sequence[int] = (0,)) -> Tensor:
     """With a new dimension of length 1 at the place ``axis`` of the result, or several at those of a tuple; a view."""
 def expm1(x: Tensor) -> Tensor:
-    """``exp(x) - 1``, accurate near 0."""
+    """Return ``exp(x) - 1``, accurate near 0."""
 def extract(condition: Tensor, x: ArrayLike) -> Tensor:
     """The elements of ``x`` at which ``condition``, of the same shape, is true, in one dimension."""
 def eye(
@@ -621,15 +619,15 @@ def fliplr(x: Tensor) -> Tensor:
 def flipud(x: Tensor) -> Tensor:
     """The rows (axis 0) in reverse order; a copy."""
 def floor(x: Tensor) -> Tensor:
-    """The largest integer that is not above ``x``, in the dtype of ``x``. Its derivative is 0."""
+    """Return the largest integer that is not above ``x``, in the dtype of ``x``. Its derivative is 0."""
 def floor_divide(x1: TensorLike, x2: TensorLike) -> Tensor:
-    """Quotient rounded down to an integer, element by element, with Python's sign rule."""
+    """Divide and round down to an integer, element by element, with Python's sign rule."""
 def fmax(x1: TensorLike, x2: TensorLike) -> Tensor:
-    """The larger of two elements; where one is nan, the other. At a tie the two share the gradient equally."""
+    """Return the larger of two elements; where one is nan, the other. Where they are equal they share the gradient."""
 def fmin(x1: TensorLike, x2: TensorLike) -> Tensor:
-    """The smaller of two elements; where one is nan, the other. At a tie the two share the gradient equally."""
+    """Return the smaller of two elements; where one is nan, the other. Where they are equal they share the gradient."""
 def fmod(x1: TensorLike, x2: TensorLike) -> Tensor:
-    """The remainder of the division that rounds towards zero: it has the sign of the dividend ``x1``."""
+    """Return the remainder of the division rounded towards zero, with the sign of the dividend ``x1``."""
 def full(
     shape: int | Sequence[int],
     fill_value: complex,
@@ -651,9 +649,9 @@ def gather(x: Tensor, indices: ArrayLike, axis: int = -1) -> Tensor:
     axes.
     """
 def gcd(x1: TensorLike, x2: TensorLike) -> Tensor:
-    """The greatest common divisor of two integers, element by element, with broadcasting; never negative."""
+    """Return the greatest common divisor of two integers, element by element, with broadcasting; never negative."""
 def gelu(x: Tensor) -> Tensor:
-    """``x`` times the probability that a standard normal number is below it (Hendrycks and Gimpel, 2016)."""
+    """Return ``x`` times the probability that a standard normal variable is below it (Hendrycks and Gimpel, 2016)."""
 def geomspace(
     start: float,
     stop: float,
@@ -665,13 +663,13 @@ def geomspace(
 ) -> Tensor:
     """``num`` values from ``start`` to ``stop``, each the same multiple of the one before."""
 def greater(x1: TensorLike, x2: TensorLike) -> Tensor:
-    """``x1 > x2``, element by element, with broadcasting; a bool tensor."""
+    """Return ``x1 > x2``, element by element, with broadcasting; a bool tensor."""
 def greater_equal(x1: TensorLike, x2: TensorLike) -> Tensor:
-    """``x1 >= x2``, element by element, with broadcasting; a bool tensor."""
+    """Return ``x1 >= x2``, element by element, with broadcasting; a bool tensor."""
 def hardtanh(x: Tensor, low: float = -1.0, high: float = 1.0) -> Tensor:
-    """``x``, but no less than ``low`` and no more than ``high``; its derivative at both ends is 0."""
+    """Return ``min(max(x, low), high)``; its derivative at both ends is 0."""
 def heaviside(x1: TensorLike, x2: TensorLike) -> Tensor:
-    """The step function: 0 below zero, 1 above, ``x2`` at zero, nan for nan. Its derivative by ``x1`` is 0."""
+    """Return the step function: 0 below zero, 1 above, ``x2`` at zero, nan for nan."""
 def histogram2d(
     x: Tensor,
     y: ArrayLike,
@@ -685,9 +683,9 @@ def histogram2d(
 def hstack(arrays: Sequence[Tensor]) -> Tensor:
     """The tensors side by side: joined along the second axis, vectors along the first."""
 def hypot(x1: TensorLike, x2: TensorLike) -> Tensor:
-    """``sqrt(x1**2 + x2**2)`` without overflow on the way, for real dtypes; integers give floats."""
+    """Return ``sqrt(x1**2 + x2**2)`` without intermediate overflow, for real dtypes; integers give floats."""
 def imag(x: Tensor) -> Tensor:
-    """Imaginary part, a real tensor; zeros for a real one."""
+    """Return the imaginary part, a real tensor; zeros for a real one."""
 def index_add(x: Tensor, indices: ArrayLike, source: ArrayLike, axis: int = 0, *, alpha: complex = 1) -> Tensor:
     """``x`` with ``alpha * source`` added at the 1-d ``indices`` of an axis; equal indices add up."""
 def index_copy(x: Tensor, indices: ArrayLike, source: ArrayLike, axis: int = 0) -> Tensor:
@@ -718,51 +716,51 @@ def isclose(
     atol: float = 1e-08,
     equal_nan: _bool = False,
 ) -> Tensor:
-    """Whether ``abs(x1 - x2) <= atol + rtol * abs(x2)``, element by element, with broadcasting; a bool tensor."""
+    """Test whether ``abs(x1 - x2) <= atol + rtol * abs(x2)``, element by element, with broadcasting; a bool tensor."""
 def isfinite(x: Tensor) -> Tensor:
-    """True where an element is neither infinite nor nan."""
+    """Return True where an element is neither infinite nor nan."""
 def isin(x1: TensorLike, x2: ArrayLike, *, invert: _bool = False) -> Tensor:
     """Whether each element of ``x1`` is among those of ``x2`` (with ``invert``: is not); bool, of the shape of
     ``x1``.
     """
 def isinf(x: Tensor) -> Tensor:
-    """True where an element, or the real or imaginary part of it, is infinite."""
+    """Return True where an element, or its real or imaginary part, is infinite."""
 def isnan(x: Tensor) -> Tensor:
-    """True where an element is not a number."""
+    """Return True where an element is nan."""
 def kron(x1: TensorLike, x2: TensorLike) -> Tensor:
     """The Kronecker product: blocks of the second, multiplied by each element of the first."""
 def lcm(x1: TensorLike, x2: TensorLike) -> Tensor:
-    """The least common multiple of two integers, element by element, with broadcasting; never negative."""
+    """Return the least common multiple of two integers, element by element, with broadcasting; never negative."""
 def leaky_relu(x: Tensor, slope: float = 0.01) -> Tensor:
-    """``x`` where it is positive, else ``slope * x``."""
+    """Return ``x`` where it is positive, else ``slope * x``."""
 def less(x1: TensorLike, x2: TensorLike) -> Tensor:
-    """``x1 < x2``, element by element, with broadcasting; a bool tensor."""
+    """Return ``x1 < x2``, element by element, with broadcasting; a bool tensor."""
 def less_equal(x1: TensorLike, x2: TensorLike) -> Tensor:
-    """``x1 <= x2``, element by element, with broadcasting; a bool tensor."""
+    """Return ``x1 <= x2``, element by element, with broadcasting; a bool tensor."""
 def log(x: Tensor) -> Tensor:
-    """Natural logarithm; -inf at 0, nan below."""
+    """Return the natural logarithm; -inf at 0, nan for negative numbers."""
 def log10(x: Tensor) -> Tensor:
-    """Logarithm to base 10; -inf at 0, nan below. The branch cut of complex numbers is the negative real axis."""
+    """Return the logarithm to base 10; -inf at 0, nan for negative numbers."""
 def log1p(x: Tensor) -> Tensor:
-    """``log(1 + x)``, accurate near 0."""
+    """Return ``log(1 + x)``, accurate near 0."""
 def log2(x: Tensor) -> Tensor:
-    """Logarithm to base 2; -inf at 0, nan below. The branch cut of complex numbers is the negative real axis."""
+    """Return the logarithm to base 2; -inf at 0, nan for negative numbers."""
 def log_sigmoid(x: Tensor) -> Tensor:
-    """``log(sigmoid(x))``, without overflow and underflow."""
+    """Return ``log(sigmoid(x))``, without overflow and underflow."""
 def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
     """``log(softmax(x))``, without overflow."""
 def logaddexp(x1: TensorLike, x2: TensorLike) -> Tensor:
-    """``log(exp(x1) + exp(x2))`` without overflow, for real dtypes; integers give floats."""
+    """Return ``log(exp(x1) + exp(x2))`` without overflow, for real dtypes; integers give floats."""
 def logaddexp2(x1: TensorLike, x2: TensorLike) -> Tensor:
-    """``log2(2**x1 + 2**x2)`` without overflow."""
+    """Return ``log2(2**x1 + 2**x2)`` without overflow."""
 def logical_and(x1: TensorLike, x2: TensorLike) -> Tensor:
-    """True where both are true (nonzero)."""
+    """Return True where both elements are true (nonzero)."""
 def logical_not(x: Tensor) -> Tensor:
-    """True where ``x`` is false (zero)."""
+    """Return True where ``x`` is false (zero)."""
 def logical_or(x1: TensorLike, x2: TensorLike) -> Tensor:
-    """True where one is true (nonzero)."""
+    """Return True where at least one element is true (nonzero)."""
 def logical_xor(x1: TensorLike, x2: TensorLike) -> Tensor:
-    """True where exactly one is true (nonzero)."""
+    """Return True where exactly one element is true (nonzero)."""
 def logspace(
     start: float,
     stop: float,
@@ -789,7 +787,7 @@ def matrix_transpose(x: Tensor) -> Tensor:
 def max(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
     """Largest element along axes; nan if there is one. Ties share the gradient equally."""
 def maximum(x1: TensorLike, x2: TensorLike) -> Tensor:
-    """The larger of two elements; nan if one is nan. At a tie the two share the gradient equally."""
+    """Return the larger of two elements; nan if one is nan. Where they are equal they share the gradient."""
 def mean(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
     """Arithmetic mean along axes, for a floating dtype; integers give floats."""
 def median(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
@@ -797,15 +795,15 @@ def median(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _boo
 def min(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
     """Smallest element along axes; nan if there is one. Ties share the gradient equally."""
 def minimum(x1: TensorLike, x2: TensorLike) -> Tensor:
-    """The smaller of two elements; nan if one is nan. At a tie the two share the gradient equally."""
+    """Return the smaller of two elements; nan if one is nan. Where they are equal they share the gradient."""
 def mish(x: Tensor) -> Tensor:
-    """``x * tanh(softplus(x))`` (Misra, 2019)."""
+    """Return ``x * tanh(softplus(x))`` (Misra, 2019)."""
 def moveaxis(x: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
     """The axes ``source`` put at the places ``destination``, the others in their order around them; a view."""
 def multiply(x1: TensorLike, x2: TensorLike) -> Tensor:
-    """Product of two tensors, element by element, with broadcasting."""
+    """Multiply two tensors element by element, with broadcasting."""
 def nan_to_num(x: Tensor, *, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
-    """A copy in which nan is replaced, by 0 unless said otherwise, and infinities by the largest finite numbers."""
+    """Return a copy with nan replaced by ``nan`` and infinities by ``posinf`` and ``neginf``."""
 def nanargmax(x: Tensor, axis: int | None = None, *, keepdims: _bool = False) -> Tensor:
     """The index of the largest element that is no nan along an axis, the first at a tie; int64."""
 def nanargmin(x: Tensor, axis: int | None = None, *, keepdims: _bool = False) -> Tensor:
@@ -883,11 +881,11 @@ def nanvar(
 ) -> Tensor:
     """The variance along axes of the elements that are no nan: the mean of the squared distances from their mean."""
 def negative(x: Tensor) -> Tensor:
-    """``-x``, for a numeric dtype."""
+    """Return ``-x``, for a numeric dtype."""
 def nextafter(x1: TensorLike, x2: TensorLike) -> Tensor:
-    """The number of the dtype that is next to ``x1`` in the direction of ``x2``; ``x2`` where they are equal."""
+    """Return the number of the dtype next to ``x1`` in the direction of ``x2``; ``x2`` where they are equal."""
 def not_equal(x1: TensorLike, x2: TensorLike) -> Tensor:
-    """``x1 != x2``, element by element, with broadcasting; a bool tensor."""
+    """Return ``x1 != x2``, element by element, with broadcasting; a bool tensor."""
 def ones(
     shape: int | Sequence[int],
     dtype: DTypeLike | None = None,
@@ -925,9 +923,9 @@ def permute_dims(x: Tensor, axes: Sequence[int]) -> Tensor:
 def polyval(p: Tensor, x: ArrayLike) -> Tensor:
     """The value at ``x`` of the polynomial with coefficients ``p``, highest power first, by Horner's scheme."""
 def positive(x: Tensor) -> Tensor:
-    """``+x``: a copy, for a numeric dtype."""
+    """Return ``+x``: a copy, for a numeric dtype."""
 def pow(x1: TensorLike, x2: TensorLike) -> Tensor:
-    """``x1`` to the power of ``x2``, element by element, with broadcasting."""
+    """Return ``x1`` to the power ``x2``, element by element, with broadcasting."""
 def prod(
     x: Tensor,
     axis: int | Sequence[int] | None = None,
@@ -948,21 +946,21 @@ def quantile(
 ) -> Tensor:
     """The values below which fractions ``q`` of the elements along axes lie; nan where an element is nan."""
 def rad2deg(x: Tensor) -> Tensor:
-    """Radians as degrees; integers give floats."""
+    """Convert radians to degrees; integers give floats."""
 def ravel(x: Tensor) -> Tensor:
     """All elements in one dimension, in row-major order; a view where it can be."""
 def ravel_multi_index(multi_index: Sequence[Tensor], dims: Sequence[int], *, mode: str = 'raise') -> Tensor:
     """The flat, row-major index of coordinates in an array of shape ``dims``; int64."""
 def real(x: Tensor) -> Tensor:
-    """Real part, a real tensor."""
+    """Return the real part, a real tensor."""
 def reciprocal(x: Tensor) -> Tensor:
-    """``1 / x``; integers give floats."""
+    """Return ``1 / x``; integers give floats."""
 def relu(x: Tensor) -> Tensor:
-    """``max(x, 0)``; its derivative at 0 is 0."""
+    """Return ``max(x, 0)``; its derivative at 0 is 0."""
 def relu6(x: Tensor) -> Tensor:
-    """``min(max(x, 0), 6)``; its derivative at both ends is 0."""
+    """Return ``min(max(x, 0), 6)``; its derivative at both ends is 0."""
 def remainder(x1: TensorLike, x2: TensorLike) -> Tensor:
-    """Remainder of the floor division, with the sign of the divisor."""
+    """Return the remainder of the floor division, with the sign of the divisor."""
 def repeat(x: Tensor, repeats: Tensor, axis: int | None = None) -> Tensor:
     """Each element, or each slice along an axis, repeated one after the other."""
 def reshape(x: Tensor, shape: Sequence[int], *, copy: _bool | None = None) -> Tensor:
@@ -972,9 +970,9 @@ def roll(x: Tensor, shift: int | Sequence[int], axis: int | Sequence[int] | None
 def rot90(x: Tensor, k: int = 1, axes: int | Sequence[int] = (0, 1)) -> Tensor:
     """Rotated by ``k`` quarter turns in the plane of two axes, from the first towards the second; a copy."""
 def round(x: Tensor) -> Tensor:
-    """The nearest integer, ties to the even one, in the dtype of ``x``. Its derivative is 0."""
+    """Return the nearest integer, at a tie the even one, in the dtype of ``x``. Its derivative is 0."""
 def rsqrt(x: Tensor) -> Tensor:
-    """``1 / sqrt(x)``."""
+    """Return ``1 / sqrt(x)``."""
 def scatter(
     x: Tensor,
     indices: ArrayLike,
@@ -993,7 +991,7 @@ def select(condlist: Sequence[Tensor], choicelist: Sequence[ArrayLike], default:
     zero.
     """
 def selu(x: Tensor) -> Tensor:
-    """``elu`` with the scale and the alpha that keep mean 0 and variance 1 (Klambauer et al., 2017)."""
+    """Return ``elu`` with the scale and the alpha that keep mean 0 and variance 1 (Klambauer et al., 2017)."""
 def setdiff1d(x1: TensorLike, x2: TensorLike) -> Tensor:
     """The distinct elements that are in the first of two tensors and not in the second, ascending, as a vector of
     the promoted dtype. No gradient.
@@ -1003,31 +1001,31 @@ def setxor1d(x1: TensorLike, x2: TensorLike) -> Tensor:
     promoted dtype. No gradient.
     """
 def sigmoid(x: Tensor) -> Tensor:
-    """Logistic function ``1 / (1 + exp(-x))``."""
+    """Return the logistic function ``1 / (1 + exp(-x))``."""
 def sign(x: Tensor) -> Tensor:
-    """-1, 0 or 1; of a complex number ``x / abs(x)``, 0 at 0. nan stays nan."""
+    """Return -1, 0 or 1; for a complex number ``x / abs(x)``, and 0 at 0. nan stays nan."""
 def signbit(x: Tensor) -> Tensor:
-    """True where the sign of an element is minus, that of a zero or nan included; for real dtypes."""
+    """Return True where the sign of an element is minus, for real dtypes; zeros and nan have signs too."""
 def silu(x: Tensor) -> Tensor:
-    """``x * sigmoid(x)``, also known as swish."""
+    """Return ``x * sigmoid(x)``, also known as swish."""
 def sin(x: Tensor) -> Tensor:
-    """Sine of an angle in radians."""
+    """Return the sine of angles in radians."""
 def sinc(x: Tensor) -> Tensor:
-    """``sin(pi x) / (pi x)``, which is 1 at 0. Integers give floats."""
+    """Return ``sin(pi x) / (pi x)``, which is 1 at 0. Integers give floats."""
 def sinh(x: Tensor) -> Tensor:
-    """Hyperbolic sine."""
+    """Return the hyperbolic sine."""
 def softmax(x: Tensor, axis: int = -1) -> Tensor:
     """``exp(x) / sum(exp(x))`` along an axis, without overflow."""
 def softplus(x: Tensor) -> Tensor:
-    """``log(1 + exp(x))`` without overflow: a smooth ``relu``."""
+    """Return ``log(1 + exp(x))`` without overflow: a smooth ``relu``."""
 def softsign(x: Tensor) -> Tensor:
-    """``x / (1 + abs(x))``."""
+    """Return ``x / (1 + abs(x))``."""
 def sort(x: Tensor, axis: int = -1, *, descending: _bool = False, stable: _bool = True) -> Tensor:
     """The elements in ascending (or ``descending``) order along an axis; a copy."""
 def sqrt(x: Tensor) -> Tensor:
-    """Square root; nan below 0."""
+    """Return the square root; nan for negative numbers."""
 def square(x: Tensor) -> Tensor:
-    """``x * x``, for a numeric dtype."""
+    """Return ``x * x``, for a numeric dtype."""
 def squeeze(x: Tensor, axis: int | Sequence[int]) -> Tensor:
     """Without the named dimensions, which must have length 1; a view."""
 def stack(arrays: Sequence[Tensor], axis: int = 0) -> Tensor:
@@ -1041,7 +1039,7 @@ def std(
 ) -> Tensor:
     """Standard deviation along axes: the square root of ``var``, with the same arguments."""
 def subtract(x1: TensorLike, x2: TensorLike) -> Tensor:
-    """Difference of two tensors, element by element, with broadcasting."""
+    """Subtract two tensors element by element, with broadcasting."""
 def sum(
     x: Tensor,
     axis: int | Sequence[int] | None = None,
@@ -1057,9 +1055,9 @@ def take(x: Tensor, indices: ArrayLike, axis: int | None = None) -> Tensor:
 def take_along_axis(x: Tensor, indices: ArrayLike, axis: int = -1) -> Tensor:
     """Along one axis the elements at ``indices``, which has the number of dimensions of ``x``."""
 def tan(x: Tensor) -> Tensor:
-    """Tangent of an angle in radians."""
+    """Return the tangent of angles in radians."""
 def tanh(x: Tensor) -> Tensor:
-    """Hyperbolic tangent."""
+    """Return the hyperbolic tangent."""
 def tile(x: Tensor, repetitions: int | Sequence[int]) -> Tensor:
     """Copies of a tensor side by side: ``repetitions`` of them along each axis, counted from the last one."""
 def topk(x: Tensor, k: int, axis: int = -1, *, largest: _bool = True) -> TopKResult:
@@ -1084,7 +1082,7 @@ def tril(x: Tensor, k: int = 0) -> Tensor:
 def triu(x: Tensor, k: int = 0) -> Tensor:
     """The upper triangle of matrices in the last two dimensions, zero below the ``k``-th diagonal; a copy."""
 def trunc(x: Tensor) -> Tensor:
-    """The whole part of ``x``, towards zero, in the dtype of ``x``. Its derivative is 0."""
+    """Return ``x`` rounded towards zero, in the dtype of ``x``. Its derivative is 0."""
 def union1d(x1: TensorLike, x2: TensorLike) -> Tensor:
     """The distinct elements that are in one of two tensors or in both, ascending, as a vector of the promoted dtype.
     No gradient.
@@ -1120,7 +1118,7 @@ def vecdot(x1: Tensor, x2: Tensor, *, axis: int = -1) -> Tensor:
 def vstack(arrays: Sequence[Tensor]) -> Tensor:
     """The tensors one below the other: joined along the first axis, vectors as rows."""
 def where(condition: TensorLike, x1: TensorLike, x2: TensorLike) -> Tensor:
-    """``x1`` where the condition holds, else ``x2``, with broadcasting."""
+    """Return ``x1`` where the condition holds, else ``x2``, with broadcasting."""
 def zeros(
     shape: int | Sequence[int],
     dtype: DTypeLike | None = None,

@@ -17,7 +17,7 @@ class TensorMethods:
     def T(self) -> Tensor:
         """The transpose of a matrix."""
     def __abs__(self) -> Tensor:
-        """Absolute value, for a numeric dtype; that of a complex number is real. Its derivative at 0 is 0."""
+        """Return the absolute value, for a numeric dtype; real for complex numbers. The derivative at 0 is 0."""
     def __add__(self, other: Operand) -> Tensor: ...
     def __and__(self, other: Operand) -> Tensor: ...
     def __array_function__(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...
@@ -54,7 +54,7 @@ class TensorMethods:
     def __imod__(self, other: Operand) -> Self: ...
     def __imul__(self, other: Operand) -> Self: ...
     def __invert__(self) -> Tensor:
-        """``~x``, bit by bit, for integers and bools."""
+        """Return ``~x``, bit by bit, for integers and bools."""
     def __ior__(self, other: Operand) -> Self: ...
     def __ipow__(self, other: Operand) -> Self: ...
     def __irshift__(self, other: Operand) -> Self: ...
@@ -69,10 +69,10 @@ class TensorMethods:
     def __mul__(self, other: Operand) -> Tensor: ...
     def __ne__(self, other: object) -> Tensor: ...  # type: ignore[override]
     def __neg__(self) -> Tensor:
-        """``-x``, for a numeric dtype."""
+        """Return ``-x``, for a numeric dtype."""
     def __or__(self, other: Operand) -> Tensor: ...
     def __pos__(self) -> Tensor:
-        """``+x``: a copy, for a numeric dtype."""
+        """Return ``+x``: a copy, for a numeric dtype."""
     def __pow__(self, other: Operand) -> Tensor: ...
     def __radd__(self, other: Operand) -> Tensor: ...
     def __rand__(self, other: Operand) -> Tensor: ...
@@ -102,29 +102,29 @@ class TensorMethods:
     def __xor__(self, other: Operand) -> Tensor: ...
     @property
     def _version(self) -> int:
-        """How often the memory was changed in place."""
+        """The number of in-place changes of the memory."""
     def abs(self) -> Tensor:
-        """Absolute value, for a numeric dtype; that of a complex number is real. Its derivative at 0 is 0."""
+        """Return the absolute value, for a numeric dtype; real for complex numbers. The derivative at 0 is 0."""
     def abs_(self) -> Self:
         """``abs`` written into its first argument, which is returned."""
     def acos(self) -> Tensor:
-        """Inverse cosine, in radians within [0, pi]; nan outside [-1, 1]."""
+        """Return the inverse cosine, in radians within [0, pi]; nan outside [-1, 1]."""
     def acos_(self) -> Self:
         """``acos`` written into its first argument, which is returned."""
     def acosh(self) -> Tensor:
-        """Inverse hyperbolic cosine, not negative; nan below 1."""
+        """Return the inverse hyperbolic cosine, which is not negative; nan below 1."""
     def acosh_(self) -> Self:
         """``acosh`` written into its first argument, which is returned."""
     def add(self, x2: TensorLike) -> Tensor:
-        """Sum of two tensors, element by element, with broadcasting."""
+        """Add two tensors element by element, with broadcasting."""
     def add_(self, x2: TensorLike) -> Self:
         """``add`` written into its first argument, which is returned."""
     def all(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
         """Whether all elements along axes are true (nonzero)."""
     def allclose(self, x2: TensorLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
-        """Whether all elements are close: see ``tk.isclose``. A 0-d bool tensor."""
+        """Test whether all elements are close (see ``tk.isclose``); a 0-d bool tensor."""
     def angle(self) -> Tensor:
-        """The angle of complex numbers in radians within [-pi, pi], a real tensor; 0 or pi for real numbers."""
+        """Return the angle of complex numbers in radians within [-pi, pi], a real tensor; 0 or pi for real numbers."""
     def any(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
         """Whether one of the elements along axes is true (nonzero)."""
     def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
@@ -136,25 +136,25 @@ class TensorMethods:
     def argsort(self, axis: int = -1, *, descending: bool = False, stable: bool = True) -> Tensor:
         """The indices that sort along an axis: ``take_along_axis(x, argsort(x), axis=-1)`` is ``sort(x)``; int64."""
     def asin(self) -> Tensor:
-        """Inverse sine, in radians within [-pi/2, pi/2]; nan outside [-1, 1]."""
+        """Return the inverse sine, in radians within [-pi/2, pi/2]; nan outside [-1, 1]."""
     def asin_(self) -> Self:
         """``asin`` written into its first argument, which is returned."""
     def asinh(self) -> Tensor:
-        """Inverse hyperbolic sine."""
+        """Return the inverse hyperbolic sine."""
     def asinh_(self) -> Self:
         """``asinh`` written into its first argument, which is returned."""
     def astype(self, dtype: DTypeLike, *, copy: bool = True, device: Device | str | None = None) -> Tensor:
         """The values in another dtype, on another ``device`` if one is named."""
     def atan(self) -> Tensor:
-        """Inverse tangent, in radians within [-pi/2, pi/2]."""
+        """Return the inverse tangent, in radians within [-pi/2, pi/2]."""
     def atan2(self, x2: TensorLike) -> Tensor:
-        """Angle of the point (x2, x1) in radians within [-pi, pi], for real dtypes; integers give floats."""
+        """Return the angle of the point (x2, x1) in radians within [-pi, pi], for real dtypes; integers give floats."""
     def atan2_(self, x2: TensorLike) -> Self:
         """``atan2`` written into its first argument, which is returned."""
     def atan_(self) -> Self:
         """``atan`` written into its first argument, which is returned."""
     def atanh(self) -> Tensor:
-        """Inverse hyperbolic tangent; infinite at -1 and 1, nan outside."""
+        """Return the inverse hyperbolic tangent; infinite at -1 and 1, nan outside."""
     def atanh_(self) -> Self:
         """``atanh`` written into its first argument, which is returned."""
     def backward(
@@ -168,59 +168,59 @@ class TensorMethods:
         ``tk.autograd.backward``.
         """
     def bitwise_and(self, x2: TensorLike) -> Tensor:
-        """``x1 & x2``, bit by bit, for integers and bools."""
+        """Return ``x1 & x2``, bit by bit, for integers and bools."""
     def bitwise_and_(self, x2: TensorLike) -> Self:
         """``bitwise_and`` written into its first argument, which is returned."""
     def bitwise_invert(self) -> Tensor:
-        """``~x``, bit by bit, for integers and bools."""
+        """Return ``~x``, bit by bit, for integers and bools."""
     def bitwise_invert_(self) -> Self:
         """``bitwise_invert`` written into its first argument, which is returned."""
     def bitwise_left_shift(self, x2: TensorLike) -> Tensor:
-        """The bits of ``x1`` moved up by ``x2``, for integers."""
+        """Shift the bits of ``x1`` to the left by ``x2``, for integers."""
     def bitwise_left_shift_(self, x2: TensorLike) -> Self:
         """``bitwise_left_shift`` written into its first argument, which is returned."""
     def bitwise_or(self, x2: TensorLike) -> Tensor:
-        """``x1 | x2``, bit by bit, for integers and bools."""
+        """Return ``x1 | x2``, bit by bit, for integers and bools."""
     def bitwise_or_(self, x2: TensorLike) -> Self:
         """``bitwise_or`` written into its first argument, which is returned."""
     def bitwise_right_shift(self, x2: TensorLike) -> Tensor:
-        """The bits of ``x1`` moved down by ``x2``, for integers; a negative number stays negative."""
+        """Shift the bits of ``x1`` to the right by ``x2``, for integers; a negative number stays negative."""
     def bitwise_right_shift_(self, x2: TensorLike) -> Self:
         """``bitwise_right_shift`` written into its first argument, which is returned."""
     def bitwise_xor(self, x2: TensorLike) -> Tensor:
-        """``x1 ^ x2``, bit by bit, for integers and bools."""
+        """Return ``x1 ^ x2``, bit by bit, for integers and bools."""
     def bitwise_xor_(self, x2: TensorLike) -> Self:
         """``bitwise_xor`` written into its first argument, which is returned."""
     def cbrt(self) -> Tensor:
-        """Real cube root, also of negative numbers; integers give floats."""
+        """Return the real cube root, for negative numbers too; integers give floats."""
     def cbrt_(self) -> Self:
         """``cbrt`` written into its first argument, which is returned."""
     def ceil(self) -> Tensor:
-        """The smallest integer that is not below ``x``, in the dtype of ``x``. Its derivative is 0."""
+        """Return the smallest integer that is not below ``x``, in the dtype of ``x``. Its derivative is 0."""
     def ceil_(self) -> Self:
         """``ceil`` written into its first argument, which is returned."""
     def clamp(self, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
-        """The elements, moved to the nearest number between ``min`` and ``max``; where these cross, ``max``."""
+        """Limit the elements to the interval from ``min`` to ``max``; where these cross, the result is ``max``."""
     def clip(self, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
-        """The elements, moved to the nearest number between ``min`` and ``max``; where these cross, ``max``."""
+        """Limit the elements to the interval from ``min`` to ``max``; where these cross, the result is ``max``."""
     def clone(self) -> Tensor:
         """A contiguous copy."""
     def conj(self) -> Tensor:
-        """Complex conjugate; a real tensor is copied."""
+        """Return the complex conjugate; a real tensor is copied."""
     def copy(self) -> Tensor:
         """A contiguous copy."""
     def copy_(self, source: TensorLike) -> Self:
         """Write the values of ``source``, broadcast and converted, into ``x``, which is returned."""
     def copysign(self, x2: TensorLike) -> Tensor:
-        """The magnitude of ``x1`` with the sign of ``x2``, that of a zero or nan included, for real dtypes."""
+        """Return the magnitude of ``x1`` with the sign of ``x2``, for real dtypes; zeros and nan have signs too."""
     def copysign_(self, x2: TensorLike) -> Self:
         """``copysign`` written into its first argument, which is returned."""
     def cos(self) -> Tensor:
-        """Cosine of an angle in radians."""
+        """Return the cosine of angles in radians."""
     def cos_(self) -> Self:
         """``cos`` written into its first argument, which is returned."""
     def cosh(self) -> Tensor:
-        """Hyperbolic cosine."""
+        """Return the hyperbolic cosine."""
     def cosh_(self) -> Self:
         """``cosh`` written into its first argument, which is returned."""
     def cpu(self) -> Tensor:
@@ -236,7 +236,7 @@ class TensorMethods:
     def deg2rad_(self) -> Self:
         """``deg2rad`` written into its first argument, which is returned."""
     def detach(self) -> Tensor:
-        """A tensor on the same memory without history; it shares the version counter."""
+        """Return a tensor without history on the same memory; both share the version counter."""
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
         """The elements whose indices along two axes are equal (or differ by ``offset``), as the last axis; a view."""
     def digamma(self) -> Tensor:
@@ -244,11 +244,11 @@ class TensorMethods:
     def dim(self) -> int:
         """The number of dimensions: ``x.ndim``."""
     def div(self, x2: TensorLike) -> Tensor:
-        """True division of two tensors, element by element, with broadcasting; integers give floats."""
+        """Divide two tensors element by element, with broadcasting; integers give floats."""
     def div_(self, x2: TensorLike) -> Self:
         """``divide`` written into its first argument, which is returned."""
     def divide(self, x2: TensorLike) -> Tensor:
-        """True division of two tensors, element by element, with broadcasting; integers give floats."""
+        """Divide two tensors element by element, with broadcasting; integers give floats."""
     def divide_(self, x2: TensorLike) -> Self:
         """``divide`` written into its first argument, which is returned."""
     def dot(self, x2: TensorLike) -> Tensor:
@@ -260,9 +260,9 @@ class TensorMethods:
     def erfinv(self) -> Tensor:
         """The number whose error function is ``x``; infinite at -1 and 1, nan outside."""
     def exp(self) -> Tensor:
-        """Exponential function."""
+        """Return the exponential function of each element."""
     def exp2(self) -> Tensor:
-        """2 to the power ``x``; integers give floats."""
+        """Return 2 to the power ``x``; integers give floats."""
     def exp2_(self) -> Self:
         """``exp2`` written into its first argument, which is returned."""
     def exp_(self) -> Self:
@@ -270,7 +270,7 @@ class TensorMethods:
     def expand(self, *shape: int | Sequence[int]) -> Tensor:
         """Broadcast to a shape, in which -1 keeps a length: ``x.expand(2, -1)`` or ``x.expand((2, -1))``."""
     def expm1(self) -> Tensor:
-        """``exp(x) - 1``, accurate near 0."""
+        """Return ``exp(x) - 1``, accurate near 0."""
     def expm1_(self) -> Self:
         """``expm1`` written into its first argument, which is returned."""
     def fill_(self, value: Tensor | complex) -> Tensor:
@@ -280,7 +280,7 @@ class TensorMethods:
     def flip(self, *axes: int | Sequence[int], axis: int | Sequence[int] | None = None) -> Tensor:
         """The elements in reverse order along axes, ``x.flip(0, 1)`` or ``x.flip(axis=(0, 1))``; without along all."""
     def floor(self) -> Tensor:
-        """The largest integer that is not above ``x``, in the dtype of ``x``. Its derivative is 0."""
+        """Return the largest integer that is not above ``x``, in the dtype of ``x``. Its derivative is 0."""
     def floor_(self) -> Self:
         """``floor`` written into its first argument, which is returned."""
     def floor_divide_(self, x2: TensorLike) -> Self:
@@ -290,12 +290,14 @@ class TensorMethods:
         axes.
         """
     def gelu(self) -> Tensor:
-        """``x`` times the probability that a standard normal number is below it (Hendrycks and Gimpel, 2016)."""
+        """Return ``x`` times the probability that a standard normal variable is below it (Hendrycks and Gimpel,
+        2016).
+        """
     def gelu_(self) -> Self:
         """``gelu`` written into its first argument, which is returned."""
     @property
     def grad(self) -> Tensor | None:
-        """The gradient collected so far, or None."""
+        """The accumulated gradient, or None."""
     @grad.setter
     def grad(self, value: Tensor | None) -> None: ...
     @grad.deleter
@@ -304,7 +306,7 @@ class TensorMethods:
     def grad_fn(self) -> Any:
         """The node that made the tensor; None for a leaf."""
     def hypot(self, x2: TensorLike) -> Tensor:
-        """``sqrt(x1**2 + x2**2)`` without overflow on the way, for real dtypes; integers give floats."""
+        """Return ``sqrt(x1**2 + x2**2)`` without intermediate overflow, for real dtypes; integers give floats."""
     def hypot_(self, x2: TensorLike) -> Self:
         """``hypot`` written into its first argument, which is returned."""
     @property
@@ -323,31 +325,33 @@ class TensorMethods:
         """Whether the tensor was made in inference mode; ``x.is_inference()`` says the same."""
     @property
     def is_leaf(self) -> bool:
-        """Whether the tensor was made by the user, not by a recorded call."""
+        """Whether the tensor was made by the user rather than by a recorded call."""
     def is_shared(self) -> bool:
         """Whether the tensor's memory can be shared with other processes, see ``share_memory_``."""
     def isclose(self, x2: TensorLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
-        """Whether ``abs(x1 - x2) <= atol + rtol * abs(x2)``, element by element, with broadcasting; a bool tensor."""
+        """Test whether ``abs(x1 - x2) <= atol + rtol * abs(x2)``, element by element, with broadcasting; a bool
+        tensor.
+        """
     def isfinite(self) -> Tensor:
-        """True where an element is neither infinite nor nan."""
+        """Return True where an element is neither infinite nor nan."""
     def isinf(self) -> Tensor:
-        """True where an element, or the real or imaginary part of it, is infinite."""
+        """Return True where an element, or its real or imaginary part, is infinite."""
     def isnan(self) -> Tensor:
-        """True where an element is not a number."""
+        """Return True where an element is nan."""
     def lgamma(self) -> Tensor:
         """``log(abs(gamma(x)))``, without overflow; infinite at 0, -1, -2, ..."""
     def log(self) -> Tensor:
-        """Natural logarithm; -inf at 0, nan below."""
+        """Return the natural logarithm; -inf at 0, nan for negative numbers."""
     def log10(self) -> Tensor:
-        """Logarithm to base 10; -inf at 0, nan below. The branch cut of complex numbers is the negative real axis."""
+        """Return the logarithm to base 10; -inf at 0, nan for negative numbers."""
     def log10_(self) -> Self:
         """``log10`` written into its first argument, which is returned."""
     def log1p(self) -> Tensor:
-        """``log(1 + x)``, accurate near 0."""
+        """Return ``log(1 + x)``, accurate near 0."""
     def log1p_(self) -> Self:
         """``log1p`` written into its first argument, which is returned."""
     def log2(self) -> Tensor:
-        """Logarithm to base 2; -inf at 0, nan below. The branch cut of complex numbers is the negative real axis."""
+        """Return the logarithm to base 2; -inf at 0, nan for negative numbers."""
     def log2_(self) -> Self:
         """``log2`` written into its first argument, which is returned."""
     def log_(self) -> Self:
@@ -355,11 +359,11 @@ class TensorMethods:
     def log_softmax(self, axis: int = -1) -> Tensor:
         """``log(softmax(x))``, without overflow."""
     def logaddexp(self, x2: TensorLike) -> Tensor:
-        """``log(exp(x1) + exp(x2))`` without overflow, for real dtypes; integers give floats."""
+        """Return ``log(exp(x1) + exp(x2))`` without overflow, for real dtypes; integers give floats."""
     def logaddexp_(self, x2: TensorLike) -> Self:
         """``logaddexp`` written into its first argument, which is returned."""
     def logical_not(self) -> Tensor:
-        """True where ``x`` is false (zero)."""
+        """Return True where ``x`` is false (zero)."""
     def logsumexp(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
         """``log(sum(exp(x)))`` along axes, without overflow; of no elements -inf. Of complex numbers the principal
         branch.
@@ -378,7 +382,7 @@ class TensorMethods:
     def max(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
         """Largest element along axes; nan if there is one. Ties share the gradient equally."""
     def maximum(self, x2: TensorLike) -> Tensor:
-        """The larger of two elements; nan if one is nan. At a tie the two share the gradient equally."""
+        """Return the larger of two elements; nan if one is nan. Where they are equal they share the gradient."""
     def mean(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
         """Arithmetic mean along axes, for a floating dtype; integers give floats."""
     def median(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
@@ -386,17 +390,17 @@ class TensorMethods:
     def min(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
         """Smallest element along axes; nan if there is one. Ties share the gradient equally."""
     def minimum(self, x2: TensorLike) -> Tensor:
-        """The smaller of two elements; nan if one is nan. At a tie the two share the gradient equally."""
+        """Return the smaller of two elements; nan if one is nan. Where they are equal they share the gradient."""
     def mul(self, x2: TensorLike) -> Tensor:
-        """Product of two tensors, element by element, with broadcasting."""
+        """Multiply two tensors element by element, with broadcasting."""
     def mul_(self, x2: TensorLike) -> Self:
         """``multiply`` written into its first argument, which is returned."""
     def multiply(self, x2: TensorLike) -> Tensor:
-        """Product of two tensors, element by element, with broadcasting."""
+        """Multiply two tensors element by element, with broadcasting."""
     def multiply_(self, x2: TensorLike) -> Self:
         """``multiply`` written into its first argument, which is returned."""
     def nan_to_num(self, *, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
-        """A copy in which nan is replaced, by 0 unless said otherwise, and infinities by the largest finite numbers."""
+        """Return a copy with nan replaced by ``nan`` and infinities by ``posinf`` and ``neginf``."""
     def nanmean(
         self,
         axis: int | Sequence[int] | None = None,
@@ -416,15 +420,15 @@ class TensorMethods:
     ) -> Tensor:
         """The sum along axes of the elements that are no nan; 0 where there is none. Integers sum in 64 bits."""
     def neg(self) -> Tensor:
-        """``-x``, for a numeric dtype."""
+        """Return ``-x``, for a numeric dtype."""
     def neg_(self) -> Self:
         """``negative`` written into its first argument, which is returned."""
     def negative(self) -> Tensor:
-        """``-x``, for a numeric dtype."""
+        """Return ``-x``, for a numeric dtype."""
     def negative_(self) -> Self:
         """``negative`` written into its first argument, which is returned."""
     def nextafter(self, x2: TensorLike) -> Tensor:
-        """The number of the dtype that is next to ``x1`` in the direction of ``x2``; ``x2`` where they are equal."""
+        """Return the number of the dtype next to ``x1`` in the direction of ``x2``; ``x2`` where they are equal."""
     def nextafter_(self, x2: TensorLike) -> Self:
         """``nextafter`` written into its first argument, which is returned."""
     def nonzero(self) -> tuple[Tensor, ...]:
@@ -433,7 +437,7 @@ class TensorMethods:
         """The number of elements: ``x.size``."""
     @property
     def output_nr(self) -> int:
-        """Which output of its node the tensor is."""
+        """The number of the tensor among the outputs of its node."""
     def pad(
         self,
         pad_width: int | Sequence[int] | Sequence[int | Sequence[int]],
@@ -447,9 +451,9 @@ class TensorMethods:
     def permute(self, *axes: int | Sequence[int]) -> Tensor:
         """The dimensions in another order. See ``tk.permute_dims``."""
     def positive(self) -> Tensor:
-        """``+x``: a copy, for a numeric dtype."""
+        """Return ``+x``: a copy, for a numeric dtype."""
     def pow(self, x2: TensorLike) -> Tensor:
-        """``x1`` to the power of ``x2``, element by element, with broadcasting."""
+        """Return ``x1`` to the power ``x2``, element by element, with broadcasting."""
     def pow_(self, x2: TensorLike) -> Self:
         """``pow`` written into its first argument, which is returned."""
     def prod(
@@ -477,15 +481,15 @@ class TensorMethods:
     def real(self) -> Tensor:
         """The real part: the tensor itself unless it is complex. See ``tk.real``."""
     def reciprocal(self) -> Tensor:
-        """``1 / x``; integers give floats."""
+        """Return ``1 / x``; integers give floats."""
     def reciprocal_(self) -> Self:
         """``reciprocal`` written into its first argument, which is returned."""
     def register_hook(self, hook: Callable[[Tensor], Any]) -> HookHandle:
-        """Call ``hook(gradient)`` whenever the gradient of this tensor is computed; it may return another one."""
+        """Call ``hook(gradient)`` whenever the gradient of this tensor is computed; it may return a new gradient."""
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], Any]) -> HookHandle:
-        """Call ``hook(tensor)`` after a gradient was added to the ``.grad`` of this leaf."""
+        """Call ``hook(tensor)`` after a gradient has been added to ``.grad`` of this leaf."""
     def relu(self) -> Tensor:
-        """``max(x, 0)``; its derivative at 0 is 0."""
+        """Return ``max(x, 0)``; its derivative at 0 is 0."""
     def relu_(self) -> Self:
         """``relu`` written into its first argument, which is returned."""
     def remainder_(self, x2: TensorLike) -> Self:
@@ -494,24 +498,24 @@ class TensorMethods:
         """Each element, or each slice along an axis, repeated one after the other."""
     @property
     def requires_grad(self) -> bool:
-        """Whether calls on it are recorded."""
+        """Whether calls on the tensor are recorded."""
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None: ...
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
-        """Say that a leaf collects a gradient (or no longer does); returns the tensor."""
+        """Set whether a leaf requires a gradient, and return the tensor."""
     def reshape(self, *shape: int | Sequence[int], copy: bool | None = None) -> Tensor:
         """The same elements under another shape: ``x.reshape(2, 3)`` or ``x.reshape((2, 3))``. See ``tk.reshape``."""
     def retain_grad(self) -> None:
-        """Keep the gradient of this tensor, which is no leaf, in ``.grad``."""
+        """Store the gradient of this tensor, which is not a leaf, in ``.grad``."""
     @property
     def retains_grad(self) -> bool:
         """Whether a non-leaf keeps its gradient."""
     def round(self) -> Tensor:
-        """The nearest integer, ties to the even one, in the dtype of ``x``. Its derivative is 0."""
+        """Return the nearest integer, at a tie the even one, in the dtype of ``x``. Its derivative is 0."""
     def round_(self) -> Self:
         """``round`` written into its first argument, which is returned."""
     def rsqrt(self) -> Tensor:
-        """``1 / sqrt(x)``."""
+        """Return ``1 / sqrt(x)``."""
     def rsqrt_(self) -> Self:
         """``rsqrt`` written into its first argument, which is returned."""
     def scatter(
@@ -530,41 +534,41 @@ class TensorMethods:
     def share_memory_(self) -> Tensor:
         """Move the values into memory that other processes can share; returns the tensor."""
     def sigmoid(self) -> Tensor:
-        """Logistic function ``1 / (1 + exp(-x))``."""
+        """Return the logistic function ``1 / (1 + exp(-x))``."""
     def sigmoid_(self) -> Self:
         """``sigmoid`` written into its first argument, which is returned."""
     def sign(self) -> Tensor:
-        """-1, 0 or 1; of a complex number ``x / abs(x)``, 0 at 0. nan stays nan."""
+        """Return -1, 0 or 1; for a complex number ``x / abs(x)``, and 0 at 0. nan stays nan."""
     def sign_(self) -> Self:
         """``sign`` written into its first argument, which is returned."""
     def silu(self) -> Tensor:
-        """``x * sigmoid(x)``, also known as swish."""
+        """Return ``x * sigmoid(x)``, also known as swish."""
     def silu_(self) -> Self:
         """``silu`` written into its first argument, which is returned."""
     def sin(self) -> Tensor:
-        """Sine of an angle in radians."""
+        """Return the sine of angles in radians."""
     def sin_(self) -> Self:
         """``sin`` written into its first argument, which is returned."""
     def sinc_(self) -> Self:
         """``sinc`` written into its first argument, which is returned."""
     def sinh(self) -> Tensor:
-        """Hyperbolic sine."""
+        """Return the hyperbolic sine."""
     def sinh_(self) -> Self:
         """``sinh`` written into its first argument, which is returned."""
     def softmax(self, axis: int = -1) -> Tensor:
         """``exp(x) / sum(exp(x))`` along an axis, without overflow."""
     def softplus(self) -> Tensor:
-        """``log(1 + exp(x))`` without overflow: a smooth ``relu``."""
+        """Return ``log(1 + exp(x))`` without overflow: a smooth ``relu``."""
     def softplus_(self) -> Self:
         """``softplus`` written into its first argument, which is returned."""
     def sort(self, axis: int = -1, *, descending: bool = False, stable: bool = True) -> Tensor:
         """The elements in ascending (or ``descending``) order along an axis; a copy."""
     def sqrt(self) -> Tensor:
-        """Square root; nan below 0."""
+        """Return the square root; nan for negative numbers."""
     def sqrt_(self) -> Self:
         """``sqrt`` written into its first argument, which is returned."""
     def square(self) -> Tensor:
-        """``x * x``, for a numeric dtype."""
+        """Return ``x * x``, for a numeric dtype."""
     def square_(self) -> Self:
         """``square`` written into its first argument, which is returned."""
     def squeeze(self, axis: int | Sequence[int] | None = None) -> Tensor:
@@ -578,11 +582,11 @@ class TensorMethods:
     ) -> Tensor:
         """Standard deviation along axes: the square root of ``var``, with the same arguments."""
     def sub(self, x2: TensorLike) -> Tensor:
-        """Difference of two tensors, element by element, with broadcasting."""
+        """Subtract two tensors element by element, with broadcasting."""
     def sub_(self, x2: TensorLike) -> Self:
         """``subtract`` written into its first argument, which is returned."""
     def subtract(self, x2: TensorLike) -> Tensor:
-        """Difference of two tensors, element by element, with broadcasting."""
+        """Subtract two tensors element by element, with broadcasting."""
     def subtract_(self, x2: TensorLike) -> Self:
         """``subtract`` written into its first argument, which is returned."""
     def sum(
@@ -598,11 +602,11 @@ class TensorMethods:
     def take(self, indices: ArrayLike, axis: int | None = None) -> Tensor:
         """The elements at ``indices`` of an axis, which may be left out for a 1-d tensor."""
     def tan(self) -> Tensor:
-        """Tangent of an angle in radians."""
+        """Return the tangent of angles in radians."""
     def tan_(self) -> Self:
         """``tan`` written into its first argument, which is returned."""
     def tanh(self) -> Tensor:
-        """Hyperbolic tangent."""
+        """Return the hyperbolic tangent."""
     def tanh_(self) -> Self:
         """``tanh`` written into its first argument, which is returned."""
     def tile(self, repetitions: int | Sequence[int]) -> Tensor:
@@ -628,7 +632,7 @@ class TensorMethods:
     def triu(self, k: int = 0) -> Tensor:
         """The upper triangle of matrices in the last two dimensions, zero below the ``k``-th diagonal; a copy."""
     def trunc(self) -> Tensor:
-        """The whole part of ``x``, towards zero, in the dtype of ``x``. Its derivative is 0."""
+        """Return ``x`` rounded towards zero, in the dtype of ``x``. Its derivative is 0."""
     def trunc_(self) -> Self:
         """``trunc`` written into its first argument, which is returned."""
     def unsqueeze(self, axis: int) -> Tensor:

@@ -32,7 +32,7 @@ from ..dispatch.registry import registry
 from ..dispatch.schema import AliasInfo, Argument, BaseType, FunctionSchema, Return, parse_schema
 from ..dispatch.tags import Tag
 from .builtin import elementwise as _pointwise  # noqa: F401 -- the in-place methods are used below
-from .builtin.elementwise import arithmetic, bitwise  # noqa: F401  # their in-place variants are Python operators below
+from .builtin.elementwise import arithmetic, integers  # noqa: F401  # their in-place variants are Python operators below
 from .builtin.linalg.matmul import matmul
 from .declare.facets import Composite, Methods, SampleInputs
 from .shapes import broadcast_shapes

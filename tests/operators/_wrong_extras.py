@@ -158,20 +158,20 @@ def _elements() -> list[Any]:
     return [
         *made,
         ("gcd", lambda f, i: tk.gcd(f(2), i(2)), TypeError,
-         "[gcd] takes integers, got float32 and int64: convert with tk.astype(x, tk.int64) what has whole values."),
+         "[gcd] takes integers, got float32 and int64: convert whole values with tk.astype(x, tk.int64)."),
         ("gcd", lambda f, i: tk.gcd(i(2), i(3)), ValueError, "[gcd] the shapes (2,) and (3,)" + _BROADCAST),
         ("lcm", lambda f, i: tk.lcm(f(2, dtype="bool"), i(2)), TypeError,
-         "[lcm] takes integers, got bool and int64: convert with tk.astype(x, tk.int64) what has whole values."),
+         "[lcm] takes integers, got bool and int64: convert whole values with tk.astype(x, tk.int64)."),
         ("lcm", lambda f, i: tk.lcm(i(2), i(3)), ValueError, "[lcm] the shapes (2,) and (3,)" + _BROADCAST),
         ("nan_to_num", lambda f, i: tk.nan_to_num(f(2), nan=1j), ArgumentError,
          "[tk::nan_to_num] the argument 'nan' must be a float, got 1j of type complex."),
         ("isclose", lambda f, i: tk.isclose(f(2), i(3)), ValueError, "[isclose] the shapes (2,) and (3,)" + _BROADCAST),
         ("isclose", lambda f, i: tk.isclose(f(2), f(2), rtol=-1.0), ValueError,
-         "[isclose] rtol and atol are tolerances, at least 0; got -1.0 and 1e-08."),
+         "[isclose] rtol and atol must be at least 0, got -1.0 and 1e-08."),
         ("allclose", lambda f, i: tk.allclose(f(2), f(3)), ValueError,
          "[allclose] the shapes (2,) and (3,)" + _BROADCAST),
         ("allclose", lambda f, i: tk.allclose(f(2), f(2), atol=-1.0), ValueError,
-         "[allclose] rtol and atol are tolerances, at least 0; got 1e-05 and -1.0."),
+         "[allclose] rtol and atol must be at least 0, got 1e-05 and -1.0."),
     ]  # fmt: skip
 
 

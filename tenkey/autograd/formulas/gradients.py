@@ -24,7 +24,7 @@ from ...dispatch.operator import Operator
 from ...ops.aliases import Recording, spread
 from ...ops.builtin.creation import ones_like, zeros_like
 from ...ops.builtin.elementwise.arithmetic import multiply
-from ...ops.builtin.elementwise.complex import conj
+from ...ops.builtin.elementwise.complex import conjugated
 from ...ops.builtin.reductions.reduction import sum as sum_
 from ...ops.builtin.shape.copying import cast
 from ...ops.builtin.shape.views import broadcast_to
@@ -207,7 +207,7 @@ def _by_reduction(operator: Operator, formulas: dict[str, Formula | None]) -> Fo
             return None
         one = ones_like(out)
         slopes = formula.function(*[one if n == "g" else _value(n, bound, out) for n in formula.names])
-        product = multiply(tangent, conj(slopes) if slopes.dtype.kind == "c" else slopes)
+        product = multiply(tangent, conjugated(slopes))
         return sum_(product, axis=bound["axis"], keepdims=bound["keepdims"])
 
     return rule

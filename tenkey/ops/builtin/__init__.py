@@ -6,12 +6,12 @@ from . import creation, nn, random, tensor_methods
 from .elementwise import (
     activations,
     arithmetic,
-    bitwise,
     closeness,
     comparison,
     complex,
     exponential,
-    extended_arithmetic,
+    integers,
+    limiting,
     rounding,
     trigonometry,
 )

@@ -14,9 +14,9 @@ from ...core.dtypes.names import float64, to_dtype
 from ...core.tensor import Tensor
 from ...core.word import tensor_dtype
 from .creation import zeros_like
-from .elementwise.arithmetic import clip
 from .elementwise.comparison import isfinite, isinf, isnan, logical_not
 from .elementwise.complex import imag, real
+from .elementwise.limiting import clip
 from .elementwise.rounding import round as round_elements
 from .indexing.selection import nonzero_rows
 from .linalg.diagonals import trace

@@ -2,6 +2,7 @@
 
 from .batch import along, broadcast, core_dims, gather, loop, prepend, same_dim
 from .declaration import Entry, composite, factory, operator_of, pointwise, reduction, structured, view
+from .expressions import elementwise, scalar_function
 from .facets import TensorSpec, linear
 from .methods import attach_methods
 from .promotion import (
@@ -37,6 +38,7 @@ __all__ = [
     "broadcast",
     "composite",
     "core_dims",
+    "elementwise",
     "factory",
     "gather",
     "linear",
@@ -46,6 +48,7 @@ __all__ = [
     "prepend",
     "reduction",
     "same_dim",
+    "scalar_function",
     "structured",
     "view",
 ]

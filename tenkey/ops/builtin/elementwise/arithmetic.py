@@ -1,22 +1,28 @@
-"""Arithmetic, element by element: sums, products, quotients, powers, the larger and the smaller, magnitude and sign.
+"""Arithmetic, element by element: sums, products, quotients, powers, extremes of two numbers, magnitude and sign.
 
-Each block is all there is to know about an operator; the derivatives follow from the scalar expressions.
+Each block states everything about an operator; the derivatives follow from the scalar expressions.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
-from ...._util import numpy_internals as numpy_functions
-from ....core.dtypes.limits import iinfo
 from ....core.tensor import Tensor
-from ....core.word import WEAK_TRAIT
 from ....dispatch.tags import Tag
 from ... import scalar as s
-from ...declare import ARITHMETIC, INT_TO_FLOAT, MAGNITUDE, ORDERED, REAL, Entry, composite, pointwise
-from ...shapes import broadcast_shapes
+from ...declare import (
+    ARITHMETIC,
+    INT_TO_FLOAT,
+    MAGNITUDE,
+    ORDERED,
+    REAL,
+    Entry,
+    elementwise,
+    pointwise,
+    scalar_function,
+)
 from .comparison import equal, where
 from .complex import conj, real
 
@@ -25,7 +31,7 @@ add = pointwise(
     scalar=lambda T: lambda x1, x2: x1 + x2,
     methods=("__add__", "add"),
     tags=(Tag.INPLACE,),
-    doc="""Sum of two tensors, element by element, with broadcasting.
+    doc="""Add two tensors element by element, with broadcasting.
 
     Args: x1, x2: tensors of any dtype, or one of them a Python number. Returns the promoted dtype.
 
@@ -41,7 +47,7 @@ subtract = pointwise(
     promote=ARITHMETIC,
     methods=("__sub__", "sub", "subtract"),
     tags=(Tag.INPLACE,),
-    doc="""Difference of two tensors, element by element, with broadcasting.
+    doc="""Subtract two tensors element by element, with broadcasting.
 
     Args: x1, x2: tensors of a numeric dtype, or one of them a Python number. Returns the promoted dtype.
 
@@ -56,7 +62,7 @@ multiply = pointwise(
     scalar=lambda T: lambda x1, x2: x1 * x2,
     methods=("__mul__", "mul", "multiply"),
     tags=(Tag.INPLACE,),
-    doc="""Product of two tensors, element by element, with broadcasting.
+    doc="""Multiply two tensors element by element, with broadcasting.
 
     Args: x1, x2: tensors of any dtype, or one of them a Python number. Returns the promoted dtype.
 
@@ -73,7 +79,7 @@ divide = pointwise(
     domain=(0.5, 4.0),
     methods=("__truediv__", "div", "divide"),
     tags=(Tag.INPLACE,),
-    doc="""True division of two tensors, element by element, with broadcasting; integers give floats.
+    doc="""Divide two tensors element by element, with broadcasting; integers give floats.
 
     Args: x1, x2: tensors of any dtype, or one of them a Python number. Division by zero gives inf or nan.
 
@@ -83,14 +89,9 @@ divide = pointwise(
     """,
 )
 
-floor_divide = pointwise(
-    "floor_divide(Tensor x1, Tensor x2) -> Tensor",
-    scalar=lambda T: lambda x1, x2: s.floor_divide(x1, x2),
-    promote=REAL,
-    domain=(0.5, 4.0),
-    methods=("__floordiv__",),
-    tags=(Tag.INPLACE,),
-    doc="""Quotient rounded down to an integer, element by element, with Python's sign rule.
+floor_divide = scalar_function(
+    "floor_divide",
+    """Divide and round down to an integer, element by element, with Python's sign rule.
 
     Args: x1, x2: tensors of a real numeric dtype, or one of them a Python number.
 
@@ -98,16 +99,15 @@ floor_divide = pointwise(
     >>> tk.floor_divide(tk.asarray([7, -7]), 2).tolist()
     [3, -4]
     """,
-)
-
-remainder = pointwise(
-    "remainder(Tensor x1, Tensor x2) -> Tensor",
-    scalar=lambda T: lambda x1, x2: s.remainder(x1, x2),
+    ("x1", "x2"),
     promote=REAL,
     domain=(0.5, 4.0),
-    methods=("__mod__",),
-    tags=(Tag.INPLACE,),
-    doc="""Remainder of the floor division, with the sign of the divisor.
+    methods=("__floordiv__",),
+)
+
+remainder = scalar_function(
+    "remainder",
+    """Return the remainder of the floor division, with the sign of the divisor.
 
     Args: x1, x2: tensors of a real numeric dtype, or one of them a Python number.
 
@@ -115,16 +115,15 @@ remainder = pointwise(
     >>> tk.remainder(tk.asarray([7, -7]), 4).tolist()
     [3, 1]
     """,
+    ("x1", "x2"),
+    promote=REAL,
+    domain=(0.5, 4.0),
+    methods=("__mod__",),
 )
 
-pow = pointwise(
-    "pow(Tensor x1, Tensor x2) -> Tensor",
-    scalar=lambda T: lambda x1, x2: s.pow(x1, x2),
-    promote=ARITHMETIC,
-    domain=(0.2, 3.0),
-    methods=("__pow__", "pow"),
-    tags=(Tag.INPLACE,),
-    doc="""``x1`` to the power of ``x2``, element by element, with broadcasting.
+pow = scalar_function(
+    "pow",
+    """Return ``x1`` to the power ``x2``, element by element, with broadcasting.
 
     Args: x1, x2: tensors of a numeric dtype, or one of them a Python number.
 
@@ -132,32 +131,36 @@ pow = pointwise(
     >>> tk.pow(tk.asarray([1.0, 2.0, 3.0]), 2).tolist()
     [1.0, 4.0, 9.0]
     """,
+    ("x1", "x2"),
+    promote=ARITHMETIC,
+    domain=(0.2, 3.0),
+    methods=("__pow__", "pow"),
 )
 
-maximum = pointwise(
-    "maximum(Tensor x1, Tensor x2) -> Tensor",
-    scalar=lambda T: lambda x1, x2: s.maximum(x1, x2),
-    promote=ORDERED,
-    methods=("maximum",),
-    doc="""The larger of two elements; nan if one is nan. At a tie the two share the gradient equally.
+maximum = scalar_function(
+    "maximum",
+    """Return the larger of two elements; nan if one is nan. Where they are equal they share the gradient.
 
     >>> import tenkey as tk
     >>> tk.maximum(tk.asarray([1.0, 5.0]), 2.0).tolist()
     [2.0, 5.0]
     """,
+    ("x1", "x2"),
+    promote=ORDERED,
+    inplace=False,
 )
 
-minimum = pointwise(
-    "minimum(Tensor x1, Tensor x2) -> Tensor",
-    scalar=lambda T: lambda x1, x2: s.minimum(x1, x2),
-    promote=ORDERED,
-    methods=("minimum",),
-    doc="""The smaller of two elements; nan if one is nan. At a tie the two share the gradient equally.
+minimum = scalar_function(
+    "minimum",
+    """Return the smaller of two elements; nan if one is nan. Where they are equal they share the gradient.
 
     >>> import tenkey as tk
     >>> tk.minimum(tk.asarray([1.0, 5.0]), 2.0).tolist()
     [1.0, 2.0]
     """,
+    ("x1", "x2"),
+    promote=ORDERED,
+    inplace=False,
 )
 
 negative = pointwise(
@@ -166,7 +169,7 @@ negative = pointwise(
     promote=ARITHMETIC,
     methods=("__neg__", "neg", "negative"),
     tags=(Tag.INPLACE,),
-    doc="""``-x``, for a numeric dtype.
+    doc="""Return ``-x``, for a numeric dtype.
 
     >>> import tenkey as tk
     >>> tk.negative(tk.asarray([1.0, -2.0])).tolist()
@@ -180,7 +183,7 @@ positive = pointwise(
     promote=ARITHMETIC,
     ufunc=np.positive,
     methods=("__pos__", "positive"),
-    doc="""``+x``: a copy, for a numeric dtype.
+    doc="""Return ``+x``: a copy, for a numeric dtype.
 
     >>> import tenkey as tk
     >>> tk.positive(tk.asarray([1.0, -2.0])).tolist()
@@ -195,7 +198,7 @@ abs: Entry = pointwise(
     complex_vjp={"x": lambda g, x: multiply(g, sign(x))},
     methods=("__abs__", "abs"),
     tags=(Tag.INPLACE,),
-    doc="""Absolute value, for a numeric dtype; that of a complex number is real. Its derivative at 0 is 0.
+    doc="""Return the absolute value, for a numeric dtype; real for complex numbers. The derivative at 0 is 0.
 
     >>> import tenkey as tk
     >>> tk.abs(tk.asarray([1.0, -2.0])).tolist(), tk.abs(tk.asarray(3 + 4j)).item()
@@ -205,7 +208,7 @@ abs: Entry = pointwise(
 
 
 def _sign_vjp(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
-    """Of a complex number: what turns the direction counts, what lengthens it does not."""
+    """Return the gradient for complex ``x``: a change of its direction counts, a change of its size does not."""
     at_zero = equal(x, 0)
     turning = subtract(g, multiply(out, real(multiply(conj(out), g))))
     return where(at_zero, 0.0, divide(turning, where(at_zero, 1.0, abs(x))))
@@ -218,9 +221,9 @@ sign: Entry = pointwise(
     complex_vjp={"x": _sign_vjp},
     methods=("sign",),
     tags=(Tag.INPLACE,),
-    doc="""-1, 0 or 1; of a complex number ``x / abs(x)``, 0 at 0. nan stays nan.
+    doc="""Return -1, 0 or 1; for a complex number ``x / abs(x)``, and 0 at 0. nan stays nan.
 
-    For real numbers it is a step function: its derivative is 0.
+    For real numbers it is a step function, with derivative 0.
 
     >>> import tenkey as tk
     >>> tk.sign(tk.asarray([3.0, 0.0, -2.0])).tolist(), tk.sign(tk.asarray(4j)).item()
@@ -234,7 +237,7 @@ square = pointwise(
     promote=ARITHMETIC,
     methods=("square",),
     tags=(Tag.INPLACE,),
-    doc="""``x * x``, for a numeric dtype.
+    doc="""Return ``x * x``, for a numeric dtype.
 
     >>> import tenkey as tk
     >>> tk.square(tk.asarray([1.0, -2.0])).tolist()
@@ -250,7 +253,7 @@ reciprocal = pointwise(
     ufunc=np.reciprocal,
     methods=("reciprocal",),
     tags=(Tag.INPLACE,),
-    doc="""``1 / x``; integers give floats.
+    doc="""Return ``1 / x``; integers give floats.
 
     >>> import tenkey as tk
     >>> tk.reciprocal(tk.asarray([2.0, 4.0])).tolist()
@@ -259,83 +262,51 @@ reciprocal = pointwise(
 )
 
 
-def _clip_samples(rng: np.random.Generator) -> Any:
-    x = rng.uniform(-2, 2, (3, 4))
-    below, above = np.array([-0.9, -1.1, -0.4, -0.2]), np.array([[0.3], [0.8], [1.4]])
-    return [
-        ((x,), {}),
-        ((x, -1), {"max": 1}),
-        ((x,), {"max": 1}),
-        ((x, below), {}),
-        ((x, below, above), {}),
-        ((np.asarray(rng.uniform(-2, 2)), below, 1), {}),
-        ((rng.uniform(-2, 2, (0, 4)), below, None), {}),
-    ]
+@elementwise(promote=REAL, domain=(0.5, 4.0))
+def fmod(T: Any, x1: Any, x2: Any) -> Any:
+    """Return the remainder of the division rounded towards zero, with the sign of the dividend ``x1``.
 
-
-def _clip_reference(x: Any, min: Any = None, max: Any = None) -> Any:
-    return np.clip(x, -np.inf if min is None else min, np.inf if max is None else max)
-
-
-def _is_limit(bound: Tensor | None, x: Tensor, *, below: bool) -> bool:
-    """Whether it bounds anything: a Python int does not where every integer of the dtype is on its inner side."""
-    if bound is None:
-        return False
-    if not bound._word & WEAK_TRAIT[int] or x.dtype.kind not in "iu":
-        return True
-    limits, value = iinfo(x.dtype), bound.item()
-    return bool(value > limits.min if below else value < limits.max)
-
-
-def _numpy_clip(x: np.ndarray, min: Any = None, max: Any = None) -> Any:
-    dtype = x.dtype
-    kind = dtype.kind
-    if kind not in "fiu" or x.size >= _SMALL:
-        return NotImplemented
-    for bound in (min, max):
-        if bound.__class__ is float:
-            if kind != "f" or not -_MODERATE < bound < _MODERATE:
-                return NotImplemented
-        elif bound.__class__ is int:
-            if not -_MODERATE < bound < _MODERATE:
-                return NotImplemented
-        elif bound is not None and (bound.__class__ is not np.ndarray or bound.dtype is not dtype):
-            return NotImplemented
-    if min is None:
-        return NotImplemented if max is None else np.minimum(x, max)
-    return np.maximum(x, min) if max is None else numpy_functions.clip(x, min, max)
-
-
-_SMALL: Final = 1 << 14  # elements; for more the functions for large arrays pay
-_MODERATE: Final = 6e4  # in the range of every floating dtype
-
-
-@composite(
-    "clip(Tensor x, Tensor? min=None, Tensor? max=None) -> Tensor",
-    sample_inputs=_clip_samples,
-    numpy=_numpy_clip,
-    quiet=True,
-    reference=_clip_reference,
-    methods=("clip",),
-)
-def clip(x: Tensor, min: Tensor | None = None, max: Tensor | None = None) -> Tensor:
-    """The elements, moved to the nearest number between ``min`` and ``max``; where these cross, ``max``.
-
-    Args: x: real tensor; min, max: tensors that broadcast with it, Python numbers, or None where there is no limit.
-    Returns the promoted dtype: that of ``x`` for limits of the same kind. A nan anywhere gives nan. At a limit that is
-    a tensor the two share the gradient equally. Raises TypeError for bool and complex dtypes.
+    Args: x1, x2: tensors of a real numeric dtype, or one of them a Python number. ``tk.remainder`` has the sign of x2.
 
     >>> import tenkey as tk
-    >>> tk.clip(tk.asarray([-5, 0, 5]), 0, 3).tolist()
-    [0, 0, 3]
+    >>> tk.fmod(tk.asarray([7, -7]), 4).tolist()
+    [3, -3]
     """
-    if x.dtype.kind in "bc":
-        raise TypeError(f"[clip] got dtype {x.dtype}: it takes real numeric dtypes. Convert with tk.astype(x, dtype).")
-    try:
-        result = maximum(x, min) if _is_limit(min, x, below=True) else x
-        if _is_limit(max, x, below=False):
-            return minimum(result, max)
-    except ValueError:
-        broadcast_shapes("clip", *[t.shape for t in (x, min, max) if t is not None])  # the error that names clip
-        raise
-    return positive(x) if result is x else result
+    size = s.remainder(s.abs(x1), s.abs(x2))
+    signed = s.where(x1 < 0, -size, size)
+    return s.where(s.logical_and(x1 == 0, size == 0), x1, signed)  # keeps the sign of a zero
+
+
+@elementwise(promote=ORDERED)
+def fmax(T: Any, x1: Any, x2: Any) -> Any:
+    """Return the larger of two elements; where one is nan, the other. Where they are equal they share the gradient.
+
+    >>> import tenkey as tk
+    >>> tk.fmax(tk.asarray([1.0, float("nan")]), 0.5).tolist()
+    [1.0, 0.5]
+    """
+    return s.where(s.isnan(x1), x2, s.where(s.isnan(x2), x1, s.maximum(x1, x2)))
+
+
+@elementwise(promote=ORDERED)
+def fmin(T: Any, x1: Any, x2: Any) -> Any:
+    """Return the smaller of two elements; where one is nan, the other. Where they are equal they share the gradient.
+
+    >>> import tenkey as tk
+    >>> tk.fmin(tk.asarray([1.0, float("nan")]), 0.5).tolist()
+    [0.5, 0.5]
+    """
+    return s.where(s.isnan(x1), x2, s.where(s.isnan(x2), x1, s.minimum(x1, x2)))
+
+
+@elementwise()
+def heaviside(T: Any, x1: Any, x2: Any) -> Any:
+    """Return the step function: 0 below zero, 1 above, ``x2`` at zero, nan for nan.
+
+    The derivative with respect to ``x1`` is 0.
+
+    >>> import tenkey as tk
+    >>> tk.heaviside(tk.asarray([-2.0, 0.0, 3.0]), 0.5).tolist()
+    [0.0, 0.5, 1.0]
+    """
+    return s.where(x1 < 0, T(0), s.where(x1 > 0, T(1), s.where(x1 == 0, x2, x1)))

@@ -12,7 +12,7 @@ from ....core.tensor import Tensor
 from ....core.word import WEAK_MASK
 from ....dispatch.tags import Tag
 from ... import scalar as s
-from ...declare import COMPARISON, composite, pointwise
+from ...declare import COMPARISON, composite, elementwise
 from ...shapes import broadcast_shapes
 from ..creation import concrete, full
 from ..reductions.reduction import all
@@ -23,24 +23,16 @@ from .comparison import equal, isfinite, isnan, less_equal, logical_and, logical
 _FLOATS: Final = COMPARISON._replace(name="ORDER", accepts="f", takes="floating dtypes")
 
 
-def _close(T: Any, x1: Any, x2: Any, rtol: Any, atol: Any) -> Any:
-    near = s.abs(x1 - x2) <= atol + rtol * s.abs(x2)
-    return s.logical_or(s.logical_and(near, s.isfinite(x2)), x1 == x2)
-
-
-close_floats = pointwise(
-    "close_floats(Tensor x1, Tensor x2, float rtol=1e-05, float atol=1e-08) -> Tensor",
-    scalar=lambda T: lambda x1, x2, rtol, atol: _close(T, x1, x2, rtol, atol),
-    promote=_FLOATS,
-    differentiable=False,
-    tags=(Tag.INTERNAL,),
-    doc="""``isclose`` for floats.
+@elementwise(promote=_FLOATS, differentiable=False, tags=(Tag.INTERNAL,))
+def close_floats(T: Any, x1: Any, x2: Any, rtol: Any = 1e-05, atol: Any = 1e-08) -> Any:
+    """Compute ``isclose`` for floats.
 
     >>> import tenkey as tk
     >>> tk.ops.tk.close_floats(tk.asarray([1.0]), tk.asarray([1.1])).tolist()
     [False]
-    """,
-)
+    """
+    near = s.abs(x1 - x2) <= atol + rtol * s.abs(x2)
+    return s.logical_or(s.logical_and(near, s.isfinite(x2)), x1 == x2)
 
 
 def _close_samples(rng: np.random.Generator) -> Any:
@@ -62,10 +54,10 @@ def _close_samples(rng: np.random.Generator) -> Any:
     methods=("isclose",),
 )
 def isclose(x1: Tensor, x2: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
-    """Whether ``abs(x1 - x2) <= atol + rtol * abs(x2)``, element by element, with broadcasting; a bool tensor.
+    """Test whether ``abs(x1 - x2) <= atol + rtol * abs(x2)``, element by element, with broadcasting; a bool tensor.
 
-    Equal infinities are close; nan is close to nan with ``equal_nan``, and to nothing else. The rule is not symmetric:
-    ``x2`` is what ``rtol`` refers to. Integers and complex numbers are compared in double precision.
+    Equal infinities are close; nan is close only to nan, with ``equal_nan``. The rule is not symmetric: ``rtol`` refers
+    to ``x2``. Integers and complex numbers are compared in double precision.
 
     >>> import tenkey as tk
     >>> tk.isclose(tk.asarray([1.0, 2.0]), tk.asarray([1.0000001, 2.1])).tolist()
@@ -76,11 +68,10 @@ def isclose(x1: Tensor, x2: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equa
 
 def _isclose(operator: str, x1: Tensor, x2: Tensor, rtol: float, atol: float, equal_nan: bool) -> Tensor:
     if not (rtol >= 0 and atol >= 0):
-        raise ValueError(f"[{operator}] rtol and atol are tolerances, at least 0; got {rtol} and {atol}.")
+        raise ValueError(f"[{operator}] rtol and atol must be at least 0, got {rtol} and {atol}.")
     if x1.shape != x2.shape:
         broadcast_shapes(operator, x1.shape, x2.shape)
     kinds = x1.dtype.kind + x2.dtype.kind
-    result: Tensor
     if (x1._word | x2._word) & WEAK_MASK and (equal_nan or "c" in kinds or not {"f", "V"} & set(kinds)):
         x1, x2 = concrete(x1, x2), concrete(x2, x1)
         kinds = x1.dtype.kind + x2.dtype.kind
@@ -91,15 +82,10 @@ def _isclose(operator: str, x1: Tensor, x2: Tensor, rtol: float, atol: float, eq
     elif "f" in kinds or "V" in kinds:
         result = close_floats(x1, x2, rtol, atol)
     else:
-        result = logical_or(close_floats(cast_float(x1), cast_float(x2), rtol, atol), equal(x1, x2))
+        result = logical_or(close_floats(cast(x1, float64), cast(x2, float64), rtol, atol), equal(x1, x2))
     if equal_nan and set(kinds) - set("biu"):
         result = logical_or(result, logical_and(isnan(x1), isnan(x2)))
     return result
-
-
-def cast_float(x: Tensor) -> Tensor:
-    """In double precision."""
-    return cast(x, float64)
 
 
 @composite(
@@ -110,7 +96,7 @@ def cast_float(x: Tensor) -> Tensor:
     methods=("allclose",),
 )
 def allclose(x1: Tensor, x2: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
-    """Whether all elements are close: see ``tk.isclose``. A 0-d bool tensor.
+    """Test whether all elements are close (see ``tk.isclose``); a 0-d bool tensor.
 
     >>> import tenkey as tk
     >>> tk.allclose(tk.asarray([1.0, 2.0]), tk.asarray([1.0, 2.0 + 1e-7])).item()
@@ -131,18 +117,17 @@ def allclose(x1: Tensor, x2: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equ
     differentiable=False,
 )
 def array_equal(x1: Tensor, x2: Tensor, *, equal_nan: bool = False) -> Tensor:
-    """Whether two tensors have the same shape and equal elements; a 0-d bool tensor. nan equals nan with ``equal_nan``.
+    """Test whether two tensors have the same shape and equal elements; a 0-d bool tensor.
+
+    With ``equal_nan``, nan equals nan.
 
     >>> import tenkey as tk
     >>> tk.array_equal(tk.asarray([1, 2]), tk.asarray([1, 2])).item(), tk.array_equal(tk.ones(2), tk.ones(1)).item()
     (True, False)
     """
-    result: Tensor
     if x1.shape != x2.shape:
-        result = full((), False, device=x1.device)
-        return result
+        return full((), False, device=x1.device)
     same = equal(x1, x2)
     if equal_nan and set(x1.dtype.kind + x2.dtype.kind) <= set("fcV"):
         same = logical_or(same, logical_and(isnan(x1), isnan(x2)))
-    result = all(same)
-    return result
+    return all(same)

@@ -1,4 +1,4 @@
-"""Comparisons, tests of numbers, logic and selection, element by element."""
+"""Comparisons, predicates, logic and selection, element by element."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from ....core.tensor import Tensor
 from ... import scalar as s
-from ...declare import BOOLEAN, COMPARISON, Entry, pointwise
-from .complex import real
+from ...declare import BOOLEAN, COMPARISON, Entry, pointwise, scalar_function
+from ...declare.promotion import Promotion
+from .complex import like_operand
 
 _ORDER: Final = COMPARISON._replace(name="ORDER", accepts="biuf", takes="dtypes with an order, not complex ones")
 
 
 def _comparison(name: str, sign: str, scalar: Callable[[Any], Callable[..., Any]], method: str) -> Entry:
-    doc = f"""``x1 {sign} x2``, element by element, with broadcasting; a bool tensor.
+    doc = f"""Return ``x1 {sign} x2``, element by element, with broadcasting; a bool tensor.
 
     >>> import tenkey as tk
     >>> tk.{name}(tk.asarray([1, 2, 3]), 2).tolist()
@@ -39,11 +39,14 @@ less_equal = _comparison("less_equal", "<=", lambda T: lambda x1, x2: x1 <= x2, 
 greater = _comparison("greater", ">", lambda T: lambda x1, x2: x1 > x2, "__gt__")
 greater_equal = _comparison("greater_equal", ">=", lambda T: lambda x1, x2: x1 >= x2, "__ge__")
 
-isnan = pointwise(
-    "isnan(Tensor x) -> Tensor",
-    scalar=lambda T: lambda x: s.isnan(x),
-    promote=COMPARISON,
-    doc="""True where an element is not a number.
+
+def _predicate(name: str, doc: str, promote: Promotion = COMPARISON) -> Entry:
+    return scalar_function(name, doc, promote=promote, methods=(), inplace=False)
+
+
+isnan = _predicate(
+    "isnan",
+    """Return True where an element is nan.
 
     >>> import tenkey as tk
     >>> tk.isnan(tk.asarray([1.0, float("nan")])).tolist()
@@ -51,11 +54,9 @@ isnan = pointwise(
     """,
 )
 
-isinf = pointwise(
-    "isinf(Tensor x) -> Tensor",
-    scalar=lambda T: lambda x: s.isinf(x),
-    promote=COMPARISON,
-    doc="""True where an element, or the real or imaginary part of it, is infinite.
+isinf = _predicate(
+    "isinf",
+    """Return True where an element, or its real or imaginary part, is infinite.
 
     >>> import tenkey as tk
     >>> tk.isinf(tk.asarray([1.0, float("-inf")])).tolist()
@@ -63,11 +64,9 @@ isinf = pointwise(
     """,
 )
 
-isfinite = pointwise(
-    "isfinite(Tensor x) -> Tensor",
-    scalar=lambda T: lambda x: s.isfinite(x),
-    promote=COMPARISON,
-    doc="""True where an element is neither infinite nor nan.
+isfinite = _predicate(
+    "isfinite",
+    """Return True where an element is neither infinite nor nan.
 
     >>> import tenkey as tk
     >>> tk.isfinite(tk.asarray([1.0, float("inf")])).tolist()
@@ -75,27 +74,30 @@ isfinite = pointwise(
     """,
 )
 
-signbit = pointwise(
-    "signbit(Tensor x) -> Tensor",
-    scalar=lambda T: lambda x: s.signbit(x),
-    promote=_ORDER,
-    doc="""True where the sign of an element is minus, that of a zero or nan included; for real dtypes.
+signbit = _predicate(
+    "signbit",
+    """Return True where the sign of an element is minus, for real dtypes; zeros and nan have signs too.
 
     >>> import tenkey as tk
     >>> tk.signbit(tk.asarray([1.0, -0.0])).tolist()
     [False, True]
     """,
+    _ORDER,
 )
 
 # ---- logic
 
-logical_and = pointwise(
-    "logical_and(Tensor x1, Tensor x2) -> Tensor",
-    scalar=lambda T: lambda x1, x2: s.logical_and(x1, x2),
-    promote=BOOLEAN,
-    ufunc=np.logical_and,
-    boolean=("x1", "x2"),
-    doc="""True where both are true (nonzero).
+
+def _logical(name: str, doc: str, arguments: tuple[str, ...] = ("x1", "x2")) -> Entry:
+    ufunc: np.ufunc = getattr(np, name)
+    return scalar_function(
+        name, doc, arguments, promote=BOOLEAN, boolean=arguments, ufunc=ufunc, methods=(), inplace=False
+    )
+
+
+logical_and = _logical(
+    "logical_and",
+    """Return True where both elements are true (nonzero).
 
     >>> import tenkey as tk
     >>> tk.logical_and(tk.asarray([True, True]), tk.asarray([True, False])).tolist()
@@ -103,13 +105,9 @@ logical_and = pointwise(
     """,
 )
 
-logical_or = pointwise(
-    "logical_or(Tensor x1, Tensor x2) -> Tensor",
-    scalar=lambda T: lambda x1, x2: s.logical_or(x1, x2),
-    promote=BOOLEAN,
-    ufunc=np.logical_or,
-    boolean=("x1", "x2"),
-    doc="""True where one is true (nonzero).
+logical_or = _logical(
+    "logical_or",
+    """Return True where at least one element is true (nonzero).
 
     >>> import tenkey as tk
     >>> tk.logical_or(tk.asarray([False, True]), tk.asarray([False, False])).tolist()
@@ -117,13 +115,9 @@ logical_or = pointwise(
     """,
 )
 
-logical_xor = pointwise(
-    "logical_xor(Tensor x1, Tensor x2) -> Tensor",
-    scalar=lambda T: lambda x1, x2: s.logical_xor(x1, x2),
-    promote=BOOLEAN,
-    ufunc=np.logical_xor,
-    boolean=("x1", "x2"),
-    doc="""True where exactly one is true (nonzero).
+logical_xor = _logical(
+    "logical_xor",
+    """Return True where exactly one element is true (nonzero).
 
     >>> import tenkey as tk
     >>> tk.logical_xor(tk.asarray([True, True]), tk.asarray([True, False])).tolist()
@@ -131,41 +125,33 @@ logical_xor = pointwise(
     """,
 )
 
-logical_not = pointwise(
-    "logical_not(Tensor x) -> Tensor",
-    scalar=lambda T: lambda x: s.logical_not(x),
-    promote=BOOLEAN,
-    ufunc=np.logical_not,
-    boolean=("x",),
-    doc="""True where ``x`` is false (zero).
+logical_not = _logical(
+    "logical_not",
+    """Return True where ``x`` is false (zero).
 
     >>> import tenkey as tk
     >>> tk.logical_not(tk.asarray([True, False])).tolist()
     [False, True]
     """,
+    ("x",),
 )
 
 # ---- selection
 
 
-def _chosen(g: Tensor, meta: Any) -> Tensor:
-    """The gradient of a real argument of a complex result is real."""
-    return real(g) if g.dtype.kind == "c" and meta.dtype.kind != "c" else g
-
-
 where: Entry = pointwise(
     "where(Tensor condition, Tensor x1, Tensor x2) -> Tensor",
     scalar=lambda T: lambda condition, x1, x2: s.where(condition, x1, x2),
-    # not g * where(condition, 1, 0): 0 times the nan of the other side is nan
+    # not g * where(condition, 1, 0): 0 times a nan is nan
     vjp={
-        "x1": lambda g, condition, x1_meta: _chosen(where(condition, g, 0.0), x1_meta),
-        "x2": lambda g, condition, x2_meta: _chosen(where(condition, 0.0, g), x2_meta),
+        "x1": lambda g, condition, x1_meta: like_operand(where(condition, g, 0.0), x1_meta),
+        "x2": lambda g, condition, x2_meta: like_operand(where(condition, 0.0, g), x2_meta),
     },
     boolean=("condition",),
-    doc="""``x1`` where the condition holds, else ``x2``, with broadcasting.
+    doc="""Return ``x1`` where the condition holds, else ``x2``, with broadcasting.
 
-    Args: condition: bool tensor; x1, x2: tensors, or one of them a Python number. A gradient reaches the selected
-    side only: a nan in the other side's derivative does not leak. ``tk.where(condition)`` alone is ``tk.nonzero``.
+    Args: condition: bool tensor; x1, x2: tensors, or one of them a Python number. A gradient reaches only the selected
+    side: a nan in the derivative of the other side does not spread. ``tk.where(condition)`` is ``tk.nonzero``.
 
     >>> import tenkey as tk
     >>> tk.where(tk.asarray([True, False]), tk.asarray([1.0, 2.0]), 0.0).tolist()

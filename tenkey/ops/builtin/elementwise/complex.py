@@ -1,6 +1,10 @@
-"""Complex conjugate, real and imaginary part."""
+"""Complex conjugate, real and imaginary part, and small helpers for complex tensors."""
 
 from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
 
 from ....core.dtypes.names import complex_of, real_of
 from ....core.tensor import Tensor
@@ -26,15 +30,19 @@ def _complex_meta(real: Tensor, imag: Tensor) -> TensorSpec:
     return TensorSpec(real.shape, complex_of(real.dtype))
 
 
+def _complex_samples(rng: np.random.Generator) -> Any:
+    return [((rng.standard_normal((3,)) + 1j * rng.standard_normal((3,)),), {})]
+
+
 conj: Entry = structured(
     "conj(Tensor x) -> Tensor",
     meta=lambda x: TensorSpec(x.shape, x.dtype),
     vjp={"x": lambda g: conj(g)},
     jvp=linear("x"),
+    sample_inputs=_complex_samples,
     batch=same_dim,
     methods=("conj",),
-    sample_inputs=lambda rng: [((rng.standard_normal((3,)) + 1j * rng.standard_normal((3,)),), {})],
-    doc="""Complex conjugate; a real tensor is copied.
+    doc="""Return the complex conjugate; a real tensor is copied.
 
     >>> import tenkey as tk
     >>> tk.conj(tk.asarray([1 + 2j])).tolist()
@@ -42,20 +50,14 @@ conj: Entry = structured(
     """,
 )
 
-
-def conjugated(x: Tensor) -> Tensor:
-    """``conj(x)``, without the copy of a real tensor."""
-    return conj(x) if x.dtype.kind == "c" else x
-
-
 real = structured(
     "real(Tensor x) -> Tensor",
     meta=_part_meta,
     vjp={"x": lambda g, x_meta: complex_from(g, zeros_like(g)) if x_meta.dtype.kind == "c" else g},
     jvp=linear("x"),
-    sample_inputs=lambda rng: [((rng.standard_normal((3,)) + 1j * rng.standard_normal((3,)),), {})],
+    sample_inputs=_complex_samples,
     batch=same_dim,
-    doc="""Real part, a real tensor.
+    doc="""Return the real part, a real tensor.
 
     >>> import tenkey as tk
     >>> tk.real(tk.asarray([1 + 2j])).tolist()
@@ -68,9 +70,9 @@ imag = structured(
     meta=_part_meta,
     vjp={"x": lambda g, x_meta: complex_from(zeros_like(g), g) if x_meta.dtype.kind == "c" else zeros_like(g)},
     jvp=linear("x"),
-    sample_inputs=lambda rng: [((rng.standard_normal((3,)) + 1j * rng.standard_normal((3,)),), {})],
+    sample_inputs=_complex_samples,
     batch=same_dim,
-    doc="""Imaginary part, a real tensor; zeros for a real one.
+    doc="""Return the imaginary part, a real tensor; zeros for a real one.
 
     >>> import tenkey as tk
     >>> tk.imag(tk.asarray([1 + 2j])).tolist()
@@ -86,3 +88,34 @@ complex_from: Entry = structured(
     sample_inputs=lambda rng: [((rng.standard_normal((3,)), rng.standard_normal((3,))), {})],
     batch=prepend(),
 )
+
+
+def conjugated(x: Tensor) -> Tensor:
+    """Return ``conj(x)``, or ``x`` itself if it is real."""
+    return conj(x) if x.dtype.kind == "c" else x
+
+
+def real_part(x: Tensor) -> Tensor:
+    """Return ``real(x)``, or ``x`` itself if it is real."""
+    return real(x) if x.dtype.kind == "c" else x
+
+
+def squared_size(x: Tensor) -> Tensor:
+    """Return the squares of the absolute values, a real tensor."""
+    if x.dtype.kind != "c":
+        return x * x
+    a, b = real(x), imag(x)
+    return a * a + b * b
+
+
+def like_operand(g: Tensor, meta: Any) -> Tensor:
+    """Return the gradient of an operand from that of a complex result: real for a real operand."""
+    return real(g) if g.dtype.kind == "c" and meta.dtype.kind != "c" else g
+
+
+def refuse_complex(operator: str, dtype: np.dtype) -> None:
+    """Raise TypeError for complex numbers, which have no order."""
+    if dtype.kind == "c":
+        raise TypeError(
+            f"[{operator}] is not defined for dtype {dtype}: complex numbers have no order. Use tk.real(x), say."
+        )

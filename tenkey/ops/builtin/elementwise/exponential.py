@@ -1,23 +1,24 @@
 """Exponentials, logarithms and roots, element by element; integers give floats of the default dtype.
 
-Complex functions have the branch cuts and the limits that the array API standard 2025.12 gives them.
+Complex functions have the branch cuts and limits of the array API standard 2025.12.
 """
 
 from __future__ import annotations
+
+import math
+from typing import Any, Final
 
 import numpy as np
 
 from ....dispatch.tags import Tag
 from ... import scalar as s
-from ...declare import INT_TO_FLOAT, REAL, REAL_TO_FLOAT, pointwise
+from ...declare import INT_TO_FLOAT, REAL_TO_FLOAT, elementwise, pointwise, scalar_function
 
-exp = pointwise(
-    "exp(Tensor x) -> Tensor",
-    scalar=lambda T: lambda x: s.exp(x),
-    promote=INT_TO_FLOAT,
-    methods=("exp",),
-    tags=(Tag.INPLACE,),
-    doc="""Exponential function.
+_LOG2: Final = math.log(2)
+
+exp = scalar_function(
+    "exp",
+    """Return the exponential function of each element.
 
     >>> import tenkey as tk
     >>> tk.exp(tk.asarray([0.0, float("-inf")])).tolist()
@@ -25,13 +26,9 @@ exp = pointwise(
     """,
 )
 
-exp2 = pointwise(
-    "exp2(Tensor x) -> Tensor",
-    scalar=lambda T: lambda x: s.exp2(x),
-    promote=INT_TO_FLOAT,
-    methods=("exp2",),
-    tags=(Tag.INPLACE,),
-    doc="""2 to the power ``x``; integers give floats.
+exp2 = scalar_function(
+    "exp2",
+    """Return 2 to the power ``x``; integers give floats.
 
     >>> import tenkey as tk
     >>> tk.exp2(tk.asarray([3.0, -1.0])).tolist()
@@ -39,13 +36,9 @@ exp2 = pointwise(
     """,
 )
 
-expm1 = pointwise(
-    "expm1(Tensor x) -> Tensor",
-    scalar=lambda T: lambda x: s.expm1(x),
-    promote=INT_TO_FLOAT,
-    methods=("expm1",),
-    tags=(Tag.INPLACE,),
-    doc="""``exp(x) - 1``, accurate near 0.
+expm1 = scalar_function(
+    "expm1",
+    """Return ``exp(x) - 1``, accurate near 0.
 
     >>> import tenkey as tk
     >>> tk.expm1(tk.asarray([0.0])).tolist()
@@ -53,79 +46,75 @@ expm1 = pointwise(
     """,
 )
 
-log = pointwise(
-    "log(Tensor x) -> Tensor",
-    scalar=lambda T: lambda x: s.log(x),
-    promote=INT_TO_FLOAT,
-    domain=(0.2, 5.0),
-    methods=("log",),
-    tags=(Tag.INPLACE,),
-    doc="""Natural logarithm; -inf at 0, nan below.
+log = scalar_function(
+    "log",
+    """Return the natural logarithm; -inf at 0, nan for negative numbers.
 
     >>> import tenkey as tk
     >>> tk.log(tk.asarray([1.0, 0.0])).tolist()
     [0.0, -inf]
     """,
+    domain=(0.2, 5.0),
 )
 
-log2 = pointwise(
-    "log2(Tensor x) -> Tensor",
-    scalar=lambda T: lambda x: s.log2(x),
-    promote=INT_TO_FLOAT,
-    domain=(0.2, 5.0),
-    methods=("log2",),
-    tags=(Tag.INPLACE,),
-    doc="""Logarithm to base 2; -inf at 0, nan below. The branch cut of complex numbers is the negative real axis.
+log2 = scalar_function(
+    "log2",
+    """Return the logarithm to base 2; -inf at 0, nan for negative numbers.
+
+    The branch cut for complex numbers is the negative real axis.
 
     >>> import tenkey as tk
     >>> tk.log2(tk.asarray([8.0, 0.0])).tolist()
     [3.0, -inf]
     """,
+    domain=(0.2, 5.0),
 )
 
-log10 = pointwise(
-    "log10(Tensor x) -> Tensor",
-    scalar=lambda T: lambda x: s.log10(x),
-    promote=INT_TO_FLOAT,
-    domain=(0.2, 5.0),
-    methods=("log10",),
-    tags=(Tag.INPLACE,),
-    doc="""Logarithm to base 10; -inf at 0, nan below. The branch cut of complex numbers is the negative real axis.
+log10 = scalar_function(
+    "log10",
+    """Return the logarithm to base 10; -inf at 0, nan for negative numbers.
+
+    The branch cut for complex numbers is the negative real axis.
 
     >>> import tenkey as tk
     >>> tk.log10(tk.asarray([1000.0, 0.0]))
     tensor([  3., -inf], shape=(2,), dtype=float32, device='cpu')
     """,
+    domain=(0.2, 5.0),
 )
 
-log1p = pointwise(
-    "log1p(Tensor x) -> Tensor",
-    scalar=lambda T: lambda x: s.log1p(x),
-    promote=INT_TO_FLOAT,
-    domain=(-0.5, 4.0),
-    methods=("log1p",),
-    tags=(Tag.INPLACE,),
-    doc="""``log(1 + x)``, accurate near 0.
+log1p = scalar_function(
+    "log1p",
+    """Return ``log(1 + x)``, accurate near 0.
 
     >>> import tenkey as tk
     >>> tk.log1p(tk.asarray([0.0])).tolist()
     [0.0]
     """,
+    domain=(-0.5, 4.0),
 )
 
-sqrt = pointwise(
-    "sqrt(Tensor x) -> Tensor",
-    scalar=lambda T: lambda x: s.sqrt(x),
-    promote=INT_TO_FLOAT,
-    domain=(0.2, 5.0),
-    methods=("sqrt",),
-    tags=(Tag.INPLACE,),
-    doc="""Square root; nan below 0.
+sqrt = scalar_function(
+    "sqrt",
+    """Return the square root; nan for negative numbers.
 
     >>> import tenkey as tk
     >>> tk.sqrt(tk.asarray([4.0, 9.0])).tolist()
     [2.0, 3.0]
     """,
+    domain=(0.2, 5.0),
+)
+
+cbrt = scalar_function(
+    "cbrt",
+    """Return the real cube root, for negative numbers too; integers give floats.
+
+    >>> import tenkey as tk
+    >>> tk.cbrt(tk.asarray([8.0, -27.0]))
+    tensor([ 2., -3.], shape=(2,), dtype=float32, device='cpu')
+    """,
+    promote=REAL_TO_FLOAT,
+    domain=(0.2, 5.0),
 )
 
 rsqrt = pointwise(
@@ -135,7 +124,7 @@ rsqrt = pointwise(
     domain=(0.2, 5.0),
     methods=("rsqrt",),
     tags=(Tag.INPLACE,),
-    doc="""``1 / sqrt(x)``.
+    doc="""Return ``1 / sqrt(x)``.
 
     >>> import tenkey as tk
     >>> tk.rsqrt(tk.asarray([4.0])).tolist()
@@ -143,62 +132,33 @@ rsqrt = pointwise(
     """,
 )
 
-logaddexp = pointwise(
-    "logaddexp(Tensor x1, Tensor x2) -> Tensor",
-    scalar=lambda T: lambda x1, x2: s.logaddexp(x1, x2),
-    promote=REAL_TO_FLOAT,
-    ufunc=np.logaddexp,
-    methods=("logaddexp",),
-    tags=(Tag.INPLACE,),
-    doc="""``log(exp(x1) + exp(x2))`` without overflow, for real dtypes; integers give floats.
+logaddexp = scalar_function(
+    "logaddexp",
+    """Return ``log(exp(x1) + exp(x2))`` without overflow, for real dtypes; integers give floats.
 
     >>> import tenkey as tk
     >>> tk.logaddexp(tk.asarray([1000.0, float("-inf")]), float("-inf")).tolist()
     [1000.0, -inf]
     """,
-)
-
-cbrt = pointwise(
-    "cbrt(Tensor x) -> Tensor",
-    scalar=lambda T: lambda x: s.cbrt(x),
+    ("x1", "x2"),
     promote=REAL_TO_FLOAT,
-    domain=(0.2, 5.0),
-    methods=("cbrt",),
-    tags=(Tag.INPLACE,),
-    doc="""Real cube root, also of negative numbers; integers give floats.
-
-    >>> import tenkey as tk
-    >>> tk.cbrt(tk.asarray([8.0, -27.0]))
-    tensor([ 2., -3.], shape=(2,), dtype=float32, device='cpu')
-    """,
+    ufunc=np.logaddexp,
 )
 
-sigmoid = pointwise(
-    "sigmoid(Tensor x) -> Tensor",
-    scalar=lambda T: lambda x: T(1) / (T(1) + s.exp(-x)),
-    partials=lambda out: out * (1 - out),
-    promote=INT_TO_FLOAT,
-    methods=("sigmoid",),
-    tags=(Tag.INPLACE,),
-    doc="""Logistic function ``1 / (1 + exp(-x))``.
+
+def _log2_of_one_and(x: Any) -> Any:
+    return s.where(x > 0.75, s.log2(1 + x), s.log1p(x) * (1 / _LOG2))  # the first is exact at 1
+
+
+@elementwise()
+def logaddexp2(T: Any, x1: Any, x2: Any) -> Any:
+    """Return ``log2(2**x1 + 2**x2)`` without overflow.
 
     >>> import tenkey as tk
-    >>> tk.sigmoid(tk.asarray([0.0])).tolist()
-    [0.5]
-    """,
-)
-
-relu = pointwise(
-    "relu(Tensor x) -> Tensor",
-    scalar=lambda T: lambda x: s.maximum(x, T(0)),
-    partials=lambda out: out > 0,
-    promote=REAL,
-    methods=("relu",),
-    tags=(Tag.INPLACE,),
-    doc="""``max(x, 0)``; its derivative at 0 is 0.
-
-    >>> import tenkey as tk
-    >>> tk.relu(tk.asarray([-1.0, 2.0])).tolist()
-    [0.0, 2.0]
-    """,
-)
+    >>> tk.logaddexp2(tk.asarray([1000.0, 3.0]), tk.asarray([1000.0, 3.0])).tolist()
+    [1001.0, 4.0]
+    """
+    above = x1 + _log2_of_one_and(s.exp2(x2 - x1))
+    below = x2 + _log2_of_one_and(s.exp2(x1 - x2))
+    same_infinity = s.logical_and(x1 == x2, s.isinf(x1))
+    return s.where(same_infinity, x1, s.where(x1 > x2, above, below))

@@ -1,12 +1,13 @@
 """Trigonometric and hyperbolic functions and their inverses, element by element; integers give floats.
 
-Complex functions have the branch cuts and the limits that the array API standard 2025.12 gives them; on a cut the sign
-of a zero says from which side it is approached.
+Complex functions have the branch cuts and limits of the array API standard 2025.12; on a cut the sign of a zero says
+from which side it is approached.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,19 +15,17 @@ from ....core.dtypes.names import default_float
 from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
 from ... import scalar as s
-from ...declare import INT_TO_FLOAT, REAL_TO_FLOAT, composite, pointwise
+from ...declare import INT_TO_FLOAT, REAL_TO_FLOAT, composite, elementwise, scalar_function
 from ..creation import zeros_like
 from ..shape.copying import cast
 from .comparison import isnan, signbit, where
 from .complex import imag, real
 
-sin = pointwise(
-    "sin(Tensor x) -> Tensor",
-    scalar=lambda T: lambda x: s.sin(x),
-    promote=INT_TO_FLOAT,
-    methods=("sin",),
-    tags=(Tag.INPLACE,),
-    doc="""Sine of an angle in radians.
+_DEGREE: Final = math.pi / 180
+
+sin = scalar_function(
+    "sin",
+    """Return the sine of angles in radians.
 
     >>> import tenkey as tk
     >>> tk.sin(tk.asarray([0.0])).tolist()
@@ -34,13 +33,9 @@ sin = pointwise(
     """,
 )
 
-cos = pointwise(
-    "cos(Tensor x) -> Tensor",
-    scalar=lambda T: lambda x: s.cos(x),
-    promote=INT_TO_FLOAT,
-    methods=("cos",),
-    tags=(Tag.INPLACE,),
-    doc="""Cosine of an angle in radians.
+cos = scalar_function(
+    "cos",
+    """Return the cosine of angles in radians.
 
     >>> import tenkey as tk
     >>> tk.cos(tk.asarray([0.0])).tolist()
@@ -48,64 +43,48 @@ cos = pointwise(
     """,
 )
 
-tan = pointwise(
-    "tan(Tensor x) -> Tensor",
-    scalar=lambda T: lambda x: s.tan(x),
-    promote=INT_TO_FLOAT,
-    domain=(-1.2, 1.2),
-    methods=("tan",),
-    tags=(Tag.INPLACE,),
-    doc="""Tangent of an angle in radians.
+tan = scalar_function(
+    "tan",
+    """Return the tangent of angles in radians.
 
     >>> import tenkey as tk
     >>> tk.tan(tk.asarray([0.0])).tolist()
     [0.0]
     """,
+    domain=(-1.2, 1.2),
 )
 
-asin = pointwise(
-    "asin(Tensor x) -> Tensor",
-    scalar=lambda T: lambda x: s.asin(x),
-    promote=INT_TO_FLOAT,
-    domain=(-0.9, 0.9),
-    methods=("asin",),
-    tags=(Tag.INPLACE,),
-    doc="""Inverse sine, in radians within [-pi/2, pi/2]; nan outside [-1, 1].
+asin = scalar_function(
+    "asin",
+    """Return the inverse sine, in radians within [-pi/2, pi/2]; nan outside [-1, 1].
 
-    The branch cuts of complex numbers are the real axis below -1 and above 1.
+    The branch cuts for complex numbers are the real axis below -1 and above 1.
 
     >>> import tenkey as tk
     >>> tk.asin(tk.asarray([0.0, 2.0])).tolist()
     [0.0, nan]
     """,
+    domain=(-0.9, 0.9),
 )
 
-acos = pointwise(
-    "acos(Tensor x) -> Tensor",
-    scalar=lambda T: lambda x: s.acos(x),
-    promote=INT_TO_FLOAT,
-    domain=(-0.9, 0.9),
-    methods=("acos",),
-    tags=(Tag.INPLACE,),
-    doc="""Inverse cosine, in radians within [0, pi]; nan outside [-1, 1].
+acos = scalar_function(
+    "acos",
+    """Return the inverse cosine, in radians within [0, pi]; nan outside [-1, 1].
 
-    The branch cuts of complex numbers are the real axis below -1 and above 1.
+    The branch cuts for complex numbers are the real axis below -1 and above 1.
 
     >>> import tenkey as tk
     >>> tk.acos(tk.asarray([1.0, 2.0])).tolist()
     [0.0, nan]
     """,
+    domain=(-0.9, 0.9),
 )
 
-atan = pointwise(
-    "atan(Tensor x) -> Tensor",
-    scalar=lambda T: lambda x: s.atan(x),
-    promote=INT_TO_FLOAT,
-    methods=("atan",),
-    tags=(Tag.INPLACE,),
-    doc="""Inverse tangent, in radians within [-pi/2, pi/2].
+atan = scalar_function(
+    "atan",
+    """Return the inverse tangent, in radians within [-pi/2, pi/2].
 
-    The branch cuts of complex numbers are the imaginary axis below -1j and above 1j.
+    The branch cuts for complex numbers are the imaginary axis below -1j and above 1j.
 
     >>> import tenkey as tk
     >>> tk.atan(tk.asarray([0.0])).tolist()
@@ -113,29 +92,23 @@ atan = pointwise(
     """,
 )
 
-atan2 = pointwise(
-    "atan2(Tensor x1, Tensor x2) -> Tensor",
-    scalar=lambda T: lambda x1, x2: s.atan2(x1, x2),
-    promote=REAL_TO_FLOAT,
-    methods=("atan2",),
-    tags=(Tag.INPLACE,),
-    doc="""Angle of the point (x2, x1) in radians within [-pi, pi], for real dtypes; integers give floats.
+atan2 = scalar_function(
+    "atan2",
+    """Return the angle of the point (x2, x1) in radians within [-pi, pi], for real dtypes; integers give floats.
 
-    The quadrant is that of the signs of both, those of zeros included. The derivative at the origin is 0.
+    The signs of both, zeros included, determine the quadrant. The derivative at the origin is 0.
 
     >>> import tenkey as tk
     >>> tk.atan2(tk.asarray([0.0, 0.0]), tk.asarray([1.0, -1.0])).tolist()
     [0.0, 3.1415927410125732]
     """,
+    ("x1", "x2"),
+    promote=REAL_TO_FLOAT,
 )
 
-hypot = pointwise(
-    "hypot(Tensor x1, Tensor x2) -> Tensor",
-    scalar=lambda T: lambda x1, x2: s.hypot(x1, x2),
-    promote=REAL_TO_FLOAT,
-    methods=("hypot",),
-    tags=(Tag.INPLACE,),
-    doc="""``sqrt(x1**2 + x2**2)`` without overflow on the way, for real dtypes; integers give floats.
+hypot = scalar_function(
+    "hypot",
+    """Return ``sqrt(x1**2 + x2**2)`` without intermediate overflow, for real dtypes; integers give floats.
 
     Infinite where one of them is, even if the other is nan. The derivative at the origin is 0.
 
@@ -143,15 +116,13 @@ hypot = pointwise(
     >>> tk.hypot(tk.asarray([3.0]), 4).tolist()
     [5.0]
     """,
+    ("x1", "x2"),
+    promote=REAL_TO_FLOAT,
 )
 
-sinh = pointwise(
-    "sinh(Tensor x) -> Tensor",
-    scalar=lambda T: lambda x: s.sinh(x),
-    promote=INT_TO_FLOAT,
-    methods=("sinh",),
-    tags=(Tag.INPLACE,),
-    doc="""Hyperbolic sine.
+sinh = scalar_function(
+    "sinh",
+    """Return the hyperbolic sine.
 
     >>> import tenkey as tk
     >>> tk.sinh(tk.asarray([0.0])).tolist()
@@ -159,13 +130,9 @@ sinh = pointwise(
     """,
 )
 
-cosh = pointwise(
-    "cosh(Tensor x) -> Tensor",
-    scalar=lambda T: lambda x: s.cosh(x),
-    promote=INT_TO_FLOAT,
-    methods=("cosh",),
-    tags=(Tag.INPLACE,),
-    doc="""Hyperbolic cosine.
+cosh = scalar_function(
+    "cosh",
+    """Return the hyperbolic cosine.
 
     >>> import tenkey as tk
     >>> tk.cosh(tk.asarray([0.0])).tolist()
@@ -173,13 +140,9 @@ cosh = pointwise(
     """,
 )
 
-tanh = pointwise(
-    "tanh(Tensor x) -> Tensor",
-    scalar=lambda T: lambda x: s.tanh(x),
-    promote=INT_TO_FLOAT,
-    methods=("tanh",),
-    tags=(Tag.INPLACE,),
-    doc="""Hyperbolic tangent.
+tanh = scalar_function(
+    "tanh",
+    """Return the hyperbolic tangent.
 
     >>> import tenkey as tk
     >>> tk.tanh(tk.asarray([0.0])).tolist()
@@ -187,15 +150,11 @@ tanh = pointwise(
     """,
 )
 
-asinh = pointwise(
-    "asinh(Tensor x) -> Tensor",
-    scalar=lambda T: lambda x: s.asinh(x),
-    promote=INT_TO_FLOAT,
-    methods=("asinh",),
-    tags=(Tag.INPLACE,),
-    doc="""Inverse hyperbolic sine.
+asinh = scalar_function(
+    "asinh",
+    """Return the inverse hyperbolic sine.
 
-    The branch cuts of complex numbers are the imaginary axis below -1j and above 1j.
+    The branch cuts for complex numbers are the imaginary axis below -1j and above 1j.
 
     >>> import tenkey as tk
     >>> tk.asinh(tk.asarray([0.0])).tolist()
@@ -203,39 +162,82 @@ asinh = pointwise(
     """,
 )
 
-acosh = pointwise(
-    "acosh(Tensor x) -> Tensor",
-    scalar=lambda T: lambda x: s.acosh(x),
-    promote=INT_TO_FLOAT,
-    domain=(1.2, 5.0),
-    methods=("acosh",),
-    tags=(Tag.INPLACE,),
-    doc="""Inverse hyperbolic cosine, not negative; nan below 1.
+acosh = scalar_function(
+    "acosh",
+    """Return the inverse hyperbolic cosine, which is not negative; nan below 1.
 
-    The branch cut of complex numbers is the real axis below 1.
+    The branch cut for complex numbers is the real axis below 1.
 
     >>> import tenkey as tk
     >>> tk.acosh(tk.asarray([1.0, 0.0])).tolist()
     [0.0, nan]
     """,
+    domain=(1.2, 5.0),
 )
 
-atanh = pointwise(
-    "atanh(Tensor x) -> Tensor",
-    scalar=lambda T: lambda x: s.atanh(x),
-    promote=INT_TO_FLOAT,
-    domain=(-0.9, 0.9),
-    methods=("atanh",),
-    tags=(Tag.INPLACE,),
-    doc="""Inverse hyperbolic tangent; infinite at -1 and 1, nan outside.
+atanh = scalar_function(
+    "atanh",
+    """Return the inverse hyperbolic tangent; infinite at -1 and 1, nan outside.
 
-    The branch cuts of complex numbers are the real axis below -1 and above 1.
+    The branch cuts for complex numbers are the real axis below -1 and above 1.
 
     >>> import tenkey as tk
     >>> tk.atanh(tk.asarray([0.0, 1.0])).tolist()
     [0.0, inf]
     """,
+    domain=(-0.9, 0.9),
 )
+
+
+@elementwise(tags=(Tag.INPLACE,))
+def deg2rad(T: Any, x: Any) -> Any:
+    """Convert degrees to radians; integers give floats.
+
+    >>> import tenkey as tk
+    >>> tk.deg2rad(tk.asarray([180.0], dtype=tk.float64)).item() == tk.pi
+    True
+    """
+    return x * _DEGREE
+
+
+@elementwise(tags=(Tag.INPLACE,))
+def rad2deg(T: Any, x: Any) -> Any:
+    """Convert radians to degrees; integers give floats.
+
+    >>> import tenkey as tk
+    >>> tk.rad2deg(tk.asarray([tk.pi])).tolist()
+    [180.0]
+    """
+    return x * (1 / _DEGREE)
+
+
+# Note [Series at a removable singularity]
+#     sin(t) / t and its derivatives are quotients of two zeros at 0. There the expression is the series, whose
+#     derivatives of every order are right at 0 and accurate beside it. Guarded by `test_sinc_near_zero`.
+_SINC: Final = [(-1) ** k / math.factorial(2 * k + 1) for k in range(12)]
+
+
+@elementwise(promote=INT_TO_FLOAT, tags=(Tag.INPLACE,))
+def sinc(T: Any, x: Any) -> Any:
+    """Return ``sin(pi x) / (pi x)``, which is 1 at 0. Integers give floats.
+
+    >>> import tenkey as tk
+    >>> tk.sinc(tk.asarray([0.0, 0.5], dtype=tk.float64)).tolist()
+    [1.0, 0.6366197723675814]
+    """
+    t = x * math.pi
+    square = t * t
+    series = T(_SINC[-1])
+    for c in reversed(_SINC[:-1]):
+        series = series * square + c
+    near = s.abs(x) < T(0.5)
+    away = s.where(near, T(1), t)
+    # The nearest integer is subtracted before the multiplication by pi, so that the zeros of the sine are exact. A
+    # complex number with an imaginary part, whose square is not positive, keeps it: the sine has no zeros there.
+    whole = s.where(s.abs(square) == square, s.round(x), T(0))
+    half = whole * T(0.5)
+    turn = s.where(s.round(half) == half, T(1), T(-1))
+    return s.where(near, series, turn * s.sin((x - whole) * math.pi) / away)
 
 
 @composite(
@@ -248,9 +250,9 @@ atanh = pointwise(
     methods=("angle",),
 )
 def angle(x: Tensor) -> Tensor:
-    """The angle of complex numbers in radians within [-pi, pi], a real tensor; 0 or pi for real numbers.
+    """Return the angle of complex numbers in radians within [-pi, pi], a real tensor; 0 or pi for real numbers.
 
-    Integers give floats. Its derivative at 0 is 0.
+    Integers give floats. The derivative at 0 is 0.
 
     >>> import tenkey as tk
     >>> tk.angle(tk.asarray([1.0, 1j])).tolist()

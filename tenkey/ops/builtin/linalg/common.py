@@ -14,12 +14,12 @@ from ....dispatch.operator import Operator
 from ...declare.batch import VmapLevel
 from ..creation import arange
 from ..elementwise.comparison import where
-from ..elementwise.complex import conj, real
+from ..elementwise.complex import conjugated
 from ..shape.views import broadcast_to, expand_dims, matrix_transpose, reshape, squeeze
 
 __all__ = [
     "CONVERGE", "adjoint", "as_diagonal", "check_matrix", "check_square", "differences", "half_lower", "hermitian",
-    "inexact", "inexact_array", "known_linalg", "like_operand", "on_diagonal", "reciprocal_off_diagonal",
+    "inexact", "inexact_array", "known_linalg", "on_diagonal", "reciprocal_off_diagonal",
     "solve_batch", "strictly_lower",
 ]  # fmt: skip
 
@@ -82,18 +82,12 @@ def known_linalg(operator: str, text: str) -> Callable[[Callable[..., Any]], Cal
 
 def adjoint(x: Tensor) -> Tensor:
     """Conjugate transpose of the last two dimensions."""
-    t: Tensor = matrix_transpose(x)
-    return conj(t) if t.dtype.kind == "c" else t
+    return conjugated(matrix_transpose(x))
 
 
 def hermitian(x: Tensor) -> Tensor:
     """The Hermitian part."""
     return (x + adjoint(x)) * 0.5
-
-
-def like_operand(g: Tensor, meta: Any) -> Tensor:
-    """The gradient of a real argument of a complex result is real."""
-    return real(g) if g.dtype.kind == "c" and meta.dtype.kind != "c" else g
 
 
 def _indices(x: Tensor) -> tuple[Tensor, Tensor]:

@@ -11,7 +11,7 @@ from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
 from ...declare import Entry, TensorSpec, composite, core_dims, structured
 from ..elementwise.comparison import where
-from ..elementwise.complex import conj, real
+from ..elementwise.complex import conj, like_operand, real
 from ..shape.copying import cast
 from ..shape.views import expand_dims
 from .common import (
@@ -23,7 +23,6 @@ from .common import (
     hermitian,
     inexact_array,
     known_linalg,
-    like_operand,
     on_diagonal,
     reciprocal_off_diagonal,
 )

@@ -11,7 +11,7 @@ from ....dispatch.tags import Tag
 from ...declare import Entry, TensorSpec, linear, structured
 from ...declare.batch import VmapLevel
 from ...shapes import broadcast_shapes
-from ..elementwise.complex import conj, real
+from ..elementwise.complex import conj, like_operand
 from ..shape.views import expand_dims, matrix_transpose, permute_dims, reshape, squeeze
 
 
@@ -33,11 +33,6 @@ _EXCHANGED: Final = (1, 0)
 def _adjoint(x: Tensor) -> Tensor:
     t: Tensor = permute_dims(x, _EXCHANGED) if x._data.ndim == 2 else matrix_transpose(x)  # the shorter way
     return conj(t) if t.dtype.kind == "c" else t
-
-
-def _real_for_real(g: Tensor, meta: Any) -> Tensor:
-    """The gradient of a real argument of a complex result is real."""
-    return real(g) if g.dtype.kind == "c" and meta.dtype.kind != "c" else g
 
 
 def _left(g: Tensor, x1_meta: Any, x2: Tensor) -> Tensor:
@@ -104,8 +99,8 @@ matmul: Entry = structured(
     "matmul(Tensor x1, Tensor x2) -> Tensor",
     meta=_matmul_meta,
     vjp={
-        "x1": lambda g, x1_meta, x2: _real_for_real(_left(g, x1_meta, x2), x1_meta),
-        "x2": lambda g, x1, x2_meta: _real_for_real(_right(g, x1, x2_meta), x2_meta),
+        "x1": lambda g, x1_meta, x2: like_operand(_left(g, x1_meta, x2), x1_meta),
+        "x2": lambda g, x1, x2_meta: like_operand(_right(g, x1, x2_meta), x2_meta),
     },
     jvp=linear("x1", "x2"),
     sample_inputs=lambda rng: [

@@ -15,7 +15,7 @@ from ...shapes import broadcast_shapes, reduced_shape, refuse_empty
 from ..elementwise.arithmetic import abs as abs_
 from ..elementwise.arithmetic import sign, square
 from ..elementwise.comparison import where
-from ..elementwise.complex import imag, real
+from ..elementwise.complex import imag, like_operand, real
 from ..elementwise.exponential import sqrt
 from ..reductions.reduction import max as max_
 from ..reductions.reduction import min as min_
@@ -31,7 +31,6 @@ from .common import (
     inexact,
     inexact_array,
     known_linalg,
-    like_operand,
     solve_batch,
 )
 from .decompositions import svdvals

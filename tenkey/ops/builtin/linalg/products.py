@@ -17,10 +17,10 @@ from ...shapes import broadcast_shapes, normalize_axes, normalize_axis
 from ..creation import eye
 from ..elementwise.arithmetic import multiply
 from ..elementwise.comparison import logical_and
-from ..elementwise.complex import conj
+from ..elementwise.complex import conj, like_operand
 from ..shape.copying import concatenate
 from ..shape.views import broadcast_to, expand_dims, permute_dims, reshape, slice, squeeze
-from .common import check_square, like_operand
+from .common import check_square
 from .matmul import matmul
 from .solve import inv
 

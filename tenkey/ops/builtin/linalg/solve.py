@@ -17,7 +17,7 @@ from ...declare import Entry, TensorSpec, composite, core_dims, structured
 from ...shapes import broadcast_shapes
 from ..creation import eye, zeros
 from ..elementwise.arithmetic import negative
-from ..elementwise.complex import conj, imag
+from ..elementwise.complex import conj, imag, like_operand
 from ..reductions.reduction import sum as sum_
 from ..shape.copying import concatenate
 from ..shape.views import broadcast_to, expand_dims, reshape, squeeze
@@ -29,7 +29,6 @@ from .common import (
     inexact,
     inexact_array,
     known_linalg,
-    like_operand,
     solve_batch,
 )
 from .matmul import matmul

@@ -21,8 +21,8 @@ from ...declare import Entry, TensorSpec, along, composite, factory, linear, str
 from ...shapes import normalize_axes, normalize_axis
 from ..creation import arange, zeros
 from ..elementwise.comparison import where
-from ..elementwise.complex import conj, real
-from ..linalg.common import inexact, inexact_array, like_operand
+from ..elementwise.complex import conj, conjugated, like_operand, real
+from ..linalg.common import inexact, inexact_array
 from ..shape.copying import cast, concatenate
 from ..shape.views import reshape, slice
 
@@ -258,7 +258,7 @@ def hfft(x: Tensor, n: int | None = None, axis: int = -1, norm: str = "backward"
     """
     if norm not in _OPPOSITE:
         raise ValueError(_NORM.format(operator="hfft", norm=norm))
-    return irfft(conj(x) if x.dtype.kind == "c" else x, n, axis, _OPPOSITE[norm])
+    return irfft(conjugated(x), n, axis, _OPPOSITE[norm])
 
 
 @composite(

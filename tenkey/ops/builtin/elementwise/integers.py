@@ -1,0 +1,167 @@
+"""Functions of integers, element by element: bits (for bools, logic), common divisors and common multiples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from ....core.dtypes.promotion import result_dtype
+from ....core.tensor import Tensor
+from ....dispatch.tags import Tag
+from ...declare import SAME, Entry, TensorSpec, broadcast, composite, pointwise, structured
+from ...shapes import broadcast_shapes
+from ..creation import concrete
+
+_BITS: Final = SAME._replace(
+    name="BITS", accepts="biu", takes="integers and bools; compare first (x != 0), or use tk.logical_and and its kin"
+)
+_WHOLE: Final = SAME._replace(name="WHOLE", accepts="iu", takes="integers")
+
+
+def _bitwise(name: str, sign: str, method: str, scalar: Callable[[Any], Callable[..., Any]]) -> Entry:
+    doc = f"""Return ``x1 {sign} x2``, bit by bit, for integers and bools.
+
+    >>> import tenkey as tk
+    >>> tk.{name}(tk.asarray([6, 3]), 5).tolist()
+    {[eval(f"{value} {sign} 5") for value in (6, 3)]}
+    """
+    return pointwise(
+        f"{name}(Tensor x1, Tensor x2) -> Tensor",
+        scalar=scalar,
+        promote=_BITS,
+        differentiable=False,
+        methods=(method, name),
+        tags=(Tag.INPLACE,),
+        doc=doc,
+    )
+
+
+bitwise_and = _bitwise("bitwise_and", "&", "__and__", lambda T: lambda x1, x2: x1 & x2)
+bitwise_or = _bitwise("bitwise_or", "|", "__or__", lambda T: lambda x1, x2: x1 | x2)
+bitwise_xor = _bitwise("bitwise_xor", "^", "__xor__", lambda T: lambda x1, x2: x1 ^ x2)
+
+bitwise_invert = pointwise(
+    "bitwise_invert(Tensor x) -> Tensor",
+    scalar=lambda T: lambda x: ~x,
+    promote=_BITS,
+    differentiable=False,
+    methods=("__invert__", "bitwise_invert"),
+    tags=(Tag.INPLACE,),
+    doc="""Return ``~x``, bit by bit, for integers and bools.
+
+    >>> import tenkey as tk
+    >>> tk.bitwise_invert(tk.asarray([0, 5])).tolist(), (~tk.asarray([True, False])).tolist()
+    ([-1, -6], [False, True])
+    """,
+)
+
+bitwise_left_shift = pointwise(
+    "bitwise_left_shift(Tensor x1, Tensor x2) -> Tensor",
+    scalar=lambda T: lambda x1, x2: x1 << x2,
+    promote=_WHOLE,
+    domain=(0.0, 4.0),
+    differentiable=False,
+    methods=("__lshift__", "bitwise_left_shift"),
+    tags=(Tag.INPLACE,),
+    doc="""Shift the bits of ``x1`` to the left by ``x2``, for integers.
+
+    A shift by the width of the dtype or more gives 0; a negative shift is undefined.
+
+    >>> import tenkey as tk
+    >>> tk.bitwise_left_shift(tk.asarray([1, 3]), 2).tolist()
+    [4, 12]
+    """,
+)
+
+bitwise_right_shift = pointwise(
+    "bitwise_right_shift(Tensor x1, Tensor x2) -> Tensor",
+    scalar=lambda T: lambda x1, x2: x1 >> x2,
+    promote=_WHOLE,
+    domain=(0.0, 4.0),
+    differentiable=False,
+    methods=("__rshift__", "bitwise_right_shift"),
+    tags=(Tag.INPLACE,),
+    doc="""Shift the bits of ``x1`` to the right by ``x2``, for integers; a negative number stays negative.
+
+    A shift by the width of the dtype or more gives 0 or -1; a negative shift is undefined.
+
+    >>> import tenkey as tk
+    >>> tk.bitwise_right_shift(tk.asarray([8, -8]), 2).tolist()
+    [2, -2]
+    """,
+)
+
+
+def _integer_samples(rng: np.random.Generator) -> Any:
+    return [
+        ((rng.integers(-20, 20, a), rng.integers(-20, 20, b)), {})
+        for a, b in (((3, 4), (3, 4)), ((3, 1), (4,)), ((), (2,)), ((0, 2), (2,)))
+    ]
+
+
+def _of_tensors(name: str, function: np.ufunc) -> Entry:
+    """Declare the internal operator of ``tk.gcd`` or ``tk.lcm``, whose arguments are both tensors."""
+
+    def meta(x1: Any, x2: Any) -> TensorSpec:
+        if x1.dtype.kind not in "iu" or x2.dtype.kind not in "iu":
+            raise TypeError(
+                f"[{name}] takes integers, got {x1.dtype} and {x2.dtype}: convert whole values with tk.astype(x, "
+                "tk.int64)."
+            )
+        return TensorSpec(broadcast_shapes(name, x1.shape, x2.shape), result_dtype((x1.dtype, x2.dtype), ()))
+
+    return structured(
+        f"{name}_of(Tensor x1, Tensor x2) -> Tensor",
+        meta=meta,
+        numpy=function,
+        differentiable=False,
+        sample_inputs=_integer_samples,
+        reference=function,
+        batch=broadcast,
+        tags=(Tag.INTERNAL,),
+        doc=f"""Compute ``tk.{name}`` of two tensors.
+
+    >>> import tenkey as tk
+    >>> tk.ops.tk.{name}_of(tk.asarray([4]), tk.asarray([6])).tolist()
+    [{function(4, 6)}]
+    """,
+    )
+
+
+gcd_of, lcm_of = _of_tensors("gcd", np.gcd), _of_tensors("lcm", np.lcm)
+
+
+@composite(
+    "gcd(Tensor x1, Tensor x2) -> Tensor",
+    differentiable=False,
+    sample_inputs=_integer_samples,
+    reference=np.gcd,
+    batch=broadcast,
+)
+def gcd(x1: Tensor, x2: Tensor) -> Tensor:
+    """Return the greatest common divisor of two integers, element by element, with broadcasting; never negative.
+
+    >>> import tenkey as tk
+    >>> tk.gcd(tk.asarray([12, 7, 0]), tk.asarray([18, 21, 5])).tolist()
+    [6, 7, 5]
+    """
+    return gcd_of(concrete(x1, x2), concrete(x2, x1))
+
+
+@composite(
+    "lcm(Tensor x1, Tensor x2) -> Tensor",
+    differentiable=False,
+    sample_inputs=_integer_samples,
+    reference=np.lcm,
+    batch=broadcast,
+)
+def lcm(x1: Tensor, x2: Tensor) -> Tensor:
+    """Return the least common multiple of two integers, element by element, with broadcasting; never negative.
+
+    >>> import tenkey as tk
+    >>> tk.lcm(tk.asarray([4, 0]), tk.asarray([6, 5])).tolist()
+    [12, 0]
+    """
+    return lcm_of(concrete(x1, x2), concrete(x2, x1))

@@ -1,0 +1,69 @@
+"""Two short forms of ``pointwise``: ``scalar_function`` and the decorator ``elementwise``."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from ...dispatch.tags import Tag
+from .. import scalar
+from .declaration import Entry, pointwise
+from .promotion import INT_TO_FLOAT, REAL_TO_FLOAT, Promotion
+
+__all__ = ["elementwise", "scalar_function"]
+
+
+def scalar_function(
+    name: str,
+    doc: str,
+    arguments: tuple[str, ...] = ("x",),
+    *,
+    promote: Promotion = INT_TO_FLOAT,
+    domain: tuple[float, float] = (-4.0, 4.0),
+    boolean: tuple[str, ...] = (),
+    ufunc: np.ufunc | None = None,
+    methods: Iterable[str] | None = None,
+    inplace: bool = True,
+) -> Entry:
+    """Declare the function ``name`` of ``tenkey.library.scalar`` as an operator of tensors.
+
+    By default it is also a method of Tensor of the same name, and has an in-place variant.
+    """
+    return pointwise(
+        f"{name}({', '.join([f'Tensor {argument}' for argument in arguments])}) -> Tensor",
+        scalar=lambda T: getattr(scalar, name),
+        promote=promote,
+        domain=domain,
+        boolean=boolean,
+        ufunc=ufunc,
+        methods=(name,) if methods is None else methods,
+        tags=(Tag.INPLACE,) if inplace else (),
+        doc=doc,
+    )
+
+
+def elementwise(*, promote: Promotion = REAL_TO_FLOAT, **options: Any) -> Callable[[Callable[..., Any]], Entry]:
+    """Declare a function of ``T`` and of scalar expressions as an operator, by decorating it.
+
+    Its name and docstring are those of the operator. Its parameters after ``T`` are tensors, or floats if they have
+    defaults. ``options`` are the other options of ``pointwise``.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Entry:
+        names = function.__code__.co_varnames[1 : function.__code__.co_argcount]
+        defaults = function.__defaults__ or ()
+        tensors = len(names) - len(defaults)
+        arguments = [f"Tensor {name}" for name in names[:tensors]]
+        arguments += [f"float {name}={default}" for name, default in zip(names[tensors:], defaults)]
+        return pointwise(
+            f"{function.__name__}({', '.join(arguments)}) -> Tensor",
+            scalar=lambda T: functools.partial(function, T),
+            promote=promote,
+            doc=function.__doc__,
+            **options,
+        )
+
+    return decorate
