@@ -11,18 +11,9 @@ from ..dispatch.keys import DispatchKey, register_backend_key
 from ..dispatch.registry import registry
 
 __all__ = [
-    "CPU",
-    "META",
-    "Device",
-    "add_finder",
-    "available_devices",
-    "base_word",
-    "chosen_device",
-    "default_device",
-    "device_types",
-    "register_device",
-    "to_device",
-]
+    "CPU", "META", "Device", "add_finder", "available_devices", "base_word", "chosen_device", "default_device",
+    "device_types", "register_device", "to_device",
+]  # fmt: skip
 
 _GONE: Final = "the backend of the device {type!r} was removed: its tensors can no longer be read. Register it again."
 _INDEX: Final = "[{name}] has {count} device(s), so there is no {device!r}: count from 0."
@@ -38,7 +29,7 @@ class _DeviceType:
     def __init__(self, key: DispatchKey, backend: Any) -> None:
         self.key = key
         self.backend = backend
-        self.ready = False  # whether the backend has said that it is available
+        self.ready = False  # whether the backend has answered that it is available
         name = key.backend
         self.word = key.mask | DispatchKey.ADInplaceOrView.mask
         for functionality in ("Autograd", "Autocast"):
@@ -46,7 +37,7 @@ class _DeviceType:
 
 
 class Device:
-    """Where a tensor lives: ``type`` ("cpu", "meta", a backend's name) and ``index``.
+    """A place for tensors: ``type`` ("cpu", "meta", or the name of a backend) and ``index``.
 
     >>> import tenkey as tk
     >>> tk.asarray([1.0]).device
@@ -60,7 +51,7 @@ class Device:
     index: int
 
     def __new__(cls, type: str, index: int | None = None) -> Device:
-        """The one device of that type and index; ``Device("type:1")`` is ``Device("type", 1)``."""
+        """Return the only device of that type and index; ``Device("type:1")`` is ``Device("type", 1)``."""
         found = _interned.get((type, index or 0))
         if found is not None and (index is not None or _types.get(type, _NO_TYPE).backend is None):
             return found
@@ -73,7 +64,7 @@ class Device:
 
     @property
     def backend(self) -> Any:
-        """The backend object that was registered for the device type, or None for the built-in ones."""
+        """The backend object registered for the device type, or None for the built-in ones."""
         found = _types.get(self.type)
         if found is None:
             raise RuntimeError(_GONE.format(type=self.type))
@@ -108,7 +99,7 @@ def _intern(type: str, index: int) -> Device:
 
 
 def register_device(name: str, *, key_name: str | None = None, backend: Any = None) -> DispatchKey:
-    """Make a device type; returns the dispatch key of its backend. A name that was removed gets its old keys again."""
+    """Create a device type and return the dispatch key of its backend; a removed name gets its previous key again."""
     key_name = key_name or name.upper()
     if name in _types:
         first = type(_types[name].backend)
@@ -126,42 +117,41 @@ def register_device(name: str, *, key_name: str | None = None, backend: Any = No
 
 
 def unregister_device(name: str) -> None:
-    """Forget a device type; tensors on it can no longer be made."""
+    """Remove a device type; tensors on it can no longer be created."""
     if _types.pop(name, None) is not None:
         registry.removed_devices.add(name)
 
 
 def available_devices() -> tuple[Device, ...]:
-    """The devices that can be used here and hold values, the CPU first."""
+    """Return the devices that are available and hold values, the CPU first."""
     found = [CPU]
     for name, kind in _types.items():
         backend = kind.backend
         if backend is not None and (kind.ready or backend.is_available()):
-            count = _answer(backend, name, "device_count", "the number of devices, an int of 0 or more")
-            found += [_intern(name, index) for index in range(count)]
+            found += [_intern(name, index) for index in range(_count(backend, name))]
     return tuple(found)
 
 
 def device_types() -> tuple[str, ...]:
-    """The device types there are."""
+    """Return the registered device types."""
     return tuple(_types)
 
 
 def base_word(type: str) -> int:
-    """The key bits that every tensor on a device of this type carries."""
+    """Return the key bits of every tensor on a device of this type."""
     return _types[type].word
 
 
 def add_finder(find: Callable[[str], bool], installed: Callable[[], Iterable[str]]) -> None:
-    """Ask ``find(name)`` to register an unknown device type, true if it did; ``installed()`` names what it can find."""
+    """Let ``find(name)`` register unknown device types (True if it did); ``installed()`` lists what it can find."""
     _finders.append((find, installed))
 
 
 def to_device(value: Any) -> Device:
-    """A Device from a Device, "type", or "type:index".
+    """Return the device that a Device, "type" or "type:index" names.
 
-    Raises ValueError, which lists what is known, for an unknown type or an index that is out of range, and
-    RuntimeError for a backend that is not available.
+    Raises ValueError for an unknown type (the error lists the known ones) or an index out of range, and RuntimeError
+    for a backend that is not available.
     """
     if isinstance(value, Device):
         if value.type not in _types:
@@ -181,7 +171,7 @@ def to_device(value: Any) -> Device:
 
 
 def _usable(name: str, index: int | None, value: str) -> Device:
-    """The device, if it is there: what is wrong with it is said here, not by the first kernel."""
+    """Return a device after checking that its backend is available, so that no kernel fails for lack of it."""
     found = _types[name]
     backend = found.backend
     if backend is None:
@@ -195,7 +185,7 @@ def _usable(name: str, index: int | None, value: str) -> Device:
                 "(is_available() is False). Check its driver or runtime, or use another device."
             )
         found.ready = True
-    count = _answer(backend, name, "device_count", "the number of devices, an int of 0 or more")
+    count = _count(backend, name)
     if index is None and count:
         index = _answer(backend, name, "current_device", f"the index of a device, an int from 0 to {count - 1}", count)
     if index is None or index >= count:
@@ -203,8 +193,12 @@ def _usable(name: str, index: int | None, value: str) -> Device:
     return _intern(name, index)
 
 
+def _count(backend: Any, name: str) -> int:
+    return _answer(backend, name, "device_count", "the number of devices, an int of 0 or more")
+
+
 def _answer(backend: Any, name: str, method: str, wanted: str, end: int | None = None) -> int:
-    """What the backend says about its devices, if it is a number that can be true."""
+    """Return a backend's answer about its devices; raise unless it is a possible number."""
     value = getattr(backend, method)()
     if isinstance(value, int) and value >= 0 and (end is None or value < end):
         return int(value)
@@ -214,11 +208,11 @@ def _answer(backend: Any, name: str, method: str, wanted: str, end: int | None =
 
 _default: ContextVar[Device | None] = ContextVar("tenkey_default_device", default=None)
 chosen_device: Final = _default.get
-"""The default device if one was chosen, else None (it is the CPU then): a call into C."""
+"""The default device if one was chosen, else None for the CPU; a C function, for hot paths."""
 
 
 def default_device() -> Device:
-    """The device of tensors that are made without ``device=``."""
+    """Return the device of tensors created without ``device=``."""
     return _default.get() or CPU
 
 

@@ -1,4 +1,4 @@
-"""Turning Python scalars and NumPy arrays among tensor arguments into tensors."""
+"""Conversion of Python scalars and NumPy arrays among tensor arguments to tensors."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ __all__ = ["lift", "refuse_number", "refuse_out_of_range", "weak_tensor"]
 _LARGEST: Final = sys.float_info.max
 _SCALAR_DTYPE: Final = {bool: np.bool_, int: np.int64, float: np.float64, complex: np.complex128}
 _NUMBER: Final = (bool, int, float, complex, np.number, np.bool_)
-_KEPT: Final = 1024  # Python scalars of a type whose tensors are kept: the same few numbers come again and again
+_KEPT: Final = 1024  # how many tensors of Python scalars of each type are cached: programs repeat the same numbers
 _kept: Final[dict[type, dict[Any, Tensor]]] = {kind: {} for kind in _SCALAR_DTYPE}
 kept_float: Final = _kept[float].get
 kept_int: Final = _kept[int].get
-"""The tensor of a float or an int, if it is kept: what most numbers need no call of ``weak_tensor`` for."""
+"""The cached tensor of a float or an int, or None; generated code tries these before ``weak_tensor``."""
 
 
 def weak_tensor(value: bool | int | float | complex) -> Tensor:
-    """The 0-d tensor that stands for a Python scalar (Note [Weak scalars])."""
+    """Return the 0-d tensor that stands for a Python scalar (Note [Weak scalars])."""
     kind = value.__class__
     known = _kept[kind].get(value)
     if known is not None:
@@ -48,27 +48,25 @@ def weak_tensor(value: bool | int | float | complex) -> Tensor:
 
 
 def _make_weak(value: Any, kind: Any) -> Tensor:
-    array: np.ndarray
     try:
-        array = np.array(value, _SCALAR_DTYPE[kind])
-    except OverflowError:  # more than 64 bits: exact, until the dtype is known that it must fit
-        array = np.array(value, object)
-    return make_tensor(array, WEAK_TRAIT[kind])
+        return make_tensor(np.array(value, _SCALAR_DTYPE[kind]), WEAK_TRAIT[kind])
+    except OverflowError:  # more than 64 bits: kept exactly until the dtype that must hold it is known
+        return make_tensor(np.array(value, object), WEAK_TRAIT[kind])
 
 
-# 0.0 and -0.0 are equal as keys, but not as numbers: they are not kept with the others
+# 0.0 and -0.0 are equal as keys but differ as numbers, so the cache does not contain them
 _ZERO: Final = _make_weak(0.0, float)
 _NEGATIVE_ZERO: Final = _make_weak(-0.0, float)
 
 
 def refuse_out_of_range(operator: str, tensor: Tensor, dtype: np.dtype) -> None:
-    """Raise OutOfRangeError for a Python int that the dtype cannot hold: it would wrap around, or have no value."""
+    """Raise OutOfRangeError for a weak Python int that the dtype cannot hold, instead of wrapping around."""
     if tensor._word & WEAK_TRAIT[int]:
         refuse_int_out_of_range(operator, tensor._data, dtype)
 
 
 def refuse_number(operator: str, number: Any, dtype: np.dtype) -> None:
-    """Raise for an argument that is a Python number and would become another one in the dtype of the call."""
+    """Raise for a Python number that would change its value in the dtype of the call."""
     if isinstance(number, int):
         refuse_int_out_of_range(operator, number, dtype)
     elif isinstance(number, complex) and dtype.kind != "c":
@@ -84,16 +82,14 @@ def refuse_number(operator: str, number: Any, dtype: np.dtype) -> None:
 
 
 def refuse_int_out_of_range(operator: str, number: Any, dtype: np.dtype) -> None:
-    """The same for an int (or an array of one) that is no tensor."""
+    """Raise OutOfRangeError for an int, or an array of one, that the dtype cannot hold."""
     value = int(number)
+    low, high = -_LARGEST, _LARGEST  # smaller floating dtypes round what float64 holds to infinity, as for floats
     if dtype.kind in "iu":
         limits = iinfo(dtype)
-        low: float = limits.min
-        high: float = limits.max
+        low, high = limits.min, limits.max
     elif dtype.kind == "b":
         return
-    else:  # a smaller float dtype makes infinity of what float64 holds, as it does of a float
-        low, high = -_LARGEST, _LARGEST
     if not low <= value <= high:  # Python compares an int with a float exactly
         raise OutOfRangeError(
             f"[{operator}] the Python int {shown(value)} does not fit into {dtype}, which holds {low} to {high}: cast "
@@ -102,27 +98,25 @@ def refuse_int_out_of_range(operator: str, number: Any, dtype: np.dtype) -> None
 
 
 def _plain(array: np.ndarray) -> np.ndarray:
-    """The array, or a copy of one that no tensor may stand on: with a negative stride, or not to be written to."""
+    """Return an array, copied if a tensor cannot share it: with a negative stride, or read-only."""
     return array if array.flags.writeable and min(array.strides, default=0) >= 0 else array.copy()
 
 
 def _lift_one(value: Any) -> Any:
     if isinstance(value, Tensor) or value is None:
         return value
-    for kind in (bool, int, float, complex):  # a subclass, of an IntEnum say, counts as what it is made of
+    for kind in (bool, int, float, complex):  # a subclass, such as an IntEnum, counts as its base
         if isinstance(value, kind):
             return weak_tensor(kind(value))  # type: ignore[arg-type]
-    if isinstance(value, np.generic) and value.dtype.kind in "biufc":
-        return weak_tensor(value.item())
-    if isinstance(value, np.generic) and value.dtype in DTYPE_TRAIT:
-        return weak_tensor(float(value))
-    if isinstance(value, np.ndarray) and value.dtype in DTYPE_TRAIT:
+    if not isinstance(value, (np.generic, np.ndarray)) or value.dtype not in DTYPE_TRAIT:
+        return value
+    if isinstance(value, np.ndarray):
         return make_tensor(_plain(value), cpu_word(value.dtype))
-    return value
+    return weak_tensor(float(value) if value.dtype.kind == "V" else value.item())
 
 
 def _is_array(value: Any) -> bool:
-    """Whether it is a tensor that stands for no Python number, or an array."""
+    """Return whether a value is an array, or a tensor that does not stand for a Python number."""
     return isinstance(value, np.ndarray) or (isinstance(value, Tensor) and not value._word & WEAK_MASK)
 
 
@@ -131,7 +125,7 @@ def _all_numbers(value: Any) -> bool:
 
 
 def _number_sequence(operator: Operator, value: Any, values: tuple[Any, ...]) -> Any:
-    """A sequence of numbers as a tensor, floats in the dtype of the tensors beside it: Note [Sequences of numbers]."""
+    """Return a sequence of numbers as a tensor, floats in the dtype of the tensors beside it; other values as given."""
     if not _all_numbers(value):
         return value
     try:
@@ -149,11 +143,11 @@ def _number_sequence(operator: Operator, value: Any, values: tuple[Any, ...]) ->
 
 # Note [Sequences of numbers]
 # ~~~~~~~~~~~~~~~~~~~~~~~~~~~
-# A few operators have arguments that people write as lists: the fractions of a quantile, the edges of a histogram,
-# indices. Their blocks have the tag "takes_sequences". Beside a tensor (or an array), a list of numbers in such a call
-# becomes a tensor: integers int64, floats of the dtype that the tensors have, so that a list widens no more than a
-# number does. With "exact_sequences" they stay float64: a fraction that is rounded may choose another element.
-# Everywhere else a list in the place of a tensor is refused.
+# A few operators have arguments that are usually written as lists: fractions of a quantile, edges of a histogram,
+# indices. Their blocks have the tag TAKES_SEQUENCES. Beside a tensor (or an array), a list of numbers in such a call
+# becomes a tensor: integers of int64, floats of the dtype of the tensors, so that a list widens no more than a number
+# does. With EXACT_SEQUENCES they stay float64: a rounded fraction may select another element. All other operators
+# refuse a list in the place of a tensor.
 # Guarded by tests/interop/test_strangers.py::test_lists_in_the_place_of_tensors.
 def _lift_sequences(operator: Operator, values: tuple[Any, ...]) -> tuple[Any, ...]:
     lifted = []
@@ -177,7 +171,7 @@ def _type_name(value: Any) -> str:
 
 
 def lift(operator: Operator, values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Lift the scalars and NumPy arrays of one call; at least one argument must be a Tensor already."""
+    """Convert the scalars and NumPy arrays of a call to tensors; at least one argument must be a Tensor already."""
     tensors = numbers = changed = False
     if Tag.TAKES_SEQUENCES in operator.tags:
         beside = [v for value in values for v in (value if isinstance(value, (list, tuple)) else (value,))]

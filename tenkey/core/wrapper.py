@@ -2,12 +2,11 @@
 
 Note [Levels]
 ~~~~~~~~~~~~~
-A transform that runs a function on tensors of its own opens a *level* and hands the function :class:`Wrapper` tensors:
-a value, the level, and what the level knows besides (a batch dimension, a tangent). A wrapper carries the key
-``Batched`` (the first after the modes), so a call that meets one is first taken to this module, which asks the
-innermost level among the arguments, the one that was opened last, to process the call. That level calls operators on
-the values, whose wrappers, if any, belong to levels further out, and so on: any transforms nest in any order, and the
-layers below (autocast, autograd, kernels) see plain tensors alone. A call without wrappers never sees any of this.
+A transform opens a *level* and passes the function :class:`Wrapper` tensors: a value, the level, and data of the level
+(a batch dimension, a tangent). A wrapper has the key ``Batched`` (the first after the modes), so a call with one first
+reaches this module, which lets the innermost level among the arguments (the one opened last) process it. That level
+calls operators on the values, whose wrappers, if any, belong to outer levels. So transforms nest in any order, and the
+layers below (autocast, autograd, kernels) see only plain tensors. Calls without wrappers are not affected.
 Guarded by ``tests/transforms/test_vmap.py::test_levels_nest_in_any_order``.
 """
 
@@ -15,6 +14,7 @@ from __future__ import annotations
 
 import itertools
 from contextvars import ContextVar
+from math import prod
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -36,23 +36,14 @@ if TYPE_CHECKING:
     from ..dispatch.registry import Registry
 
 __all__ = [
-    "Level",
-    "Wrapper",
-    "become",
-    "innermost",
-    "install_levels",
-    "open_levels",
-    "refreshed",
-    "released",
-    "stand_in",
-    "take_back",
-    "wrap",
-]
+    "Level", "Wrapper", "become", "innermost", "install_levels", "open_levels", "refreshed", "released", "stand_in",
+    "take_back", "wrap",
+]  # fmt: skip
 
 _KEY: Final = DispatchKey.Batched.mask
 _ESCAPED: Final = (
     "[{operator}] got a tensor that escaped from a {level} that has ended: use only what the transformed function "
-    "returns, and keep nothing of its inside in lists, globals or attributes."
+    "returns, and do not store tensors from inside it in lists, globals or attributes."
 )
 _HOOK: Final = "register it on the tensor outside, or transform the gradient with tk.transforms."
 _GRAD: Final = "use tk.autograd.grad or tk.transforms.grad, which return the gradient."
@@ -63,12 +54,12 @@ _open: ContextVar[tuple[Level, ...]] = ContextVar("tenkey_levels", default=())
 
 
 def open_levels() -> tuple[Level, ...]:
-    """The levels that are open in this thread or task, the innermost last."""
+    """Return the open levels of this thread or task, the innermost last."""
     return _open.get()
 
 
 class Level:
-    """One run of a transform; a context manager. Subclasses say how calls on their wrappers are processed.
+    """One run of a transform; a context manager. Subclasses define how calls on their wrappers are processed.
 
     ``number`` orders levels: a later one is further inside.
     """
@@ -95,47 +86,47 @@ class Level:
         _open.set(tuple([level for level in _open.get() if level is not self]))
 
     def process(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The result of a call that has wrappers of this level, and none of a level further inside."""
+        """Compute the result of a call with wrappers of this level and of no inner one."""
         raise NotImplementedError
 
     def escaped(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The same after the level has ended; raises by default."""
+        """Process a call after the level has ended; raises by default."""
         raise RuntimeError(_ESCAPED.format(operator=operator.name, level=self.name))
 
     def values(self, wrapper: Wrapper, what: str) -> np.ndarray:
-        """The values of a wrapper for Python and NumPy, or a deliberate error."""
+        """Return the values of a wrapper for Python and NumPy, or raise an explanatory error."""
         raise NotImplementedError
 
     def detach(self, wrapper: Wrapper) -> Tensor:
-        """The wrapper without history."""
+        """Return the wrapper without history."""
         raise NotImplementedError
 
     def describe(self, wrapper: Wrapper) -> str:
-        """What ``repr`` shows."""
+        """Return the ``repr`` of a wrapper."""
         raise NotImplementedError
 
     def through(self, wrapper: Wrapper, function: Callable[[Tensor], Tensor], dims: Callable[[int], int]) -> Tensor:
-        """The wrapper around ``function(value)``; ``dims`` says where a dimension of the value has gone."""
+        """Return the wrapper of ``function(value)``; ``dims`` maps dimensions of the value to those of the result."""
         raise NotImplementedError
 
     def combine(self, function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
-        """The wrapper around ``function(*values)`` of tensors of which some are of this level, element by element."""
+        """Return the wrapper of an elementwise ``function(*values)`` of tensors, some of which are of this level."""
         raise NotImplementedError
 
     def apply_function(self, function: Any, args: tuple[Any, ...]) -> Any:
-        """``Function.apply`` on wrappers of this level."""
+        """Process ``Function.apply`` on wrappers of this level."""
         raise NotImplementedError
 
     def escaped_function(self, function: Any, args: tuple[Any, ...]) -> Any:
-        """The same after the level has ended; raises by default."""
+        """Process ``Function.apply`` after the level has ended; raises by default."""
         raise RuntimeError(_ESCAPED.format(operator=function.__name__, level=self.name))
 
     def released(self, wrapper: Wrapper) -> Tensor:
-        """What a wrapper stands for after the level has ended; raises by default."""
+        """Return what a wrapper stands for after the level has ended; raises by default."""
         raise RuntimeError(_ESCAPED.format(operator="autograd", level=self.name))
 
     def alias(self, wrapper: Wrapper, function: Callable[[Tensor], Tensor]) -> Tensor:
-        """The wrapper around ``function(value)``, a tensor of the same values."""
+        """Return the wrapper of ``function(value)``, a tensor of the same values."""
         extra = wrapper._extra
         word = extra._word if isinstance(extra, Tensor) else 0
         made = wrap(self, function(wrapper._value), extra, wrapper.shape, word)
@@ -143,19 +134,16 @@ class Level:
         return made
 
     def repeat(self, x: Tensor) -> Tensor:
-        """A tensor that has no values of this level as one that has its own for each sample, for a ``vmap``.
-
-        Other transforms leave it as it is.
-        """
+        """Return a tensor without values of this level with one copy for each sample; only ``vmap`` changes it."""
         return x
 
     def gradient(self, grad: Callable[..., Any], outputs: list[Any], inputs: list[Any], **options: Any) -> Any:
-        """``tk.autograd.grad`` for outputs and inputs of which the innermost are of this level."""
+        """Process ``tk.autograd.grad`` for outputs and inputs the innermost of which are of this level."""
         raise NotImplementedError
 
 
 class WrappedData:
-    """What a wrapper has for data: shape, dtype and device as the function sees them, and no memory."""
+    """The data of a wrapper: shape, dtype and device as the function sees them, and no memory."""
 
     __slots__ = ("device", "dtype", "shape")
     buffer = None
@@ -168,10 +156,7 @@ class WrappedData:
     @property
     def size(self) -> int:
         """Number of elements."""
-        size = 1
-        for length in self.shape:
-            size *= length
-        return size
+        return prod(self.shape)
 
     @property
     def ndim(self) -> int:
@@ -185,14 +170,14 @@ class WrappedData:
 
 
 class Wrapper(Tensor):
-    """A tensor inside a transform; see Note [Levels]. Made by :func:`wrap` alone."""
+    """A tensor inside a transform, created by :func:`wrap`; see Note [Levels]."""
 
     __slots__ = ()
 
     _value: Tensor
     _level: Level
     _extra: Any  # the batch dimension, or the tangent
-    _apart: bool  # the value is a window on the memory of another one's, and what belongs to it is a copy
+    _apart: bool  # the value is a window on the memory of another value, and the extra is a copy
 
     def _values(self, what: str) -> np.ndarray:
         return self._level.values(self, what)
@@ -210,9 +195,9 @@ class Wrapper(Tensor):
         return self.detach().clone()
 
     def _unsupported(self, call: str, remedy: str) -> NotImplementedError:
-        return NotImplementedError(f"[{call}] is not supported on a tensor inside of {self._level.name}: {remedy}")
+        return NotImplementedError(f"[{call}] is not supported on a tensor inside {self._level.name}: {remedy}")
 
-    # ---- autograd records the values; what it says of them holds for the wrapper
+    # ---- autograd records the values; its attributes of them hold for the wrapper
 
     @property
     def _autograd(self) -> Any:
@@ -224,7 +209,7 @@ class Wrapper(Tensor):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether calls on it are recorded."""
+        """Whether calls on the tensor are recorded."""
         return bool(refreshed(self) & REQUIRES_GRAD)
 
     @requires_grad.setter
@@ -232,19 +217,19 @@ class Wrapper(Tensor):
         self.requires_grad_(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
-        """Record calls on it, for ``tk.autograd.grad``. The tensor outside is left as it is."""
+        """Record calls on the tensor, for ``tk.autograd.grad``; the tensor outside is not affected."""
         if requires_grad != self.requires_grad:
             self._value = _own_leaf(self._value, requires_grad)
             self._word = (self._word & ~REQUIRES_GRAD) | (self._value._word & REQUIRES_GRAD)
         return self
 
     def detach(self) -> Tensor:
-        """The tensor without history."""
+        """Return the tensor without history."""
         return self._level.detach(self)
 
     @property
     def grad(self) -> Tensor | None:
-        """None: gradients are not collected inside of a transform."""
+        """None: gradients are not accumulated inside a transform."""
         return None
 
     @grad.setter
@@ -252,29 +237,29 @@ class Wrapper(Tensor):
         raise self._unsupported("grad", _GRAD)
 
     def backward(self, *args: Any, **kwargs: Any) -> None:
-        """Refuse inside of the transform: use ``tk.autograd.grad``."""
+        """Raise inside the transform, where ``tk.autograd.grad`` is available."""
         if self._level.is_open:
             raise self._unsupported("backward", _GRAD)
         self._level.released(self).backward(*args, **kwargs)
 
     def register_hook(self, hook: Any) -> NoReturn:
-        """Refuse."""
+        """Raise NotImplementedError."""
         raise self._unsupported("register_hook", _HOOK)
 
     def register_post_accumulate_grad_hook(self, hook: Any) -> NoReturn:
-        """Refuse."""
+        """Raise NotImplementedError."""
         raise self._unsupported("register_post_accumulate_grad_hook", _HOOK)
 
     def retain_grad(self) -> NoReturn:
-        """Refuse."""
+        """Raise NotImplementedError."""
         raise self._unsupported("retain_grad", _GRAD)
 
 
 def refreshed(x: Tensor) -> int:
-    """The dispatch word, with the bit ``REQUIRES_GRAD`` as the values have it now.
+    """Return the dispatch word, with the current bit ``REQUIRES_GRAD`` of the values.
 
-    A change in place of a view makes a result of the values of its root, which the wrapper around that cannot know.
-    Who asks a result whether it is recorded asks here. Guarded by
+    An in-place change of a view makes the values of its root a result, which the wrapper of the root does not notice;
+    so this function, not ``_word``, tells whether a result is recorded. Guarded by
     ``tests/transforms/test_transform_programs.py::test_changes_through_views``.
     """
     if x.__class__ is Wrapper:
@@ -284,14 +269,14 @@ def refreshed(x: Tensor) -> int:
 
 
 def _own_leaf(value: Tensor, requires_grad: bool) -> Tensor:
-    """The tensor without its history; tangents of levels further out stay."""
+    """Return the tensor without its history; tangents of outer levels stay."""
     if value.__class__ is Wrapper:
         return value._level.alias(value, lambda inner: _own_leaf(inner, requires_grad))
     return value.detach().requires_grad_(requires_grad)
 
 
 def wrap(level: Level, value: Tensor, extra: Any, shape: tuple[int, ...], word: int = 0) -> Wrapper:
-    """A wrapper of ``value`` for ``level``; ``word`` adds bits to those of the value."""
+    """Return a wrapper of ``value`` for ``level``; ``word`` adds bits to those of the value."""
     made: Wrapper = _new(Wrapper)
     own = value._data
     data = made._data = _new(WrappedData)
@@ -307,22 +292,22 @@ def wrap(level: Level, value: Tensor, extra: Any, shape: tuple[int, ...], word: 
     return made
 
 
-# ---- tensors that are wrappers for a while
+# ---- tensors that are wrappers temporarily
 
 _PARTS: Final = ("_data", "_word", "_storage", "_level", "_value", "_extra", "_apart")
 
 
 def stand_in(x: Tensor) -> Tensor:
-    """Another object that is what a plain tensor or a wrapper is."""
+    """Return another object that is the same plain tensor or wrapper."""
     made: Tensor = _new(x.__class__)
     take_back(made, x)
     return made
 
 
 def become(x: Tensor, wrapper: Wrapper, storage: Storage) -> None:
-    """Turn a tensor into a wrapper, for everyone who refers to it. ``storage`` has the version that saved values know.
+    """Turn a tensor into a wrapper, for all references to it; ``storage`` has the version that saved values know.
 
-    The history of a plain tensor goes: its stand-in has it.
+    The history of a plain tensor moves to its stand-in.
     """
     if x.__class__ is not Wrapper:
         x._autograd = None
@@ -331,7 +316,7 @@ def become(x: Tensor, wrapper: Wrapper, storage: Storage) -> None:
 
 
 def take_back(x: Tensor, other: Tensor) -> None:
-    """Make a tensor what another one is: a plain tensor or a wrapper."""
+    """Turn a tensor into the plain tensor or wrapper that another one is."""
     parts: Any = x
     parts.__class__ = other.__class__
     if other.__class__ is Wrapper:
@@ -354,7 +339,7 @@ def innermost(values: Iterable[Any]) -> Level | None:
 
 
 def released(values: list[Any], level: Level) -> list[Any]:
-    """The values with what wrappers of a level that has ended stand for."""
+    """Return the values with wrappers of a level that has ended replaced by what they stand for."""
     return [level.released(x) if x.__class__ is Wrapper and x._level is level else x for x in values]
 
 
@@ -382,5 +367,5 @@ def _run(operator: Operator, keyset: DispatchKeySet, /, *args: Any, **kwargs: An
 
 
 def install_levels(registry: Registry) -> None:
-    """Register the fallback of the key ``Batched``, which asks the innermost level."""
+    """Register the fallback of the key ``Batched``, which lets the innermost level process a call."""
     registry.fallback(Kernel(_run, DispatchKey.Batched, boxed=True, with_keyset=True, origin="generated"))

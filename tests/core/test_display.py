@@ -170,7 +170,7 @@ def test_inside_of_transforms_and_modes() -> None:
 def test_format() -> None:
     assert f"{tk.asarray(1.23456):.2f}" == "1.23"
     assert f"{tk.ones(1)}" == repr(tk.ones(1))
-    with pytest.raises(TypeError, match=re.escape("[format] the format '.2f' is for one number")):
+    with pytest.raises(TypeError, match=re.escape("[format] the format '.2f' is for a number")):
         f"{tk.ones(2):.2f}"
 
 

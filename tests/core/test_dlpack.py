@@ -266,7 +266,7 @@ def test_a_capsule_is_used_once() -> None:
 
     source = Again(np.zeros(2))
     tk.from_dlpack(source)
-    with pytest.raises(BufferError, match="which is no unused DLPack capsule"):
+    with pytest.raises(BufferError, match="which is not an unused DLPack capsule"):
         tk.from_dlpack(source)
 
 

@@ -1,13 +1,13 @@
-"""DLPack: handing memory to other array libraries, and taking theirs, without copying.
+"""DLPack: sharing memory with other array libraries without copying.
 
-NumPy makes and reads the capsules, and owns what they own; this module adds what NumPy leaves out: bfloat16, gradients
-and devices that are none of its business, and errors that say what to call.
+NumPy creates and reads the capsules and manages their lifetime; this module adds bfloat16, gradients, other devices,
+and errors with a remedy.
 
 Note [bfloat16 through DLPack]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-NumPy knows no bfloat16, DLPack does. So the capsule is made of the same memory seen as uint16, and the type code in it
-is changed before anybody has seen it; on the way in it is changed the other way round. The layout of the struct is
-fixed by DLPack's ABI. Guarded by ``tests/core/test_bfloat16.py::test_dlpack_capsule`` and, with PyTorch,
+DLPack has bfloat16, NumPy does not. So NumPy exports the same memory as uint16, and the type code in the capsule is
+changed before it is returned; on import it is changed in the opposite direction. DLPack's ABI fixes the layout of the
+struct. Guarded by ``tests/core/test_bfloat16.py::test_dlpack_capsule`` and, with PyTorch,
 ``::test_torch``.
 """
 
@@ -28,23 +28,15 @@ __all__ = ["device_of", "export", "read", "refuse_gradient"]
 
 CPU_DEVICE: Final = (1, 0)
 _IN_HOST_MEMORY: Final = frozenset({1, 3, 11, 13})  # CPU; pinned by CUDA or ROCm; managed by CUDA
-_EXTENSION: Final = 12  # DLPack's number for devices that it has no number for
+_EXTENSION: Final = 12  # kDLExtDev: devices without a number of their own
 _UNSIGNED: Final = 1
 _BFLOAT: Final = 4
-_CODES: Final = {
-    0: "int",
-    _UNSIGNED: "uint",
-    2: "float",
-    3: "opaque handle",
-    _BFLOAT: "bfloat",
-    5: "complex",
-    6: "bool",
-}
+_CODES: Final = ("int", "uint", "float", "opaque handle", "bfloat", "complex", "bool")
 _NAMES: Final = (b"dltensor_versioned", b"dltensor")
 
 _META: Final = "[{call}] a tensor on the device 'meta' has no memory to share: make it on another device."
 _ELSEWHERE: Final = (
-    "[from_dlpack] the memory is on the DLPack device {found}, where no tensor can be: pass device='cpu' for a copy."
+    "[from_dlpack] the memory is on the DLPack device {found}, which tensors cannot use: pass device='cpu' for a copy."
 )
 
 
@@ -83,16 +75,15 @@ _is_valid.restype, _is_valid.argtypes = ctypes.c_int, (ctypes.py_object, ctypes.
 
 
 def _inside(capsule: Any) -> _Array:
-    """The array in a capsule that nobody has taken yet."""
+    """Return the array in an unused capsule."""
     for name in _NAMES:
         if _is_valid(capsule, name):
             address = _pointer_of(capsule, name)
             assert address is not None
             if name == b"dltensor":
                 return _Array.from_address(address)
-            array: _Array = _Versioned.from_address(address).array
-            return array
-    raise BufferError(f"[from_dlpack] __dlpack__ returned {capsule!r}, which is no unused DLPack capsule.")
+            return _Versioned.from_address(address).array  # type: ignore[no-any-return]
+    raise BufferError(f"[from_dlpack] __dlpack__ returned {capsule!r}, which is not an unused DLPack capsule.")
 
 
 # ---- out
@@ -125,12 +116,12 @@ def export(
     dl_device: tuple[Any, int] | None = None,
     copy: bool | None = None,
 ) -> Any:
-    """A DLPack capsule of the tensor's memory, for ``from_dlpack`` of other libraries (array API standard).
+    """Return a DLPack capsule of the memory, for ``from_dlpack`` of other libraries (array API standard).
 
     It keeps the memory alive. ``max_version`` of at least (1, 0) gives a versioned capsule, None the older kind;
-    ``dl_device`` is None or (1, 0), the CPU, to which tensors of other devices are copied; ``copy`` forces a copy or
-    forbids it. Raises BufferError for a tensor that requires a gradient (use ``detach()``), for a device that cannot
-    be, and where ``copy=False`` is impossible; ValueError for a stream.
+    ``dl_device`` is None or (1, 0), the CPU, to which tensors on other devices are copied; ``copy`` forces or forbids a
+    copy. Raises BufferError for a tensor that requires a gradient (use ``detach()``), for other devices, and where
+    ``copy=False`` is impossible; ValueError for a stream.
 
     >>> import numpy as np, tenkey as tk
     >>> x = tk.zeros(2)
@@ -146,7 +137,7 @@ def export(
             raise BufferError(_META.format(call="__dlpack__"))
         if wanted is None:
             raise BufferError(
-                f"[__dlpack__] DLPack has no number for the memory of {device}: call x.to('cpu') first, or ask with "
+                f"[__dlpack__] DLPack has no number for the memory of {device}: call x.to('cpu') first, or pass "
                 "dl_device=(1, 0), which copies to the CPU."
             )
     if wanted is not None and wanted != CPU_DEVICE:
@@ -169,7 +160,7 @@ def export(
 
 
 def device_of(self: Tensor) -> tuple[int, int]:
-    """The DLPack device type (1 for the CPU) and index of the tensor's memory.
+    """Return the DLPack device type (1 for the CPU) and index of the memory.
 
     >>> import tenkey as tk
     >>> tk.zeros(2).__dlpack_device__()
@@ -187,7 +178,7 @@ def device_of(self: Tensor) -> tuple[int, int]:
 
 
 class _Exporter:
-    """Hands a capsule that is there already to NumPy."""
+    """Passes an existing capsule to NumPy."""
 
     __slots__ = ("_capsule",)
 
@@ -202,12 +193,11 @@ class _Exporter:
 
 
 def read(x: Any, *, to_cpu: bool, copy: bool | None) -> tuple[np.ndarray, bool]:
-    """The host memory that another library exports as an array, and whether that library has copied it for us.
+    """Return the host memory that another library exports, as an array, and whether that library copied it.
 
-    ``to_cpu`` asks for a copy on the CPU where the memory is elsewhere. The array is read-only where the exporter says
-    so, or cannot say, since its capsule is of the older kind (JAX's are, and its arrays never change). Raises
-    BufferError for memory elsewhere, TypeError for what exports nothing and for dtypes that do not exist here; errors
-    of the exporter pass through.
+    With ``to_cpu``, memory elsewhere is copied to the CPU. The array is read-only if the exporter says so, or if its
+    capsule is of the older kind, which cannot say (as JAX's, whose arrays never change). Raises BufferError for memory
+    elsewhere, TypeError for objects that do not export and for unsupported dtypes; errors of the exporter pass through.
     """
     if not hasattr(x, "__dlpack__") or not hasattr(x, "__dlpack_device__"):
         raise TypeError(
@@ -227,7 +217,7 @@ def read(x: Any, *, to_cpu: bool, copy: bool | None) -> tuple[np.ndarray, bool]:
     except TypeError:
         if not reachable:
             raise
-        capsule, copied = x.__dlpack__(), False  # written before there were versions
+        capsule, copied = x.__dlpack__(), False  # an exporter older than versioned capsules
     described = _inside(capsule).dtype
     target: dtypes.DType | None = None
     if (described.code, described.bits, described.lanes) == (_BFLOAT, 16, 1):
@@ -237,9 +227,10 @@ def read(x: Any, *, to_cpu: bool, copy: bool | None) -> tuple[np.ndarray, bool]:
     try:
         array: np.ndarray = np.from_dlpack(_Exporter(capsule))
     except (BufferError, RuntimeError, TypeError):
-        name, many = _CODES.get(code, f"of code {code} with bits "), "" if lanes == 1 else f"x{lanes}"
+        name = _CODES[code] if code < len(_CODES) else f"of code {code} with bits "
+        many = "" if lanes == 1 else f"x{lanes}"
         raise TypeError(
-            f"[from_dlpack] tensors cannot hold the dtype {name}{bits}{many}: convert it where it comes from."
+            f"[from_dlpack] tensors cannot hold the dtype {name}{bits}{many}: convert it before exporting it."
         ) from None
     return (array if target is None else array.view(target)), copied
 

@@ -19,14 +19,14 @@ _Kind = TypeVar("_Kind", bound=Tensor)
 
 
 class _Shape(NamedTuple):
-    """In a pickle, a tensor without values."""
+    """A tensor without values, in a pickle."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
 
 
 def refuse_non_leaf(tensor: Tensor, call: str, can: str) -> None:
-    """Raise RuntimeError for a tensor that was computed from others and whose history would be lost."""
+    """Raise RuntimeError for a tensor that was computed from others, whose history would be lost."""
     if not tensor.is_leaf:
         raise RuntimeError(
             f"[{call}] Only Tensors created explicitly by the user (graph leaves) {can}: this one was computed "
@@ -36,7 +36,7 @@ def refuse_non_leaf(tensor: Tensor, call: str, can: str) -> None:
 
 
 def rebuild(values: np.ndarray | _Shape, device: str, requires_grad: bool) -> Tensor:
-    """A tensor from what was pickled."""
+    """Return a tensor from its pickled parts."""
     target = to_device(device)
     if isinstance(values, _Shape):
         made = registry.find("tk::empty").call(values.shape, dtype=values.dtype, device=target)
@@ -59,11 +59,11 @@ def _rebuild_subclass(cls: type[_Kind], values: np.ndarray | _Shape, device: str
 
 
 def _reduce_ex(self: Tensor, protocol: Any) -> tuple[object, ...]:
-    """Pickle values, dtype, device, and whether a gradient is wanted; neither history nor ``.grad``.
+    """Pickle values, dtype, device and ``requires_grad``, but neither history nor ``.grad``.
 
-    With protocol 5 and a ``buffer_callback`` the values leave as a buffer of their own, without being copied.
+    With protocol 5 and a ``buffer_callback`` the values are passed as a separate buffer, without being copied.
     """
-    device = self.device  # with its index: "type" alone means the device that is current there
+    device = self.device  # pickled with its index: "type" alone means the current device when unpickled
     values = _Shape(self.shape, self.dtype) if device is META else self._values("pickle")
     made = (rebuild, (values, f"{device.type}:{device.index}", bool(self._word & REQUIRES_GRAD)))
     if self.__class__ is Tensor:
@@ -72,7 +72,7 @@ def _reduce_ex(self: Tensor, protocol: Any) -> tuple[object, ...]:
 
 
 def _copy(self: Tensor) -> Tensor:
-    """A copy with memory of its own, which is in the graph as ``clone()`` is."""
+    """Return a copy with its own memory, recorded in the graph like ``clone()``."""
     if self.__class__ is not Tensor:
         made = with_class(self.__class__, registry.find("tk::clone").call(self.as_subclass(Tensor)))
         vars(made).update(vars(self))
@@ -81,15 +81,13 @@ def _copy(self: Tensor) -> Tensor:
 
 
 def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
-    """A leaf with memory of its own, which wants a gradient if this one does, and has a copy of its ``.grad``.
+    """Return a leaf with its own memory, the same ``requires_grad``, and a copy of ``.grad``.
 
     Raises RuntimeError for a tensor that was computed from others and requires a gradient.
     """
     refuse_non_leaf(self, "deepcopy", "support the deepcopy protocol")
     made = registry.find("tk::clone").call(self.detach())
-    if self.__class__ is not Tensor:
-        made = with_class(self.__class__, made)
-    memo[id(self)] = made
+    made = memo[id(self)] = with_class(self.__class__, made)
     if self.__class__ is not Tensor:
         vars(made).update(copy.deepcopy(vars(self), memo))
     if self._word & REQUIRES_GRAD:
@@ -100,9 +98,8 @@ def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
 
 
 def _buffer(self: Tensor, flags: int) -> memoryview:
-    """The memory for ``memoryview(x)`` and ``bytes(x)``; Python asks for it from 3.12 on (before: ``x.numpy()``)."""
-    exported: memoryview = self._to_numpy("__buffer__").__buffer__(flags)  # type: ignore[attr-defined, unused-ignore]
-    return exported
+    """Return the memory for ``memoryview(x)`` and ``bytes(x)``, from Python 3.12 on (before: ``x.numpy()``)."""
+    return self._to_numpy("__buffer__").__buffer__(flags)  # type: ignore[attr-defined, unused-ignore, no-any-return]
 
 
 add_methods(__reduce_ex__=_reduce_ex, __copy__=_copy, __deepcopy__=_deepcopy)

@@ -1,11 +1,11 @@
-"""Tensors whose memory several processes share: ``x.share_memory_()``.
+"""Tensors in memory shared between processes: ``x.share_memory_()``.
 
 Note [Shared memory has no name]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-A segment is a file without a name (``memfd_create``, or a temporary file), and processes pass
-its descriptor on as multiprocessing passes sockets. So the system frees it with the last process that maps it, however
-these processes end: nothing can be left behind, and nobody has to clean up. The price: who sends a tensor must be
-alive until it was received. A tensor that is not shared is sent by value, as anything else.
+A segment is a file without a name (``memfd_create``, or a temporary file), whose descriptor processes pass on as
+multiprocessing passes sockets. The system frees it with the last process that maps it, however these processes end, so
+nothing is left behind and no cleanup is needed. In return, the sender of a tensor must be alive until it was received.
+A tensor that is not shared is sent by value.
 Guarded by ``tests/core/test_sharing.py::test_nothing_is_left_behind`` and ``::test_queue_both_ways``.
 """
 
@@ -28,13 +28,13 @@ __all__ = ["is_shared", "share_memory_"]
 
 
 class _Segment(mmap.mmap):
-    """Memory that processes share, and the file descriptor by which others map it."""
+    """Memory shared between processes, with the file descriptor by which others map it."""
 
     descriptor: int
 
     @classmethod
     def of(cls, descriptor: int, size: int) -> Self:
-        """The memory behind a descriptor, which is owned from now on."""
+        """Return the memory of a descriptor, and take ownership of the descriptor."""
         made = cls(descriptor, size)
         made.descriptor = descriptor
         weakref.finalize(made, os.close, descriptor).atexit = False
@@ -45,13 +45,13 @@ def _allocate(size: int) -> _Segment:
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("tenkey")
     elif os.name == "posix":
-        import tempfile  # needed on few systems
+        import tempfile
 
         with tempfile.TemporaryFile(prefix="tenkey-") as file:
             descriptor = os.dup(file.fileno())
     else:
         raise NotImplementedError(
-            "[share_memory_] this system passes no file descriptors between processes: send the tensor by value, "
+            "[share_memory_] this system does not pass file descriptors between processes: send the tensor by value, "
             "without share_memory_()."
         )
     os.ftruncate(descriptor, size)
@@ -59,7 +59,7 @@ def _allocate(size: int) -> _Segment:
 
 
 def _segment_of(array: np.ndarray) -> _Segment | None:
-    """The segment that an array lies in."""
+    """Return the segment that holds the memory of an array, or None."""
     base: Any = array
     while isinstance(base, np.ndarray):
         base = base.base
@@ -69,7 +69,7 @@ def _segment_of(array: np.ndarray) -> _Segment | None:
 
 
 def is_shared(self: Tensor) -> bool:
-    """Whether the tensor's memory can be shared with other processes, see ``share_memory_``.
+    """Return whether the memory is shared with other processes; see ``share_memory_``.
 
     >>> import tenkey as tk
     >>> tk.zeros(2).is_shared(), tk.zeros(2).share_memory_().is_shared()
@@ -79,15 +79,15 @@ def is_shared(self: Tensor) -> bool:
 
 
 def share_memory_(self: Tensor) -> Tensor:
-    """Move the values into memory that other processes can share; returns the tensor.
+    """Move the values into memory that other processes can share, and return the tensor.
 
-    Sent through a Queue, a Pipe or the arguments of a ``multiprocessing.Process``, the tensor and its views then arrive
-    without being copied: what one process writes, the others see. A tensor that requires a gradient arrives as a leaf
-    of its own, without ``.grad``. Memory is freed with the last process that uses it; the sender has to be alive until
-    the tensor was received. Views taken before the call keep the old memory.
+    Sent through a Queue, a Pipe or the arguments of a ``multiprocessing.Process``, the tensor and its views are not
+    copied: all processes see what one writes. A tensor that requires a gradient arrives as a separate leaf without
+    ``.grad``. The memory is freed with the last process that uses it; the sender must be alive until the tensor was
+    received. Views taken before the call keep the old memory.
 
-    Raises RuntimeError for a part of another tensor, for other devices, and when a tensor is sent that was computed
-    from others and requires a gradient.
+    Raises RuntimeError for a part of another tensor, for other devices, and on sending a tensor that was computed from
+    others and requires a gradient.
 
     >>> import tenkey as tk
     >>> x = tk.ones(3).share_memory_()
@@ -106,8 +106,8 @@ def share_memory_(self: Tensor) -> Tensor:
     storage = storage_of(self)
     if storage.nbytes > data.nbytes:
         raise RuntimeError(
-            "[share_memory_] the tensor is a part of another one, which would stay where it is: share that tensor "
-            "before taking views, or share a clone()."
+            "[share_memory_] the tensor is a part of another one, which would not move: share that tensor before "
+            "taking views, or share a clone()."
         )
     segment = _allocate(max(data.nbytes, 1))
     moved: np.ndarray = np.ndarray(data.shape, data.dtype, segment)
@@ -125,7 +125,7 @@ _registered: Final[set[type[Tensor]]] = set()
 
 
 def _register(cls: type[Tensor]) -> None:
-    """Teach multiprocessing to send tensors of a class; imported here since few programs need it."""
+    """Register a class with multiprocessing, which is imported here since few programs need it."""
     if cls not in _registered:
         from multiprocessing.reduction import ForkingPickler
 

@@ -1,7 +1,7 @@
-"""Text forms of tensors, and the options that govern them.
+"""Text forms of tensors, and the options for them.
 
-A tensor prints its values *and* its shape, dtype and device. Only the elements that are shown are looked at: the repr
-of a tensor with 10**9 elements costs as much as that of one with a thousand.
+A tensor prints its values *and* its shape, dtype and device. Only the displayed elements are read: the repr of a tensor
+with 10**9 elements costs as much as that of one with a thousand.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ __all__ = ["PrintOptions", "edge_indices", "format_tensor", "get_printoptions", 
 
 
 class PrintOptions(Record, frozen=True):
-    """How tensors are printed.
+    """Options for printing tensors.
 
-    ``precision``: digits after the point, at most. ``threshold``: a tensor with more elements is summarised.
-    ``edgeitems``: how many items a summary shows at each end of each axis. ``linewidth``: characters on a line.
-    ``sci_mode``: scientific notation always (True), never (False), or where the magnitudes ask for it (None).
+    ``precision``: maximum number of digits after the point. ``threshold``: larger tensors are summarised.
+    ``edgeitems``: number of items that a summary shows at each end of each axis. ``linewidth``: characters per line.
+    ``sci_mode``: scientific notation always (True), never (False), or depending on the magnitudes (None).
     """
 
     precision: int = 4
@@ -36,7 +36,7 @@ class PrintOptions(Record, frozen=True):
     sci_mode: bool | None = None
 
 
-# A context variable: one thread's or task's wish for more digits is nobody else's.
+# A context variable: one thread or task does not change the options of another.
 _INITIAL: Final = PrintOptions()
 _options: ContextVar[PrintOptions] = ContextVar("tenkey_print_options", default=_INITIAL)
 
@@ -44,7 +44,7 @@ _LEAST: Final = {"precision": 0, "threshold": 0, "edgeitems": 1, "linewidth": 1}
 
 
 def get_printoptions() -> PrintOptions:
-    """The print options of this thread and asyncio task.
+    """Return the print options of this thread and asyncio task.
 
     >>> get_printoptions().threshold
     1000
@@ -78,7 +78,7 @@ def _check_sci_mode(value: object) -> bool | None:
         return value
     raise TypeError(
         f"[set_printoptions] got sci_mode={value!r}: it must be True (always in scientific notation), False (never) "
-        "or None (where the magnitudes ask for it)."
+        "or None (depending on the magnitudes)."
     )
 
 
@@ -95,7 +95,7 @@ def _check_count(name: str, value: Any) -> int:
 
 @contextlib.contextmanager
 def printoptions(**options: Any) -> Iterator[PrintOptions]:
-    """Change print options inside a ``with`` block; they are restored however it is left.
+    """Change print options inside a ``with`` block.
 
     >>> with printoptions(precision=2):
     ...     print(format_tensor(np.array([1 / 3, 2.0]), dtype=np.dtype("float64"), device="cpu"))
@@ -109,18 +109,17 @@ def printoptions(**options: Any) -> Iterator[PrintOptions]:
         _options.reset(token)
 
 
-# Note [Summaries look at the edges only]
-# ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-# An axis of which NumPy would print the first and last `edgeitems` is cut to these with one of them doubled, so that it
-# is still too long and NumPy puts "..." in the double's place. The text is the same, but everything after the cut
-# (converting bfloat16, finding common widths, copying from another device) handles a few hundred elements. A backend
-# whose arrays are not in host memory fetches `edge_indices(shape)` only and hands the piece over with `shape=`.
+# Note [Summaries read only the edges]
+# ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+# An axis of which NumPy would print the first and last `edgeitems` is cut to these, with one item doubled, so that it
+# is still too long and NumPy prints "..." for the double. The text is the same, but everything after the cut
+# (converting bfloat16, finding common widths, copying from another device) handles a few hundred elements. For arrays
+# not in host memory, only `edge_indices(shape)` are fetched and passed with `shape=`.
 # Guarded by test_printing.py::test_summary_is_numpys and ::test_piece_with_shape.
 
 
 def edge_indices(shape: Sequence[int]) -> tuple[np.ndarray[Any, np.dtype[np.int64]], ...] | None:
-    """For each axis the indices of which a summary of a tensor of this shape needs the elements; None if the whole
-    tensor is printed. ``np.ix_(*indices)`` addresses the piece.
+    """Return, for each axis, the indices that a summary of a tensor of this shape shows; None if it shows everything.
 
     >>> [axis.tolist() for axis in edge_indices((2000, 2))]
     [[0, 1, 2, 2, 1997, 1998, 1999], [0, 1]]
@@ -146,11 +145,11 @@ def format_tensor(
     shape: Sequence[int] | None = None,
     name: str = "tensor",
 ) -> str:
-    """The repr of a tensor with these values; ``name`` stands before them.
+    """Return the repr of a tensor with these values; ``name`` precedes them.
 
-    ``values`` has the tensor's shape, and is only read at the places that are shown; ``dtype`` and ``device`` are
-    printed as given; ``extra``, such as ``"requires_grad=True"``, follows them. With ``shape`` given, that is the
-    tensor's shape, and ``values`` holds the elements at ``edge_indices(shape)`` only, if these are not None.
+    ``values`` has the tensor's shape and is read only where it is shown; ``dtype`` and ``device`` are printed as given,
+    followed by ``extra``, such as ``"requires_grad=True"``. If ``shape`` is given, it is the tensor's shape, and
+    ``values`` has only the elements at ``edge_indices(shape)``, if these are not None.
 
     >>> print(format_tensor(np.array([[1, 2], [3, 4]], "float32"), dtype=np.dtype("float32"), device="cpu"))
     tensor([[1., 2.],
@@ -176,13 +175,13 @@ def format_tensor(
 
 def _format_values(values: np.ndarray[Any, Any], options: PrintOptions, prefix: str, *, summarised: bool) -> str:
     if values.dtype.kind == "V":
-        values = values.astype(np.float32)  # bfloat16: NumPy aligns no dtypes but its own
+        values = values.astype(np.float32)  # bfloat16: NumPy aligns only its own dtypes
     formatter: dict[str, Callable[[Any], str]] | None = None
     if options.sci_mode is not None and values.dtype.kind in "fc":
         formatter = _fixed_format(values, options)
-    # What the user told NumPy about its own arrays (nanstr, formatter, legacy) is not about ours.
+    # NumPy's global options (nanstr, formatter, legacy) do not apply to tensors.
     with np.printoptions(formatter=None, nanstr="nan", infstr="inf", legacy=False):
-        text: str = np.array2string(
+        return np.array2string(
             values,
             max_line_width=options.linewidth,
             precision=options.precision,
@@ -195,11 +194,10 @@ def _format_values(values: np.ndarray[Any, Any], options: PrintOptions, prefix: 
             sign="-",
             formatter=formatter,  # type: ignore[arg-type]  # the stubs list the keys in a TypedDict
         )
-    return text
 
 
 def _fixed_format(values: np.ndarray[Any, Any], options: PrintOptions) -> dict[str, Callable[[Any], str]]:
-    """Formatters for ``sci_mode`` True or False, padded to the width of the widest number."""
+    """Return formatters for ``sci_mode`` True or False, which pad numbers to a common width."""
     code = f".{options.precision}{'e' if options.sci_mode else 'f'}"
 
     def real(x: Any) -> str:

@@ -1,12 +1,11 @@
-"""How tensors show themselves: ``repr``, ``format``, and in notebooks as a table or a small heat map.
+"""``repr`` and ``format`` of tensors, and their display in notebooks as a table or a small heat map.
 
-Note [A display looks at what it shows]
-~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-The elements that are shown are cut out first, on the device, and only these are copied or converted: a tensor of any
-size prints at once. Nothing of it is seen by modes where the memory is the CPU's. Colours are half transparent, so that
-they are right on light and on dark pages, never say anything that the text beside them does not, and there are no
-scripts. Guarded by ``tests/core/test_display.py::test_huge_tensors`` and
-``::test_elsewhere_the_edges_alone_are_copied``.
+Note [Displays read only what they show]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+The displayed elements are selected first, on the device, and only these are copied or converted, so tensors of any size
+print at once. For tensors on the CPU, modes do not see this. Colours are half transparent, which suits light and dark
+pages, and repeat what the text says; there are no scripts. Guarded by
+``tests/core/test_display.py::test_huge_tensors`` and ``::test_elsewhere_the_edges_alone_are_copied``.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ _NO_NUMBER: Final = "128,128,128"
 
 
 def _state(self: Tensor) -> str:
-    """What is to be said about the gradient."""
+    """Describe the gradient state."""
     if not self._word & REQUIRES_GRAD:
         return ""
     try:
         node = self.grad_fn
-    except RuntimeError:  # a view of what was changed behind its back
+    except RuntimeError:  # a view whose memory was changed through another tensor
         return "grad_fn=<Invalid>"
     return "requires_grad=True" if node is None else f"grad_fn=<{node.name()}>"
 
@@ -49,14 +48,14 @@ def _has_values(self: Tensor) -> bool:
 
 
 def _cut(self: Tensor, windows: tuple[slice, ...], what: str) -> np.ndarray:
-    """The elements in a window, in host memory."""
+    """Return the elements in a window, in host memory."""
     if self._data.__class__ is np.ndarray:
         return self._values(what)[windows]
     return self.detach()[windows].clone()._values(what)
 
 
 def _on_host(self: Tensor, what: str) -> Tensor:
-    """The tensor, or all its values if its backend cannot copy a part of them: then they are read once."""
+    """Return the tensor, or all its values if its backend cannot copy a part: then they are read once."""
     backend = None if self._data.__class__ is np.ndarray else self.device.backend
     if backend is None or type(backend).pointwise.__qualname__ != "Backend.pointwise":
         return self
@@ -65,7 +64,7 @@ def _on_host(self: Tensor, what: str) -> Tensor:
 
 
 def _corners(self: Tensor, edges: Sequence[int | None], what: str) -> np.ndarray:
-    """The elements next to both ends of each axis, so many of them; None: the whole axis."""
+    """Return the given numbers of elements at both ends of each axis; None: the whole axis."""
     ends = [[slice(0, n)] if e is None else [slice(0, e), slice(n - e, n)] for n, e in zip(self.shape, edges)]
     if not ends:
         return self._values(what)
@@ -80,7 +79,7 @@ def _corners(self: Tensor, edges: Sequence[int | None], what: str) -> np.ndarray
 
 
 def _edges(self: Tensor) -> np.ndarray:
-    """What ``format_tensor`` needs of a tensor that is not on the CPU."""
+    """Return the elements of a tensor not on the CPU that ``format_tensor`` needs."""
     indices = edge_indices(self.shape)
     if indices is None:
         return self._values("repr")
@@ -89,13 +88,13 @@ def _edges(self: Tensor) -> np.ndarray:
     cut = [None if len(index) == n else edge for n, index in zip(self.shape, indices)]
     values = _corners(self, cut, "repr")
     for axis, e in enumerate(cut):
-        if e is not None:  # the item in whose place the dots are printed
+        if e is not None:  # NumPy prints the dots in the place of the repeated item
             values = values.take([*range(e), e - 1, *range(e, 2 * e)], axis)
     return values
 
 
 def _repr(self: Tensor) -> str:
-    """Values, shape, dtype, device and gradient state; of a large tensor the edges."""
+    """Show values, shape, dtype, device and gradient state; of a large tensor only the edges."""
     extra = _state(self)
     if not _has_values(self):
         extra = f", {extra}" if extra else ""
@@ -107,7 +106,7 @@ def _repr(self: Tensor) -> str:
 
 
 def _format(self: Tensor, spec: str) -> str:
-    """A number where there is one element, else the text of ``repr``."""
+    """Format a 0-d tensor as a number, any other as the text of ``repr``."""
     if self.ndim == 0 and spec:
         try:
             return format(self.item(), spec)
@@ -117,8 +116,8 @@ def _format(self: Tensor, spec: str) -> str:
         return format(repr(self), spec)
     except ValueError:
         raise TypeError(
-            f"[format] the format {spec!r} is for one number, and the tensor has the shape {self.shape}: index an "
-            "element, or print the tensor within tk.printoptions(precision=...)."
+            f"[format] the format {spec!r} is for a number, and the tensor has shape {self.shape}: index an element, "
+            "or print the tensor within tk.printoptions(precision=...)."
         ) from None
 
 
@@ -139,9 +138,9 @@ def _caption(self: Tensor) -> str:
 
 
 def html_of(self: Tensor) -> str:
-    """For notebooks: a vector or small matrix as a table with coloured cells, a large one with a heat map of samples.
+    """Return HTML for notebooks: a table with coloured cells, and for a large matrix a heat map of samples.
 
-    Other tensors, and those whose values cannot be read here, show their ``repr``.
+    Other tensors than vectors and matrices, and those whose values cannot be read, show their ``repr``.
 
     >>> import tenkey as tk
     >>> html = tk.asarray([[1.0, -2.0]])._repr_html_()
@@ -157,7 +156,7 @@ def html_of(self: Tensor) -> str:
 
 
 def _magnitudes(values: np.ndarray) -> np.ndarray:
-    """Numbers to be coloured: the values, or the absolute values of complex ones, in float64."""
+    """Return the numbers that determine colours: values, or absolute values of complex ones, in float64."""
     with np.errstate(all="ignore"):
         return np.abs(values).astype(np.float64) if values.dtype.kind == "c" else values.astype(np.float64)
 
@@ -176,14 +175,9 @@ def _colour(number: float, scale: float) -> str:
 
 def _number(value: Any) -> str:
     kind = np.asarray(value).dtype.kind
-    if kind == "b":
-        return str(bool(value))
-    if kind in "iu":
-        return str(int(value))
-    digits = max(get_printoptions().precision, 1)
-    if kind == "c":
-        return f"{complex(value):.{digits}g}"
-    return f"{float(value):.{digits}g}"
+    if kind in "biu":
+        return str(value)
+    return f"{complex(value) if kind == 'c' else float(value):.{max(get_printoptions().precision, 1)}g}"
 
 
 def _table(self: Tensor, caption: str) -> str:
@@ -193,7 +187,7 @@ def _table(self: Tensor, caption: str) -> str:
     places: list[list[int | None]] = [
         [*range(n)] if e is None else [*range(e), None, *range(n - e, n)] for n, e in zip(self.shape, edges)
     ]
-    rows, columns = places if self.ndim == 2 else ([0], places[0])  # None: those between
+    rows, columns = places if self.ndim == 2 else ([0], places[0])  # None: the omitted ones
     values = values.reshape((-1, values.shape[-1]))
     numbers = _magnitudes(values)
     scale = _scale(numbers)
@@ -224,7 +218,7 @@ def _table(self: Tensor, caption: str) -> str:
 
 
 def _heat_map(self: Tensor) -> str:
-    """An image of every so many elements, with its scale in words."""
+    """Return an image of evenly spaced elements, with its scale in words."""
     steps = [-(-n // _PIXELS) for n in self.shape]
     values = _cut(self, (slice(None, None, steps[0]), slice(None, None, steps[1])), "_repr_html_")
     numbers = _magnitudes(values)
