@@ -23,9 +23,9 @@ class TensorMethods:
     def __array_function__(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any: ...
     def __copy__(self) -> Tensor:
-        """A copy with memory of its own, which is in the graph as ``clone()`` is."""
+        """Return a copy with its own memory, recorded in the graph like ``clone()``."""
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        """A leaf with memory of its own, which wants a gradient if this one does, and has a copy of its ``.grad``."""
+        """Return a leaf with its own memory, the same ``requires_grad``, and a copy of ``.grad``."""
     def __divmod__(self, other: Any) -> Any:
         """``divmod(x, y)``: the pair ``(x // y, x % y)``."""
     def __dlpack__(
@@ -36,13 +36,13 @@ class TensorMethods:
         dl_device: tuple[Any, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """A DLPack capsule of the tensor's memory, for ``from_dlpack`` of other libraries (array API standard)."""
+        """Return a DLPack capsule of the memory, for ``from_dlpack`` of other libraries (array API standard)."""
     def __dlpack_device__(self) -> tuple[int, int]:
-        """The DLPack device type (1 for the CPU) and index of the tensor's memory."""
+        """Return the DLPack device type (1 for the CPU) and index of the memory."""
     def __eq__(self, other: object) -> Tensor: ...  # type: ignore[override]
     def __floordiv__(self, other: Operand) -> Tensor: ...
     def __format__(self, spec: str) -> str:
-        """A number where there is one element, else the text of ``repr``."""
+        """Format a 0-d tensor as a number, any other as the text of ``repr``."""
     def __ge__(self, other: Operand) -> Tensor: ...
     def __getitem__(self, index: Index) -> Tensor: ...
     def __gt__(self, other: Operand) -> Tensor: ...
@@ -79,9 +79,9 @@ class TensorMethods:
     def __rdivmod__(self, other: Any) -> Any:
         """The pair ``(y // x, y % x)``."""
     def __reduce_ex__(self, protocol: Any) -> tuple[object, ...]:
-        """Pickle values, dtype, device, and whether a gradient is wanted; neither history nor ``.grad``."""
+        """Pickle values, dtype, device and ``requires_grad``, but neither history nor ``.grad``."""
     def __repr__(self) -> str:
-        """Values, shape, dtype, device and gradient state; of a large tensor the edges."""
+        """Show values, shape, dtype, device and gradient state; of a large tensor only the edges."""
     def __rfloordiv__(self, other: Operand) -> Tensor: ...
     def __rlshift__(self, other: Operand) -> Tensor: ...
     def __rmatmul__(self, other: Operand) -> Tensor: ...
@@ -327,7 +327,7 @@ class TensorMethods:
     def is_leaf(self) -> bool:
         """Whether the tensor was made by the user rather than by a recorded call."""
     def is_shared(self) -> bool:
-        """Whether the tensor's memory can be shared with other processes, see ``share_memory_``."""
+        """Return whether the memory is shared with other processes; see ``share_memory_``."""
     def isclose(self, x2: TensorLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
         """Test whether ``abs(x1 - x2) <= atol + rtol * abs(x2)``, element by element, with broadcasting; a bool
         tensor.
@@ -532,7 +532,7 @@ class TensorMethods:
     def searchsorted(self, x2: ArrayLike, side: str = 'left', sorter: ArrayLike | None = None) -> Tensor:
         """Where to insert each element of ``x2`` into the sorted vector ``x1`` so that it stays sorted; int64."""
     def share_memory_(self) -> Tensor:
-        """Move the values into memory that other processes can share; returns the tensor."""
+        """Move the values into memory that other processes can share, and return the tensor."""
     def sigmoid(self) -> Tensor:
         """Return the logistic function ``1 / (1 + exp(-x))``."""
     def sigmoid_(self) -> Self:

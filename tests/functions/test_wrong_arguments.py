@@ -213,11 +213,11 @@ def _in_a_kernel() -> Any:
         lambda x: tk.linalg.cholesky(-tk.eye(2)),
         lambda x: tk.linalg.solve(tk.eye(2), tk.ones(3)),
         lambda x: tk.fft.fft(x, n=0),
-        lambda x: tk.zeros(3, dtype="float31"),  # type: ignore[arg-type]
+        lambda x: tk.zeros(3, dtype="float31"),
         lambda x: tk.asarray(["a"]),
         lambda x: tk.asarray([object()]),
-        lambda x: tk.astype(x, object),  # type: ignore[arg-type]
-        lambda x: tk.zeros(3, device="nowhere"),  # type: ignore[arg-type]
+        lambda x: tk.astype(x, object),
+        lambda x: tk.zeros(3, device="nowhere"),
         lambda x: tk.zeros(-1),
         lambda x: tk.full((10**9, 10**9, 10**9), 1.0),
         lambda x: tk.arange(0, 1, 0),

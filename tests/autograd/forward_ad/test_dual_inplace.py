@@ -315,12 +315,13 @@ def test_after_its_level_a_tensor_is_what_it_was() -> None:
 
 def test_a_plain_buffer_of_many_levels() -> None:
     """Such as the running statistics of a layer: it stays a tensor of its own, and holds no level alive."""
-    running = tk.zeros(2)
+    running, out = tk.zeros(2), None
     for _ in range(3):
         out, tangent = jvp(lambda x: running.add_(x) * 1.0, (tk.tensor([1.0, 2.0]),), (tk.ones(2),))
         assert tangent.tolist() == [1.0, 1.0]
         assert type(running) is Tensor
         assert not running.requires_grad
+    assert out is not None
     assert out.tolist() == running.tolist() == [3.0, 6.0]
     assert running.numpy().tolist() == [3.0, 6.0]
     gc.collect()
