@@ -15,7 +15,7 @@ from ..core.word import INFERENCE, INHERITED, REQUIRES_GRAD
 from ..dispatch.local_state import current_state
 from .engine.engine import execute
 from .engine.functional import backward
-from .engine.graph_task import Task
+from .engine.graph_task import GraphTask
 from .tape.node import HookHandle, Hooks, edge_of, meta_of
 
 __all__ = ["attach_gradient_attributes"]
@@ -160,7 +160,7 @@ def _backward(
         if data.__class__ is np.ndarray and not data.shape and data.dtype.kind == "f" and self._word & REQUIRES_GRAD:
             node, nr = edge_of(self)
             one = make_tensor(ones(data.dtype).copy(), self._word & INHERITED)
-            execute(Task(retain_graph is True, False), ((node, nr, one),))  # type: ignore[arg-type]  # it has a node
+            execute(GraphTask(retain_graph is True, False), ((node, nr, one),))  # type: ignore[arg-type]  # it has a node
             return
     backward((self,), (gradient,), retain_graph, create_graph, inputs)
 

@@ -410,17 +410,17 @@ def _observing(operator: Operator, word: int) -> Callable[..., Any]:
 
 
 def observed(run: Callable[..., Any]) -> Callable[..., Any]:
-    """What the engine runs nodes with: ``run(task, slot)``, as an event.
+    """What the engine runs nodes with: ``run(task, buffer)``, as an event.
 
     The accumulator counts who refers to a gradient, so none is referred to from here while the node runs.
     """
 
-    def step(task: Any, slot: list[Any]) -> Any:
+    def step(task: Any, buffer: list[Any]) -> Any:
         recording = get_recording()
         if recording is None or not recording.is_on():
-            return run(task, slot)
+            return run(task, buffer)
         entered = now()
-        _, grads, node, _ = slot
+        _, grads, node, _ = buffer
         event = recording.start(node.name(), BACKWARD)
         if node.sequence_nr != _LAST:
             event.sequence_nr = node.sequence_nr
@@ -430,7 +430,7 @@ def observed(run: Callable[..., Any]) -> Callable[..., Any]:
         del grads
         event.begin = now()
         try:
-            return run(task, slot)
+            return run(task, buffer)
         except BaseException as error:
             event.error = type(error).__name__
             raise

@@ -173,7 +173,7 @@ class TestErrors:
             register_multi_grad_hook((a, 3), print)  # type: ignore[arg-type]
         with pytest.raises(TypeError, match="takes a sequence of tensors, got int"):
             register_multi_grad_hook(3, print)  # type: ignore[arg-type]
-        with pytest.raises(TypeError, match="a hook is a function, got int"):
+        with pytest.raises(TypeError, match="a hook must be callable, got int"):
             register_multi_grad_hook((a,), 3)  # type: ignore[arg-type]
         with pytest.raises(RuntimeError, match="cannot register a hook on a tensor that doesn't require gradient"):
             register_multi_grad_hook((a, tk.ones(1)), print)

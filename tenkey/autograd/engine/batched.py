@@ -1,4 +1,4 @@
-"""Backward and forward mode for a batch of seeds at once, through ``vmap``."""
+"""Reverse and forward mode for a batch of gradients or tangents at once, through ``vmap``."""
 
 from __future__ import annotations
 
@@ -16,20 +16,22 @@ from .functional import VMAP, grad
 __all__ = ["batched_pull", "batched_push"]
 
 
-def batched_pull(output: Tensor, sources: Sequence[Tensor], seeds: Sequence[Tensor]) -> list[list[np.ndarray]]:
-    """For each source the gradients, one for each seed."""
+def batched_pull(output: Tensor, sources: Sequence[Tensor], grad_outputs: Sequence[Tensor]) -> list[list[np.ndarray]]:
+    """Return the gradients of each source, one for each gradient in ``grad_outputs``."""
 
-    def pull(seed: Tensor) -> Any:
-        return grad([output], list(sources), [seed], retain_graph=True, allow_unused=True, materialize_grads=True)
+    def pull(grad_output: Tensor) -> Any:
+        return grad(
+            [output], list(sources), [grad_output], retain_graph=True, allow_unused=True, materialize_grads=True
+        )
 
-    found = VMAP[0](pull)(stack(list(seeds), axis=0))
+    found = VMAP[0](pull)(stack(list(grad_outputs), axis=0))
     return [list(one.detach().numpy()) for one in found]
 
 
 def batched_push(
     fn: Callable[..., Any], inputs: Sequence[Any], at: int, tangents: Sequence[Tensor]
 ) -> list[list[np.ndarray]]:
-    """For each output the tangents, one for each tangent of input ``at``."""
+    """Return the tangents of each output, one for each tangent of input ``at``."""
 
     def push(tangent: Tensor) -> Any:
         given = list(inputs)

@@ -1,31 +1,32 @@
-"""Threads for the nodes of accelerators: one for each device.
+"""Device threads: one thread for the nodes of each accelerator.
 
 Note [Device workers]
 ~~~~~~~~~~~~~~~~~~~~~
-Nodes of the CPU run on the thread that called ``backward()``; those of a device that a backend registered run on the
-worker thread of that device, so two devices work at the same time. Every worker has a queue: a deeper reentrant
-backward first, then the higher sequence number. A thread that waits for its own backward to end runs what is in its
-queue meanwhile, whosever it is; so two workers that wait for each other do not block. A worker that waits for another
-thread to compute a checkpoint again runs those in its queue that this computation needs (``acquire``). A node runs in a
-copy of the context of the thread that called: modes, guards and context variables are the same there. The first error
-stops the backward, and is raised where it was called with type and traceback. Guarded by
-``tests/autograd/engine/test_workers.py`` and ``tests/autograd/checkpointing/test_checkpoint_devices.py``.
+CPU nodes run on the thread that called ``backward()``; the nodes of a device that a backend registered run on the
+worker thread of that device, so two devices work at the same time. Every worker has a queue, ordered by the depth of
+the reentrant backward and then by sequence number, the highest first. A thread that waits for its own backward to end
+meanwhile runs the nodes in its queue, whichever backward they belong to; so two workers that wait for each other do not
+block. A worker that waits for another thread to recompute a checkpoint runs those nodes in its queue that the
+computation needs (``acquire``). A node runs in a copy of the context of the calling thread: modes, guards and context
+variables are the same there. The first error stops the backward, and is raised by its call with type and traceback.
+Guarded by ``tests/autograd/engine/test_workers.py`` and ``tests/autograd/checkpointing/test_checkpoint_devices.py``.
 
 Note [Interrupts of backward]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-Python raises KeyboardInterrupt in the main thread, where a function begins or a call of a C function has returned. So
-what has to be undone is done inside of the ``try`` that undoes it, and what the main thread shares with workers is
-locked by ``with`` and a lock of C alone: no interrupt fits between such a lock and the block. The condition variables
-of ``threading`` are written in Python: interrupted in the wrong place they stay locked, or raise an error of their own.
-Guarded by ``tests/autograd/engine/test_workers.py::TestInterrupts``.
+Python raises KeyboardInterrupt in the main thread, at the beginning of a function or after a call of a C function. So
+an action that must be undone takes place inside the ``try`` that undoes it, and state shared by the main thread and
+workers is protected by ``with`` and locks written in C: no interrupt fits between such a lock and the block. The
+condition variables of ``threading`` are written in Python: interrupted in the wrong place, they stay locked or raise an
+error of their own. Guarded by ``tests/autograd/engine/test_workers.py::TestInterrupts``.
 
 Note [Streams in backward]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~
-A backend with several queues of work on a device says which one a thread uses (``Backend.current_stream``). A node runs
-in the stream of its forward call. Where a gradient goes from a node of one stream to a node of another, the second
-stream waits for an event of the first before it sums or uses it, and the backend is told that the memory is in use
-there (``Backend.record_stream``). In the beginning the streams of the roots wait for the caller's, in the end the
-caller's wait for all that were used. Guarded by ``tests/autograd/engine/test_workers.py::TestStreams``.
+A backend whose devices have several queues of work reports the queue that a thread uses (``Backend.current_stream``). A
+node runs in the stream of its forward call. Where a gradient goes from a node of one stream to a node of another, the
+second stream waits for an event of the first before it sums or uses the gradient, and the backend is told that the
+memory is in use there (``Backend.record_stream``). At the start the streams of the roots wait for the caller's stream;
+at the end the caller's stream waits for all that were used. Guarded by
+``tests/autograd/engine/test_workers.py::TestStreams``.
 """
 
 from __future__ import annotations
@@ -42,13 +43,13 @@ from typing import Any, Final
 from ...core.device import Device
 from ...core.tensor import Tensor
 from ..tape.node import Node
-from .graph_task import Task
-from .input_buffer import deliver, validate
+from .graph_task import GraphTask
+from .input_buffer import InputBuffer, deliver, validate
 
 __all__ = ["acquire", "belongs_to_worker", "is_worker", "run_on_workers"]
 
-_PATIENCE: Final = 0.1  # seconds after which a thread that waits sees an interrupt that went to another thread
-_GLANCE: Final = 0.002  # seconds after which a worker that waits for a lock looks into its queue
+_PATIENCE: Final = 0.1  # seconds after which a waiting thread notices an interrupt of another thread
+_GLANCE: Final = 0.002  # seconds after which a worker that waits for a lock checks its queue
 _STOPPED: Final = RuntimeError("the backward was stopped")
 
 
@@ -60,30 +61,30 @@ def _device_of(node: Node) -> Device | None:
 
 
 def belongs_to_worker(node: Node) -> bool:
-    """Whether the node runs on the thread of an accelerator: the device of its outputs is not one of the host."""
+    """Return whether the node runs on the thread of an accelerator."""
     device = _device_of(node)
     return device is not None and device.backend is not None
 
 
-_order: Final = itertools.count().__next__  # of what was queued: no two entries of a heap compare equal
+_order: Final = itertools.count().__next__  # a serial number, so that no two entries of a heap compare equal
 
 
 class _Queue:
-    """Ready slots, each with its run; the threads that wait for them are told of new ones."""
+    """Ready buffers, each with its run. Waiting threads are notified of new entries."""
 
     def __init__(self) -> None:
-        self.heap: list[tuple[int, int, int, _Run, list[Any]]] = []
+        self.heap: list[tuple[int, int, int, _Run, InputBuffer]] = []
         self.lock = threading.RLock()
-        self.bells: list[threading.Lock] = []  # of the threads that wait: one that is released wakes its thread
+        self.bells: list[threading.Lock] = []  # of the waiting threads; releasing one wakes its thread
 
-    def push(self, run: _Run, slot: list[Any]) -> None:
-        """Add a slot."""
+    def push(self, run: _Run, buffer: InputBuffer) -> None:
+        """Add a buffer."""
         with self.lock:
             self.ring()
-            heappush(self.heap, (-run.task.depth, -slot[2].sequence_nr, _order(), run, slot))
+            heappush(self.heap, (-run.task.depth, -buffer[2].sequence_nr, _order(), run, buffer))
 
-    def pop(self, run: _Run | None) -> tuple[_Run, list[Any]] | None:
-        """The next slot; None once ``run`` is over."""
+    def pop(self, run: _Run | None) -> tuple[_Run, InputBuffer] | None:
+        """Wait for the next buffer and return it with its run; return None when ``run`` is over."""
         bell = threading.Lock()
         while True:
             with self.lock:
@@ -97,8 +98,8 @@ class _Queue:
             while not bell.acquire(timeout=-1 if run is None else _PATIENCE):
                 pass
 
-    def take(self, wanted: Callable[[Context], bool]) -> tuple[_Run, list[Any]] | None:
-        """The next slot of a run whose context is ``wanted``; None if there is none now."""
+    def take(self, wanted: Callable[[Context], bool]) -> tuple[_Run, InputBuffer] | None:
+        """Return the next buffer of a run whose context is ``wanted``, or None if there is none now."""
         with self.lock:
             for item in sorted(self.heap):
                 if wanted(item[3].context):
@@ -108,7 +109,7 @@ class _Queue:
         return None
 
     def ring(self) -> None:
-        """Let the threads that wait look again."""
+        """Wake the waiting threads."""
         with self.lock:
             for bell in self.bells:
                 if bell.locked():  # it may ring twice: an interrupt can leave it in the list
@@ -120,11 +121,11 @@ _home: ContextVar[_Queue | None] = ContextVar("tenkey_backward_queue", default=N
 _queues: dict[Device, _Queue] = {}
 _starting: Final = threading.Lock()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_queues.clear)  # threads do not live on in a child process
+    os.register_at_fork(after_in_child=_queues.clear)  # a child process does not inherit threads
 
 
 def _queue_of(device: Device) -> _Queue:
-    """The queue of a device, whose worker is started when it is first needed."""
+    """Return the queue of a device; its worker starts at the first use."""
     queue = _queues.get(device)
     if queue is None:
         with _starting:
@@ -137,58 +138,62 @@ def _queue_of(device: Device) -> _Queue:
 
 
 def _work(queue: _Queue) -> None:
-    """What a worker does as long as the process lives."""
+    """Run the nodes of a queue until the process ends."""
     while True:
         item = queue.pop(None)
         if item is not None:
             _process(item, queue)
-            del item  # nothing of it is kept while this thread waits for the next
+            del item  # keeps nothing alive while waiting for the next
 
 
-def _process(item: tuple[_Run, list[Any]], queue: _Queue) -> None:
-    """Run one slot, in the context of its backward."""
-    run, slot = item
+def _process(item: tuple[_Run, InputBuffer], queue: _Queue) -> None:
+    """Run one node in the context of its backward."""
+    run, buffer = item
     if queue is run.home and run.thread == threading.get_ident():
-        run.step(slot)
+        run.step(buffer)
     else:
-        run.context.copy().run(_step_at, queue, run, slot)
+        run.context.copy().run(_step_at, queue, run, buffer)
 
 
 def is_worker() -> bool:
-    """Whether this thread has a queue from which others wait for it to run."""
+    """Return whether this thread has a queue of nodes that other threads may wait for."""
     return _home.get() is not None
 
 
 def acquire(lock: Any, wanted: Callable[[Context], bool]) -> None:
-    """Acquire a lock in a worker, which runs meanwhile what its holder may wait for: slots of a ``wanted`` context.
+    """Acquire a lock in a worker, and meanwhile run nodes that the lock's holder may wait for.
 
-    No others: they might wait for what this thread is in the middle of.
+    These are the nodes of a ``wanted`` context; others might wait for the work that this thread is in the middle of.
     """
     queue = _home.get()
     assert queue is not None
     while not lock.acquire(timeout=_GLANCE):
         item = queue.take(wanted)
         if item is not None:
-            run, slot = item
+            run, buffer = item
             del item
-            run.context.copy().run(_step_at, queue, run, slot)  # never in this context, which is of another backward
-            del run, slot
+            run.context.copy().run(
+                _step_at, queue, run, buffer
+            )  # not in this context: it is of another backward
+            del run, buffer
 
 
-def _step_at(queue: _Queue, run: _Run, slot: list[Any]) -> None:
+def _step_at(queue: _Queue, run: _Run, buffer: InputBuffer) -> None:
     _home.set(queue)
-    run.step(slot)
+    run.step(buffer)
 
 
 class _Run:
-    """A backward of which some nodes run on workers."""
+    """A backward with nodes that run on workers."""
 
-    def __init__(self, task: Task, slots: dict[Node, list[Any]], run_node: Callable[[Task, list[Any]], Any]) -> None:
+    def __init__(
+        self, task: GraphTask, buffers: dict[Node, InputBuffer], run_node: Callable[[GraphTask, InputBuffer], Any]
+    ) -> None:
         self.task = task
-        self.slots = slots
+        self.buffers = buffers
         self.run_node = run_node
         self.lock = threading.RLock()
-        self.pending = 0  # slots that are queued or running
+        self.pending = 0  # buffers that are queued or running
         self.error: BaseException | None = None
         self.is_over = False
         self.streams: dict[Any, Device] = {}
@@ -197,27 +202,27 @@ class _Run:
         self.home = _Queue() if outer is None else outer
         self.context = copy_context()
 
-    def push(self, slots: list[list[Any]]) -> None:
-        """Queue slots that have become ready; each is counted as pending already."""
-        for slot in slots:
-            device = _device_of(slot[2])
+    def push(self, buffers: list[InputBuffer]) -> None:
+        """Queue ready buffers, which are already counted as pending."""
+        for buffer in buffers:
+            device = _device_of(buffer[2])
             queue = self.home if device is None or device.backend is None else _queue_of(device)
-            queue.push(self, slot)
+            queue.push(self, buffer)
 
-    def step(self, slot: list[Any]) -> None:
-        """Run a node and hand on what it returns."""
-        ready: list[list[Any]] = []
+    def step(self, buffer: InputBuffer) -> None:
+        """Run a node and deliver its results."""
+        ready: list[InputBuffer] = []
         try:
             if self.error is None:
-                node = slot[2]
+                node = buffer[2]
                 stream = node._stream
                 with contextlib.nullcontext() if stream is None else stream:
                     if stream is not None:
                         with self.lock:
                             self.streams[stream] = _device_of(node)  # type: ignore[assignment]
-                    results = self.run_node(self.task, slot)
+                    results = self.run_node(self.task, buffer)
                 ready = self.spread(node, results)
-                results = None  # what an accumulator gets next must have no other reference from here
+                results = None  # the accumulator that runs next counts the references to its gradient
         except BaseException as error:
             self.fail(error)
         with self.lock:
@@ -227,12 +232,12 @@ class _Run:
         if over:
             self.finish()
 
-    def spread(self, node: Node, results: Any) -> list[list[Any]]:
-        """Deliver the results of a node; the slots that are ready now."""
+    def spread(self, node: Node, results: Any) -> list[InputBuffer]:
+        """Deliver the results of a node, and return the buffers that are ready now."""
         ready = []
         for (next_node, nr), grad in zip(node.next_edges, results):
-            slot = None if next_node is None else self.slots.get(next_node)
-            if slot is None or next_node is None:
+            buffer = None if next_node is None else self.buffers.get(next_node)
+            if buffer is None or next_node is None:
                 continue
             if grad is not None:
                 target = next_node._stream
@@ -240,28 +245,28 @@ class _Run:
                     _order_streams(node._stream, target, grad)
                     grad = validate(next_node, nr, grad, node, results)
                     with self.lock:
-                        deliver(slot, nr, grad)
+                        deliver(buffer, nr, grad)
             with self.lock:
-                slot[0] -= 1
-                if slot[0] == 0:
-                    ready.append(slot)
+                buffer[0] -= 1
+                if buffer[0] == 0:
+                    ready.append(buffer)
         return ready
 
     def fail(self, error: BaseException) -> None:
-        """Stop: the first error counts."""
+        """Stop with this error, unless an earlier one has stopped the run."""
         with self.lock:
             if self.error is None:
                 self.error = error
                 self.task.stopped = _STOPPED
 
     def finish(self) -> None:
-        """Let the caller go on."""
+        """Wake the caller."""
         self.is_over = True
         self.home.ring()
 
 
 def _order_streams(source: Any, target: Any, grad: Any) -> None:
-    """Let one stream wait for what the other has done so far."""
+    """Make one stream wait for the work queued in the other."""
     if source is None or target is None or source == target:
         return
     target.wait_event(source.record_event())
@@ -270,18 +275,18 @@ def _order_streams(source: Any, target: Any, grad: Any) -> None:
 
 
 def run_on_workers(
-    task: Task,
-    slots: dict[Node, list[Any]],
-    ready: list[list[Any]],
-    run_node: Callable[[Task, list[Any]], Any],
+    task: GraphTask,
+    buffers: dict[Node, InputBuffer],
+    ready: list[InputBuffer],
+    run_node: Callable[[GraphTask, InputBuffer], Any],
 ) -> None:
-    """Run what is left of a backward, beginning with the slots that are ready."""
-    run = _Run(task, slots, run_node)
-    for slot in ready:
-        stream = slot[2]._stream
+    """Run the remaining nodes of a backward, starting with the ready buffers."""
+    run = _Run(task, buffers, run_node)
+    for buffer in ready:
+        stream = buffer[2]._stream
         if stream is not None:
-            device = _device_of(slot[2])
-            _order_streams(device.backend.current_stream(device.index), stream, slot[1])  # type: ignore[union-attr]
+            device = _device_of(buffer[2])
+            _order_streams(device.backend.current_stream(device.index), stream, buffer[1])  # type: ignore[union-attr]
     run.pending = len(ready)
     try:
         run.push(ready)
@@ -291,7 +296,7 @@ def run_on_workers(
                 break
             _process(item, run.home)
             item = None
-    except BaseException:  # an interrupt of this thread, while it waited
+    except BaseException:  # this thread was interrupted while it waited
         run.fail(_STOPPED)  # not the error itself, whose traceback refers to the run
         raise
     first = run.error

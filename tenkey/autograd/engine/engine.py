@@ -2,17 +2,17 @@
 
 Note [Order of execution]
 ~~~~~~~~~~~~~~~~~~~~~~~~~
-A node is ready when every node that sends it a gradient has run (dependency counts). Of the ready nodes the one with
-the highest sequence number runs first, so a graph runs backward in the order in which it was recorded; accumulators
-have the highest number of all and free their gradient at once. A chain needs no queue: the node that became ready runs
-next. Nothing here recurses, so the depth of a graph is limited by memory alone. A backward that is called while a node
-runs is complete before the outer one goes on (:mod:`.reentrant`). Guarded by
+A node is ready when every node that sends it a gradient has run (dependency counts). Of the ready nodes, the one with
+the highest sequence number runs first, so a graph runs in the reverse order of recording; accumulators have the highest
+number of all, so gradients of leaves are freed at once. A chain needs no queue: the node that became ready runs next.
+Nothing here recurses, so the depth of a graph is limited only by memory. A backward called while a node runs is
+complete before the outer one continues (:mod:`.reentrant`). Guarded by
 ``tests/autograd/engine/test_engine.py::TestOrder``.
 
 Note [One loop for most graphs]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-``_loop`` runs a graph on the calling thread and takes Note [Special nodes] the long way. When it meets a node that
-belongs to an accelerator, it hands all that is left to :mod:`.workers`, which has a thread for each device. Guarded by
+``_loop`` runs a graph on the calling thread and takes the long path for special nodes (Note [Special nodes]). When it
+meets a node that belongs to an accelerator, it hands the remaining work to :mod:`.device_threads`. Guarded by
 ``tests/autograd/engine/test_workers.py``.
 """
 
@@ -34,9 +34,9 @@ from ...profiler.observer import PROFILER, observed
 from ..anomaly import watcher
 from ..tape.node import SEQUENCE, AccumulateGrad, Node
 from .device_threads import belongs_to_worker, run_on_workers
-from .graph_task import Task, count_senders, current_task
+from .graph_task import GraphTask, count_senders, current_task
 from .hook_calls import before, post_hooks, pre_hooks
-from .input_buffer import COUNT, deliver, validate
+from .input_buffer import COUNT, InputBuffer, deliver, validate
 from .reentrant import run_nested
 
 __all__ = ["calibrate", "execute"]
@@ -44,36 +44,36 @@ __all__ = ["calibrate", "execute"]
 _SUMS: Final = operator_of(accumulate).cache
 
 
-def execute(task: Task, seeds: Sequence[tuple[Node, int, Tensor]]) -> None:
-    """Run the graph from the seeds: (node, index of its output, gradient)."""
+def execute(task: GraphTask, grad_outputs: Sequence[tuple[Node, int, Tensor]]) -> None:
+    """Run the graph from the initial gradients: (node, number of its output, gradient)."""
     outer = current_task.get()
     if outer is None:
         try:  # Note [Interrupts of backward]
             current_task.set(task)
-            _run(task, seeds)
+            _run(task, grad_outputs)
         finally:
             current_task.set(None)
     else:
         task.parent = outer
         task.depth = outer.depth + 1
-        run_nested(task, _run, seeds)
+        run_nested(task, _run, grad_outputs)
 
 
-def _run(task: Task, seeds: Sequence[tuple[Node, int, Tensor]]) -> None:
-    slots: dict[Node, list[Any]] = {}
-    task.slots = slots
-    for node, nr, grad in seeds:
-        slot = slots.get(node)
-        if slot is None:
-            slot = slots[node] = [0, None, node, False]
-        if node._special or slot[1] is not None:
-            deliver(slot, nr, grad)
+def _run(task: GraphTask, grad_outputs: Sequence[tuple[Node, int, Tensor]]) -> None:
+    buffers: dict[Node, InputBuffer] = {}
+    task.buffers = buffers
+    for node, nr, grad in grad_outputs:
+        buffer = buffers.get(node)
+        if buffer is None:
+            buffer = buffers[node] = [0, None, node, False]
+        if node._special or buffer[1] is not None:
+            deliver(buffer, nr, grad)
         else:
-            slot[1] = grad
-    roots = list(slots.values())
-    count_senders(slots, task.needed)
+            buffer[1] = grad
+    roots = list(buffers.values())
+    count_senders(buffers, task.needed)
     if len(roots) > 1:
-        roots = [slot for slot in roots if slot[0] == 0]
+        roots = [buffer for buffer in roots if buffer[0] == 0]
     found = get_state()
     if task.create_graph:
         state = found and found.changed(unexclude=REQUIRES_GRAD)
@@ -88,19 +88,19 @@ def _run(task: Task, seeds: Sequence[tuple[Node, int, Tensor]]) -> None:
             step, closely = observed(run_node), True
     try:
         set_state(state)
-        rest = _loop(task, slots, roots, step, plain=state is SILENT, closely=closely)
+        rest = _loop(task, buffers, roots, step, plain=state is SILENT, closely=closely)
         if rest is not None:
-            run_on_workers(task, slots, rest, step)
+            run_on_workers(task, buffers, rest, step)
         callbacks = task.callbacks
         if callbacks is not None:
-            for callback in callbacks:  # those that a callback queues come last
+            for callback in callbacks:  # callbacks may queue further ones
                 callback()
     finally:
         set_state(found)
 
 
 class _Everything:
-    """A set that every node is in."""
+    """A set that contains every node."""
 
     def __contains__(self, node: Any) -> bool:
         return True
@@ -110,23 +110,23 @@ _EVERYTHING: Final = _Everything()
 
 
 def _loop(
-    task: Task, slots: dict[Node, list[Any]], ready: list[Any], step: Any, *, plain: bool, closely: bool
-) -> list[list[Any]] | None:
-    """Run ready slots until none is left; the ready slots, if the next one belongs to another thread.
+    task: GraphTask, buffers: dict[Node, InputBuffer], ready: list[Any], step: Any, *, plain: bool, closely: bool
+) -> list[InputBuffer] | None:
+    """Run the ready nodes until none is left; return the ready buffers if the next one belongs to another thread.
 
-    ``step`` runs what takes the long way, all nodes if ``closely``; ``plain``: nothing special is on, and nothing is
-    recorded.
+    ``step`` runs the nodes that take the long path: all of them, if ``closely``. ``plain``: calls are not recorded and
+    the local state has nothing else special.
     """
     heap: list[tuple[int, int, list[Any]]] = []
     current: Any = None
     if len(ready) == 1:
         current = ready[0]
     else:
-        heap += [(-slot[2].sequence_nr, order, slot) for order, slot in enumerate(ready)]
+        heap += [(-buffer[2].sequence_nr, order, buffer) for order, buffer in enumerate(ready)]
         heapify(heap)
     order = len(heap)
     leaves: list[Any] = []
-    find = slots.get
+    find = buffers.get
     sums = _SUMS
     release = not task.keep_graph
     watched: Any = task.captures and frozenset([node for node, _ in task.captures])
@@ -140,13 +140,13 @@ def _loop(
         grads = current[1]
         node = current[2]
         if node._special or grads is None or (watched and node in watched):
-            slot = current
+            buffer = current
             current = None
             if node._special and belongs_to_worker(node):
-                return [slot, *[item[2] for item in heap]]
+                return [buffer, *[item[2] for item in heap]]
             edges = node.next_edges
             del grads
-            results = step(task, slot)
+            results = step(task, buffer)
             grads = None
         else:
             current[1] = current = None
@@ -161,55 +161,55 @@ def _loop(
                 node.accumulate(grads, getrefcount(grads))
                 continue
             else:
-                continue  # there is nobody to give a gradient to
+                continue  # no inputs
             grads = None
         for (next_node, nr), grad in zip(edges, results):
             if next_node is None:
                 continue
-            slot = find(next_node)
-            if slot is None:
-                continue  # not needed for what was asked
+            buffer = find(next_node)
+            if buffer is None:
+                continue  # not needed
             if grad is not None:
                 word = next_node._word
                 if type(grad) is Tensor and grad._word | REQUIRES_GRAD == word and grad._data.shape == next_node.shape:
-                    held = slot[1]
+                    held = buffer[1]
                     if held is None:
-                        slot[1] = grad
-                    elif plain and type(held) is Tensor:  # Note [Gradients are summed as they come]
-                        slot[1] = sums[word ^ REQUIRES_GRAD](held, grad, slot[3])
-                        slot[3] = True
+                        buffer[1] = grad
+                    elif plain and type(held) is Tensor:  # Note [Input buffers]
+                        buffer[1] = sums[word ^ REQUIRES_GRAD](held, grad, buffer[3])
+                        buffer[3] = True
                     else:
-                        deliver(slot, nr, grad)
+                        deliver(buffer, nr, grad)
                 else:
-                    deliver(slot, nr, validate(next_node, nr, grad, node, results))
-            count = slot[0] - 1
-            slot[0] = count
+                    deliver(buffer, nr, validate(next_node, nr, grad, node, results))
+            count = buffer[0] - 1
+            buffer[0] = count
             if count == 0:
                 if type(next_node) is AccumulateGrad and not next_node._special and not watched:
-                    leaves.append(slot)
+                    leaves.append(buffer)
                 elif current is None and not heap:
-                    current = slot
+                    current = buffer
                 else:
                     if current is not None:
                         heappush(heap, (-current[2].sequence_nr, order, current))
                         order += 1
                         current = None
-                    heappush(heap, (-next_node.sequence_nr, order, slot))
+                    heappush(heap, (-next_node.sequence_nr, order, buffer))
                     order += 1
         results = grad = held = None
         while leaves:
-            slot = leaves.pop(0)
-            grads = slot[1]
-            slot[1] = None
+            buffer = leaves.pop(0)
+            grads = buffer[1]
+            buffer[1] = None
             if grads is not None:
-                slot[2].accumulate(grads, getrefcount(grads))
+                buffer[2].accumulate(grads, getrefcount(grads))
             grads = None
 
 
-def run_node(task: Task, slot: list[Any]) -> Any:
-    """Run the node of a slot with all that Note [Order of hooks] says; its results, one for each edge."""
-    _, grads, node, _ = slot
-    slot[1] = None
+def run_node(task: GraphTask, buffer: InputBuffer) -> Any:
+    """Run the node of a buffer with its hooks (Note [Order of hooks]), and return its results, one for each edge."""
+    _, grads, node, _ = buffer
+    buffer[1] = None
     outputs = node.outputs
     given: Any = [grads] if outputs is None else grads or [None] * len(outputs)
     grads = None
@@ -230,10 +230,7 @@ def run_node(task: Task, slot: list[Any]) -> Any:
         given = pre_hooks(node, tuple(given))
     if isinstance(node, AccumulateGrad):
         grads = given[0]
-        if node.post_hooks:
-            given = tuple(given)
-        else:
-            given = None
+        given = tuple(given) if node.post_hooks else None
         if grads is not None:
             node.accumulate(grads, getrefcount(grads))
         if node.post_hooks:
@@ -277,9 +274,9 @@ def calibrate() -> None:
     leaf = make_tensor(np.zeros(()), cpu_word(np.dtype("float64")))
     probe, source = _Probe(), _Source()
     probe.shape, probe.dtype = (), leaf.dtype
-    probe._special = True  # the long way has the same counts: tests/autograd/engine/test_engine.py compares them
+    probe._special = True  # the long path has the same counts: tests/autograd/engine/test_engine.py compares them
     probe.leaf = lambda: leaf
     source.next_edges = ((probe, 0),)
     source.sequence_nr, source.dtype = SEQUENCE.next(), leaf.dtype
-    execute(Task(False, False), [(source, 0, leaf)])
+    execute(GraphTask(False, False), [(source, 0, leaf)])
     AccumulateGrad.fresh_count, AccumulateGrad.fresh_data_count = probe.count, probe.data_count

@@ -9,19 +9,19 @@ from ...core.gradient_errors import UNUSED_INPUT
 from ...core.tensor import Tensor
 from ...core.tree import unflatten
 from ...core.word import REQUIRES_GRAD
-from ...core.wrapper import Level, innermost, refreshed, released
+from ...core.wrapper import innermost, refreshed, released
 from ...dispatch.local_state import StateGuard
 from ...ops.builtin.creation import zeros_like
 from ..tape.node import AccumulateGrad, Edge
 from .engine import execute
-from .graph_task import Task, mark_needed
-from .roots import COUNT, GradientEdge, check_flags, get_gradient_edge, inputs_of, leaves_of, seeds_of
+from .graph_task import GraphTask, mark_needed
+from .roots import GradientEdge, check_flags, get_gradient_edge, grad_outputs_of, gradients_of, inputs_of, leaves_of
 
 __all__ = ["VMAP", "GradientEdge", "backward", "get_gradient_edge", "grad"]
 
 
 VMAP: Final[list[Callable[..., Any]]] = []
-"""``tk.transforms.vmap``, put here by ``transforms.install``: autograd does not import the transforms."""
+"""``tk.transforms.vmap``, set by ``transforms.install`` because autograd does not import the transforms."""
 
 
 def backward(
@@ -34,11 +34,11 @@ def backward(
     """Compute gradients of ``tensors`` and add them to ``.grad`` of the leaves (or of ``inputs``).
 
     Args: tensors: a tensor or gradient edge, or lists, tuples and dicts of them; grad_tensors: the gradient of each, in
-    the same structure, which may be None for a real scalar; retain_graph: keep what was saved (default: as
-    ``create_graph``); create_graph: record the backward itself, for higher orders; inputs: accumulate into these only.
+    the same structure, which may be None for a real scalar; retain_graph: keep the saved tensors (default: the value of
+    ``create_graph``); create_graph: record the backward itself, for higher orders; inputs: accumulate only into these.
 
-    Raises RuntimeError for a missing or wrong gradient, a graph whose saved tensors were freed, or a saved tensor
-    that was changed in place.
+    Raises RuntimeError for a missing or wrong gradient, a graph whose saved tensors were freed, or a saved tensor that
+    was changed in place.
 
     >>> import tenkey as tk
     >>> x = tk.tensor([1.0, 2.0], requires_grad=True)
@@ -55,21 +55,21 @@ def backward(
             f"[backward] got tensors inside of {level.name}, where gradients are not collected: use tk.autograd.grad "
             "or tk.transforms.grad, which return them."
         )
-    gradients = [None] * len(outputs) if grad_tensors is None else leaves_of("backward", grad_tensors)
+    gradients = gradients_of("backward", outputs, grad_tensors)
     if level is not None:
         wanted = None if inputs is None else released(leaves_of("backward", inputs), level)
         backward(released(outputs, level), released(gradients, level), retain_graph, create_graph, wanted)
         return
-    seeds = seeds_of("backward", outputs, gradients)
-    task = Task(create_graph if retain_graph is None else bool(retain_graph), create_graph)
+    grad_outputs = grad_outputs_of("backward", outputs, gradients)
+    task = GraphTask(create_graph if retain_graph is None else bool(retain_graph), create_graph)
     if inputs is None:
-        execute(task, seeds)
+        execute(task, grad_outputs)
     else:
-        _backward_into(task, seeds, leaves_of("backward", inputs))
+        _backward_into(task, grad_outputs, leaves_of("backward", inputs))
 
 
-def _backward_into(task: Task, seeds: list[Any], wanted: list[Any]) -> None:
-    """A backward that accumulates into these tensors only, some of which may be no leaves."""
+def _backward_into(task: GraphTask, grad_outputs: list[Any], wanted: list[Any]) -> None:
+    """Run a backward that accumulates only into these tensors, which need not be leaves."""
     edges = inputs_of("backward", wanted)
     inside: dict[Edge, Tensor] = {}
     for index, (edge, one) in enumerate(zip(edges, wanted)):
@@ -81,13 +81,13 @@ def _backward_into(task: Task, seeds: list[Any], wanted: list[Any]) -> None:
                 "into: pass the tensor itself, or use grad()."
             )
         inside[edge] = one
-    task.needed = mark_needed([node for node, _, _ in seeds], {node for node, _ in edges})
+    task.needed = mark_needed([node for node, _, _ in grad_outputs], {node for node, _ in edges})
     task.capture(list(inside))
-    execute(task, seeds)
+    execute(task, grad_outputs)
     with StateGuard(exclude=0 if task.create_graph else REQUIRES_GRAD):
-        for slot, tensor in enumerate(inside.values()):
-            captured = task.captured.get(slot)
-            if captured is not None:  # a copy: what was captured may be the user's own gradient
+        for position, tensor in enumerate(inside.values()):
+            captured = task.captured.get(position)
+            if captured is not None:  # copied, because it may be the user's own gradient
                 tensor.grad = captured.clone() if tensor.grad is None else tensor.grad + captured
 
 
@@ -101,15 +101,15 @@ def grad(
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> Any:
-    """Gradients of ``outputs`` with respect to ``inputs``, returned; nothing is accumulated.
+    """Return the gradients of ``outputs`` with respect to ``inputs``, without accumulating them.
 
     Args: outputs, inputs: tensors or gradient edges, in lists, tuples, dicts and records; grad_outputs: the gradients
-    of the outputs, in the same structure; allow_unused: None for an input that was not used, instead of an error;
-    is_grads_batched: the first dimension of each grad_output counts gradients, for each of which the graph is run, in
-    one go, and so does that of each result; materialize_grads: zeros instead of None; retain_graph, create_graph: as in
-    :func:`backward`.
+    of the outputs, in the same structure; allow_unused: return None for an unused input instead of raising;
+    is_grads_batched: the first dimension of each grad_output is a batch of gradients, for which the graph is run at
+    once, and so is that of each result; materialize_grads: return zeros instead of None; retain_graph, create_graph: as
+    in :func:`backward`.
 
-    Returns: a tuple for one input or a list or tuple of them, else the structure of ``inputs``.
+    Returns: a tuple for a single input or a list or tuple of inputs, else the structure of ``inputs``.
 
     >>> import tenkey as tk
     >>> x = tk.tensor(3.0, requires_grad=True)
@@ -130,20 +130,26 @@ def grad(
             "allow_unused=False."
         )
     ends, wanted = leaves_of("grad", outputs), leaves_of("grad", inputs)
-    gradients = [None] * len(ends) if grad_outputs is None else leaves_of("grad", grad_outputs)
-    flags = {"retain_graph": retain_graph, "create_graph": create_graph, "allow_unused": allow_unused}
+    gradients = gradients_of("grad", ends, grad_outputs)
+    flags: dict[str, Any] = {
+        "retain_graph": retain_graph, "create_graph": create_graph, "allow_unused": allow_unused,
+        "materialize_grads": materialize_grads,
+    }  # fmt: skip
     found: tuple[Tensor | None, ...]
     level = innermost((ends, wanted))
     if level is not None:
         for end in ends:
             if isinstance(end, Tensor):
                 refreshed(end)
+    edges = inputs_of("grad", wanted)
     if is_grads_batched:
-        found = _batched(ends, wanted, gradients, materialize_grads=materialize_grads, **flags)
-    elif level is not None:  # the graph is that of the values inside
-        found = _inside(level, ends, gradients, wanted, materialize_grads=materialize_grads, **flags)
+        found = _batched(ends, wanted, gradients, flags)
+    elif level is None:
+        found = _grad(ends, wanted, edges, gradients, **flags)
+    elif level.is_open:  # the graph is that of the wrapped values: see ``Level.gradient``
+        found = level.gradient(grad, ends, wanted, grad_outputs=gradients, **flags)
     else:
-        found = _grad(ends, wanted, gradients, materialize_grads=materialize_grads, **flags)  # type: ignore[arg-type]
+        found = grad(*[released(values, level) for values in (ends, wanted, gradients)], **flags)
     if isinstance(inputs, dict) or hasattr(inputs, "_fields") or hasattr(inputs, "__dataclass_fields__"):
         return found if isinstance(inputs, GradientEdge) else unflatten(inputs, list(found), GradientEdge)
     if isinstance(inputs, (list, tuple)) and any(one.__class__ in (dict, list, tuple) for one in inputs):
@@ -154,6 +160,7 @@ def grad(
 def _grad(
     ends: list[Any],
     wanted: list[Any],
+    edges: list[Any],
     gradients: list[Any],
     *,
     retain_graph: bool | None,
@@ -161,29 +168,27 @@ def _grad(
     allow_unused: bool | None,
     materialize_grads: bool,
 ) -> tuple[Tensor | None, ...]:
-    edges = inputs_of("grad", wanted)
-    seeds = seeds_of("grad", ends, gradients)
-    task = Task(create_graph if retain_graph is None else bool(retain_graph), create_graph)
-    task.needed = mark_needed([node for node, _, _ in seeds], {node for node, _ in edges})
+    grad_outputs = grad_outputs_of("grad", ends, gradients)
+    task = GraphTask(create_graph if retain_graph is None else bool(retain_graph), create_graph)
+    task.needed = mark_needed([node for node, _, _ in grad_outputs], {node for node, _ in edges})
     task.capture(edges)
-    execute(task, seeds)
+    execute(task, grad_outputs)
     results: list[Tensor | None] = []
-    for slot, one in enumerate(wanted):
-        result = task.captured.get(slot)
+    for position, one in enumerate(wanted):
+        result = task.captured.get(position)
         if result is None and materialize_grads and isinstance(one, Tensor):
             with StateGuard(exclude=REQUIRES_GRAD):
                 result = zeros_like(one)
         if result is None and not allow_unused:
-            raise RuntimeError(UNUSED_INPUT.format(index=slot))
+            raise RuntimeError(UNUSED_INPUT.format(index=position))
         results.append(result)
     return tuple(results)
 
 
-def _batched(ends: list[Any], wanted: list[Any], gradients: list[Any], **flags: Any) -> tuple[Tensor | None, ...]:
-    """``grad`` for each gradient of a batch, through vmap."""
-    inputs_of("grad", wanted)
-    if len(ends) != len(gradients):
-        raise RuntimeError(COUNT.format(call="grad", tensors=len(ends), gradients=len(gradients)))
+def _batched(
+    ends: list[Any], wanted: list[Any], gradients: list[Any], flags: dict[str, Any]
+) -> tuple[Tensor | None, ...]:
+    """Return the gradients for a batch of ``gradients``, through vmap."""
     for index, (end, gradient) in enumerate(zip(ends, gradients)):
         if isinstance(end, Tensor) and (not isinstance(gradient, Tensor) or gradient.shape[1:] != end.shape):
             got = gradient.shape if isinstance(gradient, Tensor) else gradient
@@ -192,24 +197,4 @@ def _batched(ends: list[Any], wanted: list[Any], gradients: list[Any], **flags: 
                 f"batch dimension. Mismatch in shape: grad_output[{index}] has a shape of {got}, and output[{index}] "
                 f"a shape of {end.shape}, which must be its other dimensions."
             )
-
-    def run(*samples: Tensor) -> tuple[Tensor | None, ...]:
-        found: tuple[Tensor | None, ...] = grad(ends, wanted, list(samples), **flags)
-        return found
-
-    results: tuple[Tensor | None, ...] = VMAP[0](run)(*gradients)
-    return results
-
-
-def _inside(
-    level: Level, outputs: list[Any], grad_outputs: list[Any], inputs: list[Any], **flags: bool | None
-) -> tuple[Tensor | None, ...]:
-    """``grad`` of tensors that a transform has wrapped: see ``Level.gradient``."""
-    if len(outputs) != len(grad_outputs):
-        raise RuntimeError(COUNT.format(call="grad", tensors=len(outputs), gradients=len(grad_outputs)))
-    inputs_of("grad", inputs)
-    if not level.is_open:
-        given = (released(values, level) for values in (outputs, inputs, grad_outputs))
-        return grad(*given, **flags)  # type: ignore[arg-type, no-any-return]
-    results: tuple[Tensor | None, ...] = level.gradient(grad, outputs, inputs, grad_outputs=grad_outputs, **flags)
-    return results
+    return VMAP[0](lambda *samples: grad(ends, wanted, list(samples), **flags))(*gradients)  # type: ignore[no-any-return]

@@ -1,11 +1,11 @@
-"""Calling hooks, in the one order that there is.
+"""Hook calls, in their fixed order.
 
 Note [Order of hooks]
 ~~~~~~~~~~~~~~~~~~~~~
 For a node, once all gradients of its outputs have arrived:
 
 =====================================  ==============================================================================
-what                                   guarded by, in ``tests/autograd/test_hooks.py``
+step                                   guarded by, in ``tests/autograd/test_hooks.py``
 =====================================  ==============================================================================
 1. tensor hooks of its outputs, in     ``test_order_of_hooks_for_a_node``
    the order of registration
@@ -22,8 +22,8 @@ what                                   guarded by, in ``tests/autograd/test_hook
 
 For a leaf: tensor hooks, captures, pre-hooks of its accumulator, accumulation, hooks after accumulation, hooks of the
 accumulator (``test_order_of_hooks_for_a_leaf``). A captured gradient has always passed its tensor's hooks, whether or
-not a deeper input is asked for too. Which hooks are called is settled before the first of their kind is: one that is
-added or removed by another counts from the next backward on (``test_a_hook_may_remove_another``).
+not the gradient of a deeper input is captured too. The hooks of one kind are collected before the first of them is
+called: adding or removing one inside another takes effect in the next backward (``test_a_hook_may_remove_another``).
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from typing import Any
 
 from ...core.tensor import Tensor
 from ..tape.node import Node
-from .graph_task import Task
-from .input_buffer import COUNT
+from .graph_task import GraphTask
+from .input_buffer import COUNT, GradientTypeError
 
 __all__ = ["before", "post_hooks", "pre_hooks"]
 
 
-def before(task: Task, node: Node, grads: list[Tensor | None]) -> list[Tensor | None]:
-    """Tensor hooks, then retained gradients, then captures (Note [Order of hooks])."""
+def before(task: GraphTask, node: Node, grads: list[Tensor | None]) -> list[Tensor | None]:
+    """Call tensor hooks, then retain gradients, then capture them (Note [Order of hooks])."""
     hooks = node.tensor_hooks
     if hooks is not None:
         grads = list(grads)
@@ -77,16 +77,12 @@ def _checked(node: Node, hook: Callable[..., Any], nr: int, result: Any, grad: T
             f"None or a Tensor of that shape and dtype. (The hook {_name(hook)}, index {nr}, has changed the {what} "
             "of value.)"
         )
-        raise RuntimeError(text) if is_tensor else HookTypeError(text)
+        raise RuntimeError(text) if is_tensor else GradientTypeError(text)
     return result
 
 
-class HookTypeError(RuntimeError, TypeError):
-    """A hook returned what is no tensor."""
-
-
 def pre_hooks(node: Node, grads: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
-    """The gradients of the outputs after the pre-hooks of the node."""
+    """Return the gradients of the outputs after the pre-hooks of the node."""
     for hook in tuple((node.pre_hooks or {}).values()):
         result = hook(grads)
         if result is not None:
@@ -101,13 +97,13 @@ def pre_hooks(node: Node, grads: tuple[Tensor | None, ...]) -> tuple[Tensor | No
 
 
 def _replaced(node: Node, hook: Callable[..., Any], nr: int, result: Any, grad: Tensor | None) -> Tensor | None:
-    """What a node's pre-hook returned in place of a gradient: None takes it away, and an absent one may be given."""
+    """Check the result of a node's pre-hook for one gradient: None removes the gradient, and a new one may be added."""
     if result is None:
         return None
     if grad is not None:
         return _checked(node, hook, nr, result, grad)
     if not isinstance(result, Tensor):
-        raise HookTypeError(
+        raise GradientTypeError(
             f"[{node.name()}] a hook returned {result!r} in place of the gradient of index {nr}: expected a "
             f"Tensor or None. (The hook is {_name(hook)}.)"
         )
@@ -115,7 +111,7 @@ def _replaced(node: Node, hook: Callable[..., Any], nr: int, result: Any, grad: 
 
 
 def post_hooks(node: Node, results: tuple[Any, ...], grads: tuple[Tensor | None, ...]) -> tuple[Any, ...]:
-    """The gradients of the inputs after the hooks of the node."""
+    """Return the gradients of the inputs after the hooks of the node."""
     for hook in tuple((node.post_hooks or {}).values()):
         changed = hook(results, grads)
         if changed is not None:

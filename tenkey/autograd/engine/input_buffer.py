@@ -1,11 +1,11 @@
-"""What arrives at a node's output: the checks of a gradient, its sum and cast to what the output was, and the sums.
+"""Input buffers: the gradients that have arrived at a node, their checks and their sums.
 
-Note [Gradients are summed as they come]
-~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-A node waits in a *slot*: how many senders are left, what has arrived, the node, and whether what has arrived is a sum
-that the engine made itself. A second gradient is added at once. The sum is a new tensor, for what came first may be the
-user's own, or may have gone elsewhere too; a third one is added in place into that sum, of which nobody else knows.
-While the backward itself is recorded nothing is done in place. Guarded by
+Note [Input buffers]
+~~~~~~~~~~~~~~~~~~~~
+A node waits in a buffer: the number of senders left, the gradient (or a list, for several outputs), the node, and
+whether the gradient is a sum that the engine made itself. A second gradient is added at once. The sum is a new tensor,
+because the first gradient may be the user's own, or may have been sent elsewhere too; a third is added in place to that
+sum, which has no other references. While the backward itself is recorded, nothing is added in place. Guarded by
 ``tests/autograd/engine/test_engine.py::TestSums``.
 """
 
@@ -20,29 +20,18 @@ from ...ops.builtin.shape.copying import cast
 from ...ops.builtin.shape.views import reshape
 from ..tape.node import Node
 
-__all__ = ["COUNT", "deliver", "reduce_to_shape", "validate"]
+__all__ = ["COUNT", "GradientTypeError", "InputBuffer", "deliver", "validate"]
+
+InputBuffer = list[Any]
 
 COUNT: Final = "[{node}] returned {got} gradients, expected {want}: one for each input, None where there is none."
-_SHAPE: Final = (
-    "[{node}] returned an invalid gradient at index {nr} - got {got} but expected shape compatible with {want}: the "
-    "shapes must be equal, or the gradient's must reduce to the other by summing over broadcast dimensions."
-)
-_KIND: Final = (
-    "[{node}] got {got} as the gradient of index {nr}: a gradient is a Tensor or None - expected Variable or None (got "
-    "{got})."
-)
-_COMPLEX: Final = "[{node}] got a complex gradient for a real output (index {nr}): take tk.real() of it."
-_DEVICE: Final = (
-    "[{node}] returned an invalid gradient at index {nr} - expected device {want} but got {got}: take it there with "
-    "g.to({want!r})."
-)
 
 
 class GradientTypeError(RuntimeError, TypeError):
-    """A node returned what is no tensor: a TypeError to Python, a RuntimeError to programs that know PyTorch's."""
+    """A gradient is not a tensor: a TypeError in Python, a RuntimeError in PyTorch."""
 
 
-def reduce_to_shape(grad: Tensor, shape: tuple[int, ...]) -> Tensor | None:
+def _reduced(grad: Tensor, shape: tuple[int, ...]) -> Tensor | None:
     """Sum over the dimensions that broadcasting added or stretched; None if the shapes do not allow it."""
     given = grad._data.shape
     lead = len(given) - len(shape)
@@ -60,56 +49,72 @@ def reduce_to_shape(grad: Tensor, shape: tuple[int, ...]) -> Tensor | None:
     return reshape(summed, shape) if lead else summed
 
 
-def _where(node: Node, grad: Any, sender: Node | None, results: Any) -> dict[str, Any]:
-    """Which node returned a gradient, and at which index; found for an error's text."""
+def _origin(node: Node, grad: Any, sender: Node | None, results: Any) -> tuple[str, int]:
+    """Return the name of the node that returned a gradient, and the index of the gradient, for an error."""
     if sender is not None:
         for index, (edge, result) in enumerate(zip(sender.next_edges, results)):
             if edge[0] is node and result is grad:
-                return {"node": sender.name(), "nr": index}
-    return {"node": (sender or node).name(), "nr": 0}
+                return sender.name(), index
+    return (sender or node).name(), 0
 
 
 def validate(node: Node, nr: int, grad: Any, sender: Node | None = None, results: Any = ()) -> Tensor:
-    """The gradient for output ``nr`` of ``node``, summed and cast to its shape and dtype; raises if it cannot be.
+    """Return the gradient for output ``nr`` of ``node``, summed and cast to its shape and dtype; raise if impossible.
 
-    ``sender`` returned it as one of its ``results``; without one the user gave it.
+    ``sender`` returned it as one of its ``results``; without a sender it was given by the user.
     """
     if not isinstance(grad, Tensor):
-        raise GradientTypeError(_KIND.format(got=type(grad).__name__, **_where(node, grad, sender, results)))
+        name, index = _origin(node, grad, sender, results)
+        got = type(grad).__name__
+        raise GradientTypeError(
+            f"[{name}] got {got} as the gradient of index {index}: a gradient is a Tensor or None - expected Variable "
+            f"or None (got {got})."
+        )
     given = grad
     wanted = node.input_shape(nr)
     if wanted is None:
         return grad
     shape, dtype = wanted
     if grad._data.shape != shape:
-        reduced = reduce_to_shape(grad, shape)
+        reduced = _reduced(grad, shape)
         if reduced is None:
-            raise RuntimeError(_SHAPE.format(got=grad.shape, want=shape, **_where(node, given, sender, results)))
+            name, index = _origin(node, given, sender, results)
+            raise RuntimeError(
+                f"[{name}] returned an invalid gradient at index {index} - got {grad.shape} but expected shape "
+                f"compatible with {shape}: the shapes must be equal, or the gradient's must reduce to the other by "
+                "summing over broadcast dimensions."
+            )
         grad = reduced
     if grad._word | REQUIRES_GRAD == node._word:
-        return grad  # type: ignore[no-any-return]  # dtype and device are right too
+        return grad  # dtype and device are right too
     if dtype is not None and grad.dtype != dtype:
         if grad.dtype.kind == "c" and dtype.kind != "c":
-            raise RuntimeError(_COMPLEX.format(**_where(node, given, sender, results)))
+            name, index = _origin(node, given, sender, results)
+            raise RuntimeError(
+                f"[{name}] got a complex gradient for a real output (index {index}): take tk.real() of it."
+            )
         grad = cast(grad, dtype)
     device = node.input_device(nr)
     if device is not None and grad.device is not device:
         if grad.ndim or "meta" in (device.type, grad.device.type):
-            found = _where(node, given, sender, results)
-            raise RuntimeError(_DEVICE.format(want=str(device), got=str(grad.device), **found))
+            name, index = _origin(node, given, sender, results)
+            raise RuntimeError(
+                f"[{name}] returned an invalid gradient at index {index} - expected device {device} but got "
+                f"{grad.device}: move it with g.to({str(device)!r})."
+            )
         grad = grad.to(device)
-    return grad  # type: ignore[no-any-return]
+    return grad
 
 
-def deliver(slot: list[Any], nr: int, grad: Tensor) -> None:
-    """Add a gradient, which was validated, to what has arrived at output ``nr`` of the slot's node."""
-    outputs = slot[2].outputs
+def deliver(buffer: InputBuffer, nr: int, grad: Tensor) -> None:
+    """Add a validated gradient to output ``nr`` of the buffer's node."""
+    outputs = buffer[2].outputs
     if outputs is None:
-        held = slot[1]
-        slot[1] = grad if held is None else held + grad
-        slot[3] = False
+        held = buffer[1]
+        buffer[1] = grad if held is None else held + grad
+        buffer[3] = False
         return
-    if slot[1] is None:
-        slot[1] = [None] * len(outputs)
-    held = slot[1][nr]
-    slot[1][nr] = grad if held is None else held + grad
+    if buffer[1] is None:
+        buffer[1] = [None] * len(outputs)
+    held = buffer[1][nr]
+    buffer[1][nr] = grad if held is None else held + grad

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Sequence
-from typing import Any, Final, Literal
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal
 from weakref import WeakKeyDictionary, ref
 
 from ...core.tensor import Tensor
@@ -15,11 +15,9 @@ from .graph_task import current_task, queue_callback
 
 __all__ = ["register_multi_grad_hook"]
 
-_TENSORS: Final = "[register_multi_grad_hook] takes a sequence of tensors, got {got}."
-
 
 class _Arrived:
-    """What has arrived in one backward."""
+    """The gradients that have arrived in one backward."""
 
     def __init__(self, count: int, expected: int) -> None:
         self.grads: list[Tensor | None] = [None] * count
@@ -27,21 +25,21 @@ class _Arrived:
 
 
 class _All:
-    """Calls the function when the last of the gradients that this backward computes has arrived.
+    """Calls the function when the last gradient that this backward computes has arrived.
 
-    A node that this backward reaches may still get no gradient (a formula gave None), which nobody is told of. So the
-    first gradient asks for a call at the end of the backward, for what has arrived until then.
+    A node that this backward reaches may still get no gradient (a formula returned None), without any notification. So
+    the first gradient queues a callback at the end of the backward, which calls the function with what has arrived.
     """
 
     def __init__(self, tensors: Sequence[Tensor], fn: Callable[[list[Tensor | None]], Any]) -> None:
-        # weakly: a hook on a leaf must not keep the graphs alive that its tensors belonged to
+        # Weak references: a hook on a leaf must not keep the graphs of its tensors alive.
         self.nodes = [ref(edge_of(tensor)[0]) for tensor in tensors]
         self.fn = fn
         self.arrived: WeakKeyDictionary[Any, _Arrived] = WeakKeyDictionary()
         self.lock = threading.Lock()
 
     def hook(self, index: int) -> Callable[[Tensor], None]:
-        """The hook on one of the tensors."""
+        """Return the hook for one of the tensors."""
 
         def arrive(grad: Tensor) -> None:
             task: Any = current_task.get()
@@ -61,13 +59,13 @@ class _All:
         return arrive
 
     def finish(self, found: _Arrived) -> None:
-        """At the end of a backward: call the function if a gradient did not come."""
+        """Call the function at the end of a backward if a gradient is missing."""
         if found.missing > 0:
             self.fn(found.grads)
 
 
 class _Any:
-    """Calls the function for the first gradient of each backward."""
+    """Calls the function with the first gradient of each backward."""
 
     def __init__(self, fn: Callable[[Tensor], Any]) -> None:
         self.fn = fn
@@ -89,16 +87,16 @@ def register_multi_grad_hook(
     *,
     mode: Literal["all", "any"] = "all",
 ) -> HookHandle:
-    """Call ``fn`` once in each backward for the gradients of several tensors; returns a handle with ``remove()``.
+    """Call ``fn`` once per backward for the gradients of several tensors, and return a handle with ``remove()``.
 
-    With ``mode="all"`` it is called when the last of them is computed, with a list of one gradient for each tensor, in
-    their order; None for tensors that this backward does not compute a gradient for, which it does not wait for; if one
-    that it reaches gets none after all, because a formula gave None, the call comes at the end of the backward. With
-    ``mode="any"`` it is called with the first gradient that is computed. Among the hooks of a tensor it stands where it
-    was registered (Note [Order of hooks]); what it returns is ignored, and it must not change its arguments.
+    With ``mode="all"``, the call is made when the last gradient is computed, with a list of one gradient for each
+    tensor, in their order. The list has None for a tensor whose gradient this backward does not compute; the call does
+    not wait for it. If a formula returns None for one of the others, the call is made at the end of the backward. With
+    ``mode="any"``, the call is made with the first gradient computed. Among the hooks of a tensor, this one runs in the
+    order of registration (Note [Order of hooks]); its result is ignored, and it must not change its arguments.
 
-    Raises ValueError for another mode, TypeError for what is no tensor or no function, and RuntimeError for a tensor
-    that requires no gradient (in the mode "any" they are passed over).
+    Raises ValueError for another mode, TypeError for arguments that are not tensors or not callable, and RuntimeError
+    for a tensor that does not require a gradient (the mode "any" skips it).
 
     >>> import tenkey as tk
     >>> a, b = tk.ones(1).requires_grad_(), tk.ones(1).requires_grad_()
@@ -113,22 +111,22 @@ def register_multi_grad_hook(
     if mode not in ("all", "any"):
         raise ValueError(f"[register_multi_grad_hook] Expects mode to be one of ('all', 'any') but got {mode!r}.")
     given: Any = tensors
+    listed = [] if isinstance(given, Tensor) or not isinstance(given, Iterable) else list(given)
+    bad = next((f"{type(t).__name__} at index {i}" for i, t in enumerate(listed) if not isinstance(t, Tensor)), "")
     if isinstance(given, Tensor):
-        raise TypeError(_TENSORS.format(got="one Tensor: put it into a list"))
-    try:
-        listed = list(tensors)
-    except TypeError:
-        raise TypeError(_TENSORS.format(got=type(tensors).__name__)) from None
+        bad = "one Tensor: put it into a list"
+    elif not isinstance(given, Iterable):
+        bad = type(given).__name__
+    if bad:
+        raise TypeError(f"[register_multi_grad_hook] takes a sequence of tensors, got {bad}.")
     for index, tensor in enumerate(listed):
-        if not isinstance(tensor, Tensor):
-            raise TypeError(_TENSORS.format(got=f"{type(tensor).__name__} at index {index}"))
         if mode == "all" and not tensor._word & REQUIRES_GRAD:
             raise RuntimeError(
                 "[register_multi_grad_hook] cannot register a hook on a tensor that doesn't require gradient: "
                 f"tensor {index}."
             )
     if not callable(fn):
-        raise TypeError(f"[register_multi_grad_hook] a hook is a function, got {type(fn).__name__}.")
+        raise TypeError(f"[register_multi_grad_hook] a hook must be callable, got {type(fn).__name__}.")
     function: Any = fn
     if mode == "all":
         several = _All(listed, function)

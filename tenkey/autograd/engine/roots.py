@@ -1,4 +1,4 @@
-"""What ``backward`` and ``grad`` are given: tensors and edges in nested containers, and the gradients to begin with."""
+"""The arguments of ``backward`` and ``grad``: tensors and edges in nested containers, and initial gradients."""
 
 from __future__ import annotations
 
@@ -20,28 +20,27 @@ from ..tape.node import Node, edge_of
 from .input_buffer import validate
 
 __all__ = [
-    "COUNT",
     "GradientEdge",
     "check_flags",
     "checked_edge",
     "get_gradient_edge",
     "inputs_of",
     "leaves_of",
-    "seeds_of",
+    "grad_outputs_of",
+    "gradients_of",
 ]
 
 _NO_GRAD: Final = (
     "[{call}] element {index} of tensors does not require grad and does not have a grad_fn: set requires_grad on the "
     "inputs it should depend on, and compute it outside of no_grad()."
 )
-COUNT: Final = "[{call}] got {tensors} tensors and {gradients} gradients: give one gradient for each tensor."
 
 _ON_CPU: Final = base_word("cpu")
 _ONES: Final = operator_of(ones).cache
 
 
 class GradientEdge(NamedTuple):
-    """Where a gradient flows: output ``output_nr`` of ``node``. Stands for a tensor in ``grad`` and ``backward``.
+    """Output ``output_nr`` of ``node``; ``grad`` and ``backward`` accept it in place of a tensor.
 
     >>> import tenkey as tk
     >>> x = tk.tensor([3.0], requires_grad=True)
@@ -55,9 +54,9 @@ class GradientEdge(NamedTuple):
 
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
-    """The edge at which the gradient of a tensor arrives. It keeps the graph alive, and not the tensor.
+    """Return the edge at which the gradient of a tensor arrives. It keeps the graph alive, but not the tensor.
 
-    Raises TypeError for what is no tensor, RuntimeError for a tensor that requires no gradient.
+    Raises TypeError for other values than tensors, and RuntimeError for a tensor that does not require a gradient.
 
     >>> import tenkey as tk
     >>> x = tk.tensor([3.0], requires_grad=True)
@@ -79,7 +78,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 
 
 def checked_edge(call: str, edge: GradientEdge) -> tuple[Node | None, int]:
-    """The parts of an edge that a program may have made itself; the node is None where no gradient flows."""
+    """Return the node and number of an edge, which users can construct; the node is None if no gradient flows."""
     node: Any = edge.node
     given: Any = edge.output_nr
     if not (node is None or isinstance(node, Node)) or not hasattr(given, "__index__"):
@@ -99,16 +98,16 @@ def checked_edge(call: str, edge: GradientEdge) -> tuple[Node | None, int]:
 
 
 def check_flags(call: str, retain_graph: Any, create_graph: Any) -> None:
-    """Raise unless these are bools, or integers that stand for them; ``retain_graph`` may be None."""
+    """Raise TypeError unless both are bools or integers; ``retain_graph`` may be None."""
     for name, value in (("retain_graph", retain_graph), ("create_graph", create_graph)):
         if value is None and name == "retain_graph":
             continue
         if not isinstance(value, (bool, np.bool_)) and not hasattr(value, "__index__"):
-            raise TypeError(f"[{call}] {name} is a bool, got {value!r}: pass True or False.")
+            raise TypeError(f"[{call}] {name} must be a bool, got {value!r}: pass True or False.")
 
 
 def leaves_of(call: str, value: Any) -> list[Any]:
-    """Tensors, edges and None in nested lists, tuples, dicts and records, or in any iterable of them, in order."""
+    """List the tensors, edges and None in nested lists, tuples, dicts and records, or in any iterable, in order."""
     if isinstance(value, (Tensor, GradientEdge)) or value is None:
         return [value]
     leaves = flatten(value, GradientEdge)
@@ -123,7 +122,7 @@ def leaves_of(call: str, value: Any) -> list[Any]:
 
 
 def inputs_of(call: str, leaves: list[Any]) -> list[tuple[Node, int]]:
-    """The edges of the inputs."""
+    """Return the edges of the inputs."""
     if not leaves:
         raise RuntimeError(f"[{call}] `inputs` argument to `{call}()` cannot be empty.")
     edges: list[tuple[Node, int]] = []
@@ -143,11 +142,19 @@ def inputs_of(call: str, leaves: list[Any]) -> list[tuple[Node, int]]:
     return edges
 
 
-def seeds_of(call: str, outputs: list[Any], gradients: list[Any]) -> list[tuple[Node, int, Tensor]]:
-    """Where the backward begins, and with which gradients: (node, index of its output, gradient)."""
+def gradients_of(call: str, outputs: list[Any], given: Any) -> list[Any]:
+    """Return the gradients given for the outputs, with None for those to be created."""
+    gradients = [None] * len(outputs) if given is None else leaves_of(call, given)
     if len(outputs) != len(gradients):
-        raise RuntimeError(COUNT.format(call=call, tensors=len(outputs), gradients=len(gradients)))
-    seeds = []
+        raise RuntimeError(
+            f"[{call}] got {len(outputs)} tensors and {len(gradients)} gradients: give one gradient for each tensor."
+        )
+    return gradients
+
+
+def grad_outputs_of(call: str, outputs: list[Any], gradients: list[Any]) -> list[tuple[Node, int, Tensor]]:
+    """Return the starting points of a backward: (node, number of its output, gradient)."""
+    grad_outputs = []
     for index, (output, gradient) in enumerate(zip(outputs, gradients)):
         if isinstance(output, GradientEdge):
             node, nr = checked_edge(call, output)
@@ -170,7 +177,7 @@ def seeds_of(call: str, outputs: list[Any], gradients: list[Any]) -> list[tuple[
                 )
             found = get_state()
             if found is None and node._word and output.__class__ is Tensor:
-                seeds.append((node, nr, _ONES[_ON_CPU](shape, dtype=dtype)))  # right as it is
+                grad_outputs.append((node, nr, _ONES[_ON_CPU](shape, dtype=dtype)))  # needs no validation
                 continue
             try:  # no guard: Note [Interrupts of backward]
                 set_state(SILENT if found is None else found.silent)
@@ -192,5 +199,5 @@ def seeds_of(call: str, outputs: list[Any], gradients: list[Any]) -> list[tuple[
                 f"Mismatch in dtype: grad_output[{index}] has a dtype of {gradient.dtype} and output[{index}] has a "
                 f"dtype of {dtype}: take tk.real() of it."
             )
-        seeds.append((node, nr, validate(node, nr, gradient)))
-    return seeds
+        grad_outputs.append((node, nr, validate(node, nr, gradient)))
+    return grad_outputs

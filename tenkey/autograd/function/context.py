@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from ...core.tensor import Tensor
 from ...ops.builtin.creation import zeros
+from ..engine.input_buffer import GradientTypeError
 from ..grad_mode import is_grad_enabled
 from ..saved_tensors.hooks import active_hooks
 from ..saved_tensors.raw import RawSavedTensor
@@ -28,10 +29,6 @@ _RESERVED: Final = (
     "[{node}] the context has {names} for purposes of its own (it is the node of the graph): keep your value under "
     "another name, such as ctx.my_{first}."
 )
-
-
-class MarkError(RuntimeError, TypeError):
-    """What is marked is no tensor: a TypeError to Python, a RuntimeError to programs that know PyTorch's."""
 
 
 class _Unset:
@@ -175,7 +172,7 @@ class Context(Node):
     def _marked(self, call: str, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
         for tensor in tensors:
             if not isinstance(tensor, Tensor):
-                raise MarkError(
+                raise GradientTypeError(
                     f"[{self.name()}] {call} only accepts variable arguments, but got {type(tensor).__name__}: pass "
                     f"the tensors themselves, {call}(a, b)."
                 )

@@ -432,7 +432,7 @@ class TestCallbacks:
             queue_callback(lambda: None)
         y = x * 2.0
         y.register_hook(lambda g: queue_callback(3))  # type: ignore[arg-type]
-        with pytest.raises(TypeError, match="a callback is a function without arguments, got int"):
+        with pytest.raises(TypeError, match="a callback must be a function without arguments, got int"):
             y.backward()
 
     def test_an_error_of_a_callback_arrives(self) -> None:

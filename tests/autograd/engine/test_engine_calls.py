@@ -141,7 +141,7 @@ class TestCalls:
                 ("backward", lambda **o: backward(y, **o)),
                 ("grad", lambda **o: grad(y, x, **o)),
             ):
-                with pytest.raises(TypeError, match=rf"\[{call}\] {name} is a bool, got "):
+                with pytest.raises(TypeError, match=rf"\[{call}\] {name} must be a bool, got "):
                     run(**{name: value})
         assert x.grad is None
         for right in (1, np.True_, np.int64(1), True):
