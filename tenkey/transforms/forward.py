@@ -2,11 +2,11 @@
 
 Note [Linearization]
 ~~~~~~~~~~~~~~~~~~~~
-``linearize`` runs the function once. Its graph gives the pullback ``u -> J^T u``, which is recorded at a ``u`` that
-stands for any; that record is linear in ``u``, so going through it backward from a tangent gives ``J t``, which is
-what a push does: no operator of the function itself is called again. A backward that a user wrote need not be made of
-recorded operators; where the graph holds one, every push runs the function in forward mode instead, which knows of each
-operator whether it is sound. Guarded by ``tests/transforms/test_linearize.py``.
+``linearize`` runs the function once. Its graph gives the pullback ``u -> J^T u``, which is recorded at an arbitrary
+``u``. The recorded pullback is linear in ``u``, so its own backward from a tangent gives ``J t``; this is what a push
+computes, without calling the function's operators again. A backward written by a user may contain operations that are
+not recorded. If the graph holds one, every push runs the function in forward mode instead, which knows for each
+operator whether that is sound. Guarded by ``tests/transforms/test_linearize.py``.
 """
 
 from __future__ import annotations
@@ -24,31 +24,29 @@ from ..core.word import REQUIRES_GRAD
 from ..dispatch.local_state import current_state
 from ..ops.aliases import Recording, spread
 from ..ops.builtin.creation import zeros_like
-from .trace import FUNCTION, NO_TENSOR, OUTPUT, Run, bare, described, differentiable, split_aux
+from .trace import Run, bare, check_function, check_outputs, described, differentiable, refuse_input, split_aux
 
 __all__ = ["jvp", "linearize"]
 
 
 def jvp(fn: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...], *, has_aux: bool = False) -> Any:
-    """``(output, tangent of the output)``, or ``(output, tangent, aux)``, in the structure of the output.
+    """Return ``(output, tangent of the output)``, or ``(output, tangent, aux)``, in the structure of the output.
 
     >>> import tenkey as tk
     >>> output, tangent = tk.transforms.jvp(lambda x: x * x, (tk.tensor([1.0, 2.0]),), (tk.tensor([1.0, 10.0]),))
     >>> output.tolist(), tangent.tolist()
     ([1.0, 4.0], [2.0, 40.0])
     """
-    if not callable(fn):
-        raise TypeError(FUNCTION.format(call="jvp", type=type(fn).__name__))
+    check_function("jvp", fn)
     _check_tangents("jvp", primals, tangents)
     with forward_ad.dual_level() as level:
         pairs = zip(flatten(primals), flatten(tangents), strict=True)
         duals = [forward_ad.make_dual(p, t, level) if differentiable(p) else p for p, t in pairs]
         result, aux = split_aux("jvp", fn(*unflatten(primals, duals)), has_aux)
         ends = flatten(result)
+        check_outputs("jvp", ends)
         parts = []
         for end in ends:
-            if not isinstance(end, Tensor):
-                raise TypeError(OUTPUT.format(call="jvp", got=described(end)))
             primal, tangent = forward_ad.unpack_dual(end, level)
             parts.append((primal, zeros_like(primal) if tangent is None else tangent))
         aux = tree_map(lambda x: forward_ad.unpack_dual(x, level).primal if isinstance(x, Tensor) else x, aux)
@@ -72,7 +70,7 @@ def _check_tangents(call: str, primals: Any, tangents: Any) -> None:
     for index, (primal, tangent) in enumerate(zip(ahead, along, strict=True)):
         if not differentiable(primal):
             if isinstance(primal, Tensor) or not any(map(differentiable, ahead)):
-                raise TypeError(NO_TENSOR.format(call=call, index=index, got=described(primal)))
+                refuse_input(call, index, primal)
             continue
         if not isinstance(tangent, Tensor) or (tangent.shape, tangent.dtype) != (primal.shape, primal.dtype):
             raise ValueError(
@@ -82,33 +80,26 @@ def _check_tangents(call: str, primals: Any, tangents: Any) -> None:
 
 
 def linearize(fn: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
-    """``(output, push)``: ``push(*tangents)`` gives the tangent of the output, linear in the tangents.
+    """Return ``(output, push)``; ``push(*tangents)`` computes the tangent of the output, linear in the tangents.
 
-    The function runs once, and a push costs about as much as a backward: see Note [Linearization]. What the function
-    drew at random stays the same for all pushes, and what it computed in ``no_grad()`` is a constant. A function with a
-    ``Function`` or an operator of a user in it, whose backward is written by hand, runs again in every push.
+    The function runs once, and a push costs about as much as a backward: see Note [Linearization]. Random numbers stay
+    the same in all pushes, and values computed in ``no_grad()`` are constants. A function that calls a ``Function`` or
+    a custom operator with a hand-written backward runs again in every push.
 
     >>> import tenkey as tk
     >>> output, push = tk.transforms.linearize(lambda x: x * x, tk.tensor([1.0, 2.0]))
     >>> push(tk.tensor([1.0, 10.0])).tolist(), push(tk.tensor([0.0, 1.0])).tolist()
     ([2.0, 40.0], [0.0, 4.0])
     """
-    if not callable(fn):
-        raise TypeError(FUNCTION.format(call="linearize", type=type(fn).__name__))
+    check_function("linearize", fn)
     _check_tangents("linearize", primals, primals)
     run = Run("linearize", fn, [primals], lambda chosen: fn(*chosen[0]))
     ends = flatten(run.output)
-    for end in ends:
-        if not isinstance(end, Tensor):
-            raise TypeError(OUTPUT.format(call="linearize", got=described(end)))
+    check_outputs("linearize", ends)
     elsewhere = run.elsewhere(ends)
     output = run.free(run.output, keeps=elsewhere)
     if _by_hand(ends):
-
-        def run_again(*tangents: Any) -> Any:
-            return jvp(fn, primals, tangents)[1]
-
-        return output, run_again
+        return output, lambda *tangents: jvp(fn, primals, tangents)[1]
     recorded = [end for end in ends if end._word & REQUIRES_GRAD]
     pulled: list[Any] = [None] * len(run.inputs)
     with Recording():
@@ -137,7 +128,7 @@ def linearize(fn: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[...,
 
 
 def _by_hand(outputs: list[Tensor]) -> bool:
-    """Whether the graph of the outputs has a node whose backward a user wrote."""
+    """Return whether the graph of the outputs has a node whose backward is written by a user."""
     return any(
         isinstance(node, Context) and not node.operator_name.startswith("tk::")
         for node in walk(*[plain.grad_fn for x in outputs for plain in bare(x)])

@@ -1,4 +1,4 @@
-"""Whole derivatives: Jacobians by reverse and by forward mode, Hessians."""
+"""Jacobians by reverse and by forward mode, and Hessians."""
 
 from __future__ import annotations
 
@@ -7,27 +7,32 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..core.tensor import Tensor
-from ..core.tree import flatten, tree_map, unflatten
+from ..core.tree import flatten, unflatten
 from ..ops.builtin.creation import eye
 from ..ops.builtin.shape.views import reshape, slice
 from .batching.mapping import vmap
 from .forward import jvp
 from .reverse import vjp
-from .trace import FUNCTION, NO_TENSOR, OUTPUT, described, positions_of
+from .trace import check_function, positions_of, refuse_input, refuse_output, with_chosen
 
 __all__ = ["hessian", "jacfwd", "jacrev"]
 
 
 def _basis(leaves: list[Tensor]) -> list[Tensor]:
-    """The unit vectors of all components of the leaves, for each leaf its part: shape (count, *leaf.shape)."""
-    start, count = 0, sum([leaf.size for leaf in leaves])
-    parts: list[Tensor] = []
+    """Return the unit vectors of all components of the leaves; the part of a leaf has shape (count, *leaf.shape)."""
+    count = sum([leaf.size for leaf in leaves])
     identity = eye(count, dtype=leaves[0].dtype, device=leaves[0].device)
+    return [part.astype(leaf.dtype) for leaf, part in zip(leaves, _blocks(identity, 1, leaves))]
+
+
+def _blocks(x: Tensor, axis: int, leaves: Sequence[Tensor]) -> list[Tensor]:
+    """Split an axis that counts the components of all leaves into one block per leaf, in the leaf's shape."""
+    blocks, start = [], 0
     for leaf in leaves:
-        part: Tensor = slice(identity, 1, start, start + leaf.size, 1)
-        parts.append(reshape(part.clone(), (count, *leaf.shape)).astype(leaf.dtype))
+        part = slice(x, axis, start, start + leaf.size, 1)
+        blocks.append(reshape(part, (*x.shape[:axis], *leaf.shape, *x.shape[axis + 1 :])))
         start += leaf.size
-    return parts
+    return blocks
 
 
 def _check_inputs(call: str, positions: Sequence[int], chosen: Sequence[Any], all_tensors: bool) -> None:
@@ -38,14 +43,7 @@ def _check_inputs(call: str, positions: Sequence[int], chosen: Sequence[Any], al
         for leaf in leaves or [part]:
             if not isinstance(leaf, Tensor) or leaf.dtype.kind not in "fV":
                 _refuse_complex(call, "inputs", leaf)
-                raise TypeError(NO_TENSOR.format(call=call, index=index, got=described(leaf)))
-
-
-def _check_outputs(call: str, output: Any) -> None:
-    for leaf in flatten(output) or [output]:
-        if not isinstance(leaf, Tensor) or leaf.dtype.kind not in "fV":
-            _refuse_complex(call, "outputs", leaf)
-            raise TypeError(OUTPUT.format(call=call, got=described(leaf)))
+                refuse_input(call, index, leaf)
 
 
 def _refuse_complex(call: str, what: str, leaf: Any) -> None:
@@ -63,11 +61,11 @@ def jacrev(
     *,
     chunk_size: int | None = None,
 ) -> Callable[..., Any]:
-    """A function that gives the Jacobian of ``fn`` by reverse mode: shape ``(*output.shape, *input.shape)``.
+    """Return a function that computes the Jacobian of ``fn`` by reverse mode: ``(*output.shape, *input.shape)``.
 
-    One batched backward for all components of the output: the choice for few outputs and many inputs. For trees it
-    gives, in the structure of the output, Jacobians in the structure of the input. ``chunk_size``: how many components
-    of the output go backward at once.
+    It runs one batched backward for all components of the output, which suits few outputs and many inputs. For trees
+    the result has the structure of the output, with Jacobians in the structure of the input in it. ``chunk_size`` is
+    the number of components of the output in one backward.
 
     >>> import tenkey as tk
     >>> tk.transforms.jacrev(lambda x: x * x)(tk.tensor([1.0, 2.0])).tolist()
@@ -79,41 +77,27 @@ def jacrev(
 def _by_rows(
     call: str, fn: Callable[..., Any], argnums: int | Sequence[int], has_aux: bool, chunk_size: int | None
 ) -> Callable[..., Any]:
-    if not callable(fn):
-        raise TypeError(FUNCTION.format(call=call, type=type(fn).__name__))
+    check_function(call, fn)
 
     @functools.wraps(fn)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         positions = positions_of(call, argnums, args)
-
-        def of_chosen(*chosen: Any) -> Any:
-            given = list(args)
-            for i, value in zip(positions, chosen, strict=True):
-                given[i] = value
-            return fn(*given, **kwargs)
-
         chosen = [args[i] for i in positions]
+        of_chosen = with_chosen(fn, args, kwargs, positions)
         _check_inputs(call, positions, chosen, False)
-        output, pullback, *aux = vjp(of_chosen, *chosen, has_aux=has_aux)
+        output, pullback, *aux = vjp(lambda *values: of_chosen(values), *chosen, has_aux=has_aux)
         ends = flatten(output)
-        _check_outputs(call, output)
+        for end in ends or [output]:
+            if not isinstance(end, Tensor) or end.dtype.kind not in "fV":
+                _refuse_complex(call, "outputs", end)
+                refuse_output(call, end)
         rows = vmap(lambda *g: pullback(unflatten(output, list(g))), chunk_size=chunk_size)(*_basis(ends))
-        result, start = [], 0
-        for end in ends:
-            block = tree_map(functools.partial(_rows, start=start, shape=end.shape, size=end.size), rows)
-            result.append(block[0] if isinstance(argnums, int) else block)
-            start += end.size
-        whole = unflatten(output, result)
+        columns = [_blocks(x, 0, ends) if isinstance(x, Tensor) else [x] * len(ends) for x in flatten(rows)]
+        result = [unflatten(rows, list(block)) for block in zip(*columns, strict=True)]
+        whole = unflatten(output, [block[0] if isinstance(argnums, int) else block for block in result])
         return (whole, aux[0]) if has_aux else whole
 
     return jacobian
-
-
-def _rows(rows: Any, start: int, shape: tuple[int, ...], size: int) -> Any:
-    if not isinstance(rows, Tensor):
-        return rows
-    part: Tensor = slice(rows, 0, start, start + size, 1)
-    return reshape(part, (*shape, *rows.shape[1:]))
 
 
 def jacfwd(
@@ -124,9 +108,10 @@ def jacfwd(
     randomness: str = "error",
     chunk_size: int | None = None,
 ) -> Callable[..., Any]:
-    """The same by forward mode: one batched push for all components of the inputs, for few inputs and many outputs.
+    """Return a function that computes the Jacobian of ``fn`` by forward mode, as :func:`jacrev` does by reverse mode.
 
-    ``randomness`` and ``chunk_size`` are those of :func:`vmap` over the components of the inputs.
+    It runs one batched push for all components of the inputs, which suits few inputs and many outputs. ``randomness``
+    and ``chunk_size`` are those of :func:`vmap` over the components of the inputs.
 
     >>> import tenkey as tk
     >>> tk.transforms.jacfwd(lambda x: tk.sum(x * x))(tk.tensor([1.0, 2.0])).tolist()
@@ -143,47 +128,32 @@ def _by_columns(
     randomness: str,
     chunk_size: int | None,
 ) -> Callable[..., Any]:
-    if not callable(fn):
-        raise TypeError(FUNCTION.format(call=call, type=type(fn).__name__))
+    check_function(call, fn)
 
     @functools.wraps(fn)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         positions = positions_of(call, argnums, args)
         chosen = tuple([args[i] for i in positions])
+        of_chosen = with_chosen(fn, args, kwargs, positions)
         leaves = flatten(chosen)
         _check_inputs(call, positions, chosen, True)
 
-        def of_chosen(*values: Any) -> Any:
-            given = list(args)
-            for i, value in zip(positions, values, strict=True):
-                given[i] = value
-            return fn(*given, **kwargs)
-
         def push(*tangents: Tensor) -> Any:
-            result = jvp(of_chosen, chosen, unflatten(chosen, list(tangents)), has_aux=has_aux)
+            result = jvp(lambda *v: of_chosen(v), chosen, unflatten(chosen, list(tangents)), has_aux=has_aux)
             if not flatten(result[1]):
-                raise TypeError(OUTPUT.format(call=call, got=described(result[1])))
+                refuse_output(call, result[1])
             return result[1], (result[2] if has_aux else None)
 
         columns, aux = vmap(push, 0, (-1, None), randomness, chunk_size=chunk_size)(*_basis(leaves))
-
-        def of_end(end: Tensor) -> Any:
-            found, start = [], 0
-            for leaf in leaves:
-                piece: Tensor = slice(end, end.ndim - 1, start, start + leaf.size, 1)
-                found.append(reshape(piece, (*end.shape[:-1], *leaf.shape)))
-                start += leaf.size
-            block = unflatten(chosen, found)
-            return block[0] if isinstance(argnums, int) else block
-
-        whole = unflatten(columns, [of_end(end) for end in flatten(columns)])
+        blocks = [unflatten(chosen, _blocks(end, end.ndim - 1, leaves)) for end in flatten(columns)]
+        whole = unflatten(columns, [block[0] if isinstance(argnums, int) else block for block in blocks])
         return (whole, aux) if has_aux else whole
 
     return jacobian
 
 
 def hessian(fn: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
-    """A function that gives the second derivatives of ``fn``: forward mode over reverse mode.
+    """Return a function that computes the second derivatives of ``fn``: forward mode over reverse mode.
 
     >>> import tenkey as tk
     >>> tk.transforms.hessian(lambda x: tk.sum(x**3))(tk.tensor([1.0, 2.0])).tolist()

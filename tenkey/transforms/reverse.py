@@ -2,12 +2,11 @@
 
 Note [Derivatives of functions]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-These are made of the tape and of duals. The inputs that a function is differentiated by are given to it as aliases: new
-tensors on the same memory, so that nothing else in the graph depends on them, and connected to the input's own history,
-so that an outer derivative goes through. Inside of a vmap an input that the samples share becomes one input for each
-sample, so the gradient is that of each sample. Whether the backward must be recorded itself is seen in the graph: only
-if it leads to something else that requires a gradient. ``transforms`` does not import ``autograd``; the composition
-root hands over what is needed of it (:func:`install_derivatives`). Guarded by ``tests/transforms/test_derivatives.py``.
+Transforms are built on the recorded graph and on dual numbers. A function gets its inputs as aliases: new tensors on
+the same memory, on which nothing else in the graph depends, connected to the history of the input, so that an outer
+derivative passes through. Inside ``vmap``, an input that the samples share becomes one input per sample, so each
+sample has its own gradient. The graph decides whether the backward pass is recorded: only if it leads to something
+else that requires a gradient. Guarded by ``tests/transforms/test_derivatives.py``.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from ..core.tensor import Tensor
 from ..core.tree import flatten
 from ..core.word import REQUIRES_GRAD
 from ..dispatch.local_state import current_state
-from .trace import FUNCTION, OUTPUT, Run, described, positions_of, split_aux
+from .trace import Run, check_function, check_outputs, described, positions_of, split_aux, with_chosen
 
 __all__ = ["grad", "value_and_grad", "vjp"]
 
@@ -28,10 +27,10 @@ __all__ = ["grad", "value_and_grad", "vjp"]
 def value_and_grad(
     fn: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
 ) -> Callable[..., Any]:
-    """A function that gives ``(value, gradient)`` of ``fn``, which returns one real number as a 0-d tensor.
+    """Return a function that computes ``(value, gradient)`` of ``fn``, which returns one real number as a 0-d tensor.
 
-    Args: argnums: by which argument, or by which of them (then the gradient is a tuple); has_aux: ``fn`` returns
-    ``(value, aux)``, and the result is ``((value, aux), gradient)``. Arguments may be trees of tensors.
+    Args: argnums: the argument, or the arguments, to differentiate by (a tuple gives a tuple of gradients); has_aux:
+    ``fn`` returns ``(value, aux)``, and the result is ``((value, aux), gradient)``. Arguments may be trees of tensors.
 
     >>> import tenkey as tk
     >>> value, gradient = tk.transforms.value_and_grad(lambda x: tk.sum(x * x))(tk.tensor([1.0, 2.0]))
@@ -42,20 +41,12 @@ def value_and_grad(
 
 
 def _value_and_grad(call: str, fn: Any, argnums: Any, has_aux: bool) -> Callable[..., Any]:
-    if not callable(fn):
-        raise TypeError(FUNCTION.format(call=call, type=type(fn).__name__))
+    check_function(call, fn)
 
     @functools.wraps(fn)
     def differentiated(*args: Any, **kwargs: Any) -> Any:
         positions = positions_of(call, argnums, args)
-
-        def rest(chosen: list[Any]) -> Any:
-            given = list(args)
-            for i, value in zip(positions, chosen, strict=True):
-                given[i] = value
-            return fn(*given, **kwargs)
-
-        run = Run(call, fn, [args[i] for i in positions], rest)
+        run = Run(call, fn, [args[i] for i in positions], with_chosen(fn, args, kwargs, positions))
         value, aux = split_aux(call, run.output, has_aux)
         if not isinstance(value, Tensor) or value.shape != () or value.dtype.kind not in "fV":
             raise ValueError(
@@ -72,10 +63,10 @@ def _value_and_grad(call: str, fn: Any, argnums: Any, has_aux: bool) -> Callable
 
 
 def grad(fn: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
-    """A function that gives the gradient of ``fn``, which returns one real number as a 0-d tensor.
+    """Return a function that computes the gradient of ``fn``, which returns one real number as a 0-d tensor.
 
-    Args as for :func:`value_and_grad`; with ``has_aux`` the result is ``(gradient, aux)``. ``vmap(grad(fn))`` gives a
-    gradient for each sample, also of what the samples share.
+    The arguments are those of :func:`value_and_grad`; with ``has_aux`` the result is ``(gradient, aux)``.
+    ``vmap(grad(fn))`` computes a gradient for each sample, also by inputs that the samples share.
 
     >>> import tenkey as tk
     >>> cube = lambda x: x**3
@@ -96,9 +87,10 @@ def grad(fn: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool
 
 
 def vjp(fn: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
-    """``(output, pullback)``, or ``(output, pullback, aux)``; the pullback takes cotangents like the output.
+    """Return ``(output, pullback)``, or ``(output, pullback, aux)``.
 
-    It returns a tuple with the gradient of each primal, and can be called again and again.
+    The pullback takes cotangents in the structure of the output and returns a tuple with the gradient of each primal.
+    It can be called repeatedly.
 
     >>> import tenkey as tk
     >>> output, pullback = tk.transforms.vjp(lambda x: x * x, tk.tensor([1.0, 2.0]))
@@ -108,9 +100,7 @@ def vjp(fn: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[A
     run = Run("vjp", fn, list(primals), lambda chosen: fn(*chosen))
     output, aux = split_aux("vjp", run.output, has_aux)
     ends = flatten(output)
-    for end in ends:
-        if not isinstance(end, Tensor):
-            raise TypeError(OUTPUT.format(call="vjp", got=described(end)))
+    check_outputs("vjp", ends)
     elsewhere = run.elsewhere(ends)
 
     def pullback(cotangents: Any) -> tuple[Any, ...]:
@@ -122,8 +112,8 @@ def vjp(fn: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[A
         for end, cotangent in zip(ends, given, strict=True):
             if not isinstance(cotangent, Tensor) or cotangent.shape != end.shape:
                 raise ValueError(
-                    f"[vjp] a cotangent is a Tensor of shape {end.shape}, dtype {end.dtype}, like its output; "
-                    f"got {described(cotangent)}."
+                    f"[vjp] a cotangent is a Tensor of shape {end.shape}, dtype {end.dtype}, like its output; got "
+                    f"{described(cotangent)}."
                 )
         depends = any(c._word & REQUIRES_GRAD & current_state().keep for c in given)
         return tuple(run.gradients(ends, given, create=elsewhere or depends, keep=True))

@@ -1,10 +1,10 @@
-"""One run of a function that is differentiated: its inputs as aliases, its output, and what its graph leads to.
+"""One run of a function that is differentiated: aliases of its inputs, its output, and where its graph leads.
 
 Note [What is recorded]
 ~~~~~~~~~~~~~~~~~~~~~~~
-A derivative is recorded itself only if its graph leads to a leaf that somebody may ask for: one of the user's, or an
-input of a run further out, whose function is being called still. The inputs of a run that is over (a pullback, a
-linearization) are nobody's business but its own. So aliases carry the number of their run. Guarded by
+A derivative is recorded only if its graph leads to a leaf whose gradient may still be requested: a leaf of the user, or
+an input of an enclosing run whose function has not returned. The inputs of a finished run (a pullback, a
+linearization) do not count. Aliases therefore carry the number of their run. Guarded by
 ``tests/transforms/test_derivatives.py::test_results_have_no_history_of_their_own``.
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from ..autograd.engine.functional import grad
 from ..autograd.tape.node import meta_of, walk
@@ -25,51 +25,83 @@ from ..ops.aliases import Recording, fresh, repeated, unrecorded
 from ..ops.builtin.creation import zeros_like
 
 __all__ = [
-    "FUNCTION", "NO_TENSOR", "OUTPUT", "Run", "bare", "described", "differentiable",
-    "positions_of", "split_aux",
+    "Run", "bare", "check_function", "check_outputs", "described", "differentiable", "positions_of", "refuse_input",
+    "refuse_output", "split_aux", "with_chosen",
 ]  # fmt: skip
-
-FUNCTION: Final = "[{call}] the first argument is a function, got {type}."
-_ARGNUMS: Final = "[{call}] argnums={argnums!r}: give an int or a tuple of ints that count the {count} arguments."
-NO_TENSOR: Final = (
-    "[{call}] argument {index} holds no floating or complex tensor to differentiate by, got {got}: give tensors, or "
-    "choose others with argnums."
-)
-OUTPUT: Final = "[{call}] the function must return floating or complex tensors, got {got}."
 
 
 def described(value: Any) -> str:
-    """What an error says of a value."""
+    """Describe a value in an error: shape and dtype of a tensor, or the type."""
     return f"shape {value.shape}, dtype {value.dtype}" if isinstance(value, Tensor) else type(value).__name__
 
 
 def differentiable(x: Any) -> bool:
-    """Whether derivatives by ``x`` exist: it is a floating or complex tensor."""
+    """Return whether ``x`` is a floating or complex tensor."""
     return isinstance(x, Tensor) and x.dtype.kind in "fcV"
+
+
+def check_function(call: str, fn: Any) -> None:
+    """Raise TypeError if ``fn`` cannot be called."""
+    if not callable(fn):
+        raise TypeError(f"[{call}] the first argument is a function, got {type(fn).__name__}.")
+
+
+def check_outputs(call: str, ends: Sequence[Any]) -> None:
+    """Raise TypeError if a leaf of the output is not a tensor."""
+    for end in ends:
+        if not isinstance(end, Tensor):
+            refuse_output(call, end)
+
+
+def refuse_output(call: str, got: Any) -> NoReturn:
+    """Raise TypeError for an output that has no derivative."""
+    raise TypeError(f"[{call}] the function must return floating or complex tensors, got {described(got)}.")
+
+
+def refuse_input(call: str, index: int, got: Any) -> NoReturn:
+    """Raise TypeError for an argument that has no derivative."""
+    raise TypeError(
+        f"[{call}] argument {index} holds no floating or complex tensor to differentiate by, got {described(got)}: "
+        "give tensors, or choose others with argnums."
+    )
+
+
+def with_chosen(
+    fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], positions: Sequence[int]
+) -> Callable[[Sequence[Any]], Any]:
+    """Return ``fn`` as a function of a list of the arguments at ``positions``; the others are fixed."""
+
+    def call(chosen: Sequence[Any]) -> Any:
+        given = list(args)
+        for i, value in zip(positions, chosen, strict=True):
+            given[i] = value
+        return fn(*given, **kwargs)
+
+    return call
 
 
 # ---- inputs
 
 
 def _alias(x: Tensor) -> Tensor:
-    """A tensor of its own on the same memory, with the history of ``x``, that requires a gradient."""
+    """Return a new tensor on the same memory, with the history of ``x``, that requires a gradient."""
     levels = open_levels()
     return fresh(repeated(x, levels) if levels else x, REQUIRES_GRAD & current_state().keep)
 
 
 def bare(x: Tensor) -> list[Tensor]:
-    """The plain tensors inside of wrappers."""
+    """Return the plain tensors inside nested wrappers."""
     if x.__class__ is Wrapper:
         return bare(x._value) + (bare(x._extra) if isinstance(x._extra, Tensor) else [])
     return [x]
 
 
-_open: Final[set[int]] = set()  # the runs whose functions are being called just now
+_open: Final[set[int]] = set()  # the runs whose functions have not returned yet
 _numbers: Final = itertools.count(1)
 
 
 def _leads_elsewhere(outputs: Sequence[Tensor]) -> bool:
-    """Whether the graph of the outputs ends in a leaf that somebody may ask for: see Note [What is recorded]."""
+    """Return whether the graph of the outputs ends in a leaf that counts: see Note [What is recorded]."""
     nodes: list[Any] = []
     for tensor in outputs:
         for plain in bare(tensor):
@@ -86,28 +118,25 @@ def _leads_elsewhere(outputs: Sequence[Tensor]) -> bool:
 
 
 def positions_of(call: str, argnums: Any, args: tuple[Any, ...]) -> list[int]:
-    """The arguments that ``argnums`` names, counted from the first; ValueError where it names none of them."""
+    """Return the arguments that ``argnums`` names, counted from the first; ValueError if it does not name any."""
     listed = [argnums] if isinstance(argnums, int) else argnums
     count = len(args)
     valid = isinstance(listed, (tuple, list)) and listed and not isinstance(argnums, bool)
-    if not valid or not all(isinstance(i, int) and -count <= i < count for i in listed):
-        raise ValueError(_ARGNUMS.format(call=call, argnums=argnums, count=count))
-    positions = [i % count for i in listed]
-    if len(set(positions)) < len(positions):
-        raise ValueError(_ARGNUMS.format(call=call, argnums=argnums, count=count))
-    return positions
+    if valid and all(isinstance(i, int) and -count <= i < count for i in listed):
+        positions = [i % count for i in listed]
+        if len(set(positions)) == len(positions):
+            return positions
+    raise ValueError(f"[{call}] argnums={argnums!r}: give an int or a tuple of ints that count the {count} arguments.")
 
 
 class Run:
     """One run of a function on aliases of the inputs that it is differentiated by."""
 
     def __init__(self, call: str, fn: Callable[..., Any], chosen: list[Any], rest: Callable[[list[Any]], Any]) -> None:
-        if not callable(fn):
-            raise TypeError(FUNCTION.format(call=call, type=type(fn).__name__))
+        check_function(call, fn)
         for index, part in enumerate(chosen):
             if not any(differentiable(leaf) for leaf in flatten(part)):
-                got = described(part)
-                raise TypeError(NO_TENSOR.format(call=call, index=index, got=got))
+                refuse_input(call, index, part)
         self.recording = bool(current_state().keep & REQUIRES_GRAD)
         leaves = flatten(chosen)
         aliases = [_alias(leaf) if differentiable(leaf) else leaf for leaf in leaves]
@@ -127,7 +156,7 @@ class Run:
             _open.discard(number)
 
     def own(self, tensors: Sequence[Tensor]) -> None:
-        """Mark leaves as those of this run; the tangents of an alias are not its own, but those of the input."""
+        """Mark leaves as belonging to this run."""
         for tensor in tensors:
             plain: Any = tensor
             while plain.__class__ is Wrapper:
@@ -136,40 +165,29 @@ class Run:
                 meta_of(plain).run = self.number
 
     def elsewhere(self, outputs: Sequence[Tensor]) -> bool:
-        """Whether the graph leads to more than the inputs, so that the derivative must be recorded too."""
+        """Return whether the graph leads beyond the inputs, so that the derivative must be recorded too."""
         return self.recording and _leads_elsewhere(outputs)
 
     def gradients(self, outputs: list[Tensor], seeds: list[Any], *, create: bool, keep: bool) -> list[Any]:
-        """The gradients in the structure of the chosen inputs; None for leaves that are no inputs."""
-        outputs, seeds = _recorded(outputs, seeds)
-        if outputs:
+        """Return the gradients in the structure of the chosen inputs; None for leaves without one."""
+        pairs = [(o, s) for o, s in zip(outputs, seeds, strict=True) if o._word & REQUIRES_GRAD]
+        if pairs:
+            ends, given = [o for o, _ in pairs], [s for _, s in pairs]
+            options: dict[str, Any] = {"create_graph": create, "retain_graph": keep or create}
             with Recording(recorded=create):
-                found = grad(
-                    outputs,
-                    self.inputs,
-                    seeds,
-                    create_graph=create,
-                    retain_graph=keep or create,
-                    materialize_grads=True,
-                )
+                found = grad(ends, self.inputs, given, materialize_grads=True, **options)
         else:
             found = [zeros_like(x.detach()) for x in self.inputs]
         remaining = iter(found)
-        result: list[Any] = unflatten(self.structure, [next(remaining) if own else None for own in self.is_input])
-        return result
+        return unflatten(self.structure, [next(remaining) if own else None for own in self.is_input])  # type: ignore[no-any-return]
 
     def free(self, value: Any, *, keeps: bool) -> Any:
-        """The output without the history that leads to the aliases alone."""
+        """Return the output without a history that leads only to the aliases."""
         return value if keeps else tree_map(lambda x: unrecorded(x) if isinstance(x, Tensor) else x, value)
 
 
-def _recorded(outputs: list[Tensor], seeds: list[Any]) -> tuple[list[Tensor], list[Any]]:
-    pairs = [(o, s) for o, s in zip(outputs, seeds, strict=True) if o._word & REQUIRES_GRAD]
-    return [o for o, _ in pairs], [s for _, s in pairs]
-
-
 def split_aux(call: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
-    """Output and auxiliary output of a function."""
+    """Return the output and the auxiliary output of a function."""
     if not has_aux:
         return result, None
     if not isinstance(result, tuple) or len(result) != 2:

@@ -23,10 +23,14 @@ SIZE = 3
 
 
 def test_no_builtin_operator_takes_the_loop() -> None:
-    from tenkey.transforms.batching.level import BatchLevel, _by_loop
+    from tenkey.transforms.batching.level import BatchLevel
 
     level = BatchLevel(1)
-    looped = [op for op in registry.operators.values() if op.schema.namespace == "tk" and level.rule(op) is _by_loop]
+    looped = [
+        op
+        for op in registry.operators.values()
+        if op.schema.namespace == "tk" and level.rule(op) is BatchLevel.loop and "Batching" not in op.facets
+    ]
     looped = [op for op in looped if "Factory" not in op.facets]  # no tensors
     refused = {Tag.DATA_DEPENDENT_OUTPUT, Tag.NONDETERMINISTIC}
     assert [op.name for op in looped if refused.isdisjoint(op.tags)] == []

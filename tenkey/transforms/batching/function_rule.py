@@ -1,12 +1,12 @@
-"""``Function`` under ``vmap``: the rule that is generated for ``generate_vmap_rule = True``.
+"""``Function`` under ``vmap``: the rule generated for ``generate_vmap_rule = True``.
 
 Note [Generated rules of functions]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 The staticmethods of a Function are written for one sample. The generated rule is another Function, on tensors that hold
-all samples: its ``forward`` runs the user's on batched tensors, and so do its ``setup_context``, ``backward`` and
-``jvp``, each at a level of its own, since a level ends before the backward begins. What is saved goes through the
-generated context as the tensors that hold the batch, and is batched again for the user; other notes stay on the context
-that the user sees. The gradient of an input that the samples share is summed over them. Guarded by
+all samples. Its ``forward`` calls the user's on batched tensors, and so do its ``setup_context``, ``backward`` and
+``jvp``, each at its own level, because a level ends before the backward begins. Saved tensors pass through the
+generated context with all samples in them, and are batched again for the user; other attributes stay on the context
+that the user sees. The gradient of an input that the samples share is summed over the samples. Guarded by
 ``tests/transforms/test_function_transforms.py``.
 """
 
@@ -25,7 +25,7 @@ __all__ = ["generated_rule"]
 
 
 class _SampleContext:
-    """The context that the user's staticmethods see: of one sample."""
+    """The context that the user's staticmethods see, for one sample."""
 
     def __init__(self, name: str, needs_input_grad: tuple[bool, ...]) -> None:
         self._name = name
@@ -45,23 +45,23 @@ class _SampleContext:
         self._for_forward = tensors
 
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
-        """Say that no gradient flows through these outputs."""
+        """Declare that no gradient flows through these outputs."""
         self._not_differentiable = tensors
 
     def mark_dirty(self, *tensors: Tensor) -> None:
-        """Refuse: what is changed in place here is no input of the generated Function."""
+        """Raise: an argument changed here is not an input of the generated Function."""
         raise NotImplementedError(
             f"[{self._name}] mark_dirty under vmap with a generated rule is not possible: write a vmap staticmethod, "
             "or return a new tensor."
         )
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Whether ``backward`` gets zeros or None for what has no gradient, and ``jvp`` for tangents."""
+        """Choose zeros or None for missing gradients in ``backward`` and missing tangents in ``jvp``."""
         self._materialize = value
 
 
 def generated_rule(level: BatchLevel, function: Any, args: tuple[Any, ...]) -> Any:
-    """The result of ``function.apply`` on arguments of which some are batched at ``level``."""
+    """Return the result of ``function.apply`` on arguments of which some are batched at ``level``."""
     name = function.__name__
     if function.vmap is not None:
         raise RuntimeError(
@@ -92,7 +92,7 @@ def generated_rule(level: BatchLevel, function: Any, args: tuple[Any, ...]) -> A
             out = function.forward(*batched(own, values, dims))
             single[0] = not isinstance(out, (tuple, list))
             listed = [out] if single[0] else list(out)
-            # Each sample has results of its own, though they be equal: else their gradients would not be known apart.
+            # Each sample gets separate results even if they are equal: otherwise their gradients could not be told apart.
             results = [own.front(x) if isinstance(x, Tensor) else x for x in listed]
             out_dims[:] = [0 if isinstance(x, Tensor) else None for x in listed]
         return results[0] if single[0] else tuple(results)
@@ -143,7 +143,7 @@ function_rules["generated"] = generated_rule
 
 
 def _again(ctx: Any, saved: list[Any]) -> _SampleContext:
-    """The user's context for one call, with what was saved."""
+    """Return the user's context for one call, with its saved tensors."""
     made = object.__new__(_SampleContext)
     made.__dict__.update(ctx.sample.__dict__)
     made.saved_tensors = tuple(saved)
@@ -151,7 +151,7 @@ def _again(ctx: Any, saved: list[Any]) -> _SampleContext:
 
 
 def _fitted(own: BatchLevel, gradient: Any, dim: int | None, shape: tuple[int, ...] | None) -> Any:
-    """A gradient of the samples as that of the tensor that holds them, or that they share."""
+    """Turn the gradients of the samples into that of the tensor that holds them, or that they share."""
     value, place = own.split(gradient)
     if gradient is None or shape is None:
         return gradient
@@ -159,7 +159,7 @@ def _fitted(own: BatchLevel, gradient: Any, dim: int | None, shape: tuple[int, .
         return value if place is None else sum_(value, axis=place)
     rows = own.front(gradient)
     rest = rows.shape[1:]
-    if rest != shape:  # it may be larger, as long as its sum fits
+    if rest != shape:  # a gradient may be larger, as long as its sum has the shape
         lead = len(rest) - len(shape)
         axes = [i + 1 for i in range(len(rest)) if i < lead or (shape[i - lead] == 1 and rest[i] != 1)]
         rows = reshape(sum_(rows, axis=tuple(axes), keepdims=True), (own.size, *shape)) if lead >= 0 else rows

@@ -1,20 +1,20 @@
-"""The level of one ``vmap``: how a call on batched tensors becomes a call on the tensors that hold the whole batch.
+"""The level of one ``vmap``: turns a call on batched tensors into a call on the tensors that hold the whole batch.
 
 Note [Batching rules]
 ~~~~~~~~~~~~~~~~~~~~~
-A batched tensor is a wrapper around a value with one dimension more, the batch dimension. Who processes a call, the
-first that there is: the facet ``Batch``, which a user registered with ``register_vmap``; the facet ``Batching``, which
-is the ``batch=`` of a block (Note [Batching facet]); what its other facets say (pointwise, reduction, in-place); the
-operators that a composite is made of; the loop. The loop takes the batch apart, calls the
-operator on every sample and stacks the results: slow, and right for every operator. ``LOOPS`` counts it by operator.
-Guarded by ``tests/transforms/test_vmap.py``.
+A batched tensor is a wrapper around a value with one additional dimension, the batch dimension. A call is processed by
+the first of these that exists: the facet ``Batch``, registered by a user with ``register_vmap``; the facet
+``Batching``, which is ``batch=`` in a block (Note [Batching facet]); the rule derived from other facets (pointwise,
+reduction, in-place); the parts of a composite; the loop. The loop takes the batch apart, calls the operator for every
+sample and stacks the results: slow, but correct for every operator. ``LOOPS`` counts its runs by operator. Guarded by
+``tests/transforms/test_vmap.py``.
 
 Note [Gradients of samples]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~
-The samples do not depend on one another, so the gradient of all outputs by a batched input has each sample's in its
-place. An input that the samples share has another gradient for each sample too, but what was recorded sums them up; so
-the backward runs with one seed for each sample, all of them at once in a batch. That costs as much as a backward for
-each sample; ``tk.transforms.grad`` costs one, since it repeats the input for the samples before the function runs.
+The samples are independent, so the gradient of all outputs by a batched input holds the gradient of each sample in its
+place. An input that the samples share also has one gradient per sample, but the recorded graph sums them. The backward
+therefore runs with one seed per sample, all in one batch, which costs as much as one backward per sample.
+``tk.transforms.grad`` costs one backward, since it repeats the input for the samples before the function runs.
 Guarded by ``tests/transforms/test_vmap_autograd.py::test_grad_of_a_shared_input_inside_of_vmap``.
 """
 
@@ -48,15 +48,15 @@ _BOOL: Final = np.dtype(bool)
 Rule = Callable[["BatchLevel", Operator, tuple[Any, ...], dict[str, Any]], Any]
 
 LOOPS: Final[Counter[str]] = Counter()
-"""How often an operator without a rule was run sample by sample."""
+"""The number of calls that ran sample by sample, for each operator without a rule."""
 
 batching_rules: Final[dict[str, Rule]] = {}
 derived_rules: Final[dict[str, Rule]] = {}
 function_rules: Final[dict[str, Callable[..., Any]]] = {}
 
 _VALUE: Final = (
-    "vmap: {what} of a batched tensor (shape {shape} for each of {size} samples) is asked for, which has another value "
-    "for every sample. {remedy}"
+    "vmap: {what} of a batched tensor (shape {shape} for each of {size} samples) has a different value for every "
+    "sample. {remedy}"
 )
 _RANDOM: Final = (
     "[{operator}] vmap: called random operation while in randomness error mode: pass randomness='different' (other "
@@ -65,7 +65,7 @@ _RANDOM: Final = (
 
 
 class BatchInfo:
-    """What a vmap rule is told: ``batch_size`` and ``randomness``.
+    """Information for a vmap rule: ``batch_size`` and ``randomness``.
 
     >>> import tenkey as tk
     >>> tk.transforms.BatchInfo(3, "error").batch_size
@@ -83,7 +83,7 @@ class BatchInfo:
 
 
 def move(value: Tensor, source: int, target: int) -> Tensor:
-    """The tensor with one dimension moved; both count from the front."""
+    """Move one dimension of a tensor; both positions count from the front."""
     if source == target:
         return value
     order = [i for i in range(value.ndim) if i != source]
@@ -104,29 +104,29 @@ class BatchLevel(Level):
     # ---- values and dimensions
 
     def batch(self, value: Tensor, dim: int = 0) -> Wrapper:
-        """The batched tensor that holds its samples along ``dim`` of ``value``."""
+        """Return the batched tensor that holds its samples along ``dim`` of ``value``."""
         shape = value._data.shape
         return wrap(self, value, dim, shape[1:] if dim == 0 else shape[:dim] + shape[dim + 1 :])
 
     def owns(self, x: Any) -> bool:
-        """Whether ``x`` is batched at this level."""
+        """Return whether ``x`` is batched at this level."""
         return x.__class__ is Wrapper and x._level is self
 
     def split(self, x: Any) -> tuple[Any, Any]:
-        """The value and its batch dimension, or ``x`` itself and None."""
+        """Return the value and its batch dimension, or ``x`` itself and None."""
         if x.__class__ is Wrapper and x._level is self:
             return x._value, x._extra
         return x, None
 
     def front(self, x: Tensor) -> Tensor:
-        """The value with the batch dimension first; what is not batched is repeated for every sample."""
+        """Return the value with the batch dimension first; a shared value is repeated for every sample."""
         value, dim = self.split(x)
         if dim is None:
             return broadcast_to(value, (self.size, *value.shape))
         return move(value, dim, 0)
 
     def aligned(self, x: Any, ndim: int) -> Any:
-        """For broadcasting with others of ``ndim`` dimensions: batch dimension first, then ones, then the rest."""
+        """Return the value for broadcasting with ``ndim`` dimensions: batch dimension, ones, other dimensions."""
         value, dim = self.split(x)
         if dim is None:
             return value
@@ -138,7 +138,7 @@ class BatchLevel(Level):
 
     @contextmanager
     def outside(self) -> Iterator[None]:
-        """Runs what is written for plain tensors: the levels from this one inwards are not seen by it."""
+        """Hide this level and those inside it, to call code that is written for plain tensors."""
         token = _open.set(tuple([level for level in open_levels() if level.number < self.number]))
         try:
             yield
@@ -150,11 +150,11 @@ class BatchLevel(Level):
     # ---- calls
 
     def process(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """See Note [Batching rules]."""
+        """Process a call: see Note [Batching rules]."""
         return self.rule(operator)(self, operator, args, kwargs)
 
     def rule(self, operator: Operator) -> Rule:
-        """Who processes a call of the operator."""
+        """Return the rule that processes calls of the operator."""
         facets = operator.facets
         if "Batch" in facets:
             return _by_user
@@ -166,7 +166,7 @@ class BatchLevel(Level):
                 return derived
         if "Composite" in facets or operator.kernels.get(DispatchKey.CompositeImplicitAutograd):
             return _by_parts
-        return _by_loop
+        return BatchLevel.loop
 
     def check(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Raise what the operator raises for arguments of the shapes of one sample."""
@@ -213,10 +213,10 @@ class BatchLevel(Level):
             )
         return _loop(self, operator.name, operator.call, args, kwargs)
 
-    # ---- what a wrapper is asked
+    # ---- requests by wrappers
 
     def values(self, wrapper: Wrapper, what: str) -> NoReturn:
-        """Refuse: there is no one value."""
+        """Raise: there is a value for each sample."""
         call = f"{what}()" if what in ("numpy", "item", "tolist") else what
         remedy = (
             "Use operators of tenkey, or return the tensor and convert it outside of vmap."
@@ -229,23 +229,23 @@ class BatchLevel(Level):
         raise RuntimeError(_VALUE.format(what=f".{call}", shape=wrapper.shape, size=self.size, remedy=remedy))
 
     def detach(self, wrapper: Wrapper) -> Tensor:
-        """The batched tensor without history."""
+        """Return the batched tensor without history."""
         return self.batch(wrapper._value.detach(), wrapper._extra)
 
     def describe(self, wrapper: Wrapper) -> str:
-        """The value, and which dimension of it is the batch's."""
+        """Describe the value and its batch dimension."""
         return f"batched(level={self.number}, dim={wrapper._extra}, value={wrapper._value!r})"
 
     def through(self, wrapper: Wrapper, function: Callable[[Tensor], Tensor], dims: Callable[[int], int]) -> Tensor:
-        """See ``Level.through``."""
+        """Apply a function to the value: see ``Level.through``."""
         return self.batch(function(wrapper._value), dims(wrapper._extra))
 
     def combine(self, function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
-        """See ``Level.combine``."""
+        """Apply a function to several values: see ``Level.combine``."""
         return self.batch(function(*[self.front(x) for x in tensors]), 0)
 
     def apply_function(self, function: Any, args: tuple[Any, ...]) -> Any:
-        """``Function.apply`` on batched tensors: its ``vmap``, or sample by sample."""
+        """Run ``Function.apply`` on batched tensors, by its ``vmap`` or sample by sample."""
         if function.generate_vmap_rule:
             return function_rules["generated"](self, function, args)
         if function.vmap is not None:
@@ -253,13 +253,13 @@ class BatchLevel(Level):
         return _loop(self, function.__name__, function.apply, args, {})
 
     def repeat(self, x: Tensor) -> Tensor:
-        """See ``Level.repeat``."""
+        """Repeat a tensor for the samples: see ``Level.repeat``."""
         return self.batch(broadcast_to(x, (self.size, *x.shape)), 0)
 
     # ---- gradients
 
     def gradient(self, grad: Callable[..., Any], outputs: list[Any], inputs: list[Any], **options: Any) -> Any:
-        """See Note [Gradients of samples]."""
+        """Compute gradients: see Note [Gradients of samples]."""
         allow, materialize = options.pop("allow_unused"), options.pop("materialize_grads")
         flags = {"create_graph": options["create_graph"], "allow_unused": True}
         retain = options["create_graph"] if options["retain_graph"] is None else options["retain_graph"]
@@ -312,7 +312,7 @@ class BatchLevel(Level):
     def _by_sample(
         self, grad: Callable[..., Any], ends: list[Any], inputs: list[Any], *, retain_graph: Any, **flags: Any
     ) -> list[Any]:
-        """The gradients by inputs that the samples share: one seed for each sample, with zeros for the others."""
+        """Return the gradients by shared inputs, from one seed for each sample with zeros for the others."""
         with BatchLevel(self.size) as level:
             seeds = []
             for value, seed, dim in ends:
@@ -327,13 +327,13 @@ class BatchLevel(Level):
         return results
 
     def expose(self, x: Tensor) -> Tensor:
-        """The tensor with this level's batch dimension first, also below the wrappers of levels further inside."""
+        """Return the tensor with this level's batch dimension first, also below the wrappers of inner levels."""
         if x.__class__ is Wrapper and x._level.number > self.number:
             return x._level.through(x, self.expose, lambda dim: dim + 1)
         return self.front(x)
 
     def hide(self, x: Tensor, dim: int) -> Tensor:
-        """The inverse of ``expose``, for a batch dimension at ``dim``."""
+        """Invert :meth:`expose`, for a batch dimension at ``dim``."""
         if x.__class__ is Wrapper and x._level.number > self.number:
             level = x._level
             if isinstance(level, BatchLevel):
@@ -385,7 +385,7 @@ def _from_rule(level: BatchLevel, name: str, leaf: Any, dim: Any) -> Any:
 
 
 def _map(level: BatchLevel, value: Any, function: Callable[[Any], Any]) -> Any:
-    """``function`` of everything in an argument; only what is in a container with tensors has a dimension each."""
+    """Apply ``function`` to an argument, or to each item of a container that holds tensors."""
     leaves = flatten(value)
     if not any(isinstance(leaf, Tensor) for leaf in leaves):
         return function(value)
@@ -393,15 +393,11 @@ def _map(level: BatchLevel, value: Any, function: Callable[[Any], Any]) -> Any:
 
 
 def _by_parts(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A composite is batched because its parts are."""
+    """Run the composite's function: its parts have batching rules."""
     facet = operator.facets.get("Composite")
     if facet is not None:
         return facet.function(*args, **kwargs)
     return operator.kernels[DispatchKey.CompositeImplicitAutograd][-1].function(*args, **kwargs)
-
-
-def _by_loop(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return level.loop(operator, args, kwargs)
 
 
 def _loop(
@@ -449,7 +445,7 @@ def _stacked(level: BatchLevel, name: str, column: Sequence[Any]) -> Any:
     for other in column:
         if other is not first and other != first:
             raise RuntimeError(
-                f"[{name}] under vmap its results differ from sample to sample in something that is no tensor "
+                f"[{name}] under vmap its results differ from sample to sample in something that is not a tensor "
                 f"({first!r} and {other!r}): that cannot be stacked."
             )
     return first

@@ -1,4 +1,4 @@
-"""``vmap``: a function of one sample as a function of a batch."""
+"""``vmap``: turn a function of one sample into a function of a batch."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def vmap(
     *,
     chunk_size: int | None = None,
 ) -> Callable[..., Any]:
-    """A function that applies ``fn`` to every sample of a batch, in one call of each operator for the whole batch.
+    """Return a function that applies ``fn`` to every sample of a batch, calling each operator once for the whole batch.
 
-    Args: fn: takes and returns tensors in nested lists, tuples, dicts and records, of one sample; in_dims: the
-    dimension of each input that counts the samples, None for an input that all samples share: one int for all, or a
-    structure like the inputs'; out_dims: where the dimension goes in the results; randomness: ``"error"``,
-    ``"different"`` or ``"same"`` random numbers for the samples; chunk_size: how many samples are computed at
-    once, which bounds the memory. Keyword arguments are shared by all samples.
+    Args: fn: takes and returns tensors of one sample, in nested lists, tuples, dicts and records; in_dims: the
+    dimension of each input that counts the samples, None for an input that all samples share; one int for all inputs,
+    or a structure like that of the inputs; out_dims: the position of this dimension in the results; randomness:
+    ``"error"``, ``"different"`` or ``"same"`` random numbers for the samples; chunk_size: the number of samples
+    computed at once, which bounds the memory. Keyword arguments are shared by all samples.
 
     Raises ValueError for dimensions that do not fit, and RuntimeError where ``fn`` needs the value of a sample
     (``if``, ``item()``): use ``tk.where``.
@@ -118,7 +118,7 @@ def vmap(
 
 
 def _inputs(name: str, in_dims: Any, args: tuple[Any, ...]) -> tuple[list[Any], list[int | None]]:
-    """The leaves of the inputs and the batch dimension of each, counted from the front."""
+    """Return the leaves of the inputs and the batch dimension of each, counted from the front."""
     leaves = flatten(args)
     if not leaves:
         raise ValueError(
@@ -152,13 +152,13 @@ def _inputs(name: str, in_dims: Any, args: tuple[Any, ...]) -> tuple[list[Any], 
 
 
 def _output(level: BatchLevel, name: str, leaf: Any, dim: int | None) -> Any:
-    """A result as it is seen outside: with the batch dimension at ``dim``."""
+    """Return a result as seen outside, with the batch dimension at ``dim``."""
     if not isinstance(leaf, Tensor):
         if dim is None or leaf is None:
             return leaf
         raise ValueError(
-            f"[vmap] ({name}) must only return Tensors, got type {type(leaf).__name__}. Set out_dims to None for what "
-            "is no tensor."
+            f"[vmap] ({name}) must only return Tensors, got type {type(leaf).__name__}. Set out_dims to None for other "
+            "results."
         )
     value, own = level.split(leaf)
     if dim is None:

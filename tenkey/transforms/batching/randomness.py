@@ -1,11 +1,11 @@
-"""Random numbers inside of vmap: the same for all samples, other ones for each, or an error.
+"""Random numbers inside vmap: the same for all samples, different ones, or an error.
 
 Note [Randomness under vmap]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-A draw has no tensor argument, so no batched one either. While a vmap runs, the key ``VmapMode`` is included in every
-call of its thread or task; it falls through for all operators but those that draw, which are known by their arguments:
-they are addressed by ``seed``, ``stream`` and ``start``. ``different`` draws for all samples at once from a stream of
-its own, which follows from the address of the call, so that no number is drawn twice. Guarded by
+A draw has no tensor arguments, so it has no batched ones either. While a vmap runs, the key ``VmapMode`` is included in
+every call of its thread or task. It falls through except for operators that draw, which are recognised by their
+arguments ``seed``, ``stream`` and ``start``. ``different`` draws for all samples at once from a separate stream, which
+is computed from the address of the call, so that no number is drawn twice. Guarded by
 ``tests/transforms/test_vmap.py::TestRandomness``.
 """
 
@@ -26,7 +26,7 @@ _MASK: Final = (1 << 64) - 1
 
 
 def _mixed(*numbers: int) -> int:
-    """64 bits that depend on all the numbers (the finalizer of SplitMix64, Steele, Lea and Flood 2014, over each)."""
+    """Hash the numbers to 64 bits with the finalizer of SplitMix64 (Steele, Lea and Flood, 2014)."""
     state = 0x9E3779B97F4A7C15
     for number in numbers:
         state = (state + number + 0x9E3779B97F4A7C15) & _MASK
@@ -37,7 +37,7 @@ def _mixed(*numbers: int) -> int:
 
 
 def _draw(operator: Operator, keyset: DispatchKeySet, /, *args: Any, **kwargs: Any) -> Any:
-    from .level import _RANDOM, BatchLevel  # Note [Delayed modules]: this one is there from the beginning
+    from .level import _RANDOM, BatchLevel  # Note [Delayed modules]: this module is loaded at import
 
     level = next((level for level in reversed(open_levels()) if isinstance(level, BatchLevel)), None)
     if level is None:

@@ -116,12 +116,8 @@ def _gather(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs
     return _batched(level, operator.call(*values, **kwargs))
 
 
-def _loop(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return level.loop(operator, args, kwargs)
-
-
 batching_rules.update(
-    {"same_dim": _same_dim, "front": _front, "core_dims": _core_dims, "gather": _gather, "loop": _loop}
+    {"same_dim": _same_dim, "front": _front, "core_dims": _core_dims, "gather": _gather, "loop": BatchLevel.loop}
 )
 
 
