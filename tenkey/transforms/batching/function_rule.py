@@ -92,7 +92,7 @@ def generated_rule(level: BatchLevel, function: Any, args: tuple[Any, ...]) -> A
             out = function.forward(*batched(own, values, dims))
             single[0] = not isinstance(out, (tuple, list))
             listed = [out] if single[0] else list(out)
-            # Each sample gets separate results even if they are equal: otherwise their gradients could not be told apart.
+            # Each sample gets separate results, even if they are equal, so that their gradients can be told apart.
             results = [own.front(x) if isinstance(x, Tensor) else x for x in listed]
             out_dims[:] = [0 if isinstance(x, Tensor) else None for x in listed]
         return results[0] if single[0] else tuple(results)
