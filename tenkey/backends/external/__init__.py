@@ -1,4 +1,4 @@
-"""Backends from outside: the interface they implement, and what is derived for them."""
+"""Backends of other packages: the interface that they implement, and what tenkey derives for them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from .coverage import Coverage
 from .fallback import strict_fallback
 from .interface import Backend
 from .plugins import installed
+from .scalar_function import Operand, ScalarFunction
 from .streams import Event, Stream
-from .templates import Operand, ScalarFunction
 
 __all__ = [
     "Backend", "Coverage", "Event", "MemoryStatistics", "Operand", "ScalarFunction", "Stream", "StridedArray",

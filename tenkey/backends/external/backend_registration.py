@@ -1,4 +1,4 @@
-"""Registering a backend: device string, keys, methods of Tensor, derived kernels, fallback; all of it reversible."""
+"""Registration of backends: device string, keys, Tensor methods, derived kernels and fallback, all of it reversible."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ registered: Final[dict[str, Registered]] = {}
 
 
 class Registered:
-    """A registered backend and what was made for it."""
+    """A registered backend and everything that was created for it."""
 
     def __init__(self, backend: Backend, key: DispatchKey) -> None:
         self.backend = backend
@@ -43,7 +43,7 @@ class Registered:
         self.handles: list[Handle] = []
 
     def install(self, operator: Operator) -> list[Handle]:
-        """Give an operator the kernel that is derived for it."""
+        """Register the kernel that is derived for an operator."""
         function, specialize = self.derived.kernel(operator)
         if function is None:
             return []
@@ -52,7 +52,7 @@ class Registered:
         return [registry.impl(operator.name, kernel)]
 
     def set_up(self) -> None:
-        """Let the backend register kernels of its own, and note which, so that they end with it."""
+        """Let the backend register kernels, and record them so that they are removed with it."""
         before = explicit_kernels()
         try:
             self.backend.setup()
@@ -72,14 +72,14 @@ class Registered:
 
 
 def explicit_kernels() -> dict[int, tuple[str, Kernel]]:
-    """The kernels registered by hand, with the names of their operators, by id."""
+    """Return the explicitly registered kernels with the names of their operators, by id."""
     found = [(op.name, kernel) for op in registry for stack in op.kernels.values() for kernel in stack]
     found += [(name, kernel) for name, stack in registry.pending.items() for kernel in stack]
     return {id(kernel): (name, kernel) for name, kernel in found if kernel.origin == "explicit"}
 
 
 def new_kernels(before: dict[int, tuple[str, Kernel]]) -> list[Handle]:
-    """Handles for the kernels that were registered by hand since."""
+    """Return handles for the kernels that were registered explicitly since ``before``."""
     new = [pair for key, pair in explicit_kernels().items() if key not in before]
     return [_removal(name, kernel) for name, kernel in new]
 
@@ -89,14 +89,14 @@ def _removal(name: str, kernel: Kernel) -> Handle:
 
 
 def _add_methods(name: str) -> Handle:
-    """``x.NAME(index)`` and ``x.is_NAME``."""
+    """Add ``x.NAME(index)`` and ``x.is_NAME`` to Tensor."""
 
     def move(self: Tensor, index: int | None = None) -> Tensor:
         device = to_device(name if index is None else f"{name}:{index}")
         return self if device is self.device else registry.find("tk::to_device").call(self, device)
 
     move.__name__ = move.__qualname__ = name
-    move.__doc__ = f"The tensor on the device {name!r}, or {name}:index; itself if it is there already."
+    move.__doc__ = f"Move the tensor to the device {name!r}, or {name}:index; return itself if it is there already."
     is_here = property(lambda self: self.device.type == name, doc=f"Whether the tensor is on a device {name!r}.")
     setattr(Tensor, name, move)
     setattr(Tensor, f"is_{name}", is_here)
@@ -110,10 +110,10 @@ def _add_methods(name: str) -> Handle:
 
 
 def register(backend: Backend) -> Handle:
-    """Make a device of a backend: its device string, keys, derived kernels and CPU fallback. ``remove()`` undoes it.
+    """Register a backend as a device, with keys, derived kernels and CPU fallback; ``remove()`` undoes it.
 
-    Tensors get the method ``x.NAME()`` and the property ``x.is_NAME``. Raises RegistrationError for a bad name, a
-    missing method, or a name that is taken; nothing is changed then.
+    Tensors get the method ``x.NAME()`` and the property ``x.is_NAME``. Raises RegistrationError, and changes nothing,
+    for an invalid name, a missing method, or a name that is taken.
 
     >>> import numpy as np, tenkey as tk
     >>> class Bytes(tk.backends.Backend):
@@ -142,8 +142,8 @@ def register(backend: Backend) -> Handle:
     valid = isinstance(name, str) and name.isascii() and name.isidentifier() and name == name.lower()
     if not valid or keyword.iskeyword(name) or name == "default":
         raise RegistrationError(
-            "[register] a backend needs a class attribute 'name', a lower-case identifier of ASCII letters, no "
-            f"keyword and not 'default', which means all devices; got {name!r}."
+            "[register] a backend needs a class attribute 'name', a lower-case identifier of ASCII letters, not "
+            f"a keyword and not 'default', which means all devices; got {name!r}."
         )
     for method in MINIMAL:
         if getattr(type(backend), method, None) in (None, getattr(Backend, method)):
@@ -176,13 +176,13 @@ def register(backend: Backend) -> Handle:
 
 
 def _check_signatures(backend: Backend) -> None:
-    """Raise unless the methods that tenkey calls take the arguments that they are given."""
+    """Raise RegistrationError unless the methods that tenkey calls accept its arguments."""
     for method in _CALLED:
         arguments = list(inspect.signature(getattr(Backend, method)).parameters)[1:]
         given = getattr(backend, method)
         try:
             signature: Any = inspect.signature(given)
-        except ValueError:  # of a compiled module, which may not tell
+        except ValueError:  # a compiled module may not have one
             continue
         except TypeError:
             signature = f" = {given!r}"
@@ -198,9 +198,9 @@ def _check_signatures(backend: Backend) -> None:
 
 
 def coverage(name: str) -> Coverage:
-    """What the backend ``name`` implements, what is derived for it, and what has fallen back to the CPU so far.
+    """Report what a backend implements, what is derived for it, and what has fallen back to the CPU so far.
 
-    Raises ValueError for a name that no backend has.
+    Raises ValueError for an unknown name.
 
     >>> import tenkey as tk
     >>> tk.backends.coverage("no_such_device")
@@ -210,7 +210,7 @@ def coverage(name: str) -> Coverage:
     """
     entry = registered.get(name)
     if entry is None:
-        with contextlib.suppress(ValueError):  # an installed plug-in that nobody has used yet
+        with contextlib.suppress(ValueError):  # loads an installed plug-in that was not used yet
             entry = registered.get(to_device(name).type)
     if entry is None:
         raise ValueError(
@@ -233,7 +233,7 @@ def coverage(name: str) -> Coverage:
 
 
 def _derives(operator: Operator, key: DispatchKey) -> bool:
-    """Whether a derived kernel does not only hand over to the CPU: an in-place variant needs the functional one."""
+    """Tell whether a derived kernel runs on the device: an in-place variant needs one of the functional variant."""
     facet = operator.facets.get("Inplace")
     functional = None if facet is None else facet.functional
     return functional is None or functional.slot(key).rule == "1 direct"

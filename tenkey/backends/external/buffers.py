@@ -1,18 +1,15 @@
-"""Buffers that tensors share, and the count of what a backend has handed out."""
+"""Owners of device buffers, and statistics of the memory that tensors hold."""
 
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    from .interface import Backend
+from typing import Any, NamedTuple
 
 __all__ = ["MemoryStatistics", "Owner", "statistics_of"]
 
 
 class MemoryStatistics(NamedTuple):
-    """What tensors hold on one device: bytes now, the most there were at a time, and the calls so far.
+    """The memory that tensors hold on one device: current and peak bytes, and the numbers of calls.
 
     >>> from tenkey.backends import MemoryStatistics
     >>> MemoryStatistics(allocated_bytes=16, peak_bytes=32, allocations=2, frees=1).peak_bytes
@@ -25,16 +22,16 @@ class MemoryStatistics(NamedTuple):
     frees: int = 0
 
 
-# reentrant: a garbage collection, which frees buffers, may start while the lock is held
+# reentrant, because a garbage collection, which frees buffers, may start while the lock is held
 _lock = threading.RLock()
 
 
 class Owner:
-    """Lives as long as a tensor looks at a buffer, and then gives the buffer back."""
+    """The owner of a buffer, shared by the tensors that use it; frees the buffer with the last of them."""
 
     __slots__ = ("__weakref__", "_backend", "_buffer", "_device", "nbytes")
 
-    def __init__(self, backend: Backend, buffer: Any, nbytes: int, device: int) -> None:
+    def __init__(self, backend: Any, buffer: Any, nbytes: int, device: int) -> None:
         self._backend = backend
         self._buffer = buffer
         self._device = device
@@ -48,7 +45,7 @@ class Owner:
     def __del__(self) -> None:
         try:
             backend, buffer = self._backend, self._buffer
-        except AttributeError:  # interrupted while it was made
+        except AttributeError:  # __init__ was interrupted
             return
         with _lock:
             table = statistics_of(backend)
@@ -57,7 +54,6 @@ class Owner:
         backend.free(buffer)
 
 
-def statistics_of(backend: Backend) -> dict[int, MemoryStatistics]:
-    """The statistics of a backend by device index; kept on the instance, whose own ``__init__`` need not know of it."""
-    table: dict[int, MemoryStatistics] = backend.__dict__.setdefault("_memory_statistics", {})
-    return table
+def statistics_of(backend: Any) -> dict[int, MemoryStatistics]:
+    """Return the statistics of a backend by device index; they are kept on the instance of Backend."""
+    return backend.__dict__.setdefault("_memory_statistics", {})  # type: ignore[no-any-return]

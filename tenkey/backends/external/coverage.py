@@ -1,4 +1,4 @@
-"""What a backend does itself, what is derived for it, and what went to the CPU."""
+"""Coverage: the operators that a backend implements, that are derived for it, and that ran on the CPU."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ __all__ = ["Coverage"]
 
 
 class Coverage:
-    """Which operators a backend implements, which are derived, and how often which fell back to the CPU.
+    """The operators that a backend implements, that are derived for it, and that fell back to the CPU.
 
-    ``implemented`` and ``derived`` are names; derived are composites, views and copies, and what the templates of the
-    backend give. ``fallback`` maps names to numbers of calls.
+    ``implemented`` and ``derived`` are lists of names; derived are composites, views, copies and the operators that the
+    backend's templates run. ``fallback`` maps names to numbers of calls.
 
     >>> from tenkey.backends import Coverage
     >>> Coverage("mine", ["tk::add"], [], {"tk::exp": 2}).fallback

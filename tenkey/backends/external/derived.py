@@ -1,8 +1,9 @@
-"""The kernels that a backend gets from an operator's facets: views, copies, fills, and what its templates give."""
+"""Kernels that a backend gets from an operator's facets: views, copies, fills, and those of its templates."""
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -25,10 +26,10 @@ from ...ops.strided_views import strided_view_kernel
 from ...ops.variants import check_copy, check_pointwise
 from .fallback import check_devices
 from .interface import Backend, memory_of, write
+from .scalar_function import ScalarFunction
 from .templates import (
     Copier,
     PointwiseRunner,
-    ScalarFunction,
     aligned,
     boolean_flags,
     checked,
@@ -40,7 +41,7 @@ from .templates import (
 
 __all__ = ["Derived"]
 
-_PIECES: Final = 256  # columns that a long row is reduced to first, so that a device has work for all its units
+_PIECES: Final = 256  # columns to which a long row is reduced first, so that all units of a device have work
 _LONG: Final = 4096
 
 
@@ -56,7 +57,7 @@ class Derived:
         self.has_reduction = kind.reduction is not Backend.reduction
 
     def kernel(self, operator: Operator) -> tuple[Callable[..., Any] | None, Any]:
-        """The derived kernel of an operator as (function, specialize); (None, None) if there is none."""
+        """Return the derived kernel of an operator as (function, specialize); (None, None) if there is none."""
         facets = operator.facets
         if "View" in facets:
             return strided_view_kernel(operator, self.clone), None
@@ -85,12 +86,12 @@ class Derived:
     # ---- copies
 
     def clone(self, x: Tensor) -> Tensor:
-        """A contiguous copy: on the device if it can, else through the host."""
+        """Return a contiguous copy, made on the device if possible, else through the host."""
         made = self.copier.contiguous(x) if self.has_pointwise else None
         return self.backend.from_host(self.backend.to_host(x), x.device) if made is None else made
 
     def to_device(self, x: Tensor, device: Device) -> Tensor:
-        """``tk::to_device`` from the backend to another device, through the host."""
+        """Implement ``tk::to_device`` from the backend to another device, through the host."""
         if device is x.device:
             return make_view(x, x._data)
         if self.has_pointwise and not x.is_contiguous:
@@ -101,7 +102,7 @@ class Derived:
         return registry.find("tk::to_device").call(make_tensor(host, cpu_word(host.dtype)), device)  # type: ignore[no-any-return]
 
     def copy_(self, x: Tensor, source: Tensor) -> Tensor:
-        """``tk::copy_``, also between devices."""
+        """Implement ``tk::copy_``, also between devices."""
         for tensor in (x, source):
             if tensor.device.type == "meta":
                 raise NoValuesError(
@@ -116,7 +117,7 @@ class Derived:
         return x
 
     def _copied_on_device(self, out: StridedArray, source: Tensor) -> bool:
-        """Whether the backend of ``out`` could write a tensor into it by itself."""
+        """Copy a tensor into ``out`` by its backend; return false if the backend declines."""
         if not self.has_pointwise or out.device.backend is not self.backend:
             return False
         if source._word & WEAK_MASK:
@@ -133,12 +134,12 @@ class Derived:
     # ---- factories
 
     def empty(self, shape: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
-        """``tk::empty``."""
+        """Implement ``tk::empty``."""
         spec = registry.find("tk::empty").facets["Meta"].rule(shape, dtype=dtype)
         return self.backend.empty(spec.shape, spec.dtype, device)
 
     def filled(self, value: int) -> Callable[..., Tensor]:
-        """``tk::zeros`` and ``tk::ones``."""
+        """Return the kernel of ``tk::zeros`` or ``tk::ones``."""
 
         def kernel(operator: Operator, shape: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
             return self._fill(operator, (shape,), value, dtype, device)
@@ -146,7 +147,7 @@ class Derived:
         return kernel
 
     def full(self, operator: Operator, shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
-        """``tk::full``."""
+        """Implement ``tk::full``."""
         return self._fill(operator, (shape, fill_value), fill_value, dtype, device)
 
     def _fill(self, operator: Operator, args: tuple[Any, ...], value: Any, dtype: Any, device: Any) -> Tensor:
@@ -157,13 +158,13 @@ class Derived:
         return out
 
     def cast(self, operator: Operator, x: Tensor, dtype: np.dtype) -> Tensor:
-        """``tk::cast``, on the device."""
+        """Implement ``tk::cast`` on the device."""
         out = self.backend.empty(x.shape, dtype, x.device)
         moved = self.copier.move(out._data, x._data)
         return out if moved else self.fallback(operator, x, dtype)
 
     def concatenate(self, operator: Operator, arrays: Any, *, axis: int = 0) -> Tensor:
-        """``tk::concatenate``: each part is copied into its window of the result."""
+        """Implement ``tk::concatenate``: copy each part into its window of the result."""
         check_devices(operator, (arrays,), {})
         spec = operator.facets["Meta"].rule(arrays, axis=axis)
         out = self.backend.empty(spec.shape, spec.dtype, arrays[0].device)
@@ -180,7 +181,7 @@ class Derived:
     def slice_backward(
         self, operator: Operator, g_slice: Tensor, shape: Any, axis: int, start: int, step: int
     ) -> Tensor:
-        """``tk::slice_backward``: zeros, and the gradient in the window that the slice was."""
+        """Implement ``tk::slice_backward``: zeros with the gradient in the window of the slice."""
 
         def window(data: StridedArray) -> StridedArray:
             strides = tuple([s * step if i == axis else s for i, s in enumerate(data.strides)])
@@ -190,7 +191,7 @@ class Derived:
         return self.fallback(operator, g_slice, shape, axis, start, step) if out is None else out
 
     def basic_index_backward(self, operator: Operator, g_view: Tensor, shape: Any, index: Any) -> Tensor:
-        """``tk::basic_index_backward``: zeros, and the gradient in the window that the index selects."""
+        """Implement ``tk::basic_index_backward``: zeros with the gradient in the window that the index selects."""
 
         def window(data: StridedArray) -> StridedArray:
             lengths, strides, offset = window_of(data.shape, data.strides, index)
@@ -200,7 +201,7 @@ class Derived:
         return self.fallback(operator, g_view, shape, index) if out is None else out
 
     def _zeros_with(self, part: Tensor, shape: Any, window: Callable[[StridedArray], StridedArray]) -> Tensor | None:
-        """Zeros with the elements of ``part`` in a window; None if the device cannot copy them there."""
+        """Return zeros with the elements of ``part`` in a window, or None if the device cannot copy them there."""
         out = self.backend.empty(tuple(shape), part.dtype, part.device)
         data: StridedArray = out._data
         if not self.copier.move(data, convert_number("zeros", 0, data.dtype)):
@@ -210,7 +211,7 @@ class Derived:
     # ---- pointwise
 
     def pointwise(self, operator: Operator, word: int) -> Callable[..., Tensor]:
-        """The kernel of a pointwise operator for a dispatch word."""
+        """Return the kernel of a pointwise operator for a dispatch word."""
         facet: Pointwise = operator.facets["Pointwise"]
         compute, result = facet.promotion.dtypes(operator.name, dtypes_of(word & DTYPE_MASK), weak_of(word & WEAK_MASK))
         runner = self._runner(operator.name, facet, compute)
@@ -235,7 +236,7 @@ class Derived:
         return PointwiseRunner(self.backend, ScalarFunction(name, facet.parameters, facet.expression, compute))
 
     def inplace(self, operator: Operator) -> Callable[..., Tensor]:
-        """The kernel of an in-place variant: the template into the first argument, or a kernel's result copied."""
+        """Return the kernel of an in-place variant: the template writes the first argument, or a result is copied."""
         functional: Operator = operator.facets["Inplace"].functional
         facet: Pointwise = functional.facets["Pointwise"]
         flags = boolean_flags(facet)
@@ -267,7 +268,7 @@ class Derived:
     # ---- reductions
 
     def reduction(self, operator: Operator, word: int) -> Callable[..., Tensor]:
-        """The kernel of a reduction for a dispatch word."""
+        """Return the kernel of a reduction for a dispatch word."""
         facet: Reduce = operator.facets["Reduce"]
         (operand,) = dtypes_of(word & DTYPE_MASK)
         natural, _ = facet.promotion.dtypes(operator.name, (operand,))
@@ -287,7 +288,7 @@ class Derived:
         return kernel
 
     def _reducers(self, operator: Operator, facet: Reduce, operand: np.dtype, compute: np.dtype) -> Any:
-        """The kernels for elements and for intermediate results, which ``scalar`` does not see again."""
+        """Return the kernels for elements and for intermediate results, to which ``scalar`` is not applied again."""
         booleans = ("a", "b") if compute.kind == "b" else ()
         name, backend = operator.name, self.backend
         joined: Any = trace(facet.combine, ("a", "b"), name=name, booleans=booleans)
@@ -317,7 +318,7 @@ class Derived:
         shape = tuple([x.shape[i] for i in kept])
         result = tuple([1 if i in axes else n for i, n in enumerate(x.shape)]) if keepdims else shape
         out = self.backend.empty(result, compute, x.device)
-        rows, columns = _product(shape), _product(x.shape[i] for i in axes)
+        rows, columns = math.prod(shape), math.prod(x.shape[i] for i in axes)
         if columns == 0:
             if facet.identity is None:
                 refuse_empty(name, x.shape, axis)
@@ -330,7 +331,7 @@ class Derived:
         return out
 
     def _matrix(self, x: Tensor, kept: list[int], axes: list[int], rows: int, columns: int) -> StridedArray:
-        """The elements as a matrix (kept, reduced): a window where it can be one, else on a copy."""
+        """Return the elements as a matrix (kept, reduced): a window of the tensor if possible, else of a copy."""
         data: StridedArray = x._data
         memory_of(data)
         pair = [_one_step(data, dimensions) for dimensions in (kept, axes)]
@@ -344,7 +345,7 @@ class Derived:
         return data.window((rows, columns), (pair[0], pair[1]), data.offset)  # type: ignore[arg-type]
 
     def _run(self, kernels: Any, out: StridedArray, x: StridedArray, compute: np.dtype) -> None:
-        """Reduce the rows of a matrix; few long ones in two steps, so that there is work for all units of a device."""
+        """Reduce the rows of a matrix; few long rows in two steps, so that all units of a device have work."""
         first, second = kernels
         rows, columns = x.shape
         pieces = min(_PIECES, columns // 64)
@@ -368,7 +369,7 @@ class Derived:
 
 
 def _operands(operator: Operator, args: Any, flags: list[bool], compute: np.dtype) -> tuple[list[Any], Device]:
-    """Windows and NumPy scalars for the arguments of a pointwise operator, and the device of the windows."""
+    """Convert the arguments of a pointwise operator to windows and NumPy scalars; return them and the device."""
     operands: list[Any] = []
     device: Device | None = None
     for value, boolean in zip(args, flags, strict=True):
@@ -390,15 +391,8 @@ def _on_cpu(x: Tensor) -> np.ndarray:
     return x._data if x._data.__class__ is np.ndarray else x.device.backend.to_host(x)
 
 
-def _product(sizes: Any) -> int:
-    product = 1
-    for n in sizes:
-        product *= n
-    return product
-
-
 def _one_step(data: StridedArray, dimensions: list[int]) -> int | None:
-    """The stride of these dimensions taken as one, or None if they cannot be."""
+    """Return the stride of these dimensions merged into one, or None if they cannot be merged."""
     wide = [i for i in dimensions if data.shape[i] != 1]
     for outer, inner in itertools.pairwise(wide):
         if data.strides[outer] != data.shape[inner] * data.strides[inner]:

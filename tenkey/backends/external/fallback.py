@@ -2,9 +2,9 @@
 
 Note [The fallback moves buffers]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-Of each buffer that a call's tensors look at, one copy is made in host memory, and the tensors become windows on it with
-their own offsets and strides. So arguments that overlap still do on the CPU, what is written in place is written back
-as a whole, and a result that is a view of an argument there becomes a view of the original here. Guarded by
+Each buffer that the tensors of a call use is copied to host memory once, and the tensors become windows on the copy
+with the same offsets and strides. Overlapping arguments therefore overlap on the CPU too, a buffer that is written in
+place is written back as a whole, and a result that is a view of an argument becomes a view of the original. Guarded by
 ``tests/backends/test_backend_registration.py::TestFallback``.
 """
 
@@ -29,7 +29,6 @@ from .interface import Backend, extent, memory_of
 
 __all__ = ["check_devices", "run_on_cpu", "strict_fallback"]
 
-
 _strict: ContextVar[bool] = ContextVar("tenkey_strict_fallback", default=False)
 
 
@@ -38,7 +37,7 @@ def strict_fallback() -> Iterator[None]:
     """Make a fallback to the CPU an error in a ``with`` block, for this thread or task.
 
     >>> import tenkey as tk
-    >>> with tk.backends.strict_fallback():  # the CPU itself has nothing to fall back to
+    >>> with tk.backends.strict_fallback():  # does not affect the CPU itself
     ...     tk.exp(tk.zeros(())).item()
     1.0
     """
@@ -128,7 +127,7 @@ class _Host:
                 data.device.backend.copy_from_host(data.buffer, self._memory[owner])
 
     def original_of(self, x: Tensor, device: Device) -> Tensor:
-        """What a tensor of the result on the CPU becomes: an argument, a view of one, or a new tensor."""
+        """Return what a tensor of the CPU's result becomes: an argument, a view of one, or a new tensor."""
         known = self._originals.get(id(x))
         if known is not None:
             return known
@@ -147,12 +146,11 @@ class _Host:
                     view = make_view(source, window)
                     view._word = word_for(source.device, values.dtype)
                     return view
-        made: Tensor = device.backend.from_host(np.ascontiguousarray(values).reshape(values.shape), device)
-        return made
+        return device.backend.from_host(np.ascontiguousarray(values).reshape(values.shape), device)  # type: ignore[no-any-return]
 
 
 def check_devices(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Raise if the tensors of a call are on different devices; lists of indices may be on the CPU."""
+    """Raise DeviceMismatchError for tensors on different devices; indices in a list may be on the CPU."""
     if operator.mixes_devices:
         return
     devices: dict[Device, None] = {}

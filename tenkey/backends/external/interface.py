@@ -1,20 +1,20 @@
-"""The interface of a backend: four methods are a must, everything else has a default.
+"""The interface of a backend: four required methods; everything else has a default.
 
 Note [What a new backend gets]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-A backend that implements ``allocate``, ``free``, ``copy_from_host`` and ``copy_to_host`` alone works with every
-operator: composites run as they are, views are windows on its buffers, copies go through its two copy methods, and any
-operator without a kernel runs on the CPU: the arguments are copied over, the result is copied back, and the call is
-counted (``tk.backends.coverage(name)``). A *template* takes whole families out of the fallback: ``pointwise`` every
-operator that is one scalar expression, derivatives and in-place variants with it, and all copies on the device;
-``reduction`` every reduction. A kernel that is registered for the device comes before all of these. Guarded by
-``tests/backends/test_external_backend.py`` and ``tests/backends/test_backend_templates.py``.
+A backend that implements only ``allocate``, ``free``, ``copy_from_host`` and ``copy_to_host`` works with every
+operator: composites run unchanged, views are windows on its buffers, copies use its two copy methods, and an operator
+without a kernel runs on the CPU. Such a call copies the arguments to the host and the result back, and is counted
+(``tk.backends.coverage(name)``). A *template* replaces the fallback for whole families: ``pointwise`` for every
+operator that is one scalar expression, its derivatives and in-place variants, and all copies on the device;
+``reduction`` for every reduction. A kernel that is registered for the device takes precedence over all of these.
+Guarded by ``tests/backends/test_external_backend.py`` and ``tests/backends/test_backend_templates.py``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,10 +22,8 @@ from ...core.device import Device, to_device
 from ...core.storage import StridedArray
 from ...core.tensor import Tensor, make_tensor, word_for
 from .buffers import MemoryStatistics, Owner, statistics_of
+from .scalar_function import Operand, ScalarFunction
 from .streams import Event, Stream
-
-if TYPE_CHECKING:
-    from .templates import Operand, ScalarFunction
 
 __all__ = ["MINIMAL", "Backend", "read", "write"]
 
@@ -34,10 +32,10 @@ MINIMAL = ("allocate", "free", "copy_from_host", "copy_to_host")
 
 
 class Backend:
-    """What an outside package implements: device memory and copies. ``name`` becomes the device string.
+    """The base class of backends: device memory and copies. ``name`` becomes the device string.
 
-    A *buffer* is whatever ``allocate`` returns; nothing else looks into it. Host arrays are 1-d ``uint8`` arrays.
-    ``docs/adding_a_backend.md`` goes from an empty file to a backend that passes the conformance suite.
+    A *buffer* is any object that ``allocate`` returns; tenkey only passes it on. Host arrays are 1-d ``uint8`` arrays.
+    ``docs/adding_a_backend.md`` leads from an empty file to a backend that passes the conformance suite.
 
     >>> import tenkey as tk
     >>> class InHostMemory(tk.backends.Backend):
@@ -65,15 +63,15 @@ class Backend:
     # ---- the device
 
     def is_available(self) -> bool:
-        """Whether the device can be used on this machine. Asked when the device is used for the first time."""
+        """Tell whether the device can be used on this machine. Called at the first use of the device."""
         return True
 
     def device_count(self) -> int:
-        """How many devices there are."""
+        """Return the number of devices."""
         return 1
 
     def current_device(self) -> int:
-        """The index of the device that is used where none is named."""
+        """Return the index of the device that is used by default."""
         return 0
 
     def synchronize(self, device: int = 0) -> None:
@@ -82,11 +80,11 @@ class Backend:
     # ---- the four methods that every backend implements
 
     def allocate(self, nbytes: int, device: int = 0) -> Any:
-        """A new buffer of at least ``nbytes`` bytes, one at the least."""
+        """Return a new buffer of at least ``nbytes`` bytes; ``nbytes`` is at least 1."""
         raise NotImplementedError
 
     def free(self, buffer: Any) -> None:
-        """Give a buffer back: no tensor looks at it any more. Work on it may still be under way."""
+        """Free a buffer that no tensor uses any more. Queued work may still use it."""
         raise NotImplementedError
 
     def copy_from_host(self, buffer: Any, array: np.ndarray) -> None:
@@ -102,65 +100,65 @@ class Backend:
     def pointwise(
         self, scalar: ScalarFunction, operands: tuple[Operand, ...], result: np.dtype
     ) -> Callable[..., None] | None:
-        """A kernel ``kernel(out, *operands)`` for a scalar function, or None: then the call falls back to the CPU.
+        """Return a kernel ``kernel(out, *operands)`` for a scalar function, or None to fall back to the CPU.
 
-        Called once for each function and combination of dtypes; the kernel many times. ``out`` and the operands are
-        windows (:class:`StridedArray`) of one shape, with at least one dimension and one element; an operand that is
-        broadcast has strides of 0 bytes. An operand with ``is_number`` is a NumPy scalar of its dtype instead.
-        ``out`` has the dtype ``result`` and shares no memory with an operand unless it is the same window.
-        ``scalar.to_c(...)`` is the function as source. NotImplementedError means None too.
+        Called once for each function and combination of dtypes; the kernel is called many times. ``out`` and the
+        operands are windows (:class:`StridedArray`) of one shape, with at least one dimension and one element; an
+        operand that is broadcast has strides of 0 bytes. An operand with ``is_number`` is a NumPy scalar of its dtype
+        instead. ``out`` has the dtype ``result`` and shares no memory with an operand unless both are the same window.
+        ``scalar.to_c(...)`` returns the function as source. Raising NotImplementedError is the same as returning None.
         """
         return None
 
     def reduction(
         self, combine: ScalarFunction, scalar: ScalarFunction, operand: np.dtype, identity: Any
     ) -> Callable[[StridedArray, StridedArray], None] | None:
-        """A kernel ``kernel(out, x)`` for a reduction, or None: then the call falls back to the CPU.
+        """Return a kernel ``kernel(out, x)`` for a reduction, or None to fall back to the CPU.
 
         ``x`` has the two dimensions (kept, reduced), neither of them 0; ``out`` is contiguous, shape (kept,), with the
-        dtype ``combine.dtype``. Every element of ``x``, which has the dtype ``operand``, goes through ``scalar`` (often
-        the identity: a conversion), and those of a row are joined by ``combine``, which is associative and
-        commutative. ``identity`` is its neutral element, or None.
+        dtype ``combine.dtype``. ``scalar`` maps every element of ``x``, which has the dtype ``operand`` (often it is
+        the identity, that is a conversion), and ``combine``, which is associative and commutative, joins those of a
+        row. ``identity`` is its neutral element, or None.
         """
         return None
 
     def setup(self) -> None:
-        """Called once the device string exists: the place to register kernels with ``tk.library.register_kernel``.
+        """Register kernels with ``tk.library.register_kernel``. Called once the device string exists.
 
-        They end with the backend.
+        The kernels are removed with the backend.
         """
 
     # ---- optional: streams, events, statistics
 
     def stream(self, device: int = 0) -> Stream:
-        """A queue of the device. By default there is one."""
+        """Return a queue of the device. By default there is one."""
         return Stream(self, device)
 
     def current_stream(self, device: int = 0) -> Stream | None:
-        """The queue into which this thread puts its work now, or None: there is but one.
+        """Return the queue that this thread currently uses, or None if there is only one.
 
-        A backward node runs with its forward call's stream entered (``with stream:``), which makes it current.
+        A backward node runs under ``with stream:`` for the stream of its forward call, which makes it current.
         """
         return None
 
     def record_stream(self, buffer: Any, stream: Stream) -> None:
-        """Note that a buffer is in use by the work in a queue, other than the one it was allocated for.
+        """Record that work in another queue than the one a buffer was allocated for uses the buffer.
 
-        It may be given to somebody else only when the work that is in that queue now is done.
+        The buffer may be reused only when the work that is now in that queue is done.
         """
 
     def event(self, device: int = 0) -> Event:
-        """A new event of the device."""
+        """Return a new event of the device."""
         return Event(self, device)
 
     def memory_stats(self, device: int = 0) -> MemoryStatistics:
-        """What tensors hold on the device; a backend with a pool of its own may know more."""
+        """Return what tensors hold on the device; a backend with a memory pool may override this."""
         return statistics_of(self).get(device, MemoryStatistics())
 
-    # ---- what the methods above give, for authors of kernels
+    # ---- for authors of kernels: built on the methods above
 
     def empty(self, shape: tuple[int, ...], dtype: Any, device: Device | str | None = None) -> Tensor:
-        """A new tensor on the device, with whatever its memory held. For kernels' results."""
+        """Return an uninitialized tensor on the device, for the result of a kernel."""
         target = to_device(device or self.name)
         wanted = np.dtype(dtype)
         size = wanted.itemsize
@@ -178,24 +176,24 @@ class Backend:
         return make_tensor(data, word_for(target, wanted))
 
     def from_host(self, array: np.ndarray, device: Device | str | None = None) -> Tensor:
-        """A tensor on the device with the values of a NumPy array."""
+        """Return a tensor on the device with the values of a NumPy array."""
         made = self.empty(array.shape, array.dtype, device)
         write(made._data, array)
         return made
 
     def to_host(self, tensor: Tensor) -> np.ndarray:
-        """The values of a tensor on the device as a new NumPy array."""
+        """Return the values of a tensor on the device as a new NumPy array."""
         return read(tensor._data)
 
 
 def extent(data: StridedArray) -> int:
-    """The byte behind the last element of a window that is not empty."""
+    """Return the offset of the byte after the last element of a window that is not empty."""
     last = sum([(n - 1) * step for n, step in zip(data.shape, data.strides)])
     return int(data.offset + last + data.dtype.itemsize)
 
 
 def memory_of(data: StridedArray) -> Backend:
-    """The backend that a window's buffer is of; RuntimeError if another one has its name by now."""
+    """Return the backend of a window's buffer; RuntimeError if another backend has its name now."""
     backend: Backend = data.device.backend
     if getattr(data.owner, "_backend", backend) is not backend:
         raise RuntimeError(
@@ -207,8 +205,8 @@ def memory_of(data: StridedArray) -> Backend:
 
 
 def read(data: StridedArray) -> np.ndarray:
-    """The elements of a window as a new array; only the beginning of the buffer, up to the last of them, is copied."""
-    if not data.size:  # its window may lie behind the end of the buffer
+    """Return the elements of a window as a new array; the buffer is copied up to the last of them."""
+    if not data.size:  # the window may lie beyond the end of the buffer
         return np.empty(data.shape, data.dtype)
     backend = memory_of(data)
     backend.synchronize(data.device.index)
@@ -221,7 +219,7 @@ def read(data: StridedArray) -> np.ndarray:
 
 
 def write(data: StridedArray, values: np.ndarray) -> None:
-    """Write an array of the window's shape into it; what lies between its elements is read and written back."""
+    """Write an array into a window of its shape; bytes between the elements are read and written back."""
     if not data.size:
         return
     backend = memory_of(data)

@@ -1,11 +1,11 @@
-"""Backends of installed packages: entry points of the group ``tenkey.backends``, loaded at first use.
+"""Plug-ins: backends of installed packages (entry points of the group ``tenkey.backends``), loaded at first use.
 
 Note [Plug-ins cost nothing until they are used]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-Entry points are looked at only when somebody names a device that is not registered. ``import tenkey`` does not scan
-them, so it takes the same time however many plug-ins are installed, and a broken one is an error for those alone who
-name its device. What a failed load has registered is taken back: the next attempt begins, and fails, like the first.
-Guarded by ``tests/backends/test_backend_plugins.py``.
+Entry points are scanned only when a device is named that is not registered. ``import tenkey`` does not scan them, so
+its time does not depend on the number of plug-ins, and a broken plug-in causes an error only where its device is named.
+The registrations of a failed load are undone: the next attempt starts, and fails, like the first. Guarded by
+``tests/backends/test_backend_plugins.py``.
 """
 
 from __future__ import annotations
@@ -25,16 +25,11 @@ __all__ = ["GROUP", "find", "installed"]
 
 GROUP: Final = "tenkey.backends"
 
-_FAILED: Final = (
-    "[tenkey.backends] the plug-in {name!r} of {distribution} ({value}) could not be loaded: {problem}. Everything "
-    "else works without it; update or uninstall {distribution} to be rid of this."
-)
-
 _loading: list[str] = []  # guarded by the lock of the registry
 
 
 def installed() -> dict[str, str]:
-    """The devices that installed plug-ins offer, loaded or not, each with its entry point.
+    """Return the devices that installed plug-ins offer, loaded or not, each with its entry point.
 
     >>> import tenkey as tk
     >>> isinstance(tk.backends.installed(), dict)
@@ -44,7 +39,7 @@ def installed() -> dict[str, str]:
 
 
 def _points() -> importlib.metadata.EntryPoints:
-    from importlib.metadata import entry_points  # a module that takes long to import
+    from importlib.metadata import entry_points  # slow to import
 
     return entry_points(group=GROUP)
 
@@ -55,10 +50,10 @@ def _describe(point: importlib.metadata.EntryPoint) -> str:
 
 
 def find(name: str) -> bool:
-    """Register the backend of an installed plug-in; false if there is none of that name."""
+    """Register the backend of an installed plug-in; return false if there is none of that name."""
     points: dict[Any, importlib.metadata.EntryPoint] = {}
     for found in _points().select(name=name):
-        points.setdefault((found.value, _describe(found)), found)  # a distribution can be found at two places
+        points.setdefault((found.value, _describe(found)), found)  # a distribution can be found in two places
     if not points:
         return False
     if len(points) > 1:
@@ -93,11 +88,13 @@ def find(name: str) -> bool:
             for other in set(registry.operators) - operators:
                 if other in registry.operators:
                     registry.undefine(registry.operators[other], keep_kernels=False)
-            if not isinstance(error, (Exception, SystemExit)):  # sys.exit() is a plug-in's way to fail too
+            if not isinstance(error, (Exception, SystemExit)):  # a plug-in may also fail by sys.exit()
                 raise
             problem = str(error) if isinstance(error, _PluginError) else f"it raised {type(error).__name__}: {error}"
             raise RegistrationError(
-                _FAILED.format(name=name, distribution=_describe(point), value=point.value, problem=problem.rstrip("."))
+                f"[tenkey.backends] the plug-in {name!r} of {_describe(point)} ({point.value}) could not be loaded: "
+                f"{problem.rstrip('.')}. Everything else works without it; update or uninstall {_describe(point)} to "
+                "remove this error."
             ) from (None if isinstance(error, _PluginError) else error)
         finally:
             _loading.remove(name)
@@ -105,7 +102,7 @@ def find(name: str) -> bool:
 
 
 class _PluginError(Exception):
-    """What is wrong with what a plug-in gave."""
+    """What is wrong with the backend of a plug-in."""
 
 
 def _load(point: importlib.metadata.EntryPoint) -> None:
@@ -115,7 +112,7 @@ def _load(point: importlib.metadata.EntryPoint) -> None:
     if not isinstance(made, Backend) and callable(made):
         made = made()
     if not isinstance(made, Backend):
-        raise _PluginError(f"it gave {made!r}, no instance of a subclass of tk.backends.Backend")
+        raise _PluginError(f"it returned {made!r}, which is not an instance of a subclass of tk.backends.Backend")
     if made.name != point.name:
         raise _PluginError(
             f"its backend is called {made.name!r}, but its entry point {point.name!r}: the two must be the same"

@@ -1,21 +1,24 @@
-"""Streams and events for backends that have but one queue of work: what ``Backend.stream`` and ``event`` give."""
+"""Streams and events of backends with a single queue: the results of ``Backend.stream`` and ``Backend.event``."""
 
 from __future__ import annotations
 
 import time
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
-
-if TYPE_CHECKING:
-    from .interface import Backend
+from typing import Final, Protocol, Self
 
 __all__ = ["Event", "Stream"]
 
 _NOT_RECORDED: Final = "[Event] was not recorded yet: call record() first."
 
 
+class _Synchronizes(Protocol):
+    """The part of a Backend that is used here."""
+
+    def synchronize(self, device: int = 0) -> None: ...
+
+
 class Stream:
-    """The queue of a device, in which work is done in the order of its calls.
+    """A queue of a device, which executes work in the order of the calls.
 
     >>> import tenkey as tk
     >>> stream = tk.backends.Stream(tk.backends.Backend())
@@ -23,22 +26,22 @@ class Stream:
     True
     """
 
-    def __init__(self, backend: Backend, device: int = 0) -> None:
+    def __init__(self, backend: _Synchronizes, device: int = 0) -> None:
         self.backend = backend
         self.device = device
 
     def synchronize(self) -> None:
-        """Wait until everything in the queue is done."""
+        """Wait until all work in the queue is done."""
         self.backend.synchronize(self.device)
 
     def record_event(self) -> Event:
-        """An event that has happened when all work so far is done."""
+        """Return an event that is complete when all work so far is done."""
         event = Event(self.backend, self.device)
         event.record()
         return event
 
     def wait_event(self, event: Event) -> None:
-        """Let later work of this queue wait for an event."""
+        """Make later work in this queue wait for an event."""
         event.synchronize()
 
     def __enter__(self) -> Self:
@@ -51,7 +54,7 @@ class Stream:
 
 
 class Event:
-    """A point in the queue of a device. Without events of the backend's own, recording one waits for the queue.
+    """A point in the queue of a device. In a backend without events of its own, recording waits for the queue.
 
     >>> import tenkey as tk
     >>> begin, end = tk.backends.Event(tk.backends.Backend()), tk.backends.Event(tk.backends.Backend())
@@ -61,18 +64,18 @@ class Event:
     True
     """
 
-    def __init__(self, backend: Backend, device: int = 0) -> None:
+    def __init__(self, backend: _Synchronizes, device: int = 0) -> None:
         self.backend = backend
         self.device = device
         self._time: float | None = None
 
     def record(self) -> None:
-        """Mark the end of the work so far."""
+        """Mark the current end of the queue."""
         self.backend.synchronize(self.device)
         self._time = time.perf_counter()
 
     def query(self) -> bool:
-        """Whether the work before the mark is done."""
+        """Tell whether the work before the mark is done."""
         return self._time is not None
 
     def synchronize(self) -> None:
@@ -81,7 +84,7 @@ class Event:
             raise RuntimeError(_NOT_RECORDED)
 
     def elapsed_time(self, end: Event) -> float:
-        """Milliseconds from this event to a later one."""
+        """Return the milliseconds from this event to a later one."""
         if self._time is None or end._time is None:
             raise RuntimeError(_NOT_RECORDED)
         return (end._time - self._time) * 1e3

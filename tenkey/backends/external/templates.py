@@ -1,18 +1,18 @@
-"""Templates: operators that are scalar expressions, run by a backend's own ``pointwise`` and ``reduction``.
+"""Templates: operators that are scalar expressions, run by a backend's ``pointwise`` and ``reduction``.
 
 Note [What a template need not do]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-Promotion, broadcasting, the allocation of results, errors, in-place variants, overlapping memory, empty tensors and
-dimensions that can be taken as one are dealt with here, once for every backend. A template gets windows of one shape
-and a scalar function; what it declines (None or NotImplementedError) goes to the CPU. Conversions, copies between
-layouts and fills are the identity function, so that a backend with ``pointwise`` has these too. Guarded by
+Promotion, broadcasting, the allocation of results, errors, in-place variants, overlapping memory, empty tensors and the
+merging of dimensions are handled here, once for every backend. A template gets a scalar function and windows of one
+shape; a call that it declines (None or NotImplementedError) runs on the CPU. Conversions, copies between layouts and
+fills are the identity function, so a backend with ``pointwise`` has these too. Guarded by
 ``tests/backends/test_backend_templates.py``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
@@ -20,91 +20,32 @@ from ...core.lift import refuse_number, refuse_out_of_range
 from ...core.storage import StridedArray
 from ...core.tensor import Tensor
 from ...ops.declare.facets import Pointwise
-from ...ops.scalar import Expression, evaluate, to_c, variable
+from ...ops.scalar import Expression, variable
 from ...ops.shapes import broadcast_shapes
 from .interface import Backend, memory_of
+from .scalar_function import Operand, ScalarFunction
 
-__all__ = ["Operand", "PointwiseRunner", "ScalarFunction", "aligned", "convert_number", "fused"]
+__all__ = [
+    "Copier", "PointwiseRunner", "aligned", "boolean_flags", "checked", "common_shape", "convert_number", "fused",
+    "identity", "overlaps",
+]  # fmt: skip
 
-_UNKNOWN: Final = object()  # no combination of dtypes that was seen before
-_WORD: Final[dict[int, np.dtype]] = {
-    1: np.dtype("uint8"),
-    2: np.dtype("uint16"),
-    4: np.dtype("uint32"),
-    8: np.dtype("uint64"),
-}
-
-
-class Operand(NamedTuple):
-    """An operand of a template's kernel: a window of ``dtype``, or with ``is_number`` a NumPy scalar.
-
-    >>> import tenkey as tk
-    >>> tk.backends.Operand("x", tk.float32).is_number
-    False
-    """
-
-    name: str
-    dtype: np.dtype
-    is_number: bool = False
-
-
-class ScalarFunction:
-    """A function of scalars: what one element of a result is, computed in ``dtype`` from elements of the operands.
-
-    ``expression`` is the traced expression over the variables ``parameters``. Called with Python numbers it computes.
-
-    >>> import numpy as np
-    >>> from tenkey.library import scalar as s
-    >>> function = ScalarFunction("demo", ("x",), s.exp(s.variable("x")) - 1, np.dtype("float32"))
-    >>> function(0.0)
-    0.0
-    """
-
-    __slots__ = ("dtype", "expression", "name", "parameters")
-
-    def __init__(self, name: str, parameters: tuple[str, ...], expression: Expression, dtype: np.dtype) -> None:
-        self.name = name
-        self.parameters = parameters
-        self.expression = expression
-        self.dtype = dtype
-
-    def __call__(self, *numbers: Any) -> Any:
-        """The value for Python numbers; slow, for tests."""
-        return evaluate(self.expression, dict(zip(self.parameters, numbers, strict=True)))
-
-    def to_c(
-        self,
-        *,
-        operands: Sequence[np.dtype] | None = None,
-        result: np.dtype | None = None,
-        name: str = "scalar",
-        dialect: str = "c",
-    ) -> str:
-        """The function as source: ``tk.library.scalar.to_c``. ``operands`` are the dtypes of the parameters."""
-        dtypes = operands or [self.dtype] * len(self.parameters)
-        parameters = {p: str(dtype) for p, dtype in zip(self.parameters, dtypes, strict=True)}
-        return to_c(
-            self.expression, parameters, dtype=str(self.dtype), result=str(result or self.dtype), name=name,
-            dialect=dialect,
-        )  # fmt: skip
-
-    def __repr__(self) -> str:
-        return f"<scalar function {self.name}({', '.join(self.parameters)}) = {self.expression} in {self.dtype}>"
+_UNKNOWN: Final = object()  # marks a combination of dtypes that did not occur before
+_WORD: Final = {size: np.dtype(f"uint{8 * size}") for size in (1, 2, 4, 8)}
 
 
 def checked(kernel: Any, backend: Backend, operator: str, template: str, arguments: str) -> Callable[..., None] | None:
-    """What a template returned, if it is one of the two things that it may be."""
+    """Return what a template returned, after checking that it is a function or None."""
     if kernel is not None and not callable(kernel):
         raise TypeError(
             f"[{operator}] the template {template}() of the backend {backend.name!r} returned {kernel!r}: it returns "
             f"a function kernel({arguments}), or None where it has none."
         )
-    function: Callable[..., None] | None = kernel
-    return function
+    return kernel  # type: ignore[no-any-return]
 
 
 class PointwiseRunner:
-    """One scalar function of a backend, for all combinations of operand dtypes that it is called with."""
+    """One scalar function of a backend, with a kernel for each combination of operand dtypes."""
 
     def __init__(self, backend: Backend, scalar: ScalarFunction) -> None:
         self._backend = backend
@@ -112,7 +53,7 @@ class PointwiseRunner:
         self._kernels: dict[Any, Callable[..., None] | None] = {}
 
     def run(self, out: StridedArray, operands: Sequence[Any]) -> bool:
-        """Compute into ``out`` from windows that broadcast to its shape and NumPy scalars; false if declined."""
+        """Compute into ``out`` from windows of its shape and NumPy scalars; return false if the template declines."""
         key = (out.dtype, *[(value.dtype, value.__class__ is StridedArray) for value in operands])
         kernel: Any = self._kernels.get(key, _UNKNOWN)
         if kernel is _UNKNOWN:
@@ -121,21 +62,15 @@ class PointwiseRunner:
             return False
         if out.size:
             for value in (out, *operands):
-                if (
-                    value.__class__ is StridedArray
-                    and getattr(value.owner, "_backend", self._backend) is not self._backend
-                ):
-                    memory_of(value)
+                is_window = value.__class__ is StridedArray
+                if is_window and getattr(value.owner, "_backend", self._backend) is not self._backend:
+                    memory_of(value)  # raises
             kernel(*fused(out, operands))
         return True
 
     def _make(self, out: StridedArray, operands: Sequence[Any]) -> Callable[..., None] | None:
-        described = tuple(
-            [
-                Operand(name, value.dtype, value.__class__ is not StridedArray)
-                for name, value in zip(self._scalar.parameters, operands, strict=True)
-            ]
-        )
+        pairs = zip(self._scalar.parameters, operands, strict=True)
+        described = tuple([Operand(name, x.dtype, x.__class__ is not StridedArray) for name, x in pairs])
         try:
             kernel = self._backend.pointwise(self._scalar, described, out.dtype)
         except NotImplementedError:
@@ -144,7 +79,7 @@ class PointwiseRunner:
 
 
 def aligned(operands: Sequence[Any], shape: tuple[int, ...]) -> list[Any]:
-    """The windows among the operands, broadcast to a shape."""
+    """Broadcast the windows among the operands to a shape."""
     made: list[Any] = []
     for value in operands:
         if value.__class__ is StridedArray and value.shape != shape:
@@ -155,7 +90,7 @@ def aligned(operands: Sequence[Any], shape: tuple[int, ...]) -> list[Any]:
 
 
 def fused(out: StridedArray, operands: Sequence[Any]) -> list[Any]:
-    """The same windows with as few dimensions as can be, one at the least; the operands have the shape of ``out``."""
+    """Merge dimensions of ``out`` and of operands of its shape where possible; at least one dimension remains."""
     values = [out, *operands]
     windows: list[StridedArray] = [value for value in values if value.__class__ is StridedArray]
     if all(w.is_contiguous for w in windows):
@@ -163,7 +98,7 @@ def fused(out: StridedArray, operands: Sequence[Any]) -> list[Any]:
         strides = [(w.dtype.itemsize,) for w in windows]
     else:
         sizes: list[int] = []
-        steps: list[list[int]] = []  # one list for each dimension: a step for each window
+        steps: list[list[int]] = []  # for each dimension the step of each window
         for i, n in enumerate(out.shape):
             if n == 1:
                 continue
@@ -183,7 +118,7 @@ def fused(out: StridedArray, operands: Sequence[Any]) -> list[Any]:
 
 
 def convert_number(operator: str, value: Any, dtype: np.dtype) -> Any:
-    """A Python number, or the tensor that stands for one, as a NumPy scalar."""
+    """Convert a Python number, or the tensor that represents one, to a NumPy scalar."""
     if isinstance(value, Tensor):
         refuse_out_of_range(operator, value, dtype)
         value = value._data
@@ -201,13 +136,13 @@ class Copier:
         self._runners: dict[np.dtype, PointwiseRunner] = {}
 
     def move(self, out: StridedArray, x: Any) -> bool:
-        """Write a window that broadcasts to the shape of ``out``, or a NumPy scalar, into ``out``; false if declined.
+        """Write a window that broadcasts to the shape of ``out``, or a NumPy scalar, into ``out``.
 
-        The two must not share memory.
+        Returns false if the template declines. The two must not share memory.
         """
         if x.__class__ is StridedArray:
             (x,) = aligned([x], out.shape)
-            if x.dtype == out.dtype:  # bytes, whatever they mean
+            if x.dtype == out.dtype:  # copies bytes, whatever they represent
                 out, x = _as_words(out), _as_words(x)
         runner = self._runners.get(x.dtype)
         if runner is None:
@@ -216,18 +151,18 @@ class Copier:
         return runner.run(out, [x])
 
     def contiguous(self, x: Tensor) -> Tensor | None:
-        """A contiguous copy of a tensor, or None if the template declines."""
+        """Return a contiguous copy of a tensor, or None if the template declines."""
         out = self._backend.empty(x.shape, x.dtype, x.device)
         return out if self.move(out._data, x._data) else None
 
 
 def identity(dtype: np.dtype) -> Expression:
-    """The expression ``x``, for a dtype to compute in."""
+    """Return the expression ``x`` for a compute dtype."""
     return variable("x", "boolean" if dtype.kind == "b" else "number")
 
 
 def _as_words(data: StridedArray) -> StridedArray:
-    """The window as one of unsigned integers; complex128 becomes pairs of them."""
+    """Return the window as one of unsigned integers; a complex128 element becomes two of them."""
     size = data.dtype.itemsize
     shape, strides = data.shape, data.strides
     if size == 16:
@@ -236,7 +171,7 @@ def _as_words(data: StridedArray) -> StridedArray:
 
 
 def overlaps(out: StridedArray, operands: Sequence[Any]) -> bool:
-    """Whether an operand shares the buffer of ``out`` without being the same window."""
+    """Tell whether an operand shares the buffer of ``out`` without being the same window."""
     for value in operands:
         if value.__class__ is StridedArray and value.owner is out.owner:
             same = value.offset == out.offset and value.strides == out.strides and value.dtype == out.dtype
@@ -246,12 +181,12 @@ def overlaps(out: StridedArray, operands: Sequence[Any]) -> bool:
 
 
 def boolean_flags(facet: Pointwise) -> list[bool]:
-    """For each parameter whether it is read as a boolean."""
+    """Tell for each parameter whether it is read as a boolean."""
     return [parameter in facet.boolean for parameter in facet.parameters]
 
 
 def common_shape(name: str, operands: Sequence[Any]) -> tuple[int, ...]:
-    """The shape that the windows among the operands broadcast to."""
+    """Return the shape to which the windows among the operands broadcast."""
     shapes = [value.shape for value in operands if value.__class__ is StridedArray]
     first = shapes[0]
     if all(shape == first for shape in shapes):

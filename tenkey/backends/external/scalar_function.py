@@ -1,0 +1,70 @@
+"""What a template gets from tenkey: a scalar function, and a description of each operand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...ops.scalar import Expression, evaluate, to_c
+
+__all__ = ["Operand", "ScalarFunction"]
+
+
+class Operand(NamedTuple):
+    """An operand of a template's kernel: a window of ``dtype``, or with ``is_number`` a NumPy scalar.
+
+    >>> import tenkey as tk
+    >>> tk.backends.Operand("x", tk.float32).is_number
+    False
+    """
+
+    name: str
+    dtype: np.dtype
+    is_number: bool = False
+
+
+class ScalarFunction:
+    """A function that computes one element of a result, in ``dtype``, from one element of each operand.
+
+    ``expression`` is the traced expression in the variables ``parameters``. Calling the function with Python numbers
+    evaluates it.
+
+    >>> import numpy as np
+    >>> from tenkey.library import scalar as s
+    >>> function = ScalarFunction("demo", ("x",), s.exp(s.variable("x")) - 1, np.dtype("float32"))
+    >>> function(0.0)
+    0.0
+    """
+
+    __slots__ = ("dtype", "expression", "name", "parameters")
+
+    def __init__(self, name: str, parameters: tuple[str, ...], expression: Expression, dtype: np.dtype) -> None:
+        self.name = name
+        self.parameters = parameters
+        self.expression = expression
+        self.dtype = dtype
+
+    def __call__(self, *numbers: Any) -> Any:
+        """Evaluate the function for Python numbers; slow, for tests."""
+        return evaluate(self.expression, dict(zip(self.parameters, numbers, strict=True)))
+
+    def to_c(
+        self,
+        *,
+        operands: Sequence[np.dtype] | None = None,
+        result: np.dtype | None = None,
+        name: str = "scalar",
+        dialect: str = "c",
+    ) -> str:
+        """Return the function as source (``tk.library.scalar.to_c``); ``operands`` are the dtypes of the parameters."""
+        dtypes = operands or [self.dtype] * len(self.parameters)
+        parameters = {p: str(dtype) for p, dtype in zip(self.parameters, dtypes, strict=True)}
+        return to_c(
+            self.expression, parameters, dtype=str(self.dtype), result=str(result or self.dtype), name=name,
+            dialect=dialect,
+        )  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"<scalar function {self.name}({', '.join(self.parameters)}) = {self.expression} in {self.dtype}>"
