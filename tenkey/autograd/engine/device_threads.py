@@ -172,9 +172,7 @@ def acquire(lock: Any, wanted: Callable[[Context], bool]) -> None:
         if item is not None:
             run, buffer = item
             del item
-            run.context.copy().run(
-                _step_at, queue, run, buffer
-            )  # not in this context: it is of another backward
+            run.context.copy().run(_step_at, queue, run, buffer)  # not in this context: it is of another backward
             del run, buffer
 
 

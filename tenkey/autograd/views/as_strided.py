@@ -1,14 +1,13 @@
-"""Windows: how a view lies in the tensor that it is a view of, as an operation that has a gradient.
+"""Windows: the place of a view in its root, as a differentiable operation.
 
 Note [Windows as operations]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 Whatever operators made a view, it is a window on the memory of its root: a shape, strides and an offset. To rebuild its
-history after a change, the window is expressed by operators on the root's elements in their logical order, which have
-gradients, forward rules and batching rules of their own: an index of slices and ints with dimensions exchanged, dropped
-and stretched; the same after the root was cut anew into other dimensions (views of ``reshape``); and where neither can
-say it (diagonals, roots with negative strides) a list of the places of the elements. Which it is depends on the
-geometry alone, and is found once for each; long lists are not kept. Guarded by
-``tests/autograd/views/test_windows.py``.
+history after a change, the window is expressed by operators on the root's elements in logical order, which have
+gradients, forward rules and batching rules of their own: indexing with slices and ints, then permuted, dropped and
+stretched dimensions; the same after the root was reshaped (for views of ``reshape``); and where neither is possible
+(diagonals, roots with negative strides), a list of element positions. The form depends only on the geometry and is
+computed once for each; long lists are not cached. Guarded by ``tests/autograd/views/test_windows.py``.
 """
 
 from __future__ import annotations
@@ -32,20 +31,18 @@ Shape = tuple[int, ...]
 
 
 class Window:
-    """Where a view lies in its root. ``read`` takes the view out of a tensor with the root's shape, ``embed`` is the
-    adjoint of that, and ``without`` puts zeros there.
-    """
+    """The place of a view in its root."""
 
     def read(self, x: Tensor) -> Tensor:
-        """The elements of the window, in the view's shape."""
+        """Return the elements of the window of ``x``, which has the root's shape, in the view's shape."""
         raise NotImplementedError
 
     def embed(self, g: Tensor) -> Tensor:
-        """Zeros of the root's shape, with ``g`` added at the window."""
+        """Return zeros of the root's shape with ``g`` added in the window: the adjoint of ``read``."""
         raise NotImplementedError
 
     def without(self, g: Tensor) -> Tensor:
-        """``g``, of the root's shape, with zeros at the window."""
+        """Return ``g``, which has the root's shape, with zeros in the window."""
         raise NotImplementedError
 
 
@@ -62,27 +59,10 @@ class _Whole(Window):
         return zeros_like(g)
 
 
-class _Empty(Window):
-    """No element at all."""
-
-    def __init__(self, root: Shape, shape: Shape) -> None:
-        self.root = root
-        self.size = int(np.prod(root, dtype=np.int64))
-        self.shape = shape
-
-    def read(self, x: Tensor) -> Tensor:
-        return reshape(basic_index(reshape(x, (self.size,)), (slice(0, 0),)), self.shape)
-
-    def embed(self, g: Tensor) -> Tensor:
-        return reshape(basic_index_backward(reshape(g, (0,)), (self.size,), (slice(0, 0),)), self.root)
-
-    def without(self, g: Tensor) -> Tensor:
-        return g
-
-
 class _Sliced(Window):
-    """The root with its dimensions in the order of memory (``order``), cut anew (``cut``), sliced (``index``), in the
-    view's order (``turned``), with dimensions of length 1 (``raised``), which are stretched (``shape``).
+    """A slice of the root: its dimensions are permuted to memory order (``order``), reshaped (``cut``), sliced
+    (``index``), permuted to the view's order (``turned``), given dimensions of length 1 (``raised``), and broadcast
+    (``shape``).
     """
 
     def __init__(
@@ -96,8 +76,7 @@ class _Sliced(Window):
         self.turned = turned if turned != tuple(range(len(turned))) else ()
         self.unturned = tuple(np.argsort(turned).tolist()) if self.turned else ()
         self.raised = raised
-        flat = [n for n in raised if n != 1]
-        self.flat = tuple(flat)
+        self.flat = tuple([n for n in raised if n != 1])
         self.shape = shape
 
     def _laid_out(self, x: Tensor) -> Tensor:
@@ -111,7 +90,7 @@ class _Sliced(Window):
         return permute_dims(g, self.back) if self.back else g
 
     def read(self, x: Tensor) -> Tensor:
-        made: Tensor = basic_index(self._laid_out(x), self.index)
+        made = basic_index(self._laid_out(x), self.index)
         if self.turned:
             made = permute_dims(made, self.turned)
         if self.raised != self.flat:
@@ -132,7 +111,7 @@ class _Sliced(Window):
 
 
 class _Places(Window):
-    """A list of the places of the elements, in the root's row-major order."""
+    """A list of element positions, in the root's row-major order."""
 
     def __init__(self, root: Shape, places: np.ndarray) -> None:
         self.root = root
@@ -159,7 +138,7 @@ def first_byte(data: Any) -> int:
 
 
 def window_between(root: Tensor, view: Any) -> Window:
-    """The window that native data of a view are on its root."""
+    """Return the window of a view, given by its native data, on its root."""
     data = root._data
     if view is data:
         return _WHOLE
@@ -190,9 +169,9 @@ _WHOLE: Final = _Whole()
 
 @functools.lru_cache(1024)
 def _window(root: Shape, steps: Shape, shape: Shape, view_steps: Shape, offset: int) -> Any:
-    """The window; "listed" where it takes a list of places."""
+    """Return the window, or "listed" if it takes a list of positions."""
     if 0 in shape:
-        return _Empty(root, shape)
+        return _Places(root, np.empty(shape, np.int64))
     if (root, steps, 0) == (shape, view_steps, offset):
         return _WHOLE
     long = [(n, step) for n, step in zip(root, steps) if n != 1]
@@ -218,7 +197,7 @@ def _window(root: Shape, steps: Shape, shape: Shape, view_steps: Shape, offset: 
 
 
 def _slices(root: Shape, steps: Shape, shape: Shape, view_steps: Shape, offset: int) -> Any:
-    """An index of ints and slices and the order of its dimensions, for a root whose strides descend; or None."""
+    """Return an index of ints and slices and the order of its dimensions, or None. The root's strides descend."""
     if offset < 0:
         return None
     starts = []
@@ -245,12 +224,12 @@ def _slices(root: Shape, steps: Shape, shape: Shape, view_steps: Shape, offset: 
         else:
             return None
     ranks = {j: place for place, j in enumerate(sorted(user.values()))}
-    made = [ranks[user[k]] for k in sorted(user)]  # for each dimension of the indexed tensor its place in the view
+    made = [ranks[user[k]] for k in sorted(user)]  # the place in the view of each dimension of the indexed tensor
     return tuple(chosen), tuple(np.argsort(made).tolist())
 
 
 def _cut(size: int, shape: Shape, view_steps: Shape) -> tuple[Shape, Shape]:
-    """Lengths and strides into which ``size`` elements in a row can be cut, with the strides of the view; or ()."""
+    """Return lengths and strides that divide ``size`` contiguous elements and have the view's strides; or ()."""
     lengths: list[int] = []
     steps: list[int] = []
     above = size
@@ -274,7 +253,7 @@ def _positions(shape: Shape, steps: Shape, offset: int) -> np.ndarray:
 
 
 def _places(root: Shape, steps: Shape, shape: Shape, view_steps: Shape, offset: int) -> Any:
-    """The list of places; None where the view lies outside of the root, "overlap" where its elements share memory."""
+    """Return the list of positions, None if the view is outside the root, or "overlap" if elements share memory."""
     own = _positions(root, steps, 0).reshape(-1)
     wanted = _positions(shape, view_steps, offset)
     by_place = np.argsort(own, kind="stable")
@@ -287,5 +266,5 @@ def _places(root: Shape, steps: Shape, shape: Shape, view_steps: Shape, offset: 
     return _Places(root, by_place[at])
 
 
-_FEW: Final = 4096  # longer lists are made again each time, and not kept
+_FEW: Final = 4096  # longer lists are not cached
 _few_places: Final = functools.lru_cache(256)(_places)

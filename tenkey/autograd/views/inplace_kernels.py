@@ -3,10 +3,11 @@
 Note [In place, recorded]
 ~~~~~~~~~~~~~~~~~~~~~~~~~
 An in-place call that needs a gradient is recorded as its functional form; the result is then written into the tensor's
-memory, and the tensor becomes that node's output. (An assignment by index is written at once, since its gradient needs
-no value.) So a formula never sees a half-written tensor; one that needs what the tensor held before (``log_``,
-``multiply_``) gets a copy of it. A leaf that requires a gradient refuses, and so does a view of one; a view of another
-tensor changes the history of that: Note [Views and in-place]. Guarded by ``tests/autograd/views/test_inplace.py``.
+memory, and the tensor becomes the output of that node. (An assignment by index is written at once, since its gradient
+needs no values.) So a formula never sees a half-written tensor, and a formula that needs the old values (``log_``,
+``multiply_``) gets a copy of them. A leaf that requires a gradient must not be changed, and neither must a view of one;
+changing a view of another tensor changes the history of that tensor (Note [Views and in-place]). Guarded by
+``tests/autograd/views/test_inplace.py``.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ __all__ = ["inplace_kernel"]
 
 
 class CopyBackward(ZeroNode):
-    """The node of a tensor that was overwritten with constants: it is part of the graph, and its gradient is zero."""
+    """The node of a tensor that was overwritten with constants, so that its old values have a zero gradient."""
 
     operator_name = "tk::copy_"
 
@@ -61,14 +62,14 @@ def _inplace(operator: Operator, word: int) -> Callable[..., Any]:
             result = functional.call(_as_it_was(x) if keeps else x, *args)
         if result.shape != x.shape or not can_hold(x.dtype, result.dtype):
             with StateGuard(exclude=REQUIRES_GRAD):
-                return cache[below](x, *args)  # type: ignore[no-any-return]  # raises the error that fits
+                return cache[below](x, *args)  # type: ignore[no-any-return]  # raises the error
         if result.dtype != x.dtype:
             result = cast(result, x.dtype)
         edge = edge_of(result)
         if edge[0] is None and x._word & REQUIRES_GRAD:
             edge = (_overwritten(x, edge_of(x)), 0)
         with StateGuard(exclude=REQUIRES_GRAD):
-            copy_(x, result)  # counts the version up
+            copy_(x, result)  # increments the version
         if edge[0] is not None:
             rebase(x, edge)
         return x
@@ -77,21 +78,21 @@ def _inplace(operator: Operator, word: int) -> Callable[..., Any]:
 
 
 def _put(operator: Operator, word: int) -> Callable[..., Any]:
-    """For what writes into a part of its first argument: the call itself, recorded as the functional form."""
+    """Return the kernel of an operator that writes into a part of its first argument, recorded in functional form."""
     functional = operator.facets["Put"].functional
     is_complex = any(dtype.kind == "c" for dtype in dtypes_of(word & DTYPE_MASK))
     formulas = formulas_of(functional, is_complex=is_complex)
-    assert formulas is not None  # its block gives them
+    assert formulas is not None  # its declaration has them
     record = Writer(functional, formulas).kernel(inner_call(operator, word), word)
     whole = operator.name == "tk::put_"
 
     def kernel(x: Tensor, where: Any, source: Tensor) -> Tensor:
-        # PyTorch's words: an index of slices makes a view there
+        # PyTorch's message: there, an index of slices makes a view
         check_inplace("index_put", x, LEAF if whole or where == (Ellipsis,) else VIEW_OF_LEAF)
         root = x._storage if is_view(x) else x
         own = source._storage is root and source._autograd.__class__ is ViewMeta
         if own and not whole and _is_window(x, where, source):
-            return x  # the end of x[where] += y: the elements are what they are, and so is their history
+            return x  # the end of x[where] += y: the elements and their history are right already
         if source._word & REQUIRES_GRAD:
             if source.dtype != x.dtype:
                 operator.facets["Fits"].check(operator, x, where, source)
@@ -103,7 +104,7 @@ def _put(operator: Operator, word: int) -> Callable[..., Any]:
                 return operator.call(x, where, source)  # type: ignore[no-any-return]
         before, word = x._autograd, x._word
         if before is not None and word & REQUIRES_GRAD:
-            x._autograd = plain_meta(before.edge)  # as it was before the version is counted up
+            x._autograd = plain_meta(before.edge)  # the edge before the version is incremented
         try:
             record(x, where, source)
             edge = edge_of(x)
@@ -116,7 +117,7 @@ def _put(operator: Operator, word: int) -> Callable[..., Any]:
 
 
 def _is_window(x: Tensor, where: Any, source: Tensor) -> bool:
-    """Whether ``source`` is what the index selects of ``x`` itself, not a copy."""
+    """Return whether ``source`` is the window of ``x`` that the index selects, rather than a copy."""
     data = x._data
     if data.__class__ is not np.ndarray:
         return False
@@ -131,14 +132,14 @@ def _is_window(x: Tensor, where: Any, source: Tensor) -> bool:
 
 
 def _users_of_first(functional: Operator) -> list[int]:
-    """The positions of the arguments whose gradient is computed from the values of the first."""
+    """Return the positions of the arguments whose gradient depends on the values of the first."""
     names = [a.name for a in functional.schema.arguments]
     formulas = formulas_of(functional, is_complex=False) or {}
     return [names.index(name) for name, f in formulas.items() if f is not None and names[0] in f.names]
 
 
 def _as_it_was(x: Tensor) -> Tensor:
-    """A copy with the history of ``x``, to be saved in its place; see Note [Views and reference cycles]."""
+    """Return a copy with the history of ``x``, to be saved in its place (Note [Views and reference cycles])."""
     with StateGuard(exclude=REQUIRES_GRAD):
         made = clone(x)
     if x._word & REQUIRES_GRAD:
@@ -148,7 +149,7 @@ def _as_it_was(x: Tensor) -> Tensor:
 
 
 def _overwritten(x: Tensor, before: Edge) -> CopyBackward:
-    """The node of constants in the place of ``x``."""
+    """Make the node of constants written into ``x``."""
     node = CopyBackward()
     record_node(node, (before,), [x], attach=False)
     return node
@@ -162,29 +163,26 @@ def _copied(x: Tensor, source: Tensor) -> Tensor:
 
 
 def _refuse(operator: Operator, word: int) -> Callable[..., Any]:
-    mutated = [(i, a.name) for i, a in enumerate(operator.schema.arguments) if a.is_mutable]
-
-    def kernel(*args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError(
-            f"[{operator.name}] mutates its argument {mutated[0][1]!r} and a gradient is asked for, but it has no "
-            "gradient formula: call it under tk.no_grad() or on x.detach()."
-        )
-
-    return kernel
-
-
-def _refuse_out(operator: Operator, word: int) -> Callable[..., Any]:
-    def kernel(*args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError(
+    if "Out" in operator.facets:
+        message = (
             f"[{operator.schema.base_name}] functions with out=... arguments don't support automatic differentiation, "
-            "but one of the arguments requires grad: leave out= away, or call it under tk.no_grad()."
+            "but one of the arguments requires grad: omit out=, or call it under tk.no_grad()."
         )
+    else:
+        name = next(a.name for a in operator.schema.arguments if a.is_mutable)
+        message = (
+            f"[{operator.name}] mutates its argument {name!r} and a gradient is requested, but it has no gradient "
+            "formula: call it under tk.no_grad() or on x.detach()."
+        )
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(message)
 
     return kernel
 
 
 def inplace_kernel(operator: Operator, word: int) -> Callable[..., Any]:
-    """What records a call that writes into an argument, or refuses it."""
-    named = {"Inplace": _inplace, "Put": _put, "Out": _refuse_out}
-    rule = next((rule for facet, rule in named.items() if facet in operator.facets), _refuse)
-    return rule(operator, word)
+    """Return the kernel that records a call that writes into an argument, or raises."""
+    if "Inplace" in operator.facets:
+        return _inplace(operator, word)
+    return (_put if "Put" in operator.facets else _refuse)(operator, word)

@@ -1,39 +1,39 @@
-"""Views under autograd: which tensors share memory, and how a change in place of one reaches the history of all.
+"""Views under autograd: which tensors share memory, and how an in-place change of one reaches the history of all.
 
 Note [Views and in-place]
 ~~~~~~~~~~~~~~~~~~~~~~~~~
-Every view refers to the tensor at the root of its chain of views (its ``_storage``; Note [Views share a version
-counter]). A change in place of a view is a change of the root: the root becomes the output of a node ``CopySlices``,
-which takes the root as it was, but for the view's window, and in the window the result. All other views, and the
-changed one itself, find out when somebody asks for their history: a view's :class:`ViewMeta` knows the version at which
-its node was right, and at any other version makes a new node, ``AsStridedBackward``, that reads the window out of the
-root (Note [Windows as operations]). So a view costs nothing more until it is asked; a root never has to be asked; a
-tensor that is no view has nothing to do with all this. It makes no difference which operator made the view, so the
-results of ``split`` and ``unstack`` may be changed like any other. Guarded by ``tests/autograd/views/test_views.py``.
+Every view refers to the root of its chain of views (its ``_storage``; Note [Views share a version counter]). To change
+a view in place is to change the root: the root becomes the output of a node ``CopySlices``, whose inputs are the old
+root, outside the view's window, and the result, inside it. All other views, and the changed one itself, notice when
+their history is read: a view's :class:`ViewMeta` records the version at which its node was right, and at any other
+version it makes a new node, ``AsStridedBackward``, which reads the window from the root (Note [Windows as operations]).
+So a view costs nothing more until its history is read, the root needs no such check, and tensors that are not views are
+not affected. The operator that made the view does not matter, so the results of ``split`` and ``unstack`` can be
+changed like any other view. Guarded by ``tests/autograd/views/test_views.py``.
 
 Note [Views of what needed no gradient]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-A view of a tensor that needs no gradient is made without autograd, and refers to its root, but the root to none of its
-views. When the root first becomes part of a graph (something that needs a gradient was written into it), its views must
-be found: a call on them would not be recorded otherwise. Keeping a list of them would cost every view of every
-tensor; so they are looked for by the garbage collector, which knows all objects: among the youngest if the root is one
-of these, or if that is enough to account for everybody who refers to the memory, else among all (some milliseconds).
-That happens once for a root, and only if its memory is shared at all. Objects that ``gc.freeze()`` has hidden are not
-found.
+A view of a tensor that does not require a gradient is made without autograd. It refers to its root, but the root does
+not refer to its views. When the root first becomes part of a graph (a tensor that requires a gradient was written into
+it), its views must be found, because calls on them would not be recorded otherwise. A list of them would cost every
+view of every tensor; instead they are found with the garbage collector, which knows all objects: among the youngest
+objects, if the root is one of these or if they account for all references to the memory, else among all (which takes
+milliseconds). That happens once for each root, and only if its memory is shared at all. Objects hidden by
+``gc.freeze()`` are not found.
 
-A view that was made under ``no_grad`` while its root already needed a gradient stays a constant; to change it where
-gradients are recorded is an error, as its history would be lost. ``detach()`` gives no view in this sense: its result
-is a root of its own on the same memory, with the same version counter. So is what a Function returns of its arguments'
-memory; see :class:`FunctionViewMeta`. Guarded by
+A view made under ``no_grad`` while its root already required a gradient stays a constant; changing it while calls are
+recorded is an error, because its history would be lost. The result of ``detach()`` is not a view in this sense: it is a
+root of its own on the same memory, with the same version counter. So is the result of a Function on the memory of an
+argument; see :class:`FunctionViewMeta`. Guarded by
 ``tests/autograd/views/test_views.py::test_views_made_before_anything_was_recorded``.
 
 Note [Views and reference cycles]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-A view keeps its root alive, and the root the graph of all that was written into it. If a node of that graph saved the
-view itself, that would be a cycle; so a formula that needs what a view held before the change saves a copy of it with
-the view's edge, not with its ViewMeta. What remains is a node that saved *another* view of the root before the change:
-such a graph cannot run backward (the saved view was modified), and goes with the garbage collector. Guarded by
-``tests/autograd/views/test_views.py::test_no_cycles``.
+A view keeps its root alive, and the root the graph of all tensors written into it. If a node of that graph saved the
+view itself, there would be a cycle; so a formula that needs the values of a view before the change saves a copy with
+the view's edge, not with its ViewMeta. The remaining case is a node that saved *another* view of the root before the
+change: such a graph cannot run backward (the saved view was modified), and is freed by the garbage collector. Guarded
+by ``tests/autograd/views/test_views.py::test_no_cycles``.
 """
 
 from __future__ import annotations
@@ -83,16 +83,16 @@ VIEW_OF_LEAF: Final = (
 
 
 class ViewMeta(AutogradMeta):
-    """What autograd keeps on a view: its history as of a version of the memory. See Note [Views and in-place]."""
+    """Autograd's data on a view: its history at a version of the memory (Note [Views and in-place])."""
 
-    own: Any = None  # the edge that was right at the version ``at``
+    own: Any = None  # the edge at the version ``at``
     root: Tensor
-    data: Any  # the view's native data: its window
+    data: Any  # the view's native data, which gives its window
     at: int = 0
 
     @property
     def edge(self) -> Any:
-        """Where the gradient goes."""
+        """The edge to which the gradient goes."""
         storage: Any = self.root._storage
         if storage is None or storage.version == self.at:
             return self.own
@@ -100,20 +100,20 @@ class ViewMeta(AutogradMeta):
 
     @property
     def node(self) -> Any:  # type: ignore[override]
-        """The node that the view is an output of."""
+        """The node of which the view is an output."""
         return self.edge[0]
 
     @property
     def output_nr(self) -> Any:  # type: ignore[override]
-        """Which output of the node."""
+        """The number of the output."""
         return self.edge[1]
 
 
 class FunctionViewMeta(AutogradMeta):
-    """What autograd keeps on a result of a Function that is a view of one of its arguments, or the argument itself.
+    """Autograd's data on a result of a Function that is one of its arguments, or a view of one.
 
-    The Function's gradient says nothing of a change in place, so there must be none: the result has no history at any
-    other version. It is a root of its own on the shared memory, so this holds for views of it as well.
+    The Function's gradient does not cover in-place changes, so the result has no history at any other version. It is a
+    root of its own on the shared memory, so this holds for its views as well.
     """
 
     own: Any = None
@@ -122,7 +122,7 @@ class FunctionViewMeta(AutogradMeta):
 
     @property
     def edge(self) -> Any:
-        """Where the gradient goes."""
+        """The edge to which the gradient goes; raises RuntimeError after an in-place change."""
         if self.storage.version != self.at:
             raise self.refusal("grad_fn", "its base or another view of its base has been")
         return self.own
@@ -134,11 +134,11 @@ class FunctionViewMeta(AutogradMeta):
 
     @property
     def output_nr(self) -> Any:  # type: ignore[override]
-        """Which output of the node."""
+        """The number of the output."""
         return self.own[1]
 
     def refusal(self, operator: str, what: str) -> RuntimeError:
-        """The error for a change in place."""
+        """Return the error for an in-place change."""
         node, nr = self.own
         return RuntimeError(
             f"[{operator}] Output {nr} of {node.name()} is a view and {what} modified inplace. This view was created "
@@ -155,7 +155,7 @@ def function_history(result: Tensor, node: Node, nr: int, inputs: list[Any]) -> 
         return
     storage = result._storage = storage_of(result)
     if not any(x is root or (x is not None and x._storage is root) for x in inputs):
-        set_history(result, node, nr)  # a window on memory that was made in forward
+        set_history(result, node, nr)  # a view of memory allocated in forward
         return
     meta = FunctionViewMeta()
     meta.own, meta.storage, meta.at = (node, nr), storage, storage.version
@@ -164,27 +164,27 @@ def function_history(result: Tensor, node: Node, nr: int, inputs: list[Any]) -> 
 
 
 class AsStridedBackward(Node):
-    """The node of a view whose root was changed: the window of the root."""
+    """The node of a view whose root was changed: it reads the window from the root."""
 
     operator_name = "tk::as_strided"
     saves = False
     window: Window
 
     def apply(self, *grads: Tensor | None) -> Any:
-        """The gradient of the root: zeros but for the window."""
+        """Return the gradient of the root, which is zero outside the window."""
         g = grads[0]
         return (None if g is None else self.window.embed(g),)
 
 
 class CopySlices(Node):
-    """The node of a tensor of which a view was changed in place: the tensor as it was, and in the window the result."""
+    """The node of a tensor after an in-place change of a view: the old tensor with the result in the window."""
 
     operator_name = "tk::copy_slices"
     saves = False
     window: Window
 
     def apply(self, *grads: Tensor | None) -> Any:
-        """The gradients of the tensor as it was, without the window, and of what was written into the window."""
+        """Return the gradients of the old tensor, zero in the window, and of the values written into the window."""
         g = grads[0]
         if g is None:
             return None, None
@@ -196,9 +196,9 @@ class CopySlices(Node):
 
 
 def _regenerated(meta: ViewMeta, version: int) -> Any:
-    """The edge of a view at a version, by a new node."""
+    """Make the node of a view at a version, and return its edge."""
     root = meta.root
-    if not root._word & REQUIRES_GRAD:  # a view that is a leaf itself, or a view of one
+    if not root._word & REQUIRES_GRAD:  # the view is a leaf, or a view of a leaf
         meta.at = version
         return meta.own
     node = AsStridedBackward()
@@ -230,13 +230,13 @@ def view_lines(plain: list[str]) -> list[str]:
 
 
 def is_view(x: Tensor) -> bool:
-    """Whether autograd sees the tensor as a view of another one."""
+    """Return whether autograd treats the tensor as a view."""
     storage = x._storage
     return storage is not None and storage.__class__ is not Storage
 
 
 def check_inplace(operator: str, x: Tensor, leaf: str = LEAF) -> None:
-    """Raise if ``x`` may not be changed in place where the change is to be recorded."""
+    """Raise RuntimeError if ``x`` must not be changed in place while calls are recorded."""
     root: Any = x._storage
     for meta in (x._autograd, None if root is None or root.__class__ is Storage else root._autograd):
         if meta.__class__ is FunctionViewMeta:
@@ -260,7 +260,7 @@ def check_inplace(operator: str, x: Tensor, leaf: str = LEAF) -> None:
 
 
 def plain_meta(edge: Edge | None) -> AutogradMeta | None:
-    """A slot that says where the gradient goes now, whatever is changed later."""
+    """Return autograd data with this edge, unaffected by later changes."""
     if edge is None or edge[0] is None:
         return None
     meta = AutogradMeta()
@@ -270,9 +270,9 @@ def plain_meta(edge: Edge | None) -> AutogradMeta | None:
 
 
 def rebase(x: Tensor, edge: Edge, among: Iterable[Any] = ()) -> None:
-    """Make what was written into ``x`` its history: ``edge`` leads to the node of the new values.
+    """Give ``x`` the history of the values written into it: ``edge`` leads to their node.
 
-    ``among``: tensors whose history may have been asked for after the memory was changed, and before this call.
+    ``among``: tensors whose history may have been read between the change of the memory and this call.
     """
     for tensor in (x, *among):
         meta = None if tensor is None else tensor._autograd
@@ -290,11 +290,11 @@ def rebase(x: Tensor, edge: Edge, among: Iterable[Any] = ()) -> None:
     if meta.__class__ is not ViewMeta:
         become_view(x, root)
     elif meta.retains_grad:
-        _ = meta.edge  # it is the gradient of the new values that is retained from now on
+        _ = meta.edge  # from now on the gradient of the new values is retained
 
 
 def _replace(root: Tensor, edge: Edge) -> None:
-    """Give a tensor that is no view another history; what is retained is the gradient of the tensor as it is now."""
+    """Give a tensor that is not a view a new history; a retained gradient is that of the new values."""
     before = root._autograd
     meta: Any = plain_meta(edge)
     root._autograd = meta
@@ -315,7 +315,7 @@ def _replace(root: Tensor, edge: Edge) -> None:
 
 
 def become_view(x: Tensor, root: Tensor) -> None:
-    """Give a view that had no history the one of its root."""
+    """Give a view without history that of its root."""
     meta = ViewMeta()
     meta.root, meta.data, meta.at = root, x._data, -1
     before = x._autograd
@@ -334,26 +334,26 @@ def hand_over_views(views: Iterable[Tensor], root: Tensor, other: Tensor) -> Non
             meta.root = other
 
 
-# ---- who shares memory
+# ---- finding the views of a tensor
 
 
 def _references(x: Tensor) -> int:
-    """How many refer to the memory of a tensor, apart from its own storage."""
+    """Count the references to the memory of a tensor, apart from its own storage."""
     storage = x._storage
     data = x._data
     if data.__class__ is np.ndarray:
         if data.base is not None:
             return sys.getrefcount(data.base) - (isinstance(storage, Storage) and storage.buffer is data.base)
         return sys.getrefcount(data) - (isinstance(storage, Storage) and storage.buffer is data)
-    if data.owner is not None:  # a backend's bookkeeping may refer to the buffer as well, but not to its owner
+    if data.owner is not None:  # a backend's tables may refer to the buffer, but not to its owner
         return sys.getrefcount(data.owner)
     return sys.getrefcount(data.buffer) - (isinstance(storage, Storage) and storage.buffer is data.buffer)
 
 
-# what _references says of a tensor that nobody shares, measured because it differs between versions of Python
+# The counts for a tensor that shares its memory with no other, measured because they depend on the Python version.
 _UNSHARED_ARRAY: Final = _references(make_tensor(np.zeros(1), 0))
 _UNSHARED_WINDOW: Final = _references(make_tensor(np.zeros(2)[:1], 0))
-_HELD: Final = _references(make_tensor(np.zeros(1), 0))  # the same for an array that is no owner itself
+_HELD: Final = _references(make_tensor(np.zeros(1), 0))  # the same for an array that does not own its memory
 _UNSHARED_BUFFER: Final = _references(make_tensor(StridedArray(object(), (1,), np.dtype("float32"), CPU), 0))
 
 
@@ -370,17 +370,17 @@ def _relatives(x: Tensor) -> int | None:
 
 
 def has_relatives(x: Tensor) -> bool:
-    """Whether others may look at the memory of a tensor that is no view."""
+    """Return whether the memory of a tensor that is not a view may have other users."""
     return _relatives(x) != 0
 
 
 def _kinds(cls: type[Tensor] = Tensor) -> set[type]:
-    """Tensor and its subclasses."""
+    """Return Tensor and its subclasses."""
     return {cls}.union(*[_kinds(kind) for kind in cls.__subclasses__()])
 
 
 def views_of(root: Tensor) -> list[Tensor]:
-    """All views of a tensor; see Note [Views of what needed no gradient]."""
+    """Find all views of a tensor (Note [Views of what needed no gradient])."""
     kinds = _kinds()
     young: list[Any] = [x for x in gc.get_objects(generation=0) if type(x) in kinds]
     found = _of(root, young)
