@@ -45,7 +45,6 @@ from .core.tensor import Tensor, shares_storage
 from .core.text.formatting import get_printoptions, printoptions, set_printoptions
 from .core.wrapper import install_levels as _install_levels
 from .dispatch import registry as _registry
-from .dispatch.installers import putting_off as _putting_off
 from .dispatch.modes import install_modes as _install_modes
 from .dispatch.subclasses import install_subclasses as _install_subclasses
 from .functions.creation import asarray, from_dlpack, tensor
@@ -72,7 +71,7 @@ nan = _math.nan
 newaxis = None
 pi = _math.pi
 
-with _putting_off(_registry):  # Note [Installers that wait]
+with _registry.deferred_installers():  # Note [Installers that wait]
     _install_modes(_registry)
     _install_subclasses(_registry)
     _install_autocast(_registry)
@@ -90,7 +89,7 @@ def _load_checks() -> _Any:
     return run_checks
 
 
-_registry.load_checks = _load_checks
+_registry.hooks.load_checks = _load_checks
 
 
 def __getattr__(name: str) -> _Any:

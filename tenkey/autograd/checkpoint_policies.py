@@ -26,7 +26,8 @@ from ..core.tensor import Tensor, version_of
 from ..core.tree import tree_map
 from ..core.wrapper import Wrapper
 from ..dispatch.modes import DispatchMode
-from ..dispatch.operator import Operator, OperatorPacket
+from ..dispatch.operator import Operator
+from ..dispatch.packet import OperatorPacket
 from ..dispatch.registry import registry
 from .saved_tensors.hooks import choosing
 from .saved_tensors.saved import alone
@@ -283,8 +284,8 @@ def _operators(call: str, given: Iterable[Any]) -> frozenset[Operator]:
         elif isinstance(one, str):
             several = registry.overloads(one if "::" in one else f"tk::{one}")
             found += several or [registry.find(one if "::" in one else f"tk::{one}")]
-        elif several := _of_function(one):
-            found += several
+        elif of_function := _of_function(one):
+            found += of_function
         else:
             raise TypeError(
                 f"[{call}] got {one!r}: name an operator as 'tk::matmul' or 'matmul', or give tk.matmul, "
@@ -298,7 +299,7 @@ def _of_function(given: Any) -> list[Operator]:
     module, name = getattr(given, "__module__", None), getattr(given, "__name__", None)
     if not callable(given) or not isinstance(module, str) or not isinstance(name, str):
         return []
-    return registry.overloads(f"tk::{name}") if module.partition(".")[0] == _LIBRARY else []
+    return list(registry.overloads(f"tk::{name}")) if module.partition(".")[0] == _LIBRARY else []
 
 
 class _Listed:

@@ -12,9 +12,9 @@ from .tensor import Tensor, make_tensor, make_view, shares_storage, storage_of
 from .text import repr as _display  # noqa: F401
 from .word import REQUIRES_GRAD, tensor_dtype
 
-registry.converters["DType"] = tensor_dtype
-registry.lifters.append(lift)
-registry.number = weak_tensor
+registry.hooks.converters["DType"] = tensor_dtype
+registry.hooks.lifters.append(lift)
+registry.hooks.number = weak_tensor
 
 __all__ = [
     "CPU",

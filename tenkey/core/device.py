@@ -111,15 +111,15 @@ def register_device(name: str, *, key_name: str | None = None, backend: Any = No
     known = next((key for key in DispatchKey if key.name == key_name), None)
     key = known if known is not None else register_backend_key(key_name)
     _types[name] = _DeviceType(key, backend)
-    registry.device_names[key_name] = name
-    registry.removed_devices.discard(name)
+    registry.hooks.device_names[key_name] = name
+    registry.hooks.removed_devices.discard(name)
     return key
 
 
 def unregister_device(name: str) -> None:
     """Remove a device type; tensors on it can no longer be created."""
     if _types.pop(name, None) is not None:
-        registry.removed_devices.add(name)
+        registry.hooks.removed_devices.add(name)
 
 
 def available_devices() -> tuple[Device, ...]:
@@ -227,6 +227,5 @@ register_device("cpu", key_name="CPU")
 register_device("meta", key_name="Meta")
 CPU: Final = _intern("cpu", 0)
 META: Final = _intern("meta", 0)
-registry.converters["Device"] = to_device
-registry.device_word = _device_word
-registry.usual_word = (chosen_device, _types["cpu"].word)
+registry.hooks.converters["Device"] = to_device
+registry.hooks.device_word = _device_word

@@ -16,7 +16,8 @@ from .kernel import Handle, Kernel, fallthrough_kernel
 from .keys import DispatchKey, DispatchKeySet, register_key
 from .local_state import ExcludeDispatchKeyGuard, IncludeDispatchKeyGuard
 from .modes import DispatchMode
-from .operator import Operator, OperatorPacket
+from .operator import Operator
+from .packet import OperatorPacket
 from .registry import Registry, registry
 from .schema import FunctionSchema, parse_schema
 from .table import compute_table

@@ -8,15 +8,13 @@ from __future__ import annotations
 import numbers
 import operator as _operator
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from .errors import ArgumentError, OutOfRangeError, shown
+from .operator import Operator
 from .schema import Argument, BaseType, ListType, OptionalType, TupleType
 
-if TYPE_CHECKING:
-    from .operator import Operator
-
-__all__ = ["coercer", "convert", "convert_argument"]
+__all__ = ["check_arguments", "coercer", "convert", "convert_argument", "lift"]
 
 _WRONG: Final = "[{operator}] the argument {argument!r} must be {kind}, got {value} of type {type}."
 _LENGTH: Final = "[{operator}] the argument {argument!r} must have {size} elements, got {value}."
@@ -43,7 +41,7 @@ def coercer(operator: Operator, argument: Argument) -> tuple[str, Callable[[Any]
     optional = isinstance(kind, OptionalType)
     inner = kind.element if isinstance(kind, OptionalType) else kind
 
-    hook = operator.registry.converters.get(inner.name) if isinstance(inner, BaseType) else None
+    hook = operator.registry.hooks.converters.get(inner.name) if isinstance(inner, BaseType) else None
 
     def coerce(value: Any) -> Any:
         if hook is not None:
@@ -129,7 +127,7 @@ def convert(operator: Operator, argument: str, kind: Any, value: Any) -> Any:
             )
         return tuple(convert(operator, argument, e, v) for e, v in zip(kind.elements, value))
     name = kind.name
-    hook = operator.registry.converters.get(name)
+    hook = operator.registry.hooks.converters.get(name)
     if hook is not None:
         try:
             return hook(value)
@@ -231,3 +229,51 @@ def _convert_list(operator: Operator, argument: str, kind: ListType, value: Any)
                 return tuple([convert(operator, argument, kind.element, item) for item in value])
         return tuple(value)
     return tuple([convert(operator, argument, kind.element, item) for item in value])
+
+
+def check_arguments(operator: Operator, bound: Mapping[str, Any]) -> None:
+    """Raise ArgumentError unless every value fits the type that the schema gives its argument."""
+    for argument in operator.schema.arguments:
+        convert_argument(operator, argument, bound[argument.name])
+
+
+def lift(operator: Operator, values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Make tensors of the other values among the tensor arguments, where the layers above can; else ArgumentError."""
+    try:
+        for lifter in operator.registry.hooks.lifters:
+            values = lifter(operator, values)
+        if operator.takes_single_tensors:
+            for value in values:
+                if not hasattr(value, "_word"):
+                    break
+            else:
+                return values
+        for argument, value in zip(operator.tensor_arguments, values):
+            kind = argument.type.element if isinstance(argument.type, OptionalType) else argument.type
+            if value is None and kind is not argument.type:
+                continue
+            wrong, expected, remedy = [value], "a Tensor", "Convert it with tk.asarray(...)."
+            if isinstance(kind, ListType):
+                expected, remedy = "a list of Tensors", "Give a list or a tuple."
+                if isinstance(value, (list, tuple)):
+                    holes = isinstance(kind.element, OptionalType)
+                    wrong = [item for item in value if not hasattr(item, "_word") and not (holes and item is None)]
+                    remedy = "Convert it with tk.asarray(...)."
+            elif hasattr(value, "_word"):
+                continue
+            if wrong:
+                raise ArgumentError(
+                    f"[{operator.name}] the argument {argument.name!r} must be {expected}, got {shown(wrong[0])} of "
+                    f"type {type(wrong[0]).__name__}. {remedy}"
+                )
+        return tuple([_plain(value) for value in values])
+    except Exception as error:
+        error.__suppress_context__ = True  # the AttributeError by which the entry found out
+        raise
+
+
+def _plain(value: Any) -> Any:
+    """Return an instance of a subclass of list or tuple, such as a named tuple, as a plain one."""
+    if isinstance(value, list):
+        return list(value)
+    return tuple(value) if isinstance(value, tuple) else value

@@ -17,30 +17,16 @@ from __future__ import annotations
 import keyword
 from collections.abc import Callable
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from . import codegen
-from .arguments import coercer
+from .arguments import coercer, lift
 from .local_state import get_state
+from .operator import Operator, any_word, is_device
 from .schema import Argument, BaseType, ListType, OptionalType
 from .tags import Tag
 
-if TYPE_CHECKING:
-    from .operator import Operator
-
-__all__ = ["allow_alone", "any_word", "make_entry"]
-
-
-def any_word(value: Any) -> int:
-    """The union of the words of the tensors in a value, in lists and dicts too."""
-    if isinstance(value, (list, tuple)):
-        word = 0
-        for item in value:
-            word |= any_word(item)
-        return word
-    if isinstance(value, dict):
-        return any_word(tuple(value.values()))
-    return getattr(value, "_word", 0)
+__all__ = ["allow_alone", "make_entry"]
 
 
 def _plain(values: Any) -> Any:
@@ -75,6 +61,7 @@ _SCOPE: Final[dict[str, Any]] = {
     "union_optional": _union_optional,
     "union_nested": any_word,
     "get_state": get_state,
+    "lift": lift,
 }
 
 
@@ -164,15 +151,11 @@ def _alone(operator: Operator, scope: dict[str, Any]) -> list[str]:
 def _entry_source(operator: Operator, name: str) -> tuple[str, dict[str, Any]]:
     """The text of the entry, and the globals that it uses."""
     arguments = operator.schema.arguments
-    scope: dict[str, Any] = {
-        **_SCOPE,
-        "operator": operator,
-        "cache": operator.cache,
-        "registry": operator.registry,
-    }
+    hooks = operator.registry.hooks
+    scope: dict[str, Any] = {**_SCOPE, "operator": operator, "cache": operator.cache, "device_word": hooks.device_word}
     body: list[str] = []
-    if operator.registry.number is not None and Tag.KEEPS_PYTHON_SCALARS not in operator.tags:
-        scope["number"] = operator.registry.number
+    if hooks.number is not None and Tag.KEEPS_PYTHON_SCALARS not in operator.tags:
+        scope["number"] = hooks.number
         for a in arguments:  # a limit or a filler is a number as a rule: that is no reason to raise and lift
             if a.type == OptionalType(BaseType("Tensor")):
                 test = f"{a.name}.__class__ is $float or {a.name}.__class__ is $int"
@@ -184,7 +167,7 @@ def _entry_source(operator: Operator, name: str) -> tuple[str, dict[str, Any]]:
             body += text.splitlines()
     tensors = [a for a in arguments if a.type.is_tensor_like]
     nested = [f"$union_nested({a.name})" for a in arguments if a.type.contains_tensor and a not in tensors]
-    devices = [a.name for a in arguments if a.type in (BaseType("Device"), OptionalType(BaseType("Device")))]
+    devices = [a.name for a in arguments if is_device(a)]
     if tensors:
         union = " | ".join(_word_expression(a) for a in tensors)
         names = ", ".join(a.name for a in tensors)
@@ -201,19 +184,14 @@ def _entry_source(operator: Operator, name: str) -> tuple[str, dict[str, Any]]:
             *[f"    {line}" for line in attempt],
             "except ($AttributeError, $TypeError):",
             *_alone(operator, scope),
-            f"    {names}, = $registry.lift($operator, ({names},))",
+            f"    {names}, = $lift($operator, ({names},))",
             f"    $word = {union}",
             *([f"$word |= {' | '.join(nested)}"] if nested else []),
         ]
     elif nested:  # tuples and records of tensors, which were checked when they were converted
         body.append(f"$word = {' | '.join(nested)}")
     else:  # a factory that says nothing of devices makes tensors on the one that is the default
-        device = devices[0] if devices else "None"
-        text = f"$registry.device_word({device})"
-        if operator.registry.usual_word is not None:
-            scope["chosen"], scope["usual"] = operator.registry.usual_word
-            text = f"$usual if {f'{device} is None and ' if devices else ''}$chosen() is None else {text}"
-        body.append(f"$word = {text}")
+        body.append(f"$word = $device_word({devices[0] if devices else None})")
     passed = codegen.call(operator.schema)
     body += [
         "$local = $get_state()",

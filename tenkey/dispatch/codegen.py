@@ -99,7 +99,7 @@ def define(
     exec(_compiled(f"def function{parenthesis}{rest}"), own, made)
     function: Callable[..., Any] = made["function"]
     name = head.removeprefix("def ")
-    function.__code__ = _relabelled(function.__code__, filename).replace(co_name=name, co_qualname=name)  # type: ignore[attr-defined]
+    function.__code__ = _relabelled(function.__code__, filename).replace(co_name=name, co_qualname=name)
     function.__name__ = function.__qualname__ = name
     return function
 

@@ -1,48 +1,127 @@
-"""Installers that wait until somebody asks for the kernels of an operator.
+"""Installers: functions of the layers that register kernels for every operator, according to its facets.
 
 Note [Installers that wait]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~
-Of hundreds of operators that are defined when the package is imported a process calls a few. So the installers that
-the package itself brings do not act on all of them at once, but on each when somebody asks for its kernels
-(``Operator.kernels``): a call, a table, a registration, another installer. They act in the order in which they
-subscribed, before anybody sees a kernel; nobody can tell the difference, but for the time that an import takes.
-Operators that are defined later, by users, are installed at once, and so are installers that subscribe later: what is
-wrong with a declaration is said where it is made. Guarded by ``tests/tiny/test_putting_off.py``.
+A process calls only a few of the hundreds of operators that are defined when the package is imported. The installers
+that the package itself brings therefore do not run for all of them at once, but for each operator when its kernels are
+first read (``Operator.kernels``): by a call, a table, a registration, another installer. They run in the order in which
+they subscribed, before any caller sees a kernel; only the import time shows the difference. For operators that users
+define later, and for installers that subscribe later, installers run at once, so that a mistake in a declaration is
+reported where it is made. Guarded by ``tests/tiny/test_putting_off.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import Any
 
-if TYPE_CHECKING:
-    from .operator import Operator
-    from .registry import Registry
+from .kernel import Handle
+from .operator import Operator
 
-__all__ = ["putting_off", "settle"]
+__all__ = ["Installer", "Installers"]
 
-
-@contextmanager
-def putting_off(registry: Registry) -> Iterator[None]:
-    """Let installers that subscribe in a ``with`` block wait for the operators that are defined already."""
-    before, registry.puts_off = registry.puts_off, True
-    try:
-        yield
-    finally:
-        registry.puts_off = before
+Installer = Callable[[Operator], Iterable[Handle] | None]
 
 
-def settle(operator: Operator) -> None:
-    """Let the installers act that wait for this operator."""
-    registry = operator.registry
-    with registry.lock:
-        if operator in registry.settling:
-            return  # an installer asks for the kernels so far
-        registry.settling.add(operator)
+class Installers:
+    """The installers of one registry, and the registrations that they have made."""
+
+    def __init__(self, lock: Any, operators: Callable[[], Iterable[Operator]]) -> None:
+        self._lock = lock
+        self._operators = operators
+        self._installers: list[Installer] = []
+        self._made: dict[tuple[int, str], list[Handle]] = {}  # by installer and name of the operator
+        self._waits = False
+        self._settling: set[Operator] = set()
+
+    def snapshot(self) -> tuple[Any, ...]:
+        """Return what has subscribed and what was made, by value."""
+        return [*self._installers], {key: [*handles] for key, handles in self._made.items()}
+
+    def subscribe(self, installer: Installer) -> Handle:
+        """Call ``installer`` for every operator defined so far and for every later one."""
+        with self._lock:
+            self._installers.append(installer)
+            try:
+                for operator in self._operators():
+                    if self._waits:
+                        operator.outstanding = (*operator.outstanding, installer)
+                    else:
+                        self._run(installer, operator)
+            except BaseException:
+                self._unsubscribe(installer)
+                raise
+            return Handle(lambda: self._unsubscribe(installer), f"installer {installer!r}")
+
+    def _unsubscribe(self, installer: Installer) -> None:
+        with self._lock:
+            for operator in self._operators():
+                operator.outstanding = tuple([other for other in operator.outstanding if other is not installer])
+            self._installers.remove(installer)
+            self._remove(lambda key: key[0] == id(installer))
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Let installers that subscribe in a ``with`` block wait for the operators that are defined already."""
+        before, self._waits = self._waits, True
         try:
-            while operator.outstanding:
-                registry.install(operator.outstanding[0], operator)
-                operator.outstanding = operator.outstanding[1:]
+            yield
         finally:
-            registry.settling.remove(operator)
+            self._waits = before
+
+    def _run(self, installer: Installer, operator: Operator) -> None:
+        """Let one installer act on one operator; a failure leaves nothing behind."""
+        before = {key: stack[:] for key, stack in operator.kernels.items()}
+        try:
+            handles = installer(operator)
+        except BaseException:
+            operator.kernels.clear()
+            operator.kernels.update(before)
+            operator.invalidate()
+            raise
+        if handles is not None:
+            self._made[id(installer), operator.name] = list(handles)
+
+    def install(self, operator: Operator) -> None:
+        """Let all installers act on an operator."""
+        for installer in self._installers:
+            self._run(installer, operator)
+
+    def settle(self, operator: Operator) -> None:
+        """Let those installers act that wait for this operator."""
+        with self._lock:
+            if operator in self._settling:
+                return  # an installer asks for the kernels so far
+            self._settling.add(operator)
+            try:
+                while operator.outstanding:
+                    self._run(operator.outstanding[0], operator)
+                    operator.outstanding = operator.outstanding[1:]
+            finally:
+                self._settling.remove(operator)
+
+    def reinstall(self, operator: Operator) -> None:
+        """Let the installers act again after the facets of an operator have changed."""
+        with self._lock:
+            operator.invalidate()  # what was resolved may depend on a facet that is gone
+            self.uninstall(operator)
+            self.install(operator)
+
+    def uninstall(self, operator: Operator) -> None:
+        """Remove what installers have made for an operator."""
+        self._remove(lambda key: key[1] == operator.name)
+        operator.outstanding = ()
+
+    def take(self, names: Iterable[str]) -> dict[tuple[int, str], list[Handle]]:
+        """Forget what installers have made for these operators, without removing it; ``put_back`` undoes this."""
+        return {key: self._made.pop(key) for key in [*self._made] if key[1] in names}
+
+    def put_back(self, taken: dict[tuple[int, str], list[Handle]]) -> None:
+        """Know again what ``take`` made forget."""
+        self._made.update(taken)
+
+    def _remove(self, wanted: Callable[[tuple[int, str]], bool]) -> None:
+        for key in [*filter(wanted, self._made)]:
+            for handle in self._made.pop(key):
+                handle.remove()

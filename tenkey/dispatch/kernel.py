@@ -16,11 +16,9 @@ from .schema import FunctionSchema
 if TYPE_CHECKING:
     from typing import Self
 
-    from .operator import Operator
-
 __all__ = ["Handle", "Kernel", "caller_site", "check_signature", "fallthrough_kernel", "function_site"]
 
-Specialize = Callable[["Operator", int], Callable[..., Any]]
+Specialize = Callable[[Any, int], Callable[..., Any]]  # of an operator and a dispatch word
 
 _SIGNATURE: Final = (
     "[{schema}] the {what} {kernel} at {site} has the signature {signature}, which cannot be called with this schema: "
@@ -72,8 +70,7 @@ class Kernel:
     it ``function`` is called as it is. ``specialize_when`` does the same for the condition ``when``. ``only_with``
     names traits: a call that has none of them skips the kernel. ``boxed`` kernels are fallbacks: they take the operator
     as their first argument. ``operator`` is the name of the operator that the kernel was registered for; fallbacks have
-    "". ``disabled`` is a trait, or 0: for a call whose word has it the kernel is absent (Note
-    [Disabled kernels]).
+    "".
 
     >>> from tenkey.dispatch import DispatchKey, Kernel
     >>> Kernel(lambda x: x, DispatchKey.CPU).key
@@ -82,7 +79,6 @@ class Kernel:
 
     __slots__ = (
         "boxed",
-        "disabled",
         "function",
         "key",
         "only_with",
@@ -111,7 +107,6 @@ class Kernel:
         with_keyset: bool = False,
         when: Callable[..., bool] | None = None,
         priority: int = 0,
-        disabled: int = 0,
     ) -> None:
         if not callable(function):
             raise RegistrationError(
@@ -147,7 +142,6 @@ class Kernel:
         self.with_keyset = with_keyset
         self.when = when
         self.priority = priority
-        self.disabled = disabled
         self.operator = ""
 
     @property

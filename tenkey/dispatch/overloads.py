@@ -13,16 +13,13 @@ definition plays no part. Guarded by ``tests/tiny/test_overloads.py``.
 from __future__ import annotations
 
 import numbers
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from .arguments import convert
 from .errors import ArgumentError, OperatorNotFoundError
+from .operator import Operator
 from .schema import BaseType, ListType, OptionalType, TupleType
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from .operator import Operator
 
 __all__ = ["select_overload"]
 
@@ -62,7 +59,7 @@ def _distance(kind: Any, given: Any, converted: Any) -> int:
     return 0 if kind.name == "Tensor" or type(converted) is type(given) else _CONVERTED
 
 
-def _fit(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[int], int]:
+def _fit(operator: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[list[int], int]:
     """The distances of the given arguments, in order of giving, and the number of defaults; raises if they do not fit.
 
     >>> import tenkey as tk
@@ -83,7 +80,7 @@ def _better(one: tuple[list[int], int], other: tuple[list[int], int]) -> bool:
 
 
 def select_overload(
-    packet: str, candidates: Sequence[Operator], args: tuple[Any, ...], kwargs: dict[str, Any]
+    packet: str, candidates: Sequence[Operator], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Operator:
     """The overload that fits the arguments best (Note [Overload resolution]); ArgumentError if none or several do."""
     reasons: list[str] = []

@@ -1,4 +1,4 @@
-"""The registry: every operator, kernel, fallback, declaration and installer that there is.
+"""The registry: every operator, kernel, fallback, declaration and installer.
 
 Note [Registrations are transactional]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
@@ -10,50 +10,46 @@ slots and caches are computed from the stacks of kernels and are forgotten whene
 
 from __future__ import annotations
 
-import contextlib
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any, Final
 
-from . import keys as _keys
-from .arguments import convert_argument
-from .diagnostics.shadowing import warn_of_shadowed
-from .errors import ArgumentError, OperatorNotFoundError, RegistrationError, shown
-from .installers import settle
+from .bindings import make_entry
+from .diagnostics.shadowing import warn_of_lost, warn_of_shadowed
+from .errors import ArgumentError, OperatorNotFoundError, RegistrationError
+from .hooks import Hooks
+from .installers import Installer, Installers
 from .kernel import Handle, Kernel, caller_site, check_signature, function_site
 from .keys import AliasKey, DispatchKey
-from .operator import Operator, OperatorNamespace, OperatorPacket, retire
-from .schema import BaseType, FunctionSchema, ListType, OptionalType, parse_schema
-from .table import Slot, best, compute_slot
+from .operator import Operator, Slot
+from .packet import OperatorNamespace, OperatorPacket
+from .schema import FunctionSchema, parse_schema
+from .table import best, compute_slot, resolve
 from .tags import Tag
 
 __all__ = ["Registry", "registry"]
-
-_UNKNOWN: Final = (
-    "there is no operator {name!r}.{close}{waiting} Define it with tk.library.Library(namespace, 'DEF').define(schema)."
-)
-_NOT_A_TENSOR: Final = "[{operator}] the argument {argument!r} must be {kind}, got {value} of type {type}. {remedy}"
 
 
 class _Operators(dict[str, Operator]):
     """Operators by full name.
 
-    ``overloads`` has them by the name without overload, in the order of definition, ``namespaces`` counts them.
+    ``overloads`` has them by the name without overload, in the order of definition; ``namespaces`` counts them.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.overloads: dict[str, tuple[Operator, ...]] = {}
         self.namespaces: dict[str | None, int] = {}
-        self.packets: dict[str, OperatorPacket] = {}  # those that were asked for: they follow the definitions
+        self.packets: dict[str, OperatorPacket] = {}
+        self._cached: dict[str | None, list[tuple[dict[str, Any], str]]] = {}
 
     def __setitem__(self, name: str, operator: Operator) -> None:
         if name in self:
             del self[name]
         super().__setitem__(name, operator)
-        key = operator.schema.name
+        key, namespace = operator.schema.name, operator.schema.namespace
         self.overloads[key] = (*self.overloads.get(key, ()), operator)
-        namespace = operator.schema.namespace
         self.namespaces[namespace] = self.namespaces.get(namespace, 0) + 1
         if key in self.packets:
             self.packets[key].follow()
@@ -61,59 +57,40 @@ class _Operators(dict[str, Operator]):
     def __delitem__(self, name: str) -> None:
         operator = self[name]
         super().__delitem__(name)
-        key = operator.schema.name
-        left = tuple([other for other in self.overloads[key] if other is not operator])
-        if left:
-            self.overloads[key] = left
-        else:
+        key, namespace = operator.schema.name, operator.schema.namespace
+        self.overloads[key] = tuple([other for other in self.overloads[key] if other is not operator])
+        if not self.overloads[key]:
             del self.overloads[key]
-        namespace = operator.schema.namespace
+            self._forget(key)
         self.namespaces[namespace] -= 1
         if not self.namespaces[namespace]:
             del self.namespaces[namespace]
+            self._forget(namespace)
         if key in self.packets:
             self.packets[key].follow()
 
-    def update(self, others: Mapping[str, Operator]) -> None:  # type: ignore[override]
-        """Take over all of another dict."""
-        for name, operator in others.items():
-            self[name] = operator
+    def _forget(self, key: str | None) -> None:
+        for attributes, attribute in self._cached.pop(key, ()):
+            attributes.pop(attribute, None)
 
-    def pop(self, name: str) -> Operator:  # type: ignore[override]
-        """Remove one and return it."""
-        operator = self[name]
-        del self[name]
-        return operator
-
-
-Installer = Callable[[Operator], Iterable[Handle] | None]
+    def cached_in(self, attributes: dict[str, Any], attribute: str, key: str, value: Any) -> None:
+        """Keep the packet or namespace ``key`` as an attribute of an object while there are operators of that name."""
+        attributes[attribute] = value
+        self._cached.setdefault(key, []).append((attributes, attribute))
 
 
 class Registry:
-    """All registrations of a process; made anew only by tests."""
+    """All registrations of a process; only tests make another one."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.operators = _Operators()
         self.fallbacks: dict[DispatchKey, list[Kernel]] = {}
+        self.pending: dict[str, list[Kernel]] = {}  # kernels whose operator is not defined yet
         self.autograd_other: tuple[str, ...] = ()
-        self.converters: dict[str, Callable[[Any], Any]] = {}
-        self.lifters: list[Callable[[Operator, tuple[Any, ...]], tuple[Any, ...]]] = []
-        self.number: Callable[[Any], Any] | None = None  # what stands for a Python number among tensors
-        self.device_word: Callable[[Any], int] = lambda device: 0
-        # A shorter way to ``device_word(None)``: while the function gives None, it is the number.
-        self.usual_word: tuple[Callable[[], Any], int] | None = None
-        self.device_names: dict[str, str] = {}
-        self.removed_devices: set[str] = set()
-        self.preparers: list[Callable[[Operator, int], None]] = []
-        self.derivers: list[Callable[[str], Operator | None]] = []
-        self.pending: dict[str, list[Kernel]] = {}
-        self.load_checks: Callable[[], Callable[..., Any]]  # the checks of ``opcheck``, which use every layer
-        self.compute_slot: Callable[[Operator, DispatchKey, int], Slot] = compute_slot
-        self._installers: list[Installer] = []
-        self._installed: dict[tuple[int, str], list[Handle]] = {}
-        self.puts_off = False  # Note [Installers that wait]
-        self.settling: set[Operator] = set()
+        self.hooks = Hooks()
+        self.installers = Installers(self.lock, self.__iter__)
+        self._namespaces: dict[str, OperatorNamespace] = {}
 
     # ---- operators
 
@@ -124,10 +101,15 @@ class Registry:
         facets: dict[str, Any] | None = None,
         tags: Iterable[str] = (),
         positional: int = 0,
+        kernels: Iterable[Kernel] = (),
+        replace: Iterable[str] = (),
         site: str | None = None,
         doc: str | None = None,
     ) -> Operator:
-        """Make an operator and let every installer act on it. A failure leaves nothing behind."""
+        """Make an operator with its kernels and let every installer act on it. A failure leaves everything as it was.
+
+        ``replace`` names operators whose place it takes; they can still be called by code that holds them.
+        """
         parsed = schema if isinstance(schema, FunctionSchema) else parse_schema(schema)
         site = site or caller_site(2)
         if parsed.namespace is None:
@@ -136,193 +118,160 @@ class Registry:
             operator = Operator(
                 self, parsed, facets=facets, tags=frozenset(map(Tag, tags)), positional=positional, site=site, doc=doc
             )
-            previous = self.operators.get(operator.name)
-            if previous is not None and Tag.VARIANT in previous.tags:
-                self.undefine(previous)  # derived when it was asked for: a definition takes its place
-            elif previous is not None:
-                raise RegistrationError(
-                    f"[{operator.name}] is defined already, at {previous.site}, and again at {site}. Remove the first "
-                    "definition (its handle's remove()), or choose another name or overload."
-                )
-            waiting = self.pending.get(operator.name, [])
-            for kernel in waiting:
-                _check_kernel(kernel, parsed)
-            self.operators[operator.name] = operator
-            try:
-                for kernel in waiting:
-                    operator.kernels.setdefault(kernel.key, []).append(kernel)
-                for installer in self._installers:
-                    self.install(installer, operator)
-                warn_of_shadowed(operator, asked_for=False)
-            except BaseException:
-                self.undefine(operator, keep_kernels=False)
-                raise
-            self.pending.pop(operator.name, None)
+            operator.call = make_entry(operator)
+            former = [self.operators[name] for name in replace if name in self.operators]
+            for one in former:
+                self.settle(one)
+            self._define(operator, former, list(kernels))
             return operator
 
+    def _define(self, operator: Operator, former: list[Operator], kernels: list[Kernel]) -> None:
+        name = operator.name
+        previous = self.operators.get(name)
+        if previous is not None and Tag.VARIANT in previous.tags:
+            self.undefine(previous)  # derived on demand: a definition takes its place
+        elif previous is not None and previous not in former:
+            raise RegistrationError(
+                f"[{name}] is defined already, at {previous.site}, and again at {operator.site}. Remove the first "
+                "definition (its handle's remove()), or choose another name or overload."
+            )
+        waiting = self.pending.get(name, [])
+        for kernel in waiting:
+            _check_kernel(kernel, operator.schema)
+        for one in former:
+            del self.operators[one.name]
+        installed = self.installers.take([one.name for one in former])
+        self.operators[name] = operator
+        try:
+            for kernel in waiting:
+                operator.kernels.setdefault(kernel.key, []).append(kernel)
+            self.installers.install(operator)
+            warn_of_shadowed(operator, asked_for=False)
+            for kernel in kernels:
+                self.impl(name, kernel)
+        except BaseException:
+            self.undefine(operator, keep_kernels=False)
+            for one in former:
+                self.operators[one.name] = one
+            self.installers.put_back(installed)
+            raise
+        self.pending.pop(name, None)
+
     def undefine(self, operator: Operator, *, keep_kernels: bool = True) -> None:
-        """Remove an operator and what installers made of it; does nothing for one that was removed before.
+        """Remove an operator and what installers made for it; do nothing if it was removed before.
 
         The kernels that were registered for it by name are registrations of their own: they wait for the next
         definition of that name, unless ``keep_kernels`` is false.
         """
         with self.lock:
             if self.operators.get(operator.name) is operator:
-                for key in [k for k in self._installed if k[1] == operator.name]:
-                    for handle in self._installed.pop(key):
-                        handle.remove()
-                operator.outstanding = ()
+                self.installers.uninstall(operator)
                 del self.operators[operator.name]
                 kept = [kernel for stack in operator.kernels.values() for kernel in stack]
                 if kept and keep_kernels:
                     self.pending[operator.name] = kept
-            retire(operator)
+            operator.removed = True
+            operator.invalidate()
             for other in self:
                 if other.facets.get("DerivedFrom") is operator:  # its derivatives go with it
                     self.undefine(other, keep_kernels=False)
 
-    @contextlib.contextmanager
-    def replacing(self, names: Iterable[str]) -> Iterator[None]:
-        """Take operators out while others are defined in their place; they come back should that fail.
-
-        Who holds the former ones can go on calling them.
-        """
-        with self.lock:
-            former = {name: self.operators[name] for name in names if name in self.operators}
-            for operator in former.values():
-                settle(operator)
-            for name in former:
-                del self.operators[name]
-            # what installers made of them must be found again, should the new ones fail
-            installed = {key: self._installed.pop(key) for key in [*self._installed] if key[1] in former}
-            try:
-                yield
-            except BaseException:
-                for name in former:
-                    if name in self.operators:
-                        self.undefine(self.operators[name], keep_kernels=False)
-                for name, operator in former.items():
-                    self.operators[name] = operator
-                self._installed.update(installed)
-                raise
-
     def find(self, name: str) -> Operator:
-        """The operator ``namespace::name[.overload]``; OperatorNotFoundError with close matches."""
-        try:
-            return self.operators[name]
-        except KeyError:
-            derived = self.derive(name)
-            if derived is None:
-                raise OperatorNotFoundError(self.unknown(name)) from None
-            return derived
+        """Return the operator ``namespace::name[.overload]``; OperatorNotFoundError names close matches."""
+        operator = self.operators.get(name) or self.derive(name)
+        if operator is None:
+            raise OperatorNotFoundError(self.unknown(name))
+        return operator
 
     def derive(self, name: str) -> Operator | None:
-        """The operator of that name if it follows from another one and was not asked for before (``ns::name_``)."""
+        """Return the operator of that name, derived from another one if it must be and can be (``ns::name_``)."""
         with self.lock:
             known = self.operators.get(name)
             if known is not None:
                 return known
-            for derive in self.derivers:
-                derived = derive(name)
+            for derive in self.hooks.derivers:
+                derived: Operator | None = derive(name)
                 if derived is not None:
                     return derived
         return None
 
     def unknown(self, name: str) -> str:
-        """The text that says that there is no such operator, and which come close."""
-        import difflib  # errors alone need it
+        """Return the message that no operator has this name, with the names that come close."""
+        import difflib  # only errors need it
 
         with self.lock:
             close = difflib.get_close_matches(name, self.operators, n=3)
-            waits = difflib.get_close_matches(name, self.pending, n=1)
-            waiting = (
-                (
-                    f" A kernel waits for {waits[0]!r}, which nobody has defined yet, registered "
-                    f"at {self.pending[waits[0]][-1].site}."
-                )
-                if waits
-                else ""
-            )
-        return _UNKNOWN.format(name=name, close=f" Close: {', '.join(close)}." if close else "", waiting=waiting)
+            text = f"there is no operator {name!r}."
+            if close:
+                text += f" Close: {', '.join(close)}."
+            for waiting in difflib.get_close_matches(name, self.pending, n=1):
+                site = self.pending[waiting][-1].site
+                text += f" A kernel registered at {site} waits for {waiting!r}, which is not defined yet."
+        return f"{text} Define it with tk.library.Library(namespace, 'DEF').define(schema)."
 
-    def overloads(self, name: str) -> list[Operator]:
-        """All operators of one qualified name, in the order of definition."""
-        return list(self.operators.overloads.get(name, ()))
+    def overloads(self, name: str) -> tuple[Operator, ...]:
+        """Return all operators of one qualified name, in the order of definition."""
+        return self.operators.overloads.get(name, ())
 
     def namespace(self, namespace: str) -> OperatorNamespace:
-        """The operators of a namespace as attributes."""
-        return OperatorNamespace(self, namespace)
+        """Return the object that has the operators of a namespace as attributes."""
+        return self._namespaces.get(namespace) or self._namespaces.setdefault(
+            namespace, OperatorNamespace(self, namespace)
+        )
 
     def packet(self, name: str) -> OperatorPacket:
-        """The overloads of one qualified name as one object, the same for every asker."""
+        """Return the overloads of one qualified name as one object, always the same one."""
         packet = self.operators.packets.get(name)
         if packet is None:
             with self.lock:
-                made = OperatorPacket(self, name)
-                packet = self.operators.packets.setdefault(name, made)
+                packet = self.operators.packets.setdefault(name, OperatorPacket(self, name))
         return packet
 
-    def reducer(self, name: str) -> Operator:
-        """Rebuild an operator from its name (pickling)."""
-        return self.find(name)
-
     def __reduce__(self) -> str | tuple[Any, ...]:
-        return "registry"  # the registry of the process, by name; of any other one pickle says that it is not that one
+        return "registry"  # the registry of the process, by name; for any other one pickle reports the difference
 
     def __iter__(self) -> Iterator[Operator]:
-        with self.lock:  # a collection may run other threads while the tuple is made
+        with self.lock:  # a garbage collection may run other threads while the tuple is made
             return iter(tuple(self.operators.values()))
 
     # ---- installers
 
     def subscribe(self, installer: Installer) -> Handle:
         """Call ``installer`` for every operator defined so far and for every later one."""
-        with self.lock:
-            self._installers.append(installer)
-            if self.puts_off:
-                for operator in self:
-                    operator.outstanding = (*operator.outstanding, installer)
-                return Handle(lambda: self._unsubscribe(installer), f"installer {installer!r}")
-            try:
-                for operator in self:
-                    self.install(installer, operator)
-            except BaseException:
-                self._unsubscribe(installer)
-                raise
-            return Handle(lambda: self._unsubscribe(installer), f"installer {installer!r}")
+        return self.installers.subscribe(installer)
 
-    def _unsubscribe(self, installer: Installer) -> None:
-        with self.lock:
-            for operator in self:
-                if installer in operator.outstanding:
-                    operator.outstanding = tuple([other for other in operator.outstanding if other is not installer])
-            self._installers.remove(installer)
-            for key in [k for k in self._installed if k[0] == id(installer)]:
-                for handle in self._installed.pop(key):
-                    handle.remove()
+    def deferred_installers(self) -> AbstractContextManager[None]:
+        """Let installers that subscribe in a ``with`` block wait: Note [Installers that wait]."""
+        return self.installers.waiting()
 
-    def install(self, installer: Installer, operator: Operator) -> None:
-        """Let one installer act on one operator; a failure leaves nothing behind."""
-        before = {key: stack[:] for key, stack in operator.kernels.items()}
-        try:
-            handles = installer(operator)
-        except BaseException:
-            operator.kernels.clear()
-            operator.kernels.update(before)
-            operator.invalidate()
-            raise
-        if handles is not None:
-            self._installed[id(installer), operator.name] = list(handles)
+    def settle(self, operator: Operator) -> None:
+        """Let those installers act that wait for this operator."""
+        self.installers.settle(operator)
 
     def reinstall(self, operator: Operator) -> None:
         """Let the installers act again after the facets of an operator have changed."""
+        self.installers.reinstall(operator)
+
+    # ---- calls
+
+    def compute_slot(self, operator: Operator, key: DispatchKey) -> Slot:
+        """Apply Note [Precedence] to one key."""
+        return compute_slot(operator, key)
+
+    def resolve(self, operator: Operator, word: int) -> Callable[..., Any]:
+        """Return the callable for a dispatch word that the operator's cache lacks, and cache it."""
+        if operator.removed:
+            raise OperatorNotFoundError(
+                f"[{operator.name}] was removed from the registry: define it again before you call it."
+            )
         with self.lock:
-            operator.invalidate()  # what was resolved may rest on a facet that is gone
-            operator.outstanding = ()
-            for installer in self._installers:
-                for handle in self._installed.pop((id(installer), operator.name), ()):
-                    handle.remove()
-                self.install(installer, operator)
+            if operator.outstanding:
+                self.settle(operator)
+            if not operator.checked:
+                operator.checked = True
+                warn_of_lost(operator)
+            function = operator.cache[word] = resolve(operator, word)
+            return function
 
     # ---- kernels
 
@@ -422,70 +371,6 @@ class Registry:
         with self.lock:
             return {name: list(stack) for name, stack in self.pending.items()}
 
-    # ---- what the layers above plug in
-
-    def prepare(self, operator: Operator, word: int) -> None:
-        """Called before a word is resolved: lets a layer load what was left for the first use."""
-        for prepare in self.preparers:
-            prepare(operator, word)
-
-    def lift(self, operator: Operator, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Turn what is no tensor into one where the layers above allow it, else raise ArgumentError."""
-        try:
-            for lifter in self.lifters:
-                values = lifter(operator, values)
-            if operator.takes_single_tensors:
-                for value in values:
-                    if not hasattr(value, "_word"):
-                        break
-                else:
-                    return values
-            for argument, value in zip(operator.tensor_arguments, values):
-                if argument.type.__class__ is BaseType and hasattr(value, "_word"):
-                    continue
-                kind = argument.type.element if isinstance(argument.type, OptionalType) else argument.type
-                if value is None and kind is not argument.type:
-                    continue
-                if isinstance(kind, ListType) and isinstance(value, (list, tuple)):
-                    holes = isinstance(kind.element, OptionalType)
-                    wrong = [item for item in value if not hasattr(item, "_word") and not (holes and item is None)]
-                else:
-                    wrong = [] if hasattr(value, "_word") and not isinstance(kind, ListType) else [value]
-                if wrong:
-                    item, words = wrong[0], "a list of Tensors" if isinstance(kind, ListType) else "a Tensor"
-                    raise ArgumentError(
-                        _NOT_A_TENSOR.format(
-                            operator=operator.name,
-                            argument=argument.name,
-                            kind=words,
-                            value=shown(item),
-                            type=type(item).__name__,
-                            remedy="Give a list or a tuple."
-                            if item is value and words != "a Tensor"
-                            else "Convert it with tk.asarray(...).",
-                        )
-                    )
-            return tuple([_plain(value) for value in values])
-        except Exception as error:
-            error.__suppress_context__ = True  # the AttributeError by which the entry found out
-            raise
-
-    def check_arguments(self, operator: Operator, bound: dict[str, Any]) -> None:
-        """Raise ArgumentError unless every value fits the type that the schema gives its argument."""
-        for argument in operator.schema.arguments:
-            convert_argument(operator, argument, bound[argument.name])
-
-    def device_name(self, backend: str) -> str:
-        """The device string of a backend key."""
-        return self.device_names.get(backend, backend.lower())
-
-
-def _plain(value: Any) -> Any:
-    """A named tuple or another subclass of list and tuple as a plain one."""
-    if isinstance(value, list):
-        return list(value)
-    return tuple(value) if isinstance(value, tuple) else value
-
 
 def _check_kernel(kernel: Kernel, schema: FunctionSchema) -> None:
     if not kernel.is_fallthrough and kernel.specialize is None:
@@ -496,5 +381,3 @@ def _check_kernel(kernel: Kernel, schema: FunctionSchema) -> None:
 
 registry: Final = Registry()
 """The registry of the process."""
-
-key_mask = _keys.key_mask

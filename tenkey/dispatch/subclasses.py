@@ -32,17 +32,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from .errors import ArgumentError
 from .kernel import Kernel
 from .keys import DispatchKey, DispatchKeySet, key_mask
 from .local_state import StateGuard
 from .modes import types_reader
-
-if TYPE_CHECKING:
-    from .operator import Operator
-    from .registry import Registry
+from .operator import Operator
+from .registry import Registry
 
 __all__ = ["ASKING", "install_subclasses", "run_unasked"]
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar, overload
 
 from ..dispatch.errors import RegistrationError
 from ..dispatch.kernel import Handle, Kernel, caller_site, check_signature, function_site
-from ..dispatch.keys import DispatchKey, register_trait
-from ..dispatch.local_state import StateGuard
+from ..dispatch.keys import DispatchKey
+from ..dispatch.local_state import current_state, enter, leave
 from ..dispatch.operator import Operator
 from ..dispatch.registry import registry
 from ..dispatch.schema import FunctionSchema, parse_schema
@@ -36,7 +38,6 @@ __all__ = ["CustomOperator", "custom_op"]
 
 
 _custom: dict[str, CustomOperator] = {}
-_traits: dict[str, int] = {}  # of set_kernel_enabled; an operator that is made again uses those of the earlier one
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -49,7 +50,7 @@ class CustomOperator:
         self.operator = operator
         self._call = operator.call
         self._function = function
-        self._switches: dict[DispatchKey, int] = {}
+        self._switched: set[DispatchKey] = set()
         try:
             self.__signature__ = inspect.signature(function)
         except (TypeError, ValueError):
@@ -81,7 +82,7 @@ class CustomOperator:
             except BaseException:
                 remove()
                 raise
-            if self._switches:
+            if self._switched:
                 with registry.lock:
                     self._switch_kernels()
             return Handle(remove, f"kernel of {self.operator.name} for {', '.join(map(str, devices))}")
@@ -126,10 +127,10 @@ class CustomOperator:
         """Say what autocast converts the floating tensors of a call to, on one type of device."""
         return register_autocast(self.operator, device_type, cast_inputs)
 
-    def set_kernel_enabled(self, device: Any, enabled: bool = True) -> StateGuard:
-        """A context manager in which the kernels for a device are not there, or there again; for this thread and task.
+    def set_kernel_enabled(self, device: Any, enabled: bool = True) -> AbstractContextManager[Any]:
+        """Return a context manager that disables or enables the kernels for a device, for this thread and task.
 
-        A call goes where it would without them: to the function of a ``custom_op`` for all devices, say.
+        Without them a call goes to the next kernel: to the function of a ``custom_op`` for all devices, say.
 
         >>> import tenkey as tk
         >>> op = tk.library.custom_op("docs::two_ways", lambda x: x + 1, mutates_args=(), schema="(Tensor x) -> Tensor")
@@ -142,19 +143,16 @@ class CustomOperator:
         """
         key = key_for(self.operator.name, device)
         with registry.lock:
-            trait = self._switches.get(key)
-            if trait is None:
-                name = f"{self.operator.name} without its kernels for {key.name}"
-                trait = _traits[name] = _traits.get(name) or register_trait(name)
-                self._switches[key] = trait
-                self._switch_kernels()
-        return StateGuard(exclude=trait) if enabled else StateGuard(include=trait, unexclude=trait)
+            self._switched.add(key)
+            self._switch_kernels()
+        return _Switch(self.operator.name, key, enabled)
 
     def _switch_kernels(self) -> None:
-        """Let the kernels of the keys that were switched once be switched; also those that were registered since."""
-        for key, trait in self._switches.items():
+        """Give the kernels of the keys that were ever switched a condition; also those registered since."""
+        for key in self._switched:
             for kernel in self.operator.kernels.get(key, ()):
-                kernel.disabled |= trait
+                if kernel.when.__class__ is not _IsEnabled and not kernel.is_fallthrough:
+                    _switch_kernel(kernel)
         self.operator.invalidate()
 
     def __repr__(self) -> str:
@@ -162,6 +160,45 @@ class CustomOperator:
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_find, (self.operator.name,))
+
+
+class _Switch:
+    """In a ``with`` block, kernels of one operator for one key are enabled or disabled."""
+
+    def __init__(self, operator: str, key: DispatchKey, enabled: bool) -> None:
+        self.place = (operator, key)
+        self.enabled = enabled
+
+    def __enter__(self) -> None:
+        enter(self, value=self)
+
+    def __exit__(self, *exception: object) -> None:
+        leave(self)
+
+
+class _IsEnabled:
+    """The condition (``when=``) of a kernel that ``set_kernel_enabled`` was ever called for."""
+
+    def __init__(self, kernel: Kernel, when: Callable[..., bool] | None) -> None:
+        self._place = (kernel.operator, kernel.key)
+        self._when = when
+
+    def __call__(self, *args: Any, **kwargs: Any) -> bool:
+        for value in reversed(current_state().values):
+            if value.__class__ is _Switch and value.place == self._place:
+                if not value.enabled:
+                    return False
+                break
+        return self._when is None or self._when(*args, **kwargs)
+
+
+def _switch_kernel(kernel: Kernel) -> None:
+    when, specialize = kernel.when, kernel.specialize_when
+    if when is None:  # asked after all that had a condition before, and explicit ones before generated ones
+        kernel.priority = -sys.maxsize + (kernel.origin == "explicit")
+    kernel.when = _IsEnabled(kernel, when)
+    if specialize is not None:
+        kernel.specialize_when = lambda operator, word: _IsEnabled(kernel, specialize(operator, word))
 
 
 def _find(name: str) -> CustomOperator:
@@ -278,15 +315,9 @@ def define_custom(
             raise RegistrationError(
                 f"[{name}] is defined already at {previous.site}, and not by custom_op: choose another name."
             )
-        with registry.replacing([name]):
-            try:
-                operator = registry.define(schema, facets=facets, tags=tags, site=site, doc=doc)
-                for kernel in kernels:
-                    registry.impl(name, kernel)
-            except BaseException:
-                if previous is None and name in registry.operators:
-                    registry.undefine(registry.operators[name], keep_kernels=False)
-                raise
+        operator = registry.define(
+            schema, facets=facets, tags=tags, kernels=kernels, replace=[name], site=site, doc=doc
+        )
         made = _custom[name] = CustomOperator(function or operator.call, operator)
     return made
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 from ..core.tensor import Tensor
 from ..dispatch.errors import RegistrationError, shown
 from ..dispatch.kernel import caller_site, function_site
-from ..dispatch.operator import Operator
 from ..dispatch.registry import registry
 from ..dispatch.schema import FunctionSchema, parse_schema
 from ..dispatch.tags import Tag
@@ -85,28 +83,22 @@ def _check_reduction(schema: FunctionSchema) -> None:
         )
 
 
-@contextlib.contextmanager
-def _replacing(schema: FunctionSchema) -> Iterator[None]:
-    """Let a declaration that is made again at the same place, by a reload or in a notebook, replace the earlier one.
+def _earlier(schema: FunctionSchema) -> list[str]:
+    """Return what a declaration that is made again, by a reload or in a notebook, replaces.
 
-    The earlier one stays where the new one cannot be made.
+    These are the operator of the same name, if it was made at the same place, and the derivatives that follow from it.
     """
     name = f"{schema.name}.{schema.overload_name}".removesuffix(".")
-    with registry.lock, registry.replacing(_earlier(name, caller_site(3))):
-        yield
-
-
-def _earlier(name: str, site: str) -> dict[str, Operator]:
-    """The operator of that name, and the derivatives that follow from it, if it was made at the same place."""
+    site = caller_site(2)
     previous = registry.operators.get(name)
     if previous is None or Tag.LIBRARY not in previous.tags or not _same_place(previous.site, site):
-        return {}
+        return []
     found = {name: previous}
     for op in registry:  # in the order of definition: what is derived comes after what it is derived from
         source = op.facets.get("DerivedFrom")
         if source is not None and found.get(source.name) is source:
             found[op.name] = op
-    return found
+    return [*found]
 
 
 def _same_place(first: str, second: str) -> bool:
@@ -163,11 +155,10 @@ def pointwise(
         check_partials(parsed, partials)
         facet = Pointwise(parsed, scalar, promote, domain, boolean)
         try_partials(facet, formulas_by_argument(parsed, facet.tensors, partials))
-    with _replacing(parsed):
-        made = declare.pointwise(
-            parsed, scalar=scalar, partials=partials, promote=promote, domain=domain, boolean=boolean, doc=doc,
-            traced=expression, tags=(Tag.LIBRARY,),
-        )  # fmt: skip
+    made = declare.pointwise(
+        parsed, scalar=scalar, partials=partials, promote=promote, domain=domain, boolean=boolean, doc=doc,
+        traced=expression, tags=(Tag.LIBRARY,), replace=_earlier(parsed),
+    )  # fmt: skip
     return _named(parsed, made)
 
 
@@ -210,17 +201,10 @@ def reduction(
         mapped = without_integers(without_booleans(without_complex(promote, element), element), element)
         promote = promote._replace(accepts=mapped.accepts, takes=mapped.takes)
     check_combine(parsed, Reduce(combine, identity, scalar, promote))
-    with _replacing(parsed):
-        made = declare.reduction(
-            parsed,
-            combine=combine,
-            identity=identity,
-            scalar=scalar,
-            vjp=vjp,
-            promote=promote,
-            doc=doc,
-            tags=(Tag.LIBRARY,),
-        )
+    made = declare.reduction(
+        parsed, combine=combine, identity=identity, scalar=scalar, vjp=vjp, promote=promote, doc=doc,
+        tags=(Tag.LIBRARY,), replace=_earlier(parsed),
+    )  # fmt: skip
     return _named(parsed, made)
 
 
@@ -238,8 +222,7 @@ def composite(schema: str, *, vjp: Any = None, doc: str | None = None) -> Callab
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Tensor]:
         body = _returning_a_tensor(parsed, function)
-        with _replacing(parsed):
-            made = declare.composite(parsed, vjp=vjp, doc=doc, tags=(Tag.LIBRARY,))(body)
+        made = declare.composite(parsed, vjp=vjp, doc=doc, tags=(Tag.LIBRARY,), replace=_earlier(parsed))(body)
         return _named(parsed, made)
 
     return decorate

@@ -148,7 +148,7 @@ class _Checks:
         return value
 
     def _wrong_device(self, value: Tensor) -> None:
-        names = [self.operator.registry.device_name(name) for name in backends_in(self.word & backend_mask())]
+        names = [self.operator.registry.hooks.device_name(name) for name in backends_in(self.word & backend_mask())]
         raise TypeError(
             f"[{self.operator.name}] its kernel {self.kernel} returned a Tensor on the device {value.device}, but its "
             f"arguments are on {' and '.join(names)}: return tensors on the device of the arguments (device=x.device)."

@@ -161,7 +161,7 @@ def opcheck(
     for name in wanted:
         if name not in ROWS:
             raise ValueError(_NO_ROW.format(name=name, rows=", ".join(ROWS)))
-    report: OpCheckReport = registry.load_checks()(op, args, kwargs, wanted, atol, rtol)
+    report: OpCheckReport = registry.hooks.load_checks()(op, args, kwargs, wanted, atol, rtol)
     if raise_exception and not report.passed:
         raise OpCheckError(report)
     sys.stdout.write(f"{report}\n")

@@ -18,7 +18,6 @@ from ..core.device import device_types, to_device
 from ..core.tensor import Tensor, cpu_word, make_tensor
 from ..core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
 from ..dispatch.errors import RegistrationError
-from ..dispatch.installers import putting_off
 from ..dispatch.kernel import Handle, Kernel, caller_site, check_signature
 from ..dispatch.keys import DispatchKey, DispatchKeySet
 from ..dispatch.operator import Operator
@@ -154,7 +153,7 @@ def _check_waiting(operator: Operator) -> None:
                 check_signature(kernel.function, operator.schema, with_keyset=kernel.with_keyset, site=kernel.site)
 
 
-with registry.lock, putting_off(registry):  # before this layer is loaded nobody has registered such a kernel
+with registry.lock, registry.deferred_installers():  # before this layer is loaded nobody has registered such a kernel
     registry.subscribe(_check_waiting)
 
 

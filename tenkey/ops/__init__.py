@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..dispatch.errors import OperatorAttributeError
-from ..dispatch.operator import OperatorNamespace
+from ..dispatch.packet import OperatorNamespace
 from ..dispatch.registry import registry
 from ..dispatch.tags import Tag
 from . import builtin, declare, scalar
@@ -35,13 +35,15 @@ def pointwise_operators() -> list[PointwiseOperator]:
 def __getattr__(namespace: str) -> OperatorNamespace:
     if namespace.startswith("__"):
         raise AttributeError(namespace)
-    if namespace not in registry.operators.namespaces:
+    known = registry.operators.namespaces
+    if namespace not in known:
         import difflib
 
-        known = filter(None, registry.operators.namespaces)
-        close = ", ".join(difflib.get_close_matches(namespace, known)) or "none"
+        close = ", ".join(difflib.get_close_matches(namespace, filter(None, known))) or "none"
         raise OperatorAttributeError(
             f"[tk.ops] there are no operators in a namespace {namespace!r}. Close: {close}. Import the module that "
             "defines them, or define one with tk.library.Library."
         )
-    return registry.namespace(namespace)
+    found = registry.namespace(namespace)
+    registry.operators.cached_in(globals(), namespace, namespace, found)
+    return found

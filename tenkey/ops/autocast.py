@@ -183,7 +183,7 @@ def _target(operator: Operator, backend: str, lower: np.dtype, present: tuple[np
     """What the floating tensors of a call become, or None where they stay as they are."""
     facet = operator.facets.get("Autocast")
     if facet is not None:
-        wanted = facet.dtypes.get(operator.registry.device_name(backend))
+        wanted = facet.dtypes.get(operator.registry.hooks.device_name(backend))
         return None if wanted is None else np.dtype(wanted)
     if operator.schema.is_mutable:
         return None

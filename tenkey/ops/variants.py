@@ -251,7 +251,7 @@ def _has_inplace(operator: Operator) -> bool:
     return facet is not None and first is not None and first.name in facet.tensors and first.name not in facet.boolean
 
 
-registry.derivers.append(_derive_variant)
+registry.hooks.derivers.append(_derive_variant)
 
 
 def _methods_of(operator: Operator) -> tuple[str, ...]:

@@ -322,7 +322,7 @@ class TestConversion:
                 raise ValueError("no such dtype")
             return ("converted", value)
 
-        op.registry.converters["DType"] = convert
+        op.registry.hooks.converters["DType"] = convert
         assert op(X)["dtype"] is None
         assert op(X, "float32")["dtype"] == ("converted", "float32")
         assert asked == ["float32"]
@@ -412,7 +412,7 @@ class TestTensors:
             asked.append(values)
             return tuple(X if value == 7 else value for value in values)
 
-        op.registry.lifters.append(lift)
+        op.registry.hooks.lifters.append(lift)
         op(X, X)
         assert not asked
         assert op(X, 7) == {"x": X, "y": X, "n": 0}

@@ -31,7 +31,6 @@ from tests.tiny._fakes import (
     IMPLICIT,
     META,
     TRACER,
-    TRAIT,
     Fake,
     fresh,
     named,
@@ -53,14 +52,14 @@ _KERNELS: dict[str, Kernel] = {
     "autograd cpu": Kernel(named("autograd cpu"), AUTOGRAD_CPU),
     "implicit": Kernel(named("implicit"), IMPLICIT),
     "explicit": Kernel(named("explicit"), EXPLICIT),
-    "meta disabled": Kernel(named("meta disabled"), META, disabled=TRAIT),
-    "cuda when disabled": Kernel(named("cuda when disabled"), CUDA, when=lambda x: True, disabled=TRAIT),
+    "meta": Kernel(named("meta"), META),
+    "cuda when": Kernel(named("cuda when"), CUDA, when=lambda x: True),
     "overload": Kernel(named("overload"), CPU),
 }
 _FALLBACKS: dict[str, Kernel] = {
     "all tracer": Kernel(lambda op, *args: ("all tracer",), TRACER, boxed=True),
     "all meta": Kernel(lambda op, *args: ("all meta",), META, boxed=True),
-    "all cuda disabled": Kernel(lambda op, *args: ("all cuda",), CUDA, boxed=True, disabled=TRAIT),
+    "all cuda": Kernel(lambda op, *args: ("all cuda",), CUDA, boxed=True),
 }
 ACTIONS = ["define", "define overload", *_KERNELS, *_FALLBACKS]
 STACKED = ("cpu", "cpu on top")  # the only two whose order matters: of equals the newest wins
@@ -89,7 +88,7 @@ def outcome(reg: Registry) -> dict[Any, Any]:
         assert op.table() == compute_table(op)
         seen[op.name] = {key: slot for key, slot in op.table().items() if key is not DispatchKey.Mode}
         for keys in ([CPU], [CUDA], [META], [AUTOGRAD_CPU, CPU], [TRACER, CPU], [TRACER, AUTOGRAD_CPU, CPU]):
-            fakes = [Fake(*keys), Fake(*keys), Fake(*keys, traits=TRAIT)]  # the last disables kernels
+            fakes = [Fake(*keys), Fake(*keys)]
             fakes[1].special = True  # type: ignore[attr-defined]
             for number, fake in enumerate(fakes):
                 try:

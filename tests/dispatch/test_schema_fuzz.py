@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from tenkey.dispatch.errors import SchemaError
 from tenkey.dispatch.schema import FunctionSchema, parse_schema
-from tenkey.dispatch.schema.parser import Parser, parse_usual
 from tests._tiers import tier
 
 pytestmark = pytest.mark.wider
@@ -199,42 +198,3 @@ def test_strings_agree_with_python_literals(body: str) -> None:
         with contextlib.suppress(SyntaxError, ValueError):
             expected = ast.literal_eval(f"'{body}'")
         assert schema.arguments[0].default == expected
-
-
-PARTS = [
-    "Tensor x", "Tensor y", "Tensor? x=None", "int n", "int n=1", "int n=-2", "int n=1.5", "int[] axes", "int[2] s=1",
-    "float f=.5", "float f=1e5", "bool b=False", "Scalar? a=None", "DType? dtype=None", "str mode", "Tensor[] xs", "*",
-    "* ", "", " Tensor x", "Tensor  z", "Tensor for", "Tensor", "x", "int? n=", "int n=1,", "int n=-", "Index i",
-]  # fmt: skip
-
-
-@FUZZ
-@given(
-    st.sampled_from(["f", "tk::f", "tk::f.o", "for", "tk::in", "class::f", "tk::", "::f", "1f", "tk ::f"]),
-    st.lists(st.sampled_from(PARTS), max_size=5),
-    st.sampled_from(["Tensor", "int", "()", "Tensor?", "Tensor ", "tensor", "(Tensor, int)", "Tensor x", "None"]),
-)
-@example("tk::f", ["Tensor x", "*", "int n", "int n=1"], "Tensor")
-@example("tk::f", ["Tensor x", "int n=1", "int[] axes"], "Tensor")
-@example("tk::f", ["Tensor x", "*", "*", "int n"], "Tensor")
-@example("tk::f", ["Tensor x", "*"], "Tensor")
-@example("tk::f", ["Tensor x", "*", "int n=1", "bool b"], "Tensor")
-def test_the_short_way_of_usual_schemas_agrees_with_the_grammar(name: str, parts: list[str], result: str) -> None:
-    text = f"{name}({', '.join(parts)}) -> {result}"
-    for _ in range(2):  # the arguments are known the second time
-        found = parse_usual(text)
-        if found is not None:
-            parsed = Parser(text).schema()
-            assert found == parsed
-            assert repr(found) == repr(parsed)
-    with contextlib.suppress(SchemaError):
-        assert parse_schema(text) == Parser(text).schema()
-
-
-def test_the_short_way_is_the_way_of_the_usual_schemas() -> None:
-    from tenkey.dispatch import registry
-
-    schemas = [str(operator.schema) for operator in registry if operator.schema.namespace == "tk"]
-    taken = [text for text in schemas if parse_usual(text) is not None]
-    assert len(taken) > 0.7 * len(schemas)
-    assert [parse_usual(text) for text in taken] == [Parser(text).schema() for text in taken]

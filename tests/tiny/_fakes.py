@@ -109,8 +109,7 @@ def snapshot(registry: Registry) -> dict[str, Any]:
         "fallbacks": {key: list(stack) for key, stack in registry.fallbacks.items()},
         "pending": {name: list(stack) for name, stack in registry.pending.items()},
         "dangling": registry.dangling(),
-        "installers": list(registry._installers),
-        "installed": {key: list(handles) for key, handles in registry._installed.items()},
+        "installers": registry.installers.snapshot(),
     }
 
 

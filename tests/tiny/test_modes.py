@@ -236,7 +236,7 @@ class TestRunWithin:
 
     def test_factories(self, reg: Registry) -> None:
         op = reg.define("t::make(int n, *, Device? device=None) -> Tensor")
-        reg.device_word = lambda device: DispatchKeySet(CPU if device is None else BATCHED).mask
+        reg.hooks.device_word = lambda device: DispatchKeySet(CPU if device is None else BATCHED).mask
         impl(reg, "t::make", "cpu", CPU)
         impl(reg, "t::make", "batched", BATCHED)
         tree = self.Tree()

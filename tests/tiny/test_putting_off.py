@@ -13,7 +13,6 @@ import pytest
 
 import tenkey as tk
 from tenkey.dispatch.errors import RegistrationError
-from tenkey.dispatch.installers import putting_off
 from tenkey.dispatch.kernel import Handle, Kernel
 from tenkey.dispatch.keys import DispatchKey, DispatchKeySet
 from tenkey.dispatch.operator import Operator
@@ -34,7 +33,7 @@ def installing(seen: list[str], text: str, key: DispatchKey = CPU) -> Callable[[
 @pytest.fixture
 def reg() -> Registry:
     made = Registry()
-    made.device_word = lambda device: DispatchKeySet(CPU).mask
+    made.hooks.device_word = lambda device: DispatchKeySet(CPU).mask
     made.define("t::f(int n, *, Device? device=None) -> Tensor")
     made.define("t::g(int n, *, Device? device=None) -> Tensor")
     return made
@@ -42,7 +41,7 @@ def reg() -> Registry:
 
 def test_they_act_when_the_kernels_are_asked_for(reg: Registry) -> None:
     seen: list[str] = []
-    with putting_off(reg):
+    with reg.deferred_installers():
         reg.subscribe(installing(seen, "one"))
         reg.subscribe(installing(seen, "two", DispatchKey.Meta))
     assert seen == []
@@ -69,7 +68,7 @@ def test_they_act_when_the_kernels_are_asked_for(reg: Registry) -> None:
 )
 def test_whoever_asks(reg: Registry, ask: Callable[[Operator], Any]) -> None:
     seen: list[str] = []
-    with putting_off(reg):
+    with reg.deferred_installers():
         reg.subscribe(installing(seen, "one"))
     ask(reg.find("t::f"))
     assert seen.count("one t::f") == 1
@@ -78,7 +77,7 @@ def test_whoever_asks(reg: Registry, ask: Callable[[Operator], Any]) -> None:
 
 def test_later_operators_and_later_installers_do_not_wait(reg: Registry) -> None:
     seen: list[str] = []
-    with putting_off(reg):
+    with reg.deferred_installers():
         reg.subscribe(installing(seen, "one"))
     reg.define("t::h(int n, *, Device? device=None) -> Tensor")
     assert seen == ["one t::h"]
@@ -90,7 +89,7 @@ def test_later_operators_and_later_installers_do_not_wait(reg: Registry) -> None
 
 def test_an_installer_that_leaves_before_it_acted(reg: Registry) -> None:
     seen: list[str] = []
-    with putting_off(reg):
+    with reg.deferred_installers():
         handle = reg.subscribe(installing(seen, "one"))
     assert reg.find("t::f").kernels
     handle.remove()
@@ -101,13 +100,12 @@ def test_an_installer_that_leaves_before_it_acted(reg: Registry) -> None:
 
 def test_operators_that_go_before_they_were_asked(reg: Registry) -> None:
     seen: list[str] = []
-    with putting_off(reg):
+    with reg.deferred_installers():
         reg.subscribe(installing(seen, "one"))
     reg.undefine(reg.find("t::f"))
     assert seen == []
     former = reg.find("t::g")
-    with reg.replacing(["t::g"]):
-        reg.define("t::g(int n, *, Device? device=None) -> Tensor")
+    reg.define("t::g(int n, *, Device? device=None) -> Tensor", replace=["t::g"])
     assert former(1) == "one"
     assert len(reg.find("t::g").kernels[CPU]) == 1
 
@@ -116,7 +114,7 @@ def test_an_installer_that_fails_fails_at_every_call(reg: Registry) -> None:
     def install(operator: Operator) -> None:
         raise RegistrationError("no")
 
-    with putting_off(reg):
+    with reg.deferred_installers():
         reg.subscribe(install)
     for _ in range(2):
         with pytest.raises(RegistrationError, match="no"):
@@ -132,7 +130,7 @@ def test_threads_wait_for_the_last_installer(reg: Registry) -> None:
         time.sleep(0.05)
         return meta(operator)
 
-    with putting_off(reg):
+    with reg.deferred_installers():
         reg.subscribe(installing(seen, "one"))
         reg.subscribe(slow)
     f = reg.find("t::f")

@@ -17,7 +17,6 @@ from tenkey.dispatch import (
     fallthrough_kernel,
 )
 from tenkey.dispatch.keys import all_runtime_keys
-from tenkey.dispatch.local_state import StateGuard
 from tests.tiny._fakes import (
     AUTOGRAD,
     AUTOGRAD_CPU,
@@ -449,74 +448,3 @@ class TestState:
         op.invalidate()
         op(plain)
         assert len(words) == 3
-
-
-class TestDisabled:
-    """Note [Disabled kernels]: a call whose word has the kernel's trait goes on as if it were not registered."""
-
-    def both(self, registry: Registry, *keys: DispatchKey) -> list[str]:
-        found = []
-        for traits in (0, TRAIT):
-            try:
-                found.append(call(registry, *keys, traits=traits))
-            except (MissingKernelError, RegistrationError) as error:
-                found.append(type(error).__name__)
-        return found
-
-    def test_each_rule_gives_way_to_the_next(self, registry: Registry) -> None:
-        registry.fallback(Kernel(lambda op, *args: ("fallback",), CPU, boxed=True))
-        impl(registry, "t::f", "implicit", IMPLICIT)
-        impl(registry, "t::f", "explicit", EXPLICIT, disabled=TRAIT)
-        assert self.both(registry, CPU) == ["explicit", "implicit"]
-        impl(registry, "t::f", "older", CPU)
-        newer = impl(registry, "t::f", "newer", CPU, disabled=TRAIT, allow_override=True)
-        assert self.both(registry, CPU) == ["newer", "older"]
-        with impl(registry, "t::f", "conditional", CPU, disabled=TRAIT, when=lambda x: True):
-            assert self.both(registry, CPU) == ["conditional", "older"]
-        newer.remove()
-        assert self.both(registry, CPU) == ["older", "older"]
-
-    def test_implicit_alias_and_fallback(self, registry: Registry) -> None:
-        registry.fallback(Kernel(lambda op, *args: ("older",), CPU, boxed=True))
-        registry.fallback(Kernel(lambda op, *args: ("newer",), CPU, boxed=True, disabled=TRAIT))
-        assert self.both(registry, CPU) == ["newer", "older"]
-        impl(registry, "t::f", "implicit", IMPLICIT, disabled=TRAIT)
-        assert self.both(registry, CPU) == ["implicit", "older"]
-        impl(registry, "t::f", "autograd", AUTOGRAD, disabled=TRAIT)
-        registry.fallback(Kernel(lambda op, *args: ("autograd fallback",), AUTOGRAD, boxed=True))
-        assert self.both(registry, AUTOGRAD_CUDA, CUDA) == ["implicit", "autograd fallback"]
-
-    def test_autograd_slot_follows_its_backend(self, registry: Registry) -> None:
-        """A disabled backend kernel does not switch the composite off for autograd."""
-        impl(registry, "t::f", "cpu", CPU, disabled=TRAIT)
-        impl(registry, "t::f", "implicit", IMPLICIT)
-        assert self.both(registry, AUTOGRAD_CPU, CPU) == ["cpu", "implicit"]
-        registry.autograd_other = ("CPU",)
-        assert self.both(registry, OTHER, CPU) == ["RegistrationError", "implicit"]
-
-    def test_the_only_kernel(self, registry: Registry) -> None:
-        impl(registry, "t::f", "cpu", CPU, disabled=TRAIT)
-        impl(registry, "t::f", "tracer", TRACER, disabled=TRAIT)
-        assert self.both(registry, TRACER, CPU) == ["tracer", "MissingKernelError"]
-        impl(registry, "t::f", "batched", BATCHED, disabled=TRAIT)
-        assert self.both(registry, BATCHED, CPU) == ["batched", "MissingKernelError"]
-
-    def test_by_local_state_in_calls_and_redispatches(self, registry: Registry) -> None:
-        op, fake = registry.find("t::f"), Fake(CPU)
-        impl(registry, "t::f", "older", CPU)
-        impl(registry, "t::f", "newer", CPU, disabled=TRAIT, allow_override=True)
-        keys = DispatchKeySet(CPU)
-        with StateGuard(include=TRAIT):
-            assert op(fake)[0] == op.redispatch(keys, fake)[0] == "older"
-        assert op(fake)[0] == op.redispatch(keys, fake)[0] == "newer"
-        with StateGuard(include=TRAIT), StateGuard(exclude=TRAIT):
-            assert op(fake)[0] == op.redispatch(keys, fake)[0] == "newer"
-
-    def test_removed_and_registered_again(self, registry: Registry) -> None:
-        impl(registry, "t::f", "older", CPU)
-        for _ in range(2):
-            with impl(registry, "t::f", "newer", CPU, disabled=TRAIT, allow_override=True):
-                assert self.both(registry, CPU) == ["newer", "older"]
-            assert self.both(registry, CPU) == ["older", "older"]
-        op = registry.find("t::f")
-        assert op.table() == compute_table(op)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ..arguments import convert_argument
+from ..arguments import convert_argument, lift
 from ..errors import shown
 from ..kernel import function_site
 from ..keys import AliasKey, DispatchKeySet, key_mask, trait_names
 from ..local_state import current_state
-from ..operator import Operator, OperatorPacket
+from ..operator import Operator, is_device
+from ..packet import OperatorPacket
 from ..registry import registry
 from ..table import Step, ambiguous_backends, mixed_devices, steps
 
@@ -82,9 +83,9 @@ def _explain(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     except Exception as error:  # what is wrong with the arguments is the explanation
         return "\n".join([*lines, f"  the call would raise {_text(error)}"])
     tensors = [a for a in operator.schema.arguments if a.type.is_tensor_like]
-    devices = [a.name for a in operator.schema.arguments if str(a.type) in ("Device", "Device?")]
+    devices = [a.name for a in operator.schema.arguments if is_device(a)]
     try:
-        values = operator.registry.lift(operator, tuple(bound[a.name] for a in tensors))
+        values = lift(operator, tuple(bound[a.name] for a in tensors))
         bound.update(zip((a.name for a in tensors), values, strict=False))
     except Exception as error:  # as above
         lines.append(f"  the call would raise {_text(error)}")
@@ -96,7 +97,7 @@ def _explain(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
             word |= own
             lines.append(f"  argument {argument.name}: {_keys(own)}{_traits(own)}")
     if not any(a.type.contains_tensor for a in operator.schema.arguments):
-        word = operator.registry.device_word(bound[devices[0]] if devices else None)
+        word = operator.registry.hooks.device_word(bound[devices[0]] if devices else None)
         source = "the device gives" if devices else "the default device gives"
         lines.append(f"  no tensor arguments; {source} {_keys(word)}")
     state = current_state()
@@ -106,7 +107,6 @@ def _explain(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     if state.exclude:
         lines.append(f"  excluded locally: {_keys(state.exclude)}{_traits(state.exclude)}")
     word = (word | state.include) & state.keep
-    operator.registry.prepare(operator, word)
     walked: list[Step] = []
     below: list[Step] = []
     for step in steps(operator, word):
@@ -135,7 +135,7 @@ def _explain(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     if last is None or not last.chosen or (last.why == "missing" and not mixed):
         lines.append("    the call would raise MissingKernelError")
     elif last.why == "ambiguous":
-        behind = ", ".join(ambiguous_backends(operator, word))
+        behind = ", ".join(ambiguous_backends(operator))
         lines.append(f"    the call would raise RegistrationError: {behind} has a kernel of its own")
     elif mixed:
         lines.append(f"    the call would raise DeviceMismatchError: {' and '.join(mixed)}")
@@ -157,11 +157,9 @@ def _lost(operator: Operator, word: int, walked: list[Step], below: list[Step]) 
         for kernel in reversed(stack):
             if kernel in shown_above:
                 continue
-            if kernel.disabled & word:
-                why = "disabled here: its trait is in the word of the call"
-            elif kernel.is_fallthrough:
+            if kernel.is_fallthrough:
                 continue
-            elif key in here:
+            if key in here:
                 why = "hidden by the one above: explicit beats generated, then the newest wins"
             elif isinstance(key, AliasKey):
                 stands_for = [step for step in walked if key.includes(step.key)]

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
 from ..errors import MissingKernelError
+from ..kernel import Kernel
 from ..keys import DispatchKey, backend_mask, backend_names, backends_in
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ..kernel import Kernel
-    from ..operator import Operator
+from ..operator import Operator
 
 __all__ = ["missing_kernel"]
 
@@ -21,23 +18,17 @@ _MAX_BACKENDS: Final = 20
 
 def _remedy(operator: Operator, word: int, backend: str | None, device: str) -> str:
     registry = operator.registry
-    if device in registry.removed_devices:
+    if device in registry.hooks.removed_devices:
         return (
             f"The backend of {device!r} was removed, and its tensors can no longer be computed with: register it again."
         )
     if backend is not None:
         key: DispatchKey = getattr(DispatchKey, backend)
         stack = [k for k in operator.kernels.get(key, ()) if not k.is_fallthrough]
-        disabled = [k for k in stack if k.disabled & word]
-        if disabled:
-            return (
-                f"Its kernel for {device}, from {disabled[-1].site}, is switched off here by set_kernel_enabled: call "
-                "outside of that block."
-            )
         if stack and all(k.when is not None for k in stack):
             return (
-                f"Every kernel for {device} has a condition (when=), and none accepted these arguments; the first is "
-                f"from {stack[-1].site}. Register one without a condition."
+                f"Every kernel for {device} has a condition (when=, or set_kernel_enabled), and none accepted this "
+                f"call; the first is from {stack[-1].site}. Register one without a condition."
             )
         waiting = {name: k for name, kernels in registry.pending.items() for k in kernels if k.key is key}
         import difflib
@@ -76,7 +67,7 @@ def _lines(operator: Operator) -> Iterator[str]:
     def text(kernel: Kernel) -> str:
         return f"{getattr(kernel.function, '__qualname__', 'a kernel')}, {kernel.site}"
 
-    found = {operator.registry.device_name(name): newest(getattr(DispatchKey, name)) for name in backend_names()}
+    found = {operator.registry.hooks.device_name(name): newest(getattr(DispatchKey, name)) for name in backend_names()}
     having = sorted((device, kernel) for device, kernel in found.items() if kernel is not None)
     for device, kernel in having[:_MAX_BACKENDS]:
         yield f"  {device}: {text(kernel)}"
@@ -87,8 +78,8 @@ def _lines(operator: Operator) -> Iterator[str]:
 def missing_kernel(operator: Operator, word: int) -> MissingKernelError:
     """The error for a call of ``operator`` with this word; its text has at most 25 lines."""
     present = backends_in(word & backend_mask())
-    device = operator.registry.device_name(present[-1]) if present else "cpu"
-    where = " and ".join(operator.registry.device_name(name) for name in present) or "a call without tensors"
+    device = operator.registry.hooks.device_name(present[-1]) if present else "cpu"
+    where = " and ".join(operator.registry.hooks.device_name(name) for name in present) or "a call without tensors"
     remedy = _remedy(operator, word, present[-1] if present else None, device)
     lines = list(_lines(operator))
     kernels = "\n".join(["", *lines]) if lines else " none"

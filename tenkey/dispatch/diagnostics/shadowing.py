@@ -18,14 +18,11 @@ somebody wrote is the normal course of things and no reason to warn. Guarded by
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING
 
 from ..errors import ShadowedKernelWarning
+from ..kernel import Kernel
 from ..keys import AliasKey, DispatchKey, all_runtime_keys
-
-if TYPE_CHECKING:
-    from ..kernel import Kernel
-    from ..operator import Operator
+from ..operator import Operator
 
 __all__ = ["warn_of_lost", "warn_of_shadowed"]
 
@@ -49,9 +46,7 @@ def warn_of_shadowed(operator: Operator, *, asked_for: bool) -> None:
     """Warn of what no further registration could bring back; ``asked_for``: the newest one was allowed to override."""
     if DispatchKey.CompositeExplicitAutograd not in operator.kernels:
         return
-    explicit = [
-        k for k in operator.kernels.get(DispatchKey.CompositeExplicitAutograd, ()) if k.when is None and not k.disabled
-    ]
+    explicit = [k for k in operator.kernels.get(DispatchKey.CompositeExplicitAutograd, ()) if k.when is None]
     if not explicit:
         return
     for lost in _written(operator, DispatchKey.CompositeImplicitAutograd):
@@ -69,7 +64,7 @@ def warn_of_lost(operator: Operator) -> None:
         lost = _written(operator, alias)
         if not lost or lost[-1].is_fallthrough:
             continue
-        slots = [operator.registry.compute_slot(operator, key, 0) for key in all_runtime_keys() if alias.includes(key)]
+        slots = [operator.registry.compute_slot(operator, key) for key in all_runtime_keys() if alias.includes(key)]
         winners = [slot.kernel for slot in slots if slot.kernel is not None]
         if winners and not any(kernel in lost for kernel in winners):
             _warn(operator, lost[-1], winners[-1])

@@ -27,7 +27,7 @@ and names for dtypes and devices added. Guarded by ``tests/tiny/test_schema.py``
 from __future__ import annotations
 
 from ..errors import SchemaError
-from .parser import Parser, parse_usual
+from .parser import Parser
 from .types import AliasInfo, Argument, BaseType, FunctionSchema, ListType, OptionalType, Return, SchemaType, TupleType
 
 __all__ = [
@@ -62,4 +62,4 @@ integer such as 1, or declare the argument 'float' or 'Scalar'.
     """
     if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers need not be typed
         raise SchemaError(f"a schema is a str, but {type(text).__name__} was given.", "Pass the schema's text.")
-    return parse_usual(text) or Parser(text).schema()
+    return Parser(text).schema()

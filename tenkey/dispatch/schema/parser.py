@@ -26,7 +26,7 @@ from .types import (
     quoted,
 )
 
-__all__ = ["Parser", "parse_usual"]
+__all__ = ["Parser"]
 
 # Bounds that keep hostile text from exhausting the stack, the memory, or Python's own limit on the digits of an int.
 _MAX_NESTING: Final = 32
@@ -442,65 +442,3 @@ class Parser:
             raise self._error(f"{match[0]} is no escape sequence.", remedy, column + 1 + match.start())
 
         return re.sub("\\\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)", character, source[1:-1])
-
-
-# Nearly all schemas look like this, and have arguments that others have: their texts are parsed once.
-_USUAL: Final = re.compile(r"(?:([A-Za-z_]\w*)::)?([A-Za-z_]\w*)\(([\w ,?=*.\[\]-]*)\) -> ([A-Za-z]+)", re.ASCII)
-_MOST_KNOWN: Final = 2000
-_arguments: Final[dict[str, Argument]] = {}  # by text; keyword-only ones with a "*" before it
-_types: Final[dict[str, SchemaType]] = {**BASE_TYPES}
-_results: Final[dict[str, tuple[Return, ...]]] = {name: (Return(None, BASE_TYPES[name]),) for name in BASE_NAMES}
-
-
-def _usual_argument(text: str, kwarg_only: bool) -> Argument | None:
-    """What ``Parser`` makes of one argument; None where it is none."""
-    head, has_default, default = text.partition("=")
-    kind, _, name = head.rpartition(" ")
-    type_ = _types.get(kind)
-    if type_ is not None and name.isidentifier() and not keyword.iskeyword(name):  # letters are those of ``_USUAL``
-        if not has_default:
-            return Argument(name, type_, None, False, kwarg_only)
-        if default == "None" and isinstance(type_, OptionalType):
-            return Argument(name, type_, None, True, kwarg_only)
-        if default in ("True", "False") and type_ == BASE_TYPES["bool"]:
-            return Argument(name, type_, default == "True", True, kwarg_only)
-    try:
-        (argument,) = Parser(f"f({'*, ' if kwarg_only else ''}{text}) -> ()").schema().arguments
-    except (SchemaError, ValueError):
-        return None
-    if len(_types) < _MOST_KNOWN:
-        _types[kind] = argument.type
-    return argument
-
-
-def parse_usual(text: str) -> FunctionSchema | None:
-    """What ``Parser`` makes of a correct schema of the usual form; None for any other, and for one with a mistake."""
-    match = _USUAL.fullmatch(text)
-    if match is None or "=[" in text:
-        return None
-    namespace, base, inside, result = match.groups()
-    returns = _results.get(result)
-    if returns is None or keyword.iskeyword(namespace) or keyword.iskeyword(base):
-        return None
-    star = ""
-    arguments: list[Argument] = []
-    needs_default = False
-    for part in inside.split(", ") if inside else ():
-        if part == "*" and not star:
-            star = part
-            continue
-        argument = _arguments.get(star + part)
-        if argument is None:
-            argument = _usual_argument(part, bool(star))
-            if argument is None:
-                return None
-            if len(_arguments) < _MOST_KNOWN:
-                _arguments[star + part] = argument
-        if not star:
-            if needs_default and not argument.has_default:
-                return None
-            needs_default = argument.has_default
-        arguments.append(argument)
-    if inside.endswith("*") or len({argument.name for argument in arguments}) < len(arguments):
-        return None
-    return FunctionSchema(namespace, base, "", tuple(arguments), returns)

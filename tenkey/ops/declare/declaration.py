@@ -18,7 +18,6 @@ from ...dispatch.errors import RegistrationError
 from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
 from ...dispatch.schema import FunctionSchema, parse_schema
-from ...dispatch.schema.parser import parse_usual
 from ...dispatch.tags import Tag
 from .batch import Batching, BatchRule
 from .facets import (
@@ -56,6 +55,7 @@ def _define(
     *,
     tags: Iterable[str] = (),
     positional: int = 0,
+    replace: Iterable[str] = (),
     methods: Iterable[str] = (),
     batch: Batching | BatchRule | None = None,
     doc: str | None,
@@ -66,12 +66,12 @@ def _define(
     names = tuple(methods)
     if names:
         by_name["Methods"] = Methods(names)
-    return registry.define(schema, facets=by_name, tags=tags, positional=positional, doc=doc).call
+    return registry.define(schema, facets=by_name, tags=tags, positional=positional, replace=replace, doc=doc).call
 
 
 def _parse(schema: str | FunctionSchema) -> FunctionSchema:
     if isinstance(schema, str):
-        parsed = parse_usual(schema if "::" in schema else f"tk::{schema}") or parse_schema(schema)
+        parsed = parse_schema(schema if "::" in schema else f"tk::{schema}")
     else:
         parsed = schema
     return parsed if parsed.namespace is not None else parsed.with_namespace("tk")
@@ -188,6 +188,7 @@ def pointwise(
     traced: Any = None,
     methods: Iterable[str] = (),
     tags: Iterable[str] = (),
+    replace: Iterable[str] = (),
     doc: str | None = None,
 ) -> Entry:
     """Declare an operator that computes each element of its result from the elements at the same place.
@@ -209,7 +210,7 @@ def pointwise(
             if formula is not None:
                 check_formula(parsed, f"the vjp by {name}", formula, ("g", "out"))
         facets.append(ComplexVjp(complex_vjp))
-    return _define(parsed, facets, tags=(Tag.POINTWISE, *tags), methods=methods, doc=doc)
+    return _define(parsed, facets, tags=(Tag.POINTWISE, *tags), replace=replace, methods=methods, doc=doc)
 
 
 def reduction(
@@ -224,6 +225,7 @@ def reduction(
     domain: tuple[float, float] = (-4.0, 4.0),
     methods: Iterable[str] = (),
     tags: Iterable[str] = (),
+    replace: Iterable[str] = (),
     doc: str | None = None,
 ) -> Entry:
     """Declare an operator that combines the elements along axes.
@@ -233,7 +235,7 @@ def reduction(
     parsed = _parse(schema)
     facets = [Reduce(combine, identity, scalar, promote, domain)]
     facets += _differentiation(parsed, None, vjp, None, differentiable)  # type: ignore[arg-type]
-    return _define(parsed, facets, tags=(Tag.REDUCTION, *tags), methods=methods, doc=doc)
+    return _define(parsed, facets, tags=(Tag.REDUCTION, *tags), replace=replace, methods=methods, doc=doc)
 
 
 def view(
@@ -337,6 +339,7 @@ def composite(
     methods: Iterable[str] = (),
     tags: Iterable[str] = (),
     positional: int = 0,
+    replace: Iterable[str] = (),
     doc: str | None = None,
 ) -> Callable[[Callable[..., Any]], Entry]:
     """Declare an operator made of others, by decorating the function that does it.
@@ -357,7 +360,14 @@ def composite(
         if sample_inputs is not None:
             facets.append(SampleInputs(sample_inputs, reference, gradcheck_wrapper))
         return _define(
-            parsed, facets, tags=tags, positional=positional, methods=methods, batch=batch, doc=doc or function.__doc__
+            parsed,
+            facets,
+            tags=tags,
+            positional=positional,
+            replace=replace,
+            methods=methods,
+            batch=batch,
+            doc=doc or function.__doc__,
         )
 
     return decorate

@@ -8,6 +8,7 @@ from typing import Any, Final
 from ...core.lift import kept_float, kept_int, weak_tensor
 from ...core.tensor import Tensor
 from ...dispatch import codegen
+from ...dispatch.arguments import lift as lift_arguments
 from ...dispatch.errors import ArgumentError
 from ...dispatch.kernel import Handle
 from ...dispatch.local_state import get_state
@@ -46,11 +47,10 @@ _TEMPLATE: Final = """def {method}({first}, {second}):
 
 def _binary_method(operator: Operator, name: str, *, reflected: bool) -> Callable[..., Any]:
     """A method for ``x1 <op> x2``; a foreign operand gives NotImplemented, so that its own method is asked."""
-    registry = operator.registry
 
     def lift(x1: Any, x2: Any) -> tuple[Any, ...] | None:
         try:
-            return registry.lift(operator, (x1, x2))
+            return lift_arguments(operator, (x1, x2))
         except ArgumentError:
             return None
 

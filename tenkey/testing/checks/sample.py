@@ -17,8 +17,10 @@ from ...core.device import Device
 from ...core.dtypes.names import is_inexact
 from ...core.tensor import Tensor
 from ...core.tree import map_tensors
+from ...dispatch.arguments import check_arguments
 from ...dispatch.errors import ArgumentError, OperatorNotFoundError, TenkeyError, shown
-from ...dispatch.operator import Operator, OperatorPacket
+from ...dispatch.operator import Operator
+from ...dispatch.packet import OperatorPacket
 from ...dispatch.registry import registry
 from ...library.custom_operator import CustomOperator
 from .structure import Labelled, leaves_of, results_of
@@ -81,7 +83,7 @@ def _overload(packet: OperatorPacket, args: Sequence[Any], kwargs: dict[str, Any
     candidates = registry.overloads(str(packet))
     for operator in candidates[:-1]:
         try:
-            registry.check_arguments(operator, operator.bind(*args, **kwargs))
+            check_arguments(operator, operator.bind(*args, **kwargs))
         except (TypeError, ValueError, OverflowError):
             continue
         return operator, operator.call

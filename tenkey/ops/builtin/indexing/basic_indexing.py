@@ -71,7 +71,7 @@ def _to_index(value: Any) -> tuple[Any, ...]:
     return tuple(items)
 
 
-registry.converters["Index"] = _to_index
+registry.hooks.converters["Index"] = _to_index
 
 
 def window_of(shape: tuple[int, ...], strides: tuple[int, ...], index: tuple[Any, ...]) -> Window:
