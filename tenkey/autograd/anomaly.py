@@ -1,7 +1,5 @@
 """Anomaly mode: find the call that produced a NaN or an infinity, forward or backward, and the call behind an error.
 
-Note [Anomaly mode]
-~~~~~~~~~~~~~~~~~~~
 While the mode is on, the key ``Anomaly`` is included in every call. Its kernel is above autograd: it calls the next
 kernel and records the current place in the program, on new nodes and for memory that was changed (Note [Traces]). It
 also checks the results: a call that returns a NaN although its arguments have none is an error. The engine asks for the
@@ -216,8 +214,4 @@ def watcher() -> Callable[..., Any] | None:
 
 def install_anomaly(registry: Any) -> None:
     """Register the kernel of the key ``Anomaly`` for all operators."""
-
-    def direct(operator: Operator, *args: Any, **kwargs: Any) -> Any:
-        return _specialize(operator, operator.word_of(args, kwargs))(*args, **kwargs)
-
-    registry.fallback(Kernel(direct, DispatchKey.Anomaly, boxed=True, origin="generated", specialize=_specialize))
+    registry.fallback(Kernel(_specialize, DispatchKey.Anomaly, boxed=True, origin="generated", specialize=_specialize))

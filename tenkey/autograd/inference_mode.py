@@ -1,7 +1,5 @@
 """Inference mode: calls are not recorded, and tensors made in it can never become part of a graph.
 
-Note [Inference tensors]
-~~~~~~~~~~~~~~~~~~~~~~~~
 A tensor made in inference mode carries the key ``Inference``, and so does, through the local state, every call while
 the mode is on. The kernel of that key is just above autograd. Inside the mode it removes the trait "requires a
 gradient" from the call and marks new results; outside, it refuses to change an inference tensor in place and to save
@@ -167,9 +165,6 @@ def _changing(operator: Operator, inner: Callable[..., Any], silent: Callable[..
 
 def install_inference(registry: Any) -> None:
     """Register the kernel of the key ``Inference`` for all operators."""
-    key = DispatchKey.Inference
-
-    def direct(operator: Operator, *args: Any, **kwargs: Any) -> Any:
-        return _specialize(operator, operator.word_of(args, kwargs))(*args, **kwargs)
-
-    registry.fallback(Kernel(direct, key, boxed=True, origin="generated", specialize=_specialize))
+    registry.fallback(
+        Kernel(_specialize, DispatchKey.Inference, boxed=True, origin="generated", specialize=_specialize)
+    )

@@ -27,10 +27,6 @@ _HOOK_NO_GRAD: Final = (
 )
 
 
-def _requires_grad(self: Tensor) -> bool:
-    return bool(self._word & REQUIRES_GRAD)
-
-
 def _set_requires_grad(self: Tensor, value: bool) -> None:
     if not isinstance(value, (bool, np.bool_)):
         raise RuntimeError(_BOOL.format(call="requires_grad", got=repr(value)))
@@ -71,17 +67,7 @@ def is_leaf(self: Tensor) -> bool:
     return meta is None or meta.node is None
 
 
-def _grad_fn(self: Tensor) -> Any:
-    meta = self._autograd
-    return None if meta is None else meta.node
-
-
-def _grad(self: Tensor) -> Tensor | None:
-    meta = self._autograd
-    return None if meta is None else meta.grad
-
-
-def _set_grad(self: Tensor, value: Tensor | None) -> None:
+def _set_grad(self: Tensor, value: Tensor | None = None) -> None:
     if value is None:
         meta = self._autograd
         if meta is not None:
@@ -100,10 +86,6 @@ def _set_grad(self: Tensor, value: Tensor | None) -> None:
             f"shape {self.shape}, dtype {self.dtype}, device {self.device}; they must be equal."
         )
     meta_of(self).grad = value
-
-
-def _delete_grad(self: Tensor) -> None:
-    _set_grad(self, None)
 
 
 def detach(self: Tensor) -> Tensor:
@@ -126,10 +108,6 @@ class _Answer(int):
 
 _YES: Final = _Answer(1)
 _NO: Final = _Answer(0)
-
-
-def _is_inference(self: Tensor) -> _Answer:
-    return _YES if self._word & INFERENCE else _NO
 
 
 def _version(self: Tensor) -> int:
@@ -229,28 +207,37 @@ def retain_grad(self: Tensor) -> None:
     meta.node.retain_hooks[meta.output_nr] = retain
 
 
-def _retains_grad(self: Tensor) -> bool:
-    meta = self._autograd
-    return meta is not None and meta.retains_grad
-
-
-def _output_nr(self: Tensor) -> int:
-    meta = self._autograd
-    return 0 if meta is None else meta.output_nr
-
-
 def attach_gradient_attributes() -> None:
     """Add the attributes to the Tensor class."""
     target: Any = Tensor
-    target.requires_grad = property(_requires_grad, _set_requires_grad, doc="Whether calls on the tensor are recorded.")
-    target.grad = property(_grad, _set_grad, _delete_grad, doc="The accumulated gradient, or None.")
-    target.grad_fn = property(_grad_fn, doc="The node that made the tensor; None for a leaf.")
+    target.requires_grad = property(
+        lambda self: bool(self._word & REQUIRES_GRAD),
+        _set_requires_grad,
+        doc="Whether calls on the tensor are recorded.",
+    )
+    target.grad = property(
+        lambda self: None if self._autograd is None else self._autograd.grad,
+        _set_grad,
+        _set_grad,
+        doc="The accumulated gradient, or None.",
+    )
+    target.grad_fn = property(
+        lambda self: None if self._autograd is None else self._autograd.node,
+        doc="The node that made the tensor; None for a leaf.",
+    )
     target.is_leaf = property(is_leaf, doc=is_leaf.__doc__)
     target.is_inference = property(
-        _is_inference, doc="Whether the tensor was made in inference mode; ``x.is_inference()`` says the same."
+        lambda self: _YES if self._word & INFERENCE else _NO,
+        doc="Whether the tensor was made in inference mode; ``x.is_inference()`` says the same.",
     )
-    target.retains_grad = property(_retains_grad, doc="Whether a non-leaf keeps its gradient.")
-    target.output_nr = property(_output_nr, doc="The number of the tensor among the outputs of its node.")
+    target.retains_grad = property(
+        lambda self: self._autograd is not None and self._autograd.retains_grad,
+        doc="Whether a non-leaf keeps its gradient.",
+    )
+    target.output_nr = property(
+        lambda self: 0 if self._autograd is None else self._autograd.output_nr,
+        doc="The number of the tensor among the outputs of its node.",
+    )
     target._version = property(_version, doc="The number of in-place changes of the memory.")
     for function in (requires_grad_, detach, register_hook, register_post_accumulate_grad_hook, retain_grad):
         setattr(target, function.__name__, function)

@@ -1,7 +1,5 @@
 """The engine: runs a graph backward.
 
-Note [Order of execution]
-~~~~~~~~~~~~~~~~~~~~~~~~~
 A node is ready when every node that sends it a gradient has run (dependency counts). Of the ready nodes, the one with
 the highest sequence number runs first, so a graph runs in the reverse order of recording; accumulators have the highest
 number of all, so gradients of leaves are freed at once. A chain needs no queue: the node that became ready runs next.

@@ -71,10 +71,10 @@ def validate(node: Node, nr: int, grad: Any, sender: Node | None = None, results
             f"or None (got {got})."
         )
     given = grad
-    wanted = node.input_shape(nr)
+    wanted = node._input_meta(nr)
     if wanted is None:
         return grad
-    shape, dtype = wanted
+    shape, dtype, device = wanted
     if grad._data.shape != shape:
         reduced = _reduced(grad, shape)
         if reduced is None:
@@ -94,7 +94,6 @@ def validate(node: Node, nr: int, grad: Any, sender: Node | None = None, results
                 f"[{name}] got a complex gradient for a real output (index {index}): take tk.real() of it."
             )
         grad = cast(grad, dtype)
-    device = node.input_device(nr)
     if device is not None and grad.device is not device:
         if grad.ndim or "meta" in (device.type, grad.device.type):
             name, index = _origin(node, given, sender, results)

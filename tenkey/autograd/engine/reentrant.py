@@ -1,7 +1,5 @@
 """Reentrant backward: a backward inside another one, to any depth.
 
-Note [Reentrant backward]
-~~~~~~~~~~~~~~~~~~~~~~~~~
 A node or a hook may call ``backward()`` or ``grad()``. The inner backward is complete, including its callbacks, before
 the call returns; so of all ready nodes, those of the innermost backward run first. Every level takes some ten stack
 frames, and Python's recursion limit applies to each thread. A level that finds half of the limit used continues in a

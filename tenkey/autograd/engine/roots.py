@@ -160,10 +160,10 @@ def grad_outputs_of(call: str, outputs: list[Any], gradients: list[Any]) -> list
             node, nr = checked_edge(call, output)
             if node is None:
                 raise RuntimeError(_NO_GRAD.format(call=call, index=index))
-            shape, dtype = node.input_shape(nr) or ((), None)
+            shape, dtype, device = node._input_meta(nr) or ((), None, None)
         elif isinstance(output, Tensor) and output._word & REQUIRES_GRAD:
             node, nr = edge_of(output)
-            shape, dtype = output.shape, output.dtype
+            shape, dtype, device = output.shape, output.dtype, output.device
         else:
             raise RuntimeError(_NO_GRAD.format(call=call, index=index))
         assert node is not None  # it requires a gradient
@@ -184,7 +184,7 @@ def grad_outputs_of(call: str, outputs: list[Any], gradients: list[Any]) -> list
                 if isinstance(output, Tensor):
                     gradient = ones_like(output)
                 else:
-                    gradient = ones(shape, dtype=dtype, device=node.input_device(nr))
+                    gradient = ones(shape, dtype=dtype, device=device)
             finally:
                 set_state(found)
         elif not isinstance(gradient, Tensor):

@@ -1,7 +1,5 @@
 """Recording: the Autograd kernel of an operator, generated for its schema and specialised for a dispatch word.
 
-Note [The autograd kernel]
-~~~~~~~~~~~~~~~~~~~~~~~~~~
 For a word with the trait "requires a gradient", the kernel is a generated function: it calls the next kernel in
 dispatch order (resolved when the function is made, since it follows from the word), makes a node, links the edges of
 the inputs, saves the values that the formulas of inputs with a gradient name, and makes the result an output of the
@@ -93,7 +91,7 @@ class ZeroNode(Node):
 
 def _zeros(edge: Any, device: Device) -> Tensor:
     node, nr = edge
-    shape, dtype = node.input_shape(nr)
+    shape, dtype, _ = node._input_meta(nr)
     return zeros(shape, dtype=dtype, device=device)
 
 

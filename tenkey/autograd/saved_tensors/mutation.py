@@ -1,7 +1,5 @@
 """Changing tensors saved for backward: ``allow_mutation_on_saved_tensors``, and the version counter.
 
-Note [Copy on write]
-~~~~~~~~~~~~~~~~~~~~
 In ``allow_mutation_on_saved_tensors`` a pack hook (Note [Hooks on saved tensors]) registers each saved tensor under its
 storage, and a mode sees every operator call before it runs. A call that changes a tensor first replaces the saved
 tensors on the same storage by copies, unless they are copies already; so views count too, and a tensor that never

@@ -241,21 +241,13 @@ class Node:
             if field.startswith("saved_"):
                 yield field[6:], value
 
-    def input_shape(self, nr: int) -> tuple[tuple[int, ...], np.dtype | None] | None:
-        """Return shape and dtype of the gradient that input ``nr`` accepts, or None if it accepts any or none."""
+    def _input_meta(self, nr: int) -> tuple[tuple[int, ...], np.dtype | None, Device | None] | None:
+        """Return shape, dtype and device of the gradient for input ``nr``, or None if it accepts any or none."""
         outputs = self.outputs
         if outputs is None:
-            return None if self.shape is None else (self.shape, self.dtype)
+            return None if self.shape is None else (self.shape, self.dtype, self.device)
         meta = outputs[nr]
-        return None if meta is None else (meta.shape, meta.dtype)
-
-    def input_device(self, nr: int) -> Device | None:
-        """Return the device of the gradient that input ``nr`` accepts."""
-        outputs = self.outputs
-        if outputs is None:
-            return self.device  # type: ignore[no-any-return]
-        meta = outputs[nr]
-        return None if meta is None else meta.device
+        return None if meta is None else (meta.shape, meta.dtype, meta.device)
 
     @property
     def _input_metadata(self) -> tuple[TensorMeta | None, ...]:

@@ -1,7 +1,5 @@
 """In-place operations under autograd.
 
-Note [In place, recorded]
-~~~~~~~~~~~~~~~~~~~~~~~~~
 An in-place call that needs a gradient is recorded as its functional form; the result is then written into the tensor's
 memory, and the tensor becomes the output of that node. (An assignment by index is written at once, since its gradient
 needs no values.) So a formula never sees a half-written tensor, and a formula that needs the old values (``log_``,
