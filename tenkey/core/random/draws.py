@@ -1,7 +1,7 @@
-"""Distributions made of the bits of ``philox``: element ``i`` of a draw is computed from the key and ``i`` alone.
+"""Distributions computed from the bits of ``philox``: element ``i`` of a draw depends on the key and ``i`` alone.
 
-These NumPy functions are the reference that every backend's kernels reproduce. Which bits an element takes says Note
-[Random addresses] in ``philox``.
+These NumPy functions are the reference that the kernels of every backend reproduce. Note [Random addresses] in
+``philox`` describes which bits an element uses.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _BAD_DTYPE: Final = "[{function}] got dtype {given}: it must be {rule}; draw in 
 def uniform(
     key: Key, count: int, dtype: DType = dtypes.float32, start: int = 0, *, low: float = 0.0, high: float = 1.0
 ) -> npt.NDArray[Any]:
-    """Elements uniform on [low, high), of a real floating dtype and shape (count,).
+    """Draw elements uniform on [low, high), of a real floating dtype and shape (count,).
 
-    On [0, 1) they are the multiples of 2**-p, p being the digits of ``dtype`` (24 for float32, 53 for float64), all
-    equally likely. ``high`` is never reached, by rounding neither. Raises TypeError for another dtype, ValueError for
-    an empty or infinite interval.
+    On [0, 1) they are the multiples of 2**-p, all equally likely, where p is the number of digits of ``dtype`` (24 for
+    float32, 53 for float64). ``high`` is never drawn, not even by rounding. Raises TypeError for another dtype,
+    ValueError for an empty or infinite interval.
 
     >>> draw = uniform((1, 0), 1000)
     >>> draw.dtype, bool((draw >= 0).all() and (draw < 1).all())
@@ -65,13 +65,12 @@ def uniform(
         values *= width
         values += compute.type(lowest)
         result[where] = values
-    # Rounding may reach the end of the interval.
-    np.copyto(result, below, where=result >= highest)
+    np.copyto(result, below, where=result >= highest)  # rounding may reach the end of the interval
     return result
 
 
 def _interval(low: float, high: float, dtype: DType) -> tuple[Any, Any, Any]:
-    """The ends of an interval in ``dtype``, and the number just below its upper end."""
+    """Return the ends of an interval in ``dtype``, and the number just below its upper end."""
     with np.errstate(over="ignore"):
         lowest, highest = dtype.type(low), dtype.type(high)
         width = np.float32(highest) - np.float32(lowest) if dtype != dtypes.float64 else highest - lowest
@@ -86,14 +85,14 @@ def _interval(low: float, high: float, dtype: DType) -> tuple[Any, Any, Any]:
 # Note [Reproducible normals]
 # ~~~~~~~~~~~~~~~~~~~~~~~~~~~
 # Box and Muller (1958): with u1 uniform on (0, 1] and u2 on [0, 1), sqrt(-2 log u1) cos(2 pi u2) is normal. NumPy's
-# log and cos differ in the last bit from one CPU to the next (they are chosen by instruction set), and the numbers of a
-# seed must not. So log and cos are spelled out here in float64 with +, -, *, / and sqrt only, which IEEE 754 defines to
-# the last bit, in a fixed order. A kernel that does the same without contracting a * b + c into a fused operation
-# gives the same float64 bits; one that contracts, or uses its library's log and cos, still gives the same float32 save
-# where a float64 difference straddles a rounding boundary (about one number in 2**28).
-# Every dtype's numbers are those of float64, rounded: a computation repeated in another precision sees the same noise.
-# The sine is dropped, except for complex dtypes where it is the imaginary part: element i has a block to itself, so
-# a kernel needs no neighbours to compute it. The largest magnitude is sqrt(2 * 53 log 2) = 8.57.
+# log and cos depend on the instruction set in the last bit, and the numbers of a seed must not. So log and cos are
+# written out here in float64, using only +, -, *, / and sqrt, which IEEE 754 defines exactly, in a fixed order. A
+# kernel that does the same without contracting a * b + c into a fused operation gives the same float64 bits; one that
+# contracts, or uses its library's log and cos, gives the same float32 except where a float64 difference straddles a
+# rounding boundary (about one number in 2**28). The numbers of every dtype are those of float64, rounded, so a
+# computation repeated in another precision uses the same noise. The sine is the imaginary part of complex dtypes and
+# otherwise unused: each element has its own block, so a kernel does not need its neighbours. The largest magnitude is
+# sqrt(2 * 53 log 2) = 8.57.
 # Guarded by test_philox.py::test_normal_against_mpmath and ::test_normal_rounds_float64.
 _SQRT_HALF: Final = math.sqrt(0.5)
 # log(2) in two parts: the upper has 42 significant bits, so that its product with an exponent is exact.
@@ -117,7 +116,7 @@ def _horner(x: _Float64Array, terms: list[float]) -> _Float64Array:
 
 
 def _log(x: _Float64Array) -> _Float64Array:
-    """Natural logarithm of positive normal float64 numbers, with an error of about one unit in the last place."""
+    """Return logarithms of positive normal float64 numbers, with an error of about one unit in the last place."""
     mantissa, exponent = np.frexp(x)
     low = mantissa < _SQRT_HALF
     mantissa += mantissa * low
@@ -135,7 +134,7 @@ def _log(x: _Float64Array) -> _Float64Array:
 
 
 def _cos_sin_turns(turns: _Float64Array) -> tuple[_Float64Array, _Float64Array]:
-    """Cosine and sine of 2 pi ``turns`` for numbers in [0, 1); the reduction to [-pi/4, pi/4] is exact."""
+    """Return cosine and sine of 2 pi ``turns`` for numbers in [0, 1); the reduction to [-pi/4, pi/4] is exact."""
     quarter = np.floor(4.0 * turns + 0.5)
     angle = (turns - 0.25 * quarter) * (2.0 * math.pi)
     z = angle * angle
@@ -151,7 +150,7 @@ def _cos_sin_turns(turns: _Float64Array) -> tuple[_Float64Array, _Float64Array]:
 
 
 def normal(key: Key, count: int, dtype: DType = dtypes.float32, start: int = 0) -> npt.NDArray[Any]:
-    """Standard normal elements (mean 0, variance 1) of a real or complex floating dtype, shape (count,).
+    """Draw standard normal elements (mean 0, variance 1) of a real or complex floating dtype and shape (count,).
 
     Complex elements have independent real and imaginary parts of variance 1/2. Raises TypeError for other dtypes.
     Source: G. E. P. Box, M. E. Muller, "A note on the generation of random normal deviates", 1958; see
@@ -163,7 +162,7 @@ def normal(key: Key, count: int, dtype: DType = dtypes.float32, start: int = 0) 
     """
     if not dtypes.is_inexact(dtype):
         raise TypeError(_BAD_DTYPE.format(function="normal", given=dtype.name, rule="real or complex floating point"))
-    # One column, or two for the real and imaginary parts.
+    # one column, or two for the real and imaginary parts
     parts: npt.NDArray[Any] = np.empty((max(count, 0), 2 if dtypes.is_complex(dtype) else 1), dtypes.real_of(dtype))
     for where, low, high in _each_blocks(key, start, count):
         positive = ((low >> np.uint64(11)) + np.uint64(1)).astype(np.float64) * 2.0**-53  # on (0, 1]: log is finite
@@ -177,7 +176,7 @@ def normal(key: Key, count: int, dtype: DType = dtypes.float32, start: int = 0) 
 
 
 def bernoulli(key: Key, probability: float, count: int, start: int = 0) -> npt.NDArray[np.bool_]:
-    """Elements that are True with the given probability: bool, shape (count,).
+    """Draw bools of shape (count,) that are True with the given probability.
 
     The probability is rounded to a multiple of 2**-32; 0 and 1 are exact. Raises ValueError outside [0, 1].
 
@@ -198,18 +197,18 @@ def bernoulli(key: Key, probability: float, count: int, start: int = 0) -> npt.N
 
 # Note [Integers without rejection]
 # ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-# An integer below r is the upper part of the product of r with b random bits: floor(bits * r / 2**b). Each result then
-# has a probability within 2**-b of 1/r, relatively within r * 2**-b. With b = 64 for r <= 2**32 and b = 128 above, that
-# is at most 2**-32 and 2**-64: to see the first would take some 2**64 draws. Rejection would be exact, but an element
-# would need an unknown number of blocks, and threads that compute neighbours would run apart.
+# An integer below r is the upper part of the product of r with b random bits: floor(bits * r / 2**b). The probability
+# of each result is within 2**-b of 1/r, relatively within r * 2**-b. With b = 64 for r <= 2**32 and b = 128 above, that
+# is at most 2**-32 and 2**-64: detecting the first takes some 2**64 draws. Rejection would be exact, but needs an
+# unknown number of blocks for an element, and threads would diverge.
 # Source: D. E. Knuth, The Art of Computer Programming 2, 3.4.1; D. Lemire, "Fast random integer generation in an
 # interval", 2019, section 2. Guarded by test_philox.py::test_integers_are_the_upper_part_of_the_product.
 def integers(
     key: Key, low: int, high: int, count: int, dtype: DType = dtypes.int64, start: int = 0
 ) -> npt.NDArray[Any]:
-    """Integers uniform on [low, high), of an integer dtype and shape (count,); see Note [Integers without rejection].
+    """Draw integers uniform on [low, high), of an integer dtype and shape (count,).
 
-    Raises TypeError for other dtypes; ValueError if the interval is empty or does not fit in ``dtype``.
+    See Note [Integers without rejection]. Raises TypeError for other dtypes; ValueError if the interval is empty or does not fit in ``dtype``.
 
     >>> sorted(set(integers((1, 0), -1, 2, 100).tolist()))
     [-1, 0, 1]
@@ -217,9 +216,7 @@ def integers(
     if not dtypes.is_integral(dtype):
         raise TypeError(_BAD_DTYPE.format(function="integers", given=dtype.name, rule="an integer dtype"))
     if low >= high:
-        raise ValueError(
-            f"[integers] got low={low!r}, high={high!r}: low must be below high (high itself is never drawn)."
-        )
+        raise ValueError(f"[integers] got low={low!r}, high={high!r}: low must be below high, which is never drawn.")
     info = iinfo(dtype)
     if low < info.min or high - 1 > info.max:
         raise ValueError(
@@ -239,14 +236,14 @@ def integers(
 
 
 def _upper_half_narrow(bits: _UInt64Array, size: int) -> _UInt64Array:
-    """floor(bits * size / 2**64) for 0 < size <= 2**32."""
+    """Return floor(bits * size / 2**64) for 0 < size <= 2**32."""
     factor = np.uint64(size)
     # At most (2**32 - 1) * 2**32 + (2**32 - 1) < 2**64: nothing overflows.
     return (((bits >> _SHIFT32) * factor) + (((bits & _MASK32) * factor) >> _SHIFT32)) >> _SHIFT32
 
 
 def _upper_half(bits: _UInt64Array, factor: int) -> _UInt64Array:
-    """floor(bits * factor / 2**64) for factor < 2**64, by schoolbook multiplication in halves."""
+    """Return floor(bits * factor / 2**64) for factor < 2**64, by schoolbook multiplication in halves."""
     factor_low, factor_high = np.uint64(factor & 0xFFFFFFFF), np.uint64(factor >> 32)
     low, high = bits & _MASK32, bits >> _SHIFT32
     first, second = low * factor_high, high * factor_low
@@ -258,7 +255,7 @@ def _upper_half(bits: _UInt64Array, factor: int) -> _UInt64Array:
 
 
 def _upper_half_wide(lower: _UInt64Array, upper: _UInt64Array, size: int) -> _UInt64Array:
-    """floor((upper * 2**64 + lower) * size / 2**128) for 0 < size <= 2**64."""
+    """Return floor((upper * 2**64 + lower) * size / 2**128) for 0 < size <= 2**64."""
     if size == 1 << 64:
         return upper
     carried = _upper_half(lower, size)
@@ -269,10 +266,10 @@ def _upper_half_wide(lower: _UInt64Array, upper: _UInt64Array, size: int) -> _UI
 
 
 def permutation(key: Key, n: int, start: int = 0) -> npt.NDArray[np.int64]:
-    """A random order of 0 to n - 1: int64, shape (n,).
+    """Draw a random order of 0 to n - 1: int64, shape (n,).
 
-    The order that sorts the 64-bit keys of elements ``start`` to ``start + n``. Two keys agree with a probability
-    below n**2 / 2**65, in which case the lower index comes first.
+    It is the order that sorts the 64-bit keys of elements ``start`` to ``start + n``. Two keys are equal with a
+    probability below n**2 / 2**65; then the lower index comes first.
 
     >>> sorted(permutation((1, 0), 5).tolist())
     [0, 1, 2, 3, 4]

@@ -1,7 +1,7 @@
-"""Random generators: who has drawn which random numbers.
+"""Random generators: keys, and counts of the random numbers drawn.
 
-The numbers themselves are functions of a key and an element number (``philox``). A ``Generator`` holds a key and counts
-the elements that were handed out, so that no number is used twice. Its state is three integers.
+A random number is a function of a key and an element number (``philox``). A ``Generator`` holds a key and counts the
+elements drawn, so that no number is used twice. Its state is three integers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BAD_STATE: Final = (
 
 
 class GeneratorState(NamedTuple):
-    """All that a generator knows: plain integers, which can be stored anywhere.
+    """The state of a generator: three integers.
 
     >>> import tenkey as tk
     >>> tk.random.Generator(7).get_state().seed
@@ -61,14 +61,14 @@ def _checked_count(method: str, count: Any) -> int:
 
 # Note [One count for all layouts]
 # ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-# The offset counts *elements*, of whatever distribution and dtype, not blocks: where an element's bits lie is the
-# distribution's affair (Note [Random addresses] in philox.py), and draws of different layouts cannot meet whatever
-# their element numbers. So a draw of 10 elements followed by one of 20 gives the same numbers as one draw of 30, and
-# a kernel needs no more than (seed, stream, start). Guarded by test_philox.py::test_two_draws_are_one_draw.
+# The offset counts *elements* of any distribution and dtype, not blocks: the layout of a distribution determines where
+# the bits of an element are (Note [Random addresses] in philox.py), and draws of different layouts never use the same
+# bits. So a draw of 10 elements followed by one of 20 gives the same numbers as one draw of 30, and a kernel needs only
+# (seed, stream, start). Guarded by test_philox.py::test_two_draws_are_one_draw.
 class Generator:
-    """A source of random numbers with an explicit state. Threads may share one: each gets numbers of its own.
+    """A source of random numbers with an explicit state. Threads may share one: they never get the same numbers.
 
-    ``seed`` is an integer in [0, 2**64); without it the operating system gives one. Raises TypeError for other types
+    ``seed`` is an integer in [0, 2**64), by default chosen by the operating system. Raises TypeError for other types
     and ValueError outside the range.
 
     >>> generator = Generator(7)
@@ -80,26 +80,26 @@ class Generator:
 
     def __init__(self, seed: int | None = None) -> None:
         self._lock = threading.Lock()
-        self._seed = _entropy() if seed is None else _checked_seed(seed)
+        self._seed = int.from_bytes(os.urandom(8)) if seed is None else _checked_seed(seed)
         self._stream = 0
         self._offset = 0
 
     @property
     def initial_seed(self) -> int:
-        """The seed in use; also where the operating system chose it, so that a run can be repeated."""
+        """The seed; a run with a seed chosen by the operating system can be repeated with it."""
         return self._seed
 
     def manual_seed(self, seed: int) -> Generator:
-        """Start anew from ``seed``, as a new ``Generator(seed)`` would. Returns the generator."""
+        """Restart from ``seed``, like a new ``Generator(seed)``, and return the generator."""
         value = _checked_seed(seed)
         with self._lock:
             self._seed, self._stream, self._offset = value, 0, 0
         return self
 
     def next_key(self, count: int) -> tuple[Key, int]:
-        """Reserve ``count`` elements: returns the key and the number of the first, to be handed to ``philox``.
+        """Reserve ``count`` elements and return the key and the number of the first, for ``philox``.
 
-        Raises RuntimeError if the stream has no more.
+        Raises RuntimeError if the stream has fewer left.
         """
         number = _checked_count("next_key", count)
         with self._lock:
@@ -109,8 +109,8 @@ class Generator:
         start = self._offset
         if start + count > ELEMENT_LIMIT:
             raise RuntimeError(
-                f"[Generator.next_key] {count} elements were asked for after {start}: a stream has 2**60. Continue "
-                "with a generator made by `split`, or seed this one anew."
+                f"[Generator.next_key] got a request for {count} elements after {start}: a stream has 2**60. Continue "
+                "with a generator made by `split`, or seed this one again."
             )
         for states in _noting.get():
             states.setdefault(self, GeneratorState(self._seed, self._stream, start))
@@ -119,10 +119,10 @@ class Generator:
 
     @contextmanager
     def reserved(self, count: int) -> Iterator[tuple[int, int, int]]:
-        """Reserve ``count`` elements for a ``with`` block: gives (seed, stream, start).
+        """Reserve ``count`` elements for a ``with`` block, which gets (seed, stream, start).
 
-        If the block raises, the elements are given back (unless another draw has followed meanwhile): a call that was
-        refused leaves the generator as it was.
+        If the block raises, the elements are returned (unless another draw has followed): a refused call does not
+        change the generator.
 
         >>> generator = Generator(7)
         >>> with generator.reserved(3) as (seed, stream, start):
@@ -139,10 +139,10 @@ class Generator:
             raise
 
     def split(self, n: int) -> list[Generator]:
-        """``n`` new generators, determined by the state of this one, and independent of it and of each other.
+        """Return ``n`` new generators, determined by the state of this one and independent of it and each other.
 
-        For work that runs in parallel: what one of them draws does not depend on how much the others drew. This
-        generator moves on, so that a second ``split`` gives others.
+        For parallel work: the numbers of one do not depend on how many the others drew. This generator advances, so
+        that a second ``split`` gives different ones.
 
         >>> first, second = Generator(7).split(2)
         >>> first.get_state() == second.get_state()
@@ -154,7 +154,7 @@ class Generator:
         return [_from_state(GeneratorState(seed, stream, 0)) for seed, stream in derive_keys(key, start, number)]
 
     def spawn(self, n: int) -> list[Generator]:
-        """NumPy's name for ``split``."""
+        """Return ``split(n)``, under NumPy's name for it."""
         return self.split(n)
 
     def clone(self) -> Generator:
@@ -162,12 +162,12 @@ class Generator:
         return _from_state(self.get_state())
 
     def get_state(self) -> GeneratorState:
-        """The state, with which ``set_state`` repeats everything from here on."""
+        """Return the state, from which ``set_state`` repeats all later draws."""
         with self._lock:
             return GeneratorState(self._seed, self._stream, self._offset)
 
     def set_state(self, state: tuple[int, int, int]) -> None:
-        """Return to a state that ``get_state`` gave. Raises ValueError if it cannot be one.
+        """Return to a state from ``get_state``. Raises ValueError for an impossible state.
 
         >>> generator = Generator(7)
         >>> before = generator.get_state()
@@ -204,7 +204,7 @@ class Generator:
         state = self.get_state()
         return f"Generator(seed={state.seed}, stream={state.stream}, offset={state.offset})"
 
-    # A lock can be neither copied nor pickled; the state is all there is.
+    # A lock can be neither copied nor pickled, and the state determines the rest.
     def __reduce__(self) -> tuple[Any, ...]:
         return _from_state, (self.get_state(),)
 
@@ -220,7 +220,7 @@ _noting: ContextVar[tuple[dict[Generator, GeneratorState], ...]] = ContextVar("t
 
 @contextmanager
 def noted_draws(states: dict[Generator, GeneratorState]) -> Iterator[None]:
-    """Note in ``states`` each generator that is drawn from in the block, with its state before the first draw.
+    """Record in ``states`` each generator used in the block, with its state before the first draw.
 
     >>> generator, states = Generator(7), {}
     >>> with noted_draws(states):
@@ -235,10 +235,6 @@ def noted_draws(states: dict[Generator, GeneratorState]) -> Iterator[None]:
         _noting.reset(token)
 
 
-def _entropy() -> int:
-    return int.from_bytes(os.urandom(8), "little")
-
-
 def _from_state(state: GeneratorState) -> Generator:
     generator = Generator(0)
     generator.set_state(state)
@@ -249,12 +245,12 @@ _default = Generator()
 
 
 def default_generator() -> Generator:
-    """The generator that random functions use when they are given none. The operating system seeds it at import."""
+    """Return the generator that random functions use by default; the operating system seeds it at import."""
     return _default
 
 
 def seed(n: int) -> Generator:
-    """Seed the default generator: from here on its numbers are the same in every run. Returns it.
+    """Seed the default generator, so that later numbers are the same in every run, and return it.
 
     >>> seed(7).next_key(1)
     ((7, 0), 0)

@@ -1,9 +1,8 @@
 """Counter-based random numbers: Philox4x32-10, addressed by element.
 
-The generator is a function, not a sequence: element ``i`` of a draw is computed from the key and ``i`` alone, so the
-same seed gives the same numbers in whatever chunks, by however many threads and on whichever device they are computed.
-These NumPy functions, and the distributions made of them in ``draws``, are the reference that every backend's kernels
-reproduce.
+Element ``i`` of a draw is a function of the key and ``i`` alone, so one seed gives the same numbers in chunks of any
+size, for any number of threads and on every device. These NumPy functions, and the distributions in ``draws``, are the
+reference that the kernels of every backend reproduce.
 
 Source: J. K. Salmon, M. A. Moraes, R. O. Dror, D. E. Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC11, 2011,
 doi:10.1145/2063384.2063405. Not for cryptography.
@@ -32,7 +31,7 @@ _UInt64Array: TypeAlias = "npt.NDArray[np.uint64]"
 #
 #     c0, c1 = low and high word of (tag << 60) + block      c2, c3 = low and high word of the stream
 #
-# and the key's words are the low and high word of the seed. How element i of a draw finds its bits is the *layout*:
+# and the key's words are the low and high word of the seed. A *layout* determines the bits of element i of a draw:
 #
 #     layout        tag  block   bits of element i             used by
 #     words          0   i // 4  word i % 4                    random_bits, uniform up to float32, bernoulli
@@ -42,9 +41,9 @@ _UInt64Array: TypeAlias = "npt.NDArray[np.uint64]"
 #     standard       4   i       all four                      the noise of samplers.py
 #     attempts       5   i       all four                      rejection in samplers.py, several blocks for one result
 #
-# Of two words the first is the lower half. The tag keeps draws of different layouts apart: element numbers are
-# reserved once (see generator.py), and without tags word 400 and the block of element 100 would be the same bits.
-# Elements are numbered below 2**60, so a block number never reaches the tag.
+# The first of two words is the lower half. The tag separates draws of different layouts: element numbers are reserved
+# once (see generator.py), and without tags word 400 and the block of element 100 would be the same bits. Element
+# numbers are below 2**60, so a block number never reaches the tag.
 # Guarded by test_philox.py::test_layouts_follow_the_note and ::test_layouts_share_no_bits.
 _WORDS: Final = 0
 _DOUBLE_WORDS: Final = 1
@@ -55,7 +54,7 @@ _ATTEMPTS: Final = 5
 _TAG_SHIFT: Final = 60
 
 ELEMENT_LIMIT: Final = 1 << _TAG_SHIFT
-"""Elements of a stream are numbered from 0 and below this."""
+"""The elements of a stream have numbers from 0 up to this, exclusive."""
 
 _MASK32: Final = np.uint64(0xFFFFFFFF)
 _SHIFT32: Final = np.uint64(32)
@@ -64,21 +63,17 @@ _SHIFT32: Final = np.uint64(32)
 _MULTIPLIERS: Final = np.array([[0xD2511F53], [0xCD9E8D57]], dtype=np.uint64)
 _WEYL: Final = np.array([[0x9E3779B9], [0xBB67AE85]], dtype=np.uint64)
 
-# Measured for 2**20 uniform float32: 12 ms with 2**12 blocks, 8 ms with 2**14 (working set 800 KiB), no better above.
+# Measured for 2**20 uniform float32: 12 ms with 2**12 blocks, 8 ms with 2**14 (working set 800 KiB), not less above.
 _BLOCKS_PER_CHUNK: Final = 1 << 14
 
 _FEW: Final = 8
-"""Up to so many blocks are computed one by one (measured: 4 to 6 us each, and 60 us by NumPy, however few they are)."""
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# The bijection
+"""Up to so many blocks are computed one by one (measured: 4 to 6 us each; NumPy takes 60 us for any small number)."""
 
 
 def philox4x32(
     counter: npt.NDArray[np.uint32], key: npt.NDArray[np.uint32], rounds: int = 10
 ) -> npt.NDArray[np.uint32]:
-    """The Philox4x32 bijection: one block of four words for each counter.
+    """Apply the Philox4x32 bijection: one block of four words for each counter.
 
     ``counter``: words of shape (..., 4); ``key``: two words; both uint32. Returns the shape and dtype of ``counter``.
 
@@ -102,10 +97,10 @@ def philox4x32(
 def _apply_rounds(
     even: _UInt64Array, odd: _UInt64Array, key: _UInt64Array, rounds: int
 ) -> tuple[_UInt64Array, _UInt64Array]:
-    """Philox rounds on words (x0, x2) and (x1, x3), each of shape (2, n) and overwritten; ``key`` has shape (2, 1).
+    """Apply rounds to words (x0, x2) and (x1, x3), each of shape (2, n) and overwritten; ``key`` has shape (2, 1).
 
     One round (Salmon et al., figure 2) is, with (h, l) = the halves of the 64-bit products m0 * x0 and m1 * x2:
-    x0' = h1 ^ x1 ^ k0, x1' = l1, x2' = h0 ^ x3 ^ k1, x3' = l0. The two rows change places: hence the reversed views.
+    x0' = h1 ^ x1 ^ k0, x1' = l1, x2' = h0 ^ x3 ^ k1, x3' = l0. The two rows are swapped, hence the reversed views.
     """
     spare = np.empty_like(even)
     for _ in range(rounds):
@@ -120,15 +115,14 @@ def _apply_rounds(
 
 
 def _generate(key: Key, tag: int, first: int, count: int) -> tuple[_UInt64Array, _UInt64Array]:
-    """The blocks ``first`` to ``first + count`` of a layout, as words (w0, w2) and (w1, w3) in uint64."""
-    seed, stream = key
+    """Return the blocks ``first`` to ``first + count`` of a layout, as words (w0, w2) and (w1, w3) in uint64."""
     blocks = np.arange(count, dtype=np.uint64)
     blocks += np.uint64((tag << _TAG_SHIFT) + first)
-    return _evaluate(seed, blocks, np.uint64(stream))
+    return _evaluate(key[0], blocks, np.uint64(key[1]))
 
 
 def _evaluate(seed: int, blocks: _UInt64Array, stream: Any) -> tuple[_UInt64Array, _UInt64Array]:
-    """The blocks with these numbers (tag included) of a stream, or of a stream each."""
+    """Return the blocks with these numbers (tag included) of a stream, or each of its own stream."""
     if blocks.size <= _FEW:
         return _evaluate_few(seed, blocks, stream)
     even = np.empty((2, blocks.size), np.uint64)
@@ -141,7 +135,7 @@ def _evaluate(seed: int, blocks: _UInt64Array, stream: Any) -> tuple[_UInt64Arra
 
 
 def _evaluate_few(seed: int, blocks: _UInt64Array, stream: Any) -> tuple[_UInt64Array, _UInt64Array]:
-    """The same in Python's integers: ten rounds of NumPy calls cost more than a handful of blocks."""
+    """Evaluate a few blocks in Python integers, which is faster than ten rounds of NumPy calls."""
     streams = stream.tolist() if stream.ndim else [int(stream)] * blocks.size
     even: list[list[int]] = [[], []]
     odd: list[list[int]] = [[], []]
@@ -161,15 +155,13 @@ def _evaluate_few(seed: int, blocks: _UInt64Array, stream: Any) -> tuple[_UInt64
 
 
 def attempt_bits(seed: int, blocks: _UInt64Array, streams: _UInt64Array) -> tuple[_UInt64Array, _UInt64Array]:
-    """The lower and the upper 64 bits of blocks of the layout for attempts: one block and one stream for each result.
+    """Return the lower and the upper 64 bits of blocks of the layout "attempts", each of its own stream.
 
     >>> [f"{half[0]:016x}" for half in attempt_bits(0, np.zeros(1, np.uint64), np.zeros(1, np.uint64))]
     ['2b2a938947286060', 'd91f18f99a457a1b']
     """
-    even, odd = _evaluate(seed, blocks + np.uint64(_ATTEMPTS << _TAG_SHIFT), streams)
-    odd <<= _SHIFT32
-    odd |= even
-    return odd[0], odd[1]
+    low, high = _halves(*_evaluate(seed, blocks + np.uint64(_ATTEMPTS << _TAG_SHIFT), streams))
+    return low, high
 
 
 def _check(key: Key, start: int, count: int) -> None:
@@ -184,59 +176,57 @@ def _check(key: Key, start: int, count: int) -> None:
         )
 
 
-# Each of the following walks over the elements [start, start + count) in chunks that stay in cache, and yields the
-# slice of the result that a chunk fills, with its bits.
+def _each_piece(
+    key: Key, tag: int, start: int, count: int, per_block: int
+) -> Iterator[tuple[slice, slice, _UInt64Array, _UInt64Array]]:
+    """Evaluate a layout with ``per_block`` elements in each block, in pieces that stay in cache.
+
+    Yields the slice of the result that a piece fills, the slice of the piece's elements that it takes, and the words
+    (w0, w2) and (w1, w3) of the piece's blocks.
+    """
+    _check(key, start, count)
+    done = 0
+    while done < count:
+        first, skip = divmod(start + done, per_block)
+        take = min(count - done, per_block * _BLOCKS_PER_CHUNK - skip)
+        even, odd = _generate(key, tag, first, -(-(skip + take) // per_block))
+        yield slice(done, done + take), slice(skip, skip + take), even, odd
+        done += take
+
+
+def _halves(even: _UInt64Array, odd: _UInt64Array) -> _UInt64Array:
+    """Return the lower and the upper 64 bits of blocks, in the memory of ``odd``."""
+    odd <<= _SHIFT32
+    odd |= even
+    return odd
 
 
 def _each_words(key: Key, start: int, count: int) -> Iterator[tuple[slice, npt.NDArray[np.uint32]]]:
-    _check(key, start, count)
-    done = 0
-    while done < count:
-        first, skip = divmod(start + done, 4)
-        take = min(count - done, 4 * _BLOCKS_PER_CHUNK - skip)
-        even, odd = _generate(key, _WORDS, first, -(-(skip + take) // 4))
+    for where, piece, even, odd in _each_piece(key, _WORDS, start, count, 4):
         words = np.empty((even.shape[1], 4), np.uint32)
         words[:, 0::2] = even.T
         words[:, 1::2] = odd.T
-        yield slice(done, done + take), words.reshape(-1)[skip : skip + take]
-        done += take
+        yield where, words.reshape(-1)[piece]
 
 
 def _each_double_words(key: Key, start: int, count: int) -> Iterator[tuple[slice, _UInt64Array]]:
-    _check(key, start, count)
-    done = 0
-    while done < count:
-        first, skip = divmod(start + done, 2)
-        take = min(count - done, 2 * _BLOCKS_PER_CHUNK - skip)
-        even, odd = _generate(key, _DOUBLE_WORDS, first, -(-(skip + take) // 2))
-        odd <<= _SHIFT32
-        odd |= even
-        yield slice(done, done + take), odd.T.reshape(-1)[skip : skip + take]
-        done += take
+    for where, piece, even, odd in _each_piece(key, _DOUBLE_WORDS, start, count, 2):
+        yield where, _halves(even, odd).T.reshape(-1)[piece]
 
 
 def _each_blocks(
     key: Key, start: int, count: int, tag: int = _BLOCKS
 ) -> Iterator[tuple[slice, _UInt64Array, _UInt64Array]]:
-    """Yields the lower and the upper 64 bits of each block."""
-    _check(key, start, count)
-    for done in range(0, count, _BLOCKS_PER_CHUNK):
-        take = min(count - done, _BLOCKS_PER_CHUNK)
-        even, odd = _generate(key, tag, start + done, take)
-        odd <<= _SHIFT32
-        odd |= even
-        yield slice(done, done + take), odd[0], odd[1]
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Bits and keys
+    """Yield the lower and the upper 64 bits of each block."""
+    for where, _, even, odd in _each_piece(key, tag, start, count, 1):
+        yield where, *_halves(even, odd)
 
 
 def random_bits(key: Key, start: int, count: int) -> npt.NDArray[np.uint32]:
-    """The elements ``start`` to ``start + count`` of the stream ``key``, 32 random bits each: uint32 of shape (count,).
+    """Return the elements ``start`` to ``start + count`` of the stream ``key``: 32 random bits each, as uint32.
 
-    Raises ValueError for a key that is not two 64-bit numbers or elements beyond ``ELEMENT_LIMIT``, as do all functions
-    of this module.
+    Like all functions of this module, raises ValueError for a key that is not a pair of 64-bit numbers and for elements
+    beyond ``ELEMENT_LIMIT``.
 
     >>> [f"{word:08x}" for word in random_bits((0, 0), 1, 3)]
     ['e169c58d', 'bc57ac4c', '9b00dbd8']
@@ -248,7 +238,7 @@ def random_bits(key: Key, start: int, count: int) -> npt.NDArray[np.uint32]:
 
 
 def derive_keys(key: Key, start: int, count: int) -> list[Key]:
-    """New keys, one for each of the elements: 128 random bits each, which no other function of this module shows.
+    """Return new keys, one for each element: 128 random bits each, which no other function of this module uses.
 
     >>> len(set(derive_keys((7, 0), 0, 100)))
     100

@@ -1,7 +1,7 @@
-"""Distributions beyond ``draws``: noise of fixed shape, and samplers that reject and try again.
+"""Further distributions: standard families, and rejection samplers.
 
-As there, a number is a function of the key and of its own address alone. These NumPy functions are the reference that
-every backend reproduces, to the bit: all logarithms and exponentials are spelled out (Note [Reproducible normals]).
+As in ``draws``, a number is a function of the key and its address alone. These NumPy functions are the reference that
+every backend reproduces, to the bit: logarithms and exponentials are written out (Note [Reproducible normals]).
 """
 
 from __future__ import annotations
@@ -21,15 +21,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 __all__ = [
-    "BLOCKS_PER_ELEMENT",
-    "REJECTION",
-    "STANDARD",
-    "exact_exp",
-    "exact_log1p",
-    "multinomial",
-    "rejection",
-    "standard",
-]
+    "BLOCKS_PER_ELEMENT", "REJECTION", "STANDARD", "exact_exp", "exact_log1p", "multinomial", "rejection", "standard",
+]  # fmt: skip
 
 _Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 _UInts: TypeAlias = np.ndarray[Any, np.dtype[np.uint64]]
@@ -42,7 +35,7 @@ _LOG_GREATEST: Final = 710.0
 
 
 def exact_exp(x: npt.ArrayLike) -> _Floats:
-    """The exponential in float64, within two units in the last place, with operations that IEEE 754 defines only.
+    """Return exponentials in float64 within two units in the last place, using only operations that IEEE 754 defines.
 
     >>> exact_exp([0.0, -1000.0]).tolist()
     [1.0, 0.0]
@@ -54,18 +47,17 @@ def exact_exp(x: npt.ArrayLike) -> _Floats:
         rest = (clipped - power * _LOG2_HIGH) - power * _LOG2_LOW
         # In two steps, because 2.0**power alone may overflow where the result does not.
         half = np.floor(power * 0.5).astype(np.int32)
-        result: _Floats = np.ldexp(np.ldexp(_horner(rest, _EXP_TERMS), half), power.astype(np.int32) - half)
-    return result
+        return np.ldexp(np.ldexp(_horner(rest, _EXP_TERMS), half), power.astype(np.int32) - half)
 
 
 def _safe_log(x: _Floats) -> _Floats:
-    """The logarithm of numbers of at least 0: -inf at 0."""
+    """Return logarithms of numbers of at least 0: -inf at 0."""
     with np.errstate(all="ignore"):
         return np.where(x > 0, _log(np.where((x > 0) & (x < math.inf), x, 1.0)), -math.inf)
 
 
 def exact_log1p(x: npt.ArrayLike) -> _Floats:
-    """log(1 + x) in float64 for x >= -1, likewise.
+    """Return log(1 + x) in float64 for x >= -1, using only operations that IEEE 754 defines.
 
     >>> exact_log1p([0.0, 1e-20, -1.0]).tolist()
     [0.0, 1e-20, -inf]
@@ -73,20 +65,20 @@ def exact_log1p(x: npt.ArrayLike) -> _Floats:
     x = np.asarray(x, np.float64)
     with np.errstate(all="ignore"):
         shifted = 1.0 + x
-        # What the addition lost, relative to the sum (W. Kahan's correction).
+        # Kahan's correction: the rounding error of the addition, relative to the sum
         corrected = _safe_log(shifted) - ((shifted - 1.0) - x) / shifted
         return np.where(shifted > 0, np.where(shifted == 1.0, x, corrected), np.where(x == -1.0, -math.inf, math.nan))
 
 
-# ---- noise of fixed shape
+# ---- standard families
 
 
 def _open_unit(bits: _UInts) -> _Floats:
-    """Uniform on (0, 1), symmetric and without the ends: 52 bits and a half."""
+    """Return numbers uniform on (0, 1), symmetric and without the ends: 52 bits and a half."""
     return ((bits >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
 
 
-def _cauchy(low: _UInts) -> _Floats:
+def _cauchy(low: _UInts, high: _UInts) -> _Floats:
     cosine, sine = _cos_sin_turns(0.5 * _open_unit(low))
     return -cosine / sine  # the tangent of pi (u - 1/2)
 
@@ -96,7 +88,7 @@ def _laplace(low: _UInts, high: _UInts) -> _Floats:
     return np.where(high >> np.uint64(63), size, -size)
 
 
-def _logistic(low: _UInts) -> _Floats:
+def _logistic(low: _UInts, high: _UInts) -> _Floats:
     u = _open_unit(low)
     return _log(u) - _log(1.0 - u)
 
@@ -106,14 +98,14 @@ STANDARD: Final[dict[str, Callable[[_UInts, _UInts], _Floats]]] = {
     "exponential": lambda low, high: -_log(_open_unit(low)),
     "gumbel": lambda low, high: -_log(-_log(_open_unit(low))),
     "laplace": _laplace,
-    "logistic": lambda low, high: _logistic(low),
-    "cauchy": lambda low, high: _cauchy(low),
+    "logistic": _logistic,
+    "cauchy": _cauchy,
 }
-"""The standard member of each location and scale family, of the two halves of a block."""
+"""The standard member of each location-scale family, as a function of the two halves of a block."""
 
 
 def standard(kind: str, key: Key, count: int, dtype: DType, start: int = 0) -> npt.NDArray[Any]:
-    """Elements of a standard distribution of ``STANDARD``, computed in float64 and rounded: shape (count,).
+    """Draw elements of a distribution of ``STANDARD``, computed in float64 and rounded: shape (count,).
 
     >>> draw = standard("exponential", (1, 0), 10_000, np.dtype("float64"))
     >>> bool(abs(draw.mean() - 1) < 0.05)
@@ -129,17 +121,17 @@ def standard(kind: str, key: Key, count: int, dtype: DType, start: int = 0) -> n
 
 # Note [Addresses of rejection samplers]
 # ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-# A sampler that rejects needs an unknown number of random numbers. Each element of the result therefore has 64 blocks
-# of its own, of the layout "attempts" in Note [Random addresses]: its address is (first block, stream), attempt j reads
-# the blocks 2j and 2j + 1 of these. So an element depends on the seed, its address and its parameters alone, whatever
-# its neighbours do, in whatever pieces they are computed. A draw of n elements reserves 64 n element numbers of the
-# generator, which is why no two draws meet. Every method below accepts with a probability of at least 0.4: that 31
-# attempts fail has a probability below 2e-7 for the worst parameters of the truncated normal distribution, and the
-# last candidate, moved into the range, is taken then; it is below 1e-20 for the others.
+# A rejection sampler needs an unknown number of random numbers. Each element of the result therefore has its own 64
+# blocks of the layout "attempts" in Note [Random addresses]: its address is (first block, stream), and attempt j reads
+# blocks 2j and 2j + 1. So an element depends only on the seed, its address and its parameters, not on its neighbours or
+# the division into pieces. A draw of n elements reserves 64 n element numbers of the generator, so draws do not
+# overlap. Every method below accepts with a probability of at least 0.4. The probability that 31 attempts fail is below
+# 2e-7 for the worst parameters of the truncated normal distribution, where the last candidate, moved into the range, is
+# used then; it is below 1e-20 for the others.
 # Guarded by test_random.py::test_elements_do_not_depend_on_their_neighbours and ::test_consecutive_draws_share_nothing.
 BLOCKS_PER_ELEMENT: Final = 64
 _ATTEMPTS_PER_ELEMENT: Final = BLOCKS_PER_ELEMENT // 2 - 1
-_BOOST: Final = np.uint64(BLOCKS_PER_ELEMENT - 1)  # the blocks that no attempt reads
+_BOOST: Final = np.uint64(BLOCKS_PER_ELEMENT - 1)  # no attempt reads these blocks
 _NUMERATOR: Final = np.uint64(BLOCKS_PER_ELEMENT - 2)
 
 
@@ -152,14 +144,14 @@ class _Elements:
         self.streams = addresses[:, 1]
 
     def bits(self, index: Any, block: int | np.uint64) -> tuple[_UInts, _UInts]:
-        """The two halves of a block of each element of ``index``."""
+        """Return the two halves of a block of each element of ``index``."""
         return attempt_bits(self.seed, self.blocks[index] + np.uint64(block), self.streams[index])
 
 
 def _try_until_accepted(
     elements: _Elements, size: int, attempt: Callable[[npt.NDArray[np.intp], int], tuple[_Floats, Any]]
 ) -> _Floats:
-    """``attempt(index, j)`` gives candidates for the elements ``index`` and which of them are accepted."""
+    """Repeat ``attempt(index, j)``, which returns candidates for the elements ``index`` and which are accepted."""
     result = np.zeros(size)
     pending = np.arange(size)
     for j in range(_ATTEMPTS_PER_ELEMENT):
@@ -177,9 +169,10 @@ def _normal_of(low: _UInts, high: _UInts) -> _Floats:
 
 
 def _log_gamma(elements: _Elements, shape: _Floats, _: _Floats) -> _Floats:
-    """Logarithms of gamma numbers. G. Marsaglia, W. W. Tsang, "A simple method for generating gamma variables", 2000.
+    """Draw logarithms of gamma variates.
 
-    Below 1 the shape is raised by 1 and the number multiplied by u**(1 / shape): section 6 there.
+    Source: G. Marsaglia, W. W. Tsang, "A simple method for generating gamma variables", 2000. A shape below 1 is raised
+    by 1 and the number multiplied by u**(1 / shape), as in section 6 there.
     """
     d = np.where(shape < 1.0, shape + 1.0, shape) - 1 / 3
     c = 1.0 / np.sqrt(9.0 * d)
@@ -205,22 +198,22 @@ def _gamma(elements: _Elements, shape: _Floats, other: _Floats) -> _Floats:
 
 
 def _standard_t(elements: _Elements, degrees: _Floats, other: _Floats) -> _Floats:
-    """A normal number divided by the root of a mean square of others, which is a gamma number."""
+    """Divide a normal variate by the root of a mean square of others, which is a gamma variate."""
     half = 0.5 * degrees
     normal = _normal_of(*elements.bits(slice(None), _NUMERATOR))
     return normal * exact_exp(0.5 * (_safe_log(half) - _log_gamma(elements, half, other)))
 
 
 # C. Loader, "Fast and accurate computation of binomial probabilities", 2000: the logarithm of a probability as a sum of
-# small terms. lgamma in its place would lose all digits for large means.
+# small terms; lgamma would lose all digits for large means.
 
 
 @cache
 def _stirling_table() -> _Floats:
-    """log(k!) - log(sqrt(2 pi k) (k / e)**k) for k below 16, summed exactly enough in integers and one division."""
+    """Return log(k!) - log(sqrt(2 pi k) (k / e)**k) for k below 16."""
     table = [0.0]
     for k in range(1, 16):
-        # The series in 1/k from k = 40 on, carried down by the recurrence in terms of log1p(1 / j).
+        # the series in 1/k at k = 40, then the downward recurrence in terms of log1p(1 / j)
         total = _stirling_series(np.array([40.0]))[0]
         for j in range(39, k - 1, -1):
             total += (j + 0.5) * float(exact_log1p(1.0 / j)) - 1.0
@@ -243,7 +236,7 @@ _DEVIANCE_TERMS: Final = [1 / (2 * j + 1) for j in range(9, 0, -1)]
 
 
 def _deviance(k: _Floats, mean: _Floats) -> _Floats:
-    """k log(k / mean) + mean - k for k > 0, without cancellation where k is near the mean."""
+    """Return k log(k / mean) + mean - k for k > 0, without cancellation where k is near the mean."""
     v = (k - mean) / (k + mean)
     near = np.abs(v) < 0.1
     z = np.where(near, v * v, 0.0)
@@ -261,7 +254,7 @@ def _poisson_log_probability(k: _Floats, mean: _Floats) -> _Floats:
 
 
 def _by_inversion(u: _Floats, first: _Floats, ratio: Callable[[Any, int], _Floats]) -> _Floats:
-    """The number k at which the sum of probabilities exceeds u; ``ratio(index, k)`` leads from k - 1 to k."""
+    """Return the k at which the sum of probabilities exceeds u; ``ratio(index, k)`` leads from k - 1 to k."""
     result = np.zeros(u.size)
     pending = np.flatnonzero(u > first)
     probability, total = first[pending], first[pending]
@@ -271,14 +264,14 @@ def _by_inversion(u: _Floats, first: _Floats, ratio: Callable[[Any, int], _Float
         result[pending] = k
         probability = probability * ratio(pending, k)
         total = total + probability
-        # Where the sum has stopped to grow, u lies in what rounding left over.
+        # where the sum has stopped growing, u is within its rounding error
         going = (u[pending] > total) & (probability > 0)
         pending, probability, total = pending[going], probability[going], total[going]
     return result
 
 
 def _poisson(elements: _Elements, mean: _Floats, _: _Floats) -> _Floats:
-    """Below a mean of 10 by inversion, above by W. Hörmann's PTRS ("The transformed rejection method", 1993)."""
+    """Draw by inversion below a mean of 10, above by W. Hörmann's PTRS ("The transformed rejection method", 1993)."""
     result = np.zeros(mean.size)
     small = np.flatnonzero(mean < 10.0)
     if small.size:
@@ -319,7 +312,7 @@ def _binomial_log_probability(k: _Floats, n: _Floats, p: _Floats) -> _Floats:
 
 
 def _binomial(elements: _Elements, trials: _Floats, probability: _Floats) -> _Floats:
-    """Below a mean of 10 by inversion, above by W. Hörmann's BTRS ("The generation of binomial variates", 1993)."""
+    """Draw by inversion below a mean of 10, above by BTRS (W. Hörmann, "The generation of binomial variates", 1993)."""
     flipped = probability > 0.5
     p_of = np.where(flipped, 1.0 - probability, probability)
     mean = trials * p_of
@@ -358,9 +351,9 @@ def _binomial(elements: _Elements, trials: _Floats, probability: _Floats) -> _Fl
 
 
 def _truncated_normal(elements: _Elements, low: _Floats, high: _Floats) -> _Floats:
-    """Standard normal numbers in [low, high]. C. P. Robert, "Simulation of truncated normal variables", 1995.
+    """Draw standard normal variates in [low, high]: C. P. Robert, "Simulation of truncated normal variables", 1995.
 
-    Around 0 by normal candidates if the interval is wide and uniform ones if not; in a tail by exponential ones.
+    Around 0, candidates are normal if the interval is wide and uniform otherwise; in a tail they are exponential.
     """
     mirrored = high < 0.0
     a, b = np.where(mirrored, -high, low), np.where(mirrored, -low, high)
@@ -397,11 +390,11 @@ REJECTION: Final[dict[str, Callable[[_Elements, _Floats, _Floats], _Floats]]] = 
     "binomial": _binomial,
     "truncated_normal": _truncated_normal,
 }
-"""Samplers of two parameters for each element; the second of some is not used."""
+"""Samplers with two parameters for each element, the second of which some ignore."""
 
 
 def rejection(kind: str, first: Any, second: Any, addresses: Any, seed: int) -> _Floats:
-    """One number for each address of shape (..., 2); the parameters broadcast with (...). In float64.
+    """Draw a float64 for each address (shape (..., 2)); the parameters broadcast with (...).
 
     See Note [Addresses of rejection samplers].
     """
@@ -418,7 +411,7 @@ def rejection(kind: str, first: Any, second: Any, addresses: Any, seed: int) -> 
 
 
 def multinomial(trials: Any, probabilities: Any, addresses: Any, seed: int) -> npt.NDArray[np.int64]:
-    """Counts of the categories on the last axis: each is binomial, given those before. Addresses (..., k, 2)."""
+    """Draw counts of the categories on the last axis, each binomial given those before; addresses (..., k, 2)."""
     k = probabilities.shape[-1]
     outer = np.broadcast_shapes(trials.shape, probabilities.shape[:-1], addresses.shape[:-2])
     left = np.broadcast_to(trials, outer).astype(np.float64)
