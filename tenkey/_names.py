@@ -1,8 +1,8 @@
-"""Which operators are public names, and in which module of the namespace.
+"""The public names of operators, and their modules in the namespace.
 
-An operator with a docstring is ``tk.<name>``; ``linalg_``, ``fft_`` and ``special_`` before its name put it into that
-module instead. Those that are derived (``out=``, in-place), work in place, or are tagged ``internal`` are reached
-through ``tk.ops`` and the methods of Tensor alone.
+An operator with a docstring is ``tk.<name>``; the prefixes ``linalg_``, ``fft_`` and ``special_`` put it into that
+module instead. Derived operators (``out=``, in-place), operators that work in place and internal ones are available
+only in ``tk.ops`` and as methods of Tensor.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from .dispatch.operator import Operator
 from .dispatch.tags import Tag
 from .interop.numpy_names import counterpart
 
-__all__ = ["MODULES", "SUBMODULES", "expose", "find_public", "list_public"]
+__all__ = ["MODULES", "SUBMODULES", "expose", "fill_module", "find_public", "list_public"]
 
 MODULES: Final = ("linalg", "fft", "special")
-# All that users reach as tk.<module>; other modules beside __init__.py hold functions of the namespace itself.
+# Public modules tk.<module>; other modules beside __init__.py hold functions of the namespace itself.
 SUBMODULES: Final = frozenset(
     {*MODULES, "autograd", "backends", "core", "dispatch", "library", "ops", "random", "transforms"}
 )
@@ -37,14 +37,14 @@ def _is_public(operator: Operator) -> bool:
 
 
 def _place(operator: Operator) -> tuple[str, str]:
-    """The module ("" for the namespace itself) and the name in it."""
+    """Return the module ("" for the namespace itself) and the name in it."""
     name = operator.schema.base_name
     prefix, _, rest = name.partition("_")
     return (prefix, rest) if prefix in MODULES and rest else ("", name)
 
 
 def expose(module: str) -> dict[str, Callable[..., Any]]:
-    """The operators of a module of the namespace, by their names in it; each learns where it is found."""
+    """Return the operators of a module of the namespace by name, after setting their ``__module__`` and names."""
     found: dict[str, Callable[..., Any]] = {}
     for operator in registry:
         if (module and not operator.schema.base_name.startswith(module)) or not _is_public(operator):
@@ -59,7 +59,7 @@ def expose(module: str) -> dict[str, Callable[..., Any]]:
 
 
 def list_public(namespace: Mapping[str, Any]) -> list[str]:
-    """The public names among the globals of ``tenkey``, for ``__all__``."""
+    """Return the public names among the globals of ``tenkey``, for ``__all__``."""
     return sorted(
         name
         for name, value in namespace.items()
@@ -68,9 +68,9 @@ def list_public(namespace: Mapping[str, Any]) -> list[str]:
 
 
 def find_public(module: str, name: str) -> Callable[..., Any]:
-    """The operator that a block declared under this name after the namespace was made.
+    """Return the operator that a block declared under this name after the import of ``tenkey``.
 
-    Raises AttributeError, as a module does.
+    Raises AttributeError for other names.
     """
     operator = registry.operators.get(f"tk::{module}_{name}" if module else f"tk::{name}")
     if operator is None or not _is_public(operator) or _place(operator) != (module, name):
@@ -80,3 +80,11 @@ def find_public(module: str, name: str) -> Callable[..., Any]:
             + (f": the name here is {ours}." if ours else "")
         )
     return operator.call
+
+
+def fill_module(module: str, namespace: dict[str, Any]) -> Callable[[str], Any]:
+    """Add the operators of a module to its globals and ``__all__``; return its ``__getattr__``, for later operators."""
+    found = expose(module)
+    namespace.update(found)
+    namespace["__all__"].extend(found)
+    return lambda name: find_public(module, name)

@@ -1,16 +1,14 @@
-"""Linear algebra: the array API standard's extension ``linalg``, and what array users know beside it.
+"""Linear algebra: the extension ``linalg`` of the array API standard, and functions beyond it.
 
-A name here is an operator whose block begins with ``linalg_`` (``tenkey/ops/builtin``), a function of
-``tenkey/functions/linalg.py``, or an operator of the namespace itself that the standard has in both places.
+A name is an operator whose block begins with ``linalg_`` (``tenkey/ops/builtin``), a function of
+``tenkey/functions/linalg.py``, or an operator of the namespace that the standard also lists here.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 from numpy.linalg import LinAlgError
 
-from . import _names
+from ._names import fill_module
 from .functions.linalg import cond, matrix_norm, norm, tensordot
 from .ops.builtin.linalg.diagonals import trace
 from .ops.builtin.linalg.matmul import matmul
@@ -20,13 +18,4 @@ from .ops.builtin.shape.views import matrix_transpose
 __all__ = [
     "LinAlgError", "cond", "matmul", "matrix_norm", "matrix_transpose", "norm", "outer", "tensordot", "trace", "vecdot",
 ]  # fmt: skip
-
-
-def __getattr__(name: str) -> Any:
-    """An operator that was declared after this module was made."""
-    return _names.find_public("linalg", name)
-
-
-_found = _names.expose("linalg")
-globals().update(_found)
-__all__.extend(_found)  # noqa: PYI056  # the stub beside it is what type checkers read
+__getattr__ = fill_module("linalg", globals())

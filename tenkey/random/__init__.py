@@ -1,8 +1,8 @@
 """Random numbers: the same for one seed on every backend and for any number of threads (Philox 4x32-10).
 
-Every call takes its numbers from a generator, the global one unless ``generator=`` is given. Parameters of
-distributions are numbers or tensors, which broadcast with ``shape=``; where the result is a smooth function of noise
-and parameters, gradients flow to these.
+Every call draws from a generator, by default the global one (``generator=``). Parameters of distributions are numbers
+or tensors, which broadcast with ``shape=``. Where the result is a smooth function of noise and parameters, gradients
+flow to the parameters.
 """
 
 from __future__ import annotations
@@ -43,46 +43,15 @@ if TYPE_CHECKING:  # Note [Delayed modules]
     from ._vectors import multivariate_normal
 
 __all__ = [
-    "Generator",
-    "GeneratorState",
-    "bernoulli",
-    "beta",
-    "binomial",
-    "categorical",
-    "cauchy",
-    "chisquare",
-    "choice",
-    "default_generator",
-    "dirichlet",
-    "exponential",
-    "gamma",
-    "geometric",
-    "get_state",
-    "gumbel",
-    "integers",
-    "laplace",
-    "logistic",
-    "lognormal",
-    "multinomial",
-    "multivariate_normal",
-    "normal",
-    "pareto",
-    "permutation",
-    "poisson",
-    "rayleigh",
-    "seed",
-    "set_state",
-    "shuffle",
-    "standard_t",
-    "triangular",
-    "truncated_normal",
-    "uniform",
-    "weibull",
-]
+    "Generator", "GeneratorState", "bernoulli", "beta", "binomial", "categorical", "cauchy", "chisquare", "choice",
+    "default_generator", "dirichlet", "exponential", "gamma", "geometric", "get_state", "gumbel", "integers", "laplace",
+    "logistic", "lognormal", "multinomial", "multivariate_normal", "normal", "pareto", "permutation", "poisson",
+    "rayleigh", "seed", "set_state", "shuffle", "standard_t", "triangular", "truncated_normal", "uniform", "weibull",
+]  # fmt: skip
 
 
 def get_state() -> GeneratorState:
-    """The state of the default generator.
+    """Return the state of the default generator.
 
     >>> import tenkey as tk
     >>> state = tk.random.get_state()
@@ -95,7 +64,7 @@ def get_state() -> GeneratorState:
 
 
 def set_state(state: tuple[int, int, int]) -> None:
-    """Put the default generator into a state that ``get_state`` gave. Raises ValueError for anything else.
+    """Set the state of the default generator, from ``get_state``. Raises ValueError for anything else.
 
     >>> import tenkey as tk
     >>> tk.random.set_state(tk.random.get_state())

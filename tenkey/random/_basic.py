@@ -1,10 +1,10 @@
-"""Uniform and normal numbers, integers, and the families that are a standard number times a scale plus a location."""
+"""Uniform and normal numbers, integers, and families with a location and a scale."""
 
 from __future__ import annotations
 
 import math
 import operator as _operator
-from typing import Any, Final
+from typing import Any
 
 from ..core.dtypes import names as dtypes
 from ..core.random.generator import Generator
@@ -14,16 +14,14 @@ from ..ops.builtin.elementwise.exponential import sqrt
 from ..ops.builtin.random import random_exp, random_integers, random_normal, random_uniform
 from ._parameters import Parameter, Plan, Shape, make_plan, numbers, parameter, sizes_of, standard
 
-_ORDER: Final = "[{operator}] {low} must be below {high}, got {given}."
-
 
 def uniform(
     shape: Shape = None, *, low: Parameter = 0.0, high: Parameter = 1.0, dtype: Any = None, device: Any = None,
     generator: Generator | None = None,
 ) -> Tensor:  # fmt: skip
-    """Uniform numbers in [low, high) of a floating dtype (float32 by default).
+    """Draw uniform numbers in [low, high) of a floating dtype (float32 by default).
 
-    ``low`` and ``high`` are numbers or tensors that broadcast with ``shape``; without ``shape`` the result has theirs.
+    ``low`` and ``high`` are numbers or tensors that broadcast with ``shape``, which defaults to their common shape.
     Gradients flow to them. Raises ValueError where low is not below high.
 
     >>> import tenkey as tk
@@ -40,7 +38,7 @@ def uniform(
         with numbers("uniform", generator, plan) as address:
             unit: Tensor = random_uniform(plan.shape, *address, dtype=plan.dtype, device=plan.device)
             drawn = unit * width + low
-            return where(drawn < high, drawn, low)  # rounding may reach the end
+            return where(drawn < high, drawn, low)  # rounding may reach high
     with numbers("uniform", generator, plan) as address:
         return random_uniform(
             plan.shape, *address, low=float(low), high=float(high), dtype=plan.dtype, device=plan.device
@@ -51,10 +49,10 @@ def normal(
     shape: Shape = None, *, mean: Parameter = 0.0, std: Parameter = 1.0, dtype: Any = None, device: Any = None,
     generator: Generator | None = None,
 ) -> Tensor:  # fmt: skip
-    """Normal numbers with a mean and a standard deviation, which are numbers or tensors; gradients flow to them.
+    """Draw normal numbers with a mean and a standard deviation: numbers or tensors, to which gradients flow.
 
-    Complex dtypes: real and imaginary part are independent, each of variance ``std**2 / 2``. Without ``shape`` the
-    result has that of the parameters. Raises ValueError for a negative or infinite ``std``.
+    For a complex dtype, real and imaginary part are independent, each of variance ``std**2 / 2``. ``shape`` defaults to
+    that of the parameters. Raises ValueError for a negative or infinite ``std``.
 
     >>> import tenkey as tk
     >>> tk.random.normal((2, 3)).shape, tk.random.normal(mean=tk.asarray([0.0, 10.0]), std=0.1).shape
@@ -72,7 +70,7 @@ def normal(
 
 def _complex_normal(shape: Any, mean: Any, std: Any, dtype: Any, device: Any, generator: Any) -> Tensor:
     if isinstance(mean, Tensor) or isinstance(std, Tensor):
-        raise TypeError("[normal] complex numbers take a mean and a standard deviation that are numbers, got a tensor.")
+        raise TypeError("[normal] complex numbers take numbers for the mean and the standard deviation, got a tensor.")
     std = parameter("normal", "std", std, "nonnegative")
     mean = complex(mean)
     if not (math.isfinite(mean.real) and math.isfinite(mean.imag)):
@@ -86,7 +84,7 @@ def _complex_normal(shape: Any, mean: Any, std: Any, dtype: Any, device: Any, ge
 
 
 def _located(drawn: Tensor, loc: Any, scale: Any) -> Tensor:
-    """``drawn * scale + loc``, without the operations that would change nothing."""
+    """Return ``drawn * scale + loc``, omitting operations without effect."""
     if isinstance(scale, Tensor) or scale != 1.0:
         drawn = drawn * scale
     if isinstance(loc, Tensor) or loc != 0.0:
@@ -98,10 +96,10 @@ def integers(
     low: int, high: int | None = None, shape: Shape = (), *, dtype: Any = None, device: Any = None,
     generator: Generator | None = None,
 ) -> Tensor:  # fmt: skip
-    """Integers in [low, high), or in [0, low) if ``high`` is None, all equally likely (bias below 2**-32).
+    """Draw integers in [low, high), or in [0, low) if ``high`` is None, all equally likely (bias below 2**-32).
 
-    Of int64 unless ``dtype`` says otherwise; up to the whole range of it: ``high=2**64`` with uint64. Raises ValueError
-    for an empty range or one that does not fit in the dtype, TypeError for other dtypes.
+    ``dtype`` is int64 by default; the whole range of a dtype is possible (``high=2**64`` with uint64). Raises
+    ValueError for an empty range or one that does not fit in the dtype, TypeError for other dtypes.
 
     >>> import tenkey as tk
     >>> x = tk.random.integers(0, 6, 100)
@@ -134,7 +132,7 @@ def exponential(
     shape: Shape = None, *, scale: Parameter = 1.0, dtype: Any = None, device: Any = None,
     generator: Generator | None = None,
 ) -> Tensor:  # fmt: skip
-    """Exponential numbers of mean ``scale`` (1 / rate), a number or a tensor to which gradients flow.
+    """Draw exponential numbers of mean ``scale`` (1 / rate), a number or a tensor to which gradients flow.
 
     Raises ValueError for a negative or infinite scale.
 
@@ -149,7 +147,7 @@ def laplace(
     shape: Shape = None, *, loc: Parameter = 0.0, scale: Parameter = 1.0, dtype: Any = None, device: Any = None,
     generator: Generator | None = None,
 ) -> Tensor:  # fmt: skip
-    """Laplace numbers: density exp(-abs(x - loc) / scale) / (2 scale). Gradients flow to the parameters.
+    """Draw Laplace numbers: density exp(-abs(x - loc) / scale) / (2 scale). Gradients flow to the parameters.
 
     >>> import tenkey as tk
     >>> tk.random.laplace((2, 3), scale=0.5).shape
@@ -162,7 +160,7 @@ def gumbel(
     shape: Shape = None, *, loc: Parameter = 0.0, scale: Parameter = 1.0, dtype: Any = None, device: Any = None,
     generator: Generator | None = None,
 ) -> Tensor:  # fmt: skip
-    """Gumbel numbers (of maxima): cdf exp(-exp(-(x - loc) / scale)). Gradients flow to the parameters.
+    """Draw Gumbel numbers (of maxima): cdf exp(-exp(-(x - loc) / scale)). Gradients flow to the parameters.
 
     >>> import tenkey as tk
     >>> tk.random.gumbel((2, 3)).dtype
@@ -175,7 +173,7 @@ def logistic(
     shape: Shape = None, *, loc: Parameter = 0.0, scale: Parameter = 1.0, dtype: Any = None, device: Any = None,
     generator: Generator | None = None,
 ) -> Tensor:  # fmt: skip
-    """Logistic numbers: cdf 1 / (1 + exp(-(x - loc) / scale)). Gradients flow to the parameters.
+    """Draw logistic numbers: cdf 1 / (1 + exp(-(x - loc) / scale)). Gradients flow to the parameters.
 
     >>> import tenkey as tk
     >>> tk.random.logistic((2, 3)).shape
@@ -188,7 +186,7 @@ def cauchy(
     shape: Shape = None, *, loc: Parameter = 0.0, scale: Parameter = 1.0, dtype: Any = None, device: Any = None,
     generator: Generator | None = None,
 ) -> Tensor:  # fmt: skip
-    """Cauchy numbers: density 1 / (pi scale (1 + ((x - loc) / scale)**2)). Gradients flow to the parameters.
+    """Draw Cauchy numbers: density 1 / (pi scale (1 + ((x - loc) / scale)**2)). Gradients flow to the parameters.
 
     >>> import tenkey as tk
     >>> tk.random.cauchy((2, 3)).shape
@@ -201,9 +199,7 @@ def rayleigh(
     shape: Shape = None, *, scale: Parameter = 1.0, dtype: Any = None, device: Any = None,
     generator: Generator | None = None,
 ) -> Tensor:  # fmt: skip
-    """Rayleigh numbers: lengths of vectors of two normal numbers of standard deviation ``scale``.
-
-    Gradients flow to ``scale``.
+    """Draw lengths of vectors of two normal numbers of standard deviation ``scale``, to which gradients flow.
 
     >>> import tenkey as tk
     >>> bool(tk.all(tk.random.rayleigh((10,)) > 0))
@@ -219,7 +215,7 @@ def lognormal(
     shape: Shape = None, *, mean: Parameter = 0.0, sigma: Parameter = 1.0, dtype: Any = None, device: Any = None,
     generator: Generator | None = None,
 ) -> Tensor:  # fmt: skip
-    """Exponentials of normal numbers with this mean and standard deviation. Gradients flow to the parameters.
+    """Draw exponentials of normal numbers with this mean and standard deviation. Gradients flow to the parameters.
 
     >>> import tenkey as tk
     >>> bool(tk.all(tk.random.lognormal((10,), sigma=0.5) > 0))
@@ -237,7 +233,7 @@ def weibull(
     shape: Shape = None, *, a: Parameter, scale: Parameter = 1.0, dtype: Any = None, device: Any = None,
     generator: Generator | None = None,
 ) -> Tensor:  # fmt: skip
-    """Weibull numbers with the shape parameter ``a``: cdf 1 - exp(-(x / scale)**a). Gradients flow to both.
+    """Draw Weibull numbers with the shape parameter ``a``: cdf 1 - exp(-(x / scale)**a). Gradients flow to both.
 
     Raises ValueError unless ``a`` is positive and ``scale`` not negative.
 
@@ -255,7 +251,7 @@ def pareto(
     shape: Shape = None, *, a: Parameter, scale: Parameter = 1.0, dtype: Any = None, device: Any = None,
     generator: Generator | None = None,
 ) -> Tensor:  # fmt: skip
-    """Pareto numbers: cdf 1 - (scale / x)**a from ``scale`` on (NumPy's are those of ``scale=1``, less 1).
+    """Draw Pareto numbers: cdf 1 - (scale / x)**a for x >= scale (NumPy's are those of ``scale=1``, less 1).
 
     Gradients flow to both parameters, which must be positive.
 
@@ -273,7 +269,7 @@ def triangular(
     shape: Shape = None, *, left: Parameter = 0.0, mode: Parameter = 0.5, right: Parameter = 1.0, dtype: Any = None,
     device: Any = None, generator: Generator | None = None,
 ) -> Tensor:  # fmt: skip
-    """Numbers between ``left`` and ``right`` whose density rises to ``mode`` and falls from there, both in a line.
+    """Draw numbers between ``left`` and ``right`` whose density rises linearly to ``mode`` and falls linearly from it.
 
     Gradients flow to the parameters. Raises ValueError unless left <= mode <= right and left < right.
 
@@ -289,7 +285,7 @@ def triangular(
     rise = parameter("triangular", "mode - left", mode - left, "nonnegative")
     fall = parameter("triangular", "right - mode", right - mode, "nonnegative")
     u = standard("triangular", generator, plan, "uniform", dtypes.float64)
-    # A product of 0 would have an infinite slope of the root: the side that is not taken gets a 1.
+    # the root of 0 has an infinite slope, so the side that is not chosen takes the root of 1
     rising = u * width < rise
     up = left + sqrt(where(rising, u * width * rise, 1.0))
     down = right - sqrt(where(rising, 1.0, (1.0 - u) * width * fall))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from operator import index
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from ..ops.builtin.indexing.advanced_indexing import take
 from ..ops.builtin.random import (
     random_category,
     random_counts,
+    random_integers,
     random_log1p,
     random_order,
     random_permutation,
@@ -43,16 +45,15 @@ from ._rejecting import _VECTOR, _reject
 _POPULATION: Final = (
     "[choice] a must be a positive integer or a tensor with elements along the axis {axis}, got {given}."
 )
-_NUMBER: Final = "[permutation] x must be a tensor or an integer of at least 0, got {given!r}."
 
 
 def bernoulli(
     shape: Shape = None, *, p: Parameter = 0.5, dtype: Any = None, device: Any = None,
     generator: Generator | None = None,
 ) -> Tensor:  # fmt: skip
-    """True with the probability ``p``, a number or a tensor: bool unless ``dtype`` says otherwise.
+    """Draw True with the probability ``p``, a number or a tensor; ``dtype`` is bool by default.
 
-    The probability is exact to 2**-53. Raises ValueError outside of [0, 1].
+    The probability is exact to 2**-53. Raises ValueError outside [0, 1].
 
     >>> import tenkey as tk
     >>> tk.random.bernoulli((3,), p=1.0).tolist()
@@ -70,7 +71,7 @@ def bernoulli(
 def geometric(
     shape: Shape = None, *, p: Parameter, dtype: Any = None, device: Any = None, generator: Generator | None = None
 ) -> Tensor:
-    """The number of independent trials until one of probability ``p`` succeeds: 1, 2, ... (int64).
+    """Draw the number of independent trials until one of probability ``p`` succeeds: 1, 2, ... (int64).
 
     Raises ValueError unless ``p`` is in (0, 1].
 
@@ -91,7 +92,7 @@ def poisson(
     shape: Shape = None, *, lam: Parameter = 1.0, dtype: Any = None, device: Any = None,
     generator: Generator | None = None,
 ) -> Tensor:  # fmt: skip
-    """Counts of a Poisson process with the mean ``lam``, a number or a tensor (int64).
+    """Draw counts of a Poisson process with the mean ``lam``, a number or a tensor (int64).
 
     Raises ValueError unless ``lam`` is in [0, 2**62]. Source: Hörmann 1993 (PTRS), inversion below a mean of 10.
 
@@ -109,7 +110,7 @@ def binomial(
     shape: Shape = None, *, n: Parameter, p: Parameter, dtype: Any = None, device: Any = None,
     generator: Generator | None = None,
 ) -> Tensor:  # fmt: skip
-    """The number of successes in ``n`` independent trials of probability ``p`` (int64); numbers or tensors.
+    """Draw the number of successes in ``n`` independent trials of probability ``p`` (int64); numbers or tensors.
 
     Raises ValueError unless ``n`` is a whole number in [0, 2**53) and ``p`` in [0, 1]. Source: Hörmann 1993 (BTRS),
     inversion below a mean of 10.
@@ -127,7 +128,7 @@ def binomial(
 
 def _probabilities(operator: str, p: Any) -> Tensor:
     if not isinstance(p, Tensor) and isinstance(p, (list, tuple)):
-        p = asarray(p, dtype=dtypes.float64)  # the sum of Python's numbers is 1 to double precision
+        p = asarray(p, dtype=dtypes.float64)  # Python numbers sum to 1 in double precision
     shape: tuple[int, ...] = tuple(getattr(p, "shape", ()))
     if len(shape) == 0 or shape[-1] == 0:
         raise ValueError(_VECTOR.format(operator=operator, name="p", shape=shape))
@@ -139,7 +140,7 @@ def multinomial(
     n: Parameter, p: Parameter, shape: Shape = None, *, dtype: Any = None, device: Any = None,
     generator: Generator | None = None,
 ) -> Tensor:  # fmt: skip
-    """How often each of k categories comes up in ``n`` trials: counts that sum to ``n`` on the last axis (int64).
+    """Draw how often each of k categories occurs in ``n`` trials: counts that sum to ``n`` on the last axis (int64).
 
     ``p`` has the shape (..., k) and sums to 1 along the last axis. The result is ``shape + (k,)``; ``shape`` broadcasts
     with ``n`` and the leading axes of ``p``, which are its default.
@@ -160,10 +161,10 @@ def multinomial(
 def categorical(
     p: Parameter, shape: Shape = None, *, dtype: Any = None, device: Any = None, generator: Generator | None = None
 ) -> Tensor:
-    """Indices of categories (int64), drawn with the probabilities on the last axis of ``p``, which sum to 1.
+    """Draw indices of categories (int64) with the probabilities on the last axis of ``p``, which sum to 1.
 
     ``p`` has the shape (..., k). ``shape`` broadcasts with the leading axes of ``p``, which are its default. For
-    unnormalised logarithms pass ``tk.softmax(logits)``.
+    unnormalised log-probabilities pass ``tk.softmax(logits)``.
 
     >>> import tenkey as tk
     >>> tk.random.categorical([0.0, 1.0, 0.0], (3,)).tolist()
@@ -182,14 +183,14 @@ def _permutation(operator: str, n: int, device: Any, generator: Any) -> Tensor:
 
 
 def _population(given: Any) -> Any:
-    """NumPy's arrays and sequences of numbers as tensors; an array of no dimensions is a number."""
+    """Return arrays and sequences of numbers as tensors; a 0-d array is a number."""
     if isinstance(given, (list, tuple)) or (isinstance(given, np.ndarray) and given.ndim):
         return asarray(given)
     return given
 
 
 def permutation(x: Tensor | int, *, axis: int = 0, device: Any = None, generator: Generator | None = None) -> Tensor:
-    """The numbers 0 to x - 1 in random order; of a tensor a copy whose slices along ``axis`` are in random order.
+    """Return 0 to x - 1 in random order, or a copy of a tensor with its slices along ``axis`` in random order.
 
     >>> import tenkey as tk
     >>> sorted(tk.random.permutation(4).tolist())
@@ -202,10 +203,11 @@ def permutation(x: Tensor | int, *, axis: int = 0, device: Any = None, generator
         axis = _checked_axis("permutation", axis, x.ndim)
         order = _permutation("permutation", x.shape[axis], x.device, generator)
         return take(x, order, axis=axis)
-    if isinstance(x, bool) or not hasattr(x, "__index__"):
-        raise TypeError(_NUMBER.format(given=x))
-    if x < 0:
-        raise ValueError(_NUMBER.format(given=x))
+    countable = hasattr(x, "__index__") and not isinstance(x, bool)
+    if not countable or x < 0:
+        raise (ValueError if countable else TypeError)(
+            f"[permutation] x must be a tensor or an integer of at least 0, got {x!r}."
+        )
     return _permutation("permutation", x.__index__(), device, generator)
 
 
@@ -220,7 +222,7 @@ def _checked_axis(operator: str, axis: int, ndim: int) -> int:
 
 
 def shuffle(x: Tensor, *, axis: int = 0, generator: Generator | None = None) -> Tensor:
-    """Put the slices of a tensor along ``axis`` in random order, in place. Returns the tensor.
+    """Put the slices of a tensor along ``axis`` in random order, in place, and return the tensor.
 
     >>> import tenkey as tk
     >>> x = tk.arange(4)
@@ -237,11 +239,11 @@ def choice(
     a: Tensor | int, shape: Shape = (), *, replace: bool = True, p: Parameter = None, axis: int = 0, device: Any = None,
     generator: Generator | None = None,
 ) -> Tensor:  # fmt: skip
-    """A random selection of slices of ``a`` along ``axis``, or of the numbers 0 to a - 1.
+    """Return a random selection of slices of ``a`` along ``axis``, or of the numbers 0 to a - 1.
 
-    ``shape`` takes the place of the axis. ``replace=False`` selects each slice at most once; ``p`` are the
-    probabilities of the slices (all equal without it), then applied one selection after the other. Raises ValueError
-    where there are not as many slices as asked for.
+    ``shape`` replaces the axis. ``replace=False`` selects each slice at most once; ``p`` are the probabilities of the
+    slices (by default equal), applied to one selection after the other. Raises ValueError for more slices than there
+    are.
 
     >>> import tenkey as tk
     >>> sorted(tk.random.choice(3, (3,), replace=False).tolist())
@@ -250,9 +252,7 @@ def choice(
     [20, 20]
     """
     sizes = sizes_of("choice", shape)
-    wanted = 1
-    for length in sizes:
-        wanted *= length
+    wanted = prod(sizes)
     a = _population(a)
     if isinstance(a, Tensor):
         axis, device = _checked_axis("choice", axis, a.ndim), a.device
@@ -279,25 +279,23 @@ def _chosen(
         if weights is not None:
             return categorical(weights, sizes, generator=generator)
         plan = Plan(sizes, dtypes.int64, device)
-        from ..ops.builtin.random import random_integers
-
         with numbers("choice", generator, plan) as address:
             return random_integers(sizes, *address, low=0, high=count or 1, dtype=dtypes.int64, device=device)
     possible = count if weights is None else int((weights > 0).sum())
     if wanted > possible:
         raise ValueError(
-            f"[choice] {wanted} different elements were asked for, and there are {possible} of positive probability: "
-            "pass replace=True, or a smaller shape."
+            f"[choice] got a shape of {wanted} different elements, and {possible} have a positive probability: pass "
+            "replace=True, or a smaller shape."
         )
     if weights is None:
         return reshape(_permutation("choice", count, device, generator)[:wanted], sizes)
-    # The order of exponential waiting times is that of selections one after the other (Efraimidis and Spirakis 2006).
+    # The order of exponential waiting times is that of successive selections (Efraimidis and Spirakis 2006).
     plan = Plan((count,), dtypes.float64, weights.device)
     waiting = standard("choice", generator, plan, "exponential") / weights
     return reshape(random_order(waiting)[:wanted], sizes)
 
 
 def take_slices(a: Tensor, chosen: Tensor, sizes: tuple[int, ...], axis: int) -> Tensor:
-    """``take`` with an index of any shape."""
+    """Return ``take`` with an index of any shape."""
     picked = take(a, reshape(chosen, (-1,)), axis=axis)
     return reshape(picked, (*a.shape[:axis], *sizes, *a.shape[axis + 1 :]))

@@ -1,14 +1,15 @@
-"""What the distributions share: parameters, shapes, dtypes, and the numbers that a call takes from its generator.
+"""Parameters, shapes and dtypes of distributions, and the numbers that a call draws from its generator.
 
 Note [A refused draw takes no numbers]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-Parameters are looked at before a generator is asked for numbers, and what fails afterwards gives them back
-(``Generator.reserved``). So a wrong call leaves the sequence as it was. Guarded by
+Parameters are checked before numbers are drawn from a generator, and a later failure returns the numbers
+(``Generator.reserved``). So an invalid call does not change the sequence. Guarded by
 test_random.py::test_bad_input_leaves_the_generator_unchanged.
 """
 
 from __future__ import annotations
 
+import math
 import operator as _operator
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -28,59 +29,53 @@ from ..ops.builtin.shape.copying import astype
 
 Shape: TypeAlias = int | Sequence[int] | None
 Parameter: TypeAlias = Any
-"""A number, a tensor, or what ``tk.asarray`` makes a tensor of."""
+"""A number, a tensor, or data for ``tk.asarray``."""
 
 _KIND: Final = "[{operator}] {name} must be a real number or a tensor of real numbers, got {value}."
 
 
 class Plan(NamedTuple):
-    """Where a draw goes: the shape of the result, its dtype and its device."""
+    """The shape, dtype and device of a draw."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
     device: Any
-    moves: bool = False  # the device was named: parameters are moved there
+    moves: bool = False  # the device was given: parameters are moved there
 
     def counted(self, operator: str, drawn: Tensor) -> Tensor:
-        """Counts in the dtype of the result. Raises ValueError where it does not hold them, instead of wrapping."""
+        """Return counts in the dtype of the result; raise ValueError where they do not fit, instead of wrapping."""
         if self.dtype.kind in "iu" and self.dtype.itemsize < 8:
             drawn = random_checked(drawn, caller=operator, name="every count drawn", rule=self.dtype.name)
-        cast: Tensor = self.cast(drawn)
-        return cast
+        return self.cast(drawn)  # type: ignore[no-any-return]
 
     def cast(self, parameter: Any) -> Any:
-        """A parameter in the dtype of the result, and on its device; numbers stay what they are."""
+        """Return a parameter in the dtype and on the device of the result; numbers are unchanged."""
         if isinstance(parameter, Tensor) and parameter.dtype != self.dtype:
             parameter = astype(parameter, self.dtype)
         return self.move(parameter)
 
     def move(self, parameter: Any) -> Any:
-        """A parameter on the device of the result, where that was named."""
+        """Return a parameter on the device of the result, if that was given."""
         if self.moves and isinstance(parameter, Tensor) and parameter.device is not self.device:
             return parameter.to(self.device)
         return parameter
 
 
 def sizes_of(operator: str, shape: Any) -> tuple[int, ...]:
-    """A shape as a tuple of lengths. Raises TypeError and ValueError for what is none."""
+    """Return a shape as a tuple of lengths. Raises TypeError and ValueError for an invalid shape."""
     try:
-        one = _operator.index(shape)
+        sizes = tuple([_operator.index(n) for n in ((shape,) if hasattr(shape, "__index__") else shape)])
     except TypeError:
-        try:
-            sizes = tuple([_operator.index(n) for n in shape])
-        except TypeError:
-            raise TypeError(
-                f"[{operator}] got the shape {shape!r}: a shape is an integer or a sequence of integers."
-            ) from None
-    else:
-        sizes = (one,)
+        raise TypeError(
+            f"[{operator}] got the shape {shape!r}: a shape is an integer or a sequence of integers."
+        ) from None
     if any(n < 0 for n in sizes):
         raise ValueError(f"[{operator}] a shape has no negative lengths, got {sizes}.")
     return sizes
 
 
 def parameter(operator: str, name: str, value: Any, rule: str) -> Any:
-    """A Python number, or a tensor, whose values keep the rule (see ``check_values``)."""
+    """Return a Python number or a tensor after checking that its values follow the rule (see ``check_values``)."""
     if isinstance(value, (bool, np.bool_)):
         raise TypeError(_KIND.format(operator=operator, name=name, value=value))
     if isinstance(value, (int, float, np.floating, np.integer)):
@@ -106,7 +101,7 @@ def _wide(operator: str, name: str, number: float) -> np.float64:
 def make_plan(
     operator: str, shape: Any, dtype: Any, device: Any, *parameters: Any, counts: bool = False, core: int = 0
 ) -> Plan:
-    """The plan of a draw with these parameters, whose last ``core`` axes do not broadcast."""
+    """Return the plan of a draw with these parameters, whose last ``core`` axes do not broadcast."""
     tensors = [p for p in parameters if isinstance(p, Tensor)]
     shapes = [t.shape[: t.ndim - core] for t in tensors]
     try:
@@ -138,16 +133,8 @@ def _result_dtype(operator: str, dtype: Any, tensors: list[Tensor], counts: bool
     if dtype is not None:
         chosen = dtypes.to_dtype(dtype)
         if not (dtypes.is_real_floating(chosen) or (counts and dtypes.is_integral(chosen))):
-            raise TypeError(
-                (
-                    (
-                        "[{operator}] got dtype {given}: the numbers are counts, choose an integer or floating point "
-                        "dtype."
-                    )
-                    if counts
-                    else "[{operator}] got dtype {given}: the numbers are real, choose a floating point dtype."
-                ).format(operator=operator, given=chosen.name)
-            )
+            kind, choice = ("counts", "an integer or floating point") if counts else ("real", "a floating point")
+            raise TypeError(f"[{operator}] got dtype {chosen.name}: the numbers are {kind}, choose {choice} dtype.")
         return chosen
     if counts:
         return dtypes.int64
@@ -157,49 +144,45 @@ def _result_dtype(operator: str, dtype: Any, tensors: list[Tensor], counts: bool
 
 @contextmanager
 def numbers(operator: str, generator: Any, plan: Plan, per_element: int = 1) -> Iterator[tuple[int, int, int]]:
-    """Seed, stream and start of a draw; see Note [A refused draw takes no numbers]."""
+    """Yield seed, stream and start of a draw; see Note [A refused draw takes no numbers]."""
     if generator is None:
         generator = default_generator()
     elif not isinstance(generator, Generator):
         raise TypeError(f"[{operator}] generator must be a tk.random.Generator, got {type(generator).__name__}.")
-    count = per_element
-    for n in plan.shape:
-        count *= n
     try:
-        with generator.reserved(count) as address:
+        with generator.reserved(per_element * math.prod(plan.shape)) as address:
             yield address
     except MemoryError:
         raise MemoryError(
-            f"[{operator}] takes more memory than there is, for shape {plan.shape}: give a smaller shape, or draw in "
+            f"[{operator}] needs more memory than available, for shape {plan.shape}: give a smaller shape, or draw in "
             "parts."
         ) from None
 
 
 REJECTING: Final = BLOCKS_PER_ELEMENT
-"""The numbers that an element takes where it may be rejected."""
+"""How many numbers an element of a rejection sampler takes."""
 
 
 def standard(operator: str, generator: Any, plan: Plan, kind: str, dtype: Any = None) -> Tensor:
-    """Standard numbers of a kind, of the plan's dtype unless another is given."""
+    """Draw standard numbers of a kind, of the plan's dtype by default."""
     with numbers(operator, generator, plan) as address:
         return random_standard(plan.shape, *address, kind=kind, dtype=dtype or plan.dtype, device=plan.device)
 
 
 def addresses(plan: Plan, address: tuple[int, int, int], *more: int) -> Tensor:
-    """The addresses of the elements of a plan."""
+    """Return the addresses of the elements of a plan."""
     return random_addresses((*plan.shape, *more), *address, device=plan.device)
 
 
 def as_tensor(value: Any, plan: Plan, dtype: Any = dtypes.float64) -> Tensor:
-    """A parameter as a tensor: one that no gradient flows through."""
+    """Return a parameter as a tensor without a gradient."""
     if isinstance(value, Tensor):
-        detached: Tensor = plan.move(value.detach())
-        return detached
+        return plan.move(value.detach())  # type: ignore[no-any-return]
     return full((), value, dtype=dtype, device=plan.device)
 
 
 def refuse_gradient(operator: str, **parameters: Any) -> None:
-    """Raise NotImplementedError where the result would silently lack a derivative."""
+    """Raise NotImplementedError where the result would lack a derivative without a warning."""
     from ..autograd import is_grad_enabled
 
     if not is_grad_enabled():

@@ -1,4 +1,4 @@
-"""Gamma numbers and what is made of them, and truncated normal numbers: drawn by rejection."""
+"""Gamma numbers, distributions based on them, and truncated normal numbers, by rejection sampling."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def gamma(
     shape: Shape = None, *, a: Parameter, scale: Parameter = 1.0, dtype: Any = None, device: Any = None,
     generator: Generator | None = None,
 ) -> Tensor:  # fmt: skip
-    """Gamma numbers: density proportional to x**(a - 1) exp(-x / scale), of mean ``a * scale``.
+    """Draw gamma numbers: density proportional to x**(a - 1) exp(-x / scale), of mean ``a * scale``.
 
     ``a`` and ``scale`` are numbers or tensors; gradients flow to ``scale``, and are refused for ``a``. Raises
     ValueError unless ``a`` is positive and ``scale`` not negative. Source: Marsaglia and Tsang 2000.
@@ -57,7 +57,7 @@ def gamma(
 def chisquare(
     shape: Shape = None, *, df: Parameter, dtype: Any = None, device: Any = None, generator: Generator | None = None
 ) -> Tensor:
-    """Sums of ``df`` squared standard normal numbers; ``df`` is positive, and need not be whole.
+    """Draw sums of ``df`` squared standard normal numbers; ``df`` is positive, not necessarily whole.
 
     >>> import tenkey as tk
     >>> bool(tk.all(tk.random.chisquare((10,), df=3) > 0))
@@ -73,7 +73,7 @@ def chisquare(
 def standard_t(
     shape: Shape = None, *, df: Parameter, dtype: Any = None, device: Any = None, generator: Generator | None = None
 ) -> Tensor:
-    """Numbers of Student's t distribution with ``df`` degrees of freedom (positive, not necessarily whole).
+    """Draw from Student's t distribution with ``df`` degrees of freedom (positive, not necessarily whole).
 
     >>> import tenkey as tk
     >>> tk.random.standard_t((2, 3), df=4).shape
@@ -90,7 +90,7 @@ def beta(
     shape: Shape = None, *, a: Parameter, b: Parameter, dtype: Any = None, device: Any = None,
     generator: Generator | None = None,
 ) -> Tensor:  # fmt: skip
-    """Beta numbers: density proportional to x**(a - 1) (1 - x)**(b - 1) on [0, 1]; ``a`` and ``b`` are positive.
+    """Draw beta numbers: density proportional to x**(a - 1) (1 - x)**(b - 1) on [0, 1]; ``a`` and ``b`` are positive.
 
     >>> import tenkey as tk
     >>> x = tk.random.beta((10,), a=0.5, b=0.5)
@@ -106,7 +106,7 @@ def beta(
 
 
 def _shares(a: Tensor, plan: Plan, address: tuple[int, int, int]) -> Tensor:
-    """Gamma numbers divided by their sum along the last axis, in logarithms: small ``a`` would give 0 / 0."""
+    """Draw gamma numbers divided by their sum along the last axis, in logarithms: small ``a`` would give 0 / 0."""
     places = addresses(plan, address, a.shape[-1])
     logs: Tensor = random_rejection(a, as_tensor(0.0, plan), places, address[0], kind="log_gamma")
     sizes = random_exp(logs - max(logs, axis=-1, keepdims=True))
@@ -116,7 +116,7 @@ def _shares(a: Tensor, plan: Plan, address: tuple[int, int, int]) -> Tensor:
 def dirichlet(
     alpha: Parameter, shape: Shape = None, *, dtype: Any = None, device: Any = None, generator: Generator | None = None
 ) -> Tensor:
-    """Vectors of probabilities, Dirichlet distributed with the parameters on the last axis of ``alpha``.
+    """Draw vectors of probabilities: Dirichlet distributed with the parameters on the last axis of ``alpha``.
 
     ``alpha`` has the shape (..., k) and positive elements. The result is ``shape + (k,)``; ``shape`` broadcasts with
     the leading axes of ``alpha``, which are its default.
@@ -139,9 +139,9 @@ def truncated_normal(
     shape: Shape = None, *, mean: Parameter = 0.0, std: Parameter = 1.0, low: Parameter = -math.inf,
     high: Parameter = math.inf, dtype: Any = None, device: Any = None, generator: Generator | None = None,
 ) -> Tensor:  # fmt: skip
-    """Normal numbers under the condition that they lie in [low, high], whose ends may be infinite.
+    """Draw normal numbers conditioned on [low, high], whose ends may be infinite.
 
-    ``mean`` and ``std`` are those of the whole normal distribution; ``std`` is positive. Exact in the tails as well.
+    ``mean`` and ``std`` are those of the whole normal distribution; ``std`` is positive. Exact in the tails, too.
     Source: Robert 1995. No derivatives. Raises ValueError where low is not below high.
 
     >>> import tenkey as tk
@@ -158,5 +158,5 @@ def truncated_normal(
     parameter(name, "high - low", high - low, "width")
     with numbers(name, generator, plan, REJECTING) as address:
         drawn = _reject(name, plan, address, (low - mean) / std, (high - mean) / std) * std + mean
-        # Scaling and rounding to the dtype may step over the ends by a last digit.
+        # Scaling and rounding to the dtype may exceed the ends by a last digit.
         return minimum(maximum(plan.cast(drawn), plan.cast(low)), plan.cast(high))

@@ -18,20 +18,19 @@ def multivariate_normal(
     mean: Parameter, cov: Parameter = None, shape: Shape = None, *, scale_tril: Parameter = None, dtype: Any = None,
     device: Any = None, generator: Generator | None = None,
 ) -> Tensor:  # fmt: skip
-    """Normal vectors with a mean (..., k) and a covariance matrix (..., k, k), which may be singular.
+    """Draw normal vectors with a mean (..., k) and a covariance matrix (..., k, k), which may be singular.
 
-    The result is ``shape + (k,)``; ``shape`` broadcasts with the leading axes. ``scale_tril`` takes the place of
-    ``cov`` where its lower factor L, cov = L L^T, is known; gradients flow to it and to the mean, and are refused for
-    ``cov``.
-    Raises ValueError for a matrix that is not symmetric or has a negative eigenvalue. The numbers go through a matrix
-    product, whose last bit depends on the machine.
+    The result is ``shape + (k,)``; ``shape`` broadcasts with the leading axes. ``scale_tril`` replaces ``cov`` if its
+    lower factor L, cov = L L^T, is known; gradients flow to it and to the mean, and are refused for ``cov``. Raises
+    ValueError for a matrix that is not symmetric or has a negative eigenvalue. The last bit depends on the machine,
+    because of a matrix product.
 
     >>> import tenkey as tk
     >>> tk.random.multivariate_normal([0.0, 5.0], [[1.0, 0.5], [0.5, 1.0]], (4,)).shape
     (4, 2)
     """
     if (cov is None) == (scale_tril is None):
-        raise ValueError("[multivariate_normal] give cov= or scale_tril=, one of them.")
+        raise ValueError("[multivariate_normal] give either cov= or scale_tril=.")
     name = "multivariate_normal"
     which = "cov" if scale_tril is None else "scale_tril"
     mean = parameter(name, "mean", mean, "finite")
@@ -42,9 +41,7 @@ def multivariate_normal(
     k = given[-1]
     ends = mean.shape if isinstance(mean, Tensor) else ()
     if not ends or ends[-1] != k:
-        raise ValueError(
-            f"[multivariate_normal] mean must end with an axis of length {k}, as {which} has it, got {ends}."
-        )
+        raise ValueError(f"[multivariate_normal] mean must end with an axis of length {k}, like {which}, got {ends}.")
     plan = make_plan(name, shape, dtype, device, mean, matrix[..., 0], core=1)
     if scale_tril is None:
         refuse_gradient(name, cov=matrix)
@@ -55,5 +52,4 @@ def multivariate_normal(
     matrix = plan.cast(matrix)
     with numbers(name, generator, plan, k) as address:
         noise = random_normal((*plan.shape, k), *address, dtype=plan.dtype, device=plan.device)
-        drawn: Tensor = squeeze(matmul(matrix, expand_dims(noise, axis=-1)), axis=-1) + plan.cast(mean)
-        return drawn
+        return squeeze(matmul(matrix, expand_dims(noise, axis=-1)), axis=-1) + plan.cast(mean)  # type: ignore[no-any-return]

@@ -553,7 +553,7 @@ BAD: list[tuple[Callable[[Generator], Any], type[Exception], str]] = [
     (lambda g: R.multivariate_normal([0.0, 0.0], [[1.0, 2.0], [2.0, 1.0]], generator=g), ValueError, "negative eigen"),
     (lambda g: R.multivariate_normal([0.0, 0.0], [[1.0, 0.5], [0.0, 1.0]], generator=g), ValueError, "symmetric"),
     (lambda g: R.multivariate_normal([0.0, 0.0, 0.0], tk.eye(2), generator=g), ValueError, "length 2"),
-    (lambda g: R.multivariate_normal([0.0], generator=g), ValueError, "one of them"),
+    (lambda g: R.multivariate_normal([0.0], generator=g), ValueError, "either cov= or scale_tril="),
 ]  # fmt: skip
 
 

@@ -208,7 +208,8 @@ def integers(
 ) -> npt.NDArray[Any]:
     """Draw integers uniform on [low, high), of an integer dtype and shape (count,).
 
-    See Note [Integers without rejection]. Raises TypeError for other dtypes; ValueError if the interval is empty or does not fit in ``dtype``.
+    See Note [Integers without rejection]. Raises TypeError for other dtypes; ValueError if the interval is empty or
+    does not fit in ``dtype``.
 
     >>> sorted(set(integers((1, 0), -1, 2, 100).tolist()))
     [-1, 0, 1]
