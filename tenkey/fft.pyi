@@ -1,5 +1,5 @@
 # Written by `python -m tools.make_stubs` from the operators' schemas: edit those, and run it again.
-"""Discrete Fourier transforms: the array API standard's extension ``fft``."""
+"""Discrete Fourier transforms: the extension ``fft`` of the array API standard."""
 
 from collections.abc import Sequence
 from tenkey.core.device import Device

@@ -1,5 +1,5 @@
 # Written by `python -m tools.make_stubs` from the operators' schemas: edit those, and run it again.
-"""Linear algebra: the array API standard's extension ``linalg``, and what array users know beside it."""
+"""Linear algebra: the extension ``linalg`` of the array API standard, and functions beyond it."""
 
 from collections.abc import Sequence
 from numpy.linalg import LinAlgError as LinAlgError

@@ -1,5 +1,5 @@
 # Written by `python -m tools.make_stubs` from the operators' schemas: edit those, and run it again.
-"""Special functions, as ``scipy.special`` names them, with derivatives."""
+"""Special functions, under their names in ``scipy.special``, with derivatives."""
 
 from collections.abc import Sequence
 from tenkey.core.tensor import Tensor
