@@ -145,7 +145,10 @@ BROKEN = {
     "exits in the callable": ("def backend(): raise SystemExit(3)", r"it raised SystemExit: 3"),
     "syntax": ("def backend(:", r"it raised SyntaxError"),
     "nothing there": ("x = 1", r"it raised AttributeError: .*backend"),
-    "no backend": ("def backend(): return 3", r"it returned 3, which is not an instance of a subclass of tk\.backends\.Backend"),
+    "no backend": (
+        "def backend(): return 3",
+        r"it returned 3, which is not an instance of a subclass of tk\.backends\.Backend",
+    ),
     "nothing returned": ("def backend(): pass", r"it returned None"),
     "other name": (
         GOOD.replace("{name}", "othername") + "def backend(): return Plug()",
