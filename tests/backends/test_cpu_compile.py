@@ -82,11 +82,11 @@ _POINTWISE = [
     and "f" in op.facets["Pointwise"].promotion.accepts
     and op.schema.base_name != "close_floats"  # its tolerances are numbers of the caller's, not of any size
 ]
-_FAST = [  # calls of every function of the library, conditions, branches, several operands, numbers
+_FAST = [  # conditions, branches, several operands and numbers, and calls of functions of each kind
     registry.find(f"tk::{name}")
     for name in (
-        "add", "multiply", "divide", "maximum", "less", "exp", "expm1", "log", "log1p", "log2", "sin", "cos", "tanh",
-        "sqrt", "pow", "atan2", "floor_divide", "remainder", "where", "sigmoid", "relu6", "elu", "mish", "logaddexp",
+        "divide", "less", "exp", "log1p", "sin", "tanh", "sqrt", "pow", "atan2", "floor_divide", "remainder", "where",
+        "sigmoid", "elu", "logaddexp",
     )
 ]  # fmt: skip
 _SIZES = (LARGE, PIECE - 1, PIECE, PIECE + 1, 2 * PIECE + 3)
