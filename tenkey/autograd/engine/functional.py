@@ -149,7 +149,7 @@ def grad(
     elif level.is_open:  # the graph is that of the wrapped values: see ``Level.gradient``
         found = level.gradient(grad, ends, wanted, grad_outputs=gradients, **flags)
     else:
-        found = grad(*[released(values, level) for values in (ends, wanted, gradients)], **flags)
+        found = grad(released(ends, level), released(wanted, level), released(gradients, level), **flags)
     if isinstance(inputs, dict) or hasattr(inputs, "_fields") or hasattr(inputs, "__dataclass_fields__"):
         return found if isinstance(inputs, GradientEdge) else unflatten(inputs, list(found), GradientEdge)
     if isinstance(inputs, (list, tuple)) and any(one.__class__ in (dict, list, tuple) for one in inputs):

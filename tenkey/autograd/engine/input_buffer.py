@@ -86,7 +86,7 @@ def validate(node: Node, nr: int, grad: Any, sender: Node | None = None, results
             )
         grad = reduced
     if grad._word | REQUIRES_GRAD == node._word:
-        return grad  # dtype and device are right too
+        return grad  # type: ignore[no-any-return]  # dtype and device are right too
     if dtype is not None and grad.dtype != dtype:
         if grad.dtype.kind == "c" and dtype.kind != "c":
             name, index = _origin(node, given, sender, results)
@@ -102,7 +102,7 @@ def validate(node: Node, nr: int, grad: Any, sender: Node | None = None, results
                 f"{grad.device}: move it with g.to({str(device)!r})."
             )
         grad = grad.to(device)
-    return grad
+    return grad  # type: ignore[no-any-return]
 
 
 def deliver(buffer: InputBuffer, nr: int, grad: Tensor) -> None:

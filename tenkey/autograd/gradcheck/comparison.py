@@ -29,8 +29,8 @@ from ...core.tensor import Tensor
 from ...core.word import REQUIRES_GRAD
 from ...dispatch.local_state import StateGuard
 from ...ops.aliases import Recording
-from ..engine.batched import batched_pull, batched_push
 from ..engine.functional import grad
+from .batched import batched_pull, batched_push
 from .error import GradcheckError
 from .jacobians import analytical, forward, gradients_of, pushed, random_seed
 from .numerical import as_values, components, distance, from_array, numerical, outputs_of, slope

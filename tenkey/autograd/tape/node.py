@@ -72,9 +72,6 @@ class TensorMeta:
         self.dtype = dtype
         self.device = device
 
-    def __iter__(self) -> Iterator[Any]:
-        return iter((self.shape, self.dtype, self.device))
-
     def __repr__(self) -> str:
         return f"TensorMeta(shape={self.shape}, dtype={self.dtype}, device={str(self.device)!r})"
 
@@ -264,15 +261,13 @@ class Node:
         """Call ``hook(grad_inputs, grad_outputs)`` after the node ran; it may return new gradients of the inputs."""
         if self.post_hooks is None:
             self.post_hooks = Hooks()
-        handle: HookHandle = self.post_hooks.add(hook)
-        return handle
+        return self.post_hooks.add(hook)  # type: ignore[no-any-return]
 
     def register_prehook(self, hook: Callable[..., Any]) -> HookHandle:
         """Call ``hook(grad_outputs)`` before the node runs; it may return new gradients of the outputs."""
         if self.pre_hooks is None:
             self.pre_hooks = Hooks()
-        handle: HookHandle = self.pre_hooks.add(hook, "register_prehook")
-        return handle
+        return self.pre_hooks.add(hook, "register_prehook")  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
         return f"<{self.name()} at {id(self):#x}>"

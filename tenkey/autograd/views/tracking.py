@@ -82,13 +82,28 @@ VIEW_OF_LEAF: Final = (
 )
 
 
-class ViewMeta(AutogradMeta):
-    """Autograd's data on a view: its history at a version of the memory (Note [Views and in-place])."""
+class _VersionedMeta(AutogradMeta):
+    """Autograd's data that is right at one version of the memory."""
 
     own: Any = None  # the edge at the version ``at``
+    at: int = 0
+
+    @property
+    def node(self) -> Any:  # type: ignore[override]
+        """The node of which the tensor is an output."""
+        return self.edge[0]
+
+    @property
+    def output_nr(self) -> Any:  # type: ignore[override]
+        """The number of the output."""
+        return self.edge[1]
+
+
+class ViewMeta(_VersionedMeta):
+    """Autograd's data on a view: its history at a version of the memory (Note [Views and in-place])."""
+
     root: Tensor
     data: Any  # the view's native data, which gives its window
-    at: int = 0
 
     @property
     def edge(self) -> Any:
@@ -98,27 +113,15 @@ class ViewMeta(AutogradMeta):
             return self.own
         return _regenerated(self, storage.version)
 
-    @property
-    def node(self) -> Any:  # type: ignore[override]
-        """The node of which the view is an output."""
-        return self.edge[0]
 
-    @property
-    def output_nr(self) -> Any:  # type: ignore[override]
-        """The number of the output."""
-        return self.edge[1]
-
-
-class FunctionViewMeta(AutogradMeta):
+class FunctionViewMeta(_VersionedMeta):
     """Autograd's data on a result of a Function that is one of its arguments, or a view of one.
 
     The Function's gradient does not cover in-place changes, so the result has no history at any other version. It is a
     root of its own on the shared memory, so this holds for its views as well.
     """
 
-    own: Any = None
     storage: Storage
-    at: int = 0
 
     @property
     def edge(self) -> Any:
@@ -126,16 +129,6 @@ class FunctionViewMeta(AutogradMeta):
         if self.storage.version != self.at:
             raise self.refusal("grad_fn", "its base or another view of its base has been")
         return self.own
-
-    @property
-    def node(self) -> Any:  # type: ignore[override]
-        """The node of the Function."""
-        return self.edge[0]
-
-    @property
-    def output_nr(self) -> Any:  # type: ignore[override]
-        """The number of the output."""
-        return self.own[1]
 
     def refusal(self, operator: str, what: str) -> RuntimeError:
         """Return the error for an in-place change."""

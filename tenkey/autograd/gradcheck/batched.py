@@ -9,9 +9,9 @@ import numpy as np
 
 from ...core.tensor import Tensor
 from ...ops.builtin.shape.copying import stack
+from ..engine.functional import VMAP, grad
 from ..forward_ad.levels import dual_level, make_dual, unpack_dual
 from ..gradcheck.numerical import outputs_of
-from .functional import VMAP, grad
 
 __all__ = ["batched_pull", "batched_push"]
 
