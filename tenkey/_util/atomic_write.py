@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Write files whole or not at all."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["replacing"]
 
 # Note [Files are replaced in one step]
 # ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-# The content goes to a new file in the same folder (so in the same file system), is forced to the disk, and takes the
-# place of the old file by a rename, which the system does in one step. Readers see the old content or the new, those
-# who have the old file mapped keep it, and a failure leaves it as it was. The new file has the permissions of the old
-# one, or those of the umask. A symbolic link stays, and what it leads to is replaced.
+# The content is written to a new file in the same folder (hence in the same file system), flushed to the disk, and
+# moved to the place of the old file by a rename, which is atomic. Readers see the old content or the new; a process
+# that has the old file mapped keeps it; a failure leaves it unchanged. The new file has the permissions of the old one,
+# or those of the umask. A symbolic link stays, and its target is replaced.
 # Guarded by test_serialization.py::test_a_failure_leaves_the_old_file and ::test_permissions.
 @contextmanager
 def replacing(path: str) -> Iterator[str]:
-    """The name of a new, empty file, which becomes ``path`` when the ``with`` block ends without an exception."""
+    """Give the name of a new, empty file, which becomes ``path`` if the ``with`` block ends without an exception."""
     target = Path(os.path.realpath(path))
     mode = None
     with suppress(FileNotFoundError):
@@ -28,7 +28,7 @@ def replacing(path: str) -> Iterator[str]:
         if not stat.S_ISREG(found.st_mode):
             raise ValueError(f"[save] {path} is not a regular file, and would be replaced by one: give another path.")
         mode = stat.S_IMODE(found.st_mode)
-    import secrets  # what saves and copies alone need is imported there
+    import secrets  # only functions that write files need it
 
     temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.tmp")
     os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
@@ -38,7 +38,7 @@ def replacing(path: str) -> Iterator[str]:
         yield str(temporary)
         with temporary.open("r+b") as file:
             os.fsync(file.fileno())
-        temporary.chmod(mode)  # safetensors puts a file of its own in the place, which nobody else may read
+        temporary.chmod(mode)  # safetensors replaces the file by one that only the owner may read
         temporary.replace(target)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -47,7 +47,7 @@ def replacing(path: str) -> Iterator[str]:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the rename itself last; not every system can."""
+    """Flush the rename itself to the disk, where the system can."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

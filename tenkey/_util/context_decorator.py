@@ -1,4 +1,4 @@
-"""Context managers as decorators of functions, generators and coroutines."""
+"""Use context managers as decorators of functions, generators and coroutines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["decorate"]
 
 
 def decorate(function: Any, fresh: Callable[[], Any]) -> Any:
-    """``function`` with a context of its own for every call; generators and coroutines enter it anew at each step."""
+    """Run every call of ``function`` in a context of its own; generators and coroutines enter it anew at each step."""
     if inspect.isgeneratorfunction(function):
 
         @functools.wraps(function)
@@ -56,7 +56,7 @@ def decorate(function: Any, fresh: Callable[[], Any]) -> Any:
 
 
 def _async_generator(function: Any, fresh: Callable[[], Any]) -> Any:
-    """An asynchronous generator function whose steps run in a context each."""
+    """Run each step of an asynchronous generator function in a context."""
 
     @functools.wraps(function)
     async def generator(*args: Any, **kwargs: Any) -> Any:
@@ -80,7 +80,7 @@ def _async_generator(function: Any, fresh: Callable[[], Any]) -> Any:
 
 
 class _Stepwise:
-    """Awaits a coroutine, entering the context around each of its steps only."""
+    """Awaits a coroutine and enters the context around each of its steps only."""
 
     def __init__(self, coroutine: Any, fresh: Callable[[], Any]) -> None:
         self._coroutine = coroutine

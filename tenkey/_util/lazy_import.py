@@ -1,16 +1,16 @@
-"""Names of a package whose modules are loaded when somebody asks for them.
+"""Attributes of a package whose modules are imported on first use.
 
 Note [Delayed modules]
 ~~~~~~~~~~~~~~~~~~~~~~
-Most programs never profile, check a gradient, map over an axis or define an operator. The modules for that are loaded
-at the first look at one of their names in the package (PEP 562), which then has the name like any other. A package says
-which: ``__getattr__, __dir__ = delayed(__name__, {module: (its names, ...)})``, and imports the same names once more
-under ``TYPE_CHECKING``, where type checkers and the test of the layers see them; the call itself is hidden from type
-checkers, for whom a module with a ``__getattr__`` has every name. A module without names is itself what
-the package has. Delayed are only modules that register nothing: what a key, a trait or an installer needs is there from
-the beginning. No module is called as one of the names (the import system would put the module in its place).
-Kernels are delayed in the same spirit: the function that chooses one imports its module. It runs under the lock of the
-registry, which the body of such a module must therefore not take. Guarded by ``tests/package/test_delayed_modules.py``.
+Most programs never profile, check a gradient, map over an axis or define an operator. The modules for these are
+imported when one of their names is first read from the package (PEP 562); the package then has the name like any other.
+A package lists them with ``__getattr__, __dir__ = lazy_import(__name__, {module: (its names, ...)})`` and imports the
+same names once more under ``TYPE_CHECKING``, for type checkers and for the test of the layers. The call itself is
+hidden from type checkers, for which a module with a ``__getattr__`` has every name. A module listed without names is
+itself the attribute. Only modules that register nothing are delayed: keys, traits and installers must exist from the
+start. No module has the name of one of its attributes, because the import system would put the module in its place.
+Kernels are delayed likewise: the function that selects one imports its module. It runs under the lock of the registry,
+which the body of such a module must therefore not take. Guarded by ``tests/package/test_delayed_modules.py``.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
-__all__ = ["delayed"]
+__all__ = ["lazy_import"]
 
 
-def delayed(
+def lazy_import(
     package: str, modules: Mapping[str, tuple[str, ...]]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """``__getattr__`` and ``__dir__`` of a package with delayed modules (Note [Delayed modules])."""
+    """Return ``__getattr__`` and ``__dir__`` of a package with delayed modules (Note [Delayed modules])."""
     space = vars(sys.modules[package])
     places = {name: module for module, names in modules.items() for name in names}
     whole = {module for module in modules if "." not in module}
 
     def find(name: str) -> Any:
         if name in whole:
-            return import_module(f"{package}.{name}")  # which puts it into the package
+            return import_module(f"{package}.{name}")  # the import system sets the attribute
         module = places.get(name)
         if module is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name, obj=sys.modules[package])

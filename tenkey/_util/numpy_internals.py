@@ -1,7 +1,7 @@
-"""Functions of NumPy's without the Python around them, which for a small array costs more than the function itself.
+"""NumPy functions without their Python wrappers, which for a small array cost more than the functions themselves.
 
-NumPy does not name them in public: where a version lacks one, the public function serves, which gives the same. Guarded
-by ``tests/ops/test_shorter_ways.py::test_functions_of_numpy``.
+They are not public in NumPy: where a version lacks one, the public function takes its place, with the same result.
+Guarded by ``tests/ops/test_shorter_ways.py::test_functions_of_numpy``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _clip(x: np.ndarray, low: Any, high: Any) -> Any:
 clip: Final = _found("umath", "clip", _clip)
 """``clip(x, low, high)``: the ufunc behind ``np.clip``."""
 count_nonzero: Final = _found("multiarray", "count_nonzero", np.count_nonzero)
-"""Of all elements; a Python int."""
+"""Counts over all elements; returns a Python int."""
 concatenate: Final[Callable[..., Any]] = getattr(np.concatenate, "_implementation", np.concatenate)
 copyto: Final[Callable[..., Any]] = getattr(np.copyto, "_implementation", np.copyto)
-"""They do not ask the operands whether they know better, which plain arrays do not."""
+"""Without the check for ``__array_function__``, which plain arrays do not need."""

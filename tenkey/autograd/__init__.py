@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .._util.lazy_import import delayed
+from .._util.lazy_import import lazy_import
 from ..profiler.observer import install_observer
 from .anomaly import anomaly_mode, install_anomaly
 from .engine.engine import calibrate
@@ -57,7 +57,7 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # to a type checker, a module with __getattr__ has every name
-    __getattr__, __dir__ = delayed(
+    __getattr__, __dir__ = lazy_import(
         __name__,
         {
             "checkpoint_policies": ("CheckpointPolicy", "create_selective_checkpoint_contexts"),

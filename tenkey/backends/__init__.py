@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from .._util.lazy_import import delayed
+from .._util.lazy_import import lazy_import
 from ..core.device import add_finder
 
 if TYPE_CHECKING:  # Note [Delayed modules]
@@ -30,7 +30,7 @@ __all__ = [
 ]  # fmt: skip
 
 if not TYPE_CHECKING:  # for a type checker a module with __getattr__ has every name
-    __getattr__, __dir__ = delayed(__name__, {"external": (
+    __getattr__, __dir__ = lazy_import(__name__, {"external": (
         "Backend", "Coverage", "Event", "MemoryStatistics", "Operand", "ScalarFunction", "Stream", "StridedArray",
         "coverage", "installed", "register", "strict_fallback",
     )})  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .._util.lazy_import import delayed
+from .._util.lazy_import import lazy_import
 from ..dispatch.kernel import fallthrough_kernel
 from ..ops import scalar
 from ..ops.declare.promotion import ARITHMETIC, BOOLEAN, COMPARISON, INT_TO_FLOAT, REAL, REAL_TO_FLOAT, SAME, SUM
@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # for a type checker a module with __getattr__ has every name
-    __getattr__, __dir__ = delayed(
+    __getattr__, __dir__ = lazy_import(
         __name__,
         {
             "opcheck_report": ("OpCheckError", "OpCheckReport", "opcheck"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .._util.lazy_import import delayed
+from .._util.lazy_import import lazy_import
 from ..core.random.generator import Generator, GeneratorState, default_generator, seed
 
 if TYPE_CHECKING:  # Note [Delayed modules]
@@ -73,7 +73,7 @@ def set_state(state: tuple[int, int, int]) -> None:
 
 
 if not TYPE_CHECKING:  # for a type checker a module with __getattr__ has every name
-    _find, __dir__ = delayed(
+    _find, __dir__ = lazy_import(
         __name__,
         {
             "_basic": (

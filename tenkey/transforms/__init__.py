@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .._util.lazy_import import delayed
+from .._util.lazy_import import lazy_import
 from ..autograd.engine.functional import VMAP
 from .batching.randomness import install_randomness
 
@@ -21,7 +21,7 @@ __all__ = [
 ]  # fmt: skip
 
 if not TYPE_CHECKING:  # for a type checker a module with __getattr__ has every name
-    __getattr__, __dir__ = delayed(
+    __getattr__, __dir__ = lazy_import(
         __name__,
         {
             "batching.level": ("LOOPS", "BatchInfo"),

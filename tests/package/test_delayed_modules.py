@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import tenkey as tk
-from tenkey._util.lazy_import import delayed
+from tenkey._util.lazy_import import lazy_import
 
 ROOT = Path(__file__).resolve().parents[2]
 # What most programs never use. Each of these modules brings others that nothing else needs.
@@ -40,7 +40,7 @@ def run(program: str) -> str:
 
 
 def tables() -> dict[str, tuple[dict[str, set[str]], dict[str, set[str]], list[str]]]:
-    """For each package that calls ``delayed``: its table, what it imports for type checkers, and its ``__all__``."""
+    """Each package that calls ``lazy_import``: its table, its imports for type checkers, and its ``__all__``."""
     found = {}
     for path in sorted((ROOT / "tenkey").rglob("__init__.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -48,7 +48,7 @@ def tables() -> dict[str, tuple[dict[str, set[str]], dict[str, set[str]], list[s
         typed: dict[str, set[str]] = {}
         names: list[str] = []
         for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "delayed":
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "lazy_import":
                 table = {module: set(given) for module, given in ast.literal_eval(node.args[1]).items()}
             if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
                 for statement in node.body:
@@ -185,7 +185,7 @@ def test_a_plug_in_is_looked_for_without_the_interface() -> None:
 
 
 class TestTheMechanism:
-    """``delayed`` itself, on a package that a test writes."""
+    """``lazy_import`` itself, on a package that a test writes."""
 
     @pytest.fixture
     def package(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -193,8 +193,8 @@ class TestTheMechanism:
         folder = tmp_path / name
         folder.mkdir()
         (folder / "__init__.py").write_text(
-            "from tenkey._util.lazy_import import delayed\nhere = 1\n"
-            "__getattr__, __dir__ = delayed(__name__, {'one': ('a', 'b'), 'two': (), 'deep.three': ('c',)})\n"
+            "from tenkey._util.lazy_import import lazy_import\nhere = 1\n"
+            "__getattr__, __dir__ = lazy_import(__name__, {'one': ('a', 'b'), 'two': (), 'deep.three': ('c',)})\n"
         )
         (folder / "one.py").write_text("a, b = object(), object()\n")
         (folder / "two.py").write_text("")
@@ -230,4 +230,4 @@ class TestTheMechanism:
 def test_dir_names_what_is_delayed() -> None:
     assert {"vmap", "jvp", "hessian"} <= set(dir(tk.transforms))
     assert {"Function", "checkpoint", "graph"} <= set(dir(tk.autograd))
-    assert callable(delayed)
+    assert callable(lazy_import)

@@ -1,10 +1,9 @@
-"""Note [Records are not generated]: a record is to its users what a dataclass is."""
+"""Records are made, compared, printed and matched as dataclasses are."""
 
 from __future__ import annotations
 
 import copy
 import dataclasses
-import inspect
 import pickle
 from typing import Any
 
@@ -41,6 +40,10 @@ class ClosedTwin:
     y: Any = 2
 
 
+def vars_of(record: Any) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in record.__match_args__}
+
+
 PAIRS = [(Open, OpenTwin), (Closed, ClosedTwin)]
 
 
@@ -48,20 +51,16 @@ PAIRS = [(Open, OpenTwin), (Closed, ClosedTwin)]
 def test_it_is_what_a_dataclass_is(ours: Any, theirs: Any) -> None:
     for args, kwargs in [((1,), {}), ((1, 3), {}), ((1,), {"y": 4}), ((), {"y": 5, "x": 6}), ((), {"x": 7})]:
         one, other = ours(*args, **kwargs), theirs(*args, **kwargs)
-        assert dataclasses.asdict(one) == dataclasses.asdict(other)
+        assert vars_of(one) == vars_of(other)
         assert repr(one) == repr(other).replace("Twin", "")
         assert one == ours(*args, **kwargs)
         assert one != ours(9)
         assert one != other
-        assert dataclasses.asdict(dataclasses.replace(one, x=8)) == dataclasses.asdict(dataclasses.replace(other, x=8))
-        assert replaced(one, x=8) == dataclasses.replace(one, x=8)
+        assert vars_of(replaced(one, x=8)) == vars_of(dataclasses.replace(other, x=8))
         for again in (copy.copy(one), copy.deepcopy(one), pickle.loads(pickle.dumps(one))):
             assert type(again) is ours
             assert again == one
-    assert dataclasses.is_dataclass(ours)
-    assert [field.name for field in dataclasses.fields(ours)] == [field.name for field in dataclasses.fields(theirs)]
     assert ours.__match_args__ == theirs.__match_args__
-    assert str(inspect.signature(ours)) == str(inspect.signature(theirs))
     match ours(1, 3):
         case Open(x, 3) | Closed(x, 3):
             assert x == 1
@@ -89,13 +88,12 @@ def test_wrong_arguments_are_refused(kind: Any, args: Any, kwargs: Any, words: s
 def test_what_is_frozen_stays_as_it_is(kind: Any) -> None:
     one = kind(1)
     for name in ("x", "other"):
-        with pytest.raises((dataclasses.FrozenInstanceError, TypeError)):
+        with pytest.raises((AttributeError, TypeError)):
             setattr(one, name, 2)
-    with pytest.raises(dataclasses.FrozenInstanceError):
+    with pytest.raises(AttributeError):
         del one.x
     assert hash(one) == hash(kind(1))
     assert {one: 1}[kind(1, 2)] == 1
-    assert not hasattr(one, "__dict__")
 
 
 @pytest.mark.parametrize("kind", [Open, OpenTwin])
@@ -112,10 +110,10 @@ def test_what_is_not_can_be_changed(kind: Any) -> None:
 
 def test_what_the_package_has() -> None:
     schema = parse_schema("tk::f(Tensor(a!) x, *, int n=2) -> Tensor(a!)")
-    assert dataclasses.replace(schema, namespace="mine") == schema.with_namespace("mine")
+    assert replaced(schema, namespace="mine") == schema.with_namespace("mine")
     assert schema.arguments[0].alias == AliasInfo(("a",), is_write=True)
     assert pickle.loads(pickle.dumps(schema)) == schema
-    assert {field.name for field in dataclasses.fields(Pointwise)} >= {"schema", "scalar", "promotion"}
+    assert set(Pointwise.__match_args__) >= {"schema", "scalar", "promotion"}
     assert Meta(len).rule is len
     assert Meta(len) == Meta(len) != Meta(repr)
 
@@ -128,4 +126,4 @@ def test_the_package_has_no_others_here(name: str) -> None:
     module = importlib.import_module(name)
     classes = [kind for kind in vars(module).values() if isinstance(kind, type) and kind.__module__ == name]
     assert sum(issubclass(kind, Record) for kind in classes) >= 8
-    assert not [kind for kind in classes if dataclasses.is_dataclass(kind) and not issubclass(kind, Record)]
+    assert not [kind for kind in classes if dataclasses.is_dataclass(kind)]

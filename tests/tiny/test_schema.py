@@ -6,7 +6,6 @@ import ast
 import math
 import pickle
 import sys
-from dataclasses import FrozenInstanceError
 from pathlib import Path
 
 import pytest
@@ -201,9 +200,9 @@ def test_suffixes_stack_from_the_inside_out() -> None:
 
 def test_schemas_are_frozen() -> None:
     schema = parse_schema("f(Tensor x) -> Tensor")
-    with pytest.raises(FrozenInstanceError):
+    with pytest.raises(AttributeError, match="field"):
         schema.base_name = "g"  # type: ignore[misc]
-    with pytest.raises(FrozenInstanceError):
+    with pytest.raises(AttributeError, match="field"):
         schema.arguments[0].name = "y"  # type: ignore[misc]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..._util.lazy_import import delayed
+from ..._util.lazy_import import lazy_import
 from .complex_numbers import is_real, not_holomorphic, undefined_for_complex
 from .composed import clip, logaddexp, sigmoid, softplus
 from .conditions import (
@@ -96,4 +96,4 @@ __all__ = [
 ]  # fmt: skip
 
 if not TYPE_CHECKING:  # for a type checker a module with __getattr__ has every name
-    __getattr__, __dir__ = delayed(__name__, {"emit.c": ("C_DIALECTS", "CDialect", "to_c")})
+    __getattr__, __dir__ = lazy_import(__name__, {"emit.c": ("C_DIALECTS", "CDialect", "to_c")})
