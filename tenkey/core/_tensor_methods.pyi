@@ -240,7 +240,7 @@ class TensorMethods:
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
         """The elements whose indices along two axes are equal (or differ by ``offset``), as the last axis; a view."""
     def digamma(self) -> Tensor:
-        """The derivative of ``gammaln`` (DLMF 5.2.2); nan at negative whole numbers."""
+        """Return the derivative of ``gammaln`` (DLMF 5.2.2); nan at negative whole numbers."""
     def dim(self) -> int:
         """The number of dimensions: ``x.ndim``."""
     def div(self, x2: TensorLike) -> Tensor:
@@ -256,9 +256,9 @@ class TensorMethods:
         vector).
         """
     def erf(self) -> Tensor:
-        """Error function, ``2 / sqrt(pi)`` times the integral of ``exp(-t**2)`` from 0 to ``x`` (DLMF 7.2.1)."""
+        """Return the error function: ``2 / sqrt(pi)`` times the integral of ``exp(-t**2)`` from 0 to x (DLMF 7.2.1)."""
     def erfinv(self) -> Tensor:
-        """The number whose error function is ``x``; infinite at -1 and 1, nan outside."""
+        """Return the number whose error function is ``x``; infinite at -1 and 1, nan outside."""
     def exp(self) -> Tensor:
         """Return the exponential function of each element."""
     def exp2(self) -> Tensor:
@@ -339,7 +339,7 @@ class TensorMethods:
     def isnan(self) -> Tensor:
         """Return True where an element is nan."""
     def lgamma(self) -> Tensor:
-        """``log(abs(gamma(x)))``, without overflow; infinite at 0, -1, -2, ..."""
+        """Return ``log(abs(gamma(x)))``, without overflow; infinite at 0, -1, -2, ..."""
     def log(self) -> Tensor:
         """Return the natural logarithm; -inf at 0, nan for negative numbers."""
     def log10(self) -> Tensor:

@@ -47,7 +47,7 @@ from .builtin.reductions.reduction import logsumexp, mean, prod
 from .builtin.reductions.reduction import sum as sum_
 from .builtin.reductions.statistics import cumulative_prod, cumulative_sum, std, var
 from .builtin.shape.copying import cast, concat, concatenate, stack
-from .builtin.special.basic import special_erf, special_erfinv
+from .builtin.special.error_functions import special_erf, special_erfinv
 from .declare.declaration import operator_of
 
 __all__ = ["FLOAT32", "LOWER", "PROMOTE", "autocast", "install_autocast", "is_autocast_enabled"]

@@ -33,5 +33,5 @@ def cases() -> list[Any]:
         ("special_zeta", lambda f, i: tk.special.zeta(f(2), f(3)), ValueError,
          "[special_zeta] the shapes (2,) and (3,)" + _BROADCAST),
         ("special_multigammaln", lambda f, i: tk.special.multigammaln(f(2), 0), ValueError,
-         "[special_multigammaln] d is a number of dimensions, at least 1; got 0."),
+         "[special_multigammaln] d is the number of dimensions, at least 1; got 0."),
     ]  # fmt: skip

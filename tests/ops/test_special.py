@@ -266,7 +266,7 @@ def test_incomplete_functions_at_their_edges() -> None:
         tk.special.gammainc(2.0, tk.asarray(1j))
     with pytest.raises(ValueError, match=r"\[special_betainc\] the shapes .* cannot be broadcast together"):
         tk.special.betainc(tk.ones(2), tk.ones(3), 0.5)
-    with pytest.raises(ValueError, match=r"\[special_multigammaln\] d is a number of dimensions"):
+    with pytest.raises(ValueError, match=r"\[special_multigammaln\] d is the number of dimensions"):
         tk.special.multigammaln(tk.ones(2), 0)
 
 

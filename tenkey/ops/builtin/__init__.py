@@ -21,6 +21,6 @@ from .numeric import differences, fft, histogram, histogram_grids, numpy_composi
 from .reductions import averages, gradient_sum, nan_reductions, quantiles, reduction, statistics
 from .shape import copying, manipulation, padding, splitting, views
 from .sorting import search, sets, sort
-from .special import basic, bessel, distributions, gamma, incomplete, logsumexp
+from .special import bessel, distributions, error_functions, gamma, incomplete, logarithmic, logsumexp
 
 __all__: list[str] = []

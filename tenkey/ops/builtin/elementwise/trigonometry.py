@@ -18,6 +18,7 @@ from ... import scalar as s
 from ...declare import INT_TO_FLOAT, REAL_TO_FLOAT, composite, elementwise, scalar_function
 from ..creation import zeros_like
 from ..shape.copying import cast
+from ..special.coefficients import horner
 from .comparison import isnan, signbit, where
 from .complex import imag, real
 
@@ -227,9 +228,7 @@ def sinc(T: Any, x: Any) -> Any:
     """
     t = x * math.pi
     square = t * t
-    series = T(_SINC[-1])
-    for c in reversed(_SINC[:-1]):
-        series = series * square + c
+    series = horner(T, _SINC, square)
     near = s.abs(x) < T(0.5)
     away = s.where(near, T(1), t)
     # The nearest integer is subtracted before the multiplication by pi, so that the zeros of the sine are exact. A

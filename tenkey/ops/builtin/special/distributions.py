@@ -1,4 +1,4 @@
-"""Distributions of statistics, in terms of the incomplete functions: ``tk.special``."""
+"""Chi-squared, F and Student distributions, in terms of the incomplete functions: ``tk.special``."""
 
 from __future__ import annotations
 
@@ -8,19 +8,17 @@ from typing import Any, Final
 import numpy as np
 
 from ....core.tensor import Tensor, cpu_word, make_tensor
-from ....dispatch.tags import Tag
-from ...declare import composite, loop, structured
+from ...declare import composite
 from ..elementwise.comparison import where
 from ..elementwise.exponential import exp, log, log1p
 from .gamma import special_betaln
-from .incomplete import beta_below, gamma_tail, in_double, like_last, refuse, together
+from .incomplete import beta_below, broadcasting, gamma_tail, of_one_shape, refuse, together
 
-_ENOUGH: Final = 1e17  # degrees of freedom with which a distribution is normal to the last place
-_shapes: Final = ((3,), (2, 3), (), (0, 2))
+_ENOUGH: Final = 1e17  # from this many degrees of freedom, the distribution is normal to the last place
 
 
 def _student_upper(df: Any, t: Any) -> Any:
-    """The probability beyond t >= 0."""
+    """Return the probability above t >= 0."""
     df = np.minimum(df, _ENOUGH)
     ratio = t / np.sqrt(df)
     inverse = 1 / np.hypot(1.0, ratio)
@@ -30,7 +28,7 @@ def _student_upper(df: Any, t: Any) -> Any:
 
 
 def _log_of_far(df: Any) -> Any:
-    """The logarithm of the tail's limit times ``t**df``."""
+    """Return the logarithm of the limit of ``t**df`` times the tail."""
     return 0.5 * df * np.log(df) - math.log(2) - np.log(df / 2) - _log_beta(df / 2)
 
 
@@ -41,11 +39,11 @@ def _student(df: Any, t: Any) -> Any:
 
 
 # Note [Quantiles of Student's distribution]
-#     Near the middle by Newton's method in t, from where the tangent at 0 is: the distribution function is concave for
-#     t > 0, so the steps never pass the root. Beyond, for the logarithm of the
-#     tail as a function of the logarithm of t, which is concave too: a step from the left passes the root, and then all
-#     come from the right. A bracket, from that tangent's root to the tail's asymptote's, holds them, and where there
-#     is no difference between both, the asymptote's root is the result. Guarded by
+#     Near the middle, Newton's method in t starts from the root of the tangent at 0: the distribution function is
+#     concave for t > 0, so no step passes the root. Farther out it is applied to the logarithm of the tail as a
+#     function of the logarithm of t, which is concave too: a step from the left passes the root, and all later steps
+#     come from the right. They stay in a bracket from the root of that tangent to the root of the tail's asymptote;
+#     where the two do not differ, the latter is the result. Guarded by
 #     tests/ops/test_special_families.py::test_student_quantiles.
 def _student_quantile(df: Any, p: Any) -> Any:
     df, p = np.broadcast_arrays(np.asarray(df, np.float64), np.asarray(p, np.float64))
@@ -68,19 +66,19 @@ def _student_quantile(df: Any, p: Any) -> Any:
 
 
 def _log_constant(df: Any) -> Any:
-    """The logarithm of the density at 0."""
+    """Return the logarithm of the density at 0."""
     return -0.5 * np.log(df) - _log_beta(df / 2)
 
 
 def _log_beta(a: Any) -> Any:
-    """``betaln(a, 1/2)``."""
+    """Return ``betaln(a, 1/2)``."""
     a = np.asarray(a, order="C")
     tensor = make_tensor(a, cpu_word(a.dtype))
     return special_betaln(tensor, 0.5).numpy()
 
 
 def _density(df: Any, constant: Any, t: Any) -> Any:
-    """The density at t; ``constant`` is the logarithm of that at 0."""
+    """Return the density at t; ``constant`` is the logarithm of the density at 0."""
     return np.exp(constant - (df + 1) / 2 * np.log1p(t * t / df))
 
 
@@ -98,7 +96,7 @@ def _middle_quantile(df: Any, away: Any, constant: Any) -> Any:
 def _far_quantile(df: Any, away: Any, constant: Any, q: Any) -> Any:
     target = np.log(q)
     low, high = np.log(away / np.exp(constant)), (_log_of_far(df) - target) / df
-    # the normal quantile to three digits (Abramowitz and Stegun 26.2.22), and the first term beyond it
+    # the normal quantile to three digits (Abramowitz and Stegun 26.2.22), and the next term of the expansion
     u = np.sqrt(-2 * target)
     z = u - (2.30753 + 0.27061 * u) / (1 + u * (0.99229 + 0.04481 * u))
     at = np.clip(np.log(np.maximum(z, 1e-3) * (1 + (z * z + 1) / (4 * df))), low, high)
@@ -126,32 +124,22 @@ def _student_log_density(df: Tensor, t: Tensor) -> Tensor:
     return where(finite, known, -0.5 * t * t - 0.5 * math.log(2 * math.pi))
 
 
-student_below = structured(
+student_below = of_one_shape(
     "student_below(Tensor df, Tensor t) -> Tensor",
-    meta=like_last,
-    numpy=in_double(_student),
-    vjp={
-        "df": refuse("special_stdtr", "df", "t"),
-        "t": lambda g, df, t: g * exp(_student_log_density(df, t)),
-    },
-    sample_inputs=lambda rng: [((rng.integers(1, 5, shape), rng.uniform(-4, 4, shape)), {}) for shape in _shapes],
-    batch=loop,
-    tags=(Tag.INTERNAL,),
+    _student,
+    {"df": refuse("special_stdtr", "df", "t"), "t": lambda g, df, t: g * exp(_student_log_density(df, t))},
+    domain=(-4, 4),
 )
 
-student_quantile = structured(
+student_quantile = of_one_shape(
     "student_quantile(Tensor df, Tensor p) -> Tensor",
-    meta=like_last,
-    numpy=in_double(_student_quantile),
-    vjp={
+    _student_quantile,
+    {
         "df": refuse("special_stdtrit", "df", "p"),
         "p": lambda g, df, p, out: g * exp(-_student_log_density(df, out)),
     },
-    sample_inputs=lambda rng: [
-        ((rng.integers(1, 5, shape), rng.uniform(0.1, 0.9, shape)), {}) for shape in ((2,), (0, 2))
-    ],
-    batch=loop,
-    tags=(Tag.INTERNAL,),
+    domain=(0.1, 0.9),
+    shapes=((2,), (0, 2)),
 )
 
 
@@ -171,34 +159,24 @@ def _f_density(dfn: Tensor, dfd: Tensor, x: Tensor) -> Tensor:
     return exp(a * log(dfn / dfd) + (a - 1) * log(x) - (a + b) * log1p(ratio) - special_betaln(a, b))
 
 
-f_tail = structured(
+f_tail = of_one_shape(
     "f_tail(Tensor dfn, Tensor dfd, Tensor x, bool upper) -> Tensor",
-    meta=lambda dfn, dfd, x, upper: like_last(x),
-    numpy=lambda dfn, dfd, x, upper: in_double(lambda a, b, x: _f_tails(a, b, x, upper))(dfn, dfd, x),
-    vjp={
+    _f_tails,
+    {
         "dfn": refuse("special_fdtr", "dfn", "x"),
         "dfd": refuse("special_fdtr", "dfd", "x"),
         "x": lambda g, dfn, dfd, x, upper: (-g if upper else g) * _f_density(dfn, dfd, x),
     },
-    sample_inputs=lambda rng: [
-        ((rng.integers(1, 5, shape), rng.integers(1, 5, shape), rng.uniform(0.5, 6, shape), upper), {})
-        for shape in _shapes
-        for upper in (False, True)
-    ],
-    batch=loop,
-    tags=(Tag.INTERNAL,),
+    domain=(0.5, 6),
 )
 
 
-@composite(
-    "special_chdtr(Tensor v, Tensor x) -> Tensor",
-    sample_inputs=lambda rng: [((rng.integers(1, 5, (3, 1)), rng.uniform(0.5, 6, (4,))), {})],
-)
+@composite("special_chdtr(Tensor v, Tensor x) -> Tensor", sample_inputs=broadcasting(1, (0.5, 6)))
 def special_chdtr(v: Tensor, x: Tensor) -> Tensor:
-    """The probability that a chi-squared variable with ``v`` degrees of freedom is at most ``x``.
+    """Return the probability that a chi-squared variable with ``v`` degrees of freedom is at most ``x``.
 
-    For v >= 0 and x >= 0, nan elsewhere. Real operands, which broadcast; integers give floats. Its derivative by ``x``
-    is of every order; by ``v`` there is none: NotImplementedError.
+    For v >= 0 and x >= 0, nan elsewhere. Real tensors, which broadcast; integers give floats. Derivatives of every
+    order with respect to ``x``; the derivative with respect to ``v`` raises NotImplementedError.
 
     >>> import tenkey as tk
     >>> f"{tk.special.chdtr(2, tk.asarray(2.0)).item():.5f}"
@@ -208,14 +186,11 @@ def special_chdtr(v: Tensor, x: Tensor) -> Tensor:
     return gamma_tail(v / 2, x / 2, False)
 
 
-@composite(
-    "special_chdtrc(Tensor v, Tensor x) -> Tensor",
-    sample_inputs=lambda rng: [((rng.integers(1, 5, (3, 1)), rng.uniform(0.5, 6, (4,))), {})],
-)
+@composite("special_chdtrc(Tensor v, Tensor x) -> Tensor", sample_inputs=broadcasting(1, (0.5, 6)))
 def special_chdtrc(v: Tensor, x: Tensor) -> Tensor:
-    """The probability that a chi-squared variable with ``v`` degrees of freedom is above ``x``.
+    """Return the probability that a chi-squared variable with ``v`` degrees of freedom is above ``x``.
 
-    As ``tk.special.chdtr`` otherwise.
+    Domain and derivatives are those of ``tk.special.chdtr``.
 
     >>> import tenkey as tk
     >>> f"{tk.special.chdtrc(2, tk.asarray(2.0)).item():.5f}"
@@ -225,57 +200,47 @@ def special_chdtrc(v: Tensor, x: Tensor) -> Tensor:
     return gamma_tail(v / 2, x / 2, True)
 
 
-@composite(
-    "special_fdtr(Tensor dfn, Tensor dfd, Tensor x) -> Tensor",
-    sample_inputs=lambda rng: [((rng.integers(1, 5, (3, 1)), rng.integers(1, 5, ()), rng.uniform(0.5, 6, (4,))), {})],
-)
+@composite("special_fdtr(Tensor dfn, Tensor dfd, Tensor x) -> Tensor", sample_inputs=broadcasting(2, (0.5, 6)))
 def special_fdtr(dfn: Tensor, dfd: Tensor, x: Tensor) -> Tensor:
-    """The probability that a variable of the F distribution, of ``dfn`` and ``dfd`` degrees, is at most ``x``.
+    """Return the probability that an F variable with ``dfn`` and ``dfd`` degrees of freedom is at most ``x``.
 
-    For positive, finite degrees of freedom and x >= 0, nan elsewhere. Real operands, which broadcast; integers give
-    floats. Its derivative by ``x`` is of every order; by the degrees of freedom there is none: NotImplementedError.
+    For positive, finite degrees of freedom and x >= 0, nan elsewhere. Real tensors, which broadcast; integers give
+    floats. Derivatives of every order with respect to ``x``; those with respect to the degrees of freedom raise
+    NotImplementedError.
 
     >>> import tenkey as tk
     >>> f"{tk.special.fdtr(2, 2, tk.asarray(3.0)).item():.5f}"
     '0.75000'
     """
-    dfn, dfd, x = together("special_fdtr", dfn, dfd, x)
-    return f_tail(dfn, dfd, x, False)
+    return f_tail(*together("special_fdtr", dfn, dfd, x), False)
 
 
-@composite(
-    "special_fdtrc(Tensor dfn, Tensor dfd, Tensor x) -> Tensor",
-    sample_inputs=lambda rng: [((rng.integers(1, 5, (3, 1)), rng.integers(1, 5, ()), rng.uniform(0.5, 6, (4,))), {})],
-)
+@composite("special_fdtrc(Tensor dfn, Tensor dfd, Tensor x) -> Tensor", sample_inputs=broadcasting(2, (0.5, 6)))
 def special_fdtrc(dfn: Tensor, dfd: Tensor, x: Tensor) -> Tensor:
-    """The probability that a variable of the F distribution, of ``dfn`` and ``dfd`` degrees, is above ``x``.
+    """Return the probability that an F variable with ``dfn`` and ``dfd`` degrees of freedom is above ``x``.
 
-    As ``tk.special.fdtr`` otherwise.
+    Domain and derivatives are those of ``tk.special.fdtr``.
 
     >>> import tenkey as tk
     >>> f"{tk.special.fdtrc(2, 2, tk.asarray(3.0)).item():.5f}"
     '0.25000'
     """
-    dfn, dfd, x = together("special_fdtrc", dfn, dfd, x)
-    return f_tail(dfn, dfd, x, True)
+    return f_tail(*together("special_fdtrc", dfn, dfd, x), True)
 
 
-@composite(
-    "special_stdtr(Tensor df, Tensor t) -> Tensor",
-    sample_inputs=lambda rng: [((rng.integers(1, 5, (3, 1)), rng.uniform(-4, 4, (4,))), {})],
-)
+@composite("special_stdtr(Tensor df, Tensor t) -> Tensor", sample_inputs=broadcasting(1, (-4, 4)))
 def special_stdtr(df: Tensor, t: Tensor) -> Tensor:
-    """The probability that a variable of Student's distribution with ``df`` degrees of freedom is at most ``t``.
+    """Return the probability that a Student variable with ``df`` degrees of freedom is at most ``t``.
 
-    For df > 0 (infinity gives the normal distribution), nan elsewhere. Real operands, which broadcast; integers give
-    floats. Its derivative by ``t`` is of every order; by ``df`` there is none: NotImplementedError.
+    For df > 0 (infinity gives the normal distribution), nan elsewhere. Real tensors, which broadcast; integers give
+    floats. Derivatives of every order with respect to ``t``; the derivative with respect to ``df`` raises
+    NotImplementedError.
 
     >>> import tenkey as tk
     >>> f"{tk.special.stdtr(1, tk.asarray(1.0)).item():.5f}"
     '0.75000'
     """
-    df, t = together("special_stdtr", df, t)
-    return student_below(df, t)
+    return student_below(*together("special_stdtr", df, t))
 
 
 @composite(
@@ -283,48 +248,13 @@ def special_stdtr(df: Tensor, t: Tensor) -> Tensor:
     sample_inputs=lambda rng: [((rng.integers(1, 5, (2, 1)), rng.uniform(0.1, 0.9, (2,))), {})],
 )
 def special_stdtrit(df: Tensor, p: Tensor) -> Tensor:
-    """The inverse of ``stdtr``: below which number a variable of Student's distribution is with probability ``p``.
+    """Return the inverse of ``stdtr``: a Student variable is at most the result with probability ``p``.
 
-    Minus infinity at 0, infinity at 1, nan outside. Its derivative by ``p`` is of every order; by ``df`` there is none:
-    NotImplementedError.
+    Minus infinity at 0, infinity at 1, nan outside. Derivatives of every order with respect to ``p``; the derivative
+    with respect to ``df`` raises NotImplementedError.
 
     >>> import tenkey as tk
     >>> f"{tk.special.stdtrit(1, tk.asarray(0.75)).item():.5f}"
     '1.00000'
     """
-    df, p = together("special_stdtrit", df, p)
-    return student_quantile(df, p)
-
-
-@composite(
-    "special_betaincc(Tensor a, Tensor b, Tensor x) -> Tensor",
-    sample_inputs=lambda rng: [((rng.integers(1, 5, (3, 1)), rng.integers(1, 5, ()), rng.uniform(0.1, 0.9, (4,))), {})],
-)
-def special_betaincc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
-    """``1 - betainc(a, b, x)`` without cancellation: the beta distribution with ``a`` and ``b`` beyond ``x``.
-
-    As ``tk.special.betainc`` otherwise.
-
-    >>> import tenkey as tk
-    >>> f"{tk.special.betaincc(2, 2, tk.asarray(0.25)).item():.5f}"
-    '0.84375'
-    """
-    a, b, x = together("special_betaincc", a, b, x)
-    return beta_upper(a, b, x)
-
-
-beta_upper = structured(
-    "beta_upper(Tensor a, Tensor b, Tensor x) -> Tensor",
-    meta=like_last,
-    numpy=in_double(lambda a, b, x: beta_below(b, a, 1 - np.asarray(x, np.float64), np.asarray(x, np.float64))),
-    vjp={
-        "a": refuse("special_betaincc", "a", "x"),
-        "b": refuse("special_betaincc", "b", "x"),
-        "x": lambda g, a, b, x: -g * exp((a - 1) * log(x) + (b - 1) * log1p(-x) - special_betaln(a, b)),
-    },
-    sample_inputs=lambda rng: [
-        ((rng.integers(1, 5, shape), rng.integers(1, 5, shape), rng.uniform(0.1, 0.9, shape)), {}) for shape in _shapes
-    ],
-    batch=loop,
-    tags=(Tag.INTERNAL,),
-)
+    return student_quantile(*together("special_stdtrit", df, p))

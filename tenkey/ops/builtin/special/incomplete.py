@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -13,25 +14,25 @@ from ....core.dtypes.names import default_float
 from ....core.tensor import Tensor
 from ....core.word import DTYPE_MASK, WEAK_MASK, dtypes_of, weak_of
 from ....dispatch.tags import Tag
-from ...declare import EACH_TO_FLOAT, TensorSpec, composite, loop, structured
+from ...declare import EACH_TO_FLOAT, Entry, TensorSpec, composite, loop, structured
 from ...shapes import broadcast_shapes
 from ..creation import full, ones_like
 from ..elementwise.exponential import exp, log, log1p
 from ..shape.copying import cast
 from ..shape.views import broadcast_to
 from . import coefficients as c
-from .gamma import hurwitz_zeta, hurwitz_zeta_beyond, special_betaln, special_gammaln
+from .gamma import STIRLING, hurwitz_zeta, hurwitz_zeta_beyond, special_betaln, special_gammaln
 
 # Note [Incomplete functions by quadrature]
 #     With t = a exp(v) the density of the gamma distribution is F(a) exp(-a (exp(v) - 1 - v)), where F(a) is
-#     a^a exp(-a) / Gamma(a), and with t = logistic(log(a / b) + d) that of beta is
+#     a^a exp(-a) / Gamma(a), and with t = logistic(log(a / b) + d) that of the beta distribution is
 #     F(a) F(b) / F(a + b) exp(-(a + b) K(d)), where K is the cumulant function of a coin without its mean. Both
-#     exponents are convex and 0 at the mode, computed without cancellation. The tail away from the mode is integrated
-#     by Gauss's rule up to where it is e^-45 of its start; the other side is 1 minus it. Where the parameter of the
-#     tail is small it is raised, by a recurrence whose terms are all positive (DLMF 8.8.5, 8.17.20), so that no tail is
-#     longer than the rule resolves. Guarded by tests/ops/test_special.py::test_incomplete_functions.
+#     exponents are convex and 0 at the mode, and are computed without cancellation. The tail away from the mode is
+#     integrated by Gauss's rule up to where it is e^-45 of its start; the other side is 1 minus it. A small parameter
+#     of the tail is raised by a recurrence with positive terms (DLMF 8.8.5, 8.17.20), so that the rule resolves it.
+#     Guarded by tests/ops/test_special.py::test_incomplete_functions.
 _RAISED: Final = 8
-_FEW: Final = 256  # integrals whose integrands are computed at all nodes at once
+_FEW: Final = 256  # up to this many integrals, the integrands are computed at all nodes at once
 
 
 @functools.cache
@@ -41,7 +42,7 @@ def _rule() -> tuple[Any, Any]:
 
 
 def _power_rest(v: Any) -> Any:
-    """``exp(v) - 1 - v``."""
+    """Return ``exp(v) - 1 - v``."""
     near = np.abs(v) < 0.5
     small = np.where(near, v, 0.0)
     series = np.zeros_like(small)
@@ -54,7 +55,7 @@ _INVERSE_FACTORIALS: Final = [1 / math.factorial(k) for k in range(16, 1, -1)]
 
 
 def _log_rest(y: Any) -> Any:
-    """``y - log(1 + y)``."""
+    """Return ``y - log(1 + y)``."""
     near = np.abs(y) < 0.5
     r = np.where(near, y / (2 + y), 0.0)
     square = r * r
@@ -65,7 +66,7 @@ def _log_rest(y: Any) -> Any:
 
 
 def _scale(a: Any) -> Any:
-    """``a**a * exp(-a) / gamma(a)``, for a > 0."""
+    """Return ``a**a * exp(-a) / gamma(a)``, for a > 0."""
     low = a < 16
     small = np.where(low, a, 1.0)
     whole = np.floor(small)
@@ -74,15 +75,12 @@ def _scale(a: Any) -> Any:
         gamma = np.where(whole > k, gamma * (small - k), gamma)
     gamma = np.where(whole == 0, gamma / small, gamma)
     inverse = 1 / np.where(low, 16.0, a)
-    rest = inverse * np.polynomial.polynomial.polyval(inverse * inverse, _STIRLING)
+    rest = inverse * np.polynomial.polynomial.polyval(inverse * inverse, STIRLING)
     return np.where(low, small**small * np.exp(-small) / gamma, np.sqrt(a / (2 * math.pi)) * np.exp(-rest))
 
 
-_STIRLING: Final = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)
-
-
 def _lgamma1p(a: Any) -> Any:
-    """``log(gamma(1 + a))`` for a in [0, 1], accurate near 0 (DLMF 5.7.3)."""
+    """Return ``log(gamma(1 + a))`` for a in [0, 1], accurate near 0 (DLMF 5.7.3)."""
     total = np.zeros_like(a)
     for coefficient in _zetas():
         total = total * -a + coefficient
@@ -95,7 +93,7 @@ def _zetas() -> list[float]:
 
 
 def _lower_tail(a: Any, x: Any) -> Any:
-    """P(a, x) for x < a."""
+    """Return P(a, x) for x < a."""
     total = np.zeros_like(x)
     raised = a < _RAISED
     term = _scale(a) * np.exp(-a * _power_rest(_log_ratio(x, a))) / a
@@ -117,7 +115,7 @@ def _integral(function: Any, begin: Any, end: Any) -> Any:
     else:
         rows = (function(begin + node * length) for node in nodes.tolist())
     total = np.zeros_like(begin)
-    for weight, values in zip(weights.tolist(), rows):  # in one order: the sum is the same both ways
+    for weight, values in zip(weights.tolist(), rows):  # one order, so that both ways give the same sum
         total += weight * values
     return total * length
 
@@ -127,7 +125,7 @@ def _log_ratio(x: Any, a: Any) -> Any:
 
 
 def _upper_tail(a: Any, x: Any) -> Any:
-    """Q(a, x) for x >= a, and x >= 1."""
+    """Return Q(a, x) for x >= a and x >= 1."""
     v = _log_ratio(x, a)
     level = _power_rest(v) + 45 / a
     end = np.log1p(level + np.sqrt(2 * level))
@@ -135,7 +133,7 @@ def _upper_tail(a: Any, x: Any) -> Any:
 
 
 def _small(a: Any, x: Any) -> tuple[Any, Any]:
-    """P and Q for a < 1 and x < 1 (DLMF 8.7.1)."""
+    """Return P(a, x) and Q(a, x) for a < 1 and x < 1 (DLMF 8.7.1)."""
     series = np.zeros_like(x)
     for k in range(20, 0, -1):
         series = (series + (-1) ** k / math.factorial(k) / (a + k)) * x
@@ -145,7 +143,7 @@ def _small(a: Any, x: Any) -> tuple[Any, Any]:
 
 
 def _gamma_tails(a: Any, x: Any) -> tuple[Any, Any]:
-    """P(a, x) and Q(a, x)."""
+    """Return P(a, x) and Q(a, x)."""
     a, x = np.broadcast_arrays(np.asarray(a, np.float64), np.asarray(x, np.float64))
     p = np.full(a.shape, np.nan)
     p[(a > 0) & (x == 0)] = 0.0
@@ -169,10 +167,10 @@ def _gamma_tails(a: Any, x: Any) -> tuple[Any, Any]:
 
 
 def _beta_tail(a: Any, b: Any, d: Any, x: Any) -> Any:
-    """The beta distribution up to x, which lies below its mode in the logistic scale, at the distance d <= 0."""
+    """Return the beta distribution function at x, at the distance d <= 0 from the mode in logistic scale."""
 
     def exponent(a: Any, d: Any) -> Any:
-        """-(a + b) K(d), seen from the smaller of the two probabilities."""
+        """Return -(a + b) K(d), computed with the smaller of the two probabilities."""
         p = a / (a + b)
         swap = p > 0.5
         p, d = np.where(swap, b / (a + b), p), np.where(swap, -d, d)
@@ -210,11 +208,11 @@ def _beta_tail(a: Any, b: Any, d: Any, x: Any) -> Any:
 
 
 def beta_below(a: Any, b: Any, x: Any, rest: Any = None) -> Any:
-    """The beta distribution up to x; ``rest`` is 1 - x, where that is known better than it is computed."""
+    """Return the beta distribution function at x; ``rest`` is 1 - x if it is known without rounding."""
     a, b, x = np.broadcast_arrays(*[np.asarray(v, np.float64) for v in (a, b, x)])
     rest = 1 - x if rest is None else np.broadcast_to(rest, x.shape)
     out = np.full(a.shape, np.nan)
-    at_zero, at_one = (a == 0) | (b == np.inf), (b == 0) | (a == np.inf)  # where all of the probability may be
+    at_zero, at_one = (a == 0) | (b == np.inf), (b == 0) | (a == np.inf)  # where the whole probability may be
     within = (x >= 0) & (rest >= 0) & (a >= 0) & (b >= 0) & ~(at_zero & at_one)
     between = within & (x > 0) & (rest > 0)
     out[within & (x == 0)], out[within & (rest == 0)] = 0.0, 1.0
@@ -240,23 +238,16 @@ def _zeta(x: Any, q: Any) -> Any:
     out[poles] = np.inf
     inside = (x > 1) & ((q > 0) | ((x == np.floor(x)) & (q < 0) & ~poles))
     power, start = x[inside], q[inside]
-    power = np.where(power > 1e4, 1e4 + power % 2, power)  # as good as infinite
+    power = np.where(power > 1e4, 1e4 + power % 2, power)  # large enough to count as infinite
     out[inside] = np.where(np.isinf(start), 0.0, hurwitz_zeta_beyond(power, start))
     return out
 
 
-def in_double(function: Any) -> Any:
-    """The function, computed in double precision, as a NumPy function."""
-
-    def on_numpy(*operands: Any) -> Any:
-        with np.errstate(all="ignore"):
-            return np.asarray(function(*operands)).astype(like_last(*operands).dtype)
-
-    return on_numpy
+# ---- operators whose operands have one floating dtype and one shape
 
 
 def together(operator: str, *operands: Tensor) -> list[Tensor]:
-    """The operands in one floating dtype and one shape."""
+    """Convert the operands to one floating dtype and one shape."""
     word = 0
     for x in operands:
         word |= x._word
@@ -271,7 +262,7 @@ def together(operator: str, *operands: Tensor) -> list[Tensor]:
 
 
 def refuse(operator: str, name: str, known: str) -> Any:
-    """The formula of a derivative that there is not."""
+    """Return the formula of a derivative that is not implemented."""
 
     def formula(g: Tensor) -> Tensor:
         raise NotImplementedError(
@@ -281,37 +272,71 @@ def refuse(operator: str, name: str, known: str) -> Any:
     return formula
 
 
-def like_last(*operands: Any) -> TensorSpec:
-    """The meta rule of operands of one shape and dtype."""
-    dtype = operands[-1].dtype
-    if dtype.kind == "c":
+def _like(x: Any) -> TensorSpec:
+    if x.dtype.kind == "c":
         raise TypeError(
-            f"[special] incomplete and zeta functions are not defined for dtype {dtype}: they take real dtypes."
+            f"[special] incomplete and zeta functions are not defined for dtype {x.dtype}: they take real dtypes."
         )
-    return TensorSpec(operands[-1].shape, dtype if dtype.kind == "f" else default_float())
+    return TensorSpec(x.shape, x.dtype if x.dtype.kind == "f" else default_float())
 
 
-def _density(a: Tensor, x: Tensor) -> Tensor:
+def of_one_shape(
+    schema: str,
+    function: Callable[..., Any],
+    vjp: Mapping[str, Callable[..., Any]],
+    *,
+    domain: tuple[float, float],
+    lowest: int = 1,
+    shapes: tuple[tuple[int, ...], ...] = ((3,), (2, 3), (), (0, 2)),
+    doc: str | None = None,
+) -> Entry:
+    """Declare an internal operator of tensors of one shape, whose ``function`` computes in double precision.
+
+    With ``bool upper`` as its last argument it computes either of the two tails of a distribution. The samples are
+    integers from ``lowest`` for the parameters, and numbers of ``domain`` for the last tensor.
+    """
+    flags = [(False,), (True,)] if "bool upper" in schema else [()]
+    parameters = schema.count("Tensor ") - 1
+
+    def on_numpy(*arguments: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return np.asarray(function(*arguments)).astype(_like(arguments[parameters]).dtype)
+
+    return structured(
+        schema,
+        meta=lambda *arguments: _like(arguments[parameters]),
+        numpy=on_numpy,
+        vjp=vjp,
+        sample_inputs=lambda rng: [
+            ((*[rng.integers(lowest, 5, shape) for _ in range(parameters)], rng.uniform(*domain, shape), *flag), {})
+            for shape in shapes
+            for flag in flags
+        ],
+        batch=loop,
+        tags=(Tag.INTERNAL,),
+        doc=doc,
+    )
+
+
+def broadcasting(parameters: int, domain: tuple[float, float], lowest: int = 1) -> Any:
+    """Return sample inputs that broadcast: integers from ``lowest`` for the parameters, and numbers of ``domain``."""
+    shapes = ((3, 1), ())[:parameters]
+    return lambda rng: [((*[rng.integers(lowest, 5, shape) for shape in shapes], rng.uniform(*domain, (4,))), {})]
+
+
+def _gamma_density(a: Tensor, x: Tensor) -> Tensor:
     return exp((a - 1) * log(x) - x - special_gammaln(a))
 
 
-_shapes = ((3,), (2, 3), (), (0, 2))
-gamma_tail = structured(
+gamma_tail = of_one_shape(
     "gamma_tail(Tensor a, Tensor x, bool upper) -> Tensor",
-    meta=lambda a, x, upper: like_last(x),
-    numpy=lambda a, x, upper: in_double(lambda a, x: _gamma_tails(a, x)[upper])(a, x),
-    vjp={
+    lambda a, x, upper: _gamma_tails(a, x)[upper],
+    {
         "a": refuse("special_gammainc", "a", "x"),
-        "x": lambda g, a, x, upper: (-g if upper else g) * _density(a, x),
+        "x": lambda g, a, x, upper: (-g if upper else g) * _gamma_density(a, x),
     },
-    sample_inputs=lambda rng: [
-        ((rng.integers(1, 5, shape), rng.uniform(0.5, 6, shape), upper), {})
-        for shape in _shapes
-        for upper in (False, True)
-    ],
-    batch=loop,
-    tags=(Tag.INTERNAL,),
-    doc="""The regularized incomplete gamma function, lower or upper, of operands of one shape.
+    domain=(0.5, 6),
+    doc="""Compute the regularized incomplete gamma function, lower or upper.
 
     >>> import tenkey as tk
     >>> x = tk.asarray([1.0])
@@ -320,38 +345,40 @@ gamma_tail = structured(
     """,
 )
 
-beta_tail = structured(
-    "beta_tail(Tensor a, Tensor b, Tensor x) -> Tensor",
-    meta=like_last,
-    numpy=in_double(beta_below),
-    vjp={
+
+def _beta_tails(a: Any, b: Any, x: Any, upper: bool) -> Any:
+    x = np.asarray(x, np.float64)
+    return beta_below(b, a, 1 - x, x) if upper else beta_below(a, b, x)
+
+
+def _beta_density(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
+    return exp((a - 1) * log(x) + (b - 1) * log1p(-x) - special_betaln(a, b))
+
+
+beta_tail = of_one_shape(
+    "beta_tail(Tensor a, Tensor b, Tensor x, bool upper) -> Tensor",
+    _beta_tails,
+    {
         "a": refuse("special_betainc", "a", "x"),
         "b": refuse("special_betainc", "b", "x"),
-        "x": lambda g, a, b, x: g * exp((a - 1) * log(x) + (b - 1) * log1p(-x) - special_betaln(a, b)),
+        "x": lambda g, a, b, x, upper: (-g if upper else g) * _beta_density(a, b, x),
     },
-    sample_inputs=lambda rng: [
-        ((rng.integers(1, 5, shape), rng.integers(1, 5, shape), rng.uniform(0.1, 0.9, shape)), {}) for shape in _shapes
-    ],
-    batch=loop,
-    tags=(Tag.INTERNAL,),
-    doc="""The regularized incomplete beta function of operands of one shape.
+    domain=(0.1, 0.9),
+    doc="""Compute the regularized incomplete beta function, lower or upper.
 
     >>> import tenkey as tk
-    >>> x = tk.asarray([0.25])
-    >>> tk.ops.tk.beta_tail(tk.asarray([1]), tk.asarray([1]), x).tolist()
+    >>> tk.ops.tk.beta_tail(tk.asarray([1]), tk.asarray([1]), tk.asarray([0.25]), False).tolist()
     [0.25]
     """,
 )
 
-hurwitz = structured(
+hurwitz: Entry = of_one_shape(
     "hurwitz(Tensor x, Tensor q) -> Tensor",
-    meta=like_last,
-    numpy=in_double(_zeta),
-    vjp={"x": refuse("special_zeta", "x", "q"), "q": lambda g, x, q: g * -x * hurwitz_of(x + 1, q)},
-    sample_inputs=lambda rng: [((rng.integers(2, 5, shape), rng.uniform(0.5, 6, shape)), {}) for shape in _shapes],
-    batch=loop,
-    tags=(Tag.INTERNAL,),
-    doc="""The Hurwitz zeta function of operands of one shape.
+    _zeta,
+    {"x": refuse("special_zeta", "x", "q"), "q": lambda g, x, q: g * -x * hurwitz(x + 1, q)},
+    domain=(0.5, 6),
+    lowest=2,
+    doc="""Compute the Hurwitz zeta function.
 
     >>> import tenkey as tk
     >>> f"{tk.ops.tk.hurwitz(tk.asarray([2]), tk.asarray([1.0])).item():.5f}"
@@ -360,81 +387,75 @@ hurwitz = structured(
 )
 
 
-def hurwitz_of(x: Tensor, q: Tensor) -> Tensor:
-    """``hurwitz``, for its own derivative."""
-    return hurwitz(x, q)
-
-
-@composite(
-    "special_gammainc(Tensor a, Tensor x) -> Tensor",
-    sample_inputs=lambda rng: [((rng.integers(1, 5, (3, 1)), rng.uniform(0.5, 6, (4,))), {})],
-)
+@composite("special_gammainc(Tensor a, Tensor x) -> Tensor", sample_inputs=broadcasting(1, (0.5, 6)))
 def special_gammainc(a: Tensor, x: Tensor) -> Tensor:
-    """The regularized lower incomplete gamma function P(a, x): the gamma distribution with shape ``a`` up to ``x``.
+    """Return the regularized lower incomplete gamma function P(a, x), for real tensors that broadcast.
 
-    For a >= 0 and x >= 0, nan elsewhere (DLMF 8.2.4). Real operands, which broadcast; integers give floats. Its
-    derivative by ``x`` is of every order; by ``a`` there is none: NotImplementedError.
+    It is the probability that a gamma variable with shape ``a`` is at most ``x``. For a >= 0 and x >= 0, nan elsewhere
+    (DLMF 8.2.4); integers give floats. Derivatives of every order with respect to ``x``; the derivative with respect to
+    ``a`` raises NotImplementedError.
 
     >>> import tenkey as tk
     >>> f"{tk.special.gammainc(1, tk.asarray(2.0)).item():.5f}"
     '0.86466'
     """
-    a, x = together("special_gammainc", a, x)
-    return gamma_tail(a, x, False)
+    return gamma_tail(*together("special_gammainc", a, x), False)
 
 
-@composite(
-    "special_gammaincc(Tensor a, Tensor x) -> Tensor",
-    sample_inputs=lambda rng: [((rng.integers(1, 5, (3, 1)), rng.uniform(0.5, 6, (4,))), {})],
-)
+@composite("special_gammaincc(Tensor a, Tensor x) -> Tensor", sample_inputs=broadcasting(1, (0.5, 6)))
 def special_gammaincc(a: Tensor, x: Tensor) -> Tensor:
-    """The regularized upper incomplete gamma function Q(a, x) = 1 - P(a, x), without cancellation where it is small.
+    """Return the regularized upper incomplete gamma function Q(a, x) = 1 - P(a, x), without cancellation.
 
-    As ``tk.special.gammainc`` otherwise.
+    Domain and derivatives are those of ``tk.special.gammainc``.
 
     >>> import tenkey as tk
     >>> f"{tk.special.gammaincc(1, tk.asarray(2.0)).item():.5f}"
     '0.13534'
     """
-    a, x = together("special_gammaincc", a, x)
-    return gamma_tail(a, x, True)
+    return gamma_tail(*together("special_gammaincc", a, x), True)
 
 
-@composite(
-    "special_betainc(Tensor a, Tensor b, Tensor x) -> Tensor",
-    sample_inputs=lambda rng: [((rng.integers(1, 5, (3, 1)), rng.integers(1, 5, ()), rng.uniform(0.1, 0.9, (4,))), {})],
-)
+@composite("special_betainc(Tensor a, Tensor b, Tensor x) -> Tensor", sample_inputs=broadcasting(2, (0.1, 0.9)))
 def special_betainc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
-    """The regularized incomplete beta function: the beta distribution with parameters ``a`` and ``b`` up to ``x``.
+    """Return the regularized incomplete beta function, for real tensors that broadcast.
 
-    For a, b >= 0 and x in [0, 1], nan elsewhere (DLMF 8.17.2). Real operands, which broadcast; integers give floats.
-    Its derivative by ``x`` is of every order; by ``a`` and ``b`` there is none: NotImplementedError.
+    It is the probability that a beta variable with parameters ``a`` and ``b`` is at most ``x``. For a, b >= 0 and x in
+    [0, 1], nan elsewhere (DLMF 8.17.2); integers give floats. Derivatives of every order with respect to ``x``; those
+    with respect to ``a`` and ``b`` raise NotImplementedError.
 
     >>> import tenkey as tk
     >>> f"{tk.special.betainc(2, 2, tk.asarray(0.25)).item():.5f}"
     '0.15625'
     """
-    a, b, x = together("special_betainc", a, b, x)
-    return beta_tail(a, b, x)
+    return beta_tail(*together("special_betainc", a, b, x), False)
 
 
-@composite(
-    "special_zeta(Tensor x, Tensor? q=None) -> Tensor",
-    sample_inputs=lambda rng: [((rng.integers(2, 5, (3, 1)), rng.uniform(0.5, 6, (4,))), {})],
-)
+@composite("special_betaincc(Tensor a, Tensor b, Tensor x) -> Tensor", sample_inputs=broadcasting(2, (0.1, 0.9)))
+def special_betaincc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
+    """Return ``1 - betainc(a, b, x)`` without cancellation.
+
+    Domain and derivatives are those of ``tk.special.betainc``.
+
+    >>> import tenkey as tk
+    >>> f"{tk.special.betaincc(2, 2, tk.asarray(0.25)).item():.5f}"
+    '0.84375'
+    """
+    return beta_tail(*together("special_betaincc", a, b, x), True)
+
+
+@composite("special_zeta(Tensor x, Tensor? q=None) -> Tensor", sample_inputs=broadcasting(1, (0.5, 6), lowest=2))
 def special_zeta(x: Tensor, q: Tensor | None = None) -> Tensor:
-    """The sum of ``(k + q)**-x`` over k = 0, 1, ...: Hurwitz's zeta function, with q = 1 (the default) Riemann's.
+    """Return the sum of ``(k + q)**-x`` over k = 0, 1, ...: the Hurwitz zeta function (by default Riemann's, q = 1).
 
     For x > 1, infinite at 1, nan below (DLMF 25.11.1). For q <= 0 infinite at the poles 0, -1, ..., and between them
-    nan unless x is a whole number. Real operands, which broadcast; integers give floats. Differentiable by ``q``; by
-    ``x`` there is no derivative here: NotImplementedError.
+    nan unless x is an integer. Real tensors, which broadcast; integers give floats. Differentiable with respect to
+    ``q``; the derivative with respect to ``x`` raises NotImplementedError.
 
     >>> import tenkey as tk
     >>> f"{tk.special.zeta(tk.asarray(2.0)).item():.5f}"
     '1.64493'
     """
-    x, q = together("special_zeta", x, ones_like(x) if q is None else q)
-    return hurwitz_of(x, q)
+    return hurwitz(*together("special_zeta", x, ones_like(x) if q is None else q))
 
 
 @composite(
@@ -442,15 +463,15 @@ def special_zeta(x: Tensor, q: Tensor | None = None) -> Tensor:
     sample_inputs=lambda rng: [((rng.uniform(3, 6, shape), d), {}) for shape in ((3,), ()) for d in (1, 4)],
 )
 def special_multigammaln(a: Tensor, d: int) -> Tensor:
-    """The logarithm of the multivariate gamma function of dimension ``d``, for a > (d - 1) / 2 (DLMF 35.3.4).
+    """Return the logarithm of the multivariate gamma function of dimension ``d``, for a > (d - 1) / 2 (DLMF 35.3.4).
 
     >>> import tenkey as tk
     >>> tk.special.multigammaln(tk.asarray(1.0), 1).item()
     0.0
     """
     if d < 1:
-        raise ValueError(f"[special_multigammaln] d is a number of dimensions, at least 1; got {d}.")
-    total: Tensor = special_gammaln(a)
+        raise ValueError(f"[special_multigammaln] d is the number of dimensions, at least 1; got {d}.")
+    total = special_gammaln(a)
     for k in range(1, d):
         total = total + special_gammaln(a - k / 2)
     return total + d * (d - 1) / 4 * math.log(math.pi)

@@ -1,4 +1,4 @@
-"""``logsumexp`` and the softmax functions under the names that SciPy gives them: ``tk.special``."""
+"""``logsumexp`` and the softmax functions under SciPy's names: ``tk.special``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _samples(rng: np.random.Generator) -> Any:
     sample_inputs=lambda rng: [*_samples(rng), ((rng.standard_normal((3, 4)),), {"keepdims": True})],
 )
 def special_logsumexp(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
-    """``log(sum(exp(x)))`` along axes, without overflow: ``tk.logsumexp``.
+    """Return ``log(sum(exp(x)))`` along axes, without overflow: ``tk.logsumexp``.
 
     >>> import tenkey as tk
     >>> f"{tk.special.logsumexp(tk.asarray([1000.0, 1000.0])):.3f}"
@@ -32,7 +32,7 @@ def special_logsumexp(x: Tensor, axis: Any = None, *, keepdims: bool = False) ->
 
 @composite("special_softmax(Tensor x, int axis=-1) -> Tensor", sample_inputs=_samples)
 def special_softmax(x: Tensor, axis: int = -1) -> Tensor:
-    """``exp(x) / sum(exp(x))`` along one axis: ``tk.softmax``.
+    """Return ``exp(x) / sum(exp(x))`` along one axis: ``tk.softmax``.
 
     >>> import tenkey as tk
     >>> tk.special.softmax(tk.asarray([0.0, 0.0])).tolist()
@@ -43,7 +43,7 @@ def special_softmax(x: Tensor, axis: int = -1) -> Tensor:
 
 @composite("special_log_softmax(Tensor x, int axis=-1) -> Tensor", sample_inputs=_samples)
 def special_log_softmax(x: Tensor, axis: int = -1) -> Tensor:
-    """``log(softmax(x))`` along one axis: ``tk.log_softmax``.
+    """Return ``log(softmax(x))`` along one axis: ``tk.log_softmax``.
 
     >>> import tenkey as tk
     >>> [f"{v:.4f}" for v in tk.special.log_softmax(tk.asarray([0.0, 0.0]))]

@@ -1,0 +1,163 @@
+"""The logistic function, and products with logarithms as in entropies: scalar expressions of ``tk.special``."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+from ... import scalar as s
+from ...declare import EACH_TO_FLOAT, elementwise
+from ..elementwise.comparison import where
+from ..elementwise.exponential import log, log1p
+from .coefficients import horner
+
+
+@elementwise(partials=lambda out: out * (1 - out))
+def special_expit(T: Any, x: Any) -> Any:
+    """Return the logistic function ``1 / (1 + exp(-x))``: SciPy's name for ``tk.sigmoid``.
+
+    >>> import tenkey as tk
+    >>> tk.special.expit(tk.asarray([0.0])).tolist()
+    [0.5]
+    """
+    return T(1) / (T(1) + s.exp(-x))
+
+
+@elementwise(partials=lambda x: 1 / (x * (1 - x)), domain=(0.1, 0.9))
+def special_logit(T: Any, x: Any) -> Any:
+    """Return ``log(x / (1 - x))``, the inverse of ``expit``; infinite at 0 and 1, nan outside.
+
+    >>> import tenkey as tk
+    >>> tk.special.logit(tk.asarray([0.5, 0.0, 1.0])).tolist()
+    [0.0, -inf, inf]
+    """
+    double = 2 * (x - T(0.5))
+    middle = s.abs(double) < T(0.5)
+    near = s.where(middle, double, T(0))
+    return s.where(middle, s.log1p(near) - s.log1p(-near), s.log(x / (1 - x)))
+
+
+@elementwise()
+def special_log_expit(T: Any, x: Any) -> Any:
+    """Return ``log(expit(x))``, without underflow.
+
+    >>> import tenkey as tk
+    >>> tk.special.log_expit(tk.asarray([-1000.0])).tolist()
+    [-1000.0]
+    """
+    return s.where(x < 0, x - s.log1p(s.exp(x)), -s.log1p(s.exp(-x)))
+
+
+_EXPREL: Final = [1 / math.factorial(k + 1) for k in range(18)]
+
+
+@elementwise()
+def special_exprel(T: Any, x: Any) -> Any:
+    """Return ``(exp(x) - 1) / x``, which is 1 at 0.
+
+    >>> import tenkey as tk
+    >>> tk.special.exprel(tk.asarray([0.0, float("-inf")])).tolist()
+    [1.0, 0.0]
+    """
+    near = s.abs(x) < T(0.5)
+    away = s.where(near, T(1), x)
+    series = horner(T, _EXPREL, s.where(near, x, T(0)))  # Note [Series at a removable singularity]
+    # two halves, because the exponential function overflows before the quotient does
+    large = x > 80
+    half = s.exp(s.where(large, x, T(0)) * 0.5)
+    grown = s.where(s.isinf(half), half, half / s.where(large, x, T(1)) * half)
+    return s.where(near, series, s.where(large, grown, s.expm1(s.where(large, T(1), away)) / away))
+
+
+# ---- products with logarithms: 0 where the factor is 0
+
+
+def _product(T: Any, x: Any, y: Any, logarithm: Any) -> Any:
+    return s.where(s.logical_and(x == 0, s.logical_not(s.isnan(y))), T(0), x * logarithm)
+
+
+@elementwise(
+    partials=(
+        lambda x, y: log(where((x == 0) & (y <= 0), 1.0, y)),
+        lambda x, y: x / where((x == 0) & (y == 0), 1.0, y),
+    ),
+    promote=EACH_TO_FLOAT,
+    domain=(0.3, 4.0),
+)
+def special_xlogy(T: Any, x: Any, y: Any) -> Any:
+    """Return ``x * log(y)``, and 0 where ``x`` is 0, unless ``y`` is nan.
+
+    >>> import tenkey as tk
+    >>> tk.special.xlogy(tk.asarray([0.0, 2.0]), tk.asarray([0.0, 1.0])).tolist()
+    [0.0, 0.0]
+    """
+    return _product(T, x, y, s.log(y))
+
+
+@elementwise(
+    partials=(
+        lambda x, y: log1p(where((x == 0) & (y <= -1), 0.0, y)),
+        lambda x, y: x / where((x == 0) & (y == -1), 1.0, 1 + y),
+    ),
+    promote=EACH_TO_FLOAT,
+    domain=(0.3, 4.0),
+)
+def special_xlog1py(T: Any, x: Any, y: Any) -> Any:
+    """Return ``x * log1p(y)``, and 0 where ``x`` is 0, unless ``y`` is nan.
+
+    >>> import tenkey as tk
+    >>> tk.special.xlog1py(tk.asarray([0.0, 2.0]), tk.asarray([-1.0, 0.0])).tolist()
+    [0.0, 0.0]
+    """
+    return _product(T, x, y, s.log1p(y))
+
+
+@elementwise(partials=lambda x: -1 - log(x), domain=(0.2, 5.0))
+def special_entr(T: Any, x: Any) -> Any:
+    """Return ``-x * log(x)``, the contribution of ``x`` to an entropy: 0 at 0, minus infinity below.
+
+    >>> import tenkey as tk
+    >>> tk.special.entr(tk.asarray([0.0, 1.0, -1.0])).tolist()
+    [0.0, -0.0, -inf]
+    """
+    return s.where(x < 0, T(-math.inf), s.where(x == 0, T(0), -x * s.log(x)))
+
+
+def _rel_entr(T: Any, x: Any, y: Any) -> Any:
+    proper = s.logical_and(x > 0, y > 0)
+    ratio = x / y
+    apart = s.logical_or(ratio == 0, s.isinf(ratio))  # the ratio is out of range, the logarithms are not
+    close = s.logical_and(ratio > 0.5, ratio < 2)
+    logarithm = s.where(close, s.log1p(s.where(close, (x - y) / y, T(0))), s.log(ratio))
+    known = x * s.where(apart, s.log(x) - s.log(y), logarithm)
+    zero = s.logical_and(x == 0, y >= 0)
+    unordered = s.logical_or(s.isnan(x), s.isnan(y))
+    return s.where(proper, known, s.where(zero, T(0), s.where(unordered, T(math.nan), T(math.inf))))
+
+
+@elementwise(partials=(lambda x, y: log(x / y) + 1, lambda x, y: -x / y), promote=EACH_TO_FLOAT, domain=(0.3, 4.0))
+def special_rel_entr(T: Any, x: Any, y: Any) -> Any:
+    """Return ``x * log(x / y)``, the contribution to a relative entropy.
+
+    0 where x is 0, infinite outside the domain.
+
+    >>> import tenkey as tk
+    >>> tk.special.rel_entr(tk.asarray([1.0, 0.0, 1.0]), tk.asarray([1.0, 0.0, 0.0])).tolist()
+    [0.0, 0.0, inf]
+    """
+    return _rel_entr(T, x, y)
+
+
+@elementwise(partials=(lambda x, y: log(x / y), lambda x, y: 1 - x / y), promote=EACH_TO_FLOAT, domain=(0.3, 4.0))
+def special_kl_div(T: Any, x: Any, y: Any) -> Any:
+    """Return ``x * log(x / y) - x + y``, the contribution to a Kullback-Leibler divergence.
+
+    Infinite outside the domain.
+
+    >>> import tenkey as tk
+    >>> tk.special.kl_div(tk.asarray([1.0, 0.0]), tk.asarray([1.0, 2.0])).tolist()
+    [0.0, 2.0]
+    """
+    proper = s.logical_and(x > 0, y > 0)
+    entropy = _rel_entr(T, x, y)
+    return s.where(s.logical_and(x == 0, y >= 0), y, s.where(proper, entropy - x + y, entropy))
