@@ -5,7 +5,6 @@ import numpy as np
 from collections.abc import Callable, Sequence
 from typing import Any, Self, SupportsIndex
 from tenkey.autograd.tape.node import HookHandle
-from tenkey.autograd.tensor_attributes import _Answer
 from tenkey.core.device import Device
 from tenkey.core.tensor import Tensor
 from tenkey.core.typing import ArrayLike, DTypeLike, Index, Operand, TensorLike
@@ -296,10 +295,10 @@ class TensorMethods:
     def gelu_(self) -> Self:
         """``gelu`` written into its first argument, which is returned."""
     @property
-    def grad(self) -> Tensor | None:
+    def grad(self) -> Any:
         """The accumulated gradient, or None."""
     @grad.setter
-    def grad(self, value: Tensor | None) -> None: ...
+    def grad(self, value: Tensor | None = None) -> None: ...
     @grad.deleter
     def grad(self) -> None: ...
     @property
@@ -321,7 +320,7 @@ class TensorMethods:
     def index_fill(self, indices: ArrayLike, value: ArrayLike, axis: int = 0) -> Tensor:
         """``x`` with one value at the 1-d ``indices`` of an axis; ``value`` is a number or a 0-d tensor."""
     @property
-    def is_inference(self) -> _Answer:
+    def is_inference(self) -> Any:
         """Whether the tensor was made in inference mode; ``x.is_inference()`` says the same."""
     @property
     def is_leaf(self) -> bool:
@@ -436,7 +435,7 @@ class TensorMethods:
     def numel(self) -> int:
         """The number of elements: ``x.size``."""
     @property
-    def output_nr(self) -> int:
+    def output_nr(self) -> Any:
         """The number of the tensor among the outputs of its node."""
     def pad(
         self,
@@ -497,7 +496,7 @@ class TensorMethods:
     def repeat(self, repeats: Tensor, axis: int | None = None) -> Tensor:
         """Each element, or each slice along an axis, repeated one after the other."""
     @property
-    def requires_grad(self) -> bool:
+    def requires_grad(self) -> Any:
         """Whether calls on the tensor are recorded."""
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None: ...
@@ -508,7 +507,7 @@ class TensorMethods:
     def retain_grad(self) -> None:
         """Store the gradient of this tensor, which is not a leaf, in ``.grad``."""
     @property
-    def retains_grad(self) -> bool:
+    def retains_grad(self) -> Any:
         """Whether a non-leaf keeps its gradient."""
     def round(self) -> Tensor:
         """Return the nearest integer, at a tie the even one, in the dtype of ``x``. Its derivative is 0."""
