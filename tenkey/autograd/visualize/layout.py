@@ -1,21 +1,20 @@
-"""A layered layout of a directed acyclic graph: which box stands where, and how the lines run.
+"""A layered layout of a directed acyclic graph: positions of the boxes and routes of the lines.
 
 Note [The layout]
 ~~~~~~~~~~~~~~~~~
-The method is that of Sugiyama, Tagawa and Toda (1981). A box stands one layer above the highest of the boxes that use
-it (the longest path to the end). A line that crosses layers gets a place of its own in each, so it never runs through a
-box. The order within the layers is improved by barycentres, up and down, and the best that was found is kept. Places
-are then the least squares of "where the neighbours are" under "in order and apart", solved for each layer by pooling
-adjacent violators. No step recurses, and each is linear in the drawing, or nearly so.
+The method follows Sugiyama, Tagawa and Toda (1981). A box is placed one layer above the highest of the boxes that use
+it (the longest path to the end). A line that crosses layers gets a point of its own in each, so it never runs through a
+box. Sweeps up and down move every vertex to the mean position of its neighbours: early sweeps reorder the layers by
+these means, and every sweep solves the least squares problem "close to the means, in order, and apart" for each layer
+by pooling adjacent violators. No step recurses, and each is linear in the drawing, or nearly so.
 Guarded by ``tests/autograd/test_draw.py::test_boxes_do_not_overlap``.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 __all__ = ["Layout", "layers_of"]
 
@@ -25,7 +24,7 @@ RISE: Final = 46.0  # between layers
 
 
 def layers_of(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
-    """For each vertex the longest path to a vertex without successors; ``edges`` lead from user to used.
+    """Return for each vertex its longest path to a vertex without successors; ``edges`` lead from user to used.
 
     >>> layers_of(3, [(0, 1), (1, 2), (0, 2)])
     [0, 1, 2]
@@ -37,8 +36,7 @@ def layers_of(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
         users[one] += 1
     layers = [0] * count
     ready = [v for v in range(count) if users[v] == 0]
-    while ready:
-        v = ready.pop()
+    for v in ready:  # grows while it is read
         for one in used[v]:
             layers[one] = max(layers[one], layers[v] + 1)
             users[one] -= 1
@@ -48,10 +46,10 @@ def layers_of(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
 
 
 class Layout:
-    """Places for boxes of given sizes; ``edges`` lead from a box to one on a lower layer, downwards in the drawing.
+    """Positions of boxes of given sizes; ``edges`` lead from a box to one on a lower layer, downwards in the drawing.
 
-    ``x`` and ``y`` are the centres of the boxes, ``routes`` for each edge the points in which it passes layers. Boxes
-    that are ``light`` follow the others and do not draw them aside.
+    ``x`` and ``y`` are the centres of the boxes; ``routes`` holds for each edge the points at which it passes layers,
+    as (x, top, bottom). Boxes that are ``light`` follow the others and hardly attract them.
     """
 
     def __init__(
@@ -61,30 +59,35 @@ class Layout:
         edges: Sequence[tuple[int, int]],
         light: Sequence[bool] = (),
     ) -> None:
-        self._widths = [width for width, _ in sizes]
         self._boxes = len(sizes)
-        self._pull = [0.1 if one else 1.0 for one in light] or [1.0] * len(sizes)
-        top = max(layers, default=0)
-        self._layer = [top - layer for layer in layers]  # from here on 0 is the highest
-        self._layers: list[list[int]] = [[] for _ in range(top + 1)]
+        self._widths = [width for width, _ in sizes]
+        self._weights = [0.1 if one else 1.0 for one in light] or [1.0] * len(sizes)
+        highest = max(layers, default=0)
+        self._layer = [highest - layer for layer in layers]  # counted from the top
         self._up: list[list[int]] = [[] for _ in sizes]
         self._down: list[list[int]] = [[] for _ in sizes]
-        self._chains = [self._chain(source, target) for source, target in edges]
-        self._fill()
-        self._order()
+        chains = [self._chain(source, target) for source, target in edges]
+        self._layers: list[list[int]] = [[] for _ in range(highest + 1)]
+        seen = set()
+        stack = sorted(range(len(self._layer)), key=self._layer.__getitem__)
+        while stack:  # the first order is that of a depth-first walk from the bottom
+            v = stack.pop()
+            if v not in seen:
+                seen.add(v)
+                self._layers[self._layer[v]].append(v)
+                stack += reversed(self._up[v])
+        self.x = [0.0] * len(self._widths)
         self._place()
-        self._rows(sizes)
-
-    # ---- vertices
+        self._route(sizes, chains)
 
     def _chain(self, source: int, target: int) -> list[int]:
-        """The vertices that an edge runs through: its ends, and one for each layer between them."""
+        """Return the vertices of an edge: its ends, and a new one on each layer between them."""
         chain = [source]
         for layer in range(self._layer[source] + 1, self._layer[target]):
             chain.append(len(self._widths))
             self._widths.append(0.0)
             self._layer.append(layer)
-            self._pull.append(3.0)
+            self._weights.append(3.0)
             self._up.append([])
             self._down.append([])
         chain.append(target)
@@ -93,147 +96,76 @@ class Layout:
             self._up[below].append(above)
         return chain
 
-    def _fill(self) -> None:
-        """The first order: as a walk from the bottom meets the vertices."""
-        seen = [False] * len(self._widths)
-        for start in sorted(range(len(self._widths)), key=lambda v: -self._layer[v]):
-            stack = [start]
-            while stack:
-                v = stack.pop()
-                if not seen[v]:
-                    seen[v] = True
-                    self._layers[self._layer[v]].append(v)
-                    stack.extend(reversed(self._up[v]))
-
-    def _order(self) -> None:
-        small = len(self._widths) < 4000
-        best, fewest = [list(layer) for layer in self._layers], self._crossings()
-        for sweep in range(16 if small else 4):
-            if fewest == 0:
-                break
-            down = sweep % 2 == 0
-            near = self._up if down else self._down
-            for layer in self._layers if down else reversed(self._layers):
-                self._sort(layer, near)
-            found = self._crossings()
-            if found < fewest:
-                best, fewest = [list(layer) for layer in self._layers], found
-        self._layers = best
-
-    def _sort(self, layer: list[int], near: list[list[int]]) -> None:
-        place = self._ranks()
-        keys = {}
-        for i, v in enumerate(layer):
-            around = near[v]
-            keys[v] = sum(place[u] for u in around) / len(around) if around else float(i)
-        layer.sort(key=keys.__getitem__)
-        for i, v in enumerate(layer):
-            self._rank[v] = i
-
-    def _ranks(self) -> list[int]:
-        found: list[int] | None = getattr(self, "_rank", None)
-        if found is None:
-            found = self._rank = [0] * len(self._widths)
-            for layer in self._layers:
-                for i, v in enumerate(layer):
-                    found[v] = i
-        return found
-
-    def _crossings(self) -> int:
-        """How many pairs of lines cross, counted as inversions between neighbouring layers."""
-        place = self._ranks()
-        for layer in self._layers:
-            for i, v in enumerate(layer):
-                place[v] = i
-        total = 0
-        for layer in self._layers:
-            seen: list[int] = []
-            for v in layer:
-                below = sorted(place[u] for u in self._down[v])
-                for one in below:
-                    total += len(seen) - bisect_right(seen, one)
-                for one in below:
-                    seen.insert(bisect_right(seen, one), one)
-        return total
-
-    # ---- places
-
     def _place(self) -> None:
-        self.x = [0.0] * len(self._widths)
-        for layer in self._layers:
-            self._fit(layer, [0.0] * len(layer), [1.0] * len(layer))
-        for sweep in range(12 if len(self._widths) < 4000 else 4):
-            down = sweep % 2 == 0
-            for layer in self._layers if down else reversed(self._layers):
-                wanted, weights = [], []
+        """Order each layer and find the horizontal positions (Note [The layout])."""
+        sweeps = 20 if len(self._widths) < 4000 else 6
+        weights = [1.0] * len(self.x)
+        for sweep in range(sweeps):
+            settled = sweep >= sweeps * 3 // 4
+            if settled:
+                weights = self._weights
+            upwards = sweep % 2 == 0
+            for layer in reversed(self._layers) if upwards else self._layers:
+                wanted = {}
                 for v in layer:
-                    around = self._up[v] if down else self._down[v]
-                    if sweep >= 8 or not around:
-                        around = [*self._up[v], *self._down[v]]
-                    pull = sum(self._pull[u] for u in around)
-                    wanted.append(sum(self.x[u] * self._pull[u] for u in around) / pull if around else self.x[v])
-                    weights.append(self._pull[v])
-                self._fit(layer, wanted, weights)
+                    near = self._down[v] if upwards else self._up[v]
+                    if settled or not near:
+                        near = [*self._up[v], *self._down[v]]
+                    total = sum(weights[u] for u in near)
+                    wanted[v] = sum(self.x[u] * weights[u] for u in near) / total if near else self.x[v]
+                if not settled:
+                    layer.sort(key=wanted.__getitem__)
+                self._fit(layer, wanted)
 
-    def _distance(self, left: int, right: int) -> float:
-        lines = left >= self._boxes or right >= self._boxes
-        return (self._widths[left] + self._widths[right]) / 2 + (LANE if lines else GAP)
-
-    def _fit(self, layer: list[int], wanted: list[float], weights: list[float]) -> None:
-        """The places nearest to the wanted ones that keep order and distance (pooling adjacent violators)."""
+    def _fit(self, layer: list[int], wanted: dict[int, float]) -> None:
+        """Set the positions closest to the wanted ones that keep order and distance (pooling adjacent violators)."""
         offset = 0.0
         offsets = []
-        pools: list[list[float]] = []  # mean, weight, how many
+        pools: list[tuple[float, float, int]] = []  # mean, weight, count
         for i, v in enumerate(layer):
             if i:
-                offset += self._distance(layer[i - 1], v)
+                left = layer[i - 1]
+                gap = GAP if max(left, v) < self._boxes else LANE
+                offset += (self._widths[left] + self._widths[v]) / 2 + gap
             offsets.append(offset)
-            pools.append([wanted[i] - offset, weights[i], 1])
-            while len(pools) > 1 and pools[-2][0] >= pools[-1][0]:
-                mean, weight, count = pools.pop()
-                last = pools[-1]
-                last[0] = (last[0] * last[1] + mean * weight) / (last[1] + weight)
-                last[1] += weight
-                last[2] += count
-        values = [mean for mean, _, count in pools for _ in range(int(count))]
-        for v, value, shift in zip(layer, values, offsets):
-            self.x[v] = value + shift
+            mean, weight, count = wanted[v] - offset, self._weights[v], 1
+            while pools and pools[-1][0] >= mean:
+                other, more, others = pools.pop()
+                mean = (other * more + mean * weight) / (more + weight)
+                weight, count = weight + more, count + others
+            pools.append((mean, weight, count))
+        means = [mean for mean, _, count in pools for _ in range(count)]
+        for v, mean, offset in zip(layer, means, offsets):
+            self.x[v] = mean + offset
 
-    def _rows(self, sizes: Sequence[tuple[float, float]]) -> None:
-        """Heights of the layers, the margins, and the lines."""
+    def _route(self, sizes: Sequence[tuple[float, float]], chains: list[list[int]]) -> None:
+        """Set the heights of the layers, the size of the drawing, and the points of the lines."""
         tops, bottoms, y = [], [], 0.0
         for layer in self._layers:
-            height = max((sizes[v][1] for v in layer if v < self._boxes), default=0.0)
             tops.append(y)
-            bottoms.append(y + height)
-            y += height + RISE
-        self.height = max(y - RISE, 0.0)
-        left = min((self.x[v] - self._widths[v] / 2 for v in range(len(self.x))), default=0.0)
-        right = max((self.x[v] + self._widths[v] / 2 for v in range(len(self.x))), default=0.0)
-        self.width = right - left
+            bottoms.append(y + max((sizes[v][1] for v in layer if v < self._boxes), default=0.0))
+            y = bottoms[-1] + RISE
+        self.height = y - RISE
+        left = min((x - width / 2 for x, width in zip(self.x, self._widths)), default=0.0)
         self.x = [x - left for x in self.x]
+        self.width = max((x + width / 2 for x, width in zip(self.x, self._widths)), default=0.0)
         self.y = [(tops[self._layer[v]] + bottoms[self._layer[v]]) / 2 for v in range(self._boxes)]
-        out = self._ports(0, self._down)
-        into = self._ports(-1, self._up)
-        self.routes: list[list[Any]] = []
-        for number, chain in enumerate(self._chains):
-            source, target = chain[0], chain[-1]
-            points: list[Any] = [
-                (out[number], self.y[source] + sizes[source][1] / 2, bottoms[self._layer[source]]),
-                *[(self.x[v], tops[self._layer[v]], bottoms[self._layer[v]]) for v in chain[1:-1]],
-                (into[number], tops[self._layer[target]], self.y[target] - sizes[target][1] / 2),
-            ]
-            self.routes.append(points)
+        starts = self._ports([(chain[0], chain[1]) for chain in chains])
+        ends = self._ports([(chain[-1], chain[-2]) for chain in chains])
+        self.routes: list[list[tuple[float, float, float]]] = []
+        for chain, start, end in zip(chains, starts, ends):
+            first, last = chain[0], chain[-1]
+            points = [(start, self.y[first] + sizes[first][1] / 2, bottoms[self._layer[first]])]
+            points += [(self.x[v], tops[self._layer[v]], bottoms[self._layer[v]]) for v in chain[1:-1]]
+            self.routes.append([*points, (end, tops[self._layer[last]], self.y[last] - sizes[last][1] / 2)])
 
-    def _ports(self, end: int, near: list[list[int]]) -> list[float]:
-        """Where each line leaves or enters its box: side by side, in the order in which they come."""
-        ports = [0.0] * len(self._chains)
+    def _ports(self, ends: list[tuple[int, int]]) -> list[float]:
+        """Return where lines leave or enter boxes, given (box, next vertex): side by side, in order of direction."""
+        ports = [0.0] * len(ends)
         by_box: dict[int, list[int]] = {}
-        for number, chain in enumerate(self._chains):
-            by_box.setdefault(chain[end], []).append(number)
+        for number in sorted(range(len(ends)), key=lambda number: self.x[ends[number][1]]):
+            by_box.setdefault(ends[number][0], []).append(number)
         for box, numbers in by_box.items():
-            inner = 1 if end == 0 else -2
-            numbers.sort(key=lambda number: self.x[self._chains[number][inner]])
             step = min(self._widths[box] * 0.7 / len(numbers), 26.0)
             for i, number in enumerate(numbers):
                 ports[number] = self.x[box] + step * (i - (len(numbers) - 1) / 2)
