@@ -15,14 +15,13 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from .._util.context_decorator import decorate
 from ..core.tensor import Tensor
 from ..core.tree import flatten, tensors_in
 from ..core.word import REQUIRES_GRAD
 from ..core.wrapper import Wrapper
 from ..dispatch.kernel import Kernel
 from ..dispatch.keys import DispatchKey
-from ..dispatch.local_state import StateGuard, current_state, enter, get_state, leave
+from ..dispatch.local_state import StateGuard, current_state, get_state
 from ..dispatch.operator import Operator
 from ..ops.builtin.elementwise.comparison import isfinite, isinf, isnan
 from ..ops.builtin.reductions.reduction import all as all_
@@ -47,7 +46,7 @@ _backward: ContextVar[bool] = ContextVar("tenkey_anomaly_in_backward", default=F
 _NOTHING: Final = Options(False, False, False, False)
 
 
-class anomaly_mode:
+class anomaly_mode(StateGuard):
     """Find the operation behind a NaN, an infinity, or an error in backward; context manager and decorator.
 
     In the mode every recorded node knows where in the program it was made. An error in backward then carries the
@@ -76,27 +75,15 @@ class anomaly_mode:
         check_forward: bool = True,
         check_backward: bool = True,
     ) -> None:
-        self._options = Options(check_nan, check_inf, check_forward, check_backward)
-        for name, value in self._options._asdict().items():
-            if not isinstance(value, bool):
+        options = Options(check_nan, check_inf, check_forward, check_backward)
+        for name, value in options._asdict().items():
+            if callable(value):
                 raise TypeError(
-                    (
-                        "[anomaly_mode] decorates a function, with parentheses: @anomaly_mode(); got {got!r}."
-                        if callable(value)
-                        else "[anomaly_mode] {name} is a bool, got {value!r}."
-                    ).format(name=name, value=value, got=value)
+                    f"[anomaly_mode] decorates a function, with parentheses: @anomaly_mode(); got {value!r}."
                 )
-
-    def __enter__(self) -> anomaly_mode:
-        enter(self, include=ANOMALY, value=self._options)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        leave(self)
-
-    def __call__(self, function: Any) -> Any:
-        """Decorate ``function``."""
-        return decorate(function, lambda: type(self)(**self._options._asdict()))
+            if not isinstance(value, bool):
+                raise TypeError(f"[anomaly_mode] {name} must be a bool, got {value!r}.")
+        super().__init__(include=ANOMALY, value=options)
 
 
 def _current() -> Options:
@@ -174,9 +161,6 @@ def label_here(node: Node) -> None:
         from .tape.call_sites import label
 
         label(node)
-
-
-# ---- backward
 
 
 def watcher() -> Callable[..., Any] | None:

@@ -7,14 +7,12 @@ path of tensors without gradients.
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from .._util.context_decorator import decorate
 from ..core.word import REQUIRES_GRAD
-from ..dispatch.local_state import current_state, enter, get_state, leave, set_state
+from ..dispatch.local_state import StateGuard, current_state, get_state, set_state
 
 __all__ = [
     "GradMode",
@@ -39,41 +37,19 @@ def is_grad_enabled() -> bool:
     return state is None or not state.exclude & REQUIRES_GRAD
 
 
-class GradMode:
-    """Context manager and decorator, with and without parentheses."""
-
-    _enabled: bool
+class GradMode(StateGuard):
+    """The base of the gradient modes: context manager and decorator, with and without parentheses."""
 
     def __new__(cls, function: Any = None) -> Any:
         """Make a mode, or decorate the function to which the class was applied without parentheses."""
-        made = super().__new__(cls)
-        if function is not None:
-            if not callable(function) or isinstance(function, type):
-                raise TypeError(
-                    f"[{cls.__name__}] decorates a function, got {function!r}: write `with {cls.__name__}():`, "
-                    f"`@{cls.__name__}` or `@{cls.__name__}()`, and for a class decorate its methods."
-                )
-            return made(function)
-        return made
-
-    def __enter__(self) -> Self:
-        if self._enabled:
-            enter(self, unexclude=REQUIRES_GRAD)
-        else:
-            enter(self, exclude=REQUIRES_GRAD)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        leave(self)
-
-    def _fresh(self) -> Self:
-        return type(self)()
-
-    def __call__(self, function: Any) -> Any:
-        """Decorate ``function``."""
-        return decorate(function, self._fresh)
+        if function is None:
+            return super().__new__(cls)
+        if not callable(function) or isinstance(function, type):
+            raise TypeError(
+                f"[{cls.__name__}] decorates a function, got {function!r}: write `with {cls.__name__}():`, "
+                f"`@{cls.__name__}` or `@{cls.__name__}()`, and for a class decorate its methods."
+            )
+        return cls()(function)
 
 
 class no_grad(GradMode):
@@ -86,7 +62,8 @@ class no_grad(GradMode):
     False
     """
 
-    _enabled = False
+    def __init__(self, function: Any = None) -> None:
+        super().__init__(exclude=REQUIRES_GRAD)
 
 
 class enable_grad(GradMode):
@@ -99,7 +76,8 @@ class enable_grad(GradMode):
     True
     """
 
-    _enabled = True
+    def __init__(self, function: Any = None) -> None:
+        super().__init__(unexclude=REQUIRES_GRAD)
 
 
 class set_grad_enabled(GradMode):
@@ -118,19 +96,15 @@ class set_grad_enabled(GradMode):
         return object.__new__(cls)
 
     def __init__(self, mode: bool) -> None:
-        self._enabled = bool(mode)
+        super().__init__(**{"unexclude" if mode else "exclude": REQUIRES_GRAD})
         self._before = get_state()
-        changed = current_state().changed
-        set_state(changed(unexclude=REQUIRES_GRAD) if self._enabled else changed(exclude=REQUIRES_GRAD))
+        set_state(current_state().changed(**self._change))
 
     def __enter__(self) -> Self:
         set_state(self._before)
         return super().__enter__()
 
-    def _fresh(self) -> Self:
-        return type(self)(self._enabled)
-
     def __call__(self, function: Any) -> Any:
         """Decorate ``function``."""
         set_state(self._before)  # a decorator has no effect outside the function
-        return decorate(function, self._fresh)
+        return super().__call__(function)

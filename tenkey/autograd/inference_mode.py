@@ -17,7 +17,7 @@ from ..core.tensor import Tensor
 from ..core.word import INFERENCE, REQUIRES_GRAD
 from ..dispatch.kernel import Kernel
 from ..dispatch.keys import DispatchKey
-from ..dispatch.local_state import enter, get_state, innermost_guard, leave
+from ..dispatch.local_state import get_state, innermost_guard
 from ..dispatch.operator import Operator
 from ..ops.aliases import Recording
 from .grad_mode import GradMode
@@ -57,30 +57,17 @@ class inference_mode(GradMode):
 
     def __new__(cls, mode: Any = True) -> Any:
         """Make the mode; ``mode`` is a bool, or the function decorated by ``@inference_mode``."""
-        made = object.__new__(cls)
         if mode is True or mode is False:
-            made._on = mode
-            return made
-        made._on = True
+            return object.__new__(cls)
         if not callable(mode) or isinstance(mode, type):
             raise TypeError(f"[inference_mode] takes a bool, or the function that it decorates; got {mode!r}.")
-        return made(mode)
+        return cls()(mode)
 
-    _on: bool
-
-    def __enter__(self) -> inference_mode:
-        if self._on:
-            enter(self, include=INFERENCE, exclude=REQUIRES_GRAD)
+    def __init__(self, mode: Any = True) -> None:
+        if mode:
+            super().__init__(include=INFERENCE, exclude=REQUIRES_GRAD)
         else:
-            enter(self, uninclude=INFERENCE, unexclude=REQUIRES_GRAD)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        leave(self)
-
-    def _fresh(self) -> inference_mode:
-        made: inference_mode = type(self)(self._on)
-        return made
+            super().__init__(uninclude=INFERENCE, unexclude=REQUIRES_GRAD)
 
 
 def _inputs_of(node: Node) -> list[Tensor]:

@@ -32,6 +32,7 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
+from .._util.context_decorator import decorate
 from .keys import DispatchKey, DispatchKeySet, _mask_of, backend_mask, register_trait
 
 if TYPE_CHECKING:
@@ -188,23 +189,28 @@ def innermost_guard(kind: type[_Guard]) -> _Guard | None:
 
 
 class StateGuard:
-    """Includes and excludes bits for the length of a ``with`` block; can be entered again and again."""
+    """Makes a change of the state, with the arguments of ``enter``, in a ``with`` block or a decorated function.
 
-    __slots__ = ("_exclude", "_include", "_unexclude")
+    One guard can be entered any number of times, and by several threads and tasks.
+    """
 
-    def __init__(self, include: int = 0, exclude: int = 0, unexclude: int = 0) -> None:
-        self._include = include
-        self._exclude = exclude
-        self._unexclude = unexclude
+    __slots__ = ("_change",)
+
+    def __init__(self, **change: Any) -> None:
+        self._change = change
 
     def __enter__(self) -> Self:
-        enter(self, include=self._include, exclude=self._exclude, unexclude=self._unexclude)
+        enter(self, **self._change)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         leave(self)
+
+    def __call__(self, function: Any) -> Any:
+        """Decorate ``function``."""
+        return decorate(function, lambda: StateGuard(**self._change))
 
 
 class IncludeDispatchKeyGuard(StateGuard):
