@@ -1,4 +1,4 @@
-"""``custom_op``: a Python function as an operator."""
+"""``custom_op``: define an operator by a Python function."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from .derivatives import (
     batch_facet,
     forward_facet,
     register_autocast,
+    register_facet,
     set_facet,
 )
 from .registration import (
@@ -43,7 +44,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class CustomOperator:
-    """What :func:`custom_op` makes: callable like the function, with methods to register more about it."""
+    """An operator made by :func:`custom_op`: callable like the function, with methods for further registrations."""
 
     def __init__(self, function: Callable[..., Any], operator: Operator) -> None:
         functools.update_wrapper(self, function)
@@ -67,7 +68,7 @@ class CustomOperator:
     def register_kernel(self, device: Any, fn: Callable[..., Any]) -> Handle: ...
 
     def register_kernel(self, device: Any, fn: Callable[..., Any] | None = None) -> Any:
-        """Register a kernel for one device or several: a decorator without ``fn``, else it returns a handle."""
+        """Register a kernel for one or more devices; without ``fn``, return a decorator, otherwise a handle."""
         devices = list(device) if isinstance(device, (list, tuple)) else [device]
 
         def register(function: Callable[..., Any]) -> Handle:
@@ -94,14 +95,14 @@ class CustomOperator:
         return decorate if fn is None else register(fn)
 
     def register_fake(self, fn: _Function) -> _Function:
-        """Register what the operator gives for tensors without values."""
+        """Register the operator's result for tensors without values."""
         register_fake(self.operator.name, fn)
         return fn
 
     def register_autograd(
         self, backward: Callable[..., Any], *, setup_context: Callable[..., Any] | None = None
     ) -> Handle:
-        """Give the operator a gradient (see :func:`tenkey.library.register_autograd`); replaces an earlier one."""
+        """Give the operator a gradient, replacing an earlier one (see :func:`tenkey.library.register_autograd`)."""
         return set_facet(self.operator, backward_facet(self.operator, backward, setup_context))
 
     def register_jvp(self, fn: Callable[..., Any], *, setup_context: Callable[..., Any] | None = None) -> Handle:
@@ -115,22 +116,17 @@ class CustomOperator:
     def register_vmap(self, fn: Callable[..., Any]) -> Handle: ...
 
     def register_vmap(self, fn: Callable[..., Any] | None = None) -> Any:
-        """Give the operator a rule for vmap (see :func:`tenkey.library.register_vmap`); also a decorator."""
-
-        def decorate(function: _Function) -> _Function:
-            set_facet(self.operator, batch_facet(self.operator, function))
-            return function
-
-        return decorate if fn is None else set_facet(self.operator, batch_facet(self.operator, fn))
+        """Give the operator a vmap rule (see :func:`tenkey.library.register_vmap`); also a decorator."""
+        return register_facet(self.operator, fn, batch_facet)
 
     def register_autocast(self, device_type: str, cast_inputs: Any) -> Handle:
-        """Say what autocast converts the floating tensors of a call to, on one type of device."""
+        """Set the dtype that autocast converts the floating tensors of a call to, on one type of device."""
         return register_autocast(self.operator, device_type, cast_inputs)
 
     def set_kernel_enabled(self, device: Any, enabled: bool = True) -> AbstractContextManager[Any]:
         """Return a context manager that disables or enables the kernels for a device, for this thread and task.
 
-        Without them a call goes to the next kernel: to the function of a ``custom_op`` for all devices, say.
+        Without them a call goes to the next kernel, for example to the function of a ``custom_op`` for all devices.
 
         >>> import tenkey as tk
         >>> op = tk.library.custom_op("docs::two_ways", lambda x: x + 1, mutates_args=(), schema="(Tensor x) -> Tensor")
@@ -148,7 +144,7 @@ class CustomOperator:
         return _Switch(self.operator.name, key, enabled)
 
     def _switch_kernels(self) -> None:
-        """Give the kernels of the keys that were ever switched a condition; also those registered since."""
+        """Give the kernels of all switched keys a condition, including those registered since."""
         for key in self._switched:
             for kernel in self.operator.kernels.get(key, ()):
                 if kernel.when.__class__ is not _IsEnabled and not kernel.is_fallthrough:
@@ -239,13 +235,14 @@ def custom_op(
     device_types: str | Iterable[str] | None = None,
     schema: str | None = None,
 ) -> Any:
-    """Make an operator of a Python function; a decorator without ``fn``.
+    """Define an operator by a Python function; without ``fn``, return a decorator.
 
     Args: name: ``"namespace::name"``; mutates_args: the names of the tensors that the function changes, ``()`` for
-    none, ``"unknown"`` for all; device_types: the devices the function is for (all, if None); schema: instead of the
-    one that the annotations give, without the name. Doing it again with the same name replaces the operator.
+    none, ``"unknown"`` for all; device_types: the devices that the function supports (default: all); schema: replaces
+    the schema inferred from the annotations, without the name. A second definition with the same name replaces the
+    operator.
 
-    Raises SchemaError for annotations that a schema cannot express, RegistrationError for a bad or taken name.
+    Raises SchemaError for annotations that a schema cannot express, RegistrationError for an invalid or used name.
 
     >>> import tenkey as tk
     >>> @tk.library.custom_op("docs::cube", mutates_args=())
@@ -304,9 +301,9 @@ def define_custom(
     tags: Iterable[str] = (),
     function: Callable[..., Any] | None = None,
 ) -> CustomOperator:
-    """Define an operator with its kernels, in place of an earlier one that was made so under the same name.
+    """Define an operator with its kernels, replacing an earlier custom one of the same name.
 
-    ``function`` is what it looks like to the user: its own entry, if None.
+    ``function`` provides its name and signature (default: the entry of the operator).
     """
     name = f"{schema.name}.{schema.overload_name}".removesuffix(".")
     with registry.lock:
@@ -323,7 +320,7 @@ def define_custom(
 
 
 def _check_mutated(schema: FunctionSchema, mutates_args: str | Iterable[str]) -> None:
-    """Raise where ``mutates_args`` names an argument that a schema written by hand does not mark."""
+    """Raise if ``mutates_args`` names an argument that a given schema does not mark."""
     try:
         names = [mutates_args] if isinstance(mutates_args, str) else list(mutates_args)
     except TypeError:

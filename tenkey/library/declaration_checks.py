@@ -1,11 +1,11 @@
-"""What is checked when an operator of one expression is declared, so that nothing of it fails at the first call.
+"""Checks of the declaration of an operator by one expression, so that mistakes show before the first call.
 
 Note [Laws of a combining function]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 Kernels combine elements in pieces, in pairs, and along several axes at once, and the derived gradient combines all
-elements but one. So ``combine`` must be associative and commutative, and ``identity`` neutral. The traced expression is
-evaluated on a few numbers, mapped by ``scalar`` first, in double precision; what overflows or is no number proves
-nothing. A counterexample refuses the declaration. Guarded by ``tests/library/test_declaration_errors.py``.
+elements but one. Therefore ``combine`` must be associative and commutative, and ``identity`` neutral. The traced
+expression is evaluated in double precision on a few numbers, after ``scalar``; results that are not finite prove
+nothing. A counterexample raises an error. Guarded by ``tests/library/test_declaration_errors.py``.
 """
 
 from __future__ import annotations
@@ -50,17 +50,11 @@ __all__ = [
     "without_integers",
 ]
 
-_PARTIAL_FAILS: Final = (
-    "[{operator}] the partial derivative by {argument} raised {type}: {error}\nIt is a function of tensors: write it "
-    "with Python's operators and tk.library.scalar (tk.library.scalar.sin, not math.sin or numpy.sin), or with "
-    "functions of tk."
-)
-
 
 def traced(
     schema: FunctionSchema, what: str, function: Any, parameters: tuple[str, ...], booleans: tuple[str, ...] = ()
 ) -> Expression:
-    """Trace a scalar function, so that what is wrong with it is said here and not at the first call."""
+    """Trace a scalar function, so that its mistakes are reported at the declaration."""
     found = trace(function, parameters, name=schema.name, booleans=booleans)
     if isinstance(found, tuple):
         raise RegistrationError(f"[{schema}] the function of {what} returns {len(found)} values: it must return one.")
@@ -68,19 +62,19 @@ def traced(
 
 
 def check_promotion(schema: FunctionSchema, promote: Any) -> None:
-    """Raise unless it is a promotion rule."""
+    """Raise unless ``promote`` is a promotion rule."""
     if not isinstance(promote, Promotion):
         raise RegistrationError(
-            f"[{schema.name}] promote={promote!r} is no promotion rule: give tk.library.INT_TO_FLOAT (integers give "
+            f"[{schema.name}] promote={promote!r} is not a promotion rule: give tk.library.INT_TO_FLOAT (integers give "
             "floats), REAL_TO_FLOAT (the same, and no complex numbers), SAME, ARITHMETIC, REAL, COMPARISON or "
             "BOOLEAN."
         )
 
 
 def without_complex(promote: Promotion, expression: Expression, real: tuple[str, ...] = ()) -> Promotion:
-    """The rule as it is for complex dtypes: without them where the expression has no meaning for them.
+    """Return the rule without complex dtypes if the expression is not defined for complex numbers.
 
-    Where the expression is real for complex operands (``abs``), so is the result.
+    If the expression is real for complex operands (``abs``), the result is real.
     """
     if "c" not in promote.accepts:
         return promote
@@ -90,16 +84,16 @@ def without_complex(promote: Promotion, expression: Expression, real: tuple[str,
             return promote._replace(result=_real_part)
         return promote
     takes = f"real dtypes, since {operation} is not defined for complex numbers"
-    if promote.accepts != SAME.accepts:  # it is narrower already, for a reason of its own
+    if promote.accepts != SAME.accepts:  # the rule is already narrower, for another reason
         takes = f"{promote.takes}, and no complex numbers, since {operation} is not defined for them"
     return promote._replace(accepts=promote.accepts.replace("c", ""), takes=takes)
 
 
 def for_expression(schema: FunctionSchema, promote: Promotion, expression: Expression) -> Promotion:
-    """The rule as it holds for this expression, so that the dtype it tells is the dtype of what is computed.
+    """Return the rule adapted to the expression, so that it predicts the dtype of the result.
 
-    A condition gives bool. Integers and bools are refused where the rule keeps them, but the expression makes other
-    numbers.
+    A condition has dtype bool. Integers and bools are refused if the rule keeps their dtype but the expression produces
+    other numbers.
     """
     gives_bool = promote.result is BOOLEAN.result
     numbers = {a.name for a in schema.arguments if str(a.type) in ("int", "float", "complex", "Scalar")}
@@ -115,7 +109,7 @@ def for_expression(schema: FunctionSchema, promote: Promotion, expression: Expre
 
 
 def for_complex_numbers(schema: FunctionSchema, promote: Promotion, expression: Expression) -> Promotion:
-    """The rule where an argument is a complex number, whose imaginary part real dtypes would lose: complex dtypes."""
+    """Return the rule for complex dtypes only if an argument is a complex number: real dtypes would lose a part."""
     variables = {node.name for node in topological_order([expression])}
     argument = next((a.name for a in schema.arguments if str(a.type) == "complex" and a.name in variables), None)
     if argument is None:
@@ -130,7 +124,7 @@ def for_complex_numbers(schema: FunctionSchema, promote: Promotion, expression: 
 
 
 def without_booleans(promote: Promotion, expression: Expression, numbers: Collection[str] = ()) -> Promotion:
-    """The rule, without bools if it keeps them and the expression makes other numbers of them."""
+    """Return the rule without bools if it keeps their dtype and the expression produces other numbers."""
     if "b" not in promote.accepts or promote.compute(np.dtype(bool)).kind != "b":
         return promote
     node = _not_of_bools(expression, numbers)
@@ -138,12 +132,12 @@ def without_booleans(promote: Promotion, expression: Expression, numbers: Collec
         return promote
     return promote._replace(
         accepts=promote.accepts.replace("b", ""),
-        takes=f"numeric dtypes (of bools, {node} makes other numbers: declare it with promote=INT_TO_FLOAT)",
+        takes=f"numeric dtypes (from bools {node} produces other numbers: declare it with promote=INT_TO_FLOAT)",
     )
 
 
 def for_combine(promote: Promotion, expression: Expression) -> Promotion:
-    """The rule for a combining function: a sum of bools counts them, as everywhere."""
+    """Return the rule for a combining function: a sum of bools counts them."""
     sums = "add" in operations(expression) or _not_of_bools(expression, ()) is not None
     if promote.compute is SAME.compute and sums:
         promote = promote._replace(compute=_counted_bools)
@@ -157,7 +151,7 @@ _KEEPS_BOOLEANS: Final = frozenset(["add", "multiply", "where", "maximum", "mini
 def _for_condition(
     promote: Promotion, expression: Expression, inexact: Collection[str], numbers: Collection[str]
 ) -> Promotion:
-    """A condition compares what it is given: neither a fraction becomes an integer for it, nor a number a bool."""
+    """Return a rule that compares the given values: fractions are not rounded, and numbers do not become bools."""
     compute = promote.compute
     nodes = topological_order([expression])
     if compute is BOOLEAN.compute and any(
@@ -174,7 +168,7 @@ def _for_condition(
 
 
 def _not_of_bools(expression: Expression, numbers: Collection[str]) -> Expression | None:
-    """A part that is another number when bools count as 0 and 1 than when it is computed in bool."""
+    """Return a part whose value differs between bools counted as 0 and 1 and bools computed in bool."""
     for node in topological_order([expression]):
         if node.operands:
             if node.kind == "number" and node.operation not in _KEEPS_BOOLEANS:
@@ -200,13 +194,13 @@ _KEEPS_INTEGERS: Final = frozenset([
 
 
 def without_integers(promote: Promotion, expression: Expression, inexact: Collection[str] = ()) -> Promotion:
-    """The rule, without integers and bools if it keeps them and the expression makes other numbers of them."""
+    """Return the rule without integers and bools if it keeps their dtype and the expression produces other numbers."""
     if "i" not in promote.accepts or promote.compute(np.dtype("int64")).kind not in "iu":
         return promote
     stack = [expression]
     while stack:
         node = stack.pop()
-        if node.kind == "boolean":  # compares fractions as they are, but not an argument that takes the dtype
+        if node.kind == "boolean":  # compares fractions exactly, unless an argument takes the integer dtype
             leaves = (inner for inner in topological_order([node]) if not inner.operands)
             by_argument = next((leaf for leaf in leaves if (leaf.name or "") in inexact), None)
             if by_argument is not None:
@@ -223,7 +217,7 @@ def _floating(promote: Promotion, node: Expression) -> Promotion:
     accepts = "".join(kind for kind in promote.accepts if kind not in "biu")
     return promote._replace(
         accepts=accepts,
-        takes=f"floating dtypes (of integers, {node} makes other numbers: declare it with promote=INT_TO_FLOAT)",
+        takes=f"floating dtypes (from integers {node} produces other numbers: declare it with promote=INT_TO_FLOAT)",
     )
 
 
@@ -233,15 +227,11 @@ def _real_part(dtype: np.dtype) -> np.dtype:
 
 def check_domain(schema: FunctionSchema, domain: Any, boolean: Any) -> None:
     """Raise unless ``domain`` is an interval and ``boolean`` names tensors."""
-    numbers = isinstance(domain, (tuple, list)) and len(domain) == 2
-    if (
-        not numbers
-        or not all(isinstance(v, (int, float)) and math.isfinite(v) for v in domain)
-        or (domain[0] >= domain[1])
-    ):
+    pair = isinstance(domain, (tuple, list)) and len(domain) == 2
+    if not pair or not all(isinstance(v, (int, float)) and math.isfinite(v) for v in domain) or domain[0] >= domain[1]:
         raise RegistrationError(
-            f"[{schema.name}] domain={domain!r} is no interval: give two finite numbers (low, high) with low < high, "
-            "between which tests take their samples."
+            f"[{schema.name}] domain={domain!r} is not an interval: give two finite numbers (low, high) with "
+            "low < high, between which tests take their samples."
         )
     tensors = {a.name for a in schema.arguments if a.type.is_tensor_like}
     listed = boolean if isinstance(boolean, (tuple, list, set, frozenset)) else (boolean,)
@@ -249,7 +239,7 @@ def check_domain(schema: FunctionSchema, domain: Any, boolean: Any) -> None:
     if wrong or isinstance(boolean, str):
         names = ", ".join(map(repr, wrong)) or f"a string; write ({boolean!r},)"
         raise RegistrationError(
-            f"[{schema.name}] boolean={boolean!r} names {names}, which is no Tensor argument of {schema}."
+            f"[{schema.name}] boolean={boolean!r} names {names}, which is not a Tensor argument of {schema}."
         )
 
 
@@ -257,7 +247,7 @@ def check_domain(schema: FunctionSchema, domain: Any, boolean: Any) -> None:
 
 
 def check_partials(schema: FunctionSchema, partials: Any) -> None:
-    """Raise unless it is a function or a tuple of functions."""
+    """Raise unless ``partials`` is a function or a tuple of functions."""
     listed = partials if isinstance(partials, tuple) else (partials,)
     if any(one is not None and not callable(one) for one in listed) or partials == ():
         raise RegistrationError(
@@ -270,7 +260,7 @@ _NUMBER: Final = {"int": 2, "float": 0.75, "bool": True, "complex": 0.75 + 0.5j,
 
 
 def try_partials(facet: Pointwise, formulas: dict[str, Callable[..., Any] | None]) -> None:
-    """Run every formula once: on symbols, and if it is not made for them on small tensors."""
+    """Run every formula once: on symbols, or on small tensors if it does not accept symbols."""
     values: dict[str, Any] = {}
     for name, formula in formulas.items():
         if formula is None:
@@ -280,21 +270,21 @@ def try_partials(facet: Pointwise, formulas: dict[str, Callable[..., Any] | None
             if isinstance(trace(functools.partial(_layer, formula), names, name=facet.schema.name), Expression):
                 continue
             values = values or _sample(facet)
-        except TypeError:  # no expression: it may be a function of tensors
+        except TypeError:  # not an expression: it may be a function of tensors
             values = values or _sample(facet)
         try:
             found = formula(*[values[n] if n in values else values[n.removesuffix("_meta")] for n in names])
         except Exception as error:
-            kind = type(error).__name__
-            text = _PARTIAL_FAILS.format(operator=facet.schema.name, argument=name, type=kind, error=error)
-            raise RegistrationError(text) from error
-        if not isinstance(found, (Tensor, int, float, complex)):
-            kind = type(found).__name__
-            shown = repr(found)[:80]
             raise RegistrationError(
-                f"[{facet.schema.name}] the partial derivative by {name} returned {shown} of type {kind}: it must "
-                "return a tensor or a number. Write it with Python's operators and tk.library.scalar, or with "
-                "functions of tk, without NumPy."
+                f"[{facet.schema.name}] the partial derivative by {name} raised {type(error).__name__}: {error}\n"
+                "It is a function of tensors: write it with Python's operators and tk.library.scalar "
+                "(tk.library.scalar.sin, not math.sin or numpy.sin), or with functions of tk."
+            ) from error
+        if not isinstance(found, (Tensor, int, float, complex)):
+            raise RegistrationError(
+                f"[{facet.schema.name}] the partial derivative by {name} returned {repr(found)[:80]} of type "
+                f"{type(found).__name__}: it must return a tensor or a number. Write it with Python's operators and "
+                "tk.library.scalar, or with functions of tk, without NumPy."
             )
 
 
@@ -303,7 +293,7 @@ def _layer(formula: Callable[..., Any], T: Any) -> Callable[..., Any]:
 
 
 def _sample(facet: Pointwise) -> dict[str, Any]:
-    """Two elements for each tensor, inside of the domain, numbers for the others, and the result."""
+    """Return two elements inside the domain for each tensor, numbers for the other arguments, and the result."""
     low, high = facet.domain
     numbers: dict[str, Any] = {}
     for place, argument in enumerate(facet.schema.arguments):
@@ -341,7 +331,7 @@ def check_combine(schema: FunctionSchema, facet: Reduce) -> None:
     identity = facet.identity
     if identity is not None and not isinstance(identity, (bool, int, float, complex, np.number, np.bool_)):
         raise RegistrationError(
-            f"[{schema.name}] identity={identity!r} is no number: give the neutral element of combine, or None."
+            f"[{schema.name}] identity={identity!r} is not a number: give the neutral element of combine, or None."
         )
 
     def combine(a: Any, b: Any) -> Any:
@@ -352,12 +342,11 @@ def check_combine(schema: FunctionSchema, facet: Reduce) -> None:
         for a in elements:
             for left in (combine(identity, a), combine(a, identity)):
                 if _differ(left, a):
-                    text = (
+                    raise RegistrationError(
                         f"[{schema.name}] identity={identity} is not neutral: combine({identity}, {a}) is {left}, "
-                        f"not {a}. Leave it out (then to reduce no elements is an error), or map the elements by "
-                        "scalar=... to where it is."
+                        f"not {a}. Leave it out (the reduction of no elements is then an error), or map the elements "
+                        "by scalar=... to a range where it is."
                     )
-                    raise RegistrationError(text)
     if facet.expression.operation in _KNOWN and {*facet.expression.operands} == {variable("a"), variable("b")}:
         return
     for a, b in itertools.combinations(elements, 2):
@@ -372,8 +361,8 @@ def check_combine(schema: FunctionSchema, facet: Reduce) -> None:
         if _differ(left, right):
             raise RegistrationError(
                 f"[{schema.name}] combine is not associative: combine(combine({a}, {b}), {c}) is {left}, and "
-                f"combine({a}, combine({b}, {c})) is {right}. A reduction combines its elements in any order. What is "
-                "done to each element belongs into scalar=..."
+                f"combine({a}, combine({b}, {c})) is {right}. A reduction combines its elements in any order. Put "
+                "operations on each element into scalar=..."
             )
 
 
@@ -391,7 +380,7 @@ def _elements(facet: Reduce) -> Iterator[Any]:
 
 
 def _value(expression: Expression, environment: dict[str, Any]) -> Any:
-    """The value, or None where it is no finite number."""
+    """Return the value, or None if it is not a finite number."""
     if any(value is None for value in environment.values()):
         return None
     try:

@@ -1,4 +1,4 @@
-"""One-expression operators from outside: the declarations that the built-in blocks are made by."""
+"""Operators by one expression: the public forms of the declaration functions that the built-in operators use."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def _check_pointwise(schema: FunctionSchema) -> None:
         wrong.append("it takes no Tensor")
     if wrong:
         raise RegistrationError(
-            f"[{schema}] is no pointwise operator: {', '.join(wrong)}. It takes one Tensor at least and else numbers "
-            "(int, float, bool, complex, Scalar), changes none of them, and returns one Tensor."
+            f"[{schema}] is not a pointwise operator: {', '.join(wrong)}. It takes at least one Tensor and otherwise "
+            "numbers (int, float, bool, complex, Scalar), changes none of them, and returns one Tensor."
         )
 
 
@@ -78,15 +78,15 @@ def _check_reduction(schema: FunctionSchema) -> None:
     positional = {a.name for a in schema.arguments if not a.kwarg_only}
     if not known or positional - {"x", "axis"} or len(schema.returns) != 1:
         raise RegistrationError(
-            f"[{schema}] is no reduction: write it as 'namespace::{schema.base_name}(Tensor x, *, int[1]? axis=None, "
-            "bool keepdims=False) -> Tensor'."
+            f"[{schema}] is not a reduction: write it as 'namespace::{schema.base_name}(Tensor x, *, int[1]? "
+            "axis=None, bool keepdims=False) -> Tensor'."
         )
 
 
 def _earlier(schema: FunctionSchema) -> list[str]:
-    """Return what a declaration that is made again, by a reload or in a notebook, replaces.
+    """Return the names that a repeated declaration replaces, after a reload or in a notebook.
 
-    These are the operator of the same name, if it was made at the same place, and the derivatives that follow from it.
+    These are the operator of the same name, if it was declared at the same place, and its derivatives.
     """
     name = f"{schema.name}.{schema.overload_name}".removesuffix(".")
     site = caller_site(2)
@@ -94,7 +94,7 @@ def _earlier(schema: FunctionSchema) -> list[str]:
     if previous is None or Tag.LIBRARY not in previous.tags or not _same_place(previous.site, site):
         return []
     found = {name: previous}
-    for op in registry:  # in the order of definition: what is derived comes after what it is derived from
+    for op in registry:  # in the order of definition: derivatives come after their operator
         source = op.facets.get("DerivedFrom")
         if source is not None and found.get(source.name) is source:
             found[op.name] = op
@@ -104,12 +104,15 @@ def _earlier(schema: FunctionSchema) -> list[str]:
 def _same_place(first: str, second: str) -> bool:
     import tempfile
 
-    interactive = ("<", str(Path(tempfile.gettempdir()) / "ipykernel"))  # a notebook names every run of a cell anew
+    interactive = (
+        "<",
+        str(Path(tempfile.gettempdir()) / "ipykernel"),
+    )  # a notebook renames a cell at each run
     return first == second or (first.startswith(interactive) and second.startswith(interactive))
 
 
 def _named(schema: FunctionSchema, made: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """``made`` with the name under which pickle finds it: ``tenkey.ops.<namespace>.<name>.<overload>.call``."""
+    """Set the name under which pickle finds the function: ``tenkey.ops.<namespace>.<name>.<overload>.call``."""
     made.__module__ = "tenkey.ops"
     made.__qualname__ = f"{schema.namespace}.{schema.base_name}.{schema.overload_name or 'default'}.call"
     return made
@@ -125,15 +128,15 @@ def pointwise(
     boolean: tuple[str, ...] = (),
     doc: str | None = None,
 ) -> Callable[..., Tensor]:
-    """Make a differentiable operator of one scalar expression.
+    """Define a differentiable operator by one scalar expression.
 
     Args: schema: ``"namespace::name(Tensor x, float a) -> Tensor"``; scalar: ``lambda T: lambda x, a: ...``, with one
     parameter for each argument, written with Python's operators and ``tk.library.scalar``; partials: the derivatives,
-    if they should not be found symbolically: a function of arguments or ``out``, which returns a tuple where there are
-    several tensors; promote: which dtype it computes in (``INT_TO_FLOAT``: integers give floats); domain: where tests
-    sample.
+    to replace those found by symbolic differentiation: a function of arguments or ``out``, which returns a tuple if
+    there are several tensors; promote: the rule for the dtype of the computation (``INT_TO_FLOAT``: floats for
+    integers); domain: the interval of sample inputs in tests.
 
-    Returns the operator's function: vectorised with broadcasting, compiled, differentiable any number of times.
+    Returns the operator's function, which broadcasts, is compiled, and can be differentiated any number of times.
 
     >>> import tenkey as tk
     >>> from tenkey.library import scalar as s
@@ -172,11 +175,12 @@ def reduction(
     promote: Promotion = SAME,
     doc: str | None = None,
 ) -> Callable[..., Tensor]:
-    """Make an operator that combines elements along axes.
+    """Define an operator that combines elements along axes.
 
     Args: schema: with the arguments ``Tensor x, *, int[1]? axis=None, bool keepdims=False``; combine: an associative
-    ``lambda T: lambda a, b: ...``; identity: its neutral element (None: reducing nothing is an error); scalar: applied
-    to every element first; vjp: ``{"x": formula}``, a function of ``g`` and of the names it needs.
+    ``lambda T: lambda a, b: ...``; identity: its neutral element (None: an empty reduction is an error); scalar:
+    applied to every element first; vjp: ``{"x": formula}``, where the formula is a function of ``g`` and of the names
+    that it needs.
 
     >>> import tenkey as tk
     >>> from tenkey.library import scalar as s
@@ -209,7 +213,7 @@ def reduction(
 
 
 def composite(schema: str, *, vjp: Any = None, doc: str | None = None) -> Callable[..., Any]:
-    """Make an operator of a function of other operators, by decorating it; differentiable because these are.
+    """Define an operator by decorating a function of other operators, which make it differentiable.
 
     >>> import tenkey as tk
     >>> @tk.library.composite("docs::rms(Tensor x) -> Tensor")
@@ -229,7 +233,7 @@ def composite(schema: str, *, vjp: Any = None, doc: str | None = None) -> Callab
 
 
 def _returning_a_tensor(schema: FunctionSchema, function: Callable[..., Any]) -> Callable[..., Any]:
-    """``function``, whose result is checked where the schema says that it is one tensor."""
+    """Check the result of ``function`` if the schema declares one tensor."""
     if [str(r.type) for r in schema.returns] != ["Tensor"] or not callable(function):
         return function
 

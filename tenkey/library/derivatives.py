@@ -1,6 +1,6 @@
-"""What can be registered of an operator beside its kernels: gradient, forward derivative, batching rule, autocast.
+"""Registration of gradients, forward derivatives, batching rules and autocast.
 
-Each is a facet of the operator; the layers that read it are told when it changes.
+Each is a facet of the operator; the layers that read it are notified when it changes.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ __all__ = [
     "forward_facet",
     "register_autocast",
     "register_autograd",
+    "register_facet",
     "register_jvp",
     "register_vmap",
     "set_facet",
@@ -39,18 +40,18 @@ def register_autograd(
 ) -> Handle:
     """Give an operator a gradient: ``backward(ctx, *grads)`` returns one gradient for each argument.
 
-    ``setup_context(ctx, inputs, output)`` keeps what ``backward`` needs; ``inputs`` are the arguments in schema order
-    with defaults filled in. With keyword-only arguments it is ``setup_context(ctx, inputs, keyword_only_inputs,
-    output)``.
+    ``setup_context(ctx, inputs, output)`` saves the values that ``backward`` needs; ``inputs`` are the arguments in
+    schema order with defaults filled in. With keyword-only arguments it is ``setup_context(ctx, inputs,
+    keyword_only_inputs, output)``.
 
-    ``backward`` gets one gradient for each result, None for a result that is no tensor; that of a list is a list, that
-    of a dict a dict. The fields of a record are results of their own; a ``backward(ctx, grad)`` that takes no more
-    than one gets the gradient of the record as a record. It returns the gradient of a list or a record in
-    the structure of the argument, None for what has none: in the place of a number, say, or of the whole.
+    ``backward`` gets one gradient for each result, None for a result that is not a tensor, and a list or dict of
+    gradients for a list or dict. Each field of a record counts as a result; a ``backward(ctx, grad)`` with a single
+    gradient parameter gets the gradient of the record as a record. ``backward`` returns the gradient of a list or
+    record in the structure of the argument, with None for values without a gradient, such as numbers.
 
-    An operator that changes arguments and returns no tensor has the changed tensors for results: they become part of
+    If the operator changes arguments and returns no tensors, the changed tensors are its results: they become part of
     the graph, as with an in-place operator. If it returns tensors, gradients flow through these alone, and the changed
-    arguments may not require any.
+    arguments may not require gradients.
 
     >>> import tenkey as tk
     >>> library = tk.library.Library("docs_autograd", "DEF")
@@ -77,7 +78,7 @@ def register_autograd(
 
 
 def backward_facet(operator: Operator, backward: Any, setup_context: Any) -> Backward:
-    """The gradient of an operator, checked and made to fit its structure."""
+    """Return the facet for a gradient, checked and adapted to the structure of the operator."""
     check_functions(operator, backward=backward, setup_context=setup_context)
     keywords = [a.name for a in operator.schema.arguments if a.kwarg_only and a.type.contains_tensor]
     if keywords:
@@ -105,19 +106,20 @@ def register_jvp(
 ) -> Any:
     """Give an operator a forward derivative: ``fn(ctx, *tangents)`` returns the tangent of each result.
 
-    There is one tangent for each argument: None for what is no floating or complex tensor, and zeros for a tensor that
-    has none (None after ``ctx.set_materialize_grads(False)``). ``setup_context`` is that of :func:`register_autograd`.
-    A decorator without ``fn``, else it returns a handle. Doing it again replaces it.
+    There is one tangent for each argument: None unless it is a floating or complex tensor, and zeros for a tensor
+    without a tangent (None after ``ctx.set_materialize_grads(False)``). ``setup_context`` is that of
+    :func:`register_autograd`. Without ``fn`` this is a decorator; otherwise it returns a handle. A second registration
+    replaces the first.
 
     >>> import tenkey as tk
     >>> op = tk.library.custom_op("docs::jvp_twice", lambda x: x * 2, mutates_args=(), schema="(Tensor x) -> Tensor")
     >>> handle = tk.library.register_jvp(op, lambda ctx, tangent: tangent * 2)
     """
-    return _register_facet(op, fn, lambda operator, f: forward_facet(operator, f, setup_context))
+    return register_facet(op, fn, lambda operator, f: forward_facet(operator, f, setup_context))
 
 
 def forward_facet(operator: Operator, function: Any, setup_context: Any) -> Forward:
-    """The forward derivative of an operator, checked and made to fit its structure."""
+    """Return the facet for a forward derivative, checked and adapted to the structure of the operator."""
     check_functions(operator, fn=function, setup_context=setup_context)
     tangents = [f"tangent_of_{a.name}" for a in operator.schema.arguments if not a.kwarg_only]
     _check_call(operator, "fn", function, ("ctx", *tangents))
@@ -132,8 +134,8 @@ def forward_facet(operator: Operator, function: Any, setup_context: Any) -> Forw
 def register_vmap(op: Any, fn: Callable[..., Any] | None = None) -> Any:
     """Give an operator a rule for vmap: ``fn(info, in_dims, *args)`` returns ``(out, out_dims)``.
 
-    ``info.batch_size`` is the number of examples; ``in_dims`` says for each argument which of its dimensions they lie
-    along, or None. A decorator without ``fn``, else it returns a handle. Doing it again replaces the rule.
+    ``info.batch_size`` is the number of samples; ``in_dims`` has the dimension of each argument that counts them, or
+    None. Without ``fn`` this is a decorator; otherwise it returns a handle. A second registration replaces the first.
 
     >>> import tenkey as tk
     >>> op = tk.library.custom_op("docs::vmap_thrice", lambda x: x * 3, mutates_args=(), schema="(Tensor x) -> Tensor")
@@ -141,11 +143,11 @@ def register_vmap(op: Any, fn: Callable[..., Any] | None = None) -> Any:
     ... def rule(info, in_dims, x):
     ...     return op(x), in_dims[0]
     """
-    return _register_facet(op, fn, batch_facet)
+    return register_facet(op, fn, batch_facet)
 
 
 def batch_facet(operator: Operator, function: Any) -> Batch:
-    """The rule for vmap of an operator, checked and made to fit its structure."""
+    """Return the facet for a vmap rule, checked and adapted to the structure of the operator."""
     check_functions(operator, fn=function)
     names = [a.name for a in operator.schema.arguments if not a.kwarg_only]
     keywords = [a.name for a in operator.schema.arguments if a.kwarg_only]
@@ -157,16 +159,17 @@ def batch_facet(operator: Operator, function: Any) -> Batch:
 
 
 def register_autocast(op: Any, device_type: str, cast_inputs: Any) -> Handle:
-    """Say what autocast converts the floating tensors of a call to: a dtype, for one device type.
+    """Set the dtype that autocast converts the floating tensors of a call to, for one device type.
 
     >>> import tenkey as tk
     >>> op = tk.library.custom_op("docs::cast_inc", lambda x: x + 1, mutates_args=(), schema="(Tensor x) -> Tensor")
     >>> handle = tk.library.register_autocast(op, "cpu", tk.float16)
     """
     operator = registry.find(name_of(op))
-    if device_type not in (known_types := (*device_types(), "cuda")):  # of CUDA it may be said where there is none
-        known = ", ".join(dict.fromkeys(known_types))
-        raise ValueError(f"[{operator.name}] {device_type!r} is no device type: autocast is for one of {known}.")
+    known = list(dict.fromkeys((*device_types(), "cuda")))  # rules for CUDA may be set on machines without it
+    if device_type not in known:
+        text = f"[{operator.name}] {device_type!r} is not a device type: autocast is for one of {', '.join(known)}."
+        raise ValueError(text)
     try:
         dtype = to_dtype(cast_inputs)
     except (TypeError, ValueError):
@@ -191,8 +194,9 @@ def register_autocast(op: Any, device_type: str, cast_inputs: Any) -> Handle:
     return Handle(remove, f"autocast of {operator.name} on {device_type}")
 
 
-def _register_facet(op: Any, fn: Any, make: Callable[[Operator, Any], Any]) -> Any:
-    operator = registry.find(name_of(op))
+def register_facet(op: Any, fn: Any, make: Callable[[Operator, Any], Any]) -> Any:
+    """Set the facet ``make(operator, fn)`` and return a handle; without ``fn``, return a decorator."""
+    operator = op if isinstance(op, Operator) else registry.find(name_of(op))
     if fn is not None:
         return set_facet(operator, make(operator, fn))
 
@@ -204,7 +208,7 @@ def _register_facet(op: Any, fn: Any, make: Callable[[Operator, Any], Any]) -> A
 
 
 def check_functions(operator: Operator, **given: Any) -> None:
-    """Raise unless these are functions; a ``setup_context`` may be missing."""
+    """Raise unless these are functions; ``setup_context`` may be None."""
     for what, value in given.items():
         if not callable(value) and not (what == "setup_context" and value is None):
             raise RegistrationError(
@@ -221,7 +225,7 @@ def _check_setup(operator: Operator, setup_context: Any) -> None:
 def _check_call(
     operator: Operator, what: str, function: Any, given: tuple[str, ...], keywords: Iterable[str] = ()
 ) -> None:
-    """Raise unless ``function`` can be called with these arguments; what has no signature is not looked at."""
+    """Raise unless ``function`` can be called with these arguments; functions without a signature pass."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -238,27 +242,27 @@ def _check_call(
 
 
 def _change_facet(operator: Operator, name: str, new: Any) -> None:
-    """Set or take away a facet and let the layers act on it; a failure leaves what was there."""
-    if registry.operators.get(operator.name) is not operator:  # removed or replaced: nothing of it is installed
+    """Set or remove a facet and let the layers act on it; a failure restores the previous facet."""
+
+    def put(facet: Any) -> None:
         operator.facets.pop(name, None)
-        if new is not None:
-            operator.facets[name] = new
+        if facet is not None:
+            operator.facets[name] = facet
+
+    before = operator.facets.get(name)
+    put(new)
+    if registry.operators.get(operator.name) is not operator:  # removed or replaced: no layer has installed it
         return
-    before = operator.facets.pop(name, None)
-    if new is not None:
-        operator.facets[name] = new
     try:
         registry.reinstall(operator)
     except BaseException:
-        operator.facets.pop(name, None)
-        if before is not None:
-            operator.facets[name] = before
+        put(before)
         registry.reinstall(operator)
         raise
 
 
 def set_facet(operator: Operator, facet: Any) -> Handle:
-    """Put a facet in the place of an earlier one of its kind; the handle takes away only this one."""
+    """Set a facet, replacing an earlier one of its kind; the handle removes only this one."""
     name = type(facet).__name__
 
     def remove() -> None:

@@ -1,15 +1,14 @@
-"""What is checked of a kernel that was written outside: its results at every call, its inputs now and then.
+"""Runtime checks of user-written kernels: results at every call, inputs at sampled calls.
 
 Note [Checked kernels]
 ~~~~~~~~~~~~~~~~~~~~~~
-Around such a kernel there is a function written for the schema, which costs one Python call and a few comparisons. It
-refuses results that the schema does not say: another type, another number, a tensor on a device that none of the
-arguments is on; of a device from outside the kernels of built-in operators too. Operators of ``custom_op`` may not
-return an argument, or a view of one, that the schema does not annotate so, nor take one memory for two arguments of
-which one is written to: gradients and transforms would be wrong without a sign. A kernel that writes to an argument
-without saying so is found by sampling: the first calls and then one call in every forty to hundred compare versions and
-bytes of the inputs before and after. The gaps differ, so that no period of the caller's hides what it does, and none is
-long: in 200 calls every kernel is looked at twice or more.
+A function generated for the schema wraps the kernel; it costs one Python call and a few comparisons. It refuses results
+that contradict the schema: a different type or number, or a tensor on a device that none of the arguments is on. For
+external devices it wraps the kernels of built-in operators too. Operators made by ``custom_op`` must not return an
+argument, or a view of one, unless the schema annotates it, nor receive the same memory as two arguments of which one is
+written to: gradients and transforms would be silently wrong. Undeclared writes to an argument are found by sampling:
+the first calls, and then one in forty to one hundred, compare versions and bytes of the inputs before and after. The
+gaps vary, so that a periodic caller cannot hide a write, and every kernel is sampled at least twice in 200 calls.
 Guarded by ``tests/library/test_checks.py``.
 """
 
@@ -28,28 +27,24 @@ from ..dispatch import codegen
 from ..dispatch.errors import shown
 from ..dispatch.keys import backend_mask, backends_in
 from ..dispatch.operator import Operator
-from ..dispatch.schema import Argument, BaseType, ListType, OptionalType, Return, TupleType
+from ..dispatch.schema import Argument, BaseType, ListType, OptionalType, TupleType
 
 __all__ = ["checked_kernel"]
 
-_COUNT: Final = (
-    "[{operator}] its kernel {kernel} returned {got}, but the schema says {want} results: {schema}. Return a tuple of "
-    "{want}."
-)
-_FIRST: Final = 3  # so many calls are looked at before the sampling begins
-_GAPS: Final = (61, 83, 47, 97, 71, 89, 53, 67)  # calls from one look to the next
-_WHOLE: Final = 1 << 24  # bytes up to which an input is compared by a copy, and above it by its checksum
+_FIRST: Final = 3  # the number of calls that are checked before sampling begins
+_GAPS: Final = (61, 83, 47, 97, 71, 89, 53, 67)  # calls from one sample to the next
+_WHOLE: Final = 1 << 24  # size in bytes above which an input is compared by its checksum
 _INLINE: Final = BaseType("Tensor")
 
 
 def _ticks() -> Iterator[bool]:
-    """Whether to look at a call, call by call."""
+    """Yield for each call whether it is sampled."""
     later = itertools.chain.from_iterable([*itertools.repeat(False, gap - 1), True] for gap in _GAPS)
     return itertools.chain(itertools.repeat(True, _FIRST), itertools.cycle(tuple(later)))
 
 
 def _short(value: Any) -> str:
-    """A value on one line, and not the whole of a large one."""
+    """Return a value as one short line."""
     text = " ".join(shown(value).split())
     return text if len(text) <= 80 else f"{text[:80]}..."
 
@@ -59,7 +54,7 @@ def _kernel_name(function: Any) -> str:
 
 
 class _Checks:
-    """The slow ways of one kernel of one operator, for one dispatch word."""
+    """The slow paths for one kernel of one operator and one dispatch word."""
 
     def __init__(self, operator: Operator, function: Callable[..., Any], word: int) -> None:
         self.operator = operator
@@ -78,10 +73,10 @@ class _Checks:
     # ---- results
 
     def result(self, out: Any) -> Any:
-        """The results as the schema has them, or TypeError."""
+        """Return the results as the schema declares them; raise TypeError if they do not fit."""
         returns = self.schema.returns
         if len(returns) == 1:
-            return self._one(out, returns[0], "its result")
+            return self._fit(out, returns[0].type, "its result")
         if not returns:
             if out is not None:
                 raise TypeError(
@@ -93,14 +88,11 @@ class _Checks:
         if not isinstance(out, (tuple, list)) or len(out) != len(returns):
             got = f"{len(out)} results" if isinstance(out, (tuple, list)) else f"one {type(out).__name__}"
             raise TypeError(
-                _COUNT.format(
-                    operator=self.operator.name, kernel=self.kernel, got=got, want=len(returns), schema=self.schema
-                )
+                f"[{self.operator.name}] its kernel {self.kernel} returned {got}, but the schema says {len(returns)} "
+                f"results: {self.schema}. Return a tuple of {len(returns)}."
             )
-        return tuple([self._one(item, r, f"its result {r.name or i}") for i, (item, r) in enumerate(zip(out, returns))])
-
-    def _one(self, value: Any, result: Return, what: str) -> Any:
-        return self._fit(value, result.type, what)
+        pairs = enumerate(zip(out, returns))
+        return tuple([self._fit(item, r.type, f"its result {r.name or i}") for i, (item, r) in pairs])
 
     def _fit(self, value: Any, kind: Any, what: str) -> Any:
         if isinstance(kind, OptionalType):
@@ -157,7 +149,7 @@ class _Checks:
     # ---- aliases
 
     def distinct(self, *args: Any) -> None:
-        """Refuse one memory for two arguments of which one is written to."""
+        """Raise if two arguments share memory and one of them is written to."""
         held = [(a, tensor) for a, value in zip(self.schema.arguments, args) for tensor in tensors_in(value)]
         for i, (a, first) in enumerate(held):
             if not a.is_mutable:
@@ -171,7 +163,7 @@ class _Checks:
                 )
 
     def aliases(self, out: Any, *args: Any) -> None:
-        """Refuse results that are an argument, a view of one, or one another."""
+        """Raise if a result is an argument, a view of one, or another result."""
         outputs = tensors_in(out)
         if len(outputs) > 1 and len({id(tensor) for tensor in outputs}) < len(outputs):
             raise RuntimeError(
@@ -198,7 +190,7 @@ class _Checks:
     # ---- sampling
 
     def sampled(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """``function`` with a look at its inputs before and after."""
+        """Wrap ``function`` with a comparison of its inputs before and after."""
         watched = [(i, a) for i, a in enumerate(self.schema.arguments) if a.type.contains_tensor and not a.is_mutable]
 
         def run(*args: Any, **kwargs: Any) -> Any:
@@ -209,7 +201,7 @@ class _Checks:
             out = function(*args, **kwargs)
             for a, tensor, before in held:
                 if _fingerprint(tensor) != before:
-                    storage_of(tensor).version += 1  # what was saved of it for a gradient is not valid any more
+                    storage_of(tensor).version += 1  # tensors saved for a gradient are no longer valid
                     raise RuntimeError(
                         f"[{self.operator.name}] its kernel {self.kernel} changed the argument {a.name!r} in place, "
                         f"which the schema does not say: put it in mutates_args=({a.name!r},), or work on a clone()."
@@ -228,11 +220,9 @@ def _may_be_view(tensor: Tensor) -> bool:
 
 
 def _fingerprint(tensor: Tensor) -> tuple[int, Any]:
-    """What changes when the memory of a tensor is written to: its version, and on the CPU its bytes."""
+    """Return the version of a tensor and, on the CPU, its bytes or their checksum."""
     data = tensor._data
-    if data.__class__ is not np.ndarray:
-        return version_of(tensor), None
-    if data.dtype.hasobject:
+    if data.__class__ is not np.ndarray or data.dtype.hasobject:
         return version_of(tensor), None
     if data.nbytes > _WHOLE and data.flags.c_contiguous:
         return version_of(tensor), zlib.crc32(data.view(np.uint8).data)
@@ -248,9 +238,9 @@ def checked_kernel(
     strict: bool = False,
     sample: bool = True,
 ) -> Callable[..., Any]:
-    """``function`` with the checks of Note [Checked kernels]; ``strict``: what holds for ``custom_op`` alone.
+    """Wrap ``function`` with the checks of Note [Checked kernels]; ``strict`` adds those for ``custom_op``.
 
-    ``written`` is the function that the user wrote, if ``function`` is made of it.
+    ``written`` is the user's function if ``function`` is derived from it.
     """
     schema = operator.schema
     checks = _Checks(operator, written or function, word)

@@ -1,7 +1,7 @@
-"""``opcheck``: the public call and what it returns; the checks themselves are in ``tenkey.testing.checks``.
+"""``opcheck`` and its report; the checks themselves are in ``tenkey.testing.checks``.
 
-They use the whole of tenkey, which this layer may not import: the composition root says where they are, and they are
-imported when an operator is checked for the first time.
+The checks use all of tenkey, which this layer may not import. The composition root registers where they are, and the
+first check of an operator imports them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Status = Literal["passed", "warning", "failed", "skipped"]
 
 
 class OpCheckError(TenkeyError, RuntimeError):
-    """An operator that a check found wrong; the text is the report's table, ``report`` the report itself.
+    """Error for an operator that fails a check; its text is the table of ``report``.
 
     >>> issubclass(OpCheckError, RuntimeError)
     True
@@ -44,7 +44,7 @@ class OpCheckError(TenkeyError, RuntimeError):
 
 @dataclass(frozen=True)
 class Row:
-    """What one check found: ``text`` says what is wrong and what to change, or why the check does not apply.
+    """Result of one check; ``text`` says what is wrong and what to change, or why the check does not apply.
 
     A row with the status ``"warning"`` counts as passed: nothing is wrong, but something may have been forgotten.
 
@@ -58,13 +58,13 @@ class Row:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing wrong was found; true for a warning, and for a check that does not apply."""
+        """Whether the check did not fail; true for a warning, and for a check that does not apply."""
         return self.status != "failed"
 
 
 @dataclass(frozen=True)
 class OpCheckReport:
-    """The table of an operator: ``rows`` in the order of the checks; ``str`` prints it.
+    """Table of the checks of an operator; ``str(report)`` is its text.
 
     >>> import tenkey as tk
     >>> report = tk.library.opcheck(tk.ops.tk.add, (tk.ones(2), tk.ones(2)))  # doctest: +ELLIPSIS
@@ -124,21 +124,21 @@ def opcheck(
     atol: float | None = None,
     rtol: float | None = None,
 ) -> OpCheckReport:
-    """Check an operator on sample inputs, in every way in which it will be used.
+    """Check an operator on a sample call, in every way in which it can be used.
 
-    Twelve checks, one row of a table each: that it does what its *schema* says (mutation, aliasing, results), that the
-    *fake* gives the real run's shapes, dtypes and strides, also for other sizes, that *autograd* records it, that its
-    *gradient*, *second order* and *forward mode* agree with finite differences, *vmap* with a loop, that *layout* and
-    *zero size* of an input, *determinism*, concurrent *threads* and the *backends* make no difference.
+    There are twelve checks, each a row of the report: the operator does what its *schema* declares (mutation, aliasing,
+    results); the *fake* has the shapes, dtypes and strides of the real run, also for other sizes; *autograd* records
+    it; *gradient*, *second order* and *forward mode* agree with finite differences, and *vmap* with a loop; *layout*
+    and *zero size* of the inputs, *determinism*, concurrent *threads* and *backends* make no difference.
 
     Args: op: a custom operator, an operator, a packet, the function of ``tk.library.pointwise``, or a name; args,
-    kwargs: one call of it, which is copied and stays as it is. Every floating-point tensor is differentiated, unless
-    some of them require a gradient: then these. raise_exception: raise OpCheckError, whose text is the table, if a row
-    failed; else the table is printed. checks: the names of the rows wanted (all). atol, rtol: allowed difference
-    between a derivative and its finite difference.
+    kwargs: one call of it, which is copied and not changed. All floating-point tensors are differentiated, unless some
+    of them require a gradient: then only these. raise_exception: raise OpCheckError, whose text is the table, if a row
+    failed; otherwise the table is printed. checks: names of the rows to run (default: all). atol, rtol: allowed
+    difference between a derivative and its finite difference.
 
-    Returns an OpCheckReport: ``passed``, ``rows``, ``failed``, ``report["fake"].text``. Raises TypeError for what is no
-    operator or a sample that does not fit it.
+    Returns an OpCheckReport: ``passed``, ``rows``, ``failed``, ``report["fake"].text``. Raises TypeError if ``op`` is
+    not an operator or the sample does not fit it.
 
     >>> import tenkey as tk
     >>> @tk.library.custom_op("docs::shift", mutates_args=())

@@ -1,6 +1,6 @@
-"""``Library``, ``register_kernel``, ``register_fake``: registration from outside.
+"""``Library``, ``register_kernel``, ``register_fake``: the public registration API.
 
-The built-in operators and backends use the same registry calls.
+Built-in operators and backends use the same registry calls.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ TAGS: Final = (
     Tag.POINTWISE, Tag.REDUCTION, Tag.INPLACE, Tag.OUT, Tag.VIEW, Tag.NONDETERMINISTIC, Tag.DATA_DEPENDENT_OUTPUT,
     Tag.NEEDS_EXACT_STRIDES, Tag.MIXES_DEVICES,
 )  # fmt: skip
-"""What can be said of an operator in ``Library.define(tags=...)``."""
+"""The tags that ``Library.define`` accepts."""
 _RESERVED_NAMESPACES: Final = frozenset({"tk", "builtin", "declare", "scalar", "install", "shapes", "views"})
 
 _owners: dict[str, Library] = {}
-_of_modules: list[Library] = []  # made by the body of a module, which may be loaded again
+_of_modules: list[Library] = []  # made in the body of a module, which may be reloaded
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -77,9 +77,9 @@ def key_for(operator: str, key: Any) -> DispatchKey:
 
 
 def make_kernel(name: str, function: Callable[..., Any], key: DispatchKey, **options: Any) -> Kernel:
-    """A kernel that a user wrote: it is checked (Note [Checked kernels]), strictly so for ``custom_op``.
+    """Return the kernel for a user's function, with checks (Note [Checked kernels]) that are strict for ``custom_op``.
 
-    For pointwise operators its operands arrive promoted, as tensors of its device.
+    Operands of pointwise operators are promoted and on the kernel's device.
     """
     kernel = Kernel(function, key, site=caller_site(2), **options)
     if kernel.is_fallthrough:
@@ -133,7 +133,7 @@ def _promoting(
             for value, keep in zip(args, boolean, strict=False):
                 if isinstance(value, Tensor) and not keep:
                     if value._word & WEAK_MASK:
-                        number = np.asarray(value._data, compute)  # on the CPU: moving it needs no kernel
+                        number = np.asarray(value._data, compute)  # on the CPU, where conversion needs no kernel
                         value = to_device(make_tensor(number, cpu_word(compute)), device)
                     elif value.dtype != compute:
                         value = cast(value, compute)
@@ -146,19 +146,19 @@ def _promoting(
 
 
 def _check_waiting(operator: Operator) -> None:
-    """Check the kernels that waited for their operator; the registry checks only those that are called as they are."""
+    """Check the signatures of kernels that were registered before their operator and are specialized."""
     for stack in operator.kernels.values():
         for kernel in stack:
             if kernel.origin == "explicit" and kernel.specialize is not None and kernel.specialize != kernel.function:
                 check_signature(kernel.function, operator.schema, with_keyset=kernel.with_keyset, site=kernel.site)
 
 
-with registry.lock, registry.deferred_installers():  # before this layer is loaded nobody has registered such a kernel
+with registry.lock, registry.deferred_installers():  # no such kernel can exist before this module is loaded
     registry.subscribe(_check_waiting)
 
 
 class _Origin(NamedTuple):
-    """The run of a module's body that made a library: a module that is loaded again runs other code of that name."""
+    """The execution of a module's body that made a library; a reloaded module executes another code object."""
 
     module: str
     file: str
@@ -170,7 +170,7 @@ class _Origin(NamedTuple):
 
 
 def _origin() -> _Origin | None:
-    """Where the caller of ``Library`` stands, if in the body of a module that was imported from a file."""
+    """Return the origin of a call of ``Library`` in the body of a module that was imported from a file."""
     frame = sys._getframe(2)
     spec = frame.f_globals.get("__spec__")
     code = frame.f_code
@@ -182,8 +182,8 @@ def _origin() -> _Origin | None:
 class Library:
     """Registrations for one namespace; ``kind`` is ``DEF`` (owns it), ``FRAGMENT`` (adds to it) or ``IMPL`` (kernels).
 
-    Used as a context manager its registrations end with it; else they live as long as the process. A module that makes
-    libraries can be reloaded: what its libraries had registered ends when its body makes the first one again.
+    As a context manager it removes its registrations at the end; otherwise they live as long as the process. A module
+    that makes libraries can be reloaded: the earlier registrations end when its body makes the first library again.
 
     >>> import tenkey as tk
     >>> with tk.library.Library("docs", "DEF") as lib:
@@ -224,11 +224,12 @@ class Library:
         self._handles: list[Handle] = []
 
     def define(self, schema: str, *, tags: str | Iterable[str] = (), differentiable: bool = True) -> Handle:
-        """Define an operator; the schema may leave the namespace out. The handle removes it.
+        """Define an operator; the schema may omit the namespace. The handle removes it.
 
-        ``tags`` are words that drive derived rules: ``inplace`` derives ``name_`` and ``out`` the overload that writes
-        to ``out=``; vmap asks about ``nondeterministic`` and refuses ``data_dependent_output``; opcheck knows what
-        ``view``, ``needs_exact_strides`` and those two allow. With ``differentiable=False`` results carry no gradient.
+        ``tags`` drive derived rules: ``inplace`` derives ``name_`` and ``out`` the overload that writes to ``out=``.
+        vmap requires a choice of randomness for ``nondeterministic`` and refuses ``data_dependent_output``; opcheck
+        allows what these two, ``view`` and ``needs_exact_strides`` permit. With ``differentiable=False`` results carry
+        no gradient.
         """
         if self.kind == "IMPL":
             raise RegistrationError(
@@ -272,7 +273,7 @@ class Library:
         return self._keep(registry.fallback(kernel))
 
     def remove(self) -> None:
-        """Take back everything that was registered through this library."""
+        """Remove everything that was registered through this library."""
         for handle in reversed(self._handles):
             handle.remove()
         self._handles.clear()
@@ -292,7 +293,7 @@ class Library:
             return f"{self.ns}::{text}"
         if not separator:
             raise RegistrationError(
-                f"[Library] the namespace '_' is for all operators: write {text!r} with its own, 'namespace::{text}'."
+                f"[Library] the namespace '_' is for all operators: write {text!r} as 'namespace::{text}'."
             )
         if self.ns not in (namespace, "_"):
             raise RegistrationError(_FOREIGN.format(schema=text, other=namespace, namespace=self.ns))
@@ -322,7 +323,7 @@ def _tags(operator: str, tags: str | Iterable[str]) -> tuple[Tag, ...]:
         ) from None
     for tag in given:
         if tag not in TAGS:
-            raise RegistrationError(f"[{operator}] {tag!r} is no tag: tags are {known}.")
+            raise RegistrationError(f"[{operator}] {tag!r} is not a tag: tags are {known}.")
     return tuple(map(Tag, given))
 
 
@@ -333,7 +334,7 @@ def _check(name: str, kernel: Kernel) -> None:
 
 
 def name_of(op: Any) -> str:
-    """The name of an operator that is given as a name, an operator, a packet or a custom operator."""
+    """Return the name of an operator, given as a name, an operator, a packet or a custom operator."""
     if isinstance(op, str):
         return op
     operator = getattr(op, "operator", op)
@@ -351,7 +352,7 @@ def register_kernel(op: Any, device: Any, fn: Callable[..., Any], *, allow_overr
 
 
 def register_kernel(op: Any, device: Any, fn: Callable[..., Any] | None = None, *, allow_override: bool = False) -> Any:
-    """Register a kernel of an operator for a device (or key); a decorator without ``fn``.
+    """Register a kernel of an operator for a device or key; without ``fn``, return a decorator.
 
     >>> import tenkey as tk
     >>> op = tk.library.custom_op("docs::half", lambda x: x / 2, mutates_args=(), schema="(Tensor x) -> Tensor")
@@ -382,7 +383,7 @@ def register_fake(op: Any, fn: Callable[..., Any], *, allow_override: bool = Fal
 
 
 def register_fake(op: Any, fn: Callable[..., Any] | None = None, *, allow_override: bool = False) -> Any:
-    """Register what an operator gives for tensors without values: shapes and dtypes on the device ``meta``.
+    """Register the fake of an operator: shapes and dtypes of its results on the device ``meta``, without values.
 
     >>> import tenkey as tk
     >>> @tk.library.custom_op("docs::first_half", mutates_args=())

@@ -1,4 +1,4 @@
-"""A schema from the annotations of a function."""
+"""Inference of a schema from the annotations of a function."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _REMEDY: Final = (
     "NamedTuple of these, or pass schema=."
 )
 _MUTATED_REMEDY: Final = "Give the names of the tensors that the function changes, () or 'unknown'."
-_BAD_DEFAULT: Final = "the default {value} of {name!r} of {function} does not fit its annotation: {error}"
+
 
 _MAX_NESTING: Final = 24  # a schema takes 32; a dict counts twice
 _BASE: Final[dict[Any, str]] = {
@@ -42,14 +42,14 @@ _SCALARS: Final = (frozenset((int, float)), frozenset((int, float, bool)), froze
 
 
 class Inferred(NamedTuple):
-    """The schema's text, without a name, and how the annotations go beyond it."""
+    """The text of the schema, without a name, and the structure of the annotations."""
 
     text: str
     structure: Structure
 
 
 class _UnsupportedError(Exception):
-    """An annotation that a schema cannot say, with a few words why, if there are any to say."""
+    """Error for an annotation that a schema cannot express, with an optional reason."""
 
     def __init__(self, annotation: Any, detail: str = "") -> None:
         super().__init__(annotation, detail)
@@ -62,7 +62,7 @@ def _annotation_text(annotation: Any) -> str:
 
 
 class _Source:
-    """The signature of a function as text, so that an error can point at a place in it."""
+    """The signature of a function as text, so that an error can point at a parameter."""
 
     def __init__(self, fn: Any) -> None:
         self.function = getattr(fn, "__qualname__", None) or shown(fn)
@@ -91,12 +91,12 @@ class _Source:
 
 
 def _node(annotation: Any, scope: Mapping[str, Any], inside: tuple[type, ...] = (), depth: int = 0) -> Node:
-    """What an annotation means, or _UnsupportedError. ``inside`` are the classes whose fields are being looked at."""
+    """Return the node for an annotation, or raise _UnsupportedError; ``inside`` has the enclosing record classes."""
     if depth > _MAX_NESTING:
         raise _UnsupportedError(annotation, f": it is nested more than {_MAX_NESTING} deep")
     try:
         base = _BASE.get(annotation)
-    except TypeError:  # unhashable: no type
+    except TypeError:  # unhashable, so not a type
         raise _UnsupportedError(annotation) from None
     if base is not None:
         return Plain(base)
@@ -141,7 +141,7 @@ def _record(kind: type, args: Any, scope: Mapping[str, Any], inside: tuple[type,
         names = tuple(field.name for field in dataclasses.fields(kind) if field.init)
         required = [name for name in inspect.signature(kind).parameters if name not in names]
         if required:
-            raise _UnsupportedError(kind, f": its __init__ takes {required[0]!r}, which is no field")
+            raise _UnsupportedError(kind, f": its __init__ takes {required[0]!r}, which is not a field")
     else:
         names = tuple(kind._fields)  # type: ignore[attr-defined]  # a NamedTuple
     if not names:
@@ -162,7 +162,7 @@ def _record(kind: type, args: Any, scope: Mapping[str, Any], inside: tuple[type,
 
 
 def _hints(thing: Any, scope: Mapping[str, Any]) -> dict[str, Any]:
-    """The annotations; names that a module does not have are looked for where the operator is being defined."""
+    """Return the annotations; names that the module lacks are looked up where the operator is being defined."""
     try:
         return typing.get_type_hints(thing)
     except NameError:
@@ -173,7 +173,7 @@ def _hints(thing: Any, scope: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _calling_scope() -> dict[str, Any]:
-    """The local names of the nearest caller outside of this package."""
+    """Return the local names of the nearest caller outside this package."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("tenkey.library"):
         frame = frame.f_back
@@ -188,7 +188,7 @@ def _calling_scope() -> dict[str, Any]:
 
 
 def infer(fn: Callable[..., Any], *, mutates_args: str | Iterable[str] = ()) -> Inferred:
-    """The schema and the structure of a function; SchemaError, which points at its parameter, for what has none."""
+    """Return the schema and the structure of a function; raise SchemaError, which points at the parameter."""
     source = _Source(fn)
     function, scope = source.function, _calling_scope()
     try:
@@ -251,7 +251,7 @@ def _described(annotation: Any, scope: Mapping[str, Any], source: _Source, name:
 
 
 def _mutated(mutates_args: Any, nodes: Mapping[str, Node], source: _Source) -> list[str]:
-    """The names of the arguments that are marked as written to."""
+    """Return the names of the arguments that are marked as written to."""
     tensors = [name for name, node in nodes.items() if "Tensor" in node.text]
     if isinstance(mutates_args, str):
         mutated = tensors if mutates_args == "unknown" else [mutates_args]
@@ -276,9 +276,7 @@ def _mutated(mutates_args: Any, nodes: Mapping[str, Node], source: _Source) -> l
             )
         if nodes[name].text.startswith("("):
             rule = f"mutates_args names {name!r} of {source.function}, whose tensors lie in tuples or records."
-            raise source.error(
-                rule, "Make the tensors that are changed arguments of their own, or a list of tensors.", name
-            )
+            raise source.error(rule, "Pass the tensors that are changed as separate arguments or as a list.", name)
     return mutated
 
 
@@ -292,13 +290,13 @@ def _returns(result: Node | None) -> str:
 
 
 def infer_schema(fn: Callable[..., Any], *, mutates_args: str | Iterable[str] = (), name: str = "") -> str:
-    """The schema of a function, from its annotations: ``(Tensor x, float a=1.0) -> Tensor``.
+    """Return the schema of a function, inferred from its annotations: ``(Tensor x, float a=1.0) -> Tensor``.
 
     Args: fn: the function; mutates_args: the names of the tensors that it changes, or ``"unknown"`` for all of them;
-    name: put before the arguments. Lists, tuples, ``dict[str, T]``, dataclasses, NamedTuples and optionals of what a
-    schema has may be nested: see Note [Records in schemas].
+    name: prefixed to the arguments. Lists, tuples, ``dict[str, T]``, dataclasses, NamedTuples and optionals may be
+    nested: see Note [Records in schemas].
 
-    Raises SchemaError, which names the parameter and points at it, for what a schema cannot say.
+    Raises SchemaError, which points at the parameter, for an annotation that a schema cannot express.
 
     >>> import tenkey as tk
     >>> def scale(x: tk.Tensor, factor: float = 2.0) -> tk.Tensor: ...
@@ -309,7 +307,7 @@ def infer_schema(fn: Callable[..., Any], *, mutates_args: str | Iterable[str] = 
     '((str, Tensor)[] weights, str? name=None) -> (Tensor, str)'
     """
     text = f"{name}{infer(fn, mutates_args=mutates_args).text}"
-    parse_schema(text if name else f"f{text}")  # raises what the parser would
+    parse_schema(text if name else f"f{text}")  # raises for an invalid name
     return text
 
 
@@ -317,9 +315,8 @@ def _default_text(parameter: inspect.Parameter, node: Node, source: _Source) -> 
     try:
         value = node.pack(parameter.default, "it")
     except TypeError as error:
-        rule = _BAD_DEFAULT.format(
-            value=shown(parameter.default), name=parameter.name, function=source.function, error=f"{error}."
-        )
+        value = shown(parameter.default)
+        rule = f"the default {value} of {parameter.name!r} of {source.function} does not fit its annotation: {error}."
         raise source.error(rule, "Give a default of the annotated type.", parameter.name) from None
     return _default(value, node)
 
@@ -343,7 +340,7 @@ def _default(value: Any, node: Node) -> str:
         return str(value)
     if isinstance(value, np.generic):
         value = value.item()
-    for kind in (bool, int, float, str):  # in full, and a subclass as what it is made of
+    for kind in (bool, int, float, str):  # in full; an instance of a subclass as its base class
         if isinstance(value, kind):
             return repr(kind(value)) if kind is not str else repr(str.__str__(value))
     return shown(value)

@@ -1,16 +1,16 @@
-"""Containers: what the annotations of a function say beyond its schema, and the way from one to the other.
+"""Containers in the annotations of a function, and their conversion to and from the schema's types.
 
 Note [Records in schemas]
 ~~~~~~~~~~~~~~~~~~~~~~~~~
-The schema language has lists and tuples. A NamedTuple or a dataclass is the tuple of its fields there, and a
-``dict[str, T]`` a list of ``(str, T)``. What travels through the dispatcher is always this *canonical* form, so modes,
-fallbacks, gradients and transforms see nothing but nested lists and tuples of tensors and plain values. The entry of an
-operator turns records into the canonical form, its kernels get the annotated types back, their results are made
-canonical again, and the entry gives the caller the annotated type. A result that is a tuple or a record counts as
-several results, one for each field, as in the schema; any other container is one result.
+The schema language has lists and tuples. A NamedTuple or dataclass becomes the tuple of its fields, and a
+``dict[str, T]`` a list of ``(str, T)``. Only this *canonical* form passes through the dispatcher, so modes, fallbacks,
+gradients and transforms see nested lists and tuples of tensors and plain values. The entry of an operator converts
+records to the canonical form, kernels get the annotated types, their results are made canonical again, and the entry
+returns the annotated type to the caller. A tuple or record as a result counts as several results, one for each field;
+any other container is one result.
 
-An operator has the facet ``Structure`` only if its annotations need one; all others have nothing to do with this file.
-Guarded by ``tests/library/test_records.py``.
+An operator has the facet ``Structure`` only if its annotations need one; other operators do not use this file. Guarded
+by ``tests/library/test_records.py``.
 """
 
 from __future__ import annotations
@@ -26,21 +26,20 @@ __all__ = ["Dictionary", "Node", "Nullable", "Plain", "Record", "Series", "Struc
 
 
 class Node:
-    """One place in an annotation: ``text`` is the schema's, ``packs`` and ``builds`` whether there is work to do."""
+    """One position in an annotation: its ``text`` in the schema; ``packs`` and ``builds`` tell if values change."""
 
     text = ""
     packs = False
     builds = False
 
     def pack(self, value: Any, what: str) -> Any:
-        """``value`` in the canonical form. What does not fit is left for the schema to refuse, or a TypeError."""
+        """Return ``value`` in the canonical form; raise TypeError, or leave what the schema refuses."""
         return value
 
     def build(self, value: Any, bare: bool = False) -> Any:
-        """The annotated type from the canonical form; a value that has the type already is left alone.
+        """Return the annotated type for a value in the canonical form; leave a value that has the type already.
 
-        ``bare`` makes records without calling their ``__init__``: for what stands in the place of the values, such as
-        gradients, tangents and dimensions.
+        ``bare`` creates records without calling ``__init__``, for gradients, tangents and dimensions.
         """
         return value
 
@@ -61,16 +60,16 @@ class Nullable(Node):
         self.packs, self.builds = inner.packs, inner.builds
 
     def pack(self, value: Any, what: str) -> Any:
-        """None, or what the value is."""
+        """Convert a value that is not None."""
         return None if value is None else self.inner.pack(value, what)
 
     def build(self, value: Any, bare: bool = False) -> Any:
-        """None, or what the value is."""
+        """Convert a value that is not None."""
         return None if value is None else self.inner.build(value, bare)
 
 
 class Series(Node):
-    """A list or tuple of any length; ``made`` is list or tuple, or None where the annotation says neither."""
+    """A list or tuple of any length; ``made`` is list or tuple, or None where the annotation allows both."""
 
     def __init__(self, inner: Node, made: type | None) -> None:
         self.inner = inner
@@ -80,13 +79,13 @@ class Series(Node):
         self.builds = inner.builds or made is not None
 
     def pack(self, value: Any, what: str) -> Any:
-        """The items in their canonical form."""
+        """Convert each item."""
         if not self.packs or not isinstance(value, (list, tuple)):
             return value
         return tuple([self.inner.pack(item, f"{what}[{i}]") for i, item in enumerate(value)])
 
     def build(self, value: Any, bare: bool = False) -> Any:
-        """A list or tuple of the annotated items."""
+        """Convert each item; return the annotated kind of sequence."""
         if not isinstance(value, (list, tuple)):
             return value
         made = self.made or type(value)
@@ -96,7 +95,7 @@ class Series(Node):
 
 
 class Record(Node):
-    """A fixed row of values: a tuple, a NamedTuple or a dataclass (``kind``); ``names`` are the fields' or empty."""
+    """A tuple, NamedTuple or dataclass (``kind``); ``names`` are those of the fields, or empty."""
 
     def __init__(self, kind: type, names: tuple[str, ...], fields: tuple[Node, ...]) -> None:
         self.kind = kind
@@ -108,7 +107,7 @@ class Record(Node):
         self.builds = kind is not tuple or any(field.builds for field in fields)
 
     def pack(self, value: Any, what: str) -> Any:
-        """The tuple of the fields."""
+        """Return the tuple of the fields."""
         if isinstance(value, self.kind) and self.names:
             values = [getattr(value, name) for name in self.names]
         elif (value.__class__ is tuple or value.__class__ is list) and len(value) == len(self.fields):
@@ -122,7 +121,7 @@ class Record(Node):
         return tuple([field.pack(item, label) for field, item, label in zip(self.fields, values, labels)])
 
     def build(self, value: Any, bare: bool = False) -> Any:
-        """The record."""
+        """Return the record."""
         if not isinstance(value, (list, tuple)) or (self.kind is not tuple and isinstance(value, self.kind)):
             return value
         values = [field.build(item, bare) for field, item in zip(self.fields, value, strict=True)]
@@ -139,7 +138,7 @@ class Record(Node):
 
 
 class Dictionary(Node):
-    """``dict[str, T]``: in the canonical form a tuple of (key, value), in the order of the dict."""
+    """``dict[str, T]``; its canonical form is a tuple of (key, value) in the order of the dict."""
 
     packs = builds = True
 
@@ -148,7 +147,7 @@ class Dictionary(Node):
         self.text = f"(str, {inner.text})[]"
 
     def pack(self, value: Any, what: str) -> Any:
-        """Tuples of key and value."""
+        """Return tuples of key and value."""
         if not isinstance(value, Mapping):
             return value
         for key in value:
@@ -159,7 +158,7 @@ class Dictionary(Node):
         return tuple([(key, self.inner.pack(item, f"{what}[{key!r}]")) for key, item in value.items()])
 
     def build(self, value: Any, bare: bool = False) -> Any:
-        """The dict."""
+        """Return the dict."""
         if not isinstance(value, (list, tuple)):
             return value
         return {key: self.inner.build(item, bare) for key, item in value}
@@ -167,7 +166,7 @@ class Dictionary(Node):
 
 @dataclasses.dataclass
 class Structure:
-    """The facet: a node for each argument, in schema order, and one for the result (None: it returns nothing)."""
+    """Facet with a node for each argument in schema order, and one for the result (None: it returns nothing)."""
 
     arguments: dict[str, Node]
     keyword_only: frozenset[str]
@@ -185,19 +184,19 @@ class Structure:
 
     @property
     def is_needed(self) -> bool:
-        """Whether there is anything to do."""
+        """Whether any value changes its type."""
         one = isinstance(self.result, Record) and len(self.result.fields) == 1  # its gradient comes without the tuple
         return bool(self.positions or self.keywords or self.builds_result or self.packs_result or one)
 
     def packer(self, name: str) -> Callable[[Any], Any] | None:
-        """What makes an argument canonical, or None where it is so as it comes."""
+        """Return the function that makes an argument canonical, or None if it always is."""
         node = self.arguments[name]
         return (lambda value: node.pack(value, f"the argument {name!r}")) if node.packs else None
 
     def build_arguments(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, bare: bool = False
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Arguments by position and by keyword in their annotated types."""
+        """Return the arguments in their annotated types."""
         if self.positions:
             values = list(args)
             for i, node in self.positions:
@@ -211,19 +210,19 @@ class Structure:
         return args, kwargs
 
     def pack_result(self, value: Any) -> Any:
-        """The results of a kernel in the canonical form."""
+        """Return the results of a kernel in the canonical form."""
         if not self.packs_result or self.result is None:
             return value
         return self.result.pack(value, "the result")
 
     def build_result(self, value: Any, bare: bool = False) -> Any:
-        """The results in the annotated type."""
+        """Return the results in the annotated type."""
         if not self.builds_result or self.result is None:
             return value
         return self.result.build(value, bare)
 
     def build_each_result(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Gradients or tangents in the places of the results, one for each result."""
+        """Return the gradients or tangents of the results in the results' structure."""
         if self.result is None:
             return values
         if isinstance(self.result, Record):
@@ -234,7 +233,7 @@ class Structure:
         return tuple([self.result.build(value, True) for value in values])
 
     def of_setup(self, setup_context: Callable[..., Any]) -> Callable[..., Any]:
-        """A ``setup_context`` that was written for the annotated types."""
+        """Adapt a ``setup_context`` that is written for the annotated types."""
 
         def run(ctx: Any, inputs: tuple[Any, ...], *rest: Any) -> Any:
             args, kwargs = self.build_arguments(inputs, rest[0] if len(rest) > 1 else {})
@@ -244,20 +243,20 @@ class Structure:
         return run
 
     def takes_record(self, backward: Callable[..., Any]) -> bool:
-        """Whether the result is a record of several fields and ``backward`` takes one gradient."""
+        """Return whether the result is a record of several fields and ``backward`` takes one gradient."""
         return isinstance(self.result, Record) and len(self.result.fields) > 1 and _takes_one(backward)
 
     def of_backward(self, backward: Callable[..., Any]) -> Callable[..., Any]:
-        """A ``backward`` that gets the gradients in the structure of the results.
+        """Adapt a ``backward`` to gradients in the structure of the results.
 
-        One that takes no more than one gets the gradient of a record of several fields as one record.
+        A ``backward`` with one gradient parameter gets the gradient of a record of several fields as one record.
         """
         if self.takes_record(backward):
             return lambda ctx, *grads: backward(ctx, self.build_result(grads, True))
         return lambda ctx, *grads: backward(ctx, *self.build_each_result(grads))
 
     def of_forward(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A forward derivative that gets tangents in the structure of the arguments and gives those of the results."""
+        """Adapt a forward derivative to tangents in the structure of the arguments and of the results."""
 
         def run(ctx: Any, *tangents: Any) -> Any:
             return self.pack_result(function(ctx, *self.build_arguments(tangents, {}, bare=True)[0]))
@@ -265,7 +264,7 @@ class Structure:
         return run
 
     def of_batch(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A rule for vmap that gets arguments and their dimensions in the annotated types."""
+        """Adapt a vmap rule to arguments and dimensions in the annotated types."""
 
         def run(info: Any, in_dims: Any, *args: Any, **kwargs: Any) -> Any:
             given, named = self.build_arguments(args, kwargs)
@@ -278,7 +277,7 @@ class Structure:
 
 
 def _takes_one(backward: Callable[..., Any]) -> bool:
-    """Whether a function can be called with a context and one gradient, and not with two."""
+    """Return whether a function can be called with a context and one gradient, but not with two."""
     try:
         signature = inspect.signature(backward)
     except (TypeError, ValueError):

@@ -144,7 +144,7 @@ class TestFacets:
 
     def test_autocast_is_checked(self) -> None:
         op = make()
-        with pytest.raises(ValueError, match=r"'gpu' is no device type.*cpu"):
+        with pytest.raises(ValueError, match=r"'gpu' is not a device type.*cpu"):
             op.register_autocast("gpu", tk.float16)
         for wrong in (tk.int32, "nothing", 3):
             with pytest.raises(ValueError, match="a floating dtype"):

@@ -97,12 +97,12 @@ class TestScalar:
 
     @pytest.mark.parametrize("promote", ["float", tk.float32, None, 3, float])
     def test_promote(self, promote: Any) -> None:
-        refused(one(promote=promote), RegistrationError, "is no promotion rule", "tk.library.INT_TO_FLOAT")
-        refused(reduce(combine=lambda T: lambda a, b: a + b, promote=promote), RegistrationError, "no promotion rule")
+        refused(one(promote=promote), RegistrationError, "is not a promotion rule", "tk.library.INT_TO_FLOAT")
+        refused(reduce(combine=lambda T: lambda a, b: a + b, promote=promote), RegistrationError, "not a promotion rule")
 
     @pytest.mark.parametrize("domain", [1, (1,), (1, 1), (2, 1), (0, math.inf), ("a", "b"), (0, 1, 2), None, "ab"])
     def test_domain(self, domain: Any) -> None:
-        refused(one(domain=domain), RegistrationError, f"domain={domain!r} is no interval")
+        refused(one(domain=domain), RegistrationError, f"domain={domain!r} is not an interval")
 
     @pytest.mark.parametrize("boolean", [("y",), "x", ("x", "z")])
     def test_boolean(self, boolean: Any) -> None:
@@ -256,7 +256,7 @@ class TestCombine:
         )  # fmt: skip
 
     def test_identity_is_a_number(self) -> None:
-        refused(reduce(combine=lambda T: lambda a, b: a + b, identity="0"), RegistrationError, "is no number")
+        refused(reduce(combine=lambda T: lambda a, b: a + b, identity="0"), RegistrationError, "is not a number")
 
     @pytest.mark.parametrize(
         ("combine", "identity", "scalar"),

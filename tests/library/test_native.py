@@ -139,7 +139,7 @@ class TestElements:
         assert count(2**62, d([0])).item() == 2.0**62
         assert count(-(2**63), d([[0]])).item() == -(2.0**63)
         for x in (d([0, 1, 2]), d([0, 1, 2])[::2]):
-            with pytest.raises(OverflowError, match=r"the argument 'k' is 9223372036854775808, which is no int64_t"):
+            with pytest.raises(OverflowError, match=r"the argument 'k' is 9223372036854775808, which is not an int64_t"):
                 count(2**63, x)
 
     def test_a_dtype_for_each_tensor(self, library: Path) -> None:
@@ -375,8 +375,8 @@ class TestRegistration:
         ("f(Tensor x) -> ()", {}, "returns nothing and changes nothing"),
         ("f(Tensor x) -> str", {}, "returns str"),
         ("f(Tensor x) -> (Tensor, int)", {}, "returns Tensor, int"),
-        ("f(Tensor(a!) x) -> Tensor(a!)", {}, "its result is an argument"),
-        ("f(Tensor x) -> float", {"status": True}, "no status code"),
+        ("f(Tensor(a!) x) -> Tensor(a!)", {}, "annotated as an argument"),
+        ("f(Tensor x) -> float", {"status": True}, "status code as well"),
         ("f(Tensor x, Tensor y) -> Tensor", {"convention": "dlpack"}, "meta=lambda x, y: ..."),
     ]
 
@@ -402,7 +402,7 @@ class TestRegistration:
     @pytest.mark.parametrize("value", [None, 0, 17, -1, True, 1 << 70, object(), 2.5])
     def test_what_is_no_function(self, value: Any) -> None:
         with pytest.raises(
-            RegistrationError, match=r"is no address of a function|a native function is a library's path"
+            RegistrationError, match=r"is not the address of a function|a native function is a library's path"
         ):
             load_native(value, AXPY)
 

@@ -137,7 +137,7 @@ class TestPythonAndNumba:
         np.testing.assert_allclose(operator(tk.asarray(x), 3).numpy(), x**3, rtol=1e-14)
         with pytest.raises(TypeError, match="compiled for float64"):
             operator(f([1]), 3)
-        with pytest.raises(RegistrationError, match=r"asks for \(float64\*, float64, float64\*, int64\)"):
+        with pytest.raises(RegistrationError, match=r"requires \(float64\*, float64, float64\*, int64\)"):
             load_native(power, f"{NS}::power(Tensor x, float k) -> Tensor")
         with pytest.raises(RegistrationError, match="the cfunc has the signature"):
             load_native(power, f"{NS}::power(Tensor x, int k) -> Tensor", dtypes="float32")

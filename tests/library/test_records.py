@@ -105,7 +105,7 @@ class TestSchema:
             (Pair | Point, "a union is one type and None, or numbers"),
             (Tree, "it holds itself"),
             (NoField, "it has no fields"),
-            (WithInitVar, "'n', which is no field"),
+            (WithInitVar, "'n', which is not a field"),
             (BadField, r"set\[int\] has none"),
             (Box, "has none|has no counterpart"),
             (list[Box[Any]], "has none|has no counterpart"),
@@ -159,7 +159,7 @@ class TestSchema:
         for mutates in ("p", "unknown"):
             with pytest.raises(SchemaError, match=r"'p' .* whose tensors lie in tuples or records") as caught:
                 infer_schema(f, mutates_args=mutates)
-            assert "arguments of their own" in caught.value.remedy
+            assert "as separate arguments" in caught.value.remedy
         with pytest.raises(SchemaError, match=r"mutates_args must be 'unknown' or the names"):
             infer_schema(f, mutates_args=(1,))  # type: ignore[arg-type]
 

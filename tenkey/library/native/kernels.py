@@ -1,12 +1,12 @@
-"""Kernels that call native functions: one is written for each operator and dispatch word.
+"""Kernels that call native functions, generated for each operator and dispatch word.
 
 Note [Address of an array]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~
-``array.ctypes.data`` costs 0.9 us and ``(c_char * 0).from_buffer(array)`` 0.2 us for each array, where the whole call
-of a C function of 16 elements shall cost 3. But the address of the elements is the first field after the object header
-of every NumPy array, by NumPy's binary interface: compiled extensions read it there. So a ``c_void_p`` that lies on
-this field is what we pass (0.08 us). Whether it holds what it should is tried once at the first use, on arrays of
-several kinds; where it does not (an interpreter whose ``id`` is no address), ``array.ctypes.data`` is taken. Guarded by
+``array.ctypes.data`` costs 0.9 us and ``(c_char * 0).from_buffer(array)`` 0.2 us for each array, whereas the whole call
+of a C function on 16 elements should cost 3 us. NumPy's binary interface puts the address of the elements into the
+first field after the object header of every array, where compiled extensions read it. A ``c_void_p`` at this field
+costs 0.08 us. The first use compares it with ``array.ctypes.data`` on arrays of several kinds, and falls back to the
+latter if they differ (in an interpreter whose ``id`` is not an address). Guarded by
 ``tests/library/test_native.py::test_the_address_of_an_array``.
 """
 
@@ -34,10 +34,6 @@ from ...ops.shapes import broadcast_shapes
 
 __all__ = ["DLTensor", "Native", "dlpack_kernel", "elements_kernel", "spec_rule", "tvm_ffi_kernel"]
 
-_NO_DTYPE: Final = (
-    "[{operator}] is compiled for {known}, and the arguments are {got}: convert them with tk.astype(x, dtype), or give "
-    "a function for this dtype to load_native(..., dtypes={{...}})."
-)
 _RULE: Final = (
     "[{operator}] meta= returned {got} for {want} results: give a shape or (shape, dtype) for one, a list of these for "
     "several."
@@ -54,7 +50,7 @@ NUMBERS: Final[dict[str, tuple[Any, str]]] = {
 
 @dataclass
 class Native:
-    """What :func:`load_native` was told: a schema and the functions by dtypes."""
+    """The arguments of :func:`load_native`: a schema and the functions by dtypes."""
 
     schema: FunctionSchema
     functions: Mapping[Any, Any]  # a dtype, a tuple of one for each tensor, or None for any dtype
@@ -79,20 +75,20 @@ class Native:
 
     @property
     def result_count(self) -> int:
-        """How many tensors are allocated for the function to fill."""
+        """The number of tensors that are allocated for the function to fill."""
         return len(self.schema.returns) if self.gives_tensors else 0
 
     @cached_property
     def per_tensor(self) -> bool:
-        """Whether there is a dtype for each tensor."""
+        """Whether the functions are registered by one dtype per tensor."""
         return any(isinstance(key, tuple) for key in self.functions)
 
     def values(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
-        """The arguments in the order of the schema."""
+        """Return the arguments in the order of the schema."""
         return [*args, *[kwargs[name] for name in self.names[len(args) :]]]
 
     def choose(self, tensors: list[Tensor | None]) -> tuple[Any, Any]:
-        """The function for the dtypes of a call, and the key that it is under."""
+        """Return the function for the dtypes of a call, and its key in ``functions``."""
         given = [t for t in tensors if t is not None]
         if None in self.functions:
             return self.functions[None], None
@@ -110,21 +106,17 @@ class Native:
             common = result_dtype(found, weak)
             if common in self.functions:
                 return self.functions[common], common
+        got = ", ".join("a number" if t._word & WEAK_MASK else str(t.dtype) for t in given)
         raise TypeError(
-            _NO_DTYPE.format(
-                operator=self.name,
-                known=" or ".join(map(_shown_key, self.functions)),
-                got=", ".join("a number" if t._word & WEAK_MASK else str(t.dtype) for t in given),
-            )
+            f"[{self.name}] is compiled for {' or '.join(map(_shown_key, self.functions))}, and the arguments are "
+            f"{got}: convert them with tk.astype(x, dtype), or give a function for this dtype to "
+            "load_native(..., dtypes={...})."
         )
 
     def specs(self, key: Any, shape: tuple[int, ...], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """Shape and dtype of each result of a call."""
+        """Return the shape and dtype of each result of a call."""
         count = self.result_count
-        if isinstance(key, tuple):
-            dtypes = key[len(key) - count :]
-        else:
-            dtypes = (key,) * count
+        dtypes = key[len(key) - count :] if isinstance(key, tuple) else (key,) * count
         if self.meta is None:
             return [TensorSpec(shape, dtype) for dtype in dtypes]
         made = self.meta(*args, **kwargs)
@@ -145,7 +137,7 @@ class Native:
             raise ValueError(_RULE.format(operator=self.name, got=repr(made), want=self.result_count)) from None
 
     def failed(self, symbol: str, code: int) -> RuntimeError:
-        """The error for a status code that is not 0."""
+        """Return the error for a status code that is not 0."""
         reason = f": {self.status[code]}," if isinstance(self.status, Mapping) and code in self.status else ""
         return RuntimeError(f"[{self.name}] the native function {symbol} failed{reason} with the code {code}.")
 
@@ -155,7 +147,7 @@ def _shown_key(key: Any) -> str:
 
 
 def spec_rule(native: Native) -> Callable[..., Any]:
-    """The rule that gives shapes and dtypes of the results from tensors without values."""
+    """Return the rule for the shapes and dtypes of the results, which needs no values."""
 
     def rule(*args: Any, **kwargs: Any) -> Any:
         values = native.values(args, kwargs)
@@ -182,22 +174,16 @@ _HEAD: Final = object.__basicsize__
 
 
 def fast_address(array: np.ndarray) -> Any:
-    """A pointer to the elements that lies in the array object (Note [Address of an array])."""
+    """Return a pointer to the elements that lies in the array object (Note [Address of an array])."""
     return ctypes.c_void_p.from_address(id(array) + _HEAD)
 
 
 @cache
 def addresses_are_known() -> bool:
-    """Whether the first field of an array object is the address of its elements (Note [Address of an array])."""
+    """Return whether the first field of an array is the address of its elements (Note [Address of an array])."""
     base = np.arange(12.0)
-    tried = (
-        base,
-        base[3:],
-        base.reshape(3, 4).T,
-        np.zeros((), np.int8),
-        np.zeros((0, 2)),
-        np.frombuffer(b"abcd", "u1"),
-    )
+    read_only = np.frombuffer(b"abcd", "u1")
+    tried = (base, base[3:], base.reshape(3, 4).T, np.zeros((), np.int8), np.zeros((0, 2)), read_only)
     if type(base).__basicsize__ < _HEAD + ctypes.sizeof(ctypes.c_void_p) or id(base) < 4096:
         return False
     return all(fast_address(array).value == _slow_address(array).value for array in tried)
@@ -210,12 +196,13 @@ def _pair(number: complex) -> Any:
 def _check_int(operator: str, argument: str, value: int) -> None:
     if not -(2**63) <= value < 2**63:
         raise OutOfRangeError(
-            f"[{operator}] the argument {argument!r} is {value}, which is no int64_t: it must be in [-2**63, 2**63)."
+            f"[{operator}] the argument {argument!r} is {value}, which is not an int64_t: it must be in "
+            "[-2**63, 2**63)."
         )
 
 
 class DLTensor(ctypes.Structure):
-    """The struct of DLPack that functions of the convention ``"dlpack"`` take pointers to."""
+    """The DLPack struct; functions of the convention ``"dlpack"`` take pointers to it."""
 
     _fields_ = (
         ("data", ctypes.c_void_p),
@@ -235,7 +222,7 @@ _CODES: Final = {"i": 0, "u": 1, "f": 2, "V": 4, "c": 5, "b": 6}  # V: bfloat16
 
 
 def describe(array: np.ndarray) -> Any:
-    """A ``DLTensor`` of an array, which must live as long as it is used."""
+    """Return the ``DLTensor`` of an array, which must stay alive as long as the struct is used."""
     size = array.dtype.itemsize
     integers = ctypes.c_int64 * array.ndim
     strides = integers(*[stride // size for stride in array.strides])
@@ -247,7 +234,7 @@ def describe(array: np.ndarray) -> Any:
 
 
 def elements_kernel(native: Native, word: int) -> Callable[..., Any]:
-    """The kernel for one word: written out for plain arguments; all others go through ``_General``."""
+    """Return the kernel for one word: generated for plain arguments, general for all others."""
     general = _Elements(native)
     dtypes, weak = dtypes_of(word & DTYPE_MASK), weak_of(word & WEAK_MASK)
     plain = (
@@ -262,7 +249,7 @@ def elements_kernel(native: Native, word: int) -> Callable[..., Any]:
 
 
 def _write(native: Native, dtype: np.dtype, general: Callable[..., Any]) -> Callable[..., Any]:
-    """The function for tensors of one dtype, shape and layout."""
+    """Generate the function for tensors of one dtype, shape and layout."""
     entry = native.functions[dtype]
     tensors = [native.names[i] for i in native.tensors]
     address = f"$at($id({{}}) + {_HEAD})" if addresses_are_known() else "$slow_address({})"
@@ -292,20 +279,10 @@ def _write(native: Native, dtype: np.dtype, general: Callable[..., Any]) -> Call
         lines += [f"$code = {call}", "if $code: raise $failed($symbol, $code)"] if native.status else [call]
         lines.append(f"return {made[0]}" if len(made) == 1 else f"return ({', '.join(made)})")
     scope: dict[str, Any] = {
-        "at": ctypes.c_void_p.from_address,
-        "call": entry.call,
-        "check_int": _check_int,
-        "dtype": dtype,
-        "empty": np.empty,
-        "failed": native.failed,
-        "general": general,
-        "id": id,
-        "make": make_tensor,
-        "pair": _pair,
-        "slow_address": _slow_address,
-        "symbol": entry.symbol,
-        "word": cpu_word(dtype),
-    }
+        "at": ctypes.c_void_p.from_address, "call": entry.call, "check_int": _check_int, "dtype": dtype,
+        "empty": np.empty, "failed": native.failed, "general": general, "id": id, "make": make_tensor, "pair": _pair,
+        "slow_address": _slow_address, "symbol": entry.symbol, "word": cpu_word(dtype),
+    }  # fmt: skip
     source = f"def kernel({codegen.parameters(schema)}):\n" + "".join(f"    {line}\n" for line in lines)
     return codegen.define(source, scope, f"<native kernel of {native.name} for {dtype}>", schema)
 
@@ -314,7 +291,7 @@ def _write(native: Native, dtype: np.dtype, general: Callable[..., Any]) -> Call
 
 
 class _Call:
-    """A call whose arguments need something done: what the conventions have in common."""
+    """A call whose arguments must be converted; subclasses implement the conventions."""
 
     def __init__(self, native: Native) -> None:
         self.native = native
@@ -389,19 +366,19 @@ class _Call:
         return array
 
     def common_shape(self, tensors: list[Tensor]) -> Any:
-        """The shape that all tensors are given in, or None where each keeps its own."""
+        """Return the shape that all tensors are broadcast to, or None if each keeps its shape."""
         return None if self.native.meta is not None else tensors[0].shape if tensors else ()
 
     def mutable(self, array: np.ndarray) -> np.ndarray:
-        """What the function gets to change: the array, or a copy that is copied back."""
+        """Return the array for the function to change, or a copy that is copied back."""
         return array
 
     def readable(self, array: np.ndarray, dtype: Any, shape: Any) -> np.ndarray:
-        """What the function gets to read."""
+        """Return the array for the function to read."""
         return array if dtype is None else array.astype(dtype, copy=False)
 
     def numbers(self, values: list[Any]) -> list[Any]:
-        """The arguments as the function takes them, but for the tensors."""
+        """Convert the arguments that are not tensors."""
         made = list(values)
         for i, argument in enumerate(self.native.schema.arguments):
             kind = str(argument.type)
@@ -412,12 +389,12 @@ class _Call:
         return made
 
     def run(self, entry: Any, values: list[Any], arrays: list[Any], outs: list[Any], shape: Any) -> Any:
-        """Call the function; gives its status."""
+        """Call the function and return its status."""
         raise NotImplementedError
 
 
 class _Elements(_Call):
-    """Any call of a function in the convention "elements": broadcasts, promotes, copies into rows."""
+    """A call in the convention "elements": it broadcasts, promotes and copies to row-major order."""
 
     def common_shape(self, tensors: list[Tensor]) -> Any:
         return broadcast_shapes(self.native.name, *[t.shape for t in tensors])
@@ -446,11 +423,11 @@ class _DLPack(_Call):
 
 
 class _TVMFFI(_Call):
-    """A call in the convention "tvm-ffi"; its errors are Python's already."""
+    """A call in the convention "tvm-ffi", which raises Python exceptions itself."""
 
     def readable(self, array: np.ndarray, dtype: Any, shape: Any) -> np.ndarray:
         made = super().readable(array, dtype, shape)
-        return made if made.flags.writeable else made.copy()  # NumPy does not export what may not be written to
+        return made if made.flags.writeable else made.copy()  # NumPy does not export read-only arrays
 
     def run(self, entry: Any, values: list[Any], arrays: list[Any], outs: list[Any], shape: Any) -> Any:
         passed = list(values)
@@ -465,17 +442,17 @@ class _TVMFFI(_Call):
 
 
 def from_dlpack(array: np.ndarray) -> Any:
-    """The array as a tensor of the TVM FFI, on the same memory."""
+    """Return the array as a tensor of the TVM FFI, on the same memory."""
     import tvm_ffi
 
     return tvm_ffi.from_dlpack(array)
 
 
 def dlpack_kernel(native: Native, word: int) -> Callable[..., Any]:
-    """The kernel of a function in the convention "dlpack", for any word."""
+    """Return the kernel of a function in the convention "dlpack", for any word."""
     return _DLPack(native)
 
 
 def tvm_ffi_kernel(native: Native, word: int) -> Callable[..., Any]:
-    """The kernel of a function in the convention "tvm-ffi", for any word."""
+    """Return the kernel of a function in the convention "tvm-ffi", for any word."""
     return _TVMFFI(native)

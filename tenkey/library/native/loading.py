@@ -2,20 +2,20 @@
 
 Note [Conventions of native functions]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-A C function does not say what it takes, so the schema does, by one of three conventions.
+A compiled C function does not carry its signature; the schema describes it, with one of three conventions.
 
-``"elements"``, for functions that look at one element after the other. Arguments come in the order of the schema: a
-``Tensor`` as a pointer to its elements, ``int`` as ``int64_t``, ``float`` as ``double``, ``bool`` as ``bool``,
-``complex`` as ``const double[2]``. Then a pointer for each result, then ``int64_t n``. The tensors are broadcast to one
-shape of ``n`` elements, promoted to one dtype that the function takes, aligned and in row-major order. An absent
+``"elements"`` is for functions that process the elements one after the other. Arguments are in the order of the schema:
+a ``Tensor`` as a pointer to its elements, ``int`` as ``int64_t``, ``float`` as ``double``, ``bool`` as ``bool``,
+``complex`` as ``const double[2]``. A pointer for each result and ``int64_t n`` follow. The tensors are broadcast to one
+shape of ``n`` elements, promoted to a dtype that the function takes, aligned and in row-major order. An absent
 ``Tensor?`` is NULL.
 
-``"dlpack"``, for functions that need shapes: each tensor and each result is a ``DLTensor *`` (the struct of DLPack:
-data, device, ndim, dtype, shape, strides in elements, byte offset); numbers come as before; there is no ``n``, no
+``"dlpack"`` is for functions that need shapes: each tensor and each result is a ``DLTensor *`` (the DLPack struct:
+data, device, ndim, dtype, shape, strides in elements, byte offset). Numbers are passed as above; there is no ``n``, no
 broadcasting and no copy.
 
-``"tvm-ffi"``: functions of the Apache TVM FFI convention, called through the package ``apache-tvm-ffi``; results are
-passed last, to be filled.
+``"tvm-ffi"`` is for functions of the Apache TVM FFI, called through the package ``apache-tvm-ffi``; the results to be
+filled are the last arguments.
 
 Guarded by ``tests/library/test_native.py``.
 """
@@ -57,7 +57,7 @@ _DTYPES: Final = (
     "[{name}] dtypes={value}: give a dtype, a tuple of one for each Tensor (those of the results may be left out), "
     "a list of such (one function for all: conventions 'dlpack' and 'tvm-ffi'), or a dict of such to symbols."
 )
-_MISMATCH: Final = "[{name}] the cfunc has the signature {got}, and the schema asks for {want} ({convention!r})."
+_MISMATCH: Final = "[{name}] the cfunc has the signature {got}, and the schema requires {want} ({convention!r})."
 
 _TENSORS: Final = {"Tensor", "Tensor?"}
 _TAKES: Final = {
@@ -81,23 +81,23 @@ def load_native(
     status: bool | Mapping[int, str] = False,
     doc: str | None = None,
 ) -> CustomOperator:
-    """Make an operator of a compiled function, called through a pointer that is looked up once.
+    """Define an operator by a compiled function, which is called through a pointer that is looked up once.
 
     Args: library: path or name of a shared library, a ``ctypes.CDLL``, an address, a ctypes function, a Numba ``cfunc``
-    (which must have the signature that the convention asks for), or a plain Python function of Tensors; schema:
+    (with the signature that the convention requires), or a plain Python function of Tensors; schema:
     ``"[namespace::]name(Tensor x, float a) -> Tensor"``, where ``Tensor(a!)`` is an argument that the function changes;
-    symbol: the function's name, ``name`` if None; dtypes: what it takes, float32 if None: a dtype, a tuple of one for
-    each Tensor, or a dict ``{"float32": "name_f32", "float64": "name_f64"}``; convention: how it takes them, Note
-    [Conventions of native functions] and docs/native_code.md; namespace: the library's file name without ``lib`` and
-    suffix, if None and not in the schema (``native`` for a function); meta: ``meta(*arguments)`` gives the shape of the
-    result, or ``(shape, dtype)``, or a list of one for each, instead of the broadcast shape and the common dtype;
-    status: the function returns an ``int`` that is not 0 where it failed, which raises RuntimeError; a dict has the
-    texts for the codes.
+    symbol: the name of the function (default: ``name``); dtypes: the dtypes that it takes (default: float32): a dtype,
+    a tuple of one for each Tensor, or a dict ``{"float32": "name_f32", "float64": "name_f64"}``; convention: how
+    arguments are passed, see Note [Conventions of native functions] and docs/native_code.md; namespace: if None and not
+    in the schema, the library's file name without ``lib`` and suffix (``native`` for a function); meta:
+    ``meta(*arguments)`` returns the shape of the result, or ``(shape, dtype)``, or a list of one for each result, in
+    place of the broadcast shape and the common dtype; status: the function returns an ``int``, and a value other than 0
+    raises RuntimeError; a dict maps such values to texts.
 
-    The function runs without the interpreter's lock. Returns what :func:`custom_op` returns, with ``register_autograd``
-    and the other methods; loading again under the same name replaces the operator. Raises RegistrationError for what
-    cannot be loaded and SchemaError for a schema that cannot be read; a call with a dtype that the function does not
-    take raises TypeError.
+    The function runs without the interpreter's lock. Returns a :class:`CustomOperator`, with ``register_autograd`` and
+    the other methods; loading again under the same name replaces the operator. Raises RegistrationError if the function
+    cannot be loaded and SchemaError for an invalid schema; a call with a dtype that the function does not take raises
+    TypeError.
 
     >>> import tenkey as tk
     >>> import ctypes
@@ -160,7 +160,7 @@ def load_native(
 def _check_meta(schema: FunctionSchema, meta: Callable[..., Any]) -> None:
     try:
         signature = inspect.signature(meta)
-    except (TypeError, ValueError):  # of a builtin, say: nothing is known
+    except (TypeError, ValueError):  # a builtin, for example, has no signature
         return
     positional = [None for a in schema.arguments if not a.kwarg_only]
     try:
@@ -174,7 +174,7 @@ def _check_meta(schema: FunctionSchema, meta: Callable[..., Any]) -> None:
 
 
 def _described(native: Native, library: Any) -> Callable[..., Any]:
-    """What ``explain`` shows of the kernel; it keeps the library and is not called itself."""
+    """Return a function for ``explain`` to show; it keeps the library alive and is never called."""
 
     def stand_in(*args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(f"[{native.name}] {library!r} is called by the kernel for a word.")
@@ -184,7 +184,7 @@ def _described(native: Native, library: Any) -> Callable[..., Any]:
 
 
 def _fakes(native: Native) -> list[Kernel]:
-    """A kernel for the device ``meta`` where there is a result whose shape is known; the facet Meta does the same."""
+    """Return a kernel for the device ``meta`` if the operator returns nothing; the facet Meta serves the others."""
     if not native.gives_tensors or native.schema.returns:
         return []
     rule = spec_rule(native)
@@ -207,7 +207,7 @@ def _define_python(
 def _define(
     schema: FunctionSchema, kernels: list[Kernel], native: Native | None, site: str, doc: str | None
 ) -> CustomOperator:
-    """Define the operator, in place of an earlier one that was made from outside under this name."""
+    """Define the operator, replacing an earlier custom one of this name."""
     facets: dict[str, Any] = {}
     if native is not None and native.gives_tensors and schema.returns:
         facets["Meta"] = Meta(spec_rule(native))
@@ -237,7 +237,7 @@ def _with_namespace(schema: FunctionSchema, namespace: str | None, library: Any)
 
 
 def _namespace_of(path: str | Path) -> str:
-    """``libfoo.so.1`` gives ``foo``."""
+    """Return the namespace for a library: ``foo`` for ``libfoo.so.1``."""
     stem = Path(path).name.split(".")[0].removeprefix("lib")
     stem = re.sub(r"\W", "_", stem)
     return stem if stem.isidentifier() and stem not in _RESERVED_NAMESPACES else f"native_{stem}"
@@ -260,22 +260,22 @@ def _check_schema(schema: FunctionSchema, convention: str, status: Any) -> None:
             )
     kinds = [str(a.type) for a in schema.arguments]
     if "Tensor" not in kinds:
-        raise RegistrationError(f"[{name}] takes no Tensor: a native function needs one at least.")
+        raise RegistrationError(f"[{name}] takes no Tensor: a native function needs at least one.")
     returns = [str(r.type) for r in schema.returns]
     if any(r.alias is not None for r in schema.returns):
         raise RegistrationError(
-            f"[{name}] its result is an argument, by its annotation: let the function return () and use the argument, "
-            "which it changes."
+            f"[{name}] its result is annotated as an argument: let the function return () and use the argument, which "
+            "it changes."
         )
     number = len(returns) == 1 and returns[0] in ("int", "float", "bool")
     if not _gives_tensors(schema) and (not number or convention == "tvm-ffi"):
         raise RegistrationError(
-            f"[{name}] returns {', '.join(returns)}: a native function gives Tensors that are allocated for it, "
-            "nothing, or, in a convention of C, one int, float or bool."
+            f"[{name}] returns {', '.join(returns)}: a native function returns Tensors that are allocated for it, "
+            "nothing, or, in a C convention, one int, float or bool."
         )
     if number and status:
         raise RegistrationError(
-            f"[{name}] a function that returns a number has no status code beside it: leave status= out."
+            f"[{name}] a function that returns a number cannot return a status code as well: leave status= out."
         )
     if not returns and not schema.is_mutable:
         raise RegistrationError(f"[{name}] returns nothing and changes nothing: mark what it changes with Tensor(a!).")
@@ -286,7 +286,7 @@ def _check_schema(schema: FunctionSchema, convention: str, status: Any) -> None:
 
 @dataclass(frozen=True)
 class Entry:
-    """One function: its symbol, for messages, and what calls it."""
+    """One function: its symbol, for messages, and the callable."""
 
     symbol: str
     call: Any
@@ -295,7 +295,7 @@ class Entry:
 def _find_functions(
     schema: FunctionSchema, library: Any, symbol: str | None, dtypes: Any, convention: str, status: bool
 ) -> dict[Any, Entry]:
-    """Dtypes (one for all tensors, or a tuple of one for each; None for any) to functions."""
+    """Map dtypes (one for all tensors, a tuple of one for each, or None for any) to functions."""
     name = schema.name
     if convention == "tvm-ffi":
         source: Any = _tvm_module(name, library)
@@ -319,7 +319,7 @@ def _find_functions(
 
 
 def _dtype_key(schema: FunctionSchema, given: Any) -> Any:
-    """A dtype, or a tuple of one for each tensor argument and each result."""
+    """Return a dtype, or a tuple of one for each tensor argument and each result."""
     name = schema.name
     tensors = [a for a in schema.arguments if str(a.type) in _TENSORS]
     results = len(schema.returns) if _gives_tensors(schema) else 0
@@ -357,7 +357,7 @@ def _tvm_module(name: str, library: Any) -> Any:
         return library
     try:
         return tvm_ffi.load_module(str(Path(library).resolve() if Path(library).exists() else library))
-    except Exception as error:  # the package raises errors of its own
+    except Exception as error:  # the package has its own exception types
         raise RegistrationError(_NO_LIBRARY.format(name=name, path=str(library), reason=error)) from None
 
 
@@ -387,7 +387,7 @@ def _entry(schema: FunctionSchema, source: Any, target: Any, key: Any, conventio
 
 
 def _prototype(schema: FunctionSchema, convention: str, status: bool) -> Any:
-    """The ctypes function type; CFUNCTYPE releases the interpreter's lock."""
+    """Return the ctypes function type; CFUNCTYPE releases the interpreter's lock."""
     kinds = [NUMBERS.get(str(a.type), (ctypes.c_void_p, ""))[0] for a in schema.arguments]
     results = [ctypes.c_void_p] * (len(schema.returns) if _gives_tensors(schema) else 0)
     last = [ctypes.c_int64] if convention == "elements" else []
@@ -420,7 +420,7 @@ def _address(name: str, pointer: Any) -> int:
             f"Numba cfunc, or a Python function, got {shown(pointer)} of type {type(pointer).__name__}."
         )
     if not 0 < address < 1 << 64 or address < 4096:  # the first page is never mapped
-        raise RegistrationError(f"[{name}] {pointer} is no address of a function.")
+        raise RegistrationError(f"[{name}] {pointer} is not the address of a function.")
     return address
 
 
@@ -428,7 +428,7 @@ def _address(name: str, pointer: Any) -> int:
 
 
 def _dtypes_of_cfunc(schema: FunctionSchema, library: Any) -> Any:
-    """The dtypes that the pointers of a cfunc point to, one for each tensor; None for what is no cfunc."""
+    """Return the dtypes that the pointers of a cfunc point to, one for each tensor; None for other functions."""
     if not _is_cfunc(library):
         return None
     signature = library._sig
@@ -448,7 +448,7 @@ def _dtypes_of_cfunc(schema: FunctionSchema, library: Any) -> Any:
 
 
 def _wanted(schema: FunctionSchema, key: Any) -> str:
-    """The signature that the convention "elements" asks for, in Numba's words."""
+    """Return the signature that the convention "elements" requires, in Numba's notation."""
     results = len(schema.returns) if _gives_tensors(schema) else 0
     count = len([a for a in schema.arguments if str(a.type) in _TENSORS]) + results
     kinds = iter(key if isinstance(key, tuple) else (key,) * count)

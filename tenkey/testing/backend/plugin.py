@@ -63,7 +63,7 @@ def pytest_configure(config: pytest.Config) -> None:
         )
     if name.partition(":")[0] in ("cpu", "meta"):
         raise pytest.UsageError(
-            f"the conformance suite compares with the CPU: --backend {name} is no backend from outside."
+            f"the conformance suite compares with the CPU: --backend {name} is not a backend from outside."
         )
     for module in config.getoption("--backend-module"):
         try:

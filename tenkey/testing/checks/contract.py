@@ -29,7 +29,7 @@ _NO_FAKE: Final = (
     "values, one that raises NotImplementedError and says so."
 )
 _FAKE_RAISES: Final = (
-    "{where}the fake raises {error}, where the real call gives a result. Mend the function that was given to "
+    "{where}the fake raises {error}, where the real call gives a result. Correct the function given to "
     "register_fake."
 )
 _DIFFERS: Final = (
@@ -84,7 +84,7 @@ def check_schema(sample: Sample) -> str | None:
             notes.append(f"'{leaf.label}' is declared as changed and was not changed by this call")
     if error is not None:
         raise BaseCallFailure(
-            f"the call raises {described(error)}. The sample must be one that the operator takes; else mend the kernel."
+            f"the call raises {described(error)}. The sample must be one that the operator takes; else correct the kernel."
         ) from error
     if [leaf.label for leaf in leaves_of((args, kwargs), "arguments")] != labels:
         raise Failure(_LIST.format(label=_changed_list(sample, args, kwargs)))

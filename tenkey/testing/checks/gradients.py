@@ -135,7 +135,7 @@ class Derivatives:
             if "Backward" in sample.operator.facets or not first or not is_deliberate(error):
                 named = quote_all([sample.labels[i] for i in subset])
                 raise Failure(
-                    f"with a gradient recorded for {named} the call raises {described(error)}. Mend setup_context or "
+                    f"with a gradient recorded for {named} the call raises {described(error)}. Correct setup_context or "
                     "the autograd kernel."
                 ) from error
             raise self._no_gradient() from error
@@ -247,7 +247,7 @@ class Derivatives:
         except Exception as error:
             raise Failure(
                 f"backward, with a gradient wanted for {quote_all([labels[i] for i in subset]) + where}, "
-                f"raises {described(error)}. Mend what register_autograd was given."
+                f"raises {described(error)}. Correct the function given to register_autograd."
             ) from error
         wrong = compare(arrays, found, columns, gradients, self.precision)
         if wrong is not None:
@@ -406,7 +406,7 @@ class Derivatives:
                     return f"no forward derivative: it is refused ({described(error)})"
                 if refused:
                     continue
-                raise Failure(f"forward mode raises {described(error)}. Mend what register_jvp was given.") from error
+                raise Failure(f"forward mode raises {described(error)}. Correct the function given to register_jvp.") from error
             only = (
                 "" if not number else f" when only {quote_all([self.sample.labels[i] for i in subset])} has a tangent"
             )

@@ -123,7 +123,7 @@ def _row(name: str, check: Callable[[], str | None], below: list[Row], *, random
         text = str(failure)
     except Exception as error:
         text = (
-            f"the call raises {described(error)} under this check, and not by itself. Mend the operator's kernel for "
+            f"the call raises {described(error)} under this check, and not by itself. Correct the operator's kernel for "
             "such a call."
         )
     else:

@@ -72,7 +72,7 @@ def operator_of(op: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[O
     found = getattr(op, "operator", None)
     if not isinstance(found, Operator):
         raise ArgumentError(
-            f"[opcheck] {shown(op)} of type {type(op).__name__} is no operator: give what tk.library.custom_op or "
+            f"[opcheck] {shown(op)} of type {type(op).__name__} is not an operator: give what tk.library.custom_op or "
             "tk.library.pointwise returns, tk.ops.<namespace>.<name>, a function of tenkey such as tk.exp, or the "
             "name 'namespace::name'."
         )

@@ -397,7 +397,7 @@ def check_backends(sample: Sample) -> str | None:
             continue
         except Exception as error:
             raise Failure(
-                f"on '{name}' the call raises {described(error)}. Mend the kernel for '{name}'{place}, or remove it "
+                f"on '{name}' the call raises {described(error)}. Correct the kernel for '{name}'{place}, or remove it "
                 "so that it falls back."
             ) from error
         for one, two in zip(want, got):

@@ -23,7 +23,7 @@ _WRONG: Final = (
     "given (in_dims is {dims}; it returns the result and its out_dims)."
 )
 _RAISES: Final = (
-    "vmap over {over} raises {error}, where a loop does not. Mend what register_vmap was given (in_dims is {dims})."
+    "vmap over {over} raises {error}, where a loop does not. Correct the function given to register_vmap (in_dims is {dims})."
 )
 _SHAPE: Final = " The shapes would agree if the batch were in another dimension: check out_dims."
 
