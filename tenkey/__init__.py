@@ -49,11 +49,12 @@ from .dispatch.modes import install_modes as _install_modes
 from .dispatch.subclasses import install_subclasses as _install_subclasses
 from .functions.creation import asarray, from_dlpack, tensor
 from .functions.dtypes import broadcast_arrays, broadcast_shapes, can_cast, result_type
-from .functions.indexing import apply_along_axis, nonzero, piecewise, unravel_index
+from .functions.indexing import nonzero, unravel_index
 from .functions.inspection import ARRAY_API_VERSION as _ARRAY_API_VERSION
 from .functions.inspection import array_namespace_info as __array_namespace_info__
 from .functions.linalg import einsum, tensordot
 from .functions.linspace import linspace
+from .functions.piecewise import apply_along_axis, piecewise
 from .functions.splitting import array_split, atleast_1d, atleast_2d, atleast_3d, block, gradient, meshgrid, split
 from .functions.statistics import average, histogram, histogram_bin_edges, histogramdd
 from .ops.autocast import autocast, is_autocast_enabled

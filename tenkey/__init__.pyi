@@ -45,15 +45,11 @@ from tenkey.functions.dtypes import (
     can_cast as can_cast,
     result_type as result_type,
 )
-from tenkey.functions.indexing import (
-    apply_along_axis as apply_along_axis,
-    nonzero as nonzero,
-    piecewise as piecewise,
-    unravel_index as unravel_index,
-)
+from tenkey.functions.indexing import nonzero as nonzero, unravel_index as unravel_index
 from tenkey.functions.inspection import array_namespace_info as __array_namespace_info__
 from tenkey.functions.linalg import einsum as einsum, tensordot as tensordot
 from tenkey.functions.linspace import linspace as linspace
+from tenkey.functions.piecewise import apply_along_axis as apply_along_axis, piecewise as piecewise
 from tenkey.functions.splitting import (
     array_split as array_split,
     atleast_1d as atleast_1d,

@@ -1,4 +1,4 @@
-"""Making tensors from data: ``tensor`` (copies), ``asarray`` (shares memory where it can), ``from_dlpack``."""
+"""Tensors from data: ``tensor`` (copies), ``asarray`` (shares memory if possible), ``from_dlpack``."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from ..dispatch.errors import OutOfRangeError, shown
 from ..dispatch.local_state import current_state, get_state
 from ..dispatch.registry import registry
 
-__all__ = ["asarray", "from_dlpack", "tensor"]
+__all__ = ["asarray", "from_dlpack", "refuse_other", "tensor"]
 
 _RAGGED: Final = "[{function}] the nested sequence has rows of different lengths or kinds: {error}."
 _LARGE: Final = (
     "[{function}] the Python int {value} fits into no integer dtype, the widest of which has 64 bits: give a float."
 )
-_LEVELS: Final = 64  # of dimensions, as in NumPy
+_LEVELS: Final = 64  # dimensions, as in NumPy
 _NO_COPY: Final = "[{function}] copy=False, but {why} needs a copy."
 _NUMBERS: Final = frozenset({bool, int, float, complex})
 _PLAIN: Final = frozenset(dtypes.ALL)
@@ -38,15 +38,15 @@ _DEFAULTS: Final = {"f": dtypes.default_float, "c": dtypes.default_complex, "i":
 
 
 def asarray(obj: Any, /, dtype: Any = None, *, device: Device | str | None = None, copy: bool | None = None) -> Tensor:
-    """A tensor of ``obj``: a tensor, NumPy array, nested sequence, number, or an array of another library.
+    """Return a tensor of ``obj``: a tensor, NumPy array, nested sequence, number, or array of another library.
 
-    Python floats give the default dtype (float32), ints int64, complex numbers complex64. Whatever has a dtype keeps
-    it: arrays, NumPy's scalars, tensors (in sequences too, where they are stacked, and promoted), objects with the
-    buffer protocol, ``__array__``, ``__array_interface__`` or ``__dlpack__``. Memory is shared with arrays, buffers and
-    tensors unless ``copy`` is true or a copy is needed: for another dtype or device, for negative strides, and for
-    memory that must not be written to.
+    Python floats give the default dtype (float32), ints int64, complex numbers complex64. Objects with a dtype keep it:
+    arrays, NumPy scalars, tensors (also in sequences, where they are stacked and promoted), and objects with the buffer
+    protocol, ``__array__``, ``__array_interface__`` or ``__dlpack__``. Memory is shared with arrays, buffers and
+    tensors unless ``copy`` is true or a copy is needed: for another dtype or device, negative strides, or read-only
+    memory.
 
-    Raises TypeError for what is no number, ValueError for ragged sequences and for an impossible ``copy=False``,
+    Raises TypeError for data other than numbers, ValueError for ragged sequences and for an impossible ``copy=False``,
     OverflowError for Python numbers that ``dtype`` cannot hold.
 
     >>> import numpy as np, tenkey as tk
@@ -65,7 +65,7 @@ def asarray(obj: Any, /, dtype: Any = None, *, device: Device | str | None = Non
 
 
 def _flag(function: str, name: str, value: Any) -> bool:
-    """A bool of Python's or NumPy's. Raises TypeError for what is none."""
+    """Return a Python or NumPy bool as a Python bool. Raises TypeError for other types."""
     if not isinstance(value, (bool, np.bool_)):
         raise TypeError(
             f"[{function}] the argument {name!r} must be a bool, got {shown(value)} of type {type(value).__name__}."
@@ -73,35 +73,35 @@ def _flag(function: str, name: str, value: Any) -> bool:
     return bool(value)
 
 
+def refuse_other(function: str, x: Any) -> None:
+    """Raise TypeError unless ``x`` is a tensor."""
+    if not isinstance(x, Tensor):
+        raise TypeError(f"[{function}] takes a Tensor, got {type(x).__name__}: convert it with tk.asarray(...).")
+
+
 def _quickly(obj: Any, copy: bool | None) -> Tensor | None:
-    """The tensor of what needs no second look: an array that can be shared, a number; None for all else."""
+    """Return the tensor of a number or of an array that can be shared; None for anything else."""
     kind = obj.__class__
     dtype: DType
     if kind is np.ndarray:
         dtype = obj.dtype
-        own = dtypes.canonical(dtype)  # NumPy has twins, such as that of long long
+        own = dtypes.canonical(dtype)  # NumPy has two dtypes of some kinds, such as long long
         if own not in _PLAIN or not dtype.isnative or not obj.flags.writeable or not _fits(obj):
             return None
         return make_tensor(obj if own is dtype else obj.view(own), cpu_word(own))
     if copy is False:
         return None
-    if kind is float:
-        if not -_MODERATE < obj < _MODERATE:
-            return None
-        dtype = dtypes.default_float()
-    elif kind is int:
-        if not -_MODERATE < obj < _MODERATE:
-            return None
-        dtype = dtypes.default_int()
-    elif kind is bool:
+    if kind is bool:
         dtype = dtypes.bool
+    elif (kind is float or kind is int) and -_MODERATE < obj < _MODERATE:
+        dtype = dtypes.default_float() if kind is float else dtypes.default_int()
     else:
         return None
     return make_tensor(np.array(obj, dtype), cpu_word(dtype))
 
 
 def _from_floats(items: list[Any]) -> Tensor | None:
-    """The tensor of a list, or a list of lists, of Python floats alone; None for all else."""
+    """Return the tensor of a list, or a list of lists, of only Python floats; None for anything else."""
     for item in items:
         if item.__class__ is float:
             continue
@@ -124,9 +124,9 @@ def _from_floats(items: list[Any]) -> Tensor | None:
 
 
 def tensor(data: Any, *, dtype: Any = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
-    """A new tensor with a copy of ``data``; with ``requires_grad`` a leaf that collects a gradient.
+    """Return a new tensor with a copy of ``data``; with ``requires_grad`` a leaf that accumulates a gradient.
 
-    ``data`` is what :func:`asarray` takes. The result has no history: a tensor that is given is detached.
+    ``data`` is anything that :func:`asarray` takes. The result has no history: a tensor is detached.
 
     >>> import tenkey as tk
     >>> tk.tensor([1.0, 2.0], requires_grad=True).requires_grad
@@ -147,14 +147,13 @@ def tensor(data: Any, *, dtype: Any = None, device: Device | str | None = None, 
 
 
 def from_dlpack(x: Any, /, *, device: Device | str | None = None, copy: bool | None = None) -> Tensor:
-    """A tensor on the memory of another library's array, through DLPack: ``x`` has ``__dlpack__``.
+    """Return a tensor that shares the memory of another library's array, through DLPack (``x.__dlpack__``).
 
-    What is written into one is seen in the other, unless something was copied: ``copy=True`` asks for that,
-    ``copy=False`` forbids it. Memory that the other library exports for reading alone (a read-only array's), or in a
-    capsule that cannot say (JAX's), is shared too; the tensor then refuses to be changed in place. Without ``device``
-    the tensor is where the memory is.
+    ``copy=True`` forces a copy, ``copy=False`` forbids it. Memory that is exported read-only, or in a capsule that
+    cannot say so (JAX's), is shared too; the tensor then cannot be changed in place. ``device`` defaults to that of the
+    memory.
 
-    Raises TypeError for what exports nothing, BufferError for memory on a device that has no tensors and for an array
+    Raises TypeError for objects that do not export, BufferError for memory on a device without tensors and for an array
     that requires a gradient, ValueError where ``copy=False`` is impossible. Source: array API standard 2025.12.
 
     >>> import numpy as np, tenkey as tk
@@ -183,14 +182,14 @@ def from_dlpack(x: Any, /, *, device: Device | str | None = None, copy: bool | N
 
 
 def _make(obj: Any, dtype: Any, device: Any, copy: bool | None, function: str) -> Tensor:
-    """What ``asarray`` and ``tensor`` share; ``function`` is the one that errors name."""
+    """Create the tensor for ``asarray`` and ``tensor``; errors name ``function``."""
     wanted = None if dtype is None else tensor_dtype(dtype)
     target = None if device is None else to_device(device)
     if isinstance(obj, Tensor):
         return _from_tensor(obj, wanted, target, copy, function)
     made = _from_data(obj, wanted, copy, function)
     made._word |= current_state().include & INFERENCE
-    if target is None:  # a sequence of tensors stays where they are
+    if target is None:  # a sequence of tensors stays on their device
         target = default_device() if made.device is CPU else made.device
     if target is made.device:
         return made
@@ -238,13 +237,13 @@ def _from_data(obj: Any, dtype: DType | None, copy: bool | None, function: str) 
         array = _converted(array, dtype, is_python=not has_dtype and not found, function=function)
     elif not _fits(array) or not array.flags.writeable or (copy and has_dtype):
         array = array.copy()
-    if array.dtype is not dtype:  # one of NumPy's twins, such as that of long long
+    if array.dtype is not dtype:  # the other one of two equal NumPy dtypes
         array = array.view(dtype)
     return make_tensor(array, cpu_word(dtype))
 
 
 def _fits(array: np.ndarray) -> bool:
-    """Whether a tensor can have this memory: negative strides do not exist here, and kernels want whole elements."""
+    """Return whether a tensor can share this memory: strides are not negative and in whole elements."""
     itemsize = array.itemsize
     for stride in array.strides:
         if stride < 0 or stride % itemsize:
@@ -256,15 +255,15 @@ def _fits(array: np.ndarray) -> bool:
 
 
 def _exposed(obj: Any, function: str) -> Any:
-    """The array that an object has or exports; numbers, and what has no dtype, as they are."""
+    """Return the array that an object is or exports; numbers, and objects without a dtype, unchanged."""
     kind = obj.__class__
     if kind in _NUMBERS or kind is np.ndarray:
         return obj
     if isinstance(obj, (np.ndarray, np.generic)):
         if hasattr(obj, "filled") and hasattr(obj, "mask"):
             raise TypeError(
-                f"[{function}] a masked array would lose its mask: give x.filled(value), and keep the mask in a "
-                "tensor of its own."
+                f"[{function}] a masked array would lose its mask: give x.filled(value), and keep the mask in another "
+                "tensor."
             )
         return np.asarray(obj)
     if hasattr(obj, "__dlpack__"):  # before __array__: it knows bfloat16, and shares more often
@@ -296,7 +295,7 @@ def _as_array(source: Any, dtype: DType | None, function: str) -> np.ndarray:
     elif kind == "f" and dtype is None and _begins_with_int(source):
         top = np.max(np.abs(array))
         if top >= 2.0**63 and all(isinstance(item, int) for item in np.asarray(source, object).flat):
-            # NumPy makes floats of ints that share no integer dtype
+            # NumPy converts ints without a common integer dtype to floats
             raise OutOfRangeError(_LARGE.format(function=function, value=shown(int(top))))
     return array
 
@@ -313,7 +312,7 @@ def _begins_with_int(source: Any) -> bool:
 
 
 def _plain(obj: Any, function: str, found: list[Tensor | np.ndarray | np.number], depth: int = 0) -> Any:
-    """Nested sequences with arrays in the place of tensors and of others' arrays, which are noted in ``found``."""
+    """Return nested sequences with tensors and foreign arrays, which are added to ``found``, replaced by arrays."""
     if depth > _LEVELS:
         raise ValueError(f"[{function}] the nested sequence is deeper than {_LEVELS} levels, or contains itself.")
     for item in obj:
@@ -355,23 +354,23 @@ def _numbers_in(nested: Any, kinds: set[type]) -> set[type]:
 
 
 def _common(plain: list[Any], found: list[Tensor | np.ndarray | np.number]) -> DType:
-    """The dtype in which the arrays and numbers of a sequence meet."""
+    """Return the dtype of the arrays and numbers of a sequence, promoted."""
     given = dict.fromkeys([item.dtype for item in found])
     return result_dtype([tensor_dtype(dtype) for dtype in given], _numbers_in(plain, set()) & _NUMBERS)
 
 
 def _of_integers(plain: list[Any], dtype: DType, function: str) -> Any:
-    """The array of a sequence whose arrays have this dtype in common, which its Python numbers must fit.
+    """Return the array of a sequence whose arrays promote to an integer dtype, which its Python numbers must fit.
 
-    The sequence itself where it has items that are stacked, or rows of different lengths.
+    Returns the sequence itself if it has items that are stacked, or rows of different lengths.
     """
     try:
         return np.asarray(plain, dtype)
     except OverflowError as error:
         limits = iinfo(dtype)
         text = (
-            f"[{function}] {error}: the arrays of the sequence have {dtype} in common, from {limits.min} "
-            f"to {limits.max}, which its Python numbers take too. Name another dtype."
+            f"[{function}] {error}: the arrays of the sequence promote to {dtype}, from {limits.min} to {limits.max}, "
+            "which its Python numbers must fit. Give another dtype."
         )
         raise OutOfRangeError(text) from None
     except (TypeError, ValueError):
@@ -379,12 +378,12 @@ def _of_integers(plain: list[Any], dtype: DType, function: str) -> Any:
 
 
 def _needs_stack(item: Tensor | np.ndarray | np.number) -> bool:
-    """Whether more is to be kept of a tensor than its values: a gradient, a device, the level of a transform."""
+    """Return whether a tensor has more than values: a gradient, a device, the level of a transform."""
     return isinstance(item, Tensor) and (item._data.__class__ is not np.ndarray or item.requires_grad)
 
 
 def _stacked(obj: Any, dtype: DType, device: Device, function: str) -> Tensor:
-    """A sequence with tensors as the stack of its items, which is differentiable and stays on their device."""
+    """Return a sequence with tensors as the stack of its items, which is differentiable and on their device."""
     items = [
         _stacked(item, dtype, device, function)
         if isinstance(item, (list, tuple))
@@ -403,7 +402,7 @@ def _stacked(obj: Any, dtype: DType, device: Device, function: str) -> Tensor:
 
 
 def _converted(array: np.ndarray, dtype: DType, *, is_python: bool, function: str) -> np.ndarray:
-    """``astype``; Python numbers that an integer dtype cannot hold are refused (those of an array wrap around)."""
+    """Return ``array.astype(dtype)``; raise for Python numbers that an integer dtype cannot hold."""
     if array.dtype.kind == "c" and dtype.kind not in "cb":
         raise TypeError(f"[{function}] {array.dtype} to {dtype} would lose the imaginary part: take tk.real(x) first.")
     if is_python and array.size and array.dtype.kind in "iuf" and dtype.kind in "iu":
@@ -411,7 +410,7 @@ def _converted(array: np.ndarray, dtype: DType, *, is_python: bool, function: st
         for value in (array.min().item(), array.max().item()):
             if not math.isfinite(value):
                 raise ValueError(
-                    f"[{function}] the value {value} has no counterpart in {dtype}: name a floating point dtype."
+                    f"[{function}] the value {value} has no counterpart in {dtype}: give a floating point dtype."
                 )
             if not limits.min <= int(value) <= limits.max:
                 text = (
@@ -431,14 +430,7 @@ def _refusal(array: np.ndarray, obj: Any, dtype: DType, function: str) -> Except
         long = next((item for item in array.flat if isinstance(item, int) and item.bit_length() > 63), None)
         if long is not None:
             return OutOfRangeError(_LARGE.format(function=function, value=shown(long)))
-    return TypeError(
-        (
-            f"[{function}] cannot make a tensor of {_short(obj)} with dtype {dtype}: give numbers or "
-            f"bools. {dtypes.remedy(array.dtype)}"
-        ).rstrip()
-    )
-
-
-def _short(obj: Any) -> str:
     text = repr(obj)
-    return text if len(text) < 60 else text[:57] + "..."
+    text = text if len(text) < 60 else text[:57] + "..."
+    message = f"[{function}] cannot make a tensor of {text} with dtype {dtype}: give numbers or bools. "
+    return TypeError((message + dtypes.remedy(array.dtype)).rstrip())

@@ -1,4 +1,4 @@
-"""Functions of dtypes and shapes that compute nothing: promotion, casting rules, broadcasting."""
+"""Functions of dtypes and shapes: promotion, casting rules, broadcasting."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ from ..core.dtypes.names import DType, to_dtype
 from ..core.tensor import Tensor
 from ..ops import shapes as rules
 from ..ops.builtin.shape.views import broadcast_to
+from .creation import refuse_other
 
 __all__ = ["broadcast_arrays", "broadcast_shapes", "can_cast", "result_type"]
 
 
 def _dtype_of(value: Any) -> DType:
-    """The dtype of a tensor or NumPy array, or the one that ``value`` names."""
+    """Return the dtype of a tensor or NumPy array, or the one that ``value`` names."""
     return to_dtype(value.dtype if isinstance(value, (Tensor, np.ndarray, np.generic)) else value)
 
 
 def result_type(*arrays_and_dtypes: Any) -> DType:
-    """The dtype of a result of operands with these dtypes.
+    """Return the dtype of the result of operands with these dtypes.
 
-    Args: tensors, dtypes and Python numbers, in any order. Python numbers are weak: one of a kind that is there already
-    changes nothing, one of a later kind (int, float, complex) gives the default dtype of that kind, and ``1j`` beside
-    float64 complex128. Raises TypeError for uint64 with a signed integer, ValueError for nothing at all. Source: array
-    API standard 2025.12; across kinds, int64 with float32 say, the float decides.
+    Args: tensors, dtypes and Python numbers, in any order. Python numbers are weak: one of a kind already present
+    changes nothing, one of a later kind (int, float, complex) gives the default dtype of that kind, and ``1j`` with
+    float64 gives complex128. Raises TypeError for uint64 with a signed integer, ValueError without arguments. Source:
+    array API standard 2025.12; across kinds, such as int64 with float32, the float determines the result.
 
     >>> import tenkey as tk
     >>> tk.result_type(tk.ones(2), tk.int64, 3.0), tk.result_type(tk.uint8, tk.int8)
@@ -45,7 +46,7 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
 
 
 def can_cast(from_: Any, to: Any, /) -> bool:
-    """Whether promotion leads from one dtype to another: whether an operand ``from_`` leaves a result ``to`` as it is.
+    """Return whether promotion leads from one dtype to another, that is, promoting both gives ``to``.
 
     Args: ``from_``: a dtype or a tensor; ``to``: a dtype. Source: array API standard 2025.12, ``can_cast``.
 
@@ -57,9 +58,9 @@ def can_cast(from_: Any, to: Any, /) -> bool:
 
 
 def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
-    """The shape that arrays of these shapes broadcast to; ``()`` for none.
+    """Return the shape that arrays of these shapes broadcast to; ``()`` without arguments.
 
-    Raises ValueError for shapes that do not broadcast, or that hold anything but lengths.
+    Raises ValueError for shapes that do not broadcast and for invalid shapes.
 
     >>> import tenkey as tk
     >>> tk.broadcast_shapes((2, 1), (3,))
@@ -77,19 +78,15 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
 
 
 def broadcast_arrays(*arrays: Tensor) -> tuple[Tensor, ...]:
-    """The tensors, each broadcast to the shape that all of them have in common: views where they were smaller.
+    """Return the tensors, each broadcast to their common shape, as views; dtypes are unchanged.
 
-    Dtypes stay what they are. Raises ValueError for shapes that do not broadcast.
+    Raises ValueError for shapes that do not broadcast.
 
     >>> import tenkey as tk
     >>> [x.shape for x in tk.broadcast_arrays(tk.ones((2, 1)), tk.ones(3))]
     [(2, 3), (2, 3)]
     """
-    for index, x in enumerate(arrays):
-        if not isinstance(x, Tensor):
-            raise TypeError(
-                f"[broadcast_arrays] argument {index} is of type {type(x).__name__}: it takes tensors. Convert with "
-                "tk.asarray."
-            )
+    for x in arrays:
+        refuse_other("broadcast_arrays", x)
     shape = rules.broadcast_shapes("broadcast_arrays", *[x.shape for x in arrays])
     return tuple([x if x.shape == shape else broadcast_to(x, shape) for x in arrays])

@@ -1,4 +1,4 @@
-"""What the namespace can do, for programs that ask: the inspection functions of the array API standard."""
+"""The inspection functions of the array API standard, which describe the namespace."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ __all__ = ["ARRAY_API_VERSION", "ArrayNamespaceInfo", "array_namespace_info"]
 
 ARRAY_API_VERSION: Final = "2025.12"
 
-_ORDER: Final = ("bool", "signed integer", "unsigned integer", "real floating", "complex floating")
-
 
 class _Devices(tuple[Device, ...]):
-    """The devices, as a tuple (2025.12) that can also be added to a list (what programs for earlier versions do)."""
+    """The devices as a tuple (2025.12), which can be added to lists for programs written for earlier versions."""
 
     __slots__ = ()
 
@@ -28,7 +26,7 @@ class _Devices(tuple[Device, ...]):
 
 
 class ArrayNamespaceInfo:
-    """What ``tk.__array_namespace_info__()`` returns.
+    """The result of ``tk.__array_namespace_info__()``.
 
     >>> import tenkey as tk
     >>> info = tk.__array_namespace_info__()
@@ -39,25 +37,26 @@ class ArrayNamespaceInfo:
     __slots__ = ()
 
     def capabilities(self) -> dict[str, Any]:
-        """Which optional parts of the standard there are, and the greatest number of dimensions."""
+        """Return which optional parts of the standard exist, and the maximum number of dimensions."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> Device:
-        """The device of tensors that are made without ``device=``."""
+        """Return the device of tensors created without ``device=``."""
         return default_device()
 
     def devices(self) -> tuple[Device, ...]:
-        """The devices that hold values: the CPU, and those of the registered backends. (``meta`` holds none.)"""
+        """Return the devices that hold values: the CPU, and those of registered backends (``meta`` holds none)."""
         return _Devices(available_devices())
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
-        """The dtypes of Python's numbers and of indices, in this thread and task.
+        """Return the dtypes of Python numbers and of indices, in this thread and task.
 
         >>> import tenkey as tk
         >>> tk.__array_namespace_info__().default_dtypes()["real floating"]
         dtype('float32')
         """
-        _check_device(device)
+        if device is not None:
+            to_device(device)
         return {
             "real floating": dtypes.default_float(),
             "complex floating": dtypes.default_complex(),
@@ -66,16 +65,18 @@ class ArrayNamespaceInfo:
         }
 
     def dtypes(self, *, device: Any = None, kind: str | tuple[str, ...] | None = None) -> dict[str, DType]:
-        """The standard's dtypes of a kind, of several, or all, by name. (float16 and bfloat16 are not in it.)
+        """Return the dtypes of a kind, of several kinds, or all, by name (float16 and bfloat16 are not standard).
 
-        Raises ValueError for a kind that the standard does not have.
+        Raises ValueError for an unknown kind.
 
         >>> import tenkey as tk
         >>> list(tk.__array_namespace_info__().dtypes(kind="complex floating"))
         ['complex64', 'complex128']
         """
-        _check_device(device)
-        kinds = (_ORDER if kind is None else (kind,)) if not isinstance(kind, tuple) else kind
+        if device is not None:
+            to_device(device)
+        standard = ("bool", "integral", "real floating", "complex floating")
+        kinds = (standard if kind is None else (kind,)) if not isinstance(kind, tuple) else kind
         for one in kinds:
             if one not in dtypes.KINDS:
                 raise ValueError(
@@ -89,16 +90,8 @@ class ArrayNamespaceInfo:
         return f"<the array API standard {ARRAY_API_VERSION} in tenkey>"
 
 
-def _check_device(device: Any) -> None:
-    if device is not None:
-        to_device(device)
-
-
 def array_namespace_info() -> ArrayNamespaceInfo:
-    """The functions that say what the namespace can do: ``capabilities``, ``default_device``, ``default_dtypes``,
-    ``devices``, ``dtypes``.
-
-    Source: array API standard 2025.12, "Inspection".
+    """Return an object that describes the namespace; source: array API standard 2025.12, "Inspection".
 
     >>> import tenkey as tk
     >>> str(tk.__array_namespace_info__().devices()[0])

@@ -1,5 +1,5 @@
-"""Functions of linear algebra whose arguments no schema has: an order that is a number or a text, axes that are one or
-pairs. They are made of operators, so that they work on every backend and have gradients.
+"""Linear algebra with arguments that a schema cannot express: an order that is a number or a string, axes or pairs of
+axes. The functions call operators, so they work on every backend and have gradients.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ _NORM_AXES: Final = "[linalg.norm] got axis={axis} for shape {shape}: one axis f
 def _tensor(function: str, x: Any) -> Tensor:
     if isinstance(x, Tensor):
         return x
-    if isinstance(x, np.ndarray):  # as other operators take it
+    if isinstance(x, np.ndarray):  # like other operators
         return asarray(x)
     raise TypeError(f"[{function}] got {type(x).__name__} in place of a tensor: use tk.asarray.")
 
 
 def tensordot(x1: Tensor, x2: Tensor, /, axes: int | Sequence[Any] = 2) -> Tensor:
-    """The sums of products over pairs of axes of two tensors, without conjugation.
+    """Return the sums of products over pairs of axes of two tensors, without conjugation.
 
     Args: x1, x2: any dtype. axes: a number n, for the last n axes of x1 with the first n of x2, in order; or a pair:
     the axes of x1 and those of x2, each one axis or a sequence. Returns the other axes of x1, then those of x2, in the
-    promoted dtype. Raises ValueError for lengths that differ and for other axes, IndexError for axes out of range.
+    promoted dtype. Raises ValueError for different lengths and invalid axes, IndexError for axes out of range.
 
     >>> import tenkey as tk
     >>> tk.tensordot(tk.ones((2, 3, 4)), tk.ones((4, 3, 5)), axes=((1, 2), (1, 0))).shape
@@ -73,15 +73,15 @@ def tensordot(x1: Tensor, x2: Tensor, /, axes: int | Sequence[Any] = 2) -> Tenso
 
 
 def einsum(subscripts: Any, /, *operands: Any, optimize: Any = True, out: Tensor | None = None) -> Tensor:
-    """Sums of products of elements, as Einstein's convention writes them.
+    """Return sums of products of elements in Einstein's notation.
 
-    Args: subscripts: a text like ``"ij,jk->ik"``: a letter for each dimension of each operand, and those of the result,
-    in which labels that are missing are summed over. Without ``->`` the result has the labels that occur once, in the
-    order of the alphabet. ``...`` stands for dimensions that broadcast; a label twice in a term is a diagonal. Or the
-    interleaved form, ``einsum(x, [0, 1], y, [1, 2], [0, 2])``, with whole numbers below 52 for letters. operands:
-    tensors of any dtype. optimize: accepted for NumPy's sake (a bool, the name of a strategy, or a path); the order is
-    always chosen, by opt_einsum where it is installed. out: a tensor of the result's shape, which is written to and
-    returned. Returns the promoted dtype. Raises ValueError for a text that is none, or does not fit the shapes.
+    Args: subscripts: a string like ``"ij,jk->ik"``: a letter for each dimension of each operand and of the result, and
+    sums over the labels missing in the result. Without ``->`` the result has the labels that occur once, in
+    alphabetical order. ``...`` stands for dimensions that broadcast; a label twice in a term is a diagonal. Or the
+    interleaved form, ``einsum(x, [0, 1], y, [1, 2], [0, 2])``, with integers below 52 for letters. operands: tensors of
+    any dtype. optimize: accepted for compatibility with NumPy (a bool, the name of a strategy, or a path); the order is
+    always optimised, by opt_einsum if installed. out: a tensor of the result's shape, which is written to and returned.
+    Returns the promoted dtype. Raises ValueError for invalid subscripts and for shapes that do not match them.
 
     >>> import tenkey as tk
     >>> x = tk.asarray([[1, 2], [3, 4]])
@@ -90,7 +90,7 @@ def einsum(subscripts: Any, /, *operands: Any, optimize: Any = True, out: Tensor
     """
     if optimize.__class__ is not bool:
         _check_strategy(optimize)
-    if out is not None:  # opt_einsum gives it to the last step
+    if out is not None:  # opt_einsum passes it to the last step
         made = einsum(subscripts, *operands)
         if _tensor("einsum", out).shape != made.shape:
             raise ValueError(f"[einsum] got out= of shape {out.shape}: it must have the result's, {made.shape}.")
@@ -118,7 +118,7 @@ def _check_strategy(optimize: Any) -> None:
 
 
 def _letters(labels: Any) -> str:
-    """A term of the interleaved form as letters."""
+    """Return a term of the interleaved form as letters."""
     try:
         return "".join(
             "..."
@@ -127,14 +127,14 @@ def _letters(labels: Any) -> str:
             for label in labels
         )
     except (TypeError, IndexError):
-        rule = "after each operand stands a sequence of whole numbers from 0 to 51, or of ..."
+        rule = "each operand is followed by a sequence of integers from 0 to 51, or of ..."
         raise ValueError(_SUBSCRIPTS.format(given=repr(labels), rule=rule)) from None
 
 
 def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: float | str | None = "fro") -> Tensor:
-    """A norm of a matrix, or of each matrix of a stack.
+    """Return a norm of a matrix, or of each matrix of a stack.
 
-    Args: x: shape (..., M, N), floating or complex; integers are taken as floats. keepdims: shape (..., 1, 1) rather
+    Args: x: shape (..., M, N), floating or complex; integers become floats. keepdims: shape (..., 1, 1) rather
     than (...). ord: 'fro' (or None) the square root of the sum of squares; 'nuc' the sum of the singular values, 2 the
     largest, -2 the smallest; 1 the largest sum of absolute values of a column, -1 the smallest; inf and -inf those of a
     row. Returns real values. At zero the gradient is zero. Raises ValueError for other shapes and orders.
@@ -162,17 +162,17 @@ def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: float | str | None
 
 
 def _extreme(x: Tensor, axis: int, *, largest: bool) -> Tensor:
-    """The largest or smallest, of nothing 0 or inf."""
+    """Return the largest or smallest element; without elements 0 or inf."""
     if x.shape[axis]:
         return max(x, axis=axis) if largest else min(x, axis=axis)
     return sum(x, axis=axis) if largest else sum(x, axis=axis) + math.inf
 
 
 def norm(x: Tensor, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """A vector norm or a matrix norm, as in ``numpy.linalg.norm``.
+    """Return a vector norm or a matrix norm, as in ``numpy.linalg.norm``.
 
-    Args: x: floating or complex; integers are taken as floats. ord: without an axis None is the 2-norm of all elements;
-    any other is that of a vector or a matrix, which x must be. axis: one axis for ``vector_norm``, a pair for
+    Args: x: floating or complex; integers are converted to floats. ord: without an axis, None is the 2-norm of all
+    elements, and any other order requires a vector or a matrix. axis: one axis for ``vector_norm``, a pair for
     ``matrix_norm``. Raises ValueError for other axes and orders.
 
     >>> import tenkey as tk
@@ -202,11 +202,11 @@ def norm(x: Tensor, ord: Any = None, axis: Any = None, keepdims: bool = False) -
 
 
 def cond(x: Tensor, p: Any = None) -> Tensor:
-    """The condition number of a matrix, or of each matrix of a stack: its norm times that of its inverse.
+    """Return the condition number of a matrix, or of each matrix of a stack: its norm times that of its inverse.
 
-    Args: x: shape (..., M, N), square unless ``p`` is None, 2 or -2; floating or complex, integers are taken as floats.
-    p: the order of ``matrix_norm``; None is 2, the quotient of the largest and the smallest singular value. Returns
-    real values, inf for a singular matrix. Raises ValueError for other shapes and orders.
+    Args: x: shape (..., M, N), square unless ``p`` is None, 2 or -2; floating or complex, integers become floats. p:
+    the order of ``matrix_norm``; None is 2, the quotient of the largest and the smallest singular value. Returns real
+    values, inf for a singular matrix. Raises ValueError for other shapes and orders.
 
     >>> import tenkey as tk
     >>> tk.linalg.cond(tk.asarray([[4.0, 0.0], [0.0, 2.0]])).item()
@@ -217,9 +217,7 @@ def cond(x: Tensor, p: Any = None) -> Tensor:
         check_matrix("linalg.cond", x)
         s = svdvals(x)
         if not s.shape[-1]:
-            raise ValueError(
-                f"[linalg.cond] got shape {x.shape}: the condition of a matrix without elements has no value."
-            )
+            raise ValueError(f"[linalg.cond] got shape {x.shape}: a matrix without elements has no condition number.")
         first, last = s[..., 0], s[..., -1]
         return divide(last, first) if p == -2 else divide(first, last)
     dtype = check_square("linalg.cond", x)

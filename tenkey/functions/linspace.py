@@ -1,11 +1,11 @@
-"""``linspace``, whose ends are Python numbers or tensors."""
+"""``linspace``, between Python numbers or tensors."""
 
 from __future__ import annotations
 
 import builtins
 import numbers
 import operator
-from typing import Any, Final
+from typing import Any
 
 from ..core.dtypes import names as dtypes
 from ..core.tensor import Tensor
@@ -18,8 +18,6 @@ from ..ops.builtin.shape.copying import cast
 from ..ops.builtin.shape.views import reshape
 
 __all__ = ["linspace"]
-
-_NUM: Final = "[linspace] num is an integer, the number of values, at least 0; got {num}."
 
 
 def _inexact(end: Any) -> Any:
@@ -36,12 +34,12 @@ def linspace(
     device: Any = None,
     endpoint: builtins.bool = True,
 ) -> Tensor:
-    """``num`` evenly spaced values from ``start`` to ``stop``.
+    """Return ``num`` evenly spaced values from ``start`` to ``stop``.
 
     Args: start, stop: Python numbers, or tensors that broadcast (their dimensions follow that of the values, and
     gradients reach them). num: at least 0. dtype: by default that of the tensors, the default floating dtype for
-    integers and Python numbers; integers are rounded down. endpoint: whether the last value is ``stop``; otherwise it
-    is the last of ``num + 1``, left off. Returns shape (num,), and those of the ends after it. Raises ValueError for a
+    integers and Python numbers; integer dtypes round down. endpoint: whether the last value is ``stop``; otherwise the
+    last of ``num + 1`` values is omitted. Returns shape (num,) followed by that of the ends. Raises ValueError for a
     negative ``num``, TypeError for complex values and a real dtype.
 
     Source: array API standard 2025.12, ``linspace``.
@@ -54,12 +52,11 @@ def linspace(
     """
     if not (isinstance(start, Tensor) or isinstance(stop, Tensor)):
         return _linspace(start, stop, num, dtype=dtype, device=device, endpoint=endpoint)
-    try:
-        num = operator.index(num)
-    except TypeError:
-        raise TypeError(_NUM.format(num=shown(num))) from None
-    if num < 0:
-        raise ValueError(_NUM.format(num=num))
+    countable = hasattr(num, "__index__")
+    if not countable or operator.index(num) < 0:
+        raise (ValueError if countable else TypeError)(
+            f"[linspace] num is an integer, the number of values, at least 0; got {shown(num)}."
+        )
     if not all(isinstance(end, (Tensor, numbers.Number)) for end in (start, stop)):
         raise TypeError(
             f"[linspace] start and stop are Python numbers or tensors, got {shown(start)} and {shown(stop)}."
@@ -80,5 +77,4 @@ def linspace(
                 "dtype."
             )
         values = cast(floor(values) if wanted.kind in "iu" else values, wanted)
-    moved: Tensor = values if device is None else values.to(device)
-    return moved
+    return values if device is None else values.to(device)

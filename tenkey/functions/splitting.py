@@ -1,6 +1,4 @@
-"""Functions that are no operators themselves, because no schema says what they take: any number of tensors, or an int
-or a tuple with different meanings. They call one that is.
-"""
+"""Functions of any number of tensors, or of an int or a tuple, which a schema cannot express; they call operators."""
 
 from __future__ import annotations
 
@@ -16,20 +14,19 @@ from ..ops.builtin.shape.copying import clone, concat, stack
 from ..ops.builtin.shape.splitting import meshgrid_of, split_at
 from ..ops.builtin.shape.views import reshape
 from ..ops.shapes import checked_axes, checked_axis
-from .creation import asarray
+from .creation import asarray, refuse_other
 from .dtypes import result_type
 
 __all__ = ["array_split", "atleast_1d", "atleast_2d", "atleast_3d", "block", "gradient", "meshgrid", "split"]
 
-_TENSOR: Final = "[{function}] takes a Tensor, got {kind}: convert it with tk.asarray(...)."
-_MOST: Final = 1 << 24  # each is a tensor of its own
+_MOST: Final = 1 << 24  # parts, each of which is a tensor
 
 
 def meshgrid(*arrays: Tensor, indexing: str = "xy") -> tuple[Tensor, ...]:
-    """Coordinates of all points of a grid: for each vector a tensor with as many dimensions as there are vectors.
+    """Return the coordinates of all points of a grid: for each vector a tensor with one dimension per vector.
 
     With ``indexing="ij"`` the first vector runs along the first axis, the second along the second, and so on; with
-    ``"xy"`` (the default) the first two change places, as the columns and rows of a picture. Each result is a copy and
+    ``"xy"`` (the default) the first two are swapped, like the columns and rows of an image. Each result is a copy and
     has the dtype of its vector. Raises ValueError for more than one dimension.
 
     >>> import tenkey as tk
@@ -43,7 +40,7 @@ def meshgrid(*arrays: Tensor, indexing: str = "xy") -> tuple[Tensor, ...]:
 
 
 class _OneOrSeveral(Protocol):
-    """A function of one tensor, which of several gives a tuple."""
+    """A function of one tensor, or of several, for which it returns a tuple."""
 
     @overload
     def __call__(self, x: Tensor, /) -> Tensor: ...
@@ -66,8 +63,7 @@ atleast_3d = _of_each(manipulation.atleast_3d)
 
 
 def _pieces(x: Tensor, parts: int | Sequence[int], axis: int, function: str) -> tuple[Tensor, ...]:
-    if not isinstance(x, Tensor):
-        raise TypeError(_TENSOR.format(function=function, kind=type(x).__name__))
+    refuse_other(function, x)
     places: Any = parts
     i = checked_axis(function, axis, x.ndim)
     if isinstance(parts, (int, np.integer)):
@@ -87,10 +83,10 @@ def _pieces(x: Tensor, parts: int | Sequence[int], axis: int, function: str) -> 
 
 
 def split(x: Tensor, parts: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
-    """Cut along an axis into ``parts`` equal pieces, or at the places of a tuple: a tuple of views.
+    """Split along an axis into ``parts`` equal pieces, or at the indices of a tuple; return a tuple of views.
 
-    Places count as in slices: negative ones from the end, and beyond it the pieces are empty. (PyTorch's ``split``
-    takes the length of a piece instead.) Raises ValueError where the length does not divide: see ``tk.array_split``.
+    Indices count as in slices: negative ones from the end, and beyond it the pieces are empty. (PyTorch's ``split``
+    takes the length of a piece instead.) Raises ValueError if the length is not divisible: see ``tk.array_split``.
 
     >>> import tenkey as tk
     >>> [t.tolist() for t in tk.split(tk.arange(4), 2)], [t.tolist() for t in tk.split(tk.arange(4), (1, 3))]
@@ -100,9 +96,9 @@ def split(x: Tensor, parts: int | Sequence[int], axis: int = 0) -> tuple[Tensor,
 
 
 def array_split(x: Tensor, parts: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
-    """Cut along an axis into ``parts`` pieces whose lengths differ by at most 1, the longer first: a tuple of views.
+    """Split along an axis into ``parts`` pieces whose lengths differ by at most 1, the longer first, as views.
 
-    A tuple instead of a number holds the places to cut at, as in ``tk.split``.
+    A tuple instead of a number has the indices to split at, as in ``tk.split``.
 
     >>> import tenkey as tk
     >>> [t.tolist() for t in tk.array_split(tk.arange(5), 2)]
@@ -130,13 +126,12 @@ def _joined(arrays: Any, axis: int, leaves: Iterator[Tensor]) -> Tensor:
 
 
 def block(arrays: Any) -> Tensor:
-    """A tensor put together of blocks: of the innermost lists along the last axis, of those around them along the
-    axis before, and so on.
+    """Join nested lists of blocks: the innermost lists along the last axis, the lists around them along the axis
+    before, and so on.
 
-    Blocks are tensors, NumPy arrays and numbers, of at least as many dimensions as the lists are deep: dimensions of
-    length 1 are put before shorter shapes. The result has the promoted dtype, and memory of its own. Raises ValueError
-    for lists of different depth, empty ones and shapes that do not fit together, TypeError for tuples. Source:
-    ``numpy.block``.
+    Blocks are tensors, NumPy arrays and numbers; dimensions of length 1 are prepended to shapes shorter than the depth
+    of the lists. The result is a copy of the promoted dtype. Raises ValueError for lists of different depth, empty
+    lists and incompatible shapes, TypeError for tuples. Source: ``numpy.block``.
 
     >>> import tenkey as tk
     >>> a, b = tk.eye(2), tk.zeros((2, 1))
@@ -149,8 +144,7 @@ def block(arrays: Any) -> Tensor:
     for other, _ in found:
         if other != depth:
             raise ValueError(
-                f"[block] the lists nest {depth} deep in one place and {other} in another: each block lies equally "
-                "deep."
+                f"[block] the lists nest {depth} deep in one place and {other} in another: the depth must be the same."
             )
     given = [value for _, value in found]
     tensors = [value for value in given if isinstance(value, Tensor)]
@@ -171,15 +165,15 @@ def block(arrays: Any) -> Tensor:
 def gradient(
     x: Tensor, *distances: Any, spacing: Any = None, places: Any = None, axis: Any = None, edge_order: int = 1
 ) -> Tensor:
-    """The derivative, by central differences, of a function that is known at points of a grid.
+    """Return the derivative, by central differences, of a function given at the points of a grid.
 
-    Args: x: its values. distances: nothing for neighbours at the distance 1; one distance for all axes; or for each
-    axis a distance, or the vector of the places along it, which need not be even. ``spacing`` is the same as a keyword
-    (a tuple for several axes), ``places`` the vector for one axis. axis: an int, several, or None for all. At both ends
-    the difference is one-sided, accurate to ``edge_order`` (1 or 2). Integers give floats.
+    Args: x: its values. distances: by default 1; one distance for all axes; or for each axis a distance or the vector
+    of its coordinates, which need not be evenly spaced. ``spacing`` is the same as a keyword (a tuple for several
+    axes), ``places`` the vector for one axis. axis: an int, several, or None for all. At both ends the difference is
+    one-sided, accurate to ``edge_order`` (1 or 2). Integers give floats.
 
-    For one axis the result has the shape of ``x``; for several their derivatives are stacked in front, so that
-    ``by_y, by_x = tk.gradient(image)``. Raises ValueError and TypeError. Source: ``numpy.gradient``.
+    For one axis the result has the shape of ``x``; for several, the derivatives are stacked along a new first axis, as
+    in ``by_y, by_x = tk.gradient(image)``. Raises ValueError and TypeError. Source: ``numpy.gradient``.
 
     >>> import tenkey as tk
     >>> tk.gradient(tk.asarray([1.0, 4.0, 9.0, 16.0])).tolist()
@@ -187,16 +181,13 @@ def gradient(
     >>> tk.gradient(tk.asarray([0.0, 1.0, 9.0]), tk.asarray([0.0, 1.0, 3.0])).tolist()
     [1.0, 2.0, 4.0]
     """
-    if not isinstance(x, Tensor):
-        raise TypeError(_TENSOR.format(function="gradient", kind=type(x).__name__))
+    refuse_other("gradient", x)
     if spacing is not None:
         if distances:
-            raise TypeError("[gradient] got spacing= beside other spacings: give them once.")
+            raise TypeError("[gradient] got spacing= and positional distances: give only one.")
         distances = (spacing,)
     axes = checked_axes("gradient", axis, x.ndim)
-    if (len(distances) == 1 and len(axes) > 1 and isinstance(distances[0], (tuple, list))) or (
-        len(distances) == 1 and isinstance(distances[0], (tuple, list)) and len(distances[0]) == 1
-    ):
+    if len(distances) == 1 and isinstance(distances[0], (tuple, list)) and (len(axes) > 1 or len(distances[0]) == 1):
         distances = tuple(distances[0])
     vectors = [isinstance(h, (tuple, list)) or getattr(h, "ndim", 0) > 0 for h in distances]
     if not any(vectors):
@@ -205,7 +196,7 @@ def gradient(
     if len(distances) != len(axes) or places is not None:
         raise ValueError(
             f"[gradient] got {len(distances) + (places is not None)} spacings for {len(axes)} axes: give one distance "
-            "for all, or for each axis a distance or the vector of the places along it."
+            "for all, or for each axis a distance or the vector of its coordinates."
         )
     slopes = [
         gradient_on_grid(x, places=_vector(x, h), axis=i, edge_order=edge_order)
@@ -217,7 +208,7 @@ def gradient(
 
 
 def _vector(x: Tensor, given: Any) -> Tensor:
-    """Places as a tensor; Python's numbers in the dtype of the values."""
+    """Return coordinates as a tensor, Python numbers in the dtype of the values."""
     if isinstance(given, (tuple, list)):
         return asarray(given, dtype=x.dtype if x.dtype.kind == "f" else None, device=x.device)
     return asarray(given)

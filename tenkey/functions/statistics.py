@@ -1,7 +1,4 @@
-"""Averages and histograms whose results or arguments no schema says: how many results, a number or a name of bins.
-
-They call operators, which do the work.
-"""
+"""Averages and histograms with arguments or results that a schema cannot express; they call operators."""
 
 from __future__ import annotations
 
@@ -36,11 +33,11 @@ def average(
     returned: builtins.bool = False,
     keepdims: builtins.bool = False,
 ) -> Any:
-    """The mean along axes, with weights: ``sum(weights * x) / sum(weights)``. Integers give floats.
+    """Return the weighted mean along axes: ``sum(weights * x) / sum(weights)``. Integers give floats.
 
-    Args: weights: of the shape of ``x``, or of its lengths along ``axis``; None for ``tk.mean``. returned: also give
-    the sums of the weights, of the shape of the average (the numbers of elements without weights): a pair. ValueError
-    for weights of another shape, IndexError for an axis that does not exist.
+    Args: weights: of the shape of ``x``, or of its lengths along ``axis``; None for ``tk.mean``. returned: return a
+    pair with the sums of the weights, of the shape of the average (without weights the numbers of elements). Raises
+    ValueError for weights of another shape, IndexError for an axis out of range.
 
     >>> import tenkey as tk
     >>> tk.average(tk.asarray([1.0, 4.0]), weights=tk.asarray([2.0, 1.0])).item()
@@ -54,13 +51,13 @@ def average(
 
 
 def _estimated(x: Any, bins: str, range: Any) -> Tensor:
-    """Edges by the values; those of integers in double precision."""
+    """Return edges estimated from the values; those of integers in double precision."""
     exact = isinstance(x, Tensor) and x.dtype.kind in "biu"
     return estimated_edges(cast(x, float64) if exact else x, bins, range, exact)
 
 
 def histogram_bin_edges(x: Tensor, bins: Any = None, range: Sequence[float] | None = None) -> Tensor:
-    """The edges that ``tk.histogram`` uses: one more than there are bins.
+    """Return the edges of the bins of ``tk.histogram``: one more than bins.
 
     >>> import tenkey as tk
     >>> tk.histogram_bin_edges(tk.asarray([0.0, 4.0]), 2).tolist()
@@ -79,16 +76,16 @@ def histogram(
     weights: Any = None,
     density: builtins.bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """How many elements lie in each bin, and the edges of the bins.
+    """Return the number of elements in each bin, and the edges of the bins.
 
-    Args: bins: a number of bins of one width (default 10), a vector of ascending edges, or how to choose the number
-    from the values: ``auto``, ``doane``, ``fd`` (Freedman and Diaconis), ``rice``, ``scott``, ``sqrt``, ``stone`` or
-    ``sturges``. The last bin holds its upper edge. range: lowest and highest edge for bins of one width (default: of
-    the elements); what is outside, or nan, is not counted. weights: what is summed in place of 1. density: divided by
-    the total and by the widths, so that the integral is 1.
+    Args: bins: a number of bins of equal width (default 10), a vector of ascending edges, or a method to determine the
+    number from the values: ``auto``, ``doane``, ``fd`` (Freedman and Diaconis), ``rice``, ``scott``, ``sqrt``,
+    ``stone`` or ``sturges``. The last bin includes its upper edge. range: lowest and highest edge of bins of equal
+    width (default: of the elements); elements outside, or nan, are not counted. weights: summed in place of 1. density:
+    divide by the total and by the widths, so that the integral is 1.
 
-    Returns ``hist``, int64 or of the dtype of the weights, and ``bin_edges``. ValueError for edges that do not ascend
-    and for a range that is not finite, TypeError for complex numbers and for weights of bins chosen by values.
+    Returns ``hist``, int64 or of the dtype of the weights, and ``bin_edges``. Raises ValueError for edges that do not
+    ascend and for an infinite range, TypeError for complex numbers and for weights with a method.
 
     >>> import tenkey as tk
     >>> hist, edges = tk.histogram(tk.asarray([0.0, 1.0, 1.0, 4.0]), 2)
@@ -99,15 +96,14 @@ def histogram(
     """
     if isinstance(bins, str):
         if weights is not None:
-            raise TypeError(f"[histogram] bins={bins!r} chooses from values without weights: give a number of bins.")
-        bins = _estimated(x, bins, range)
-        range = None
+            raise TypeError(f"[histogram] bins={bins!r} does not take weights: give a number of bins.")
+        bins, range = _estimated(x, bins, range), None
     hist, edges = _histogram(x, bins, range=range, weights=weights, density=density)
     return hist, edges
 
 
 def _coordinates(sample: Any) -> list[Tensor]:
-    """The vectors with the places of the points along each dimension."""
+    """Return the coordinates of the points along each dimension."""
     if isinstance(sample, (list, tuple)):
         columns = list(sample)
         shapes = ", ".join(str(x.shape) for x in columns if isinstance(x, Tensor))
@@ -127,7 +123,7 @@ def _coordinates(sample: Any) -> list[Tensor]:
 
 
 def _edges(x: Tensor, bins: Any, span: Any) -> Tensor:
-    """The edges along one dimension; those of integers in double precision."""
+    """Return the edges along one dimension; those of integers in double precision."""
     if isinstance(bins, (int, np.integer)):
         if bins < 1:
             raise ValueError(f"[histogramdd] the number of bins must be at least 1, got {bins}.")
@@ -159,15 +155,15 @@ def histogramdd(
     weights: Tensor | None = None,
     density: builtins.bool = False,
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """How many points lie in each bin of a grid in any number of dimensions, and the edges along each.
+    """Return the number of points in each bin of a grid of any dimension, and the edges along each.
 
     Args: sample: the points, rows of a tensor of shape (N, D), or D vectors of length N. bins: a number of bins for all
-    dimensions, or for each a number or a vector of ascending edges. range: for each dimension the lowest and the
-    highest edge, or None for that of the points. weights: shape (N,), summed in place of 1. density: divided by the
-    total and by the sizes of the bins, so that the integral is 1.
+    dimensions, or for each a number or a vector of ascending edges. range: for each dimension the lowest and highest
+    edge, or None for those of the points. weights: shape (N,), summed in place of 1. density: divide by the total and
+    by the sizes of the bins, so that the integral is 1.
 
     Returns a tensor of D dimensions, int64 or of the dtype of the weights, and a tuple of the edges. No gradient.
-    ValueError for shapes that do not fit, edges that do not ascend and a range that is not finite.
+    Raises ValueError for incompatible shapes, edges that do not ascend and an infinite range.
 
     >>> import tenkey as tk
     >>> hist, edges = tk.histogramdd(tk.asarray([[0.0, 0.0], [1.0, 2.0], [1.0, 0.0]]), (2, [0.0, 1.0, 2.0]))

@@ -427,7 +427,7 @@ def test_functions_along_an_axis() -> None:
         for function in (lambda v: v.sum(), lambda v: v[:2] * 2, lambda v: v.reshape((-1, 1)) * v):
             got = tk.apply_along_axis(function, axis, tk.asarray(x))
             np.testing.assert_allclose(got.numpy(), np.apply_along_axis(function, axis, x), rtol=1e-12)
-    with pytest.raises(ValueError, match="has no lane along axis 0"):
+    with pytest.raises(ValueError, match="has no vector along axis 0"):
         tk.apply_along_axis(tk.sum, 0, tk.ones((0, 2)))
     leaf = tk.tensor([[1.0, 2.0]], dtype=tk.float64, requires_grad=True)
     assert gradcheck(lambda t: tk.apply_along_axis(lambda v: v * v, 1, t), (leaf,))
