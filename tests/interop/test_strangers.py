@@ -89,7 +89,11 @@ def test_random_selections_of_arrays_and_lists(given):
 @pytest.mark.parametrize(
     ("call", "kind", "words"),
     [
-        (lambda path: tk.set_num_threads("two"), TypeError, r"\[set_num_threads\] the number of threads must be an int"),
+        (
+            lambda path: tk.set_num_threads("two"),
+            TypeError,
+            r"\[set_num_threads\] the number of threads must be an int",
+        ),
         (lambda path: tk.set_num_threads(2.5), TypeError, r"\[set_num_threads\]"),
         (
             lambda path: f"{tk.asarray(3.0):d}",

@@ -98,7 +98,9 @@ class TestScalar:
     @pytest.mark.parametrize("promote", ["float", tk.float32, None, 3, float])
     def test_promote(self, promote: Any) -> None:
         refused(one(promote=promote), RegistrationError, "is not a promotion rule", "tk.library.INT_TO_FLOAT")
-        refused(reduce(combine=lambda T: lambda a, b: a + b, promote=promote), RegistrationError, "not a promotion rule")
+        refused(
+            reduce(combine=lambda T: lambda a, b: a + b, promote=promote), RegistrationError, "not a promotion rule"
+        )
 
     @pytest.mark.parametrize("domain", [1, (1,), (1, 1), (2, 1), (0, math.inf), ("a", "b"), (0, 1, 2), None, "ab"])
     def test_domain(self, domain: Any) -> None:

@@ -139,7 +139,9 @@ class TestElements:
         assert count(2**62, d([0])).item() == 2.0**62
         assert count(-(2**63), d([[0]])).item() == -(2.0**63)
         for x in (d([0, 1, 2]), d([0, 1, 2])[::2]):
-            with pytest.raises(OverflowError, match=r"the argument 'k' is 9223372036854775808, which is not an int64_t"):
+            with pytest.raises(
+                OverflowError, match=r"the argument 'k' is 9223372036854775808, which is not an int64_t"
+            ):
                 count(2**63, x)
 
     def test_a_dtype_for_each_tensor(self, library: Path) -> None:

@@ -29,8 +29,7 @@ _NO_FAKE: Final = (
     "values, one that raises NotImplementedError and says so."
 )
 _FAKE_RAISES: Final = (
-    "{where}the fake raises {error}, where the real call gives a result. Correct the function given to "
-    "register_fake."
+    "{where}the fake raises {error}, where the real call gives a result. Correct the function given to register_fake."
 )
 _DIFFERS: Final = (
     "{where}{result} has {what} {real} in the real run, {fake} in the fake: make the fake return {what} {real}{rule}."

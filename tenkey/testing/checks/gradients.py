@@ -406,7 +406,9 @@ class Derivatives:
                     return f"no forward derivative: it is refused ({described(error)})"
                 if refused:
                     continue
-                raise Failure(f"forward mode raises {described(error)}. Correct the function given to register_jvp.") from error
+                raise Failure(
+                    f"forward mode raises {described(error)}. Correct the function given to register_jvp."
+                ) from error
             only = (
                 "" if not number else f" when only {quote_all([self.sample.labels[i] for i in subset])} has a tangent"
             )

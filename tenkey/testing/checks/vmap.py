@@ -22,9 +22,7 @@ _WRONG: Final = (
     "vmap over {over} differs from a loop: {result} {difference}.{why} Correct the function that register_vmap was "
     "given (in_dims is {dims}; it returns the result and its out_dims)."
 )
-_RAISES: Final = (
-    "vmap over {over} raises {error}, where a loop does not. Correct the function given to register_vmap (in_dims is {dims})."
-)
+_RAISES: Final = "vmap over {over} raises {error}, where a loop does not. Correct the function given to register_vmap (in_dims is {dims})."
 _SHAPE: Final = " The shapes would agree if the batch were in another dimension: check out_dims."
 
 
