@@ -25,7 +25,7 @@ from tenkey.testing import SampleInput
 from tenkey.transforms import vmap
 from tests._registry import registry_as_before
 from tests._tiers import each
-from tests.operators._table import INPLACE, SAMPLED, calls, chosen, is_probed, named, probed, sampled
+from tests.operators._table import INPLACE, KINDS, SAMPLED, calls, chosen, is_probed, named, probed, sampled
 
 _STEP = 1e-6
 _OPERATORS = [op for op in SAMPLED if op.schema.base_name not in ("to_device", "empty_like")]
@@ -190,7 +190,7 @@ def _pushing(operator: Operator, sample: SampleInput, floating: list[Tensor]) ->
 
 
 @pytest.mark.wider
-@named([op for op in _OPERATORS if not op.schema.is_mutable and "NotDifferentiable" not in op.facets])
+@named([op for op in _OPERATORS if not op.schema.is_mutable and "NotDifferentiable" not in op.facets], fast=KINDS)
 def test_vmap_of_every_tangent(operator: Operator) -> None:
     rng = np.random.default_rng(4)
     for sample in chosen(operator, "float64"):
