@@ -5,7 +5,7 @@ path of a call tests for. A context variable starts fresh in every thread and is
 
 Note [Guards end in any order]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-What a guard changes is kept in a second context variable, one :class:`Change` for each guard that is entered, and never
+What a guard changes is kept in a second context variable, one entry for each guard that is entered, and never
 in the guard itself: one guard object can be entered by several threads and tasks at a time. A guard that is left last
 puts the state back that it found. A suspended generator can be closed while guards that were entered later are still
 on; then its change alone is taken out, and the later ones are applied anew to the state that it had found. Guarded by
@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from .._util.context_decorator import decorate
 from .keys import DispatchKey, DispatchKeySet, _mask_of, backend_mask, register_trait
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from typing import Self
 
 __all__ = [
-    "Change",
     "REQUIRES_GRAD",
     "SILENT",
     "ExcludeDispatchKeyGuard",
@@ -104,12 +103,11 @@ class LocalState:
         values: tuple[Any, ...] = (),
     ) -> LocalState | None:
         """Return the state with bits set and cleared, and with further modes and values."""
-        return make_state(
-            (self.include & ~uninclude) | include,
-            (self.exclude & ~unexclude) | exclude,
-            self.modes + modes,
-            self.values + values,
-        )
+        include |= self.include & ~uninclude
+        exclude |= self.exclude & ~unexclude
+        modes = self.modes + modes
+        values = self.values + values
+        return LocalState(include, exclude, modes, values) if include or exclude or modes or values else None
 
 
 _MODE: Final = DispatchKey.Mode.mask
@@ -132,16 +130,10 @@ def make_state(include: int, exclude: int, modes: tuple[Any, ...], values: tuple
     return LocalState(include, exclude, modes, values) if include or exclude or modes or values else None
 
 
-class Change(NamedTuple):
-    """What one guard, its ``owner``, changed (the arguments of ``LocalState.changed``), and the state that it found."""
-
-    owner: object
-    change: tuple[Any, ...]
-    found: LocalState | None
-
-
 _Guard = TypeVar("_Guard")
-_changes: ContextVar[tuple[Change, ...]] = ContextVar("tenkey_dispatch_changes", default=())
+# What one guard changed: the guard, the arguments of ``LocalState.changed``, and the state that it found.
+_Change = tuple[object, tuple[Any, ...], LocalState | None]
+_changes: ContextVar[tuple[_Change, ...]] = ContextVar("tenkey_dispatch_changes", default=())
 
 
 def enter(
@@ -157,7 +149,7 @@ def enter(
     """Change the state of this thread or task until ``leave(owner)``, which undoes the newest change of ``owner``."""
     found = get_state()
     change = (include, uninclude, exclude, unexclude, modes, () if value is None else (value,))
-    _changes.set((*_changes.get(), Change(owner, change, found)))
+    _changes.set((*_changes.get(), (owner, change, found)))
     set_state((found or _DEFAULT).changed(*change))
 
 
@@ -165,26 +157,25 @@ def leave(owner: object) -> Any:
     """Undo what ``owner`` entered last in this thread or task, and return the value it entered, if any."""
     changes = _changes.get()
     for i in reversed(range(len(changes))):
-        if changes[i].owner is owner:
+        if changes[i][0] is owner:
             break
     else:
         return None
-    state = changes[i].found
-    later = []
-    for change in changes[i + 1 :]:
-        later.append(change._replace(found=state))
-        state = (state or _DEFAULT).changed(*change.change)
+    _, (*_, values), state = changes[i]
+    later: list[_Change] = []
+    for other, change, _ in changes[i + 1 :]:
+        later.append((other, change, state))
+        state = (state or _DEFAULT).changed(*change)
     _changes.set((*changes[:i], *later))
     set_state(state)
-    values = changes[i].change[-1]
     return values[0] if values else None
 
 
 def innermost_guard(kind: type[_Guard]) -> _Guard | None:
     """The guard of this class that was entered last in this thread or task and is still on."""
-    for change in reversed(_changes.get()):
-        if isinstance(change.owner, kind):
-            return change.owner
+    for owner, _, _ in reversed(_changes.get()):
+        if isinstance(owner, kind):
+            return owner
     return None
 
 

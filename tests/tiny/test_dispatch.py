@@ -289,8 +289,8 @@ class TestGuards:
         self.in_thread(close)
         assert states[0] is states[1] is not None
         # Here nobody can end it any more but us: put the state back for the other tests.
-        (change,) = _changes.get()
-        change.owner.__exit__(None, None, None)  # type: ignore[attr-defined]
+        ((owner, _, _),) = _changes.get()
+        owner.__exit__(None, None, None)  # type: ignore[attr-defined]
 
     def test_threads_start_fresh(self, reg: Registry) -> None:
         op, fake = reg.find("t::f"), Fake(CPU)
