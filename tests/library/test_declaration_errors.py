@@ -93,7 +93,7 @@ class TestScalar:
                 return x
             return -x if x < 5 else x
 
-        refused(one(scalar=lambda T: function), ScalarTraceError, "it must depend on its parameters alone")
+        refused(one(scalar=lambda T: function), ScalarTraceError, "it must depend only on its parameters")
 
     @pytest.mark.parametrize("promote", ["float", tk.float32, None, 3, float])
     def test_promote(self, promote: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -192,7 +192,7 @@ def put_(x: Tensor, indices: Sequence[Tensor | None], source: Tensor) -> Tensor:
     return x
 
 
-KERNELS: Final = {
+KERNELS: Final[dict[str, Callable[..., Tensor]]] = {
     "tk::take_along_axis": take_along_axis, "tk::scatter_add_zeros": scatter_add_zeros,
     "tk::slice_backward": slice_backward, "tk::basic_index_backward": basic_index_backward, "tk::index": index,
     "tk::index_backward": index_backward, "tk::basic_put_": basic_put_, "tk::put_": put_,

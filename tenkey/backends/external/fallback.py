@@ -119,7 +119,7 @@ class _Host:
             self._originals[id(known[1])] = x
         return known[1]
 
-    def write_back(self, tensors: Iterator[Tensor]) -> None:
+    def write_back(self, tensors: list[Tensor]) -> None:
         changed = {id(t._data.owner) for t in tensors if t._data.__class__ is StridedArray and id(t) in self._copies}
         for owner in changed:
             if self._memory[owner].size:

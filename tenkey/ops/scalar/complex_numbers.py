@@ -1,11 +1,11 @@
-"""What an expression means for complex numbers: whether it is defined, and whether it has a complex derivative.
+"""Complex operands: whether an expression is defined for them, and whether it has a complex derivative.
 
 Note [Complex expressions]
-    An order (`<`, `maximum`, `floor`, `hypot`) has no meaning for complex operands, so an operator of such an
-    expression takes real dtypes; `round` has that of the standard, which rounds both parts. `abs` and `sign` are
-    defined but not holomorphic: their derivative is no complex number that a direction is multiplied by, and the rules
-    of `differentiate` are those of real numbers. A gradient through them is refused. An operand is real if it is made
-    of constants, conditions and `abs` alone; what stands in a condition takes no part in a derivative. Guarded by
+    Operations that depend on an order (`<`, `maximum`, `floor`, `hypot`) have no meaning for complex operands, so an
+    operator with such an expression accepts real dtypes only; `round` follows the standard, which rounds both parts.
+    `abs` and `sign` are defined but not holomorphic: their derivative is not multiplication by a complex number, and
+    the rules of `differentiate` are those of real numbers. A gradient through them is refused. An operand is real if it
+    consists of constants, conditions and `abs` only; conditions do not contribute to a derivative. Guarded by
     `tests/ops/test_complex_expressions.py`.
 """
 
@@ -41,7 +41,7 @@ def _real_nodes(order: list[Expression], real: Collection[str]) -> set[Expressio
 
 
 def is_real(expression: Expression, real: Collection[str] = ()) -> bool:
-    """Whether the expression is a real number for complex variables.
+    """Tell whether the expression is real for complex variables.
 
     >>> from tenkey.ops.scalar import abs, variable
     >>> is_real(abs(variable("z")) + 1), is_real(variable("z") + 1)
@@ -51,7 +51,9 @@ def is_real(expression: Expression, real: Collection[str] = ()) -> bool:
 
 
 def undefined_for_complex(expression: Expression, real: Collection[str] = ()) -> str | None:
-    """An operation of the expression that complex operands cannot have, or None; variables in `real` are real.
+    """Return an operation of the expression that is undefined for complex operands, or None.
+
+    The variables in `real` are real.
 
     >>> from tenkey.ops.scalar import abs, maximum, variable
     >>> z = variable("z")
@@ -67,7 +69,7 @@ def undefined_for_complex(expression: Expression, real: Collection[str] = ()) ->
 
 
 def not_holomorphic(expression: Expression, real: Collection[str] = ()) -> str | None:
-    """An operation through which the expression has no complex derivative, or None.
+    """Return an operation because of which the expression has no complex derivative, or None.
 
     >>> from tenkey.ops.scalar import abs, exp, variable, where
     >>> z = variable("z")

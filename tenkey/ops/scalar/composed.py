@@ -1,10 +1,9 @@
-"""Functions that are composed of scalar operations, written so that they neither overflow nor lose derivatives."""
+"""Functions composed of scalar operations, written so that neither values overflow nor derivatives are lost."""
 
 from __future__ import annotations
 
-from .conditions import isinf, logical_and, where
 from .expression import Operand
-from .functions import exp, log1p, maximum, minimum, reciprocal
+from .functions import exp, isinf, log1p, logical_and, maximum, minimum, reciprocal, where
 from .signatures import binary, ternary, unary
 
 __all__ = ["clip", "logaddexp", "sigmoid", "softplus"]
@@ -12,7 +11,7 @@ __all__ = ["clip", "logaddexp", "sigmoid", "softplus"]
 
 @ternary
 def clip(x: Operand, low: Operand, high: Operand) -> Operand:
-    """minimum(maximum(x, low), high); at a limit the derivative is shared equally with it.
+    """minimum(maximum(x, low), high); at a limit, x and the limit share the derivative equally.
 
     >>> clip(7.0, 0.0, 6.0)
     6.0
@@ -22,9 +21,9 @@ def clip(x: Operand, low: Operand, high: Operand) -> Operand:
 
 @unary
 def sigmoid(x: Operand) -> Operand:
-    """The logistic function 1 / (1 + exp(-x)): accurate to the last bits for both signs, as no part of it cancels.
+    """The logistic function 1 / (1 + exp(-x)), accurate to the last bits for both signs because nothing cancels.
 
-    Its derivative is written with the result alone: see Note [Logistic quotient].
+    Its derivative depends on the result only: see Note [Logistic quotient].
 
     >>> sigmoid(0.0), sigmoid(-1000.0)
     (0.5, 0.0)
@@ -33,10 +32,10 @@ def sigmoid(x: Operand) -> Operand:
 
 
 # Note [Smooth branches]
-#     softplus and logaddexp are usually written max(x, y) + log1p(exp(-abs(x - y))). The kinks of its parts at x == y
-#     cancel in the sum but not in second derivatives, which come out as 0 instead of 1/4 there. Here each branch is
-#     the whole function, smooth everywhere, and the condition only chooses the one that does not overflow, so
-#     derivatives of every order are right at the tie as well. Guarded by `test_smooth_at_the_tie`.
+#     softplus and logaddexp are usually written max(x, y) + log1p(exp(-abs(x - y))). The kinks of the two terms at
+#     x == y cancel in the sum but not in second derivatives, which become 0 instead of 1/4. Here each branch is the
+#     whole function, smooth everywhere, and the condition only chooses the branch that does not overflow. Derivatives
+#     of every order are therefore correct at the tie too. Guarded by `test_smooth_at_the_tie`.
 
 
 @unary

@@ -1,21 +1,22 @@
 """Exact symbolic derivatives of scalar expressions.
 
 Note [Derivative conventions]
-    maximum and minimum (so clip): a tie shares the derivative equally. abs at 0: 0. hypot at the origin: 0, which is a
-    subgradient, as for abs. Step functions (floor, round, sign, comparisons, integer operations): 0. `where` selects
-    between the branches' derivatives and never multiplies by the condition, so that a NaN or infinity of the branch
-    not taken does not leak. pow: x**0 has derivative 0 everywhere, and the derivative for the exponent is 0 at
-    x == 0 for exponents from 0 on. Guarded by `test_ties`, `test_where_does_not_leak` and `test_pow_at_zero`.
+    maximum and minimum (and so clip): at a tie, both operands share the derivative equally. abs at 0 and hypot at the
+    origin: 0, a subgradient. Step functions (floor, round, sign, comparisons, integer operations): 0. `where` selects
+    one branch's derivative and never multiplies by the condition, so that a NaN or infinity of the other branch does
+    not leak. pow: the derivative of x**0 is 0 everywhere, and the derivative with respect to the exponent is 0 at
+    x == 0 for exponents >= 0. Guarded by `test_ties`, `test_where_does_not_leak` and `test_pow_at_zero`.
 
 Note [Logistic quotient]
-    The quotient rule makes exp(-x) / (1 + exp(-x))**2 of 1 / (1 + exp(-x)): inf / inf once exp(-x) overflows, at
-    x = -89 in float32. Users write exactly this quotient, so it is recognised: with s the quotient, the derivative for
-    the exponent is -(s * (1 - s)), which never overflows. Guarded by `test_logistic_quotient`.
+    The quotient rule turns 1 / (1 + exp(-x)) into exp(-x) / (1 + exp(-x))**2, which is inf / inf once exp(-x)
+    overflows, at x = -89 in float32. Users write exactly this quotient, so it is recognized: if s is the quotient, its
+    derivative with respect to the exponent is -(s * (1 - s)), which never overflows.
+    Guarded by `test_logistic_quotient`.
 
 Note [Light simplification]
-    Derivatives are built through the constructors below, which drop zeros and ones, fold constants and move signs
-    outwards. Each rewriting is exact in floating point for finite operands, but for the sign of a zero: there is no
-    re-association and no expansion.
+    Derivatives are built by the constructors below, which drop zeros and ones, fold constants and move signs outwards.
+    Each rewriting is exact in floating point for finite operands, except for the sign of a zero; nothing is
+    reassociated or expanded.
 """
 
 from __future__ import annotations
@@ -29,15 +30,11 @@ from .reference import REFERENCE
 
 __all__ = ["UnsupportedDerivativeError", "differentiate", "differentiate_all", "differentiate_along"]
 
-_NO_DERIVATIVE: Final = (
-    "no derivative is known for the scalar operation {0!r} in `{1}`: give the operator's derivative by partials=..., "
-    "or write the function with other operations."
-)
 _EXACT_INTEGERS: Final = 2**53
 
 
 class UnsupportedDerivativeError(NotImplementedError):
-    """An operation without a derivative rule stands between the expression and the variable."""
+    """Raised for an operation without a derivative rule between the expression and the variable."""
 
 
 _ZERO: Final = constant(0)
@@ -66,7 +63,7 @@ def _fold(operation: str, *operands: Expression) -> Expression:
 
 
 def _unsigned(x: Expression) -> tuple[Expression, bool]:
-    """`x` without leading minus signs, and whether there was an odd number of them."""
+    """Remove leading minus signs from `x`; also tell whether their number was odd."""
     odd = False
     while x.operation == "negative":
         x, odd = x.operands[0], not odd
@@ -119,7 +116,7 @@ def _multiply(x: Expression, y: Expression) -> Expression:
     x, x_negative = _unsigned(x)
     y, y_negative = _unsigned(y)
     if y.operation == "constant" and x.operation != "constant":
-        x, y = y, x  # one order, so that equal products are one node
+        x, y = y, x  # in one order, so that equal products are one node
     if _is(x, -1):
         x, x_negative = _ONE, not x_negative
     product = y if _is(x, 1) else x if _is(y, 1) else _fold("multiply", x, y)
@@ -145,12 +142,12 @@ _Rule = Callable[..., Expression]
 
 
 def _one_minus_square(x: Expression) -> Expression:
-    """(1 - x) * (1 + x): accurate near 1, where 1 - x*x cancels."""
+    """Return (1 - x) * (1 + x), which is accurate near 1, where 1 - x*x cancels."""
     return _multiply(_subtract(_ONE, x), _add(_ONE, x))
 
 
 def _logistic_exponent(node: Expression) -> Expression | None:
-    """The u of 1 / (1 + exp(u)), if `node` is that: see Note [Logistic quotient]."""
+    """Return u if `node` is 1 / (1 + exp(u)), else None: see Note [Logistic quotient]."""
     if node.operation != "reciprocal" and not (node.operation == "divide" and _is(node.operands[0], 1)):
         return None
     denominator = node.operands[-1]
@@ -167,7 +164,7 @@ def _of_logistic(node: Expression, exponent: Expression, derivatives: dict[Expre
 
 
 def _of_divide(node: Expression, x: Expression, y: Expression, dx: Expression, dy: Expression) -> Expression:
-    # Written with the quotient itself: y*y would overflow and underflow much earlier.
+    # Uses the quotient itself, because y*y would overflow and underflow much earlier.
     if _is(dy, 0):
         return _divide(dx, y)
     if _is(dx, 0):
@@ -217,7 +214,10 @@ def _of_selection(comparison: str) -> _Rule:
 
 
 def _no_derivative(node: Expression, *_: Expression) -> Expression:
-    raise UnsupportedDerivativeError(_NO_DERIVATIVE.format(node.operation, node))
+    raise UnsupportedDerivativeError(
+        f"no derivative is known for the scalar operation {node.operation!r} in `{node}`: give the operator's "
+        "derivative by partials=..., or write the function with other operations."
+    )
 
 
 def _step(*_: Expression) -> Expression:
@@ -285,11 +285,11 @@ def _gaussian(x: Expression) -> Expression:
 
 
 def differentiate(expression: Expression, variable_name: str) -> Expression:
-    """The derivative of `expression` for the variable of that name; the constant 0 if it does not depend on it.
+    """Return the derivative of `expression` with respect to a variable; the constant 0 if it does not occur.
 
-    Exact where the function is differentiable, and after Note [Derivative conventions] elsewhere. Nodes of
-    `expression` are reused where the derivative can be written with them. UnsupportedDerivativeError (a
-    NotImplementedError) names an operation that has no rule.
+    The derivative is exact where the function is differentiable and follows Note [Derivative conventions] elsewhere.
+    It reuses nodes of `expression` where possible. UnsupportedDerivativeError (a NotImplementedError) names an
+    operation that has no rule.
 
     >>> from tenkey.ops.scalar import exp, tanh, variable
     >>> x = variable("x")
@@ -302,7 +302,7 @@ def differentiate(expression: Expression, variable_name: str) -> Expression:
 
 
 def differentiate_along(expression: Expression, directions: Mapping[str, Expression]) -> Expression:
-    """The derivative of `expression` in a direction: each variable changes at the rate that `directions` gives it.
+    """Return the derivative of `expression` in a direction: variables change at the rates in `directions`.
 
     >>> from tenkey.ops.scalar import variable, where
     >>> x, y = variable("x"), variable("y")
@@ -328,7 +328,7 @@ def differentiate_along(expression: Expression, directions: Mapping[str, Express
 
 
 def differentiate_all(expression: Expression, names: Iterable[str]) -> dict[str, Expression]:
-    """The derivative for each of `names`.
+    """Return the derivative with respect to each of `names`.
 
     >>> from tenkey.ops.scalar import variable
     >>> {name: str(slope) for name, slope in differentiate_all(variable("x") * variable("y"), "xy").items()}

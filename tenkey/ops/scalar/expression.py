@@ -1,17 +1,17 @@
-"""Immutable, hash-consed scalar expressions and their operator overloads.
+"""Immutable, interned scalar expressions and their operators.
 
 Note [Interning]
-    A node is looked up by (operation, operands, value, name, kind) before it is made, so two structurally equal
-    expressions are one object: equality is `is`, hashing is by identity, and common subexpressions are shared
-    without a pass that finds them. The table holds its nodes weakly. Operands enter the key by `id`: they cannot
-    die before the node that holds them, and a dead node's entry is never returned.
-    `==` builds an expression, as in every symbolic library; dictionaries keyed by expressions still work, because
-    two live objects never have the same identity hash, so `dict` never asks `==`. Do not use `in` on lists of them.
+    A node is looked up by (operation, operands, value, name, kind) before it is created, so structurally equal
+    expressions are one object: equality is `is`, hashing is by identity, and common subexpressions are shared without
+    a search. The table holds its nodes weakly. Operands enter the key by `id`: they live as long as the node that
+    holds them, and the entry of a dead node is never returned.
+    `==` builds an expression, as in every symbolic library; dictionaries keyed by expressions still work, because live
+    objects have different identity hashes, so `dict` never calls `==`. Do not use `in` on lists of expressions.
     Guarded by `test_equal_expressions_are_one_object` and `test_dead_expressions_leave_the_table`.
 
 Note [No recursion]
-    Generated expressions are deep (a loop that adds 10,000 terms is a chain of 10,000 nodes), so nothing here walks
-    an expression by recursive calls. Guarded by `test_deep_chains`.
+    Generated expressions are deep (a loop that adds 10,000 terms is a chain of 10,000 nodes), so no function of this
+    package traverses an expression by recursive calls. Guarded by `test_deep_chains`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 DECIDE: Final[ContextVar[Callable[[Expression], bool] | None]] = ContextVar("DECIDE", default=None)
-"""Answers `bool(condition)` while a function is traced; None outside of a trace."""
+"""The function that answers `bool(condition)` during a trace; None outside a trace."""
 
 _NO_TRUTH_VALUE: Final = (
     "the truth value of the scalar expression `{0}` is not known outside of a trace: "
@@ -54,7 +54,7 @@ _NOT_A_SCALAR: Final = (
     "scalar functions see one element at a time, never arrays, strings or None."
 )
 _IMMUTABLE: Final = "scalar expressions are immutable: build a new one."
-_ELLIPSIS_AFTER: Final = 400  # characters after which an inner part of the text is shown as `...`
+_ELLIPSIS_AFTER: Final = 400  # longer inner parts of a text are shown as `...`
 
 
 class Expression:
@@ -78,10 +78,10 @@ class Expression:
     name: str | None
     kind: Kind
 
-    # NumPy scalars on the left (`np.float64(2) * x`) then leave the operation to us; ufuncs refuse.
+    # NumPy scalars on the left (`np.float64(2) * x`) then return NotImplemented, and ufuncs raise an error.
     __array_ufunc__: ClassVar[None] = None
 
-    def __new__(cls) -> Self:  # noqa: D102  # it only refuses
+    def __new__(cls) -> Self:  # noqa: D102  # it only raises an error
         raise TypeError("expressions are made by variable(), constant() and the scalar functions, not by Expression().")
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
@@ -102,7 +102,7 @@ class Expression:
     def __repr__(self) -> str:
         return f"<scalar expression {_text(self)}>"
 
-    # Arithmetic. An operand that is no number gives NotImplemented, so that Python's own TypeError names both types.
+    # Arithmetic. It returns NotImplemented for operands other than numbers: Python's TypeError names both types.
     def __add__(self, other: Operand) -> Expression:
         return _binary("add", self, other)
 
@@ -249,11 +249,11 @@ class Expression:
 
 
 Operand: TypeAlias = Expression | float
-"""What may stand in an expression: an expression or a real Python number (bool and int included)."""
+"""An operand of an operation: an expression or a real Python number (bool and int included)."""
 
 _Key: TypeAlias = tuple[str, tuple[int, ...], object, str | None, Kind]
 _nodes: WeakValueDictionary[_Key, Expression] = WeakValueDictionary()
-_lock = threading.RLock()  # reentrant: allocation may start a garbage collection that runs other people's code
+_lock = threading.RLock()  # reentrant, because allocation may start a garbage collection that runs foreign code
 
 
 def _intern(
@@ -283,18 +283,18 @@ def _intern(
 
 
 def variable(name: str, kind: Kind = "number") -> Expression:
-    """The variable `name`, a Python identifier.
+    """Return the variable `name`, a Python identifier.
 
     >>> variable("x") is variable("x")
     True
     """
     if not name.isidentifier() or keyword.iskeyword(name):
-        raise ValueError(f"a variable's name must be a Python identifier that is no keyword, got {name!r}.")
+        raise ValueError(f"a variable's name must be a Python identifier and not a keyword, got {name!r}.")
     return _intern("variable", (), kind, name=name)
 
 
 def plain_number(value: object) -> bool | int | float:
-    """`value` as a Python bool, int or float (NumPy scalars are converted); TypeError for anything else.
+    """Convert `value` to a Python bool, int or float; TypeError unless it is a Python or NumPy number.
 
     >>> plain_number(3)
     3
@@ -305,7 +305,7 @@ def plain_number(value: object) -> bool | int | float:
         return int(value)
     if isinstance(value, numbers.Real):
         return float(value)
-    item: Callable[[], object] | None = getattr(value, "item", None)  # NumPy's bool, and its 0-d arrays
+    item: Callable[[], object] | None = getattr(value, "item", None)  # NumPy's bool and 0-d arrays
     if getattr(value, "shape", None) == () and item is not None:
         value = item()
         if isinstance(value, bool | int | float):
@@ -314,24 +314,24 @@ def plain_number(value: object) -> bool | int | float:
 
 
 def constant(value: object) -> Expression:
-    """The constant `value`; int, float and bool stay what they are, and -0.0 differs from 0.0.
+    """Return the constant `value`; int, float and bool remain distinct, as do -0.0 and 0.0.
 
     >>> constant(1) is constant(1), constant(1) is constant(1.0), constant(0.0) is constant(-0.0)
     (True, False, False)
     """
     number = plain_number(value)
-    # Python holds 1 == 1.0 == True and nan != nan, so the key spells type and bits.
+    # In Python 1 == 1.0 == True and nan != nan, so the key consists of type and bits.
     key = (type(number), number.hex() if isinstance(number, float) else number)
     return _intern("constant", (), "boolean" if isinstance(number, bool) else "number", value=number, value_key=key)
 
 
 def as_expression(value: object) -> Expression:
-    """`value` itself if it is an expression, else the constant of that value."""
+    """Return `value` itself if it is an expression, else the constant of that value."""
     return value if isinstance(value, Expression) else constant(value)
 
 
 def _to_kind(expression: Expression, kind: Kind) -> Expression:
-    """A boolean as number is 1 or 0; a number as boolean is `!= 0`."""
+    """Convert between kinds: a boolean as a number is 1 or 0; a number as a boolean is `!= 0`."""
     if expression.kind == kind:
         return expression
     if expression.operation == "constant":
@@ -345,9 +345,9 @@ _BOOLEAN_CHOICE: Final[tuple[Kind, ...]] = ("boolean", "boolean", "boolean")
 
 
 def make(operation: str, *operands: object) -> Expression:
-    """The node `operation(*operands)`, unsimplified; numbers become constants, kinds are converted.
+    """Return the node `operation(*operands)`, unsimplified; numbers become constants, kinds are converted.
 
-    ValueError for an unknown operation, TypeError for the wrong number or type of operands.
+    Raises ValueError for an unknown operation, TypeError for the wrong number or type of operands.
 
     >>> print(make("where", variable("x") > 0, 1, make("exp", variable("x"))))
     where(x > 0, 1, exp(x))
@@ -365,11 +365,11 @@ def make(operation: str, *operands: object) -> Expression:
     return _intern(operation, tuple(_to_kind(node, wanted) for node, wanted in zip(nodes, kinds, strict=True)), kind)
 
 
-_NOT_IMPLEMENTED: Final = cast(Expression, NotImplemented)  # type checkers know its role in operator methods only
+_NOT_IMPLEMENTED: Final = cast(Expression, NotImplemented)  # type checkers know its role only in operator methods
 
 
 def _binary(operation: str, left: object, right: object) -> Expression:
-    """As `make`, but NotImplemented for an operand that is no number."""
+    """Call `make`, or return NotImplemented for an operand that is not a number."""
     try:
         nodes = as_expression(left), as_expression(right)
     except TypeError:
@@ -387,7 +387,7 @@ def _logical_or_bitwise(operation: str, left: object, right: object) -> Expressi
 
 
 def topological_order(outputs: Iterable[Expression]) -> list[Expression]:
-    """All nodes that `outputs` need, each once, operands before users; the order depends on structure alone.
+    """Return all nodes of `outputs` once, operands before their users; the order depends only on structure.
 
     >>> x = variable("x")
     >>> [str(node) for node in topological_order([x * x + 1])]
@@ -409,7 +409,7 @@ def topological_order(outputs: Iterable[Expression]) -> list[Expression]:
 
 
 def _text(expression: Expression) -> str:
-    """Python source of `expression`; an inner part that has grown too long is shown as `...`."""
+    """Return Python source of `expression`; a long inner part is shown as `...`."""
     texts: dict[Expression, tuple[str, int]] = {}
     for node in topological_order([expression]):
         parts = [
@@ -421,7 +421,7 @@ def _text(expression: Expression) -> str:
 
 
 def _node_text(node: Expression, parts: list[tuple[str, int]]) -> tuple[str, int]:
-    """Text and precedence of one node from those of its operands."""
+    """Return the text and precedence of a node from those of its operands."""
     if node.operation == "variable":
         return str(node.name), ATOM_PRECEDENCE
     if node.operation == "constant":
@@ -434,7 +434,7 @@ def _node_text(node: Expression, parts: list[tuple[str, int]]) -> tuple[str, int
     own = entry.precedence
     if len(parts) == 1:
         return f"{entry.symbol}{_bracketed(parts[0], own)}", own
-    if own == POWER_PRECEDENCE:  # the only one that groups to the right, and whose exponent may be -x
+    if own == POWER_PRECEDENCE:  # the only right-associative operator; its exponent may be -x
         return f"{_bracketed(parts[0], own + 1)}**{_bracketed(parts[1], UNARY_PRECEDENCE)}", own
     left_at_least = own + 1 if entry.kind == "boolean" and node.operation not in _LOGICAL else own  # a < b < c chains
     return f"{_bracketed(parts[0], left_at_least)} {entry.symbol} {_bracketed(parts[1], own + 1)}", own

@@ -1,8 +1,8 @@
 """The closed set of scalar operations: arity, kinds of operands and result, and how each is written.
 
-This table is data only. `expression` checks a new node against it, `functions` offers one Python function per
-entry, `reference` computes each on Python numbers, and `differentiate` and `emit` must know every entry or refuse
-it by name. Names are those of the Python array API standard (2023.12) where the standard has the function.
+This table is data only. `expression` checks new nodes against it, `functions` provides a Python function per entry,
+`reference` computes each entry on Python numbers, and `differentiate` and `emit` must handle every entry or reject it
+by name. Names are those of the Python array API standard (2023.12) where it has the function.
 
 >>> OPERATIONS["hypot"].operand_kinds
 ('number', 'number')
@@ -20,7 +20,7 @@ __all__ = ["ATOM_PRECEDENCE", "OPERATIONS", "POWER_PRECEDENCE", "UNARY_PRECEDENC
 
 Kind: TypeAlias = Literal["number", "boolean"]
 
-# Python's own precedences, so that the text of an expression is Python source for the same expression.
+# Python's precedences, so that the text of an expression is Python source for the same expression.
 _COMPARISON: Final = 1
 _OR: Final = 2
 _XOR: Final = 3
@@ -34,9 +34,9 @@ ATOM_PRECEDENCE: Final = 10
 
 
 class Operation(Record, frozen=True):
-    """One operation: `operand_kinds` fixes the arity; `symbol` is None for those that are written as calls.
+    """An operation. `operand_kinds` determines the arity; `symbol` is None for operations written as calls.
 
-    `where` is the one operation whose result kind is not fixed: it takes the kind of its branches.
+    Only the result kind of `where` is not fixed: it is the kind of the branches.
     """
 
     name: str
@@ -55,7 +55,7 @@ _TWO_NUMBERS: Final[tuple[Kind, ...]] = ("number", "number")
 _TWO_BOOLEANS: Final[tuple[Kind, ...]] = ("boolean", "boolean")
 
 _ALL: Final[list[Operation]] = [
-    # `eps`, the spacing of numbers at 1, has no operands: its value is known only when the compute type is.
+    # `eps`, the spacing of numbers at 1, has no operands: its value depends on the compute type.
     Operation("eps", (), "number"),
     Operation("add", _TWO_NUMBERS, "number", "+", _SUM),
     Operation("subtract", _TWO_NUMBERS, "number", "-", _SUM),

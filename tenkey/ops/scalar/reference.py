@@ -1,8 +1,8 @@
-"""Each scalar operation on Python numbers, with the results of IEEE 754 where Python's `math` raises.
+"""Scalar operations on Python numbers, with the results of IEEE 754 where Python's `math` raises.
 
 `math.log(0.0)` is an error in Python and minus infinity in every kernel; the functions here agree with the kernels.
-They are the reference that generated code is tested against, and what a scalar function computes on plain floats.
-Integers stay integers where the operation is exact on them.
+They are the reference for generated code, and scalar functions use them for plain floats. Integers stay integers where
+the operation is exact on them.
 
 >>> log(0.0), divide(1.0, -0.0), sqrt(-1.0)
 (-inf, -inf, nan)
@@ -97,14 +97,14 @@ def atanh(x: float) -> float:
 
 
 def divide(x: float, y: float) -> float:
-    """IEEE 754 division: by zero it gives a signed infinity, or NaN for 0 / 0."""
+    """IEEE 754 division: x / 0 is a signed infinity, 0 / 0 is NaN."""
     if y == 0:
         return math.nan if x == 0 or x != x else math.copysign(math.inf, x) * math.copysign(1.0, y)
     return x / y
 
 
 def floor_divide(x: float, y: float) -> float:
-    """Python's `//`; by zero as `divide`."""
+    """Python's `//`; division by zero as in `divide`."""
     return divide(x, y) if y == 0 else x // y
 
 
@@ -148,7 +148,7 @@ def _to_whole(function: Callable[[float], int]) -> Callable[[float], float]:
     def wrapped(x: float) -> float:
         if isinstance(x, int) or not math.isfinite(x):
             return x
-        return math.copysign(float(function(x)), x)  # -0.5 rounds to -0.0; a result other than 0 keeps the sign of x
+        return math.copysign(float(function(x)), x)  # -0.5 rounds to -0.0
 
     return wrapped
 
@@ -167,12 +167,12 @@ def sign(x: float) -> float:
 
 
 def maximum(x: float, y: float) -> float:
-    """The larger; NaN if either is NaN (IEEE 754-2019 `maximum`, but for the sign of zero)."""
+    """The larger number; NaN if either is NaN (IEEE 754-2019 `maximum`, except for the sign of zero)."""
     return x if x >= y or x != x else y
 
 
 def minimum(x: float, y: float) -> float:
-    """The smaller; NaN if either is NaN."""
+    """The smaller number; NaN if either is NaN."""
     return x if x <= y or x != x else y
 
 
@@ -182,7 +182,7 @@ def copysign(x: float, y: float) -> float:
 
 
 def signbit(x: float) -> bool:
-    """Whether the sign is minus, that of a zero or NaN included."""
+    """Whether the sign is minus; zeros and NaN have a sign too."""
     return math.copysign(1.0, x) < 0
 
 
@@ -237,7 +237,7 @@ def digamma(x: float) -> float:
     if x == 0:
         return math.copysign(math.inf, -x)
     if x < 0:
-        fraction = math.fmod(x, 1.0) if math.isfinite(x) else 0.0  # a period of the tangent: keeps its precision
+        fraction = math.fmod(x, 1.0) if math.isfinite(x) else 0.0  # exact, a period of the tangent
         return math.nan if fraction == 0 else digamma(1.0 - x) - math.pi / math.tan(math.pi * fraction)
     if x == math.inf or x != x:
         return x
@@ -261,7 +261,7 @@ def trigamma(x: float) -> float:
         return math.inf if fraction == 0 else (math.pi / math.sin(math.pi * fraction)) ** 2 - trigamma(1.0 - x)
     if x == math.inf or x != x:
         return 0.0 if x == math.inf else x
-    if x < 1e-160:  # x * x is 0, or nearly
+    if x < 1e-160:  # x * x underflows
         return math.inf
     shift = 0.0
     while x < 12:
@@ -272,22 +272,11 @@ def trigamma(x: float) -> float:
     return shift + (1.0 + 0.5 / x + series) / x
 
 
-def _where(condition: bool, x: Any, y: Any) -> Any:
-    return x if condition else y
-
-
 REFERENCE: Final[dict[str, Callable[..., Any]]] = {
     "eps": lambda: sys.float_info.epsilon,
-    "add": operator.add,
-    "subtract": operator.sub,
-    "multiply": operator.mul,
-    "negative": operator.neg,
-    "less": operator.lt,
-    "less_equal": operator.le,
-    "greater": operator.gt,
-    "greater_equal": operator.ge,
-    "equal": operator.eq,
-    "not_equal": operator.ne,
+    "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "negative": operator.neg,
+    "less": operator.lt, "less_equal": operator.le, "greater": operator.gt, "greater_equal": operator.ge,
+    "equal": operator.eq, "not_equal": operator.ne,
     "logical_and": lambda x, y: bool(x) and bool(y),
     "logical_or": lambda x, y: bool(x) or bool(y),
     "logical_xor": lambda x, y: bool(x) != bool(y),
@@ -298,21 +287,8 @@ REFERENCE: Final[dict[str, Callable[..., Any]]] = {
     "bitwise_invert": lambda x: ~int(x),
     "bitwise_left_shift": lambda x, y: int(x) << int(y),
     "bitwise_right_shift": lambda x, y: int(x) >> int(y),
-    "abs": abs,
-    "where": _where,
-    "atan": math.atan,
-    "tanh": math.tanh,
-    "asinh": math.asinh,
-    "erf": math.erf,
-    "erfc": math.erfc,
-    "cbrt": math.cbrt,
-    "atan2": math.atan2,
-    "hypot": math.hypot,
-    "acos": acos, "acosh": acosh, "asin": asin, "atanh": atanh, "ceil": ceil, "copysign": copysign, "cos": cos,
-    "cosh": cosh, "digamma": digamma, "divide": divide, "exp": exp, "exp2": exp2, "expm1": expm1, "floor": floor,
-    "floor_divide": floor_divide, "fma": fma, "isfinite": isfinite, "isinf": isinf, "isnan": isnan, "lgamma": lgamma,
-    "log": log, "log10": log10, "log1p": log1p, "log2": log2, "maximum": maximum, "minimum": minimum, "pow": pow,
-    "reciprocal": reciprocal, "remainder": remainder, "round": round, "rsqrt": rsqrt, "sign": sign,
-    "signbit": signbit, "nextafter": math.nextafter, "sin": sin,
-    "sinh": sinh, "sqrt": sqrt, "square": square, "tan": tan, "trigamma": trigamma, "trunc": trunc,
+    "where": lambda condition, x, y: x if condition else y,
+    "abs": abs, "atan": math.atan, "tanh": math.tanh, "asinh": math.asinh, "erf": math.erf, "erfc": math.erfc,
+    "cbrt": math.cbrt, "atan2": math.atan2, "hypot": math.hypot, "nextafter": math.nextafter,
+    **{name: globals()[name] for name in __all__ if name != "REFERENCE"},
 }  # fmt: skip

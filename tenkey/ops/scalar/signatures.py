@@ -1,7 +1,7 @@
-"""Types of the scalar functions: an expression among the arguments gives an expression, numbers alone give a number.
+"""Types of the scalar functions: with an expression among the arguments they return one, else a number.
 
-The decorators tell this to type checkers and change nothing at run time. A plain union as result would make every
-caller that passes an expression prove that it did not get a float back.
+The decorators only inform type checkers. If the result were a plain union, every caller that passes an expression would
+have to prove that it did not get a float.
 """
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ from typing import Any, Protocol, TypeAlias, cast, overload
 
 from .expression import Expression, Operand
 
-__all__ = ["Condition", "ScalarFunction", "binary", "binary_condition", "ternary", "unary", "unary_condition"]
+__all__ = [
+    "Binary", "BinaryCondition", "Condition", "ScalarFunction", "Ternary", "Unary", "UnaryCondition", "binary",
+    "ternary", "unary",
+]  # fmt: skip
 
 Condition: TypeAlias = Expression | bool
 
@@ -26,10 +29,12 @@ ScalarFunction: TypeAlias = (
     | Callable[[Expression, Expression, Expression, Expression, Expression, Expression, Expression], Any]
     | Callable[[Expression, Expression, Expression, Expression, Expression, Expression, Expression, Expression], Any]
 )
-"""What ``scalar=lambda T:`` gives. One by one, since with ``...`` for them a lambda's parameters have no known type."""
+"""The result of ``scalar=lambda T:``. Arities are listed because a lambda's parameters have no type with ``...``."""
 
 
-class _Unary(Protocol):
+class Unary(Protocol):
+    """A function of a number."""
+
     @overload
     def __call__(self, x: Expression, /) -> Expression: ...
     @overload
@@ -38,7 +43,9 @@ class _Unary(Protocol):
     def __call__(self, x: Operand, /) -> Operand: ...
 
 
-class _Binary(Protocol):
+class Binary(Protocol):
+    """A function of two numbers."""
+
     @overload
     def __call__(self, x: Expression, y: Operand, /) -> Expression: ...
     @overload
@@ -49,7 +56,9 @@ class _Binary(Protocol):
     def __call__(self, x: Operand, y: Operand, /) -> Operand: ...
 
 
-class _Ternary(Protocol):
+class Ternary(Protocol):
+    """A function of three numbers, of which the first may be a condition."""
+
     @overload
     def __call__(self, x: Expression, y: Operand, z: Operand, /) -> Expression: ...
     @overload
@@ -62,7 +71,9 @@ class _Ternary(Protocol):
     def __call__(self, x: Operand, y: Operand, z: Operand, /) -> Operand: ...
 
 
-class _UnaryCondition(Protocol):
+class UnaryCondition(Protocol):
+    """A condition on a number."""
+
     @overload
     def __call__(self, x: Expression, /) -> Expression: ...
     @overload
@@ -71,7 +82,9 @@ class _UnaryCondition(Protocol):
     def __call__(self, x: Operand, /) -> Condition: ...
 
 
-class _BinaryCondition(Protocol):
+class BinaryCondition(Protocol):
+    """A condition on two numbers or conditions."""
+
     @overload
     def __call__(self, x: Expression, y: Operand, /) -> Expression: ...
     @overload
@@ -82,26 +95,16 @@ class _BinaryCondition(Protocol):
     def __call__(self, x: Operand, y: Operand, /) -> Condition: ...
 
 
-def unary(function: Callable[[Operand], Operand]) -> _Unary:
-    """Number to number."""
-    return cast(_Unary, function)
+def unary(function: Callable[[Operand], Operand]) -> Unary:
+    """Give a function of a number its overloads."""
+    return cast(Unary, function)
 
 
-def binary(function: Callable[[Operand, Operand], Operand]) -> _Binary:
-    """Two numbers to a number."""
-    return cast(_Binary, function)
+def binary(function: Callable[[Operand, Operand], Operand]) -> Binary:
+    """Give a function of two numbers its overloads."""
+    return cast(Binary, function)
 
 
-def ternary(function: Callable[[Operand, Operand, Operand], Operand]) -> _Ternary:
-    """Three numbers (the first may be a condition) to a number."""
-    return cast(_Ternary, function)
-
-
-def unary_condition(function: Callable[[Operand], Condition]) -> _UnaryCondition:
-    """Number to condition."""
-    return cast(_UnaryCondition, function)
-
-
-def binary_condition(function: Callable[[Operand, Operand], Condition]) -> _BinaryCondition:
-    """Two numbers to a condition."""
-    return cast(_BinaryCondition, function)
+def ternary(function: Callable[[Operand, Operand, Operand], Operand]) -> Ternary:
+    """Give a function of three numbers, of which the first may be a condition, its overloads."""
+    return cast(Ternary, function)

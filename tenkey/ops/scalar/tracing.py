@@ -1,13 +1,12 @@
-"""From a Python function to an expression, data-dependent branches included.
+"""Tracing: from a Python function to an expression, including data-dependent branches.
 
 Note [Branches by re-running]
-    `if x > 0:` asks the condition for its truth value. While a function is traced the answer is a decision: the
-    first run answers True every time, later runs repeat a prefix of an earlier run's answers and flip the last True
-    of it, until every path was taken. The results, joined from the leaves of that tree by `where`, are the function's
-    value on any input. `and`, `or`, `not`, chained comparisons and the built-ins `max` and `min` ask in
-    the same way.
-    A condition that was decided on a path keeps its answer there. The number of paths is bounded: a loop whose
-    condition depends on an input has no last path.
+    `if x > 0:` evaluates the truth value of the condition. During a trace the answer is a decision: the first run
+    always answers True; each later run repeats a prefix of an earlier run's answers and flips the last True in it,
+    until every path was taken. The results, joined from the leaves of this tree by `where`, are the function's value
+    for any input. `and`, `or`, `not`, chained comparisons and the built-ins `max` and `min` work in the same way. On
+    one path, a condition always has the same answer. The number of paths is limited, because a loop whose condition
+    depends on an input has infinitely many.
 """
 
 from __future__ import annotations
@@ -28,41 +27,28 @@ __all__ = ["MAXIMUM_PATHS", "PlainTypeMaker", "ScalarFactory", "ScalarTraceError
 MAXIMUM_PATHS: Final = 64
 
 ScalarFactory = Callable[[Any], Callable[..., Any]]
-"""`lambda T: lambda x, y: ...`. `Any`: users write lambdas, whose parameters cannot be annotated."""
+"""`lambda T: lambda x, y: ...`. Contains `Any` because the parameters of lambdas cannot be annotated."""
 
 _FORM: Final = "write it as scalar=lambda T: lambda {parameters}: ... with functions from tk.library.scalar."
-_NO_FACTORY: Final = "[{name}] scalar=... must be a function of T that returns a function, {problem}: " + _FORM
-_WRONG_ARITY: Final = (
-    "[{name}] the scalar function takes {signature}, but the operator hands it {count} parameter(s) ({parameters}): "
-    + _FORM
-)
-_RAISED: Final = (
-    "[{name}] the scalar function raised {error_type} at {place}: {error}\n"
-    "It runs on symbolic numbers, one element at a time: " + _FORM
-)
-_UNEQUAL_OUTPUTS: Final = (
-    "[{name}] the scalar function returns {first} on one branch and {second} on another: "
-    "every branch must return equally many values."
-)
 _TOO_MANY_PATHS: Final = (
     "[{name}] the scalar function branches on its inputs in more than {limit} ways (a `while` loop whose condition "
     "depends on an input never ends here). Write choices as where(condition, a, b), and bound loops by Python numbers."
 )
 _NOT_DETERMINISTIC: Final = (
-    "[{name}] the scalar function took other branches when it was run again: it must depend on its parameters alone "
+    "[{name}] the scalar function took other branches when it was run again: it must depend only on its parameters "
     "(no random numbers, no state)."
 )
 
 
 class ScalarTraceError(TypeError):
-    """A scalar function that cannot be traced; the text names the operator and the remedy."""
+    """Raised for a scalar function that cannot be traced; the message names the operator and the remedy."""
 
 
 class TypeMaker:
-    """The `T` of `lambda T: lambda x: ...`: makes constants of the type that the operator computes in.
+    """The `T` of `lambda T: lambda x: ...`: makes constants of the type in which the operator computes.
 
     `T(number)` is a constant; `T(condition)` is 1 or 0; `T(expression)` is the expression. The attributes `pi`, `e`,
-    `inf` and `nan` are constants; `eps`, the spacing of numbers at 1, becomes known when the compute type does.
+    `inf` and `nan` are constants; `eps`, the spacing of numbers at 1, depends on the compute type.
 
     >>> T = TypeMaker()
     >>> print(T(2) * T.pi + T.eps)
@@ -70,40 +56,20 @@ class TypeMaker:
     """
 
     __slots__ = ()
+    pi: Final = constant(math.pi)
+    e: Final = constant(math.e)
+    inf: Final = constant(math.inf)
+    nan: Final = constant(math.nan)
+    eps: Final = make("eps")
 
     def __call__(self, value: Operand) -> Expression:
-        """The constant `value`, or the expression itself."""
+        """Return the constant `value`, or the expression itself."""
         node = as_expression(value)
         return make("where", node, 1, 0) if node.kind == "boolean" else node
 
-    @property
-    def pi(self) -> Expression:
-        """The constant pi."""
-        return constant(math.pi)
-
-    @property
-    def e(self) -> Expression:
-        """Euler's number."""
-        return constant(math.e)
-
-    @property
-    def inf(self) -> Expression:
-        """Positive infinity."""
-        return constant(math.inf)
-
-    @property
-    def nan(self) -> Expression:
-        """Not a number."""
-        return constant(math.nan)
-
-    @property
-    def eps(self) -> Expression:
-        """The spacing of numbers at 1 in the compute type."""
-        return make("eps")
-
 
 class PlainTypeMaker:
-    """A `T` for running a scalar function on plain Python floats, without a trace.
+    """A `T` that runs a scalar function on plain Python floats, without a trace.
 
     >>> from tenkey.ops.scalar import exp
     >>> scalar = lambda T: lambda x: T(1) / (T(1) + exp(-x))
@@ -119,12 +85,12 @@ class PlainTypeMaker:
     eps: Final = sys.float_info.epsilon
 
     def __call__(self, value: float) -> float:
-        """`value` as a float."""
+        """Return `value` as a float."""
         return float(value)
 
 
 class _Path:
-    """One run: the answers to repeat, and the decisions taken so far."""
+    """One run: the answers to repeat, and the decisions made so far."""
 
     def __init__(self, name: str, repeat: list[tuple[Expression, bool]]) -> None:
         self.name = name
@@ -158,11 +124,11 @@ _Outputs = tuple[Expression, ...]
 def trace(
     scalar: ScalarFactory, parameters: Sequence[str], *, name: str = "operator", booleans: Collection[str] = ()
 ) -> Expression | tuple[Expression, ...]:
-    """The expression that `scalar(T)(*parameters)` computes, or a tuple of them if it returns a tuple.
+    """Return the expression that `scalar(T)(*parameters)` computes, or a tuple of them if it returns a tuple.
 
     `parameters` names the variables in order; those in `booleans` are conditions. Branches on inputs become `where`
-    (Note [Branches by re-running]). ScalarTraceError, which names the operator `name`, for anything that cannot be
-    traced; ValueError for names that are repeated or no identifiers.
+    (Note [Branches by re-running]). Raises ScalarTraceError, which names the operator `name`, for a function that
+    cannot be traced, and ValueError for parameter names that are repeated or not identifiers.
 
     >>> from tenkey.ops.scalar import exp
     >>> print(trace(lambda T: lambda x: x if x > 0 else exp(x) - T(1), ["x"], name="elu"))
@@ -186,7 +152,8 @@ def trace(
             raise ScalarTraceError(_NOT_DETERMINISTIC.format(name=name))
         if paths and len(paths[0][1]) != len(outputs):
             raise ScalarTraceError(
-                _UNEQUAL_OUTPUTS.format(name=name, first=f"{len(paths[0][1])} value(s)", second=f"{len(outputs)}")
+                f"[{name}] the scalar function returns {len(paths[0][1])} value(s) on one branch and {len(outputs)} on "
+                "another: every branch must return equally many values."
             )
         paths.append((path.taken, outputs))
         repeat = list(path.taken)
@@ -202,11 +169,13 @@ def trace(
 
 
 def _function(scalar: ScalarFactory, parameters: Sequence[str], name: str) -> Callable[..., object]:
-    """The inner function, its arity checked."""
-    listed = ", ".join(parameters)
+    """Return the inner function after checking its arity."""
+    form = _FORM.format(parameters=", ".join(parameters))
 
     def no_factory(problem: str) -> ScalarTraceError:
-        return ScalarTraceError(_NO_FACTORY.format(name=name, problem=problem, parameters=listed))
+        return ScalarTraceError(
+            f"[{name}] scalar=... must be a function of T that returns a function, {problem}: {form}"
+        )
 
     if not callable(scalar):
         raise no_factory(f"got {scalar!r}")
@@ -220,13 +189,14 @@ def _function(scalar: ScalarFactory, parameters: Sequence[str], name: str) -> Ca
         raise no_factory(f"it returned {shown}")
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # a built-in without a signature: the call itself will tell
+    except (TypeError, ValueError):  # a built-in without a signature: a wrong arity fails in the call
         return function  # type: ignore[no-any-return]
     try:
         signature.bind(*parameters)
     except TypeError:
         raise ScalarTraceError(
-            _WRONG_ARITY.format(name=name, signature=signature, count=len(parameters), parameters=listed)
+            f"[{name}] the scalar function takes {signature}, but the operator passes {len(parameters)} parameter(s) "
+            f"({', '.join(parameters)}): {form}"
         ) from None
     return function  # type: ignore[no-any-return]
 
@@ -243,21 +213,17 @@ def _run(
     except ScalarTraceError:
         raise
     except Exception as error:
-        import traceback  # errors alone need it
+        import traceback  # needed for errors only
 
         frame = traceback.extract_tb(error.__traceback__)[-1]
         for candidate in traceback.extract_tb(error.__traceback__):
-            if candidate.filename != __file__:  # the first frame that is the user's
+            if candidate.filename != __file__:  # the first frame of the user's code
                 frame = candidate
                 break
+        form = _FORM.format(parameters=", ".join(parameters))
         raise ScalarTraceError(
-            _RAISED.format(
-                name=path.name,
-                error_type=type(error).__name__,
-                place=f"{frame.filename}:{frame.lineno}",
-                error=error,
-                parameters=", ".join(parameters),
-            )
+            f"[{path.name}] the scalar function raised {type(error).__name__} at {frame.filename}:{frame.lineno}: "
+            f"{error}\nIt runs on symbolic numbers, one element at a time: {form}"
         ) from error
 
 
@@ -272,7 +238,7 @@ def _output(value: object, name: str) -> Expression:
 
 
 def _join(paths: list[tuple[list[tuple[Expression, bool]], _Outputs]], depth: int) -> _Outputs:
-    """The outputs of a subtree of decisions; it is at most MAXIMUM_PATHS deep, so recursion is safe."""
+    """Join the outputs of a subtree of decisions; its depth is at most MAXIMUM_PATHS, so recursion is safe."""
     if len(paths) == 1:
         return paths[0][1]
     condition = paths[0][0][depth][0]
@@ -282,7 +248,7 @@ def _join(paths: list[tuple[list[tuple[Expression, bool]], _Outputs]], depth: in
 
 
 def _choose(condition: Expression, chosen: Expression, other: Expression) -> Expression:
-    """where(condition, chosen, other), in the words of logic if these are conditions themselves."""
+    """Return where(condition, chosen, other), as a logical operation if both are conditions."""
     if chosen is other:
         return chosen
     if chosen.kind == other.kind == "boolean":

@@ -1,4 +1,4 @@
-"""Questions about whole expressions, answered without recursion (see Note [No recursion])."""
+"""Functions that traverse whole expressions, without recursion (see Note [No recursion])."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["evaluate", "free_variables", "is_closed", "operations", "substitute"
 
 
 def free_variables(expression: Expression) -> frozenset[str]:
-    """The names of the variables in `expression`.
+    """Return the names of the variables in `expression`.
 
     >>> from tenkey.ops.scalar import variable
     >>> sorted(free_variables(variable("x") * 2 + variable("y")))
@@ -21,7 +21,7 @@ def free_variables(expression: Expression) -> frozenset[str]:
 
 
 def operations(expression: Expression) -> frozenset[str]:
-    """The operations in `expression`; variables and constants are none.
+    """Return the operations in `expression`, which variables and constants are not.
 
     >>> from tenkey.ops.scalar import exp, variable
     >>> sorted(operations(exp(variable("x")) + 1))
@@ -32,10 +32,10 @@ def operations(expression: Expression) -> frozenset[str]:
 
 
 def is_closed(expression: Expression) -> bool:
-    """Whether the value depends on neither a variable nor the compute type."""
+    """Tell whether the value depends neither on a variable nor on the compute type."""
     seen: set[Expression] = set()
     stack = [expression]
-    while stack:  # not topological_order: the first leaf met decides most cases
+    while stack:  # not topological_order, because the first leaf decides in most cases
         node = stack.pop()
         if node.operation in ("variable", "eps"):
             return False
@@ -46,9 +46,9 @@ def is_closed(expression: Expression) -> bool:
 
 
 def evaluate(expression: Expression, environment: Mapping[str, float]) -> float:
-    """The value of `expression` on Python numbers: the reference that emitted code is tested against.
+    """Evaluate `expression` on Python numbers: the reference against which emitted code is tested.
 
-    `environment` gives every free variable a value (KeyError names a missing one); `eps` is that of float64.
+    `environment` has a value for every free variable (KeyError names a missing one); `eps` is that of float64.
 
     >>> from tenkey.ops.scalar import sqrt, variable
     >>> evaluate(sqrt(variable("x")) + 1, {"x": 9.0})
@@ -68,7 +68,7 @@ def evaluate(expression: Expression, environment: Mapping[str, float]) -> float:
 
 
 def substitute(expression: Expression, mapping: Mapping[str, Operand]) -> Expression:
-    """`expression` with variables replaced, all at once, by expressions or numbers.
+    """Replace variables in `expression`, simultaneously, by expressions or numbers.
 
     >>> from tenkey.ops.scalar import variable
     >>> print(substitute(variable("x") - variable("y"), {"x": variable("y"), "y": 1}))

@@ -1,1 +1,1 @@
-"""Source code from scalar expressions."""
+"""Emission of scalar expressions as source code."""

@@ -1,13 +1,13 @@
-"""Scalar expressions as functions in C, OpenCL C and CUDA C: for backends whose compiler takes one of these.
+"""Scalar expressions as functions in C, OpenCL C and CUDA C, for backends that compile one of these.
 
 Note [C keeps NumPy's rules]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-The text computes what the CPU's kernels compute, also where C leaves it open or says otherwise: signed integers wrap
-around (they are computed unsigned), floor division and remainder round towards minus infinity and give 0 by an integer
-zero, shifts by too many bits give 0 or the sign, minimum and maximum pass NaN on, `round` goes to even, bools add as
-`or` and multiply as `and`, floats become integers by truncation through 64 bits. What C cannot say (complex and half
-precision numbers, powers of integers, which may have to raise) is an UnsupportedOperationError. Compile without
-"fast math": it would break NaN. Guarded by ``tests/ops/test_c_source.py``.
+The source computes the same as the CPU kernels, also where C leaves the result undefined or defines another: signed
+integers wrap around (the arithmetic is unsigned), floor division and remainder round towards minus infinity and are 0
+for an integer divisor 0, shifts by too many bits give 0 or the sign, minimum and maximum propagate NaN, `round` rounds
+halves to even, bools are added by `or` and multiplied by `and`, floats become integers by truncation through 64 bits.
+Operations that C cannot express (complex and half precision numbers, powers of integers, which may have to raise) cause
+an UnsupportedOperationError. Compile without "fast math", which breaks NaN. Guarded by ``tests/ops/test_c_source.py``.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ def _types(text: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class CDialect:
-    """How a language of the C family says things.
+    """A language of the C family.
 
-    ``types`` maps dtype names to its types, ``prefix`` stands before every function, ``float_suffix`` after the names
-    of functions of float32 (``expf``), ``long_suffix`` after literals of 64 bits. ``functions`` renames functions of
-    the mathematical library.
+    ``types`` maps names of dtypes to types, ``prefix`` precedes every function, ``float_suffix`` follows the names of
+    float32 functions (``expf``), ``long_suffix`` follows literals of 64 bits. ``functions`` renames functions of the
+    mathematical library.
 
     >>> C_DIALECTS["opencl"].types["int64"]
     'long'
@@ -93,13 +93,13 @@ def to_c(
     name: str = "scalar",
     dialect: str | CDialect = "c",
 ) -> str:
-    """The source of a function ``name`` that computes ``expression``, with the helper functions that it needs.
+    """Return the source of a function ``name`` that computes ``expression``, preceded by its helper functions.
 
-    ``parameters`` maps each parameter, in order, to the dtype that it is handed over in; it is converted to ``dtype``,
-    in which the expression is computed, and the value is converted to ``result`` (default: ``dtype``, or bool for a
-    condition). Bools are bytes of 0 and 1. Helpers are named after ``name``, so that several functions can stand in
-    one file. The result depends on the arguments alone. UnsupportedOperationError, a NotImplementedError: see
-    Note [C keeps NumPy's rules].
+    ``parameters`` maps each parameter, in order, to the dtype in which it is passed. It is converted to ``dtype``, in
+    which the expression is computed; the value is converted to ``result`` (default: ``dtype``, or bool for a
+    condition). Bools are bytes of 0 and 1. The names of helpers begin with ``name``, so that one file can contain
+    several functions. The result depends only on the arguments. UnsupportedOperationError is a NotImplementedError:
+    see Note [C keeps NumPy's rules].
 
     >>> from tenkey.ops.scalar import exp, variable
     >>> x = variable("x")
@@ -168,7 +168,7 @@ def _words(*words: str) -> str:
 
 
 class _Writer:
-    """The entries of the operation table for one dialect and compute dtype, and the helpers that they call."""
+    """The operation table for a dialect and compute dtype, and the helpers that its entries call."""
 
     def __init__(self, language: CDialect, dtype: str, name: str) -> None:
         self.language = language
@@ -183,7 +183,7 @@ class _Writer:
     # ---- values
 
     def cast(self, text: str, source: str, target: str) -> str:
-        """A value of dtype ``source`` as ``target``."""
+        """Convert a value of dtype ``source`` to ``target``."""
         if source == target:
             return text
         kind = self.language.types[target]
@@ -197,9 +197,7 @@ class _Writer:
         return f"({kind}){text}"
 
     def constant(self, value: Any, kind: str) -> str:
-        if kind == "boolean":
-            return "1" if value else "0"
-        if self.dtype == "bool":
+        if kind == "boolean" or self.dtype == "bool":
             return "1" if value else "0"
         return self._float(float(value)) if self.is_float else self._integer(value)
 
@@ -212,11 +210,9 @@ class _Writer:
     def _integer(self, value: Any) -> str:
         if value != int(value):
             raise UnsupportedOperationError(
-                f"[to_c] the constant {value} stands in an expression on {self.dtype}: it is no integer."
+                f"[to_c] the constant {value} stands in an expression on {self.dtype}: it is not an integer."
             )
-        number = int(value)
-        limit = 1 << self.bits
-        number %= limit  # the bits of the number in this dtype; the cast gives them their sign back
+        number = int(value) % (1 << self.bits)  # the bits of the number in this dtype; the cast restores the sign
         suffix = self.language.long_suffix if self.bits == 64 else ""
         return f"(({self.type}){number}U{suffix})"
 
@@ -241,7 +237,7 @@ class _Writer:
         )
 
     def function(self, operation: str) -> str:
-        """The name of a function of the mathematical library for the compute dtype."""
+        """Return the name of a function of the mathematical library for the compute dtype."""
         renamed = dict(self.language.functions or {})
         name = renamed.get(operation, _RENAMED.get(operation, operation))
         return name if operation in renamed or self.dtype == "float64" else name + self.language.float_suffix
@@ -250,7 +246,7 @@ class _Writer:
         one = self._float(1.0)
         calls = {name: f"{self.function(name)}({{0}})" for name in (*_LIBRARY, *_RENAMED)}
         calls |= {
-            # the casts choose the overload in OpenCL C, where a condition or a literal may be of another type
+            # the casts select the overload in OpenCL C, since conditions and literals may have another type
             name: f"{self.function(name)}(({self.type}){{0}}, ({self.type}){{1}})"
             for name in ("pow", "atan2", "hypot", "copysign", "nextafter")
         }
@@ -308,7 +304,7 @@ class _Writer:
         return call
 
     def helpers(self) -> str:
-        """The source of the helpers that the table was asked for."""
+        """Return the source of the helpers that the emitted entries call."""
         variant = "float" if self.is_float else ("int" if self.dtype.startswith("int") else "uint")
         text = ""
         for operation in self._used:

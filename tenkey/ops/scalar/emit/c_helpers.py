@@ -1,7 +1,7 @@
-"""Functions in C for operations that C has no operator or function for: what ``to_c`` puts before its own function.
+"""C functions for operations that C has no operator or function for; ``to_c`` puts them before its own function.
 
 Words in angle brackets are replaced: ``<T>`` by the compute type, ``<U>`` by an unsigned type of 32 or 64 bits that
-holds it, ``<FMOD>`` and the like by the names of functions of the mathematical library.
+holds it, ``<FMOD>`` and similar words by names of functions of the mathematical library.
 """
 
 from __future__ import annotations
@@ -136,4 +136,4 @@ HELPERS: Final[dict[tuple[str, str], str]] = {
 }
 """,
 }
-"""By operation and family of dtypes ("float", "int", "uint"; "any" for all that have no entry of their own)."""
+"""By operation and family of dtypes ("float", "int", "uint"; "any" for families without an entry)."""

@@ -1,4 +1,4 @@
-"""Printing expressions as source: single static assignments, each shared node computed once.
+"""Emission of expressions as source: static single assignments, in which each shared node is computed once.
 
 >>> from tenkey.ops.scalar import exp, variable
 >>> x = variable("x")
@@ -26,13 +26,13 @@ The entry "constant" is `entry(value, kind) -> source`."""
 
 
 class UnsupportedOperationError(NotImplementedError):
-    """An expression needs an operation that the table of the target has not."""
+    """Raised for an operation that the table of the target lacks."""
 
 
 class OperationTable(Mapping[str, TableEntry]):
-    """How a target writes each operation; `name` goes into error messages.
+    """The source of each operation in a target language; error messages contain `name`.
 
-    `imports` are the statements that the emitted source relies on.
+    `imports` are the import statements that the emitted source requires.
 
     >>> "exp" in OperationTable("a calculator", {"add": "({0} + {1})"})
     False
@@ -56,7 +56,7 @@ class OperationTable(Mapping[str, TableEntry]):
         return f"OperationTable({self.name!r}, {len(self)} entries)"
 
     def extended(self, name: str | None = None, **entries: TableEntry) -> OperationTable:
-        """A copy with entries added or replaced.
+        """Return a copy with entries added or replaced.
 
         >>> OperationTable("C", {"add": "({0} + {1})"}).extended(exp="expf({0})")["exp"]
         'expf({0})'
@@ -65,11 +65,11 @@ class OperationTable(Mapping[str, TableEntry]):
 
 
 class Emitter:
-    """Writes expressions as statements of the language that `table` describes.
+    """A writer of expressions as statements of the language that `table` describes.
 
-    `statement` is the form of an assignment, with the fields `{name}`, `{expr}` and `{kind}`: one for all, or one per
-    kind: `{"number": "const float {name} = {expr};", "boolean": "const bool {name} = {expr};"}`. Temporary names are
-    `prefix` and a number.
+    `statement` is the form of an assignment, with the fields `{name}`, `{expr}` and `{kind}`: one for both kinds, or
+    one for each: `{"number": "const float {name} = {expr};", "boolean": "const bool {name} = {expr};"}`. The name of a
+    temporary is `prefix` and a number.
     """
 
     def __init__(
@@ -94,10 +94,10 @@ class Emitter:
         names: Mapping[str, str] | None = None,
         reserved: Collection[str] = (),
     ) -> tuple[list[str], list[str]]:
-        """Statements in dependency order, and the source of each output (a name, or a leaf written in place).
+        """Return statements in dependency order, and the source of each output (a name, or a leaf).
 
-        `names` gives variables another source (`{"x": "x[i]"}`); temporaries avoid the variables and `reserved`.
-        The result depends on the structure of `outputs` alone, so it can be hashed for a cache.
+        `names` gives variables another source (`{"x": "x[i]"}`); the names of temporaries differ from the variables and
+        `reserved`. The result depends only on the structure of `outputs`, so it can be hashed for a cache.
         UnsupportedOperationError names an operation that the table lacks.
         """
         order = topological_order(outputs)
@@ -137,9 +137,9 @@ class Emitter:
 def function_source(
     name: str, parameters: Sequence[str], outputs: Sequence[Expression], table: Mapping[str, TableEntry]
 ) -> str:
-    """A Python function `name(*parameters)` that returns the outputs (a tuple, if not exactly one).
+    """Return a Python function `name(*parameters)` that returns the outputs (a tuple unless there is one).
 
-    The table's imports are not part of it.
+    It does not contain the imports of the table.
 
     >>> from tenkey.ops.scalar import variable
     >>> print(function_source("double", ["x"], [variable("x") * 2], PYTHON))
@@ -215,9 +215,9 @@ PYTHON: Final = OperationTable(
     },
     imports=("import math", "from tenkey.ops.scalar import reference"),
 )
-"""Plain Python on floats, with IEEE 754 results where `math` alone would raise."""
+"""Plain Python on floats, with IEEE 754 results where `math` would raise an error."""
 
-# np.vectorize runs one Python call per element and gives float64: NumPy has no such functions of its own.
+# NumPy lacks these functions; np.vectorize calls a Python function per element and returns float64.
 _ELEMENTWISE: Final = "np.vectorize(reference.REFERENCE[{name!r}], otypes=[np.float64])({{0}})"
 
 NUMPY: Final = OperationTable(
@@ -225,9 +225,9 @@ NUMPY: Final = OperationTable(
     {
         **_COMMON,
         "constant": _literal("np"),
-        "divide": "np.divide({0}, {1})",  # two literals would divide in Python, where 1 / 0 raises
+        "divide": "np.divide({0}, {1})",  # Python would divide two literals, and 1 / 0 raises
         "where": "np.where({0}, {1}, {2})",
-        "fma": "({0} * {1} + {2})",  # two roundings: NumPy has no fused one
+        "fma": "({0} * {1} + {2})",  # rounded twice: NumPy has no fused multiply-add
         "reciprocal": "np.divide(1, {0})",  # np.reciprocal of an integer is an integer
         "rsqrt": "np.divide(1, np.sqrt({0}))",
         "round": "np.rint({0})",
@@ -245,5 +245,5 @@ NUMPY: Final = OperationTable(
     },
     imports=("import numpy as np", "from tenkey.ops.scalar import reference"),
 )
-"""Array expressions of NumPy's functions. Constants are Python literals, which are weak in NumPy's promotion; replace
+"""Array expressions with NumPy functions. Constants are Python literals, which are weak in NumPy's promotion; replace
 "constant" and "eps" by typed ones (`NUMPY.extended(constant=...)`) where `np.where(c, 1, 0.5)` must keep float32."""
