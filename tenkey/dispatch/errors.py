@@ -1,6 +1,6 @@
-"""Exceptions of the dispatcher; each also is the built-in exception that a caller would catch.
+"""Exceptions of the dispatcher; each is also the built-in exception that a caller would catch.
 
-A message says in this order which operator or text it is about, what was given, which rule was broken, and the remedy.
+A message states the operator or text that it is about, what was given, the rule that was broken, and the remedy.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = [
     "shown",
 ]
 
-# A line longer than this is shown as a window around the caret, so that a message stays readable.
+# A longer line is shown as a window around the caret, so that a message stays readable.
 _MAX_SHOWN = 400
 _WINDOW = 80
 
@@ -35,10 +35,10 @@ class TenkeyError(Exception):
 
 
 class SchemaError(TenkeyError, ValueError):
-    """A schema text that breaks a rule of the schema language.
+    """A schema text breaks a rule of the schema language.
 
-    Attributes: ``rule`` and ``remedy`` (sentences), ``text`` (the schema text, ``""`` if what was given is no string)
-    and ``column`` (0-based index into ``text``; ``len(text)`` where something is missing at the end).
+    Attributes: ``rule`` and ``remedy`` (sentences), ``text`` (the schema text, ``""`` if the value given was not a
+    string) and ``column`` (0-based index into ``text``; ``len(text)`` where something is missing at the end).
 
     >>> print(SchemaError("'Tenso' is not a type.", "Did you mean 'Tensor'?", "f(Tenso x) -> int", 2))
     [schema] column 2: 'Tenso' is not a type. Did you mean 'Tensor'?
@@ -47,21 +47,19 @@ class SchemaError(TenkeyError, ValueError):
     """
 
     def __init__(self, rule: str, remedy: str, text: str = "", column: int = 0) -> None:
-        # All parameters are handed to the base class: this is what makes the exception picklable.
-        super().__init__(rule, remedy, text, column)
+        super().__init__(rule, remedy, text, column)  # the base class needs all of them to pickle the exception
         self.rule = rule
         self.remedy = remedy
         self.text = text
         self.column = column
 
     def __str__(self) -> str:
-        head = f"[schema] column {self.column}: {self.rule} {self.remedy}"
         line, caret = _excerpt(self.text, self.column)
-        return f"{head}\n    {line}\n    {' ' * caret}^"
+        return f"[schema] column {self.column}: {self.rule} {self.remedy}\n    {line}\n    {' ' * caret}^"
 
 
 class RegistrationError(TenkeyError, RuntimeError):
-    """A definition, kernel or key that cannot be registered; the registry is left as it was.
+    """A definition, kernel or key cannot be registered; the registry is left unchanged.
 
     >>> issubclass(RegistrationError, RuntimeError)
     True
@@ -69,7 +67,7 @@ class RegistrationError(TenkeyError, RuntimeError):
 
 
 class OperatorNotFoundError(TenkeyError, LookupError):
-    """No operator, overload or namespace has the name that was asked for.
+    """No operator, overload or namespace has this name.
 
     >>> issubclass(OperatorNotFoundError, LookupError)
     True
@@ -77,7 +75,7 @@ class OperatorNotFoundError(TenkeyError, LookupError):
 
 
 class OperatorAttributeError(OperatorNotFoundError, AttributeError):
-    """The same where the name was asked for as an attribute: ``hasattr(tk.ops.ns, "name")`` is False.
+    """An attribute of ``tk.ops`` is not an operator: ``hasattr(tk.ops.ns, "name")`` is False.
 
     >>> import tenkey as tk
     >>> hasattr(tk.ops.tk, "no_such_operator")
@@ -94,7 +92,7 @@ class MissingKernelError(TenkeyError, NotImplementedError):
 
 
 class DeviceMismatchError(TenkeyError, RuntimeError):
-    """The tensor arguments of one call live on devices that the operator cannot mix.
+    """The tensor arguments of one call are on devices that the operator cannot mix.
 
     >>> issubclass(DeviceMismatchError, RuntimeError)
     True
@@ -110,7 +108,7 @@ class ArgumentError(TenkeyError, TypeError):
 
 
 class OutOfRangeError(TenkeyError, OverflowError, ValueError):
-    """A Python number that the dtype it should become cannot hold.
+    """A dtype cannot hold a Python number.
 
     >>> issubclass(OutOfRangeError, OverflowError), issubclass(OutOfRangeError, ValueError)
     (True, True)
@@ -118,7 +116,7 @@ class OutOfRangeError(TenkeyError, OverflowError, ValueError):
 
 
 class ShadowedKernelWarning(UserWarning):
-    """A registered kernel that no call can reach, because another registration takes precedence.
+    """No call can reach a registered kernel, because another registration takes precedence.
 
     >>> issubclass(ShadowedKernelWarning, UserWarning)
     True
@@ -130,7 +128,7 @@ _repr.maxother = _repr.maxstring = _repr.maxlong = 200
 
 
 def shown(value: object) -> str:
-    """``repr(value)``, cut to what fits a message; an object whose ``repr`` fails is shown by its type.
+    """Return ``repr(value)``, cut to a length that suits a message; the type alone if ``repr`` fails.
 
     >>> shown(list(range(1000)))
     '[0, 1, 2, 3, 4, 5, ...]'
@@ -142,7 +140,7 @@ def shown(value: object) -> str:
 
 
 def _excerpt(text: str, column: int) -> tuple[str, int]:
-    """The line of `text` that holds `column`, and the caret's place in it; every character takes one place."""
+    """Return the line of ``text`` that contains ``column``, one place per character, and the position of the caret."""
     first = text.rfind("\n", 0, column) + 1
     last = text.find("\n", column)
     last = len(text) if last < 0 else last
@@ -151,5 +149,5 @@ def _excerpt(text: str, column: int) -> tuple[str, int]:
         start, stop = max(first, column - _WINDOW), min(last, column + _WINDOW)
         lead, tail = "..." * (start > first), "..." * (stop < last)
         first, last = start, stop
-    shown = "".join(character if character.isprintable() else " " for character in text[first:last])
-    return f"{lead}{shown}{tail}", len(lead) + column - first
+    line = "".join(character if character.isprintable() else " " for character in text[first:last])
+    return f"{lead}{line}{tail}", len(lead) + column - first

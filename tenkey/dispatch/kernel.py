@@ -6,28 +6,20 @@ import inspect
 import sys
 from collections.abc import Callable
 from functools import partial
-from types import FunctionType, TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal
+from types import FunctionType
+from typing import Any, Literal, Self
 
 from .errors import RegistrationError
 from .keys import DispatchKey
 from .schema import FunctionSchema
 
-if TYPE_CHECKING:
-    from typing import Self
-
 __all__ = ["Handle", "Kernel", "caller_site", "check_signature", "fallthrough_kernel", "function_site"]
 
 Specialize = Callable[[Any, int], Callable[..., Any]]  # of an operator and a dispatch word
 
-_SIGNATURE: Final = (
-    "[{schema}] the {what} {kernel} at {site} has the signature {signature}, which cannot be called with this schema: "
-    "{reason}. A {what} takes {positional} by position{keyword}."
-)
-
 
 def fallthrough_kernel(*args: Any, **kwargs: Any) -> Any:
-    """Registered for a key, it says: skip this key. It is masked before selection and never called.
+    """Marker kernel: dispatch skips the key it is registered for. It is masked before selection and never called.
 
     >>> import tenkey as tk
     >>> key = tk.dispatch.DispatchKey.AutogradCPU
@@ -42,7 +34,7 @@ def fallthrough_kernel(*args: Any, **kwargs: Any) -> Any:
 
 
 def caller_site(depth: int = 1) -> str:
-    """``file:line`` of the nearest caller outside of this package's registration machinery."""
+    """Return ``file:line`` of the nearest caller outside of this package's registration machinery."""
     frame = sys._getframe(depth)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(
         ("tenkey.dispatch", "tenkey.library", "tenkey.ops.declare")
@@ -52,7 +44,7 @@ def caller_site(depth: int = 1) -> str:
 
 
 def function_site(function: Callable[..., Any]) -> str:
-    """``file:line`` of a function's definition, or its name where there is none."""
+    """Return ``file:line`` of a function's definition, or its ``repr`` if there is none."""
     if isinstance(function, FunctionType) and not function.__dict__:  # wraps nothing
         plain = function.__code__
         return f"{plain.co_filename}:{plain.co_firstlineno}"
@@ -66,32 +58,15 @@ def function_site(function: Callable[..., Any]) -> str:
 class Kernel:
     """One registered implementation: inert data that the table reads.
 
-    ``specialize(operator, word)`` may give a callable made for one dispatch word (see Note [Dispatch word]); without
-    it ``function`` is called as it is. ``specialize_when`` does the same for the condition ``when``. ``only_with``
-    names traits: a call that has none of them skips the kernel. ``boxed`` kernels are fallbacks: they take the operator
-    as their first argument. ``operator`` is the name of the operator that the kernel was registered for; fallbacks have
-    "".
+    ``specialize(operator, word)``, if given, returns a callable for one dispatch word (Note [Dispatch word]) that is
+    called in place of ``function``; ``specialize_when`` does the same for the condition ``when``. ``only_with`` is a
+    set of traits: a call that has none of them skips the kernel. ``boxed`` kernels are fallbacks: they take the
+    operator as their first argument. ``operator`` is the name of the operator it is registered for, "" for a fallback.
 
     >>> from tenkey.dispatch import DispatchKey, Kernel
     >>> Kernel(lambda x: x, DispatchKey.CPU).key
     DispatchKey.CPU
     """
-
-    __slots__ = (
-        "boxed",
-        "function",
-        "key",
-        "only_with",
-        "operator",
-        "origin",
-        "priority",
-        "site",
-        "specialize",
-        "specialize_when",
-        "warned",
-        "when",
-        "with_keyset",
-    )
 
     def __init__(
         self,
@@ -116,7 +91,7 @@ class Kernel:
         if not isinstance(given, DispatchKey) or (given.per_backend and given.backend is None):
             name = getattr(function, "__qualname__", repr(function))
             raise RegistrationError(
-                f"the kernel {name} is registered for {key!r}, which no call ever reaches. Give a DispatchKey such as "
+                f"the kernel {name} is registered for {key!r}, which no call reaches. Give a DispatchKey such as "
                 "DispatchKey.CPU, DispatchKey.AutogradCPU or DispatchKey.Autograd."
             )
         if when is not None and not callable(when):
@@ -136,7 +111,7 @@ class Kernel:
         self.site = site or function_site(function)
         self.specialize = specialize
         self.specialize_when = specialize_when
-        self.warned = False  # whether somebody was told that it is shadowed
+        self.warned = False  # whether a warning said that it is shadowed
         self.only_with = only_with
         self.boxed = boxed
         self.with_keyset = with_keyset
@@ -146,7 +121,7 @@ class Kernel:
 
     @property
     def is_fallthrough(self) -> bool:
-        """Whether the kernel only says "skip this key"."""
+        """Whether the kernel only marks its key as skipped."""
         return self.function is fallthrough_kernel
 
     def __repr__(self) -> str:
@@ -156,7 +131,7 @@ class Kernel:
 
 
 class Handle:
-    """What a registration returns: ``remove()`` takes it back, once; also a context manager.
+    """The result of a registration: ``remove()`` undoes it, once; also a context manager.
 
     >>> import tenkey as tk
     >>> library = tk.library.Library("docs_handle", "DEF")
@@ -173,7 +148,7 @@ class Handle:
         self.description = description
 
     def remove(self) -> None:
-        """Take the registration back; a second call does nothing."""
+        """Undo the registration; a second call does nothing."""
         try:
             remove = self._remove.pop()
         except IndexError:
@@ -183,9 +158,7 @@ class Handle:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.remove()
 
     def __repr__(self) -> str:
@@ -193,7 +166,7 @@ class Handle:
 
 
 def _fits_at_sight(function: Callable[..., Any], schema: FunctionSchema, *, with_keyset: bool) -> bool:
-    """Whether a plain function surely can be called so: it nearly always can, and ``inspect`` takes its time."""
+    """Whether a plain function certainly accepts these arguments: nearly all do, and ``inspect`` is slow."""
     if not isinstance(function, FunctionType) or function.__dict__:
         return False
     code = function.__code__
@@ -218,7 +191,7 @@ def _fits_at_sight(function: Callable[..., Any], schema: FunctionSchema, *, with
 def check_signature(
     function: Callable[..., Any], schema: FunctionSchema, *, with_keyset: bool, site: str, what: str = "kernel"
 ) -> None:
-    """Raise if ``function`` cannot be called the way that ``schema`` calls its kernels."""
+    """Raise RegistrationError if ``function`` cannot be called as the kernels of ``schema`` are."""
     if _fits_at_sight(function, schema, with_keyset=with_keyset):
         return
     try:
@@ -227,18 +200,14 @@ def check_signature(
         return
     positional = [a.name for a in schema.arguments if not a.kwarg_only]
     keyword = [a.name for a in schema.arguments if a.kwarg_only]
+    if with_keyset:
+        positional.insert(0, "the keyset")
     try:
-        signature.bind(*(["keyset"] if with_keyset else []), *positional, **dict.fromkeys(keyword))
+        signature.bind(*positional, **dict.fromkeys(keyword))
     except TypeError as error:
+        by_keyword = f" and {', '.join(keyword)} by keyword" if keyword else ""
         raise RegistrationError(
-            _SIGNATURE.format(
-                schema=schema,
-                what=what,
-                kernel=getattr(function, "__qualname__", repr(function)),
-                site=site,
-                signature=signature,
-                reason=error,
-                positional=", ".join((["the keyset"] if with_keyset else []) + positional) or "nothing",
-                keyword=f" and {', '.join(keyword)} by keyword" if keyword else "",
-            )
+            f"[{schema}] the {what} {getattr(function, '__qualname__', repr(function))} at {site} has the signature "
+            f"{signature}, which cannot be called with this schema: {error}. A {what} takes "
+            f"{', '.join(positional) or 'nothing'} by position{by_keyword}."
         ) from None

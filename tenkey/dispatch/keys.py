@@ -3,40 +3,41 @@
 Note [Key order]
 ~~~~~~~~~~~~~~~~
 A *functionality* is one layer that a call passes through (a mode, autograd, the dense kernels). Some exist once per
-*backend* (autograd of the CPU, autograd of the GPU). A call visits the functionalities of its keyset from the first
-row of this list to the last; each row says why it stands where it does:
+*backend* (autograd of the CPU, autograd of the GPU). A call visits the functionalities of its keyset from the first row
+of this list to the last; each row gives the reason for its position:
 
 ===================  ==============================================================================================
-``Mode``             user code that wants to see every call sees it before anybody has rewritten it
-``Subclass``         a tensor subclass handles the call as it was written, before transforms and autograd see it
-``Batched``          the levels of transforms (``vmap``, forward mode) are taken off before anything else, the innermost
-                     first, so that the layers below see and record what really runs
-``VmapMode``         on while a ``vmap`` runs: random numbers, drawn from no batched argument, ask for its policy
+``Mode``             user code that observes every call sees it before any layer has rewritten it
+``Subclass``         a tensor subclass handles the call as it was written, before transforms and autograd
+``Batched``          the levels of transforms (``vmap``, forward mode) are unwrapped first, from the innermost, so that
+                     the layers below see and record the calls that really run
+``VmapMode``         active while a ``vmap`` runs: random operators without a batched argument apply its policy
 ``Autocast``         above autograd: the casts that it inserts are differentiable
 ``Tracer``           above autograd: a captured graph can be differentiated again
-``Anomaly``          just above autograd, whose nodes it labels: on while ``anomaly_mode`` looks where values come from
-``Inference``        above autograd: decides what autograd may see of inference tensors, and marks the results
+``Anomaly``          just above autograd, whose nodes it labels; active in ``anomaly_mode``
+``Inference``        above autograd: hides inference tensors from autograd and marks the results
 ``Autograd``         one per backend; records a node, then redispatches below itself
-``AutogradOther``    autograd of backends that asked for no autograd key of their own
-``ADInplaceOrView``  below autograd: bumps version counters of what was mutated, whether or not a gradient is recorded
-``Python``           tensor subclasses that asked for the calls which autograd has already taken apart
+``AutogradOther``    autograd of backends without an autograd key of their own
+``ADInplaceOrView``  below autograd: increments the versions of mutated tensors, with or without recording
+``Python``           tensor subclasses that handle the calls which autograd has already decomposed
 ``BackendSelect``    factories have no tensor argument; their ``device`` argument decides the backend
 ``Dense``            the kernels of a backend: ``CPU``, ``CUDA``, ``Meta`` and those registered from outside
 ===================  ==============================================================================================
 
-New functionalities are put between any two of these by :func:`register_key`: the order is kept in a list of its own,
-so a bit once given out never moves. Guarded by ``tests/tiny/test_keys.py::test_order``.
+:func:`register_key` inserts new functionalities between any two of these: the order is a list of its own, so the bit
+of a key never changes. Guarded by ``tests/tiny/test_keys.py::test_order``.
 
 Note [Common and rare bits]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~
-Python's ints have no limit, but those below 2**30 are one digit to CPython, which unites and masks them by a shorter
-path: small operators gain two to five percent by it. So the bits that the words of ordinary tensors have (autograd,
-dense kernels, dtypes, "requires a gradient") are given out from bit 0, and all others from bit 30.
+Python's ints are unbounded, but CPython stores those below 2**30 in one digit and combines them by a faster path, which
+makes small operators two to five percent faster. The bits in the words of ordinary tensors (autograd, dense kernels,
+dtypes, "requires a gradient") are therefore allocated from bit 0, all others from bit 30.
 Guarded by ``tests/tiny/test_tensor.py::test_words_are_short``.
 """
 
 from __future__ import annotations
 
+import itertools
 import keyword
 import threading
 from collections.abc import Iterable, Iterator
@@ -65,11 +66,10 @@ _KEY_EXISTS: Final = "[register_key] {name!r} is a dispatch key already: choose 
 _ONE_OF_BEFORE_AFTER: Final = "[register_key] {name!r}: give exactly one of before= and after=, a key of the order."
 
 _lock = threading.RLock()
-_DIGIT: Final = 30  # bits that CPython keeps in one digit of an int
-_next_common = 0
-_next_bit = _DIGIT
+_DIGIT: Final = 30  # bits in one digit of an int in CPython
+_common_bits, _rare_bits = iter(range(_DIGIT)), itertools.count(_DIGIT)
 _keys: dict[str, DispatchKey] = {}
-_order: list[DispatchKey] = []  # the functionalities, the first to be visited first
+_order: list[DispatchKey] = []  # the functionalities in the order of dispatch
 _backends: list[str] = []  # the lowest priority first
 _backend_bits: dict[str, int] = {}
 _trait_names: dict[int, str] = {}
@@ -78,17 +78,13 @@ _backend_mask = 0
 
 
 def _allocate_bit(*, common: bool = False) -> int:
-    """A bit that nobody has; ``common`` ones are low as long as there are any (Note [Common and rare bits])."""
-    global _next_bit, _next_common
-    if common and _next_common < _DIGIT:
-        number, _next_common = _next_common, _next_common + 1
-    else:
-        number, _next_bit = _next_bit, _next_bit + 1
-    return 1 << number
+    """Return an unused bit; ``common`` ones are low while there are any left (Note [Common and rare bits])."""
+    low = next(_common_bits, None) if common else None
+    return 1 << (next(_rare_bits) if low is None else low)
 
 
 class _DispatchKeyMeta(type):
-    """Lets ``DispatchKey.CPU`` find keys that were registered later on."""
+    """Lets ``DispatchKey.NAME`` find keys that are registered later."""
 
     def __getattr__(cls, name: str) -> DispatchKey:
         try:
@@ -117,12 +113,6 @@ class DispatchKey(metaclass=_DispatchKeyMeta):
 
     __slots__ = ("backend", "functionality", "mask", "name", "per_backend")
 
-    name: str
-    functionality: str
-    backend: str | None
-    mask: int
-    per_backend: bool
-
     def __init__(self, name: str, functionality: str, backend: str | None, mask: int, per_backend: bool) -> None:
         self.name = name
         self.functionality = functionality
@@ -132,7 +122,7 @@ class DispatchKey(metaclass=_DispatchKeyMeta):
 
     @property
     def is_alias(self) -> bool:
-        """Whether the key stands for several runtime keys and never occurs in a set."""
+        """Whether the key stands for several runtime keys and occurs in no set."""
         return isinstance(self, AliasKey)
 
     @property
@@ -144,7 +134,7 @@ class DispatchKey(metaclass=_DispatchKeyMeta):
         return f"DispatchKey.{self.name}"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_lookup, (self.name,))
+        return (getattr, (DispatchKey, self.name))
 
 
 class AliasKey(DispatchKey):
@@ -164,11 +154,6 @@ class AliasKey(DispatchKey):
         return key.functionality == "Dense"  # the two CompositeExplicit aliases
 
 
-def _lookup(name: str) -> DispatchKey:
-    key: DispatchKey = getattr(DispatchKey, name)
-    return key
-
-
 def _add_functionality(
     name: str, *, per_backend: bool, position: int | None = None, common: bool = False
 ) -> DispatchKey:
@@ -181,9 +166,9 @@ def _add_functionality(
 
 
 def register_key(name: str, *, before: DispatchKey | None = None, after: DispatchKey | None = None) -> DispatchKey:
-    """Make a new functionality key, dispatched just ``before`` or just ``after`` another one.
+    """Make a functionality key that is dispatched just ``before`` or just ``after`` another one.
 
-    It falls through for every operator until something is registered for it.
+    It falls through for every operator until a kernel is registered for it.
 
     >>> key = register_key("KeyOfTheDocs", before=DispatchKey.ADInplaceOrView)
     >>> DispatchKeySet([key, DispatchKey.ADInplaceOrView]).highest()
@@ -203,7 +188,7 @@ def register_key(name: str, *, before: DispatchKey | None = None, after: Dispatc
 
 
 def _check_name(function: str, name: object) -> None:
-    """Raise unless ``DispatchKey.NAME`` can be written and finds the key, not an attribute of the class."""
+    """Raise unless ``DispatchKey.NAME`` is valid Python and finds the key, not an attribute of the class."""
     if (
         not isinstance(name, str)
         or not name.isidentifier()
@@ -211,7 +196,7 @@ def _check_name(function: str, name: object) -> None:
         or (name not in _keys and hasattr(DispatchKey, name))
     ):
         raise RegistrationError(
-            f"[{function}] the name of a key is an identifier and no attribute of DispatchKey, got {name!r}."
+            f"[{function}] the name of a key is an identifier that is not an attribute of DispatchKey, got {name!r}."
         )
 
 
@@ -220,26 +205,23 @@ def _functionality_of(key: DispatchKey) -> str:
 
 
 def register_backend_key(name: str) -> DispatchKey:
-    """Make the keys of a backend: ``NAME``, ``AutogradNAME`` and ``AutocastNAME``; return the first.
+    """Make the keys ``NAME``, ``AutogradNAME`` and ``AutocastNAME`` of a backend; return the first.
 
-    The backend registered last wins where tensors of several meet in one keyset.
+    In a keyset with several backends, the one registered last wins.
     """
     global _key_mask, _backend_mask
     with _lock:
         _check_name("register_backend_key", name)
-        made = [_runtime_name(functionality.name, name) for functionality in _order if functionality.per_backend]
-        for taken in made:
-            if taken in _keys:
-                raise RegistrationError(_KEY_EXISTS.format(name=taken))
+        made = {_runtime_name(key.name, name): key for key in _order if key.per_backend}
+        for taken in made.keys() & _keys:
+            raise RegistrationError(_KEY_EXISTS.format(name=taken))
         bit = _allocate_bit(common=True)
         _backends.append(name)
         _backend_bits[name] = bit
         _key_mask |= bit
         _backend_mask |= bit
-        for functionality in _order:
-            if functionality.per_backend:
-                runtime = _runtime_name(functionality.name, name)
-                _keys[runtime] = DispatchKey(runtime, functionality.name, name, functionality.mask | bit, True)
+        for runtime, key in made.items():
+            _keys[runtime] = DispatchKey(runtime, key.name, name, key.mask | bit, True)
         return _keys[name]
 
 
@@ -248,7 +230,7 @@ def _runtime_name(functionality: str, backend: str) -> str:
 
 
 def register_trait(name: str, *, common: bool = False) -> int:
-    """Allocate a bit that rides along in a dispatch word but is no key (see Note [Dispatch word]); return its mask.
+    """Allocate a bit of dispatch words that is not a key (Note [Dispatch word]); return its mask.
 
     ``common``: the words of ordinary tensors have it (Note [Common and rare bits]).
     """
@@ -259,29 +241,29 @@ def register_trait(name: str, *, common: bool = False) -> int:
 
 
 def backend_names() -> tuple[str, ...]:
-    """The names of the backends that have keys, the lowest priority first."""
+    """Return the names of the backends that have keys, lowest priority first."""
     return tuple(_backends)
 
 
 def key_mask() -> int:
-    """All bits that belong to keys, as opposed to traits."""
+    """Return all bits that belong to keys rather than traits."""
     return _key_mask
 
 
 def backend_mask() -> int:
-    """All backend bits."""
+    """Return all backend bits."""
     return _backend_mask
 
 
 def trait_names(word: int) -> tuple[str, ...]:
-    """The names of the traits set in a dispatch word."""
+    """Return the names of the traits in a dispatch word."""
     return tuple(name for bit, name in _trait_names.items() if word & bit)
 
 
 def runtime_keys(mask: int) -> Iterator[DispatchKey]:
-    """The runtime keys that a call with these bits visits, the first to be visited first.
+    """Return the runtime keys that a call with these bits visits, in the order of dispatch.
 
-    A per-backend functionality without a backend bit, or a backend bit without functionality, stands for nothing.
+    A per-backend functionality without a backend bit, or a backend bit without a functionality, has no runtime key.
     """
     backend = highest_backend(mask)
     for functionality in tuple(_order):
@@ -294,7 +276,7 @@ def runtime_keys(mask: int) -> Iterator[DispatchKey]:
 
 
 def highest_backend(mask: int) -> str | None:
-    """The name of the backend that wins in this set of bits."""
+    """Return the name of the backend that wins in this set of bits."""
     for name in reversed(_backends):
         if mask & _backend_bits[name]:
             return name
@@ -302,12 +284,12 @@ def highest_backend(mask: int) -> str | None:
 
 
 def backends_in(mask: int) -> tuple[str, ...]:
-    """The names of all backends whose bit is set."""
+    """Return the names of all backends whose bit is set."""
     return tuple(name for name in _backends if mask & _backend_bits[name])
 
 
 def all_runtime_keys() -> tuple[DispatchKey, ...]:
-    """Every runtime key there is, in the order of Note [Key order]."""
+    """Return every runtime key, in the order of dispatch (Note [Key order])."""
     found: list[DispatchKey] = []
     for functionality in tuple(_order):
         if functionality.per_backend:
@@ -320,8 +302,8 @@ def all_runtime_keys() -> tuple[DispatchKey, ...]:
 class DispatchKeySet:
     """An immutable set of dispatch keys: a bitset of functionalities and backends.
 
-    Functionality bits and backend bits are apart, so a set that holds ``CPU`` and ``AutogradCPU`` has three bits, and
-    removing ``CPU`` leaves its backend bit, which ``AutogradCPU`` still needs. An alias key gives the empty set.
+    Functionality bits and backend bits are separate: a set of ``CPU`` and ``AutogradCPU`` has three bits, and removing
+    ``CPU`` leaves its backend bit, which ``AutogradCPU`` still needs. An alias key gives the empty set.
 
     >>> keys = DispatchKeySet([DispatchKey.CPU, DispatchKey.AutogradCPU])
     >>> keys.highest(), keys.remove(DispatchKey.AutogradCPU).highest()
@@ -338,7 +320,7 @@ class DispatchKeySet:
 
     @classmethod
     def from_word(cls, word: int) -> DispatchKeySet:
-        """The keys of a dispatch word; its traits are dropped."""
+        """Return the keys of a dispatch word, without its traits."""
         made = object.__new__(cls)
         made._word = word & _key_mask
         return made
@@ -349,24 +331,24 @@ class DispatchKeySet:
         return self._word
 
     def has(self, key: DispatchKey) -> bool:
-        """Whether all bits of ``key`` are set; never true of an alias."""
+        """Whether all bits of ``key`` are set; never true for an alias."""
         mask = _mask_of(key)
         return mask != 0 and self._word & mask == mask
 
     def add(self, key: DispatchKey) -> DispatchKeySet:
-        """The set with ``key``."""
+        """Return the set with ``key``."""
         return DispatchKeySet.from_word(self._word | _mask_of(key))
 
     def remove(self, key: DispatchKey) -> DispatchKeySet:
-        """The set without the functionality of ``key``; a backend bit stays."""
+        """Return the set without the functionality of ``key``; a backend bit stays."""
         return DispatchKeySet.from_word(self._word & ~(_mask_of(key) & ~_backend_mask))
 
     def highest(self) -> DispatchKey | None:
-        """The key that is dispatched to first, or None for a set without runtime keys."""
+        """Return the key that is dispatched to first, or None for a set without runtime keys."""
         return next(runtime_keys(self._word), None)
 
     def below(self, key: DispatchKey) -> DispatchKeySet:
-        """What is left for a redispatch from ``key``: the keys that come after it in Note [Key order]."""
+        """Return the keys after ``key`` in the order of dispatch: the keyset of a redispatch from ``key``."""
         word = self._word
         for functionality in tuple(_order):
             word &= ~functionality.mask
@@ -406,7 +388,7 @@ class DispatchKeySet:
 
 
 def _mask_of(keys: Any) -> int:
-    """The bits of a key, a set of keys, or an iterable of keys; TypeError for anything else."""
+    """Return the bits of a key, a set of keys, or an iterable of keys; raise TypeError for anything else."""
     if isinstance(keys, DispatchKeySet):
         return keys._word
     if isinstance(keys, DispatchKey):
@@ -415,7 +397,7 @@ def _mask_of(keys: Any) -> int:
     for key in keys if isinstance(keys, Iterable) and not isinstance(keys, str) else (keys,):
         if not isinstance(key, DispatchKey):
             raise TypeError(
-                f"{key!r} of type {type(key).__name__} is no dispatch key: give a DispatchKey such as "
+                f"{key!r} of type {type(key).__name__} is not a dispatch key: give a DispatchKey such as "
                 "DispatchKey.CPU, or several."
             )
         mask |= key.mask

@@ -1,4 +1,4 @@
-"""What is local to a thread and to an asyncio task: included and excluded keys, and the stack of modes.
+"""State that is local to a thread and to an asyncio task: included and excluded keys, and the stack of modes.
 
 The state is one immutable object in one context variable. ``None`` means "nothing special", which is what the fast
 path of a call tests for. A context variable starts fresh in every thread and is copied into every asyncio task.
@@ -34,9 +34,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from .._util.context_decorator import decorate
 from .keys import DispatchKey, DispatchKeySet, _mask_of, backend_mask, register_trait
-
-if TYPE_CHECKING:
-    from typing import Self
 
 __all__ = [
     "REQUIRES_GRAD",
@@ -121,7 +118,7 @@ SILENT: Final = _DEFAULT.silent
 
 
 def current_state() -> LocalState:
-    """The state of this thread or task."""
+    """Return the state of this thread or task."""
     return get_state() or _DEFAULT
 
 
@@ -194,9 +191,7 @@ class StateGuard:
         enter(self, **self._change)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         leave(self)
 
     def __call__(self, function: Any) -> Any:
@@ -219,9 +214,9 @@ class IncludeDispatchKeyGuard(StateGuard):
 
 
 class ExcludeDispatchKeyGuard(StateGuard):
-    """Takes keys out of the keyset of every call in a ``with`` block; exclusion wins over inclusion.
+    """Removes keys from the keyset of every call in a ``with`` block; exclusion wins over inclusion.
 
-    Only functionalities are taken out: excluding ``CPU`` excludes dense kernels, not the backend bit.
+    Only functionalities are removed: excluding ``CPU`` excludes dense kernels, not the backend bit.
 
     >>> with ExcludeDispatchKeyGuard(DispatchKeySet(DispatchKey.AutogradCPU)):
     ...     bool(current_state().exclude)

@@ -12,8 +12,7 @@ with it (``LocalState.outer``), so switching a mode off while its handler runs i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 from .kernel import Kernel
 from .keys import DispatchKey, DispatchKeySet, key_mask
@@ -21,9 +20,6 @@ from .local_state import current_state, enter, get_state, leave, set_state
 from .operator import Operator
 from .registry import Registry
 from .schema import BaseType
-
-if TYPE_CHECKING:
-    from typing import Self
 
 __all__ = ["DispatchMode", "install_modes", "tensor_types", "types_reader"]
 
@@ -92,9 +88,7 @@ class DispatchMode:
         enter(self, include=DispatchKey.Mode.mask, modes=(self,))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         leave(self)
 
 

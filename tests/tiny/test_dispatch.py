@@ -189,7 +189,7 @@ class TestGuards:
     @pytest.mark.parametrize("guard", [IncludeDispatchKeyGuard, ExcludeDispatchKeyGuard])
     @pytest.mark.parametrize("wrong", ["CPU", 3, None, ["CPU"]])
     def test_what_is_no_key(self, guard: Any, wrong: Any) -> None:
-        with pytest.raises(TypeError, match=r"is no dispatch key: give a DispatchKey such as DispatchKey.CPU"):
+        with pytest.raises(TypeError, match=r"is not a dispatch key: give a DispatchKey such as DispatchKey.CPU"):
             guard(wrong)
 
     @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import copy
 import itertools
 import pickle
 from collections.abc import Callable, Iterator
+from operator import length_hint
 from types import SimpleNamespace
 from typing import Any
 
@@ -193,7 +194,7 @@ class TestKeySet:
             lambda: keyset & wrong,
         ]
         for call in calls:
-            with pytest.raises(TypeError, match=r"is no dispatch key: give a DispatchKey such as DispatchKey.CPU"):
+            with pytest.raises(TypeError, match=r"is not a dispatch key: give a DispatchKey such as DispatchKey.CPU"):
                 call()
 
     def test_pickle_and_copy(self) -> None:
@@ -315,7 +316,7 @@ class TestRegisterKey:
         "name", ["", "1st", "a b", "class", "mask", "name", "backend", "mro", "is_alias", "__init__", 3, None]
     )
     def test_name_that_could_not_be_looked_up(self, unchanged: SimpleNamespace, name: Any) -> None:
-        match = "the name of a key is an identifier and no attribute of DispatchKey, got"
+        match = "the name of a key is an identifier that is not an attribute of DispatchKey, got"
         self._refused(unchanged, match, name, before=unchanged.keys.DispatchKey.CPU)
         with pytest.raises(unchanged.errors.RegistrationError, match=rf"\[register_backend_key\] {match}"):
             unchanged.keys.register_backend_key(name)
@@ -352,4 +353,4 @@ class TestRegisterKey:
 
     def _state(self, private: SimpleNamespace) -> tuple[Any, ...]:
         keys = private.keys
-        return list(keys.DispatchKey), keys.all_runtime_keys(), keys._next_common, keys._next_bit
+        return list(keys.DispatchKey), keys.all_runtime_keys(), length_hint(keys._common_bits), repr(keys._rare_bits)

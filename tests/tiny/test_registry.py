@@ -234,7 +234,7 @@ class TestImpl:
     @pytest.mark.parametrize("key", ["CPU", None, DispatchKey.Dense, DispatchKey.AutogradFunctionality], ids=str)
     def test_key_that_no_call_reaches(self, reg: Registry, key: Any) -> None:
         text = refused(reg, lambda: impl(reg, "t::f", "kernel", key))
-        assert text.startswith(f"the kernel kernel is registered for {key!r}, which no call ever reaches.")
+        assert text.startswith(f"the kernel kernel is registered for {key!r}, which no call reaches.")
 
     @pytest.mark.parametrize("name", ["f", "", "t.f"])
     def test_name_without_namespace(self, reg: Registry, name: str) -> None:
