@@ -4,7 +4,7 @@ from ..dispatch.registry import registry
 from .device import CPU, Device, register_device, to_device
 from .dtypes.names import to_dtype
 from .exchange import dlpack as _dlpack  # noqa: F401
-from .exchange import pickling as _copying  # noqa: F401  # puts its methods on Tensor, as the next ones do
+from .exchange import pickling as _copying  # noqa: F401  # adds methods to Tensor, like the next ones
 from .exchange import sharing as _sharing  # noqa: F401
 from .lift import lift, weak_tensor
 from .storage import Storage, StridedArray

@@ -1,4 +1,4 @@
-"""What ``grad`` refuses in the same words wherever it is processed: by autograd, and by each level of a transform."""
+"""Messages of ``grad`` that autograd and the levels of transforms share."""
 
 from __future__ import annotations
 

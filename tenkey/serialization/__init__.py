@@ -1,16 +1,16 @@
 """Saving and loading trees of tensors: ``tk.save`` and ``tk.load``.
 
-Files are safetensors files, which every tool of that format reads, with the structure of the tree in their metadata;
-``.npy`` and ``.npz`` are NumPy's. Nothing in a file is ever executed.
+Files are in the safetensors format, with the structure of the tree in their metadata, or NumPy's ``.npy`` and
+``.npz``. Loading never executes code from a file.
 
-Note [What a file can do]
-~~~~~~~~~~~~~~~~~~~~~~~~~
-A file may be damaged or hostile. Everything that it says is checked before a tensor is made of it: lengths against the
-size of the file, names against one another, the depth of what nests. For safetensors files the library of that name
-does so, and we the structure; NumPy reads the headers of its files, and we compare them with the file. So loading gives
-the whole tree or raises ValueError, and takes no more memory than the file's length, save for compressed ``.npz``
-files, whose limit is said in ``_numpy_files.py``. Values are not checked: a bit that flips in them is another value.
-What describes them (structure, names, shapes, metadata) is under a checksum.
+Note [Damaged and hostile files]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+All data of a file are checked before a tensor is created from them: lengths against the size of the file, names against
+one another, the depth of nesting. The library ``safetensors`` checks its format, and NumPy the headers of its own
+files; this package checks the structure, and compares headers with the file. So loading returns the whole tree or
+raises ValueError, and takes no more memory than the length of the file, except for compressed ``.npz`` files, whose
+limit ``_numpy_files.py`` describes. Their description (structure, names, shapes, metadata) has a checksum; the values
+do not, so a flipped bit there is another value.
 Guarded by tests/serialization/test_serialization_damage.py::test_damaged_bytes and ::test_hostile_headers.
 """
 
@@ -22,23 +22,21 @@ from typing import Any
 
 from ..core.device import to_device
 
-# The modules that read and write import archives, JSON and more of the standard library: at the first call.
 __all__ = ["load", "save"]
 
 
 def save(obj: Any, path: str | os.PathLike[str], *, metadata: Mapping[str, str] | None = None) -> None:
-    """Write a tree of tensors to a file: whole, or not at all.
+    """Write a tree of tensors to a file, atomically.
 
-    ``obj`` is made of dicts, lists, tuples, NamedTuples, tensors, NumPy arrays, Python numbers, strings, None and
-    random generators. ``metadata`` are strings by strings, to be read by people and other programs. A name that ends
-    with ``.npy`` gives NumPy's format for one array, ``.npz`` for a dict of arrays; any other a safetensors file.
+    ``obj`` consists of dicts, lists, tuples, NamedTuples, tensors, NumPy arrays, Python numbers, strings, None and
+    random generators. ``metadata`` maps strings to strings, for people and other programs. A name ending with ``.npy``
+    selects NumPy's format for one array, ``.npz`` that for a dict of arrays, any other name the safetensors format.
 
-    Tensors of any layout and device are written as their values; views are not kept as views, but a tensor that
-    occurs twice is stored once. That a leaf requires gradients is kept; a result of a recorded computation is saved as
-    its value. The file is written beside its place under another name, and takes the place in one step: whatever
-    happens, ``path`` holds the old content or the new.
+    The values of tensors of any layout and device are written; views become separate tensors, but a tensor that occurs
+    twice is stored once. Leaves keep ``requires_grad``; results of recorded computations are saved as values. The file
+    is written under another name and then renamed, so that ``path`` always has the old content or the new.
 
-    Raises TypeError for what cannot be saved (the message says where it is), ValueError for a tensor without values,
+    Raises TypeError for objects that cannot be saved (the message says where), ValueError for a tensor without values,
     ImportError if safetensors is not installed (``pip install tenkey[save]``), OSError if the file cannot be written.
 
     >>> import os, tempfile, tenkey as tk
@@ -68,18 +66,17 @@ def load(
     allow_pickle: bool = False,
     with_metadata: bool = False,
 ) -> Any:
-    """The tree that ``save`` wrote to a file; of other safetensors and npz files a dict of tensors, of npy a tensor.
+    """Return the tree that ``save`` wrote; a dict of tensors for other safetensors and npz files, a tensor for npy.
 
-    Tensors go to ``device``, the CPU without it. With ``mmap`` those on the CPU are windows on the file, read when they
-    are used: loading is immediate, and takes no memory for what is not used. They can be changed, which changes
-    neither the file nor other tensors loaded from it. The file may be replaced or removed meanwhile, as ``save``
-    does; it must not be overwritten in place or cut off by others: ``mmap=False`` reads everything at once.
-    ``with_metadata`` gives a pair of the tree and the metadata.
+    Tensors are on ``device``, by default the CPU. With ``mmap``, those on the CPU are windows on the file, read at
+    their first use: loading is immediate and takes memory only for used tensors. They can be changed, which affects
+    neither the file nor other tensors loaded from it. The file may be replaced or removed in the meantime, as ``save``
+    does, but not overwritten or truncated; ``mmap=False`` reads everything at once. ``with_metadata`` returns a pair of
+    the tree and the metadata.
 
-    Objects in NumPy's files are pickles, which can run any program: they are refused unless ``allow_pickle`` is true,
-    which is for files that you trust alone. Raises ValueError for a file that is damaged, or of another format; then
-    nothing is loaded. Raises ImportError for a safetensors file if safetensors is not installed
-    (``pip install tenkey[save]``).
+    Objects in NumPy files are pickles, which can run any program: they are refused unless ``allow_pickle`` is true, for
+    files that you trust. Raises ValueError for a damaged file or another format, ImportError for a safetensors file if
+    safetensors is not installed (``pip install tenkey[save]``).
 
     >>> import os, tempfile, numpy as np, tenkey as tk
     >>> path = os.path.join(tempfile.mkdtemp(), "x.npz")
@@ -100,18 +97,14 @@ def load(
             result = read_npy(content, name, target, allow_pickle)
         elif start[:4] in ZIP_MAGICS:
             result = read_npz(content, name, target, allow_pickle)
-        elif len(start) > 1 and start[0] == 0x80 and 2 <= start[1] <= 5 and not _is_header(content):
+        elif len(start) > 1 and start[0] == 0x80 and 2 <= start[1] <= 5 and bytes(content[8:9]) != b"{":
             raise ValueError(
-                f"[load] {name} is no safetensors, npy or npz file; it looks like a pickle, which can run any program "
-                "when it is loaded. If you trust it, load it with the pickle module."
+                f"[load] {name} is not a safetensors, npy or npz file; it looks like a pickle, which can run any "
+                "program when loaded. If you trust it, load it with the pickle module."
             )
         else:
             result, metadata = read_safetensors(file, content, name, target)
     return (result, metadata) if with_metadata else result
-
-
-def _is_header(content: memoryview) -> bool:
-    return bytes(content[8:9]) == b"{"
 
 
 def _path(function: str, path: Any) -> str:
@@ -119,11 +112,10 @@ def _path(function: str, path: Any) -> str:
         name = os.fsdecode(path)
     except TypeError:
         raise TypeError(
-            f"[{function}] path must be a string or a path, got {type(path).__name__}: write to a file, then read its "
-            "bytes."
+            f"[{function}] path must be a string or a path, got {type(path).__name__}: use a file, then its bytes."
         ) from None
     if "\0" in name:
         raise ValueError(
-            f"[{function}] the path {name!r} holds a NUL character, which no name of a file does: remove it."
+            f"[{function}] the path {name!r} has a NUL character, which file names cannot have: remove it."
         )
     return name

@@ -1,4 +1,4 @@
-"""Files that are read as memory; how they are written is Note [Files are replaced in one step]."""
+"""Files read as memory; Note [Files are replaced in one step] describes writing."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ __all__ = ["opened", "replacing"]
 
 @contextmanager
 def opened(path: str, mapped: bool) -> Iterator[tuple[BinaryIO, memoryview]]:
-    """A file and its bytes: writable, without effect on the file (pages are copied when they are written to).
+    """Yield a file and its bytes, which can be changed without effect on the file (copy on write).
 
-    The bytes stay when the ``with`` block has ended. What is no regular file (a pipe) is copied to one.
+    The bytes stay valid after the ``with`` block. A pipe is copied to a regular file first.
     """
     import shutil
     import tempfile

@@ -1,9 +1,9 @@
-"""NumPy's own files: ``.npy`` for one array, ``.npz`` for several by name.
+"""NumPy files: ``.npy`` with one array, ``.npz`` with several by name.
 
 Note [Compressed files are bounded]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-A compressed member says how long it is; no more is read of it. The sum of these lengths must be below 100 times the
-length of the file, or below 1 GiB: a small file cannot fill the memory. Guarded by
+A compressed member states its length, and no more is read. The sum of these lengths must be below 100 times the length
+of the file, or below 1 GiB, so that a small file cannot fill the memory. Guarded by
 test_serialization_numpy.py::test_a_bomb_is_refused.
 """
 
@@ -49,7 +49,7 @@ def _array(value: Any, message: str) -> np.ndarray:
 
 
 def write_npy(obj: Any, path: str) -> None:
-    """One array, in NumPy's format."""
+    """Write one array."""
     array = _array(
         obj,
         f"[save] an .npy file holds one tensor or array, got {type(obj).__name__}: save a dict to .npz, a tree to "
@@ -60,7 +60,7 @@ def write_npy(obj: Any, path: str) -> None:
 
 
 def write_npz(obj: Any, path: str) -> None:
-    """A dict of arrays, not compressed."""
+    """Write a dict of arrays, not compressed."""
     if not isinstance(obj, dict):
         raise TypeError(_FLAT.format(what=type(obj).__name__))
     arrays = {}
@@ -75,20 +75,20 @@ def write_npz(obj: Any, path: str) -> None:
 
 
 def read_npy(content: memoryview, path: str, device: Any, allow_pickle: bool) -> Any:
-    """The tensor of a file's bytes."""
+    """Return the tensor of a file."""
     return _finished(_parse(content, path, allow_pickle), device)
 
 
 def read_npz(content: memoryview, path: str, device: Any, allow_pickle: bool) -> dict[str, Any]:
-    """The tensors of a file's bytes, by name."""
+    """Return the tensors of a file by name."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             members = archive.infolist()
             total = sum(member.file_size for member in members)
             if total > _FREE and total > _RATIO * len(content):
                 raise ValueError(
-                    f"[load] {path} has {len(content)} bytes and would become {total}: a file of this kind is made to "
-                    "fill the memory. If you trust it, load it with numpy.load."
+                    f"[load] {path} has {len(content)} bytes and would become {total}: such files are made to fill the "
+                    "memory. If you trust it, load it with numpy.load."
                 )
             arrays: dict[str, Any] = {}
             for member in members:
@@ -96,17 +96,7 @@ def read_npz(content: memoryview, path: str, device: Any, allow_pickle: bool) ->
                 if name in arrays or not member.filename.endswith(".npy"):
                     raise ValueError(_DAMAGED.format(path=path, why=f"it has the member {member.filename[:60]!r}"))
                 arrays[name] = _parse(memoryview(bytearray(archive.read(member))), path, allow_pickle)
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        EOFError,
-        OSError,
-        NotImplementedError,
-        RuntimeError,
-        OverflowError,
-    ) as error:
-        raise ValueError(_DAMAGED.format(path=path, why=error)) from None
-    except ValueError as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, OverflowError, ValueError) as error:
         if str(error).startswith("[load]"):
             raise
         raise ValueError(_DAMAGED.format(path=path, why=error)) from None
@@ -114,22 +104,21 @@ def read_npz(content: memoryview, path: str, device: Any, allow_pickle: bool) ->
 
 
 def _parse(content: memoryview, path: str, allow_pickle: bool) -> np.ndarray:
-    """An array of NumPy's format: a window on ``content`` where its order of bytes allows."""
+    """Return an array in NumPy's format: a window on ``content`` where its byte order allows."""
     file = io.BytesIO(content[: _HEADER_LIMIT + 100])
     try:
         version = npy.read_magic(file)
         read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[version]
         shape, fortran, dtype = read(file, max_header_size=_HEADER_LIMIT)
-    except Exception as error:  # whatever literal_eval and dtype() make of hostile text
-        raise ValueError(_DAMAGED.format(path=path, why=f"its header is none ({str(error)[:100]})")) from None
+    except Exception as error:  # literal_eval and dtype() raise various errors for hostile text
+        raise ValueError(_DAMAGED.format(path=path, why=f"its header is invalid ({str(error)[:100]})")) from None
     if dtype.hasobject:
         if not allow_pickle:
             raise ValueError(
-                f"[load] {path} holds Python objects, which are pickled: loading them can run any program. Pass "
+                f"[load] {path} holds pickled Python objects, and loading these can run any program. Pass "
                 "allow_pickle=True if you trust the file."
             )
-        loaded: np.ndarray = np.load(io.BytesIO(content), allow_pickle=True)
-        return loaded
+        return np.load(io.BytesIO(content), allow_pickle=True)  # type: ignore[no-any-return]
     begin, size = file.tell(), math.prod(shape) * dtype.itemsize
     if any(n < 0 for n in shape) or size > len(content) - begin or len(shape) > 64:
         raise ValueError(_DAMAGED.format(path=path, why=f"{shape} of {dtype} do not fit into {len(content)} bytes"))

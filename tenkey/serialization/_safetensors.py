@@ -1,8 +1,8 @@
 """Safetensors files: eight bytes of length, a JSON header, and the values without gaps.
 
-The library ``safetensors`` writes and reads them, and refuses damaged ones. Values are not read through it, which would
-copy them: tensors are windows on the mapped file. The format allows no gaps, so the places follow from the sizes.
-Source: the format's description at https://github.com/huggingface/safetensors.
+The library ``safetensors`` writes and reads them, and rejects damaged ones. It would copy values, so tensors are
+windows on the mapped file instead: without gaps, their offsets follow from the sizes.
+Source: the description of the format at https://github.com/huggingface/safetensors.
 """
 
 from __future__ import annotations
@@ -32,11 +32,9 @@ _DTYPES: Final[dict[str, str]] = {
 }  # fmt: skip
 
 _MISSING: Final = (
-    "[{function}] {path}: safetensors is not installed, which reads and writes such files: pip install 'tenkey[save]' "
-    "(.npz files need nothing)."
+    "[{function}] {path}: such files need safetensors, which is not installed: pip install 'tenkey[save]', or use .npz."
 )
-_METADATA: Final = "[save] metadata are strings by strings, got {key!r}: {value!r}."
-_RESERVED: Final = "[save] the metadata key {key!r} is tenkey's own: choose another."
+_METADATA: Final = "[save] metadata map strings to strings, got {key!r}: {value!r}."
 
 
 def _is_storable(dtype: np.dtype) -> bool:
@@ -61,12 +59,12 @@ def write_safetensors(obj: Any, path: str, metadata: Mapping[str, str] | None) -
 def _checked_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
     given: Mapping[Any, Any] = metadata
     if not isinstance(metadata, Mapping):
-        raise TypeError(f"[save] metadata is a dict of strings by strings, got {type(metadata).__name__}.")
+        raise TypeError(f"[save] metadata is a dict of strings, got {type(metadata).__name__}.")
     for key, value in given.items():
         if not (isinstance(key, str) and isinstance(value, str)):
             raise TypeError(_METADATA.format(key=key, value=value))
         if key in (_STRUCTURE, _CHECKSUM):
-            raise ValueError(_RESERVED.format(key=key))
+            raise ValueError(f"[save] the metadata key {key!r} is reserved: choose another.")
         try:
             (key + value).encode()
         except UnicodeEncodeError:
@@ -80,9 +78,9 @@ def _checksum(notes: Mapping[str, str]) -> str:
 
 
 def _plain(array: np.ndarray) -> np.ndarray:
-    """Contiguous, little-endian, and without complex numbers: these get a last axis of two.
+    """Return a contiguous little-endian array, with complex numbers as a last axis of two.
 
-    The library's front takes Fortran order for C order (its issue 825), so it must not see any.
+    ``safetensors.numpy`` stores Fortran order as if it were C order (its issue 825).
     """
     array = np.array(array, order="C", copy=None).reshape(array.shape)
     if not array.flags.c_contiguous:
@@ -96,7 +94,7 @@ def _plain(array: np.ndarray) -> np.ndarray:
 
 
 def read_safetensors(file: BinaryIO, content: memoryview, path: str, device: Any) -> tuple[Any, dict[str, str]]:
-    """The tree and the metadata of a file and its bytes; a dict of tensors where it has no structure."""
+    """Return the tree and the metadata of a file; a dict of tensors if it has no structure."""
     try:
         arrays, metadata = _windows(file, content, path)
         if (_STRUCTURE in metadata) != (_CHECKSUM in metadata):
@@ -106,24 +104,24 @@ def read_safetensors(file: BinaryIO, content: memoryview, path: str, device: Any
         if metadata[_CHECKSUM] != _checksum(metadata):
             raise StructureError("the checksum of structure and metadata does not fit")
         node = parse_json(metadata[_STRUCTURE], "the structure")
-        # Once without making anything, so that nothing is copied for a file that is refused further on.
+        # Once without creating tensors, so that nothing is copied for a file that is refused later.
         _decode(node, arrays, device, making=False)
         tree = _decode(node, arrays, device, making=True)
         notes = {key: value for key, value in metadata.items() if key not in (_STRUCTURE, _CHECKSUM)}
     except StructureError as error:
         raise ValueError(
-            f"[load] {path} is no safetensors, npy or npz file, or it is damaged: {error}. Nothing was loaded."
+            f"[load] {path} is not a safetensors, npy or npz file, or it is damaged: {error}. Nothing was loaded."
         ) from None
     return tree, notes
 
 
 def _windows(file: BinaryIO, content: memoryview, path: str) -> tuple[dict[str, _Window], dict[str, str]]:
-    """What the library says of a file. Raises StructureError where it refuses."""
+    """Return the tensors and metadata that the library finds in a file. Raises StructureError if it rejects it."""
     try:
         from safetensors import SafetensorError, safe_open
     except ImportError:
         raise ImportError(_MISSING.format(function="load", path=path)) from None
-    # By its descriptor where the system has a name for that: ``path`` may be another file by now.
+    # By descriptor if the system has a name for it: ``path`` may be another file by now.
     same = Path(f"/dev/fd/{file.fileno()}")
     try:
         with safe_open(same if same.exists() else path, framework="numpy") as opened:
@@ -144,7 +142,7 @@ def _windows(file: BinaryIO, content: memoryview, path: str) -> tuple[dict[str, 
 
 
 def _check_dtype(code: str, path: str, name: str) -> None:
-    """Raise ValueError for a dtype that is not ours."""
+    """Raise ValueError for a dtype that tensors cannot have."""
     if code not in _DTYPES:
         raise ValueError(f"[load] {path}: the tensor {name[:60]!r} has dtype {code}, which tenkey does not have.")
     if code == "BF16":
@@ -191,7 +189,7 @@ class _Window:
         self.is_complex = False
 
     def fit(self, name: str, dtype: str, shape: tuple[int, ...]) -> None:
-        """Raise StructureError unless the structure says the same."""
+        """Raise StructureError unless the structure agrees."""
         stored = {"complex64": "float32", "complex128": "float64"}.get(dtype)
         self.is_complex = stored is not None and self.code != "C64"
         wanted = (stored, (*shape, 2)) if self.is_complex else (dtype, shape)
@@ -199,7 +197,7 @@ class _Window:
             raise StructureError(f"the structure and the header differ about {name[:60]!r}")
 
     def array(self) -> np.ndarray:
-        """The values: a window on the file where it is aligned."""
+        """Return the values: a window on the file if it is aligned."""
         dtype = dtypes.to_dtype(_DTYPES[self.code])
         shape = self.shape
         if self.is_complex:
@@ -210,7 +208,7 @@ class _Window:
         except ValueError:
             raise StructureError(f"no array has the shape {shape}") from None
         if dtype.kind == "b" and array.size and array.view(np.uint8).max() > 1:
-            array = array.view(np.uint8) != 0  # any other byte would be neither true nor false
+            array = array.view(np.uint8) != 0  # other bytes are neither true nor false
         if not array.flags.aligned or array.dtype != dtype:
             array = array.astype(dtype)
         return array

@@ -1,6 +1,6 @@
-"""A tree as JSON, with the places of its arrays, and back.
+"""Conversion of trees to JSON with references to arrays, and back.
 
-JSON's own null, booleans, strings and integers stand for themselves. Everything else is an object of one tag:
+JSON's null, booleans, strings and integers stand for themselves. Everything else is an object with one tag:
 
     {"f": "nan"}                      a float that JSON does not have       {"x": [1.0, 2.0]}     a complex number
     {"l": [...]}  {"u": [...]}        a list, a tuple                       {"d": [[key, value], ...]}  a dict
@@ -23,11 +23,11 @@ from ..core.random.generator import Generator
 from ..core.tensor import Tensor
 
 DEPTH: Final = 100
-"""How deep a tree may be."""
+"""The maximum depth of a tree."""
 
 
 class StructureError(ValueError):
-    """A structure that no ``save`` wrote."""
+    """A structure that ``save`` cannot have written."""
 
 
 class Writer:
@@ -37,10 +37,10 @@ class Writer:
         self.arrays: dict[str, np.ndarray] = {}
         self._holds = holds
         self._names: dict[Any, str] = {}
-        self._alive: list[Any] = []  # what the addresses in _names belong to
+        self._alive: list[Any] = []  # the arrays whose addresses are in _names
 
     def encode(self, tree: Any, place: tuple[str, ...] = ()) -> Any:
-        """The JSON value of a tree at a place."""
+        """Return the JSON value of a tree at a place."""
         if len(place) > DEPTH:
             raise ValueError(
                 f"[save] {_shown(place[:3]) + ' ...'}: the tree is deeper than {DEPTH} levels, or contains itself."
@@ -113,7 +113,7 @@ def _shown(place: tuple[str, ...]) -> str:
 
 
 class Reader:
-    """Makes a tree again. ``make(tag, name, dtype, shape)`` gives an array's leaf; equal ones are made once."""
+    """Rebuilds a tree. ``make(tag, name, dtype, shape)`` returns the leaf of an array, once for equal ones."""
 
     def __init__(self, make: Callable[[str, str, str, tuple[int, ...]], Any]) -> None:
         self._make = make
@@ -121,7 +121,7 @@ class Reader:
         self.names: set[str] = set()
 
     def decode(self, node: Any, depth: int = 0) -> Any:
-        """The tree of a JSON value. Raises StructureError if it is not of the form at the top of this module."""
+        """Return the tree of a JSON value. Raises StructureError if it is not of the form described above."""
         if depth > DEPTH:
             raise StructureError(f"the structure is deeper than {DEPTH} levels")
         if node is None or isinstance(node, (bool, str, int, float)):
@@ -146,16 +146,12 @@ class Reader:
         return self._made[tag, name]
 
     def _list(self, tag: str, value: Any, depth: int) -> Any:
-        if not isinstance(value, list):
-            raise StructureError(f"the structure has the sequence {_brief(value)}")
-        parts = [self.decode(part, depth) for part in value]
+        parts = [self.decode(part, depth) for part in _parts(value)]
         return parts if tag == "l" else tuple(parts)
 
     def _dict(self, tag: str, value: Any, depth: int) -> Any:
-        if not isinstance(value, list):
-            raise StructureError(f"the structure has the dict {_brief(value)}")
         result = {}
-        for pair in value:
+        for pair in _parts(value):
             key, part = _parts(pair, 2)
             decoded = self._number(key) if isinstance(key, dict) else key
             if isinstance(decoded, (list, dict, complex)) or decoded in result:
@@ -174,7 +170,7 @@ class Reader:
             raise StructureError(f"the structure has the NamedTuple {_brief(value)}")
         if len(set(fields)) < len(fields) or any(field.startswith("_") for field in fields):
             raise StructureError(f"the structure has a NamedTuple of the fields {_brief(fields)}")
-        kind = collections.namedtuple(name, fields)  # type: ignore[misc]  # noqa: PYI024  # known by the file alone
+        kind = collections.namedtuple(name, fields)  # type: ignore[misc]  # noqa: PYI024  # its fields are in the file
         return kind(*[self.decode(part, depth) for part in parts])
 
     def _float(self, tag: str, value: Any, depth: int) -> Any:
@@ -207,8 +203,8 @@ class Reader:
     }
 
 
-def _parts(value: Any, count: int) -> list[Any]:
-    if not isinstance(value, list) or len(value) != count:
+def _parts(value: Any, count: int | None = None) -> list[Any]:
+    if not isinstance(value, list) or count not in (None, len(value)):
         raise StructureError(f"the structure holds {_brief(value)}")
     return value
 
@@ -219,7 +215,7 @@ def _brief(value: Any) -> str:
 
 
 def parse_json(text: str | bytes, what: str) -> Any:
-    """JSON without repeated keys. Raises StructureError for what is none, or nests too deep."""
+    """Parse JSON. Raises StructureError for invalid JSON, repeated keys and too deep nesting."""
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         made = dict(pairs)
@@ -234,4 +230,4 @@ def parse_json(text: str | bytes, what: str) -> Any:
     except StructureError:
         raise
     except ValueError as error:
-        raise StructureError(f"{what} is no JSON ({_brief(str(error))})") from None
+        raise StructureError(f"{what} is not JSON ({_brief(str(error))})") from None
