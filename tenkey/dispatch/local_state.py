@@ -29,8 +29,7 @@ kernel asks ``state is not None and state.include & BIT``. Guarded by
 from __future__ import annotations
 
 from contextvars import ContextVar
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from .._util.context_decorator import decorate
 from .keys import DispatchKey, DispatchKeySet, _mask_of, backend_mask, register_trait

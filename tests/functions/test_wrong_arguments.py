@@ -64,9 +64,7 @@ def test_what_is_no_tensor(wrong: Any) -> None:
     }
     for name, several in calls.items():
         for call in several:
-            with pytest.raises(
-                TypeError, match=rf"\[{name}\] takes (a Tensor|tensors), got {type(wrong).__name__}"
-            ):
+            with pytest.raises(TypeError, match=rf"\[{name}\] takes (a Tensor|tensors), got {type(wrong).__name__}"):
                 call()
 
 
