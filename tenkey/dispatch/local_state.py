@@ -5,10 +5,10 @@ path of a call tests for. A context variable starts fresh in every thread and is
 
 Note [Guards end in any order]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-What a guard changes is kept in a second context variable, one entry for each guard that is entered, and never
-in the guard itself: one guard object can be entered by several threads and tasks at a time. A guard that is left last
-puts the state back that it found. A suspended generator can be closed while guards that were entered later are still
-on; then its change alone is taken out, and the later ones are applied anew to the state that it had found. Guarded by
+The changes of guards are kept in a second context variable, one entry for each active guard, and never in the guard
+itself, because several threads and tasks can enter one guard object at a time. A guard that exits in order restores the
+state that it found. A suspended generator can be closed while guards that were entered later are still active; then
+only its own change is undone, and the later ones are applied again to the state that it found. Guarded by
 ``tests/tiny/test_dispatch.py::test_guards_end_in_any_order``.
 
 A context that has more to say than a bit enters a value, ``enter(self, value=x)``. The values are part of the state
@@ -168,7 +168,7 @@ def leave(owner: object) -> Any:
 
 
 def innermost_guard(kind: type[_Guard]) -> _Guard | None:
-    """The guard of this class that was entered last in this thread or task and is still on."""
+    """Return the innermost active guard of this class in this thread or task."""
     for owner, _, _ in reversed(_changes.get()):
         if isinstance(owner, kind):
             return owner

@@ -6,13 +6,12 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
-from typing import Any, TypeVar, overload
+from typing import Any, NamedTuple, TypeVar, overload
 
 from ..dispatch.errors import RegistrationError
 from ..dispatch.kernel import Handle, Kernel, caller_site, check_signature, function_site
 from ..dispatch.keys import DispatchKey
-from ..dispatch.local_state import current_state, enter, leave
+from ..dispatch.local_state import StateGuard, current_state
 from ..dispatch.operator import Operator
 from ..dispatch.registry import registry
 from ..dispatch.schema import FunctionSchema, parse_schema
@@ -123,7 +122,7 @@ class CustomOperator:
         """Set the dtype that autocast converts the floating tensors of a call to, on one type of device."""
         return register_autocast(self.operator, device_type, cast_inputs)
 
-    def set_kernel_enabled(self, device: Any, enabled: bool = True) -> AbstractContextManager[Any]:
+    def set_kernel_enabled(self, device: Any, enabled: bool = True) -> StateGuard:
         """Return a context manager that disables or enables the kernels for a device, for this thread and task.
 
         Without them a call goes to the next kernel, for example to the function of a ``custom_op`` for all devices.
@@ -141,7 +140,7 @@ class CustomOperator:
         with registry.lock:
             self._switched.add(key)
             self._switch_kernels()
-        return _Switch(self.operator.name, key, enabled)
+        return StateGuard(value=_Switch((self.operator.name, key), enabled))
 
     def _switch_kernels(self) -> None:
         """Give the kernels of all switched keys a condition, including those registered since."""
@@ -158,18 +157,11 @@ class CustomOperator:
         return (_find, (self.operator.name,))
 
 
-class _Switch:
-    """In a ``with`` block, kernels of one operator for one key are enabled or disabled."""
+class _Switch(NamedTuple):
+    """A value of the local state: the kernels of an operator for one key are enabled or disabled."""
 
-    def __init__(self, operator: str, key: DispatchKey, enabled: bool) -> None:
-        self.place = (operator, key)
-        self.enabled = enabled
-
-    def __enter__(self) -> None:
-        enter(self, value=self)
-
-    def __exit__(self, *exception: object) -> None:
-        leave(self)
+    place: tuple[str, DispatchKey]
+    enabled: bool
 
 
 class _IsEnabled:
