@@ -29,7 +29,7 @@ kernel asks ``state is not None and state.include & BIT``. Guarded by
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from .._util.context_decorator import decorate
 from .keys import DispatchKey, DispatchKeySet, _mask_of, backend_mask, register_trait
