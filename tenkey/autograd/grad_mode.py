@@ -11,6 +11,7 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
+from .._util.context_decorator import decorate
 from ..core.word import REQUIRES_GRAD
 from ..dispatch.local_state import StateGuard, current_state, get_state, set_state
 
@@ -107,4 +108,4 @@ class set_grad_enabled(GradMode):
     def __call__(self, function: Any) -> Any:
         """Decorate ``function``."""
         set_state(self._before)  # a decorator has no effect outside the function
-        return super().__call__(function)
+        return decorate(function, lambda: StateGuard(**self._change))

@@ -195,7 +195,7 @@ class StateGuard:
 
     def __call__(self, function: Any) -> Any:
         """Decorate ``function``."""
-        return decorate(function, lambda: StateGuard(**self._change))
+        return decorate(function, lambda: self)
 
 
 class IncludeDispatchKeyGuard(StateGuard):

@@ -13,7 +13,8 @@ import pytest
 
 import tenkey as tk
 from tenkey.autograd.graph import disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
-from tenkey.autograd.saved_tensors.hooks import HOOKED, active_hooks, hooks_are_on
+from tenkey.autograd.saved_tensors.hooks import HOOKED, active_hooks
+from tenkey.dispatch.local_state import current_state
 from tests._backends import Host
 from tests._gradients import collector_off
 
@@ -255,7 +256,7 @@ class TestNesting:
         hooks = saved_tensors_hooks(lambda t: t, lambda t: t)
         with hooks, hooks:
             assert len(active_hooks()) == 2
-        assert not hooks_are_on()
+        assert not current_state().include & HOOKED
 
         def generator() -> Iterator[None]:
             with hooks:
@@ -267,10 +268,10 @@ class TestNesting:
         other.__enter__()
         first.close()  # the outer context ends first
         assert len(active_hooks()) == 1
-        assert hooks_are_on()
+        assert current_state().include & HOOKED
         other.__exit__(None, None, None)
         assert active_hooks() == ()
-        assert not hooks_are_on()
+        assert not current_state().include & HOOKED
 
 
 class TestErrors:
@@ -371,7 +372,7 @@ class TestDisabling:
             with pytest.raises(RuntimeError, match="not in here"), save_on_cpu():
                 pass
         with save_on_cpu():
-            assert hooks_are_on()
+            assert current_state().include & HOOKED
             with pytest.raises(RuntimeError, match="too late"), disable_saved_tensors_hooks("too late"):
                 pass
         with save_on_cpu():  # the refusal left nothing behind
@@ -526,7 +527,7 @@ class TestNothingIsLeftBehind:
     def test_threads_and_tasks_have_their_own(self) -> None:
         seen: list[bool] = []
         with saved_tensors_hooks(lambda t: t, lambda t: t):
-            thread = threading.Thread(target=lambda: seen.append(hooks_are_on()))
+            thread = threading.Thread(target=lambda: seen.append(bool(current_state().include & HOOKED)))
             thread.start()
             thread.join()
         assert seen == [False]
@@ -534,13 +535,13 @@ class TestNothingIsLeftBehind:
         async def one(inside: Any) -> bool:
             with saved_tensors_hooks(lambda t: t, lambda t: t):
                 await inside.wait()
-            return hooks_are_on()
+            return bool(current_state().include & HOOKED)
 
         async def both() -> Any:
             inside = asyncio.Event()
             task = asyncio.create_task(one(inside))
             await asyncio.sleep(0)
-            outside = hooks_are_on()
+            outside = bool(current_state().include & HOOKED)
             inside.set()
             return outside, await task
 

@@ -156,9 +156,7 @@ class Saving(Saver):
         frame.slots.append(weakref.ref(slot))
         return slot
 
-    def unpacker(self) -> Callable[[Any], Any]:
-        """The function that asks the slot."""
-        return _value_of
+    unpack = staticmethod(_value_of)
 
 
 class _Refilling(Saver):
@@ -189,12 +187,7 @@ class _Refilling(Saver):
             raise _Stop(run)
         return value
 
-    def unpacker(self) -> Callable[[Any], Any]:
-        return _same
-
-
-def _same(tensor: Tensor) -> Tensor:
-    return tensor
+    unpack = staticmethod(lambda tensor: tensor)
 
 
 class _Inputs(Node):

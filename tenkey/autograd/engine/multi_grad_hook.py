@@ -16,69 +16,50 @@ from .graph_task import current_task, queue_callback
 __all__ = ["register_multi_grad_hook"]
 
 
-class _Arrived:
-    """The gradients that have arrived in one backward."""
+def _for_all(tensors: list[Tensor], fn: Any) -> list[Callable[[Tensor], None]]:
+    """Return hooks that call the function when the last gradient that a backward computes has arrived.
 
-    def __init__(self, count: int, expected: int) -> None:
-        self.grads: list[Tensor | None] = [None] * count
-        self.missing = expected
-
-
-class _All:
-    """Calls the function when the last gradient that this backward computes has arrived.
-
-    A node that this backward reaches may still get no gradient (a formula returned None), without any notification. So
+    A node that the backward reaches may still get no gradient (a formula returned None), without any notification. So
     the first gradient queues a callback at the end of the backward, which calls the function with what has arrived.
     """
+    # Weak references: a hook on a leaf must not keep the graphs of its tensors alive.
+    nodes = [ref(edge_of(tensor)[0]) for tensor in tensors]
+    arrived: WeakKeyDictionary[Any, tuple[int, dict[int, Tensor]]] = WeakKeyDictionary()
+    lock = threading.Lock()
 
-    def __init__(self, tensors: Sequence[Tensor], fn: Callable[[list[Tensor | None]], Any]) -> None:
-        # Weak references: a hook on a leaf must not keep the graphs of its tensors alive.
-        self.nodes = [ref(edge_of(tensor)[0]) for tensor in tensors]
-        self.fn = fn
-        self.arrived: WeakKeyDictionary[Any, _Arrived] = WeakKeyDictionary()
-        self.lock = threading.Lock()
+    def call(grads: dict[int, Tensor]) -> None:
+        fn([grads.get(index) for index in range(len(nodes))])
 
-    def hook(self, index: int) -> Callable[[Tensor], None]:
-        """Return the hook for one of the tensors."""
-
-        def arrive(grad: Tensor) -> None:
-            task: Any = current_task.get()
-            with self.lock:
-                found = self.arrived.get(task)
-                if found is None:
-                    expected = sum(task.will_run(node()) for node in self.nodes)
-                    found = self.arrived[task] = _Arrived(len(self.nodes), expected)
-                    if expected > 1:
-                        queue_callback(functools.partial(self.finish, found))
-                found.grads[index] = grad
-                found.missing -= 1
-                complete = found.missing == 0
-            if complete:
-                self.fn(found.grads)
-
-        return arrive
-
-    def finish(self, found: _Arrived) -> None:
-        """Call the function at the end of a backward if a gradient is missing."""
-        if found.missing > 0:
-            self.fn(found.grads)
-
-
-class _Any:
-    """Calls the function with the first gradient of each backward."""
-
-    def __init__(self, fn: Callable[[Tensor], Any]) -> None:
-        self.fn = fn
-        self.done: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
-        self.lock = threading.Lock()
-
-    def __call__(self, grad: Tensor) -> None:
+    def arrive(index: int, grad: Tensor) -> None:
         task: Any = current_task.get()
-        with self.lock:
-            first = not self.done.get(task, False)
-            self.done[task] = True
+        with lock:
+            if task not in arrived:
+                expected, grads = arrived[task] = sum(task.will_run(node()) for node in nodes), {}
+                if expected > 1:
+                    queue_callback(lambda: None if len(grads) == expected else call(grads))
+            expected, grads = arrived[task]
+            grads[index] = grad
+            complete = len(grads) == expected
+        if complete:
+            call(grads)
+
+    return [functools.partial(arrive, index) for index in range(len(nodes))]
+
+
+def _for_any(fn: Any) -> Callable[[Tensor], None]:
+    """Return a hook that calls the function with the first gradient of each backward."""
+    done: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+    lock = threading.Lock()
+
+    def arrive(grad: Tensor) -> None:
+        task: Any = current_task.get()
+        with lock:
+            first = task not in done
+            done[task] = True
         if first:
-            self.fn(grad)
+            fn(grad)
+
+    return arrive
 
 
 def register_multi_grad_hook(
@@ -127,9 +108,7 @@ def register_multi_grad_hook(
             )
     if not callable(fn):
         raise TypeError(f"[register_multi_grad_hook] a hook must be callable, got {type(fn).__name__}.")
-    function: Any = fn
     if mode == "all":
-        several = _All(listed, function)
-        return HookHandle.of_all([t.register_hook(several.hook(i)) for i, t in enumerate(listed)])
-    once = _Any(function)
+        return HookHandle.of_all([t.register_hook(hook) for t, hook in zip(listed, _for_all(listed, fn))])
+    once = _for_any(fn)
     return HookHandle.of_all([t.register_hook(once) for t in listed if t._word & REQUIRES_GRAD])

@@ -23,17 +23,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from types import TracebackType
 from typing import Any, Final, Self
 from weakref import ref
 
-from ..._util.context_decorator import decorate
 from ...core.tensor import Tensor, storage_of, version_of
 from ...core.tree import flatten, unflatten
 from ...core.word import REQUIRES_GRAD, WEAK_MASK
 from ...core.wrapper import Wrapper
 from ...dispatch.keys import DispatchKey, register_trait
-from ...dispatch.local_state import current_state, enter, get_state, innermost_guard, leave, make_state, set_state
+from ...dispatch.local_state import StateGuard, current_state, enter, get_state, innermost_guard, make_state, set_state
 from ..grad_mode import is_grad_enabled
 from ..tape.node import AccumulateGrad, AutogradMeta, Edge, Node, edge_of, set_history
 from .saved import Saved, SavedTensor, alone
@@ -49,7 +47,6 @@ __all__ = [
     "disable_saved_tensors_hooks",
     "enter_saver",
     "HookPair",
-    "hooks_are_on",
     "save",
     "save_on_cpu",
     "saved_tensors_hooks",
@@ -68,37 +65,24 @@ class Saver:
         """Return the value to keep in place of ``tensor``, which ``node`` saves under ``name``."""
         raise NotImplementedError
 
-    def unpacker(self) -> Callable[[Any], Any]:
-        """Return the function that restores the tensor; the graph holds it, so it should hold little."""
-        raise NotImplementedError
+    unpack: Callable[[Any], Any]
+    """Restores the tensor. The graph holds this function, so it should hold little."""
 
 
 class HookPair(Saver):
     """The two hooks of a user."""
 
-    __slots__ = ("_pack", "_unpack")
-
     def __init__(self, pack: Callable[[Tensor], Any], unpack: Callable[[Any], Tensor]) -> None:
         self._pack = pack
-        self._unpack = unpack
+        self.unpack = unpack
 
     def pack(self, tensor: Tensor, node: Node, name: str) -> Any:
         """Call the pack hook."""
         return self._pack(tensor)
 
-    def unpacker(self) -> Callable[[Any], Any]:
-        """Return the unpack hook."""
-        return self._unpack
-
 
 choosing: Final[ContextVar[Any]] = ContextVar("tenkey_selective_checkpoint", default=None)
 """Decides which results a checkpoint keeps: see Note [Selective checkpoints]."""
-
-
-def hooks_are_on() -> bool:
-    """Return whether saved values are packed here."""
-    state = get_state()
-    return state is not None and bool(state.include & HOOKED)
 
 
 # ---- what the graph holds
@@ -217,7 +201,7 @@ class HookStack(tuple[Saver, ...]):
                     nested = True
             if nested:
                 value = unflatten(value, leaves)
-        return _Packed(saver.unpacker(), value, nested)
+        return _Packed(saver.unpack, value, nested)
 
 
 def active_hooks() -> HookStack:
@@ -264,7 +248,7 @@ def with_choice(operator: Any, inner: Callable[..., Any]) -> Callable[..., Any]:
 # ---- the public contexts
 
 
-class saved_tensors_hooks:
+class saved_tensors_hooks(StateGuard):
     """Keep ``pack_hook(x)`` in place of every tensor ``x`` saved for backward in a ``with`` block.
 
     Args: pack_hook: receives the tensor and returns any value; it runs without recording and must not modify the
@@ -287,17 +271,13 @@ class saved_tensors_hooks:
 
     def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
         check_hooks("saved_tensors_hooks", pack_hook, unpack_hook)
+        super().__init__(include=HOOKED, value=HookPair(pack_hook, unpack_hook))
         self.pack_hook = pack_hook
         self.unpack_hook = unpack_hook
 
     def __enter__(self) -> Self:
-        enter_saver(self, HookPair(self.pack_hook, self.unpack_hook))
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        leave(self)
+        _refuse_disabled()
+        return super().__enter__()
 
 
 def check_hooks(call: str, pack_hook: Any, unpack_hook: Any) -> None:
@@ -309,10 +289,14 @@ def check_hooks(call: str, pack_hook: Any, unpack_hook: Any) -> None:
 
 def enter_saver(owner: object, saver: Saver, modes: tuple[Any, ...] = ()) -> None:
     """Let ``saver`` pack saved values, with ``modes`` active, until ``leave(owner)``."""
+    _refuse_disabled()
+    enter(owner, include=HOOKED | (DispatchKey.Mode.mask if modes else 0), modes=modes, value=saver)
+
+
+def _refuse_disabled() -> None:
     disabled = innermost_guard(disable_saved_tensors_hooks)
     if disabled is not None:
         raise RuntimeError(disabled.error_message)
-    enter(owner, include=HOOKED | (DispatchKey.Mode.mask if modes else 0), modes=modes, value=saver)
 
 
 def _to_cpu(tensor: Tensor) -> Any:
@@ -357,7 +341,7 @@ class save_on_cpu(saved_tensors_hooks):
         super().__init__(_to_cpu, _from_cpu)
 
 
-class disable_saved_tensors_hooks:
+class disable_saved_tensors_hooks(StateGuard):
     """Forbid ``saved_tensors_hooks`` in a ``with`` block: entering it raises RuntimeError with this message.
 
     Also a decorator. It is meant for features that cannot work with such hooks. Entering it where hooks are active
@@ -377,19 +361,10 @@ class disable_saved_tensors_hooks:
                 "[disable_saved_tensors_hooks] takes the message of the error as a string, "
                 f"got {type(error_message).__name__}."
             )
+        super().__init__()
         self.error_message = error_message
 
     def __enter__(self) -> Self:
         if active_hooks():
             raise RuntimeError(self.error_message)
-        enter(self)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        leave(self)
-
-    def __call__(self, function: Any) -> Any:
-        """Decorate ``function``."""
-        return decorate(function, lambda: type(self)(self.error_message))
+        return super().__enter__()

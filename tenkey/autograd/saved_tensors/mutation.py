@@ -10,11 +10,9 @@ changes is never copied. At the end of the context all of them are released. Gua
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable
-from types import TracebackType
+from collections.abc import Iterable
 from typing import Any
 
-from ..._util.context_decorator import decorate
 from ...core.storage import Storage
 from ...core.tensor import Tensor, storage_of
 from ...core.tree import tensors_in
@@ -58,6 +56,8 @@ def _tensor_of(kept: _Kept) -> Tensor:
 class _CopyOnWrite(Saver, DispatchMode):
     """The pack hook of one context, and the mode that sees the calls that change tensors."""
 
+    unpack = staticmethod(_tensor_of)
+
     def __init__(self) -> None:
         self._by_storage: weakref.WeakKeyDictionary[Storage, weakref.WeakSet[_Kept]] = weakref.WeakKeyDictionary()
         self._all: weakref.WeakSet[_Kept] = weakref.WeakSet()
@@ -67,9 +67,6 @@ class _CopyOnWrite(Saver, DispatchMode):
         self._all.add(kept)
         self._by_storage.setdefault(storage_of(tensor), weakref.WeakSet()).add(kept)
         return kept
-
-    def unpacker(self) -> Callable[[Any], Tensor]:
-        return _tensor_of
 
     def __tk_dispatch__(self, op: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if op.schema.is_mutable:
@@ -88,7 +85,7 @@ class _CopyOnWrite(Saver, DispatchMode):
         self._by_storage.clear()
 
 
-class allow_mutation_on_saved_tensors:
+class allow_mutation_on_saved_tensors(StateGuard):
     """Allow in-place changes of tensors saved for backward in a ``with`` block: they are copied first.
 
     Run forward and backward in the same block: at its end the saved tensors are freed, and a later backward through
@@ -105,7 +102,7 @@ class allow_mutation_on_saved_tensors:
     [2.0, 2.0]
     """
 
-    def __enter__(self) -> _CopyOnWrite:
+    def __enter__(self) -> _CopyOnWrite:  # type: ignore[override]
         if innermost_guard(allow_mutation_on_saved_tensors) is not None:
             raise RuntimeError(
                 "[allow_mutation_on_saved_tensors] allow_mutation_on_saved_tensors contexts cannot be nested: the "
@@ -115,16 +112,10 @@ class allow_mutation_on_saved_tensors:
         enter_saver(self, made, modes=(made,))
         return made
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         made = leave(self)
         if made is not None:
             made.clear()
-
-    def __call__(self, function: Any) -> Any:
-        """Decorate ``function``, which runs forward and backward."""
-        return decorate(function, type(self))
 
 
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:

@@ -31,31 +31,18 @@ Shape = tuple[int, ...]
 
 
 class Window:
-    """The place of a view in its root."""
+    """The place of a view in its root; this base class is the whole root."""
 
     def read(self, x: Tensor) -> Tensor:
         """Return the elements of the window of ``x``, which has the root's shape, in the view's shape."""
-        raise NotImplementedError
-
-    def embed(self, g: Tensor) -> Tensor:
-        """Return zeros of the root's shape with ``g`` added in the window: the adjoint of ``read``."""
-        raise NotImplementedError
-
-    def without(self, g: Tensor) -> Tensor:
-        """Return ``g``, which has the root's shape, with zeros in the window."""
-        raise NotImplementedError
-
-
-class _Whole(Window):
-    """All of the root, in its own shape."""
-
-    def read(self, x: Tensor) -> Tensor:
         return x
 
     def embed(self, g: Tensor) -> Tensor:
+        """Return zeros of the root's shape with ``g`` added in the window: the adjoint of ``read``."""
         return g
 
     def without(self, g: Tensor) -> Tensor:
+        """Return ``g``, which has the root's shape, with zeros in the window."""
         return zeros_like(g)
 
 
@@ -164,7 +151,7 @@ def window_between(root: Tensor, view: Any) -> Window:
     return found  # type: ignore[no-any-return]
 
 
-_WHOLE: Final = _Whole()
+_WHOLE: Final = Window()
 
 
 @functools.lru_cache(1024)
