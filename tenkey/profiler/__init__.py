@@ -1,1 +1,1 @@
-"""The profiler: what is seen of a run, and how it is summed up and written."""
+"""The profiler: it records the calls of a run, sums them up and exports them."""

@@ -1,4 +1,4 @@
-"""Lists of events and of averages, and the table that people read."""
+"""Lists of events and of averages, and the table of a profile."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ __all__ = ["Averages", "EventList", "FunctionAverage", "format_bytes", "format_t
 
 
 def format_time(microseconds: float) -> str:
-    """``1.234ms``: three digits after the point, in the largest unit that fits."""
-    if microseconds >= 1e6:
-        return f"{microseconds / 1e6:.3f}s"
-    if microseconds >= 1e3:
-        return f"{microseconds / 1e3:.3f}ms"
+    """Format a time with three decimals in the largest unit that fits: ``1.234ms``."""
+    for unit, name in ((1e6, "s"), (1e3, "ms")):
+        if microseconds >= unit:
+            return f"{microseconds / unit:.3f}{name}"
     return f"{microseconds:.3f}us"
 
 
 def format_bytes(count: int) -> str:
-    """``8.00 KB``: in the largest unit that fits."""
+    """Format a size in the largest unit that fits: ``8.00 KB``."""
     for unit, name in ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB")):
         if abs(count) >= unit:
             return f"{count / unit:.2f} {name}"
@@ -28,13 +27,13 @@ def format_bytes(count: int) -> str:
 
 
 class FunctionAverage:
-    """The events of one name (and shapes, if they were asked for) together. Times are in microseconds.
+    """All events of one name (and of the same shapes or callers, if grouped by them). Times are in microseconds.
 
-    A call inside of another one of the same row counts for ``count`` and the times of its own, not again for the total.
+    A call inside another call of the same row adds to ``count`` and to the self times, but not again to the totals.
     """
 
     def __init__(self, key: str, input_shapes: str = "", stack: tuple[str, ...] = ()) -> None:
-        self.key = key
+        self.key = self.name = key
         self.input_shapes = input_shapes
         self.stack = list(stack)
         self.scope = OPERATOR
@@ -45,12 +44,6 @@ class FunctionAverage:
         self.cpu_memory_usage = 0
         self.self_cpu_memory_usage = 0
         self.is_user_annotation = False
-        self._parts: Any = None  # what makes it a row of its own
-
-    @property
-    def name(self) -> str:
-        """The key."""
-        return self.key
 
     @property
     def cpu_time(self) -> float:
@@ -58,7 +51,7 @@ class FunctionAverage:
         return self.cpu_time_total / self.count if self.count else 0.0
 
     def add(self, event: Event, *, nested: bool) -> None:
-        """Add one event; ``nested`` says that it ran inside of another one of this row."""
+        """Add one event; ``nested`` states that it ran inside another event of this row."""
         self.count += 1
         self.scope = event.scope
         self.is_user_annotation = event.is_user_annotation
@@ -70,15 +63,15 @@ class FunctionAverage:
             self.cpu_memory_usage += event.cpu_memory_usage
 
     def __repr__(self) -> str:
-        return f"<{self.key}: {self.count} calls, {format_time(self.self_cpu_time_total)} of its own>"
+        return f"<{self.key}: {self.count} calls, {format_time(self.self_cpu_time_total)} self time>"
 
 
-# header, attribute, how a value is shown, and what must have been recorded
+# header, attribute, format, and what must have been recorded; a percentage is of the time of all rows
 _Column = tuple[str, str, Callable[[Any], str], str]
 _COLUMNS: Final[tuple[_Column, ...]] = (
-    ("Self CPU %", "self_cpu_percent", "{:.2f}%".format, ""),
+    ("Self CPU %", "self_cpu_time_total", "{:.2f}%".format, ""),
     ("Self CPU", "self_cpu_time_total", format_time, ""),
-    ("CPU total %", "total_cpu_percent", "{:.2f}%".format, ""),
+    ("CPU total %", "cpu_time_total", "{:.2f}%".format, ""),
     ("CPU total", "cpu_time_total", format_time, ""),
     ("CPU time avg", "cpu_time", format_time, ""),
     ("Thread time", "thread_time_total", format_time, "thread"),
@@ -86,26 +79,13 @@ _COLUMNS: Final[tuple[_Column, ...]] = (
     ("Self CPU Mem", "self_cpu_memory_usage", format_bytes, "memory"),
     ("# of Calls", "count", str, ""),
 )
-_TEXTS: Final = {"Name": "key", "Input Shapes": "input_shapes", "Source Location": "stack"}
-_SAME: Final = {"name": "key", "self_cpu_percent": "self_cpu_time_total", "total_cpu_percent": "cpu_time_total"}
-_OTHER_NAMES: Final = {
+_TEXTS: Final = ("key", "input_shapes", "stack")
+_SORTED_BY: Final = {  # other names of attributes, besides the headers
+    "name": "key", "input shapes": "input_shapes", "shapes": "input_shapes", "source location": "stack",
     "calls": "count", "self_cpu_time": "self_cpu_time_total", "self_time": "self_cpu_time_total",
-    "total_time": "cpu_time_total", "cpu_time_avg": "cpu_time", "shapes": "input_shapes",
-    "bytes": "cpu_memory_usage", "self_bytes": "self_cpu_memory_usage",
-}  # fmt: skip
-
-
-def _attribute(column: str) -> str:
-    """The attribute that a column is sorted by; the column may be named by its header too."""
-    known = {attribute: attribute for _, attribute, _, _ in _COLUMNS}
-    known |= {header.lower(): attribute for header, attribute, _, _ in _COLUMNS}
-    known |= {header.lower(): attribute for header, attribute in _TEXTS.items()}
-    known |= {attribute: attribute for attribute in _TEXTS.values()} | _OTHER_NAMES
-    found = known.get(str(column).lower())
-    if found is None:
-        names = [a for _, a, _, _ in _COLUMNS] + [*_TEXTS.values()]
-        raise ValueError(f"[table] there is no column {column!r} to sort by: take one of {', '.join(names)}.")
-    return _SAME.get(found, found)
+    "self_cpu_percent": "self_cpu_time_total", "total_time": "cpu_time_total", "total_cpu_percent": "cpu_time_total",
+    "cpu_time_avg": "cpu_time", "bytes": "cpu_memory_usage", "self_bytes": "self_cpu_memory_usage",
+} | {header.lower(): attribute for header, attribute, _, _ in _COLUMNS}  # fmt: skip
 
 
 def _short(text: str, width: int) -> str:
@@ -113,20 +93,15 @@ def _short(text: str, width: int) -> str:
 
 
 class Averages(list[FunctionAverage]):
-    """Rows of averages; ``table()`` shows them."""
+    """Rows of averages; ``table()`` formats them."""
 
     def __init__(self, rows: Iterable[FunctionAverage], columns: frozenset[str], total: float) -> None:
         super().__init__(rows)
         self._columns = columns
-        self._total = total
-
-    @property
-    def self_cpu_time_total(self) -> float:
-        """Microseconds of all rows without what runs inside of them."""
-        return self._total
+        self.self_cpu_time_total = total  # microseconds
 
     def total_average(self) -> FunctionAverage:
-        """All rows as one."""
+        """Return the sum of all rows as one row."""
         total = FunctionAverage("Total")
         for row in self:
             total.count += row.count
@@ -146,10 +121,11 @@ class Averages(list[FunctionAverage]):
         max_src_column_width: int = 75,
         header: str | None = None,
     ) -> str:
-        """The rows as text. ``sort_by``: any column, by its attribute or its header; the largest first, texts in order.
+        """Return the rows as text, sorted by a column.
 
-        ``row_limit``: how many rows are shown; -1 shows all. Without ``sort_by`` rows stand in the order of their
-        first event.
+        ``sort_by`` is an attribute or a header; numbers are sorted in descending order, texts in ascending order.
+        Without it, rows appear in the order of their first event. ``row_limit`` is the number of rows shown; -1 shows
+        all.
 
         >>> import tenkey as tk
         >>> with tk.autograd.profile() as prof:
@@ -163,97 +139,89 @@ class Averages(list[FunctionAverage]):
             raise ValueError(f"[table] row_limit is the number of rows, or -1 for all, got {row_limit!r}.")
         rows = list(self)
         if sort_by is not None:
-            attribute = _attribute(sort_by)
-            rows.sort(key=lambda row: getattr(row, attribute), reverse=attribute not in _TEXTS.values())
+            wanted = str(sort_by).lower()
+            attribute = _SORTED_BY.get(wanted, wanted)
+            attributes = dict.fromkeys([*(column[1] for column in _COLUMNS), *_TEXTS])
+            if attribute not in attributes:
+                raise ValueError(f"[table] there is no column {sort_by!r}: sort by one of {', '.join(attributes)}.")
+            rows.sort(key=lambda row: getattr(row, attribute), reverse=attribute not in _TEXTS)
         rows = rows if row_limit == -1 else rows[:row_limit]
         shown = [column for column in _COLUMNS if not column[3] or column[3] in self._columns]
-        lines = [["Name", *[column[0] for column in shown]]]
-        with_shapes = any(row.input_shapes for row in self)
-        with_stack = any(row.stack for row in self)
-        lines[0] += (["Input Shapes"] if with_shapes else []) + (["Source Location"] if with_stack else [])
+        texts: list[tuple[str, int, Callable[[FunctionAverage], str]]]
+        texts = [("Name", max_name_column_width, lambda row: row.key)]
+        if any(row.input_shapes for row in self):
+            texts.append(("Input Shapes", max_shapes_column_width, lambda row: row.input_shapes))
+        if any(row.stack for row in self):
+            texts.append(("Source Location", max_src_column_width, lambda row: row.stack[0] if row.stack else ""))
+        lines = [["Name", *[column[0] for column in shown], *[title for title, _, _ in texts[1:]]]]
+        percent = 100 / self.self_cpu_time_total if self.self_cpu_time_total else 0.0
         for row in rows:
-            values: dict[str, Any] = {
-                "self_cpu_percent": 100 * row.self_cpu_time_total / self._total if self._total else 0.0,
-                "total_cpu_percent": 100 * row.cpu_time_total / self._total if self._total else 0.0,
-            }
-            cells = [_short(row.key, max_name_column_width)]
-            for _, name, form, _ in shown:
-                cells.append(form(values[name] if name in values else getattr(row, name)))
-            if with_shapes:
-                cells.append(_short(row.input_shapes, max_shapes_column_width))
-            if with_stack:
-                cells.append(_short(row.stack[0] if row.stack else "", max_src_column_width))
-            lines.append(cells)
-        widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
-        texts = {0, *range(1 + len(shown), len(widths))}
+            cells = [_short(text(row), width) for _, width, text in texts]
+            values = [getattr(row, name) * (percent if title.endswith("%") else 1) for title, name, _, _ in shown]
+            lines.append([cells[0], *[column[2](value) for column, value in zip(shown, values)], *cells[1:]])
+        widths = [max(map(len, cells)) for cells in zip(*lines)]
         rule = "  ".join("-" * width for width in widths)
-        made = [rule]
-        for number, line in enumerate(lines):
-            cells = [c.ljust(w) if i in texts else c.rjust(w) for i, (c, w) in enumerate(zip(line, widths))]
+        made = []
+        for line in lines:
+            cells = [
+                cell.rjust(width) if 0 < i <= len(shown) else cell.ljust(width)
+                for i, (cell, width) in enumerate(zip(line, widths))
+            ]
             made.append("  ".join(cells).rstrip())
-            if number == 0:
-                made.append(rule)
-        made += [rule, f"Self CPU time total: {format_time(self._total)}"]
+        made = [rule, made[0], rule, *made[1:], rule, f"Self CPU time total: {format_time(self.self_cpu_time_total)}"]
         return "\n".join([header, *made] if header else made)
 
     def __str__(self) -> str:
         return self.table()
 
 
-def _row_of(event: Event, by_shape: bool, stack_n: int) -> tuple[Any, ...]:
-    shapes = str(event.input_shapes) if by_shape and event.shapes else ""
-    return event.name, shapes, tuple(event.stack[:stack_n])
-
-
 class EventList(list[Event]):
-    """The events of a profile, in the order of their beginning."""
+    """The events of a profile, in the order of their start."""
 
     def __init__(self, events: Iterable[Event], columns: frozenset[str] = frozenset()) -> None:
         super().__init__(sorted(events, key=lambda event: event.id))
         self._columns = columns
-        known = {event.id for event in self}
+        self._ids = {event.id for event in self}
+        children: dict[int, list[Event]] = {}
         for event in self:
-            event._cpu_children = None
-        for event in self:
-            parent = event.parent
-            if parent is not None and parent.id in known:
-                if parent._cpu_children is None:
-                    parent._cpu_children = []
-                parent._cpu_children.append(event)
+            event.cpu_children = children.setdefault(event.id, [])
+            if event.parent is not None and event.parent.id in self._ids:
+                children[event.parent.id].append(event)  # a parent begins first
 
     @property
     def self_cpu_time_total(self) -> float:
-        """Microseconds of all events without what runs inside of them."""
+        """The self times of all events, in microseconds."""
         return sum(event.self_cpu_time_total for event in self)
 
     def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0) -> Averages:
-        """One row for each name, and shapes or callers if they are asked for."""
+        """Return one row for each name, or for each combination of name, input shapes and callers."""
         given: Any = group_by_stack_n
         if not isinstance(given, int) or given < 0:
             raise (ValueError if isinstance(given, int) else TypeError)(
                 f"[key_averages] group_by_stack_n is a number of callers, 0 or more, got {given!r}."
             )
+
+        def row_of(event: Event) -> tuple[str, str, tuple[str, ...]]:
+            shapes = str(event.input_shapes) if group_by_input_shape and event.shapes else ""
+            return event.name, shapes, tuple(event.stack[:group_by_stack_n])
+
         rows: dict[tuple[Any, ...], FunctionAverage] = {}
-        known = {event.id for event in self}
         for event in self:
-            key = _row_of(event, group_by_input_shape, group_by_stack_n)
-            row = rows.get(key)
-            if row is None:
-                row = rows[key] = FunctionAverage(*key)
+            key = row_of(event)
+            if key not in rows:
+                rows[key] = FunctionAverage(*key)
             above = event.parent
-            while above is not None and (
-                above.id not in known or _row_of(above, group_by_input_shape, group_by_stack_n) != key
-            ):
+            while above is not None and (above.id not in self._ids or row_of(above) != key):
                 above = above.parent
-            row.add(event, nested=above is not None)
+            rows[key].add(event, nested=above is not None)
         return Averages(rows.values(), self._columns, self.self_cpu_time_total)
 
     def total_average(self) -> FunctionAverage:
-        """All events as one row."""
+        """Return the sum of all events as one row."""
         return self.key_averages().total_average()
 
     def table(self, sort_by: str | None = None, row_limit: int = 100, **options: Any) -> str:
-        """``key_averages().table(…)``."""
+        """Return ``key_averages().table(…)``."""
         return self.key_averages().table(sort_by, row_limit, **options)
 
     def __str__(self) -> str:

@@ -2,11 +2,12 @@
 
 Note [Whose memory]
 ~~~~~~~~~~~~~~~~~~~
-A call has allocated the memory of its results that no argument had before and no call inside of it has returned; the
-bytes are those of the whole buffer, on any backend. What a kernel allocates and frees before it returns (workspace of a
-decomposition, say) is not a tensor's, and is not seen. A buffer is watched by a weak reference, whose callback notes
-the time at which it was freed, and the event that was running in that thread then: an operator, a node of a backward
-that lets go of what was saved, or none, if it was the program itself. Memory from before the profile is not counted.
+The memory of a result is attributed to the call that returned it, unless an argument already had this memory or a call
+inside returned it; the size is that of the whole buffer, on any backend. Memory that a kernel allocates and frees
+before it returns (the workspace of a decomposition, for example) belongs to no tensor and is not seen. A weak reference
+watches each buffer; its callback notes the time of release and the event that was running in that thread: an operator,
+a node of a backward that releases its saved tensors, or none if the program itself released it. Memory allocated before
+the profile is not counted.
 Guarded by ``tests/profiler/test_profiler_memory.py``.
 """
 
@@ -28,7 +29,7 @@ __all__ = ["Ledger", "MemoryRecord"]
 
 
 class MemoryRecord(NamedTuple):
-    """A change of the memory of tensors: ``bytes`` is negative for memory that was freed; ``buffer`` numbers it."""
+    """A change of the memory of tensors: ``bytes`` is negative for freed memory; ``buffer`` numbers the buffers."""
 
     time: int
     bytes: int
@@ -39,7 +40,7 @@ class MemoryRecord(NamedTuple):
 
 
 class _Watch(ref[Any]):
-    """A weak reference to what owns the memory of a tensor."""
+    """A weak reference to the owner of the memory of a tensor."""
 
     __slots__ = ("device", "key", "nbytes", "number")
     device: str
@@ -49,20 +50,20 @@ class _Watch(ref[Any]):
 
 
 def _owner(tensor: Tensor) -> tuple[Any, int]:
-    """The object that the memory of a tensor lives and dies with, and its bytes; (None, 0) for a tensor without."""
+    """Return the object that owns the memory of a tensor, and its size in bytes; (None, 0) if there is no memory."""
     data = tensor._data
     if data.__class__ is np.ndarray:
         base = data if data.base is None else data.base
         return base, int(getattr(base, "nbytes", data.nbytes))
     buffer = getattr(data, "buffer", None)
-    if buffer is None:  # the meta device, or the inside of a transform
+    if buffer is None:  # on the meta device, or inside a transform
         return None, 0
     owner = data if data.owner is None else data.owner
     return owner, int(getattr(buffer, "nbytes", data.nbytes))
 
 
 class Ledger:
-    """The records of a profile, in order of time."""
+    """The records of a profile, in chronological order."""
 
     def __init__(self) -> None:
         self.records: list[MemoryRecord] = []
@@ -70,7 +71,7 @@ class Ledger:
         self._count = 0
 
     def note(self, event: Event, result: Any, given: tuple[Any, ...]) -> None:
-        """Count what a call has returned (Note [Whose memory])."""
+        """Count the memory that a call has returned (Note [Whose memory])."""
         before: set[int] | None = None
         for tensor in tensors_in(result):
             owner, nbytes = _owner(tensor)
@@ -82,7 +83,7 @@ class Ledger:
                 continue
             self._count += 1
             device = str(tensor.device)
-            with suppress(TypeError):  # a backend's owner that allows no weak references: its end is not seen
+            with suppress(TypeError):  # an owner without weak references: its release is not seen
                 watch = _Watch(owner, self._freed)
                 watch.key, watch.nbytes, watch.device, watch.number = id(owner), nbytes, device, self._count
                 self._live[id(owner)] = watch
@@ -102,5 +103,5 @@ class Ledger:
         self.records.append(MemoryRecord(perf_counter_ns(), -watch.nbytes, watch.device, event, thread, watch.number))
 
     def close(self) -> None:
-        """Watch nothing any more."""
+        """Stop watching."""
         self._live.clear()

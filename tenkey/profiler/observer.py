@@ -1,25 +1,25 @@
-"""The observer: what a profiler sees of a run, and how it comes to see it.
+"""The observer: how a profiler sees the calls of a run.
 
 Note [How a profiler sees calls]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-A profiler is a dispatch key. While one is on, the local state includes the key ``Profiler``, so every call of an
-operator in this thread or task, also inside of composite operators and of backward formulas, passes the one fallback
-that is registered for it: a function made for the operator and the dispatch word, which notes the time, calls the
-kernel below and notes the time again. The key stands behind modes and subclasses (they see the call as it was written,
-and what they make of it is what is seen here) and before the levels of transforms. Two more places ask for the key, by
-the local state that they have read anyway: a backward, once for the whole graph, and ``Function.apply``. With no
-profiler on there is no key in any word, so nothing of this is met.
+A profiler is a dispatch key. While one is active, the local state includes the key ``Profiler``, so every operator call
+in this thread or task, including calls inside composite operators and backward formulas, passes through the one
+fallback that is registered for the key: a function specialised for the operator and the dispatch word, which reads the
+clock, calls the kernel below and reads the clock again. The key is placed after modes and subclasses (they see the call
+as it was written; the calls that they make are observed) and before the levels of transforms. Two more places check the
+key, in the local state that they have read anyway: a backward, once for the whole graph, and ``Function.apply``.
+Without a profiler the key is in no word, so none of this code runs.
 
-The fallback finds who is to be told in a context variable, as all local state is kept: tasks and threads that run in a
-copy of the context are seen too, and the place of an event in the tree is that of the call in its own thread or task.
+The fallback finds the recorders in a context variable, like all local state: tasks and threads that run in a copy of
+the context are observed too, and the position of an event in the tree is that of the call in its own thread or task.
 
 Note [Time of the observer]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~
-An observer that counted its own work as that of the caller would make callers of many small operators look slow. So
-each event takes four times: entry, begin, end, and the exit from the observer. What lies between begin and end is the
-operator's; what lies outside of it, in the calls that it makes of others, is the observer's, and is subtracted from all
-events above. Left over, in the caller's own time, is the way through one more Python function, less than a microsecond
-a call. Guarded by ``tests/profiler/test_profiler.py::test_the_time_of_the_observer_is_not_the_callers``.
+If the observer counted its own work as the caller's, callers of many small operators would look slow. Therefore each
+event reads the clock four times: at entry, begin, end, and exit from the observer. The time between begin and end is
+the operator's; the rest, for the calls that it makes, is the observer's and is subtracted from all events above. What
+remains in the caller's own time is the overhead of one more Python function, less than a microsecond per call.
+Guarded by ``tests/profiler/test_profiler.py::test_the_time_of_the_observer_is_not_the_callers``.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from __future__ import annotations
 import itertools
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from functools import cache
 from os import sep
 from os.path import realpath
 from time import perf_counter_ns as now
 from time import thread_time_ns
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ..core.tensor import Tensor
 from ..core.word import REQUIRES_GRAD
@@ -47,24 +47,13 @@ if TYPE_CHECKING:
     from .memory import Ledger
 
 __all__ = [
-    "BACKWARD",
-    "OPERATOR",
-    "PROFILER",
-    "USER",
-    "Event",
-    "Recorder",
-    "Recording",
-    "get_event",
-    "get_recording",
-    "install_observer",
-    "observe_function",
-    "observed",
-    "set_recording",
-]
+    "BACKWARD", "OPERATOR", "PROFILER", "USER", "Event", "Recorder", "Recording", "active_recording", "get_event",
+    "get_recording", "install_observer", "observe_function", "observed", "set_recording",
+]  # fmt: skip
 
 KEY: Final = register_key("Profiler", before=DispatchKey.Batched)
 PROFILER: Final[int] = KEY.mask
-OPERATOR, BACKWARD, USER = 0, 1, 7  # the scopes of an event, with the numbers that PyTorch's have
+OPERATOR, BACKWARD, USER = 0, 1, 7  # the scopes of an event, numbered as in PyTorch
 _LAST: Final = 2**63 - 1  # the sequence number of accumulators, which belong to no call
 _PACKAGE: Final = realpath(__file__).rsplit(sep, 2)[0]
 
@@ -72,51 +61,43 @@ _event_ids: Final = itertools.count(1).__next__
 _thread: Final = threading.get_ident
 
 
-class Event:
-    """One call of an operator, one node of a backward, or one region that ``record_function`` named.
+class TimeRange(NamedTuple):
+    """``start`` and ``end`` in microseconds."""
 
-    Times are in nanoseconds of ``time.perf_counter_ns``; what PyTorch's users know by name is in microseconds.
+    start: float
+    end: float
+
+    def elapsed_us(self) -> float:
+        """Return the length."""
+        return self.end - self.start
+
+
+class Event:
+    """A call of an operator, a node of a backward, or a region named by ``record_function``.
+
+    Times are in nanoseconds of ``time.perf_counter_ns``; the properties known from PyTorch are in microseconds.
     """
 
     __slots__ = (
-        "_cpu_children",
-        "allocated",
-        "args",
-        "begin",
-        "done",
-        "dtypes",
-        "end",
-        "error",
-        "forward",
-        "freed",
-        "id",
-        "inside",
-        "inside_allocated",
-        "inside_freed",
-        "name",
-        "overhead",
-        "parent",
-        "scope",
-        "sequence_nr",
-        "shapes",
-        "stack",
-        "thread",
-        "thread_time",
+        "allocated", "args", "begin", "cpu_children", "done", "dtypes", "end", "entered", "error", "forward", "freed",
+        "id", "inside", "inside_allocated", "inside_freed", "name", "overhead", "parent", "scope", "sequence_nr",
+        "shapes", "stack", "thread", "thread_time",
     )  # fmt: skip
 
-    def __init__(self, name: str, scope: int, parent: Event | None, thread: int) -> None:
+    def __init__(self, name: str, scope: int, parent: Event | None, thread: int, entered: int) -> None:
         self.id = _event_ids()
         self.name = name
         self.scope = scope
         self.parent = parent
         self.thread = thread
+        self.entered = entered
         self.begin = self.end = 0
-        self.inside = 0  # what passed in events below this one, with the work of the observer
+        self.inside = 0  # time spent in events below this one, including the work of the observer
         self.overhead = 0  # the work of the observer for all events below this one
         self.thread_time = 0
         self.sequence_nr = -1
         self.forward: Event | None = None
-        self.shapes: tuple[Any, ...] = ()  # tuples: an object more for each argument is one more to the collector
+        self.shapes: tuple[Any, ...] = ()  # tuples are cheaper for the garbage collector than an object per argument
         self.dtypes: tuple[Any, ...] = ()
         self.allocated = self.freed = 0  # bytes, without those of the events below
         self.inside_allocated = self.inside_freed = 0
@@ -124,9 +105,11 @@ class Event:
         self.args: Any = None
         self.error: str | None = None
         self.done = False
-        self._cpu_children: list[Event] | None = None
+        self.cpu_children: Sequence[Event] = ()  # the direct children, set when the profile has ended
 
-    # ---- the names that PyTorch's users know
+    # ---- names known from PyTorch
+
+    count = 1
 
     @property
     def key(self) -> str:
@@ -134,58 +117,45 @@ class Event:
         return self.name
 
     @property
-    def count(self) -> int:
-        """One call."""
-        return 1
-
-    @property
     def cpu_time_total(self) -> float:
-        """Microseconds between begin and end, less the work of the observer for the events below."""
+        """Microseconds between begin and end, without the work of the observer for the events below."""
         return max(self.end - self.begin - self.overhead, 0) / 1000
 
-    @property
-    def cpu_time(self) -> float:
-        """The same: the mean of one call."""
-        return self.cpu_time_total
+    cpu_time = cpu_time_total  # the mean of one call
 
     @property
     def self_cpu_time_total(self) -> float:
-        """Microseconds that passed in this event and in none below it."""
+        """Microseconds spent in this event itself, without the events below."""
         return max(self.end - self.begin - self.inside, 0) / 1000
 
     @property
     def thread_time_total(self) -> float:
-        """Microseconds of the total in which the thread was running, not waiting; 0 unless it was asked for."""
+        """Microseconds of the total in which the thread was running, not waiting; 0 without ``thread_time=True``."""
         return min(max(self.thread_time - self.overhead, 0) / 1000, self.cpu_time_total)
 
     @property
     def cpu_memory_usage(self) -> int:
-        """Bytes of tensors that were allocated less those that were freed, in the events below too."""
+        """Bytes of tensors allocated minus bytes freed, including the events below."""
         return self.self_cpu_memory_usage + self.inside_allocated - self.inside_freed
 
     @property
     def self_cpu_memory_usage(self) -> int:
-        """The same without the events below."""
+        """Bytes of tensors allocated minus bytes freed, without the events below."""
         return self.allocated - self.freed
 
     @property
     def cpu_parent(self) -> Event | None:
-        """The event that this one ran in."""
+        """The event in which this one ran."""
         return self.parent
 
     @property
-    def cpu_children(self) -> list[Event]:
-        """The events that ran directly in this one; known when the profile has ended."""
-        return self._cpu_children or []
-
-    @property
     def input_shapes(self) -> list[Any]:
-        """For each argument the shape of a tensor, those of a list of tensors, and ``[]`` for what is none."""
+        """The shape of each tensor argument, a list of shapes for a list of tensors, ``[]`` for anything else."""
         return [[list(s) for s in one] if one and isinstance(one[0], tuple) else list(one) for one in self.shapes]
 
     @property
     def input_dtypes(self) -> list[Any]:
-        """For each argument the dtype of a tensor, those of a list of tensors, and the type of what is none."""
+        """The dtype of each tensor argument, a list of dtypes for a list of tensors, the type for anything else."""
         return [list(one) if isinstance(one, tuple) else one for one in self.dtypes]
 
     @property
@@ -195,7 +165,7 @@ class Event:
 
     @property
     def is_user_annotation(self) -> bool:
-        """Whether ``record_function`` made it."""
+        """Whether ``record_function`` created the event."""
         return self.scope == USER
 
     @property
@@ -208,25 +178,8 @@ class Event:
         return f"<event {self.name!r}, {self.cpu_time_total:.1f} us{linked}>"
 
 
-class TimeRange:
-    """``start`` and ``end`` in microseconds."""
-
-    __slots__ = ("end", "start")
-
-    def __init__(self, start: float, end: float) -> None:
-        self.start = start
-        self.end = end
-
-    def elapsed_us(self) -> float:
-        """The length."""
-        return self.end - self.start
-
-    def __repr__(self) -> str:
-        return f"TimeRange(start={self.start}, end={self.end})"
-
-
 class Recorder:
-    """Collects the events of one ``profile()`` until it is closed, from any thread."""
+    """The events of one ``profile()``, collected from any thread until it is closed."""
 
     def __init__(self, *, shapes: bool, stack: bool, thread_time: bool) -> None:
         self.events: list[Event] = []
@@ -238,7 +191,7 @@ class Recorder:
 
 
 class Recording:
-    """What is on in a context: the recorders, the outermost first. Immutable, as local state is."""
+    """The active recorders of a context, the outermost first. Immutable, like all local state."""
 
     __slots__ = ("ledger", "recorders", "shapes", "stack", "thread_time")
 
@@ -249,17 +202,14 @@ class Recording:
         self.stack = any(r.stack for r in recorders)
         self.thread_time = any(r.thread_time for r in recorders)
 
-    def is_on(self) -> bool:
-        """Whether anybody listens still: a thread may keep a copy of a context whose profile has ended."""
-        return any(recorder.open for recorder in self.recorders)
-
-    def start(self, name: str, scope: int) -> Event:
-        """Begin an event in this thread; the time is the caller's to set."""
+    def start(self, name: str, scope: int, values: Iterable[Any] = ()) -> Event:
+        """Begin an event in this thread; ``values`` are the arguments."""
+        entered = now()
         thread = _thread()
         parent = get_event()
         while parent is not None and (parent.done or parent.thread != thread):
             parent = parent.parent
-        event = Event(name, scope, parent, thread)
+        event = Event(name, scope, parent, thread, entered)
         set_event(event)
         for recorder in self.recorders:
             if thread not in recorder.threads:
@@ -267,23 +217,24 @@ class Recording:
                 recorder.threads[thread] = (found.native_id or thread, found.name)
         if self.stack:
             event.stack = _callers()
+        if self.shapes:
+            described = [_described(value) for value in values]
+            event.shapes, event.dtypes = tuple([s for s, _ in described]), tuple([d for _, d in described])
         if self.thread_time:
             event.thread_time = -thread_time_ns()
+        event.begin = now()
         return event
 
-    def finish(self, event: Event, entered: int, ended: int) -> None:
-        """End an event that was entered at one time and ended at another (Note [Time of the observer])."""
+    def finish(self, event: Event, ended: int) -> None:
+        """End an event at the given time (Note [Time of the observer])."""
         if self.thread_time:
             event.thread_time += thread_time_ns()
         event.end = ended
         event.done = True
         found = get_event()
-        if found is event:
-            set_event(event.parent)
-        elif found is not None and found.done:  # events that began later were ended by somebody else
-            while found is not None and found.done:
-                found = found.parent
-            set_event(found)
+        while found is not None and found.done:  # also events that began later and were ended out of order
+            found = found.parent
+        set_event(found)
         for recorder in self.recorders:
             if recorder.open:
                 recorder.events.append(event)
@@ -291,7 +242,7 @@ class Recording:
         if parent is not None and not parent.done:
             parent.inside_allocated += event.allocated + event.inside_allocated
             parent.inside_freed += event.freed + event.inside_freed
-            passed = now() - entered
+            passed = now() - event.entered
             parent.inside += passed
             parent.overhead += passed - (ended - event.begin) + event.overhead
 
@@ -304,8 +255,14 @@ get_event = _event.get
 set_event = _event.set
 
 
+def active_recording() -> Recording | None:
+    """Return the recording of this context; None if all its profiles have ended, as in a copy kept by a thread."""
+    recording = get_recording()
+    return recording if recording is not None and any(r.open for r in recording.recorders) else None
+
+
 def _callers(limit: int = 8) -> list[str]:
-    """``file(line): function`` of the callers outside of this package, the innermost first."""
+    """Return ``file(line): function`` for the callers outside this package, the innermost first."""
     found: list[str] = []
     frame: Any = sys._getframe(2)
     while frame is not None and len(found) < limit:
@@ -316,83 +273,63 @@ def _callers(limit: int = 8) -> list[str]:
     return found
 
 
-@cache
-def _name(dtype: Any) -> str:
-    return str(dtype)
+_dtype_name: Final = cache(str)
 
 
-def _describe(event: Event, values: Any) -> None:
-    """Note shapes and dtypes: of a tensor its shape, of a list of tensors theirs, of anything else ``()``."""
-    shapes, dtypes = [], []
-    for value in values:
-        shape: tuple[Any, ...] = ()
-        dtype: Any = ""
-        if isinstance(value, Tensor):
-            shape, dtype = value.shape, _name(value.dtype)
-        elif isinstance(value, (list, tuple)) and any(isinstance(item, Tensor) for item in value):
-            shape = tuple([t.shape if isinstance(t, Tensor) else () for t in value])
-            dtype = tuple([_name(t.dtype) if isinstance(t, Tensor) else "" for t in value])
-        elif value is not None:
-            dtype = type(value).__name__
-        shapes.append(shape)
-        dtypes.append(dtype)
-    event.shapes, event.dtypes = tuple(shapes), tuple(dtypes)
+def _described(value: Any) -> tuple[Any, Any]:
+    """Return shape and dtype of a tensor, tuples of these for a list of tensors, ``()`` and the type otherwise."""
+    if isinstance(value, Tensor):
+        return value.shape, _dtype_name(value.dtype)
+    if isinstance(value, (list, tuple)) and any(isinstance(item, Tensor) for item in value):
+        items = [_described(item) if isinstance(item, Tensor) else ((), "") for item in value]
+        return tuple([shape for shape, _ in items]), tuple([dtype for _, dtype in items])
+    return (), "" if value is None else type(value).__name__
 
 
 def _node_of(value: Any) -> Any:
-    """The node that recorded the call which made a tensor, or the first of several; None for a leaf."""
-    if isinstance(value, Tensor):
-        if not value._word & REQUIRES_GRAD or value._autograd is None:
-            return None
-        edge = value._autograd.edge
-        node = None if edge is None else edge[0]
-        return None if node is None or node.sequence_nr == _LAST else node
+    """Return the node that recorded a tensor, or the first of several tensors; None for leaves."""
     if isinstance(value, (list, tuple)):
         return next((node for node in map(_node_of, value) if node is not None), None)
-    return None
+    if not isinstance(value, Tensor) or not value._word & REQUIRES_GRAD or value._autograd is None:
+        return None
+    node = (value._autograd.edge or (None, 0))[0]
+    return None if node is None or node.sequence_nr == _LAST else node
 
 
 def _link(event: Event, node: Any) -> None:
-    """Note which node a call recorded, so that its event can be found when the node runs.
+    """Note which node a call recorded, so that the run of the node can refer to its event.
 
-    The innermost call is the one; those that it was made in have the same number.
+    The node keeps the innermost call; the calls around it get the same sequence number.
     """
     if node is not None:
-        made = node.__dict__.get("_forward_event")
-        if made is None:
-            node.__dict__["_forward_event"] = event
-        elif made.id < event.id:
-            return  # it was there before
-        event.sequence_nr = node.sequence_nr
+        made = node.__dict__.setdefault("_forward_event", event)
+        if made.id >= event.id:  # otherwise the node was there before the call
+            event.sequence_nr = node.sequence_nr
 
 
 def _observing(operator: Operator, word: int) -> Callable[..., Any]:
-    """The kernel of the key ``Profiler`` for an operator and a word (Note [How a profiler sees calls])."""
+    """Return the kernel of the key ``Profiler`` for an operator and a word (Note [How a profiler sees calls])."""
     below = DispatchKeySet.from_word(word).below(KEY).mask | (word & ~key_mask())
     cache, plain, mutable = operator.cache, operator.name, operator.schema.is_mutable
     in_level = bool(word & DispatchKey.Batched.mask)
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        recording = get_recording()
-        if recording is None or not recording.is_on():
+        recording = active_recording()
+        if recording is None:
             return cache[below](*args, **kwargs)
-        entered = now()
         name = plain
         if in_level:
             level = innermost((*args, *kwargs.values()))
             if level is not None:
                 name = f"{level.name}({plain})"
-        event = recording.start(name, OPERATOR)
-        if recording.shapes:
-            _describe(event, (*args, *kwargs.values()))
         before = _node_of(args) if mutable else None
-        event.begin = now()
+        event = recording.start(name, OPERATOR, (*args, *kwargs.values()))
         try:
             result = cache[below](*args, **kwargs)
         except BaseException as error:
             ended = now()
             event.error = type(error).__name__
-            recording.finish(event, entered, ended)
+            recording.finish(event, ended)
             raise
         ended = now()
         if not in_level:
@@ -403,53 +340,45 @@ def _observing(operator: Operator, word: int) -> Callable[..., Any]:
                 _link(event, _node_of(result))
             if recording.ledger is not None:
                 recording.ledger.note(event, result, (*args, *kwargs.values()))
-        recording.finish(event, entered, ended)
+        recording.finish(event, ended)
         return result
 
     return run
 
 
 def observed(run: Callable[..., Any]) -> Callable[..., Any]:
-    """What the engine runs nodes with: ``run(task, buffer)``, as an event.
+    """Wrap ``run(task, buffer)``, with which the engine runs nodes, so that each node is an event.
 
-    The accumulator counts who refers to a gradient, so none is referred to from here while the node runs.
+    Accumulators count the references to a gradient, so no gradient is referenced from here while the node runs.
     """
 
     def step(task: Any, buffer: list[Any]) -> Any:
-        recording = get_recording()
-        if recording is None or not recording.is_on():
+        recording = active_recording()
+        if recording is None:
             return run(task, buffer)
-        entered = now()
         _, grads, node, _ = buffer
-        event = recording.start(node.name(), BACKWARD)
+        event = recording.start(node.name(), BACKWARD, grads if isinstance(grads, (list, tuple)) else [grads])
+        del grads
         if node.sequence_nr != _LAST:
             event.sequence_nr = node.sequence_nr
         event.forward = node.__dict__.get("_forward_event")
-        if recording.shapes:
-            _describe(event, grads if isinstance(grads, (list, tuple)) else [grads])
-        del grads
-        event.begin = now()
         try:
             return run(task, buffer)
         except BaseException as error:
             event.error = type(error).__name__
             raise
         finally:
-            recording.finish(event, entered, now())
+            recording.finish(event, now())
 
     return step
 
 
 def observe_function(name: str, values: tuple[Any, ...], run: Callable[[], Any]) -> Any:
-    """``run()``, one call of a ``Function``, as an event; ``run`` returns the result and the node."""
-    recording = get_recording()
-    if recording is None or not recording.is_on():
+    """Call ``run()``, which applies a ``Function`` and returns the result and the node, as an event."""
+    recording = active_recording()
+    if recording is None:
         return run()[0]
-    entered = now()
-    event = recording.start(name, OPERATOR)
-    if recording.shapes:
-        _describe(event, values)
-    event.begin = now()
+    event = recording.start(name, OPERATOR, values)
     try:
         result, node = run()
         ended = now()
@@ -460,7 +389,7 @@ def observe_function(name: str, values: tuple[Any, ...], run: Callable[[], Any])
         event.error = type(error).__name__
         raise
     finally:
-        recording.finish(event, entered, ended)
+        recording.finish(event, ended)
     return result
 
 

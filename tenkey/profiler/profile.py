@@ -1,6 +1,6 @@
-"""``tk.autograd.profile`` and ``record_function``: what runs, how often, how long, and whose memory it is.
+"""``tk.autograd.profile`` and ``record_function``: which calls run, how often, how long, and how much memory they use.
 
-How events come about is Note [How a profiler sees calls]; what they cost is Note [Time of the observer].
+Note [How a profiler sees calls] explains the origin of the events, Note [Time of the observer] their cost.
 """
 
 from __future__ import annotations
@@ -14,27 +14,38 @@ from typing import TYPE_CHECKING, Any, Self
 
 from .._util.context_decorator import decorate
 from ..dispatch.local_state import enter, leave
-from .observer import PROFILER, USER, Event, Recorder, Recording, get_event, get_recording, set_recording
+from .averages import Averages, EventList, FunctionAverage
+from .observer import (
+    PROFILER,
+    USER,
+    Event,
+    Recorder,
+    Recording,
+    active_recording,
+    get_event,
+    get_recording,
+    set_recording,
+)
 
 if TYPE_CHECKING:
-    from .averages import Averages, EventList
     from .memory import Ledger, MemoryRecord
 
 __all__ = ["Event", "profile", "record_function"]
 
 
 class profile:
-    """Record every call of an operator and every node of a backward in a ``with`` block.
+    """Record every operator call and every node of a backward in a ``with`` block.
 
-    Args: enabled: False makes the block do nothing; record_shapes: note the shapes and dtypes of arguments;
-    profile_memory: note the bytes of tensors that operators allocate and free (Note [Whose memory]); with_stack: note
-    where in the program each call stands; thread_time: note also how long the thread was running, as opposed to
-    waiting. Times are of ``time.perf_counter_ns``, without the work of the profiler itself.
+    Args: enabled: False turns the profiler off; record_shapes: record the shapes and dtypes of arguments;
+    profile_memory: record the bytes of tensors that operators allocate and free (Note [Whose memory]); with_stack:
+    record the program lines of each call; thread_time: also record how long the thread was running, as opposed to
+    waiting. Times are those of ``time.perf_counter_ns``, without the work of the profiler itself.
 
-    Seen are calls in this thread or asyncio task, in tasks that it starts, and in threads that run in a copy of its
-    context (``contextvars.copy_context().run``); calls inside of composite operators, backward formulas, hooks and
-    recomputed parts; under ``vmap`` and forward mode both the call on the wrapped tensors, as ``vmap(tk::add)``, and
-    the calls that it leads to. Profiles nest: the inner one records what runs in its own block, the outer one all.
+    The profile covers this thread or asyncio task, tasks that it starts, and threads that run in a copy of its context
+    (``contextvars.copy_context().run``), including calls inside composite operators, backward formulas, hooks and
+    recomputations. Under ``vmap`` and forward mode it records both the call on the wrapped tensors, as
+    ``vmap(tk::add)``, and the resulting calls. Profiles nest: the inner one records its own block, the outer one
+    everything.
 
     >>> import tenkey as tk
     >>> w = tk.ones((3, 2), dtype=tk.float32).requires_grad_()
@@ -47,7 +58,7 @@ class profile:
     [('model', 1), ('tk::tanh', 1), ('TanhBackward', 1)]
     >>> table = averages.table(sort_by="self_cpu_time_total", row_limit=5)
 
-    The call and the node that it recorded have one sequence number, and the node knows the call:
+    A call and the node that it recorded share a sequence number, and the node refers to the call:
 
     >>> node = next(event for event in prof.events() if event.name == "TanhBackward")
     >>> call = next(event for event in prof.events() if event.name == "tk::tanh")
@@ -80,7 +91,7 @@ class profile:
     def __enter__(self) -> Self:
         if self._entered:
             raise RuntimeError(
-                "[profile] a profile runs once: its `with` block was entered before. Make another profile()."
+                "[profile] a profile runs once, and its `with` block was entered before: create another profile()."
             )
         self._entered = True
         if self.enabled:
@@ -89,7 +100,7 @@ class profile:
             ledger = None if outer is None or not others else outer.ledger
             self._owns_ledger = self.profile_memory and ledger is None
             if self._owns_ledger:
-                from .memory import Ledger  # whoever profiles needs these modules, and nobody else
+                from .memory import Ledger  # needed with profile_memory=True only
 
                 ledger = Ledger()
             self._ledger = ledger if self.profile_memory else None
@@ -118,54 +129,53 @@ class profile:
                 self._ledger.close()
             self._ledger = None
 
-    # ---- what was seen
+    # ---- results
 
     def events(self) -> EventList:
-        """All events, in the order of their beginning."""
-        self._finished("events()")
+        """Return all events, in the order of their start."""
+        self._check_finished("events()")
         if self._events is None:
-            from .averages import EventList
-
-            self._events = EventList(self._recorder.events, self._columns())
+            asked = {"memory": self.profile_memory, "thread": self.thread_time}
+            self._events = EventList(self._recorder.events, frozenset(name for name, on in asked.items() if on))
         return self._events
 
     @property
     def function_events(self) -> EventList:
-        """The same as ``events()``."""
+        """Same as ``events()``."""
         return self.events()
 
     def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0) -> Averages:
-        """One row for each name; with ``group_by_input_shape`` for each name and shapes of the arguments.
+        """Return one row for each name; with ``group_by_input_shape``, for each name and argument shapes.
 
-        ``group_by_stack_n`` also tells calls from different places in the program apart, by so many callers.
+        ``group_by_stack_n`` also separates calls from different places in the program, by that many callers.
         """
         return self.events().key_averages(group_by_input_shape, group_by_stack_n)
 
-    def total_average(self) -> Any:
-        """All events as one row."""
+    def total_average(self) -> FunctionAverage:
+        """Return the sum of all events as one row."""
         return self.events().total_average()
 
     @property
     def self_cpu_time_total(self) -> float:
-        """Microseconds of all events without what runs inside of them."""
+        """The self times of all events, in microseconds."""
         return self.events().self_cpu_time_total
 
     def table(self, sort_by: str | None = None, row_limit: int = 100, **options: Any) -> str:
-        """``key_averages().table(…)``."""
+        """Return ``key_averages().table(…)``."""
         return self.key_averages().table(sort_by, row_limit, **options)
 
     def memory_timeline(self) -> list[MemoryRecord]:
-        """Every allocation and release of a tensor's memory, in the order of time."""
-        self._finished("memory_timeline()")
+        """Return every allocation and release of tensor memory, in chronological order."""
+        self._check_finished("memory_timeline()")
         if not self.profile_memory:
-            raise RuntimeError("[profile] memory was not recorded: write profile(profile_memory=True).")
+            raise RuntimeError("[profile] memory was not recorded: use profile(profile_memory=True).")
         return list(self._records)
 
     def export_chrome_trace(self, path: Any) -> None:
         """Write the trace as JSON in the Trace Event Format, which Perfetto and ``chrome://tracing`` read.
 
-        Threads are tracks; an arrow leads from the call that recorded a node to the run of this node; memory, where it
-        was recorded, is a counter. A path that ends in ``.gz`` is compressed. The file is replaced in one step.
+        Threads are tracks; an arrow leads from the call that recorded a node to the run of the node; memory, if
+        recorded, is a counter. A file whose name ends in ``.gz`` is compressed. The file is replaced in one step.
 
         >>> import json, tempfile, tenkey as tk
         >>> from pathlib import Path
@@ -183,35 +193,35 @@ class profile:
         write_chrome_trace(path, events, self._recorder.threads, self._records, self._begin, self._end)
 
     def export_memory_timeline(self, path: Any, device: str | None = None) -> None:
-        """Write how the memory of tensors grew and shrank: time in microseconds, change, total, and whose it was.
+        """Write each change of tensor memory: time in microseconds, change, total, and the responsible event.
 
-        ``path`` ends in ``.json`` (a list of objects), ``.json.gz`` or ``.csv``; ``device`` leaves out other devices.
+        ``path`` ends in ``.json`` (a list of objects), ``.json.gz`` or ``.csv``; ``device`` selects one device.
         """
         from .chrome_trace import write_memory_timeline
 
         write_memory_timeline(path, self.memory_timeline(), self._begin, device)
 
-    def _columns(self) -> frozenset[str]:
-        asked = {"memory": self.profile_memory, "thread": self.thread_time, "stack": self.with_stack}
-        return frozenset(name for name, on in asked.items() if on)
+    @property
+    def _is_unfinished(self) -> bool:
+        return self._recorder.open and self.enabled
 
-    def _finished(self, what: str) -> None:
-        if self._recorder.open and self.enabled:
-            raise RuntimeError(f"[profile] {what} is known when the profile has ended: ask after the `with` block.")
+    def _check_finished(self, what: str) -> None:
+        if self._is_unfinished:
+            raise RuntimeError(f"[profile] {what} is known when the profile has ended: call it after the `with` block.")
 
     def __str__(self) -> str:
-        return "<unfinished profile>" if self._recorder.open and self.enabled else str(self.events())
+        return "<unfinished profile>" if self._is_unfinished else str(self.events())
 
     def __repr__(self) -> str:
-        state = "unfinished" if self._recorder.open and self.enabled else f"{len(self._recorder.events)} events"
+        state = "unfinished" if self._is_unfinished else f"{len(self._recorder.events)} events"
         return f"<profile: {state}>"
 
 
 class record_function:
-    """Name a region of the program for the profiler: a context manager and a decorator. ``args`` is a note.
+    """Name a region of the program for the profiler: a context manager and decorator. ``args`` is a note.
 
-    Without a profiler it does next to nothing. A decorated coroutine function is one event for each call, with the time
-    that it waited; a generator function one event for each step.
+    Without a profiler it costs almost nothing. Each call of a decorated coroutine function is one event, which includes
+    waiting time; each step of a decorated generator function is one event.
 
     >>> import tenkey as tk
     >>> @tk.autograd.record_function("double")
@@ -230,16 +240,14 @@ class record_function:
             )
         self.name = name
         self.args = args
-        self._open: dict[int, tuple[Recording, Event, int]] = {}  # one object may be entered by several threads
+        self._open: dict[int, Recording] = {}  # by event: several threads may have entered one object
 
     def __enter__(self) -> Self:
-        recording = get_recording()
-        if recording is not None and recording.is_on():
-            entered = now()
+        recording = active_recording()
+        if recording is not None:
             event = recording.start(self.name, USER)
             event.args = self.args
-            self._open[event.id] = (recording, event, entered)
-            event.begin = now()
+            self._open[event.id] = recording
         return self
 
     def __exit__(
@@ -250,12 +258,11 @@ class record_function:
             own = get_event()
             while own is not None and own.id not in self._open:
                 own = own.parent
-            if own is None:  # entered in another context, as a generator that is closed elsewhere
+            if own is None:  # entered in another context, like a generator that is closed elsewhere
                 return
-            recording, event, entered = self._open.pop(own.id)
             if kind is not None:
-                event.error = kind.__name__
-            recording.finish(event, entered, ended)
+                own.error = kind.__name__
+            self._open.pop(own.id).finish(own, ended)
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Decorate ``function``: each call is a region."""
@@ -263,7 +270,7 @@ class record_function:
         if not callable(given) or isinstance(given, type):
             raise TypeError(
                 f"[record_function] decorates a function, got {function!r}: write @record_function({self.name!r}) "
-                "above its def."
+                "above a def."
             )
         if inspect.iscoroutinefunction(function):
 
@@ -273,5 +280,4 @@ class record_function:
                     return await function(*args, **kwargs)
 
             return run_later
-        decorated: Callable[..., Any] = decorate(function, lambda: record_function(self.name, self.args))
-        return decorated
+        return decorate(function, lambda: record_function(self.name, self.args))  # type: ignore[no-any-return]

@@ -132,15 +132,15 @@ def test_the_time_of_the_observer_is_not_the_callers() -> None:
     """Note [Time of the observer]: bookkeeping that takes a millisecond a call is not in the caller's time."""
     from tenkey.profiler import observer
 
-    describe = observer._describe
+    describe = observer._described
 
-    def slow(event: Any, values: Any) -> None:
+    def slow(value: Any) -> Any:
         time.sleep(0.005)
-        describe(event, values)
+        return describe(value)
 
     x = tk.ones(2)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(observer, "_describe", slow)
+        patch.setattr(observer, "_described", slow)
         with profile(record_shapes=True) as prof, record_function("caller"):
             for _ in range(10):
                 tk.exp(x)
