@@ -420,7 +420,7 @@ def acosh(x: Tensor) -> Tensor:
 def add(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Add two tensors element by element, with broadcasting."""
 def all(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
-    """Whether all elements along axes are true (nonzero)."""
+    """Test whether all elements along axes are true (nonzero)."""
 def allclose(
     x1: TensorLike,
     x2: TensorLike,
@@ -432,7 +432,7 @@ def allclose(
 def angle(x: Tensor) -> Tensor:
     """Return the angle of complex numbers in radians within [-pi, pi], a real tensor; 0 or pi for real numbers."""
 def any(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
-    """Whether one of the elements along axes is true (nonzero)."""
+    """Test whether any element along axes is true (nonzero)."""
 def arange(
     start: complex,
     stop: complex | None = None,
@@ -443,15 +443,19 @@ def arange(
 ) -> Tensor:
     """Evenly spaced values from ``start`` (0 if only one is given) to before ``stop``."""
 def argmax(x: Tensor, axis: int | None = None, *, keepdims: _bool = False) -> Tensor:
-    """Index of the largest element along an axis, the first at a tie; without axis in the flattened tensor."""
+    """Return the index of the largest element along an axis, the first at a tie; by default, in the flattened
+    tensor.
+    """
 def argmin(x: Tensor, axis: int | None = None, *, keepdims: _bool = False) -> Tensor:
-    """Index of the smallest element along an axis, the first at a tie; without axis in the flattened tensor."""
+    """Return the index of the smallest element along an axis, the first at a tie; by default, in the flattened
+    tensor.
+    """
 def argpartition(x: Tensor, kth: int, axis: int = -1) -> Tensor:
     """The indices of a partition along an axis: what would be at place ``kth`` of the sorted elements is there."""
 def argsort(x: Tensor, axis: int = -1, *, descending: _bool = False, stable: _bool = True) -> Tensor:
     """The indices that sort along an axis: ``take_along_axis(x, argsort(x), axis=-1)`` is ``sort(x)``; int64."""
 def argwhere(x: Tensor) -> Tensor:
-    """The places of the elements that are not zero, one in each row; int64."""
+    """Return the indices of the nonzero elements, one element per row; int64."""
 def array_equal(x1: TensorLike, x2: TensorLike, *, equal_nan: _bool = False) -> Tensor:
     """Test whether two tensors have the same shape and equal elements; a 0-d bool tensor."""
 def asin(x: Tensor) -> Tensor:
@@ -501,7 +505,7 @@ def convolve(a: Tensor, v: ArrayLike, mode: str = 'full') -> Tensor:
 def copysign(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Return the magnitude of ``x1`` with the sign of ``x2``, for real dtypes; zeros and nan have signs too."""
 def corrcoef(x: Tensor, y: TensorLike | None = None, *, rowvar: _bool = True) -> Tensor:
-    """Pearson's correlation coefficients of variables, given as in ``tk.cov``; 0-d for one variable."""
+    """Return the Pearson correlation coefficients of variables, given as in ``tk.cov``; 0-d for one variable."""
 def correlate(a: Tensor, v: ArrayLike, mode: str = 'valid') -> Tensor:
     """The correlation of two vectors: ``out[k]`` is the sum of ``a[i + k] * conj(v[i])``. Modes as in
     ``tk.convolve``.
@@ -511,7 +515,7 @@ def cos(x: Tensor) -> Tensor:
 def cosh(x: Tensor) -> Tensor:
     """Return the hyperbolic cosine."""
 def count_nonzero(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
-    """How many elements along axes are not zero, in int64; NaN counts."""
+    """Count the nonzero elements along axes, in int64; nan counts as nonzero."""
 def cov(
     x: Tensor,
     y: ArrayLike | None = None,
@@ -522,17 +526,17 @@ def cov(
     aweights: ArrayLike | None = None,
     ddof: float | None = None,
 ) -> Tensor:
-    """The covariance matrix of variables, each of which is a row of ``x`` (a column with ``rowvar=False``)."""
+    """Return the covariance matrix of variables, one per row of ``x`` (per column with ``rowvar=False``)."""
 def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
-    """Mean negative log-likelihood of integer classes."""
+    """Return the mean negative log-likelihood of integer classes, a 0-d tensor."""
 def cummax(x: Tensor, axis: int | None = None) -> CummaxResult:
     """The largest element so far along an axis, which may be left out for one dimension, and its index (int64)."""
 def cummin(x: Tensor, axis: int | None = None) -> CumminResult:
     """The smallest element so far along an axis, which may be left out for one dimension, and its index (int64)."""
 def cumprod(x: Tensor, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Tensor:
-    """The products of all elements up to each along an axis, or in row-major order: ``tk.cumulative_prod``."""
+    """Return the cumulative products along an axis, or of the flattened tensor: see ``tk.cumulative_prod``."""
 def cumsum(x: Tensor, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Tensor:
-    """The sums of all elements up to each along an axis, or in row-major order: ``tk.cumulative_sum``."""
+    """Return the cumulative sums along an axis, or of the flattened tensor: see ``tk.cumulative_sum``."""
 def cumulative_prod(
     x: Tensor,
     *,
@@ -540,7 +544,7 @@ def cumulative_prod(
     dtype: DTypeLike | None = None,
     include_initial: _bool = False,
 ) -> Tensor:
-    """The products of all elements up to each along an axis, which may be left out for one dimension."""
+    """Return the cumulative products along an axis, which may be left out for one dimension."""
 def cumulative_sum(
     x: Tensor,
     *,
@@ -548,7 +552,7 @@ def cumulative_sum(
     dtype: DTypeLike | None = None,
     include_initial: _bool = False,
 ) -> Tensor:
-    """The sums of all elements up to each along an axis, which may be left out for one dimension."""
+    """Return the cumulative sums along an axis, which may be left out for one dimension."""
 def deg2rad(x: Tensor) -> Tensor:
     """Convert degrees to radians; integers give floats."""
 def diag(x: Tensor, k: int = 0) -> Tensor:
@@ -563,7 +567,7 @@ def diff(
     prepend: TensorLike | None = None,
     append: TensorLike | None = None,
 ) -> Tensor:
-    """The differences of neighbours along an axis, which is one shorter then; ``n`` times over."""
+    """Return the differences of neighbours along an axis, which becomes shorter by one, ``n`` times over."""
 def digitize(x: Tensor, bins: ArrayLike, right: _bool = False) -> Tensor:
     """In which of the bins between the edges ``bins`` each element lies: 0 before the first edge; int64."""
 def divide(x1: TensorLike, x2: TensorLike) -> Tensor:
@@ -573,7 +577,7 @@ def dot(x1: TensorLike, x2: TensorLike) -> Tensor:
 def dstack(arrays: Sequence[Tensor]) -> Tensor:
     """The tensors behind one another: joined along the third axis, vectors as ``(1, n, 1)``."""
 def ediff1d(x: Tensor, to_end: TensorLike | None = None, to_begin: TensorLike | None = None) -> Tensor:
-    """The differences of consecutive elements in row-major order, with values before and after them."""
+    """Return the differences of consecutive elements in row-major order, between ``to_begin`` and ``to_end``."""
 def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
     """Return ``x`` where it is positive, else ``alpha * (exp(x) - 1)`` (Clevert, Unterthiner and Hochreiter, 2015)."""
 def empty(
@@ -607,7 +611,7 @@ def eye(
 ) -> Tensor:
     """Ones on the ``k``-th diagonal, zeros elsewhere."""
 def flatnonzero(x: Tensor) -> Tensor:
-    """The places in the flattened tensor of the elements that are not zero; int64."""
+    """Return the indices of the nonzero elements in the flattened tensor; int64."""
 def flip(x: Tensor, axis: int | Sequence[int] | None = None) -> Tensor:
     """The elements in reverse order along axes; a copy."""
 def fliplr(x: Tensor) -> Tensor:
@@ -702,8 +706,8 @@ def interp(
 ) -> Tensor:
     """The piecewise linear function through the points ``(xp, fp)``, at ``x``."""
 def intersect1d(x1: TensorLike, x2: TensorLike) -> Tensor:
-    """The distinct elements that are in both of two tensors, ascending, as a vector of the promoted dtype. No
-    gradient.
+    """Return the distinct elements of both of two tensors, ascending, as a vector of the promoted dtype. Not
+    differentiable.
     """
 def isclose(
     x1: TensorLike,
@@ -744,7 +748,7 @@ def log2(x: Tensor) -> Tensor:
 def log_sigmoid(x: Tensor) -> Tensor:
     """Return ``log(sigmoid(x))``, without overflow and underflow."""
 def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
-    """``log(softmax(x))``, without overflow."""
+    """Return ``log(softmax(x))``, without overflow."""
 def logaddexp(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Return ``log(exp(x1) + exp(x2))`` without overflow, for real dtypes; integers give floats."""
 def logaddexp2(x1: TensorLike, x2: TensorLike) -> Tensor:
@@ -769,8 +773,8 @@ def logspace(
 ) -> Tensor:
     """``num`` powers of ``base``, whose exponents are evenly spaced from ``start`` to ``stop``."""
 def logsumexp(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
-    """``log(sum(exp(x)))`` along axes, without overflow; of no elements -inf. Of complex numbers the principal
-    branch.
+    """Return ``log(sum(exp(x)))`` along axes, without overflow; -inf for no elements, the principal branch if
+    complex.
     """
 def masked_fill(x: Tensor, mask: ArrayLike, value: ArrayLike) -> Tensor:
     """``x`` with one value where ``mask`` is true; the mask broadcasts against ``x``, the dtype is that of ``x``."""
@@ -781,15 +785,15 @@ def matmul(x1: Tensor, x2: Tensor) -> Tensor:
 def matrix_transpose(x: Tensor) -> Tensor:
     """The last two dimensions exchanged; a view."""
 def max(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
-    """Largest element along axes; nan if there is one. Ties share the gradient equally."""
+    """Return the largest element along axes; nan if an element is nan. Equal elements share the gradient."""
 def maximum(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Return the larger of two elements; nan if one is nan. Where they are equal they share the gradient."""
 def mean(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
-    """Arithmetic mean along axes, for a floating dtype; integers give floats."""
+    """Return the arithmetic mean along axes; integers give floats."""
 def median(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
-    """The middle of the elements along axes, or the mean of the two in the middle; nan where an element is nan."""
+    """Return the median along axes: the middle element, or the mean of the two; nan where an element is nan."""
 def min(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
-    """Smallest element along axes; nan if there is one. Ties share the gradient equally."""
+    """Return the smallest element along axes; nan if an element is nan. Equal elements share the gradient."""
 def minimum(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Return the smaller of two elements; nan if one is nan. Where they are equal they share the gradient."""
 def mish(x: Tensor) -> Tensor:
@@ -801,15 +805,15 @@ def multiply(x1: TensorLike, x2: TensorLike) -> Tensor:
 def nan_to_num(x: Tensor, *, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
     """Return a copy with nan replaced by ``nan`` and infinities by ``posinf`` and ``neginf``."""
 def nanargmax(x: Tensor, axis: int | None = None, *, keepdims: _bool = False) -> Tensor:
-    """The index of the largest element that is no nan along an axis, the first at a tie; int64."""
+    """Return the index of the largest element along an axis that is not nan, at a tie the first; int64."""
 def nanargmin(x: Tensor, axis: int | None = None, *, keepdims: _bool = False) -> Tensor:
-    """The index of the smallest element that is no nan along an axis, the first at a tie; int64."""
+    """Return the index of the smallest element along an axis that is not nan, at a tie the first; int64."""
 def nancumprod(x: Tensor, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Tensor:
-    """Cumulative products along an axis, of the flattened tensor without one, in which nan counts as 1."""
+    """Return cumulative products along an axis, or of the flattened tensor, in which nan counts as 1."""
 def nancumsum(x: Tensor, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Tensor:
-    """Cumulative sums along an axis, of the flattened tensor without one, in which nan counts as 0."""
+    """Return cumulative sums along an axis, or of the flattened tensor, in which nan counts as 0."""
 def nanmax(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
-    """The largest along axes of the elements that are no nan; nan where there is none. Ties share the gradient."""
+    """Return the largest element along axes that is not nan; nan where there is none. Ties share the gradient."""
 def nanmean(
     x: Tensor,
     axis: int | Sequence[int] | None = None,
@@ -817,11 +821,11 @@ def nanmean(
     dtype: DTypeLike | None = None,
     keepdims: _bool = False,
 ) -> Tensor:
-    """The arithmetic mean along axes of the elements that are no nan; nan where there is none. Integers give floats."""
+    """Return the arithmetic mean of the elements along axes that are not nan; nan where there are none."""
 def nanmedian(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
-    """The median of the elements that are no nan; nan where there is none."""
+    """Return the median of the elements that are not nan; nan where there are none."""
 def nanmin(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
-    """The smallest along axes of the elements that are no nan; nan where there is none. Ties share the gradient."""
+    """Return the smallest element along axes that is not nan; nan where there is none. Ties share the gradient."""
 def nanpercentile(
     x: Tensor,
     q: ArrayLike,
@@ -830,7 +834,7 @@ def nanpercentile(
     method: str = 'linear',
     keepdims: _bool = False,
 ) -> Tensor:
-    """``tk.percentile`` of the elements that are no nan; nan where there is none."""
+    """Return ``tk.percentile`` of the elements that are not nan; nan where there are none."""
 def nanprod(
     x: Tensor,
     axis: int | Sequence[int] | None = None,
@@ -838,7 +842,7 @@ def nanprod(
     dtype: DTypeLike | None = None,
     keepdims: _bool = False,
 ) -> Tensor:
-    """The product along axes of the elements that are no nan; 1 where there is none."""
+    """Multiply the elements along axes that are not nan; 1 where there are none."""
 def nanquantile(
     x: Tensor,
     q: ArrayLike,
@@ -847,7 +851,7 @@ def nanquantile(
     method: str = 'linear',
     keepdims: _bool = False,
 ) -> Tensor:
-    """``tk.quantile`` of the elements that are no nan; nan where there is none."""
+    """Return ``tk.quantile`` of the elements that are not nan; nan where there are none."""
 def nanstd(
     x: Tensor,
     axis: int | Sequence[int] | None = None,
@@ -857,7 +861,7 @@ def nanstd(
     dtype: DTypeLike | None = None,
     keepdims: _bool = False,
 ) -> Tensor:
-    """The standard deviation along axes of the elements that are no nan: the root of ``nanvar``."""
+    """Return the standard deviation of the elements along axes that are not nan: the square root of ``nanvar``."""
 def nansum(
     x: Tensor,
     axis: int | Sequence[int] | None = None,
@@ -865,7 +869,7 @@ def nansum(
     dtype: DTypeLike | None = None,
     keepdims: _bool = False,
 ) -> Tensor:
-    """The sum along axes of the elements that are no nan; 0 where there is none. Integers sum in 64 bits."""
+    """Sum the elements along axes that are not nan; 0 where there are none. Integers are summed in 64 bits."""
 def nanvar(
     x: Tensor,
     axis: int | Sequence[int] | None = None,
@@ -875,7 +879,7 @@ def nanvar(
     dtype: DTypeLike | None = None,
     keepdims: _bool = False,
 ) -> Tensor:
-    """The variance along axes of the elements that are no nan: the mean of the squared distances from their mean."""
+    """Return the variance of the elements along axes that are not nan: the mean squared distance from their mean."""
 def negative(x: Tensor) -> Tensor:
     """Return ``-x``, for a numeric dtype."""
 def nextafter(x1: TensorLike, x2: TensorLike) -> Tensor:
@@ -913,11 +917,11 @@ def percentile(
     method: str = 'linear',
     keepdims: _bool = False,
 ) -> Tensor:
-    """``tk.quantile`` with ``q`` in hundredths: numbers in [0, 100]."""
+    """Return ``tk.quantile`` with ``q`` in percent, within [0, 100]."""
 def permute_dims(x: Tensor, axes: Sequence[int]) -> Tensor:
     """The dimensions in another order; a view."""
 def polyval(p: Tensor, x: ArrayLike) -> Tensor:
-    """The value at ``x`` of the polynomial with coefficients ``p``, highest power first, by Horner's scheme."""
+    """Evaluate the polynomial with coefficients ``p``, highest power first, at ``x``, by Horner's scheme."""
 def positive(x: Tensor) -> Tensor:
     """Return ``+x``: a copy, for a numeric dtype."""
 def pow(x1: TensorLike, x2: TensorLike) -> Tensor:
@@ -929,9 +933,9 @@ def prod(
     dtype: DTypeLike | None = None,
     keepdims: _bool = False,
 ) -> Tensor:
-    """Product of elements along axes. The gradient is right at zeros too."""
+    """Multiply the elements along axes. The gradient is correct at zeros too."""
 def ptp(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
-    """The distance from the smallest to the largest element along axes, in the dtype of ``x``; nan if there is one."""
+    """Return the largest less the smallest element along axes, in the dtype of ``x``; nan if an element is nan."""
 def quantile(
     x: Tensor,
     q: ArrayLike,
@@ -940,7 +944,7 @@ def quantile(
     method: str = 'linear',
     keepdims: _bool = False,
 ) -> Tensor:
-    """The values below which fractions ``q`` of the elements along axes lie; nan where an element is nan."""
+    """Return the ``q``-quantiles of the elements along axes; nan where an element is nan."""
 def rad2deg(x: Tensor) -> Tensor:
     """Convert radians to degrees; integers give floats."""
 def ravel(x: Tensor) -> Tensor:
@@ -989,12 +993,12 @@ def select(condlist: Sequence[Tensor], choicelist: Sequence[ArrayLike], default:
 def selu(x: Tensor) -> Tensor:
     """Return ``elu`` with the scale and the alpha that keep mean 0 and variance 1 (Klambauer et al., 2017)."""
 def setdiff1d(x1: TensorLike, x2: TensorLike) -> Tensor:
-    """The distinct elements that are in the first of two tensors and not in the second, ascending, as a vector of
-    the promoted dtype. No gradient.
+    """Return the distinct elements of the first of two tensors that the second does not have, ascending, as a vector
+    of the promoted dtype. Not differentiable.
     """
 def setxor1d(x1: TensorLike, x2: TensorLike) -> Tensor:
-    """The distinct elements that are in one of two tensors and not in the other, ascending, as a vector of the
-    promoted dtype. No gradient.
+    """Return the distinct elements of exactly one of two tensors, ascending, as a vector of the promoted dtype. Not
+    differentiable.
     """
 def sigmoid(x: Tensor) -> Tensor:
     """Return the logistic function ``1 / (1 + exp(-x))``."""
@@ -1011,7 +1015,7 @@ def sinc(x: Tensor) -> Tensor:
 def sinh(x: Tensor) -> Tensor:
     """Return the hyperbolic sine."""
 def softmax(x: Tensor, axis: int = -1) -> Tensor:
-    """``exp(x) / sum(exp(x))`` along an axis, without overflow."""
+    """Return ``exp(x) / sum(exp(x))`` along an axis, without overflow."""
 def softplus(x: Tensor) -> Tensor:
     """Return ``log(1 + exp(x))`` without overflow: a smooth ``relu``."""
 def softsign(x: Tensor) -> Tensor:
@@ -1033,7 +1037,7 @@ def std(
     correction: float = 0.0,
     keepdims: _bool = False,
 ) -> Tensor:
-    """Standard deviation along axes: the square root of ``var``, with the same arguments."""
+    """Return the standard deviation along axes: the square root of ``var``, with the same arguments."""
 def subtract(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Subtract two tensors element by element, with broadcasting."""
 def sum(
@@ -1043,7 +1047,7 @@ def sum(
     dtype: DTypeLike | None = None,
     keepdims: _bool = False,
 ) -> Tensor:
-    """Sum of elements along axes; integers and bools sum in 64 bits."""
+    """Sum the elements along axes; integers and bools are summed in 64 bits."""
 def swapaxes(x: Tensor, axis1: int, axis2: int) -> Tensor:
     """Two axes exchanged; a view."""
 def take(x: Tensor, indices: ArrayLike, axis: int | None = None) -> Tensor:
@@ -1061,9 +1065,9 @@ def topk(x: Tensor, k: int, axis: int = -1, *, largest: _bool = True) -> TopKRes
 def trace(x: Tensor, offset: int = 0, *, dtype: DTypeLike | None = None) -> Tensor:
     """The sum of a diagonal of a matrix, or of each matrix of a stack; integers are summed in 64 bits."""
 def transpose(x: Tensor, axes: Sequence[int] | None = None) -> Tensor:
-    """A view with the dimensions in the order of ``axes``, all of them, or in reverse: ``tk.permute_dims``."""
+    """Return a view with the dimensions in the order of ``axes``, by default in reverse: see ``tk.permute_dims``."""
 def trapezoid(y: Tensor, x: ArrayLike | None = None, dx: float = 1.0, axis: int = -1) -> Tensor:
-    """The integral of ``y`` along an axis by the trapezoidal rule."""
+    """Integrate ``y`` along an axis by the trapezoidal rule."""
 def tri(
     n_rows: int,
     n_cols: int | None = None,
@@ -1080,8 +1084,8 @@ def triu(x: Tensor, k: int = 0) -> Tensor:
 def trunc(x: Tensor) -> Tensor:
     """Return ``x`` rounded towards zero, in the dtype of ``x``. Its derivative is 0."""
 def union1d(x1: TensorLike, x2: TensorLike) -> Tensor:
-    """The distinct elements that are in one of two tensors or in both, ascending, as a vector of the promoted dtype.
-    No gradient.
+    """Return the distinct elements of either of two tensors, ascending, as a vector of the promoted dtype. Not
+    differentiable.
     """
 def unique_all(x: Tensor) -> UniqueAllResult:
     """The distinct elements, where each comes first, which of them each element is, and how often each occurs."""
@@ -1096,11 +1100,9 @@ def unique_values(x: Tensor) -> Tensor:
 def unstack(x: Tensor, *, axis: int = 0) -> tuple[Tensor, ...]:
     """The slices along an axis, without that axis: a tuple of views."""
 def unwrap(x: Tensor, *, discont: float | None = None, axis: int = -1, period: float = 6.283185307179586) -> Tensor:
-    """Angles along an axis without jumps: multiples of ``period`` are added so that no step is longer than half of
-    it.
-    """
+    """Remove jumps of angles along an axis, by adding multiples of ``period``: no step is longer than half of it."""
 def vander(x: Tensor, N: int | None = None, increasing: _bool = False) -> Tensor:
-    """The Vandermonde matrix of a vector: powers of ``x`` in ``N`` columns (default: a square), falling unless said."""
+    """Return the Vandermonde matrix of a vector: decreasing powers of ``x`` in ``N`` columns (default: square)."""
 def var(
     x: Tensor,
     axis: int | Sequence[int] | None = None,
@@ -1108,7 +1110,7 @@ def var(
     correction: float = 0.0,
     keepdims: _bool = False,
 ) -> Tensor:
-    """Variance along axes: the squared distances from the mean, summed, by ``n - correction``; integers give floats."""
+    """Return the variance along axes: the sum of squared distances from the mean, divided by ``n - correction``."""
 def vecdot(x1: Tensor, x2: Tensor, *, axis: int = -1) -> Tensor:
     """The dot product along an axis, of the conjugate of ``x1`` with ``x2``; the other dimensions broadcast."""
 def vstack(arrays: Sequence[Tensor]) -> Tensor:

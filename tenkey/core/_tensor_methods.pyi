@@ -119,17 +119,21 @@ class TensorMethods:
     def add_(self, x2: TensorLike) -> Self:
         """``add`` written into its first argument, which is returned."""
     def all(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
-        """Whether all elements along axes are true (nonzero)."""
+        """Test whether all elements along axes are true (nonzero)."""
     def allclose(self, x2: TensorLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
         """Test whether all elements are close (see ``tk.isclose``); a 0-d bool tensor."""
     def angle(self) -> Tensor:
         """Return the angle of complex numbers in radians within [-pi, pi], a real tensor; 0 or pi for real numbers."""
     def any(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
-        """Whether one of the elements along axes is true (nonzero)."""
+        """Test whether any element along axes is true (nonzero)."""
     def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
-        """Index of the largest element along an axis, the first at a tie; without axis in the flattened tensor."""
+        """Return the index of the largest element along an axis, the first at a tie; by default, in the flattened
+        tensor.
+        """
     def argmin(self, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
-        """Index of the smallest element along an axis, the first at a tie; without axis in the flattened tensor."""
+        """Return the index of the smallest element along an axis, the first at a tie; by default, in the flattened
+        tensor.
+        """
     def argpartition(self, kth: int, axis: int = -1) -> Tensor:
         """The indices of a partition along an axis: what would be at place ``kth`` of the sorted elements is there."""
     def argsort(self, axis: int = -1, *, descending: bool = False, stable: bool = True) -> Tensor:
@@ -356,7 +360,7 @@ class TensorMethods:
     def log_(self) -> Self:
         """``log`` written into its first argument, which is returned."""
     def log_softmax(self, axis: int = -1) -> Tensor:
-        """``log(softmax(x))``, without overflow."""
+        """Return ``log(softmax(x))``, without overflow."""
     def logaddexp(self, x2: TensorLike) -> Tensor:
         """Return ``log(exp(x1) + exp(x2))`` without overflow, for real dtypes; integers give floats."""
     def logaddexp_(self, x2: TensorLike) -> Self:
@@ -364,8 +368,8 @@ class TensorMethods:
     def logical_not(self) -> Tensor:
         """Return True where ``x`` is false (zero)."""
     def logsumexp(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
-        """``log(sum(exp(x)))`` along axes, without overflow; of no elements -inf. Of complex numbers the principal
-        branch.
+        """Return ``log(sum(exp(x)))`` along axes, without overflow; -inf for no elements, the principal branch if
+        complex.
         """
     @property
     def mT(self) -> Tensor:
@@ -379,15 +383,15 @@ class TensorMethods:
     def matmul(self, x2: Tensor) -> Tensor:
         """Matrix product over the last two dimensions, broadcasting the others; a 1-d operand is a vector."""
     def max(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
-        """Largest element along axes; nan if there is one. Ties share the gradient equally."""
+        """Return the largest element along axes; nan if an element is nan. Equal elements share the gradient."""
     def maximum(self, x2: TensorLike) -> Tensor:
         """Return the larger of two elements; nan if one is nan. Where they are equal they share the gradient."""
     def mean(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
-        """Arithmetic mean along axes, for a floating dtype; integers give floats."""
+        """Return the arithmetic mean along axes; integers give floats."""
     def median(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
-        """The middle of the elements along axes, or the mean of the two in the middle; nan where an element is nan."""
+        """Return the median along axes: the middle element, or the mean of the two; nan where an element is nan."""
     def min(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
-        """Smallest element along axes; nan if there is one. Ties share the gradient equally."""
+        """Return the smallest element along axes; nan if an element is nan. Equal elements share the gradient."""
     def minimum(self, x2: TensorLike) -> Tensor:
         """Return the smaller of two elements; nan if one is nan. Where they are equal they share the gradient."""
     def mul(self, x2: TensorLike) -> Tensor:
@@ -407,9 +411,7 @@ class TensorMethods:
         dtype: DTypeLike | None = None,
         keepdims: bool = False,
     ) -> Tensor:
-        """The arithmetic mean along axes of the elements that are no nan; nan where there is none. Integers give
-        floats.
-        """
+        """Return the arithmetic mean of the elements along axes that are not nan; nan where there are none."""
     def nansum(
         self,
         axis: int | Sequence[int] | None = None,
@@ -417,7 +419,7 @@ class TensorMethods:
         dtype: DTypeLike | None = None,
         keepdims: bool = False,
     ) -> Tensor:
-        """The sum along axes of the elements that are no nan; 0 where there is none. Integers sum in 64 bits."""
+        """Sum the elements along axes that are not nan; 0 where there are none. Integers are summed in 64 bits."""
     def neg(self) -> Tensor:
         """Return ``-x``, for a numeric dtype."""
     def neg_(self) -> Self:
@@ -462,7 +464,7 @@ class TensorMethods:
         dtype: DTypeLike | None = None,
         keepdims: bool = False,
     ) -> Tensor:
-        """Product of elements along axes. The gradient is right at zeros too."""
+        """Multiply the elements along axes. The gradient is correct at zeros too."""
     def quantile(
         self,
         q: ArrayLike,
@@ -471,7 +473,7 @@ class TensorMethods:
         method: str = 'linear',
         keepdims: bool = False,
     ) -> Tensor:
-        """The values below which fractions ``q`` of the elements along axes lie; nan where an element is nan."""
+        """Return the ``q``-quantiles of the elements along axes; nan where an element is nan."""
     def rad2deg_(self) -> Self:
         """``rad2deg`` written into its first argument, which is returned."""
     def ravel(self) -> Tensor:
@@ -555,7 +557,7 @@ class TensorMethods:
     def sinh_(self) -> Self:
         """``sinh`` written into its first argument, which is returned."""
     def softmax(self, axis: int = -1) -> Tensor:
-        """``exp(x) / sum(exp(x))`` along an axis, without overflow."""
+        """Return ``exp(x) / sum(exp(x))`` along an axis, without overflow."""
     def softplus(self) -> Tensor:
         """Return ``log(1 + exp(x))`` without overflow: a smooth ``relu``."""
     def softplus_(self) -> Self:
@@ -579,7 +581,7 @@ class TensorMethods:
         correction: float = 0.0,
         keepdims: bool = False,
     ) -> Tensor:
-        """Standard deviation along axes: the square root of ``var``, with the same arguments."""
+        """Return the standard deviation along axes: the square root of ``var``, with the same arguments."""
     def sub(self, x2: TensorLike) -> Tensor:
         """Subtract two tensors element by element, with broadcasting."""
     def sub_(self, x2: TensorLike) -> Self:
@@ -595,7 +597,7 @@ class TensorMethods:
         dtype: DTypeLike | None = None,
         keepdims: bool = False,
     ) -> Tensor:
-        """Sum of elements along axes; integers and bools sum in 64 bits."""
+        """Sum the elements along axes; integers and bools are summed in 64 bits."""
     def swapaxes(self, axis1: int, axis2: int) -> Tensor:
         """Two axes exchanged; a view."""
     def take(self, indices: ArrayLike, axis: int | None = None) -> Tensor:
@@ -643,9 +645,7 @@ class TensorMethods:
         correction: float = 0.0,
         keepdims: bool = False,
     ) -> Tensor:
-        """Variance along axes: the squared distances from the mean, summed, by ``n - correction``; integers give
-        floats.
-        """
+        """Return the variance along axes: the sum of squared distances from the mean, divided by ``n - correction``."""
     def vecdot(self, x2: Tensor, *, axis: int = -1) -> Tensor:
         """The dot product along an axis, of the conjugate of ``x1`` with ``x2``; the other dimensions broadcast."""
     def zero_(self) -> Tensor:

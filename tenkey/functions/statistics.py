@@ -14,8 +14,8 @@ from ..ops.builtin.numeric.histogram import ascending, even_of, shown_edges
 from ..ops.builtin.numeric.histogram import histogram as _histogram
 from ..ops.builtin.numeric.histogram import histogram_bin_edges as _histogram_bin_edges
 from ..ops.builtin.numeric.histogram_grids import counts_on_grid, estimated_edges
-from ..ops.builtin.reductions.averages import average as _average
-from ..ops.builtin.reductions.averages import average_and_weights as _average_and_weights
+from ..ops.builtin.reductions.statistics import average as _average
+from ..ops.builtin.reductions.statistics import average_and_weights as _average_and_weights
 from ..ops.builtin.shape.copying import cast
 from ..ops.builtin.shape.views import select_index
 from .creation import asarray

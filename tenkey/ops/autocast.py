@@ -43,9 +43,10 @@ from .builtin.linalg.matmul import matmul
 from .builtin.linalg.norms import vector_norm
 from .builtin.linalg.products import cross, dot, vecdot
 from .builtin.nn import cross_entropy, log_softmax, softmax
+from .builtin.reductions.cumulative import cumulative_prod, cumulative_sum
 from .builtin.reductions.reduction import logsumexp, mean, prod
 from .builtin.reductions.reduction import sum as sum_
-from .builtin.reductions.statistics import cumulative_prod, cumulative_sum, std, var
+from .builtin.reductions.statistics import std, var
 from .builtin.shape.copying import cast, concat, concatenate, stack
 from .builtin.special.error_functions import special_erf, special_erfinv
 from .declare.declaration import operator_of

@@ -65,7 +65,7 @@ def _reductions() -> list[Any]:
 def _statistics() -> list[Any]:
     return [
         ("average", lambda f, i: tk.average(f(2, 3), weights=f(2)), ValueError,
-         "[average] weights of shape (2,) for x of shape (2, 3) need axis=, which says where they lie."),
+         "[average] weights of shape (2,) for x of shape (2, 3): give axis=, the axes that they lie along."),
         ("average", lambda f, i: tk.average(f(2, 3), axis=0, weights=f(3)), ValueError,
          ("[average] weights of shape (3,) must have the shape (2, 3) of x, or, along axis (0,), its lengths there.")),
         ("cov", lambda f, i: tk.cov(f(2, 3, 4)), ValueError,
@@ -73,7 +73,7 @@ def _statistics() -> list[Any]:
         ("cov", lambda f, i: tk.cov(f(2, 3), f(2, 4)), ValueError,
          "[cov] x of shape (2, 3) and y of shape (2, 4) must have equally many observations."),
         ("cov", lambda f, i: tk.cov(f(2, 3), correction=0, ddof=1), ValueError,
-         "[cov] got correction=0.0 and ddof=1.0, two words for one thing: give one of them."),
+         "[cov] got correction=0.0 and ddof=1.0, two names of one argument: give one."),
         ("cov", lambda f, i: tk.cov(f(2, 3), fweights=f(3)), ValueError,
          "[cov] fweights must be a vector of 3 integers, got shape (3,), dtype float32."),
         ("cov", lambda f, i: tk.cov(f(2, 3), aweights=f(2)), ValueError,
@@ -85,7 +85,7 @@ def _statistics() -> list[Any]:
         ("ptp", lambda f, i: tk.ptp(f(2, dtype="complex64")), TypeError,
          "[ptp] is not defined for dtype complex64: it takes real numeric dtypes. Convert with tk.astype(x, dtype)."),
         ("nanstd", lambda f, i: tk.nanstd(f(2), correction=1.0, ddof=1.0), ValueError,
-         "[nanstd] got correction=1.0 and ddof=1.0, two words for one thing: give one of them."),
+         "[nanstd] got correction=1.0 and ddof=1.0, two names of one argument: give one."),
     ]  # fmt: skip
 
 
@@ -214,11 +214,11 @@ def _along_lines() -> list[Any]:
         ("gradient_on_grid", lambda f, i: tk.gradient(f(1, 3)), ValueError,
          "[gradient] axis 0 of shape (1, 3) has too few elements: edge_order=1 needs 2."),
         ("gradient_on_grid", lambda f, i: tk.gradient(f(4, 3), edge_order=3), ValueError,
-         "[gradient] edge_order is 1 or 2, got 3."),
+         "[gradient] edge_order must be 1 or 2, got 3."),
         ("gradient_on_grid", lambda f, i: tk.gradient(f(4, 3), [1.0, 2.0, 3.0]), ValueError,
          "[gradient] spacing has 3 entries for 2 axes: give one distance for all, or one for each axis."),
         ("gradient_on_grid", lambda f, i: tk.gradient(f(4, 3), f(3), axis=0), ValueError,
-         ("[gradient] places of shape (3,) for axes (0,) of shape (4, 3): they are a vector as long as the one axis.")),
+         ("[gradient] places of shape (3,) for axes (0,) of shape (4, 3): they must be a vector as long as the one axis.")),
         ("trapezoid", lambda f, i: tk.trapezoid(f(2, 3), axis=2), IndexError, "[trapezoid] axis 2" + _RANGE),
         ("trapezoid", lambda f, i: tk.trapezoid(f(2, 3), f(4)), ValueError,
          "[trapezoid] x of shape (4,) must have the length 3 along the axis, as y of shape (2, 3), or be a vector."),
@@ -232,7 +232,7 @@ def _along_lines() -> list[Any]:
          "[polyval] takes a vector, got shape (2, 3)."),
         ("vander", lambda f, i: tk.vander(f(2, 3)), ValueError, "[vander] takes a vector, got shape (2, 3)."),
         ("vander", lambda f, i: tk.vander(f(3), -1), ValueError,
-         "[vander] N is a number of columns, at least 0; got -1."),
+         "[vander] N is the number of columns, at least 0; got -1."),
         ("interp", lambda f, i: tk.interp(f(3), f(2), f(3)), ValueError,
          "[interp] xp and fp must be vectors of one length, at least 1; got shapes (2,) and (3,)."),
         ("interp", lambda f, i: tk.interp(f(3, dtype="complex64"), f(2), f(2)), TypeError,

@@ -17,8 +17,8 @@ from .elementwise import (
 )
 from .indexing import advanced_indexing, basic_indexing, getitem, scatter, selection, setitem
 from .linalg import decompositions, diagonals, eigen, einsum, lu, matmul, norms, products, solve, triangular
-from .numeric import differences, fft, histogram, histogram_grids, numpy_composites, signal
-from .reductions import averages, gradient_sum, nan_reductions, quantiles, reduction, statistics
+from .numeric import data_dependent, differences, fft, histogram, histogram_grids, polynomials, signal
+from .reductions import cumulative, gradient_sum, nan_reductions, quantiles, reduction, statistics
 from .shape import copying, manipulation, padding, splitting, views
 from .sorting import search, sets, sort
 from .special import bessel, distributions, error_functions, gamma, incomplete, logarithmic, logsumexp

@@ -1,21 +1,26 @@
-"""Softmax, its logarithm, and losses."""
+"""Softmax, its logarithm, and cross entropy."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from ...core.dtypes.names import default_float
 from ...core.tensor import Tensor
 from ...core.word import WEAK_MASK
 from ..declare import composite
 from ..shapes import normalize_axis
 from .creation import full
-from .elementwise.complex import conjugated, real
+from .elementwise.complex import conjugated, real_part
 from .elementwise.exponential import exp
 from .indexing.advanced_indexing import take_along_axis
 from .reductions.reduction import logsumexp, max, mean, sum
-from .shape.copying import cast
+from .shape.copying import floating
 from .shape.views import expand_dims, squeeze
+
+
+def _samples(rng: np.random.Generator) -> Any:
+    return [((rng.standard_normal((3, 4)),), options) for options in ({}, {"axis": 0})]
 
 
 def _softmax_vjp(g: Tensor, out: Tensor, axis: int) -> Tensor:
@@ -27,19 +32,18 @@ def _softmax_vjp(g: Tensor, out: Tensor, axis: int) -> Tensor:
     "softmax(Tensor x, int axis=-1) -> Tensor",
     vjp={"x": _softmax_vjp},
     jvp=lambda tangents, out, axis: out * (tangents["x"] - sum(tangents["x"] * out, axis=axis, keepdims=True)),
-    sample_inputs=lambda rng: [((rng.standard_normal((3, 4)),), {}), ((rng.standard_normal((3, 4)),), {"axis": 0})],
+    sample_inputs=_samples,
 )
 def softmax(x: Tensor, axis: int = -1) -> Tensor:
-    """``exp(x) / sum(exp(x))`` along an axis, without overflow.
+    """Return ``exp(x) / sum(exp(x))`` along an axis, without overflow.
 
     >>> import tenkey as tk
     >>> tk.softmax(tk.asarray([0.0, 0.0])).tolist()
     [0.5, 0.5]
     """
     axis = normalize_axis("softmax", axis, x.ndim)
-    if x.dtype.kind in "iub":  # the difference of unsigned integers wraps around
-        x = cast(x, default_float())
-    powers = exp(x - max(real(x) if x.dtype.kind == "c" else x, axis=axis, keepdims=True))
+    x = floating(x)  # the difference of unsigned integers would wrap around
+    powers = exp(x - max(real_part(x), axis=axis, keepdims=True))
     return powers / sum(powers, axis=axis, keepdims=True)
 
 
@@ -47,10 +51,10 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
     "log_softmax(Tensor x, int axis=-1) -> Tensor",
     vjp={"x": lambda g, out, axis: g - conjugated(exp(out)) * sum(g, axis=axis, keepdims=True)},
     jvp=lambda tangents, out, axis: tangents["x"] - sum(exp(out) * tangents["x"], axis=axis, keepdims=True),
-    sample_inputs=lambda rng: [((rng.standard_normal((3, 4)),), {}), ((rng.standard_normal((3, 4)),), {"axis": 0})],
+    sample_inputs=_samples,
 )
 def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
-    """``log(softmax(x))``, without overflow.
+    """Return ``log(softmax(x))``, without overflow.
 
     >>> import tenkey as tk
     >>> [f"{v:.4f}" for v in tk.log_softmax(tk.asarray([0.0, 0.0]))]
@@ -65,21 +69,21 @@ def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
     sample_inputs=lambda rng: [((rng.standard_normal((3, 4)), rng.integers(0, 4, (3,))), {})],
 )
 def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
-    """Mean negative log-likelihood of integer classes.
+    """Return the mean negative log-likelihood of integer classes, a 0-d tensor.
 
-    Args: logits: shape (rows, classes), floating; target: shape (rows,), integers in [0, classes).
-    Returns a 0-d tensor.
+    Args: logits: shape (rows, classes), floating; target: shape (rows,), integers in [0, classes). Raises ValueError
+    for other shapes and dtypes, IndexError for a class that is out of range.
 
     >>> import tenkey as tk
     >>> f"{tk.cross_entropy(tk.asarray([[0.0, 0.0]]), tk.asarray([1])):.4f}"
     '0.6931'
     """
-    if target._word & WEAK_MASK and target.dtype.kind == "i":  # the class of one row, as a number
+    if target._word & WEAK_MASK and target.dtype.kind == "i":  # a Python int: the class of a single row
         target = full((), target.item(), device=logits.device)
     if logits.ndim < 1 or target.shape != logits.shape[:-1] or target.dtype.kind not in "iu":
         raise ValueError(
             f"[cross_entropy] got logits of shape {logits.shape} and target of shape {target.shape}, "
-            f"dtype {np.dtype(target.dtype)}: the target holds one integer class for each row of the logits, "
+            f"dtype {target.dtype}: the target holds one integer class for each row of the logits, "
             f"shape {logits.shape[:-1]}."
         )
     try:

@@ -21,7 +21,7 @@ from .elementwise.rounding import round as round_elements
 from .indexing.selection import nonzero_rows
 from .linalg.diagonals import trace
 from .nn import log_softmax, softmax
-from .reductions.statistics import cumulative_prod, cumulative_sum
+from .reductions.cumulative import cumulative_prod, cumulative_sum
 from .shape.copying import clone, flip, to
 from .shape.copying import to_device as to_device_operator
 from .shape.manipulation import tile

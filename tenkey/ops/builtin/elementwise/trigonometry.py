@@ -11,13 +11,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from ....core.dtypes.names import default_float
 from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
 from ... import scalar as s
 from ...declare import INT_TO_FLOAT, REAL_TO_FLOAT, composite, elementwise, scalar_function
 from ..creation import zeros_like
-from ..shape.copying import cast
+from ..shape.copying import floating
 from ..special.coefficients import horner
 from .comparison import isnan, signbit, where
 from .complex import imag, real
@@ -259,6 +258,5 @@ def angle(x: Tensor) -> Tensor:
     """
     if x.dtype.kind == "c":
         return atan2(imag(x), real(x))
-    if x.dtype.kind in "biu":
-        x = cast(x, default_float())
+    x = floating(x)
     return where(isnan(x), x, where(signbit(x), math.pi, zeros_like(x)))

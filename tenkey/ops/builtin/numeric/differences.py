@@ -1,36 +1,117 @@
-"""Numerical differentiation and integration, phases, and polynomials."""
+"""Differences, numerical differentiation and integration, and phases."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
-from ....core.dtypes.names import default_float
 from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
 from ...declare import composite
-from ...shapes import broadcast_shapes, normalize_axes, normalize_axis, refuse_empty, refuse_shape
-from ..creation import concrete, zeros_like
-from ..elementwise.arithmetic import abs
-from ..elementwise.comparison import equal, greater, less, where
+from ...shapes import broadcast_shapes, normalize_axes, normalize_axis
+from ..creation import concrete
+from ..elementwise.arithmetic import abs, subtract
+from ..elementwise.comparison import equal, greater, less, not_equal, where
 from ..elementwise.rounding import floor
-from ..reductions.reduction import max, min, sum
-from ..reductions.statistics import cumulative_prod, cumulative_sum
-from ..shape.copying import cast, clone, concat, flip, stack
-from ..shape.views import broadcast_to, expand_dims, reshape, select_index, slice
-
-_POLYNOMIAL: Final = "[{operator}] takes a vector, got shape {shape}."
+from ..reductions.cumulative import cumulative_sum
+from ..reductions.reduction import sum
+from ..shape.copying import clone, concat, floating, stack
+from ..shape.views import broadcast_to, reshape, select_index, slice
 
 
-def _floats(x: Tensor) -> Tensor:
-    return cast(x, default_float()) if x.dtype.kind in "biu" else x
+def _diff_reference(x: Any, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Any:
+    x = np.concatenate([part for part in (prepend, x, append) if part is not None], axis)
+    return np.diff(x, n, axis)
+
+
+def _edge(x: Tensor, value: Tensor, axis: int) -> Tensor:
+    """Return what ``diff`` joins to a tensor: a number becomes one element along the axis."""
+    if value.ndim:
+        return value
+    return broadcast_to(concrete(value, x), (*x.shape[:axis], 1, *x.shape[axis + 1 :]))
+
+
+@composite(
+    "diff(Tensor x, *, int n=1, int axis=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor",
+    sample_inputs=lambda rng: [
+        ((rng.standard_normal((3, 4)),), {}),
+        ((rng.standard_normal((3, 4)),), {"axis": 0, "n": 2}),
+        ((rng.standard_normal((4,)),), {"n": 0}),
+        ((rng.standard_normal((4,)),), {"n": 6}),
+        ((rng.standard_normal((0, 3)),), {"axis": 0}),
+        (
+            (rng.standard_normal((2, 3)),),
+            {"prepend": rng.standard_normal((2, 1)), "append": rng.standard_normal((2, 2))},
+        ),
+    ],
+    reference=_diff_reference,
+    positional=2,
+)
+def diff(
+    x: Tensor, *, axis: int = -1, n: int = 1, prepend: Tensor | None = None, append: Tensor | None = None
+) -> Tensor:
+    """Return the differences of neighbours along an axis, which becomes shorter by one, ``n`` times over.
+
+    ``prepend`` and ``append`` are first joined to the tensor: numbers, or tensors of its shape except along the axis.
+    The difference of bools is whether they differ. Raises ValueError for a negative ``n``.
+
+    >>> import tenkey as tk
+    >>> tk.diff(tk.asarray([1, 4, 9, 16])).tolist(), tk.diff(tk.asarray([1, 4, 9, 16]), n=2).tolist()
+    ([3, 5, 7], [2, 2])
+    >>> tk.diff(tk.asarray([1, 4, 9]), prepend=0).tolist()
+    [1, 3, 5]
+    """
+    i = normalize_axis("diff", axis, x.ndim)
+    if n < 0:
+        raise ValueError(f"[diff] n is the number of differences, at least 0, got {n}.")
+    parts = [None if prepend is None else _edge(x, prepend, i), x, None if append is None else _edge(x, append, i)]
+    given = [part for part in parts if part is not None]
+    if len(given) > 1 and n:
+        x = concat(given, axis=i)
+    subtracted = not_equal if x.dtype.kind == "b" else subtract
+    result = x
+    for _ in range(n):
+        length = result.shape[i]
+        later, sooner = slice(result, i, 1, length, 1), slice(result, i, 0, max(length - 1, 0), 1)
+        result = subtracted(later, sooner)
+        if length <= 1:
+            break
+    return clone(x) if result is x else result
+
+
+@composite(
+    "ediff1d(Tensor x, Tensor? to_end=None, Tensor? to_begin=None) -> Tensor",
+    sample_inputs=lambda rng: [
+        ((rng.standard_normal((2, 3)),), {}),
+        ((rng.standard_normal(5), rng.standard_normal(2), rng.standard_normal(1)), {}),
+        ((rng.standard_normal(1),), {}),
+    ],
+    reference=np.ediff1d,
+)
+def ediff1d(x: Tensor, to_end: Tensor | None = None, to_begin: Tensor | None = None) -> Tensor:
+    """Return the differences of consecutive elements in row-major order, between ``to_begin`` and ``to_end``.
+
+    >>> import tenkey as tk
+    >>> tk.ediff1d(tk.asarray([1, 4, 9]), to_begin=tk.asarray([0])).tolist()
+    [0, 3, 5]
+    """
+    for part in (to_end, to_begin):
+        if part is not None:
+            x = concrete(x, part)
+    flat = reshape(x, (-1,))
+    made = flat[1:] - flat[:-1]
+    parts = [reshape(concrete(part, x), (-1,)) for part in (to_begin, made, to_end) if part is not None]
+    return parts[0] if len(parts) == 1 else concat(parts, axis=0)
+
+
+# ---- derivatives and integrals
 
 
 def part(x: Tensor, axis: int, start: int, stop: int) -> Tensor:
-    """Some elements along one axis, from both ends as in Python."""
+    """Slice one axis; negative positions count from its end."""
     n = x.shape[axis]
     first = start + n if start < 0 else start
     last = stop + n if stop < 0 else stop
@@ -62,7 +143,6 @@ def _gradient_uneven(x: Tensor, places: Tensor, axis: int, order: int) -> Tensor
     def step(k: int) -> Tensor:
         return select_index(steps, 0, k)
 
-    parts = []
     a, b = part(x, axis, 0, 1), part(x, axis, 1, 2)
     y, z = part(x, axis, n - 2, n - 1), part(x, axis, n - 1, n)
     if order == 1:
@@ -73,7 +153,7 @@ def _gradient_uneven(x: Tensor, places: Tensor, axis: int, order: int) -> Tensor
         first = a * (-(2 * h + k) / (h * (h + k))) + b * ((h + k) / (h * k)) - c * (h / (k * (h + k)))
         h, k = step(n - 3), step(n - 2)
         last = w * (k / (h * (h + k))) - y * ((h + k) / (h * k)) + z * ((2 * k + h) / (k * (h + k)))
-    parts.append(first)
+    parts = [first]
     if n > 2:
         before = _along(slice(steps, 0, 0, n - 2, 1), axis, x.ndim)
         after = _along(slice(steps, 0, 1, n - 1, 1), axis, x.ndim)
@@ -120,14 +200,14 @@ def gradient_on_grid(
     axis: Any = None,
     edge_order: int = 1,
 ) -> Tensor:
-    """The derivative by central differences along axes: see ``tk.gradient``."""
+    """Compute the derivative by central differences along axes: see ``tk.gradient``."""
     if x.dtype.kind == "b":
         raise TypeError("[gradient] is not defined for dtype bool: convert with tk.astype(x, tk.float32).")
     axes = normalize_axes("gradient", axis, x.ndim)
     if not axes:
         raise ValueError(f"[gradient] a tensor of shape {x.shape} has no axis to take differences along.")
     if edge_order not in (1, 2):
-        raise ValueError(f"[gradient] edge_order is 1 or 2, got {edge_order}.")
+        raise ValueError(f"[gradient] edge_order must be 1 or 2, got {edge_order}.")
     distances = tuple(spacing) * len(axes) if len(spacing) == 1 else tuple(spacing)
     if len(distances) != len(axes):
         raise ValueError(
@@ -142,12 +222,12 @@ def gradient_on_grid(
             )
     if places is not None and (len(axes) > 1 or places.shape != (x.shape[axes[0]],)):
         raise ValueError(
-            f"[gradient] places of shape {places.shape} for axes {axes} of shape {x.shape}: they are a vector as long "
-            "as the one axis."
+            f"[gradient] places of shape {places.shape} for axes {axes} of shape {x.shape}: they must be a vector "
+            "as long as the one axis."
         )
-    values = _floats(x)
+    values = floating(x)
     if places is not None:
-        return _gradient_uneven(values, _floats(places), axes[0], edge_order)
+        return _gradient_uneven(values, floating(places), axes[0], edge_order)
     found = [_gradient_even(values, h, i, edge_order) for i, h in zip(axes, distances)]
     return found[0] if len(found) == 1 else stack(found)
 
@@ -168,10 +248,10 @@ def gradient_on_grid(
     tags=(Tag.TAKES_SEQUENCES,),
 )
 def trapezoid(y: Tensor, x: Tensor | None = None, dx: float = 1.0, axis: int = -1) -> Tensor:
-    """The integral of ``y`` along an axis by the trapezoidal rule.
+    """Integrate ``y`` along an axis by the trapezoidal rule.
 
-    Args: y: values; x: where they were taken, a vector along the axis or a shape that broadcasts with that of ``y``, or
-    None for even steps of ``dx``. Integers give floats. Fewer than two values give 0.
+    Args: y: values; x: their places, a vector along the axis or a tensor that broadcasts with ``y``, or None for even
+    steps of ``dx``. Integers give floats. Fewer than two values give 0.
 
     >>> import tenkey as tk
     >>> tk.trapezoid(tk.asarray([0.0, 1.0, 4.0]), dx=0.5).item()
@@ -179,7 +259,7 @@ def trapezoid(y: Tensor, x: Tensor | None = None, dx: float = 1.0, axis: int = -
     """
     i = normalize_axis("trapezoid", axis, y.ndim)
     n = y.shape[i]
-    y = _floats(y)
+    y = floating(y)
 
     def inner(values: Tensor, axis: int, start: int) -> Tensor:
         return part(values, axis, start, start + n - 1) if n > 1 else part(values, axis, 0, 0)
@@ -187,7 +267,7 @@ def trapezoid(y: Tensor, x: Tensor | None = None, dx: float = 1.0, axis: int = -
     both = inner(y, i, 1) + inner(y, i, 0)
     if x is None:
         return sum(both, axis=i) * (dx / 2)
-    x = _floats(concrete(x, y))
+    x = floating(concrete(x, y))
     j = i - y.ndim + x.ndim  # the same axis of x, counted from the last
     if x.shape == (n,):
         steps = _along(inner(x, 0, 1) - inner(x, 0, 0), i, y.ndim)
@@ -203,30 +283,6 @@ def trapezoid(y: Tensor, x: Tensor | None = None, dx: float = 1.0, axis: int = -
 
 
 @composite(
-    "ptp(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal((3, 4)),), {"axis": axis, "keepdims": keepdims})
-        for axis in (None, 0, (0, -1))
-        for keepdims in (False, True)
-    ],
-    reference=lambda x, axis=None, keepdims=False: np.ptp(x, axis=axis, keepdims=keepdims),
-)
-def ptp(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
-    """The distance from the smallest to the largest element along axes, in the dtype of ``x``; nan if there is one.
-
-    >>> import tenkey as tk
-    >>> tk.ptp(tk.asarray([3, 9, 5])).item()
-    6
-    """
-    if x.dtype.kind in "bc":
-        raise TypeError(
-            f"[ptp] is not defined for dtype {x.dtype}: it takes real numeric dtypes. Convert with tk.astype(x, dtype)."
-        )
-    refuse_empty("ptp", x.shape, axis)
-    return max(x, axis=axis, keepdims=keepdims) - min(x, axis=axis, keepdims=keepdims)
-
-
-@composite(
     "unwrap(Tensor x, *, float? discont=None, int axis=-1, float period=6.283185307179586) -> Tensor",
     sample_inputs=lambda rng: (
         [((rng.uniform(-9, 9, (3, 5)),), {"axis": axis}) for axis in (0, -1)]
@@ -235,9 +291,9 @@ def ptp(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     reference=np.unwrap,
 )
 def unwrap(x: Tensor, *, discont: float | None = None, axis: int = -1, period: float = 2 * math.pi) -> Tensor:
-    """Angles along an axis without jumps: multiples of ``period`` are added so that no step is longer than half of it.
+    """Remove jumps of angles along an axis, by adding multiples of ``period``: no step is longer than half of it.
 
-    Steps up to ``discont`` stay what they are. Integers give floats. The derivative is 1.
+    Steps up to ``discont`` are kept. Integers give floats. The derivative is 1.
 
     >>> import tenkey as tk
     >>> tk.unwrap(tk.asarray([0.0, 3.0, -2.0]), period=4.0).tolist()
@@ -248,7 +304,7 @@ def unwrap(x: Tensor, *, discont: float | None = None, axis: int = -1, period: f
     if not period > 0:
         raise ValueError(f"[unwrap] period must be positive, got {period}.")
     i = normalize_axis("unwrap", axis, x.ndim)
-    x = _floats(x)
+    x = floating(x)
     n = x.shape[i]
     if n < 2:
         return clone(x)
@@ -261,63 +317,3 @@ def unwrap(x: Tensor, *, discont: float | None = None, axis: int = -1, period: f
     correction = where(less(abs(step), half if discont is None else discont), 0.0, correction)
     start = part(x, i, 0, 1)
     return concat([start, part(x, i, 1, n) + cumulative_sum(correction, axis=i)], axis=i)
-
-
-@composite(
-    "polyval(Tensor p, Tensor x) -> Tensor",
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal(4), rng.standard_normal((2, 3))), {}),
-        ((rng.standard_normal(1), rng.standard_normal(3)), {}),
-        ((rng.standard_normal(3), rng.standard_normal(())), {}),
-    ],
-    reference=np.polyval,
-    tags=(Tag.TAKES_SEQUENCES,),
-)
-def polyval(p: Tensor, x: Tensor) -> Tensor:
-    """The value at ``x`` of the polynomial with coefficients ``p``, highest power first, by Horner's scheme.
-
-    >>> import tenkey as tk
-    >>> tk.polyval(tk.asarray([1, 0, -2]), tk.asarray([1, 2, 3])).tolist()
-    [-1, 2, 7]
-    """
-    if p.ndim != 1:
-        raise ValueError(_POLYNOMIAL.format(operator="polyval", shape=p.shape))
-    x = concrete(x, p)
-    n = p.shape[0]
-    total = zeros_like(x) if n else x * 0
-    for k in range(n):
-        total = total * x + select_index(p, 0, k)
-    return total
-
-
-@composite(
-    "vander(Tensor x, int? N=None, *, bool increasing=False) -> Tensor",
-    sample_inputs=lambda rng: [
-        ((rng.uniform(0.5, 2, 3),), {}),
-        ((rng.uniform(0.5, 2, 3), 2), {"increasing": True}),
-        ((rng.uniform(0.5, 2, 0), 2), {}),
-    ],
-    reference=np.vander,
-    positional=1,
-)
-def vander(x: Tensor, N: int | None = None, *, increasing: bool = False) -> Tensor:
-    """The Vandermonde matrix of a vector: powers of ``x`` in ``N`` columns (default: a square), falling unless said.
-
-    Integers are multiplied in 64 bits, as in ``tk.prod``.
-
-    >>> import tenkey as tk
-    >>> tk.vander(tk.asarray([2, 3]), 3).tolist()
-    [[4, 2, 1], [9, 3, 1]]
-    """
-    if x.ndim != 1:
-        raise ValueError(_POLYNOMIAL.format(operator="vander", shape=x.shape))
-    n = x.shape[0] if N is None else N
-    if n < 0:
-        raise ValueError(f"[vander] N is a number of columns, at least 0; got {n}.")
-    refuse_shape("vander", (x.shape[0], n), x.dtype.itemsize)
-    column = expand_dims(x, 1)
-    if not n:
-        return part(column, 1, 0, 0)
-    factors = broadcast_to(column, (x.shape[0], n - 1))
-    rising: Tensor = cumulative_prod(factors, axis=1, include_initial=True)
-    return rising if increasing else flip(rising, axis=1)

@@ -1,4 +1,4 @@
-"""The sum of gradients that arrive one after the other."""
+"""The sum of gradients that arrive one after another."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def _samples(rng: np.random.Generator) -> list[Any]:
     tags=(Tag.INTERNAL,),
 )
 def accumulate(x: Tensor, y: Tensor, in_place: bool) -> Tensor:
-    """``x + y`` of two tensors of one shape and dtype; ``in_place`` says that ``x`` is not used any more.
+    """Return ``x + y`` of two tensors of one shape and dtype; ``in_place`` says that ``x`` is not used any more.
 
-    A backend may then write the result into ``x``, uncounted, because nobody else knows that tensor.
+    A backend may then write the result into ``x`` without counting a version, since nothing else refers to it.
 
     >>> import tenkey as tk
     >>> tk.ops.tk.accumulate(tk.ones(2), tk.ones(2), False).tolist()

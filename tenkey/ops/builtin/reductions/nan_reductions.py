@@ -1,4 +1,4 @@
-"""Reductions that leave out what is not a number."""
+"""Reductions that skip nan."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from ....core.dtypes.names import int64
 from ....core.tensor import Tensor
-from ...declare import TensorSpec, along, composite, structured
-from ...shapes import normalize_axes, reduced_shape, refuse_empty
+from ...declare import Entry, along, composite, structured
+from ...shapes import normalize_axes, normalize_axis, refuse_empty
 from ..elementwise.comparison import isnan, logical_not, where
-from ..elementwise.complex import imag, real
+from ..elementwise.complex import refuse_complex, squared_size
 from ..elementwise.exponential import sqrt
 from ..shape.copying import cast
-from .reduction import all, max, mean, min, prod, sum
-
-_UNORDERED: Final = "[{operator}] is not defined for dtype {dtype}: complex numbers have no order. Use tk.real(x), say."
+from ..shape.views import reshape
+from .cumulative import cumulative_prod, cumulative_sum
+from .reduction import all, index_meta, max, mean, min, prod, sum
 
 
 def _with_nans(rng: np.random.Generator) -> Any:
@@ -40,7 +39,7 @@ def _exact(x: Tensor) -> bool:
     methods=("nansum",),
 )
 def nansum(x: Tensor, axis: Any = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
-    """The sum along axes of the elements that are no nan; 0 where there is none. Integers sum in 64 bits.
+    """Sum the elements along axes that are not nan; 0 where there are none. Integers are summed in 64 bits.
 
     >>> import tenkey as tk
     >>> tk.nansum(tk.asarray([1.0, float("nan"), 2.0])).item()
@@ -56,7 +55,7 @@ def nansum(x: Tensor, axis: Any = None, *, dtype: Any = None, keepdims: bool = F
     reference=np.nanprod,
 )
 def nanprod(x: Tensor, axis: Any = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
-    """The product along axes of the elements that are no nan; 1 where there is none.
+    """Multiply the elements along axes that are not nan; 1 where there are none.
 
     >>> import tenkey as tk
     >>> tk.nanprod(tk.asarray([3.0, float("nan"), 2.0])).item()
@@ -66,15 +65,13 @@ def nanprod(x: Tensor, axis: Any = None, *, dtype: Any = None, keepdims: bool = 
     return prod(x if _exact(x) else where(isnan(x), 1.0, x), axis=axes, dtype=dtype, keepdims=keepdims)
 
 
-def _extreme(operator: str, reduce: Callable[..., Any], neutral: float) -> Callable[..., Tensor]:
+def _extreme(operator: str, reduce: Entry, neutral: float) -> Callable[..., Tensor]:
     def function(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
-        if x.dtype.kind == "c":
-            raise TypeError(_UNORDERED.format(operator=operator, dtype=x.dtype))
+        refuse_complex(operator, x.dtype)
         axes = normalize_axes(operator, axis, x.ndim)
         refuse_empty(operator, x.shape, axis)
         if _exact(x):
-            result: Tensor = reduce(x, axis=axes, keepdims=keepdims)
-            return result
+            return reduce(x, axis=axes, keepdims=keepdims)
         missing = isnan(x)
         found = reduce(where(missing, neutral, x), axis=axes, keepdims=keepdims)
         return where(all(missing, axis=axes, keepdims=keepdims), math.nan, found)
@@ -92,7 +89,7 @@ _nanmin = _extreme("nanmin", min, math.inf)
     reference=np.nanmax,
 )
 def nanmax(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
-    """The largest along axes of the elements that are no nan; nan where there is none. Ties share the gradient.
+    """Return the largest element along axes that is not nan; nan where there is none. Ties share the gradient.
 
     >>> import tenkey as tk
     >>> tk.nanmax(tk.asarray([1.0, float("nan"), 2.0])).item()
@@ -107,7 +104,7 @@ def nanmax(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     reference=np.nanmin,
 )
 def nanmin(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
-    """The smallest along axes of the elements that are no nan; nan where there is none. Ties share the gradient.
+    """Return the smallest element along axes that is not nan; nan where there is none. Ties share the gradient.
 
     >>> import tenkey as tk
     >>> tk.nanmin(tk.asarray([1.0, float("nan"), 2.0])).item()
@@ -123,34 +120,31 @@ def nanmin(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     methods=("nanmean",),
 )
 def nanmean(x: Tensor, axis: Any = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
-    """The arithmetic mean along axes of the elements that are no nan; nan where there is none. Integers give floats.
+    """Return the arithmetic mean of the elements along axes that are not nan; nan where there are none.
 
-    With ``dtype`` the elements are converted first.
+    Integers give floats. With ``dtype`` the elements are converted first.
 
     >>> import tenkey as tk
     >>> tk.nanmean(tk.asarray([1.0, float("nan"), 2.0])).item()
     1.5
     """
-    result: Tensor
     axes = normalize_axes("nanmean", axis, x.ndim)
     if dtype is not None:
         x = cast(x, dtype)
     if _exact(x):
-        result = mean(x, axis=axes, keepdims=keepdims)
-        return result
+        return mean(x, axis=axes, keepdims=keepdims)
     missing = isnan(x)
     count = sum(logical_not(missing), axis=axes, keepdims=keepdims)
-    result = sum(where(missing, 0.0, x), axis=axes, keepdims=keepdims) / count
-    return result
+    return sum(where(missing, 0.0, x), axis=axes, keepdims=keepdims) / count
 
 
 def _nanvar(
     operator: str, x: Tensor, axis: Any, correction: float, ddof: float | None, dtype: Any, keepdims: bool
 ) -> Tensor:
-    if ddof is not None:  # xarray passes NumPy's word
+    if ddof is not None:  # NumPy's name, which xarray passes
         if correction:
             raise ValueError(
-                f"[{operator}] got correction={correction} and ddof={ddof}, two words for one thing: give one of them."
+                f"[{operator}] got correction={correction} and ddof={ddof}, two names of one argument: give one."
             )
         correction = ddof
     if dtype is not None:
@@ -161,11 +155,9 @@ def _nanvar(
     filled = where(missing, 0.0, x) if not _exact(x) else x
     center = sum(filled, axis=axes, keepdims=True) / sum(present, axis=axes, keepdims=True)
     deviation = where(missing, 0.0, filled - center)
-    square = deviation * deviation if x.dtype.kind != "c" else real(deviation) ** 2 + imag(deviation) ** 2
     count = sum(present, axis=axes, keepdims=keepdims) - correction
-    total = sum(square, axis=axes, keepdims=keepdims)
-    # as many numbers as the correction, or fewer, have no variance
-    count = cast(count, total.dtype)
+    total = sum(squared_size(deviation), axis=axes, keepdims=keepdims)
+    count = cast(count, total.dtype)  # the variance of no more numbers than the correction is nan
     return total / where(count > 0, count, math.nan)
 
 
@@ -174,10 +166,7 @@ def _reference_var(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _var_samples(rng: np.random.Generator) -> Any:
-    return [
-        *_with_nans(rng),
-        ((rng.standard_normal((3, 4)),), {"axis": 0, "correction": 1.0}),
-    ]
+    return [*_with_nans(rng), ((rng.standard_normal((3, 4)),), {"axis": 0, "correction": 1.0})]
 
 
 _NAN_MOMENT: Final = (
@@ -194,10 +183,10 @@ def nanvar(
     x: Tensor, axis: Any = None, *, correction: float = 0.0, ddof: float | None = None, dtype: Any = None,
     keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
-    """The variance along axes of the elements that are no nan: the mean of the squared distances from their mean.
+    """Return the variance of the elements along axes that are not nan: the mean squared distance from their mean.
 
     The sum of squares is divided by the number of these elements less ``correction``; nan where that is not positive.
-    Integers give floats, complex numbers real ones. ``ddof`` is NumPy's word for ``correction``; with ``dtype`` the
+    Integers give floats, complex numbers real ones. ``ddof`` is NumPy's name for ``correction``; with ``dtype`` the
     elements are converted first.
 
     >>> import tenkey as tk
@@ -216,7 +205,7 @@ def nanstd(
     x: Tensor, axis: Any = None, *, correction: float = 0.0, ddof: float | None = None, dtype: Any = None,
     keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
-    """The standard deviation along axes of the elements that are no nan: the root of ``nanvar``.
+    """Return the standard deviation of the elements along axes that are not nan: the square root of ``nanvar``.
 
     >>> import tenkey as tk
     >>> tk.nanstd(tk.asarray([1.0, float("nan"), 3.0])).item()
@@ -225,79 +214,101 @@ def nanstd(
     return sqrt(_nanvar("nanstd", x, axis, correction, ddof, dtype, keepdims))
 
 
-# ---- where the extremes are
+# ---- places of the extremes
 
 
-def _index_meta(operator: str) -> Callable[..., TensorSpec]:
-    def rule(x: Any, axis: int | None = None, *, keepdims: bool = False) -> TensorSpec:
-        if x.dtype.kind == "c":
-            raise TypeError(_UNORDERED.format(operator=operator, dtype=x.dtype))
-        refuse_empty(operator, x.shape, axis)
-        return TensorSpec(reduced_shape(operator, x.shape, axis, keepdims), int64)
+def _index_of(name: str, neutral: float, size: str, shown: int) -> Entry:
+    find = getattr(np, name[3:])
 
-    return rule
-
-
-def _index_on_numpy(operator: str, neutral: float, find: Callable[..., Any], what: str) -> Callable[..., Any]:
     def on_numpy(x: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:
-        if x.dtype.kind == "f":
-            missing = np.isnan(x)
-            if missing.all(axis).any():
-                raise ValueError(
-                    f"[{operator}] axis={axis} of shape {x.shape} has a slice of nan only: it has no {what} element."
-                )
-            values = np.where(missing, neutral, x)
-            found = find(values, axis, keepdims=keepdims)
-            # where all numbers are the infinity that stands for nan, the first that is a number
-            alike = (missing | (values == neutral)).all(axis, keepdims=keepdims)
-            if alike.any():
-                found = np.where(alike, missing.argmin(axis, keepdims=keepdims), found)
-            return np.asarray(found, np.int64)
-        return np.asarray(find(x, axis, keepdims=keepdims), np.int64)
+        if x.dtype.kind != "f":
+            return np.asarray(find(x, axis, keepdims=keepdims), np.int64)
+        missing = np.isnan(x)
+        if missing.all(axis).any():
+            raise ValueError(
+                f"[{name}] axis={axis} of shape {x.shape} has a slice of nan only: it has no {size} element."
+            )
+        values = np.where(missing, neutral, x)
+        found = find(values, axis, keepdims=keepdims)
+        # where every number is the infinity that stands for nan, the first number
+        alike = (missing | (values == neutral)).all(axis, keepdims=keepdims)
+        if alike.any():
+            found = np.where(alike, missing.argmin(axis, keepdims=keepdims), found)
+        return np.asarray(found, np.int64)
 
-    return on_numpy
+    return structured(
+        f"{name}(Tensor x, int? axis=None, *, bool keepdims=False) -> Tensor",
+        meta=index_meta(name),
+        numpy=on_numpy,
+        differentiable=False,
+        sample_inputs=lambda rng: [
+            *[
+                ((rng.standard_normal((3, 4)),), {"axis": axis, "keepdims": keepdims})
+                for axis in (None, 0, -1)
+                for keepdims in (False, True)
+            ],
+            ((rng.standard_normal(()),), {}),
+        ],
+        reference=getattr(np, name),
+        batch=along("axis"),
+        doc=f"""Return the index of the {size} element along an axis that is not nan, at a tie the first; int64.
 
-
-def _index_samples(rng: np.random.Generator) -> Any:
-    return [
-        ((rng.standard_normal((3, 4)),), {"axis": axis, "keepdims": keepdims})
-        for axis in (None, 0, -1)
-        for keepdims in (False, True)
-    ] + [((rng.standard_normal(()),), {})]
-
-
-nanargmax = structured(
-    "nanargmax(Tensor x, int? axis=None, *, bool keepdims=False) -> Tensor",
-    meta=_index_meta("nanargmax"),
-    numpy=_index_on_numpy("nanargmax", -math.inf, np.argmax, "largest"),
-    differentiable=False,
-    sample_inputs=_index_samples,
-    reference=np.nanargmax,
-    batch=along("axis"),
-    doc="""The index of the largest element that is no nan along an axis, the first at a tie; int64.
-
-    Without axis, in the flattened tensor. ValueError for a slice that holds nothing but nan.
+    Without axis, in the flattened tensor. Raises ValueError for a slice that holds only nan.
 
     >>> import tenkey as tk
-    >>> tk.nanargmax(tk.asarray([1.0, float("nan"), 2.0])).item()
-    2
+    >>> tk.{name}(tk.asarray([1.0, float("nan"), 2.0])).item()
+    {shown}
     """,
+    )
+
+
+nanargmax = _index_of("nanargmax", -math.inf, "largest", 2)
+nanargmin = _index_of("nanargmin", math.inf, "smallest", 0)
+
+
+# ---- cumulative sums and products
+
+
+def _cumulative_samples(rng: np.random.Generator) -> Any:
+    return [((rng.standard_normal((3, 4)),), {"axis": axis}) for axis in (0, -1)] + [((rng.standard_normal(3),), {})]
+
+
+def _filled(operator: str, x: Tensor, axis: int | None, neutral: float) -> tuple[Tensor, int]:
+    """Return the tensor with nan replaced, flattened without an axis, and the axis."""
+    if not _exact(x):
+        x = where(isnan(x), neutral, x)
+    if axis is None:
+        return reshape(x, (-1,)), 0
+    return x, normalize_axis(operator, axis, x.ndim)
+
+
+@composite(
+    "nancumsum(Tensor x, int? axis=None, *, DType? dtype=None) -> Tensor",
+    sample_inputs=_cumulative_samples,
+    reference=np.nancumsum,
 )
-
-nanargmin = structured(
-    "nanargmin(Tensor x, int? axis=None, *, bool keepdims=False) -> Tensor",
-    meta=_index_meta("nanargmin"),
-    numpy=_index_on_numpy("nanargmin", math.inf, np.argmin, "smallest"),
-    differentiable=False,
-    sample_inputs=_index_samples,
-    reference=np.nanargmin,
-    batch=along("axis"),
-    doc="""The index of the smallest element that is no nan along an axis, the first at a tie; int64.
-
-    Without axis, in the flattened tensor. ValueError for a slice that holds nothing but nan.
+def nancumsum(x: Tensor, axis: int | None = None, *, dtype: Any = None) -> Tensor:
+    """Return cumulative sums along an axis, or of the flattened tensor, in which nan counts as 0.
 
     >>> import tenkey as tk
-    >>> tk.nanargmin(tk.asarray([1.0, float("nan"), 2.0])).item()
-    0
-    """,
+    >>> tk.nancumsum(tk.asarray([1.0, float("nan"), 2.0])).tolist()
+    [1.0, 1.0, 3.0]
+    """
+    x, axis = _filled("nancumsum", x, axis, 0.0)
+    return cumulative_sum(x, axis=axis, dtype=dtype)
+
+
+@composite(
+    "nancumprod(Tensor x, int? axis=None, *, DType? dtype=None) -> Tensor",
+    sample_inputs=_cumulative_samples,
+    reference=np.nancumprod,
 )
+def nancumprod(x: Tensor, axis: int | None = None, *, dtype: Any = None) -> Tensor:
+    """Return cumulative products along an axis, or of the flattened tensor, in which nan counts as 1.
+
+    >>> import tenkey as tk
+    >>> tk.nancumprod(tk.asarray([2.0, float("nan"), 3.0])).tolist()
+    [2.0, 2.0, 6.0]
+    """
+    x, axis = _filled("nancumprod", x, axis, 1.0)
+    return cumulative_prod(x, axis=axis, dtype=dtype)

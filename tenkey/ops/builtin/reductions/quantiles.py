@@ -19,18 +19,17 @@ from ...shapes import broadcast_shapes, normalize_axes
 from ..creation import concrete, full
 from ..elementwise.arithmetic import maximum, minimum
 from ..elementwise.comparison import equal, not_equal, where
+from ..elementwise.complex import refuse_complex
 from ..elementwise.rounding import floor, round
 from ..shape.copying import cast, clone, concat
 from ..shape.views import expand_dims, permute_dims, reshape, select_index, squeeze
-from .reduction import sum
+from .reduction import restore_axes, sum
 
-_UNORDERED: Final = "[{operator}] is not defined for dtype {dtype}: complex numbers have no order. Use tk.real(x), say."
 _EMPTY: Final = "[{operator}] got shape {shape} with axis={axis}: no elements have no quantiles. Test x.size first."
 
 # Note [Ties in order statistics]
-#     The k-th smallest element is one element, but equal ones could stand in its place: it is no derivative of one of
-#     them more than of another. So they share the gradient equally, as in max and min, and unlike in a sort followed by
-#     a gather. Guarded by `test_ties_share_the_gradient_of_a_median`.
+#     Elements equal to the k-th smallest could stand in its place. So they share the gradient equally, as in max and
+#     min, and unlike in a sort followed by a gather. Guarded by `test_ties_share_the_gradient_of_a_median`.
 
 
 def _order_meta(x: Any, k: Any, *, skip_nan: bool = False) -> TensorSpec:
@@ -82,7 +81,7 @@ order_statistics = structured(
     ),
     batch=broadcast,
     tags=(Tag.INTERNAL,),
-    doc="""The ``k``-th smallest elements of the last dimension, from 0; nan where there is one, unless it is skipped.
+    doc="""Return the ``k``-th smallest elements of the last dimension, from 0; nan if one is nan and not skipped.
 
     >>> import tenkey as tk
     >>> tk.ops.tk.order_statistics(tk.asarray([3.0, 1.0, 2.0]), tk.asarray([1])).tolist()
@@ -91,10 +90,10 @@ order_statistics = structured(
 )
 
 
-# ---- where between the order statistics a quantile lies (Hyndman and Fan, 1996, their nine and four simple ones)
+# ---- the place of a quantile among the order statistics: the nine methods of Hyndman and Fan (1996), four simple ones
 
 
-# For one number they are computed by NumPy, for a tensor of fractions by operators: ``m`` is where the functions are.
+# ``m`` is the module of functions: NumPy for one number, operators for a tensor of fractions.
 _TENSORS: Final = SimpleNamespace(floor=floor, round=round, where=where, equal=equal, not_equal=not_equal)
 
 
@@ -121,21 +120,21 @@ _STEPS: Final = ("lower", "higher", "nearest")
 
 
 def _weight(m: Any, method: str, place: Any, below: Any) -> Any:
-    """The weight of the upper of two neighbours."""
+    """Return the weight of the upper of two neighbours."""
     rest = place - below
     if method == "inverted_cdf":
         return m.where(m.not_equal(rest, 0.0), 1.0, 0.0 * rest)
     if method == "averaged_inverted_cdf":
         return m.where(m.equal(rest, 0.0), 0.5, 1.0 + 0.0 * rest)
     if method == "closest_observation":
-        # at a tie the even of the two places counted from 1
+        # at a tie, the even one of the two places, counted from 1
         odd = below - 2.0 * m.floor(below * 0.5)
         return m.where(m.equal(rest, 0.0), 1.0 - odd, 1.0 + 0.0 * rest)
     return rest
 
 
 def _flatten(operator: str, x: Tensor, axis: Any) -> tuple[Tensor, tuple[int, ...]]:
-    """The reduced axes as the last one."""
+    """Return the tensor with the reduced axes joined as its last axis."""
     axes = normalize_axes(operator, axis, x.ndim)
     if axes == (x.ndim - 1,):
         return x, axes
@@ -151,7 +150,7 @@ def _check_q(operator: str, q: Tensor, high: float) -> None:
         wrong = q._data[~((q._data >= 0) & (q._data <= high))]
         if wrong.size:
             raise ValueError(
-                f"[{operator}] q must be in [{0}, {int(high)}], got {wrong.flat[0]}: tk.quantile takes fractions, "
+                f"[{operator}] q must be in [0, {int(high)}], got {wrong.flat[0]}: tk.quantile takes fractions, "
                 "tk.percentile hundreds."
             )
 
@@ -160,12 +159,10 @@ def _quantile(
     operator: str, x: Tensor, q: Tensor, axis: Any, method: str, keepdims: bool, high: float, skip_nan: bool = False
 ) -> Tensor:
     x = concrete(x, q)
-    if x.dtype.kind == "c":
-        raise TypeError(_UNORDERED.format(operator=operator, dtype=x.dtype))
+    refuse_complex(operator, x.dtype)
     if method not in _PLACES:
         raise ValueError(f"[{operator}] there is no method {method!r}: it is one of {', '.join(sorted(_PLACES))}.")
-    if q.dtype.kind == "c":
-        raise TypeError(_UNORDERED.format(operator=operator, dtype=q.dtype))
+    refuse_complex(operator, q.dtype)
     _check_q(operator, q, high)
     rows, axes = _flatten(operator, x, axis)
     n = rows.shape[-1]
@@ -212,16 +209,16 @@ def _quantile(
 
 
 def _between(first: Tensor, second: Tensor, share: Any) -> Tensor:
-    """The mean of both with these shares: exact where they are equal, infinite where one is, and without overflow."""
+    """Interpolate: exactly where both are equal, to infinity where one is infinite, and without overflow."""
     mixed = first * (1 - share) + second * share
-    result: Tensor = where(equal(first, second), first, mixed)
+    result = where(equal(first, second), first, mixed)
     if isinstance(share, float):
         return result
     return where(equal(share, 0.0), first, where(equal(share, 1.0), second, result))
 
 
 def _shaped(found: Tensor, shape: tuple[int, ...], axes: tuple[int, ...], q: Tensor, keepdims: bool) -> Tensor:
-    """The dimension of q comes first; a number has none."""
+    """Move the dimension of q to the front; a number has none."""
     if keepdims:
         kept = tuple([1 if i in axes else n for i, n in enumerate(shape)])
         found = reshape(found, (*kept, found.shape[-1]))
@@ -254,16 +251,16 @@ def _percents(samples: Any) -> Any:
     tags=(Tag.TAKES_SEQUENCES, Tag.EXACT_SEQUENCES),
 )
 def quantile(x: Tensor, q: Tensor, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Tensor:
-    """The values below which fractions ``q`` of the elements along axes lie; nan where an element is nan.
+    """Return the ``q``-quantiles of the elements along axes; nan where an element is nan.
 
     Args: x: real tensor; q: a number in [0, 1] or a 1-d tensor of them, whose dimension becomes the first of the
-    result; axis: an int, several, or None for all. ``method``: the nine of Hyndman and Fan (1996), which NumPy names
+    result; axis: an int, several, or None for all. method: NumPy's names of the nine methods of Hyndman and Fan (1996),
     ``inverted_cdf``, ``averaged_inverted_cdf``, ``closest_observation``, ``interpolated_inverted_cdf``, ``hazen``,
-    ``weibull``, ``linear``, ``median_unbiased`` and ``normal_unbiased``, and ``lower``, ``higher``, ``midpoint`` and
-    ``nearest``. Integers give floats; the dtype is that of ``x``, whatever that of ``q``.
+    ``weibull``, ``linear``, ``median_unbiased`` and ``normal_unbiased``, or ``lower``, ``higher``, ``midpoint`` or
+    ``nearest``. The result has the dtype of ``x``; integers give floats.
 
-    Differentiable by ``x`` (equal elements share the gradient) and by ``q``. ValueError for no elements, an unknown
-    method, or a ``q`` outside [0, 1].
+    Differentiable with respect to ``x`` (equal elements share the gradient) and ``q``. Raises ValueError for no
+    elements, an unknown method, or a ``q`` outside [0, 1].
 
     >>> import tenkey as tk
     >>> tk.quantile(tk.asarray([4.0, 1.0, 2.0, 3.0]), tk.asarray([0.0, 0.5, 1.0])).tolist()
@@ -279,7 +276,7 @@ def quantile(x: Tensor, q: Tensor, axis: Any = None, *, method: str = "linear", 
     tags=(Tag.TAKES_SEQUENCES, Tag.EXACT_SEQUENCES),
 )
 def percentile(x: Tensor, q: Tensor, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Tensor:
-    """``tk.quantile`` with ``q`` in hundredths: numbers in [0, 100].
+    """Return ``tk.quantile`` with ``q`` in percent, within [0, 100].
 
     >>> import tenkey as tk
     >>> tk.percentile(tk.asarray([4.0, 1.0, 2.0, 3.0]), 50).item()
@@ -295,7 +292,7 @@ def percentile(x: Tensor, q: Tensor, axis: Any = None, *, method: str = "linear"
     tags=(Tag.TAKES_SEQUENCES, Tag.EXACT_SEQUENCES),
 )
 def nanquantile(x: Tensor, q: Tensor, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Tensor:
-    """``tk.quantile`` of the elements that are no nan; nan where there is none.
+    """Return ``tk.quantile`` of the elements that are not nan; nan where there are none.
 
     >>> import tenkey as tk
     >>> tk.nanquantile(tk.asarray([1.0, float("nan"), 3.0]), 0.5).item()
@@ -311,7 +308,7 @@ def nanquantile(x: Tensor, q: Tensor, axis: Any = None, *, method: str = "linear
     tags=(Tag.TAKES_SEQUENCES, Tag.EXACT_SEQUENCES),
 )
 def nanpercentile(x: Tensor, q: Tensor, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Tensor:
-    """``tk.percentile`` of the elements that are no nan; nan where there is none.
+    """Return ``tk.percentile`` of the elements that are not nan; nan where there are none.
 
     >>> import tenkey as tk
     >>> tk.nanpercentile(tk.asarray([1.0, float("nan"), 3.0]), 50).item()
@@ -334,16 +331,15 @@ def _median_samples(rng: np.random.Generator) -> Any:
     methods=("median",),
 )
 def median(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
-    """The middle of the elements along axes, or the mean of the two in the middle; nan where an element is nan.
+    """Return the median along axes: the middle element, or the mean of the two; nan where an element is nan.
 
-    Integers give floats. Equal elements share the gradient. ValueError for no elements.
+    Integers give floats. Equal elements share the gradient. Raises ValueError for no elements.
 
     >>> import tenkey as tk
     >>> tk.median(tk.asarray([4.0, 1.0, 2.0])).item()
     2.0
     """
-    if x.dtype.kind == "c":
-        raise TypeError(_UNORDERED.format(operator="median", dtype=x.dtype))
+    refuse_complex("median", x.dtype)
     rows, axes = _flatten("median", x, axis)
     n = rows.shape[-1]
     if n == 0:
@@ -354,12 +350,10 @@ def median(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     middle = _indices((n // 2,) if n % 2 else (n // 2 - 1, n // 2), x)
     found = order_statistics(rows, middle)
     if n % 2:
-        result: Tensor = squeeze(found, -1)
+        result = squeeze(found, -1)
     else:
-        result = sum(found * 0.5, axis=-1)  # halved before they are added: two large numbers do not overflow
-    if keepdims:
-        result = reshape(result, tuple([1 if i in axes else m for i, m in enumerate(x.shape)]))
-    return result
+        result = sum(found * 0.5, axis=-1)  # halved first, so that the sum of two large numbers does not overflow
+    return restore_axes(result, x.shape, axes, False) if keepdims else result
 
 
 def _indices(places: tuple[int, ...], like: Tensor) -> Tensor:
@@ -373,7 +367,7 @@ def _indices(places: tuple[int, ...], like: Tensor) -> Tensor:
     reference=np.nanmedian,
 )
 def nanmedian(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
-    """The median of the elements that are no nan; nan where there is none.
+    """Return the median of the elements that are not nan; nan where there are none.
 
     >>> import tenkey as tk
     >>> tk.nanmedian(tk.asarray([1.0, float("nan"), 3.0])).item()

@@ -1,7 +1,8 @@
-"""Reductions along axes. ``axis=None`` reduces over all; a tuple reduces over several."""
+"""Reductions along axes: ``axis=None`` reduces over all axes, a tuple over several."""
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import numpy as np
@@ -9,21 +10,26 @@ import numpy as np
 from ....core.dtypes.names import default_float, float32, float64, int64, is_real_floating
 from ....core.tensor import Tensor
 from ... import scalar as s
-from ...declare import BOOLEAN, ORDERED, TensorSpec, along, composite, linear, reduction, structured
+from ...declare import BOOLEAN, ORDERED, Entry, TensorSpec, along, composite, linear, reduction, structured
 from ...shapes import normalize_axes, reduced_shape, refuse_empty
 from ..elementwise.comparison import isfinite, where
-from ..elementwise.complex import conjugated, real
+from ..elementwise.complex import conjugated, real_part, refuse_complex
 from ..elementwise.exponential import exp, log
 from ..shape.copying import cast
 from ..shape.views import broadcast_to, reshape
 
 
 def restore_axes(x: Tensor, shape: tuple[int, ...], axis: Any, keepdims: bool) -> Tensor:
-    """Give a reduced tensor its axes back, with length 1."""
+    """Restore the reduced axes of a tensor, with length 1."""
     if keepdims:
         return x
     axes = normalize_axes("reduction", axis, len(shape))
     return reshape(x, tuple([1 if i in axes else n for i, n in enumerate(shape)]))
+
+
+def count_along(operator: str, shape: tuple[int, ...], axis: Any) -> int:
+    """Return the number of elements that one result combines."""
+    return math.prod([shape[i] for i in normalize_axes(operator, axis, len(shape))])
 
 
 sum = reduction(
@@ -31,7 +37,7 @@ sum = reduction(
     combine=lambda T: lambda a, b: a + b,
     identity=0,
     methods=("sum",),
-    doc="""Sum of elements along axes; integers and bools sum in 64 bits.
+    doc="""Sum the elements along axes; integers and bools are summed in 64 bits.
 
     >>> import tenkey as tk
     >>> tk.sum(tk.asarray([[1.0, 2.0], [3.0, 4.0]]), axis=0).tolist()
@@ -45,7 +51,7 @@ prod = reduction(
     identity=1,
     domain=(0.5, 1.5),
     methods=("prod",),
-    doc="""Product of elements along axes. The gradient is right at zeros too.
+    doc="""Multiply the elements along axes. The gradient is correct at zeros too.
 
     >>> import tenkey as tk
     >>> tk.prod(tk.asarray([2.0, 3.0, 4.0])).item()
@@ -59,7 +65,7 @@ max = reduction(
     combine=lambda T: lambda a, b: s.maximum(a, b),
     promote=ORDERED,
     methods=("max",),
-    doc="""Largest element along axes; nan if there is one. Ties share the gradient equally.
+    doc="""Return the largest element along axes; nan if an element is nan. Equal elements share the gradient.
 
     >>> import tenkey as tk
     >>> tk.max(tk.asarray([[1.0, 5.0], [3.0, 4.0]]), axis=1).tolist()
@@ -72,7 +78,7 @@ min = reduction(
     combine=lambda T: lambda a, b: s.minimum(a, b),
     promote=ORDERED,
     methods=("min",),
-    doc="""Smallest element along axes; nan if there is one. Ties share the gradient equally.
+    doc="""Return the smallest element along axes; nan if an element is nan. Equal elements share the gradient.
 
     >>> import tenkey as tk
     >>> tk.min(tk.asarray([[1.0, 5.0], [3.0, 4.0]]), axis=1).tolist()
@@ -87,7 +93,7 @@ all = reduction(
     promote=BOOLEAN,
     differentiable=False,
     methods=("all",),
-    doc="""Whether all elements along axes are true (nonzero).
+    doc="""Test whether all elements along axes are true (nonzero).
 
     >>> import tenkey as tk
     >>> tk.all(tk.asarray([True, False])).item()
@@ -102,7 +108,7 @@ any = reduction(
     promote=BOOLEAN,
     differentiable=False,
     methods=("any",),
-    doc="""Whether one of the elements along axes is true (nonzero).
+    doc="""Test whether any element along axes is true (nonzero).
 
     >>> import tenkey as tk
     >>> tk.any(tk.asarray([True, False])).item()
@@ -112,17 +118,16 @@ any = reduction(
 
 
 def _mean_vjp(g: Tensor, x_meta: Any, axis: Any, keepdims: bool) -> Tensor:
-    count = 1
-    for i in normalize_axes("mean", axis, len(x_meta.shape)):
-        count *= x_meta.shape[i]
+    count = count_along("mean", x_meta.shape, axis)
     share = g / count if count else g * float("nan")
     return broadcast_to(restore_axes(share, x_meta.shape, axis, keepdims), x_meta.shape)
 
 
 def host_sum(x: np.ndarray, axis: Any, keepdims: bool) -> tuple[Any, int]:
-    """For the short ways on small arrays: the sum of numbers of 32 bits or more, and how many each result combines.
+    """Return the sum of a small array and the number of elements per result, for the kernels of composites.
 
-    Raises TypeError, which is not for users, where the composition is to do it.
+    Raises TypeError, which users do not see, for arrays that the composition handles: large ones, and dtypes other than
+    floats and complex numbers of 32 bits or more.
     """
     if x.dtype.char not in "fdFD" or not 0 < x.size < _SMALL:
         raise TypeError
@@ -130,7 +135,7 @@ def host_sum(x: np.ndarray, axis: Any, keepdims: bool) -> tuple[Any, int]:
     return total, x.size if total.__class__ is not _ndarray else x.size // total.size
 
 
-_SMALL: Final = 1 << 14  # elements; several threads add up more than that
+_SMALL: Final = 1 << 14  # elements; larger arrays are summed by several threads
 _add: Final[Any] = np.add.reduce
 _ndarray: Final = np.ndarray
 
@@ -153,45 +158,49 @@ def _numpy_mean(x: np.ndarray, axis: Any = None, *, keepdims: bool = False) -> A
     methods=("mean",),
 )
 def mean(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
-    """Arithmetic mean along axes, for a floating dtype; integers give floats.
+    """Return the arithmetic mean along axes; integers give floats.
 
     >>> import tenkey as tk
     >>> tk.mean(tk.asarray([1.0, 2.0, 6.0])).item()
     3.0
     """
-    count = 1
-    for i in normalize_axes("mean", axis, x.ndim):
-        count *= x.shape[i]
-    # the sum of halves or integers may overflow where the mean does not
+    count = count_along("mean", x.shape, axis)
+    # the sum of halves or integers may overflow although the mean does not
     half = x.dtype.itemsize == 2 and is_real_floating(x.dtype)
     whole = x.dtype.kind in "biu"
-    total: Tensor = sum(x, axis=axis, dtype=float32 if half else float64 if whole else None, keepdims=keepdims)
+    total = sum(x, axis=axis, dtype=float32 if half else float64 if whole else None, keepdims=keepdims)
     result = total / count if count else total * float("nan")
     if half or whole:
         result = cast(result, x.dtype if half else default_float())
     return result
 
 
-def _index_meta(operator: str) -> Any:
-    def rule(x: Tensor, axis: int | None = None, *, keepdims: bool = False) -> TensorSpec:
-        if x.dtype.kind == "c":
-            raise TypeError(
-                f"[{operator}] is not defined for dtype {x.dtype}: complex numbers have no order. Use tk.real(x), say."
-            )
+def index_meta(operator: str) -> Any:
+    """Return the meta rule of an operator that finds the place of an extreme along an axis."""
+
+    def rule(x: Any, axis: int | None = None, *, keepdims: bool = False) -> TensorSpec:
+        refuse_complex(operator, x.dtype)
         refuse_empty(operator, x.shape, axis)
         return TensorSpec(reduced_shape(operator, x.shape, axis, keepdims), int64)
 
     return rule
 
 
-argmax = structured(
-    "argmax(Tensor x, int? axis=None, *, bool keepdims=False) -> Tensor",
-    meta=_index_meta("argmax"),
-    differentiable=False,
-    sample_inputs=lambda rng: [((rng.standard_normal((3, 4)),), {}), ((rng.standard_normal((3, 4)),), {"axis": 1})],
-    batch=along("axis"),
-    methods=("argmax",),
-    doc="""Index of the largest element along an axis, the first at a tie; without axis in the flattened tensor.
+def _index_of(name: str, doc: str) -> Entry:
+    return structured(
+        f"{name}(Tensor x, int? axis=None, *, bool keepdims=False) -> Tensor",
+        meta=index_meta(name),
+        differentiable=False,
+        sample_inputs=lambda rng: [((rng.standard_normal((3, 4)),), {}), ((rng.standard_normal((3, 4)),), {"axis": 1})],
+        batch=along("axis"),
+        methods=(name,),
+        doc=doc,
+    )
+
+
+argmax = _index_of(
+    "argmax",
+    """Return the index of the largest element along an axis, the first at a tie; by default, in the flattened tensor.
 
     >>> import tenkey as tk
     >>> tk.argmax(tk.asarray([1.0, 9.0, 3.0])).item()
@@ -199,14 +208,9 @@ argmax = structured(
     """,
 )
 
-argmin = structured(
-    "argmin(Tensor x, int? axis=None, *, bool keepdims=False) -> Tensor",
-    meta=_index_meta("argmin"),
-    differentiable=False,
-    sample_inputs=lambda rng: [((rng.standard_normal((3, 4)),), {}), ((rng.standard_normal((3, 4)),), {"axis": 1})],
-    batch=along("axis"),
-    methods=("argmin",),
-    doc="""Index of the smallest element along an axis, the first at a tie; without axis in the flattened tensor.
+argmin = _index_of(
+    "argmin",
+    """Return the index of the smallest element along an axis, the first at a tie; by default, in the flattened tensor.
 
     >>> import tenkey as tk
     >>> tk.argmin(tk.asarray([4.0, 1.0, 3.0])).item()
@@ -216,7 +220,7 @@ argmin = structured(
 
 
 def _shares(x: Tensor, out: Tensor, axis: Any, keepdims: bool) -> Tensor:
-    """The derivatives of ``logsumexp``: what each element contributes to the sum."""
+    """Return the derivatives of ``logsumexp``: the share of each element in the sum."""
     return exp(x - restore_axes(out, x.shape, axis, keepdims))
 
 
@@ -238,7 +242,7 @@ def _logsumexp_vjp(g: Tensor, x: Tensor, out: Tensor, axis: Any, keepdims: bool)
     methods=("logsumexp",),
 )
 def logsumexp(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
-    """``log(sum(exp(x)))`` along axes, without overflow; of no elements -inf. Of complex numbers the principal branch.
+    """Return ``log(sum(exp(x)))`` along axes, without overflow; -inf for no elements, the principal branch if complex.
 
     >>> import tenkey as tk
     >>> f"{tk.logsumexp(tk.asarray([1000.0, 1000.0])):.3f}"
@@ -247,8 +251,7 @@ def logsumexp(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     normalize_axes("logsumexp", axis, x.ndim)
     if 0 in x.shape:
         return log(sum(exp(x), axis=axis, keepdims=keepdims))
-    largest = max(real(x) if x.dtype.kind == "c" else x, axis=axis, keepdims=True)
+    largest = max(real_part(x), axis=axis, keepdims=True)
     shift = where(isfinite(largest), largest, 0.0)
     total = log(sum(exp(x - shift), axis=axis, keepdims=keepdims))
-    shape = total.shape
-    return total + reshape(shift, shape)
+    return total + reshape(shift, total.shape)

@@ -1,275 +1,34 @@
-"""Statistics along axes that are no plain reductions: variance, cumulative sums and products, differences, counts."""
+"""Statistics along axes: variances, weighted averages, covariances, ranges of values, counts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 
 from ...._util import numpy_internals as numpy_functions
-from ....core.dtypes.names import default_float, float64
+from ....core.dtypes.names import default_float, float64, real_of
+from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
-from ...declare import SUM, Entry, TensorSpec, along, composite, linear, structured
-from ...declare.promotion import refuse_lost_part
-from ...shapes import normalize_axes, normalize_axis
-from ..creation import concrete
-from ..elementwise.arithmetic import subtract
+from ...declare import composite
+from ...shapes import normalize_axes, refuse_empty
+from ..creation import concrete, full_like
 from ..elementwise.comparison import equal, not_equal, where
-from ..elementwise.complex import conj, imag, real
+from ..elementwise.complex import conjugated, real_part, squared_size
 from ..elementwise.exponential import sqrt
-from ..shape.copying import cast, clone, concat, flip
-from ..shape.manipulation import roll
-from ..shape.views import broadcast_to, slice
-from .reduction import host_sum, restore_axes, sum
-
-
-def _cumulative_axis(operator: str, x: Any, axis: int | None) -> int:
-    if axis is None:
-        if x.ndim != 1:
-            raise ValueError(
-                f"[{operator}] needs axis= for a tensor of shape {x.shape}: only one dimension leaves no choice."
-            )
-        return 0
-    return normalize_axis(operator, axis, x.ndim)
-
-
-def _cumulative_meta(operator: str) -> Callable[..., TensorSpec]:
-    def rule(
-        x: Tensor, *, axis: int | None = None, dtype: np.dtype | None = None, include_initial: bool = False
-    ) -> TensorSpec:
-        i = _cumulative_axis(operator, x, axis)
-        shape = (*x.shape[:i], x.shape[i] + 1, *x.shape[i + 1 :]) if include_initial else x.shape
-        if dtype is not None:
-            refuse_lost_part(operator, x.dtype, dtype)
-        return TensorSpec(shape, dtype or SUM.dtypes(operator, (x.dtype,))[1])
-
-    return rule
-
-
-def _cumulative_on_numpy(accumulate: Any, identity: int) -> Callable[..., np.ndarray]:
-    def on_numpy(
-        x: np.ndarray, *, axis: int | None = None, dtype: np.dtype | None = None, include_initial: bool = False
-    ) -> np.ndarray:
-        if axis is None and x.ndim != 1:
-            raise ValueError
-        i = 0 if axis is None else axis
-        wanted = dtype or (x.dtype if x.dtype.kind in "fc" else SUM.dtypes("", (x.dtype,))[1])
-        if dtype is not None and x.dtype.kind == "c" and dtype.kind not in "cb":
-            raise TypeError
-        if wanted.kind == "b":  # of bools NumPy's sum and product are "or" and "and"
-            x = x.astype(bool)
-        if not include_initial:
-            return accumulate(x, i, wanted)  # type: ignore[no-any-return]
-        if not -x.ndim <= i < x.ndim:
-            raise IndexError
-        i %= x.ndim
-        out = np.empty((*x.shape[:i], x.shape[i] + 1, *x.shape[i + 1 :]), wanted)
-        lead: tuple[Any, ...] = (np.s_[:],) * i
-        out[(*lead, 0)] = identity
-        accumulate(x, i, wanted, out[(*lead, np.s_[1:])])
-        return out
-
-    return on_numpy
-
-
-def _cumulative_samples(rng: np.random.Generator) -> Any:
-    return [
-        ((rng.uniform(0.5, 1.5, shape),), options)
-        for shape, options in (
-            ((5,), {}),
-            ((3, 4), {"axis": 0}),
-            ((3, 4), {"axis": -1, "include_initial": True}),
-            ((4,), {"dtype": np.dtype("complex128")}),
-            ((0, 3), {"axis": 0, "include_initial": True}),
-            ((0, 3), {"axis": 1}),
-        )
-    ]
-
-
-def _cumulative_reference(accumulate: Any, identity: int) -> Callable[..., Any]:
-    def reference(x: Any, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> Any:
-        wanted = dtype or {"b": np.int64, "i": np.int64, "u": np.uint64}.get(x.dtype.kind, x.dtype)
-        i = 0 if axis is None else axis
-        found = accumulate(x, axis=i, dtype=wanted)
-        first = np.full_like(np.take(np.ones_like(x, wanted), [0] if x.shape[i] else [], i), identity)
-        if not x.shape[i]:
-            first = np.full([1 if k == i % x.ndim else n for k, n in enumerate(x.shape)], identity, wanted)
-        return np.concatenate([first, found], i) if include_initial else found
-
-    return reference
-
-
-def _to_input(g: Tensor, meta: Any) -> Tensor:
-    """A gradient in the dtype of the input: of a complex one for real data the real part."""
-    if g.dtype.kind == "c" and meta.dtype.kind != "c":
-        g = real(g)
-    return g if g.dtype == meta.dtype else cast(g, meta.dtype)
-
-
-def _without_initial(g: Tensor, axis: int, include_initial: bool) -> Tensor:
-    return slice(g, axis, 1, g.shape[axis], 1) if include_initial else g
-
-
-def _cumulative_sum_vjp(g: Tensor, x_meta: Any, axis: int | None, include_initial: bool) -> Tensor:
-    i = 0 if axis is None else normalize_axis("cumulative_sum", axis, g.ndim)
-    rest = flip(_without_initial(g, i, include_initial), axis=i)
-    return _to_input(flip(cumulative_sum(rest, axis=i), axis=i), x_meta)
-
-
-cumulative_sum: Entry = structured(
-    "cumulative_sum(Tensor x, *, int? axis=None, DType? dtype=None, bool include_initial=False) -> Tensor",
-    meta=_cumulative_meta("cumulative_sum"),
-    numpy=_cumulative_on_numpy(np.add.accumulate, 0),
-    strict=True,
-    vjp={"x": _cumulative_sum_vjp},
-    jvp=linear("x"),
-    sample_inputs=_cumulative_samples,
-    reference=_cumulative_reference(np.cumsum, 0),
-    batch=along("axis"),
-    doc="""The sums of all elements up to each along an axis, which may be left out for one dimension.
-
-    With ``include_initial`` a zero comes first, and the axis is one longer. Integers and bools add up in 64 bits unless
-    ``dtype`` says otherwise. Raises ValueError without an axis for several dimensions.
-
-    >>> import tenkey as tk
-    >>> tk.cumulative_sum(tk.asarray([1, 2, 3])).tolist()
-    [1, 3, 6]
-    >>> tk.cumulative_sum(tk.asarray([1, 2, 3]), include_initial=True).tolist()
-    [0, 1, 3, 6]
-    """,
-)
-
-
-def _recurrence(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """``y[0] = b[0]``, ``y[i] = a[i - 1] * y[i - 1] + b[i]`` along axis 0.
-
-    In blocks of about the square root of the length, all of them at once, and then over the blocks.
-    """
-    n = b.shape[0]
-    out = b.copy()
-    if n <= 32:
-        for i in range(1, n):
-            out[i] += a[i - 1] * out[i - 1]
-        return out
-    width = int(n**0.5)
-    blocks = -(-n // width)
-    padded = np.zeros((blocks * width, *b.shape[1:]), b.dtype)
-    padded[:n] = b
-    factors = np.zeros_like(padded)
-    factors[1:n] = a[: n - 1]
-    padded = padded.reshape(blocks, width, *b.shape[1:])
-    factors = factors.reshape(padded.shape)
-    for i in range(1, width):
-        padded[:, i] += factors[:, i] * padded[:, i - 1]
-        factors[:, i] *= factors[:, i - 1]  # what the end of the block before is multiplied by
-    ends = _recurrence(factors[1:, -1], padded[:, -1])
-    padded[1:] += factors[1:] * ends[:-1, None]
-    return padded.reshape(blocks * width, *b.shape[1:])[:n]
-
-
-def _numpy_recurrence(a: np.ndarray, b: np.ndarray, axis: int, reverse: bool) -> np.ndarray:
-    first, second = np.moveaxis(a, axis, 0), np.moveaxis(b, axis, 0)
-    if reverse:
-        first, second = np.concatenate([first[-2::-1], first[:1]]) if len(first) > 1 else first, second[::-1]
-    out = _recurrence(first, second)
-    return np.moveaxis(out[::-1] if reverse else out, 0, axis)
-
-
-def _recurrence_vjp(g: Tensor, a: Tensor, out: Tensor, axis: int, reverse: bool) -> Tensor:
-    # h[i + 1] * conj(y[i]) forward, h[i] * conj(y[i + 1]) in reverse; the last factor is not used
-    h = linear_recurrence(conj(a) if a.dtype.kind == "c" else a, g, axis, not reverse)
-    y = conj(out) if out.dtype.kind == "c" else out
-    n = g.shape[axis]
-    if n == 0:
-        return h
-    later, sooner = (y, h) if reverse else (h, y)
-    product = slice(later, axis, 1, n, 1) * slice(sooner, axis, 0, n - 1, 1)
-    last = slice(g, axis, 0, 1, 1)
-    return concat([product, last * 0], axis=axis)
-
-
-linear_recurrence: Entry = structured(
-    "linear_recurrence(Tensor a, Tensor b, int axis, bool reverse) -> Tensor",
-    meta=lambda a, b, axis, reverse: TensorSpec(b.shape, b.dtype),
-    numpy=_numpy_recurrence,
-    vjp={
-        "a": _recurrence_vjp,
-        "b": lambda g, a, axis, reverse: linear_recurrence(conj(a) if a.dtype.kind == "c" else a, g, axis, not reverse),
-    },
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal(shape), rng.standard_normal(shape), axis, reverse), {})
-        for shape, axis in (((4, 2), 0), ((2, 5), 1), ((1,), 0), ((0, 2), 0))
-        for reverse in (False, True)
-    ],
-    reference=lambda a, b, axis, reverse: _recurrence_reference(a, b, axis, reverse),
-    batch=along("axis"),
-    tags=(Tag.INTERNAL,),
-    doc="""``y[i] = b[i] + a[i - 1] * y[i - 1]`` along an axis; in ``reverse`` ``y[i] = b[i] + a[i] * y[i + 1]``.
-
-    Each is the other's adjoint. The last factor of ``a`` is not used.
-
-    >>> import tenkey as tk
-    >>> tk.ops.tk.linear_recurrence(tk.asarray([2.0, 2.0, 0.0]), tk.ones(3), 0, False).tolist()
-    [1.0, 3.0, 7.0]
-    """,
-)
-
-
-def _recurrence_reference(a: Any, b: Any, axis: int, reverse: bool) -> Any:
-    a, y = np.moveaxis(a, axis, 0), np.moveaxis(b, axis, 0).copy()
-    for i in range(len(y) - 2, -1, -1) if reverse else range(1, len(y)):
-        y[i] += a[i] * y[i + 1] if reverse else a[i - 1] * y[i - 1]
-    return np.moveaxis(y, 0, axis)
-
-
-def _cumulative_prod_vjp(
-    g: Tensor, x: Tensor, axis: int | None, dtype: np.dtype | None, include_initial: bool
-) -> Tensor:
-    # d/dx[i] is the product of those before times the sum of g[k] * x[i+1] ... x[k]: no division, right at zeros too
-    i = 0 if axis is None else normalize_axis("cumulative_prod", axis, x.ndim)
-    n = x.shape[i]
-    values = x if dtype is None or dtype == x.dtype else cast(x, dtype)
-    if values.dtype.kind == "c":
-        values = conj(values)
-    before = slice(cumulative_prod(values, axis=i, include_initial=True), i, 0, n, 1)
-    rest = linear_recurrence(roll(values, -1, axis=i), _without_initial(g, i, include_initial), i, True)
-    return _to_input(before * rest, x)
-
-
-cumulative_prod: Entry = structured(
-    "cumulative_prod(Tensor x, *, int? axis=None, DType? dtype=None, bool include_initial=False) -> Tensor",
-    meta=_cumulative_meta("cumulative_prod"),
-    numpy=_cumulative_on_numpy(np.multiply.accumulate, 1),
-    strict=True,
-    vjp={"x": _cumulative_prod_vjp},
-    sample_inputs=_cumulative_samples,
-    reference=_cumulative_reference(np.cumprod, 1),
-    batch=along("axis"),
-    doc="""The products of all elements up to each along an axis, which may be left out for one dimension.
-
-    With ``include_initial`` a one comes first, and the axis is one longer. Integers and bools multiply in 64 bits
-    unless ``dtype`` says otherwise. The gradient is right at zeros too. Raises ValueError without an axis for several
-    dimensions.
-
-    >>> import tenkey as tk
-    >>> tk.cumulative_prod(tk.asarray([1.0, 2.0, 3.0])).tolist()
-    [1.0, 2.0, 6.0]
-    """,
-)
-
-
-def _count(x: Tensor, axis: Any, operator: str) -> int:
-    count = 1
-    for i in normalize_axes(operator, axis, x.ndim):
-        count *= x.shape[i]
-    return count
+from ..indexing.advanced_indexing import take
+from ..linalg.matmul import matmul
+from ..random import random_checked
+from ..shape.copying import as_dtype, cast, clone, concat, floating
+from ..shape.padding import vector
+from ..shape.views import broadcast_to, expand_dims, matrix_transpose, permute_dims, reshape
+from .reduction import count_along, host_sum, max, mean, min, restore_axes, sum
 
 
 def _deviations(x: Tensor, axis: Any) -> tuple[Tensor, int]:
-    """Each element less the mean, and how many elements a mean has."""
-    count = _count(x, axis, "var")
+    """Return the differences from the mean, and the number of elements per mean."""
+    count = count_along("var", x.shape, axis)
     total = sum(x, axis=axis, keepdims=True)
     return (x - total / count if count else x), count
 
@@ -320,11 +79,11 @@ _MOMENT: Final = "Tensor x, int[1]? axis=None, *, float correction=0.0, bool kee
     methods=("var",),
 )
 def var(x: Tensor, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False) -> Tensor:
-    """Variance along axes: the squared distances from the mean, summed, by ``n - correction``; integers give floats.
+    """Return the variance along axes: the sum of squared distances from the mean, divided by ``n - correction``.
 
-    ``correction=1`` is Bessel's, for a sample. The mean is subtracted first, so that a large one costs no accuracy. Of
-    complex numbers it is the mean square of the absolute distance, a real number. Where ``n <= correction`` the result
-    is nan or infinite.
+    Integers give floats. ``correction=1`` is Bessel's correction for a sample. The mean is subtracted first, so that a
+    large mean costs no accuracy. For complex numbers, absolute distances are squared, and the result is real. It is nan
+    or infinite where ``n <= correction``.
 
     >>> import tenkey as tk
     >>> tk.var(tk.asarray([1.0, 2.0, 3.0])).item() == tk.asarray(2 / 3).item()
@@ -333,15 +92,10 @@ def var(x: Tensor, axis: Any = None, *, correction: float = 0.0, keepdims: bool 
     1.0
     """
     whole = x.dtype.kind in "biu"
-    if whole:  # their sum may overflow where the mean does not, and float32 holds 24 bits of them
+    if whole:  # the sum may overflow although the mean does not, and float32 holds only 24 bits
         x = cast(x, float64)
     deviations, count = _deviations(x, axis)
-    if x.dtype.kind == "c":
-        a, b = real(deviations), imag(deviations)
-        squares = a * a + b * b
-    else:
-        squares = deviations * deviations
-    total: Tensor = sum(squares, axis=axis, keepdims=keepdims)
+    total = sum(squared_size(deviations), axis=axis, keepdims=keepdims)
     result = total / max(count - correction, 0)
     return cast(result, default_float()) if whole else result
 
@@ -355,75 +109,15 @@ def var(x: Tensor, axis: Any = None, *, correction: float = 0.0, keepdims: bool 
     methods=("std",),
 )
 def std(x: Tensor, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False) -> Tensor:
-    """Standard deviation along axes: the square root of ``var``, with the same arguments.
+    """Return the standard deviation along axes: the square root of ``var``, with the same arguments.
 
-    Where it is 0 the gradient is 0.
+    The gradient is 0 where it is 0.
 
     >>> import tenkey as tk
     >>> tk.std(tk.asarray([1.0, 3.0])).item()
     1.0
     """
     return sqrt(var(x, axis, correction=correction, keepdims=keepdims))
-
-
-def _diff_reference(x: Any, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Any:
-    x = np.concatenate([part for part in (prepend, x, append) if part is not None], axis)
-    return np.diff(x, n, axis)
-
-
-def _edge(x: Tensor, value: Tensor, axis: int) -> Tensor:
-    """What ``diff`` puts before or behind a tensor: a number is one element of every lane."""
-    if value.ndim:
-        return value
-    return broadcast_to(concrete(value, x), (*x.shape[:axis], 1, *x.shape[axis + 1 :]))
-
-
-@composite(
-    "diff(Tensor x, *, int n=1, int axis=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor",
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal((3, 4)),), {}),
-        ((rng.standard_normal((3, 4)),), {"axis": 0, "n": 2}),
-        ((rng.standard_normal((4,)),), {"n": 0}),
-        ((rng.standard_normal((4,)),), {"n": 6}),
-        ((rng.standard_normal((0, 3)),), {"axis": 0}),
-        (
-            (rng.standard_normal((2, 3)),),
-            {"prepend": rng.standard_normal((2, 1)), "append": rng.standard_normal((2, 2))},
-        ),
-    ],
-    reference=_diff_reference,
-    positional=2,
-)
-def diff(
-    x: Tensor, *, axis: int = -1, n: int = 1, prepend: Tensor | None = None, append: Tensor | None = None
-) -> Tensor:
-    """The differences of neighbours along an axis, which is one shorter then; ``n`` times over.
-
-    ``prepend`` and ``append`` are put before and behind the tensor first: numbers, or tensors of its shape but for
-    the axis. Of bools the difference is whether they differ. Raises ValueError for a negative ``n``.
-
-    >>> import tenkey as tk
-    >>> tk.diff(tk.asarray([1, 4, 9, 16])).tolist(), tk.diff(tk.asarray([1, 4, 9, 16]), n=2).tolist()
-    ([3, 5, 7], [2, 2])
-    >>> tk.diff(tk.asarray([1, 4, 9]), prepend=0).tolist()
-    [1, 3, 5]
-    """
-    i = normalize_axis("diff", axis, x.ndim)
-    if n < 0:
-        raise ValueError(f"[diff] differences are taken n times, 0 or more, got {n}.")
-    parts = [None if prepend is None else _edge(x, prepend, i), x, None if append is None else _edge(x, append, i)]
-    given = [part for part in parts if part is not None]
-    if len(given) > 1 and n:
-        x = concat(given, axis=i)
-    subtracted = not_equal if x.dtype.kind == "b" else subtract
-    result = x
-    for _ in range(n):
-        length = result.shape[i]
-        later, sooner = slice(result, i, 1, length, 1), slice(result, i, 0, max(length - 1, 0), 1)
-        result = subtracted(later, sooner)
-        if length <= 1:
-            break
-    return clone(x) if result is x else result
 
 
 def _numpy_count_nonzero(x: np.ndarray, axis: Any = None, *, keepdims: bool = False) -> Any:
@@ -447,7 +141,7 @@ def _numpy_count_nonzero(x: np.ndarray, axis: Any = None, *, keepdims: bool = Fa
     reference=lambda x, axis=None, keepdims=False: np.count_nonzero(x, axis, keepdims=keepdims),
 )
 def count_nonzero(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
-    """How many elements along axes are not zero, in int64; NaN counts.
+    """Count the nonzero elements along axes, in int64; nan counts as nonzero.
 
     >>> import tenkey as tk
     >>> tk.count_nonzero(tk.asarray([[0, 1], [2, 3]]), axis=1).tolist()
@@ -457,3 +151,249 @@ def count_nonzero(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Ten
         normalize_axes("count_nonzero", axis, x.ndim)
     found = x if x.dtype.kind == "b" else not_equal(x, 0)
     return sum(found, axis=axis, keepdims=keepdims)
+
+
+@composite(
+    "ptp(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
+    sample_inputs=lambda rng: [
+        ((rng.standard_normal((3, 4)),), {"axis": axis, "keepdims": keepdims})
+        for axis in (None, 0, (0, -1))
+        for keepdims in (False, True)
+    ],
+    reference=lambda x, axis=None, keepdims=False: np.ptp(x, axis=axis, keepdims=keepdims),
+)
+def ptp(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
+    """Return the largest less the smallest element along axes, in the dtype of ``x``; nan if an element is nan.
+
+    >>> import tenkey as tk
+    >>> tk.ptp(tk.asarray([3, 9, 5])).item()
+    6
+    """
+    if x.dtype.kind in "bc":
+        raise TypeError(
+            f"[ptp] is not defined for dtype {x.dtype}: it takes real numeric dtypes. Convert with tk.astype(x, dtype)."
+        )
+    refuse_empty("ptp", x.shape, axis)
+    return max(x, axis=axis, keepdims=keepdims) - min(x, axis=axis, keepdims=keepdims)
+
+
+# ---- weighted averages
+
+
+def _average_samples(rng: np.random.Generator) -> Any:
+    return [
+        ((rng.standard_normal((3, 4)),), {"axis": 0, "keepdims": True}),
+        ((rng.standard_normal((3, 4)),), {"weights": rng.uniform(0.5, 2, (3, 4))}),
+        ((rng.standard_normal((3, 4)),), {"weights": rng.uniform(0.5, 2, (4,)), "axis": -1}),
+        ((rng.standard_normal((3, 4, 2)),), {"weights": rng.uniform(0.5, 2, (2, 3)), "axis": (2, 0)}),
+    ]
+
+
+@composite(
+    "average(Tensor x, int[1]? axis=None, *, Tensor? weights=None, bool keepdims=False) -> Tensor",
+    sample_inputs=_average_samples,
+    reference=np.average,
+    tags=(Tag.TAKES_SEQUENCES, Tag.INTERNAL),  # tk.average also gives the sums of the weights
+)
+def average(x: Tensor, axis: Any = None, *, weights: Tensor | None = None, keepdims: bool = False) -> Tensor:
+    """Return the weighted mean along axes: ``sum(weights * x) / sum(weights)``. Integers give floats.
+
+    Args: weights: a tensor with the shape of ``x``, or with its lengths along ``axis``; None for ``tk.mean``.
+
+    >>> import tenkey as tk
+    >>> tk.ops.tk.average(tk.asarray([1.0, 4.0]), weights=tk.asarray([2.0, 1.0])).item()
+    2.0
+    """
+    if weights is None:
+        normalize_axes("average", axis, x.ndim)
+        return mean(x, axis=axis, keepdims=keepdims)
+    weighted, total = _weighted(x, axis, weights, keepdims)
+    return weighted / total
+
+
+@composite(
+    "average_and_weights(Tensor x, int[1]? axis=None, *, Tensor? weights=None, bool keepdims=False)"
+    " -> (Tensor average, Tensor weights)",
+    sample_inputs=lambda rng: _average_samples(rng)[1:],  # numbers of elements have no gradient
+    reference=lambda x, **options: np.average(x, returned=True, **options),
+    tags=(Tag.TAKES_SEQUENCES, Tag.INTERNAL),
+)
+def average_and_weights(
+    x: Tensor, axis: Any = None, *, weights: Tensor | None = None, keepdims: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Return ``average`` and the sums of the weights; without weights, the numbers of elements.
+
+    >>> import tenkey as tk
+    >>> tk.ops.tk.average_and_weights(tk.asarray([1.0, 4.0]), weights=tk.asarray([2.0, 1.0]))[1].item()
+    3.0
+    """
+    if weights is None:
+        count = count_along("average", x.shape, axis)
+        found = mean(x, axis=axis, keepdims=keepdims)
+        return found, full_like(found, count)
+    weighted, total = _weighted(x, axis, weights, keepdims)
+    wide = total if total.shape == weighted.shape else clone(broadcast_to(total, weighted.shape))
+    return weighted / total, wide
+
+
+def _weighted(x: Tensor, axis: Any, weights: Tensor, keepdims: bool) -> tuple[Tensor, Tensor]:
+    """Return the sums of the weighted elements and of the weights."""
+    axes = normalize_axes("average", axis, x.ndim)
+    if weights.shape != x.shape:
+        if axis is None:
+            raise ValueError(
+                f"[average] weights of shape {weights.shape} for x of shape {x.shape}: give axis=, the axes that "
+                "they lie along."
+            )
+        if weights.shape != tuple([x.shape[i] for i in axes]):
+            raise ValueError(
+                f"[average] weights of shape {weights.shape} must have the shape {x.shape} of x, or, along "
+                f"axis {axis}, its lengths there."
+            )
+        order = sorted(range(len(axes)), key=axes.__getitem__)
+        if order != list(range(len(axes))):
+            weights = permute_dims(weights, tuple(order))
+        weights = reshape(weights, tuple([n if i in axes else 1 for i, n in enumerate(x.shape)]))
+    dtype = result_dtype((x.dtype, weights.dtype), (float,))
+    x, weights = as_dtype(x, dtype), as_dtype(weights, dtype)
+    return sum(x * weights, axis=axes, keepdims=keepdims), sum(weights, axis=axes, keepdims=keepdims)
+
+
+# ---- covariance
+
+
+def _rows(operator: str, x: Tensor, y: Tensor | None, rowvar: bool) -> Tensor:
+    """Return the observed variables as rows, in a floating dtype."""
+    if y is not None:
+        x, y = concrete(x, y), concrete(y, x)
+    for given in (x,) if y is None else (x, y):
+        if given.ndim > 2:
+            raise ValueError(f"[{operator}] takes a vector or a matrix, got shape {given.shape}.")
+
+    def rows(given: Tensor) -> Tensor:
+        if given.ndim < 2:
+            return reshape(given, (1, -1))
+        return given if rowvar else matrix_transpose(given)
+
+    if y is None:
+        made = rows(x)
+    else:
+        parts = [rows(x), rows(y)]
+        if parts[0].shape[1] != parts[1].shape[1]:
+            raise ValueError(
+                f"[{operator}] x of shape {x.shape} and y of shape {y.shape} must have equally many observations."
+            )
+        made = concat(parts, axis=0)
+    return floating(made)
+
+
+def _covariance(rows: Tensor, correction: float, fweights: Tensor | None, aweights: Tensor | None) -> Tensor:
+    n = rows.shape[1]
+    weights: Tensor | None = None
+    count: Any = float(n)
+    if fweights is not None:
+        if fweights.shape != (n,) or fweights.dtype.kind not in "iu":
+            raise ValueError(
+                f"[cov] fweights must be a vector of {n} integers, got shape {fweights.shape}, dtype {fweights.dtype}."
+            )
+        weights = cast(random_checked(fweights, caller="cov", name="fweights", rule="weight"), real_of(rows.dtype))
+        count = sum(weights)
+    if aweights is not None:
+        if aweights.shape != (n,) or aweights.dtype.kind not in "biuf":
+            raise ValueError(
+                f"[cov] aweights must be a vector of {n} real numbers, got shape {aweights.shape}, "
+                f"dtype {aweights.dtype}."
+            )
+        importance = cast(random_checked(aweights, caller="cov", name="aweights", rule="weight"), real_of(rows.dtype))
+        weights = importance if weights is None else weights * importance
+        total = sum(weights)
+        count = total - correction * sum(weights * importance) / total
+    else:
+        count = count - correction
+    if weights is None:
+        centered = rows - mean(rows, axis=1, keepdims=True) if n else rows
+        scaled = centered
+    else:
+        centered = rows - sum(rows * weights, axis=1, keepdims=True) / sum(weights)
+        scaled = centered * weights
+    product = matmul(centered, matrix_transpose(conjugated(scaled)))
+    if not isinstance(count, Tensor):
+        return product * (1 / count) if count > 0 else product * float("nan")
+    return product / count
+
+
+def _numpy_cov(x: Any, y: Any = None, *, rowvar: bool = True, ddof: Any = None, **options: Any) -> Any:
+    correction = options.pop("correction", None)
+    correction = ddof if correction is None else correction
+    return np.cov(x, y, rowvar, ddof=None if correction is None else int(correction), **options)
+
+
+@composite(
+    "cov(Tensor x, Tensor? y=None, *, bool rowvar=True, float? correction=None, Tensor? fweights=None,"
+    " Tensor? aweights=None, float? ddof=None) -> Tensor",
+    sample_inputs=lambda rng: [
+        ((rng.standard_normal((3, 5)),), {}),
+        ((rng.standard_normal((3, 5)),), {"rowvar": False, "correction": 0.0}),
+        ((rng.standard_normal(5), rng.standard_normal(5)), {}),
+        ((rng.standard_normal((2, 5)),), {"fweights": rng.integers(1, 4, 5)}),
+        ((rng.standard_normal((2, 5)),), {"fweights": rng.integers(1, 4, 5), "ddof": 2}),
+        ((rng.standard_normal(5),), {}),
+    ],
+    reference=_numpy_cov,
+    tags=(Tag.TAKES_SEQUENCES,),
+)
+def cov(
+    x: Tensor,
+    y: Tensor | None = None,
+    *,
+    rowvar: bool = True,
+    correction: float | None = None,
+    fweights: Tensor | None = None,
+    aweights: Tensor | None = None,
+    ddof: float | None = None,
+) -> Tensor:
+    """Return the covariance matrix of variables, one per row of ``x`` (per column with ``rowvar=False``).
+
+    Args: x: a vector or a matrix; y: more variables. correction: subtracted from the number of observations in the
+    divisor, 1 by default; ``ddof`` is NumPy's name for it. fweights: integers, how often each observation counts;
+    aweights: the importance of each observation. One variable gives a 0-d tensor. Integers give floats. Raises
+    ValueError if both ``correction`` and ``ddof`` are given, and for negative weights.
+
+    >>> import tenkey as tk
+    >>> tk.cov(tk.asarray([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]])).tolist()
+    [[1.0, -1.0], [-1.0, 1.0]]
+    >>> tk.cov(tk.asarray([1.0, 3.0]), ddof=0).item()
+    1.0
+    """
+    if ddof is not None and correction is not None:
+        raise ValueError(
+            f"[cov] got correction={correction} and ddof={ddof}, two names of one argument: give one."
+        )
+    if correction is None:
+        correction = 1.0 if ddof is None else ddof
+    found = _covariance(_rows("cov", x, y, rowvar), correction, fweights, aweights)
+    return reshape(found, ()) if found.shape == (1, 1) else found
+
+
+@composite(
+    "corrcoef(Tensor x, Tensor? y=None, *, bool rowvar=True) -> Tensor",
+    sample_inputs=lambda rng: [
+        ((rng.standard_normal((3, 5)),), {}),
+        ((rng.standard_normal((5, 2)),), {"rowvar": False}),
+        ((rng.standard_normal(5), rng.standard_normal(5)), {}),
+    ],
+    reference=np.corrcoef,
+)
+def corrcoef(x: Tensor, y: Tensor | None = None, *, rowvar: bool = True) -> Tensor:
+    """Return the Pearson correlation coefficients of variables, given as in ``tk.cov``; 0-d for one variable.
+
+    >>> import tenkey as tk
+    >>> tk.round(tk.corrcoef(tk.asarray([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]))).tolist()
+    [[1.0, -1.0], [-1.0, 1.0]]
+    """
+    found = _covariance(_rows("corrcoef", x, y, rowvar), 1.0, None, None)
+    n = found.shape[0]
+    if n == 1:
+        return reshape(found / found, ())
+    spread = sqrt(real_part(take(reshape(found, (-1,)), vector(np.arange(n) * (n + 1), found), axis=0)))
+    return found / expand_dims(spread, 1) / spread

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...._util import numpy_internals as numpy_functions
 from ....core.device import META, Device
+from ....core.dtypes.names import default_float
 from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
@@ -70,6 +71,16 @@ def astype(x: Tensor, dtype: np.dtype, *, copy: bool = True, device: Device | No
     if device is not None and device is not x.device:
         return to_device(x if dtype == x.dtype else cast(x, dtype), device)
     return x if dtype == x.dtype and not copy else cast(x, dtype)
+
+
+def as_dtype(x: Tensor, dtype: np.dtype) -> Tensor:
+    """Return the tensor in this dtype: itself if it has it already."""
+    return x if x.dtype == dtype else cast(x, dtype)
+
+
+def floating(x: Tensor) -> Tensor:
+    """Return integers and bools as floats of the default dtype, and other tensors as they are."""
+    return cast(x, default_float()) if x.dtype.kind in "biu" else x
 
 
 to_device: Entry = structured(

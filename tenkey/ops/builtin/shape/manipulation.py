@@ -435,3 +435,24 @@ atleast_3d = _at_least(
     (1, 2, 1)
     """,
 )
+
+
+@composite(
+    "transpose(Tensor x, int[]? axes=None) -> Tensor",
+    sample_inputs=lambda rng: [
+        ((rng.standard_normal((2, 3, 4)), (1, -1, 0)), {}),
+        ((rng.standard_normal((2, 3)),), {}),
+        ((rng.standard_normal(()),), {}),
+    ],
+    reference=np.transpose,
+)
+def transpose(x: Tensor, axes: Sequence[int] | None = None) -> Tensor:
+    """Return a view with the dimensions in the order of ``axes``, by default in reverse: see ``tk.permute_dims``.
+
+    ``tk.swapaxes`` exchanges two dimensions. Raises ValueError unless ``axes`` is a permutation of all dimensions.
+
+    >>> import tenkey as tk
+    >>> tk.transpose(tk.zeros((2, 3, 4))).shape
+    (4, 3, 2)
+    """
+    return permute_dims(x, tuple(range(x.ndim - 1, -1, -1)) if axes is None else axes)

@@ -1,0 +1,286 @@
+"""Cumulative sums and products along an axis, and the recurrence that differentiates the latter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ....core.tensor import Tensor
+from ....dispatch.tags import Tag
+from ...declare import SUM, Entry, TensorSpec, along, composite, linear, structured
+from ...declare.promotion import refuse_lost_part
+from ...shapes import normalize_axis
+from ..elementwise.complex import conjugated, like_operand
+from ..shape.copying import cast, concat, flip
+from ..shape.manipulation import roll
+from ..shape.views import reshape, slice
+
+
+def _cumulative_axis(operator: str, x: Any, axis: int | None) -> int:
+    if axis is None:
+        if x.ndim != 1:
+            raise ValueError(
+                f"[{operator}] needs axis= for a tensor of shape {x.shape}: it may be left out only for one dimension."
+            )
+        return 0
+    return normalize_axis(operator, axis, x.ndim)
+
+
+def _cumulative_meta(operator: str) -> Callable[..., TensorSpec]:
+    def rule(
+        x: Tensor, *, axis: int | None = None, dtype: np.dtype | None = None, include_initial: bool = False
+    ) -> TensorSpec:
+        i = _cumulative_axis(operator, x, axis)
+        shape = (*x.shape[:i], x.shape[i] + 1, *x.shape[i + 1 :]) if include_initial else x.shape
+        if dtype is not None:
+            refuse_lost_part(operator, x.dtype, dtype)
+        return TensorSpec(shape, dtype or SUM.dtypes(operator, (x.dtype,))[1])
+
+    return rule
+
+
+def _cumulative_on_numpy(accumulate: Any, identity: int) -> Callable[..., np.ndarray]:
+    def on_numpy(
+        x: np.ndarray, *, axis: int | None = None, dtype: np.dtype | None = None, include_initial: bool = False
+    ) -> np.ndarray:
+        if axis is None and x.ndim != 1:
+            raise ValueError
+        i = 0 if axis is None else axis
+        wanted = dtype or (x.dtype if x.dtype.kind in "fc" else SUM.dtypes("", (x.dtype,))[1])
+        if dtype is not None and x.dtype.kind == "c" and dtype.kind not in "cb":
+            raise TypeError
+        if wanted.kind == "b":  # the sum and product of bools are "or" and "and" in NumPy
+            x = x.astype(bool)
+        if not include_initial:
+            return accumulate(x, i, wanted)  # type: ignore[no-any-return]
+        if not -x.ndim <= i < x.ndim:
+            raise IndexError
+        i %= x.ndim
+        out = np.empty((*x.shape[:i], x.shape[i] + 1, *x.shape[i + 1 :]), wanted)
+        lead: tuple[Any, ...] = (np.s_[:],) * i
+        out[(*lead, 0)] = identity
+        accumulate(x, i, wanted, out[(*lead, np.s_[1:])])
+        return out
+
+    return on_numpy
+
+
+def _cumulative_samples(rng: np.random.Generator) -> Any:
+    return [
+        ((rng.uniform(0.5, 1.5, shape),), options)
+        for shape, options in (
+            ((5,), {}),
+            ((3, 4), {"axis": 0}),
+            ((3, 4), {"axis": -1, "include_initial": True}),
+            ((4,), {"dtype": np.dtype("complex128")}),
+            ((0, 3), {"axis": 0, "include_initial": True}),
+            ((0, 3), {"axis": 1}),
+        )
+    ]
+
+
+def _cumulative_reference(accumulate: Any, identity: int) -> Callable[..., Any]:
+    def reference(x: Any, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> Any:
+        wanted = dtype or {"b": np.int64, "i": np.int64, "u": np.uint64}.get(x.dtype.kind, x.dtype)
+        i = 0 if axis is None else axis
+        found = accumulate(x, axis=i, dtype=wanted)
+        first = np.full_like(np.take(np.ones_like(x, wanted), [0] if x.shape[i] else [], i), identity)
+        if not x.shape[i]:
+            first = np.full([1 if k == i % x.ndim else n for k, n in enumerate(x.shape)], identity, wanted)
+        return np.concatenate([first, found], i) if include_initial else found
+
+    return reference
+
+
+def _to_input(g: Tensor, meta: Any) -> Tensor:
+    """Return a gradient in the dtype of the input; for real data, its real part."""
+    g = like_operand(g, meta)
+    return g if g.dtype == meta.dtype else cast(g, meta.dtype)
+
+
+def _without_initial(g: Tensor, axis: int, include_initial: bool) -> Tensor:
+    return slice(g, axis, 1, g.shape[axis], 1) if include_initial else g
+
+
+def _cumulative_sum_vjp(g: Tensor, x_meta: Any, axis: int | None, include_initial: bool) -> Tensor:
+    i = 0 if axis is None else normalize_axis("cumulative_sum", axis, g.ndim)
+    rest = flip(_without_initial(g, i, include_initial), axis=i)
+    return _to_input(flip(cumulative_sum(rest, axis=i), axis=i), x_meta)
+
+
+cumulative_sum: Entry = structured(
+    "cumulative_sum(Tensor x, *, int? axis=None, DType? dtype=None, bool include_initial=False) -> Tensor",
+    meta=_cumulative_meta("cumulative_sum"),
+    numpy=_cumulative_on_numpy(np.add.accumulate, 0),
+    strict=True,
+    vjp={"x": _cumulative_sum_vjp},
+    jvp=linear("x"),
+    sample_inputs=_cumulative_samples,
+    reference=_cumulative_reference(np.cumsum, 0),
+    batch=along("axis"),
+    doc="""Return the cumulative sums along an axis, which may be left out for one dimension.
+
+    With ``include_initial`` a zero comes first, and the axis is longer by one. Integers and bools are summed in 64 bits
+    unless ``dtype`` says otherwise. Raises ValueError for several dimensions without an axis.
+
+    >>> import tenkey as tk
+    >>> tk.cumulative_sum(tk.asarray([1, 2, 3])).tolist()
+    [1, 3, 6]
+    >>> tk.cumulative_sum(tk.asarray([1, 2, 3]), include_initial=True).tolist()
+    [0, 1, 3, 6]
+    """,
+)
+
+
+def _recurrence(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Compute ``y[0] = b[0]``, ``y[i] = a[i - 1] * y[i - 1] + b[i]`` along axis 0.
+
+    Blocks of about the square root of the length are computed all at once, and then joined.
+    """
+    n = b.shape[0]
+    out = b.copy()
+    if n <= 32:
+        for i in range(1, n):
+            out[i] += a[i - 1] * out[i - 1]
+        return out
+    width = int(n**0.5)
+    blocks = -(-n // width)
+    padded = np.zeros((blocks * width, *b.shape[1:]), b.dtype)
+    padded[:n] = b
+    factors = np.zeros_like(padded)
+    factors[1:n] = a[: n - 1]
+    padded = padded.reshape(blocks, width, *b.shape[1:])
+    factors = factors.reshape(padded.shape)
+    for i in range(1, width):
+        padded[:, i] += factors[:, i] * padded[:, i - 1]
+        factors[:, i] *= factors[:, i - 1]  # the factor of the end of the previous block
+    ends = _recurrence(factors[1:, -1], padded[:, -1])
+    padded[1:] += factors[1:] * ends[:-1, None]
+    return padded.reshape(blocks * width, *b.shape[1:])[:n]
+
+
+def _numpy_recurrence(a: np.ndarray, b: np.ndarray, axis: int, reverse: bool) -> np.ndarray:
+    first, second = np.moveaxis(a, axis, 0), np.moveaxis(b, axis, 0)
+    if reverse:
+        first, second = np.concatenate([first[-2::-1], first[:1]]) if len(first) > 1 else first, second[::-1]
+    out = _recurrence(first, second)
+    return np.moveaxis(out[::-1] if reverse else out, 0, axis)
+
+
+def _recurrence_vjp(g: Tensor, a: Tensor, out: Tensor, axis: int, reverse: bool) -> Tensor:
+    # h[i + 1] * conj(y[i]) forward, h[i] * conj(y[i + 1]) in reverse; the last factor is not used
+    h = linear_recurrence(conjugated(a), g, axis, not reverse)
+    y = conjugated(out)
+    n = g.shape[axis]
+    if n == 0:
+        return h
+    later, sooner = (y, h) if reverse else (h, y)
+    product = slice(later, axis, 1, n, 1) * slice(sooner, axis, 0, n - 1, 1)
+    last = slice(g, axis, 0, 1, 1)
+    return concat([product, last * 0], axis=axis)
+
+
+linear_recurrence: Entry = structured(
+    "linear_recurrence(Tensor a, Tensor b, int axis, bool reverse) -> Tensor",
+    meta=lambda a, b, axis, reverse: TensorSpec(b.shape, b.dtype),
+    numpy=_numpy_recurrence,
+    vjp={
+        "a": _recurrence_vjp,
+        "b": lambda g, a, axis, reverse: linear_recurrence(conjugated(a), g, axis, not reverse),
+    },
+    sample_inputs=lambda rng: [
+        ((rng.standard_normal(shape), rng.standard_normal(shape), axis, reverse), {})
+        for shape, axis in (((4, 2), 0), ((2, 5), 1), ((1,), 0), ((0, 2), 0))
+        for reverse in (False, True)
+    ],
+    reference=lambda a, b, axis, reverse: _recurrence_reference(a, b, axis, reverse),
+    batch=along("axis"),
+    tags=(Tag.INTERNAL,),
+    doc="""Solve ``y[i] = b[i] + a[i - 1] * y[i - 1]`` along an axis; in ``reverse``, ``y[i] = b[i] + a[i] * y[i + 1]``.
+
+    Each is the adjoint of the other. The last factor of ``a`` is not used.
+
+    >>> import tenkey as tk
+    >>> tk.ops.tk.linear_recurrence(tk.asarray([2.0, 2.0, 0.0]), tk.ones(3), 0, False).tolist()
+    [1.0, 3.0, 7.0]
+    """,
+)
+
+
+def _recurrence_reference(a: Any, b: Any, axis: int, reverse: bool) -> Any:
+    a, y = np.moveaxis(a, axis, 0), np.moveaxis(b, axis, 0).copy()
+    for i in range(len(y) - 2, -1, -1) if reverse else range(1, len(y)):
+        y[i] += a[i] * y[i + 1] if reverse else a[i - 1] * y[i - 1]
+    return np.moveaxis(y, 0, axis)
+
+
+def _cumulative_prod_vjp(
+    g: Tensor, x: Tensor, axis: int | None, dtype: np.dtype | None, include_initial: bool
+) -> Tensor:
+    # d/dx[i] is x[0] ... x[i-1] times the sum of g[k] * x[i+1] ... x[k]: without division, so correct at zeros too
+    i = 0 if axis is None else normalize_axis("cumulative_prod", axis, x.ndim)
+    n = x.shape[i]
+    values = conjugated(x if dtype is None or dtype == x.dtype else cast(x, dtype))
+    before = slice(cumulative_prod(values, axis=i, include_initial=True), i, 0, n, 1)
+    rest = linear_recurrence(roll(values, -1, axis=i), _without_initial(g, i, include_initial), i, True)
+    return _to_input(before * rest, x)
+
+
+cumulative_prod: Entry = structured(
+    "cumulative_prod(Tensor x, *, int? axis=None, DType? dtype=None, bool include_initial=False) -> Tensor",
+    meta=_cumulative_meta("cumulative_prod"),
+    numpy=_cumulative_on_numpy(np.multiply.accumulate, 1),
+    strict=True,
+    vjp={"x": _cumulative_prod_vjp},
+    sample_inputs=_cumulative_samples,
+    reference=_cumulative_reference(np.cumprod, 1),
+    batch=along("axis"),
+    doc="""Return the cumulative products along an axis, which may be left out for one dimension.
+
+    With ``include_initial`` a one comes first, and the axis is longer by one. Integers and bools are multiplied in 64
+    bits unless ``dtype`` says otherwise. The gradient is correct at zeros too. Raises ValueError for several dimensions
+    without an axis.
+
+    >>> import tenkey as tk
+    >>> tk.cumulative_prod(tk.asarray([1.0, 2.0, 3.0])).tolist()
+    [1.0, 2.0, 6.0]
+    """,
+)
+
+
+# ---- NumPy's names
+
+
+def _samples(rng: np.random.Generator) -> Any:
+    return [
+        ((rng.standard_normal(shape),), options)
+        for shape, options in (((3, 4), {"axis": 1}), ((3, 4), {}), ((2, 0), {"axis": 0}), ((), {}))
+    ]
+
+
+@composite(
+    "cumsum(Tensor x, int? axis=None, *, DType? dtype=None) -> Tensor", sample_inputs=_samples, reference=np.cumsum
+)
+def cumsum(x: Tensor, axis: int | None = None, *, dtype: Any = None) -> Tensor:
+    """Return the cumulative sums along an axis, or of the flattened tensor: see ``tk.cumulative_sum``.
+
+    >>> import tenkey as tk
+    >>> tk.cumsum(tk.asarray([[1, 2], [3, 4]])).tolist()
+    [1, 3, 6, 10]
+    """
+    return cumulative_sum(reshape(x, (-1,)) if axis is None else x, axis=axis, dtype=dtype)
+
+
+@composite(
+    "cumprod(Tensor x, int? axis=None, *, DType? dtype=None) -> Tensor", sample_inputs=_samples, reference=np.cumprod
+)
+def cumprod(x: Tensor, axis: int | None = None, *, dtype: Any = None) -> Tensor:
+    """Return the cumulative products along an axis, or of the flattened tensor: see ``tk.cumulative_prod``.
+
+    >>> import tenkey as tk
+    >>> tk.cumprod(tk.asarray([1, 2, 3])).tolist()
+    [1, 2, 6]
+    """
+    return cumulative_prod(reshape(x, (-1,)) if axis is None else x, axis=axis, dtype=dtype)
