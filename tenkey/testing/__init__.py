@@ -1,4 +1,4 @@
-"""For tests of operators, of those shipped here and of yours: sample inputs, checks of one operator, and modes."""
+"""Tools for testing operators: sample inputs, checks of an operator, and dispatch modes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Ready-made modes; each is also an example of how little a mode takes (:class:`tenkey.dispatch.DispatchMode`).
+"""Dispatch modes for tests; each is also an example of a short mode (:class:`tenkey.dispatch.DispatchMode`).
 
-All see the calls inside of composite operators, too: their handlers pass the call on (``NotImplemented``), or run the
-operator by ``run_within`` where they need its result.
+All of them also see the calls inside composite operators: their handlers pass a call on (``NotImplemented``), or run
+the operator by ``run_within`` if they need its result.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["CallTrace", "DeterministicCheck", "FlopCounter", "OperatorCounter", 
 
 
 class CallTrace(DispatchMode):
-    """Collects the calls as a tree of ``(name, arguments, calls inside)``; ``str(trace)`` draws it.
+    """Collect the calls as a tree of ``(name, arguments, inner calls)``; ``str(trace)`` formats it.
 
     >>> import tenkey as tk
     >>> with CallTrace() as trace:
@@ -38,7 +38,7 @@ class CallTrace(DispatchMode):
         self.calls: list[tuple[str, str, list[Any]]] = []
 
     def __tk_dispatch__(self, op: Operator, types: Any, args: Any, kwargs: Any) -> Any:
-        """Add a branch, and collect in it while the operator runs."""
+        """Add a branch, and collect inner calls while the operator runs."""
         outer, text = self.calls, ", ".join([*map(_short, args), *[f"{k}={_short(v)}" for k, v in kwargs.items()]])
         inside: list[Any] = []
         self.calls = inside
@@ -69,7 +69,7 @@ def _short(value: Any) -> str:
 
 
 class OperatorCounter(DispatchMode):
-    """Counts the calls of each operator in ``counts``, in composite operators too.
+    """Count the calls of each operator in ``counts``, including those in composite operators.
 
     >>> import tenkey as tk
     >>> with OperatorCounter() as counter:
@@ -87,17 +87,17 @@ class OperatorCounter(DispatchMode):
         return self.counts.total()
 
     def __tk_dispatch__(self, op: Operator, types: Any, args: Any, kwargs: Any) -> Any:
-        """Count, and pass on."""
+        """Count the call and pass it on."""
         self.counts[op.name] += 1
         return NotImplemented
 
 
 class FlopCounter(DispatchMode):
-    """Counts floating point operations in ``total`` and by operator in ``flops``.
+    """Count floating-point operations in ``total`` and by operator in ``flops``.
 
     A matrix product of (m, k) by (k, n) counts 2 m n k, a pointwise operator its arithmetic operations and functions
-    times the elements of the result, a reduction one for each element it reads. Everything else counts nothing, and
-    composite operators what they are made of.
+    times the elements of the result, a reduction one for each element it reads. Composite operators count their parts;
+    all other operators count nothing.
 
     >>> import tenkey as tk
     >>> with FlopCounter() as counter:
@@ -111,11 +111,11 @@ class FlopCounter(DispatchMode):
 
     @property
     def total(self) -> int:
-        """All operations."""
+        """The number of all operations."""
         return self.flops.total()
 
     def __tk_dispatch__(self, op: Operator, types: Any, args: Any, kwargs: Any) -> Any:
-        """Run, and count by what the operator's declaration says that it is."""
+        """Run the operator, and count by its declaration."""
         result = self.run_within(op, *args, **kwargs)
         if op.name == "tk::matmul":
             self.flops[op.name] += 2 * math.prod(result.shape) * args[0].shape[-1]
@@ -129,9 +129,9 @@ class FlopCounter(DispatchMode):
 
 
 class DeterministicCheck(DispatchMode):
-    """Runs every call twice and raises RuntimeError, naming the operator, unless the results are equal bit by bit.
+    """Run every call twice and raise RuntimeError, naming the operator, unless the results are bitwise equal.
 
-    Left out are operators that change an argument and those tagged ``nondeterministic``, as ``tk::empty`` is.
+    Operators that change an argument and those tagged ``nondeterministic``, such as ``tk::empty``, run once.
 
     >>> import tenkey as tk
     >>> with DeterministicCheck():
@@ -140,19 +140,20 @@ class DeterministicCheck(DispatchMode):
     """
 
     def __tk_dispatch__(self, op: Operator, types: Any, args: Any, kwargs: Any) -> Any:
-        """Run, run again, and compare."""
+        """Run the operator twice and compare."""
         result = self.run_within(op, *args, **kwargs)
         left_out = op.schema.is_mutable or Tag.NONDETERMINISTIC in op.tags
         if not left_out and _bits(result) != _bits(op(*args, **kwargs)):
             raise RuntimeError(
                 f"[{op.name}] gave different results for the same arguments in two runs, called "
-                f"with {', '.join(map(_short, args)) or 'nothing'}. If it must, give it the tag 'nondeterministic'."
+                f"with {', '.join(map(_short, args)) or 'nothing'}. If that is intended, give it the tag "
+                "'nondeterministic'."
             )
         return result
 
 
 def _bits(value: Any) -> Any:
-    """Something that is equal for results that are equal bit by bit."""
+    """Return a value that is equal for bitwise equal results."""
     if isinstance(value, Tensor):
         values = b"" if value.device.type == "meta" else value.detach()._values("DeterministicCheck").tobytes()
         return value.shape, str(value.dtype), str(value.device), values
@@ -162,7 +163,7 @@ def _bits(value: Any) -> Any:
 
 
 class StrictFallback(DispatchMode):
-    """Makes it an error if a backend from outside has no kernel and would fall back to the CPU.
+    """Raise an error if an external backend has no kernel and would fall back to the CPU.
 
     >>> import tenkey as tk
     >>> with StrictFallback():
@@ -171,6 +172,6 @@ class StrictFallback(DispatchMode):
     """
 
     def __tk_dispatch__(self, op: Operator, types: Any, args: Any, kwargs: Any) -> Any:
-        """Run with fallbacks forbidden."""
+        """Run the operator with fallbacks forbidden."""
         with strict_fallback():
             return self.run_within(op, *args, **kwargs)

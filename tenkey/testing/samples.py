@@ -1,13 +1,12 @@
-"""Sample inputs of an operator, made from its declaration.
+"""Sample inputs of an operator, generated from its declaration.
 
 Note [Where samples come from]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-A pointwise operator is sampled inside its ``domain``, floats at some distance from whole numbers, with operands that
-broadcast, have gaps, are transposed, empty or 0-d; a reduction over the axes there are, in the same layouts; an
-in-place variant like the operator that it writes. Every other operator states its inputs in a ``SampleInputs`` facet,
-in double precision; from each of these the same values come in other layouts as well. An array of integers there holds
-indices and keeps its dtype, every other array takes the dtype that is asked for. Guarded by
-``tests/testing/test_testing_samples.py``.
+Pointwise operators are sampled inside their ``domain``, with floats at a distance from whole numbers, and with operands
+that broadcast, have gaps, are transposed, empty or 0-d. Reductions are sampled over various axes in the same layouts,
+and in-place variants like their functional operators. Other operators declare their inputs in a ``SampleInputs`` facet,
+in double precision; each of these is also generated in other layouts. Integer arrays in it are indices and keep their
+dtype; other arrays are converted to the requested dtype. Guarded by ``tests/testing/test_testing_samples.py``.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _PLAIN: Final = {"int": 2, "bool": True, "str": "", "complex": 0.5 + 0.5j}
 
 @dataclass(frozen=True)
 class SampleInput:
-    """One call of an operator: ``operator.call(*sample.args, **sample.kwargs)``. ``name`` says what is special in it.
+    """One call of an operator: ``operator.call(*sample.args, **sample.kwargs)``; ``name`` describes its layout.
 
     >>> import tenkey as tk
     >>> sample = SampleInput((tk.ones(2), 3), {"axis": 0}, "plain")
@@ -51,19 +50,19 @@ class SampleInput:
     name: str = ""
 
     def map(self, function: Callable[[Tensor], Any]) -> SampleInput:
-        """The same call with ``function(tensor)`` in place of every tensor, those in lists included."""
+        """Return the same call with ``function(tensor)`` in place of every tensor, including those in lists."""
         return map_tensors(function, self)
 
     def tensors(self) -> list[Tensor]:
-        """The tensors of the call, in order, those in lists included."""
+        """Return the tensors of the call in order, including those in lists."""
         return tensors_in(self)
 
 
 def samples(operator: Operator, rng: np.random.Generator, dtype: Any = None) -> Iterator[SampleInput]:
     """Yield sample inputs of ``operator``, whose data has ``dtype`` (default: float32), on the CPU.
 
-    Shapes are small: at most some dozens of elements. The dtypes that the operator refuses give nothing. Raises
-    ArgumentError for an operator whose declaration does not say what it takes (Note [Where samples come from]).
+    Shapes are small, with at most some dozens of elements. There are no samples for dtypes that the operator refuses.
+    Raises ArgumentError for an operator that declares no inputs (Note [Where samples come from]).
 
     >>> import numpy as np, tenkey as tk
     >>> made = list(samples(tk.add.operator, np.random.default_rng(0), tk.float64))
@@ -85,15 +84,15 @@ def samples(operator: Operator, rng: np.random.Generator, dtype: Any = None) -> 
         made = _inplace(facets["Inplace"].functional.facets["Pointwise"], rng, wanted)
     else:
         raise ArgumentError(
-            f"[samples] {operator.name} has neither a Pointwise nor a Reduce nor a SampleInputs facet, so nothing "
-            "says what it takes: give its declaration sample_inputs=lambda rng: [((arguments,), {})]."
+            f"[samples] {operator.name} has no Pointwise, Reduce or SampleInputs facet, which would declare its "
+            "inputs: give its declaration sample_inputs=lambda rng: [((arguments,), {})]."
         )
     if accepts(operator, wanted):
         yield from made
 
 
 def accepts(operator: Operator, dtype: Any) -> bool:
-    """Whether an operator is defined for a dtype: whether its rules, which need no values, let a sample pass.
+    """Return whether an operator is defined for a dtype: whether its rules accept a sample without values.
 
     >>> import tenkey as tk
     >>> accepts(tk.floor.operator, tk.float32), accepts(tk.floor.operator, tk.complex64)
@@ -128,13 +127,13 @@ def accepts(operator: Operator, dtype: Any) -> bool:
 def _values(
     rng: np.random.Generator, shape: Sequence[int], dtype: np.dtype, domain: tuple[float, float]
 ) -> np.ndarray[Any, Any]:
-    """Random values of ``dtype`` in ``domain``; integers at its whole numbers, complex ones beside it."""
+    """Draw values of ``dtype`` in ``domain``; complex numbers get imaginary parts in addition."""
     low, high = domain
     if dtype.kind == "b":
         return rng.random(shape) < 0.5
     if dtype.kind in "iu":
         least = math.ceil(low) if dtype.kind == "i" else max(math.ceil(low), 0)
-        most = max(math.floor(high), least)  # a domain within (0, 1) holds no whole number
+        most = max(math.floor(high), least)  # a domain within (0, 1) contains no whole number
         return np.asarray(rng.integers(least, most, shape, np.int64, endpoint=True).astype(dtype))
     drawn = np.asarray(rng.uniform(low, high, shape))
     # Kinks and steps lie at whole numbers (0 first of all): a central difference must not straddle one.
@@ -150,12 +149,12 @@ def _contiguous(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _transposed(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The same values in column-major order."""
+    """Return the same values in column-major order."""
     return np.asfortranarray(array) if array.ndim > 1 else array
 
 
 def _strided(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The same values as every second element of a larger array, beginning with its second."""
+    """Return the same values as every second element of a larger array, starting at its second."""
     larger = np.zeros([2 * n + 1 for n in array.shape], array.dtype)
     every_second: tuple[Any, ...] = (*[slice(1, None, 2)] * array.ndim, ...)
     window: np.ndarray[Any, Any] = larger[every_second]
@@ -164,7 +163,7 @@ def _strided(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _convert(value: Any, rng: np.random.Generator, dtype: np.dtype, layout: Callable[[Any], Any]) -> Any:
-    """A sample's value with tensors in place of arrays."""
+    """Replace the arrays in a sample's value by tensors."""
     return tree_map(
         lambda leaf: tk.asarray(layout(_as_dtype(leaf, rng, dtype))) if isinstance(leaf, np.ndarray) else leaf, value
     )
@@ -195,7 +194,7 @@ def _declared(facet: SampleInputs, rng: np.random.Generator, dtype: np.dtype) ->
         if any(sizes):
             layouts += [("transposed", _transposed), ("strided", _strided)]
         for name, layout in layouts:
-            state = rng.bit_generator.state  # every layout holds the same values
+            state = rng.bit_generator.state  # all layouts have the same values
             made = SampleInput(
                 tuple([_convert(value, rng, dtype, layout) for value in args]),
                 {key: _convert(value, rng, dtype, layout) for key, value in kwargs.items()},
@@ -207,7 +206,7 @@ def _declared(facet: SampleInputs, rng: np.random.Generator, dtype: np.dtype) ->
 
 
 def _pointwise(facet: Pointwise, rng: np.random.Generator, dtype: np.dtype) -> Iterator[SampleInput]:
-    """Operands of one shape in several layouts, then operands that broadcast."""
+    """Yield operands of one shape in several layouts, then operands that broadcast."""
     count = len(facet.tensors)
     full = (_ROWS, _COLUMNS)
     for name, layout in (("contiguous", _contiguous), ("transposed", _transposed), ("strided", _strided)):
@@ -215,7 +214,7 @@ def _pointwise(facet: Pointwise, rng: np.random.Generator, dtype: np.dtype) -> I
     yield _operands(facet, rng, dtype, [(0, _COLUMNS)] * count, "empty")
     yield _operands(facet, rng, dtype, [()] * count, "0-d")
     yield _operands(facet, rng, dtype, [(2, 1, 5)] * count, "three dimensions")
-    # stride 0: one row that stands for all
+    # stride 0: one row repeated
     yield _operands(
         facet, rng, dtype, [(1, _COLUMNS)] * count, "repeated", lambda array: np.broadcast_to(array, full)
     ).map(_repeat_first_row)
@@ -231,7 +230,7 @@ def _pointwise(facet: Pointwise, rng: np.random.Generator, dtype: np.dtype) -> I
 
 
 def _repeat_first_row(tensor: Tensor) -> Tensor:
-    # asarray copies what NumPy marks read-only, as it does every broadcast array: take the window again
+    # asarray copies broadcast arrays, since NumPy marks them read-only: broadcast the tensor again
     return broadcast_to(tensor[:1], tensor.shape)
 
 
@@ -243,7 +242,7 @@ def _operands(
     name: str,
     layout: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]] = np.asarray,
 ) -> SampleInput:
-    """Arguments of a pointwise operator: tensors of these shapes, and a value in the domain for each number."""
+    """Make arguments of a pointwise operator: tensors of these shapes, and a value in the domain for each number."""
     remaining = iter(shapes)
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
@@ -264,7 +263,7 @@ def _operands(
 
 
 def _inplace(facet: Pointwise, rng: np.random.Generator, dtype: np.dtype) -> Iterator[SampleInput]:
-    """What the functional operator takes, as far as the result fits into the first operand."""
+    """Yield the samples of the functional operator whose result fits into the first operand."""
     for sample in _pointwise(facet, rng, dtype):
         target, *others = sample.tensors()
         fits = np.broadcast_shapes(target.shape, *[t.shape for t in others]) == target.shape

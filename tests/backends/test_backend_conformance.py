@@ -93,7 +93,7 @@ def test_the_host_memory_example(tmp_path: Path) -> None:
     [
         ((), "the conformance suite needs a device"),
         (("--backend", "nowhere"), "unknown device 'nowhere'"),
-        (("--backend", "cpu"), "is not a backend from outside"),
+        (("--backend", "cpu"), "is not an external backend"),
         (("--backend", "right:7", "--backend-module", WITH), "so there is no 'right:7'"),
         (("--backend", "x", "--backend-module", "no_such_module"), "--backend-module no_such_module: ModuleNotFound"),
         (("--backend", "x", "--backend-module", "missing.py"), "there is no file"),

@@ -174,8 +174,8 @@ def test_an_operator_without_a_rule_is_refused() -> None:
     with pytest.raises(ArgumentError) as caught:
         made(operator)
     assert str(caught.value) == (
-        "[samples] mine::opaque has neither a Pointwise nor a Reduce nor a SampleInputs facet, so nothing says what it "
-        "takes: give its declaration sample_inputs=lambda rng: [((arguments,), {})]."
+        "[samples] mine::opaque has no Pointwise, Reduce or SampleInputs facet, which would declare its inputs: give "
+        "its declaration sample_inputs=lambda rng: [((arguments,), {})]."
     )
 
 

@@ -1,4 +1,4 @@
-"""Placing sample inputs on a device in every layout, and comparing results with the CPU's."""
+"""Place sample inputs on a device in every layout, and compare results with those of the CPU."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ...core.tensor import Tensor, make_view
 
 __all__ = ["Placed", "place", "same"]
 
-_BEFORE, _AFTER = 3, 2  # elements around a window, which nobody may read or write
+_BEFORE, _AFTER = 3, 2  # elements around a window, which must not be read or written
 _ULPS: Final = 64  # libraries of mathematical functions differ by some units in the last place
 
 
 class Placed:
-    """A tensor on the device, as a window into a larger one. ``untouched()``: what lies around it is as it was."""
+    """A tensor on the device, as a window into a larger one."""
 
     def __init__(self, tensor: Tensor, base: Tensor, around: np.ndarray, inside: np.ndarray) -> None:
         self.tensor = tensor
@@ -26,13 +26,13 @@ class Placed:
         self._inside = inside
 
     def untouched(self) -> bool:
-        """Whether the memory around the window is unchanged."""
+        """Return whether the memory around the window is unchanged."""
         now = self._base.detach().numpy()
         return bool(np.array_equal(now[~self._inside], self._around[~self._inside], equal_nan=True))
 
 
 def place(x: Tensor, device: str) -> Placed:
-    """The values of a CPU tensor on a device, with its strides and an offset, among other values."""
+    """Copy a CPU tensor to a device, with its strides and an offset, surrounded by other values."""
     values = x.detach().numpy()
     strides = x.strides
     extent = sum((n - 1) * step for n, step in zip(values.shape, strides, strict=True)) + 1 if values.size else 0
@@ -57,7 +57,7 @@ def _filler(dtype: np.dtype) -> Any:
 
 
 def same(got: Any, want: Any, device: str, what: str = "result") -> None:
-    """Raise AssertionError unless two results have the same structure, shapes, dtypes and, nearly, values."""
+    """Raise AssertionError unless two results have the same structure, shapes, dtypes and, up to rounding, values."""
     if isinstance(want, Tensor):
         assert isinstance(got, Tensor), f"{what}: a {type(got).__name__}, the CPU gives a Tensor"
         assert got.shape == want.shape, f"{what}: shape {got.shape}, the CPU gives {want.shape}"

@@ -1,4 +1,4 @@
-"""Without ``--backend`` there is nothing to test: a run of all tests of a repository passes the suite by."""
+"""Skip the suite in runs of a repository's tests without ``--backend``."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ import pytest
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave the test modules alone unless the suite was asked for."""
+    """Ignore the test modules unless the suite's plug-in is loaded."""
     asked = config.pluginmanager.has_plugin("tenkey.testing.backend.plugin")
     return True if collection_path.name.startswith("test_") and not asked else None

@@ -1,4 +1,4 @@
-"""The pytest plug-in of the suite: its options, the backend under test, and the coverage at the end."""
+"""The pytest plug-in of the conformance suite: options, the backend under test, and the coverage report."""
 
 from __future__ import annotations
 
@@ -15,10 +15,6 @@ import tenkey as tk
 
 __all__ = ["Subject"]
 
-_NO_DEVICE: Final = (
-    "--backend {name}: {error}\nA backend that is registered by importing something: --backend-module FILE_OR_MODULE."
-)
-
 
 class Subject:
     """The backend under test: ``name`` (the device string) and ``backend`` (its instance)."""
@@ -30,7 +26,7 @@ class Subject:
         self.count = self.backend.device_count()
 
     def has_float64(self) -> bool:
-        """Whether results in double precision come back as such; devices without it may say so by an error."""
+        """Return whether the device computes in double precision; it may also raise an error."""
         try:
             x = tk.asarray([1.0], dtype=tk.float64, device=self.name)
             return bool((x + 1e-12).item() == 1 + 1e-12)
@@ -43,7 +39,7 @@ _FALLBACK: Final = pytest.StashKey[collections.Counter[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--backend`` and ``--backend-module``."""
+    """Add ``--backend`` and ``--backend-module``."""
     group = parser.getgroup("tenkey", "conformance suite for backends of tenkey")
     group.addoption("--backend", metavar="NAME", help="the device string of the backend to test")
     group.addoption(
@@ -53,7 +49,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Find the backend before tests are collected: the operators of its package belong to the table."""
+    """Find the backend before collection, so that the operators of its package are tested too."""
     name = config.getoption("--backend")
     if config.getoption("help", default=False):
         return
@@ -63,7 +59,7 @@ def pytest_configure(config: pytest.Config) -> None:
         )
     if name.partition(":")[0] in ("cpu", "meta"):
         raise pytest.UsageError(
-            f"the conformance suite compares with the CPU: --backend {name} is not a backend from outside."
+            f"the conformance suite compares with the CPU: --backend {name} is not an external backend."
         )
     for module in config.getoption("--backend-module"):
         try:
@@ -74,7 +70,10 @@ def pytest_configure(config: pytest.Config) -> None:
     try:
         config.stash[_SUBJECT] = Subject(name)
     except Exception as error:
-        raise pytest.UsageError(_NO_DEVICE.format(name=name, error=error)) from error
+        raise pytest.UsageError(
+            f"--backend {name}: {error}\nIf importing a module registers the backend, add --backend-module "
+            "FILE_OR_MODULE."
+        ) from error
     config.stash[_FALLBACK] = collections.Counter()
 
 
@@ -109,7 +108,7 @@ def float64(subject: Subject) -> bool:
 
 @pytest.fixture(autouse=True)
 def _fresh_random_numbers() -> None:
-    """Tests that draw numbers give the same ones in every order."""
+    """Seed the generator, so that tests do not depend on their order."""
     tk.random.seed(0)
 
 
@@ -117,7 +116,7 @@ def _fresh_random_numbers() -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Note what fell back in this process; a worker of pytest-xdist sends it to the process that reports."""
+    """Count the fallbacks of this process; a worker of pytest-xdist sends them to the reporting process."""
     config = session.config
     if _SUBJECT not in config.stash:
         return
@@ -131,19 +130,19 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object) -> None:
-    """Take in what a worker of pytest-xdist sends."""
+    """Add the fallbacks that a worker of pytest-xdist sends."""
     node.config.stash[_FALLBACK].update(getattr(node, "workeroutput", {}).get("tenkey_fallback", {}))
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Print the coverage: implemented, derived, fallback, wrong. What is derived may fall back for some dtypes."""
+    """Print the coverage: implemented, derived (which may fall back for some dtypes), fallback, wrong."""
     if _SUBJECT not in config.stash:
         return
     name = config.stash[_SUBJECT].name
     found = tk.backends.coverage(name.partition(":")[0])
     calls = config.stash[_FALLBACK]
     reports = [report for kind in ("failed", "error") for report in terminalreporter.stats.get(kind, [])]
-    wrong = sorted({what for report in reports for what in [_subject_of(report)]})
+    wrong = sorted({_subject_of(report) for report in reports})
     terminalreporter.section(f"coverage of the backend {name!r}")
     for title, names in (
         ("implemented", found.implemented),
@@ -155,6 +154,6 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 def _subject_of(report: Any) -> str:
-    """The operator that a failed test is about, or what else it tests."""
+    """Return the operator that a failed test is about, or the name of the test."""
     properties = dict(report.user_properties)
     return str(properties.get("operator", report.nodeid.rpartition("::")[2]))

@@ -1,4 +1,4 @@
-"""The methods of the backend by themselves."""
+"""Tests of the methods of the backend itself."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ SIZES = (1, 3, 64, 4096, 1_000_003)
 
 
 def data(nbytes: int, seed: int = 0) -> np.ndarray:
-    """Bytes in which no two stretches are alike."""
+    """Return random bytes."""
     return np.random.default_rng(seed).integers(0, 256, nbytes, np.uint8)
 
 
 def read(subject: Subject, buffer: object, nbytes: int, device: int = 0) -> np.ndarray:
-    """The first bytes of a buffer."""
+    """Return the first bytes of a buffer."""
     subject.backend.synchronize(device)
     host = np.zeros(nbytes, np.uint8)
     subject.backend.copy_to_host(buffer, host)

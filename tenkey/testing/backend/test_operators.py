@@ -1,4 +1,4 @@
-"""Every operator on its sample inputs, in every layout, against the CPU's answer; and the gradients."""
+"""Every operator and its gradient on sample inputs, in every layout, compared with the CPU."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DERIVATIVE_DTYPES = ("float32",)
 
 @functools.cache
 def has_samples(operator: Operator) -> bool:
-    """Whether the declaration says what the operator takes."""
+    """Return whether the declaration provides sample inputs."""
     if not any(a.type.is_tensor_like for a in operator.schema.arguments):
         return False
     try:
@@ -39,7 +39,7 @@ def has_samples(operator: Operator) -> bool:
 
 
 def cases() -> list[Any]:
-    """Operators and dtypes, in an order that is the same in every process."""
+    """Return operators and dtypes in an order that is the same in every process."""
     found: list[Any] = []
     for operator in sorted(registry, key=lambda operator: operator.name):
         if not has_samples(operator):
@@ -50,12 +50,12 @@ def cases() -> list[Any]:
 
 
 def inputs(operator: Operator, dtype: str) -> Iterator[SampleInput]:
-    """The samples; the same in every process."""
+    """Yield the samples, which are the same in every process."""
     yield from samples(operator, np.random.default_rng(zlib.crc32(f"{operator.name} {dtype}".encode())), dtype)
 
 
 def outcome(function: Callable[[], Any]) -> tuple[Any, type[BaseException] | None]:
-    """The result of a call, or the type of its error."""
+    """Return the result of a call, or its error and the type of the error."""
     try:
         return function(), None
     except (ArithmeticError, LookupError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:
@@ -63,7 +63,7 @@ def outcome(function: Callable[[], Any]) -> tuple[Any, type[BaseException] | Non
 
 
 def agree_on_errors(got: Any, refused: type[BaseException] | None, what: str) -> None:
-    """Raise if a call failed that works on the CPU, with the error itself, or did not fail as it does there."""
+    """Raise the error of a call that works on the CPU, or AssertionError for another error than on the CPU."""
     if isinstance(got, BaseException) and refused is None:
         got.add_note(f"{what}: the CPU gives a result.")
         raise got
@@ -100,7 +100,7 @@ def test_operator(operator: Operator, dtype: str, subject: Subject, float64: boo
 
 
 def test_results_are_on_the_device_of_their_operands(subject: Subject, record_property: Any) -> None:
-    """On the last of several devices: a kernel may have forgotten that there is more than the current one."""
+    """Test on the last of several devices: a kernel may use the current device by mistake."""
     if subject.count == 1:
         pytest.skip("there is one device")
     kind, here = tk.device(subject.name).type, tk.device(subject.name).index
@@ -120,7 +120,7 @@ def test_results_are_on_the_device_of_their_operands(subject: Subject, record_pr
 
 
 def differentiable() -> list[Any]:
-    """Operators with a gradient for a float32 input."""
+    """Return the operators with a gradient for a float32 input."""
     found = []
     for operator in sorted(registry, key=lambda operator: operator.name):
         if operator.schema.is_mutable or Tag.DERIVED in operator.tags or "NotDifferentiable" in operator.facets:
@@ -131,7 +131,7 @@ def differentiable() -> list[Any]:
 
 
 def gradients(operator: Operator, sample: SampleInput, device: str | None) -> list[np.ndarray] | None:
-    """The gradients by all floating inputs of a weighted sum of the result; None if there are none."""
+    """Return the gradients of a weighted sum of the result by all floating inputs; None if there are none."""
     leaves: list[Tensor] = []
 
     def leaf(x: Tensor) -> Tensor:

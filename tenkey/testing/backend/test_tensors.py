@@ -1,4 +1,4 @@
-"""Tensors on the device: making, moving, viewing, changing, drawing, printing, freeing them, and what is refused."""
+"""Tests of tensors on the device: creation, copies, views, mutation, random numbers, printing, memory and errors."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ DTYPES = (
 
 
 def array(*shape: int, dtype: str = "float32") -> np.ndarray:
-    """Different values in every element."""
+    """Return different values in every element."""
     return np.arange(int(np.prod(shape)), dtype=np.int64).reshape(shape).astype(dtype)
 
 
 def values(x: tk.Tensor) -> np.ndarray:
-    """The values on the host."""
+    """Return the values on the host."""
     return x.detach().numpy()
 
 
@@ -243,7 +243,7 @@ class TestMemory:
         assert subject.backend.memory_stats(index).allocated_bytes <= before
 
     def test_memory_is_used_again(self, subject: Subject) -> None:
-        """A backend that keeps what it was given back would take 400 MB here."""
+        """Check memory use: a backend that keeps freed buffers would take 400 MB here."""
         a = np.ones(1 << 20, np.float64)
         for _ in range(5):
             tk.asarray(a, device=subject.name)
@@ -256,7 +256,7 @@ class TestMemory:
         assert resident() - before < 150 << 20, "memory that was freed is still held"
 
     def test_results_survive_their_operands(self, subject: Subject) -> None:
-        """What is freed while work is under way must not be handed out before it is done."""
+        """Check that memory freed during asynchronous work is not reused before the work is done."""
         x = tk.asarray(array(1000), device=subject.name)
         results = []
         for i in range(50):
@@ -288,7 +288,7 @@ class TestMemory:
 
 
 def resident() -> int:
-    """Bytes of main memory that the process holds; 0 where the system does not say."""
+    """Return the resident memory of the process in bytes; 0 if the system does not report it."""
     try:
         return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * 4096
     except OSError:
@@ -296,7 +296,7 @@ def resident() -> int:
 
 
 def test_training(subject: Subject) -> None:
-    """Two layers fit a sine as they do on the CPU."""
+    """Train two layers to fit a sine, as on the CPU."""
 
     def loss(device: str) -> float:
         tk.random.seed(0)

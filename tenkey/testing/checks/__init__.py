@@ -1,4 +1,4 @@
-"""The checks behind ``tk.library.opcheck``, one function for each row of its table."""
+"""The checks of ``tk.library.opcheck``, one function for each row of the report."""
 
 from __future__ import annotations
 

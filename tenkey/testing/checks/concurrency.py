@@ -1,12 +1,12 @@
-"""The row threads: concurrent calls give the answers of calls one after the other.
+"""The row threads: concurrent calls give the same results as sequential calls.
 
 Note [Threads take turns within a kernel]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-A kernel that keeps state between its lines goes wrong only if another call comes between them, which takes long to
-happen by itself. So the threads start together, the interpreter switches between them as often as it can, and in half
-of the rounds each thread has a trace function that gives the processor away before opcodes of the operator's own code,
-now and then for some microseconds: a call is interrupted at every place where it can be. The trace function stands in
-the check's own threads only; a debugger or a coverage measurement of the caller's thread goes on. Guarded by
+A kernel that keeps state between its lines fails only if another call runs between them, which rarely happens by
+chance. Therefore the threads start together, the interpreter switches between them as often as possible, and in half of
+the rounds a trace function yields the processor before opcodes of the operator's own code, sometimes for a few
+microseconds, so that calls are interrupted at every possible place. Only the check's threads have the trace function;
+a debugger or coverage measurement in the caller's thread is not affected. Guarded by
 ``tests/library/test_opcheck.py`` with kernels that write to a shared array in one line and in several.
 """
 
@@ -27,30 +27,20 @@ import tenkey as tk
 from ...core.tensor import Tensor, shares_storage
 from .sample import Failure, Sample, Skipped, described
 from .structure import Labelled
-from .variations import apart, same_plain
+from .variations import apart, rolled, same_plain
 
 __all__ = ["check_threads"]
 
 _THREADS: Final = 4
 _ROUNDS: Final = 12
-_SECONDS: Final = 0.4  # after which no new round begins
-_OTHERS: Final = (str(Path(tk.__file__).parent), "<operator", str(Path(np.__file__).parent))  # not the operator's code
+_SECONDS: Final = 0.4  # the time after which no new round begins
+_OTHERS: Final = (str(Path(tk.__file__).parent), "<operator", str(Path(np.__file__).parent))  # code of other authors
 
 _WRONG: Final = (
-    "{threads} threads that call the operator at the same time with different arguments got wrong answers ({result} "
+    "{threads} threads that call the operator at the same time with different arguments got wrong results ({result} "
     "{difference}): the kernel shares state between calls. Allocate scratch memory in each call, use "
     "threading.local(), or hold a lock."
 )
-
-
-def _variant(array: np.ndarray[Any, Any], number: int) -> np.ndarray[Any, Any]:
-    """Other values from the same set: rolled; where that makes no difference, floats are scaled a little."""
-    if array.dtype.kind in "iub" or not array.size:
-        return array if array.dtype.kind == "b" else np.roll(array, number)
-    rolled = np.roll(array, number)
-    if number and np.array_equal(rolled, array):
-        return np.asarray(array * (1 - number / 32)).astype(array.dtype)
-    return rolled
 
 
 def _values(results: list[Labelled]) -> list[Labelled]:
@@ -61,17 +51,17 @@ def _values(results: list[Labelled]) -> list[Labelled]:
 
 
 def check_threads(sample: Sample) -> str | None:
-    """Threads with inputs of their own, interrupted as Note [Threads take turns within a kernel] says."""
+    """Run threads with different inputs: see Note [Threads take turns within a kernel]."""
     if not sample.leaves:
         raise Skipped("no tensor argument")
     inputs = []
     expected = []
     results = []
     for number in range(_THREADS):
-        arrays = [_variant(array, number) for array in sample.arrays]
+        arrays = [array if array.dtype.kind == "b" else rolled(array, number) for array in sample.arrays]
         try:
             made = sample.results(sample.tensors(arrays))
-        except Exception:  # these values are not for the operator: use the sample's own
+        except Exception:  # the operator refuses these values: use the sample's
             arrays = sample.arrays
             made = sample.results(sample.tensors(arrays))
         results.append(made)
@@ -88,15 +78,9 @@ def check_threads(sample: Sample) -> str | None:
 
 
 def _run(sample: Sample, inputs: list[list[np.ndarray[Any, Any]]], expected: list[list[Labelled]]) -> None:
-    barrier = threading.Barrier(_THREADS)
     problems: list[str] = []
     stop = time.monotonic() + _SECONDS
-    rounds = [0]
-
-    def finish() -> None:  # run by one thread when all have come to the barrier
-        rounds[0] += 1
-
-    barrier = threading.Barrier(_THREADS, action=finish)
+    barrier = threading.Barrier(_THREADS)
 
     def work(number: int) -> None:
         generator = random.Random(number)
@@ -154,7 +138,7 @@ def _problem(got: list[Labelled], want: list[Labelled]) -> str:
 
 
 def _interrupting(generator: random.Random) -> Any:
-    """A trace function that gives the processor away within the operator's own code."""
+    """Return a trace function that yields the processor within the operator's own code."""
 
     def pause(frame: FrameType, event: str, argument: Any) -> Any:
         time.sleep(2e-5 * generator.random() if generator.random() < 0.3 else 0)

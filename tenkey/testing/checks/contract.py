@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -18,9 +19,16 @@ from ...dispatch.tags import Tag
 from .sample import Failure, Sample, Skipped, described
 from .structure import Labelled, first_difference, leaves_of, results_of
 
-__all__ = ["BaseCallFailure", "check_fake", "check_schema", "compare_with_fake", "fake_results", "resized"]
+__all__ = [
+    "BaseCallFailure",
+    "check_fake",
+    "check_schema",
+    "compare_with_fake",
+    "fake_results",
+    "other_sizes",
+    "refuses_values",
+]
 
-_LIST: Final = "the list '{label}' that was given as an argument was changed: work on a copy of it, list({label})."
 _TYPE: Final = "{result} is {got}, the schema promises {want}: {remedy}."
 
 _NO_FAKE: Final = (
@@ -44,7 +52,7 @@ class BaseCallFailure(Failure):
 
 
 def check_schema(sample: Sample) -> str | None:
-    """One call: the types of the results, and which arguments are changed or shared."""
+    """Call the operator once; check the types of the results, and which arguments are changed or shared."""
     tensors = sample.tensors()
     before = [np.array(t.detach().numpy()) for t in tensors]
     versions = [t._version for t in tensors]
@@ -76,17 +84,18 @@ def check_schema(sample: Sample) -> str | None:
             )
         if tensor.requires_grad and not leaf.mutable:
             raise Failure(
-                f"argument '{leaf.label}' requires a gradient after the call and did not before: do not call "
+                f"argument '{leaf.label}' requires a gradient after the call but did not before: do not call "
                 "requires_grad_ on an argument."
             )
         if leaf.mutable and error is None and same_bytes and values.size:
             notes.append(f"'{leaf.label}' is declared as changed and was not changed by this call")
     if error is not None:
         raise BaseCallFailure(
-            f"the call raises {described(error)}. The sample must be one that the operator takes; else correct the kernel."
+            f"the call raises {described(error)}. Give a sample that the operator accepts, or correct the kernel."
         ) from error
     if [leaf.label for leaf in leaves_of((args, kwargs), "arguments")] != labels:
-        raise Failure(_LIST.format(label=_changed_list(sample, args, kwargs)))
+        label = _changed_list(sample, args, kwargs)
+        raise Failure(f"the list '{label}', an argument, was changed: work on a copy of it, list({label}).")
     _check_types(sample, result)
     _check_aliases(sample, result, tensors)
     return "; ".join(notes) or None
@@ -118,15 +127,15 @@ def _check_types(sample: Sample, result: Any) -> None:
         ))  # fmt: skip
     if len(flat) != len(returns):
         raise Failure(
-            f"{len(flat)} results came, the schema {sample.operator.schema} promises {len(returns)}: correct the "
-            "schema's '->' or the return statement."
+            f"the call returned {len(flat)} results, the schema {sample.operator.schema} promises {len(returns)}: "
+            "correct the schema's '->' or the return statement."
         )
     for index, (value, wanted) in enumerate(zip(flat, returns)):
         _check_type(f"result {index}", value, wanted.type)
 
 
 def _flat_record(value: Any) -> list[Any] | None:
-    """What a result holds, one level deep: a dict its pairs, a record its fields; None for what is no container."""
+    """Return the items of a container, the pairs of a dict or the fields of a record; None for other values."""
     if isinstance(value, (list, tuple)):
         return list(value)
     if isinstance(value, dict):
@@ -137,21 +146,14 @@ def _flat_record(value: Any) -> list[Any] | None:
 
 
 def _kind(value: Any) -> str:
-    return (
-        "None"
-        if value is None
-        else f"of type {type(value).__module__}.{type(value).__qualname__}".replace("builtins.", "")
-    )
+    kind = type(value)
+    return "None" if value is None else f"of type {kind.__module__}.{kind.__qualname__}".replace("builtins.", "")
 
 
 _ACCEPTS: Final[dict[str, tuple[type, ...]]] = {
-    "int": (int,),
-    "float": (float, int),
-    "bool": (bool,),
-    "complex": (complex, float, int),
+    "int": (int,), "float": (float, int), "bool": (bool,), "complex": (complex, float, int), "str": (str,),
     "Scalar": (bool, int, float, complex),
-    "str": (str,),
-}
+}  # fmt: skip
 
 
 def _check_type(label: str, value: Any, wanted: SchemaType) -> None:
@@ -189,26 +191,19 @@ def _check_aliases(sample: Sample, result: Any, tensors: Sequence[Tensor]) -> No
     schema, facets = sample.operator.schema, sample.operator.facets
     made = [part for part in results_of(result) if isinstance(part.value, Tensor)]
     allowed = any(r.alias is not None for r in schema.returns) or "View" in facets or Tag.VIEW in sample.operator.tags
-    # An implicit composite is no boundary: its parts are the operators that other layers see.
+    # Other layers see the parts of an implicit composite, not the composite.
     composite = "Composite" in facets and facets["Composite"].implicit
     if not allowed and not composite and "Factory" not in facets and sample.operator.name != "tk::to_device":
         for part in made:
             for leaf, tensor in zip(sample.leaves, tensors):
                 if part.value is tensor or (tensor.size and shares_storage(part.value, tensor)):
-                    text = (
-                        (
-                            "{result} is the argument '{label}' itself: an operator returns new tensors. Return "
-                            "{label}.clone(), or declare the alias in the schema: 'Tensor(a) {label}' and '-> "
-                            "Tensor(a)'."
-                        )
-                        if part.value is tensor
-                        else (
-                            "{result} is a view of the argument '{label}': an operator returns new tensors. Return a "
-                            "copy (clone() it), or declare the alias in the schema: 'Tensor(a) {label}' and '-> "
-                            "Tensor(a)'."
-                        )
+                    same = part.value is tensor
+                    raise Failure(
+                        f"{part.label} is {'' if same else 'a view of '}the argument '{leaf.label}'"
+                        f"{' itself' if same else ''}: an operator returns new tensors. Return "
+                        f"{f'{leaf.label}.clone()' if same else 'a copy (clone() it)'}, or declare the alias in the "
+                        f"schema: 'Tensor(a) {leaf.label}' and '-> Tensor(a)'."
                     )
-                    raise Failure(text.format(result=part.label, label=leaf.label))
     if allowed or composite:
         return
     for number, part in enumerate(made):
@@ -221,28 +216,28 @@ def _check_aliases(sample: Sample, result: Any, tensors: Sequence[Tensor]) -> No
 
 
 def _without_values(tensor: Tensor) -> Tensor:
-    """A tensor on ``meta`` with the same shape, dtype and strides."""
+    """Return a tensor on ``meta`` with the same shape, dtype and strides."""
     strides = tuple([n * tensor.itemsize for n in tensor.strides])
     return make_tensor(StridedArray(None, tensor.shape, tensor.dtype, META, strides), word_for(META, tensor.dtype))
 
 
 def fake_results(sample: Sample, tensors: Sequence[Tensor]) -> list[Labelled]:
-    """What the operator gives for such tensors without their values."""
+    """Return the operator's results for the tensors without their values."""
     return sample.results([_without_values(t) for t in tensors])
 
 
 def has_fake(sample: Sample) -> bool:
-    """Whether there is a kernel for the device ``meta``."""
+    """Return whether there is a kernel for the device ``meta``."""
     return sample.operator.slot(DispatchKey.Meta).rule.startswith("1")
 
 
 def refuses_values(error: Exception) -> bool:
-    """Whether a fake says that the result depends on values."""
+    """Return whether a fake refuses because the result depends on values."""
     return isinstance(error, NotImplementedError) and "depend" in str(error)
 
 
 def check_fake(sample: Sample) -> str | None:
-    """Shape, dtype, strides and device without values, for the sample and for samples of other sizes."""
+    """Compare shape, dtype, strides and device with the fake, for the sample and for other sizes."""
     if not sample.leaves:
         return _check_factory(sample)
     tensors = sample.tensors()
@@ -259,11 +254,11 @@ def check_fake(sample: Sample) -> str | None:
         raise Failure(_NO_FAKE.format(error=described(error), name=sample.operator.name)) from error
     dense = all(t.is_contiguous for t in tensors) or Tag.NEEDS_EXACT_STRIDES in sample.operator.tags
     compare_with_fake(real, fake, "", strides=dense)
-    for arrays, where in resized(sample):
+    for arrays, where in _resized(sample):
         made = sample.tensors(arrays)
         try:
             real = sample.results(made)
-        except Exception:  # not a sample of this operator
+        except Exception:  # the operator refuses these sizes
             continue
         try:
             fake = fake_results(sample, sample.tensors(arrays))
@@ -289,37 +284,44 @@ def _check_factory(sample: Sample) -> str | None:
     return None
 
 
-def resized(sample: Sample) -> Iterator[tuple[list[np.ndarray[Any, Any]], str]]:
-    """The sample with every dimension of one length made longer, and with one dimension of one tensor made longer."""
+def _resized(sample: Sample) -> Iterator[tuple[list[np.ndarray[Any, Any]], str]]:
+    """Yield the sample with other sizes: see :func:`other_sizes`."""
+
+    def longer(array: np.ndarray[Any, Any], axis: int) -> np.ndarray[Any, Any]:
+        more = array if array.shape[axis] > 1 else np.concatenate([array, array], axis)
+        return np.concatenate([array, np.take(more, [0, 1], axis)], axis) if array.size else array
+
+    for arrays, _ in other_sizes(sample, longer):
+        text = ", ".join(f"'{label}' {a.shape}" for label, a in zip(sample.labels, arrays))
+        yield arrays, f"with other sizes ({text}) "
+
+
+def other_sizes(
+    sample: Sample, resize: Callable[[np.ndarray[Any, Any], int], np.ndarray[Any, Any]], *, everything: bool = False
+) -> Iterator[tuple[list[np.ndarray[Any, Any]], bool]]:
+    """Yield the arrays with ``resize(array, axis)`` applied to all dimensions of one length, then to one dimension.
+
+    ``everything`` adds the case of all dimensions. The second item tells whether equal dimensions are still equal.
+    """
     arrays = sample.arrays
     lengths = sorted({n for a in arrays for n in a.shape if n > 0})[:6]
-    tried: set[tuple[tuple[int, ...], ...]] = set()
-    changes = [
-        [[axis for axis, n in enumerate(a.shape) if n == length] for a in arrays] for length in lengths
-    ]  # which axes of which tensor grow
+    changes = [[[axis for axis, n in enumerate(a.shape) if n == length] for a in arrays] for length in lengths]
+    changes += [[list(range(a.ndim)) for a in arrays]] if everything else []
+    together = len(changes)
     for i, a in enumerate(arrays[:4]):
-        changes += [
-            [[axis] if j == i else [] for j in range(len(arrays))]
-            for axis in range(min(a.ndim, 4))
-            if a.shape[axis] > 1
-        ]
-    for axes in changes:
-        made = []
-        for array, chosen in zip(arrays, axes):
-            for axis in chosen:
-                more = array if array.shape[axis] > 1 else np.concatenate([array, array], axis)
-                array = np.concatenate([array, np.take(more, [0, 1], axis)], axis) if array.size else array
-            made.append(array)
+        axes = [axis for axis in range(min(a.ndim, 4)) if a.shape[axis] > 1]
+        changes += [[[axis] if j == i else [] for j in range(len(arrays))] for axis in axes]
+    tried = {tuple([a.shape for a in arrays])}
+    for number, chosen in enumerate(changes):
+        made = [functools.reduce(resize, axes, array) for array, axes in zip(arrays, chosen)]
         shapes = tuple([a.shape for a in made])
-        if shapes in tried or shapes == tuple([a.shape for a in arrays]):
-            continue
-        tried.add(shapes)
-        text = ", ".join(f"'{label}' {shape}" for label, shape in zip(sample.labels, shapes))
-        yield made, f"with other sizes ({text}) "
+        if shapes not in tried:
+            tried.add(shapes)
+            yield made, number < together
 
 
 def compare_with_fake(real: list[Labelled], fake: list[Labelled], where: str, *, strides: bool = True) -> None:
-    """Raise where a fake's results are not those of the real run but for the values."""
+    """Raise Failure if a fake's results differ from those of the real run in more than their values."""
     rule = " (computed from the arguments' shapes, not the sample's numbers)" if where else ""
     if len(real) != len(fake):
         raise Failure(_DIFFERS.format(
@@ -334,7 +336,7 @@ def compare_with_fake(real: list[Labelled], fake: list[Labelled], where: str, *,
             ))  # fmt: skip
         if two.value.device.type != "meta":
             raise Failure(
-                f"{where}the fake gives {two.label} on the device '{two.value.device}', the fake's arguments are on "
+                f"{where}the fake gives {two.label} on the device '{two.value.device}', but its arguments are on "
                 "'meta': make it with device=x.device."
             )
         compared = [("shape", one.value.shape, two.value.shape), ("dtype", one.value.dtype, two.value.dtype)]
@@ -353,7 +355,7 @@ def _shown(value: Any) -> str:
 
 
 def _strides(tensor: Tensor) -> tuple[int | None, ...]:
-    """The strides that mean something: of dimensions that are longer than 1."""
+    """Return the strides of the dimensions that are longer than 1; other strides have no meaning."""
     if not tensor.size:
         return ()
     return tuple([stride if n > 1 else None for n, stride in zip(tensor.shape, tensor.strides)])

@@ -45,7 +45,7 @@ _SECOND_REMEDY: Final = (
 
 
 class Derivatives:
-    """What the four rows share: the sample in double precision, its differences, and what was found out already."""
+    """State shared by the four rows: the sample in double precision, its differences, and earlier findings."""
 
     def __init__(self, sample: Sample, atol: float | None, rtol: float | None) -> None:
         self.sample = sample
@@ -62,7 +62,7 @@ class Derivatives:
 
     @property
     def arrays(self) -> list[np.ndarray[Any, Any]]:
-        """The sample's values in double precision if the operator takes that and computes in it, else as given."""
+        """The sample's values, in double precision if the operator accepts it and computes in it."""
         if not self._arrays:
             wide = [_widened(array) for array in self.sample.arrays]
             try:
@@ -88,12 +88,11 @@ class Derivatives:
     def found(self) -> Differences:
         """The differences at the sample."""
         if self._found is None:
-            arrays = self.arrays
-            self._found = self.differences(arrays)
+            self._found = self.differences(self.arrays)
         return self._found
 
     def differences(self, arrays: Sequence[np.ndarray[Any, Any]], limit: int = 40) -> Differences:
-        """Differences of the operator at other values."""
+        """Return the differences of the operator at other values."""
         return differences(
             self.sample.function, self.sample.tensors, arrays, self.sample.floating, self.precision, self.rng, limit
         )
@@ -101,7 +100,7 @@ class Derivatives:
     # ---- autograd
 
     def autograd(self) -> str | None:
-        """Whether results require a gradient exactly when they should, and backward runs."""
+        """Check that results require a gradient exactly when they should, and that backward runs."""
         sample = self.sample
         if not sample.floating:
             self.why_not = "no floating-point tensor argument"
@@ -125,7 +124,7 @@ class Derivatives:
         return None
 
     def _check_recorded(self, subset: tuple[int, ...]) -> int:
-        """Whether the results require a gradient if these arguments do; how many do."""
+        """Check that the results require a gradient if these arguments do; return how many do."""
         sample = self.sample
         first = len(subset) == len(sample.floating)
         try:
@@ -135,8 +134,8 @@ class Derivatives:
             if "Backward" in sample.operator.facets or not first or not is_deliberate(error):
                 named = quote_all([sample.labels[i] for i in subset])
                 raise Failure(
-                    f"with a gradient recorded for {named} the call raises {described(error)}. Correct setup_context or "
-                    "the autograd kernel."
+                    f"with a gradient recorded for {named} the call raises {described(error)}. Correct setup_context "
+                    "or the autograd kernel."
                 ) from error
             raise self._no_gradient() from error
         for part in results:
@@ -157,7 +156,7 @@ class Derivatives:
         return len(recorded)
 
     def _no_gradient(self) -> Skipped:
-        """Why there is nothing to judge; a warning if the sample asks for a gradient."""
+        """Return why the row does not apply; a warning if the sample requests a gradient."""
         self.why_not = "no gradient registered"
         name = self.sample.operator.name
         marked = [self.sample.labels[i] for i in self.sample.floating if self.sample.leaves[i].marked]
@@ -181,12 +180,12 @@ class Derivatives:
             if part.value.requires_grad:
                 raise Failure(
                     f"{part.label} requires a gradient {when}: an operator's result may do so only if an argument "
-                    "does and recording is on. Do not return tensors with a history of their own: detach() what the "
-                    "kernel keeps, and drop its enable_grad."
+                    "does and recording is on. Do not return tensors with a history: detach() the tensors that the "
+                    "kernel keeps, and remove its enable_grad."
                 )
 
     def _check_nothing_lost(self, subset: Sequence[int], results: list[Labelled]) -> None:
-        """Raise if a result that is not recorded depends on an argument that requires a gradient."""
+        """Raise Failure if a result that is not recorded depends on an argument that requires a gradient."""
         start = 0
         for part in floating_results(results):
             size = components(part.value.detach().numpy()).size
@@ -201,7 +200,7 @@ class Derivatives:
             start += size
 
     def _check_backward(self) -> None:
-        """Raise Skipped if nothing says what the gradient is; what else is wrong is for the row gradient to say."""
+        """Raise Skipped if there is no gradient formula; the row gradient reports other mistakes."""
         operator = self.sample.operator
         with tk.enable_grad():
             tensors = self._marked(self.sample.floating)
@@ -218,7 +217,7 @@ class Derivatives:
     # ---- gradient
 
     def gradient(self) -> str | None:
-        """Backward against differences: for all subsets of inputs, at two points, with operands that broadcast."""
+        """Compare backward with differences: for all subsets of inputs, at two points, with broadcasting operands."""
         if not self.differentiable:
             raise Skipped(self.why_not)
         sample = self.sample
@@ -234,7 +233,7 @@ class Derivatives:
             self._check_at(arrays, sample.floating, found, cotangents(found, self.rng, 3), where)
         notes += self._complex_note()
         if all(k.size and k.any(axis=1).all() for k in self.found.kinks.values()):
-            notes.append("the sample lies on a kink everywhere: give one with other values")
+            notes.append("the sample lies on kinks only: give one with other values")
         return "; ".join(notes) or None
 
     def _check_at(
@@ -270,7 +269,7 @@ class Derivatives:
             ))  # fmt: skip
 
     def _accepted(self, arrays: Sequence[np.ndarray[Any, Any]]) -> list[Labelled] | None:
-        """The floating results for other values, None if the operator refuses them or they are not finite."""
+        """Return the floating results for other values, None if the operator refuses or they are not finite."""
         try:
             results = [
                 Labelled(p.label, p.value.detach().numpy())
@@ -282,10 +281,10 @@ class Derivatives:
             return results if results and all(np.isfinite(p.value).all() for p in results) else None
 
     def _other_points(self) -> Iterator[tuple[list[np.ndarray[Any, Any]], str]]:
-        """The sample moved a little, and the sample with one operand that broadcasts."""
+        """Yield the sample moved a little, and with one operand that broadcasts."""
         moved = [_moved(a, self.rng) if i in self.sample.floating else a for i, a in enumerate(self.arrays)]
         if self._accepted(moved) is not None:
-            yield moved, " at values beside the sample's"
+            yield moved, " at values near the sample's"
         shapes = self.found.shapes
         if len(self.arrays) < 2:
             return
@@ -302,7 +301,7 @@ class Derivatives:
                     yield arrays, f" where '{self.sample.labels[i]}' broadcasts (shapes {text})"
 
     def _complex_note(self) -> list[str]:
-        """What is wrong for complex values, which the sample does not have but the operator takes."""
+        """Report a wrong gradient for complex values if the operator takes them and the sample has none."""
         if any(a.dtype.kind == "c" for a in self.arrays) or any(a.dtype != np.float64 for a in self._floats()):
             return []
         arrays = [
@@ -318,12 +317,8 @@ class Derivatives:
         except Failure:
             if "Pointwise" in self.sample.operator.facets:
                 raise
-            return [
-                (
-                    "right for the sample; for complex values, which the operator takes too, it is wrong: give a "
-                    "complex sample to see how"
-                )
-            ]
+            note = "right for the sample, but wrong for complex values, which the operator also takes"
+            return [f"{note}: give a complex sample to see how"]
         return []
 
     def _floats(self) -> list[np.ndarray[Any, Any]]:
@@ -332,7 +327,7 @@ class Derivatives:
     # ---- second order
 
     def second_order(self) -> str | None:
-        """Backward of backward against differences of backward, by the inputs and by the gradients of the results."""
+        """Compare backward of backward with differences of backward, by the inputs and the output gradients."""
         if not self.differentiable:
             raise Skipped(self.why_not)
         sample, floating = self.sample, self.sample.floating
@@ -391,7 +386,7 @@ class Derivatives:
     # ---- forward mode
 
     def forward(self) -> str | None:
-        """Tangents against differences, for all inputs together and for each alone, and against backward."""
+        """Compare tangents with differences, for all inputs and for subsets, and with backward."""
         if not self.sample.floating:
             raise Skipped("no floating-point tensor argument")
         if not self.differentiable and "Forward" not in self.sample.operator.facets:
@@ -409,9 +404,8 @@ class Derivatives:
                 raise Failure(
                     f"forward mode raises {described(error)}. Correct the function given to register_jvp."
                 ) from error
-            only = (
-                "" if not number else f" when only {quote_all([self.sample.labels[i] for i in subset])} has a tangent"
-            )
+            names = quote_all([self.sample.labels[i] for i in subset])
+            only = f" when only {names} has a tangent" if number else ""
             self._check_tangents(got, tangents, only)
             if not number and self.differentiable:
                 self._check_adjoint(got, tangents)
@@ -433,7 +427,7 @@ class Derivatives:
         self, got: list[np.ndarray[Any, Any] | None], tangents: dict[int, np.ndarray[Any, Any]], where: str
     ) -> None:
         found = self.found
-        # Components that were not moved (a large input) have no differences: then only the adjoint test judges.
+        # Components that were not moved (of a large input) have no differences: only the adjoint test judges them.
         if any(len(found.moved[i]) < components(t).size for i, t in tangents.items()):
             return
         want = sum(components(t) @ np.where(found.kinks[i], 0, found.values[i]) for i, t in tangents.items())
@@ -464,7 +458,7 @@ class Derivatives:
                 )
 
     def _check_adjoint(self, got: list[np.ndarray[Any, Any] | None], tangents: dict[int, np.ndarray[Any, Any]]) -> None:
-        """The dot product test: <u, J v> = <u J, v>, which is exact but for rounding."""
+        """Apply the dot product test, <u, J v> = <u J, v>, which is exact up to rounding."""
         column = cotangents(self.found, self.rng, 1)
         seeds = split_cotangent(column[:, 0], self.found)
         forward = sum(float(components(u) @ components(t)) for u, t in zip(seeds, got) if t is not None)
@@ -472,7 +466,7 @@ class Derivatives:
             gradients, _ = pull_back(
                 self.sample.function, self.sample.tensors, self.arrays, list(tangents), self.found, column
             )
-        except Exception:  # the row gradient has said so
+        except Exception:  # the row gradient reports it
             return
         backward = sum(float(gradients[i][:, 0] @ components(t)) for i, t in tangents.items())
         size = sum(float(np.abs(gradients[i][:, 0]) @ np.abs(components(t))) for i, t in tangents.items())
@@ -505,7 +499,7 @@ def _tangent(array: np.ndarray[Any, Any], rng: np.random.Generator) -> np.ndarra
 
 
 def _subsets(inputs: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """All inputs first, then every smaller subset of up to three inputs, or each of more inputs alone."""
+    """Yield all inputs, then all smaller subsets of up to three inputs, or single ones of more inputs."""
     yield tuple(inputs)
     sizes = range(len(inputs) - 1, 0, -1) if len(inputs) <= 3 else [1]
     for size in sizes:

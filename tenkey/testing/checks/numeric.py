@@ -1,14 +1,12 @@
-"""Derivatives by differences, and their comparison with what an operator gives.
+"""Derivatives by differences, and their comparison with the derivatives of an operator.
 
-Note [Differences beside a kink]
-~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-A derivative is judged by central differences of every real component of an input (parts of a complex number count
-apart, as in ``tk.autograd.gradcheck``); of a large input some components are drawn. Hand-written samples lie on
-kinks: a ``relu`` of 0, the maximum of equal values. There the differences to the left and to the right differ, no
-value can be called wrong, and the component is left out; so it is
-at a jump, where differences grow as the step shrinks. Other than ``gradcheck`` this judges single precision too,
-with a wider step, for operators that know nothing else, and it knows the names of the arguments. Guarded by
-``tests/library/test_opcheck.py::test_a_kink_is_not_judged``.
+Note [Differences at a kink]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+Derivatives are compared with central differences by every real component of an input, as in ``tk.autograd.gradcheck``;
+components of large inputs are sampled. Hand-written samples often lie on kinks, such as a ``relu`` of 0 or the maximum
+of equal values. The differences to the left and to the right disagree there, so the component is not judged; neither is
+it at a jump, where differences grow as the step shrinks. Unlike ``gradcheck``, this also judges operators that compute
+in single precision only, with a wider step. Guarded by ``tests/library/test_opcheck.py::test_a_kink_is_not_judged``.
 """
 
 from __future__ import annotations
@@ -32,16 +30,11 @@ Function = Callable[[Sequence[Tensor]], list[Labelled]]
 Make = Callable[[Sequence[np.ndarray], Sequence[int]], list[Tensor]]
 
 _COMPONENTS: Final = 40  # of one input, at most
-_ONE_HOT: Final = 24  # components of the results that are pulled back one by one; of more, random mixtures
-
-
-_CONJUGATE: Final = (
-    "It is the conjugate of what it should be: the gradient of a complex input is g * tk.conj(derivative)."
-)
+_ONE_HOT: Final = 24  # components of the results that are pulled back one by one; for more, random mixtures
 
 
 class Precision(NamedTuple):
-    """Step and tolerances that fit the dtype which an operator computes in; ``kink``: see the Note."""
+    """Step and tolerances for the dtype that an operator computes in; for ``kink`` see the Note."""
 
     step: float
     atol: float
@@ -50,14 +43,14 @@ class Precision(NamedTuple):
 
     @classmethod
     def of(cls, dtype: np.dtype, atol: float | None, rtol: float | None) -> Precision:
-        """For results of this dtype."""
+        """Return the precision for results of a dtype."""
         size = dtype.itemsize // (2 if dtype.kind == "c" else 1)
         found = {8: cls(1e-6, 1e-5, 1e-3, 1e-2), 4: cls(4e-3, 1e-2, 2e-2, 0.1)}.get(size, cls(6e-2, 0.1, 0.1, 0.5))
         return cls(found.step, found.atol if atol is None else atol, found.rtol if rtol is None else rtol, found.kink)
 
 
 class Differences(NamedTuple):
-    """For each input: which components were moved, the derivative of every component of the results, and its kinks."""
+    """For each input: the moved components, the derivatives of all components of the results, and the kinks."""
 
     moved: dict[int, np.ndarray[Any, Any]]
     values: dict[int, np.ndarray[Any, Any]]
@@ -68,7 +61,7 @@ class Differences(NamedTuple):
 
 
 class Mismatch(NamedTuple):
-    """The worst wrong component: of which input, where in it, what was given and expected."""
+    """The largest wrong component: its input and index, its value, and the expected value."""
 
     input: int
     place: tuple[int, ...]
@@ -78,7 +71,7 @@ class Mismatch(NamedTuple):
 
 
 def floating_results(results: list[Labelled]) -> list[Labelled]:
-    """The results that can carry a gradient."""
+    """Return the results that can carry a gradient."""
     return [part for part in results if is_inexact(part.value.dtype)]
 
 
@@ -98,7 +91,7 @@ def differences(
     rng: np.random.Generator,
     limit: int = _COMPONENTS,
 ) -> Differences:
-    """Central differences of all floating results by ``inputs`` (Note [Differences beside a kink])."""
+    """Return central differences of all floating results by ``inputs`` (Note [Differences at a kink])."""
     base = _values(function, make, arrays, ())
     found = Differences(
         {}, {}, {}, [p.label for p in base], [p.value.shape for p in base], [p.value.dtype for p in base]
@@ -145,7 +138,7 @@ def differences(
 
 
 def cotangents(found: Differences, rng: np.random.Generator, columns: int | None = None) -> np.ndarray[Any, Any]:
-    """What is pulled back: each component of the results alone, or random mixtures where there are many."""
+    """Return the cotangents to pull back: each component of the results, or random mixtures if there are many."""
     count = sum(int(np.prod(s, dtype=int)) * (2 if d.kind == "c" else 1) for s, d in zip(found.shapes, found.dtypes))
     if columns is None and count <= _ONE_HOT:
         return np.eye(count)
@@ -154,7 +147,7 @@ def cotangents(found: Differences, rng: np.random.Generator, columns: int | None
 
 
 def split_cotangent(column: np.ndarray[Any, Any], found: Differences) -> list[np.ndarray[Any, Any]]:
-    """One column as an array for each result."""
+    """Return one column as an array for each result."""
     arrays, start = [], 0
     for shape, dtype in zip(found.shapes, found.dtypes):
         size = int(np.prod(shape, dtype=int)) * (2 if dtype.kind == "c" else 1)
@@ -171,7 +164,7 @@ def pull_back(
     found: Differences,
     columns: np.ndarray[Any, Any],
 ) -> tuple[dict[int, np.ndarray[Any, Any]], list[int]]:
-    """The gradients by the inputs in ``subset``, of every column of cotangents, and the inputs that never got one."""
+    """Return the gradients by the inputs in ``subset`` for all cotangents, and the inputs without a gradient."""
     with tk.enable_grad():
         tensors = make(arrays, subset)
         leaves = [tensors[i] for i in subset]
@@ -197,7 +190,7 @@ def compare(
     gradients: dict[int, np.ndarray[Any, Any]],
     precision: Precision,
 ) -> Mismatch | None:
-    """The worst difference between gradients and differences, or None where they agree."""
+    """Return the largest deviation of the gradients from the differences, or None if they agree."""
     for i, gradient in gradients.items():
         if not gradient.size or not found.values[i].size:
             continue
@@ -231,15 +224,18 @@ def _hint(
     got: np.ndarray[Any, Any], want: np.ndarray[Any, Any], judged: np.ndarray[Any, Any], array: np.ndarray[Any, Any],
     part: str,
 ) -> str:  # fmt: skip
-    """What kind of mistake it looks like."""
+    """Describe the probable mistake."""
     if array.dtype.kind == "c" and got.shape[0] == components(array).size:
         flipped = want * np.where(np.arange(len(want)) % 2, -1.0, 1.0)[:, None]
-        # Of the columns, those that pull the imaginary part of a result back have the other sign.
+        # Columns that pull back the imaginary part of a result have the opposite sign.
         columns = [
             any(np.allclose(a, s * b, rtol=1e-3, atol=1e-5) for s in (1.0, -1.0)) for a, b in zip(got.T, flipped.T)
         ]
         if judged.all() and all(columns):
-            return f" ({part}) {_CONJUGATE}"
+            return (
+                f" ({part}) It is the conjugate of what it should be: the gradient of a complex input is g * "
+                "tk.conj(derivative)."
+            )
     inside = judged & (np.abs(want) > 1e-8) & np.isfinite(got)
     if inside.any():
         ratio = got[inside] / want[inside]

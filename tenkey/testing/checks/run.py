@@ -1,11 +1,11 @@
-"""Running the checks in order, and telling a mistake from what follows from it.
+"""Run the checks in order, and separate a mistake from its consequences.
 
 Note [One mistake, one row]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~
-Most mistakes disturb several checks: an operator that changes its argument cannot agree with finite differences. A
-person wants to hear of the cause. So a row that fails is not judged if one that it builds upon has failed, and says so;
-the rows run in the order of these dependencies and are printed in the order of the table. A row that nobody wants, and
-that only excuses others, runs when one of them has failed. Guarded by
+Most mistakes disturb several checks: an operator that changes its argument cannot agree with finite differences. The
+report should show the cause. A row that fails is therefore "not judged" if a row that it depends on has failed. Rows
+run in the order of these dependencies and are printed in the order of the table. A slow row that was not requested, and
+that others depend on, runs only when one of these has failed. Guarded by
 ``tests/library/test_opcheck.py::test_a_wrong_operator_is_reported_in_its_row_alone`` and ``::test_what_excuses_a_row``.
 """
 
@@ -38,16 +38,16 @@ _BUILDS_UPON: Final[dict[str, tuple[str, ...]]] = {
     "autograd": _VALUES,
     "gradient": (*_VALUES, "autograd"),
     "second order": (*_VALUES, "autograd", "gradient"),
-    "forward mode": (*_VALUES, "autograd", "gradient", "second order"),  # it may be derived from backward
+    "forward mode": (*_VALUES, "autograd", "gradient", "second order"),  # which may be derived from backward
     "layout": _VALUES,
     "zero size": ("schema", "fake"),
     "threads": _VALUES,
     "vmap": (*_VALUES, "layout", "threads"),  # a loop takes slices of its arguments and keeps many results
     "backends": _VALUES,
 }
-"""The rows in the order in which they run, each with those that it builds upon."""
+"""The rows in the order in which they run, each with the rows that it depends on."""
 
-_EXCUSES: Final = {"threads"}  # it takes long, and no other check needs what it does
+_EXCUSES: Final = {"threads"}  # slow, and needed by others only after a failure
 
 _NOT_JUDGED: Final = "not judged while {rows} {fail}"
 
@@ -60,7 +60,7 @@ def run_checks(
     atol: float | None,
     rtol: float | None,
 ) -> OpCheckReport:
-    """Run the checks that are ``wanted``, and those that these build upon; see :func:`tenkey.library.opcheck`."""
+    """Run the ``wanted`` checks and those that they depend on; see :func:`tenkey.library.opcheck`."""
     listed = args if isinstance(args, (tuple, list)) else ()
     operator, call = operator_of(op, listed, kwargs if isinstance(kwargs, dict) else {})
     generator = tk.random.default_generator()
@@ -68,7 +68,7 @@ def run_checks(
     rows: dict[str, Row] = {}
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"), tk.enable_grad():
-            warnings.simplefilter("ignore")  # a kernel's remarks on samples that the user did not choose
+            warnings.simplefilter("ignore")  # kernels may warn about samples that the user did not choose
             sample = Sample(operator, call, args, kwargs)
             derivatives = Derivatives(sample, atol, rtol)
             checks: dict[str, Callable[[], str | None]] = {
@@ -123,7 +123,7 @@ def _row(name: str, check: Callable[[], str | None], below: list[Row], *, random
         text = str(failure)
     except Exception as error:
         text = (
-            f"the call raises {described(error)} under this check, and not by itself. Correct the operator's kernel for "
+            f"the call raises {described(error)} in this check, but not by itself. Correct the operator's kernel for "
             "such a call."
         )
     else:
@@ -132,7 +132,7 @@ def _row(name: str, check: Callable[[], str | None], below: list[Row], *, random
 
 
 def _judged(row: Row, below: list[Row]) -> Row:
-    """A row that has failed, or why that says nothing."""
+    """Return the failed row, or a skipped one if a row that it depends on has failed."""
     failed = [f"'{other.name}'" for other in below if not other.passed]
     if not failed:
         return row
@@ -141,4 +141,4 @@ def _judged(row: Row, below: list[Row]) -> Row:
 
 
 class _Fatal(Row):
-    """A row after which nothing can be run."""
+    """A row after which no other check can run."""

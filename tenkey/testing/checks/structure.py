@@ -12,7 +12,7 @@ __all__ = ["Labelled", "leaves_of", "quote_all", "results_of"]
 
 
 class Labelled(NamedTuple):
-    """A part of a nested value and how a person would write it: ``points[1].x``."""
+    """A part of a nested value and its expression: ``points[1].x``."""
 
     label: str
     value: Any
@@ -28,7 +28,7 @@ def leaves_of(value: Any, label: str) -> list[Labelled]:
 
 
 def results_of(value: Any) -> list[Labelled]:
-    """The parts of an operator's result, with their labels.
+    """Return the parts of an operator's result with their labels.
 
     >>> [part.label for part in results_of((1, 2))], results_of(1)[0].label
     (['result[0]', 'result[1]'], 'the result')
@@ -38,7 +38,7 @@ def results_of(value: Any) -> list[Labelled]:
 
 
 def quote_all(labels: list[str]) -> str:
-    """Labels in a sentence: ``'x' and 'y'``.
+    """Quote labels for a sentence: ``'x' and 'y'``.
 
     >>> quote_all(["x", "y", "z"])
     "'x', 'y' and 'z'"
@@ -48,7 +48,7 @@ def quote_all(labels: list[str]) -> str:
 
 
 def first_difference(one: np.ndarray, two: np.ndarray, wrong: np.ndarray | None = None) -> str:
-    """Where two arrays of one shape differ first: ``at index (0, 2): 1.0 -> 5.0``."""
+    """Describe the first difference of two arrays of one shape: ``at index (0, 2): 1.0 -> 5.0``."""
     if wrong is None:
         wrong = ~((one == two) | ((one != one) & (two != two)))
     index = tuple(int(i) for i in np.argwhere(wrong)[0]) if wrong.any() else ()

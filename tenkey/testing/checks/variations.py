@@ -1,4 +1,4 @@
-"""The rows layout, zero size, determinism and backends: what must make no difference to the values."""
+"""The rows layout, zero size, determinism and backends: variations that must not change the values."""
 
 from __future__ import annotations
 
@@ -15,21 +15,16 @@ from ...core.tensor import Tensor
 from ...core.tree import flatten
 from ...dispatch.errors import MissingKernelError
 from ...dispatch.tags import Tag
-from .contract import compare_with_fake, fake_results, refuses_values
+from .contract import compare_with_fake, fake_results, other_sizes, refuses_values
 from .gradients import Derivatives
 from .numeric import floating_results
 from .sample import Failure, Sample, Skipped, described, is_deliberate
 from .structure import Labelled, quote_all
 
-__all__ = ["apart", "same_plain", "check_backends", "check_determinism", "check_layout", "check_zero_size"]
+__all__ = ["apart", "check_backends", "check_determinism", "check_layout", "check_zero_size", "rolled", "same_plain"]
 
-_TAKEOVERS: Final = 5  # how often equal calls may differ by rounding before the operator is called nondeterministic
-_ULPS: Final = 64  # in which a sum in another order may differ, relative to the largest value
-
-_NONDETERMINISTIC: Final = (
-    "two calls with equal arguments gave different results ({difference}): make the kernel deterministic (no state, no "
-    "unseeded random numbers, no uninitialised memory), or define the operator with the tag 'nondeterministic'."
-)
+_TAKEOVERS: Final = 5  # differences by rounding that are tolerated while compiled kernels take over
+_ULPS: Final = 64  # allowed difference of sums in different orders, relative to the largest value
 _LAYOUT_RAISES: Final = (
     "with {what} the call raises {error}. Use the tensor's strides, or copy first (np.ascontiguousarray(x.numpy())), "
     "or define the operator with the tag 'needs_exact_strides'."
@@ -40,7 +35,7 @@ _BACKEND: Final = (
 
 
 def apart(one: np.ndarray[Any, Any], two: np.ndarray[Any, Any], *, exact: bool = False) -> str:
-    """How two arrays differ, in words; empty if they do not, but for rounding (or bitwise, if ``exact``).
+    """Describe how two arrays differ; return "" if they are equal up to rounding, or bitwise if ``exact``.
 
     >>> apart(np.array([1.0, 2.0]), np.array([1.0, 2.5]))
     'at index (1,): 2.0 and 2.5'
@@ -63,7 +58,7 @@ def apart(one: np.ndarray[Any, Any], two: np.ndarray[Any, Any], *, exact: bool =
 
 
 def same_plain(one: Any, two: Any, *, exact: bool = False) -> bool:
-    """Whether two values that are no tensors are equal; numbers but for rounding in single precision."""
+    """Return whether two values other than tensors are equal; numbers up to rounding in single precision."""
     if isinstance(one, (float, complex)) and isinstance(two, (float, complex)) and not exact:
         return bool(np.isclose(one, two, rtol=1e-4, atol=1e-6, equal_nan=True))
     return one is two or bool(one == two) or bool(one != one and two != two)
@@ -74,7 +69,7 @@ def _host(part: Labelled) -> np.ndarray[Any, Any]:
 
 
 def _differing(one: Sequence[Labelled], two: Sequence[Labelled], *, exact: bool = False) -> tuple[str, str] | None:
-    """The first result that differs, and how."""
+    """Return the first result that differs, and a description of the difference."""
     if len(one) != len(two):
         return "the call", f"{len(one)} and {len(two)} results"
     for first, second in zip(one, two):
@@ -90,26 +85,38 @@ def _differing(one: Sequence[Labelled], two: Sequence[Labelled], *, exact: bool 
     return None
 
 
+def rolled(array: np.ndarray[Any, Any], number: int) -> np.ndarray[Any, Any]:
+    """Return other values of the same set: rolled, or scaled a little if that leaves floats as they are."""
+    moved = np.roll(array, number)
+    if number and array.dtype.kind in "fc" and np.array_equal(moved, array):
+        return np.asarray(array * (1 - number / 32)).astype(array.dtype)
+    return moved
+
+
 # ---- determinism
 
 
 def check_determinism(sample: Sample) -> str | None:
-    """Equal calls give bitwise equal results."""
+    """Check that equal calls give bitwise equal results."""
     if Tag.NONDETERMINISTIC in sample.operator.tags:
         raise Skipped("tagged nondeterministic")
     found = _unequal(sample)
     for _ in range(_TAKEOVERS):
         if found is None or not found[2]:
             break
-        time.sleep(0.05)  # a compiled kernel may have taken over between two calls, once: see whether it happens again
+        time.sleep(0.05)  # a compiled kernel may have taken over between two calls, which happens only once
         found = _unequal(sample)
     if found is None:
         return None
-    raise Failure(_NONDETERMINISTIC.format(difference=f"{found[0]} {found[1]}"))
+    raise Failure(
+        f"two calls with equal arguments gave different results ({found[0]} {found[1]}): make the kernel deterministic "
+        "(no state, no unseeded random numbers, no uninitialised memory), or define the operator with the tag "
+        "'nondeterministic'."
+    )
 
 
 def _unequal(sample: Sample) -> tuple[str, str, bool] | None:
-    """What differs between equal calls, how, and whether by no more than rounding."""
+    """Return what differs between equal calls, how, and whether only by rounding."""
     frozen = [
         Labelled(p.label, tk.asarray(np.array(p.value.detach().numpy()))) if isinstance(p.value, Tensor) else p
         for p in sample.results(sample.tensors())
@@ -131,12 +138,12 @@ def _transposed(tensor: Tensor) -> Tensor:
 
 
 def _strided(tensor: Tensor) -> Tensor:
-    """A window on every second element of a larger tensor."""
+    """Return a window on every second element of a larger tensor."""
     return _window(tensor)[0]
 
 
 def _window(tensor: Tensor) -> tuple[Tensor, Tensor]:
-    """The window and the larger tensor, whose other elements hold what would be noticed if it were used."""
+    """Return the window and the larger tensor, whose other elements hold values that would show in a result."""
     values = tensor.numpy()
     larger = np.full([2 * n + 1 for n in values.shape], _unlikely(values.dtype), values.dtype)
     window = tuple([slice(1, 2 * n, 2) for n in values.shape])
@@ -146,7 +153,7 @@ def _window(tensor: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _check_gaps(whole: Tensor, label: str, what: str) -> None:
-    """Raise if something was written between the elements of the window."""
+    """Raise Failure if memory between the elements of the window was written."""
     values = np.array(whole.numpy())
     unlikely = np.asarray(_unlikely(values.dtype), values.dtype)
     values[tuple([slice(1, n - 1, 2) for n in values.shape])] = unlikely
@@ -168,15 +175,12 @@ def _repeated(tensor: Tensor) -> Tensor:
 
 
 def _layouts(sample: Sample) -> Iterator[tuple[str, list[Callable[[Tensor], Tensor] | None]]]:
-    """Name and one change for each tensor: of all that can have the layout, then of each of several alone."""
+    """Yield a name and a change for each tensor: for all tensors that can have the layout, then for single ones."""
+    sized = [i for i, a in enumerate(sample.arrays) if a.ndim and a.size]
     fitting: list[tuple[str, Callable[[Tensor], Tensor], list[int]]] = [
-        ("transposed", _transposed, [i for i, a in enumerate(sample.arrays) if a.ndim > 1 and a.size]),
-        ("strided, offset", _strided, [i for i, a in enumerate(sample.arrays) if a.ndim and a.size]),
-        (
-            "repeated (stride 0)",
-            _repeated,
-            [i for i, a in enumerate(sample.arrays) if a.ndim and a.size and not sample.leaves[i].mutable],
-        ),
+        ("transposed", _transposed, [i for i in sized if sample.arrays[i].ndim > 1]),
+        ("strided, offset", _strided, sized),
+        ("repeated (stride 0)", _repeated, [i for i in sized if not sample.leaves[i].mutable]),
     ]
     for name, change, chosen in fitting:
         groups = [chosen] if chosen else []
@@ -188,7 +192,7 @@ def _layouts(sample: Sample) -> Iterator[tuple[str, list[Callable[[Tensor], Tens
 
 
 def check_layout(sample: Sample, derivatives: Derivatives) -> str | None:
-    """Values, changed arguments and gradients for transposed, strided and repeated arguments."""
+    """Check values, changed arguments and gradients for transposed, strided and repeated arguments."""
     if Tag.NEEDS_EXACT_STRIDES in sample.operator.tags:
         raise Skipped("tagged needs_exact_strides")
     cases = list(_layouts(sample))
@@ -201,7 +205,7 @@ def check_layout(sample: Sample, derivatives: Derivatives) -> str | None:
         ]
         try:
             want = sample.results(sample.tensors(dense))
-        except Exception:  # the row determinism would have failed, were it not for the repeated values
+        except Exception:  # the operator refuses repeated values
             continue
         tensors = [t if change is None else change(t) for t, change in zip(sample.tensors(dense), changes)]
         windows = {i: _window(tensors[i]) for i, c in enumerate(changes) if c is _strided and sample.leaves[i].mutable}
@@ -236,7 +240,7 @@ def _check_layout_gradient(
         try:
             given.append(_gradients(sample, tensors))
         except Exception as error:
-            if not apply:  # the row gradient has said so
+            if not apply:  # the row gradient reports it
                 return
             raise Failure(_LAYOUT_RAISES.format(what=what, error=f"in backward {described(error)}")) from error
     for i, want, got in zip(sample.floating, *given):
@@ -266,37 +270,14 @@ def _gradients(sample: Sample, tensors: list[Tensor]) -> list[np.ndarray[Any, An
 
 
 def _emptied(sample: Sample) -> Iterator[tuple[list[np.ndarray[Any, Any]], str, bool]]:
-    """The sample with every dimension of one length made 0, and with one dimension of one tensor made 0.
-
-    The third of each: whether the dimensions that were equal still are.
-    """
-    arrays = sample.arrays
-    lengths = sorted({n for a in arrays for n in a.shape if n > 0})[:6]
-    changes = [[[axis for axis, n in enumerate(a.shape) if n == length] for a in arrays] for length in lengths]
-    changes += [[list(range(a.ndim)) for a in arrays]]
-    together = len(changes)
-    for i, a in enumerate(arrays[:4]):
-        changes += [
-            [[axis] if j == i else [] for j in range(len(arrays))]
-            for axis in range(min(a.ndim, 4))
-            if a.shape[axis] > 1
-        ]
-    tried = {tuple([a.shape for a in arrays])}
-    for number, axes in enumerate(changes):
-        made = []
-        for array, chosen in zip(arrays, axes):
-            for axis in chosen:
-                array = np.take(array, [], axis)
-            made.append(array)
-        shapes = tuple([a.shape for a in made])
-        if shapes not in tried:
-            tried.add(shapes)
-            text = ", ".join(f"'{label}' of shape {shape}" for label, shape in zip(sample.labels, shapes))
-            yield made, text, number < together
+    """Yield the sample with dimensions of length 0, a description, and whether equal dimensions are still equal."""
+    for arrays, together in other_sizes(sample, lambda array, axis: np.take(array, [], axis), everything=True):
+        text = ", ".join(f"'{label}' of shape {a.shape}" for label, a in zip(sample.labels, arrays))
+        yield arrays, text, together
 
 
 def _may_refuse(sample: Sample, arrays: Sequence[np.ndarray[Any, Any]], error: Exception) -> bool:
-    """Whether an error can be about something that a fake does not see or need not check: an index, a number."""
+    """Return whether an error may concern something that a fake does not check: an index or a number."""
     if any(a.size and a.dtype.kind in "iub" for a in arrays):
         return True
     numbers = [leaf for leaf in flatten((sample.args, sample.kwargs)) if isinstance(leaf, int)]
@@ -304,7 +285,7 @@ def _may_refuse(sample: Sample, arrays: Sequence[np.ndarray[Any, Any]], error: E
 
 
 def check_zero_size(sample: Sample, derivatives: Derivatives) -> str | None:
-    """Arguments with a dimension of length 0 give what the fake says, or both refuse."""
+    """Check that arguments with a dimension of length 0 give what the fake gives, or that both refuse."""
     cases = list(_emptied(sample))
     if sample.leaves and not sample.tensor_results(sample.tensors()):
         raise Skipped("no tensor result")
@@ -312,9 +293,9 @@ def check_zero_size(sample: Sample, derivatives: Derivatives) -> str | None:
         raise Skipped("no tensor argument with a dimension" if sample.leaves else "no tensor argument")
     accepted = 0
     by_values = Tag.DATA_DEPENDENT_OUTPUT in sample.operator.tags
-    refusals: list[Failure] = []  # on purpose, where the fake gives a result
+    refusals: list[Failure] = []  # deliberate ones, where the fake gives a result
     recorded = derivatives.differentiable
-    if recorded:  # what is wrong with backward anyway is said by the row gradient
+    if recorded:  # the row gradient reports other mistakes of backward
         _, raised = _attempt(_gradients, sample, sample.tensors(gradient=sample.floating))
         recorded = raised is None
     for arrays, where, together in cases:
@@ -349,7 +330,7 @@ def check_zero_size(sample: Sample, derivatives: Derivatives) -> str | None:
                 if not together or _may_refuse(sample, arrays, error):
                     continue
                 raise Failure(f"with {where} backward raises {described(error)}. Handle size 0 in backward.") from error
-    if refusals and not accepted:  # that of one dimension alone may have its reason, the maximum of nothing, say
+    if refusals and not accepted:  # a single dimension may be refused for a reason, as by the maximum of nothing
         raise refusals[0]
     return None if accepted else "every dimension of length 0 is refused"
 
@@ -370,7 +351,7 @@ def _shapes(results: list[Labelled]) -> str:
 
 
 def check_backends(sample: Sample) -> str | None:
-    """Every other device gives the same values, shapes and dtypes."""
+    """Check that every other device gives the same values, shapes and dtypes."""
     home = sample.device
     others = [name for name in device_types() if name not in ("meta", home.type)]
     if not sample.leaves:
@@ -403,8 +384,8 @@ def check_backends(sample: Sample) -> str | None:
         for one, two in zip(want, got):
             if isinstance(two.value, Tensor) and two.value.device.type != name and one.value.device.type == home.type:
                 raise Failure(
-                    f"on '{name}' {two.label} came back on the device '{two.value.device}': return a tensor on the "
-                    "arguments' device."
+                    f"on '{name}' {two.label} is on the device '{two.value.device}': return a tensor on the device of "
+                    "the arguments."
                 )
         _compare_backends(want, got, name, home.type, place)
     return "; ".join(notes) or None

@@ -1,4 +1,4 @@
-"""The row vmap: a batch through ``tk.transforms.vmap`` against a loop over its elements."""
+"""The row vmap: ``tk.transforms.vmap`` against a loop over the elements of a batch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...core.tensor import Tensor
 from ...dispatch.tags import Tag
 from .sample import Failure, Sample, Skipped, described, is_deliberate
 from .structure import Labelled, quote_all
-from .variations import apart
+from .variations import apart, rolled
 
 __all__ = ["check_vmap"]
 
@@ -22,12 +22,15 @@ _WRONG: Final = (
     "vmap over {over} differs from a loop: {result} {difference}.{why} Correct the function that register_vmap was "
     "given (in_dims is {dims}; it returns the result and its out_dims)."
 )
-_RAISES: Final = "vmap over {over} raises {error}, where a loop does not. Correct the function given to register_vmap (in_dims is {dims})."
+_RAISES: Final = (
+    "vmap over {over} raises {error}, but a loop does not. Correct the function given to register_vmap (in_dims is "
+    "{dims})."
+)
 _SHAPE: Final = " The shapes would agree if the batch were in another dimension: check out_dims."
 
 
 def check_vmap(sample: Sample) -> str | None:
-    """All choices of batched and unbatched tensors, two batch sizes, another batch dimension, and one nested."""
+    """Check all choices of batched tensors, several batch sizes, another batch dimension, and a nested vmap."""
     if not sample.leaves:
         raise Skipped("no tensor argument")
     if Tag.NONDETERMINISTIC in sample.operator.tags:
@@ -46,7 +49,7 @@ def check_vmap(sample: Sample) -> str | None:
 
 
 def _cases(sample: Sample) -> Iterator[tuple[tuple[int, ...], int, bool]]:
-    """Which tensors are batched, the batch size, and whether the batch dimension is the last."""
+    """Yield which tensors are batched, the batch size, and whether the batch dimension is the last."""
     everything = tuple(range(len(sample.leaves)))
     yield everything, 3, False
     yield everything, 1, False
@@ -61,15 +64,8 @@ def _cases(sample: Sample) -> Iterator[tuple[tuple[int, ...], int, bool]]:
 def _elements(
     sample: Sample, dims: Sequence[int | None], size: int, shift: int = 0
 ) -> list[list[np.ndarray[Any, Any]]]:
-    """The call of each element: the sample's values, those of batched tensors rolled."""
-    return [[a if dim is None else _rolled(a, n + shift) for a, dim in zip(sample.arrays, dims)] for n in range(size)]
-
-
-def _rolled(array: np.ndarray[Any, Any], number: int) -> np.ndarray[Any, Any]:
-    rolled = np.roll(array, number)
-    if number and array.dtype.kind in "fc" and np.array_equal(rolled, array):
-        return np.asarray(array * (1 - number / 32)).astype(array.dtype)
-    return rolled
+    """Return the arguments of each element: the sample's values, rolled in batched tensors."""
+    return [[a if dim is None else rolled(a, n + shift) for a, dim in zip(sample.arrays, dims)] for n in range(size)]
 
 
 def _function(sample: Sample) -> Any:
@@ -77,7 +73,7 @@ def _function(sample: Sample) -> Any:
 
 
 def _loop(sample: Sample, elements: list[list[np.ndarray[Any, Any]]]) -> list[Labelled] | None:
-    """The results of all elements, stacked; None if the operator refuses one or their shapes differ."""
+    """Return the stacked results of all elements; None if the operator refuses one or their shapes differ."""
     try:
         results = [sample.evaluate(arrays) for arrays in elements]
     except Exception:
@@ -90,7 +86,7 @@ def _loop(sample: Sample, elements: list[list[np.ndarray[Any, Any]]]) -> list[La
 def _check(sample: Sample, vmap: Any, dims: list[int | None], size: int, *, first: bool) -> str | None:
     elements = _elements(sample, dims, size)
     want = _loop(sample, elements)
-    if want is None:  # other values are refused: the same ones in every element
+    if want is None:  # rolled values are refused: use the same ones in every element
         elements = [elements[0]] * size
         want = _loop(sample, elements)
         if want is None:
@@ -134,7 +130,7 @@ def _compare(got: list[Tensor], want: list[Labelled], over: str, dims: str) -> N
 
 
 def _check_nested(sample: Sample, vmap: Any) -> None:
-    """A vmap within a vmap, both over all tensors."""
+    """Check a vmap within a vmap, both over all tensors."""
     dims: list[int | None] = [0 for _ in sample.leaves]
     rows = [_elements(sample, dims, 2, shift) for shift in (0, 1)]
     loops = [_loop(sample, row) for row in rows]
