@@ -26,35 +26,12 @@ if TYPE_CHECKING:  # Note [Delayed modules]
     from .visualize.draw import draw
 
 __all__ = [
-    "CheckpointError",
-    "CheckpointPolicy",
-    "Function",
-    "GradcheckError",
-    "Node",
-    "anomaly_mode",
-    "backward",
-    "draw",
-    "checkpoint",
-    "communication",
-    "checkpoint_policies",
-    "create_selective_checkpoint_contexts",
-    "enable_grad",
-    "forward_ad",
-    "function",
-    "grad",
-    "gradcheck",
-    "gradgradcheck",
-    "graph",
-    "inference_mode",
-    "install",
-    "is_grad_enabled",
-    "is_inference_mode_enabled",
-    "no_grad",
-    "once_differentiable",
-    "profile",
-    "record_function",
+    "CheckpointError", "CheckpointPolicy", "Function", "GradcheckError", "Node", "anomaly_mode", "backward", "draw",
+    "checkpoint", "communication", "checkpoint_policies", "create_selective_checkpoint_contexts", "enable_grad",
+    "forward_ad", "function", "grad", "gradcheck", "gradgradcheck", "graph", "inference_mode", "install",
+    "is_grad_enabled", "is_inference_mode_enabled", "no_grad", "once_differentiable", "profile", "record_function",
     "set_grad_enabled",
-]
+]  # fmt: skip
 
 if not TYPE_CHECKING:  # to a type checker, a module with __getattr__ has every name
     __getattr__, __dir__ = lazy_import(

@@ -11,15 +11,7 @@ from .saved_tensors.raw import RawSavedTensor
 from .tape.node import Node
 
 __all__ = [
-    "GradientEdge",
-    "Node",
-    "RawSavedTensor",
-    "allow_mutation_on_saved_tensors",
-    "disable_saved_tensors_hooks",
-    "get_gradient_edge",
-    "increment_version",
-    "queue_callback",
-    "register_multi_grad_hook",
-    "save_on_cpu",
+    "GradientEdge", "Node", "RawSavedTensor", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks",
+    "get_gradient_edge", "increment_version", "queue_callback", "register_multi_grad_hook", "save_on_cpu",
     "saved_tensors_hooks",
-]
+]  # fmt: skip

@@ -228,7 +228,8 @@ class _Run:
             over = self.pending == 0
         self.push(ready)
         if over:
-            self.finish()
+            self.is_over = True
+            self.home.ring()  # wakes the caller
 
     def spread(self, node: Node, results: Any) -> list[InputBuffer]:
         """Deliver the results of a node, and return the buffers that are ready now."""
@@ -256,11 +257,6 @@ class _Run:
             if self.error is None:
                 self.error = error
                 self.task.stopped = _STOPPED
-
-    def finish(self) -> None:
-        """Wake the caller."""
-        self.is_over = True
-        self.home.ring()
 
 
 def _order_streams(source: Any, target: Any, grad: Any) -> None:

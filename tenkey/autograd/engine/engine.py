@@ -97,16 +97,6 @@ def _run(task: GraphTask, grad_outputs: Sequence[tuple[Node, int, Tensor]]) -> N
         set_state(found)
 
 
-class _Everything:
-    """A set that contains every node."""
-
-    def __contains__(self, node: Any) -> bool:
-        return True
-
-
-_EVERYTHING: Final = _Everything()
-
-
 def _loop(
     task: GraphTask, buffers: dict[Node, InputBuffer], ready: list[Any], step: Any, *, plain: bool, closely: bool
 ) -> list[InputBuffer] | None:
@@ -129,7 +119,7 @@ def _loop(
     release = not task.keep_graph
     watched: Any = task.captures and frozenset([node for node, _ in task.captures])
     if closely:
-        watched = _EVERYTHING
+        watched = buffers  # all nodes that get a gradient
     while True:
         if current is None:
             if not heap:

@@ -162,7 +162,6 @@ def _grad(
     wanted: list[Any],
     edges: list[Any],
     gradients: list[Any],
-    *,
     retain_graph: bool | None,
     create_graph: bool,
     allow_unused: bool | None,

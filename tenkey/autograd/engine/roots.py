@@ -20,15 +20,9 @@ from ..tape.node import Node, edge_of
 from .input_buffer import validate
 
 __all__ = [
-    "GradientEdge",
-    "check_flags",
-    "checked_edge",
-    "get_gradient_edge",
-    "inputs_of",
-    "leaves_of",
-    "grad_outputs_of",
+    "GradientEdge", "check_flags", "checked_edge", "get_gradient_edge", "inputs_of", "leaves_of", "grad_outputs_of",
     "gradients_of",
-]
+]  # fmt: skip
 
 _NO_GRAD: Final = (
     "[{call}] element {index} of tensors does not require grad and does not have a grad_fn: set requires_grad on the "

@@ -37,22 +37,10 @@ from ..tape.node import AccumulateGrad, AutogradMeta, Edge, Node, edge_of, set_h
 from .saved import Saved, SavedTensor, alone
 
 __all__ = [
-    "HOOKED",
-    "HookStack",
-    "HookedTensor",
-    "Saver",
-    "active_hooks",
-    "check_hooks",
-    "choosing",
-    "disable_saved_tensors_hooks",
-    "enter_saver",
-    "HookPair",
-    "save",
-    "save_on_cpu",
-    "saved_tensors_hooks",
-    "with_choice",
-    "with_hooks",
-]
+    "HOOKED", "HookStack", "HookedTensor", "Saver", "active_hooks", "check_hooks", "choosing",
+    "disable_saved_tensors_hooks", "enter_saver", "HookPair", "save", "save_on_cpu", "saved_tensors_hooks",
+    "with_choice", "with_hooks",
+]  # fmt: skip
 
 HOOKED: Final = register_trait("saved-tensor hooks")
 """The bit of the local state under which saved values are packed."""

@@ -26,16 +26,8 @@ from ..grad_mode import is_grad_enabled
 from ..tape.node import Edge, Node, edge_of, set_history
 
 __all__ = [
-    "FREED",
-    "Saved",
-    "SavedList",
-    "SavedOutput",
-    "SavedTensor",
-    "alone",
-    "refuse_to_save",
-    "save_input",
-    "unpack",
-]
+    "FREED", "Saved", "SavedList", "SavedOutput", "SavedTensor", "alone", "refuse_to_save", "save_input", "unpack",
+]  # fmt: skip
 
 FREED: Final = (
     "[{node}] Trying to backward through the graph a second time (or to access saved tensors after they have already "

@@ -23,26 +23,10 @@ from ...core.wrapper import Wrapper
 from ..grad_mode import is_grad_enabled
 
 __all__ = [
-    "DTYPE_OF_WORD",
-    "NO_EDGE",
-    "SEQUENCE",
-    "AccumulateGrad",
-    "AutogradMeta",
-    "DelayedError",
-    "Edge",
-    "HookHandle",
-    "Hooks",
-    "Node",
-    "TensorMeta",
-    "edge_of",
-    "leaf_edge",
-    "longest",
-    "meta_of",
-    "record_node",
-    "set_history",
-    "settle",
+    "DTYPE_OF_WORD", "NO_EDGE", "SEQUENCE", "AccumulateGrad", "AutogradMeta", "DelayedError", "Edge", "HookHandle",
+    "Hooks", "Node", "TensorMeta", "edge_of", "leaf_edge", "longest", "meta_of", "record_node", "set_history", "settle",
     "walk",
-]
+]  # fmt: skip
 
 Edge = tuple["Node | None", int]
 NO_EDGE: Final[Edge] = (None, 0)

@@ -54,23 +54,10 @@ from ..tape.node import AutogradMeta, Edge, Node, edge_of, record_node, set_hist
 from .as_strided import Window, window_between
 
 __all__ = [
-    "LEAF",
-    "VIEW_OF_LEAF",
-    "AsStridedBackward",
-    "CopySlices",
-    "FunctionViewMeta",
-    "ViewMeta",
-    "become_view",
-    "check_inplace",
-    "function_history",
-    "hand_over_views",
-    "has_relatives",
-    "is_view",
-    "plain_meta",
-    "rebase",
-    "view_lines",
-    "views_of",
-]
+    "LEAF", "VIEW_OF_LEAF", "AsStridedBackward", "CopySlices", "FunctionViewMeta", "ViewMeta", "become_view",
+    "check_inplace", "function_history", "hand_over_views", "has_relatives", "is_view", "plain_meta", "rebase",
+    "view_lines", "views_of",
+]  # fmt: skip
 
 LEAF: Final = (
     "[{operator}] a leaf Variable that requires grad is being used in an in-place operation: do it in a "
