@@ -1,6 +1,6 @@
-"""Conversion and checking of the arguments that are no tensors, as the schema says.
+"""Conversion and checking of the arguments of a call, as the schema requires.
 
-For each argument the entry of an operator gets at most one line, which tests cheaply whether there is anything to do.
+Each argument gets at most one line in the entry of an operator, which tests cheaply whether there is anything to do.
 """
 
 from __future__ import annotations
@@ -12,14 +12,11 @@ from typing import Any, Final
 
 from .errors import ArgumentError, OutOfRangeError, shown
 from .operator import Operator
-from .schema import Argument, BaseType, ListType, OptionalType, TupleType
+from .schema import Argument, BaseType, ListType, OptionalType, SchemaType, TupleType
 
 __all__ = ["check_arguments", "coercer", "convert", "convert_argument", "lift"]
 
-_WRONG: Final = "[{operator}] the argument {argument!r} must be {kind}, got {value} of type {type}."
-_LENGTH: Final = "[{operator}] the argument {argument!r} must have {size} elements, got {value}."
-
-_EXACT: Final = {"int": "$int", "float": "$float", "bool": "$bool", "str": "$str"}
+_EXACT: Final = ("int", "float", "bool", "str")
 _WORDS: Final = {
     "int": "an int",
     "float": "a float",
@@ -32,15 +29,23 @@ _WORDS: Final = {
 
 
 def coercer(operator: Operator, argument: Argument) -> tuple[str, Callable[[Any], Any] | None]:
-    """The text that converts ``argument`` in the entry of ``operator`` and the function it calls, or an empty line."""
+    """Return the text that converts an argument in the entry of an operator, and the function that the text calls."""
     kind, name = argument.type, argument.name
+    inner = kind.required
+    convert_line = f"{name} = $coerce_{name}({name})"
     if _packer(operator, name) is not None or (kind.contains_tensor and not kind.is_tensor_like):
-        return f"{name} = $coerce_{name}({name})", lambda value: convert_argument(operator, argument, value)
+        return convert_line, lambda value: convert_argument(operator, argument, value)
     if kind.is_tensor_like:
-        return _length_check(operator, argument)
-    optional = isinstance(kind, OptionalType)
-    inner = kind.element if isinstance(kind, OptionalType) else kind
+        if not isinstance(inner, ListType) or inner.size is None:
+            return "", None
+        size = inner.size
 
+        def check_length(value: Any) -> Any:  # the one property that the union of the words does not notice
+            if isinstance(value, (list, tuple)) and len(value) != size:
+                raise _wrong_length(operator, name, size, value)
+            return value
+
+        return f"if {name} is not None: {convert_line}", check_length
     hook = operator.registry.hooks.converters.get(inner.name) if isinstance(inner, BaseType) else None
 
     def coerce(value: Any) -> Any:
@@ -49,43 +54,27 @@ def coercer(operator: Operator, argument: Argument) -> tuple[str, Callable[[Any]
                 return hook(value)
             except (TypeError, ValueError):
                 pass  # explained below
-        return convert(operator, argument.name, inner, value)
+        return convert(operator, name, inner, value)
 
-    tests = [f"{name} is not None"] if optional else []
+    tests = [f"{name} is not None"] if inner is not kind else []
     if isinstance(inner, BaseType) and inner.name in _EXACT:
-        tests.append(f"{name}.__class__ is not {_EXACT[inner.name]}")
-    elif isinstance(inner, BaseType) and inner.name == "Scalar":
+        tests.append(f"{name}.__class__ is not ${inner.name}")
+    elif inner == BaseType("Scalar"):
         tests.append(f"{name}.__class__ is not $float and {name}.__class__ is not $int")
     elif isinstance(inner, ListType) and inner.element == BaseType("int") and inner.size in (None, 1):
-        # a tuple of ints is what it should be; looking is cheaper than a call
-        return (
-            f"if {name}.__class__ is $tuple:\n"
-            f"    for $item in {name}:\n"
-            f"        if $item.__class__ is not $int:\n"
-            f"            {name} = $coerce_{name}({name})\n"
-            f"            break\n"
-            + (f"elif {name}.__class__ is $int: {name} = ({name},)\n" if inner.size == 1 else "")
-            + f"{'elif ' + name + ' is not None' if optional else 'else'}: {name} = $coerce_{name}({name})"
-        ), coerce
-    if not tests:
-        return f"{name} = $coerce_{name}({name})", coerce
-    return f"if {' and '.join(tests)}: {name} = $coerce_{name}({name})", coerce
-
-
-def _length_check(operator: Operator, argument: Argument) -> tuple[str, Callable[[Any], Any] | None]:
-    """For ``Tensor[N]``: the one thing about tensors that the union of their words does not notice."""
-    kind, name = argument.type, argument.name
-    inner = kind.element if isinstance(kind, OptionalType) else kind
-    if not isinstance(inner, ListType) or inner.size is None:
-        return "", None
-    size = inner.size
-
-    def check(value: Any) -> Any:
-        if isinstance(value, (list, tuple)) and len(value) != size:
-            raise ArgumentError(_LENGTH.format(operator=operator.name, argument=name, size=size, value=shown(value)))
-        return value
-
-    return f"if {name} is not None: {name} = $coerce_{name}({name})", check
+        # a tuple of ints needs no conversion, and testing its items is cheaper than a call
+        lines = [
+            f"if {name}.__class__ is $tuple:",
+            f"    for $item in {name}:",
+            "        if $item.__class__ is not $int:",
+            f"            {convert_line}",
+            "            break",
+        ]
+        if inner.size == 1:
+            lines.append(f"elif {name}.__class__ is $int: {name} = ({name},)")
+        lines.append(f"{f'elif {tests[0]}' if tests else 'else'}: {convert_line}")
+        return "\n".join(lines), coerce
+    return f"if {' and '.join(tests)}: {convert_line}" if tests else convert_line, coerce
 
 
 def _packer(operator: Operator, name: str) -> Callable[[Any], Any] | None:
@@ -94,7 +83,7 @@ def _packer(operator: Operator, name: str) -> Callable[[Any], Any] | None:
 
 
 def convert_argument(operator: Operator, argument: Argument, value: Any) -> Any:
-    """``value`` as what the schema and, if it has one, the operator's ``Structure`` say of an argument."""
+    """Convert ``value`` as the schema and, if there is one, the ``Structure`` of the operator require."""
     pack = _packer(operator, argument.name)
     if pack is not None:
         try:
@@ -104,51 +93,51 @@ def convert_argument(operator: Operator, argument: Argument, value: Any) -> Any:
     return convert(operator, argument.name, argument.type, value)
 
 
-def _plain_record(value: Any) -> Any:
-    """A dataclass as the tuple of its fields: for schemas that were written by hand."""
-    if hasattr(type(value), "__dataclass_fields__"):
-        import dataclasses
-
-        return tuple([getattr(value, field.name) for field in dataclasses.fields(value) if field.init])
-    return value
+def check_arguments(operator: Operator, bound: Mapping[str, Any]) -> None:
+    """Raise ArgumentError unless every value fits the type that the schema gives its argument."""
+    for argument in operator.schema.arguments:
+        convert_argument(operator, argument, bound[argument.name])
 
 
-def convert(operator: Operator, argument: str, kind: Any, value: Any) -> Any:
-    """``value`` as the schema type ``kind``, or ArgumentError naming operator, argument and rule."""
+def convert(operator: Operator, argument: str, kind: SchemaType, value: Any) -> Any:
+    """Convert ``value`` to the schema type ``kind``; the ArgumentError names operator, argument and rule."""
     if isinstance(kind, OptionalType):
         return None if value is None else convert(operator, argument, kind.element, value)
     if isinstance(kind, ListType):
         return _convert_list(operator, argument, kind, value)
     if isinstance(kind, TupleType):
-        value = _plain_record(value)
+        if hasattr(type(value), "__dataclass_fields__"):  # for schemas that were written by hand
+            import dataclasses
+
+            value = tuple([getattr(value, field.name) for field in dataclasses.fields(value) if field.init])
         if not isinstance(value, (tuple, list)) or len(value) != len(kind.elements):
-            raise ArgumentError(
-                _LENGTH.format(operator=operator.name, argument=argument, size=len(kind.elements), value=shown(value))
-            )
+            raise _wrong_length(operator, argument, len(kind.elements), value)
         return tuple(convert(operator, argument, e, v) for e, v in zip(kind.elements, value))
-    name = kind.name
-    hook = operator.registry.hooks.converters.get(name)
+    hook = operator.registry.hooks.converters.get(kind.name)
     if hook is not None:
         try:
             return hook(value)
         except (TypeError, ValueError) as error:
-            text = str(error).removeprefix("[device] ")  # what the converter says where nobody else speaks
+            text = str(error).removeprefix("[device] ")  # the converter's own prefix, where no operator is known
             raise type(error)(f"[{operator.name}] the argument {argument!r}: {text}") from None
     try:
-        checked = _check(name, value)
+        checked = _check(kind.name, value)
     except OverflowError as error:
         raise OutOfRangeError(f"[{operator.name}] the argument {argument!r}: {error}.") from None
     if checked is NotImplemented:
-        raise ArgumentError(
-            _WRONG.format(
-                operator=operator.name,
-                argument=argument,
-                kind=_WORDS.get(name, name),
-                value=shown(value),
-                type=type(value).__name__,
-            )
-        )
+        raise _wrong_type(operator, argument, _WORDS.get(kind.name, kind.name), value)
     return checked
+
+
+def _wrong_type(operator: Operator, argument: str, kind: str, value: Any, remedy: str = "") -> ArgumentError:
+    return ArgumentError(
+        f"[{operator.name}] the argument {argument!r} must be {kind}, got {shown(value)} of type "
+        f"{type(value).__name__}.{remedy}"
+    )
+
+
+def _wrong_length(operator: Operator, argument: str, size: int, value: Any) -> ArgumentError:
+    return ArgumentError(f"[{operator.name}] the argument {argument!r} must have {size} elements, got {shown(value)}.")
 
 
 def _check(name: str, value: Any) -> Any:
@@ -179,62 +168,38 @@ def _check(name: str, value: Any) -> Any:
 def _check_scalar(value: Any) -> Any:
     if value.__class__ in (bool, int, float, complex):
         return value
-    if getattr(value, "shape", None) == () and hasattr(
-        value, "item"
-    ):  # a 0-d array (a dtype has a shape, too) is its number, unless a gradient would be lost on the way
-        if getattr(value, "requires_grad", False):
-            return NotImplemented
-        return _check_scalar(value.item())
+    # A 0-d array is its number (a dtype has a shape too, but no item), unless a gradient would be lost on the way.
+    if getattr(value, "shape", None) == () and hasattr(value, "item"):
+        return NotImplemented if getattr(value, "requires_grad", False) else _check_scalar(value.item())
     for abstract, kind in ((numbers.Integral, int), (numbers.Real, float), (numbers.Complex, complex)):
         if isinstance(value, abstract):
             return kind(value)  # type: ignore[arg-type, call-overload]
     return NotImplemented
 
 
-def _is_pair(kind: Any) -> bool:
-    return isinstance(kind, TupleType) and len(kind.elements) == 2 and kind.elements[0] == BaseType("str")
-
-
 def _convert_list(operator: Operator, argument: str, kind: ListType, value: Any) -> Any:
-    dimensions = getattr(value, "ndim", None)  # of a class of NumPy's it is no number
+    dimensions = getattr(value, "ndim", None)  # not an int where ``value`` is a class of NumPy
     if kind.size is not None and dimensions.__class__ is int and dimensions and not hasattr(value, "_word"):
         value = value.tolist()  # an array of numbers
     if kind.size is not None and not isinstance(value, (list, tuple)):
         value = (value,) * kind.size  # one int stands for all N, as in PyTorch's ``int[2]``
-    if isinstance(value, Mapping) and _is_pair(kind.element):
+    element = kind.element
+    is_pair = isinstance(element, TupleType) and len(element.elements) == 2 and element.elements[0] == BaseType("str")
+    if isinstance(value, Mapping) and is_pair:
         value = tuple(value.items())
     if not isinstance(value, (list, tuple)):
         try:
-            letters = isinstance(value, str) and kind.element == BaseType("str")
-            if letters or isinstance(value, Mapping):  # iterable, but never what was meant
+            letters = isinstance(value, str) and element == BaseType("str")
+            if letters or isinstance(value, Mapping):  # iterable, but always a mistake
                 raise TypeError
             value = tuple(value)
         except TypeError:
-            raise ArgumentError(
-                _WRONG.format(
-                    operator=operator.name,
-                    argument=argument,
-                    kind=f"a sequence of {kind.element}",
-                    value=shown(value),
-                    type=type(value).__name__,
-                )
-            ) from None
+            raise _wrong_type(operator, argument, f"a sequence of {element}", value) from None
     if kind.size not in (None, 1) and len(value) != kind.size:
-        raise ArgumentError(
-            _LENGTH.format(operator=operator.name, argument=argument, size=kind.size, value=shown(value))
-        )
-    if kind.element == BaseType("int"):
-        for item in value:
-            if item.__class__ is not int:
-                return tuple([convert(operator, argument, kind.element, item) for item in value])
+        raise _wrong_length(operator, argument, kind.size, value)
+    if element == BaseType("int") and {*map(type, value)} <= {int}:
         return tuple(value)
-    return tuple([convert(operator, argument, kind.element, item) for item in value])
-
-
-def check_arguments(operator: Operator, bound: Mapping[str, Any]) -> None:
-    """Raise ArgumentError unless every value fits the type that the schema gives its argument."""
-    for argument in operator.schema.arguments:
-        convert_argument(operator, argument, bound[argument.name])
+    return tuple([convert(operator, argument, element, item) for item in value])
 
 
 def lift(operator: Operator, values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -249,26 +214,24 @@ def lift(operator: Operator, values: tuple[Any, ...]) -> tuple[Any, ...]:
             else:
                 return values
         for argument, value in zip(operator.tensor_arguments, values):
-            kind = argument.type.element if isinstance(argument.type, OptionalType) else argument.type
+            kind = argument.type.required
             if value is None and kind is not argument.type:
                 continue
-            wrong, expected, remedy = [value], "a Tensor", "Convert it with tk.asarray(...)."
+            wrong, expected, remedy = [value], "a Tensor", " Convert it with tk.asarray(...)."
             if isinstance(kind, ListType):
-                expected, remedy = "a list of Tensors", "Give a list or a tuple."
+                expected = "a list of Tensors"
                 if isinstance(value, (list, tuple)):
                     holes = isinstance(kind.element, OptionalType)
                     wrong = [item for item in value if not hasattr(item, "_word") and not (holes and item is None)]
-                    remedy = "Convert it with tk.asarray(...)."
+                else:
+                    remedy = " Give a list or a tuple."
             elif hasattr(value, "_word"):
                 continue
             if wrong:
-                raise ArgumentError(
-                    f"[{operator.name}] the argument {argument.name!r} must be {expected}, got {shown(wrong[0])} of "
-                    f"type {type(wrong[0]).__name__}. {remedy}"
-                )
+                raise _wrong_type(operator, argument.name, expected, wrong[0], remedy)
         return tuple([_plain(value) for value in values])
     except Exception as error:
-        error.__suppress_context__ = True  # the AttributeError by which the entry found out
+        error.__suppress_context__ = True  # the AttributeError by which the entry noticed
         raise
 
 

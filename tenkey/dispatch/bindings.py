@@ -1,14 +1,14 @@
-"""The entry of an operator: the function that a call begins with, written for its schema.
+"""The entry of an operator: the function that a call begins with, generated for its schema.
 
 Note [The entry of an operator]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 ``operator.call`` is a Python function generated from the schema, with the schema's own parameters and defaults. It
-unites the words of the arguments that are tensors, converts what the schema says must be converted, reads the local
-state once, and calls what the operator's dict holds for the resulting word (Note [Dispatch word]). Everything that
-depends on the schema alone was decided when the text of the function was written, so nothing generic is left to run.
+unites the words of the tensor arguments, converts the other arguments as the schema requires, reads the local state
+once, and calls the entry of the operator's dict for the resulting word (Note [Dispatch word]). Everything that depends
+on the schema alone was decided when the text of the function was written, so nothing generic is left to run.
 
-The text is written and compiled at the first call: of hundreds of operators a process calls a few. Until then the
-function has another code, with the same parameters, which exchanges itself and calls the function again.
+The text is written and compiled at the first call, because a process calls only a few of the hundreds of operators.
+Until then the function has other code, with the same parameters, which replaces itself and calls the function again.
 Guarded by ``tests/tiny/test_dispatch.py::test_entries_are_written_at_the_first_call``.
 """
 
@@ -29,15 +29,16 @@ from .tags import Tag
 __all__ = ["allow_alone", "make_entry"]
 
 
+# These functions raise for anything but a list or tuple of tensors, which ``lift`` then lifts or explains.
+
+
 def _plain(values: Any) -> Any:
-    """A list or tuple; raises for anything else, which ``lift`` then explains."""
     if values.__class__ is not list and values.__class__ is not tuple:
         raise TypeError
     return values
 
 
 def _union(values: Any) -> int:
-    """The union of the words in a list of tensors; raises for anything else, which ``lift`` then explains."""
     word = 0
     for value in _plain(values):
         word |= value._word
@@ -45,11 +46,8 @@ def _union(values: Any) -> int:
 
 
 def _union_optional(values: Any) -> int:
-    """The same for a list that may hold None."""
-    if values.__class__ is not list and values.__class__ is not tuple:
-        raise TypeError
     word = 0
-    for value in values:
+    for value in _plain(values):
         if value is not None:
             word |= value._word
     return word
@@ -71,7 +69,7 @@ def _word_expression(argument: Argument) -> str:
         return f"{argument.name}._word"
     if kind == OptionalType(BaseType("Tensor")):
         return f"(0 if {argument.name} is None else {argument.name}._word)"
-    inner = kind.element if isinstance(kind, OptionalType) else kind
+    inner = kind.required
     holes = isinstance(inner, ListType) and isinstance(inner.element, OptionalType)
     union = f"$union{'_optional' if holes else ''}({argument.name})"
     return union if inner is kind else f"(0 if {argument.name} is None else {union})"
@@ -92,7 +90,7 @@ def keyword_only(operator: Operator) -> list[Argument]:
 
 
 def make_entry(operator: Operator) -> Callable[..., Any]:
-    """The function of Note [The entry of an operator], to be written when it is called."""
+    """Return the function of Note [The entry of an operator]; its text is written at the first call."""
     schema = operator.schema
     arguments = schema.arguments
     keywords = keyword_only(operator)
@@ -124,15 +122,15 @@ def make_entry(operator: Operator) -> Callable[..., Any]:
     function.__doc__ = operator.doc
     function.__module__ = "tenkey" if schema.namespace == "tk" else f"tenkey.ops.{schema.namespace}"
     if schema.namespace != "tk":
-        function.__qualname__ = operator.name  # what Python's own errors about arguments begin with
+        function.__qualname__ = operator.name  # Python's own errors about arguments begin with it
     function.operator = operator  # type: ignore[attr-defined]
     return function
 
 
 def allow_alone(entry: Callable[..., Any], function: Callable[[Any], Any]) -> None:
-    """Let an operator of tensors be called with the first of them alone, which another function answers.
+    """Let an operator of tensors be called with its first argument alone, which calls another function.
 
-    It costs the other calls nothing: only one whose tensors are none looks whether they were left out.
+    Other calls do not pay for it: only after an argument was not a tensor does the entry check whether it was left out.
     """
     operator: Operator = entry.operator  # type: ignore[attr-defined]
     operator.facets["Alone"] = function
@@ -149,14 +147,14 @@ def _alone(operator: Operator, scope: dict[str, Any]) -> list[str]:
 
 
 def _entry_source(operator: Operator, name: str) -> tuple[str, dict[str, Any]]:
-    """The text of the entry, and the globals that it uses."""
+    """Return the text of the entry, and the globals that it uses."""
     arguments = operator.schema.arguments
     hooks = operator.registry.hooks
     scope: dict[str, Any] = {**_SCOPE, "operator": operator, "cache": operator.cache, "device_word": hooks.device_word}
     body: list[str] = []
     if hooks.number is not None and Tag.KEEPS_PYTHON_SCALARS not in operator.tags:
         scope["number"] = hooks.number
-        for a in arguments:  # a limit or a filler is a number as a rule: that is no reason to raise and lift
+        for a in arguments:  # usually a number (a limit, a fill value): lifted here, without an exception
             if a.type == OptionalType(BaseType("Tensor")):
                 test = f"{a.name}.__class__ is $float or {a.name}.__class__ is $int"
                 body.append(f"if {a.name} is not None and ({test}): {a.name} = $number({a.name})")
@@ -173,7 +171,7 @@ def _entry_source(operator: Operator, name: str) -> tuple[str, dict[str, Any]]:
         names = ", ".join(a.name for a in tensors)
         only = arguments[0] if len(tensors) == 1 else None
         attempt = [f"$word = {union}"]
-        if only is not None and only.type == ListType(BaseType("Tensor")):  # without the call of a function
+        if only is not None and only.type == ListType(BaseType("Tensor")):  # without a function call
             attempt = [
                 "$word = 0",
                 f"for $one in {only.name} if {only.name}.__class__ is $list else $plain({only.name}):",
@@ -188,9 +186,9 @@ def _entry_source(operator: Operator, name: str) -> tuple[str, dict[str, Any]]:
             f"    $word = {union}",
             *([f"$word |= {' | '.join(nested)}"] if nested else []),
         ]
-    elif nested:  # tuples and records of tensors, which were checked when they were converted
+    elif nested:  # tuples and records of tensors, checked when they were converted
         body.append(f"$word = {' | '.join(nested)}")
-    else:  # a factory that says nothing of devices makes tensors on the one that is the default
+    else:  # a factory; without a device argument its result is on the default device
         body.append(f"$word = $device_word({devices[0] if devices else None})")
     passed = codegen.call(operator.schema)
     body += [

@@ -1,11 +1,11 @@
-"""Modes: objects that see every operator call in a ``with`` block.
+"""Modes: objects that handle every operator call in a ``with`` block.
 
 Note [What a mode costs]
 ~~~~~~~~~~~~~~~~~~~~~~~~
-A mode is a bit in the local state: without one, no call meets a line of this module. With one, the word of a call has
-the key ``Mode``, and what the operator's cache holds for this word was made for the operator: it knows where the
-tensors are among its arguments and which word lies below. The state without the innermost mode is part of the state
-with it (``LocalState.outer``), so switching a mode off while its handler runs is one assignment. Guarded by
+A mode is a bit in the local state: without one, no call runs a line of this module. With one, the word of a call has
+the key ``Mode``, and the entry of the operator's cache for this word is specialized: it knows where the tensors are
+among the arguments and which word lies below. The state without the innermost mode is part of the state with it
+(``LocalState.outer``), so switching a mode off while its handler runs is one assignment. Guarded by
 ``tests/tiny/test_modes.py``; measured by ``python -m benchmarks.dispatch``.
 """
 
@@ -25,12 +25,12 @@ __all__ = ["DispatchMode", "install_modes", "tensor_types", "types_reader"]
 
 
 class DispatchMode:
-    """Subclass it and write ``__tk_dispatch__``; the innermost mode is asked first and is off while it runs.
+    """A base class: a subclass defines ``__tk_dispatch__`` to handle the operator calls in a ``with`` block.
 
-    The handler gets the operator, the types of the tensors among the arguments, the positional arguments as a tuple and
-    the keyword arguments as a dict; what it returns is the result of the call. ``NotImplemented`` passes the call on to
-    the next mode, and at last to the operator, for whose kernel all modes are on again: they see the calls that it
-    makes of other operators.
+    The innermost mode handles a call first and is inactive while its handler runs. The handler gets the operator, the
+    types of the tensors among the arguments, the positional arguments as a tuple and the keyword arguments as a dict;
+    its result is the result of the call. ``NotImplemented`` passes the call on to the next mode, and at last to the
+    operator, for whose kernel all modes are active again: they handle the calls that it makes of other operators.
 
     >>> import tenkey as tk
     >>> class Names(DispatchMode):
@@ -47,9 +47,9 @@ class DispatchMode:
         return NotImplemented
 
     def run_within(self, op: Operator, /, *args: Any, **kwargs: Any) -> Any:
-        """For handlers: run the operator itself, with this mode on for the calls that its kernel makes of others.
+        """Run the operator from a handler, with this mode active for the calls that its kernel makes of others.
 
-        The modes around this one are asked first, as in any call; one of them may answer instead.
+        The modes around this one handle the call first, as always; one of them may return the result instead.
 
         >>> import tenkey as tk
         >>> class Nested(DispatchMode):
@@ -103,12 +103,12 @@ def _tensor_types(values: Iterable[Any]) -> Iterator[type]:
 
 
 def tensor_types(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[type, ...]:
-    """The types of the tensors among the arguments, in lists too, each once, in order."""
+    """Return the types of the tensors among the arguments, in lists too, each once, in order."""
     return tuple(dict.fromkeys(_tensor_types((*args, *kwargs.values()))))
 
 
 def types_reader(operator: Operator) -> Callable[[tuple[Any, ...], dict[str, Any]], tuple[type, ...]]:
-    """:func:`tensor_types` for the calls of one operator: for one or two plain tensors, without a search."""
+    """Return :func:`tensor_types` specialized for an operator: for one or two plain tensors it does not search."""
     arguments = operator.schema.arguments
     tensors = [i for i, a in enumerate(arguments) if a.type.contains_tensor]
     plain = all(arguments[i].type == BaseType("Tensor") and not arguments[i].kwarg_only for i in tensors)
@@ -126,7 +126,7 @@ def types_reader(operator: Operator) -> Callable[[tuple[Any, ...], dict[str, Any
 
 
 def _run_modes(operator: Operator, word: int) -> Callable[..., Any]:
-    """What a call with the key ``Mode`` does: ask the modes, from the innermost (Note [What a mode costs])."""
+    """Return the kernel of the key ``Mode``: it lets the modes handle the call, the innermost first."""
     below = DispatchKeySet.from_word(word).below(DispatchKey.Mode).mask | (word & ~key_mask())
     cache = operator.cache
     types_of = types_reader(operator)

@@ -10,7 +10,7 @@ from .hooks import Hooks
 from .kernel import Handle, Kernel
 from .keys import DispatchKey, DispatchKeySet, all_runtime_keys, key_mask
 from .local_state import current_state
-from .schema import Argument, BaseType, FunctionSchema, ListType, OptionalType
+from .schema import Argument, BaseType, FunctionSchema, ListType
 from .tags import Tag
 
 __all__ = ["Operator", "Owner", "Slot", "Table", "any_word", "is_device"]
@@ -133,7 +133,7 @@ class Operator:
         self.checked = False  # whether shadowed registrations were looked for
         self.doc = doc
         self.tensor_arguments = tuple([a for a in schema.arguments if a.type.is_tensor_like])
-        self.takes_single_tensors = not any(_is_list(a) for a in self.tensor_arguments)
+        self.takes_single_tensors = not any(isinstance(a.type.required, ListType) for a in self.tensor_arguments)
         self.__name__ = schema.base_name
         self.__qualname__ = self.name
         self.__doc__ = doc
@@ -230,14 +230,9 @@ class Operator:
         return (self.registry.find, (self.name,))
 
 
-def _is_list(argument: Argument) -> bool:
-    kind = argument.type.element if isinstance(argument.type, OptionalType) else argument.type
-    return isinstance(kind, ListType)
-
-
 def is_device(argument: Argument) -> bool:
     """Whether an argument says on which device a factory makes its result."""
-    return argument.type in (BaseType("Device"), OptionalType(BaseType("Device")))
+    return argument.type.required == BaseType("Device")
 
 
 def any_word(value: Any) -> int:

@@ -1,13 +1,13 @@
-"""Choosing among the overloads of one name.
+"""Selection among the overloads of one name.
 
 Note [Overload resolution]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~
-Of the overloads that the arguments fit, one is better than another if none of the given arguments suits it worse and
-one suits it better; where all suit them equally, the one that leaves fewer arguments to their defaults. An argument
-suits a type best if it is of this very type; a Python number suits ``Scalar`` next, then the types that it must be
-converted to, the wider the worse (an int suits ``int``, ``Scalar``, ``float``, ``complex`` in this order). If no
-overload is better than every other one, the call is ambiguous: an error that names those that tie. The order of
-definition plays no part. Guarded by ``tests/tiny/test_overloads.py``.
+Of the overloads that fit the arguments, one is better than another if it fits no given argument worse and at least
+one better; if both fit equally, the one that leaves fewer arguments to their defaults is better. A type fits a value
+best if it is the value's own; for a Python number ``Scalar`` is next, then the types that it must be converted to, from
+narrow to wide (for an int: ``int``, ``Scalar``, ``float``, ``complex``). If no overload is better than every other one,
+the call is ambiguous, and the error names the candidates. The order of definition does not matter. Guarded by
+``tests/tiny/test_overloads.py``.
 """
 
 from __future__ import annotations
@@ -23,13 +23,7 @@ from .schema import BaseType, ListType, OptionalType, TupleType
 
 __all__ = ["select_overload"]
 
-_NO_OVERLOAD: Final = "[{packet}] no overload fits the arguments:\n{reasons}"
-_AMBIGUOUS: Final = (
-    "[{packet}] the call is ambiguous: these overloads fit the arguments equally well:\n{candidates}\n"
-    "Call the one that is meant by its name, as tk.ops.{namespace}.{name}.{overload}(...)."
-)
-
-# How far a Python value of a class (the row) is from a schema type (the column); what is not listed must be converted.
+# How far a Python value of a class (row) is from a schema type (column); other types require a conversion.
 _DISTANCE: Final[dict[type, dict[str, int]]] = {
     bool: {"bool": 0, "Scalar": 1, "int": 2, "float": 3, "complex": 4},
     int: {"int": 0, "Scalar": 1, "float": 2, "complex": 3},
@@ -41,7 +35,7 @@ _CONVERTED: Final = 5
 
 
 def _distance(kind: Any, given: Any, converted: Any) -> int:
-    """How far a value is from a type that it fits; 0 if it is of this very type."""
+    """Return how far a value is from a type that it fits; 0 if it has this very type."""
     if isinstance(kind, OptionalType):
         return 0 if given is None else _distance(kind.element, given, converted)
     if isinstance(kind, (ListType, TupleType)):
@@ -60,7 +54,7 @@ def _distance(kind: Any, given: Any, converted: Any) -> int:
 
 
 def _fit(operator: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[list[int], int]:
-    """The distances of the given arguments, in order of giving, and the number of defaults; raises if they do not fit.
+    """Return the distances of the given arguments, in order, and the number of defaults; raise if they do not fit.
 
     >>> import tenkey as tk
     >>> _fit(tk.ops.tk.full_like.default, (tk.ones(2), 3), {})
@@ -82,7 +76,7 @@ def _better(one: tuple[list[int], int], other: tuple[list[int], int]) -> bool:
 def select_overload(
     packet: str, candidates: Sequence[Operator], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Operator:
-    """The overload that fits the arguments best (Note [Overload resolution]); ArgumentError if none or several do."""
+    """Return the overload that fits best (Note [Overload resolution]); raise ArgumentError if none or several do."""
     reasons: list[str] = []
     fits: list[tuple[Operator, tuple[list[int], int]]] = []
     for operator in candidates:
@@ -93,18 +87,14 @@ def select_overload(
         except OperatorNotFoundError:  # removed by another thread since
             continue
     if not fits:
-        raise ArgumentError(_NO_OVERLOAD.format(packet=packet, reasons="\n".join(reasons)))
+        raise ArgumentError("\n".join([f"[{packet}] no overload fits the arguments:", *reasons]))
     for operator, fit in fits:
         if all(other is operator or _better(fit, otherfit) for other, otherfit in fits):
             return operator
     tied = [op for op, fit in fits if not any(_better(other, fit) for _, other in fits)] or [op for op, _ in fits]
-    namespace, _, name = packet.partition("::")
+    candidates_text = "\n".join(f"  {op.schema}, defined at {op.site}" for op in tied)
+    overload = tied[0].schema.overload_name or "default"
     raise ArgumentError(
-        _AMBIGUOUS.format(
-            packet=packet,
-            candidates="\n".join(f"  {op.schema}, defined at {op.site}" for op in tied),
-            namespace=namespace,
-            name=name,
-            overload=tied[0].schema.overload_name or "default",
-        )
+        f"[{packet}] the call is ambiguous: these overloads fit the arguments equally well:\n{candidates_text}\n"
+        f"Call one of them by its name, as tk.ops.{packet.replace('::', '.')}.{overload}(...)."
     )

@@ -1,30 +1,30 @@
-"""The protocol by which a subclass of Tensor handles the calls that its instances take part in.
+"""The protocol by which subclasses of Tensor handle the operator calls that take their instances.
 
 Note [Tensor subclasses]
 ~~~~~~~~~~~~~~~~~~~~~~~~
-A subclass with a classmethod ``__tk_dispatch__(cls, op, types, args, kwargs)`` is asked for every operator call with
-one of its instances among the tensors, in lists too. The rules are PyTorch's: modes are asked before subclasses; of
-several classes a subclass before its superclasses, else from left to right; ``NotImplemented`` passes on to the next
-class; if all pass, the call is a TypeError that names the types.
+The classmethod ``__tk_dispatch__(cls, op, types, args, kwargs)`` of a subclass handles every operator call with an
+instance among the tensors, in lists too. The rules are PyTorch's: modes come before subclasses; of several classes a
+subclass comes before its superclasses, otherwise the order is from left to right; ``NotImplemented`` passes the call on
+to the next class; if all pass, the call raises a TypeError that names the types.
 
-The instances carry the key ``Subclass`` in their word, which stands above autograd and the transforms: a handler sees
-the call as it was written, and what it runs is recorded as usual. This is what units, logging, masks and lazy tensors
-need. A class that wants the calls which are left after autograd has taken them apart (as for counting memory or for
-another representation of the values) says ``__tk_dispatch_below_autograd__ = True``: its instances carry the key
-``Python`` instead. Plain tensors carry neither key and pay nothing.
+The word of an instance has the key ``Subclass``, which is above autograd and the transforms: a handler sees the call as
+it was written, and the operators that it runs are recorded as usual. Units, logging, masks and lazy tensors need this.
+A class that handles the calls that remain after autograd has decomposed them (to count memory, or to represent the
+values differently) sets ``__tk_dispatch_below_autograd__ = True``: its instances have the key ``Python`` instead. Plain
+tensors have neither key and pay nothing.
 
 Inside a handler there are three ways to run the operator:
 
-- ``op(*args, **kwargs)`` with the tensors that the handler was given: the very call that it is asked about is not
-  asked about again, however often it is made while the handler runs. Results are plain tensors.
+- ``op(*args, **kwargs)`` with the tensors that the handler was given: the same call is not handled again, however
+  often it is made while the handler runs. Results are plain tensors.
 - ``op(*[x.as_subclass(tk.Tensor) ...])``: the same on plain tensors, which share storage and history.
-- ``super().__tk_dispatch__(op, types, args, kwargs)``: runs with the protocol off for everything inside, and gives
-  results that are plain tensors the type of the class. So attributes are not carried over: the handler does that.
+- ``super().__tk_dispatch__(op, types, args, kwargs)``: runs with the protocol disabled for everything inside, and
+  converts results that are plain tensors to the class. Attributes are not copied: that is up to the handler.
 
-Other calls that a handler makes with instances are asked about as anywhere else.
+Other calls that a handler makes with instances are handled as anywhere else.
 
-A subclass without a handler changes nothing in dispatch: results are plain tensors. Attributes of Tensor that are no
-operators (``shape``, ``detach()``, ``numpy()``, ``grad``) never ask a handler. Guarded by
+A subclass without a handler changes nothing in dispatch: results are plain tensors. Attributes of Tensor that are not
+operators (``shape``, ``detach()``, ``numpy()``, ``grad``) never call a handler. Guarded by
 ``tests/dispatch/test_subclass.py``.
 """
 
@@ -48,13 +48,13 @@ __all__ = ["ASKING", "install_subclasses", "run_unasked"]
 _DEEP: Final = 50
 
 ASKING: Final = DispatchKey.Subclass.mask | DispatchKey.Python.mask
-"""The bits of the two keys that the instances of subclasses with a handler carry."""
+"""The bits of the two keys of the instances of subclasses with a handler."""
 
 _asked: ContextVar[tuple[Any, ...]] = ContextVar("tenkey_subclass_calls", default=())
 
 
 def _instances(values: Iterable[Any], mask: int) -> Iterator[Any]:
-    """The tensors whose class is asked at this key, in the order of the arguments."""
+    """Yield the tensors whose class handles calls at this key, in the order of the arguments."""
     for value in values:
         if isinstance(value, (list, tuple)):
             yield from _instances(value, mask)
@@ -65,7 +65,7 @@ def _instances(values: Iterable[Any], mask: int) -> Iterator[Any]:
 
 
 def _order(kinds: Iterable[type]) -> list[type]:
-    """Each class once, from left to right, but before its superclasses."""
+    """Return each class once, from left to right, but before its superclasses."""
     found: list[type] = []
     for kind in dict.fromkeys(kinds):
         place = next((i for i, other in enumerate(found) if issubclass(kind, other)), len(found))
@@ -113,13 +113,13 @@ def _asking(key: DispatchKey) -> Callable[[Operator, int], Callable[..., Any]]:
 
 
 def run_unasked(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call an operator with the protocol off, for it and for everything that its kernel calls."""
+    """Call an operator with the protocol disabled, for it and for everything that its kernel calls."""
     with StateGuard(exclude=ASKING):
         return operator.call(*args, **kwargs)
 
 
 def install_subclasses(registry: Registry) -> None:
-    """Register the fallbacks of the two keys that ask subclasses."""
+    """Register the fallbacks of the two keys of subclasses."""
     for key in (DispatchKey.Subclass, DispatchKey.Python):
         ask = _asking(key)
         registry.fallback(Kernel(ask, key, boxed=True, origin="generated", specialize=ask))

@@ -150,7 +150,7 @@ class TestPackets:
         assert [line.partition(", defined at ")[0] for line in lines[1:3]] == [
             f"  {reg.find(f't::f.{o}').schema}" for o in "ab"
         ]
-        assert lines[3] == "Call the one that is meant by its name, as tk.ops.t.f.a(...)."
+        assert lines[3] == "Call one of them by its name, as tk.ops.t.f.a(...)."
         assert packet._select((x,), {"m": 3}).schema.overload_name == "b"  # the name decides
 
     def test_ambiguous_where_each_suits_one_argument_better(self) -> None:

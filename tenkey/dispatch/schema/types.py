@@ -1,4 +1,4 @@
-"""What a schema is made of: types, arguments, results, and their canonical text (Note [Schema language])."""
+"""The parts of a schema: types, arguments, results, and their canonical text (Note [Schema language])."""
 
 from __future__ import annotations
 
@@ -34,22 +34,29 @@ SPECIAL_NUMBERS: Final = ("inf", "nan", "infj", "nanj")
 
 
 class _Type(Record, frozen=True):
-    """What all types can be asked."""
+    """Properties of all types."""
 
     @property
     def is_tensor_like(self) -> bool:
-        """Whether a value is a tensor or a flat list of tensors, with None in any place or not."""
+        """Whether a value is a tensor or a flat list of tensors, possibly with None in places."""
         return False
 
     @property
     def contains_tensor(self) -> bool:
-        """Whether a tensor may stand anywhere within a value: in tuples and lists of lists, too."""
+        """Whether a tensor may occur anywhere in a value, in tuples and lists of lists too."""
         return "Tensor" in str(self)
+
+    @property
+    def required(self) -> SchemaType:
+        """The type without ``?``."""
+        return self  # type: ignore[return-value]
 
 
 class BaseType(_Type, frozen=True):
-    """A type without parts; `name` is one of Tensor, int, float, bool, complex, Scalar, str, DType, Device and
-    Index (what `x[...]` takes: ints, slices, None and '...', in a tuple).
+    """A type without parts.
+
+    `name` is one of Tensor, int, float, bool, complex, Scalar, str, DType, Device and Index (the ints, slices, None and
+    '...' in `x[...]`, as a tuple).
 
     >>> BaseType("Tensor").is_tensor_like, BaseType("int").is_tensor_like
     (True, False)
@@ -69,16 +76,21 @@ class BaseType(_Type, frozen=True):
 class OptionalType(_Type, frozen=True):
     """`element` or None.
 
-    >>> str(OptionalType(BaseType("Tensor")))
-    'Tensor?'
+    >>> str(OptionalType(BaseType("Tensor"))), OptionalType(BaseType("Tensor")).required
+    ('Tensor?', BaseType(name='Tensor'))
     """
 
     element: SchemaType
 
     @property
     def is_tensor_like(self) -> bool:
-        """Whether the element is."""
+        """Whether the element is tensor-like."""
         return self.element.is_tensor_like
+
+    @property
+    def required(self) -> SchemaType:
+        """The type without ``?``."""
+        return self.element
 
     def __str__(self) -> str:
         return f"{self.element}?"
@@ -96,9 +108,8 @@ class ListType(_Type, frozen=True):
 
     @property
     def is_tensor_like(self) -> bool:
-        """Whether the element is Tensor or Tensor?: a list of lists is not."""
-        element = self.element.element if isinstance(self.element, OptionalType) else self.element
-        return isinstance(element, BaseType) and element.is_tensor_like
+        """Whether the element is Tensor or Tensor?; a list of lists is not tensor-like."""
+        return self.element.required == BaseType("Tensor")
 
     def __str__(self) -> str:
         return f"{self.element}[{'' if self.size is None else self.size}]"
@@ -135,7 +146,7 @@ class AliasInfo(Record, frozen=True):
 
 
 class Argument(Record, frozen=True):
-    """One parameter; `default` means something only if `has_default`. Equality: Note [Schema language].
+    """One parameter; `default` is meaningful only if `has_default`. Equality: Note [Schema language].
 
     >>> from tenkey.dispatch.schema import parse_schema
     >>> argument = parse_schema("f(*, int[2] stride=1) -> ()").arguments[0]
@@ -169,7 +180,7 @@ class Argument(Record, frozen=True):
 
 
 class Return(Record, frozen=True):
-    """One result; `name` is None where the schema gives none.
+    """One result; `name` is None if the schema does not name it.
 
     >>> from tenkey.dispatch.schema import parse_schema
     >>> [str(result) for result in parse_schema("f(Tensor(a) x) -> (Tensor(a) values, int)").returns]
@@ -186,7 +197,7 @@ class Return(Record, frozen=True):
 
 
 class FunctionSchema(Record, frozen=True):
-    """A parsed schema: immutable, hashable, and printed back by ``str``. Keyword-only arguments come last.
+    """A parsed schema: immutable and hashable; ``str`` gives its text. Keyword-only arguments come last.
 
     >>> from tenkey.dispatch.schema import parse_schema
     >>> schema = parse_schema("tk::add.out(Tensor x1,Tensor x2,*,Tensor(a!) out)->Tensor(a!)")
@@ -213,7 +224,7 @@ class FunctionSchema(Record, frozen=True):
         return any(argument.alias is not None and argument.alias.is_write for argument in self.arguments)
 
     def with_namespace(self, namespace: str | None) -> FunctionSchema:
-        """The same schema in another namespace; SchemaError if `namespace` is no identifier.
+        """Return the same schema in another namespace; raise SchemaError if `namespace` is not an identifier.
 
         >>> from tenkey.dispatch.schema import parse_schema
         >>> str(parse_schema("f(Tensor x) -> Tensor").with_namespace("mine"))
@@ -221,7 +232,7 @@ class FunctionSchema(Record, frozen=True):
         """
         if namespace is not None and (not NAME.fullmatch(namespace) or keyword.iskeyword(namespace)):
             rule = f"{quoted(namespace)} cannot be a namespace."
-            raise SchemaError(rule, "Use an ASCII identifier that is no Python keyword.", namespace)
+            raise SchemaError(rule, "Use an ASCII identifier that is not a Python keyword.", namespace)
         return FunctionSchema(namespace, self.base_name, self.overload_name, self.arguments, self.returns)
 
     def __str__(self) -> str:
@@ -239,7 +250,7 @@ class FunctionSchema(Record, frozen=True):
 
 
 def quoted(source: str) -> str:
-    """`source` in quotes, cut to a length that suits a message."""
+    """Return `source` in quotes, cut to a length that suits a message."""
     return repr(source if len(source) <= 40 else f"{source[:40]}...")
 
 
@@ -253,7 +264,7 @@ def _aliased(type_: SchemaType, alias: AliasInfo | None) -> str:
 
 
 def _default_text(type_: SchemaType, value: object) -> str:
-    """The canonical text of a default, which the parser reads back to the same value."""
+    """Return the canonical text of a default, from which the parser reads the same value."""
     if isinstance(type_, OptionalType):
         return "None" if value is None else _default_text(type_.element, value)
     if isinstance(type_, ListType) and isinstance(value, (list, tuple)):
