@@ -1,15 +1,15 @@
-"""Memory for work: how much of a deep chain of layers is kept for backward, with and without checkpoints.
+"""Memory traded for computation: what a deep chain of layers keeps for backward, with and without checkpoints.
 
     python examples/checkpoint_memory.py [depth]
 
-A layer here saves three results of one size, so a chain of n layers keeps 3 n pieces. With a checkpoint around every k
-layers the graph keeps the n / k inputs of the groups, and, while one group is computed again, what its k layers save:
-n / k + 3 k pieces, of the order of sqrt(n) if k is. Each layer is then computed twice. Checkpoints in checkpoints, each
-around a half of the one outside of it, need pieces of the order of log(n), and compute a layer up to log2(n) times. A
-policy keeps what is dear to compute: with the results of the matrix products kept there is one piece more for each
-layer, and no product is computed again.
+A layer in this example saves three results of one size, so a chain of n layers keeps 3 n pieces. With a checkpoint
+around every k layers, the graph keeps the inputs of the n / k groups and, while a group is recomputed, what its k
+layers save: n / k + 3 k pieces, of the order of sqrt(n) if k is. Each layer is then computed twice. Nested checkpoints,
+each around one half of the enclosing one, need pieces of the order of log(n) and compute a layer up to log2(n) times. A
+policy keeps expensive results: if the results of the matrix products are kept, there is one more piece per layer, and
+no product is recomputed.
 
-The bytes are counted by tracemalloc, which NumPy tells of the memory of its arrays.
+The bytes are counted by tracemalloc, to which NumPy reports the memory of its arrays.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
-os.environ.setdefault("TENKEY_COMPILE", "off")  # a compiler at work in the background would be counted as well
+os.environ.setdefault("TENKEY_COMPILE", "off")  # a compiler in the background would be counted too
 
 import tenkey as tk
 from tenkey.autograd import checkpoint, checkpoint_policies
@@ -32,28 +32,28 @@ computed = [0]
 
 
 def layer(x: tk.Tensor, w: tk.Tensor) -> tk.Tensor:
-    """Saves x for the product, and both factors: three pieces."""
+    """Compute a layer, which saves x for the product and both factors: three pieces."""
     computed[0] += 1
     y = x @ w
     return tk.tanh(y) * tk.sigmoid(y)
 
 
 def chain(x: tk.Tensor, weights: list[tk.Tensor]) -> tk.Tensor:
-    """All layers, one after the other."""
+    """Compute all layers in order."""
     for w in weights:
         x = layer(x, w)
     return x
 
 
 def in_groups(x: tk.Tensor, weights: list[tk.Tensor], size: int, context_fn: Any = None) -> tk.Tensor:
-    """A checkpoint around every ``size`` layers."""
+    """Compute all layers with a checkpoint around every ``size`` of them."""
     for start in range(0, len(weights), size):
         x = checkpoint(chain, x, weights[start : start + size], context_fn=context_fn)
     return x
 
 
 def halved(x: tk.Tensor, weights: list[tk.Tensor]) -> tk.Tensor:
-    """Checkpoints in checkpoints: each around a half of what the one outside of it has."""
+    """Compute all layers with nested checkpoints, each around one half of the enclosing one."""
     if len(weights) == 1:
         return layer(x, weights[0])
     middle = len(weights) // 2
@@ -63,8 +63,8 @@ def halved(x: tk.Tensor, weights: list[tk.Tensor]) -> tk.Tensor:
 
 
 def measure(function: Callable[..., tk.Tensor], x: tk.Tensor, weights: list[tk.Tensor]) -> Any:
-    """Bytes that the graph keeps after forward, the most in use at any time, how often a layer ran, the gradients."""
-    tk.autograd.grad(tk.sum(function(x, weights)), weights)  # what is made at the first call is no affair of ours
+    """Return the bytes kept after forward, the peak, the number of runs per layer, and the gradients."""
+    tk.autograd.grad(tk.sum(function(x, weights)), weights)  # do not count what the first call creates
     computed[0] = 0
     tracemalloc.start()
     try:
@@ -78,7 +78,7 @@ def measure(function: Callable[..., tk.Tensor], x: tk.Tensor, weights: list[tk.T
 
 
 def ways(depth: int) -> dict[str, Callable[..., tk.Tensor]]:
-    """Name and function of each way to run the chain."""
+    """Return the name and function of each way to run the chain."""
     root = round(depth**0.5)
     return {
         "nothing recomputed": chain,
@@ -89,7 +89,7 @@ def ways(depth: int) -> dict[str, Callable[..., tk.Tensor]]:
 
 
 def main(depth: int = 36) -> dict[str, tuple[float, float, float]]:
-    """Print a table; returns, for each way, the pieces kept, the most pieces in use, and how often a layer ran."""
+    """Print a table; return for each way the pieces kept, their peak, and the number of runs per layer."""
     tk.random.seed(0)
     x = tk.random.normal((ROWS, WIDTH))
     weights = [(2 * tk.random.normal((WIDTH, WIDTH)) / WIDTH**0.5).requires_grad_() for _ in range(depth)]

@@ -1,9 +1,9 @@
-"""Operators from outside: the three ways to add one, from the shortest to the one with the most control.
+"""Custom operators: the three ways to add one, from the shortest to the one with the most control.
 
     python examples/custom_operator.py
 
-Whatever the way, the result is an operator like the built-in ones: it broadcasts or checks its arguments, is dispatched
-by device, records gradients and can be asked how a call is decided. Each step prints what it found and asserts it.
+Each way creates an operator like the built-in ones: it checks or broadcasts its arguments, is dispatched by device,
+records gradients, and `explain` shows how a call is dispatched. Every step prints its result and asserts it.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ def refused(what: str, kind: type[Exception], call: Callable[[], Any]) -> None:
     raise AssertionError(f"{what}: no error")
 
 
-# Gradients are compared with central differences; their error is too large in float32.
+# Gradients are compared with central differences, whose error is too large in float32.
 x = tk.tensor([[-1.5], [0.3], [2.0]], dtype=tk.float64, requires_grad=True)
 y = tk.tensor([0.5, -0.25], dtype=tk.float64, requires_grad=True)
 
 title("1. One expression: tk.library.pointwise")
-# The scalar function is traced once, with symbols for numbers. From the expression come compiled kernels for every
-# dtype and memory layout, broadcasting, and the derivatives by x and by y, which are expressions again, so that
-# derivatives of every order exist. T makes constants of the dtype that is computed in.
+# The scalar function is traced once, with symbols in place of numbers. The expression provides compiled kernels for
+# every dtype and memory layout, broadcasting, and the derivatives with respect to x and y, which are expressions too,
+# so that derivatives of every order exist. T makes constants of the dtype in which the operator computes.
 bump = tk.library.pointwise(
     "demo::bump(Tensor x, Tensor y, float width=1.0) -> Tensor",
     scalar=lambda T: lambda x, y, width: s.exp(-(x * x + y * y) / (T(2) * width * width)),
@@ -62,8 +62,8 @@ print(tk.dispatch.explain(bump, x, y))
 title("2. A Python function: tk.library.custom_op")
 
 
-# What is no expression of single elements is a function: here a recursion in time. It may use any library. Its schema
-# is read from the annotations; `mutates_args=()` promises that it changes no argument.
+# An operator that is not an expression of single elements is a Python function, here a recursion in time. It may use
+# any library. Its schema is inferred from the annotations; `mutates_args=()` declares that it changes no argument.
 @tk.library.custom_op("demo::discounted", mutates_args=())
 def discounted(x: tk.Tensor, factor: float = 0.5) -> tk.Tensor:
     """``out[..., t] = x[..., t] + factor * out[..., t - 1]``, for a floating tensor ``x``."""
@@ -79,15 +79,15 @@ check("it computes 1, 1/2, 1/4, 8 + 1/8", discounted(signal).tolist() == [[1.0, 
 refused("Without a formula there is no gradient", NotImplementedError, lambda: tk.sum(discounted(signal)).backward())
 
 
-# The gradient: the same recursion, backward in time. Because it is written with operators, this one among them, it can
-# be differentiated again. One gradient for each argument; None for the factor, which is no tensor.
+# The gradient is the same recursion, backward in time. It is written with operators, including this one, so it can be
+# differentiated again. It returns one gradient per argument; None for the factor, which is not a tensor.
 def keep(ctx: Any, inputs: tuple[Any, ...], output: tk.Tensor) -> None:
-    """Called after the operator: keep on ctx what the gradient will need."""
+    """Save on ctx what the gradient needs; called after the operator."""
     _, ctx.factor = inputs  # in the order of the schema, with the defaults filled in
 
 
 def backward(ctx: Any, g: tk.Tensor) -> tuple[tk.Tensor, None]:
-    """The gradients of the arguments, from the gradient ``g`` of the result."""
+    """Return the gradients of the arguments, from the gradient ``g`` of the result."""
     return tk.flip(discounted(tk.flip(g, axis=-1), ctx.factor), axis=-1), None
 
 
@@ -96,17 +96,17 @@ check("with a formula there is", tk.autograd.gradcheck(discounted, (signal,)))
 check("and a second one", tk.autograd.gradgradcheck(lambda x: discounted(x, 0.9) ** 2, (signal,)))
 
 
-# Tensors on the device `meta` have a shape and a dtype, and no values: what the operator gives for them is its fake.
+# Tensors on the device `meta` have a shape and a dtype but no values; for them, the operator's fake kernel runs.
 @discounted.register_fake
 def fake(x: tk.Tensor, factor: float) -> Any:
-    """The result's shape and dtype are those of ``x``."""
+    """Return a tensor with the shape and dtype of ``x``."""
     return tk.empty_like(x)
 
 
 check("shapes without values", discounted(tk.empty((2, 7), device="meta")).shape == (2, 7))
 
 title("3. A library: schema, kernels and rules one by one")
-# `Library` gives all parts singly, and takes them back together: they end with the `with` block.
+# `Library` registers all parts one by one and removes them together at the end of the `with` block.
 with tk.library.Library("geometry", "DEF") as library:
     library.define("length(Tensor x) -> Tensor")
     lengths = tk.ops.geometry.length
@@ -118,9 +118,9 @@ with tk.library.Library("geometry", "DEF") as library:
     print("the default kernel:  ", lengths(points).tolist())
     check("the squares are too large for float32", lengths(points).tolist() == [5.0, float("inf")])
 
-    # For one device. A kernel for a device goes before the default.
+    # For one device. A kernel for a device takes precedence over the default.
     def length_on_cpu(x: tk.Tensor) -> tk.Tensor:
-        """NumPy, in double precision."""
+        """Compute with NumPy in double precision."""
         return tk.asarray(np.linalg.norm(x.numpy().astype(np.float64), axis=-1).astype(x.dtype))
 
     library.impl("length", length_on_cpu, "cpu")
@@ -128,11 +128,11 @@ with tk.library.Library("geometry", "DEF") as library:
     check("the kernel for cpu is right", np.allclose(lengths(points).numpy(), [5.0, 5e30], rtol=1e-6, atol=0))
     check("other devices keep the default", lengths(tk.empty((7, 2), device="meta")).shape == (7,))
 
-    # For some arguments: where `when` is true, this kernel goes before the unconditional one.
+    # For some arguments. Where `when` is true, this kernel takes precedence over the unconditional one.
     seen: list[tuple[int, ...]] = []
 
     def length_in_a_plane(x: tk.Tensor) -> tk.Tensor:
-        """The hypotenuse."""
+        """Return the hypotenuse."""
         seen.append(x.shape)
         return tk.asarray(np.hypot(x.numpy()[..., 0], x.numpy()[..., 1]))
 
@@ -144,7 +144,7 @@ with tk.library.Library("geometry", "DEF") as library:
 refused("After the block it is gone", AttributeError, lambda: tk.ops.geometry.length)
 
 title("4. What errors look like")
-# Each names the operator, what was given, the rule and the remedy; nothing has changed after one.
+# Each names the operator, the offending value, the rule and the remedy; an error leaves no changes behind.
 refused("A schema with a typo", ValueError, lambda: tk.library.pointwise("demo::f(Tensor x -> Tensor", scalar=abs))
 refused("A name that is taken", RuntimeError, lambda: tk.library.pointwise(
     "demo::bump(Tensor x) -> Tensor", scalar=lambda T: lambda x: x))  # fmt: skip

@@ -1,10 +1,10 @@
-"""The main job: a two-layer network learns to read handwritten digits, with an operator that this file adds itself.
+"""The main job: a two-layer network learns to read handwritten digits, with an operator that this file defines.
 
     python examples/digits.py [--device NAME] [--epochs N] [--seed N] [--out FILE]
 
 The data are the 1,797 digits that ship with scikit-learn: images of 8 x 8 pixels with values from 0 to 16. Four fifths
-train the network, the held-out fifth tests it. Nothing is hidden in a library of layers: network, loss and optimizer
-are the few lines below. It takes a few seconds on a CPU and draws the result into digits.png.
+train the network, the held-out fifth tests it. Nothing is hidden in a library of layers: the network, the loss and the
+optimizer are the few lines below. The program takes a few seconds on a CPU and draws the result in digits.png.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from tqdm import tqdm
 import tenkey as tk
 from tenkey.library import scalar as s
 
-mpl.use("Agg")  # draws into files: a machine without a screen will do
+mpl.use("Agg")  # draws into files, which needs no screen
 import matplotlib.pyplot as plt
 
 HIDDEN, BATCH, PEAK_RATE, MOMENTUM, NOISE = 128, 32, 0.2, 0.9, 0.2
 
-# The activation between the two layers is not built in: this one expression makes it an operator. Its derivatives are
-# found symbolically, its kernels compiled. Mish is x tanh(log(1 + exp x)), Misra 2019, arXiv:1908.08681; written with
-# `softplus` and not with its parts because exp overflows where softplus does not.
+# The activation between the two layers is not built in: this expression makes it an operator. Its derivatives are found
+# symbolically, its kernels are compiled. Mish is x tanh(log(1 + exp x)), Misra 2019, arXiv:1908.08681; it is written
+# with `softplus`, which does not overflow where exp does.
 mish = tk.library.pointwise(
     "digits::mish(Tensor x) -> Tensor",
     scalar=lambda T: lambda x: x * s.tanh(s.softplus(x)),
@@ -38,22 +38,22 @@ mish = tk.library.pointwise(
 
 
 def load(device: str) -> tuple[tk.Tensor, tk.Tensor, tk.Tensor, tk.Tensor]:
-    """Images, shape (rows, 64), from 0 to 1, and digits, shape (rows,): for training, then the held-out fifth."""
+    """Return images, shape (rows, 64), from 0 to 1, and digits, shape (rows,): for training, then held out."""
     data = load_digits()
     images = tk.asarray(data.data / 16.0, dtype=tk.float32, device=device)
     digits = tk.asarray(data.target, device=device)
-    # The file is not in random order, so it is shuffled: always in the same way, so that runs with other seeds are
-    # tested on the same digits. A generator of its own leaves the global one, which --seed sets, alone.
+    # The file is not in random order, so it is shuffled, always in the same way: runs with other seeds are tested on
+    # the same digits. A separate generator leaves the global one, which --seed sets, unchanged.
     order = tk.random.permutation(len(images), generator=tk.random.Generator(7), device=device)
     held_out, train = order[: len(images) // 5], order[len(images) // 5 :]
     return images[train], digits[train], images[held_out], digits[held_out]
 
 
 def new_parameters(device: str) -> list[tk.Tensor]:
-    """Weights and biases of both layers, as leaves that collect gradients."""
+    """Return the weights and biases of both layers, as leaves that accumulate gradients."""
 
     def weights(inputs: int, outputs: int) -> tk.Tensor:
-        # This spread keeps the activations' size about the same from layer to layer (He et al. 2015).
+        # This deviation keeps the size of activations similar from layer to layer (He et al. 2015).
         return tk.random.normal((inputs, outputs), std=math.sqrt(2 / inputs), device=device)
 
     layers = [weights(64, HIDDEN), tk.zeros(HIDDEN, device=device), weights(HIDDEN, 10), tk.zeros(10, device=device)]
@@ -61,31 +61,31 @@ def new_parameters(device: str) -> list[tk.Tensor]:
 
 
 def network(parameters: list[tk.Tensor], images: tk.Tensor) -> tk.Tensor:
-    """A score for each digit, shape (rows, 10); the softmax of a row holds the probabilities."""
+    """Return a score for each digit, shape (rows, 10); the softmax of a row gives the probabilities."""
     w1, b1, w2, b2 = parameters
     return mish(images @ w1 + b1) @ w2 + b2
 
 
 def train(parameters: list[tk.Tensor], images: tk.Tensor, digits: tk.Tensor, epochs: int) -> list[float]:
-    """Change the parameters in place, by stochastic gradient descent with momentum; the mean loss of each epoch."""
+    """Train the parameters in place by gradient descent with momentum; return the mean loss of each epoch."""
     velocities = [tk.zeros_like(parameter) for parameter in parameters]
     starts = range(0, len(images), BATCH)
     history: list[float] = []
     with tqdm(range(epochs), desc="training", unit="epoch") as progress:  # writes to stderr
         for epoch in progress:
-            # The rate falls along half a cosine: large steps find the valley, small ones its bottom.
+            # The rate decreases along half a cosine: large steps find the valley, small ones its bottom.
             rate = PEAK_RATE * 0.5 * (1 + math.cos(math.pi * epoch / epochs))
             order = tk.random.permutation(len(images), device=images.device)
             losses = []
             for start in starts:
                 batch = order[start : start + BATCH]
-                # Noise on the pixels: nobody can learn single images by heart then, only what digits have in common.
+                # With noise on the pixels, the network cannot memorize single images.
                 noise = tk.random.normal((len(batch), 64), std=NOISE, device=images.device)
                 loss = tk.cross_entropy(network(parameters, images[batch] + noise), digits[batch])
-                loss.backward()  # puts the gradient of the loss by each parameter into parameter.grad
-                with tk.no_grad():  # the update is no part of the function whose gradient is wanted
+                loss.backward()  # stores the gradient of the loss in parameter.grad
+                with tk.no_grad():  # the update is not part of the differentiated function
                     for parameter, velocity in zip(parameters, velocities, strict=True):
-                        assert parameter.grad is not None  # backward made it
+                        assert parameter.grad is not None  # set by backward
                         velocity *= MOMENTUM
                         velocity += parameter.grad
                         parameter -= rate * velocity
@@ -97,9 +97,9 @@ def train(parameters: list[tk.Tensor], images: tk.Tensor, digits: tk.Tensor, epo
 
 
 def draw(file: Path, history: list[float], images: np.ndarray, digits: np.ndarray, probabilities: np.ndarray) -> None:
-    """The loss curve, twelve digits as they come, and the six that the network found hardest."""
+    """Draw the loss curve, the first twelve digits, and the six that were hardest for the network."""
     guesses, sure = probabilities.argmax(axis=1), probabilities.max(axis=1)
-    hardest = np.argsort(probabilities[np.arange(len(digits)), digits])  # the least probability for the right answer
+    hardest = np.argsort(probabilities[np.arange(len(digits)), digits])  # by the probability of the right answer
     figure = plt.figure(figsize=(12, 5.4), dpi=120, layout="constrained")
     figure.suptitle(f"{np.mean(guesses == digits):.1%} of the held-out digits read right; last row: the six hardest")
     grid = figure.add_gridspec(3, 7, width_ratios=[5, 1, 1, 1, 1, 1, 1])

@@ -1,11 +1,11 @@
 """A dispatcher from scratch: the design of tenkey in one sitting. Run it: `python examples/dispatcher_from_scratch.py`.
 
-You write `x * y`. Some code must multiply; but which? The arrays may live on one device or another; a gradient may be
-wanted, or not; somebody may wish to watch. If `mul` asked all these questions itself, so would each of a thousand
-operators, and nobody could add a question from outside. A *dispatcher* turns the table on its side: every concern is a
-*key*, a call collects its keys, and the highest runs first, does its part, and passes the call on. Here one is built.
+You write `x * y`. Which code multiplies? The arrays may be on one device or another; a gradient may be wanted or not;
+the call may be observed. If `mul` asked all these questions itself, so would each of a thousand operators, and no other
+package could add a question. A *dispatcher* transposes this table: every concern is a *key*, a call collects its keys,
+and the kernel of the highest key runs first, does its part, and passes the call on. This file builds one.
 """
-# ruff: noqa: D101, D102, D103 - the essay above each part is its documentation. A part is laid out by hand, as one page:
+# ruff: noqa: D101, D102, D103 - the essay above each part is its documentation. Each part is formatted by hand, as a page:
 # fmt: off
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 KeySet = int
-Kernel = Callable[..., "Tensor"]  # kernel(keys, *args); a fallback is told first which operator it stands in for
+Kernel = Callable[..., "Tensor"]  # kernel(keys, *args); a fallback gets the operator as its first argument
 Slot = tuple[str, Kernel]  # the rule that filled it, and the kernel
 Facets = dict[str, Callable[..., Any]]
 
@@ -33,12 +33,12 @@ def same(what: str, got: Any, expected: Any) -> None:
     assert got == expected, f"{what}: got {got}, expected {expected}"
     print(f"{what}: {got}")
 
-def slope(f: Callable[[Any], float], x: Any, h: float = 1e-6) -> list[float]:  # central differences: slow, a fair judge
+def slope(f: Callable[[Any], float], x: Any, h: float = 1e-6) -> list[float]:  # central differences: independent
     return [(f(x + move) - f(x - move)) / (2 * h) for move in h * np.eye(x.size)]
 
 # 1. Keys have an order, and a set of keys is an integer --------------------------------------------------------------
-# A key is one bit; its place is its rank. So every question of dispatch is an instruction of the machine: union is `|`,
-# removal is `& ~`, "who is highest?" is `bit_length`, "who is below?" is `& key - 1`. Gaps are left for later comers.
+# A key is one bit; its position is its rank. Every question of dispatch is then a machine instruction: union is `|`,
+# removal is `& ~`, the highest key is `bit_length`, the keys below are `& key - 1`. Gaps are left for future keys.
 NONE, CPU, AUTOGRAD = 0, 1 << 0, 1 << 16  # gradients are recorded first, numbers computed last
 NAMES = {CPU: "CPU", AUTOGRAD: "Autograd"}
 
@@ -52,8 +52,8 @@ both = CPU | (CPU | AUTOGRAD)
 same("1. union", f"{show(both)}, highest {show(highest(both))}", "Autograd|CPU, highest Autograd")
 
 # 2. A tensor is data that carries its keys ---------------------------------------------------------------------------
-# Its arithmetic does not know how to add: every operator is a dispatched call. The node is its place in the graph that
-# part 6 records; a tensor that carries the Autograd key and has no history yet is a leaf.
+# Its methods do not know how to add: every operator is a dispatched call. The node is the tensor's place in the graph
+# that part 6 records; a tensor that carries the Autograd key and has no history yet is a leaf.
 class Tensor:
     def __init__(self, data: Any, keys: KeySet = CPU, node: Node | None = None) -> None:
         self.data, self.keys = np.asarray(data, dtype=np.float64), keys
@@ -73,8 +73,8 @@ class Node:
     vjp: Callable[[Tensor], Sequence[Tensor]] = lambda g: ()
 
 # 3. The caller may include and exclude keys --------------------------------------------------------------------------
-# `no_grad` is no flag that kernels read: it takes Autograd out of the set, so that its code is never reached. Guards
-# live in a ContextVar: each thread and each asyncio task has its own, and every way out of the block restores the old.
+# `no_grad` is not a flag that kernels read: it removes Autograd from the set, so that its code is never reached. Guards
+# are in a ContextVar: each thread and each asyncio task has its own, and leaving the block restores the old state.
 LOCAL: ContextVar[tuple[KeySet, KeySet]] = ContextVar("LOCAL", default=(NONE, NONE))
 
 @contextmanager
@@ -96,10 +96,10 @@ with guard(exclude=AUTOGRAD):
     same("   meanwhile in another context", show(Context().run(effective_keys, t)), "Autograd|CPU")
 
 # 4. An operator is a name and a table --------------------------------------------------------------------------------
-# One slot per key: filled when first needed, remembered, forgotten when anything is registered. Numbered rules, in one
-# place, decide what fills it, and it keeps its rule, so that one can ask. A *composite* is written in other operators,
-# so it serves Autograd and all below. A *fallback* serves one key for all operators. Every kernel is told the keyset,
-# and may `redispatch` in what lies below its key: that set is taken as it is, nothing is included or excluded again.
+# The table has one slot per key, which is filled when first needed and cleared when anything is registered. Numbered
+# rules, in one place, decide what fills a slot, and the slot keeps its rule for inspection. A *composite* is written
+# with other operators, so it serves Autograd and all keys below. A *fallback* serves one key for all operators. Every
+# kernel gets the keyset and may `redispatch` with the keys below its own: nothing is included or excluded again.
 COMPOSITE = -1  # an alias that no tensor carries
 OPERATORS: list[Operator] = []
 
@@ -140,13 +140,13 @@ quadruple.register(COMPOSITE, lambda keys, x: double(double(x)))
 same("4. quadruple(2.5)", quadruple(Tensor(2.5)).data, 10.0)
 same("   by rules", f"{quadruple.table[CPU][0]}, {double.table[CPU][0]}", "2 composite, 1 direct kernel")
 quadruple.register(CPU, lambda keys, x: Tensor(x.data * 4))
-assert not quadruple.table  # a better kernel has come: the slot is forgotten, and will be decided afresh
+assert not quadruple.table  # after registration of a better kernel, the slot is empty and will be resolved again
 
 # 5. Declarations are inert; installers read them ---------------------------------------------------------------------
-# A block says all there is to know about an operator, as a bag of *facets*, and does nothing. Each layer brings an
-# installer, which reads the facets that it understands and registers kernels. Every installer sees every block,
-# whichever came first: the order of files does not matter, and a layer is an addition. `scalar` speaks of one element,
-# `array` of whole arrays, `composite` of tensors; `vjp` is the gradient, of which the CPU understands nothing.
+# A block states everything about an operator, as a collection of *facets*, and does nothing. Each layer has an
+# installer, which reads the facets that it knows and registers kernels. Every installer sees every block, whichever
+# came first: the order of files does not matter, and layers can be added. `scalar` describes one element, `array` whole
+# arrays, `composite` tensors; `vjp` is the gradient, which the CPU ignores.
 BLOCKS: list[tuple[Operator, Facets]] = []
 INSTALLERS: list[Callable[[Operator, Facets], None]] = []
 
@@ -178,7 +178,7 @@ def on_arrays(key: KeySet, function: Callable[..., Any]) -> Kernel:
 
 @installer
 def install_cpu(op: Operator, facets: Facets) -> None:
-    if "scalar" in facets:  # here a loop in Python; tenkey hands the same expression to a compiler
+    if "scalar" in facets:  # here a loop in Python; tenkey compiles the same expression
         op.register(CPU, on_arrays(CPU, np.vectorize(facets["scalar"], otypes=[float])))
     elif "array" in facets:
         op.register(CPU, on_arrays(CPU, facets["array"]))
@@ -189,9 +189,9 @@ b = np.array([2.0, 3.0, 4.0])
 same("   dot(b, b * b + 1)", dot(Tensor(b), Tensor(b) * Tensor(b) + 1.0).data, b @ (b * b + 1))
 
 # 6. Autograd is a key that records -----------------------------------------------------------------------------------
-# Its kernel gets the result by redispatching below itself, and gives it a node with edges to the arguments' nodes. It
-# keeps what the formula names: `exp` names `out`, so its input is not kept. Formulas are written in operators: so they
-# run on every backend, and can be differentiated in turn.
+# Its kernel computes the result by redispatching below itself, and gives it a node with edges to the arguments' nodes.
+# It saves what the formula names: `exp` names `out`, so its input is not saved. Formulas are written with operators, so
+# they run on every backend and can be differentiated too.
 @installer
 def install_autograd(op: Operator, facets: Facets) -> None:
     if not (vjp := facets.get("vjp")):
@@ -200,7 +200,7 @@ def install_autograd(op: Operator, facets: Facets) -> None:
     params = inspect.signature(facets.get("scalar") or facets["array"]).parameters
 
     def record(keys: KeySet, *args: Any) -> Tensor:
-        with guard(exclude=AUTOGRAD):  # what a kernel calls inside is not recorded a second time
+        with guard(exclude=AUTOGRAD):  # the calls of a kernel are not recorded a second time
             out = op.redispatch(keys & AUTOGRAD - 1, *args)
         out.keys |= AUTOGRAD
         out.node = Node(op.name, out.data.shape, [arg.node if isinstance(arg, Tensor) else None for arg in args])
@@ -213,11 +213,11 @@ y: Any = exp((x := Tensor(b, both)) * 0.5).node
 same("6. graph", f"{y.name} <- {y.edges[0].name} <- {y.edges[0].edges[0].name}", "exp <- mul <- leaf")
 
 # 7. The engine: dependency counts and a ready queue ------------------------------------------------------------------
-# A node may run when all its consumers have sent their share. So: count the consumers of each; whoever has none left is
-# ready (of several, tenkey takes the one made last). No recursion: a deep graph costs memory, never the stack.
+# A node may run when all its consumers have sent their shares. Count the consumers of each node; a node with none left
+# is ready (of several, tenkey takes the latest). There is no recursion: a deep graph does not overflow the stack.
 def grad(output: Tensor, x: Tensor, create_graph: bool = False) -> Tensor:
     if not output.node or not x.node or output.data.shape:
-        raise ValueError(f"[grad] wants a recorded scalar and a recorded tensor, and was given {output} and {x}.")
+        raise ValueError(f"[grad] needs a recorded scalar and a recorded tensor, got {output} and {x}.")
     waiting, stack = Counter[Node](), [output.node]
     while stack:
         edges = [edge for edge in stack.pop().edges if edge]
@@ -241,8 +241,8 @@ same("   of second order", grad(total(grad(dot(x, exp(x)), x, create_graph=True)
 same("   through 2000 nodes", grad(total(sum([x] * 2000, x)), x).data, [2001.0] * 3)
 
 # 8. From outside: an operator is one block ---------------------------------------------------------------------------
-# Nothing above is touched. The installers see a new block as they saw the old ones: it has kernels, and gradients of
-# every order. `cumsum` is not pointwise: it brings an array function and its own formula.
+# Nothing above changes. The installers treat a new block like the old ones: it has kernels, and gradients of every
+# order. `cumsum` is not pointwise: it has an array function and its own formula.
 tanh = pointwise("tanh", scalar=math.tanh, vjp=lambda g, out: (g + g * out * out * -1.0,))
 cumsum: Operator = declare("cumsum", array=np.cumsum, vjp=lambda g: (total(g) + cumsum(g) * -1.0 + g,))
 loss = declare("loss", composite=lambda x: dot(cumsum(tanh(x)), x))
@@ -250,9 +250,9 @@ want = slope(lambda b: np.cumsum(np.tanh(b)) @ b, b)
 same("8. gradient of dot(cumsum(tanh x), x)", grad(loss(x), x).data, want)
 
 # 9. From outside: a second backend -----------------------------------------------------------------------------------
-# Its memory is the host's, last element first. A pointwise operator does not care where elements stand: one installer
-# derives them all from the facet that the CPU reads. All else falls back: copy over, run, copy back. Composites and
-# gradients need no line: they are made of operators. (tenkey refuses to mix backends; here nobody checks.)
+# It stores the last element first, in host memory. A pointwise operator does not depend on the order of elements: one
+# installer derives all of them from the facet that the CPU reads. Everything else falls back: copy, run, copy back.
+# Composites and gradients need nothing: they consist of operators. (tenkey rejects mixed devices; here nothing does.)
 NAMES[REVERSED := 1 << 1] = "Reversed"
 
 @installer
@@ -270,8 +270,8 @@ same("9. the same gradient, in its memory", grad(loss(far), far).data, want[::-1
 same("   tanh, dot, cumsum by rules", " ".join(op.resolve(REVERSED)[0][0] for op in (tanh, dot, cumsum)), "1 2 3")
 
 # 10. From outside: watch every call ----------------------------------------------------------------------------------
-# No tensor carries this key: a guard includes it. One fallback serves all operators, those of tomorrow too. It passes
-# the call on below itself but excludes nothing: so the calls that a composite makes are seen as well.
+# No tensor carries this key: a guard includes it. One fallback serves all operators, including future ones. It passes
+# the call on to the keys below but excludes nothing, so the calls that a composite makes are observed too.
 NAMES[LOG := 1 << 32] = "Log"
 calls: list[str] = []
 
@@ -281,11 +281,11 @@ def log_call(op: Operator, keys: KeySet, *args: Any) -> Tensor:
 
 FALLBACK.register(LOG, log_call)
 with guard(include=LOG):
-    assert loss(x).node  # recorded as ever
+    assert loss(x).node  # recorded as before
 same("10. a trace", " ".join(calls), "loss tanh cumsum dot mul total")
 
 # 11. Explain ---------------------------------------------------------------------------------------------------------
-# Every decision is data: so the dispatcher can say what it would do, and why, without doing it.
+# Every decision is data, so the dispatcher can say what it would do, and why, without doing it.
 def explain(op: Operator, *args: Any) -> str:
     (included, excluded), keys = LOCAL.get(), effective_keys(*args)
     lines = [f"{op.name}: included {show(included)}, excluded {show(excluded)}, effective {show(keys)}"]

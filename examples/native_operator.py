@@ -1,10 +1,10 @@
-"""A C function as an operator: compiled here, called through a pointer, with a gradient that is checked.
+"""A C function as an operator: compiled here, called through a pointer, with a checked gradient.
 
     python examples/native_operator.py
 
-Needs a C compiler (`cc`). The functions follow the convention "elements": pointers to the elements of the tensors and
-numbers, in the order of the schema, then a pointer for the result and the number of elements. docs/native_code.md has
-the other conventions.
+It needs a C compiler (`cc`). The functions follow the convention "elements": pointers to the elements of the tensors
+and numbers, in the order of the schema, then a pointer to the result and the number of elements. docs/native_code.md
+describes the other conventions.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SOURCE = r"""
 DEFINE(float, f32)
 DEFINE(double, f64)
 
-int reciprocal(const double *x, double *out, int64_t n) { /* says that it failed by a status that is not 0 */
+int reciprocal(const double *x, double *out, int64_t n) { /* a status other than 0 reports a failure */
     for (int64_t i = 0; i < n; i++) {
         if (x[i] == 0) return 1;
         out[i] = 1 / x[i];
@@ -47,7 +47,7 @@ int reciprocal(const double *x, double *out, int64_t n) { /* says that it failed
 
 
 def build(folder: Path) -> Path:
-    """Compile the source to a shared library; returns its path."""
+    """Compile the source to a shared library and return its path."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         sys.exit("This example needs a C compiler: install cc, gcc or clang.")
@@ -64,10 +64,10 @@ def check(what: str, holds: bool) -> None:
 
 
 def main(folder: Path) -> None:
-    """Compile, load, give a gradient, check."""
+    """Compile, load, register a gradient, check."""
     library = build(folder)
 
-    # `dtypes` says which function is for which dtype; what is not listed is refused, never reinterpreted.
+    # `dtypes` assigns a function to each dtype; other dtypes are rejected, never reinterpreted.
     softplus = tk.library.load_native(
         library,
         "softplus(Tensor x, float slope=1.0) -> Tensor",
@@ -80,7 +80,7 @@ def main(folder: Path) -> None:
     )
     print(softplus)  # the namespace is the file's name
 
-    # The gradient is one more C function; that one's gradient is made of operators, so a second order exists.
+    # The gradient is another C function, whose own gradient is composed of operators: a second order exists.
     softplus.register_autograd(
         lambda ctx, g: (logistic(ctx.saved_tensors[0], g, ctx.slope), None), setup_context=keep_softplus
     )
@@ -118,19 +118,19 @@ def main(folder: Path) -> None:
 
 
 def keep_softplus(ctx: Any, inputs: tuple[Any, ...], output: tk.Tensor) -> None:
-    """Keep what the gradient needs."""
+    """Save what the gradient needs."""
     ctx.save_for_backward(inputs[0])
     ctx.slope = inputs[1]
 
 
 def keep_logistic(ctx: Any, inputs: tuple[Any, ...], output: tk.Tensor) -> None:
-    """Keep what the gradient of the gradient needs."""
+    """Save what the gradient of the gradient needs."""
     ctx.save_for_backward(inputs[0], inputs[1])
     ctx.slope = inputs[2]
 
 
 def logistic_backward(ctx: Any, g: tk.Tensor) -> Any:
-    """The derivatives of ``g0 * logistic(slope x)`` by ``x`` and ``g0``."""
+    """Return the derivatives of ``g0 * logistic(slope x)`` with respect to ``x`` and ``g0``."""
     x, g0 = ctx.saved_tensors
     s = tk.sigmoid(x * ctx.slope)
     return g * g0 * s * (1 - s) * ctx.slope, g * s, None

@@ -1,9 +1,9 @@
-"""Where does the time of a training step go? A small model under the profiler.
+"""Profiling a training step: where the time and the memory of a small model go.
 
     python examples/profile_training.py [--steps N] [--out FOLDER]
 
-It trains a small network on a made-up task, records some steps with `tk.autograd.profile`, prints the operators that
-took the time and those that hold the memory, checks what the record claims, and writes `trace.json` (for
+The program trains a small network on a synthetic task, records some steps with `tk.autograd.profile`, prints the
+operators that take the time and allocate the memory, checks the record, and writes `trace.json` (for
 https://ui.perfetto.dev, `chrome://tracing`, or `vizviewer trace.json`: `pip install tenkey[profile]`), `memory.csv`,
 and `graph.svg`, a picture of the graph.
 """
@@ -20,14 +20,14 @@ INPUTS, HIDDEN, BATCH = 16, 256, 512
 
 
 def check(claim: str, holds: bool) -> None:
-    """Print a claim, and stop if it does not hold."""
+    """Assert a claim and print it."""
     if not holds:
         raise AssertionError(f"not so: {claim}")
     print(f"ok: {claim}")
 
 
 def new_parameters() -> dict[str, tk.Tensor]:
-    """Weights and biases of two layers."""
+    """Return the weights and biases of two layers."""
     made = {
         "w1": tk.random.normal((INPUTS, HIDDEN), std=math.sqrt(1 / INPUTS)),
         "b1": tk.zeros(HIDDEN),
@@ -37,15 +37,15 @@ def new_parameters() -> dict[str, tk.Tensor]:
     return {name: parameter.requires_grad_() for name, parameter in made.items()}
 
 
-@tk.autograd.record_function("model")  # its calls stand in one block, named so, in table and trace
+@tk.autograd.record_function("model")  # tables and traces show its calls as one block of this name
 def model(parameters: dict[str, tk.Tensor], x: tk.Tensor) -> tk.Tensor:
-    """A number for each row."""
+    """Return a number for each row."""
     hidden = tk.tanh(x @ parameters["w1"] + parameters["b1"])
     return hidden @ parameters["w2"] + parameters["b2"]
 
 
 def loss_of(parameters: dict[str, tk.Tensor]) -> tk.Tensor:
-    """The mean squared error on a fresh batch of the task: the length of the first four inputs."""
+    """Return the mean squared error on a new batch of the task: the length of the first four inputs."""
     with tk.autograd.record_function("data"):
         x = tk.random.normal((BATCH, INPUTS))
         wanted = tk.sqrt(tk.sum(x[:, :4] ** 2, axis=1, keepdims=True))
@@ -53,7 +53,7 @@ def loss_of(parameters: dict[str, tk.Tensor]) -> tk.Tensor:
 
 
 def step(parameters: dict[str, tk.Tensor], rate: float = 0.05) -> float:
-    """One step of gradient descent; the loss before it."""
+    """Do one step of gradient descent, and return the loss before it."""
     loss = loss_of(parameters)
     loss.backward()
     with tk.autograd.record_function("update"), tk.no_grad():
@@ -76,7 +76,7 @@ def main() -> None:
         parser.error(f"--steps must be at least 1, got {options.steps}")
     tk.random.seed(0)
     parameters = new_parameters()
-    losses = [step(parameters) for _ in range(20)]  # kernels are compiled in the first steps: not what is asked for
+    losses = [step(parameters) for _ in range(20)]  # kernels are compiled in the first steps, which are not measured
 
     with tk.autograd.profile(record_shapes=True, profile_memory=True) as prof:
         for number in range(options.steps):

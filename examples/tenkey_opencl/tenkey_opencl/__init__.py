@@ -1,7 +1,7 @@
-"""tenkey on OpenCL: ``tk.zeros(3, device="opencl")``, on whichever OpenCL device there is.
+"""tenkey on OpenCL: ``tk.zeros(3, device="opencl")`` on any OpenCL device.
 
-Buffers and copies here; kernels from scalar expressions in ``templates``; the matrix product in ``linalg``. Everything
-else is derived by tenkey or runs on the CPU: ``print(tk.backends.coverage("opencl"))``.
+``backend`` manages buffers and copies, ``templates`` compiles scalar expressions, ``linalg`` has the matrix product.
+tenkey derives the other operators or runs them on the CPU: ``print(tk.backends.coverage("opencl"))``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The device: memory, copies, and the queue that all work goes through in order."""
+"""The device: memory, copies, and the queue that executes all work in order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["OpenCL", "backend"]
 
 
 class OpenCL(tk.backends.Backend):
-    """All OpenCL devices of the platform that has the most: GPUs first, else the CPU through PoCL."""
+    """All OpenCL devices: GPUs first, else the CPU through PoCL."""
 
     name = "opencl"
 
@@ -28,7 +28,7 @@ class OpenCL(tk.backends.Backend):
 
     @functools.cached_property
     def devices(self) -> list[Any]:
-        """The devices there are, in the order of their indices."""
+        """The available devices in the order of their indices."""
         try:
             found = [device for platform in cl.get_platforms() for device in platform.get_devices()]
         except cl.Error:  # a loader without any platform
@@ -36,48 +36,48 @@ class OpenCL(tk.backends.Backend):
         return sorted(found, key=lambda device: not device.type & cl.device_type.GPU)
 
     def is_available(self) -> bool:
-        """Whether there is an OpenCL device."""
+        """Tell whether there is an OpenCL device."""
         return bool(self.devices)
 
     def device_count(self) -> int:
-        """How many devices there are."""
+        """Return the number of devices."""
         return len(self.devices)
 
     def synchronize(self, device: int = 0) -> None:
         """Wait for the queue of a device."""
         self.queue(device).finish()
 
-    # ---- memory: a buffer is a cl.Buffer out of a pool, since asking the driver for each result takes long
+    # ---- memory: a buffer is a cl.Buffer from a pool, because allocation by the driver is slow
 
     def allocate(self, nbytes: int, device: int = 0) -> Any:
-        """A buffer of the pool. It may be in use by work that is queued: the queue is in order, so that is no harm."""
+        """Return a buffer of the pool. Queued work may still use it, which is safe because the queue is in order."""
         self.queue(device)
         return self._pools[device].allocate(nbytes)
 
     def free(self, buffer: Any) -> None:
-        """Give a buffer back to its pool."""
+        """Return a buffer to its pool."""
         buffer.release()
 
     def copy_from_host(self, buffer: Any, array: np.ndarray) -> None:
-        """Blocking, for the array is reused."""
+        """Copy and wait, because the array is reused."""
         cl.enqueue_copy(self._queue_of(buffer), buffer, array, is_blocking=True)
 
     def copy_to_host(self, buffer: Any, array: np.ndarray) -> None:
-        """Blocking, for the array is read at once."""
+        """Copy and wait, because the array is read at once."""
         cl.enqueue_copy(self._queue_of(buffer), array, buffer, is_blocking=True)
 
     # ---- operators
 
     def pointwise(self, scalar: Any, operands: Any, result: np.dtype) -> Any:
-        """OpenCL C of a scalar expression."""
+        """Compile a scalar expression to OpenCL C."""
         return templates.pointwise(self, scalar, operands, result)
 
     def reduction(self, combine: Any, scalar: Any, operand: np.dtype, identity: Any) -> Any:
-        """OpenCL C of a reduction."""
+        """Compile a reduction to OpenCL C."""
         return templates.reduction(self, combine, scalar, operand)
 
     def setup(self) -> None:
-        """Kernels that are written by hand; what they do not take falls back to the CPU."""
+        """Register the hand-written kernel; calls that it does not accept fall back to the CPU."""
         matmul = functools.partial(linalg.matmul, self)
         self.library = tk.library.Library("tk", "IMPL")
         self.library.impl("matmul", matmul, self.name, when=linalg.takes)
@@ -85,7 +85,7 @@ class OpenCL(tk.backends.Backend):
     # ---- what the kernels use
 
     def queue(self, device: int) -> Any:
-        """The queue of a device, made when it is first used."""
+        """Return the queue of a device, which is created at the first use."""
         while len(self._queues) <= device:
             context = cl.Context([self.devices[len(self._queues)]])
             queue = cl.CommandQueue(context)
@@ -100,11 +100,11 @@ class OpenCL(tk.backends.Backend):
         return next(queue for queue in self._queues if queue.context == context)
 
     def supports(self, *dtypes: np.dtype) -> bool:
-        """Whether all devices compute in these dtypes."""
+        """Tell whether all devices compute in these dtypes."""
         return np.dtype("float64") not in dtypes or all(device.double_fp_config for device in self.devices)
 
     def kernel(self, device: int, source: str) -> Any:
-        """The kernel ``run`` of an OpenCL program, compiled once for a device."""
+        """Return the kernel ``run`` of an OpenCL program, which is compiled once for a device."""
         return self._programs(device, source)
 
     def _build(self, device: int, source: str) -> Any:
@@ -113,5 +113,5 @@ class OpenCL(tk.backends.Backend):
 
 
 def backend() -> OpenCL:
-    """The entry point."""
+    """Return the backend; the entry point of the plug-in."""
     return OpenCL()

@@ -1,18 +1,15 @@
-"""The matrix product, written by hand: every work item computes a tile of 4 x 4 results in its registers."""
+"""A hand-written matrix product: every work item computes a tile of 4 x 4 results in its registers."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 import tenkey as tk
 
 from .templates import TYPES, launch, window_arguments
-
-if TYPE_CHECKING:
-    from .backend import OpenCL
 
 __all__ = ["matmul", "takes"]
 
@@ -33,7 +30,7 @@ __kernel void run(long rows, long columns, long inner, __global {kind} *out, lon
     {kind} total[TILE][TILE] = {{{{0}}}};
     for (long k = 0; k < inner; ++k) {{
         {kind} left[TILE], right[TILE];
-        for (int i = 0; i < TILE; ++i)  // what lies outside is computed from the last row and column, and not stored
+        for (int i = 0; i < TILE; ++i)  // outside the matrix it reads the last row or column and stores nothing
             left[i] = a[min(i0 + i, rows - 1) * a_row + k * a_column];
         for (int j = 0; j < TILE; ++j)
             right[j] = b[k * b_row + min(j0 + j, columns - 1) * b_column];
@@ -50,14 +47,14 @@ __kernel void run(long rows, long columns, long inner, __global {kind} *out, lon
 
 
 def takes(x1: tk.Tensor, x2: tk.Tensor) -> bool:
-    """Whether the kernel is for these: one dtype of numbers, and vectors or matrices, whose sizes agree."""
+    """Tell whether the kernel accepts the operands: one numeric dtype, vectors or matrices, matching sizes."""
     if x1.dtype != x2.dtype or x1.dtype.kind not in "fiu" or x1.dtype.itemsize < 4 or x1.device != x2.device:
         return False
     return x1.ndim > 0 and x2.ndim > 0 and x1.shape[-1] == (x2.shape[-2] if x2.ndim > 1 else x2.shape[0])
 
 
-def matmul(backend: OpenCL, x1: tk.Tensor, x2: tk.Tensor) -> tk.Tensor:
-    """``x1 @ x2`` over the last two dimensions; the others are broadcast."""
+def matmul(backend: Any, x1: tk.Tensor, x2: tk.Tensor) -> tk.Tensor:
+    """Compute ``x1 @ x2`` over the last two dimensions; the others are broadcast."""
     a = tk.expand_dims(x1, 0) if x1.ndim == 1 else x1
     b = tk.expand_dims(x2, -1) if x2.ndim == 1 else x2
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])

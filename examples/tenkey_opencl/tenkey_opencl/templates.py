@@ -1,6 +1,6 @@
 """From scalar expressions to OpenCL C: one kernel for each expression, combination of dtypes and number of dimensions.
 
-A window of ``n`` dimensions goes to the kernel as a buffer, an offset and ``n`` strides, all counted in elements.
+A window of ``n`` dimensions is passed as a buffer, an offset and ``n`` strides, all counted in elements.
 """
 
 from __future__ import annotations
@@ -8,19 +8,16 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 import tenkey as tk
 
-if TYPE_CHECKING:
-    from .backend import OpenCL
-
 __all__ = ["launch", "pointwise", "reduction", "window_arguments"]
 
 TYPES = tk.library.scalar.C_DIALECTS["opencl"].types
-# Fused multiply-add rounds once where NumPy rounds twice; results should be those of the CPU.
+# Fused multiply-add rounds once where NumPy rounds twice; results should equal those of the CPU.
 PRAGMA = "#pragma OPENCL FP_CONTRACT OFF\n"
 _POINTWISE = """{head}
 __kernel void run({parameters})
@@ -49,25 +46,25 @@ __kernel void run(long rows, long columns, __global {result} *out, long out_offs
 
 
 def window_arguments(data: tk.backends.StridedArray) -> list[Any]:
-    """The arguments of a kernel for a window: buffer, offset, strides."""
+    """Return the kernel arguments for a window: buffer, offset, strides."""
     size = data.dtype.itemsize
     return [data.buffer, np.int64(data.offset // size), *[np.int64(step // size) for step in data.strides]]
 
 
-def launch(backend: OpenCL, device: int, source: str, work: tuple[int, ...], arguments: Sequence[Any]) -> None:
-    """Put a kernel into the queue of a device, with whole groups of 64 work items in the first dimension."""
+def launch(backend: Any, device: int, source: str, work: tuple[int, ...], arguments: Sequence[Any]) -> None:
+    """Enqueue a kernel on a device, in whole groups of 64 work items in the first dimension."""
     kernel = backend.kernel(device, source)
     group = min(64, work[0])
     whole = (-(-work[0] // group) * group, *work[1:])
     kernel(backend.queue(device), whole, (group, *[1] * (len(work) - 1)), *arguments)
 
 
-def pointwise(backend: OpenCL, scalar: Any, operands: Any, result: np.dtype) -> Callable[..., None] | None:
-    """The kernel of a pointwise function; None for dtypes that OpenCL or the device has not."""
+def pointwise(backend: Any, scalar: Any, operands: Any, result: np.dtype) -> Callable[..., None] | None:
+    """Return the kernel of a pointwise function; None for dtypes that the device does not support."""
     if not backend.supports(scalar.dtype, result, *[x.dtype for x in operands]):
         return None
     dtypes = [x.dtype for x in operands]
-    # raises NotImplementedError for complex numbers and the like: then the call goes to the CPU
+    # raises NotImplementedError for complex numbers, for example: the call then runs on the CPU
     function = PRAGMA + scalar.to_c(operands=dtypes, result=result, name="element", dialect="opencl")
 
     @functools.cache
@@ -107,8 +104,8 @@ def _number(x: np.generic) -> np.generic:
     return np.uint8(x) if x.dtype == np.bool_ else x
 
 
-def reduction(backend: OpenCL, combine: Any, scalar: Any, operand: np.dtype) -> Callable[..., None] | None:
-    """The kernel of a reduction: one work item for each row."""
+def reduction(backend: Any, combine: Any, scalar: Any, operand: np.dtype) -> Callable[..., None] | None:
+    """Return the kernel of a reduction, with one work item for each row."""
     if not backend.supports(combine.dtype, operand):
         return None
     element = scalar.to_c(operands=[operand], name="element", dialect="opencl")
