@@ -216,16 +216,10 @@ def default_device() -> Device:
     return _default.get() or CPU
 
 
-def _device_word(device: Device | None) -> int:
-    if device is None:
-        device = _default.get() or CPU
-    return _types[device.type].word
-
-
 _NO_TYPE: Final = _DeviceType(DispatchKey.CPU, None)
 register_device("cpu", key_name="CPU")
 register_device("meta", key_name="Meta")
 CPU: Final = _intern("cpu", 0)
 META: Final = _intern("meta", 0)
 registry.hooks.converters["Device"] = to_device
-registry.hooks.device_word = _device_word
+registry.hooks.device_word = lambda device: _types[(device or default_device()).type].word

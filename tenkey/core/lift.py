@@ -165,14 +165,9 @@ def _lift_sequences(operator: Operator, values: tuple[Any, ...]) -> tuple[Any, .
     return tuple(lifted)
 
 
-def _type_name(value: Any) -> str:
-    weak = isinstance(value, Tensor) and value._word & WEAK_MASK
-    return type(value._data.item() if weak else value).__name__
-
-
 def lift(operator: Operator, values: tuple[Any, ...]) -> tuple[Any, ...]:
     """Convert the scalars and NumPy arrays of a call to tensors; at least one argument must be a Tensor already."""
-    tensors = numbers = changed = False
+    tensors = scalars = changed = False
     if Tag.TAKES_SEQUENCES in operator.tags:
         beside = [v for value in values for v in (value if isinstance(value, (list, tuple)) else (value,))]
         if any(_is_array(v) for v in beside):
@@ -186,16 +181,17 @@ def lift(operator: Operator, values: tuple[Any, ...]) -> tuple[Any, ...]:
         if isinstance(value, Tensor):
             tensors = tensors or not value._word & WEAK_MASK
         elif value.__class__ in _SCALAR_DTYPE:
-            numbers = changed = True
+            scalars = changed = True
             made = value if keeps else weak_tensor(value)  # type: ignore[arg-type]  # its class says so
         elif value is not None and not isinstance(value, (list, tuple)):
             changed = True
             if not keeps or isinstance(value, np.ndarray):
                 made = _lift_one(value)
         lifted.append(made)
-    if numbers and not tensors and not keeps:
+    if scalars and not tensors and not keeps:
+        numbers = [v._data.item() if isinstance(v, Tensor) and v._word & WEAK_MASK else v for v in values]
         raise ArgumentError(
-            f"[{operator.name}] needs at least one Tensor, got {', '.join(map(_type_name, values))}. Convert a number "
-            "with tk.asarray(...) or compute with it in plain Python."
+            f"[{operator.name}] needs at least one Tensor, got {', '.join(type(v).__name__ for v in numbers)}. Convert "
+            "a number with tk.asarray(...) or compute with it in plain Python."
         )
     return tuple(lifted) if changed else values

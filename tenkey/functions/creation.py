@@ -15,6 +15,7 @@ from ..core.dtypes.names import DType
 from ..core.dtypes.promotion import result_dtype
 from ..core.exchange import dlpack
 from ..core.tensor import Tensor, cpu_word, make_tensor
+from ..core.tree import flatten
 from ..core.word import DTYPE_TRAIT, INFERENCE, REQUIRES_GRAD, tensor_dtype
 from ..dispatch.errors import OutOfRangeError, shown
 from ..dispatch.local_state import current_state, get_state
@@ -213,7 +214,8 @@ def _from_data(obj: Any, dtype: DType | None, copy: bool | None, function: str) 
     if is_sequence:
         source = _plain(obj, function, found)
         if found and dtype is None:
-            dtype = _common(source, found)
+            given = {tensor_dtype(item.dtype) for item in found}
+            dtype = result_dtype(given, {type(item) for item in flatten(source)} & _NUMBERS)
             if dtype.kind in "iu":
                 source = _of_integers(source, dtype, function)
         kept = next((item for item in found if _needs_stack(item)), None) if function == "asarray" else None
@@ -342,23 +344,6 @@ def _widened(array: np.ndarray) -> np.ndarray:
     return array.astype(np.float32) if array.dtype.kind == "V" and array.dtype.name == "bfloat16" else array
 
 
-def _numbers_in(nested: Any, kinds: set[type]) -> set[type]:
-    for item in nested:
-        if isinstance(item, list):
-            _numbers_in(item, kinds)
-        elif isinstance(item, tuple):
-            kinds.update(map(type, item))
-        else:
-            kinds.add(item.__class__)
-    return kinds
-
-
-def _common(plain: list[Any], found: list[Tensor | np.ndarray | np.number]) -> DType:
-    """Return the dtype of the arrays and numbers of a sequence, promoted."""
-    given = dict.fromkeys([item.dtype for item in found])
-    return result_dtype([tensor_dtype(dtype) for dtype in given], _numbers_in(plain, set()) & _NUMBERS)
-
-
 def _of_integers(plain: list[Any], dtype: DType, function: str) -> Any:
     """Return the array of a sequence whose arrays promote to an integer dtype, which its Python numbers must fit.
 
@@ -368,11 +353,10 @@ def _of_integers(plain: list[Any], dtype: DType, function: str) -> Any:
         return np.asarray(plain, dtype)
     except OverflowError as error:
         limits = iinfo(dtype)
-        text = (
+        raise OutOfRangeError(
             f"[{function}] {error}: the arrays of the sequence promote to {dtype}, from {limits.min} to {limits.max}, "
             "which its Python numbers must fit. Give another dtype."
-        )
-        raise OutOfRangeError(text) from None
+        ) from None
     except (TypeError, ValueError):
         return plain
 
@@ -413,11 +397,10 @@ def _converted(array: np.ndarray, dtype: DType, *, is_python: bool, function: st
                     f"[{function}] the value {value} has no counterpart in {dtype}: give a floating point dtype."
                 )
             if not limits.min <= int(value) <= limits.max:
-                text = (
-                    f"[{function}] the value {value} is out of range for {dtype}, which holds {limits.min} "
-                    f"to {limits.max}: name a wider dtype."
+                raise OutOfRangeError(
+                    f"[{function}] the value {value} is out of range for {dtype}, which holds {limits.min} to "
+                    f"{limits.max}: give a wider dtype."
                 )
-                raise OutOfRangeError(text)
     token = ignore(QUIET)
     try:
         return array.astype(dtype)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import builtins
 import numbers
-import operator
 from typing import Any
 
+from .._util.checked_integer import checked_integer
 from ..core.dtypes import names as dtypes
 from ..core.tensor import Tensor
 from ..dispatch.errors import shown
@@ -52,11 +52,8 @@ def linspace(
     """
     if not (isinstance(start, Tensor) or isinstance(stop, Tensor)):
         return _linspace(start, stop, num, dtype=dtype, device=device, endpoint=endpoint)
-    countable = hasattr(num, "__index__")
-    if not countable or operator.index(num) < 0:
-        raise (ValueError if countable else TypeError)(
-            f"[linspace] num is an integer, the number of values, at least 0; got {shown(num)}."
-        )
+    message = f"[linspace] num is an integer, the number of values, at least 0; got {shown(num)}."
+    num = checked_integer(num, message)
     if not all(isinstance(end, (Tensor, numbers.Number)) for end in (start, stop)):
         raise TypeError(
             f"[linspace] start and stop are Python numbers or tensors, got {shown(start)} and {shown(stop)}."

@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # Note [Delayed modules]
         laplace,
         logistic,
         lognormal,
+        multivariate_normal,
         normal,
         pareto,
         rayleigh,
@@ -40,7 +41,6 @@ if TYPE_CHECKING:  # Note [Delayed modules]
         shuffle,
     )
     from ._rejecting import beta, chisquare, dirichlet, gamma, standard_t, truncated_normal
-    from ._vectors import multivariate_normal
 
 __all__ = [
     "Generator", "GeneratorState", "bernoulli", "beta", "binomial", "categorical", "cauchy", "chisquare", "choice",
@@ -77,15 +77,14 @@ if not TYPE_CHECKING:  # for a type checker a module with __getattr__ has every 
         __name__,
         {
             "_basic": (
-                "cauchy", "exponential", "gumbel", "integers", "laplace", "logistic", "lognormal", "normal", "pareto",
-                "rayleigh", "triangular", "uniform", "weibull",
+                "cauchy", "exponential", "gumbel", "integers", "laplace", "logistic", "lognormal",
+                "multivariate_normal", "normal", "pareto", "rayleigh", "triangular", "uniform", "weibull",
             ),
             "_discrete": (
                 "bernoulli", "binomial", "categorical", "choice", "geometric", "multinomial", "permutation", "poisson",
                 "shuffle",
             ),
             "_rejecting": ("beta", "chisquare", "dirichlet", "gamma", "standard_t", "truncated_normal"),
-            "_vectors": ("multivariate_normal",),
         },
     )  # fmt: skip
 

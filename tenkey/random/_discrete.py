@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from .._util.checked_integer import checked_integer
 from ..core.dtypes import names as dtypes
 from ..core.random.generator import Generator
 from ..core.tensor import Tensor
@@ -203,12 +204,10 @@ def permutation(x: Tensor | int, *, axis: int = 0, device: Any = None, generator
         axis = _checked_axis("permutation", axis, x.ndim)
         order = _permutation("permutation", x.shape[axis], x.device, generator)
         return take(x, order, axis=axis)
-    countable = hasattr(x, "__index__") and not isinstance(x, bool)
-    if not countable or x < 0:
-        raise (ValueError if countable else TypeError)(
-            f"[permutation] x must be a tensor or an integer of at least 0, got {x!r}."
-        )
-    return _permutation("permutation", x.__index__(), device, generator)
+    message = f"[permutation] x must be a tensor or an integer of at least 0, got {x!r}."
+    if isinstance(x, bool):
+        raise TypeError(message)
+    return _permutation("permutation", checked_integer(x, message), device, generator)
 
 
 def _checked_axis(operator: str, axis: int, ndim: int) -> int:

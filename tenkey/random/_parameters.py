@@ -80,7 +80,10 @@ def parameter(operator: str, name: str, value: Any, rule: str) -> Any:
         raise TypeError(_KIND.format(operator=operator, name=name, value=value))
     if isinstance(value, (int, float, np.floating, np.integer)):
         number = value if isinstance(value, (int, float)) else value.item()
-        check_values(operator, name, rule, _wide(operator, name, number))
+        try:
+            check_values(operator, name, rule, np.float64(number))
+        except OverflowError:
+            raise ValueError(f"[{operator}] {name} is out of the range of float64.") from None
         return number
     if not isinstance(value, Tensor):
         if not isinstance(value, (list, tuple, np.ndarray)):
@@ -89,13 +92,6 @@ def parameter(operator: str, name: str, value: Any, rule: str) -> Any:
     if not (value.dtype.kind in "iu" or dtypes.is_real_floating(value.dtype)):
         raise TypeError(_KIND.format(operator=operator, name=name, value=f"dtype {value.dtype}"))
     return random_checked(value, caller=operator, name=name, rule=rule)
-
-
-def _wide(operator: str, name: str, number: float) -> np.float64:
-    try:
-        return np.float64(number)
-    except OverflowError:
-        raise ValueError(f"[{operator}] {name} is out of the range of float64.") from None
 
 
 def make_plan(

@@ -37,10 +37,6 @@ _MISSING: Final = (
 _METADATA: Final = "[save] metadata map strings to strings, got {key!r}: {value!r}."
 
 
-def _is_storable(dtype: np.dtype) -> bool:
-    return dtype.name in _DTYPES.values() or dtype.name == "complex128"
-
-
 def write_safetensors(obj: Any, path: str, metadata: Mapping[str, str] | None) -> None:
     """Write a tree; see ``tenkey.save``."""
     try:
@@ -48,7 +44,7 @@ def write_safetensors(obj: Any, path: str, metadata: Mapping[str, str] | None) -
     except ImportError:
         raise ImportError(_MISSING.format(function="save", path=path)) from None
     notes = _checked_metadata(metadata or {})
-    writer = Writer(_is_storable)
+    writer = Writer({*_DTYPES.values(), "complex128"})
     structure = json.dumps(writer.encode(obj), separators=(",", ":"), allow_nan=False)
     notes[_STRUCTURE] = structure
     notes[_CHECKSUM] = _checksum(notes)

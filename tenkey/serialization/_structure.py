@@ -33,9 +33,9 @@ class StructureError(ValueError):
 class Writer:
     """Collects the arrays of a tree: ``arrays`` by name, each once."""
 
-    def __init__(self, holds: Callable[[np.dtype], bool]) -> None:
+    def __init__(self, dtypes: set[str]) -> None:
         self.arrays: dict[str, np.ndarray] = {}
-        self._holds = holds
+        self._dtypes = dtypes  # those that the file can hold
         self._names: dict[Any, str] = {}
         self._alive: list[Any] = []  # the arrays whose addresses are in _names
 
@@ -81,7 +81,7 @@ class Writer:
         return {tag: self._array(tensor.detach().numpy(), place, identity=id(tensor))}
 
     def _array(self, array: np.ndarray, place: tuple[str, ...], identity: int | None = None) -> Any:
-        if not self._holds(array.dtype):
+        if array.dtype.name not in self._dtypes:
             raise TypeError(
                 f"[save] {_shown(place)} is an array of dtype {array.dtype}, which a file cannot hold: convert it to "
                 "numbers."

@@ -87,7 +87,8 @@ def _promote(given: frozenset[DType]) -> DType:
         return dtypes.bool
     if category is Category.INTEGRAL:
         return _join_integers([dtype for dtype in supported if dtypes.is_integral(dtype)])
-    floating = _join_floats({dtypes.real_of(dtype) for dtype in supported if dtypes.is_inexact(dtype)})
+    parts = {dtypes.real_of(dtype) for dtype in supported if dtypes.is_inexact(dtype)}
+    floating = parts.pop() if len(parts) == 1 else dtypes.float64 if dtypes.float64 in parts else dtypes.float32
     return dtypes.complex_of(floating) if category is Category.COMPLEX else floating
 
 
@@ -104,12 +105,6 @@ def _join_integers(given: list[DType]) -> DType:
             "below 2**63, `x.astype('float64')` if rounding above 2**53 is acceptable."
         )
     return np.dtype(f"int{8 * size}")
-
-
-def _join_floats(given: set[DType]) -> DType:
-    if len(given) == 1:
-        return given.pop()
-    return dtypes.float64 if dtypes.float64 in given else dtypes.float32
 
 
 def result_dtype(arrays: Iterable[DType], weak: Iterable[type] = ()) -> DType:

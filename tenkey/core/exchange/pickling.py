@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import sys
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,8 +14,6 @@ from ..tensor import Tensor, add_methods, cpu_word, make_tensor, with_class
 from ..word import REQUIRES_GRAD
 
 __all__ = ["rebuild", "refuse_non_leaf"]
-
-_Kind = TypeVar("_Kind", bound=Tensor)
 
 
 class _Shape(NamedTuple):
@@ -35,7 +33,7 @@ def refuse_non_leaf(tensor: Tensor, call: str, can: str) -> None:
         )
 
 
-def rebuild(values: np.ndarray | _Shape, device: str, requires_grad: bool) -> Tensor:
+def rebuild(values: np.ndarray | _Shape, device: str, requires_grad: bool, cls: type[Tensor] = Tensor) -> Tensor:
     """Return a tensor from its pickled parts."""
     target = to_device(device)
     if isinstance(values, _Shape):
@@ -46,16 +44,8 @@ def rebuild(values: np.ndarray | _Shape, device: str, requires_grad: bool) -> Te
         made = make_tensor(values, cpu_word(values.dtype))
         if target is not CPU:
             made = registry.find("tk::to_device").call(made, target)
-    if requires_grad:
-        made.requires_grad_()
-    return made  # type: ignore[no-any-return]
-
-
-def _rebuild_subclass(cls: type[_Kind], values: np.ndarray | _Shape, device: str, requires_grad: bool) -> _Kind:
-    made = with_class(cls, rebuild(values, device, False))
-    if requires_grad:
-        made.requires_grad_()
-    return made
+    made = with_class(cls, made)
+    return made.requires_grad_() if requires_grad else made
 
 
 def _reduce_ex(self: Tensor, protocol: Any) -> tuple[object, ...]:
@@ -65,10 +55,10 @@ def _reduce_ex(self: Tensor, protocol: Any) -> tuple[object, ...]:
     """
     device = self.device  # pickled with its index: "type" alone means the current device when unpickled
     values = _Shape(self.shape, self.dtype) if device is META else self._values("pickle")
-    made = (rebuild, (values, f"{device.type}:{device.index}", bool(self._word & REQUIRES_GRAD)))
+    parts = (values, f"{device.type}:{device.index}", bool(self._word & REQUIRES_GRAD))
     if self.__class__ is Tensor:
-        return made
-    return (_rebuild_subclass, (self.__class__, *made[1]), getattr(self, "__dict__", None))
+        return rebuild, parts
+    return rebuild, (*parts, self.__class__), getattr(self, "__dict__", None)
 
 
 def _copy(self: Tensor) -> Tensor:

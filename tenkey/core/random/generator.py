@@ -12,17 +12,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
+from ..._util.checked_integer import checked_integer
 from .philox import ELEMENT_LIMIT, Key, derive_keys
 
 __all__ = ["Generator", "GeneratorState", "default_generator", "noted_draws", "seed"]
-
-_BAD_SEED: Final = "[Generator] got the seed {given!r}: a seed is an integer in [0, 2**64)."
-_BAD_STATE: Final = (
-    "[Generator.set_state] got {given!r}: a state is (seed, stream, offset) with seed and stream in [0, 2**64) and "
-    "offset in [0, 2**60], as `get_state` returns it."
-)
 
 
 class GeneratorState(NamedTuple):
@@ -39,24 +34,12 @@ class GeneratorState(NamedTuple):
 
 
 def _checked_seed(seed: Any) -> int:
-    try:
-        value = operator.index(seed)
-    except TypeError:
-        raise TypeError(_BAD_SEED.format(given=seed)) from None
-    if not 0 <= value < 1 << 64:
-        raise ValueError(_BAD_SEED.format(given=seed))
-    return value
+    message = f"[Generator] got the seed {seed!r}: a seed is an integer in [0, 2**64)."
+    return checked_integer(seed, message, limit=1 << 64)
 
 
 def _checked_count(method: str, count: Any) -> int:
-    message = f"[Generator.{method}] got {count!r}: the count must be an integer of at least 0."
-    try:
-        value = operator.index(count)
-    except TypeError:
-        raise TypeError(message) from None
-    if value < 0:
-        raise ValueError(message)
-    return value
+    return checked_integer(count, f"[Generator.{method}] got {count!r}: the count must be an integer of at least 0.")
 
 
 # Note [One count for all layouts]
@@ -178,10 +161,14 @@ class Generator:
         """
         try:
             seed, stream, offset = map(operator.index, state)
+            valid = 0 <= seed < 1 << 64 and 0 <= stream < 1 << 64 and 0 <= offset <= ELEMENT_LIMIT
         except (TypeError, ValueError):
-            raise ValueError(_BAD_STATE.format(given=state)) from None
-        if not (0 <= seed < 1 << 64 and 0 <= stream < 1 << 64 and 0 <= offset <= ELEMENT_LIMIT):
-            raise ValueError(_BAD_STATE.format(given=state))
+            valid = False
+        if not valid:
+            raise ValueError(
+                f"[Generator.set_state] got {state!r}: a state is (seed, stream, offset) with seed and stream in "
+                "[0, 2**64) and offset in [0, 2**60], as `get_state` returns it."
+            )
         with self._lock:
             self._seed, self._stream, self._offset = seed, stream, offset
 

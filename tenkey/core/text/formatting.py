@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import math
-import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any, Final
 
 import numpy as np
 
+from ..._util.checked_integer import checked_integer
 from ..._util.record import Record, replaced
 from ..dtypes import names as dtypes
 
@@ -69,28 +69,17 @@ def set_printoptions(**options: Any) -> None:
     for name, value in options.items():
         if name not in known:
             raise TypeError(f"[set_printoptions] got the option {name!r}: the options are {', '.join(known)}.")
-        checked[name] = _check_sci_mode(value) if name == "sci_mode" else _check_count(name, value)
+        if name != "sci_mode":
+            message = f"[set_printoptions] got {name}={value!r}: it must be an integer of at least {_LEAST[name]}."
+            checked[name] = checked_integer(value, message, _LEAST[name])
+        elif value is None or isinstance(value, bool):
+            checked[name] = value
+        else:
+            raise TypeError(
+                f"[set_printoptions] got sci_mode={value!r}: it must be True (always in scientific notation), False "
+                "(never) or None (depending on the magnitudes)."
+            )
     _options.set(replaced(_options.get(), **checked))
-
-
-def _check_sci_mode(value: object) -> bool | None:
-    if value is None or isinstance(value, bool):
-        return value
-    raise TypeError(
-        f"[set_printoptions] got sci_mode={value!r}: it must be True (always in scientific notation), False (never) "
-        "or None (depending on the magnitudes)."
-    )
-
-
-def _check_count(name: str, value: Any) -> int:
-    message = f"[set_printoptions] got {name}={value!r}: it must be an integer of at least {_LEAST[name]}."
-    try:
-        count = operator.index(value)
-    except TypeError:
-        raise TypeError(message) from None
-    if count < _LEAST[name]:
-        raise ValueError(message)
-    return count
 
 
 @contextlib.contextmanager

@@ -130,13 +130,6 @@ def _escape(text: str) -> str:
     return text
 
 
-def _caption(self: Tensor) -> str:
-    name = "tensor" if self.__class__ is Tensor else type(self).__name__
-    shape = " × ".join(map(str, self.shape)) or "0-d"
-    parts = [f"{name}, {shape}", self.dtype.name, str(self.device), _state(self)]
-    return _escape(" · ".join([part for part in parts if part]))
-
-
 def html_of(self: Tensor) -> str:
     """Return HTML for notebooks: a table with coloured cells, and for a large matrix a heat map of samples.
 
@@ -149,7 +142,9 @@ def html_of(self: Tensor) -> str:
     """
     if isinstance(self, Wrapper) or not _has_values(self) or self.ndim not in (1, 2) or not self.size:
         return f"<div><pre>{_escape(repr(self))}</pre></div>"
-    caption = f'<caption style="text-align:left">{_caption(self)}</caption>'
+    name = "tensor" if self.__class__ is Tensor else type(self).__name__
+    parts = [f"{name}, {' × '.join(map(str, self.shape))}", self.dtype.name, str(self.device), _state(self)]
+    caption = f'<caption style="text-align:left">{_escape(" · ".join(filter(None, parts)))}</caption>'
     readable = _on_host(self, "_repr_html_")
     map_ = _heat_map(readable) if self.ndim == 2 and max(self.shape) > _CELLS else ""
     return f'<div style="overflow-x:auto">{_table(readable, caption)}{map_}</div>'
