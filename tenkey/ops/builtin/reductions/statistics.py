@@ -366,9 +366,7 @@ def cov(
     1.0
     """
     if ddof is not None and correction is not None:
-        raise ValueError(
-            f"[cov] got correction={correction} and ddof={ddof}, two names of one argument: give one."
-        )
+        raise ValueError(f"[cov] got correction={correction} and ddof={ddof}, two names of one argument: give one.")
     if correction is None:
         correction = 1.0 if ddof is None else ddof
     found = _covariance(_rows("cov", x, y, rowvar), correction, fweights, aweights)
