@@ -441,7 +441,7 @@ def arange(
     *,
     device: Device | str | None = None,
 ) -> Tensor:
-    """Evenly spaced values from ``start`` (0 if only one is given) to before ``stop``."""
+    """Return evenly spaced values from ``start`` (0 if only one is given) up to, but not including, ``stop``."""
 def argmax(x: Tensor, axis: int | None = None, *, keepdims: _bool = False) -> Tensor:
     """Return the index of the largest element along an axis, the first at a tie; by default, in the flattened
     tensor.
@@ -586,9 +586,9 @@ def empty(
     *,
     device: Device | str | None = None,
 ) -> Tensor:
-    """A tensor whose elements are whatever the memory held."""
+    """Return an uninitialized tensor; float32 unless ``dtype`` says otherwise."""
 def empty_like(x: Tensor, dtype: DTypeLike | None = None, *, device: Device | str | None = None) -> Tensor:
-    """A tensor with the shape, dtype and device of ``x``, whose elements are whatever the memory held."""
+    """Return an uninitialized tensor with the shape, dtype and device of ``x``."""
 def equal(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Return ``x1 == x2``, element by element, with broadcasting; a bool tensor."""
 def exp(x: Tensor) -> Tensor:
@@ -609,7 +609,7 @@ def eye(
     dtype: DTypeLike | None = None,
     device: Device | str | None = None,
 ) -> Tensor:
-    """Ones on the ``k``-th diagonal, zeros elsewhere."""
+    """Return a matrix with ones on the ``k``-th diagonal and zeros elsewhere."""
 def flatnonzero(x: Tensor) -> Tensor:
     """Return the indices of the nonzero elements in the flattened tensor; int64."""
 def flip(x: Tensor, axis: int | Sequence[int] | None = None) -> Tensor:
@@ -635,7 +635,7 @@ def full(
     *,
     device: Device | str | None = None,
 ) -> Tensor:
-    """A tensor filled with one number, whose kind gives the default dtype."""
+    """Return a tensor filled with one number, whose kind determines the default dtype."""
 def full_like(
     x: Tensor,
     fill_value: complex,
@@ -643,7 +643,7 @@ def full_like(
     *,
     device: Device | str | None = None,
 ) -> Tensor:
-    """One number with the shape, dtype and device of ``x``."""
+    """Return a tensor filled with one number, with the shape, dtype and device of ``x``."""
 def gather(x: Tensor, indices: ArrayLike, axis: int = -1) -> Tensor:
     """Along ``axis`` the element that each index names: ``out[i, j] = x[i, indices[i, j]]`` for the last of two
     axes.
@@ -661,7 +661,7 @@ def geomspace(
     dtype: DTypeLike | None = None,
     device: Device | str | None = None,
 ) -> Tensor:
-    """``num`` values from ``start`` to ``stop``, each the same multiple of the one before."""
+    """Return ``num`` values from ``start`` to ``stop``, each the same multiple of the one before."""
 def greater(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Return ``x1 > x2``, element by element, with broadcasting; a bool tensor."""
 def greater_equal(x1: TensorLike, x2: TensorLike) -> Tensor:
@@ -771,7 +771,7 @@ def logspace(
     dtype: DTypeLike | None = None,
     device: Device | str | None = None,
 ) -> Tensor:
-    """``num`` powers of ``base``, whose exponents are evenly spaced from ``start`` to ``stop``."""
+    """Return ``num`` powers of ``base``, whose exponents are evenly spaced from ``start`` to ``stop``."""
 def logsumexp(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
     """Return ``log(sum(exp(x)))`` along axes, without overflow; -inf for no elements, the principal branch if
     complex.
@@ -892,9 +892,9 @@ def ones(
     *,
     device: Device | str | None = None,
 ) -> Tensor:
-    """A tensor of ones; float32 unless ``dtype`` says otherwise."""
+    """Return a tensor of ones; float32 unless ``dtype`` says otherwise."""
 def ones_like(x: Tensor, dtype: DTypeLike | None = None, *, device: Device | str | None = None) -> Tensor:
-    """Ones with the shape, dtype and device of ``x``."""
+    """Return ones with the shape, dtype and device of ``x``."""
 def outer(x1: TensorLike, x2: TensorLike) -> Tensor:
     """The matrix of all products of an element of one vector with an element of another."""
 def pad(
@@ -1123,6 +1123,6 @@ def zeros(
     *,
     device: Device | str | None = None,
 ) -> Tensor:
-    """A tensor of zeros; float32 unless ``dtype`` says otherwise."""
+    """Return a tensor of zeros; float32 unless ``dtype`` says otherwise."""
 def zeros_like(x: Tensor, dtype: DTypeLike | None = None, *, device: Device | str | None = None) -> Tensor:
-    """Zeros with the shape, dtype and device of ``x``."""
+    """Return zeros with the shape, dtype and device of ``x``."""

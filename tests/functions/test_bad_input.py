@@ -46,7 +46,7 @@ def _cyclic() -> list[Any]:
         (lambda: tk.tensor(["a"]), TypeError, r"\[tensor\] cannot make a tensor of \['a'\]"),
         (lambda: tk.zeros(2, dtype="float31"), TypeError, r"\[tk::zeros\] .* got 'float31': tensors hold bool"),
         (lambda: tk.linspace(0, 1, -1), ValueError, r"\[linspace\] num is .* got -1"),
-        (lambda: tk.eye(2, -1), ValueError, r"\[eye\] n_rows and n_cols are at least 0, got 2 and -1"),
+        (lambda: tk.eye(2, -1), ValueError, r"\[eye\] n_rows and n_cols must be at least 0, got 2 and -1"),
         (lambda: f"{tk.ones(2):.3f}", TypeError, r"\[format\] the format '.3f' is for a number"),
         (lambda: tk.ones(()).to("cudo"), ValueError, r"\[to\] unknown device 'cudo'"),
         (lambda: tk.ones(3)[0, 0], IndexError, r"\[index\] got 2 indices .*: give at most one for each dimension"),

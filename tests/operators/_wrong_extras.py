@@ -115,7 +115,7 @@ def _counting() -> list[Any]:
         ("estimated_edges", lambda f, i: tk.histogram(f(3, dtype="complex64"), "fd"), TypeError,
          "[histogram]" + _ORDER),
         ("estimated_edges", lambda f, i: tk.histogram(f(3), "fd", weights=f(3)), TypeError,
-         "[histogram] bins='fd' chooses from values without weights: give a number of bins."),
+         "[histogram] bins='fd' does not take weights: give a number of bins."),
         ("counts_on_grid", lambda f, i: tk.histogramdd(f(3)), ValueError,
          "[histogramdd] the points are the rows of a matrix, or vectors of one length, got shape (3,)."),
         ("counts_on_grid", lambda f, i: tk.histogramdd([f(3), f(4)]), ValueError,
@@ -218,7 +218,8 @@ def _along_lines() -> list[Any]:
         ("gradient_on_grid", lambda f, i: tk.gradient(f(4, 3), [1.0, 2.0, 3.0]), ValueError,
          "[gradient] spacing has 3 entries for 2 axes: give one distance for all, or one for each axis."),
         ("gradient_on_grid", lambda f, i: tk.gradient(f(4, 3), f(3), axis=0), ValueError,
-         ("[gradient] places of shape (3,) for axes (0,) of shape (4, 3): they must be a vector as long as the one axis.")),
+         ("[gradient] places of shape (3,) for axes (0,) of shape (4, 3): they must be a vector as long as the one "
+          "axis.")),
         ("trapezoid", lambda f, i: tk.trapezoid(f(2, 3), axis=2), IndexError, "[trapezoid] axis 2" + _RANGE),
         ("trapezoid", lambda f, i: tk.trapezoid(f(2, 3), f(4)), ValueError,
          "[trapezoid] x of shape (4,) must have the length 3 along the axis, as y of shape (2, 3), or be a vector."),

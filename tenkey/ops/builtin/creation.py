@@ -1,4 +1,4 @@
-"""Creation. ``device=`` decides the backend; without it the default device is used."""
+"""Creation of tensors. ``device=`` selects the backend; the default is the default device."""
 
 from __future__ import annotations
 
@@ -16,13 +16,8 @@ from ...core.tensor import Tensor
 from ...core.word import WEAK_MASK, weak_of
 from ...dispatch.errors import OutOfRangeError
 from ...dispatch.tags import Tag
-from ..declare import TensorSpec, composite, factory, same_dim
+from ..declare import Entry, TensorSpec, composite, factory, same_dim
 from ..shapes import refuse_shape
-
-_NO_REAL: Final = (
-    "[{operator}] got the complex number {value} for the dtype {dtype}, which holds none: name a complex dtype."
-)
-_NO_FIT: Final = "{what} {value} is out of range for {dtype}, which holds {low} to {high}: name a wider dtype."
 
 
 def _lengths(operator: str, shape: Any) -> tuple[int, ...]:
@@ -43,45 +38,48 @@ def _filled_meta(operator: str) -> Callable[..., TensorSpec]:
 
 
 def _filled_on_numpy(make: Any) -> Callable[..., np.ndarray]:
-    defaults = dtypes.get_defaults
-
     def on_numpy(shape: Sequence[int], *, dtype: np.dtype | None = None, device: Any = None) -> Any:
-        return make(shape, defaults().real_floating if dtype is None else dtype)
+        return make(shape, _defaults().real_floating if dtype is None else dtype)
 
     return on_numpy
 
 
 def array_of_ones(shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
-    """What ``np.ones`` gives, in a third of its time."""
+    """Return ``np.ones(shape, dtype)``, in a third of its time."""
     made = np.empty(shape, dtype)
     made.fill(1)
     return made
 
 
-empty = factory(
-    "empty(int[1] shape, *, DType? dtype=None, Device? device=None) -> Tensor",
-    meta=_filled_meta("empty"),
-    numpy=_filled_on_numpy(np.empty),
-    strict=True,
-    quiet=True,
-    tags=(Tag.NONDETERMINISTIC,),
-    positional=1,
-    doc="""A tensor whose elements are whatever the memory held.
+def _filled(name: str, make: Any, doc: str, tags: tuple[Tag, ...] = ()) -> Entry:
+    return factory(
+        f"{name}(int[1] shape, *, DType? dtype=None, Device? device=None) -> Tensor",
+        meta=_filled_meta(name),
+        numpy=_filled_on_numpy(make),
+        strict=True,
+        quiet=True,
+        tags=tags,
+        positional=1,
+        doc=doc,
+    )
+
+
+empty = _filled(
+    "empty",
+    np.empty,
+    """Return an uninitialized tensor; float32 unless ``dtype`` says otherwise.
 
     >>> import tenkey as tk
     >>> tk.empty((2, 3)).shape
     (2, 3)
     """,
+    (Tag.NONDETERMINISTIC,),
 )
 
-zeros = factory(
-    "zeros(int[1] shape, *, DType? dtype=None, Device? device=None) -> Tensor",
-    meta=_filled_meta("zeros"),
-    numpy=_filled_on_numpy(np.zeros),
-    strict=True,
-    quiet=True,
-    positional=1,
-    doc="""A tensor of zeros; float32 unless ``dtype`` says otherwise.
+zeros = _filled(
+    "zeros",
+    np.zeros,
+    """Return a tensor of zeros; float32 unless ``dtype`` says otherwise.
 
     >>> import tenkey as tk
     >>> tk.zeros(2).tolist()
@@ -89,14 +87,10 @@ zeros = factory(
     """,
 )
 
-ones = factory(
-    "ones(int[1] shape, *, DType? dtype=None, Device? device=None) -> Tensor",
-    meta=_filled_meta("ones"),
-    numpy=_filled_on_numpy(array_of_ones),
-    strict=True,
-    quiet=True,
-    positional=1,
-    doc="""A tensor of ones; float32 unless ``dtype`` says otherwise.
+ones = _filled(
+    "ones",
+    array_of_ones,
+    """Return a tensor of ones; float32 unless ``dtype`` says otherwise.
 
     >>> import tenkey as tk
     >>> tk.ones(2).tolist()
@@ -105,19 +99,30 @@ ones = factory(
 )
 
 
+def _refuse_number(operator: str, value: complex, dtype: np.dtype) -> None:
+    raise TypeError(
+        f"[{operator}] got the complex number {value} for the dtype {dtype}, which cannot hold it: use a complex dtype."
+    )
+
+
+def _check_range(what: str, value: int, dtype: np.dtype) -> None:
+    limits = iinfo(dtype)
+    if not limits.min <= value <= limits.max:
+        raise OutOfRangeError(
+            f"{what} {value} is out of range for {dtype}, which holds {limits.min} to {limits.max}: name a wider dtype."
+        )
+
+
 def _full_meta(
     shape: Sequence[int], fill_value: Any, *, dtype: np.dtype | None = None, device: Any = None
 ) -> TensorSpec:
     result = dtype or dtypes.to_dtype(type(fill_value))
     if isinstance(fill_value, complex) and result.kind != "c":
-        raise TypeError(_NO_REAL.format(operator="full", value=fill_value, dtype=result))
+        _refuse_number("full", fill_value, result)
     if result.kind in "iu" and isinstance(fill_value, float) and not math.isfinite(fill_value):
         raise ValueError(f"[full] the fill value {fill_value} has no counterpart in {result}: name a floating dtype.")
     if result.kind in "iu" and isinstance(fill_value, int):
-        limits = iinfo(result)
-        if not limits.min <= fill_value <= limits.max:
-            given = {"what": "[full] the fill value", "value": fill_value, "dtype": result}
-            raise OutOfRangeError(_NO_FIT.format(**given, low=limits.min, high=limits.max))
+        _check_range("[full] the fill value", fill_value, result)
     return TensorSpec(_lengths("full", shape), result)
 
 
@@ -125,7 +130,7 @@ full = factory(
     "full(int[1] shape, Scalar fill_value, *, DType? dtype=None, Device? device=None) -> Tensor",
     meta=_full_meta,
     positional=1,
-    doc="""A tensor filled with one number, whose kind gives the default dtype.
+    doc="""Return a tensor filled with one number, whose kind determines the default dtype.
 
     >>> import tenkey as tk
     >>> tk.full((2,), 7).tolist()
@@ -142,25 +147,22 @@ def _arange_meta(
     first, last = (0, start) if stop is None else (start, stop)
     for value in (first, last, step):
         if isinstance(value, complex):
-            raise TypeError(f"[arange] start, stop and step are real numbers, got {value}.")
+            raise TypeError(f"[arange] start, stop and step must be real numbers, got {value}.")
         if not math.isfinite(value):
-            raise ValueError(f"[arange] start, stop and step are finite numbers, got {value}.")
+            raise ValueError(f"[arange] start, stop and step must be finite, got {value}.")
     kind = float if any(isinstance(v, float) for v in (first, last, step)) else int
     count = -((first - last) // step) if kind is int else math.ceil((last - first) / step)
     shape, wanted = (max(0, count),), dtype or dtypes.to_dtype(kind)
     refuse_shape("arange", shape, 8)  # it computes in 64 bits
     if wanted.kind in "iu" and count > 0:
-        limits = iinfo(wanted)
         begin, distance = _whole_steps(first, step)
         for value in (begin, begin + (count - 1) * distance):
-            if not limits.min <= value <= limits.max:
-                given = {"what": "[arange] the value", "value": value, "dtype": wanted}
-                raise OutOfRangeError(_NO_FIT.format(**given, low=limits.min, high=limits.max))
+            _check_range("[arange] the value", value, wanted)
     return TensorSpec(shape, wanted)
 
 
 def _whole_steps(first: Any, step: Any) -> tuple[int, int]:
-    """The first value and the distance of an integer dtype: the first two values are cut, as NumPy cuts them."""
+    """Return the first value and the step for an integer dtype: the first two values are truncated, as in NumPy."""
     return int(first), int(first + step) - int(first)
 
 
@@ -172,7 +174,7 @@ def _arange_on_numpy(
         return _arange(first, last, step, _defaults().integral)
     spec = _arange_meta(start, stop, step, dtype=dtype)
     exact: Any = np.float64 if spec.dtype.kind in "fV" else spec.dtype
-    if spec.dtype.kind in "iu":  # modulo 2**64, where a negative distance is in range too
+    if spec.dtype.kind in "iu":  # modulo 2**64, where a negative step is in range too
         first, step = (np.uint64(value % (1 << 64)) for value in _whole_steps(first, step))
         exact = np.uint64
     with np.errstate(all="ignore"):
@@ -182,7 +184,6 @@ def _arange_on_numpy(
 _arange: Final[Any] = np.arange
 _defaults: Final = dtypes.get_defaults
 
-
 arange = factory(
     "arange(Scalar start, Scalar? stop=None, Scalar step=1, *, DType? dtype=None, Device? device=None) -> Tensor",
     meta=_arange_meta,
@@ -190,12 +191,11 @@ arange = factory(
     strict=True,
     quiet=True,
     positional=1,
-    doc="""Evenly spaced values from ``start`` (0 if only one is given) to before ``stop``.
+    doc="""Return evenly spaced values from ``start`` (0 if only one is given) up to, but not including, ``stop``.
 
-    Integers give int64, a float among them float32, unless ``dtype`` says otherwise. For an integer dtype the first two
-    values are cut to integers, and the others follow at their distance, as in NumPy. Raises ValueError for a step of 0
-    and for numbers that are not finite, TypeError for complex ones, OverflowError for values that ``dtype`` cannot
-    hold.
+    Integers give int64, floats float32, unless ``dtype`` says otherwise. For an integer dtype the first two values are
+    truncated, and their difference is the step, as in NumPy. Raises ValueError for a step of 0 and for numbers that are
+    not finite, TypeError for complex numbers, OverflowError for values that ``dtype`` cannot hold.
 
     >>> import tenkey as tk
     >>> tk.arange(3).tolist(), tk.arange(1.0, 2.0, 0.5).tolist()
@@ -210,9 +210,9 @@ def _linspace_meta(
     is_complex = isinstance(start, complex) or isinstance(stop, complex)
     result = dtype or (dtypes.default_complex() if is_complex else dtypes.default_float())
     if is_complex and result.kind != "c":
-        raise TypeError(_NO_REAL.format(operator="linspace", value=stop, dtype=result))
+        _refuse_number("linspace", stop, result)
     if num < 0:
-        raise ValueError(f"[linspace] num is a number of values, at least 0; got {num}.")
+        raise ValueError(f"[linspace] num is the number of values, at least 0; got {num}.")
     return TensorSpec((num,), result)
 
 
@@ -221,7 +221,7 @@ linspace = factory(
     " -> Tensor",
     meta=_linspace_meta,
     tags=(Tag.INTERNAL,),  # tk.linspace also takes tensors
-    doc="""``num`` evenly spaced values from ``start`` to ``stop``, Python numbers.
+    doc="""Return ``num`` evenly spaced values from ``start`` to ``stop``, Python numbers.
 
     >>> import tenkey as tk
     >>> tk.linspace(0, 1, 3).tolist()
@@ -237,11 +237,11 @@ def _powers_meta(operator: str) -> Callable[..., TensorSpec]:
     ) -> TensorSpec:  # fmt: skip
         result = dtype or dtypes.default_float()
         if result.kind in "iub":
-            raise TypeError(f"[{operator}] gives floats, which {result} does not hold: use tk.astype(x, dtype).")
+            raise TypeError(f"[{operator}] gives floats, which {result} cannot hold: use tk.astype(x, dtype).")
         if num < 0:
-            raise ValueError(f"[{operator}] num is a number of values, at least 0; got {num}.")
+            raise ValueError(f"[{operator}] num is the number of values, at least 0; got {num}.")
         if operator == "geomspace" and (start == 0 or stop == 0 or (start < 0) != (stop < 0)):
-            raise ValueError(f"[geomspace] start and stop are of one sign and not 0, got {start} and {stop}.")
+            raise ValueError(f"[geomspace] start and stop must have one sign and not be 0, got {start} and {stop}.")
         refuse_shape(operator, (num,), 8)  # it computes in double precision
         return TensorSpec((num,), result)
 
@@ -259,7 +259,7 @@ logspace = factory(
     " Device? device=None) -> Tensor",
     meta=_powers_meta("logspace"),
     numpy=_logspace_on_numpy,
-    doc="""``num`` powers of ``base``, whose exponents are evenly spaced from ``start`` to ``stop``.
+    doc="""Return ``num`` powers of ``base``, whose exponents are evenly spaced from ``start`` to ``stop``.
 
     >>> import tenkey as tk
     >>> tk.logspace(0, 2, 3).tolist()
@@ -279,7 +279,7 @@ geomspace = factory(
     " -> Tensor",
     meta=_powers_meta("geomspace"),
     numpy=_geomspace_on_numpy,
-    doc="""``num`` values from ``start`` to ``stop``, each the same multiple of the one before.
+    doc="""Return ``num`` values from ``start`` to ``stop``, each the same multiple of the one before.
 
     >>> import tenkey as tk
     >>> tk.geomspace(1, 8, 4).tolist()
@@ -293,7 +293,7 @@ def _eye_meta(
 ) -> TensorSpec:
     shape = (n_rows, n_rows if n_cols is None else n_cols)
     if min(shape) < 0:
-        raise ValueError(f"[eye] n_rows and n_cols are at least 0, got {' and '.join(map(str, shape))}.")
+        raise ValueError(f"[eye] n_rows and n_cols must be at least 0, got {' and '.join(map(str, shape))}.")
     return TensorSpec(shape, dtype or dtypes.default_float())
 
 
@@ -301,7 +301,7 @@ eye = factory(
     "eye(int n_rows, int? n_cols=None, *, int k=0, DType? dtype=None, Device? device=None) -> Tensor",
     meta=_eye_meta,
     positional=1,
-    doc="""Ones on the ``k``-th diagonal, zeros elsewhere.
+    doc="""Return a matrix with ones on the ``k``-th diagonal and zeros elsewhere.
 
     >>> import tenkey as tk
     >>> tk.eye(2).tolist()
@@ -326,7 +326,7 @@ def _like_samples(rng: np.random.Generator) -> Any:
     positional=1,
 )
 def empty_like(x: Tensor, *, dtype: np.dtype | None = None, device: Device | None = None) -> Tensor:
-    """A tensor with the shape, dtype and device of ``x``, whose elements are whatever the memory held.
+    """Return an uninitialized tensor with the shape, dtype and device of ``x``.
 
     >>> import tenkey as tk
     >>> tk.empty_like(tk.asarray([1, 2])).shape
@@ -342,7 +342,7 @@ def empty_like(x: Tensor, *, dtype: np.dtype | None = None, device: Device | Non
     positional=1,
 )
 def zeros_like(x: Tensor, *, dtype: np.dtype | None = None, device: Device | None = None) -> Tensor:
-    """Zeros with the shape, dtype and device of ``x``.
+    """Return zeros with the shape, dtype and device of ``x``.
 
     >>> import tenkey as tk
     >>> tk.zeros_like(tk.asarray([1, 2])).tolist()
@@ -358,7 +358,7 @@ def zeros_like(x: Tensor, *, dtype: np.dtype | None = None, device: Device | Non
     positional=1,
 )
 def ones_like(x: Tensor, *, dtype: np.dtype | None = None, device: Device | None = None) -> Tensor:
-    """Ones with the shape, dtype and device of ``x``.
+    """Return ones with the shape, dtype and device of ``x``.
 
     >>> import tenkey as tk
     >>> tk.ones_like(tk.asarray([1, 2])).tolist()
@@ -374,7 +374,7 @@ def ones_like(x: Tensor, *, dtype: np.dtype | None = None, device: Device | None
     positional=1,
 )
 def full_like(x: Tensor, fill_value: Any, *, dtype: np.dtype | None = None, device: Device | None = None) -> Tensor:
-    """One number with the shape, dtype and device of ``x``.
+    """Return a tensor filled with one number, with the shape, dtype and device of ``x``.
 
     >>> import tenkey as tk
     >>> tk.full_like(tk.asarray([1, 2]), 5).tolist()
@@ -384,7 +384,7 @@ def full_like(x: Tensor, fill_value: Any, *, dtype: np.dtype | None = None, devi
 
 
 def concrete(value: Tensor, like: Tensor) -> Tensor:
-    """A tensor argument that may stand for a Python number: that number in the dtype of a call with ``like``."""
+    """Return ``value``; a weak scalar becomes a tensor of the dtype that it has in a call with ``like``."""
     weak = value._word & WEAK_MASK
     if not weak:
         return value

@@ -1,4 +1,4 @@
-"""Random numbers, addressed by element: a key and a start decide every number (``tenkey.random`` keeps the state)."""
+"""Random numbers, addressed by element: a key and a start determine each (``tenkey.random`` keeps the state)."""
 
 from __future__ import annotations
 
@@ -12,49 +12,54 @@ from ...core.dtypes import names as dtypes
 from ...core.dtypes.limits import finfo, iinfo
 from ...core.random import samplers
 from ...dispatch.tags import Tag
-from ..declare import TensorSpec, broadcast, core_dims, factory, structured
-
-_DOC = "{what}, from the 128-bit key (seed, stream), beginning with element ``start`` of its sequence."
+from ..declare import Entry, TensorSpec, broadcast, core_dims, factory, structured
 
 
 def _float_meta(shape: Any, seed: int, stream: int, start: int, *, dtype: Any = None, **rest: Any) -> TensorSpec:
     return TensorSpec(tuple(shape), dtype or dtypes.default_float())
 
 
-random_uniform = factory(
-    "random_uniform(int[1] shape, int seed, int stream, int start, *, float low=0.0, float high=1.0,"
-    " DType? dtype=None, Device? device=None) -> Tensor",
-    meta=_float_meta,
-    tags=(Tag.INTERNAL,),
-    doc=_DOC.format(what="Uniform numbers in [low, high)"),
+def _integer_meta(shape: Any, seed: int, stream: int, start: int, *, dtype: Any = None, **rest: Any) -> TensorSpec:
+    return TensorSpec(tuple(shape), dtype or dtypes.int64)
+
+
+def _draw(
+    name: str,
+    what: str,
+    options: str = "",
+    *,
+    shape: str = "int[1] shape",
+    meta: Callable[..., TensorSpec] = _float_meta,
+    numpy: Callable[..., Any] | None = None,
+) -> Entry:
+    return factory(
+        f"{name}({shape}, int seed, int stream, int start, *, {options}Device? device=None) -> Tensor",
+        meta=meta,
+        numpy=numpy,
+        tags=(Tag.INTERNAL,),
+        doc=f"Draw {what}, from the 128-bit key (seed, stream), beginning with element ``start`` of its sequence.",
+    )
+
+
+random_uniform = _draw(
+    "random_uniform", "uniform numbers in [low, high)", "float low=0.0, float high=1.0, DType? dtype=None, "
+)  # fmt: skip
+random_normal = _draw("random_normal", "standard normal numbers", "DType? dtype=None, ")
+random_integers = _draw(
+    "random_integers", "integers in [low, high)", "int low, int high, DType? dtype=None, ", meta=_integer_meta
 )
-random_normal = factory(
-    "random_normal(int[1] shape, int seed, int stream, int start, *, DType? dtype=None, Device? device=None) -> Tensor",
-    meta=_float_meta,
-    tags=(Tag.INTERNAL,),
-    doc=_DOC.format(what="Standard normal numbers"),
-)
-random_integers = factory(
-    "random_integers(int[1] shape, int seed, int stream, int start, *, int low, int high, DType? dtype=None,"
-    " Device? device=None) -> Tensor",
-    meta=lambda shape, seed, stream, start, *, low, high, dtype=None, device=None: TensorSpec(
-        tuple(shape), dtype or dtypes.int64
-    ),
-    tags=(Tag.INTERNAL,),
-    doc=_DOC.format(what="Integers in [low, high)"),
-)
-random_permutation = factory(
-    "random_permutation(int n, int seed, int stream, int start, *, Device? device=None) -> Tensor",
+random_permutation = _draw(
+    "random_permutation",
+    "the numbers 0 to n - 1 in random order",
+    shape="int n",
     meta=lambda n, seed, stream, start, *, device=None: TensorSpec((n,), dtypes.int64),
-    tags=(Tag.INTERNAL,),
-    doc=_DOC.format(what="The numbers 0 to n - 1 in random order"),
 )
 
 # Note [Random numbers with parameters]
 # ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-# Only factories draw: their arguments ``seed``, ``stream`` and ``start`` are how vmap knows them. A sampler whose
-# numbers depend on tensors is a plain function of these and of what a factory drew: ``random_addresses`` gives each
-# element the place of its bits, so that a batch of addresses makes a batch of numbers, whatever the policy.
+# Only factories draw; vmap recognizes them by their arguments ``seed``, ``stream`` and ``start``. A sampler whose
+# numbers depend on tensors is a plain function of these and of the result of a factory: ``random_addresses`` gives each
+# element the place of its bits, so that a batch of addresses gives a batch of numbers under each randomness policy.
 # Guarded by test_random.py::TestVmap.
 
 
@@ -66,13 +71,11 @@ def _standard_on_numpy(
     return drawn.reshape(sizes)
 
 
-random_standard = factory(
-    "random_standard(int[1] shape, int seed, int stream, int start, *, str kind='exponential', DType? dtype=None,"
-    " Device? device=None) -> Tensor",
-    meta=_float_meta,
+random_standard = _draw(
+    "random_standard",
+    "numbers of a standard distribution",
+    "str kind='exponential', DType? dtype=None, ",
     numpy=_standard_on_numpy,
-    tags=(Tag.INTERNAL,),
-    doc=_DOC.format(what="Numbers of a standard distribution"),
 )
 
 
@@ -85,30 +88,21 @@ def _addresses_on_numpy(shape: Any, seed: int, stream: int, start: int, *, devic
     return result
 
 
-random_addresses = factory(
-    "random_addresses(int[1] shape, int seed, int stream, int start, *, Device? device=None) -> Tensor",
+random_addresses = _draw(
+    "random_addresses",
+    "the addresses of elements that are sampled by rejection (64 blocks each)",
     meta=lambda shape, seed, stream, start, *, device=None: TensorSpec((*shape, 2), dtypes.uint64),
     numpy=_addresses_on_numpy,
-    tags=(Tag.INTERNAL,),
-    doc=_DOC.format(what="The addresses of elements that reject (64 blocks each)"),
 )
 
 
-# ---- functions of what was drawn, on leading axes that broadcast
+# ---- functions of the drawn numbers, on leading axes that broadcast
 
 
 def _real(operator: str, *tensors: Any, floating: bool = False) -> None:
     for x in tensors:
         if not (dtypes.is_real_floating(x.dtype) or (x.dtype.kind in "iu" and not floating)):
-            raise TypeError(f"[{operator}] got dtype {x.dtype}: the parameters of distributions are real numbers.")
-
-
-def _elementwise_meta(operator: str) -> Callable[[Any], TensorSpec]:
-    def rule(x: Any) -> TensorSpec:
-        _real(operator, x)
-        return TensorSpec(x.shape, dtypes.float64)
-
-    return rule
+            raise TypeError(f"[{operator}] got dtype {x.dtype}: the parameters of distributions must be real numbers.")
 
 
 _INTEGER_KINDS: Final = frozenset({"poisson", "binomial"})
@@ -148,7 +142,7 @@ random_rejection = structured(
     ),
     batch=core_dims(0, 0, 1),
     tags=(Tag.INTERNAL,),
-    doc="Numbers by rejection, each from its own address; see Note [Addresses of rejection samplers].",
+    doc="Sample by rejection, each number from its own address; see Note [Addresses of rejection samplers].",
 )
 
 
@@ -169,12 +163,12 @@ random_counts = structured(
     ],
     batch=core_dims(0, 1, 2),
     tags=(Tag.INTERNAL,),
-    doc="Counts of a multinomial distribution, on a new last axis.",
+    doc="Return counts of a multinomial distribution, along a new last axis.",
 )
 
 
 def _category_on_numpy(weights: Any, uniform: Any) -> Any:
-    # The sums are those of one row after the other, from left to right: the same in any layout.
+    # Rows are summed one after another, from left to right, so that every layout gives the same sums.
     sums = np.cumsum(weights, axis=-1, dtype=np.float64)
     outer = np.broadcast_shapes(weights.shape[:-1], uniform.shape)
     result = np.zeros(outer, np.int64)
@@ -207,7 +201,7 @@ random_category = structured(
     ],
     batch=core_dims(1, 0),
     tags=(Tag.INTERNAL,),
-    doc="The category that a number of [0, 1) falls into, by weights on the last axis.",
+    doc="Return the category of a number in [0, 1), by weights along the last axis.",
 )
 
 
@@ -219,12 +213,12 @@ random_order = structured(
     sample_inputs=lambda rng: [((rng.permutation(6).reshape(2, 3).astype(float),), {}), ((np.ones((2, 0)),), {})],
     batch=core_dims(1),
     tags=(Tag.INTERNAL,),
-    doc="The indices that sort the last axis.",
+    doc="Return the indices that sort the last axis.",
 )
 
 
 def _factor_on_numpy(cov: Any) -> Any:
-    """The lower factor of positive semidefinite matrices, column by column; a column without a pivot is 0."""
+    """Return the lower factor of positive semidefinite matrices, column by column; a column without a pivot is 0."""
     left = cov.astype(np.float64)
     k = cov.shape[-1]
     tolerance = k * 1e-2 * _slack(cov)[..., 0]
@@ -240,7 +234,7 @@ def _factor_on_numpy(cov: Any) -> Any:
 
 
 def _slack(cov: Any) -> Any:
-    """How far rounding in the dtype may lead a matrix from a covariance."""
+    """Return how far rounding in the dtype may take a matrix from a covariance matrix."""
     largest = np.max(np.abs(cov.astype(np.float64)), axis=(-2, -1), keepdims=True, initial=0.0)
     return largest * (1e-10 if cov.dtype.kind in "iu" else 1e3 * float(finfo(cov.dtype).eps))
 
@@ -270,34 +264,32 @@ random_factor = structured(
     sample_inputs=_covariances,
     batch=core_dims(2),
     tags=(Tag.INTERNAL,),
-    doc="The lower triangular factor of covariance matrices, singular ones included.",
+    doc="Return the lower triangular factor of covariance matrices, which may be singular.",
 )
 
 
 # ---- parameters and functions of them
 
 
-random_exp = structured(
-    "random_exp(Tensor x) -> Tensor",
-    meta=_elementwise_meta("random_exp"),
-    numpy=samplers.exact_exp,
-    vjp={"x": lambda g, out: g * out},
-    sample_inputs=lambda rng: [((rng.uniform(-2, 2, shape),), {}) for shape in ((2, 3), (), (0, 2))],
-    batch=broadcast,
-    tags=(Tag.INTERNAL,),
-    doc="The exponential in float64, equal to the last bit on every backend.",
-)
+def _exact(name: str, what: str, function: Callable[..., Any], vjp: Callable[..., Any], low: float) -> Entry:
+    def meta(x: Any) -> TensorSpec:
+        _real(name, x)
+        return TensorSpec(x.shape, dtypes.float64)
 
-random_log1p = structured(
-    "random_log1p(Tensor x) -> Tensor",
-    meta=_elementwise_meta("random_log1p"),
-    numpy=samplers.exact_log1p,
-    vjp={"x": lambda g, x: g / (x + 1.0)},
-    sample_inputs=lambda rng: [((rng.uniform(-0.9, 2, shape),), {}) for shape in ((2, 3), (), (0, 2))],
-    batch=broadcast,
-    tags=(Tag.INTERNAL,),
-    doc="log(1 + x) in float64, equal to the last bit on every backend.",
-)
+    return structured(
+        f"{name}(Tensor x) -> Tensor",
+        meta=meta,
+        numpy=function,
+        vjp={"x": vjp},
+        sample_inputs=lambda rng: [((rng.uniform(low, 2, shape),), {}) for shape in ((2, 3), (), (0, 2))],
+        batch=broadcast,
+        tags=(Tag.INTERNAL,),
+        doc=f"Return {what} in float64, the same to the last bit on every backend.",
+    )
+
+
+random_exp = _exact("random_exp", "exp(x)", samplers.exact_exp, lambda g, out: g * out, -2)
+random_log1p = _exact("random_log1p", "log(1 + x)", samplers.exact_log1p, lambda g, x: g / (x + 1.0), -0.9)
 
 _RULES: Final[dict[str, tuple[str, Callable[[Any], Any]]]] = {
     "finite": ("finite", np.isfinite),
@@ -316,9 +308,10 @@ _NARROW: Final = frozenset({"int8", "int16", "int32", "uint8", "uint16", "uint32
 
 
 def check_values(operator: str, name: str, rule: str, values: Any) -> None:
-    """Raise ValueError unless all values keep a rule: one of ``_RULES``, the name of a dtype that must hold them, or
+    """Raise ValueError unless all values satisfy a rule.
 
-    ``probabilities``, which looks at the sums along the last axis as well.
+    The rule is one of ``_RULES``, the name of a dtype that must hold the values, or ``probabilities``, which also
+    checks the sums along the last axis.
     """
     if rule in _NARROW:
         limits = iinfo(rule)
@@ -332,7 +325,7 @@ def check_values(operator: str, name: str, rule: str, values: Any) -> None:
         raise ValueError(f"[{operator}] {name} must be {words}, got {wrong}.")
     if rule == "probabilities":
         sums = np.asarray(np.sum(values, axis=-1, dtype=np.float64))
-        # A sum of k rounded probabilities: what the narrow dtypes can hold of 1, with room for the other terms.
+        # The tolerance covers the rounding of the probabilities in narrow dtypes.
         precision = finfo(values.dtype).eps if values.dtype.kind != "i" else 0.0
         off = np.abs(sums - 1.0) > max(1e-8, 8 * float(precision))
         if np.any(off):
@@ -358,5 +351,5 @@ random_checked = structured(
     ],
     batch=broadcast,
     tags=(Tag.INTERNAL,),
-    doc="A parameter of a distribution, or weights, after a look at the values.",
+    doc="Return a copy of a parameter of a distribution, or of weights, after checking the values.",
 )

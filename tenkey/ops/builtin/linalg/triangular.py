@@ -18,7 +18,7 @@ def _tri_meta(
 ) -> TensorSpec:
     shape = (n_rows, n_rows if n_cols is None else n_cols)
     if min(shape) < 0:
-        raise ValueError(f"[tri] n_rows and n_cols are at least 0, got {' and '.join(map(str, shape))}.")
+        raise ValueError(f"[tri] n_rows and n_cols must be at least 0, got {' and '.join(map(str, shape))}.")
     return TensorSpec(shape, dtype or default_float())
 
 
