@@ -2,16 +2,16 @@
 
 Note [What gradcheck compares]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-For every pair of an output and an input it builds the whole Jacobian twice: numerically, by central differences with
-step ``eps`` of every real component of the input, and analytically, by one backward for every real component of the
-output. For a complex input or output the components are the real and imaginary parts; the conjugate Wirtinger
-convention of the engine makes the two comparable (the gradient of a real function by z is df/dx + i df/dy). With
+For every pair of an output and an input, the whole Jacobian is computed twice: numerically, by central differences with
+step ``eps`` in every real component of the input, and analytically, by one backward for every real component of the
+output. The components of a complex input or output are its real and imaginary parts; the conjugate Wirtinger convention
+of the engine makes the two comparable (the gradient of a real function by z is df/dx + i df/dy). With
 ``check_forward_ad`` the Jacobian by forward mode is compared in the same way.
 
-``fast_mode`` multiplies the Jacobian by random directions on either side: two evaluations for an input and one
-backward for an output, whatever their sizes. A wrong element moves the product, unless it is a small part of it; that
-several directions miss it is the less likely. Where the products differ, or are no finite numbers, the whole Jacobians
-decide and give the message, which names the seed of the directions. Guarded by
+``fast_mode`` multiplies the Jacobian by random directions on both sides: two evaluations per input and one backward per
+output, whatever their sizes. A wrong element changes the product unless it is a small part of it; further directions
+make it less likely that it is missed. Where the products differ or are not finite, the whole Jacobians decide and
+provide the message, which names the seed of the directions. Guarded by
 ``tests/autograd/gradcheck/test_gradcheck.py::TestFastMode``.
 """
 
@@ -27,39 +27,30 @@ import numpy as np
 
 from ...core.tensor import Tensor
 from ...core.word import REQUIRES_GRAD
-from ...dispatch.local_state import StateGuard
 from ...ops.aliases import Recording
 from ..engine.functional import grad
-from .batched import batched_pull, batched_push
-from .error import GradcheckError
-from .jacobians import analytical, forward, gradients_of, pushed, random_seed
-from .numerical import as_values, components, distance, from_array, numerical, outputs_of, slope
+from .derivatives import analytical, batched_pull, batched_push, pulled, pushed
+from .numerical import (
+    GradcheckError,
+    as_values,
+    components,
+    distance,
+    from_array,
+    jacobians,
+    numerical,
+    outputs_of,
+    parts,
+    slope,
+)
 
-__all__ = ["GRAD_OUTPUTS", "INPUTS", "Settings", "check_options", "run", "second_seed", "sequence"]
-
-_MISMATCH: Final = (
-    "[gradcheck] Jacobian {mode}mismatch for output {output} with respect to input {input}: the largest error is "
-    "{error:.3e} at row {row} (component of the input), column {column} (component of the output).{fast}\nnumerical:\n"
-    "{numerical}\nanalytical:\n{analytical}"
-)
-_PRECISION: Final = (
-    "[gradcheck] Input #{index} requires gradient and is not a double precision floating point or complex, it has "
-    "dtype {dtype}: this will likely fail. Convert with x.astype(tk.float64), or give eps, atol and rtol that fit."
-)
-_BATCHED: Final = (
-    "[gradcheck] the batched {mode} differs from the loop over its samples for {what} (largest error {error:.3e})."
-)
-_POSITIVE: Final = "[gradcheck] {name} is a positive number, got {value!r}."
-_INTEGER: Final = "[gradcheck] {name} is an integer, {least} or more, got {value!r}."
-INPUTS: Final = "[gradcheck] inputs is a tensor or a sequence of the arguments of fn, got {got}."
-GRAD_OUTPUTS: Final = "[gradgradcheck] grad_outputs is a tensor or a sequence of one for each output, got {got}."
+__all__ = ["Settings", "grad_output", "run", "sequence"]
 
 _ATTEMPTS: Final = 4
 _BATCH: Final = 2
 
 
 class Settings(NamedTuple):
-    """What a check is asked for."""
+    """The settings of a check, and which checks to make."""
 
     eps: float
     atol: float
@@ -68,35 +59,56 @@ class Settings(NamedTuple):
     fast: bool
     projections: int
     seed: int
-    recorded: bool  # whether forward mode runs over calls that are recorded
+    backward: bool
+    forward: bool
+    undefined: bool
+    dtypes: bool
+    batched: bool
+    batched_forward: bool = False
+    recorded: bool = False  # whether forward mode runs over recorded calls
 
-    def near(self, a: Any, b: Any) -> Any:
-        """Whether two numbers are near enough."""
-        return np.isclose(a, b, rtol=self.rtol, atol=self.atol, equal_nan=True)
+    def check(self, fn: Any) -> None:
+        """Raise unless the values make sense."""
+        if not callable(fn):
+            raise TypeError(f"[gradcheck] fn is a function of the inputs, got {type(fn).__name__}.")
+        if not self.backward and not self.forward:
+            raise ValueError(
+                "[gradcheck] check_backward_ad and check_forward_ad are both False: there is nothing to check."
+            )
+        for name, value, kind, text in (
+            ("projections", self.projections, "__index__", "an integer, 1 or more"),
+            ("seed", self.seed, "__index__", "an integer, 0 or more"),
+            ("eps", self.eps, "", "a positive number"),
+            ("atol", self.atol, "", "a number, 0 or more"),
+            ("rtol", self.rtol, "", "a number, 0 or more"),
+            ("nondet_tol", self.nondet_tol, "", "a number, 0 or more"),
+        ):
+            typed = hasattr(value, kind) if kind else isinstance(value, Real)
+            if not typed or not (value > 0 if name in ("projections", "eps") else value >= 0):
+                raise (ValueError if typed else TypeError)(f"[gradcheck] {name} is {text}, got {value!r}.")
 
 
-def run(
-    fn: Callable[..., Any], inputs: tuple[Any, ...], settings: Settings, asked: dict[str, bool], *, raises: bool
-) -> bool:
-    """Make the checks that are asked for; whether all is well."""
+def sequence(given: Any, what: str) -> tuple[Any, ...]:
+    """Return one tensor or several as a tuple; ``what`` begins the error for anything else."""
+    if not isinstance(given, Iterable):
+        raise TypeError(f"{what}, got {type(given).__name__}.")
+    return (given,) if isinstance(given, Tensor) else tuple(given)
+
+
+def run(fn: Callable[..., Any], inputs: tuple[Any, ...], settings: Settings, *, raises: bool) -> bool:
+    """Make the checks; return whether all of them passed."""
     try:
         with Recording():
-            checked = _checked(inputs)
-            outputs, error = _settled(lambda: outputs_of(fn, inputs), _difference, settings.nondet_tol)
-            if error > settings.nondet_tol:
-                raise GradcheckError(
-                    f"[gradcheck] the function is not deterministic: two calls gave outputs that differ by {error:.3e}."
-                )
-            modes = {"backward": asked["backward"], "ahead": asked["ahead"]}
-            _check_jacobians(fn, inputs, checked, outputs, settings, **modes)
-            if asked["undefined"]:
-                _check_undefined(inputs, checked, outputs, settings)
-            if asked["dtypes"]:
-                _check_dtypes(inputs, checked, outputs)
-            if asked["batched"]:
-                _check_batched(inputs, checked, outputs, settings)
-            if asked["batched_ahead"]:
-                _check_batched_forward(fn, inputs, checked, settings)
+            check = _Check(fn, inputs, settings)
+            check.compare_jacobians()
+            if settings.backward and settings.undefined:
+                check.compare_undefined()
+            if settings.backward and settings.dtypes:
+                check.compare_dtypes()
+            if settings.backward and settings.batched:
+                check.compare_batched()
+            if settings.forward and settings.batched_forward:
+                check.compare_batched_forward()
     except GradcheckError:
         if raises:
             raise
@@ -104,272 +116,203 @@ def run(
     return True
 
 
-def check_options(fn: Any, settings: Settings, *, has_mode: bool) -> None:
-    """Raise unless the settings are such as can be."""
-    if not callable(fn):
-        raise TypeError(f"[gradcheck] fn is a function of the inputs, got {type(fn).__name__}.")
-    if not has_mode:
-        raise ValueError(
-            "[gradcheck] check_backward_ad and check_forward_ad are both False: there is nothing to check."
-        )
-    for name in ("projections", "seed", "eps", "atol", "rtol", "nondet_tol"):
-        value = getattr(settings, name)
-        least = int(name == "projections")
-        text = (
-            _INTEGER
-            if least or name == "seed"
-            else _POSITIVE
-            if name == "eps"
-            else "[gradcheck] {name} is a number, 0 or more, got {value!r}."
-        )
-        right = hasattr(value, "__index__") if text is _INTEGER else isinstance(value, Real)
-        if not right or not value >= least or (text is _POSITIVE and not value > 0):
-            raise (ValueError if right else TypeError)(text.format(name=name, least=least, value=value))
+class _Check:
+    """The checks of one function at given inputs."""
 
-
-def sequence(given: Any, text: str) -> tuple[Any, ...]:
-    """One tensor or several, as a tuple; ``text`` says what is wrong with anything else."""
-    if not isinstance(given, Iterable):
-        raise TypeError(text.format(got=type(given).__name__))
-    return (given,) if isinstance(given, Tensor) else tuple(given)
-
-
-def _checked(inputs: tuple[Any, ...]) -> list[int]:
-    """The inputs that require a gradient; warns unless they are in double precision."""
-    found = [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad]
-    if not found:
-        raise ValueError(
-            "[gradcheck] gradcheck expects at least one input tensor to require gradient: set requires_grad on one."
-        )
-    for i in found:
-        if inputs[i].dtype.name not in ("float64", "complex128"):
-            warnings.warn(_PRECISION.format(index=i, dtype=inputs[i].dtype), UserWarning, stacklevel=4)
-    return found
-
-
-def _settled(call: Callable[[], Any], distance: Callable[[Any, Any], float], nondet: float) -> tuple[Any, float]:
-    """What two calls in a row agree on, and by how much they differ.
-
-    A kernel that has just been compiled may take over between two calls, and round the last digit otherwise. Each does
-    so once; so a difference is looked at again. What is not deterministic differs again.
-    """
-    result, error = call(), 0.0
-    for _ in range(_ATTEMPTS):
-        before, result = result, call()
-        error = distance(before, result)
-        if error <= nondet:
-            break
-    return result, error
-
-
-def _difference(first: list[Tensor], second: list[Tensor]) -> float:
-    pairs = zip(first, second, strict=True)
-    return max(distance(components(a.detach().numpy()), components(b.detach().numpy())) for a, b in pairs)
-
-
-# ---- Jacobians
-
-
-def _check_jacobians(
-    fn: Callable[..., Any],
-    inputs: tuple[Any, ...],
-    checked: list[int],
-    outputs: list[Tensor],
-    settings: Settings,
-    *,
-    backward: bool,
-    ahead: bool,
-) -> None:
-    for i in checked:
-        hint = ""
-        if settings.fast:
-            at = _projection_that_differs(fn, inputs, i, outputs, settings, backward=backward, ahead=ahead)
-            if at is None:
-                continue
-            hint = f" Found in fast mode: projection {at} of seed {settings.seed}."
-        with np.errstate(invalid="ignore"):  # inf - inf: the comparison below judges the nan
-            columns = numerical(fn, inputs, i, settings.eps)
-        if ahead:
-            for number, (found, wanted) in enumerate(
-                zip(forward(fn, inputs, i, recorded=settings.recorded), columns, strict=True)
-            ):
-                _compare(wanted, found, number, i, settings, hint, mode="computed with forward mode ")
-        if not backward:
-            continue
-        for number, (output, wanted) in enumerate(zip(outputs, columns, strict=True)):
-            found, error = _settled(partial(analytical, output, inputs[i]), distance, settings.nondet_tol)
-            if error > settings.nondet_tol:
-                raise GradcheckError(
-                    f"[gradcheck] the backward is not deterministic: two runs for output {number} with respect to "
-                    f"input {i} gave gradients that differ by {error:.3e}; allow it with nondet_tol."
+    def __init__(self, fn: Callable[..., Any], inputs: tuple[Any, ...], settings: Settings) -> None:
+        self.fn = fn
+        self.inputs = inputs
+        self.settings = settings
+        self.checked = [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad]
+        if not self.checked:
+            raise ValueError(
+                "[gradcheck] gradcheck expects at least one input tensor to require gradient: set requires_grad on one."
+            )
+        for i in self.checked:
+            if inputs[i].dtype.name not in ("float64", "complex128"):
+                warnings.warn(
+                    f"[gradcheck] Input #{i} requires gradient and is not a double precision floating point or "
+                    f"complex, it has dtype {inputs[i].dtype}: this will likely fail. Convert with "
+                    "x.astype(tk.float64), or give eps, atol and rtol that fit.",
+                    UserWarning,
+                    stacklevel=4,
                 )
-            _compare(wanted, found, number, i, settings, hint)
+        self.sources = [inputs[i] for i in self.checked]
+        _, error = self._settled(lambda: [parts(t) for t in self._call()])
+        if error > settings.nondet_tol:
+            raise GradcheckError(
+                f"[gradcheck] the function is not deterministic: two calls gave outputs that differ by {error:.3e}."
+            )
+        self.ends = [t for t in self.outputs if t.requires_grad]
 
+    def _call(self) -> list[Tensor]:
+        self.outputs = outputs_of(self.fn, self.inputs)
+        return self.outputs
 
-def _compare(
-    wanted: np.ndarray, found: np.ndarray, output: int, at: int, settings: Settings, hint: str, mode: str = ""
-) -> None:
-    wrong = ~settings.near(wanted, found)  # nan on one side only is a mismatch as well
-    if not wrong.any():
-        return
-    with np.errstate(invalid="ignore"):
-        difference = np.abs(wanted - found)
-    row, column = np.unravel_index(int(np.argmax(np.where(wrong, difference, -1))), wrong.shape)
-    raise GradcheckError(
-        _MISMATCH.format(
-            mode=mode, output=output, input=at, error=float(difference[row, column]), row=row, column=column, fast=hint,
-            numerical=wanted, analytical=found,
+    def _settled(self, call: Callable[[], Any]) -> tuple[Any, float]:
+        """Return what two calls in a row agree on, and by how much they differ.
+
+        A kernel that has just been compiled may take over between two calls and round the last digit differently, but
+        only once. Therefore a difference is checked again; what is not deterministic differs again.
+        """
+        result, error = call(), 0.0
+        for _ in range(_ATTEMPTS):
+            before, result = result, call()
+            error = max([distance(a, b) for a, b in zip(before, result, strict=True)], default=0.0)
+            if error <= self.settings.nondet_tol:
+                break
+        return result, error
+
+    def _near(self, wanted: Any, found: Any) -> Any:
+        return np.isclose(wanted, found, rtol=self.settings.rtol, atol=self.settings.atol, equal_nan=True)
+
+    def _random(self, rng: np.random.Generator, tensors: Iterable[Tensor]) -> list[Tensor]:
+        return [grad_output(rng, tensor) for tensor in tensors]
+
+    # ---- Jacobians
+
+    def compare_jacobians(self) -> None:
+        """Compare every element, in fast mode only if a random direction shows a difference."""
+        fn, inputs, settings = self.fn, self.inputs, self.settings
+        for i in self.checked:
+            hint = ""
+            if settings.fast:
+                at = next((at for at in range(settings.projections) if not self._projections_agree(i, at)), None)
+                if at is None:
+                    continue
+                hint = f" Found in fast mode: projection {at} of seed {settings.seed}."
+            with np.errstate(invalid="ignore"):  # inf - inf: the comparison below judges the nan
+                wanted = numerical(fn, inputs, i, settings.eps)
+            if settings.forward:
+                found = jacobians(fn, inputs, i, partial(self._pushed, i))
+                for number, pair in enumerate(zip(wanted, found, strict=True)):
+                    self._compare(*pair, number, i, hint, "computed with forward mode ")
+            if settings.backward:
+                for number, (output, jacobian) in enumerate(zip(self.outputs, wanted, strict=True)):
+                    made, error = self._settled(partial(analytical, output, inputs[i]))
+                    if error > settings.nondet_tol:
+                        raise GradcheckError(
+                            f"[gradcheck] the backward is not deterministic: two runs for output {number} with respect "
+                            f"to input {i} gave gradients that differ by {error:.3e}; allow it with nondet_tol."
+                        )
+                    self._compare(jacobian, made, number, i, hint)
+
+    def _pushed(self, at: int, direction: np.ndarray) -> list[np.ndarray]:
+        return pushed(self.fn, self.inputs, at, direction, recorded=self.settings.recorded)
+
+    def _compare(self, wanted: np.ndarray, found: np.ndarray, output: int, at: int, hint: str, mode: str = "") -> None:
+        wrong = ~self._near(wanted, found)  # nan on one side only is a mismatch as well
+        if not wrong.any():
+            return
+        with np.errstate(invalid="ignore"):
+            difference = np.abs(wanted - found)
+        row, column = np.unravel_index(int(np.argmax(np.where(wrong, difference, -1))), wrong.shape)
+        raise GradcheckError(
+            f"[gradcheck] Jacobian {mode}mismatch for output {output} with respect to input {at}: the largest error is "
+            f"{float(difference[row, column]):.3e} at row {row} (component of the input), column {column} (component "
+            f"of the output).{hint}\nnumerical:\n{wanted}\nanalytical:\n{found}"
         )
-    )  # fmt: skip
+
+    def _projections_agree(self, at: int, projection: int) -> bool:
+        """Return whether derivatives along one random direction agree (``fast_mode``)."""
+        source, settings = self.inputs[at], self.settings
+        rng = np.random.default_rng([settings.seed, at, projection])
+        direction = _random_direction(rng, parts(source).size)
+        with np.errstate(invalid="ignore"):
+            slopes = slope(self.fn, self.inputs, at, settings.eps, direction)
+        if settings.forward:
+            for wanted, found in zip(slopes, self._pushed(at, direction), strict=True):
+                weights = rng.uniform(0.5, 1.0, found.size)
+                if not self._numbers_agree(wanted @ weights, found @ weights):
+                    return False
+        if not settings.backward:
+            return True
+        for output, wanted in zip(self.outputs, slopes, strict=True):
+            if not output.requires_grad:
+                if wanted.any():
+                    return False
+                continue
+            weights = _random_direction(rng, wanted.size)
+            seed = from_array(as_values(weights, output.shape, output.dtype))
+            (gradient,), error = self._settled(partial(pulled, [output], [source], [seed]))
+            with np.errstate(invalid="ignore"):
+                agree = self._numbers_agree(wanted @ weights, gradient @ direction)
+            if error > settings.nondet_tol or not agree:
+                return False
+        return True
+
+    def _numbers_agree(self, wanted: Any, found: Any) -> bool:
+        return bool(np.isfinite(found) and self._near(wanted, found))
+
+    # ---- further properties of a backward
+
+    def compare_undefined(self) -> None:
+        """Compare gradients for all outputs with the sum of those for each output alone."""
+        if len(self.ends) < 2:
+            return
+        seeds = self._random(np.random.default_rng(self.settings.seed), self.ends)
+        together = pulled(self.ends, self.sources, seeds)
+        alone = [pulled([end], self.sources, [seed]) for end, seed in zip(self.ends, seeds, strict=True)]
+        for i, whole, terms in zip(self.checked, together, zip(*alone, strict=True), strict=True):
+            summed = np.sum(terms, axis=0)
+            if not self._near(summed, whole).all():
+                raise GradcheckError(
+                    "[gradcheck] Expected backward function to handle undefined output grads: with gradients for all "
+                    f"outputs, the gradient of input {i} differs from the sum of those for each output alone (largest "
+                    f"error {distance(summed, whole):.3e}). Where backward gets None for an output, treat it as zero."
+                )
+
+    def compare_dtypes(self) -> None:
+        """Compare the dtypes of gradients with those of the inputs."""
+        seeds = self._random(np.random.default_rng(0), self.ends)
+        found = grad(self.ends, self.sources, seeds, retain_graph=True, allow_unused=True)
+        for i, source, gradient in zip(self.checked, self.sources, found, strict=True):
+            if gradient is not None and gradient.dtype != source.dtype:
+                raise GradcheckError(
+                    f"[gradcheck] the gradient of input {i} has dtype {gradient.dtype}, but the input has dtype "
+                    f"{source.dtype}."
+                )
+
+    def compare_batched(self) -> None:
+        """Compare ``vmap`` over backward with a loop."""
+        rng = np.random.default_rng(self.settings.seed)
+        for number, output in enumerate(self.outputs):
+            if output.requires_grad:
+                seeds = self._random(rng, [output] * _BATCH)
+                rows = [pulled([output], self.sources, [seed]) for seed in seeds]
+                batches = batched_pull(output, self.sources, seeds)
+                for i, batch, samples in zip(self.checked, batches, zip(*rows, strict=True), strict=True):
+                    self._compare_batch("backward", number, i, batch, samples)
+
+    def compare_batched_forward(self) -> None:
+        """Compare ``vmap`` over forward mode with a loop."""
+        rng = np.random.default_rng(self.settings.seed)
+        for i, source in zip(self.checked, self.sources, strict=True):
+            tangents = self._random(rng, [source] * _BATCH)
+            rows = [pushed(self.fn, self.inputs, i, parts(tangent), recorded=False) for tangent in tangents]
+            batches = batched_push(self.fn, self.inputs, i, tangents)
+            for number, (batch, samples) in enumerate(zip(batches, zip(*rows, strict=True), strict=True)):
+                self._compare_batch("forward mode", number, i, batch, samples)
+
+    def _compare_batch(self, mode: str, output: int, at: int, found: np.ndarray, samples: Sequence[np.ndarray]) -> None:
+        wanted = np.stack(samples)
+        if not self._near(wanted, found).all():
+            raise GradcheckError(
+                f"[gradcheck] the batched {mode} differs from the loop over its samples for output {output} with "
+                f"respect to input {at} (largest error {distance(wanted, found):.3e})."
+            )
 
 
-def _random_direction(rng: np.random.Generator, values: np.ndarray) -> np.ndarray:
-    """Components of either sign, none of them small."""
-    size = components(values).size
+def _random_direction(rng: np.random.Generator, size: int) -> np.ndarray:
+    """Return random components of either sign, none of them small."""
     made: np.ndarray = rng.uniform(0.5, 1.0, size) * rng.choice(np.array([-1.0, 1.0]), size)
     return made
 
 
-def _projection_that_differs(
-    fn: Callable[..., Any],
-    inputs: Sequence[Any],
-    at: int,
-    outputs: list[Tensor],
-    settings: Settings,
-    *,
-    backward: bool,
-    ahead: bool,
-) -> int | None:
-    """The first random direction that shows a difference: see ``fast_mode`` in Note [What gradcheck compares]."""
-    for projection in range(settings.projections):
-        rng = np.random.default_rng([settings.seed, at, projection])
-        values = np.array(inputs[at].detach().numpy(), order="C")
-        direction = _random_direction(rng, values)
-        with np.errstate(invalid="ignore"):
-            slopes = slope(fn, inputs, at, settings.eps, values, direction)
-        if ahead:
-            tangents = pushed(
-                fn, inputs, at, as_values(direction, values.shape, values.dtype), recorded=settings.recorded
-            )
-            for found, wanted in zip(tangents, slopes, strict=True):
-                weights = rng.uniform(0.5, 1.0, found.size)
-                if not _is_near(float(wanted @ weights), float(found @ weights), settings):
-                    return projection
-        if backward and not _backward_agrees(inputs[at], values, outputs, direction, slopes, rng, settings):
-            return projection
-    return None
-
-
-def _is_near(wanted: float, found: float, settings: Settings) -> bool:
-    return bool(np.isfinite(found)) and bool(settings.near(wanted, found))
-
-
-def _backward_agrees(
-    source: Tensor,
-    values: np.ndarray,
-    outputs: list[Tensor],
-    direction: np.ndarray,
-    slopes: list[np.ndarray],
-    rng: np.random.Generator,
-    settings: Settings,
-) -> bool:
-    for output, wanted in zip(outputs, slopes, strict=True):
-        if not output.requires_grad:
-            if wanted.any():
-                return False
-            continue
-        made = output.detach().numpy()
-        weights = _random_direction(rng, made)
-        pull = partial(_pulled, output, source, as_values(weights, made.shape, made.dtype), values)
-        gradient, error = _settled(pull, distance, settings.nondet_tol)
-        with np.errstate(invalid="ignore"):
-            expected, got = float(wanted @ weights), float(gradient @ direction)
-        if error > settings.nondet_tol or not _is_near(expected, got, settings):
-            return False
-    return True
-
-
-def _pulled(output: Tensor, source: Tensor, seed: np.ndarray, values: np.ndarray) -> np.ndarray:
-    (found,) = grad(output, source, from_array(seed), retain_graph=True, allow_unused=True)
-    return components(values * 0 if found is None else found.detach().numpy())
-
-
-# ---- what else a backward has to do
-
-
-def _check_undefined(inputs: tuple[Any, ...], checked: list[int], outputs: list[Tensor], settings: Settings) -> None:
-    ends = [t for t in outputs if t.requires_grad]
-    if len(ends) < 2:
-        return
-    rng = np.random.default_rng(settings.seed)
-    sources = [inputs[i] for i in checked]
-    seeds = [random_seed(rng, t) for t in ends]
-    together = gradients_of(ends, sources, seeds)
-    alone = [gradients_of([end], sources, [seed]) for end, seed in zip(ends, seeds, strict=True)]
-    for nr, i in enumerate(checked):
-        summed = np.sum([gradients[nr] for gradients in alone], axis=0)
-        if not settings.near(summed, together[nr]).all():
-            raise GradcheckError(
-                "[gradcheck] Expected backward function to handle undefined output grads: with gradients for all "
-                f"outputs, input {i} gets another gradient than the sum of those that each output gives alone "
-                f"(largest error {distance(summed, together[nr]):.3e}). Where backward gets None for an output, treat "
-                "it as zero."
-            )
-
-
-def _check_dtypes(inputs: tuple[Any, ...], checked: list[int], outputs: list[Tensor]) -> None:
-    ends = [t for t in outputs if t.requires_grad]
-    seeds = [random_seed(np.random.default_rng(0), t) for t in ends]
-    found = grad(ends, [inputs[i] for i in checked], seeds, retain_graph=True, allow_unused=True)
-    for i, gradient in zip(checked, found, strict=True):
-        if gradient is not None and gradient.dtype != inputs[i].dtype:
-            raise GradcheckError(
-                f"[gradcheck] the gradient of input {i} has dtype {gradient.dtype}, and the input {inputs[i].dtype}."
-            )
-
-
-def _check_batched(inputs: tuple[Any, ...], checked: list[int], outputs: list[Tensor], settings: Settings) -> None:
-    rng = np.random.default_rng(settings.seed)
-    sources = [inputs[i] for i in checked]
-    for number, output in enumerate(outputs):
-        if not output.requires_grad:
-            continue
-        seeds = [random_seed(rng, output) for _ in range(_BATCH)]
-        rows = [gradients_of([output], sources, [seed]) for seed in seeds]
-        batch = batched_pull(output, sources, seeds)
-        for nr, i in enumerate(checked):
-            wanted = np.stack([row[nr] for row in rows])
-            found = np.stack([components(sample) for sample in batch[nr]])
-            if not settings.near(wanted, found).all():
-                what = f"output {number} with respect to input {i}"
-                raise GradcheckError(_BATCHED.format(mode="backward", what=what, error=distance(wanted, found)))
-
-
-def _check_batched_forward(
-    fn: Callable[..., Any], inputs: tuple[Any, ...], checked: list[int], settings: Settings
-) -> None:
-    rng = np.random.default_rng(settings.seed)
-    given = [x.detach() if isinstance(x, Tensor) else x for x in inputs]
-    for i in checked:
-        tangents = [random_seed(rng, given[i]) for _ in range(_BATCH)]
-        rows = [pushed(fn, inputs, i, tangent.numpy(), recorded=False) for tangent in tangents]
-        with StateGuard(exclude=REQUIRES_GRAD):
-            batch = batched_push(fn, given, i, tangents)
-        for number, samples in enumerate(batch):
-            wanted = np.stack([row[number] for row in rows])
-            found = np.stack([components(sample) for sample in samples])
-            if not settings.near(wanted, found).all():
-                what = f"output {number} with respect to input {i}"
-                raise GradcheckError(_BATCHED.format(mode="forward mode", what=what, error=distance(wanted, found)))
-
-
-# ---- second order
-
-
-def second_seed(rng: np.random.Generator, output: Tensor, *, gaps: bool) -> Tensor:
-    """A gradient of an output at random, which requires one; with ``gaps`` one that is not contiguous."""
-    made = random_seed(rng, output)
+def grad_output(rng: np.random.Generator, output: Tensor, *, gaps: bool = False, recorded: bool = False) -> Tensor:
+    """Return a random gradient of an output; with ``gaps`` not contiguous, with ``recorded`` requiring a gradient."""
+    values = rng.standard_normal(components(np.empty(output.shape, output.dtype)).size)
+    made = as_values(values, output.shape, output.dtype)
     if gaps and output.ndim:
-        made = from_array(np.repeat(made.numpy(), 2, axis=-1)[..., ::2])
-    made._word |= REQUIRES_GRAD
-    return made
+        made = np.repeat(made, 2, axis=-1)[..., ::2]
+    return from_array(made, word=REQUIRES_GRAD if recorded else 0)

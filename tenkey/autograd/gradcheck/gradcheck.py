@@ -1,18 +1,20 @@
-"""``gradcheck`` and ``gradgradcheck``; what compares the Jacobians (``comparing.py``) is imported by a check."""
+"""``gradcheck`` and ``gradgradcheck``; the first check imports the comparison of the Jacobians."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from ...core.tensor import Tensor
 from ...ops.aliases import Recording
 from ..engine.functional import grad
-from .error import GradcheckError
+from .numerical import GradcheckError, outputs_of
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
+
+_INPUTS: Final = "[gradcheck] inputs is a tensor or a sequence of the arguments of fn"
 
 
 def gradcheck(
@@ -36,36 +38,29 @@ def gradcheck(
 ) -> bool:
     """Compare the gradients of ``fn`` with central differences (Note [What gradcheck compares]).
 
-    Args: fn: takes the inputs, returns a tensor or several; inputs: a tensor or a sequence, those that require a
-    gradient in double precision (it warns else); eps: step; atol, rtol: allowed absolute and relative difference;
-    raise_exception: raise GradcheckError, not return False; nondet_tol: allowed difference between two equal calls;
-    check_undefined_grad: that a gradient for some outputs alone is what it is with zeros for the others;
-    check_grad_dtypes: that a gradient has the dtype of its input; check_batched_grad, check_batched_forward_grad: that
-    vmap over backward and over forward mode gives what a loop gives; check_forward_ad, check_backward_ad: which modes
-    are compared; fast_mode: look along random directions first, ``projections`` of them from ``seed``, and at each
-    element only where one shows a difference.
+    Args: fn: takes the inputs, returns one or more tensors; inputs: a tensor or a sequence, in double precision where a
+    gradient is required (otherwise it warns); eps: step; atol, rtol: allowed absolute and relative difference;
+    raise_exception: raise GradcheckError instead of returning False; nondet_tol: allowed difference between two equal
+    calls; check_undefined_grad: check that missing output gradients act as zeros; check_grad_dtypes: check that
+    gradients have the dtypes of their inputs; check_batched_grad, check_batched_forward_grad: check that vmap over
+    backward and over forward mode agrees with a loop; check_forward_ad, check_backward_ad: the modes to compare;
+    fast_mode: compare along ``projections`` random directions from ``seed`` first, and single elements only if one
+    direction shows a difference.
 
-    Raises ValueError where nothing can be checked, GradcheckError for what is wrong.
+    Raises ValueError if nothing can be checked, GradcheckError if a check fails.
 
     >>> import tenkey as tk
     >>> x = tk.tensor([0.5, 2.0], dtype=tk.float64, requires_grad=True)
     >>> tk.autograd.gradcheck(lambda x: tk.exp(x) * x, (x,), check_forward_ad=True)
     True
     """
-    from .comparison import INPUTS, Settings, check_options, run, sequence
+    from .comparison import Settings, run, sequence
 
-    settings = Settings(eps, atol, rtol, nondet_tol, fast_mode, projections, seed, recorded=False)
-    check_options(fn, settings, has_mode=check_backward_ad or check_forward_ad)
-    given = sequence(inputs, INPUTS)
-    asked = {
-        "backward": check_backward_ad,
-        "ahead": check_forward_ad,
-        "undefined": check_backward_ad and check_undefined_grad,
-        "dtypes": check_backward_ad and check_grad_dtypes,
-        "batched": check_backward_ad and check_batched_grad,
-        "batched_ahead": check_forward_ad and check_batched_forward_grad,
-    }
-    return run(fn, given, settings, asked, raises=raise_exception)
+    numbers = (eps, atol, rtol, nondet_tol, fast_mode, projections, seed)
+    checks = (check_backward_ad, check_forward_ad, check_undefined_grad, check_grad_dtypes, check_batched_grad)
+    settings = Settings(*numbers, *checks, batched_forward=check_batched_forward_grad)
+    settings.check(fn)
+    return run(fn, sequence(inputs, _INPUTS), settings, raises=raise_exception)
 
 
 def gradgradcheck(
@@ -90,50 +85,45 @@ def gradgradcheck(
 ) -> bool:
     """Check second derivatives: :func:`gradcheck` of the backward of ``fn``, by inputs and output gradients.
 
-    Args as for :func:`gradcheck`; grad_outputs: the gradients of the outputs, random ones from ``seed`` by default,
-    with ``gen_non_contig_grad_outputs`` such as are not contiguous; check_rev_over_rev, check_fwd_over_rev: reverse and
-    forward mode over the backward.
+    Args as for :func:`gradcheck`; grad_outputs: the gradients of the outputs, by default random ones from ``seed``, not
+    contiguous with ``gen_non_contig_grad_outputs``; check_rev_over_rev, check_fwd_over_rev: reverse and forward mode
+    over the backward.
 
     >>> import tenkey as tk
     >>> x = tk.tensor([0.5, 2.0], dtype=tk.float64, requires_grad=True)
     >>> tk.autograd.gradgradcheck(lambda x: x * x * x, (x,), check_fwd_over_rev=True)
     True
     """
-    from .comparison import GRAD_OUTPUTS, INPUTS, Settings, check_options, run, second_seed, sequence
-    from .numerical import outputs_of
+    from .comparison import Settings, grad_output, run, sequence
 
-    settings = Settings(eps, atol, rtol, nondet_tol, fast_mode, projections, seed, recorded=True)
-    check_options(fn, settings, has_mode=check_rev_over_rev or check_fwd_over_rev)
-    given = sequence(inputs, INPUTS)
+    numbers = (eps, atol, rtol, nondet_tol, fast_mode, projections, seed)
+    checks = (check_rev_over_rev, check_fwd_over_rev, check_undefined_grad, check_grad_dtypes, check_batched_grad)
+    settings = Settings(*numbers, *checks, recorded=True)
+    settings.check(fn)
+    given = sequence(inputs, _INPUTS)
     with Recording():
         outputs = [t for t in outputs_of(fn, given) if t.requires_grad]
     if grad_outputs is None:
         rng = np.random.default_rng(seed)
-        seeds = [second_seed(rng, t, gaps=gen_non_contig_grad_outputs) for t in outputs]
+        seeds: tuple[Any, ...] = tuple(
+            [grad_output(rng, t, gaps=gen_non_contig_grad_outputs, recorded=True) for t in outputs]
+        )
     else:
-        chosen = sequence(grad_outputs, GRAD_OUTPUTS)
-        if wrong := [type(t).__name__ for t in chosen if not isinstance(t, (Tensor, type(None)))]:
-            raise TypeError(GRAD_OUTPUTS.format(got=f"{wrong[0]} in it"))
-        seeds = list(chosen)
+        wanted = "[gradgradcheck] grad_outputs is a tensor or a sequence of one for each output"
+        seeds = sequence(grad_outputs, wanted)
+        if wrong := [type(t).__name__ for t in seeds if not isinstance(t, (Tensor, type(None)))]:
+            raise TypeError(f"{wanted}, got {wrong[0]} in it.")
     checked = [i for i, x in enumerate(given) if isinstance(x, Tensor) and x.requires_grad]
     count = len(given)
 
     def first(*args: Any) -> tuple[Tensor, ...]:
-        recorded = [t if t.requires_grad else t.detach().requires_grad_() for t in (args[i] for i in checked)]
         own = list(args[:count])
-        for i, t in zip(checked, recorded, strict=True):
-            own[i] = t
+        for i in checked:
+            own[i] = own[i] if own[i].requires_grad else own[i].detach().requires_grad_()
         with Recording():
             made = [t for t in outputs_of(fn, own) if t.requires_grad]
-            found = grad(made, recorded, list(args[count:]), create_graph=True, allow_unused=True)
+            sources = [own[i] for i in checked]
+            found = grad(made, sources, list(args[count:]), create_graph=True, allow_unused=True)
         return tuple([g for g in found if g is not None])
 
-    asked = {
-        "backward": check_rev_over_rev,
-        "ahead": check_fwd_over_rev,
-        "undefined": check_rev_over_rev and check_undefined_grad,
-        "dtypes": check_rev_over_rev and check_grad_dtypes,
-        "batched": check_rev_over_rev and check_batched_grad,
-        "batched_ahead": False,
-    }
-    return run(first, (*given, *seeds), settings, asked, raises=raise_exception)
+    return run(first, (*given, *seeds), settings, raises=raise_exception)

@@ -1,7 +1,7 @@
-"""Central differences, which ``gradcheck`` and ``tk.library.opcheck`` compare derivatives with.
+"""Central differences, with which ``gradcheck`` and ``tk.library.opcheck`` compare derivatives.
 
-Functions and derivatives are taken apart into real components: a complex number has two, its real and its imaginary
-part.
+Functions and derivatives are split into real components: a complex number has two, its real and its imaginary part. The
+rows of a Jacobian are the components of the input, its columns those of the output.
 """
 
 from __future__ import annotations
@@ -16,8 +16,15 @@ from ...core.word import REQUIRES_GRAD
 from ...dispatch.local_state import StateGuard
 
 __all__ = [
-    "as_values", "components", "displaced", "distance", "from_array", "numerical", "outputs_of", "slope",
+    "GradcheckError", "as_values", "components", "displaced", "distance", "from_array", "jacobians", "numerical",
+    "outputs_of", "parts", "slope",
 ]  # fmt: skip
+
+
+class GradcheckError(RuntimeError):
+    """A gradient that differs from the numerical one."""
+
+    __module__ = "tenkey.autograd.gradcheck"
 
 
 def components(values: np.ndarray) -> np.ndarray:
@@ -54,21 +61,26 @@ def displaced(values: np.ndarray, direction: np.ndarray, step: float) -> np.ndar
 
 
 def distance(a: np.ndarray, b: np.ndarray) -> float:
-    """The largest difference of two arrays; equal infinities and nan on both sides count as equal."""
+    """Return the largest difference of two arrays; equal infinities and nan on both sides count as equal."""
     with np.errstate(invalid="ignore"):
         apart = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
     return float(np.max(np.where(np.isnan(apart), np.inf, apart), initial=0.0))
 
 
 def from_array(values: np.ndarray, *, word: int = 0) -> Tensor:
-    """A tensor on an array."""
+    """Return a tensor on an array."""
     return make_tensor(values, cpu_word(values.dtype) | word)
 
 
+def parts(tensor: Tensor) -> np.ndarray:
+    """Return the real components of a tensor."""
+    return components(tensor.detach().numpy())
+
+
 def outputs_of(fn: Callable[..., Any], inputs: Sequence[Any]) -> list[Tensor]:
-    """The floating and complex tensors that the function returns."""
+    """Return the floating and complex tensors that the function returns."""
     result = fn(*inputs)
-    listed = list(result) if isinstance(result, (tuple, list)) else [result]
+    listed = result if isinstance(result, (tuple, list)) else [result]
     found = [t for t in listed if isinstance(t, Tensor) and t.dtype.kind in "fc"]
     if not found:
         raise ValueError(
@@ -78,28 +90,27 @@ def outputs_of(fn: Callable[..., Any], inputs: Sequence[Any]) -> list[Tensor]:
     return found
 
 
-def slope(
-    fn: Callable[..., Any], inputs: Sequence[Any], at: int, eps: float, values: np.ndarray, direction: np.ndarray
-) -> list[np.ndarray]:
-    """Return the central difference of each output along a direction of one input."""
+def slope(fn: Callable[..., Any], inputs: Sequence[Any], at: int, eps: float, direction: np.ndarray) -> list[Any]:
+    """Return the central difference of each output along a direction of input ``at``."""
     both = []
     for step in (eps, -eps):
         replaced = list(inputs)
-        replaced[at] = from_array(displaced(values, direction, step), word=REQUIRES_GRAD)
+        replaced[at] = from_array(displaced(inputs[at].detach().numpy(), direction, step), word=REQUIRES_GRAD)
         with StateGuard(exclude=REQUIRES_GRAD):
-            both.append([components(t.detach().numpy()) for t in outputs_of(fn, replaced)])
+            both.append([parts(t) for t in outputs_of(fn, replaced)])
     return [(plus - minus) / (2 * eps) for plus, minus in zip(*both)]
+
+
+def jacobians(
+    fn: Callable[..., Any], inputs: Sequence[Any], at: int, along: Callable[[np.ndarray], list[Any]]
+) -> list[np.ndarray]:
+    """Return the Jacobian of each output by input ``at``; ``along(direction)`` returns directional derivatives."""
+    rows = [along(direction) for direction in np.eye(parts(inputs[at]).size)]
+    if not rows:  # an empty input
+        return [np.zeros((0, parts(t).size)) for t in outputs_of(fn, inputs)]
+    return [np.array(columns) for columns in zip(*rows, strict=True)]
 
 
 def numerical(fn: Callable[..., Any], inputs: Sequence[Any], at: int, eps: float) -> list[np.ndarray]:
     """Return the Jacobian of each output by input ``at``, by central differences."""
-    values = inputs[at].detach().numpy()
-    parts = components(values).size
-    columns: list[list[np.ndarray]] = []
-    for component in range(parts):
-        direction = np.zeros(parts)
-        direction[component] = 1.0
-        columns.append(slope(fn, inputs, at, eps, values, direction))
-    if not columns:  # an empty input
-        return [np.zeros((0, components(t.detach().numpy()).size)) for t in outputs_of(fn, inputs)]
-    return [np.array(rows) for rows in zip(*columns)]
+    return jacobians(fn, inputs, at, lambda direction: slope(fn, inputs, at, eps, direction))
