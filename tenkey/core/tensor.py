@@ -217,7 +217,7 @@ class Tensor(_Attached):
     def _values(self, what: str) -> np.ndarray:
         data = self._data
         if data.__class__ is np.ndarray:
-            return data  # type: ignore[no-any-return]
+            return data
         if data.device.backend is None:
             raise NoValuesError(f"[{what}] a tensor on the device 'meta' has no values: make it on another device.")
         return registry.find("tk::to_device").call(self.detach(), CPU)._data  # type: ignore[no-any-return]

@@ -214,8 +214,9 @@ def _from_data(obj: Any, dtype: DType | None, copy: bool | None, function: str) 
     if is_sequence:
         source = _plain(obj, function, found)
         if found and dtype is None:
-            given = {tensor_dtype(item.dtype) for item in found}
-            dtype = result_dtype(given, {type(item) for item in flatten(source)} & _NUMBERS)
+            dtype = result_dtype(
+                {tensor_dtype(item.dtype) for item in found}, {type(item) for item in flatten(source)} & _NUMBERS
+            )
             if dtype.kind in "iu":
                 source = _of_integers(source, dtype, function)
         kept = next((item for item in found if _needs_stack(item)), None) if function == "asarray" else None

@@ -31,7 +31,7 @@ def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
     >>> rows.tolist(), columns.tolist()
     ([0, 1], [1, 0])
     """
-    if x.__class__ is not Tensor and not isinstance(x, Tensor):
+    if x.__class__ is not Tensor:
         refuse_other("nonzero", x)
     if not (x._data if x.__class__ is Tensor else x).ndim:
         raise ValueError("[nonzero] a 0-d tensor has no dimension to index: use tk.reshape(x, (1,)).")

@@ -74,4 +74,4 @@ def linspace(
                 "dtype."
             )
         values = cast(floor(values) if wanted.kind in "iu" else values, wanted)
-    return values if device is None else values.to(device)
+    return values if device is None else values.to(device)  # type: ignore[no-any-return]

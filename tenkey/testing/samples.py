@@ -51,7 +51,7 @@ class SampleInput:
 
     def map(self, function: Callable[[Tensor], Any]) -> SampleInput:
         """Return the same call with ``function(tensor)`` in place of every tensor, including those in lists."""
-        return map_tensors(function, self)
+        return map_tensors(function, self)  # type: ignore[no-any-return]
 
     def tensors(self) -> list[Tensor]:
         """Return the tensors of the call in order, including those in lists."""

@@ -84,7 +84,7 @@ _REMEDY_BY_KIND: Final = {
 @functools.cache
 def _load_bfloat16() -> DType | None:
     try:
-        return np.dtype(importlib.import_module("ml_dtypes").bfloat16)
+        return np.dtype(importlib.import_module("ml_dtypes").bfloat16)  # type: ignore[no-any-return]
     except ImportError:
         return None
 

@@ -84,7 +84,7 @@ def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
         made.requires_grad_()
     if self.grad is not None:
         made.grad = copy.deepcopy(self.grad.detach(), memo)
-    return made  # type: ignore[no-any-return]
+    return made
 
 
 def _buffer(self: Tensor, flags: int) -> memoryview:

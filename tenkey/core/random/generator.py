@@ -159,16 +159,16 @@ class Generator:
         >>> generator.next_key(3) == first
         True
         """
+        message = (
+            f"[Generator.set_state] got {state!r}: a state is (seed, stream, offset) with seed and stream in [0, 2**64) "
+            "and offset in [0, 2**60], as `get_state` returns it."
+        )
         try:
             seed, stream, offset = map(operator.index, state)
-            valid = 0 <= seed < 1 << 64 and 0 <= stream < 1 << 64 and 0 <= offset <= ELEMENT_LIMIT
         except (TypeError, ValueError):
-            valid = False
-        if not valid:
-            raise ValueError(
-                f"[Generator.set_state] got {state!r}: a state is (seed, stream, offset) with seed and stream in "
-                "[0, 2**64) and offset in [0, 2**60], as `get_state` returns it."
-            )
+            raise ValueError(message) from None
+        if not (0 <= seed < 1 << 64 and 0 <= stream < 1 << 64 and 0 <= offset <= ELEMENT_LIMIT):
+            raise ValueError(message)
         with self._lock:
             self._seed, self._stream, self._offset = seed, stream, offset
 

@@ -47,7 +47,7 @@ def exact_exp(x: npt.ArrayLike) -> _Floats:
         rest = (clipped - power * _LOG2_HIGH) - power * _LOG2_LOW
         # In two steps, because 2.0**power alone may overflow where the result does not.
         half = np.floor(power * 0.5).astype(np.int32)
-        return np.ldexp(np.ldexp(_horner(rest, _EXP_TERMS), half), power.astype(np.int32) - half)
+        return np.ldexp(np.ldexp(_horner(rest, _EXP_TERMS), half), power.astype(np.int32) - half)  # type: ignore[no-any-return]
 
 
 def _safe_log(x: _Floats) -> _Floats:
