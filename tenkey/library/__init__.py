@@ -19,34 +19,11 @@ if TYPE_CHECKING:  # Note [Delayed modules]
     from .schema_inference import infer_schema
 
 __all__ = [
-    "ARITHMETIC",
-    "BOOLEAN",
-    "COMPARISON",
-    "INT_TO_FLOAT",
-    "REAL",
-    "REAL_TO_FLOAT",
-    "SAME",
-    "SUM",
-    "CustomOperator",
-    "Library",
-    "OpCheckError",
-    "OpCheckReport",
-    "composite",
-    "custom_op",
-    "fallthrough_kernel",
-    "infer_schema",
-    "load_native",
-    "opcheck",
-    "pointwise",
-    "reduction",
-    "register_autocast",
-    "register_autograd",
-    "register_fake",
-    "register_jvp",
-    "register_kernel",
-    "register_vmap",
-    "scalar",
-]
+    "ARITHMETIC", "BOOLEAN", "COMPARISON", "INT_TO_FLOAT", "REAL", "REAL_TO_FLOAT", "SAME", "SUM", "CustomOperator",
+    "Library", "OpCheckError", "OpCheckReport", "composite", "custom_op", "fallthrough_kernel", "infer_schema",
+    "load_native", "opcheck", "pointwise", "reduction", "register_autocast", "register_autograd", "register_fake",
+    "register_jvp", "register_kernel", "register_vmap", "scalar",
+]  # fmt: skip
 
 if not TYPE_CHECKING:  # for a type checker a module with __getattr__ has every name
     __getattr__, __dir__ = lazy_import(

@@ -16,22 +16,8 @@ from ..dispatch.operator import Operator
 from ..dispatch.registry import registry
 from ..dispatch.schema import FunctionSchema, parse_schema
 from ..dispatch.tags import Tag
-from .derivatives import (
-    backward_facet,
-    batch_facet,
-    forward_facet,
-    register_autocast,
-    register_facet,
-    set_facet,
-)
-from .registration import (
-    _RESERVED,
-    _RESERVED_NAMESPACES,
-    key_for,
-    make_kernel,
-    register_fake,
-    register_kernel,
-)
+from .derivatives import backward_facet, batch_facet, forward_facet, register_autocast, register_facet, set_facet
+from .registration import _RESERVED, _RESERVED_NAMESPACES, key_for, make_kernel, register_fake, register_kernel
 from .schema_inference import infer
 
 __all__ = ["CustomOperator", "custom_op"]

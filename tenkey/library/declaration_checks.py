@@ -36,19 +36,9 @@ from ..ops.scalar import (
 )
 
 __all__ = [
-    "check_combine",
-    "check_domain",
-    "check_partials",
-    "check_promotion",
-    "for_combine",
-    "for_complex_numbers",
-    "for_expression",
-    "traced",
-    "try_partials",
-    "without_booleans",
-    "without_complex",
-    "without_integers",
-]
+    "check_combine", "check_domain", "check_partials", "check_promotion", "for_combine", "for_complex_numbers",
+    "for_expression", "traced", "try_partials", "without_booleans", "without_complex", "without_integers",
+]  # fmt: skip
 
 
 def traced(

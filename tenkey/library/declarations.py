@@ -104,10 +104,7 @@ def _earlier(schema: FunctionSchema) -> list[str]:
 def _same_place(first: str, second: str) -> bool:
     import tempfile
 
-    interactive = (
-        "<",
-        str(Path(tempfile.gettempdir()) / "ipykernel"),
-    )  # a notebook renames a cell at each run
+    interactive = ("<", str(Path(tempfile.gettempdir()) / "ipykernel"))  # a notebook renames a cell at each run
     return first == second or (first.startswith(interactive) and second.startswith(interactive))
 
 

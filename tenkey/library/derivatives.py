@@ -20,16 +20,9 @@ from ..ops.declare.facets import Autocast, Backward, Batch, Forward
 from .registration import name_of
 
 __all__ = [
-    "backward_facet",
-    "batch_facet",
-    "forward_facet",
-    "register_autocast",
-    "register_autograd",
-    "register_facet",
-    "register_jvp",
-    "register_vmap",
-    "set_facet",
-]
+    "backward_facet", "batch_facet", "forward_facet", "register_autocast", "register_autograd", "register_facet",
+    "register_jvp", "register_vmap", "set_facet",
+]  # fmt: skip
 
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])

@@ -29,7 +29,7 @@ from ..dispatch.keys import backend_mask, backends_in
 from ..dispatch.operator import Operator
 from ..dispatch.schema import Argument, BaseType, ListType, OptionalType, TupleType
 
-__all__ = ["checked_kernel"]
+__all__ = ["KernelChecks", "checked_kernel"]
 
 _FIRST: Final = 3  # the number of calls that are checked before sampling begins
 _GAPS: Final = (61, 83, 47, 97, 71, 89, 53, 67)  # calls from one sample to the next
@@ -53,7 +53,7 @@ def _kernel_name(function: Any) -> str:
     return getattr(function, "__qualname__", None) or shown(function)
 
 
-class _Checks:
+class KernelChecks:
     """The slow paths for one kernel of one operator and one dispatch word."""
 
     def __init__(self, operator: Operator, function: Callable[..., Any], word: int) -> None:
@@ -211,12 +211,9 @@ class _Checks:
         return run
 
 
-def _is_window(data: Any) -> bool:
-    return data.__class__ is not np.ndarray or data.base is not None
-
-
 def _may_be_view(tensor: Tensor) -> bool:
-    return tensor._storage is not None or _is_window(tensor._data)
+    data = tensor._data
+    return tensor._storage is not None or data.__class__ is not np.ndarray or data.base is not None
 
 
 def _fingerprint(tensor: Tensor) -> tuple[int, Any]:
@@ -243,7 +240,7 @@ def checked_kernel(
     ``written`` is the user's function if ``function`` is derived from it.
     """
     schema = operator.schema
-    checks = _Checks(operator, written or function, word)
+    checks = KernelChecks(operator, written or function, word)
     structure = operator.facets.get("Structure")
     call = function
     if structure is not None:

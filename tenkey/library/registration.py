@@ -28,14 +28,7 @@ from ..ops.builtin.shape.copying import cast
 from ..ops.declare.facets import NotDifferentiable
 from .kernel_checks import checked_kernel
 
-__all__ = [
-    "Library",
-    "key_for",
-    "make_kernel",
-    "name_of",
-    "register_fake",
-    "register_kernel",
-]
+__all__ = ["Library", "key_for", "make_kernel", "name_of", "register_fake", "register_kernel"]
 
 _RESERVED: Final = (
     "[Library] the namespace {namespace!r} belongs to tenkey: choose another one, or use 'IMPL' to add kernels."

@@ -7,15 +7,6 @@ from .modes import CallTrace, DeterministicCheck, FlopCounter, OperatorCounter, 
 from .samples import SampleInput, accepts, samples
 
 __all__ = [
-    "CallTrace",
-    "DeterministicCheck",
-    "FlopCounter",
-    "OpCheckError",
-    "OpCheckReport",
-    "OperatorCounter",
-    "SampleInput",
-    "StrictFallback",
-    "accepts",
-    "opcheck",
-    "samples",
-]
+    "CallTrace", "DeterministicCheck", "FlopCounter", "OpCheckError", "OpCheckReport", "OperatorCounter", "SampleInput",
+    "StrictFallback", "accepts", "opcheck", "samples",
+]  # fmt: skip

@@ -55,11 +55,7 @@ def _refuse_complex(call: str, what: str, leaf: Any) -> None:
 
 
 def jacrev(
-    fn: Callable[..., Any],
-    argnums: int | Sequence[int] = 0,
-    has_aux: bool = False,
-    *,
-    chunk_size: int | None = None,
+    fn: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, *, chunk_size: int | None = None
 ) -> Callable[..., Any]:
     """Return a function that computes the Jacobian of ``fn`` by reverse mode: ``(*output.shape, *input.shape)``.
 

@@ -32,7 +32,7 @@ from ...dispatch.schema import FunctionSchema
 from ...ops.declare.facets import TensorSpec
 from ...ops.shapes import broadcast_shapes
 
-__all__ = ["DLTensor", "Native", "dlpack_kernel", "elements_kernel", "spec_rule", "tvm_ffi_kernel"]
+__all__ = ["DLTensor", "MAKERS", "NUMBERS", "Native", "spec_rule"]
 
 _RULE: Final = (
     "[{operator}] meta= returned {got} for {want} results: give a shape or (shape, dtype) for one, a list of these for "
@@ -293,7 +293,7 @@ def _write(native: Native, dtype: np.dtype, general: Callable[..., Any]) -> Call
 class _Call:
     """A call whose arguments must be converted; subclasses implement the conventions."""
 
-    def __init__(self, native: Native) -> None:
+    def __init__(self, native: Native, word: int = 0) -> None:
         self.native = native
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -448,11 +448,7 @@ def from_dlpack(array: np.ndarray) -> Any:
     return tvm_ffi.from_dlpack(array)
 
 
-def dlpack_kernel(native: Native, word: int) -> Callable[..., Any]:
-    """Return the kernel of a function in the convention "dlpack", for any word."""
-    return _DLPack(native)
-
-
-def tvm_ffi_kernel(native: Native, word: int) -> Callable[..., Any]:
-    """Return the kernel of a function in the convention "tvm-ffi", for any word."""
-    return _TVMFFI(native)
+MAKERS: Final[dict[str, Callable[[Native, int], Callable[..., Any]]]] = {
+    "elements": elements_kernel, "dlpack": _DLPack, "tvm-ffi": _TVMFFI,
+}  # fmt: skip
+"""The kernel for a word, by convention."""

@@ -41,7 +41,7 @@ from ...dispatch.schema import FunctionSchema, parse_schema
 from ...ops.declare.facets import Meta
 from ..custom_operator import CustomOperator, define_custom
 from ..registration import _RESERVED, _RESERVED_NAMESPACES
-from .kernels import NUMBERS, Native, dlpack_kernel, elements_kernel, spec_rule, tvm_ffi_kernel
+from .kernels import MAKERS, NUMBERS, Native, spec_rule
 
 __all__ = ["load_native"]
 
@@ -66,7 +66,6 @@ _TAKES: Final = {
     "tvm-ffi": "Tensor, Tensor?, int, float, bool, str, their optionals and lists of numbers",
 }
 _OTHER_FFI: Final = re.compile(r"(int|float|bool|str)(\?|\[\d*\]\??)?")
-_MAKERS: Final = {"elements": elements_kernel, "dlpack": dlpack_kernel, "tvm-ffi": tvm_ffi_kernel}
 
 
 def load_native(
@@ -135,7 +134,7 @@ def load_native(
                 "jit."
             )
         return _define_python(parsed, library, meta, site, doc)
-    if convention not in _MAKERS:
+    if convention not in MAKERS:
         raise RegistrationError(f"[{name}] convention must be 'elements', 'dlpack' or 'tvm-ffi', got {convention!r}.")
     _check_schema(parsed, convention, status)
     if meta is None and convention != "elements":
@@ -152,7 +151,7 @@ def load_native(
         _described(native, library),
         DispatchKey.CPU,
         site=site,
-        specialize=lambda operator, word: _MAKERS[convention](native, word),
+        specialize=lambda operator, word: MAKERS[convention](native, word),
     )
     return _define(parsed, [kernel, *_fakes(native)], native, site, doc)
 

@@ -20,31 +20,10 @@ from ..scalar import trace, variable
 from .promotion import Promotion
 
 __all__ = [
-    "Autocast",
-    "Backward",
-    "Batch",
-    "ComplexVjp",
-    "Composite",
-    "Factory",
-    "Forward",
-    "NumPyKernel",
-    "Jvp",
-    "Linear",
-    "Meta",
-    "Methods",
-    "NotDifferentiable",
-    "Partials",
-    "Pointwise",
-    "Reduce",
-    "SampleInputs",
-    "TensorSpec",
-    "View",
-    "Vjp",
-    "formula_names",
-    "is_plain_tensor",
-    "linear",
-    "tensor_names",
-]
+    "Autocast", "Backward", "Batch", "ComplexVjp", "Composite", "Factory", "Forward", "NumPyKernel", "Jvp", "Linear",
+    "Meta", "Methods", "NotDifferentiable", "Partials", "Pointwise", "Reduce", "SampleInputs", "TensorSpec", "View",
+    "Vjp", "formula_names", "is_plain_tensor", "linear", "tensor_names",
+]  # fmt: skip
 
 
 _STARRED: Final = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS

@@ -12,20 +12,9 @@ from ...core.dtypes import names as dtypes
 from ...core.dtypes.promotion import result_dtype
 
 __all__ = [
-    "ARITHMETIC",
-    "BOOLEAN",
-    "COMPARISON",
-    "EACH_TO_FLOAT",
-    "INT_TO_FLOAT",
-    "MAGNITUDE",
-    "ORDERED",
-    "REAL",
-    "REAL_TO_FLOAT",
-    "SAME",
-    "SUM",
-    "Promotion",
-    "refuse_lost_part",
-]
+    "ARITHMETIC", "BOOLEAN", "COMPARISON", "EACH_TO_FLOAT", "INT_TO_FLOAT", "MAGNITUDE", "ORDERED", "REAL",
+    "REAL_TO_FLOAT", "SAME", "SUM", "Promotion", "refuse_lost_part",
+]  # fmt: skip
 
 
 class Promotion(NamedTuple):

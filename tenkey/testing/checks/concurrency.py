@@ -26,7 +26,7 @@ import tenkey as tk
 
 from ...core.tensor import Tensor, shares_storage
 from .sample import Failure, Sample, Skipped, described
-from .structure import Labelled
+from .structure import Labelled, host_values
 from .variations import apart, rolled, same_plain
 
 __all__ = ["check_threads"]
@@ -41,13 +41,6 @@ _WRONG: Final = (
     "{difference}): the kernel shares state between calls. Allocate scratch memory in each call, use "
     "threading.local(), or hold a lock."
 )
-
-
-def _values(results: list[Labelled]) -> list[Labelled]:
-    return [
-        Labelled(p.label, np.array(p.value.detach().numpy()) if isinstance(p.value, Tensor) else p.value)
-        for p in results
-    ]
 
 
 def check_threads(sample: Sample) -> str | None:
@@ -66,7 +59,7 @@ def check_threads(sample: Sample) -> str | None:
             made = sample.results(sample.tensors(arrays))
         results.append(made)
         inputs.append(arrays)
-        expected.append(_values(made))
+        expected.append(host_values(made))
     for one, two in zip(results[0], results[1]):
         if isinstance(one.value, Tensor) and one.value.size and shares_storage(one.value, two.value):
             raise Failure(
@@ -105,7 +98,7 @@ def _run(sample: Sample, inputs: list[list[np.ndarray[Any, Any]]], expected: lis
                 return
             finally:
                 sys.settrace(None)
-            problem = _problem(_values(made), expected[number])
+            problem = _problem(host_values(made), expected[number])
             if problem or (number == 0 and turn >= 3 and time.monotonic() > stop):
                 if problem:
                     problems.append(problem)

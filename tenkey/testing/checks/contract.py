@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
@@ -14,22 +13,16 @@ from ...core.storage import StridedArray
 from ...core.tensor import Tensor, make_tensor, shares_storage, word_for
 from ...core.tree import flatten, map_tensors
 from ...dispatch.keys import DispatchKey
-from ...dispatch.schema import ListType, OptionalType, SchemaType, TupleType
 from ...dispatch.tags import Tag
+from ...library.kernel_checks import KernelChecks
 from .sample import Failure, Sample, Skipped, described
 from .structure import Labelled, first_difference, leaves_of, results_of
 
 __all__ = [
-    "BaseCallFailure",
-    "check_fake",
-    "check_schema",
-    "compare_with_fake",
-    "fake_results",
-    "other_sizes",
+    "BaseCallFailure", "check_fake", "check_schema", "compare_with_fake", "fake_results", "other_sizes",
     "refuses_values",
-]
+]  # fmt: skip
 
-_TYPE: Final = "{result} is {got}, the schema promises {want}: {remedy}."
 
 _NO_FAKE: Final = (
     "there is no fake: without values the call raises {error}. Register one with tk.library.register_fake({name!r}), a "
@@ -68,9 +61,7 @@ def check_schema(sample: Sample) -> str | None:
     notes = []
     for leaf, tensor, values, version in zip(sample.leaves, tensors, before, versions):
         changed = tensor.detach().numpy()
-        same_bytes = np.array_equal(np.ascontiguousarray(values).view(np.uint8) if values.ndim else values,
-                                    np.ascontiguousarray(changed).view(np.uint8) if values.ndim else changed,
-                                    equal_nan=not values.ndim and values.dtype.kind in "fc")  # fmt: skip
+        same_bytes = values.tobytes() == changed.tobytes()
         if not leaf.mutable and not same_bytes:
             wrong = first_difference(values, changed)
             raise Failure(
@@ -110,81 +101,12 @@ def _changed_list(sample: Sample, args: Sequence[Any], kwargs: dict[str, Any]) -
 
 
 def _check_types(sample: Sample, result: Any) -> None:
-    returns = sample.operator.schema.returns
-    if not returns:
-        if result is not None:
-            raise Failure(_TYPE.format(
-                result="the result", got=_kind(result), want="nothing ('()')", remedy="return None, or declare it"
-            ))  # fmt: skip
-        return
-    if len(returns) == 1:
-        _check_type("the result", result, returns[0].type)
-        return
-    flat = _flat_record(result)
-    if flat is None:
-        raise Failure(_TYPE.format(
-            result="the result", got=_kind(result), want=f"{len(returns)} results", remedy="return a tuple"
-        ))  # fmt: skip
-    if len(flat) != len(returns):
-        raise Failure(
-            f"the call returned {len(flat)} results, the schema {sample.operator.schema} promises {len(returns)}: "
-            "correct the schema's '->' or the return statement."
-        )
-    for index, (value, wanted) in enumerate(zip(flat, returns)):
-        _check_type(f"result {index}", value, wanted.type)
-
-
-def _flat_record(value: Any) -> list[Any] | None:
-    """Return the items of a container, the pairs of a dict or the fields of a record; None for other values."""
-    if isinstance(value, (list, tuple)):
-        return list(value)
-    if isinstance(value, dict):
-        return list(value.items())
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return [getattr(value, field.name) for field in dataclasses.fields(value) if field.init]
-    return None
-
-
-def _kind(value: Any) -> str:
-    kind = type(value)
-    return "None" if value is None else f"of type {kind.__module__}.{kind.__qualname__}".replace("builtins.", "")
-
-
-_ACCEPTS: Final[dict[str, tuple[type, ...]]] = {
-    "int": (int,), "float": (float, int), "bool": (bool,), "complex": (complex, float, int), "str": (str,),
-    "Scalar": (bool, int, float, complex),
-}  # fmt: skip
-
-
-def _check_type(label: str, value: Any, wanted: SchemaType) -> None:
-    if isinstance(wanted, OptionalType):
-        if value is not None:
-            _check_type(label, value, wanted.element)
-        return
-    if isinstance(wanted, (ListType, TupleType)):
-        items = _flat_record(value)
-        if items is None:
-            raise Failure(_TYPE.format(result=label, got=_kind(value), want=str(wanted), remedy="return a list"))
-        if isinstance(wanted, TupleType):
-            if len(items) == len(wanted.elements):
-                for index, (item, element) in enumerate(zip(items, wanted.elements)):
-                    _check_type(f"{label}[{index}]", item, element)
-            return
-        for index, item in enumerate(items):
-            _check_type(f"{label}[{index}]", item, wanted.element)
-        return
-    kind = str(wanted)
-    if kind == "Tensor":
-        if not isinstance(value, Tensor):
-            remedy = "return tk.asarray(...) of it" if value is not None else "return a tensor, or declare 'Tensor?'"
-            raise Failure(_TYPE.format(result=label, got=_kind(value), want="a Tensor", remedy=remedy))
-        return
-    accepted = _ACCEPTS.get(kind)
-    if accepted is None:
-        return
-    if not isinstance(value, accepted) or (isinstance(value, bool) and bool not in accepted):
-        remedy = f"return {wanted}(...) of it, or correct the schema's '->' (or the annotation)"
-        raise Failure(_TYPE.format(result=label, got=_kind(value), want=f"'{wanted}'", remedy=remedy))
+    structure = sample.operator.facets.get("Structure")
+    try:
+        packed = result if structure is None else structure.pack_result(result)
+        KernelChecks(sample.operator, sample.call, 0).result(packed)
+    except TypeError as error:
+        raise Failure(str(error).partition("] ")[2] or str(error)) from None
 
 
 def _check_aliases(sample: Sample, result: Any, tensors: Sequence[Tensor]) -> None:

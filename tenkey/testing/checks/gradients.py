@@ -25,7 +25,7 @@ from .numeric import (
     split_cotangent,
 )
 from .sample import Failure, Sample, Skipped, Warned, described, is_deliberate
-from .structure import Labelled, quote_all
+from .structure import Labelled, host_values, quote_all
 
 __all__ = ["Derivatives"]
 
@@ -271,10 +271,7 @@ class Derivatives:
     def _accepted(self, arrays: Sequence[np.ndarray[Any, Any]]) -> list[Labelled] | None:
         """Return the floating results for other values, None if the operator refuses or they are not finite."""
         try:
-            results = [
-                Labelled(p.label, p.value.detach().numpy())
-                for p in floating_results(self.sample.function(self.sample.tensors(arrays)))
-            ]
+            results = host_values(floating_results(self.sample.function(self.sample.tensors(arrays))))
         except Exception:
             return None
         with np.errstate(all="ignore"):
@@ -434,8 +431,7 @@ class Derivatives:
         bent = np.any([found.kinks[i].any(axis=0) for i in tangents], axis=0)
         want = np.asarray(want)
         start = 0
-        for label, shape, dtype, tangent in zip(found.labels, found.shapes, found.dtypes, got):
-            size = int(np.prod(shape, dtype=int)) * (2 if dtype.kind == "c" else 1)
+        for label, shape, size, tangent in zip(found.labels, found.shapes, found.sizes, got):
             window, judged = want[start : start + size], ~bent[start : start + size]
             start += size
             if tangent is not None and tangent.shape != shape:

@@ -22,7 +22,7 @@ import tenkey as tk
 from ...autograd.gradcheck.numerical import as_values, components, displaced
 from ...core.dtypes.names import is_inexact
 from ...core.tensor import Tensor
-from .structure import Labelled
+from .structure import Labelled, host_values
 
 __all__ = ["Differences", "Mismatch", "Precision", "compare", "cotangents", "differences", "pull_back"]
 
@@ -59,6 +59,11 @@ class Differences(NamedTuple):
     shapes: list[tuple[int, ...]]
     dtypes: list[np.dtype]
 
+    @property
+    def sizes(self) -> list[int]:
+        """The number of real components of each result."""
+        return [math.prod(s) * (2 if d.kind == "c" else 1) for s, d in zip(self.shapes, self.dtypes)]
+
 
 class Mismatch(NamedTuple):
     """The largest wrong component: its input and index, its value, and the expected value."""
@@ -75,13 +80,6 @@ def floating_results(results: list[Labelled]) -> list[Labelled]:
     return [part for part in results if is_inexact(part.value.dtype)]
 
 
-def _values(function: Function, make: Make, arrays: Sequence[np.ndarray], gradient: Sequence[int]) -> list[Labelled]:
-    return [
-        Labelled(part.label, np.array(part.value.detach().numpy()))
-        for part in floating_results(function(make(arrays, gradient)))
-    ]
-
-
 def differences(
     function: Function,
     make: Make,
@@ -92,16 +90,19 @@ def differences(
     limit: int = _COMPONENTS,
 ) -> Differences:
     """Return central differences of all floating results by ``inputs`` (Note [Differences at a kink])."""
-    base = _values(function, make, arrays, ())
+
+    def values_of(moved: Sequence[np.ndarray[Any, Any]]) -> list[Labelled]:
+        return host_values(floating_results(function(make(moved, ()))))
+
+    def stacked(results: list[Labelled]) -> np.ndarray[Any, Any]:
+        return np.concatenate([np.zeros(0), *[components(p.value) for p in results]])
+
+    base = values_of(arrays)
     found = Differences(
         {}, {}, {}, [p.label for p in base], [p.value.shape for p in base], [p.value.dtype for p in base]
     )
 
-    def stacked(moved: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
-        parts = [components(p.value) for p in _values(function, make, moved, ())]
-        return np.concatenate(parts) if parts else np.zeros(0)
-
-    here = np.concatenate([components(p.value) for p in base]) if base else np.zeros(0)
+    here = stacked(base)
     for i in inputs:
         count = components(arrays[i]).size
         chosen = np.arange(count) if count <= limit else np.sort(rng.permutation(count)[:limit])
@@ -118,7 +119,8 @@ def differences(
                 for sign in (1.0, -1.0):
                     values = displaced(arrays[i], direction, sign * step * max(1.0, abs(before)))
                     moved = components(values)[component] - before  # what became of the step in the dtype
-                    found.append((stacked([values if j == i else a for j, a in enumerate(arrays)]) - here) / moved)
+                    results = values_of([values if j == i else a for j, a in enumerate(arrays)])
+                    found.append((stacked(results) - here) / moved)
                 return found
 
             with np.errstate(all="ignore"):
@@ -139,7 +141,7 @@ def differences(
 
 def cotangents(found: Differences, rng: np.random.Generator, columns: int | None = None) -> np.ndarray[Any, Any]:
     """Return the cotangents to pull back: each component of the results, or random mixtures if there are many."""
-    count = sum(int(np.prod(s, dtype=int)) * (2 if d.kind == "c" else 1) for s, d in zip(found.shapes, found.dtypes))
+    count = sum(found.sizes)
     if columns is None and count <= _ONE_HOT:
         return np.eye(count)
     signs = rng.choice([-1.0, 1.0], (count, columns or 6))
@@ -148,12 +150,8 @@ def cotangents(found: Differences, rng: np.random.Generator, columns: int | None
 
 def split_cotangent(column: np.ndarray[Any, Any], found: Differences) -> list[np.ndarray[Any, Any]]:
     """Return one column as an array for each result."""
-    arrays, start = [], 0
-    for shape, dtype in zip(found.shapes, found.dtypes):
-        size = int(np.prod(shape, dtype=int)) * (2 if dtype.kind == "c" else 1)
-        arrays.append(as_values(column[start : start + size], shape, dtype))
-        start += size
-    return arrays
+    parts = np.split(column, np.cumsum(found.sizes)[:-1])
+    return [as_values(part, shape, dtype) for part, shape, dtype in zip(parts, found.shapes, found.dtypes)]
 
 
 def pull_back(

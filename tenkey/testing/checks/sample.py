@@ -23,7 +23,7 @@ from ...dispatch.operator import Operator
 from ...dispatch.packet import OperatorPacket
 from ...dispatch.registry import registry
 from ...library.custom_operator import CustomOperator
-from .structure import Labelled, leaves_of, results_of
+from .structure import Labelled, host_values, leaves_of, results_of
 
 __all__ = ["Failure", "Leaf", "Sample", "Skipped", "described", "is_deliberate", "operator_of"]
 
@@ -209,5 +209,4 @@ class Sample:
 
     def evaluate(self, arrays: Sequence[np.ndarray[Any, Any]] | None = None) -> list[Labelled]:
         """Return the values of all tensor results as arrays."""
-        made = self.tensor_results(self.tensors(arrays))
-        return [Labelled(part.label, np.array(part.value.detach().numpy())) for part in made]
+        return host_values(self.tensor_results(self.tensors(arrays)))

@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...core.tensor import Tensor
 from ...core.tree import flatten_with_path
 
-__all__ = ["Labelled", "leaves_of", "quote_all", "results_of"]
+__all__ = ["Labelled", "first_difference", "host_values", "leaves_of", "quote_all", "results_of"]
 
 
 class Labelled(NamedTuple):
@@ -35,6 +36,18 @@ def results_of(value: Any) -> list[Labelled]:
     """
     parts = leaves_of(value, "result")
     return [Labelled("the result", value)] if len(parts) == 1 and parts[0].value is value else parts
+
+
+def host_values(results: list[Labelled]) -> list[Labelled]:
+    """Return the results with copies of the values as arrays in place of the tensors.
+
+    >>> import tenkey as tk
+    >>> host_values([Labelled("x", tk.ones(1))])
+    [Labelled(label='x', value=array([1.], dtype=float32))]
+    """
+    return [
+        Labelled(p.label, np.array(p.value.detach().numpy())) if isinstance(p.value, Tensor) else p for p in results
+    ]
 
 
 def quote_all(labels: list[str]) -> str:

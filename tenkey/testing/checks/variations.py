@@ -19,7 +19,7 @@ from .contract import compare_with_fake, fake_results, other_sizes, refuses_valu
 from .gradients import Derivatives
 from .numeric import floating_results
 from .sample import Failure, Sample, Skipped, described, is_deliberate
-from .structure import Labelled, quote_all
+from .structure import Labelled, host_values, quote_all
 
 __all__ = ["apart", "check_backends", "check_determinism", "check_layout", "check_zero_size", "rolled", "same_plain"]
 
@@ -64,17 +64,13 @@ def same_plain(one: Any, two: Any, *, exact: bool = False) -> bool:
     return one is two or bool(one == two) or bool(one != one and two != two)
 
 
-def _host(part: Labelled) -> np.ndarray[Any, Any]:
-    return np.array(part.value.detach().numpy())
-
-
 def _differing(one: Sequence[Labelled], two: Sequence[Labelled], *, exact: bool = False) -> tuple[str, str] | None:
     """Return the first result that differs, and a description of the difference."""
     if len(one) != len(two):
         return "the call", f"{len(one)} and {len(two)} results"
     for first, second in zip(one, two):
         if isinstance(first.value, Tensor) and isinstance(second.value, Tensor):
-            difference = apart(_host(first), _host(second), exact=exact)
+            difference = apart(first.value.detach().numpy(), second.value.detach().numpy(), exact=exact)
         elif isinstance(first.value, Tensor) or isinstance(second.value, Tensor):
             difference = f"types {type(first.value).__name__} and {type(second.value).__name__}"
         else:
@@ -118,8 +114,8 @@ def check_determinism(sample: Sample) -> str | None:
 def _unequal(sample: Sample) -> tuple[str, str, bool] | None:
     """Return what differs between equal calls, how, and whether only by rounding."""
     frozen = [
-        Labelled(p.label, tk.asarray(np.array(p.value.detach().numpy()))) if isinstance(p.value, Tensor) else p
-        for p in sample.results(sample.tensors())
+        Labelled(p.label, tk.asarray(p.value)) if isinstance(p.value, np.ndarray) else p
+        for p in host_values(sample.results(sample.tensors()))
     ]
     for _ in range(3):
         again = sample.results(sample.tensors())
