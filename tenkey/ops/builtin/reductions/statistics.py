@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from typing import Any, Final
 
 import numpy as np
@@ -35,7 +36,7 @@ def _deviations(x: Tensor, axis: Any) -> tuple[Tensor, int]:
 
 def _var_vjp(g: Tensor, x: Tensor, axis: Any, correction: float, keepdims: bool) -> Tensor:
     deviations, count = _deviations(x, axis)
-    free = max(count - correction, 0)
+    free = builtins.max(count - correction, 0)
     return restore_axes(g, x.shape, axis, keepdims) * deviations * (2.0 / free if free else float("nan"))
 
 
@@ -59,7 +60,7 @@ def _numpy_var(x: np.ndarray, axis: Any = None, *, correction: float = 0.0, keep
     total, count = host_sum(x, axis, True)
     deviations = x - total / count
     squares = deviations.real**2 + deviations.imag**2 if x.dtype.kind == "c" else deviations * deviations
-    return _add(squares, axis, None, None, keepdims) / max(count - correction, 0)
+    return _add(squares, axis, None, None, keepdims) / builtins.max(count - correction, 0)
 
 
 def _numpy_std(x: np.ndarray, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False) -> Any:
@@ -96,7 +97,7 @@ def var(x: Tensor, axis: Any = None, *, correction: float = 0.0, keepdims: bool 
         x = cast(x, float64)
     deviations, count = _deviations(x, axis)
     total = sum(squared_size(deviations), axis=axis, keepdims=keepdims)
-    result = total / max(count - correction, 0)
+    result = total / builtins.max(count - correction, 0)
     return cast(result, default_float()) if whole else result
 
 
