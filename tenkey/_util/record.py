@@ -45,7 +45,8 @@ class Record:
 
     def __init_subclass__(cls, *, frozen: bool = False) -> None:
         space = vars(cls)
-        cls._names = cls.__match_args__ = tuple(space.get("__annotations__", ()))
+        cls._names = tuple(space.get("__annotations__", ()))
+        cls.__match_args__ = cls._names  # type: ignore[attr-defined, misc]
         cls._defaults = {name: space[name] for name in cls._names if name in space}
         cls._frozen = frozen
         if not frozen and "__hash__" not in space:

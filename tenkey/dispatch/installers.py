@@ -36,7 +36,7 @@ class Installers:
         self._settling: set[Operator] = set()
 
     def snapshot(self) -> tuple[Any, ...]:
-        """Return what has subscribed and what was made, by value."""
+        """Return the installers and the registrations that they made, by value."""
         return [*self._installers], {key: [*handles] for key, handles in self._made.items()}
 
     def subscribe(self, installer: Installer) -> Handle:
@@ -62,7 +62,7 @@ class Installers:
             self._remove(lambda key: key[0] == id(installer))
 
     @contextmanager
-    def waiting(self) -> Iterator[None]:
+    def deferred(self) -> Iterator[None]:
         """Let installers that subscribe in a ``with`` block wait for the operators that are defined already."""
         before, self._waits = self._waits, True
         try:
@@ -109,16 +109,16 @@ class Installers:
             self.install(operator)
 
     def uninstall(self, operator: Operator) -> None:
-        """Remove what installers have made for an operator."""
+        """Remove the registrations that installers made for an operator."""
         self._remove(lambda key: key[1] == operator.name)
         operator.outstanding = ()
 
     def take(self, names: Iterable[str]) -> dict[tuple[int, str], list[Handle]]:
-        """Forget what installers have made for these operators, without removing it; ``put_back`` undoes this."""
+        """Forget the registrations made for these operators without removing them; ``put_back`` undoes this."""
         return {key: self._made.pop(key) for key in [*self._made] if key[1] in names}
 
     def put_back(self, taken: dict[tuple[int, str], list[Handle]]) -> None:
-        """Know again what ``take`` made forget."""
+        """Restore what ``take`` returned."""
         self._made.update(taken)
 
     def _remove(self, wanted: Callable[[tuple[int, str]], bool]) -> None:

@@ -124,10 +124,14 @@ class Kernel:
         """Whether the kernel only marks its key as skipped."""
         return self.function is fallthrough_kernel
 
+    @property
+    def name(self) -> str:
+        """The name of the function."""
+        return getattr(self.function, "__qualname__", None) or repr(self.function)
+
     def __repr__(self) -> str:
-        name = getattr(self.function, "__qualname__", repr(self.function))
         of = f" of {self.operator}" if self.operator else ""
-        return f"<{self.origin} kernel {name} for {self.key.name}{of} from {self.site}>"
+        return f"<{self.origin} kernel {self.name} for {self.key.name}{of} from {self.site}>"
 
 
 class Handle:

@@ -60,6 +60,7 @@ __all__ = [
     "register_trait",
     "runtime_keys",
     "trait_names",
+    "word_below",
 ]
 
 _KEY_EXISTS: Final = "[register_key] {name!r} is a dispatch key already: choose another name."
@@ -385,6 +386,11 @@ class DispatchKeySet:
         bits += [f"{name}Bit" for name in _backends if self._word & _backend_bits[name]]
         names = ", ".join(key.name for key in self)
         return f"DispatchKeySet({names}; bits: {', '.join(bits)})" if bits else "DispatchKeySet()"
+
+
+def word_below(word: int, key: DispatchKey) -> int:
+    """Return a dispatch word, traits included, with only those keys that come after ``key``."""
+    return DispatchKeySet.from_word(word).below(key).mask | (word & ~_key_mask)
 
 
 def _mask_of(keys: Any) -> int:

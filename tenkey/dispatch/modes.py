@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self
 
 from .kernel import Kernel
-from .keys import DispatchKey, DispatchKeySet, key_mask
+from .keys import DispatchKey, word_below
 from .local_state import current_state, enter, get_state, leave, set_state
 from .operator import Operator
 from .registry import Registry
@@ -127,7 +127,7 @@ def types_reader(operator: Operator) -> Callable[[tuple[Any, ...], dict[str, Any
 
 def _run_modes(operator: Operator, word: int) -> Callable[..., Any]:
     """Return the kernel of the key ``Mode``: it lets the modes handle the call, the innermost first."""
-    below = DispatchKeySet.from_word(word).below(DispatchKey.Mode).mask | (word & ~key_mask())
+    below = word_below(word, DispatchKey.Mode)
     cache = operator.cache
     types_of = types_reader(operator)
 

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
 from typing import Any, Final
 
 from .bindings import make_entry
 from .diagnostics.shadowing import warn_of_lost, warn_of_shadowed
 from .errors import ArgumentError, OperatorNotFoundError, RegistrationError
 from .hooks import Hooks
-from .installers import Installer, Installers
+from .installers import Installers
 from .kernel import Handle, Kernel, caller_site, check_signature, function_site
 from .keys import AliasKey, DispatchKey
 from .operator import Operator, Slot
@@ -90,6 +89,8 @@ class Registry:
         self.autograd_other: tuple[str, ...] = ()
         self.hooks = Hooks()
         self.installers = Installers(self.lock, self.__iter__)
+        self.subscribe, self.deferred_installers = self.installers.subscribe, self.installers.deferred
+        self.settle, self.reinstall = self.installers.settle, self.installers.reinstall
         self._namespaces: dict[str, OperatorNamespace] = {}
 
     # ---- operators
@@ -234,24 +235,6 @@ class Registry:
         with self.lock:  # a garbage collection may run other threads while the tuple is made
             return iter(tuple(self.operators.values()))
 
-    # ---- installers
-
-    def subscribe(self, installer: Installer) -> Handle:
-        """Call ``installer`` for every operator defined so far and for every later one."""
-        return self.installers.subscribe(installer)
-
-    def deferred_installers(self) -> AbstractContextManager[None]:
-        """Let installers that subscribe in a ``with`` block wait: Note [Installers that wait]."""
-        return self.installers.waiting()
-
-    def settle(self, operator: Operator) -> None:
-        """Let those installers act that wait for this operator."""
-        self.installers.settle(operator)
-
-    def reinstall(self, operator: Operator) -> None:
-        """Let the installers act again after the facets of an operator have changed."""
-        self.installers.reinstall(operator)
-
     # ---- calls
 
     def compute_slot(self, operator: Operator, key: DispatchKey) -> Slot:
@@ -276,7 +259,7 @@ class Registry:
     # ---- kernels
 
     def impl(self, name: str, kernel: Kernel, *, allow_override: bool = False) -> Handle:
-        """Put a kernel on the stack of its key. An operator that is not defined yet gets it when it is."""
+        """Put a kernel on the stack of its key; if the operator is not defined yet, the kernel waits for it."""
         if "::" not in name:
             raise RegistrationError(f"[{name}] needs a namespace: write it as 'namespace::{name}'.")
         with self.lock:
@@ -317,7 +300,7 @@ class Registry:
                 operator.invalidate()
 
     def fallback(self, kernel: Kernel) -> Handle:
-        """Register a kernel for all operators that have none for this key; stackable, the newest wins."""
+        """Register a kernel for all operators without one for this key; fallbacks stack, and the newest wins."""
         with self.lock:
             if isinstance(kernel.key, AliasKey) and kernel.key.name != "Autograd":
                 raise RegistrationError(f"a fallback needs a runtime key, got the alias {kernel.key.name}.")
@@ -340,7 +323,7 @@ class Registry:
             operator.invalidate()
 
     def registrations(self, key: DispatchKey) -> list[Kernel]:
-        """Every kernel and fallback registered for ``key``, except those that wait for their operator.
+        """Return every kernel and fallback registered for ``key``, except those that wait for their operator.
 
         ``kernel.operator`` is the name of the operator, "" for a fallback.
 
@@ -360,7 +343,7 @@ class Registry:
         return found + self.fallbacks.get(key, [])
 
     def dangling(self) -> dict[str, list[Kernel]]:
-        """Kernels whose operator is not defined (yet, or because its name is misspelled), by its name.
+        """Return the kernels of operators that are not defined (yet, or because of a misspelled name), by name.
 
         >>> import tenkey as tk
         >>> with tk.library.Library("docs", "IMPL") as lib:

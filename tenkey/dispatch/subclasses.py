@@ -36,7 +36,7 @@ from typing import Any, Final
 
 from .errors import ArgumentError
 from .kernel import Kernel
-from .keys import DispatchKey, DispatchKeySet, key_mask
+from .keys import DispatchKey, word_below
 from .local_state import StateGuard
 from .modes import types_reader
 from .operator import Operator
@@ -75,7 +75,7 @@ def _order(kinds: Iterable[type]) -> list[type]:
 
 def _asking(key: DispatchKey) -> Callable[[Operator, int], Callable[..., Any]]:
     def specialize(operator: Operator, word: int) -> Callable[..., Any]:
-        below = DispatchKeySet.from_word(word).below(key).mask | (word & ~key_mask())
+        below = word_below(word, key)
         cache, mask, types_of = operator.cache, key.mask, types_reader(operator)
 
         def ask(*args: Any, **kwargs: Any) -> Any:

@@ -43,8 +43,8 @@ from .keys import (
     all_runtime_keys,
     backend_mask,
     backends_in,
-    key_mask,
     runtime_keys,
+    word_below,
 )
 from .operator import Operator, Slot, Table
 
@@ -197,7 +197,7 @@ def _bind(operator: Operator, word: int, step: Step) -> Callable[..., Any]:
         if kernel is None:
             raise _unhandled(operator, word, slot)
         return _bind_kernel(operator, word, kernel)
-    below = DispatchKeySet.from_word(word).below(step.key).mask | (word & ~key_mask())
+    below = word_below(word, step.key)
     goes_on = slot.rule == "4 falls through" if kernel is None else _skips(kernel, word)
     base = _bind_kernel(operator, word, kernel) if kernel is not None and not goes_on else None
     choices = [(_bind_condition(operator, word, k), _bind_kernel(operator, word, k)) for k in slot.conditional]

@@ -9,7 +9,7 @@ from ..core.storage import Storage
 from ..core.tensor import Tensor, storage_of
 from ..core.word import REQUIRES_GRAD
 from ..dispatch.kernel import Handle, Kernel
-from ..dispatch.keys import DispatchKey, DispatchKeySet, key_mask
+from ..dispatch.keys import DispatchKey, word_below
 from ..dispatch.local_state import get_state
 from ..dispatch.operator import Operator
 from ..dispatch.registry import Registry
@@ -53,8 +53,7 @@ def _install(operator: Operator) -> list[Handle]:
 
 def _bump(operator: Operator, word: int) -> Callable[..., Any]:
     """Redispatch, then bump the version of every argument that the schema says is mutated."""
-    traits = word & ~key_mask()
-    below = DispatchKeySet.from_word(word).below(DispatchKey.ADInplaceOrView).mask | traits
+    below = word_below(word, DispatchKey.ADInplaceOrView)
     arguments = operator.schema.arguments
     positions = [(i, a.name) for i, a in enumerate(arguments) if a.is_mutable]
     cache = operator.cache

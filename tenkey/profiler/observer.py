@@ -40,7 +40,7 @@ from ..core.tensor import Tensor
 from ..core.word import REQUIRES_GRAD
 from ..core.wrapper import innermost
 from ..dispatch.kernel import Kernel
-from ..dispatch.keys import DispatchKey, DispatchKeySet, key_mask, register_key
+from ..dispatch.keys import DispatchKey, register_key, word_below
 from ..dispatch.operator import Operator
 
 if TYPE_CHECKING:
@@ -309,7 +309,7 @@ def _link(event: Event, node: Any) -> None:
 
 def _observing(operator: Operator, word: int) -> Callable[..., Any]:
     """Return the kernel of the key ``Profiler`` for an operator and a word (Note [How a profiler sees calls])."""
-    below = DispatchKeySet.from_word(word).below(KEY).mask | (word & ~key_mask())
+    below = word_below(word, KEY)
     cache, plain, mutable = operator.cache, operator.name, operator.schema.is_mutable
     in_level = bool(word & DispatchKey.Batched.mask)
 

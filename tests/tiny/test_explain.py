@@ -211,7 +211,7 @@ class TestExplain:
     def test_what_is_no_operator(self, op: Any) -> None:
         text = explain(op, 1, n=2)
         assert text.startswith("explain ")
-        assert ": this is no operator; give one (tk.add, tk.ops.<namespace>.<name>) or its name" in text
+        assert ": not an operator; give one (tk.add, tk.ops.<namespace>.<name>) or its name" in text
 
     def test_takes_the_name_of_an_operator(self) -> None:
         assert explain("tk::add", 1, 2).startswith("explain tk::add(Tensor x1, Tensor x2) -> Tensor\n")

@@ -1,4 +1,4 @@
-"""``explain``: what a call would do, in text, without doing it."""
+"""``explain``: a text that says what a call would do, without the call."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final
 from ..arguments import convert_argument, lift
 from ..errors import shown
 from ..kernel import function_site
-from ..keys import AliasKey, DispatchKeySet, key_mask, trait_names
+from ..keys import AliasKey, DispatchKeySet, trait_names, word_below
 from ..local_state import current_state
 from ..operator import Operator, is_device
 from ..packet import OperatorPacket
@@ -18,12 +18,12 @@ __all__ = ["explain"]
 
 
 def explain(op: Any, /, *args: Any, **kwargs: Any) -> str:
-    """Say which kernel a call would reach and why; runs no kernel and never raises.
+    """Explain which kernel a call would reach and why; run no kernel and never raise.
 
     ``op`` is an operator, an entry such as ``tk.add``, a packet of overloads, or a name (``"tk::add"``, or ``"add"``).
-    The text gives, in this order: the keys of each tensor argument, their union, what guards include and exclude, then
-    each key that the call visits with the rule of Note [Precedence], the kernel and its ``file:line``, and last the
-    kernels that lost, with the reason. Conditions (``when=``) are named, not asked.
+    The text gives the keys of each tensor argument, their union, the keys that guards include and exclude, each key
+    that the call visits with the rule of Note [Precedence], the kernel and its ``file:line``, and last the kernels that
+    lost, with the reason. Conditions (``when=``) are named, not called.
 
     >>> import tenkey as tk
     >>> print(explain(tk.add, tk.asarray([1.0]), tk.asarray([2.0])).splitlines()[0])
@@ -35,7 +35,7 @@ def explain(op: Any, /, *args: Any, **kwargs: Any) -> str:
         return f"explain {shown(op)}: cannot be explained: {_text(error)}"
 
 
-# what the kernels of these keys do with the keys below
+# How the kernels of these keys go on to the keys below.
 _GOING_ON: Final = {
     "Mode": "if every mode passes the call on",
     "Subclass": "where a handler calls the operator again",
@@ -65,7 +65,7 @@ def _operator_of(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Oper
 
 
 def _named(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Operator:
-    """``"ns::name.overload"``, ``"ns::name"`` (the overload that fits), and ``"name"`` for a built-in operator."""
+    """Return ``"ns::name.overload"``, the overload of ``"ns::name"`` that fits, or the built-in operator ``"name"``."""
     known = name if "::" in name else f"tk::{name}"
     return registry.packet(known)._select(args, kwargs) if registry.overloads(known) else registry.find(known)
 
@@ -73,40 +73,48 @@ def _named(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Operator
 def _explain(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     operator = _operator_of(op, args, kwargs)
     if operator is None:
-        return f"explain {shown(op)}: this is no operator; give one (tk.add, tk.ops.<namespace>.<name>) or its name."
+        return f"explain {shown(op)}: not an operator; give one (tk.add, tk.ops.<namespace>.<name>) or its name."
     lines = [f"explain {operator.schema}", f"  defined at {operator.site}"]
     try:
         bound = operator.bind(*args, **kwargs)
         for a in operator.schema.arguments:
             if not a.type.is_tensor_like:
                 bound[a.name] = convert_argument(operator, a, bound[a.name])
-    except Exception as error:  # what is wrong with the arguments is the explanation
+    except Exception as error:  # the mistake in the arguments is the explanation
         return "\n".join([*lines, f"  the call would raise {_text(error)}"])
-    tensors = [a for a in operator.schema.arguments if a.type.is_tensor_like]
-    devices = [a.name for a in operator.schema.arguments if is_device(a)]
+    tensors = [a.name for a in operator.tensor_arguments]
     try:
-        values = lift(operator, tuple(bound[a.name] for a in tensors))
-        bound.update(zip((a.name for a in tensors), values, strict=False))
+        bound.update(zip(tensors, lift(operator, tuple(bound[name] for name in tensors)), strict=False))
     except Exception as error:  # as above
         lines.append(f"  the call would raise {_text(error)}")
-    word = 0
-    for argument in operator.schema.arguments:
-        value = bound[argument.name]
-        if argument.type.contains_tensor:
-            own = operator.word_of((value,), {})
-            word |= own
-            lines.append(f"  argument {argument.name}: {_keys(own)}{_traits(own)}")
-    if not any(a.type.contains_tensor for a in operator.schema.arguments):
-        word = operator.registry.hooks.device_word(bound[devices[0]] if devices else None)
-        source = "the device gives" if devices else "the default device gives"
-        lines.append(f"  no tensor arguments; {source} {_keys(word)}")
+    word = _word(operator, bound, lines)
     state = current_state()
     lines.append(f"  united: {_keys(word)}{_traits(word)}")
     if state.include:
         lines.append(f"  included locally: {_keys(state.include)}")
     if state.exclude:
         lines.append(f"  excluded locally: {_keys(state.exclude)}{_traits(state.exclude)}")
-    word = (word | state.include) & state.keep
+    return "\n".join(lines + _walk(operator, (word | state.include) & state.keep))
+
+
+def _word(operator: Operator, bound: dict[str, Any], lines: list[str]) -> int:
+    """Return the word of a call, and append a line for each argument that adds to it."""
+    word = 0
+    carriers = [a.name for a in operator.schema.arguments if a.type.contains_tensor]
+    for name in carriers:
+        own = operator.word_of((bound[name],), {})
+        word |= own
+        lines.append(f"  argument {name}: {_keys(own)}{_traits(own)}")
+    if not carriers:
+        devices = [a.name for a in operator.schema.arguments if is_device(a)]
+        word = operator.registry.hooks.device_word(bound[devices[0]] if devices else None)
+        lines.append(f"  no tensor arguments; the {'device' if devices else 'default device'} gives {_keys(word)}")
+    return word
+
+
+def _walk(operator: Operator, word: int) -> list[str]:
+    """Return the lines about the keys that a call visits, its outcome, and the kernels that lost."""
+    lines: list[str] = []
     walked: list[Step] = []
     below: list[Step] = []
     for step in steps(operator, word):
@@ -114,8 +122,7 @@ def _explain(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         kernel = step.slot.kernel
         lines.append(f"  {step.key.name}: {step.why} (rule {step.slot.rule})")
         if kernel is not None and not kernel.is_fallthrough:
-            name = getattr(kernel.function, "__qualname__", repr(kernel.function))
-            lines.append(f"    {kernel.origin} kernel {name}, {kernel.site}")
+            lines.append(f"    {kernel.origin} kernel {kernel.name}, {kernel.site}")
         lines += [
             f"    first asks (it is not asked now): if {_condition(c)}: {c!r} (priority {c.priority})"
             for c in step.slot.conditional
@@ -125,7 +132,7 @@ def _explain(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         goes_on = kernel is not None and (kernel.origin == "generated" or kernel.only_with)
         if step.chosen and goes_on and step.key.functionality in _GOING_ON:
             lines.append(f"    {_GOING_ON[step.key.functionality]}:")
-            below = list(steps(operator, DispatchKeySet.from_word(word).below(step.key).mask | (word & ~key_mask())))
+            below = list(steps(operator, word_below(word, step.key)))
             for inner in below:
                 lines.append(f"      {inner.key.name}: {inner.why} (rule {inner.slot.rule})")
                 if inner.slot.kernel is not None:
@@ -139,17 +146,17 @@ def _explain(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         lines.append(f"    the call would raise RegistrationError: {behind} has a kernel of its own")
     elif mixed:
         lines.append(f"    the call would raise DeviceMismatchError: {' and '.join(mixed)}")
-    return "\n".join(lines + _lost(operator, word, walked, below))
+    return lines + _lost(operator, word, walked, below)
 
 
 def _condition(kernel: Any) -> str:
-    """The predicate of a conditional kernel, by its name and place; its repr is user code, so it is not asked."""
+    """Return the name and place of a condition; its repr is user code and is not called."""
     when = kernel.when
     return f"{getattr(when, '__qualname__', type(when).__name__)} ({function_site(when)})"
 
 
 def _lost(operator: Operator, word: int, walked: list[Step], below: list[Step]) -> list[str]:
-    """One line for each kernel of the operator that is not in the walk above, with the reason."""
+    """Return one line for each kernel of the operator that is not in the walk above, with the reason."""
     shown_above = {kernel for step in walked + below for kernel in (step.slot.kernel, *step.slot.conditional)}
     here = {kernel.key: step for step in walked if (kernel := step.slot.kernel) is not None}
     lines: list[str] = []
@@ -175,7 +182,7 @@ def _lost(operator: Operator, word: int, walked: list[Step], below: list[Step]) 
 
 
 def _keys(word: int) -> str:
-    """The keys in the order in which a call visits them."""
+    """Return the names of the keys in the order of dispatch."""
     return " > ".join(key.name for key in DispatchKeySet.from_word(word)) or "no keys"
 
 

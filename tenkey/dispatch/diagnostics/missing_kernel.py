@@ -1,8 +1,7 @@
-"""The error for a call that nothing handles: the nearest remedy first, then one line for each backend with a kernel."""
+"""The error for a call without a kernel: the nearest remedy first, then one line for each backend that has one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 from ..errors import MissingKernelError
@@ -12,11 +11,10 @@ from ..operator import Operator
 
 __all__ = ["missing_kernel"]
 
-_HAVING: Final = "Kernels there are:{kernels}"
 _MAX_BACKENDS: Final = 20
 
 
-def _remedy(operator: Operator, word: int, backend: str | None, device: str) -> str:
+def _remedy(operator: Operator, backend: str | None, device: str) -> str:
     registry = operator.registry
     if device in registry.hooks.removed_devices:
         return (
@@ -47,41 +45,29 @@ def _remedy(operator: Operator, word: int, backend: str | None, device: str) -> 
             f"Give it a rule for the shapes and dtypes of its results with tk.library.register_fake({operator.name!r}, "
             "function)."
         )
-    return (
-        (
-            "Register one with tk.library.register_kernel({operator!r}, {device!r}), or move the tensors to a device "
-            "that has one."
-        )
-        if tensors
-        else "Register one with tk.library.register_kernel({operator!r}, {device!r})."
-    ).format(operator=operator.name, device=device)
+    remedy = f"Register one with tk.library.register_kernel({operator.name!r}, {device!r})"
+    return f"{remedy}, or move the tensors to a device that has one." if tensors else f"{remedy}."
 
 
-def _lines(operator: Operator) -> Iterator[str]:
-    """One line for each backend that has a kernel, and one for each composite."""
+def _newest(operator: Operator, backend: str) -> Kernel | None:
+    stack = [k for k in operator.kernels.get(getattr(DispatchKey, backend), ()) if not k.is_fallthrough]
+    return stack[-1] if stack else None
 
-    def newest(key: DispatchKey) -> Kernel | None:
-        stack = [k for k in operator.kernels.get(key, ()) if not k.is_fallthrough]
-        return stack[-1] if stack else None
 
-    def text(kernel: Kernel) -> str:
-        return f"{getattr(kernel.function, '__qualname__', 'a kernel')}, {kernel.site}"
-
-    found = {operator.registry.hooks.device_name(name): newest(getattr(DispatchKey, name)) for name in backend_names()}
-    having = sorted((device, kernel) for device, kernel in found.items() if kernel is not None)
-    for device, kernel in having[:_MAX_BACKENDS]:
-        yield f"  {device}: {text(kernel)}"
-    if len(having) > _MAX_BACKENDS:
-        yield f"  and {len(having) - _MAX_BACKENDS} more: see op.table()"
+def _lines(operator: Operator) -> list[str]:
+    """Return one line for each backend that has a kernel."""
+    found = {operator.registry.hooks.device_name(name): _newest(operator, name) for name in backend_names()}
+    lines = [f"  {device}: {k.name}, {k.site}" for device, k in sorted(found.items()) if k is not None]
+    more = len(lines) - _MAX_BACKENDS
+    return [*lines[:_MAX_BACKENDS], f"  and {more} more: see op.table()"] if more > 0 else lines
 
 
 def missing_kernel(operator: Operator, word: int) -> MissingKernelError:
-    """The error for a call of ``operator`` with this word; its text has at most 25 lines."""
+    """Return the error for a call of ``operator`` with this word; its text has at most 25 lines."""
+    device_name = operator.registry.hooks.device_name
     present = backends_in(word & backend_mask())
-    device = operator.registry.hooks.device_name(present[-1]) if present else "cpu"
-    where = " and ".join(operator.registry.hooks.device_name(name) for name in present) or "a call without tensors"
-    remedy = _remedy(operator, word, present[-1] if present else None, device)
-    lines = list(_lines(operator))
-    kernels = "\n".join(["", *lines]) if lines else " none"
-    text = f"[{operator.name}] has no kernel for {where}. {remedy}"
-    return MissingKernelError(f"{text}\n{_HAVING.format(kernels=kernels)}")
+    device = device_name(present[-1]) if present else "cpu"
+    where = " and ".join(map(device_name, present)) or "a call without tensors"
+    remedy = _remedy(operator, present[-1] if present else None, device)
+    kernels = "\n".join(["", *_lines(operator)]) if _lines(operator) else " none"
+    return MissingKernelError(f"[{operator.name}] has no kernel for {where}. {remedy}\nKernels there are:{kernels}")

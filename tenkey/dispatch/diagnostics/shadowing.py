@@ -2,16 +2,16 @@
 
 Note [Shadowed registrations]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-A kernel that somebody wrote (``explicit``, without ``when=``) is *shadowed* if Note [Precedence] gives every runtime
-key that it stands for to another registration. Two cases can occur without ``allow_override=True``, which asks for it:
+An ``explicit`` kernel without ``when=`` is *shadowed* if Note [Precedence] gives every runtime key that it stands for
+to another registration. Two cases can occur without ``allow_override=True``, which permits them:
 
-- ``CompositeImplicitAutograd`` beside ``CompositeExplicitAutograd``: the latter takes all backends, and switches the
-  former off on the autograd keys. No later kernel changes that, so the warning comes with the second registration.
-- an alias whose keys all happen to be taken, as those of ``Autograd`` are by ``CompositeImplicitAutograd`` while no
-  backend has a kernel of its own. A later kernel may change that, so the warning waits for the first call.
+- ``CompositeImplicitAutograd`` beside ``CompositeExplicitAutograd``: the latter takes all backends and disables the
+  former on the autograd keys. No later kernel changes that, so the warning comes with the second registration.
+- an alias whose keys are all taken, as those of ``Autograd`` are by ``CompositeImplicitAutograd`` while no backend has
+  a kernel of its own. A later kernel may change that, so the warning waits for the first call.
 
-Each shadowed registration is warned about once, with both places. A generated kernel that gives way to one that
-somebody wrote is the normal course of things and no reason to warn. Guarded by
+Each shadowed registration causes one warning, which names both places. A generated kernel that an explicit one replaces
+is normal and causes none. Guarded by
 ``tests/tiny/test_registry.py::TestShadowed``.
 """
 
@@ -43,7 +43,7 @@ def _warn(operator: Operator, lost: Kernel, won: Kernel) -> None:
 
 
 def warn_of_shadowed(operator: Operator, *, asked_for: bool) -> None:
-    """Warn of what no further registration could bring back; ``asked_for``: the newest one was allowed to override."""
+    """Warn about kernels that no later registration can make reachable, unless the newest one may override them."""
     if DispatchKey.CompositeExplicitAutograd not in operator.kernels:
         return
     explicit = [k for k in operator.kernels.get(DispatchKey.CompositeExplicitAutograd, ()) if k.when is None]
@@ -57,7 +57,7 @@ def warn_of_shadowed(operator: Operator, *, asked_for: bool) -> None:
 
 
 def warn_of_lost(operator: Operator) -> None:
-    """Warn of kernels for an alias all of whose keys other registrations have taken; at the first call."""
+    """Warn at the first call about kernels for an alias whose keys are all taken by other registrations."""
     for alias in tuple(operator.kernels):
         if not isinstance(alias, AliasKey):
             continue

@@ -1,4 +1,4 @@
-"""The schema language: what an operator is called, takes, mutates and returns.
+"""The schema language: the name of an operator, its arguments, mutations and results.
 
 Note [Schema language]
 ~~~~~~~~~~~~~~~~~~~~~~
@@ -45,9 +45,9 @@ __all__ = [
 
 
 def parse_schema(text: str) -> FunctionSchema:
-    """Parse one schema; Note [Schema language] has the grammar. Pure: equal texts give equal, immutable schemas.
+    """Parse one schema (Note [Schema language]). Equal texts give equal, immutable schemas.
 
-    Raises SchemaError, with the column, the rule and a remedy, for every text that is no schema and for what is no str.
+    Raise SchemaError, with the column, the rule and a remedy, for a text that is not a schema and for other objects.
 
     >>> schema = parse_schema("tk::clip(Tensor x, Scalar? min=None, Scalar? max=None) -> Tensor")
     >>> [argument.name for argument in schema.arguments], schema.arguments[1].default

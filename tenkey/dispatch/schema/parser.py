@@ -28,7 +28,7 @@ from .types import (
 
 __all__ = ["Parser"]
 
-# Bounds that keep hostile text from exhausting the stack, the memory, or Python's own limit on the digits of an int.
+# Bounds that protect the stack, the memory, and Python's own limit on the digits of an int from hostile text.
 _MAX_NESTING: Final = 32
 _MAX_LIST_SIZE: Final = 1024
 _MAX_DIGITS: Final = 300
@@ -48,7 +48,7 @@ _SYNONYMS: Final = {
 
 
 class _Quoted(str):
-    """A string literal, told from a bare name; both are stored as plain str."""
+    """A string literal, as opposed to a bare name; both are stored as plain str."""
 
     __slots__ = ()
 
@@ -59,7 +59,7 @@ class _Bare(str):
     __slots__ = ()
 
 
-# Base type -> what kinds of literal are a default of it, what each is stored as (None: as it is), and the remedy.
+# Base type -> the literals that can be its default, their conversion (None: stored as they are), and the remedy.
 _DEFAULTS: Final[dict[str, tuple[tuple[type, ...], Callable[..., object] | None, str]]] = {
     "Tensor": ((), None, "A tensor has no default; declare it 'Tensor?' and write None."),
     "int": ((int,), None, "Write an integer such as 1, or declare the argument 'float' or 'Scalar'."),
@@ -76,18 +76,18 @@ _DEFAULTS: Final[dict[str, tuple[tuple[type, ...], Callable[..., object] | None,
 BASE_TYPES: Final = {name: BaseType(name) for name in BASE_NAMES}
 _INT: Final = BASE_TYPES["int"]
 
-# The text is split by one expression; `bad` is any character that starts no token, among them an unclosed quote.
+# One expression splits the text; `bad` is any character that does not start a token, such as an unclosed quote.
 _TOKEN: Final = re.compile(
     r"""\s*(?:(?P<name>[A-Za-z_]\w*)|(?P<number>(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?j?)
     |(?P<mark>->|::|[()\[\],?*!|=.+-])|(?P<string>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')|(?P<bad>\S))""",
     re.ASCII | re.VERBOSE,
 )
-_DEVICE_NAME: Final = r"[A-Za-z_]\w*(?::\d+)?"  # rare: compiled where one is met
+_DEVICE_NAME: Final = r"[A-Za-z_]\w*(?::\d+)?"  # rare, and therefore compiled on use
 _PLAIN_ESCAPES: Final = {"\\": "\\", "'": "'", '"': '"', "n": "\n", "r": "\r", "t": "\t"}
 
 
 class Parser:
-    """Recursive descent over the tokens of one text; what is nested is bounded by `_MAX_NESTING`."""
+    """Recursive descent over the tokens of one text; `_MAX_NESTING` bounds the depth."""
 
     __slots__ = ("_index", "_text", "_tokens")
 
@@ -98,11 +98,11 @@ class Parser:
         for match in _TOKEN.finditer(text):
             kind = match.lastgroup or ""
             self._tokens.append((kind, match[kind], match.start(kind)))
-            if kind == "bad":  # No rule accepts it, so that what follows is never read.
+            if kind == "bad":  # No rule accepts it, so the parser never reads what follows.
                 break
         self._tokens.append(("end", "", len(text)))
 
-    # Tokens. Strings keep their quotes, so that a mark is told from all else by its value alone.
+    # Tokens. Strings keep their quotes, so that no other token has the value of a mark.
 
     def _at(self, mark: str) -> bool:
         return self._tokens[self._index][1] == mark
@@ -146,7 +146,7 @@ class Parser:
     # The parts of a schema.
 
     def schema(self) -> FunctionSchema:
-        """The whole text as one schema."""
+        """Parse the whole text as one schema."""
         if self._tokens[0][0] == "end":
             raise self._error(*_EMPTY, column=0)
         namespace, overload = None, ""
@@ -250,7 +250,7 @@ class Parser:
     # Types.
 
     def _type(self, depth: int = 0) -> tuple[SchemaType, AliasInfo | None, int]:
-        """A type inside `depth` tuples, its alias annotation, and its height: 0 for a base type."""
+        """Parse a type inside `depth` tuples; return it, its alias annotation, and its height (0 for a base type)."""
         kind, value, _ = self._tokens[self._index]
         type_: SchemaType
         alias, height = None, 0
@@ -308,7 +308,7 @@ class Parser:
         kind, value, column = self._tokens[self._index]
         # Digits are counted first: Python refuses to convert an int that is too long.
         if kind != "number" or not value.isdigit() or len(value) > 9 or not 1 <= int(value) <= _MAX_LIST_SIZE:
-            rule = f"{quoted(value)} is no size of a list." if value else "the text ends in a list type."
+            rule = f"{quoted(value)} is not the size of a list." if value else "the text ends in a list type."
             raise self._error(rule, f"Write '[]', or '[N]' with N from 1 to {_MAX_LIST_SIZE}.", column)
         self._index += 1
         return int(value)
@@ -343,7 +343,7 @@ class Parser:
             raise self._error("an alias annotation stands inside a tuple type.", remedy, column)
         return AliasInfo(tuple(sorted(names)), is_write)
 
-    # Defaults are read as the type directs, so that the nesting of types bounds theirs.
+    # The type directs how a default is parsed, so the nesting of types bounds that of defaults.
 
     def _default(self, type_: SchemaType) -> object:
         _, value, column = self._tokens[self._index]
@@ -421,7 +421,7 @@ class Parser:
         return int(real)
 
     def _signed(self) -> str:
-        """The text of a real or imaginary number, with '-' before it if it is negative."""
+        """Parse a real or imaginary number; return its text, which begins with '-' if it is negative."""
         sign = "-" if self._at("-") else ""
         if self._at("-") or self._at("+"):
             self._index += 1
@@ -439,6 +439,6 @@ class Parser:
             if len(code) > 1 and (point := int(code[1:], 16)) <= sys.maxunicode:
                 return chr(point)
             remedy = r"Known are \\, \', \", \n, \r, \t, \xHH, \uHHHH and \UHHHHHHHH."
-            raise self._error(f"{match[0]} is no escape sequence.", remedy, column + 1 + match.start())
+            raise self._error(f"{match[0]} is not an escape sequence.", remedy, column + 1 + match.start())
 
         return re.sub("\\\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)", character, source[1:-1])
