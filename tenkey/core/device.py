@@ -222,4 +222,14 @@ register_device("meta", key_name="Meta")
 CPU: Final = _intern("cpu", 0)
 META: Final = _intern("meta", 0)
 registry.hooks.converters["Device"] = to_device
-registry.hooks.device_word = lambda device: _types[(device or default_device()).type].word
+_CPU_WORD: Final = _types["cpu"].word
+
+
+def _device_word(device: Device | None) -> int:
+    """Return the word of a device or, for None, of the default device; every factory calls it."""
+    if device is None and (device := chosen_device()) is None:
+        return _CPU_WORD
+    return _types[device.type].word
+
+
+registry.hooks.device_word = _device_word
