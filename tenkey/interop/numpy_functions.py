@@ -38,21 +38,16 @@ __all__ = ["array_function"]
 # ellipsis. An argument with a minus has no counterpart, one with a tilde has no effect here, and dtype@ is the dtype
 # to convert the first operand to. With axis! the axis None flattens the first operand, with axis!! that is the default.
 _TABLE: Final = """
-sum: a / axis dtype -out keepdims -initial -where
-prod: a / axis dtype -out keepdims -initial -where
+sum prod nansum nanprod: a / axis dtype -out keepdims -initial -where
 mean: a / axis dtype@ -out keepdims -where
 std var: a / axis dtype@ -out ddof=correction keepdims -where -mean correction
-max amax: a / axis -out keepdims -initial -where
-min amin: a / axis -out keepdims -initial -where
+max amax min amin nanmax nanmin: a / axis -out keepdims -initial -where
 all any: a / axis -out keepdims -where
-argmax argmin nanargmax nanargmin: a / axis -out keepdims
-nansum nanprod: a / axis dtype -out keepdims -initial -where
-nanmax nanmin: a / axis -out keepdims -initial -where
+argmax argmin nanargmax nanargmin ptp: a / axis -out keepdims
 nanmean: a / axis dtype -out keepdims -where
 nanstd nanvar: a / axis dtype -out ddof=correction keepdims -where -mean correction
 median nanmedian: a / axis -out ~overwrite_input keepdims
 quantile percentile nanquantile nanpercentile: a q / axis -out ~overwrite_input method keepdims -weights
-ptp: a / axis -out keepdims
 count_nonzero: a / axis keepdims
 average: a / axis weights returned keepdims
 cumulative_sum cumulative_prod: x / axis dtype -out include_initial
@@ -69,7 +64,7 @@ moveaxis: a source destination /
 swapaxes: a axis1 axis2 /
 transpose: a / axes
 reshape: a shape / -order copy
-squeeze: a / axis
+squeeze size: a / axis
 ravel: a / -order
 copy: a / -order ~subok
 expand_dims: a axis /
@@ -86,18 +81,15 @@ diagonal: a / offset axis1 axis2
 trace: a / offset -axis1 -axis2 dtype -out
 tril triu: m / k
 diag: v / k
-matrix_transpose: x /
+matrix_transpose sinc iscomplexobj isrealobj unique_all unique_counts unique_inverse unique_values linalg.svdvals: x /
 round around: a / decimals -out
 clip: a / a_min=min a_max=max -out min max
 nan_to_num: x / ~copy nan posinf neginf
 real imag: val /
 angle: z / -deg
-sinc: x /
 isclose allclose: a b / rtol atol equal_nan
 array_equal: a1 a2 / equal_nan
-iscomplexobj isrealobj: x /
-shape ndim: a /
-size: a / axis
+shape ndim argwhere flatnonzero nonzero linalg.inv linalg.det linalg.slogdet linalg.eig linalg.eigvals: a /
 result_type: operands... /
 where: condition x y /
 isin: element test_elements / ~assume_unique invert ~kind
@@ -107,22 +99,19 @@ compress: condition a / axis -out
 extract: condition arr /
 choose: a choices* / -out -mode
 select: condlist* choicelist* / default
-argwhere flatnonzero nonzero: a /
 sort argsort: a / axis! ~kind -order ~stable
 partition argpartition: a kth / axis! ~kind -order
 searchsorted: a v / side sorter
 digitize: x bins / right
 interp: x xp fp / left right period
 bincount: x / weights minlength
-unique_all unique_counts unique_inverse unique_values: x /
 intersect1d: ar1 ar2 / ~assume_unique -return_indices
 union1d: ar1 ar2 /
 setdiff1d setxor1d: ar1 ar2 / ~assume_unique
 einsum: operands... / optimize
-vdot: a b /
+vdot inner kron linalg.solve: a b /
 cross: a b / -axisa -axisb -axisc axis
 dot outer: a b / -out
-inner kron: a b /
 tensordot: a b / axes
 cov: m y / rowvar -bias ddof fweights aweights -dtype
 corrcoef: x y / rowvar -dtype
@@ -140,13 +129,10 @@ astype: x dtype / copy device
 zeros ones empty: shape / dtype ~order device
 full: shape fill_value / dtype ~order device
 eye: N / M=n_cols k dtype ~order device
-linalg.inv linalg.det linalg.slogdet linalg.eig linalg.eigvals: a /
 linalg.eigh linalg.eigvalsh: a / -UPLO
 linalg.svd: a / full_matrices -compute_uv -hermitian
-linalg.svdvals: x /
 linalg.qr: a / mode
 linalg.cholesky: a / upper
-linalg.solve: a b /
 linalg.lstsq: a b / -rcond
 linalg.pinv: a / -rcond -hermitian rtol
 linalg.matrix_rank: A / -tol -hermitian rtol

@@ -160,8 +160,8 @@ class Generator:
         True
         """
         message = (
-            f"[Generator.set_state] got {state!r}: a state is (seed, stream, offset) with seed and stream in [0, 2**64) "
-            "and offset in [0, 2**60], as `get_state` returns it."
+            f"[Generator.set_state] got {state!r}: a state is (seed, stream, offset) with seed and stream in "
+            "[0, 2**64) and offset in [0, 2**60], as `get_state` returns it."
         )
         try:
             seed, stream, offset = map(operator.index, state)
