@@ -26,6 +26,7 @@ __all__ = [
     "flatten_with_path",
     "map_tensors",
     "map_with_path",
+    "parts_of",
     "tensors_in",
     "tree_map",
     "unflatten",
@@ -63,8 +64,8 @@ def _field_names(tree: Any) -> list[str]:
     return [field.name for field in dataclasses.fields(tree) if field.init]
 
 
-def _parts(tree: Any) -> Any:
-    """Return the parts of a container, or None for a leaf."""
+def parts_of(tree: Any) -> Any:
+    """Return the parts of a container as an iterable, or None for a leaf."""
     kind = tree.__class__
     what = _kinds.get(id(kind))
     if what is None:
@@ -72,7 +73,7 @@ def _parts(tree: Any) -> Any:
     if what == _LEAF:
         return None
     if what == _DICT:
-        return list(tree.values())
+        return tree.values()
     return tree if what != _DATACLASS else [getattr(tree, name) for name in _field_names(tree)]
 
 
@@ -120,16 +121,21 @@ def flatten(tree: Any, leaf: type | None = None) -> list[Any]:
     >>> flatten({"a": [1, 2], "b": (3, None)})
     [1, 2, 3, None]
     """
-    parts = None if leaf is not None and isinstance(tree, leaf) else _parts(tree)
-    if parts is None:
-        return [tree]
     leaves: list[Any] = []
+    _flatten(tree, leaf, leaves)
+    return leaves
+
+
+def _flatten(tree: Any, leaf: type | None, leaves: list[Any]) -> None:
+    parts = None if leaf is not None and isinstance(tree, leaf) else parts_of(tree)
+    if parts is None:
+        leaves.append(tree)
+        return
     for part in parts:
         if _kinds.get(id(part.__class__)) == _LEAF:
             leaves.append(part)
         else:
-            leaves += flatten(part, leaf)
-    return leaves
+            _flatten(part, leaf, leaves)
 
 
 def unflatten(tree: Any, leaves: list[Any], leaf: type | None = None) -> Any:
@@ -142,7 +148,7 @@ def unflatten(tree: Any, leaves: list[Any], leaf: type | None = None) -> Any:
 
 
 def _rebuild(tree: Any, leaves: Iterator[Any], leaf: type | None, bare: bool) -> Any:
-    parts = None if leaf is not None and isinstance(tree, leaf) else _parts(tree)
+    parts = None if leaf is not None and isinstance(tree, leaf) else parts_of(tree)
     if parts is None:
         return next(leaves)
     made = [
@@ -168,7 +174,24 @@ def tensors_in(tree: Any) -> list[Tensor]:
     >>> [x.shape for x in tensors_in(({"a": tk.ones(2)}, 3, [tk.ones((1, 2))]))]
     [(2,), (1, 2)]
     """
-    return [leaf for leaf in flatten(tree) if isinstance(leaf, Tensor)]
+    found: list[Tensor] = []
+    _collect(tree, found)
+    return found
+
+
+def _collect(tree: Any, found: list[Tensor]) -> None:
+    kind = tree.__class__
+    parts = tree if kind is tuple or kind is list else parts_of(tree)
+    if parts is None:
+        if isinstance(tree, Tensor):
+            found.append(tree)
+        return
+    for part in parts:
+        kind = part.__class__
+        if kind is Tensor:
+            found.append(part)
+        elif _kinds.get(id(kind)) != _LEAF or isinstance(part, Tensor):
+            _collect(part, found)
 
 
 def map_tensors(function: Callable[[Tensor], Any], tree: Any, *, bare: bool = False) -> Any:
@@ -187,7 +210,7 @@ def flatten_with_path(tree: Any, path: str = "") -> list[tuple[str, Any]]:
     >>> flatten_with_path({"a": [1, 2], "b": None}, "x")
     [("x['a'][0]", 1), ("x['a'][1]", 2), ("x['b']", None)]
     """
-    parts = _parts(tree)
+    parts = parts_of(tree)
     if parts is None:
         return [(path, tree)]
     return [pair for label, part in zip(_labels(tree), parts) for pair in flatten_with_path(part, path + label)]
@@ -210,7 +233,7 @@ def broadcast_prefix(prefix: Any, tree: Any, *, what: str, of: str) -> list[Any]
     >>> broadcast_prefix((0, None), ([1, 2], 3), what="in_dims", of="inputs")
     [0, 0, None]
     """
-    parts, own = _parts(prefix), _parts(tree)
+    parts, own = parts_of(prefix), parts_of(tree)
     if parts is None:
         return [prefix] * len(flatten(tree))
     fits = own is not None and len(own) == len(parts)

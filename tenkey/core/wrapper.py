@@ -26,7 +26,7 @@ from ..dispatch.operator import Operator
 from .device import CPU, Device
 from .storage import Storage, contiguous_strides
 from .tensor import Tensor
-from .tree import flatten
+from .tree import parts_of
 from .word import REQUIRES_GRAD
 
 if TYPE_CHECKING:
@@ -332,9 +332,14 @@ def take_back(x: Tensor, other: Tensor) -> None:
 def innermost(values: Iterable[Any]) -> Level | None:
     """Return the level that was opened last among those of the wrappers in ``values``; None without wrappers."""
     found: Level | None = None
-    for value in flatten([*values]):
-        if value.__class__ is Wrapper and (found is None or value._level.number > found.number):
-            found = value._level
+    for value in values:
+        if value.__class__ is Wrapper:
+            level: Level | None = value._level
+        else:
+            parts = parts_of(value)
+            level = None if parts is None else innermost(parts)
+        if level is not None and (found is None or level.number > found.number):
+            found = level
     return found
 
 
