@@ -63,39 +63,41 @@ def _empty(spec: TensorSpec, device: Device = META) -> Tensor:
     return make_tensor(StridedArray(None, spec.shape, spec.dtype, device), word_for(device, spec.dtype))
 
 
-def _install(operator: Operator) -> list[Handle]:
-    key = DispatchKey.Meta
+def _kernel(operator: Operator) -> Callable[..., Any] | None:
     rule = spec_rule(operator)
-    function: Callable[..., Any]
     if "View" in operator.facets:
-        function = strided_view_kernel(operator, lambda x: _empty(TensorSpec(x.shape, x.dtype)))
-    elif operator.name == "tk::to_device":
-
-        def move(x: Tensor, device: Device) -> Tensor:
-            if device.type == "meta":
-                return x
-            raise NoValuesError(f"[to_device] a tensor on 'meta' has no values to take to {str(device)!r}.")
-
-        function = move
-    elif rule is not None:
-        spec = rule
+        return strided_view_kernel(operator, lambda x: _empty(TensorSpec(x.shape, x.dtype)))
+    if operator.name == "tk::to_device":
+        return _move
+    if rule is not None:
 
         def meta_kernel(*args: Any, **kwargs: Any) -> Any:
-            result = spec(*args, **kwargs)
+            result = rule(*args, **kwargs)
             return _empty(result) if isinstance(result, TensorSpec) else tuple([_empty(one) for one in result])
 
-        function = meta_kernel
-    elif "Fits" in operator.facets:
+        return meta_kernel
+    if "Fits" in operator.facets:
         check = operator.facets["Fits"].check
 
         def inplace(x: Tensor, *args: Any) -> Tensor:
             check(operator, x, *args)
             return x
 
-        function = inplace
-    else:
+        return inplace
+    return None
+
+
+def _move(x: Tensor, device: Device) -> Tensor:
+    if device.type == "meta":
+        return x
+    raise NoValuesError(f"[to_device] a tensor on 'meta' has no values to take to {str(device)!r}.")
+
+
+def _install(operator: Operator) -> list[Handle]:
+    function = _kernel(operator)
+    if function is None:
         return []
-    return [registry.impl(operator.name, Kernel(function, key, origin="generated"))]
+    return [registry.impl(operator.name, Kernel(function, DispatchKey.Meta, origin="generated"))]
 
 
 def install(registry: Registry) -> None:

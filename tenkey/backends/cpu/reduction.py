@@ -32,24 +32,17 @@ def reduction_kernel(operator: Operator, word: int) -> Callable[..., Tensor]:
     """Return the kernel of a reduction for a tensor of this dtype."""
     facet: Reduce = operator.facets["Reduce"]
     natural, _ = facet.promotion.dtypes(operator.name, dtypes_of(word & DTYPE_MASK))
-    takes_dtype = any(a.name == "dtype" for a in operator.schema.arguments)
     chosen = _reducer(operator, facet, natural)
     direct = _direct(operator, facet, natural, chosen)
     if direct is not None:
         return direct
-    if not takes_dtype:
 
-        def kernel(x: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
-            return chosen(x._data, axis, keepdims)
-
-        return kernel
-
-    def kernel_with_dtype(x: Tensor, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
+    def kernel(x: Tensor, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
         if dtype is None or dtype == natural:
             return chosen(x._data, axis, keepdims)
         return _in_dtype(operator, facet, x._data, dtype, axis, keepdims)
 
-    return kernel_with_dtype
+    return kernel
 
 
 def _in_dtype(operator: Operator, facet: Reduce, a: np.ndarray, dtype: np.dtype, axis: Any, keepdims: bool) -> Tensor:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from ...core.storage import StridedArray
-from .backend_registration import coverage, register
+from .backend_registration import Coverage, coverage, register
 from .buffers import MemoryStatistics
-from .coverage import Coverage
 from .fallback import strict_fallback
 from .interface import Backend
 from .plugins import installed

@@ -9,6 +9,7 @@ import inspect
 import keyword
 from typing import Any, Final
 
+from ..._util.record import Record
 from ...core.device import device_types, register_device, to_device, unregister_device
 from ...core.tensor import Tensor
 from ...dispatch.errors import RegistrationError
@@ -16,12 +17,11 @@ from ...dispatch.kernel import Handle, Kernel
 from ...dispatch.keys import DispatchKey
 from ...dispatch.operator import Operator
 from ...dispatch.registry import registry
-from .coverage import Coverage
 from .derived import Derived
 from .fallback import run_on_cpu
 from .interface import MINIMAL, Backend
 
-__all__ = ["coverage", "explicit_kernels", "new_kernels", "register", "registered"]
+__all__ = ["Coverage", "coverage", "explicit_kernels", "new_kernels", "register", "registered"]
 
 _CALLED: Final = (
     *MINIMAL, "is_available", "device_count", "current_device", "synchronize", "pointwise", "reduction", "setup",
@@ -195,6 +195,33 @@ def _check_signatures(backend: Backend) -> None:
             f"[register] the method {method}{signature} of the backend {backend.name!r} cannot be called as {call}: "
             "give it these parameters, as in tk.backends.Backend."
         )
+
+
+class Coverage(Record):
+    """The operators that a backend implements, that are derived for it, and that fell back to the CPU.
+
+    ``implemented`` and ``derived`` are lists of names; derived are composites, views, copies and the operators that the
+    backend's templates run. ``fallback`` maps names to numbers of calls.
+
+    >>> from tenkey.backends import Coverage
+    >>> Coverage("mine", ["tk::add"], [], {"tk::exp": 2}).fallback
+    {'tk::exp': 2}
+    """
+
+    name: str
+    implemented: list[str]
+    derived: list[str]
+    fallback: dict[str, int]
+
+    def __str__(self) -> str:
+        lines = [f"coverage of {self.name!r}"]
+        for title, names in (("implemented", self.implemented), ("derived", self.derived)):
+            lines.append(f"  {title} ({len(names)}): {', '.join(names)}")
+        calls = ", ".join(f"{name} x{count}" for name, count in sorted(self.fallback.items()))
+        lines.append(f"  fallback to the CPU ({len(self.fallback)}): {calls}")
+        return "\n".join(lines)
+
+    __repr__ = __str__
 
 
 def coverage(name: str) -> Coverage:

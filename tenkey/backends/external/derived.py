@@ -31,7 +31,6 @@ from .templates import (
     Copier,
     PointwiseRunner,
     aligned,
-    boolean_flags,
     checked,
     common_shape,
     convert_number,
@@ -217,7 +216,7 @@ class Derived:
         runner = self._runner(operator.name, facet, compute)
         if runner is None:
             return lambda *args: self.fallback(operator, *args)
-        flags = boolean_flags(facet)
+        flags = [parameter in facet.boolean for parameter in facet.parameters]
         backend, name = self.backend, operator.schema.base_name
 
         def kernel(*args: Any) -> Tensor:
@@ -239,7 +238,7 @@ class Derived:
         """Return the kernel of an in-place variant: the template writes the first argument, or a result is copied."""
         functional: Operator = operator.facets["Inplace"].functional
         facet: Pointwise = functional.facets["Pointwise"]
-        flags = boolean_flags(facet)
+        flags = [parameter in facet.boolean for parameter in facet.parameters]
         runners: dict[np.dtype, PointwiseRunner | None] = {}
 
         def kernel(x: Tensor, *args: Any) -> Tensor:

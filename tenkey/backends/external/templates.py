@@ -19,14 +19,13 @@ import numpy as np
 from ...core.lift import refuse_number, refuse_out_of_range
 from ...core.storage import StridedArray
 from ...core.tensor import Tensor
-from ...ops.declare.facets import Pointwise
 from ...ops.scalar import Expression, variable
 from ...ops.shapes import broadcast_shapes
 from .interface import Backend, memory_of
 from .scalar_function import Operand, ScalarFunction
 
 __all__ = [
-    "Copier", "PointwiseRunner", "aligned", "boolean_flags", "checked", "common_shape", "convert_number", "fused",
+    "Copier", "PointwiseRunner", "aligned", "checked", "common_shape", "convert_number", "fused",
     "identity", "overlaps",
 ]  # fmt: skip
 
@@ -178,11 +177,6 @@ def overlaps(out: StridedArray, operands: Sequence[Any]) -> bool:
             if not same or value.shape != out.shape:
                 return True
     return False
-
-
-def boolean_flags(facet: Pointwise) -> list[bool]:
-    """Tell for each parameter whether it is read as a boolean."""
-    return [parameter in facet.boolean for parameter in facet.parameters]
 
 
 def common_shape(name: str, operands: Sequence[Any]) -> tuple[int, ...]:

@@ -100,7 +100,9 @@ class _Flattener(ast.NodeTransformer):
             value = self._evaluate(statement.value)
             target = self._bind(name, statement.targets[0], prefix)
             if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
-                self._assign_each(target, value, prefix)
+                # The targets are new names, so the elements can be assigned in order: no tuple for Numba to build.
+                for element, part in zip(target.elts, value.elts, strict=True):
+                    self._assign(element, part)
             else:
                 self._assign(target, value)
         if not isinstance(last, ast.Return) or last.value is None:
@@ -119,7 +121,7 @@ class _Flattener(ast.NodeTransformer):
             return constant
         if constant is not None:
             self.constants.add(name)
-            return ast.Name(_constant_name(name, self.dtype), ast.Load())
+            return ast.Name(f"{name}_{self.dtype}", ast.Load())
         if name in self.module.intrinsics:
             self.intrinsics.add(name)
         return ast.Name(name, ast.Load())
@@ -159,11 +161,6 @@ class _Flattener(ast.NodeTransformer):
             return ast.Tuple([self._bind(name, element, prefix) for element in target.elts], ast.Store())
         raise self._not_straight_line(name, target)
 
-    def _assign_each(self, target: ast.Tuple, value: ast.Tuple, prefix: str) -> None:
-        # The targets are fresh names, so the elements may be assigned one after the other: no tuple for Numba to build.
-        for element, part in zip(target.elts, value.elts, strict=True):
-            self._assign(element, part)
-
     def _assign(self, target: ast.expr, value: ast.expr) -> None:
         self.statements.append(ast.Assign([target], value, lineno=0))
 
@@ -172,10 +169,6 @@ class _Flattener(ast.NodeTransformer):
             f"[libm] {name} for {self.dtype} has a part of kind {type(node).__name__}: a body may hold only a "
             "docstring, assignments to names and one return at its end. Replace a branch by `llvm_select`."
         )
-
-
-def _constant_name(name: str, dtype: Dtype) -> str:
-    return f"{name}_{dtype}"
 
 
 def _flatten(name: str, dtype: Dtype) -> tuple[str, frozenset[str], frozenset[str]]:
@@ -225,7 +218,7 @@ def _sources(wanted: tuple[tuple[str, Dtype], ...]) -> str:
         intrinsics |= called
         for constant, value in module.constants.items():
             if constant in used:
-                constants[_constant_name(constant, dtype)] = ast.unparse(value)
+                constants[f"{constant}_{dtype}"] = ast.unparse(value)
     imports = ["import numpy as np"]
     if intrinsics:
         imports.append(f"from tenkey.backends.libm.bits import {', '.join(sorted(intrinsics))}")

@@ -39,27 +39,10 @@ from numba import types
 from numba.extending import intrinsic
 
 __all__ = [
-    "DEFINITIONS",
-    "always_inline",
-    "bits_from_float32",
-    "bits_from_float64",
-    "float32_from_bits",
-    "float64_from_bits",
-    "horner",
-    "library_cos",
-    "library_fmod",
-    "library_sin",
-    "library_tan",
-    "llvm_ceil",
-    "llvm_copysign",
-    "llvm_fabs",
-    "llvm_floor",
-    "llvm_fma",
-    "llvm_rint",
-    "llvm_select",
-    "llvm_sqrt",
-    "llvm_trunc",
-]
+    "DEFINITIONS", "always_inline", "bits_from_float32", "bits_from_float64", "float32_from_bits", "float64_from_bits",
+    "horner", "library_cos", "library_fmod", "library_sin", "library_tan", "llvm_ceil", "llvm_copysign", "llvm_fabs",
+    "llvm_floor", "llvm_fma", "llvm_rint", "llvm_select", "llvm_sqrt", "llvm_trunc",
+]  # fmt: skip
 
 _Lowering = tuple[Any, Callable[..., Any]]
 
@@ -281,45 +264,31 @@ def _library_fmod(typing_context: Any, rest: Any, x: Any, y: Any) -> _Lowering |
     return (rest(rest, x, y), generate) if rest == x == y and isinstance(rest, types.Float) else None
 
 
-#: Typing functions by name, for a target with an `intrinsic` decorator of its own (CUDA; it lacks `library_*`).
-DEFINITIONS: dict[str, Callable[..., Any]] = {
-    "always_inline": _always_inline,
-    "bits_from_float32": _to_bits(types.float32, types.int32, _I32),
-    "bits_from_float64": _to_bits(types.float64, types.int64, _I64),
-    "float32_from_bits": _from_bits(types.float32, _I32, _FLOAT),
-    "float64_from_bits": _from_bits(types.float64, _I64, _DOUBLE),
-    "horner": _horner,
-    "library_cos": _library("cos"),
-    "library_fmod": _library_fmod,
-    "library_sin": _library("sin"),
-    "library_tan": _library("tan"),
-    "llvm_ceil": _llvm_function("ceil", 1),
-    "llvm_copysign": _llvm_function("copysign", 2),
-    "llvm_fabs": _llvm_function("fabs", 1),
-    "llvm_floor": _llvm_function("floor", 1),
-    "llvm_fma": _llvm_function("fma", 3),
-    "llvm_rint": _llvm_function("rint", 1),
-    "llvm_select": _select,
-    "llvm_sqrt": _llvm_function("sqrt", 1),
-    "llvm_trunc": _llvm_function("trunc", 1),
-}
+DEFINITIONS: dict[str, Callable[..., Any]] = {}
+"""Typing functions by name, for a target with an `intrinsic` decorator of its own (CUDA; it lacks `library_*`)."""
 
-always_inline: Any = intrinsic(DEFINITIONS["always_inline"])
-bits_from_float32: Any = intrinsic(DEFINITIONS["bits_from_float32"])
-bits_from_float64: Any = intrinsic(DEFINITIONS["bits_from_float64"])
-float32_from_bits: Any = intrinsic(DEFINITIONS["float32_from_bits"])
-float64_from_bits: Any = intrinsic(DEFINITIONS["float64_from_bits"])
-horner: Any = intrinsic(DEFINITIONS["horner"])
-library_cos: Any = intrinsic(DEFINITIONS["library_cos"])
-library_fmod: Any = intrinsic(DEFINITIONS["library_fmod"])
-library_sin: Any = intrinsic(DEFINITIONS["library_sin"])
-library_tan: Any = intrinsic(DEFINITIONS["library_tan"])
-llvm_ceil: Any = intrinsic(DEFINITIONS["llvm_ceil"])
-llvm_copysign: Any = intrinsic(DEFINITIONS["llvm_copysign"])
-llvm_fabs: Any = intrinsic(DEFINITIONS["llvm_fabs"])
-llvm_floor: Any = intrinsic(DEFINITIONS["llvm_floor"])
-llvm_fma: Any = intrinsic(DEFINITIONS["llvm_fma"])
-llvm_rint: Any = intrinsic(DEFINITIONS["llvm_rint"])
-llvm_select: Any = intrinsic(DEFINITIONS["llvm_select"])
-llvm_sqrt: Any = intrinsic(DEFINITIONS["llvm_sqrt"])
-llvm_trunc: Any = intrinsic(DEFINITIONS["llvm_trunc"])
+
+def _intrinsic(name: str, definition: Callable[..., Any]) -> Any:
+    DEFINITIONS[name] = definition
+    return intrinsic(definition)
+
+
+always_inline = _intrinsic("always_inline", _always_inline)
+bits_from_float32 = _intrinsic("bits_from_float32", _to_bits(types.float32, types.int32, _I32))
+bits_from_float64 = _intrinsic("bits_from_float64", _to_bits(types.float64, types.int64, _I64))
+float32_from_bits = _intrinsic("float32_from_bits", _from_bits(types.float32, _I32, _FLOAT))
+float64_from_bits = _intrinsic("float64_from_bits", _from_bits(types.float64, _I64, _DOUBLE))
+horner = _intrinsic("horner", _horner)
+library_cos = _intrinsic("library_cos", _library("cos"))
+library_fmod = _intrinsic("library_fmod", _library_fmod)
+library_sin = _intrinsic("library_sin", _library("sin"))
+library_tan = _intrinsic("library_tan", _library("tan"))
+llvm_ceil = _intrinsic("llvm_ceil", _llvm_function("ceil", 1))
+llvm_copysign = _intrinsic("llvm_copysign", _llvm_function("copysign", 2))
+llvm_fabs = _intrinsic("llvm_fabs", _llvm_function("fabs", 1))
+llvm_floor = _intrinsic("llvm_floor", _llvm_function("floor", 1))
+llvm_fma = _intrinsic("llvm_fma", _llvm_function("fma", 3))
+llvm_rint = _intrinsic("llvm_rint", _llvm_function("rint", 1))
+llvm_select = _intrinsic("llvm_select", _select)
+llvm_sqrt = _intrinsic("llvm_sqrt", _llvm_function("sqrt", 1))
+llvm_trunc = _intrinsic("llvm_trunc", _llvm_function("trunc", 1))

@@ -220,10 +220,6 @@ def _no_derivative(node: Expression, *_: Expression) -> Expression:
     )
 
 
-def _step(*_: Expression) -> Expression:
-    return _ZERO
-
-
 _RULES: Final[dict[str, _Rule]] = {
     "add": lambda node, x, y, dx, dy: _add(dx, dy),
     "subtract": lambda node, x, y, dx, dy: _subtract(dx, dy),
@@ -275,7 +271,7 @@ _RULES: Final[dict[str, _Rule]] = {
     **dict.fromkeys(
         ("floor", "ceil", "trunc", "round", "sign", "floor_divide", "bitwise_and", "bitwise_or", "bitwise_xor",
          "bitwise_invert", "bitwise_left_shift", "bitwise_right_shift"),
-        _step,
+        lambda *_: _ZERO,
     ),
 }  # fmt: skip
 

@@ -27,31 +27,16 @@ from weakref import WeakValueDictionary
 from .operations import ATOM_PRECEDENCE, OPERATIONS, POWER_PRECEDENCE, UNARY_PRECEDENCE, Kind
 
 __all__ = [
-    "DECIDE",
-    "Expression",
-    "Operand",
-    "as_expression",
-    "constant",
-    "make",
-    "plain_number",
-    "topological_order",
+    "DECIDE", "Expression", "Operand", "as_expression", "constant", "make", "plain_number", "topological_order",
     "variable",
-]
+]  # fmt: skip
 
 DECIDE: Final[ContextVar[Callable[[Expression], bool] | None]] = ContextVar("DECIDE", default=None)
 """The function that answers `bool(condition)` during a trace; None outside a trace."""
 
-_NO_TRUTH_VALUE: Final = (
-    "the truth value of the scalar expression `{0}` is not known outside of a trace: "
-    "write the choice as where(condition, a, b), and combine conditions by &, | and ~."
-)
 _NO_PYTHON_NUMBER: Final = (
     "the scalar expression `{0}` has no value yet, so Python's {1} cannot take it: use the functions of "
     "tk.library.scalar (tk.library.scalar.exp instead of math.exp or numpy.exp), and T(...) instead of float(...)."
-)
-_NOT_A_SCALAR: Final = (
-    "expected a scalar expression or a real Python number, got {0} of type {1}: "
-    "scalar functions see one element at a time, never arrays, strings or None."
 )
 _IMMUTABLE: Final = "scalar expressions are immutable: build a new one."
 _ELLIPSIS_AFTER: Final = 400  # longer inner parts of a text are shown as `...`
@@ -195,22 +180,22 @@ class Expression:
     __hash__ = object.__hash__
 
     def __and__(self, other: Operand) -> Expression:
-        return _logical_or_bitwise("and", self, other)
+        return _binary("and", self, other)
 
     def __rand__(self, other: Operand) -> Expression:
-        return _logical_or_bitwise("and", other, self)
+        return _binary("and", other, self)
 
     def __or__(self, other: Operand) -> Expression:
-        return _logical_or_bitwise("or", self, other)
+        return _binary("or", self, other)
 
     def __ror__(self, other: Operand) -> Expression:
-        return _logical_or_bitwise("or", other, self)
+        return _binary("or", other, self)
 
     def __xor__(self, other: Operand) -> Expression:
-        return _logical_or_bitwise("xor", self, other)
+        return _binary("xor", self, other)
 
     def __rxor__(self, other: Operand) -> Expression:
-        return _logical_or_bitwise("xor", other, self)
+        return _binary("xor", other, self)
 
     def __invert__(self) -> Expression:
         return make("logical_not" if self.kind == "boolean" else "bitwise_invert", self)
@@ -232,7 +217,10 @@ class Expression:
             return bool(self.value)
         decide = DECIDE.get()
         if decide is None:
-            raise TypeError(_NO_TRUTH_VALUE.format(self))
+            raise TypeError(
+                f"the truth value of the scalar expression `{self}` is not known outside of a trace: "
+                "write the choice as where(condition, a, b), and combine conditions by &, | and ~."
+            )
         return decide(_to_kind(self, "boolean"))
 
     def __float__(self) -> NoReturn:
@@ -270,14 +258,9 @@ def _intern(
         node = _nodes.get(key)
         if node is None:
             node = object.__new__(Expression)
-            for attribute, content in (
-                ("operation", operation),
-                ("operands", operands),
-                ("value", value),
-                ("name", name),
-                ("kind", kind),
-            ):
-                object.__setattr__(node, attribute, content)
+            content = {"operation": operation, "operands": operands, "value": value, "name": name, "kind": kind}
+            for attribute, part in content.items():
+                object.__setattr__(node, attribute, part)
             _nodes[key] = node
         return node
 
@@ -310,7 +293,10 @@ def plain_number(value: object) -> bool | int | float:
         value = item()
         if isinstance(value, bool | int | float):
             return value
-    raise TypeError(_NOT_A_SCALAR.format(repr(value)[:80], type(value).__name__))
+    raise TypeError(
+        f"expected a scalar expression or a real Python number, got {repr(value)[:80]} of type {type(value).__name__}: "
+        "scalar functions see one element at a time, never arrays, strings or None."
+    )
 
 
 def constant(value: object) -> Expression:
@@ -341,9 +327,6 @@ def _to_kind(expression: Expression, kind: Kind) -> Expression:
     return make("where", expression, 1, 0)
 
 
-_BOOLEAN_CHOICE: Final[tuple[Kind, ...]] = ("boolean", "boolean", "boolean")
-
-
 def make(operation: str, *operands: object) -> Expression:
     """Return the node `operation(*operands)`, unsimplified; numbers become constants, kinds are converted.
 
@@ -361,7 +344,7 @@ def make(operation: str, *operands: object) -> Expression:
     kinds: tuple[Kind, ...] = entry.operand_kinds
     kind = entry.kind
     if operation == "where" and nodes[1].kind == nodes[2].kind == "boolean":
-        kinds, kind = _BOOLEAN_CHOICE, "boolean"
+        kinds, kind = ("boolean",) * 3, "boolean"
     return _intern(operation, tuple(_to_kind(node, wanted) for node, wanted in zip(nodes, kinds, strict=True)), kind)
 
 
@@ -369,21 +352,15 @@ _NOT_IMPLEMENTED: Final = cast(Expression, NotImplemented)  # type checkers know
 
 
 def _binary(operation: str, left: object, right: object) -> Expression:
-    """Call `make`, or return NotImplemented for an operand that is not a number."""
+    """Call `make`, or return NotImplemented for an operand that is not a number; `and` may be logical or bitwise."""
     try:
         nodes = as_expression(left), as_expression(right)
     except TypeError:
         return _NOT_IMPLEMENTED
+    if operation in ("and", "or", "xor"):
+        family = "logical" if nodes[0].kind == nodes[1].kind == "boolean" else "bitwise"
+        operation = f"{family}_{operation}"
     return make(operation, *nodes)
-
-
-def _logical_or_bitwise(operation: str, left: object, right: object) -> Expression:
-    try:
-        nodes = as_expression(left), as_expression(right)
-    except TypeError:
-        return _NOT_IMPLEMENTED
-    family = "logical" if nodes[0].kind == nodes[1].kind == "boolean" else "bitwise"
-    return make(f"{family}_{operation}", *nodes)
 
 
 def topological_order(outputs: Iterable[Expression]) -> list[Expression]:
@@ -436,11 +413,9 @@ def _node_text(node: Expression, parts: list[tuple[str, int]]) -> tuple[str, int
         return f"{entry.symbol}{_bracketed(parts[0], own)}", own
     if own == POWER_PRECEDENCE:  # the only right-associative operator; its exponent may be -x
         return f"{_bracketed(parts[0], own + 1)}**{_bracketed(parts[1], UNARY_PRECEDENCE)}", own
-    left_at_least = own + 1 if entry.kind == "boolean" and node.operation not in _LOGICAL else own  # a < b < c chains
+    compares = entry.kind == "boolean" and not node.operation.startswith("logical_")
+    left_at_least = own + 1 if compares else own  # a < b < c chains
     return f"{_bracketed(parts[0], left_at_least)} {entry.symbol} {_bracketed(parts[1], own + 1)}", own
-
-
-_LOGICAL: Final = frozenset({"logical_and", "logical_or", "logical_xor"})
 
 
 def _bracketed(part: tuple[str, int], at_least: int) -> str:

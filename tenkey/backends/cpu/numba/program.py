@@ -28,23 +28,16 @@ from . import compiler
 __all__ = ["Program", "program_of"]
 
 _CALLS_BEFORE_COMPILING: Final = 64
-
-_UFUNC: Final[dict[str, np.ufunc]] = {
-    "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.divide,
-    "floor_divide": np.floor_divide, "remainder": np.remainder, "pow": np.power, "maximum": np.maximum,
-    "minimum": np.minimum, "negative": np.negative, "abs": np.abs, "sign": np.sign, "sqrt": np.sqrt,
-    "square": np.square, "floor": np.floor, "ceil": np.ceil, "round": np.rint, "equal": np.equal,
-    "not_equal": np.not_equal, "less": np.less, "less_equal": np.less_equal, "greater": np.greater,
-    "greater_equal": np.greater_equal, "logical_and": np.logical_and, "logical_or": np.logical_or,
-    "logical_xor": np.logical_xor, "logical_not": np.logical_not, "isnan": np.isnan, "isfinite": np.isfinite,
-    "isinf": np.isinf, "exp": np.exp, "expm1": np.expm1, "log": np.log, "log1p": np.log1p, "sin": np.sin,
-    "cos": np.cos, "tanh": np.tanh, "tan": np.tan, "sinh": np.sinh, "cosh": np.cosh, "exp2": np.exp2,
-    "log2": np.log2, "log10": np.log10, "cbrt": np.cbrt, "hypot": np.hypot, "atan2": np.arctan2,
-    "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "asinh": np.arcsinh, "acosh": np.arccosh,
-    "atanh": np.arctanh, "copysign": np.copysign, "trunc": np.trunc, "bitwise_and": np.bitwise_and,
-    "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor, "bitwise_invert": np.invert,
-    "bitwise_left_shift": np.left_shift, "bitwise_right_shift": np.right_shift, "nextafter": np.nextafter,
-    "signbit": np.signbit,
+_SAME_NAME: Final = (
+    "add subtract multiply divide floor_divide remainder maximum minimum negative abs sign sqrt square floor ceil "
+    "equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor logical_not isnan "
+    "isfinite isinf exp expm1 log log1p sin cos tanh tan sinh cosh exp2 log2 log10 cbrt hypot copysign trunc "
+    "bitwise_and bitwise_or bitwise_xor nextafter signbit"
+)
+_UFUNC: Final[dict[str, np.ufunc]] = {name: getattr(np, name) for name in _SAME_NAME.split()} | {
+    "pow": np.power, "round": np.rint, "atan2": np.arctan2, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
+    "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "bitwise_invert": np.invert,
+    "bitwise_left_shift": np.left_shift, "bitwise_right_shift": np.right_shift,
 }  # fmt: skip
 _LEFT_TO_NUMPY: Final = frozenset([
     "add", "subtract", "multiply", "divide", "maximum", "minimum", "negative", "abs", "sqrt", "square", "floor", "ceil",

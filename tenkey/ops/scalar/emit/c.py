@@ -115,7 +115,11 @@ def to_c(
     }
     <BLANKLINE>
     """
-    language = _dialect(dialect)
+    language = C_DIALECTS.get(dialect) if isinstance(dialect, str) else dialect
+    if language is None:
+        raise ValueError(
+            f"[to_c] there is no dialect {dialect!r}: choose from {', '.join(C_DIALECTS)}, or pass a CDialect."
+        )
     wanted = result or ("bool" if expression.kind == "boolean" else dtype)
     for used in (dtype, wanted, *parameters.values()):
         if used not in language.types:
@@ -142,25 +146,15 @@ def to_c(
     loads = []
     for parameter, given in parameters.items():
         if parameter in variables:
-            target = "int" if variables[parameter] == "boolean" else kind
-            loaded = f"({parameter}_ != 0)" if target == "int" and variables[parameter] == "boolean" else None
-            loads.append(f"    const {target} {parameter} = {loaded or writer.cast(f'{parameter}_', given, dtype)};")
+            if variables[parameter] == "boolean":
+                loads.append(f"    const int {parameter} = ({parameter}_ != 0);")
+            else:
+                loads.append(f"    const {kind} {parameter} = {writer.cast(f'{parameter}_', given, dtype)};")
     source = "bool" if expression.kind == "boolean" else dtype
     head = ", ".join(f"{language.types[given]} {parameter}_" for parameter, given in parameters.items()) or "void"
     text = f"{_words(language.prefix, language.types[wanted])} {name}({head})\n{{\n"
     text += "".join(f"{line}\n" for line in (*loads, *body))
     return f"{writer.helpers()}{text}    return {writer.cast(value, source, wanted)};\n}}\n"
-
-
-def _dialect(dialect: str | CDialect) -> CDialect:
-    if isinstance(dialect, CDialect):
-        return dialect
-    found = C_DIALECTS.get(dialect)
-    if found is None:
-        raise ValueError(
-            f"[to_c] there is no dialect {dialect!r}: choose from {', '.join(C_DIALECTS)}, or pass a CDialect."
-        )
-    return found
 
 
 def _words(*words: str) -> str:

@@ -180,12 +180,8 @@ _COMMON: Final[dict[str, TableEntry]] = {
 }
 
 
-def _one_argument(module: str, names: str) -> dict[str, TableEntry]:
-    return {name: f"{module}.{name}({{0}})" for name in names.split()}
-
-
-def _two_arguments(module: str, names: str) -> dict[str, TableEntry]:
-    return {name: f"{module}.{name}({{0}}, {{1}})" for name in names.split()}
+def _calls(module: str, names: str, arguments: str = "{0}") -> dict[str, TableEntry]:
+    return {name: f"{module}.{name}({arguments})" for name in names.split()}
 
 
 PYTHON: Final = OperationTable(
@@ -206,12 +202,12 @@ PYTHON: Final = OperationTable(
         "bitwise_right_shift": "({0} >> {1})",
         "abs": "abs({0})",
         "fma": "reference.fma({0}, {1}, {2})",
-        **_one_argument("math", "atan tanh asinh erf erfc cbrt"),
-        **_two_arguments("math", "atan2 hypot copysign nextafter"),
-        **_one_argument("reference", "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt square reciprocal"),
-        **_one_argument("reference", "sin cos tan asin acos sinh cosh acosh atanh lgamma digamma trigamma"),
-        **_one_argument("reference", "sign floor ceil trunc round isnan isinf isfinite signbit"),
-        **_two_arguments("reference", "divide floor_divide remainder pow maximum minimum"),
+        **_calls("math", "atan tanh asinh erf erfc cbrt"),
+        **_calls("math", "atan2 hypot copysign nextafter", "{0}, {1}"),
+        **_calls("reference", "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt square reciprocal"),
+        **_calls("reference", "sin cos tan asin acos sinh cosh acosh atanh lgamma digamma trigamma"),
+        **_calls("reference", "sign floor ceil trunc round isnan isinf isfinite signbit"),
+        **_calls("reference", "divide floor_divide remainder pow maximum minimum", "{0}, {1}"),
     },
     imports=("import math", "from tenkey.ops.scalar import reference"),
 )
@@ -232,12 +228,12 @@ NUMPY: Final = OperationTable(
         "rsqrt": "np.divide(1, np.sqrt({0}))",
         "round": "np.rint({0})",
         "pow": "np.power({0}, {1})",
-        **_one_argument("np", "exp exp2 expm1 log log2 log10 log1p sqrt cbrt square abs sign floor ceil trunc"),
-        **_one_argument("np", "sin cos tan sinh cosh tanh isnan isinf isfinite signbit logical_not"),
+        **_calls("np", "exp exp2 expm1 log log2 log10 log1p sqrt cbrt square abs sign floor ceil trunc"),
+        **_calls("np", "sin cos tan sinh cosh tanh isnan isinf isfinite signbit logical_not"),
         **{name: f"np.arc{name[1:]}({{0}})" for name in ("asin", "acos", "atan", "asinh", "acosh", "atanh")},
         "atan2": "np.arctan2({0}, {1})",
-        **_two_arguments("np", "hypot copysign nextafter maximum minimum floor_divide remainder"),
-        **_two_arguments("np", "logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor"),
+        **_calls("np", "hypot copysign nextafter maximum minimum floor_divide remainder", "{0}, {1}"),
+        **_calls("np", "logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor", "{0}, {1}"),
         "bitwise_invert": "np.invert({0})",
         "bitwise_left_shift": "np.left_shift({0}, {1})",
         "bitwise_right_shift": "np.right_shift({0}, {1})",
