@@ -471,7 +471,7 @@ def atan2(x1: TensorLike, x2: TensorLike) -> Tensor:
 def atanh(x: Tensor) -> Tensor:
     """Return the inverse hyperbolic tangent; infinite at -1 and 1, nan outside."""
 def bincount(x: Tensor, weights: ArrayLike | None = None, minlength: int = 0) -> Tensor:
-    """How often each number stands in a vector of integers that are at least 0, from 0 to the largest; int64."""
+    """Count how often each number from 0 to the largest occurs in a vector of integers that are at least 0; int64."""
 def bitwise_and(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Return ``x1 & x2``, bit by bit, for integers and bools."""
 def bitwise_invert(x: Tensor) -> Tensor:
@@ -501,13 +501,13 @@ def concat(arrays: Sequence[Tensor], axis: int | None = 0) -> Tensor:
 def conj(x: Tensor) -> Tensor:
     """Return the complex conjugate; a real tensor is copied."""
 def convolve(a: Tensor, v: ArrayLike, mode: str = 'full') -> Tensor:
-    """The convolution of two vectors: ``out[k]`` is the sum of ``a[i] * v[k - i]``."""
+    """Return the convolution of two vectors: ``out[k]`` is the sum of ``a[i] * v[k - i]``."""
 def copysign(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Return the magnitude of ``x1`` with the sign of ``x2``, for real dtypes; zeros and nan have signs too."""
 def corrcoef(x: Tensor, y: TensorLike | None = None, *, rowvar: _bool = True) -> Tensor:
     """Return the Pearson correlation coefficients of variables, given as in ``tk.cov``; 0-d for one variable."""
 def correlate(a: Tensor, v: ArrayLike, mode: str = 'valid') -> Tensor:
-    """The correlation of two vectors: ``out[k]`` is the sum of ``a[i + k] * conj(v[i])``. Modes as in
+    """Return the correlation of two vectors: ``out[k]`` is the sum of ``a[i + k] * conj(v[i])``; see
     ``tk.convolve``.
     """
 def cos(x: Tensor) -> Tensor:
@@ -569,7 +569,7 @@ def diff(
 ) -> Tensor:
     """Return the differences of neighbours along an axis, which becomes shorter by one, ``n`` times over."""
 def digitize(x: Tensor, bins: ArrayLike, right: _bool = False) -> Tensor:
-    """In which of the bins between the edges ``bins`` each element lies: 0 before the first edge; int64."""
+    """Return the bin between the edges ``bins`` in which each element lies: 0 before the first edge; int64."""
 def divide(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Divide two tensors element by element, with broadcasting; integers give floats."""
 def dot(x1: TensorLike, x2: TensorLike) -> Tensor:
@@ -679,7 +679,7 @@ def histogram2d(
     weights: ArrayLike | None = None,
     density: _bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """How many of the points ``(x, y)`` lie in each bin of a grid, and the edges along both axes."""
+    """Count the points ``(x, y)`` in each bin of a grid, and return the counts and the edges along both axes."""
 def hstack(arrays: Sequence[Tensor]) -> Tensor:
     """The tensors side by side: joined along the second axis, vectors along the first."""
 def hypot(x1: TensorLike, x2: TensorLike) -> Tensor:
@@ -704,7 +704,7 @@ def interp(
     right: float | None = None,
     period: float | None = None,
 ) -> Tensor:
-    """The piecewise linear function through the points ``(xp, fp)``, at ``x``."""
+    """Evaluate the piecewise linear function through the points ``(xp, fp)`` at ``x``."""
 def intersect1d(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Return the distinct elements of both of two tensors, ascending, as a vector of the promoted dtype. Not
     differentiable.

@@ -25,7 +25,7 @@ __all__ = [
 
 
 def fft(x: Tensor, n: int | None = None, axis: int = -1, norm: str = 'backward') -> Tensor:
-    """The discrete Fourier transform along an axis: ``sum over j of x[j] exp(-2 pi i j k / n)``."""
+    """Return the discrete Fourier transform along an axis: ``sum over j of x[j] exp(-2 pi i j k / n)``."""
 def fftfreq(
     n: int,
     d: float = 1.0,
@@ -33,42 +33,42 @@ def fftfreq(
     dtype: DTypeLike | None = None,
     device: Device | str | None = None,
 ) -> Tensor:
-    """The frequencies of the elements of a transform of ``n`` points, ``d`` apart: 0, 1 / (n d), ..., -1 / (n d)."""
+    """Return the frequencies of a transform of ``n`` points, ``d`` apart: 0, 1 / (n d), ..., -1 / (n d)."""
 def fftn(
     x: Tensor,
     s: Sequence[int] | None = None,
     axes: Sequence[int] | None = None,
     norm: str = 'backward',
 ) -> Tensor:
-    """The discrete Fourier transform along several axes."""
+    """Return the discrete Fourier transform along several axes."""
 def fftshift(x: Tensor, axes: int | Sequence[int] | None = None) -> Tensor:
-    """The elements rotated along axes so that the frequency zero is in the middle."""
+    """Rotate the elements along axes, so that frequency zero is in the middle."""
 def hfft(x: Tensor, n: int | None = None, axis: int = -1, norm: str = 'backward') -> Tensor:
-    """The discrete Fourier transform, which is real, of a Hermitian signal: of its first half."""
+    """Return the discrete Fourier transform, which is real, of a Hermitian signal, given its first half."""
 def ifft(x: Tensor, n: int | None = None, axis: int = -1, norm: str = 'backward') -> Tensor:
-    """The inverse of ``fft``: ``sum over k of x[k] exp(2 pi i j k / n) / n``."""
+    """Return the inverse of ``fft``: ``sum over k of x[k] exp(2 pi i j k / n) / n``."""
 def ifftn(
     x: Tensor,
     s: Sequence[int] | None = None,
     axes: Sequence[int] | None = None,
     norm: str = 'backward',
 ) -> Tensor:
-    """The inverse of ``fftn``."""
+    """Return the inverse of ``fftn``."""
 def ifftshift(x: Tensor, axes: int | Sequence[int] | None = None) -> Tensor:
-    """The inverse of ``fftshift``, which is another function for odd lengths."""
+    """Invert ``fftshift``; the two differ for odd lengths."""
 def ihfft(x: Tensor, n: int | None = None, axis: int = -1, norm: str = 'backward') -> Tensor:
-    """The inverse of ``hfft``: the first half of the Hermitian signal whose spectrum is x."""
+    """Return the inverse of ``hfft``: the first half of the Hermitian signal with the spectrum x."""
 def irfft(x: Tensor, n: int | None = None, axis: int = -1, norm: str = 'backward') -> Tensor:
-    """The inverse of ``rfft``: real values from the first half of a spectrum."""
+    """Return the inverse of ``rfft``: real values from the first half of a spectrum."""
 def irfftn(
     x: Tensor,
     s: Sequence[int] | None = None,
     axes: Sequence[int] | None = None,
     norm: str = 'backward',
 ) -> Tensor:
-    """The inverse of ``rfftn``: real values."""
+    """Return the inverse of ``rfftn``: real values."""
 def rfft(x: Tensor, n: int | None = None, axis: int = -1, norm: str = 'backward') -> Tensor:
-    """The discrete Fourier transform of real values: the first ``n // 2 + 1`` elements, which determine the others."""
+    """Return the discrete Fourier transform of real values: its first ``n // 2 + 1`` elements, which determine all."""
 def rfftfreq(
     n: int,
     d: float = 1.0,
@@ -76,11 +76,11 @@ def rfftfreq(
     dtype: DTypeLike | None = None,
     device: Device | str | None = None,
 ) -> Tensor:
-    """The frequencies of the elements of ``rfft`` of ``n`` points, ``d`` apart: from 0 to 1 / (2 d)."""
+    """Return the frequencies of ``rfft`` of ``n`` points, ``d`` apart: from 0 to 1 / (2 d)."""
 def rfftn(
     x: Tensor,
     s: Sequence[int] | None = None,
     axes: Sequence[int] | None = None,
     norm: str = 'backward',
 ) -> Tensor:
-    """The discrete Fourier transform of real values along several axes; of the last of them the first half."""
+    """Return the discrete Fourier transform of real values along several axes; along the last one, its first half."""

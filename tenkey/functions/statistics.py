@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core.dtypes.names import default_float, float64
 from ..core.tensor import Tensor
+from ..ops.builtin.elementwise.complex import refuse_complex
 from ..ops.builtin.numeric.histogram import ascending, even_of, shown_edges
 from ..ops.builtin.numeric.histogram import histogram as _histogram
 from ..ops.builtin.numeric.histogram import histogram_bin_edges as _histogram_bin_edges
@@ -173,8 +174,7 @@ def histogramdd(
     columns = _coordinates(sample)
     ndim = len(columns)
     for x in columns:
-        if x.dtype.kind == "c":
-            raise TypeError(f"[histogramdd] is not defined for dtype {x.dtype}: complex numbers have no order.")
+        refuse_complex("histogramdd", x.dtype)
     if isinstance(bins, str):
         raise TypeError(f"[histogramdd] got bins={bins!r}: names of bins are for tk.histogram. Give a number or edges.")
     every = list(bins) if isinstance(bins, (list, tuple)) else [bins] * ndim

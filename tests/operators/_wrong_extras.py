@@ -11,8 +11,7 @@ __all__ = ["cases"]
 
 _RANGE = " is out of range for a tensor of 2 dimensions: it must be in [-2, 1]."
 _BROADCAST = " cannot be broadcast together: counted from the last, each dimension must be equal or 1 in all of them."
-_ORDER = " is not defined for dtype complex64: complex numbers have no order."
-_REAL = " Use tk.real(x), say."
+_ORDER = " is not defined for dtype complex64: complex numbers have no order. Use tk.real(x), say."
 _EMPTY = " got shape (0, 3) with axis={}: the reduction of no elements has no value. Test x.size first."
 _NO_TENSOR = " must be a Tensor, got 'a' of type str. Convert it with tk.asarray(...)."
 _METHODS = (
@@ -42,7 +41,7 @@ def _reductions() -> list[Any]:
         made.append((name, lambda f, i, g=function: g(f(2, 3), 2), IndexError, f"[{name}] axis 2" + _RANGE))
     for name in ("nanmax", "nanmin", "nanargmax", "nanargmin", "median", "nanmedian"):
         function = getattr(tk, name)
-        made.append((name, lambda f, i, g=function: g(f(2, dtype="complex64")), TypeError, f"[{name}]{_ORDER}{_REAL}"))
+        made.append((name, lambda f, i, g=function: g(f(2, dtype="complex64")), TypeError, f"[{name}]{_ORDER}"))
     for name, axis in (("nanmax", "(0,)"), ("nanmin", "(0,)"), ("nanargmax", "0"), ("nanargmin", "0"), ("ptp", "(0,)")):
         function = getattr(tk, name)
         made.append((name, lambda f, i, g=function: g(f(0, 3), axis=0), ValueError, f"[{name}]" + _EMPTY.format(axis)))
@@ -53,7 +52,7 @@ def _reductions() -> list[Any]:
             (name, lambda f, i, g=function: g(f(2, 3), 0.5, axis=2), IndexError, f"[{name}] axis 2" + _RANGE),
             (name, lambda f, i, g=function: g(f(2, 3), 0.5, method="best"), ValueError,
              f"[{name}] there is no method 'best': it is one of " + _METHODS),
-            (name, lambda f, i, g=function: g(f(2, dtype="complex64"), 0.5), TypeError, f"[{name}]{_ORDER}{_REAL}"),
+            (name, lambda f, i, g=function: g(f(2, dtype="complex64"), 0.5), TypeError, f"[{name}]{_ORDER}"),
             (name, lambda f, i, g=function: g(f(2, 3), f(1, 2)), ValueError,
              f"[{name}] q is a number or a 1-d tensor, got shape (1, 2)."),
             (name, lambda f, i, g=function: g(f(2, 3), -0.5), ValueError,
@@ -94,11 +93,11 @@ def _counting() -> list[Any]:
         ("bincount", lambda f, i: tk.bincount(f(3)), ValueError,
          "[bincount] takes a vector of integers that are at least 0, got shape (3,), dtype float32."),
         ("bincount", lambda f, i: tk.bincount(i(3), f(2)), ValueError,
-         "[bincount] weights of shape (2,) must have the shape (3,) of what is counted."),
+         "[bincount] weights of shape (2,) must have the shape (3,) of the counted elements."),
         ("bincount", lambda f, i: tk.bincount(i(3), minlength=-1), ValueError,
          "[bincount] minlength must be at least 0, got -1."),
         ("bin_sums", lambda f, i: o.bin_sums(i(3), f(2), 4), ValueError,
-         "[histogram] weights of shape (2,) must have the shape (3,) of what is counted."),
+         "[histogram] weights of shape (2,) must have the shape (3,) of the counted elements."),
         ("even_edges", lambda f, i: tk.histogram(f(3), 0), ValueError,
          "[histogram] the number of bins must be at least 1, got 0."),
         ("digitize", lambda f, i: tk.digitize(f(3), f(2, 2)), ValueError,
@@ -108,8 +107,8 @@ def _counting() -> list[Any]:
          ("[histogram_bin_edges] bins of shape (2, 2): give a number of bins, at least 1, or a vector of ascending "
          "edges.")),
         ("estimated_edges", lambda f, i: tk.histogram(f(3), "best"), ValueError,
-         ("[histogram] there is no way 'best' to choose bins: it is one of auto, doane, fd, rice, scott, sqrt, stone, "
-         "sturges, or give a number.")),
+         ("[histogram] there is no method 'best' to choose bins: use one of auto, doane, fd, rice, scott, sqrt, "
+         "stone, sturges, or a number.")),
         ("estimated_edges", lambda f, i: tk.histogram_bin_edges(f(3), "fd", range=(2, 1)), ValueError,
          "[histogram] the range 2.0 to 1.0 must be finite and ascending: give range=(low, high)."),
         ("estimated_edges", lambda f, i: tk.histogram(f(3, dtype="complex64"), "fd"), TypeError,
@@ -127,13 +126,13 @@ def _counting() -> list[Any]:
         ("counts_on_grid", lambda f, i: tk.histogramdd(f(3, 2), 0), ValueError,
          "[histogramdd] the number of bins must be at least 1, got 0."),
         ("counts_on_grid", lambda f, i: tk.histogramdd(f(3, 2), 2, range=[(0, 1), (0, 1)], weights=f(2)), ValueError,
-         "[histogramdd] weights of shape (2,) must have the shape (3,) of what is counted."),
+         "[histogramdd] weights of shape (2,) must have the shape (3,) of the counted elements."),
         ("counts_on_grid", lambda f, i: tk.histogramdd(f(3, 2, dtype="complex64")), TypeError,
          "[histogramdd]" + _ORDER),
         ("histogram", lambda f, i: tk.histogram(f(3), range=(2, 1)), ValueError,
          "[histogram] the range 2.0 to 1.0 must be finite and ascending: give range=(low, high)."),
         ("histogram", lambda f, i: tk.histogram(f(3), weights=f(2)), ValueError,
-         "[histogram] weights of shape (2,) must have the shape (3,) of what is counted."),
+         "[histogram] weights of shape (2,) must have the shape (3,) of the counted elements."),
         ("histogram", lambda f, i: tk.histogram(f(3, dtype="complex64")), TypeError, "[histogram]" + _ORDER),
         ("histogram2d", lambda f, i: tk.histogram2d(f(3), f(4)), ValueError,
          "[histogram2d] x and y must be vectors of one length, got shapes (3,) and (4,)."),

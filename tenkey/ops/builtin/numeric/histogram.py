@@ -1,4 +1,4 @@
-"""Counting: ``bincount``, ``digitize``, histograms; those in several dimensions are in ``histogram_grids``."""
+"""Counting: ``bincount``, ``digitize`` and ``histogram``; ``histogram_grids`` has those in several dimensions."""
 
 from __future__ import annotations
 
@@ -17,30 +17,59 @@ from ...declare import SUM, Entry, TensorSpec, composite, gather, loop, structur
 from ...declare.batch import VmapLevel
 from ..creation import arange, full
 from ..elementwise.comparison import greater_equal, less, logical_and, where
+from ..elementwise.complex import refuse_complex
 from ..indexing.advanced_indexing import take
 from ..reductions.reduction import sum
 from ..shape.copying import cast
 from ..shape.views import reshape, slice
 
-_WEIGHTS: Final = "[{operator}] weights of shape {weights} must have the shape {shape} of what is counted."
 _ORDER: Final = "[{operator}] the edges must ascend{or_descend}: sort them first."
 _EDGES: Final = "[{operator}] bins of shape {shape}: give a number of bins, at least 1, or a vector of ascending edges."
-_RANGE: Final = "[{operator}] the range {low} to {high} must be finite and ascending: give range=(low, high)."
-_TWO: Final = "[{operator}] got range={range}: it is a pair, range=(low, high)."
-_REAL: Final = "[{operator}] is not defined for dtype {dtype}: complex numbers have no order."
+_PAIR: Final = "[{operator}] got range={range}: it must be a pair, range=(low, high)."
 
 
-# ---- sums by bin: what all the others are made of
+def check_weights(operator: str, weights: Any, shape: tuple[int, ...]) -> None:
+    """Raise ValueError unless the weights, if any, have the shape of the counted elements."""
+    if weights is not None and weights.shape != shape:
+        raise ValueError(
+            f"[{operator}] weights of shape {weights.shape} must have the shape {shape} of the counted elements."
+        )
+
+
+def check_floats(x: Any) -> None:
+    """Raise TypeError unless the tensor is floating, as it must be to compute edges."""
+    refuse_complex("histogram", x.dtype)
+    if x.dtype.kind not in "fV":
+        raise TypeError(f"[histogram] got dtype {x.dtype}: edges are computed from floats.")
+
+
+def check_range(range: Sequence[float] | None) -> None:
+    """Raise ValueError unless the range, if any, is a finite and ascending pair."""
+    if range is not None and len(range) != 2:
+        raise ValueError(_PAIR.format(operator="histogram", range=tuple(range)))
+    if range is not None and not (np.isfinite(range).all() and range[0] <= range[1]):
+        raise ValueError(
+            f"[histogram] the range {range[0]} to {range[1]} must be finite and ascending: give range=(low, high)."
+        )
+
+
+def range_of(x: Any) -> tuple[float, float]:
+    """Return the range of the elements of an array, which must be finite."""
+    low, high = float(x.min()), float(x.max())
+    check_range((low, high))
+    return low, high
+
+
+# ---- sums by bin, of which all the others are composed
 
 
 def _sums_meta(indices: Any, weights: Any, n: int) -> TensorSpec:
-    if weights is not None and weights.shape != indices.shape:
-        raise ValueError(_WEIGHTS.format(operator="histogram", weights=weights.shape, shape=indices.shape))
+    check_weights("histogram", weights, indices.shape)
     return TensorSpec((n,), _summed(weights))
 
 
 def _summed(weights: Any) -> np.dtype:
-    """The dtype of sums: 64 bits for integers, as in ``tk.sum``."""
+    """Return the dtype of sums: 64 bits for integers, as in ``tk.sum``."""
     return int64 if weights is None else SUM.compute(weights.dtype)
 
 
@@ -73,7 +102,7 @@ def _sums_vjp(g: Tensor, indices: Tensor, n: int) -> Tensor:
 
 
 def _sums_batch(level: VmapLevel, operator: Operator, args: Any, kwargs: dict[str, Any]) -> Tensor:
-    """Each sample has bins of its own, behind those of the sample before."""
+    """Give each sample its own bins, after those of the previous sample."""
     level.check(operator, args, kwargs)
     indices, weights, n = args
     own = level.front(indices)
@@ -87,7 +116,7 @@ bin_sums: Entry = structured(
     "bin_sums(Tensor indices, Tensor? weights, int n) -> Tensor",
     meta=_sums_meta,
     numpy=_sums_on_numpy,
-    vjp={"weights": lambda g, indices, n: _sums_vjp(g, indices, n)},
+    vjp={"weights": _sums_vjp},
     sample_inputs=lambda rng: [
         ((rng.integers(0, 4, (6,)), rng.standard_normal(6), 4), {}),
         ((rng.integers(-1, 5, (2, 3)), rng.standard_normal((2, 3)), 4), {}),
@@ -96,7 +125,7 @@ bin_sums: Entry = structured(
     reference=lambda indices, weights, n: np.stack([weights[indices == k].sum() for k in range(n)]),
     batch=_sums_batch,
     tags=(Tag.INTERNAL,),
-    doc="""How often each of the numbers below ``n`` stands among the indices, or the sum of their weights.
+    doc="""Count how often each number below ``n`` occurs among the indices, or sum their weights.
 
     >>> import tenkey as tk
     >>> tk.ops.tk.bin_sums(tk.asarray([0, 2, 2, 7]), None, 3).tolist()
@@ -110,14 +139,13 @@ def _bincount_meta(x: Any, weights: Any = None, minlength: int = 0) -> TensorSpe
         raise ValueError(
             f"[bincount] takes a vector of integers that are at least 0, got shape {x.shape}, dtype {x.dtype}."
         )
-    if weights is not None and weights.shape != x.shape:
-        raise ValueError(_WEIGHTS.format(operator="bincount", weights=weights.shape, shape=x.shape))
+    check_weights("bincount", weights, x.shape)
     if minlength < 0:
         raise ValueError(f"[bincount] minlength must be at least 0, got {minlength}.")
     if getattr(x, "device", None) is META:
         raise NotImplementedError(
-            "[bincount] the shape of the result depends on the values, which a tensor without values does not have: "
-            "use tk.histogram with bins and range."
+            "[bincount] the shape of the result depends on the values, and a meta tensor has none: use tk.histogram "
+            "with bins and range."
         )
     return TensorSpec((minlength,), int64)
 
@@ -144,10 +172,10 @@ bincount = structured(
         [weights[x == k].sum() for k in range(max(minlength, x.max() + 1))]
     ),
     tags=(Tag.DATA_DEPENDENT_OUTPUT, Tag.TAKES_SEQUENCES),
-    doc="""How often each number stands in a vector of integers that are at least 0, from 0 to the largest; int64.
+    doc="""Count how often each number from 0 to the largest occurs in a vector of integers that are at least 0; int64.
 
-    Args: weights: what is summed in place of 1, differentiably; the result has its dtype. minlength: the result has at
-    least as many elements.
+    Args: weights: summed in place of 1; the result has their dtype and is differentiable with respect to them.
+    minlength: the minimal number of elements of the result.
 
     >>> import tenkey as tk
     >>> tk.bincount(tk.asarray([0, 2, 2])).tolist(), tk.bincount(tk.asarray([0, 0]), tk.asarray([0.5, 1.0])).tolist()
@@ -158,8 +186,7 @@ bincount = structured(
 
 def _digitize_meta(x: Any, bins: Any, *, right: bool = False) -> TensorSpec:
     for given in (x, bins):
-        if given.dtype.kind == "c":
-            raise TypeError(_REAL.format(operator="digitize", dtype=given.dtype))
+        refuse_complex("digitize", given.dtype)
     if bins.ndim != 1:
         raise ValueError(_EDGES.format(operator="digitize", shape=bins.shape))
     return TensorSpec(x.shape, int64)
@@ -186,7 +213,7 @@ digitize = structured(
     batch=gather("x"),
     tags=(Tag.TAKES_SEQUENCES,),
     positional=1,
-    doc="""In which of the bins between the edges ``bins`` each element lies: 0 before the first edge; int64.
+    doc="""Return the bin between the edges ``bins`` in which each element lies: 0 before the first edge; int64.
 
     ``bins[i - 1] <= x < bins[i]``, or with ``right`` ``bins[i - 1] < x <= bins[i]``. The edges ascend or descend.
 
@@ -200,31 +227,15 @@ digitize = structured(
 
 
 def _edges_meta(x: Any, bins: int, range: Any = None) -> TensorSpec:
-    if x.dtype.kind not in "fV":
-        raise TypeError(_REAL.format(operator="histogram", dtype=x.dtype))
+    check_floats(x)
     if bins < 1:
         raise ValueError(f"[histogram] the number of bins must be at least 1, got {bins}.")
     check_range(range)
     return TensorSpec((bins + 1,), x.dtype)
 
 
-def check_range(range: Sequence[float] | None) -> None:
-    """Refuse a lowest and highest edge between which there is nothing."""
-    if range is not None and len(range) != 2:
-        raise ValueError(_TWO.format(operator="histogram", range=tuple(range)))
-    if range is not None and not (np.isfinite(range).all() and range[0] <= range[1]):
-        raise ValueError(_RANGE.format(operator="histogram", low=range[0], high=range[1]))
-
-
 def _edges_on_numpy(x: Any, bins: int, range: Any = None) -> Any:
-    if range is not None:
-        low, high = range
-    elif x.size:
-        low, high = float(x.min()), float(x.max())
-        if not (np.isfinite(low) and np.isfinite(high)):
-            raise ValueError(_RANGE.format(operator="histogram", low=low, high=high))
-    else:
-        low, high = 0.0, 1.0
+    low, high = range if range is not None else range_of(x) if x.size else (0.0, 1.0)
     if low == high:
         low, high = low - 0.5, high + 0.5
     return np.linspace(low, high, bins + 1).astype(x.dtype)
@@ -239,7 +250,7 @@ even_edges = structured(
     reference=np.histogram_bin_edges,
     batch=loop,
     tags=(Tag.INTERNAL,),
-    doc="""The edges of bins of one width over the range of the elements, which are floats.
+    doc="""Return the edges of bins of equal width over the range of the elements, which are floats.
 
     >>> import tenkey as tk
     >>> tk.ops.tk.even_edges(tk.asarray([0.0, 4.0]), 2).tolist()
@@ -248,21 +259,17 @@ even_edges = structured(
 )
 
 
-def _bins_meta(x: Any, edges: Any) -> TensorSpec:
-    return TensorSpec(x.shape, int64)
-
-
 def _bins_on_numpy(x: Any, edges: Any) -> Any:
     if len(edges) == 0:
         return np.full(x.shape, -1)
     at = np.asarray(np.searchsorted(edges, x, "right"), np.int64) - 1
-    at = np.where(x == edges[-1], len(edges) - 2, at)  # the last bin holds its upper edge
+    at = np.where(x == edges[-1], len(edges) - 2, at)  # the last bin includes its upper edge
     return np.where(at > len(edges) - 2, -1, at)
 
 
 bins_of = structured(
     "bins_of(Tensor x, Tensor edges) -> Tensor",
-    meta=_bins_meta,
+    meta=lambda x, edges: TensorSpec(x.shape, int64),
     numpy=_bins_on_numpy,
     differentiable=False,
     sample_inputs=lambda rng: [((rng.standard_normal((2, 3)), np.array([0.0, 1.0])), {})],
@@ -271,7 +278,7 @@ bins_of = structured(
     ),
     batch=gather("x"),
     tags=(Tag.INTERNAL,),
-    doc="""The number of the bin of each element, -1 outside of them all.
+    doc="""Return the number of the bin of each element, -1 outside all bins.
 
     >>> import tenkey as tk
     >>> tk.ops.tk.bins_of(tk.asarray([0.0, 2.0, 3.0]), tk.asarray([0.0, 1.0, 2.0])).tolist()
@@ -295,7 +302,7 @@ ascending = structured(
     reference=lambda edges: edges.copy(),
     batch=loop,
     tags=(Tag.INTERNAL,),
-    doc="""A copy of edges, or ValueError where they do not ascend.
+    doc="""Return a copy of edges; raise ValueError if they do not ascend.
 
     >>> import tenkey as tk
     >>> tk.ops.tk.ascending(tk.asarray([1, 2])).tolist()
@@ -305,10 +312,9 @@ ascending = structured(
 
 
 def _edges(operator: str, x: Tensor, bins: Tensor | None, range: Sequence[float] | None) -> Tensor:
-    if x.dtype.kind == "c":
-        raise TypeError(_REAL.format(operator=operator, dtype=x.dtype))
+    refuse_complex(operator, x.dtype)
     if range is not None and len(range) != 2:
-        raise ValueError(_TWO.format(operator=operator, range=tuple(range)))
+        raise ValueError(_PAIR.format(operator=operator, range=tuple(range)))
     if bins is not None and not bins._word & WEAK_MASK and bins.ndim:
         if bins.ndim != 1 or bins.shape[0] < 2 or bins.dtype.kind == "c":
             raise ValueError(_EDGES.format(operator=operator, shape=bins.shape))
@@ -319,20 +325,26 @@ def _edges(operator: str, x: Tensor, bins: Tensor | None, range: Sequence[float]
 
 
 def even_of(x: Tensor, bins: int, range: Sequence[float] | None) -> Tensor:
-    """Those of integers in double precision, which tells them apart."""
+    """Return edges of equal width; those of integers in double precision, which can tell them apart."""
     return even_edges(cast(x, float64) if x.dtype.kind in "biu" else x, bins, range)
 
 
 def shown_edges(edges: Tensor, x: Tensor) -> Tensor:
-    """Edges that were computed for integers, in the default dtype for floats."""
+    """Return edges that were computed for integers in the default dtype for floats."""
     exact = x.dtype.kind in "biu" and edges.dtype == float64
     return cast(edges, default_float()) if exact else edges * 1
 
 
 def widths_of(edges: Tensor) -> Tensor:
-    """How wide the bins are."""
+    """Return the widths of the bins."""
     n = edges.shape[0]
     return slice(edges, 0, 1, n, 1) - slice(edges, 0, 0, n - 1, 1)
+
+
+def density_of(counts: Tensor, sizes: Tensor, dtype: np.dtype) -> Tensor:
+    """Return the counts, in a floating dtype, divided by their sum and by the sizes of the bins."""
+    floats = counts if counts.dtype.kind in "fc" else cast(counts, dtype)
+    return floats / sum(floats) / cast(sizes, floats.dtype)
 
 
 @composite(
@@ -343,7 +355,7 @@ def widths_of(edges: Tensor) -> Tensor:
     tags=(Tag.TAKES_SEQUENCES, Tag.INTERNAL),  # tk.histogram_bin_edges also takes names
 )
 def histogram_bin_edges(x: Tensor, bins: Tensor | None = None, *, range: Sequence[float] | None = None) -> Tensor:
-    """The edges that ``tk.histogram`` uses: one more than there are bins.
+    """Return the edges that ``tk.histogram`` uses, one more than bins.
 
     >>> import tenkey as tk
     >>> tk.ops.tk.histogram_bin_edges(tk.asarray([0.0, 4.0]), 2).tolist()
@@ -380,15 +392,15 @@ def histogram(
     weights: Tensor | None = None,
     density: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """How many elements lie in each bin, and the edges of the bins.
+    """Count the elements in each bin, and return the counts and the edges of the bins.
 
-    Args: bins: a number of bins of one width (default 10) or a vector of ascending edges; the last bin holds its upper
-    edge. range: lowest and highest edge for a number of bins (default: of the elements); what is outside, or nan, is
-    not counted. weights: what is summed in place of 1. density: divided by the total and by the widths,
-    so that the integral is 1.
+    Args: bins: a number of bins of equal width (default 10) or a vector of ascending edges; the last bin includes its
+    upper edge. range: lowest and highest edge of bins of equal width (default: of the elements); elements outside, or
+    nan, are not counted. weights: summed in place of 1. density: divide by the total and by the widths, so that the
+    integral is 1.
 
-    Returns ``hist``, int64 or of the dtype of the weights, and ``bin_edges``. ValueError for edges that do not ascend
-    and for a range that is not finite.
+    Returns ``hist``, int64 or of the dtype of the weights, and ``bin_edges``. Raises ValueError for edges that do not
+    ascend and for an infinite range.
 
     >>> import tenkey as tk
     >>> hist, edges = tk.ops.tk.histogram(tk.asarray([0.0, 1.0, 1.0, 4.0]), 2)
@@ -396,13 +408,9 @@ def histogram(
     ([3, 1], [0.0, 2.0, 4.0])
     """
     edges = _edges("histogram", x, bins, range)
-    if weights is not None and weights.shape != x.shape:
-        raise ValueError(_WEIGHTS.format(operator="histogram", weights=weights.shape, shape=x.shape))
-    if weights is not None and weights._word & WEAK_MASK:  # a number, for a tensor of one element without dimensions
+    check_weights("histogram", weights, x.shape)
+    if weights is not None and weights._word & WEAK_MASK:  # a Python number, for a 0-d tensor
         weights = full((), weights.item(), device=x.device)
     counts = bin_sums(bins_of(x, edges), weights, edges.shape[0] - 1)
     shown = shown_edges(edges, x)
-    if density:
-        floats = counts if counts.dtype.kind in "fc" else cast(counts, shown.dtype)
-        counts = floats / sum(floats) / cast(widths_of(edges), floats.dtype)
-    return counts, shown
+    return (density_of(counts, widths_of(edges), shown.dtype) if density else counts), shown

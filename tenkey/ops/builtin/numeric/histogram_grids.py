@@ -1,8 +1,8 @@
-"""Histograms in several dimensions, and bins whose number follows from the values."""
+"""Histograms in several dimensions, and bins whose number depends on the values."""
 
 from __future__ import annotations
 
-import builtins
+import math
 import warnings
 from collections.abc import Sequence
 from typing import Any, Final
@@ -15,30 +15,40 @@ from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
 from ...declare import Entry, TensorSpec, composite, loop, structured
 from ..elementwise.comparison import greater_equal, logical_and, where
+from ..elementwise.complex import refuse_complex
 from ..reductions.reduction import sum
 from ..shape.copying import cast
 from ..shape.views import reshape
-from .histogram import bin_sums, bins_of, check_range, even_of, shown_edges, widths_of
+from .histogram import (
+    bin_sums,
+    bins_of,
+    check_floats,
+    check_range,
+    check_weights,
+    density_of,
+    even_of,
+    range_of,
+    shown_edges,
+    widths_of,
+)
 
 __all__ = ["counts_on_grid", "estimated_edges", "histogram2d"]
 
-_WAYS: Final = ("auto", "doane", "fd", "rice", "scott", "sqrt", "stone", "sturges")
+_METHODS: Final = ("auto", "doane", "fd", "rice", "scott", "sqrt", "stone", "sturges")
 
-# ---- bins by the values
+# ---- the number of bins from the values
 
 
 def _estimated_meta(x: Any, bins: str, range: Any = None, whole: bool = False) -> TensorSpec:
-    if x.dtype.kind not in "fV":
-        raise TypeError(f"[histogram] is not defined for dtype {x.dtype}: complex numbers have no order.")
-    if bins not in _WAYS:
+    check_floats(x)
+    if bins not in _METHODS:
         raise ValueError(
-            f"[histogram] there is no way {bins!r} to choose bins: it is one of {', '.join(_WAYS)}, or give a number."
+            f"[histogram] there is no method {bins!r} to choose bins: use one of {', '.join(_METHODS)}, or a number."
         )
     check_range(range)
     if getattr(x, "device", None) is META:
         raise NotImplementedError(
-            f"[histogram] bins={bins!r} depends on the values, which a tensor without values does not have: give a "
-            "number."
+            f"[histogram] bins={bins!r} depends on the values, and a meta tensor has none: give a number."
         )
     return TensorSpec((2,), x.dtype)
 
@@ -48,15 +58,11 @@ def _estimated_on_numpy(x: Any, bins: str, range: Any = None, whole: bool = Fals
     if dtype.kind == "V":
         x = x.astype(np.float32)
     if range is None and x.size:
-        low, high = x.min(), x.max()
-        if not (np.isfinite(low) and np.isfinite(high)):
-            raise ValueError(
-                f"[histogram] the range {low} to {high} must be finite and ascending: give range=(low, high)."
-            )
-    if whole:  # bins of whole numbers are at least 1 wide
+        range_of(x)
+    if whole:  # bins of integers are at least 1 wide
         x = x.astype(np.int64 if x.size and x.min() < 0 else np.uint64)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # "stone" doubts its own choice
+        warnings.simplefilter("ignore", RuntimeWarning)  # method "stone" may warn about its choice
         return np.histogram_bin_edges(x, bins, range).astype(dtype)
 
 
@@ -66,7 +72,7 @@ estimated_edges: Entry = structured(
     numpy=_estimated_on_numpy,
     differentiable=False,
     sample_inputs=lambda rng: [
-        *[((rng.standard_normal((5, 8)), way), {}) for way in _WAYS],
+        *[((rng.standard_normal((5, 8)), way), {}) for way in _METHODS],
         ((rng.standard_normal(40), "fd", (-1.0, 1.0)), {}),
         ((rng.standard_normal(0), "auto"), {}),
         ((np.full(3, 2.0), "scott"), {}),
@@ -74,7 +80,7 @@ estimated_edges: Entry = structured(
     reference=np.histogram_bin_edges,
     batch=loop,
     tags=(Tag.INTERNAL, Tag.DATA_DEPENDENT_OUTPUT),
-    doc="""The edges of bins of one width, whose number a rule of thumb finds from the values, which are floats.
+    doc="""Return the edges of bins of equal width, whose number a rule of thumb derives from the values, floats.
 
     >>> import tenkey as tk
     >>> tk.ops.tk.estimated_edges(tk.asarray([0.0, 1.0, 2.0, 4.0]), "sqrt").tolist()
@@ -106,50 +112,33 @@ def _grid_samples(rng: np.random.Generator) -> Any:
 def counts_on_grid(
     coordinates: Sequence[Tensor], edges: Sequence[Tensor], *, weights: Tensor | None = None, density: bool = False
 ) -> Tensor:
-    """How many points lie in each bin of a grid: for each dimension the places of the points and the edges.
+    """Count the points in each bin of a grid, given their coordinates and the edges along each dimension.
 
     >>> import tenkey as tk
     >>> tk.ops.tk.counts_on_grid([tk.asarray([0.0, 1.0])], [tk.asarray([0.0, 0.5, 1.0])]).tolist()
     [1, 1]
     """
     for x in coordinates:
-        if x.dtype.kind == "c":
-            raise TypeError(f"[histogramdd] is not defined for dtype {x.dtype}: complex numbers have no order.")
-    if weights is not None and weights.shape != coordinates[0].shape:
-        raise ValueError(
-            f"[histogramdd] weights of shape {weights.shape} must have the shape {coordinates[0].shape} of what is "
-            "counted."
-        )
-    shape = [len_of(edge) for edge in edges]
+        refuse_complex("histogramdd", x.dtype)
+    check_weights("histogramdd", weights, coordinates[0].shape)
+    shape = tuple([edge.shape[0] - 1 for edge in edges])
     if min(shape, default=0) < 0:
-        raise ValueError("[histogramdd] got no edges for a dimension: its bins lie between at least two.")
+        raise ValueError("[histogramdd] got no edges for a dimension: it needs at least two.")
     place: Any = 0
     inside: Any = None
     for at, n in zip(map(bins_of, coordinates, edges), shape):
         within = greater_equal(at, 0)
         inside = within if inside is None else logical_and(inside, within)
         place = place * n + at
-    size = 1
-    for n in shape:
-        size *= n
-    counts: Tensor = reshape(bin_sums(where(inside, place, -1), weights, size), tuple(shape))
+    counts = reshape(bin_sums(where(inside, place, -1), weights, math.prod(shape)), shape)
     if density:
-        counts = counts if counts.dtype.kind in "fc" else cast(counts, _floating(edges[0]))
+        dtype = edges[0].dtype if edges[0].dtype.kind == "f" else float64
+        counts = counts if counts.dtype.kind in "fc" else cast(counts, dtype)
         counts = counts / sum(counts)
         for i, edge in enumerate(edges):
             lengths = cast(widths_of(edge), counts.dtype)
-            counts = counts / reshape(lengths, tuple([-1 if k == i else 1 for k in builtins.range(len(shape))]))
+            counts = counts / reshape(lengths, tuple([-1 if k == i else 1 for k in range(len(shape))]))
     return counts
-
-
-def len_of(edges: Tensor) -> int:
-    """How many bins lie between edges."""
-    n: int = edges.shape[0]
-    return n - 1
-
-
-def _floating(edges: Tensor) -> Any:
-    return edges.dtype if edges.dtype.kind == "f" else float64
 
 
 @composite(
@@ -157,10 +146,7 @@ def _floating(edges: Tensor) -> Any:
     " bool density=False) -> (Tensor hist, Tensor x_edges, Tensor y_edges)",
     differentiable=False,
     sample_inputs=lambda rng: [((rng.uniform(1, 4, 7), rng.uniform(1, 4, 7), (2, 3)), {})],
-    reference=lambda x, y, bins: (
-        np.histogram2d(x, y, bins)[0].astype(np.int64),
-        *np.histogram2d(x, y, bins)[1:],
-    ),
+    reference=lambda x, y, bins: (np.histogram2d(x, y, bins)[0].astype(np.int64), *np.histogram2d(x, y, bins)[1:]),
     tags=(Tag.TAKES_SEQUENCES,),
 )
 def histogram2d(
@@ -172,7 +158,7 @@ def histogram2d(
     weights: Tensor | None = None,
     density: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """How many of the points ``(x, y)`` lie in each bin of a grid, and the edges along both axes.
+    """Count the points ``(x, y)`` in each bin of a grid, and return the counts and the edges along both axes.
 
     Args: x, y: vectors of one length. bins: the number of bins along both, or along each. range: lowest and highest
     edge along each. weights, density: as in ``tk.histogram``.
@@ -191,8 +177,7 @@ def histogram2d(
     at_x, at_y = bins_of(x, x_edges), bins_of(y, y_edges)
     both = where(logical_and(greater_equal(at_x, 0), greater_equal(at_y, 0)), at_x * rows + at_y, -1)
     counts = reshape(bin_sums(both, weights, columns * rows), (columns, rows))
+    shown = shown_edges(x_edges, x)
     if density:
-        floats = counts if counts.dtype.kind in "fc" else cast(counts, shown_edges(x_edges, x).dtype)
-        areas = reshape(widths_of(x_edges), (-1, 1)) * widths_of(y_edges)
-        counts = floats / sum(floats) / cast(areas, floats.dtype)
-    return counts, shown_edges(x_edges, x), shown_edges(y_edges, y)
+        counts = density_of(counts, reshape(widths_of(x_edges), (-1, 1)) * widths_of(y_edges), shown.dtype)
+    return counts, shown, shown_edges(y_edges, y)

@@ -16,10 +16,10 @@ from ...declare.batch import VmapLevel
 from ..creation import arange, concrete
 from ..elementwise.arithmetic import remainder
 from ..elementwise.comparison import equal, greater, less, where
-from ..elementwise.complex import conj, real
+from ..elementwise.complex import conjugated, like_operand
 from ..indexing.advanced_indexing import index, take
 from ..linalg.matmul import matmul
-from ..shape.copying import cast, clone, concat, flip
+from ..shape.copying import as_dtype, cast, clone, concat, flip
 from ..shape.padding import pad_constant
 from ..shape.views import expand_dims, select_index, slice, squeeze
 from ..sorting.sort import argsort
@@ -47,14 +47,13 @@ def _full_on_numpy(a: Any, v: Any) -> Any:
 
 
 def _full_vjp(g: Tensor, other: Tensor, meta: Any) -> Tensor:
-    mirrored = flip(conj(other) if other.dtype.kind == "c" else other)
+    mirrored = flip(conjugated(other))
     start = other.shape[0] - 1
-    found = slice(convolve_full(g, mirrored), 0, start, start + meta.shape[0], 1)
-    return real(found) if found.dtype.kind == "c" and meta.dtype.kind != "c" else found
+    return like_operand(slice(convolve_full(g, mirrored), 0, start, start + meta.shape[0], 1), meta)
 
 
 def _convolve_batch(level: VmapLevel, operator: Operator, args: Any, kwargs: dict[str, Any]) -> Tensor:
-    """The products of the windows of the one with the other."""
+    """Multiply the windows of one vector by the other."""
     dtype = operator.facets["Meta"].rule(*args).dtype
     a, v = [cast(level.front(x), dtype) for x in args]
     n, m = a.shape[1], v.shape[1]
@@ -78,7 +77,7 @@ convolve_full: Entry = structured(
     reference=np.convolve,
     batch=_convolve_batch,
     tags=(Tag.INTERNAL,),
-    doc="""The convolution of two vectors, in full.
+    doc="""Return the full convolution of two vectors.
 
     >>> import tenkey as tk
     >>> tk.ops.tk.convolve_full(tk.asarray([1, 2]), tk.asarray([1, 1])).tolist()
@@ -88,7 +87,7 @@ convolve_full: Entry = structured(
 
 
 def _convolve(a: Tensor, v: Tensor, mode: str) -> Tensor:
-    found: Tensor = convolve_full(a, v)
+    found = convolve_full(a, v)
     short, long = sorted((a.shape[0], v.shape[0]))
     if mode == "same":
         start = (short - 1) // 2
@@ -113,10 +112,10 @@ def _convolve_samples(rng: np.random.Generator) -> Any:
     tags=(Tag.TAKES_SEQUENCES,),
 )
 def convolve(a: Tensor, v: Tensor, mode: str = "full") -> Tensor:
-    """The convolution of two vectors: ``out[k]`` is the sum of ``a[i] * v[k - i]``.
+    """Return the convolution of two vectors: ``out[k]`` is the sum of ``a[i] * v[k - i]``.
 
-    ``mode``: ``full`` (each overlap: n + m - 1 values), ``same`` (the middle of them, as many as the longer vector
-    has), ``valid`` (where they overlap completely). ValueError unless both are vectors with elements.
+    ``mode``: ``full`` (all n + m - 1 overlaps), ``same`` (the middle of these, with the length of the longer vector) or
+    ``valid`` (complete overlaps). Raises ValueError unless both are vectors with elements.
 
     >>> import tenkey as tk
     >>> tk.convolve(tk.asarray([1, 2, 3]), tk.asarray([0, 1])).tolist()
@@ -134,7 +133,7 @@ def convolve(a: Tensor, v: Tensor, mode: str = "full") -> Tensor:
     tags=(Tag.TAKES_SEQUENCES,),
 )
 def correlate(a: Tensor, v: Tensor, mode: str = "valid") -> Tensor:
-    """The correlation of two vectors: ``out[k]`` is the sum of ``a[i + k] * conj(v[i])``. Modes as in ``tk.convolve``.
+    """Return the correlation of two vectors: ``out[k]`` is the sum of ``a[i + k] * conj(v[i])``; see ``tk.convolve``.
 
     >>> import tenkey as tk
     >>> tk.correlate(tk.asarray([1, 2, 3]), tk.asarray([0, 1])).tolist()
@@ -142,12 +141,9 @@ def correlate(a: Tensor, v: Tensor, mode: str = "valid") -> Tensor:
     """
     _check("correlate", a, v, mode)
 
-    def conjugate(x: Tensor) -> Tensor:
-        return conj(x) if x.dtype.kind == "c" else x
-
     if a.shape[0] >= v.shape[0]:
-        return clone(_convolve(a, flip(conjugate(v)), mode))
-    return flip(conjugate(_convolve(v, flip(conjugate(a)), mode)))
+        return clone(_convolve(a, flip(conjugated(v)), mode))
+    return flip(conjugated(_convolve(v, flip(conjugated(a)), mode)))
 
 
 # ---- interpolation
@@ -164,7 +160,7 @@ interval_of = structured(
     reference=lambda x, edges: np.clip((x[..., None] >= edges).sum(-1) - 1, 0, max(len(edges) - 2, 0)),
     batch=gather("x"),
     tags=(Tag.INTERNAL,),
-    doc="""In which of the intervals between ascending edges the elements lie, the outer ones included.
+    doc="""Return the interval between ascending edges in which each element lies; the outer intervals are unbounded.
 
     >>> import tenkey as tk
     >>> tk.ops.tk.interval_of(tk.asarray([0.5, 9.0]), tk.asarray([0.0, 1.0, 2.0])).tolist()
@@ -199,11 +195,11 @@ def interp(
     right: float | None = None,
     period: float | None = None,
 ) -> Tensor:
-    """The piecewise linear function through the points ``(xp, fp)``, at ``x``.
+    """Evaluate the piecewise linear function through the points ``(xp, fp)`` at ``x``.
 
-    Args: xp: vector of ascending places; fp: their values. Outside it is constant: ``left`` and ``right``, or the
-    values at the ends. With ``period`` the places are taken modulo it, in any order. Differentiable by ``x``, ``xp``
-    and ``fp``; at a place the derivative by ``x`` is that of the interval to its right.
+    Args: xp: vector of ascending places; fp: their values. left, right: the constants outside, by default the values at
+    the ends. period: the places are taken modulo this, in any order. Differentiable with respect to ``x``, ``xp`` and
+    ``fp``; at a place, the derivative with respect to ``x`` is that of the interval to its right.
 
     >>> import tenkey as tk
     >>> tk.interp(tk.asarray([0.5, 1.0, 9.0]), tk.asarray([0.0, 1.0, 2.0]), tk.asarray([0.0, 10.0, 30.0])).tolist()
@@ -221,7 +217,7 @@ def interp(
             )
     dtype = result_dtype((x.dtype, xp.dtype, fp.dtype), (float,))
     wide = dtype if dtype.kind != "c" else result_dtype((x.dtype, xp.dtype), (float,))
-    x, xp, fp = _as(x, wide), _as(xp, wide), _as(fp, dtype)
+    x, xp, fp = as_dtype(x, wide), as_dtype(xp, wide), as_dtype(fp, dtype)
     if period is not None:
         if period == 0:
             raise ValueError("[interp] period must not be 0.")
@@ -238,8 +234,8 @@ def interp(
         between = fp + 0 * x
     else:
         at = interval_of(x, xp)
-        low, high = _at(xp, at), _at(xp, at + 1)
-        start, stop = _at(fp, at), _at(fp, at + 1)
+        low, high = take(xp, at, axis=0), take(xp, at + 1, axis=0)
+        start, stop = take(fp, at, axis=0), take(fp, at + 1, axis=0)
         width = high - low
         share = (x - low) / where(equal(width, 0.0), 1.0, width)
         between = where(equal(share, 1.0), stop, start + (stop - start) * share)
@@ -247,11 +243,3 @@ def interp(
     after = select_index(fp, 0, n - 1) if right is None or period is not None else right
     between = where(equal(x, last), select_index(fp, 0, n - 1), between)
     return where(less(x, first), before, where(greater(x, last), after, between))
-
-
-def _at(x: Tensor, places: Tensor) -> Tensor:
-    return take(x, places, axis=0)
-
-
-def _as(x: Tensor, dtype: Any) -> Tensor:
-    return x if x.dtype == dtype else cast(x, dtype)
