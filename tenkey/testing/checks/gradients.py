@@ -15,7 +15,6 @@ from ...core.dtypes.names import is_inexact
 from ...core.tensor import Tensor
 from .numeric import (
     Differences,
-    Mismatch,
     Precision,
     compare,
     cotangents,
@@ -29,15 +28,6 @@ from .structure import Labelled, host_values, quote_all
 
 __all__ = ["Derivatives"]
 
-_LOST: Final = (
-    "the gradient with respect to '{label}' is silently lost: {result} depends on '{label}', which requires a "
-    "gradient, and {result} does not require one. Compute with operators only (no numpy(), detach() or no_grad in "
-    "the function), register a gradient with register_autograd, or define the operator with differentiable=False."
-)
-_SECOND: Final = (
-    "the second derivative is wrong: of the gradient by '{of}', with respect to {by}, at index {index}: backward of "
-    "backward gives {got:.6g}, finite differences give {want:.6g}.{hint} {remedy}"
-)
 _SECOND_REMEDY: Final = (
     "In backward, compute with operators on saved tensors (no numpy(), no detach(), no values kept on ctx), or "
     "decorate backward with tk.autograd.once_differentiable, so that it is refused."
@@ -67,20 +57,16 @@ class Derivatives:
             wide = [_widened(array) for array in self.sample.arrays]
             try:
                 results = floating_results(self.sample.function(self.sample.tensors(wide)))
-                narrow = any(
-                    part.value.dtype.itemsize < (16 if part.value.dtype.kind == "c" else 8) for part in results
-                )
+                narrow = any(_real_size(part.value.dtype) < 8 for part in results)
             except Exception:
                 results, narrow = [], True
             self._arrays = wide
             if narrow:
                 self._arrays = self.sample.arrays
                 results = floating_results(self.sample.function(self.sample.tensors()))
-                self.note = (
-                    "in the sample's precision with wide tolerances, since the operator does not compute in float64"
-                )
+                self.note = "with wide tolerances in the sample's precision: the operator does not compute in float64"
             if results:
-                least = min((p.value.dtype for p in results), key=lambda d: d.itemsize / (2 if d.kind == "c" else 1))
+                least = min((part.value.dtype for part in results), key=_real_size)
                 self.precision = Precision.of(least, self.atol, self.rtol)
         return self._arrays
 
@@ -189,14 +175,17 @@ class Derivatives:
         start = 0
         for part in floating_results(results):
             size = components(part.value.detach().numpy()).size
-            for i in subset:
+            for i in () if part.value.requires_grad else subset:
                 window = self.found.values[i][:, start : start + size]
                 bent = self.found.kinks[i][:, start : start + size]
-                if (
-                    not part.value.requires_grad
-                    and (np.abs(np.where(bent, 0, window)) > 10 * self.precision.atol).any()
-                ):
-                    raise Failure(_LOST.format(label=self.sample.labels[i], result=part.label))
+                if (np.abs(np.where(bent, 0, window)) > 10 * self.precision.atol).any():
+                    label = self.sample.labels[i]
+                    raise Failure(
+                        f"the gradient with respect to '{label}' is silently lost: {part.label} depends on '{label}', "
+                        f"which requires a gradient, and {part.label} does not require one. Compute with operators "
+                        "only (no numpy(), detach() or no_grad in the function), register a gradient with "
+                        "register_autograd, or define the operator with differentiable=False."
+                    )
             start += size
 
     def _check_backward(self) -> None:
@@ -249,24 +238,20 @@ class Derivatives:
                 f"raises {described(error)}. Correct the function given to register_autograd."
             ) from error
         wrong = compare(arrays, found, columns, gradients, self.precision)
-        if wrong is not None:
-            text, label = (
-                (
-                    "the gradient with respect to '{label}' is missing{where}: backward returns None for it, but at "
-                    "index {index} finite differences give {want:.6g}. Return its gradient (or, if it is meant to "
-                    "have none, mark the other tensors of the sample with requires_grad)."
-                )
-                if wrong.input in missing
-                else (
-                    "the gradient with respect to '{label}' is wrong{where}: at index {index} backward gives "
-                    "{got:.6g}, finite differences give {want:.6g}.{hint} Correct what backward returns for "
-                    "'{label}'."
-                ),
-                labels[wrong.input],
+        if wrong is None:
+            return
+        label = labels[wrong.input]
+        if wrong.input in missing:
+            raise Failure(
+                f"the gradient with respect to '{label}' is missing{where}: backward returns None for it, but at index "
+                f"{wrong.place} finite differences give {wrong.want:.6g}. Return its gradient (or, if it is meant to "
+                "have none, mark the other tensors of the sample with requires_grad)."
             )
-            raise Failure(text.format(
-                label=label, where=where, index=wrong.place, got=wrong.got, want=wrong.want, hint=wrong.hint
-            ))  # fmt: skip
+        raise Failure(
+            f"the gradient with respect to '{label}' is wrong{where}: at index {wrong.place} backward gives "
+            f"{wrong.got:.6g}, finite differences give {wrong.want:.6g}.{wrong.hint} Correct what backward returns for "
+            f"'{label}'."
+        )
 
     def _accepted(self, arrays: Sequence[np.ndarray[Any, Any]]) -> list[Labelled] | None:
         """Return the floating results for other values, None if the operator refuses or they are not finite."""
@@ -364,21 +349,16 @@ class Derivatives:
                 return f"once differentiable: a second derivative is refused ({described(error)})"
             raise Failure(f"backward of backward raises {described(error)}. {_SECOND_REMEDY}") from error
         wrong = compare(arrays, found, columns, gradients, self.precision)
-        if wrong is not None:
-            raise Failure(self._second(wrong, found, columns, gradients, count))
-        return self.note or None
-
-    def _second(
-        self, wrong: Mismatch, found: Differences, columns: np.ndarray[Any, Any],
-        gradients: dict[int, np.ndarray[Any, Any]], count: int,
-    ) -> str:  # fmt: skip
-        labels = self.sample.labels
-        by = f"'{labels[wrong.input]}'" if wrong.input < count else "the gradient of the result"
-        lost = not gradients[wrong.input].any()
-        return _SECOND.format(
-            of="', '".join(labels[i] for i in self.sample.floating), by=by, index=wrong.place, got=wrong.got,
-            want=wrong.want, hint=" It is silently lost." if lost else wrong.hint, remedy=_SECOND_REMEDY,
-        )  # fmt: skip
+        if wrong is None:
+            return self.note or None
+        by = f"'{sample.labels[wrong.input]}'" if wrong.input < count else "the gradient of the result"
+        of = quote_all([sample.labels[i] for i in floating])
+        hint = wrong.hint if gradients[wrong.input].any() else " It is silently lost."
+        raise Failure(
+            f"the second derivative is wrong: of the gradient by {of}, "
+            f"with respect to {by}, at index {wrong.place}: backward of backward gives {wrong.got:.6g}, finite "
+            f"differences give {wrong.want:.6g}.{hint} {_SECOND_REMEDY}"
+        )
 
     # ---- forward mode
 
@@ -471,6 +451,10 @@ class Derivatives:
                 f"the forward derivative and the gradient disagree: <u, J v> is {forward:.9g}, <u J, v> "
                 f"is {backward:.9g}. One of the functions of register_jvp and register_autograd is inexact."
             )
+
+
+def _real_size(dtype: np.dtype) -> int:
+    return dtype.itemsize // (2 if dtype.kind == "c" else 1)
 
 
 def _widened(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -160,7 +160,7 @@ class BatchLevel(Level):
             return _by_user
         facet = facets.get("Batching")
         if facet is not None:
-            return facet.function or batching_rules[facet.kind]  # type: ignore[no-any-return]
+            return facet.function or batching_rules[facet.kind]
         for name, derived in derived_rules.items():
             if name in facets:
                 return derived
@@ -285,17 +285,16 @@ class BatchLevel(Level):
         own = [i for i, (_, dim) in enumerate(pairs) if dim is not None]
         others = [i for i, (_, dim) in enumerate(pairs) if dim is None]
         results: list[Any] = [None] * len(inputs)
+
+        def run(group: list[Any], chosen: list[int], keep: bool) -> Iterator[tuple[int, Any]]:
+            values, seeds = [end[0] for end in group], [end[1] for end in group]
+            return zip(chosen, grad(values, [pairs[i][0] for i in chosen], seeds, retain_graph=keep, **flags))
+
         if ends and own:
-            keep = bool(retain or others)
-            values, seeds = [end[0] for end in ends], [end[1] for end in ends]
-            found = grad(values, [pairs[i][0] for i in own], seeds, retain_graph=keep, **flags)
-            for i, result in zip(own, found, strict=True):
+            for i, result in run(ends, own, bool(retain or others)):
                 results[i] = None if result is None else self.hide(result, pairs[i][1])
         if shared and others:
-            values, seeds = [end[0] for end in shared], [end[1] for end in shared]
-            keep = bool(retain or ends)
-            found = grad(values, [pairs[i][0] for i in others], seeds, retain_graph=keep, **flags)
-            for i, result in zip(others, found, strict=True):
+            for i, result in run(shared, others, bool(retain or ends)):
                 results[i] = result
         if ends and others:
             found = self._by_sample(grad, ends, [pairs[i][0] for i in others], retain_graph=bool(retain), **flags)
@@ -320,11 +319,8 @@ class BatchLevel(Level):
                 one = reshape(one, (self.size, *[1] * dim, self.size, *[1] * (value.ndim - 1 - dim)))
                 seeds.append(level.batch(where(one, seed, 0), 0))
             found = grad([value for value, _, _ in ends], inputs, seeds, retain_graph=retain_graph, **flags)
-            results: list[Any] = []
-            for x in found:
-                value, dim = level.split(x)
-                results.append(value if dim is None else self.hide(value, dim))
-        return results
+            split = [level.split(x) for x in found]
+        return [value if dim is None else self.hide(value, dim) for value, dim in split]
 
     def expose(self, x: Tensor) -> Tensor:
         """Return the tensor with this level's batch dimension first, also below the wrappers of inner levels."""
