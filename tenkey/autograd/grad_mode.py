@@ -41,6 +41,8 @@ def is_grad_enabled() -> bool:
 class GradMode(StateGuard):
     """The base of the gradient modes: context manager and decorator, with and without parentheses."""
 
+    __init__ = object.__init__  # the change is an attribute of the class, so making a mode costs no further frame
+
     def __new__(cls, function: Any = None) -> Any:
         """Make a mode, or decorate the function to which the class was applied without parentheses."""
         if function is None:
@@ -63,8 +65,7 @@ class no_grad(GradMode):
     False
     """
 
-    def __init__(self, function: Any = None) -> None:
-        super().__init__(exclude=REQUIRES_GRAD)
+    _change: Any = {"exclude": REQUIRES_GRAD}  # noqa: RUF012  # never changed
 
 
 class enable_grad(GradMode):
@@ -77,8 +78,7 @@ class enable_grad(GradMode):
     True
     """
 
-    def __init__(self, function: Any = None) -> None:
-        super().__init__(unexclude=REQUIRES_GRAD)
+    _change: Any = {"unexclude": REQUIRES_GRAD}  # noqa: RUF012  # never changed
 
 
 class set_grad_enabled(GradMode):
@@ -97,7 +97,7 @@ class set_grad_enabled(GradMode):
         return object.__new__(cls)
 
     def __init__(self, mode: bool) -> None:
-        super().__init__(**{"unexclude" if mode else "exclude": REQUIRES_GRAD})
+        self._change = {"unexclude" if mode else "exclude": REQUIRES_GRAD}
         self._before = get_state()
         set_state(current_state().changed(**self._change))
 

@@ -64,10 +64,8 @@ class inference_mode(GradMode):
         return cls()(mode)
 
     def __init__(self, mode: Any = True) -> None:
-        if mode:
-            super().__init__(include=INFERENCE, exclude=REQUIRES_GRAD)
-        else:
-            super().__init__(uninclude=INFERENCE, unexclude=REQUIRES_GRAD)
+        un = "" if mode else "un"
+        self._change = {f"{un}include": INFERENCE, f"{un}exclude": REQUIRES_GRAD}
 
 
 def _inputs_of(node: Node) -> list[Tensor]:

@@ -157,7 +157,7 @@ def leave(owner: object) -> Any:
             break
     else:
         return None
-    _, (*_, values), state = changes[i]
+    _, (_, _, _, _, _, values), state = changes[i]
     later: list[_Change] = []
     for other, change, _ in changes[i + 1 :]:
         later.append((other, change, state))

@@ -157,7 +157,7 @@ def grad_outputs_of(call: str, outputs: list[Any], gradients: list[Any]) -> list
             shape, dtype, device = node._input_meta(nr) or ((), None, None)
         elif isinstance(output, Tensor) and output._word & REQUIRES_GRAD:
             node, nr = edge_of(output)
-            shape, dtype, device = output.shape, output.dtype, output.device
+            shape, dtype, device = output.shape, output.dtype, None
         else:
             raise RuntimeError(_NO_GRAD.format(call=call, index=index))
         assert node is not None  # it requires a gradient

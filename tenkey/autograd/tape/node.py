@@ -192,9 +192,13 @@ class Node:
         """
         if len(outputs) == 1 and isinstance(outputs[0], Tensor) and not listed:
             only = outputs[0]
-            self.shape, self.dtype, self.device = only.shape, only.dtype, only.device
-            self._word = (only._word & INHERITED) | REQUIRES_GRAD
-            settle(self, only)
+            data = only._data
+            if data.__class__ is np.ndarray:
+                self.shape, self.dtype, self.device = data.shape, data.dtype, CPU
+                self._word = (only._word & INHERITED) | REQUIRES_GRAD
+            else:
+                self.shape, self.dtype = only.shape, only.dtype
+                settle(self, only)
         else:
             self._word = 0
             self.outputs = tuple(
