@@ -17,19 +17,6 @@ registry.hooks.lifters.append(lift)
 registry.hooks.number = weak_tensor
 
 __all__ = [
-    "CPU",
-    "REQUIRES_GRAD",
-    "Device",
-    "Storage",
-    "StridedArray",
-    "Tensor",
-    "lift",
-    "make_tensor",
-    "make_view",
-    "register_device",
-    "shares_storage",
-    "storage_of",
-    "to_device",
-    "to_dtype",
-    "weak_tensor",
-]
+    "CPU", "REQUIRES_GRAD", "Device", "Storage", "StridedArray", "Tensor", "lift", "make_tensor", "make_view",
+    "register_device", "shares_storage", "storage_of", "to_device", "to_dtype", "weak_tensor",
+]  # fmt: skip

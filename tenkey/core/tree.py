@@ -21,16 +21,9 @@ from typing import Any, Final
 from .tensor import Tensor
 
 __all__ = [
-    "broadcast_prefix",
-    "flatten",
-    "flatten_with_path",
-    "map_tensors",
-    "map_with_path",
-    "parts_of",
-    "tensors_in",
-    "tree_map",
-    "unflatten",
-]
+    "broadcast_prefix", "flatten", "flatten_with_path", "map_tensors", "map_with_path", "parts_of", "tensors_in",
+    "tree_map", "unflatten",
+]  # fmt: skip
 
 _LEAF, _SEQUENCE, _NAMED_TUPLE, _DICT, _DATACLASS = range(5)
 _kinds: Final[dict[int, int]] = {}  # by the id of the class, so that the class is not kept alive

@@ -233,7 +233,7 @@ class _Row(NamedTuple):
     ignored: frozenset[str]
     sequences: frozenset[str]
     converts: bool  # the first operand to dtype
-    flattens: Any  # False: never; otherwise the axis that is meant where none is given
+    flattens: Any  # False: never; otherwise the default axis
 
     @property
     def is_simple(self) -> bool:
@@ -292,7 +292,7 @@ def _flat(value: Any) -> Any:
 
 
 def _is_array(value: Any) -> bool:
-    """Whether a value, or one in it, is an array that has no tensor of its meaning."""
+    """Return whether a value, or one in it, is an array without an equivalent tensor."""
     if isinstance(value, (list, tuple)):
         return any(map(_is_array, value))
     return isinstance(value, np.ndarray) and not (value.__class__ is np.ndarray and value.dtype in DTYPE_TRAIT)

@@ -48,7 +48,7 @@ def _is_operand(x: Any) -> bool:
 
 
 def _is_foreign(x: Any) -> bool:
-    """Whether another class wants to handle the call, or NumPy itself should."""
+    """Return whether another class, or NumPy itself, should handle the call."""
     if isinstance(x, (Tensor, numbers.Number, np.generic, list, tuple)):
         return False
     return getattr(type(x), "__array_ufunc__", None) is not np.ndarray.__array_ufunc__

@@ -35,9 +35,6 @@ _CODES: Final = ("int", "uint", "float", "opaque handle", "bfloat", "complex", "
 _NAMES: Final = (b"dltensor_versioned", b"dltensor")
 
 _META: Final = "[{call}] a tensor on the device 'meta' has no memory to share: make it on another device."
-_ELSEWHERE: Final = (
-    "[from_dlpack] the memory is on the DLPack device {found}, which tensors cannot use: pass device='cpu' for a copy."
-)
 
 
 class _DataType(ctypes.Structure):
@@ -46,26 +43,17 @@ class _DataType(ctypes.Structure):
 
 class _Array(ctypes.Structure):
     _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("dtype", _DataType),
-        ("shape", ctypes.c_void_p),
-        ("strides", ctypes.c_void_p),
+        ("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32), ("dtype", _DataType), ("shape", ctypes.c_void_p), ("strides", ctypes.c_void_p),
         ("byte_offset", ctypes.c_uint64),
-    )
+    )  # fmt: skip
 
 
 class _Versioned(ctypes.Structure):
     _fields_ = (
-        ("major", ctypes.c_uint32),
-        ("minor", ctypes.c_uint32),
-        ("context", ctypes.c_void_p),
-        ("deleter", ctypes.c_void_p),
-        ("flags", ctypes.c_uint64),
-        ("array", _Array),
-    )
+        ("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("context", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p), ("flags", ctypes.c_uint64), ("array", _Array),
+    )  # fmt: skip
 
 
 _pointer_of: Final = ctypes.pythonapi.PyCapsule_GetPointer
@@ -207,7 +195,10 @@ def read(x: Any, *, to_cpu: bool, copy: bool | None) -> tuple[np.ndarray, bool]:
     kind, index = _device_pair(x.__dlpack_device__())
     reachable = kind in _IN_HOST_MEMORY
     if not reachable and not to_cpu:
-        raise BufferError(_ELSEWHERE.format(found=(kind, index)))
+        raise BufferError(
+            f"[from_dlpack] the memory is on the DLPack device {(kind, index)}, which tensors cannot use: pass "
+            "device='cpu' for a copy."
+        )
     asked: dict[str, Any] = {"copy": copy}
     if not reachable:
         asked["dl_device"] = CPU_DEVICE

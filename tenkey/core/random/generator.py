@@ -141,7 +141,7 @@ class Generator:
         return self.split(n)
 
     def clone(self) -> Generator:
-        """A generator in the same state, which draws the same numbers."""
+        """Return a generator in the same state, which draws the same numbers."""
         return _from_state(self.get_state())
 
     def get_state(self) -> GeneratorState:
