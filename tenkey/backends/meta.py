@@ -90,7 +90,7 @@ def _kernel(operator: Operator) -> Callable[..., Any] | None:
 def _move(x: Tensor, device: Device) -> Tensor:
     if device.type == "meta":
         return x
-    raise NoValuesError(f"[to_device] a tensor on 'meta' has no values to take to {str(device)!r}.")
+    raise NoValuesError(f"[to_device] a tensor on 'meta' has no values to copy to {str(device)!r}.")
 
 
 def _install(operator: Operator) -> list[Handle]:

@@ -168,7 +168,7 @@ class TestRemoved:
                 lambda: tk.concat([y, x]), lambda: repr(x), lambda: x.copy_(tk.ones((2, 3))),
             ):  # fmt: skip
                 with pytest.raises(
-                    RuntimeError, match="is of another backend that had the name 'made' and was removed"
+                    RuntimeError, match="belongs to another backend that had the name 'made' and was removed"
                 ):
                     action()
             assert id(x.data.buffer) not in seen

@@ -308,7 +308,7 @@ class TestDevices:
 
     def test_nothing_to_copy_on_meta(self, backend: Pinned) -> None:
         x = on([1.0, 2.0])
-        with pytest.raises(RuntimeError, match=r"\[copy_\] a tensor on 'meta' has no values to take to 'pinned'"):
+        with pytest.raises(RuntimeError, match=r"\[copy_\] a tensor on 'meta' has no values to copy to 'pinned'"):
             x.copy_(tk.zeros(2, device="meta"))
         with pytest.raises(RuntimeError, match="no values"):
             tk.zeros(2, device="meta").copy_(x)

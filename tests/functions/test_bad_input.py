@@ -152,7 +152,7 @@ def test_shapes_that_no_tensor_has_and_options_that_mean_nothing(call: Any, word
 )
 def test_more_memory_than_there_is(call: Any, name: str) -> None:
     with pytest.raises(
-        MemoryError, match=rf"^\[{name}\] takes more memory than there is, .* bytes for shape .*: give a"
+        MemoryError, match=rf"^\[{name}\] needs more memory than available, .* bytes for shape .*: give a"
     ):
         call()
 

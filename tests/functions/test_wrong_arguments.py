@@ -85,7 +85,7 @@ B70 = 2**70
         (
             lambda x: tk.piecewise(x, [x > 0], [tk.ones(3)]),
             ValueError,
-            r"\[index_put\] a value of shape \(3,\) has no place where a mask selects the shape \(5,\)",
+            r"\[index_put\] a value of shape \(3,\) does not fit where a mask selects the shape \(5,\)",
         ),
         (lambda x: tk.apply_along_axis(3, 0, x), TypeError, r"\[apply_along_axis\] the first argument is a function"),
         (lambda x: tk.linspace(x, 1, None), TypeError, r"\[linspace\] num is an integer, .* got None"),

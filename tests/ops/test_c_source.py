@@ -264,5 +264,5 @@ class TestRefusals:
     def test_unknown_dialect_and_variable(self) -> None:
         with pytest.raises(ValueError, match=r"no dialect 'fortran': choose from c, opencl, cuda"):
             s.to_c(s.variable("x"), {"x": "float32"}, dtype="float32", dialect="fortran")
-        with pytest.raises(ValueError, match=r"the variables y, which are no parameters: got x"):
+        with pytest.raises(ValueError, match=r"the variables y, which are not parameters: got x"):
             s.to_c(s.variable("y"), {"x": "float32"}, dtype="float32")

@@ -52,7 +52,7 @@ def with_bfloat16(operator: Operator, kernel: Kernel) -> Kernel:
 
 
 def _rounding(inner: Callable[..., Any], promoted: np.dtype, kinds: str) -> Callable[..., Any]:
-    """The kernel on float32 in place of the dtypes of two bytes and one of these kinds."""
+    """Run the kernel on float32 in place of dtypes of two bytes and one of these kinds."""
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         target = kwargs.get("dtype")

@@ -186,7 +186,7 @@ def put_(x: Tensor, indices: Sequence[Tensor | None], source: Tensor) -> Tensor:
         _explain("index_put", x, indices)
         selected = a[_subscript(indices)].shape
         raise ValueError(
-            f"[index_put] a value of shape {values.shape} has no place where a mask selects the shape {selected}: "
+            f"[index_put] a value of shape {values.shape} does not fit where a mask selects the shape {selected}: "
             "give one element, or as many as the mask selects."
         ) from None
     return x

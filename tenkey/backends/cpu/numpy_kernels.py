@@ -124,7 +124,7 @@ def numpy_kernel(operator: Operator) -> Callable[..., Any]:
             own_error(otherwise, *args, **kwargs)
         if isinstance(error, MemoryError):
             raise MemoryError(
-                f"[{operator.schema.base_name}] takes more memory than there is{_wanted(error)}: give a smaller "
+                f"[{operator.schema.base_name}] needs more memory than available{_wanted(error)}: give a smaller "
                 f"shape, or work in parts. (It was called with {_described(args, kwargs)}.)"
             ) from None
         if type(error) in _UNTOLD and not str(error).startswith("["):

@@ -27,16 +27,7 @@ from ...ops.variants import check_copy, check_pointwise
 from .fallback import check_devices
 from .interface import Backend, memory_of, write
 from .scalar_function import ScalarFunction
-from .templates import (
-    Copier,
-    PointwiseRunner,
-    aligned,
-    checked,
-    common_shape,
-    convert_number,
-    identity,
-    overlaps,
-)
+from .templates import Copier, PointwiseRunner, aligned, checked, common_shape, convert_number, identity, overlaps
 
 __all__ = ["Derived"]
 
@@ -105,7 +96,7 @@ class Derived:
         for tensor in (x, source):
             if tensor.device.type == "meta":
                 raise NoValuesError(
-                    "[copy_] a tensor on 'meta' has no values to take "
+                    "[copy_] a tensor on 'meta' has no values to copy "
                     f"to {str((source if tensor is x else x).device)!r}."
                 )
         check_copy(registry.find("tk::copy_"), x, source)

@@ -197,9 +197,9 @@ def memory_of(data: StridedArray) -> Backend:
     backend: Backend = data.device.backend
     if getattr(data.owner, "_backend", backend) is not backend:
         raise RuntimeError(
-            f"[{backend.name}] the memory of a tensor is of another backend that had the name {backend.name!r} and "
-            "was removed: make the tensor anew. Tensors outlive a removal only where the same instance is registered "
-            "again."
+            f"[{backend.name}] the memory of a tensor belongs to another backend that had the name {backend.name!r} "
+            "and was removed: create the tensor again. Tensors outlive a removal only if the same instance is "
+            "registered again."
         )
     return backend
 

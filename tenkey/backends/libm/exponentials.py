@@ -6,18 +6,7 @@ from typing import Any
 
 from ._source import each
 from .bits import horner, llvm_copysign, llvm_fabs, llvm_select
-from .constants import (
-    HALF,
-    LN2_HIGH,
-    LN2_LOW,
-    LOG2_E,
-    MANTISSA,
-    ONE,
-    QUARTER,
-    TWO,
-    bits_from_float,
-    float_from_bits,
-)
+from .constants import HALF, LN2_HIGH, LN2_LOW, LOG2_E, MANTISSA, ONE, QUARTER, TWO, bits_from_float, float_from_bits
 
 __all__ = ["EXP2", "MAGIC_SPLIT", "cosh", "erf", "exp", "exp2", "expm1", "sinh", "tanh"]
 

@@ -134,7 +134,7 @@ def to_c(
     wrong = [variable for variable in variables if variable not in parameters]
     if wrong:
         raise ValueError(
-            f"[to_c] the expression has the variables {', '.join(wrong)}, which are no parameters: "
+            f"[to_c] the expression has the variables {', '.join(wrong)}, which are not parameters: "
             f"got {', '.join(parameters) or 'none'}."
         )
     kind = language.types[dtype]
@@ -204,7 +204,7 @@ class _Writer:
     def _integer(self, value: Any) -> str:
         if value != int(value):
             raise UnsupportedOperationError(
-                f"[to_c] the constant {value} stands in an expression on {self.dtype}: it is not an integer."
+                f"[to_c] the constant {value} occurs in an expression on {self.dtype}: it is not an integer."
             )
         number = int(value) % (1 << self.bits)  # the bits of the number in this dtype; the cast restores the sign
         suffix = self.language.long_suffix if self.bits == 64 else ""
