@@ -1,13 +1,13 @@
-"""Gradient formulas: from facets to one function for each argument, backward and forward.
+"""Derivative formulas from facets: one function per argument for reverse mode, one per operator for forward mode.
 
 Note [Forward derivatives]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~
-A gradient formula is linear in ``g``: it is the transposed derivative. So every formula also gives the forward
-derivative. A pointwise operator's is the sum of tangent times partial derivative, declared as one operator like the
-backward one. A reduction's is the sum along its axes of tangent times the formula at ``g = 1``. A view's is the view of
-the tangent. An operator that is declared linear is its own derivative. Any other formula is transposed once more, by
-differentiating it by ``g`` in the direction of the tangent. Where there is no formula there is no forward derivative
-either, and never a silent zero. Guarded by ``tests/autograd/forward_ad/test_jvp_formulas.py``.
+A gradient formula is linear in ``g``: it is the transposed derivative. Hence every formula also gives the forward
+derivative. For a pointwise operator it is the sum of tangents times partial derivatives, declared as one operator like
+the backward; for a reduction, the sum along its axes of the tangent times the formula at ``g = 1``; for a view, the
+view of the tangent. An operator declared linear is its own derivative. Any other formula is transposed once more, by
+differentiating it by ``g`` in the direction of the tangent. Without a formula there is no forward derivative, and never
+a silent zero. Guarded by ``tests/autograd/forward_ad/test_jvp_formulas.py``.
 """
 
 from __future__ import annotations
@@ -39,14 +39,11 @@ ForwardRule: TypeAlias = Callable[[dict[str, Any], dict[str, Any], Any], Any]
 
 
 def formulas_of(operator: Operator, *, is_complex: bool) -> dict[str, Formula | None] | None:
-    """For each differentiable tensor argument its formula, None where it is zero; None if there is no rule at all."""
+    """Return the formula of each differentiable tensor argument, None for zero; None if there is no rule at all."""
     facets = operator.facets
-    if "Vjp" in facets:
-        rules = facets["Vjp"].formulas
-        return {name: None if f is None else Formula(f, formula_names(f)) for name, f in rules.items()}
-    if is_complex and "ComplexVjp" in facets:
-        rules = facets["ComplexVjp"].formulas
-        return {name: None if f is None else Formula(f, formula_names(f)) for name, f in rules.items()}
+    declared = facets.get("Vjp") or (facets.get("ComplexVjp") if is_complex else None)
+    if declared is not None:
+        return {name: None if f is None else Formula(f, formula_names(f)) for name, f in declared.formulas.items()}
     if "Pointwise" in facets:
         facet: Pointwise = facets["Pointwise"]
         found = {
@@ -56,7 +53,7 @@ def formulas_of(operator: Operator, *, is_complex: bool) -> dict[str, Formula | 
         }
         if "Partials" in facets or not any(found.values()):
             return found
-        # a step function of one argument alone (copysign): its zeros are there, as those of other step functions
+        # a step function in one of its arguments (copysign): the gradient is zeros, as for other step functions
         return {name: formula or Formula(_zeros, ("g", f"{name}_meta")) for name, formula in found.items()}
     if "Reduce" in facets:
         return reduction_formulas(operator, is_complex=is_complex)
@@ -71,12 +68,12 @@ def _zeros(g: Tensor, meta: Any) -> Tensor:
 
 
 def jvp_of(operator: Operator, *, is_complex: bool) -> ForwardRule | None:
-    """The forward derivative of an operator, or None where no sound rule exists.
+    """Return the forward derivative of an operator, or None if no sound rule exists.
 
-    The rule is called ``rule(tangents, bound, out)``: ``tangents`` maps names of tensor arguments to tangents (for an
-    argument that is a list, a list of tangents), None or no entry where there is none; ``bound`` holds all arguments
-    by name, ``out`` the result. It gives the tangent of the result, with its shape and dtype, or None if the result
-    cannot depend on the arguments (integers, comparisons). It is made of operators, so it can be differentiated again.
+    The rule is called as ``rule(tangents, bound, out)``: ``tangents`` maps names of tensor arguments to tangents (to a
+    list of tangents for a list), with None or no entry where there is none; ``bound`` maps names to all arguments;
+    ``out`` is the result. The rule returns the tangent of the result, with its shape and dtype, or None if the result
+    cannot depend on the arguments (integers, comparisons). It consists of operators, so it can be differentiated again.
     """
     facets = operator.facets
     rule: ForwardRule | None = None
@@ -86,7 +83,10 @@ def jvp_of(operator: Operator, *, is_complex: bool) -> ForwardRule | None:
             rule = _by_linearity(operator, given.groups)
         else:
             names = [name for name in formula_names(given) if name != "tangents"]
-            rule = _by_jvp(given, names)
+
+            def rule(tangents: dict[str, Any], bound: dict[str, Any], out: Any) -> Any:
+                return given(tangents, **{name: _value(name, bound, out) for name in names})
+
     elif "NotDifferentiable" in facets:
         return lambda tangents, bound, out: None
     elif "Backward" in facets:
@@ -103,7 +103,7 @@ def jvp_of(operator: Operator, *, is_complex: bool) -> ForwardRule | None:
 
 
 def _fitting(rule: ForwardRule) -> ForwardRule:
-    """The rule, its tangent brought to the shape and dtype of the result."""
+    """Return the rule with its tangent brought to the shape and dtype of the result."""
 
     def fitted(tangents: dict[str, Any], bound: dict[str, Any], out: Any) -> Any:
         if isinstance(out, Tensor) and out.dtype.kind not in "fcV":
@@ -113,26 +113,27 @@ def _fitting(rule: ForwardRule) -> ForwardRule:
             return zeros_like(out)
         if not isinstance(out, Tensor):
             return tangent
-        if tangent.dtype != out.dtype:
-            tangent = cast(tangent, out.dtype)
-        return tangent if tangent.shape == out.shape else broadcast_to(tangent, out.shape)
+        return _as_like(tangent, out)
 
     return fitted
 
 
+def _as_like(x: Tensor, like: Tensor) -> Tensor:
+    """Return the tensor with the dtype and shape of another one."""
+    if x.dtype != like.dtype:
+        x = cast(x, like.dtype)
+    return x if x.shape == like.shape else broadcast_to(x, like.shape)
+
+
 def _value(name: str, bound: dict[str, Any], out: Any) -> Any:
-    """What a formula calls by this name."""
+    """Return the value that a formula refers to by this name."""
     if name == "out":
         return out
     return bound[name] if name in bound else bound[name.removesuffix("_meta")]
 
 
-def _by_jvp(given: Callable[..., Any], names: list[str]) -> ForwardRule:
-    return lambda tangents, bound, out: given(tangents, **{name: _value(name, bound, out) for name in names})
-
-
 def _by_tangent(operator: Operator) -> ForwardRule:
-    """For what is linear in its first argument: the operator itself on the tangent."""
+    """Apply an operator that is linear in its first argument to the tangent."""
     first, *others = operator.schema.arguments
     passed = [(a.name, a.kwarg_only) for a in others]
 
@@ -147,7 +148,7 @@ def _by_tangent(operator: Operator) -> ForwardRule:
 
 
 def _by_linearity(operator: Operator, groups: tuple[tuple[str, ...], ...]) -> ForwardRule:
-    """For what is linear in groups of arguments: the sum of the operator on the tangents of one group each."""
+    """Sum an operator that is linear in groups of arguments over the tangents of each group."""
     arguments = operator.schema.arguments
     names = [a.name for a in arguments if not a.kwarg_only]
     keywords = [a.name for a in arguments if a.kwarg_only]
@@ -168,7 +169,7 @@ def _by_linearity(operator: Operator, groups: tuple[tuple[str, ...], ...]) -> Fo
 
 
 def _filled(tangent: Any, value: Any) -> Any:
-    """A tangent, with zeros for what has none."""
+    """Return a tangent, with zeros where it is missing."""
     if isinstance(tangent, (list, tuple)):
         return [zeros_like(x) if t is None else t for t, x in zip(tangent, value, strict=True)]
     if tangent is not None:
@@ -177,7 +178,7 @@ def _filled(tangent: Any, value: Any) -> Any:
 
 
 def _by_partials(operator: Operator, *, is_complex: bool) -> ForwardRule:
-    """For each set of arguments with tangents one fused operator, made when it is first wanted."""
+    """Use one fused operator for each set of arguments with tangents, made on first use."""
     known: dict[tuple[str, ...], Formula | None] = {}
     facet: Pointwise = operator.facets["Pointwise"]
 
@@ -188,15 +189,14 @@ def _by_partials(operator: Operator, *, is_complex: bool) -> ForwardRule:
         formula = known[given]
         if formula is None:
             return None
-        return formula.function(
-            *[tangents[n[1:]] if n.startswith(TANGENT) else _value(n, bound, out) for n in formula.names]
-        )
+        values = [tangents[n[1:]] if n.startswith(TANGENT) else _value(n, bound, out) for n in formula.names]
+        return formula.function(*values)
 
     return rule
 
 
 def _by_reduction(operator: Operator, formulas: dict[str, Formula | None]) -> ForwardRule:
-    """Each element of the result depends on elements of its own: the formula at ``g = 1`` holds the derivatives."""
+    """Sum tangents times the formula at ``g = 1``: each element of the operand belongs to one element of the result."""
     ((name, formula),) = formulas.items()
     if formula is not None and not {name, "out"} & set(formula.names):  # a sum, which is linear
         return _by_tangent(operator)
@@ -214,7 +214,7 @@ def _by_reduction(operator: Operator, formulas: dict[str, Formula | None]) -> Fo
 
 
 def _by_transposition(formulas: dict[str, Formula | None]) -> ForwardRule:
-    """Differentiate the gradient formulas by ``g``, in the direction of the tangents."""
+    """Differentiate the gradient formulas by ``g`` in the direction of the tangents."""
 
     def rule(tangents: dict[str, Any], bound: dict[str, Any], out: Any) -> Any:
         if not isinstance(out, Tensor):
@@ -236,16 +236,15 @@ def _by_transposition(formulas: dict[str, Formula | None]) -> ForwardRule:
                         directions.append(direction)
         if not ends:
             return None
-        (result,) = grad(ends, seed, directions, create_graph=bool(record), allow_unused=True)  # recorded as any call
+        (result,) = grad(ends, seed, directions, create_graph=bool(record), allow_unused=True)  # recorded like any call
         return result
 
     return rule
 
 
 def _pairs(gradients: Any, tangent: Any) -> Iterator[tuple[Tensor, Tensor]]:
-    """Gradients with their tangents, which are spread where the gradients have not been summed yet."""
+    """Yield gradients with their tangents, broadcast where the gradients have not been summed yet."""
     many = isinstance(tangent, (list, tuple))
     for gradient, direction in zip(gradients, tangent, strict=True) if many else ((gradients, tangent),):
         if gradient is not None and direction is not None:
-            spread = direction if direction.shape == gradient.shape else broadcast_to(direction, gradient.shape)
-            yield gradient, spread if spread.dtype == gradient.dtype else cast(spread, gradient.dtype)
+            yield gradient, _as_like(direction, gradient)

@@ -1,13 +1,13 @@
-"""What gives the result of a call on dual tensors its tangent: see Note [Dual tensors]."""
+"""Tangents for the results of calls on dual tensors (Note [Dual tensors])."""
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ...core.tensor import Tensor
-from ...core.tree import flatten, unflatten
+from ...core.tree import flatten, tensors_in, tree_map, unflatten
 from ...core.word import REQUIRES_GRAD
 from ...core.wrapper import refreshed
 from ...dispatch.keys import DispatchKey
@@ -19,21 +19,9 @@ from ..engine.functional import grad
 from ..function.context import Context
 from .gradients import ForwardRule, jvp_of
 
-if TYPE_CHECKING:
-    from ..forward_ad.dual import DualLevel
-
 __all__ = [
-    "NO_RULE",
-    "JvpContext",
-    "Plan",
-    "by_backward",
-    "by_user",
-    "materialized",
-    "parts_of",
-    "plan_of",
-    "transposed",
-    "with_tangents",
-]
+    "NO_RULE", "JvpContext", "Plan", "by_user", "materialized", "parts_of", "plan_of", "transposed", "with_tangents",
+]  # fmt: skip
 
 NO_RULE: Final = (
     "[{operator}] forward derivative is not implemented: {why}. Give it one with "
@@ -42,7 +30,7 @@ NO_RULE: Final = (
 
 
 class Plan:
-    """What forward mode knows of an operator while its facets stay as they are."""
+    """The properties of an operator that forward mode uses; valid while its facets stay the same."""
 
     def __init__(self, operator: Operator, facets: tuple[int, ...]) -> None:
         arguments = operator.schema.arguments
@@ -53,21 +41,14 @@ class Plan:
         self.rules: dict[bool, ForwardRule | None] = {}
         own = operator.facets
         self.is_view = "View" in own
-        # who sees the call before the primals are taken apart: "Forward", "Out", in place, parts
+        # these take the call before the arguments are split into primals and tangents
         self.is_special = "Forward" in own or "Out" in own or operator.schema.is_mutable
         self.parts = None if "Jvp" in own else parts_of(operator)
-        # a kernel for all backends may be registered any time
-        self.is_open = self.parts is None and not own.keys() & {
-            "Composite",
-            "Jvp",
-            "Pointwise",
-            "Reduce",
-            "View",
-            "Vjp",
-        }
+        derivable = {"Composite", "Jvp", "Pointwise", "Reduce", "View", "Vjp"}
+        self.is_open = self.parts is None and not own.keys() & derivable  # a composite kernel may still be registered
 
     def rule(self, operator: Operator, *, is_complex: bool) -> ForwardRule | None:
-        """``jvp_of``, kept."""
+        """Return ``jvp_of(operator)``, which is cached."""
         if is_complex not in self.rules:
             self.rules[is_complex] = jvp_of(operator, is_complex=is_complex)
         return self.rules[is_complex]
@@ -77,7 +58,7 @@ _plans: weakref.WeakKeyDictionary[Operator, Plan] = weakref.WeakKeyDictionary()
 
 
 def plan_of(operator: Operator) -> Plan:
-    """The plan of an operator."""
+    """Return the plan of an operator."""
     facets = tuple(map(id, operator.facets.values()))
     known = _plans.get(operator)
     if known is None or known.facets != facets:
@@ -86,7 +67,7 @@ def plan_of(operator: Operator) -> Plan:
 
 
 def parts_of(operator: Operator) -> Callable[..., Any] | None:
-    """The function of a composite that is differentiable because its parts are."""
+    """Return the function of a composite that is differentiable because its parts are, or None."""
     facet = operator.facets.get("Composite")
     if facet is not None:
         return facet.function if facet.implicit and "Backward" not in operator.facets else None
@@ -97,60 +78,54 @@ def parts_of(operator: Operator) -> Callable[..., Any] | None:
 
 
 class JvpContext(Context):
-    """What a jvp is given: what was saved for it, or for backward."""
+    """The context of a jvp, with the tensors saved for it or for backward."""
 
     operator_name = "jvp"
-    _for_forward: tuple[Any, ...] | None = None
     _source: Context | None = None
 
     def name(self) -> str:
         """The name that errors use."""
         return self.operator_name
 
-    def save_for_forward(self, *tensors: Tensor | None) -> None:
-        """Keep inputs or outputs for ``jvp``."""
-        self._for_forward = tensors
-
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
-        """The tensors that were saved for forward mode, else those that were saved for backward."""
+        """The tensors saved for forward mode, otherwise those saved for backward."""
         if self._for_forward is not None:
             return self._for_forward
         return self._to_save if self._source is None else self._source.saved_tensors
 
     @classmethod
     def of(cls, ctx: Context) -> JvpContext:
-        """A view of the context of a Function."""
+        """Return a view of the context of a Function."""
         made = cls()
         made.__dict__.update({k: v for k, v in ctx.__dict__.items() if k not in ("_to_save", "_saved")})
-        made._for_forward = ctx.__dict__.get("_for_forward")
-        made._source = ctx
         made.__dict__.update({k: getattr(ctx, k) for k in ctx._aside or ()})
+        made._source = ctx
         return made
 
 
-def by_user(level: DualLevel, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """By the facet ``Forward``."""
+def by_user(level: Any, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call an operator with the facet ``Forward``."""
     facet = operator.facets["Forward"]
-    primals, keywords = unflatten((args, kwargs), [x._value if level.owns(x) else x for x in flatten((args, kwargs))])
-    tangents = [_tangent_of(level, value) for value in args]
+    primals, keywords = tree_map(level.primal, (args, kwargs))
+    found = [[level.tangent(x) for x in flatten(value)] for value in args]
+    is_given = [any(t is not None for t in leaves) for leaves in found]
+    tangents = [unflatten(x, leaves) if given else None for x, leaves, given in zip(args, found, is_given)]
     out = operator.call(*primals, **keywords)
     ctx = JvpContext()
     ctx.operator_name = operator.name
-    ctx.needs_input_grad = tuple([any(t is not None for t in flatten(tangent)) for tangent in tangents])
+    ctx.needs_input_grad = tuple(is_given)
     setup = facet.setup_context
     if setup is None and "Backward" in operator.facets:
         setup = operator.facets["Backward"].setup_context
     if setup is not None:
-        if any(a.kwarg_only for a in operator.schema.arguments):
-            setup(ctx, primals, keywords, out)
-        else:
-            setup(ctx, primals, out)
+        has_keywords = any(a.kwarg_only for a in operator.schema.arguments)
+        setup(ctx, primals, *([keywords] if has_keywords else []), out)
     return with_tangents(level, operator.name, out, facet.function(ctx, *materialized(ctx, primals, tangents)))
 
 
 def materialized(ctx: Context, primals: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
-    """The tangents that a user's rule gets: zeros for a tensor without one, unless ``set_materialize_grads(False)``."""
+    """Return the tangents passed to a user's rule: missing ones are zeros, unless ``set_materialize_grads(False)``."""
     if not ctx._materialize:
         return list(tangents)
     return [_filled(primal, tangent) for primal, tangent in zip(primals, tangents, strict=True)]
@@ -159,25 +134,16 @@ def materialized(ctx: Context, primals: Sequence[Any], tangents: Sequence[Any]) 
 def _filled(primal: Any, tangent: Any) -> Any:
     if isinstance(primal, Tensor):
         return zeros_like(primal.detach()) if tangent is None and primal.dtype.kind in "fcV" else tangent
-    leaves = flatten(primal)
-    if not any(isinstance(x, Tensor) for x in leaves):
+    if not tensors_in(primal):
         return tangent
+    leaves = flatten(primal)
     given = [None] * len(leaves) if tangent is None else flatten(tangent)
     filled = [_filled(x, t) if isinstance(x, Tensor) else t for x, t in zip(leaves, given, strict=True)]
     return tangent if all(t is None for t in filled) else unflatten(primal, filled)
 
 
-def _tangent_of(level: DualLevel, value: Any) -> Any:
-    """The tangent of an argument; for a container of tensors one of its structure, or None if none has a tangent."""
-    leaves = flatten(value)
-    found = [x._extra if level.owns(x) else None for x in leaves]
-    if all(t is None for t in found):
-        return None
-    return unflatten(value, found)
-
-
-def with_tangents(level: DualLevel, name: str, out: Any, tangents: Any) -> Any:
-    """The results as duals; raises for tangents that do not fit."""
+def with_tangents(level: Any, name: str, out: Any, tangents: Any) -> Any:
+    """Return the results as dual tensors; raise for tangents that do not fit."""
     results = flatten(out)
     if tangents is None:
         given: list[Any] = [None] * len(results)
@@ -187,7 +153,7 @@ def with_tangents(level: DualLevel, name: str, out: Any, tangents: Any) -> Any:
         given = flatten(tangents)
     if len(given) != len(results):
         raise RuntimeError(
-            f"[{name}] its jvp returned {len(given)} tangents, expected {len(results)}: one for each result."
+            f"[{name}] its jvp returned {len(given)} tangents, expected {len(results)}: return one for each result."
         )
     made: list[Any] = []
     for index, (result, tangent) in enumerate(zip(results, given)):
@@ -209,18 +175,8 @@ def with_tangents(level: DualLevel, name: str, out: Any, tangents: Any) -> Any:
     return unflatten(out, made)
 
 
-def by_backward(level: DualLevel, operator: Operator, leaves: list[Any], structure: Any) -> Any:
-    """By the facet ``Backward``."""
-
-    def call(values: list[Any]) -> Any:
-        positional, keywords = unflatten(structure, values)
-        return operator.call(*positional, **keywords)
-
-    return transposed(level, operator.name, leaves, call)
-
-
-def transposed(level: DualLevel, name: str, leaves: list[Any], call: Callable[[list[Any]], Any]) -> Any:
-    """A backward gives ``J^T g``; differentiated by ``g`` along the tangent it gives the forward derivative."""
+def transposed(level: Any, name: str, leaves: list[Any], call: Callable[[list[Any]], Any]) -> Any:
+    """Differentiate a backward, which computes ``J^T g``, by ``g`` along the tangent to get the forward derivative."""
     recording = bool(current_state().keep & REQUIRES_GRAD)
     record = recording and any(isinstance(x, Tensor) and refreshed(x) & REQUIRES_GRAD for x in leaves)
     values: list[Any] = []
@@ -229,7 +185,7 @@ def transposed(level: DualLevel, name: str, leaves: list[Any], call: Callable[[l
     with Recording():
         for x in leaves:
             if not level.owns(x) or x.dtype.kind not in "fcV":
-                values.append(x._value if level.owns(x) else x)
+                values.append(level.primal(x))
                 continue
             own = fresh(x._value, REQUIRES_GRAD if recording else 0)
             values.append(own)
@@ -241,15 +197,9 @@ def transposed(level: DualLevel, name: str, leaves: list[Any], call: Callable[[l
         except NotImplementedError:
             raise
         except RuntimeError as error:
-            raise NotImplementedError(
-                NO_RULE.format(
-                    operator=name,
-                    why=(
-                        "it has a backward, but that is not made of differentiable operators, so no forward derivative "
-                        "follows from it"
-                    ),
-                )
-            ) from error
+            why = "it has a backward, but no forward derivative can be derived from it, since it is not made of "
+            why += "differentiable operators"
+            raise NotImplementedError(NO_RULE.format(operator=name, why=why)) from error
     results = [unrecorded(r) if isinstance(r, Tensor) and not record else r for r in flatten(out)]
     return with_tangents(level, name, unflatten(out, results), unflatten(out, tangents))
 

@@ -3,17 +3,18 @@
 Note [Derivatives are operators]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 The derivative of a pointwise operator is an expression like the operator's own. ``g * derivative`` is declared as a
-pointwise operator of its own (``tk::tanh_vjp_x``), so a backward step is one fused kernel, and its derivatives follow
-in the same way: every order exists. Where the derivative contains the operator's own expression, the output is used
+separate pointwise operator (``tk::tanh_vjp_x``), so a backward step is one fused kernel, and its derivatives follow in
+the same way: every order exists. Where the derivative contains the operator's own expression, the output is used
 instead of computing it again. Guarded by
 ``tests/autograd/engine/test_autograd_memory.py::test_derivative_reuses_output``.
 
 Note [Zero times infinity]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~
 ``where(x > 0, sqrt(x), 0)`` sends ``sqrt`` a gradient of zero where ``x`` is 0, and the derivative of ``sqrt`` is
-infinite there: the product would be nan, for a branch that was not even taken. So where a derivative is not finite, a
-gradient of zero gives zero. Where it is finite, the product is left alone, since its own derivative by the gradient
-must be right at zero too. Derivatives made of operations that keep finite numbers finite skip the test. Guarded by
+infinite there: the product would be nan, for a branch that was not even taken. Therefore, where a derivative is not
+finite, a gradient of zero gives zero. Where it is finite, the product is left alone, since its own derivative with
+respect to the gradient must be right at zero too. Derivatives made of operations that keep finite numbers finite skip
+the test. Guarded by
 ``tests/autograd/test_autograd_operators.py::test_an_infinite_derivative_on_the_other_side_of_where_does_not_leak``.
 """
 
@@ -45,53 +46,26 @@ from ...ops.scalar import (
 )
 from ...ops.scalar.expression import Expression, make, topological_order
 
-__all__ = ["TANGENT", "Formula", "pointwise_tangent", "pointwise_vjp", "same_gradient"]
+__all__ = ["TANGENT", "Formula", "derived_operator", "pointwise_tangent", "pointwise_vjp", "same_gradient"]
 
-_FINITE = frozenset(  # operations whose results are finite for finite operands, overflow apart
-    [
-        "constant",
-        "variable",
-        "add",
-        "subtract",
-        "multiply",
-        "negative",
-        "square",
-        "abs",
-        "sign",
-        "where",
-        "less",
-        "less_equal",
-        "greater",
-        "greater_equal",
-        "equal",
-        "not_equal",
-        "logical_and",
-        "logical_or",
-        "logical_not",
-        "maximum",
-        "minimum",
-        "sin",
-        "cos",
-        "tanh",
-        "floor",
-        "ceil",
-        "trunc",
-        "round",
-    ]
-)
-_GRADIENT = variable("__gradient")  # names that no argument of an operator has
+_FINITE: Final = frozenset([  # operations whose results are finite for finite operands, except for overflow
+    "constant", "variable", "add", "subtract", "multiply", "negative", "square", "abs", "sign", "where", "less",
+    "less_equal", "greater", "greater_equal", "equal", "not_equal", "logical_and", "logical_or", "logical_not",
+    "maximum", "minimum", "sin", "cos", "tanh", "floor", "ceil", "trunc", "round",
+])  # fmt: skip
+_GRADIENT = variable("__gradient")  # no argument of an operator has such a name
 _OUTPUT = variable("__output")
 
 
 class Formula(NamedTuple):
-    """``function`` takes values by position: ``names`` says which (arguments, ``g``, ``out``, ``x_meta``)."""
+    """A function of positional values; ``names`` lists them (arguments, ``g``, ``out``, ``x_meta``)."""
 
     function: Callable[..., Any]
     names: tuple[str, ...]
 
 
 class Derivative(NamedTuple):
-    """A partial derivative as an expression, or as the formula of tensors that was given for it."""
+    """A partial derivative as an expression, or as the formula of tensors declared for it."""
 
     expression: Expression | None
     given: Any
@@ -99,7 +73,7 @@ class Derivative(NamedTuple):
 
 
 def _derivative(operator: Operator, facet: Pointwise, name: str, *, is_complex: bool) -> Derivative:
-    """The partial derivative for an argument."""
+    """Return the partial derivative with respect to an argument."""
     partials: Partials | None = operator.facets.get("Partials")
     if partials is not None:
         given = partials.formulas[name]
@@ -115,7 +89,7 @@ def _derivative(operator: Operator, facet: Pointwise, name: str, *, is_complex: 
 
 
 def _guarded(direction: Expression, derivative: Expression, *, may_be_infinite: bool) -> Expression:
-    """Direction times derivative: see Note [Zero times infinity]."""
+    """Return direction times derivative (Note [Zero times infinity])."""
     product = direction * derivative
     if may_be_infinite:
         product = where(isfinite(derivative), product, where(direction == 0, 0, product))
@@ -123,7 +97,7 @@ def _guarded(direction: Expression, derivative: Expression, *, may_be_infinite: 
 
 
 def pointwise_vjp(operator: Operator, facet: Pointwise, name: str, *, is_complex: bool) -> Formula | None:
-    """The gradient formula for an argument, or None where the derivative is zero."""
+    """Return the gradient formula for an argument, or None if the derivative is zero."""
     if is_complex and not_holomorphic(facet.expression, _real_arguments(operator)) is not None:
         return Formula(_refusal(operator, facet), ("g",))
     derivative, given, may_be_infinite = _derivative(operator, facet, name, is_complex=is_complex)
@@ -147,13 +121,13 @@ def _real_arguments(operator: Operator) -> tuple[str, ...]:
 
 
 def _refusal(operator: Operator, facet: Pointwise) -> Callable[..., Any]:
-    """A formula that says that there is none: see Note [Complex expressions]."""
+    """Return a formula that raises an error (Note [Complex expressions])."""
 
     def refuse(*values: Any) -> Any:
         operation = not_holomorphic(facet.expression, _real_arguments(operator))
         raise NotImplementedError(
             f"[{operator.name}] derivative is not implemented for complex numbers: {operation} is not holomorphic, so "
-            "no complex number is its derivative. Compute with tk.real(x) and tk.imag(x), or give a formula with "
+            "it has no complex derivative. Compute with tk.real(x) and tk.imag(x), or register a formula with "
             f"tk.library.register_autograd({operator.name!r}, backward)."
         )
 
@@ -161,7 +135,7 @@ def _refusal(operator: Operator, facet: Pointwise) -> Callable[..., Any]:
 
 
 def same_gradient(g: Any) -> Any:
-    """The gradient itself: the derivative is 1."""
+    """Return the gradient itself: the derivative is 1."""
     return g
 
 
@@ -174,7 +148,7 @@ def _negative_real(g: Any, meta: Any) -> Any:
 
 
 def _traced(formula: Callable[..., Any]) -> Expression | None:
-    """The derivative as an expression, if the formula is written with Python's operators and scalar functions."""
+    """Return the derivative as an expression, or None if tracing the formula fails."""
     try:
         found = trace(lambda T: formula, formula_names(formula))
     except TypeError:
@@ -195,7 +169,7 @@ def _tensor_formula(formula: Callable[..., Any]) -> Formula:
 
 
 def _with_output(derivative: Expression, own: Expression) -> Expression:
-    """Replace the operator's own expression in its derivative by the output."""
+    """Replace the operator's own expression in its derivative with the output."""
     new: dict[Expression, Expression] = {}
     for node in topological_order([derivative]):
         if node is own:
@@ -208,7 +182,7 @@ def _with_output(derivative: Expression, own: Expression) -> Expression:
 
 
 def _complex_formula(operator: Operator, facet: Pointwise, name: str, derivative: Expression) -> Formula:
-    """``g * conj(derivative)``, computed as ``conj(conj(g) * derivative)``: the gradient is always a tensor."""
+    """Return ``g * conj(derivative)``, computed as ``conj(conj(g) * derivative)``, since ``g`` is always a tensor."""
     product, names = _declare(operator, f"complex_vjp_{name}", facet, _GRADIENT * derivative)
 
     def function(g: Any, meta: Any, *values: Any) -> Any:
@@ -228,68 +202,70 @@ def _declare(
     expression: Expression,
     specials: tuple[tuple[str, str, str], ...] = _BACKWARD,
 ) -> Formula:
-    """Define (once) the pointwise operator of a derivative; its arguments are the variables that occur in it.
+    """Define the pointwise operator of a derivative, unless it exists; its arguments are the variables that it uses.
 
-    ``specials`` lists the variables that are no arguments of the operator: name, name in a formula, wanted name.
+    ``specials`` lists variables that are not arguments of the operator: name, name in a formula, wanted argument name.
     """
     schema = operator.schema
-    overload = f"_{schema.overload_name}" if schema.overload_name else ""
-    name = f"{schema.name}{overload}_{suffix}"
     used = free_variables(expression)
     types = {a.name: str(a.type) for a in schema.arguments}
     order: list[tuple[str, str, str]] = []  # (variable, name in a formula, name of the new argument)
     taken = set(types)
     for special, role, wanted in specials:
         if special in used:
-            order.append((special, role, _unused(wanted, taken)))
-            taken.add(order[-1][2])
+            name, number = wanted, 1
+            while name in taken:
+                number += 1
+                name = f"{wanted}_{number}"
+            taken.add(name)
+            order.append((special, role, name))
     order += [(a.name, a.name, a.name) for a in schema.arguments if a.name in used]
     if not any(types.get(v, "Tensor") == "Tensor" for v, _, _ in order):
         raise NotImplementedError(f"[{operator.name}] the derivative {expression} does not depend on a tensor.")
-    names = tuple(role for _, role, _ in order)
+    arguments = ", ".join(f"{types.get(v, 'Tensor')} {argument}" for v, _, argument in order)
+    boolean = tuple(n for n in facet.boolean if n in used)
+    variables = tuple(v for v, _, _ in order)
+    made = derived_operator(operator, suffix, arguments, expression, variables, facet.domain, boolean)
+    return Formula(made.call, tuple(role for _, role, _ in order))
+
+
+def derived_operator(
+    operator: Operator,
+    suffix: str,
+    arguments: str,
+    expression: Expression,
+    variables: tuple[str, ...],
+    domain: Any,
+    boolean: tuple[str, ...] = (),
+) -> Operator:
+    """Return the pointwise operator of an expression derived from an operator; define it on the first call."""
+    overload = f"_{operator.schema.overload_name}" if operator.schema.overload_name else ""
+    name = f"{operator.schema.name}{overload}_{suffix}"
     while (known := registry.operators.get(name)) is not None:
         if known.facets.get("DerivedFrom") is operator:
-            return Formula(known.call, names)
-        name += "_"  # somebody else's operator
-    text = ", ".join(f"{types.get(v, 'Tensor')} {argument}" for v, _, argument in order)
-    parsed = parse_schema(f"{name}({text}) -> Tensor")
+            return known
+        name += "_"  # the name belongs to an unrelated operator
+    schema = parse_schema(f"{name}({arguments}) -> Tensor")
 
     def scalar(T: Any) -> Callable[..., Any]:
-        return _substituting(expression, tuple(v for v, _, _ in order))
+        return lambda *values: substitute(expression, dict(zip(variables, values, strict=True)))
 
-    made = Pointwise(parsed, scalar, SAME, facet.domain, tuple(n for n in facet.boolean if n in used))
-    facets = {"Pointwise": made, "DerivedFrom": operator}
-    defined = registry.define(parsed, facets=facets, tags=(Tag.POINTWISE, Tag.DERIVED), site=operator.site)
-    return Formula(defined.call, names)
+    facets = {"Pointwise": Pointwise(schema, scalar, SAME, domain, boolean), "DerivedFrom": operator}
+    return registry.define(schema, facets=facets, tags=(Tag.POINTWISE, Tag.DERIVED), site=operator.site)
 
 
-def _unused(wanted: str, taken: set[str]) -> str:
-    name, number = wanted, 1
-    while name in taken:
-        number += 1
-        name = f"{wanted}_{number}"
-    return name
-
-
-def _substituting(expression: Expression, order: tuple[str, ...]) -> Callable[..., Any]:
-    def function(*values: Any) -> Any:
-        return substitute(expression, dict(zip(order, values, strict=True)))
-
-    return function
-
-
-TANGENT: Final = "~"  # begins the names of tangents in a formula, and no other name
+TANGENT: Final = "~"  # prefix of the names of tangents in a formula
 
 
 def pointwise_tangent(
     operator: Operator, facet: Pointwise, given: tuple[str, ...], *, is_complex: bool
 ) -> Formula | None:
-    """The tangent as a formula of the tangents of the arguments ``given``."""
+    """Return the tangent as a formula of the tangents of the arguments ``given``."""
     if is_complex and not_holomorphic(facet.expression, _real_arguments(operator)) is not None:
         return Formula(_refusal(operator, facet), ())
     directions = {name: variable(f"__tangent_{name}") for name in given}
     total: Expression | None = None
-    if "Vjp" in operator.facets:  # a rule for gradients; its forward derivative is that of the expression
+    if "Vjp" in operator.facets:  # a rule for gradients only: the forward derivative is that of the expression
         total = differentiate_along(facet.expression, directions)
     else:
         derivatives = {name: _derivative(operator, facet, name, is_complex=is_complex) for name in given}
@@ -298,9 +274,9 @@ def pointwise_tangent(
         for name, (derivative, _, may_be_infinite) in derivatives.items():
             if derivative is None or (derivative.operation == "constant" and derivative.value == 0):
                 continue
-            is_one = derivative.operation == "constant" and derivative.value == 1
-            guarded = _guarded(directions[name], derivative, may_be_infinite=may_be_infinite and not is_complex)
-            term = directions[name] if is_one else guarded
+            term = directions[name]
+            if derivative.operation != "constant" or derivative.value != 1:
+                term = _guarded(term, derivative, may_be_infinite=may_be_infinite and not is_complex)
             total = term if total is None else total + term
     if total is None or total.operation == "constant":
         return None
@@ -312,7 +288,7 @@ def pointwise_tangent(
 
 
 def _sum_of_products(derivatives: dict[str, Derivative]) -> Formula:
-    """Tangents times formulas that are no expressions."""
+    """Return the sum of tangents times formulas that are not expressions."""
     parts: list[tuple[Callable[..., Any] | None, int]] = []
     names: list[str] = []
     for name, (expression, given, _) in derivatives.items():

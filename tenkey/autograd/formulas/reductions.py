@@ -1,17 +1,17 @@
-"""Gradients of reductions, found from the combining expression.
+"""Gradients of reductions, derived from the combining expression.
 
 Note [Derivatives of reductions]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-A reduction is ``c(c(y_1, y_2), ...)`` for an associative and commutative ``c`` and ``y_i = f(x_i)``. With ``rest_i``
-for the combination of all elements but the i-th, the result is ``c(y_i, rest_i)``, whatever ``i`` is. So its derivative
-by ``x_i`` is ``c_1(y_i, rest_i) f'(x_i)``, where ``c_1`` is found symbolically. The rests of all elements are a few
-passes: pairs are combined, the rests of the pairs are found in the same way, and the rest of an element is its
-neighbour combined with the rest of their pair. Nothing is divided by, so a product with zeros is nothing special, and
-the formula is made of pointwise operators, slices and joins, so every order exists, on every backend.
+A reduction is ``c(c(y_1, y_2), ...)`` for an associative and commutative ``c`` and ``y_i = f(x_i)``. If ``rest_i`` is
+the combination of all elements but the i-th, the result is ``c(y_i, rest_i)`` for every ``i``. Hence its derivative by
+``x_i`` is ``c_1(y_i, rest_i) f'(x_i)``, where ``c_1`` is derived symbolically. The rests of all elements take a few
+passes: pairs are combined, the rests of the pairs are computed recursively, and the rest of an element is its neighbour
+combined with the rest of their pair. There is no division, so zeros in a product need no special case, and the formula
+is made of pointwise operators, slices and joins, so every order exists on every backend.
 
-Three kinds are known and cost less: a sum passes the gradient on; a selection (``maximum``, or ``a if a > b else b``)
-shares it equally among the elements that are equal to the result; for ``logaddexp`` the derivative is
-``exp(y_i - out)``. Guarded by ``tests/autograd/test_reduction_gradients.py``.
+Three kinds have cheaper formulas: a sum passes the gradient on; a selection (``maximum``, or ``a if a > b else b``)
+shares it equally among the elements that equal the result; for ``logaddexp`` the derivative is ``exp(y_i - out)``.
+Guarded by ``tests/autograd/test_reduction_gradients.py``.
 """
 
 from __future__ import annotations
@@ -22,9 +22,6 @@ from typing import Any, Final
 
 from ...core.tensor import Tensor
 from ...dispatch.operator import Operator
-from ...dispatch.registry import registry
-from ...dispatch.schema import parse_schema
-from ...dispatch.tags import Tag
 from ...ops.builtin.creation import zeros_like
 from ...ops.builtin.elementwise.arithmetic import multiply
 from ...ops.builtin.elementwise.comparison import equal, where
@@ -34,12 +31,11 @@ from ...ops.builtin.reductions.reduction import restore_axes
 from ...ops.builtin.reductions.reduction import sum as sum_
 from ...ops.builtin.shape.copying import cast, concatenate, stack
 from ...ops.builtin.shape.views import broadcast_to, permute_dims, reshape, slice
-from ...ops.declare.facets import Pointwise, Reduce
-from ...ops.declare.promotion import SAME
-from ...ops.scalar import logaddexp, substitute, variable
+from ...ops.declare.facets import Reduce
+from ...ops.scalar import logaddexp, variable
 from ...ops.scalar.expression import Expression, as_expression
 from ...ops.shapes import normalize_axes
-from .partials import Formula, pointwise_vjp
+from .partials import Formula, derived_operator, pointwise_vjp
 
 __all__ = ["reduction_formulas"]
 
@@ -51,7 +47,7 @@ Rule = Callable[[Tensor, Tensor, Any, Any, Any], Tensor]  # of g, elements, out,
 
 
 def reduction_formulas(operator: Operator, *, is_complex: bool) -> dict[str, Formula | None]:
-    """The gradient formula of a reduction: see Note [Derivatives of reductions]."""
+    """Return the gradient formula of a reduction (Note [Derivatives of reductions])."""
     facet: Reduce = operator.facets["Reduce"]
     name = operator.schema.arguments[0].name
     combine: Expression = facet.expression
@@ -73,7 +69,7 @@ def reduction_formulas(operator: Operator, *, is_complex: bool) -> dict[str, For
 
     def formula(g: Tensor, x: Tensor, *rest: Any) -> Tensor:
         out, axis, keepdims = rest if len(rest) == 3 else (None, *rest)
-        inner = x if x.dtype == g.dtype else cast(x, g.dtype)  # as the reduction had it
+        inner = x if x.dtype == g.dtype else cast(x, g.dtype)  # as in the reduction
         elements = inner if mapping is None else mapping.call(inner)
         found = rule(g, elements, out, axis, keepdims)
         if through is not None:
@@ -84,48 +80,33 @@ def reduction_formulas(operator: Operator, *, is_complex: bool) -> dict[str, For
 
 
 def _part(operator: Operator, role: str, parameters: tuple[str, ...], expression: Expression) -> Operator:
-    """The combining or the mapping expression of a reduction as a pointwise operator of its own."""
-    overload = f"_{operator.schema.overload_name}" if operator.schema.overload_name else ""
-    name = f"{operator.schema.name}{overload}_{role}"
-    while (known := registry.operators.get(name)) is not None:
-        if known.facets.get("DerivedFrom") is operator:
-            return known
-        name += "_"  # somebody else's operator
-    schema = parse_schema(f"{name}({', '.join(f'Tensor {p}' for p in parameters)}) -> Tensor")
-
-    def scalar(T: Any) -> Callable[..., Any]:
-        return lambda *values: substitute(expression, dict(zip(parameters, values, strict=True)))
-
-    facets = {
-        "Pointwise": Pointwise(schema, scalar, SAME, operator.facets["Reduce"].domain),
-        "DerivedFrom": operator,
-    }
-    return registry.define(schema, facets=facets, tags=(Tag.POINTWISE, Tag.DERIVED), site=operator.site)
+    """Return the combining or mapping expression of a reduction as a separate pointwise operator."""
+    arguments = ", ".join(f"Tensor {name}" for name in parameters)
+    return derived_operator(operator, role, arguments, expression, parameters, operator.facets["Reduce"].domain)
 
 
 def _is_selection(combine: Expression) -> bool:
-    """Whether the result is one of the two elements."""
+    """Return whether the result is one of the two elements."""
     if combine.operation in ("maximum", "minimum"):
         return set(combine.operands) == {_A, _B}
     return combine.operation == "where" and set(combine.operands[1:]) == {_A, _B}
 
 
 def _through(mapping: Operator, *, is_complex: bool) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
-    """The gradient of the elements as that of what they were made of."""
+    """Return a function from the gradient of the mapped elements to that of the elements themselves."""
     formula = pointwise_vjp(mapping, mapping.facets["Pointwise"], "x", is_complex=is_complex)
 
     def through(g: Tensor, x: Tensor, elements: Tensor) -> Tensor:
         if formula is None:
             return zeros_like(x)
         values = {"g": g, "x": x, "x_meta": x, "out": elements}
-        found: Tensor = formula.function(*[values[name] for name in formula.names])
-        return found
+        return formula.function(*[values[name] for name in formula.names])  # type: ignore[no-any-return]
 
     return through
 
 
 def _spread(g: Tensor, x: Any, axis: Any, keepdims: Any) -> Tensor:
-    """The gradient of every element is that of the result; of ``x`` the shape is used, and whether it is real."""
+    """Give every element the gradient of the result; of ``x``, only shape and dtype are used."""
     spread: Tensor = broadcast_to(restore_axes(g, x.shape, axis, keepdims) if g._data.shape else g, x.shape)
     return real(spread) if g._data.dtype.kind == "c" and x.dtype.kind != "c" else spread
 
@@ -144,13 +125,13 @@ def _of_selection(g: Tensor, elements: Tensor, out: Any, axis: Any, keepdims: An
 def _of_logaddexp(g: Tensor, elements: Tensor, out: Any, axis: Any, keepdims: Any) -> Tensor:
     shape = elements.shape
     total = restore_axes(out, shape, axis, keepdims)
-    nothing = equal(total, -math.inf)  # then every element is -inf, and -inf - -inf is no number
+    nothing = equal(total, -math.inf)  # then every element is -inf, and -inf - -inf is nan
     weight = exp(where(nothing, -math.inf, elements - where(nothing, 0.0, total)))
     return restore_axes(g, shape, axis, keepdims) * weight
 
 
 def _of_rests(operator: Operator, combine: Expression, *, is_complex: bool) -> Rule:
-    """Any other expression, by the combination of all the other elements."""
+    """Return the rule for any other expression, which combines all the other elements."""
     pair = _part(operator, "combine", ("a", "b"), combine)
     formula = pointwise_vjp(pair, pair.facets["Pointwise"], "a", is_complex=is_complex)
     call = multiply if combine.operation == "multiply" and set(combine.operands) == {_A, _B} else pair.call
@@ -175,7 +156,7 @@ def _of_rests(operator: Operator, combine: Expression, *, is_complex: bool) -> R
 
 
 def _rests(x: Tensor, axes: Sequence[int], combine: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    """For each element the combination of the others along the axes, of which there are two elements at least."""
+    """Return for each element the combination of the others along the axes, which hold at least two elements."""
     order = (*[i for i in range(x.ndim) if i not in axes], *axes)
     moved = permute_dims(x, order)
     kept = x.ndim - len(axes)
@@ -185,7 +166,7 @@ def _rests(x: Tensor, axes: Sequence[int], combine: Callable[[Tensor, Tensor], T
 
 
 def _rests_in_rows(x: Tensor, combine: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    """For each element of a row the combination of the others: its neighbour, and the rest of their pair."""
+    """Return for each element of a row the combination of its neighbour and the rest of their pair."""
     count = x.shape[-1]
     last = x.ndim - 1
     paired = count - count % 2
@@ -193,7 +174,7 @@ def _rests_in_rows(x: Tensor, combine: Callable[[Tensor, Tensor], Tensor]) -> Te
     odd = slice(x, last, 1, count, 2)
     if count == 2:
         return concatenate([odd, even], axis=last)
-    single = slice(x, last, paired, count, 1)  # the one without a neighbour
+    single = slice(x, last, paired, count, 1)  # the element without a neighbour
     pairs = combine(even, odd)
     rests = _rests_in_rows(concatenate([pairs, single], axis=last) if count % 2 else pairs, combine)
     of_pairs = slice(rests, last, 0, count // 2, 1)

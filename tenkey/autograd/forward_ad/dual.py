@@ -1,35 +1,37 @@
-"""Forward mode: tangents that are carried along with the values.
+"""Forward mode: tangents are propagated along with the values.
 
 Note [Dual tensors]
 ~~~~~~~~~~~~~~~~~~~
 A dual tensor is a wrapper at a level (Note [Levels]) around a value, its primal, and a tangent of the same shape. A
-call on duals calls the operator on the primals, which may be recorded or be duals of a level further out, and gives the
-result the tangent that the operator's rule says: the facet ``Forward`` of a user; the facets that reverse mode has too
-(``jvp_of``); the parts of a composite; a hand-written ``Backward``, differentiated by the gradient it is given, which
-it is linear in. Where no rule is sound there is an error, never a tangent of zero. After its level has ended a dual is
-its primal. Guarded by ``tests/autograd/forward_ad/test_forward_mode.py``.
+call on duals calls the operator on the primals, which may be recorded or be duals of an outer level, and gives the
+result a tangent by the rule of the operator: a user's facet ``Forward``; the facets that reverse mode uses too
+(``jvp_of``); the parts of a composite; or a hand-written ``Backward``, differentiated by its gradient argument, in
+which it is linear. Without a sound rule there is an error, never a tangent of zero. After its level has ended, a dual
+is its primal. Guarded by ``tests/autograd/forward_ad/test_forward_mode.py``.
 
 Note [Tangents in place]
 ~~~~~~~~~~~~~~~~~~~~~~~~
-What changes a dual in place changes its primal and its tangent in place. So the tangent of a view is the same view of
-the tangent, and the tangents of other results share no memory with those of the arguments. A primal may be batched
-where its tangent is not, so that what is written into the one does not fit into the other: the tangent is made batched
-before it is viewed or changed. Where a tangent lies otherwise in memory than its primal, a view of the one may be a
-copy of the other (``reshape``): such a dual refuses to be changed. Guarded by
+An in-place change of a dual changes its primal and its tangent in place. Therefore the tangent of a view is the same
+view of the tangent, and the tangents of other results share no memory with those of the arguments. A primal may be
+batched where its tangent is not, so values written into the primal would not fit into the tangent: the tangent is
+batched before it is viewed or changed. Where a tangent has another memory layout than its primal, a view of one may be
+a copy of the other (``reshape``): such a dual refuses to be changed. Guarded by
 ``tests/autograd/forward_ad/test_forward_mode.py::test_views_in_place`` and
 ``tests/transforms/test_transform_programs.py::test_changes_in_place_in_nested_transforms``.
 
 Note [Gradients of duals]
 ~~~~~~~~~~~~~~~~~~~~~~~~~
 The gradient ``g = J(x)^T s`` of a dual output by a dual input is a dual as well. Second derivatives commute, so its
-tangent along ``v`` is the gradient of the output's tangent ``J(x) v``, plus ``J(x)^T`` of the tangent of ``s``. There
-``v`` stands still: if it was computed from ``x`` (as the tangent of ``exp(y)`` is from its result), what flows to ``x``
-through ``v`` is subtracted. Guarded by ``tests/autograd/forward_ad/test_forward_mode.py::test_forward_over_reverse``.
+tangent along ``v`` is the gradient of the output's tangent ``J(x) v``, plus ``J(x)^T`` of the tangent of ``s``. Here
+``v`` is constant: if it was computed from ``x`` (as the tangent of ``exp(y)`` is computed from its result), the
+gradient that flows to ``x`` through ``v`` is subtracted. Guarded by
+``tests/autograd/forward_ad/test_forward_mode.py::test_forward_over_reverse``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 from typing import Any, Final, TypeGuard
 from weakref import WeakValueDictionary
@@ -39,7 +41,7 @@ import numpy as np
 from ..._util.context_decorator import decorate
 from ...core.gradient_errors import SEED_SCALAR, UNUSED_INPUT
 from ...core.tensor import Tensor
-from ...core.tree import flatten, unflatten
+from ...core.tree import flatten, tree_map, unflatten
 from ...core.word import DTYPE_TRAIT, REQUIRES_GRAD, WEAK_TRAIT
 from ...core.wrapper import Level, Wrapper, innermost, wrap
 from ...dispatch.operator import Operator
@@ -49,7 +51,6 @@ from ..formulas.jvp_rules import (
     NO_RULE,
     JvpContext,
     Plan,
-    by_backward,
     by_user,
     materialized,
     parts_of,
@@ -60,7 +61,7 @@ from ..formulas.jvp_rules import (
 from ..function.context import Context
 from ..function.function import Function
 from ..tape.node import edge_of, walk
-from .dual_inplace import fit_tangent, in_place, restore
+from .dual_inplace import fit_tangent, in_place, restore, unwrapped
 
 __all__ = ["DualLevel"]
 
@@ -69,7 +70,7 @@ _LIKE: Final = frozenset(["tk::zeros_like", "tk::ones_like", "tk::full_like", "t
 
 
 class DualLevel(Level):
-    """One level of tangents: what ``dual_level()`` yields.
+    """One level of tangents, as yielded by ``dual_level()``.
 
     >>> import tenkey as tk
     >>> fw = tk.autograd.forward_ad
@@ -93,44 +94,46 @@ class DualLevel(Level):
         restore(self)
 
     def __call__(self, function: Any) -> Any:
-        """Decorate ``function``, which has a level of its own in every call."""
+        """Decorate ``function`` so that every call has its own level."""
         return decorate(function, DualLevel)
 
     def dual(self, primal: Tensor, tangent: Tensor) -> Wrapper:
-        """The dual tensor of two parts that fit."""
+        """Return the dual tensor of a primal and a tangent that fits it."""
         return wrap(self, primal, tangent, primal.shape, tangent._word)
 
     def owns(self, x: Any) -> TypeGuard[Wrapper]:
-        """Whether ``x`` has a tangent at this level."""
+        """Return whether ``x`` has a tangent at this level."""
         return x.__class__ is Wrapper and x._level is self
 
+    def primal(self, x: Any) -> Any:
+        """Return the primal of a dual tensor of this level, anything else as it is."""
+        return x._value if x.__class__ is Wrapper and x._level is self else x
+
+    def tangent(self, x: Any) -> Any:
+        """Return the tangent of a dual tensor of this level, None for anything else."""
+        return x._extra if x.__class__ is Wrapper and x._level is self else None
+
     def parts(self, x: Any) -> tuple[Any, Tensor | None]:
-        """Primal and tangent at this level, also below the wrappers of levels further inside."""
+        """Return primal and tangent at this level, also below the wrappers of inner levels."""
         if x.__class__ is not Wrapper or x._level.number < self.number:
             return x, None
         if x._level is self:
             return x._value, x._extra
-        found: list[Tensor | None] = []
+        has_tangent = False
 
-        def primal(value: Tensor) -> Tensor:
-            inner, tangent = self.parts(value)
-            found.append(tangent)
-            return inner  # type: ignore[no-any-return]
+        def part(value: Tensor, *, tangent: bool) -> Any:
+            nonlocal has_tangent
+            inner, found = self.parts(value)
+            has_tangent |= found is not None
+            return inner if not tangent else zeros_like(inner) if found is None else found
 
-        outer = x._level.through(x, primal, lambda dim: dim)
-        if all(tangent is None for tangent in found):
-            return outer, None
-
-        def tangent_of(value: Tensor) -> Tensor:
-            inner, tangent = self.parts(value)
-            return zeros_like(inner) if tangent is None else tangent
-
-        return outer, x._level.through(x, tangent_of, lambda dim: dim)
+        outer = x._level.through(x, partial(part, tangent=False), int)
+        return outer, x._level.through(x, partial(part, tangent=True), int) if has_tangent else None
 
     # ---- calls
 
     def process(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """See Note [Dual tensors]."""
+        """Process a call (Note [Dual tensors])."""
         plan = plan_of(operator)
         if plan.is_special:
             facets = operator.facets
@@ -174,9 +177,9 @@ class DualLevel(Level):
         return self._general(plan, operator, args, kwargs)
 
     def _general(self, plan: Plan, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The same for duals in lists and among the keyword arguments, and for operators without a rule."""
+        """Process duals in lists and among the keyword arguments, and operators without a rule."""
         leaves = flatten((args, kwargs))
-        primals, keywords = unflatten((args, kwargs), [x._value if self.owns(x) else x for x in leaves])
+        primals, keywords = unflatten((args, kwargs), [self.primal(x) for x in leaves])
         is_complex = any(isinstance(x, Tensor) and x.dtype.kind == "c" for x in leaves)
         rule = plan.rule(operator, is_complex=is_complex)
         if rule is None:
@@ -184,63 +187,64 @@ class DualLevel(Level):
             if "Composite" in facets:
                 return facets["Composite"].function(*args, **kwargs)
             if "Backward" in facets:
-                return by_backward(self, operator, leaves, (args, kwargs))
-            raise NotImplementedError(
-                NO_RULE.format(
-                    operator=operator.name, why="the operator has no rule for forward mode and no gradient formula"
-                )
-            )
+
+                def call(values: list[Any]) -> Any:
+                    positional, keywords = unflatten((args, kwargs), values)
+                    return operator.call(*positional, **keywords)
+
+                return transposed(self, operator.name, leaves, call)
+            why = "the operator has no rule for forward mode and no gradient formula"
+            raise NotImplementedError(NO_RULE.format(operator=operator.name, why=why))
         out = operator.call(*primals, **keywords)
         tangents: dict[str, Any] = {}
         for name, value in operator.bind(*args, **kwargs).items():
             if isinstance(value, (list, tuple)):
-                found = [x._extra if self.owns(x) else None for x in value]
+                found = [self.tangent(x) for x in value]
                 tangents[name] = found if any(t is not None for t in found) else None
             else:
-                tangents[name] = value._extra if self.owns(value) else None
+                tangents[name] = self.tangent(value)
         tangent = rule(tangents, operator.bind(*primals, **keywords), out)
         if tangent is None:
             return out
         return self._result(operator, [x for x in leaves if self.owns(x)], out, tangent)
 
     def _like(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
-        """Made with a tangent of zero, so that what has a tangent can be written into it."""
+        """Return a new tensor with a tangent of zero, so that dual tensors can be written into it."""
         out: Tensor = operator.call(args[0]._value, *args[1:], **kwargs)
         if out.dtype.kind not in "fcV":
             return out
         tangent = args[0]._extra
         if tangent.__class__ is Wrapper or out.__class__ is Wrapper:
-            tangent = args[0]._value + tangent  # what it will hold is of the levels of both
+            tangent = args[0]._value + tangent  # its future values belong to the levels of both
         return self.dual(out, zeros_like(tangent, dtype=out.dtype, device=out.device))
 
     def _result(self, operator: Operator, duals: list[Wrapper], out: Tensor, tangent: Tensor) -> Tensor:
-        """The dual of a result; see Note [Tangents in place]."""
+        """Return the dual of a result (Note [Tangents in place])."""
         for x in duals:
             if x._value is out:  # the operator returned its argument
                 return x
-        bare = _bare(tangent)
+        bare = unwrapped(tangent)
         shares = bare._storage is not None
         if "View" in operator.facets:
             made = self.dual(out, tangent)
-            made._apart = any(x._apart for x in duals) or (_bare(out)._storage is not None and not shares)
+            made._apart = any(x._apart for x in duals) or (unwrapped(out)._storage is not None and not shares)
             return made
-        if shares or any(_bare(x._extra) is bare for x in duals):
+        if shares or any(unwrapped(x._extra) is bare for x in duals):
             tangent = tangent.clone()
         return self.dual(out, tangent)
 
     def escaped(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """After its level a dual is its primal."""
-        leaves = [x._value if self.owns(x) else x for x in flatten((args, kwargs))]
-        primals, keywords = unflatten((args, kwargs), leaves)
+        """Call the operator on the primals."""
+        primals, keywords = tree_map(self.primal, (args, kwargs))
         return operator.call(*primals, **keywords)
 
     def apply_function(self, function: Any, args: tuple[Any, ...]) -> Any:
-        """``Function.apply`` on duals: its ``jvp``, or what follows from its ``backward``."""
-        primals = tuple([x._value if self.owns(x) else x for x in args])
+        """Apply a ``Function`` to duals by its ``jvp``, or by transposing its ``backward``."""
+        primals = tuple([self.primal(x) for x in args])
         if function.jvp is None:
             return transposed(self, function.__name__, list(args), lambda leaves: function.apply(*leaves))
         if function.setup_context is not Function.setup_context:
-            out = function.apply(*primals)  # recorded, and by the rules of levels further out
+            out = function.apply(*primals)  # recorded, and processed by outer levels
             ctx: Context = JvpContext()
             ctx._function = function
             ctx.needs_input_grad = tuple([self.owns(x) for x in args])
@@ -254,52 +258,52 @@ class DualLevel(Level):
         else:
             out, ctx = function._run(primals)
             ctx = JvpContext.of(ctx)
-        tangents = [x._extra if self.owns(x) else None for x in args]
+        tangents = [self.tangent(x) for x in args]
         results = function.jvp(ctx, *materialized(ctx, primals, tangents))
         return with_tangents(self, function.__name__, out, results)
 
     def escaped_function(self, function: Any, args: tuple[Any, ...]) -> Any:
-        """After its level a dual is its primal."""
-        return function.apply(*[x._value if self.owns(x) else x for x in args])
+        """Apply the function to the primals."""
+        return function.apply(*[self.primal(x) for x in args])
 
     def released(self, wrapper: Wrapper) -> Tensor:
-        """After its level a dual is its primal."""
+        """Return the primal."""
         return wrapper._value
 
-    # ---- what a wrapper is asked
+    # ---- properties of wrappers
 
     def values(self, wrapper: Wrapper, what: str) -> np.ndarray:
-        """The primal's; to NumPy only after the level has ended."""
+        """Return the values of the primal; NumPy gets them only after the level has ended."""
         if what in ("numpy", "__array__"):
             if self.is_open:
                 raise RuntimeError(
-                    f"[{what}] the tensor has a tangent, which NumPy would lose: take "
+                    f"[{what}] the tensor has a tangent, which NumPy would lose: use "
                     "tk.autograd.forward_ad.unpack_dual(x).primal."
                 )
             return wrapper._value._to_numpy(what)
         return wrapper._value._values(what)
 
     def detach(self, wrapper: Wrapper) -> Tensor:
-        """The primal without history: detaching drops the tangent too."""
+        """Return the primal without history: detaching also drops the tangent."""
         return wrapper._value.detach()
 
     def describe(self, wrapper: Wrapper) -> str:
-        """Both parts."""
+        """Show both parts."""
         return f"dual({wrapper._value!r}, tangent={wrapper._extra!r})"
 
     def through(self, wrapper: Wrapper, function: Callable[[Tensor], Tensor], dims: Callable[[int], int]) -> Tensor:
-        """See ``Level.through``."""
+        """Apply the function to both parts."""
         return self.dual(function(wrapper._value), function(wrapper._extra))
 
     def combine(self, function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
-        """See ``Level.combine``."""
+        """Apply the function to the primals and to the tangents."""
         pairs = [(x._value, x._extra) if self.owns(x) else (x, zeros_like(x)) for x in tensors]
         return self.dual(function(*[p for p, _ in pairs]), function(*[t for _, t in pairs]))
 
     # ---- gradients
 
     def gradient(self, grad: Callable[..., Any], outputs: list[Any], inputs: list[Any], **options: Any) -> Any:
-        """See Note [Gradients of duals]."""
+        """Return gradients (Note [Gradients of duals])."""
         given = options.pop("grad_outputs")
         allow, materialize = options.pop("allow_unused"), options.pop("materialize_grads")
         flags = {"create_graph": options["create_graph"], "retain_graph": True, "allow_unused": True}
@@ -333,7 +337,7 @@ class DualLevel(Level):
     def _by_inputs(
         self, grad: Callable[..., Any], tangent: Tensor, inputs: list[Any], seed: Tensor, **flags: Any
     ) -> Any:
-        """The gradients of a tangent by the inputs, those that flow through the tangents of the inputs left out."""
+        """Return the gradients of a tangent by the inputs, without the part through the tangents of the inputs."""
         found: list[Any] = []
         for x in inputs:
             primal, own = self.parts(x)
@@ -347,7 +351,7 @@ class DualLevel(Level):
         return found
 
     def join(self, primal: Tensor, tangent: Tensor) -> Tensor:
-        """The dual of two parts, put below the wrappers of levels further inside."""
+        """Return the dual of two parts, below the wrappers of inner levels."""
         inner = max(
             [x._level for x in (primal, tangent) if x.__class__ is Wrapper],
             key=lambda level: level.number,
@@ -365,14 +369,8 @@ def _add(totals: list[Any], more: tuple[Any, ...]) -> None:
 
 
 def _depends(tangent: Tensor, primal: Any) -> bool:
-    """Whether the tangent of an input was computed from the input."""
+    """Return whether the tangent of an input was computed from the input."""
     if not tangent._word & REQUIRES_GRAD:
         return False
-    target, _ = edge_of(_bare(primal))
-    return any(node is target for node in walk(edge_of(_bare(tangent))[0]))
-
-
-def _bare(x: Any) -> Any:
-    while x.__class__ is Wrapper:
-        x = x._value
-    return x
+    target, _ = edge_of(unwrapped(primal))
+    return any(node is target for node in walk(edge_of(unwrapped(tangent))[0]))

@@ -1,18 +1,18 @@
-"""Changes in place in forward mode: of dual tensors, and of tensors that become dual by the change.
+"""Changes in place in forward mode, of dual tensors and of tensors that thereby become dual.
 
 Note [Targets without a tangent]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-A result with a tangent may be written into a tensor that has none: ``zeros(3)[1:] = dual``. The tensor then has a
-tangent, of zeros but for what was written, and so do its base and all other views of that base, since they look at the
-same memory; ``detach()`` gives no view in this sense, as in autograd. Users hold these very objects, so an object
+A result with a tangent may be written into a tensor without one: ``zeros(3)[1:] = dual``. The tensor then has a
+tangent, of zeros except for the written part, and so do its base and all other views of that base, since they share its
+memory (``detach()`` does not create a view in this sense, as in autograd). Users hold these very objects, so an object
 becomes a wrapper in place (``core.wrapper.become``): a stand-in takes over its data, history and views and is the
-primal, and the tangents of the family are windows on one memory that is laid out like the family's. Wrappers of this
-level or one further out that had one of the objects for a part refer to its stand-in from then on, so that a dual made
-of a tensor keeps the tangent that it was given. When the level ends, the objects take back what the stand-ins have, and
-are plain tensors again.
+primal, and the tangents of the family are windows on one memory with the layout of the family's. Wrappers of this level
+or an outer one that contained one of the objects refer to its stand-in from then on, so a dual made from a tensor keeps
+the tangent that it was given. When the level ends, the objects take back the state of the stand-ins and are plain
+tensors again.
 
 Views of the family are found as in Note [Views of what needed no gradient]. A tensor that is not shared and was never
-part of a dual costs no search. Guarded by ``tests/autograd/forward_ad/test_dual_inplace.py``.
+part of a dual needs no search. Guarded by ``tests/autograd/forward_ad/test_dual_inplace.py``.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ from ..tape.node import edge_of
 from ..views.as_strided import first_byte
 from ..views.tracking import become_view, hand_over_views, has_relatives, is_view, views_of
 
-__all__ = ["fit_tangent", "in_place", "restore"]
+__all__ = ["fit_tangent", "in_place", "restore", "unwrapped"]
 
 
 def fit_tangent(x: Any) -> None:
-    """Give the tangent of a dual the levels of its primal, as what is written into it may have them.
+    """Give the tangent of a dual the levels of its primal, since values written into the dual may have them.
 
-    Before there are views of it: they share the tangent's memory.
+    This must happen before there are views, which share the memory of the tangent.
     """
     if x._value.__class__ is Wrapper and not levels_of([x._value]) <= levels_of([x._extra]):
-        with Recording():  # whatever the mode, the tangent keeps its history
+        with Recording():  # in every mode, the tangent keeps its history
             x._extra = zeros_like(x._value) + x._extra
         x._word |= x._extra._word
 
 
 def in_place(level: Any, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The target's tangent is changed in place as well, so views of it see that too."""
+    """Call an operator that changes its first argument; the tangent is changed in place too, for its views."""
     facet = operator.facets.get("Inplace")
     x = args[0]
     if facet is None and "Put" not in operator.facets:
@@ -62,13 +62,13 @@ def in_place(level: Any, operator: Operator, args: tuple[Any, ...], kwargs: dict
         if x._apart:
             raise NotImplementedError(
                 f"[{operator.schema.base_name}] forward mode: the tensor is a view whose tangent is a copy, since "
-                "primal and tangent lie in different order in memory. clone() the tensor before it is viewed, or use "
-                "the functional form."
+                "primal and tangent have different memory layouts. clone() the tensor before it is viewed, or use the "
+                "functional form."
             )
         fit_tangent(x)
     tangent: Any
     if facet is None:  # x[index] = source
-        tangent = args[2]._extra if level.owns(args[2]) else None
+        tangent = level.tangent(args[2])
     else:
         given = args
         word = 0
@@ -76,11 +76,11 @@ def in_place(level: Any, operator: Operator, args: tuple[Any, ...], kwargs: dict
             word |= refreshed(y) if isinstance(y, Tensor) else 0
         if word & REQUIRES_GRAD & current_state().keep and facet.functional is not None:
             copy = level.dual(x._value.clone(), x._extra.clone()) if is_dual else x.clone()
-            given = (copy, *args[1:])  # what it saves is not to be changed
+            given = (copy, *args[1:])  # the saved tensors must not be changed
         result = args[1] if facet.functional is None else facet.functional.call(*given)
-        tangent = result._extra if level.owns(result) else None
+        tangent = level.tangent(result)
     family = [] if is_dual or tangent is None or x.dtype.kind not in "fcV" else _family(x, operator)
-    operator.call(*[y._value if level.owns(y) else y for y in args])
+    operator.call(*[level.primal(y) for y in args])
     if not is_dual:
         if not family:
             return x
@@ -99,7 +99,7 @@ def in_place(level: Any, operator: Operator, args: tuple[Any, ...], kwargs: dict
 
 
 def _family(x: Tensor, operator: Operator) -> list[Any]:
-    """The tensor with its base and the other views of that; its base is the first if it is not a wrapper."""
+    """Return the base of a tensor, which comes first unless it is a wrapper, and all views of the base."""
     if x.__class__ is Wrapper:
         inner = _family(x._value, operator)
         if len(inner) == 1:
@@ -123,23 +123,20 @@ def _is_wrapper(x: Any) -> bool:
 
 
 def _make_dual(level: Any, x: Any, family: list[Any], like: Tensor, operator: Operator) -> None:
-    """Give the tensors of a family tangents of zeros in place, which have the levels of ``like`` too."""
+    """Give the tensors of a family tangents of zeros in place, which also have the levels of ``like``."""
     more = [one for one in levels_of([like]) - levels_of([x]) if type(one).repeat is not Level.repeat]
     more.sort(key=lambda one: one.number)
-    with Recording():  # whatever the mode, the tangent keeps its history
-        if x.__class__ is not Wrapper:
+    with Recording():  # in every mode, the tangent keeps its history
+        if x.__class__ is not Wrapper or not more:
             memory = _Tangents(more)
-            tangents = [memory.of(member) for member in family]
-        elif not more:
-            memory = _Tangents([])
             tangents = [memory.of(member) for member in family]
         elif len(family) == 1:
             tangents = [zeros_like(repeated(zeros_like(x.detach()), more))]
         else:
             raise NotImplementedError(
                 f"[{operator.schema.base_name}] forward mode: the tensor has views, and its tangent would be batched "
-                "by a vmap that the tensor is not batched by. Use the functional form, or change the tensor before "
-                "views of it are taken."
+                "by a vmap that does not batch the tensor. Use the functional form, or change the tensor before views "
+                "of it are taken."
             )
     searched = len(family) > 1 or any(id(x) in one.shown for one in open_levels())
     values = _stand_ins(family)
@@ -151,24 +148,21 @@ def _make_dual(level: Any, x: Any, family: list[Any], like: Tensor, operator: Op
 
 
 def _stand_ins(family: list[Any]) -> list[Any]:
-    """Tensors that take over what the members of a family are."""
+    """Return tensors that take over the state of the members of a family."""
     root = family[0]
-    if root.__class__ is Wrapper:
-        return [stand_in(member) for member in family]
-    storage_of(root)
-    if root._word & REQUIRES_GRAD:
-        edge_of(root)  # a leaf stays the one whose gradient is collected
-    made = stand_in(root)
-    values = [made]
-    for member in family[1:]:
-        value = stand_in(member)
-        values.append(value)
-    hand_over_views(values[1:], root, made)
+    is_plain = root.__class__ is not Wrapper
+    if is_plain:
+        storage_of(root)
+        if root._word & REQUIRES_GRAD:
+            edge_of(root)  # the gradient of a leaf is still collected in the leaf
+    values = [stand_in(member) for member in family]
+    if is_plain:
+        hand_over_views(values[1:], root, values[0])
     return values
 
 
 def _redirect(level: Level, moved: dict[int, tuple[Any, Any]]) -> None:
-    """Let the wrappers of a level, and of those further out, that have a tensor for a part refer to its stand-in."""
+    """Let wrappers of this level and of outer ones that contain a moved tensor refer to its stand-in."""
     for w in gc.get_referrers(*[member for member, _ in moved.values()]):
         if _is_wrapper(w) and w._level.number <= level.number:
             if id(w._value) in moved:
@@ -178,18 +172,17 @@ def _redirect(level: Level, moved: dict[int, tuple[Any, Any]]) -> None:
 
 
 class _Tangents:
-    """Zeros that lie in memory as tensors do: the tangents of a base and its views are one tensor and views of it."""
+    """Zeros with the memory layout of other tensors: the tangents of views are views of their base's tangent."""
 
     def __init__(self, levels: list[Level]) -> None:
         self.levels = levels
-        self.memory: dict[int, tuple[Tensor, Tensor]] = {}  # of a base: elements in a row, and the base's tangent
+        self.memory: dict[int, tuple[Tensor, Tensor]] = {}  # by base: flat memory, and the tangent of the base
 
     def of(self, x: Any) -> Tensor:
-        """The tangent of a tensor, or of the values below its wrappers."""
+        """Return the tangent of a tensor, or of the values below its wrappers."""
         made: Tensor
         if x.__class__ is Wrapper:
-            made = x._level.through(x, self.of, int)
-            return made
+            return x._level.through(x, self.of, int)
         root: Any = x._storage if is_view(x) else x
         data = root._data
         below = sum([min(0, (n - 1) * step) for n, step in zip(data.shape, data.strides)])
@@ -198,46 +191,46 @@ class _Tangents:
             flat: Tensor = zeros((span if data.size else 0,), dtype=data.dtype, device=root.device)
             if self.levels:
                 flat = zeros_like(repeated(flat, self.levels))  # with memory for each sample
-            row = _bare(flat)
+            row = unwrapped(flat)
             base = make_tensor(_window(row._data, data, -below), row._word & INHERITED)
             self.memory[id(root)] = (flat, base)
         flat, base = self.memory[id(root)]
         made = base
         if x is not root:
             apart = first_byte(x._data) - first_byte(data) if x.size else 0
-            made = make_view(base, _window(_bare(flat)._data, x._data, apart - below))
+            made = make_view(base, _window(unwrapped(flat)._data, x._data, apart - below))
         return _wrapped(flat, made)
 
 
-def _bare(x: Any) -> Any:
+def unwrapped(x: Any) -> Any:
+    """Return the value below all wrappers."""
     while x.__class__ is Wrapper:
         x = x._value
     return x
 
 
 def _wrapped(like: Any, x: Tensor) -> Tensor:
-    """A tensor in the wrappers that another one has; the dimensions of batches come first in both."""
+    """Wrap a tensor like another one; the batch dimensions come first in both."""
     if like.__class__ is not Wrapper:
         return x
-    made: Tensor = like._level.through(like, lambda value: _wrapped(value, x), int)
-    return made
+    return like._level.through(like, lambda value: _wrapped(value, x), int)
 
 
 def _window(row: Any, like: Any, offset: int) -> Any:
-    """The window on elements in a row that has the shape and strides of ``like``; ``offset`` is in bytes."""
+    """Return a window on flat memory with the shape and strides of ``like``; ``offset`` is in bytes."""
     shape, strides = (*row.shape[:-1], *like.shape), (*row.strides[:-1], *like.strides)
     if row.__class__ is not np.ndarray:
         return row.window(shape, strides, row.offset + offset)
     if not row.size:
         return np.empty(shape, row.dtype)
-    return np.ndarray(shape, row.dtype, row.view(np.uint8), offset, strides)  # its base is the row's, as views' are
+    return np.ndarray(shape, row.dtype, row.view(np.uint8), offset, strides)  # the base is that of the row
 
 
 # ---- the end of a level
 
 
 def restore(level: Any) -> None:
-    """Make the tensors that became dual at a level what they were, with the values that they have now."""
+    """Turn the tensors that became dual at a level back into plain ones, with their present values."""
     members: list[Any] = [x for x in level.adopted.values() if _is_wrapper(x) and x._level is level]
     level.adopted.clear()
     for x in sorted(members, key=lambda x: is_view(x._value)):  # bases first
@@ -248,6 +241,6 @@ def restore(level: Any) -> None:
         views = views_of(value) if has_relatives(value) else []
         take_back(x, value)
         hand_over_views(views, value, x)
-        value._storage = x  # what was given out as the primal, by unpack_dual or jvp, is a view of it now
+        value._storage = x  # primals returned by unpack_dual or jvp are views of it now
         if value._word & REQUIRES_GRAD and not value.is_leaf:
             become_view(value, x)

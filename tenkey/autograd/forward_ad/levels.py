@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from ...core.tensor import Tensor
 from ...core.wrapper import Wrapper, open_levels
 from .dual import DualLevel
+from .dual_inplace import unwrapped
 
 __all__ = [
     "DualLevel",
@@ -19,15 +20,9 @@ __all__ = [
     "unpack_dual",
 ]
 
-_MISMATCH: Final = (
-    "[make_dual] the tangent has shape {got}, dtype {got_dtype}, device {got_device}, and the tensor shape {want}, "
-    "dtype {want_dtype}, device {want_device}: they must be equal (a forward gradient that has a different {what} than "
-    "that of the original Tensor)."
-)
-
 
 class UnpackedDual(NamedTuple):
-    """The two parts of a dual tensor; the tangent is None where there is none.
+    """The two parts of a dual tensor; the tangent is None if there is none.
 
     >>> import tenkey as tk
     >>> fw = tk.autograd.forward_ad
@@ -42,7 +37,7 @@ class UnpackedDual(NamedTuple):
 
 
 def dual_level() -> DualLevel:
-    """A context manager in which tensors can be given tangents; it yields the level. Levels nest.
+    """Return a context manager in which tensors can have tangents; it yields the level. Levels nest.
 
     >>> import tenkey as tk
     >>> fw = tk.autograd.forward_ad
@@ -55,7 +50,7 @@ def dual_level() -> DualLevel:
 
 
 def enter_dual_level() -> DualLevel:
-    """Begin a level as ``with dual_level():`` does; ``exit_dual_level()`` ends it.
+    """Begin a level like ``with dual_level():``; ``exit_dual_level()`` ends it.
 
     >>> import tenkey as tk
     >>> fw = tk.autograd.forward_ad
@@ -68,7 +63,7 @@ def enter_dual_level() -> DualLevel:
 
 
 def exit_dual_level(*, level: DualLevel | None = None) -> None:
-    """End the innermost level. RuntimeError where none is open, and for a ``level`` that is not the innermost.
+    """End the innermost level. RuntimeError if none is open or ``level`` is not the innermost.
 
     >>> import tenkey as tk
     >>> fw = tk.autograd.forward_ad
@@ -102,12 +97,12 @@ def _level(call: str, what: str, level: Any) -> DualLevel:
         return found
     if not isinstance(level, DualLevel) or not level.is_open:
         got = "a level that has ended" if isinstance(level, DualLevel) else repr(level)
-        raise RuntimeError(f"[{call}] level is what dual_level() yields, and still open; got {got}.")
+        raise RuntimeError(f"[{call}] got {got}: level is an open level as yielded by dual_level().")
     return level
 
 
 def _own_level(tensor: Any) -> DualLevel | None:
-    """The innermost level that is open and that the tensor has a tangent at."""
+    """Return the innermost open level at which the tensor has a tangent."""
     while tensor.__class__ is Wrapper:
         if isinstance(tensor._level, DualLevel) and tensor._level.is_open:
             return tensor._level
@@ -115,17 +110,11 @@ def _own_level(tensor: Any) -> DualLevel | None:
     return None
 
 
-def _bare(tensor: Any) -> Any:
-    while tensor.__class__ is Wrapper:
-        tensor = tensor._value
-    return tensor
-
-
 def make_dual(tensor: Tensor, tangent: Tensor, level: DualLevel | None = None) -> Tensor:
-    """The tensor with a tangent at ``level`` (default: the innermost), which calls on it carry along.
+    """Return the tensor with a tangent at ``level`` (default: the innermost), which calls propagate.
 
-    Raises ValueError unless the tangent has the tensor's shape, dtype and device, and these are floating or complex;
-    RuntimeError without a level, or for a tensor that has a tangent at this level already.
+    Raises ValueError unless the tangent has the shape, dtype and device of the tensor, and the dtype is floating or
+    complex; RuntimeError without a level, or for a tensor that already has a tangent at this level.
 
     >>> import tenkey as tk
     >>> with tk.autograd.forward_ad.dual_level():
@@ -141,39 +130,35 @@ def make_dual(tensor: Tensor, tangent: Tensor, level: DualLevel | None = None) -
         if x.__class__ is Wrapper:
             if x._level is own:
                 raise RuntimeError(
-                    f"[make_dual] the {what} has a tangent at this level already, and Making a dual Tensor based on a "
-                    "Tensor that already has a forward gradient at the same level is not supported: open another "
-                    "dual_level() for nested ones."
+                    f"[make_dual] the {what} already has a tangent at this level: Making a dual Tensor based on a "
+                    "Tensor that already has a forward gradient at the same level is not supported; open another "
+                    "dual_level() for nested tangents."
                 )
             if x._level.number > own.number:
                 raise RuntimeError(
-                    f"[make_dual] the {what} belongs to {x._level.name}, which was begun inside of this level: make "
-                    "the dual outside of it, or open another dual_level() there."
+                    f"[make_dual] the {what} belongs to {x._level.name}, which was started inside this level: make the "
+                    "dual outside of it, or open another dual_level() there."
                 )
         if x.dtype.kind not in "fcV":
             raise ValueError(f"[make_dual] Expected {what} to be floating point or complex, got: {x.dtype}.")
-    got, want = (tangent.shape, tangent.dtype, tangent.device), (tensor.shape, tensor.dtype, tensor.device)
-    if got != want:
-        raise ValueError(
-            _MISMATCH.format(
-                what="size" if got[0] != want[0] else "dtype" if got[1] != want[1] else "device",
-                got=got[0],
-                got_dtype=got[1],
-                got_device=got[2],
-                want=want[0],
-                want_dtype=want[1],
-                want_device=want[2],
+    for what, got, want in (
+        ("size", tangent.shape, tensor.shape),
+        ("dtype", tangent.dtype, tensor.dtype),
+        ("device", tangent.device, tensor.device),
+    ):
+        if got != want:
+            raise ValueError(
+                f"[make_dual] the tangent has the {'shape' if what == 'size' else what} {got} and the tensor {want}: "
+                f"these must be equal (a forward gradient that has a different {what} than that of the original Tensor)."
             )
-        )
-    strides = _bare(tangent).strides
-    if 0 in strides:  # broadcast: it could not be changed in place together with the tensor
+    if 0 in unwrapped(tangent).strides:  # broadcast: it could not be changed in place together with the tensor
         tangent = tangent.clone()
     own.shown |= {id(tensor), id(tangent)}
     return own.dual(tensor, tangent)
 
 
 def unpack_dual(tensor: Tensor, level: DualLevel | None = None) -> UnpackedDual:
-    """Primal and tangent of a tensor at ``level`` (default: the innermost); the tangent is None if it has none.
+    """Return primal and tangent of a tensor at ``level`` (default: the innermost); the tangent may be None.
 
     >>> import tenkey as tk
     >>> with tk.autograd.forward_ad.dual_level():
