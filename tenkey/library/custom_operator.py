@@ -6,6 +6,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from typing import Any, NamedTuple, TypeVar, overload
 
 from ..dispatch.errors import RegistrationError
@@ -17,7 +18,15 @@ from ..dispatch.registry import registry
 from ..dispatch.schema import FunctionSchema, parse_schema
 from ..dispatch.tags import Tag
 from .derivatives import backward_facet, batch_facet, forward_facet, register_autocast, register_facet, set_facet
-from .registration import _RESERVED, _RESERVED_NAMESPACES, key_for, make_kernel, register_fake, register_kernel
+from .registration import (
+    _RESERVED,
+    _RESERVED_NAMESPACES,
+    as_decorator,
+    key_for,
+    make_kernel,
+    register_fake,
+    register_kernel,
+)
 from .schema_inference import infer
 
 __all__ = ["CustomOperator", "custom_op"]
@@ -35,7 +44,6 @@ class CustomOperator:
         functools.update_wrapper(self, function)
         self.operator = operator
         self._call = operator.call
-        self._function = function
         self._switched: set[DispatchKey] = set()
         try:
             self.__signature__ = inspect.signature(function)
@@ -57,27 +65,16 @@ class CustomOperator:
         devices = list(device) if isinstance(device, (list, tuple)) else [device]
 
         def register(function: Callable[..., Any]) -> Handle:
-            handles: list[Handle] = []
-
-            def remove() -> None:
-                for handle in reversed(handles):
-                    handle.remove()
-
-            try:
-                handles.extend(register_kernel(self.operator.name, one, function) for one in devices)
-            except BaseException:
-                remove()
-                raise
+            with ExitStack() as stack:
+                for one in devices:
+                    stack.callback(register_kernel(self.operator.name, one, function).remove)
+                remove = stack.pop_all().close
             if self._switched:
                 with registry.lock:
                     self._switch_kernels()
             return Handle(remove, f"kernel of {self.operator.name} for {', '.join(map(str, devices))}")
 
-        def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-            register(function)
-            return function
-
-        return decorate if fn is None else register(fn)
+        return as_decorator(register, fn)
 
     def register_fake(self, fn: _Function) -> _Function:
         """Register the operator's result for tensors without values."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any
 
 from ..core.device import device_types
 from ..core.dtypes.names import to_dtype
@@ -16,16 +16,14 @@ from ..dispatch.errors import RegistrationError
 from ..dispatch.kernel import Handle, function_site
 from ..dispatch.operator import Operator
 from ..dispatch.registry import registry
+from ..dispatch.schema import FunctionSchema
 from ..ops.declare.facets import Autocast, Backward, Batch, Forward
-from .registration import name_of
+from .registration import as_decorator, name_of
 
 __all__ = [
     "backward_facet", "batch_facet", "forward_facet", "register_autocast", "register_autograd", "register_facet",
     "register_jvp", "register_vmap", "set_facet",
 ]  # fmt: skip
-
-
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def register_autograd(
@@ -83,7 +81,7 @@ def backward_facet(operator: Operator, backward: Any, setup_context: Any) -> Bac
     structure = operator.facets.get("Structure")
     results = len(operator.schema.returns)  # 0: there is a gradient for each argument that is written to
     if results and (structure is None or not structure.takes_record(backward)):
-        _check_call(operator, "backward", backward, ("ctx", *[f"grad{i}" for i in range(results)]))
+        check_call(operator, "backward", backward, ("ctx", *[f"grad{i}" for i in range(results)]))
     if structure is not None:
         backward = _keeping_name(structure.of_backward(backward), backward)
         setup_context = None if setup_context is None else structure.of_setup(setup_context)
@@ -115,7 +113,7 @@ def forward_facet(operator: Operator, function: Any, setup_context: Any) -> Forw
     """Return the facet for a forward derivative, checked and adapted to the structure of the operator."""
     check_functions(operator, fn=function, setup_context=setup_context)
     tangents = [f"tangent_of_{a.name}" for a in operator.schema.arguments if not a.kwarg_only]
-    _check_call(operator, "fn", function, ("ctx", *tangents))
+    check_call(operator, "fn", function, ("ctx", *tangents))
     _check_setup(operator, setup_context)
     structure = operator.facets.get("Structure")
     if structure is not None:
@@ -144,7 +142,7 @@ def batch_facet(operator: Operator, function: Any) -> Batch:
     check_functions(operator, fn=function)
     names = [a.name for a in operator.schema.arguments if not a.kwarg_only]
     keywords = [a.name for a in operator.schema.arguments if a.kwarg_only]
-    _check_call(operator, "fn", function, ("info", "in_dims", *names), keywords)
+    check_call(operator, "fn", function, ("info", "in_dims", *names), keywords)
     structure = operator.facets.get("Structure")
     if structure is not None:
         function = _keeping_name(structure.of_batch(function), function)
@@ -190,14 +188,7 @@ def register_autocast(op: Any, device_type: str, cast_inputs: Any) -> Handle:
 def register_facet(op: Any, fn: Any, make: Callable[[Operator, Any], Any]) -> Any:
     """Set the facet ``make(operator, fn)`` and return a handle; without ``fn``, return a decorator."""
     operator = op if isinstance(op, Operator) else registry.find(name_of(op))
-    if fn is not None:
-        return set_facet(operator, make(operator, fn))
-
-    def decorate(function: _Function) -> _Function:
-        set_facet(operator, make(operator, function))
-        return function
-
-    return decorate
+    return as_decorator(lambda function: set_facet(operator, make(operator, function)), fn)
 
 
 def check_functions(operator: Operator, **given: Any) -> None:
@@ -212,11 +203,11 @@ def check_functions(operator: Operator, **given: Any) -> None:
 def _check_setup(operator: Operator, setup_context: Any) -> None:
     if setup_context is not None:
         keywords = ["keyword_only_inputs"] if any(a.kwarg_only for a in operator.schema.arguments) else []
-        _check_call(operator, "setup_context", setup_context, ("ctx", "inputs", *keywords, "output"))
+        check_call(operator, "setup_context", setup_context, ("ctx", "inputs", *keywords, "output"))
 
 
-def _check_call(
-    operator: Operator, what: str, function: Any, given: tuple[str, ...], keywords: Iterable[str] = ()
+def check_call(
+    operator: Operator | FunctionSchema, what: str, function: Any, given: tuple[str, ...], keywords: Iterable[str] = ()
 ) -> None:
     """Raise unless ``function`` can be called with these arguments; functions without a signature pass."""
     try:

@@ -28,7 +28,7 @@ from ..ops.builtin.shape.copying import cast
 from ..ops.declare.facets import NotDifferentiable
 from .kernel_checks import checked_kernel
 
-__all__ = ["Library", "key_for", "make_kernel", "name_of", "register_fake", "register_kernel"]
+__all__ = ["Library", "as_decorator", "key_for", "make_kernel", "name_of", "register_fake", "register_kernel"]
 
 _RESERVED: Final = (
     "[Library] the namespace {namespace!r} belongs to tenkey: choose another one, or use 'IMPL' to add kernels."
@@ -80,7 +80,7 @@ def make_kernel(name: str, function: Callable[..., Any], key: DispatchKey, **opt
     is_backend = key.functionality == "Dense"
     is_kernel = is_backend or key is DispatchKey.CompositeExplicitAutograd
     watched = is_kernel and key is not DispatchKey.Meta
-    bound = _promoting(function, with_keyset=kernel.with_keyset) if is_backend else _binding(function, kernel)
+    bound = (_promoting if is_backend else _binding)(function, kernel.with_keyset)
 
     def specialize(operator: Operator, word: int) -> Callable[..., Any]:
         made = bound(operator, word)
@@ -92,24 +92,22 @@ def make_kernel(name: str, function: Callable[..., Any], key: DispatchKey, **opt
 
     kernel.specialize = specialize
     if kernel.when is not None and is_backend:
-        kernel.specialize_when = _promoting(kernel.when)
+        kernel.specialize_when = _promoting(kernel.when, False)
     return kernel
 
 
-def _binding(function: Callable[..., Any], kernel: Kernel) -> Callable[[Operator, int], Callable[..., Any]]:
-    if not kernel.with_keyset:
+def _binding(function: Callable[..., Any], with_keyset: bool) -> Callable[[Operator, int], Callable[..., Any]]:
+    if not with_keyset:
         return lambda operator, word: function
     return lambda operator, word: functools.partial(function, DispatchKeySet.from_word(word))
 
 
-def _promoting(
-    function: Callable[..., Any], *, with_keyset: bool = False
-) -> Callable[[Operator, int], Callable[..., Any]]:
+def _promoting(written: Callable[..., Any], with_keyset: bool) -> Callable[[Operator, int], Callable[..., Any]]:
     """Convert weak scalars and mixed dtypes before a pointwise kernel, or its condition, written for one dtype."""
-    written = function
+    bound = _binding(written, with_keyset)
 
     def specialize(operator: Operator, word: int) -> Callable[..., Any]:
-        function = functools.partial(written, DispatchKeySet.from_word(word)) if with_keyset else written
+        function = bound(operator, word)
         facet = operator.facets.get("Pointwise")
         dtypes, weak = dtypes_of(word & DTYPE_MASK), weak_of(word & WEAK_MASK)
         if facet is None:
@@ -326,6 +324,18 @@ def _check(name: str, kernel: Kernel) -> None:
         check_signature(kernel.function, operator.schema, with_keyset=kernel.with_keyset, site=kernel.site)
 
 
+def as_decorator(register: Callable[[Any], Handle], fn: Any) -> Any:
+    """Register ``fn`` and return the handle; without ``fn``, return a decorator that registers a function."""
+    if fn is not None:
+        return register(fn)
+
+    def decorate(function: _Function) -> _Function:
+        register(function)
+        return function
+
+    return decorate
+
+
 def name_of(op: Any) -> str:
     """Return the name of an operator, given as a name, an operator, a packet or a custom operator."""
     if isinstance(op, str):
@@ -357,14 +367,13 @@ def register_kernel(op: Any, device: Any, fn: Callable[..., Any] | None = None, 
     """
     name = name_of(op)
 
-    def register(function: Callable[..., Any]) -> Any:
+    def register(function: Callable[..., Any]) -> Handle:
         registry.find(name)
         kernel = make_kernel(name, function, key_for(name, device))
         _check(name, kernel)
-        handle = registry.impl(name, kernel, allow_override=allow_override)
-        return handle if fn is not None else function
+        return registry.impl(name, kernel, allow_override=allow_override)
 
-    return register if fn is None else register(fn)
+    return as_decorator(register, fn)
 
 
 @overload

@@ -12,7 +12,7 @@ dtype; other arrays are converted to the requested dtype. Guarded by ``tests/tes
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -72,23 +72,27 @@ def samples(operator: Operator, rng: np.random.Generator, dtype: Any = None) -> 
     ['0-d', 'broadcast', 'broadcast 0-d']
     """
     wanted = to_dtype("float32" if dtype is None else dtype)
-    facets = operator.facets
-    made: Iterable[SampleInput]
-    if "SampleInputs" in facets:
-        made = _declared(facets["SampleInputs"], rng, wanted)
+    facets = _functional(operator).facets
+    if not accepts(operator, wanted):
+        return
+    if "SampleInputs" in operator.facets:
+        yield from _declared(operator.facets["SampleInputs"], rng, wanted)
     elif "Pointwise" in facets:
-        made = _pointwise(facets["Pointwise"], rng, wanted)
+        make = _pointwise if _functional(operator) is operator else _inplace
+        yield from make(facets["Pointwise"], rng, wanted)
     elif "Reduce" in facets:
-        made = _reduction(operator, facets["Reduce"], rng, wanted)
-    elif "Inplace" in facets and facets["Inplace"].functional is not None:
-        made = _inplace(facets["Inplace"].functional.facets["Pointwise"], rng, wanted)
+        yield from _reduction(operator, facets["Reduce"], rng, wanted)
     else:
         raise ArgumentError(
             f"[samples] {operator.name} has no Pointwise, Reduce or SampleInputs facet, which would declare its "
             "inputs: give its declaration sample_inputs=lambda rng: [((arguments,), {})]."
         )
-    if accepts(operator, wanted):
-        yield from made
+
+
+def _functional(operator: Operator) -> Operator:
+    """Return the operator that an in-place variant is derived from, or the operator itself."""
+    inplace = operator.facets.get("Inplace")
+    return operator if inplace is None or inplace.functional is None else inplace.functional
 
 
 def accepts(operator: Operator, dtype: Any) -> bool:
@@ -99,21 +103,18 @@ def accepts(operator: Operator, dtype: Any) -> bool:
     (True, False)
     """
     wanted = to_dtype(dtype)
-    rng = np.random.default_rng(0)
-    facets = operator.facets
+    source = _functional(operator)
+    facet = source.facets.get("Pointwise") or source.facets.get("Reduce")
     try:
-        if "SampleInputs" in facets:
-            first = next(iter(_declared(facets["SampleInputs"], rng, wanted)), None)
+        if "SampleInputs" in operator.facets:
+            rng = np.random.default_rng(0)
+            first = next(iter(_declared(operator.facets["SampleInputs"], rng, wanted)), None)
             if first is not None and first.tensors():
                 moved = first.map(lambda tensor: tensor.to_device("meta"))
                 operator.call(*moved.args, **moved.kwargs)
-        elif "Pointwise" in facets or "Reduce" in facets:
-            facet: Pointwise | Reduce = facets["Pointwise" if "Pointwise" in facets else "Reduce"]
-            facet.promotion.dtypes(operator.name, (wanted,))
-        elif "Inplace" in facets and facets["Inplace"].functional is not None:
-            functional: Operator = facets["Inplace"].functional
-            (result,) = functional.facets["Pointwise"].promotion.dtypes(functional.name, (wanted,))[1:]
-            return bool(result == wanted)
+        elif facet is not None:
+            _, result = facet.promotion.dtypes(source.name, (wanted,))
+            return source is operator or bool(result == wanted)
     except TypeError:
         return False
     except NotImplementedError:  # the shape of the result depends on values

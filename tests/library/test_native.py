@@ -367,7 +367,7 @@ class TestRegistration:
         (
             "f(Tensor x, int k) -> Tensor",
             {"meta": lambda x: ()},
-            r"meta= cannot be called .*write it as meta=lambda x, k: ...",
+            r"meta at .* is called as meta\(x, k\): .*Give it these parameters",
         ),
         ("f(Tensor x) -> Tensor", {"status": "no"}, "status='no': give True, or a dict of codes to texts"),
         ("f(Tensor[] x) -> Tensor", {}, r"the argument 'x' is a Tensor\[\]"),

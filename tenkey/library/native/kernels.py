@@ -32,7 +32,7 @@ from ...dispatch.schema import FunctionSchema
 from ...ops.declare.facets import TensorSpec
 from ...ops.shapes import broadcast_shapes
 
-__all__ = ["DLTensor", "MAKERS", "NUMBERS", "Native", "spec_rule"]
+__all__ = ["DLTensor", "MAKERS", "NUMBERS", "Native", "gives_tensors", "result_count", "spec_rule"]
 
 _RULE: Final = (
     "[{operator}] meta= returned {got} for {want} results: give a shape or (shape, dtype) for one, a list of these for "
@@ -48,6 +48,16 @@ NUMBERS: Final[dict[str, tuple[Any, str]]] = {
 }
 
 
+def gives_tensors(schema: FunctionSchema) -> bool:
+    """Return whether all results are tensors."""
+    return all(str(r.type) == "Tensor" for r in schema.returns)
+
+
+def result_count(schema: FunctionSchema) -> int:
+    """Return the number of tensors that are allocated for the function to fill."""
+    return len(schema.returns) if gives_tensors(schema) else 0
+
+
 @dataclass
 class Native:
     """The arguments of :func:`load_native`: a schema and the functions by dtypes."""
@@ -56,7 +66,6 @@ class Native:
     functions: Mapping[Any, Any]  # a dtype, a tuple of one for each tensor, or None for any dtype
     meta: Callable[..., Any] | None
     status: bool | Mapping[int, str]
-    gives_tensors: bool
 
     @property
     def name(self) -> str:
@@ -73,10 +82,15 @@ class Native:
         """The names of all arguments."""
         return tuple([a.name for a in self.schema.arguments])
 
+    @cached_property
+    def gives_tensors(self) -> bool:
+        """Whether all results are tensors."""
+        return gives_tensors(self.schema)
+
     @property
     def result_count(self) -> int:
         """The number of tensors that are allocated for the function to fill."""
-        return len(self.schema.returns) if self.gives_tensors else 0
+        return result_count(self.schema)
 
     @cached_property
     def per_tensor(self) -> bool:

@@ -23,7 +23,6 @@ Guarded by ``tests/library/test_native.py``.
 from __future__ import annotations
 
 import ctypes
-import inspect
 import re
 from _ctypes import CFuncPtr
 from collections.abc import Callable, Mapping
@@ -40,8 +39,9 @@ from ...dispatch.keys import DispatchKey
 from ...dispatch.schema import FunctionSchema, parse_schema
 from ...ops.declare.facets import Meta
 from ..custom_operator import CustomOperator, define_custom
+from ..derivatives import check_call
 from ..registration import _RESERVED, _RESERVED_NAMESPACES
-from .kernels import MAKERS, NUMBERS, Native, spec_rule
+from .kernels import MAKERS, NUMBERS, Native, gives_tensors, result_count, spec_rule
 
 __all__ = ["load_native"]
 
@@ -117,7 +117,8 @@ def load_native(
             f"[{name}] meta= is a function of the arguments, got {shown(meta)} of type {type(meta).__name__}."
         )
     if meta is not None:
-        _check_meta(parsed, meta)
+        positional = tuple([a.name for a in parsed.arguments if not a.kwarg_only])
+        check_call(parsed, "meta", meta, positional, [a.name for a in parsed.arguments if a.kwarg_only])
     if not isinstance(status, (bool, Mapping)):
         raise RegistrationError(
             f"[{name}] status={shown(status)}: give True, or a dict of codes to texts, status={{1: 'no convergence'}}."
@@ -139,14 +140,14 @@ def load_native(
     _check_schema(parsed, convention, status)
     if meta is None and convention != "elements":
         tensors = [a.name for a in parsed.arguments if str(a.type) == "Tensor"]
-        if len(parsed.returns) > 0 and _gives_tensors(parsed) and len(tensors) != 1:
+        if len(parsed.returns) > 0 and gives_tensors(parsed) and len(tensors) != 1:
             raise RegistrationError(
                 f"[{name}] returns {len(parsed.returns)} tensors: in the convention 'dlpack' or 'tvm-ffi' with more "
                 "than one Tensor to take a shape from, say which shapes they have with "
                 f"meta=lambda {', '.join(a.name for a in parsed.arguments)}: ..."
             )
     functions = _find_functions(parsed, library, symbol, dtypes, convention, bool(status))
-    native = Native(parsed, functions, meta, status, _gives_tensors(parsed))
+    native = Native(parsed, functions, meta, status)
     kernel = Kernel(
         _described(native, library),
         DispatchKey.CPU,
@@ -154,22 +155,6 @@ def load_native(
         specialize=lambda operator, word: MAKERS[convention](native, word),
     )
     return _define(parsed, [kernel, *_fakes(native)], native, site, doc)
-
-
-def _check_meta(schema: FunctionSchema, meta: Callable[..., Any]) -> None:
-    try:
-        signature = inspect.signature(meta)
-    except (TypeError, ValueError):  # a builtin, for example, has no signature
-        return
-    positional = [None for a in schema.arguments if not a.kwarg_only]
-    try:
-        signature.bind(*positional, **{a.name: None for a in schema.arguments if a.kwarg_only})
-    except TypeError as error:
-        takes = ", ".join(a.name for a in schema.arguments)
-        raise RegistrationError(
-            f"[{schema.name}] meta= cannot be called with the operator's arguments ({error}): write it as "
-            f"meta=lambda {takes}: ..."
-        ) from None
 
 
 def _described(native: Native, library: Any) -> Callable[..., Any]:
@@ -199,7 +184,7 @@ def _define_python(
 ) -> CustomOperator:
     kernel = Kernel(function, DispatchKey.CompositeExplicitAutograd, site=function_site(function))
     check_signature(function, schema, with_keyset=False, site=kernel.site)
-    native = Native(schema, {}, meta, False, _gives_tensors(schema)) if meta is not None else None
+    native = Native(schema, {}, meta, False) if meta is not None else None
     return _define(schema, [kernel], native, site, doc or function.__doc__)
 
 
@@ -242,10 +227,6 @@ def _namespace_of(path: str | Path) -> str:
     return stem if stem.isidentifier() and stem not in _RESERVED_NAMESPACES else f"native_{stem}"
 
 
-def _gives_tensors(schema: FunctionSchema) -> bool:
-    return all(str(r.type) == "Tensor" for r in schema.returns)
-
-
 def _check_schema(schema: FunctionSchema, convention: str, status: Any) -> None:
     name = schema.name
     for a in schema.arguments:
@@ -267,7 +248,7 @@ def _check_schema(schema: FunctionSchema, convention: str, status: Any) -> None:
             "it changes."
         )
     number = len(returns) == 1 and returns[0] in ("int", "float", "bool")
-    if not _gives_tensors(schema) and (not number or convention == "tvm-ffi"):
+    if not gives_tensors(schema) and (not number or convention == "tvm-ffi"):
         raise RegistrationError(
             f"[{name}] returns {', '.join(returns)}: a native function returns Tensors that are allocated for it, "
             "nothing, or, in a C convention, one int, float or bool."
@@ -321,7 +302,7 @@ def _dtype_key(schema: FunctionSchema, given: Any) -> Any:
     """Return a dtype, or a tuple of one for each tensor argument and each result."""
     name = schema.name
     tensors = [a for a in schema.arguments if str(a.type) in _TENSORS]
-    results = len(schema.returns) if _gives_tensors(schema) else 0
+    results = result_count(schema)
     try:
         if not isinstance(given, tuple):
             return to_dtype(given)
@@ -388,11 +369,11 @@ def _entry(schema: FunctionSchema, source: Any, target: Any, key: Any, conventio
 def _prototype(schema: FunctionSchema, convention: str, status: bool) -> Any:
     """Return the ctypes function type; CFUNCTYPE releases the interpreter's lock."""
     kinds = [NUMBERS.get(str(a.type), (ctypes.c_void_p, ""))[0] for a in schema.arguments]
-    results = [ctypes.c_void_p] * (len(schema.returns) if _gives_tensors(schema) else 0)
+    results = [ctypes.c_void_p] * result_count(schema)
     last = [ctypes.c_int64] if convention == "elements" else []
     returned = {"int": ctypes.c_int64, "float": ctypes.c_double, "bool": ctypes.c_bool}
     answer: Any = ctypes.c_int if status else None
-    if not _gives_tensors(schema):
+    if not gives_tensors(schema):
         answer = returned[str(schema.returns[0].type)]
     return ctypes.CFUNCTYPE(answer, *kinds, *results, *last)
 
@@ -431,9 +412,8 @@ def _dtypes_of_cfunc(schema: FunctionSchema, library: Any) -> Any:
     if not _is_cfunc(library):
         return None
     signature = library._sig
-    results = len(schema.returns) if _gives_tensors(schema) else 0
     places = [i for i, a in enumerate(schema.arguments) if str(a.type) in _TENSORS]
-    places += range(len(schema.arguments), len(schema.arguments) + results)
+    places += range(len(schema.arguments), len(schema.arguments) + result_count(schema))
     found = [str(signature.args[i]).removesuffix("*") for i in places if i < len(signature.args)]
     try:
         made = tuple([to_dtype(kind) for kind in found])
@@ -448,8 +428,7 @@ def _dtypes_of_cfunc(schema: FunctionSchema, library: Any) -> Any:
 
 def _wanted(schema: FunctionSchema, key: Any) -> str:
     """Return the signature that the convention "elements" requires, in Numba's notation."""
-    results = len(schema.returns) if _gives_tensors(schema) else 0
-    count = len([a for a in schema.arguments if str(a.type) in _TENSORS]) + results
+    count = len([a for a in schema.arguments if str(a.type) in _TENSORS]) + result_count(schema)
     kinds = iter(key if isinstance(key, tuple) else (key,) * count)
     pointers = iter([f"{kind}*" if kind is not None else "dtype*" for kind in kinds])
     words = [NUMBERS[str(a.type)][1] if str(a.type) in NUMBERS else next(pointers) for a in schema.arguments]

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -64,7 +64,7 @@ _RANDOM: Final = (
 )
 
 
-class BatchInfo:
+class BatchInfo(NamedTuple):
     """Information for a vmap rule: ``batch_size`` and ``randomness``.
 
     >>> import tenkey as tk
@@ -72,14 +72,8 @@ class BatchInfo:
     3
     """
 
-    __slots__ = ("batch_size", "randomness")
-
-    def __init__(self, batch_size: int, randomness: str) -> None:
-        self.batch_size = batch_size
-        self.randomness = randomness
-
-    def __repr__(self) -> str:
-        return f"BatchInfo(batch_size={self.batch_size}, randomness={self.randomness!r})"
+    batch_size: int
+    randomness: str
 
 
 def move(value: Tensor, source: int, target: int) -> Tensor:
