@@ -443,13 +443,9 @@ def arange(
 ) -> Tensor:
     """Return evenly spaced values from ``start`` (0 if only one is given) up to, but not including, ``stop``."""
 def argmax(x: Tensor, axis: int | None = None, *, keepdims: _bool = False) -> Tensor:
-    """Return the index of the largest element along an axis, the first at a tie; by default, in the flattened
-    tensor.
-    """
+    """Return the index of the largest element along an axis, the first at a tie; int64."""
 def argmin(x: Tensor, axis: int | None = None, *, keepdims: _bool = False) -> Tensor:
-    """Return the index of the smallest element along an axis, the first at a tie; by default, in the flattened
-    tensor.
-    """
+    """Return the index of the smallest element along an axis, the first at a tie; int64."""
 def argpartition(x: Tensor, kth: int, axis: int = -1) -> Tensor:
     """The indices of a partition along an axis: what would be at place ``kth`` of the sorted elements is there."""
 def argsort(x: Tensor, axis: int = -1, *, descending: _bool = False, stable: _bool = True) -> Tensor:
@@ -534,9 +530,9 @@ def cummax(x: Tensor, axis: int | None = None) -> CummaxResult:
 def cummin(x: Tensor, axis: int | None = None) -> CumminResult:
     """The smallest element so far along an axis, which may be left out for one dimension, and its index (int64)."""
 def cumprod(x: Tensor, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Tensor:
-    """Return the cumulative products along an axis, or of the flattened tensor: see ``tk.cumulative_prod``."""
+    """Return the cumulative products along an axis, or of the flattened tensor."""
 def cumsum(x: Tensor, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Tensor:
-    """Return the cumulative sums along an axis, or of the flattened tensor: see ``tk.cumulative_sum``."""
+    """Return the cumulative sums along an axis, or of the flattened tensor."""
 def cumulative_prod(
     x: Tensor,
     *,
@@ -809,9 +805,9 @@ def nanargmax(x: Tensor, axis: int | None = None, *, keepdims: _bool = False) ->
 def nanargmin(x: Tensor, axis: int | None = None, *, keepdims: _bool = False) -> Tensor:
     """Return the index of the smallest element along an axis that is not nan, at a tie the first; int64."""
 def nancumprod(x: Tensor, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Tensor:
-    """Return cumulative products along an axis, or of the flattened tensor, in which nan counts as 1."""
+    """Return the cumulative products along an axis, or of the flattened tensor; nan counts as 1."""
 def nancumsum(x: Tensor, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Tensor:
-    """Return cumulative sums along an axis, or of the flattened tensor, in which nan counts as 0."""
+    """Return the cumulative sums along an axis, or of the flattened tensor; nan counts as 0."""
 def nanmax(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
     """Return the largest element along axes that is not nan; nan where there is none. Ties share the gradient."""
 def nanmean(

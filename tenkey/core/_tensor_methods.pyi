@@ -127,13 +127,9 @@ class TensorMethods:
     def any(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
         """Test whether any element along axes is true (nonzero)."""
     def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
-        """Return the index of the largest element along an axis, the first at a tie; by default, in the flattened
-        tensor.
-        """
+        """Return the index of the largest element along an axis, the first at a tie; int64."""
     def argmin(self, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
-        """Return the index of the smallest element along an axis, the first at a tie; by default, in the flattened
-        tensor.
-        """
+        """Return the index of the smallest element along an axis, the first at a tie; int64."""
     def argpartition(self, kth: int, axis: int = -1) -> Tensor:
         """The indices of a partition along an axis: what would be at place ``kth`` of the sorted elements is there."""
     def argsort(self, axis: int = -1, *, descending: bool = False, stable: bool = True) -> Tensor:

@@ -21,6 +21,6 @@ from .numeric import data_dependent, differences, fft, histogram, histogram_grid
 from .reductions import cumulative, gradient_sum, nan_reductions, quantiles, reduction, statistics
 from .shape import copying, manipulation, padding, splitting, views
 from .sorting import search, sets, sort
-from .special import bessel, distributions, error_functions, gamma, incomplete, logarithmic, logsumexp
+from .special import bessel, distributions, error_functions, gamma, incomplete, logarithmic
 
 __all__: list[str] = []

@@ -318,53 +318,54 @@ def _like_samples(rng: np.random.Generator) -> Any:
     ]
 
 
-@composite(
-    "empty_like(Tensor x, *, DType? dtype=None, Device? device=None) -> Tensor",
-    sample_inputs=_like_samples,
-    batch=same_dim,
-    tags=(Tag.NONDETERMINISTIC,),
-    positional=1,
-)
-def empty_like(x: Tensor, *, dtype: np.dtype | None = None, device: Device | None = None) -> Tensor:
+def _like(name: str, make: Entry, doc: str, tags: tuple[Tag, ...] = ()) -> Entry:
+    @composite(
+        f"{name}(Tensor x, *, DType? dtype=None, Device? device=None) -> Tensor",
+        sample_inputs=_like_samples,
+        batch=same_dim,
+        tags=tags,
+        positional=1,
+        doc=doc,
+    )
+    def function(x: Tensor, *, dtype: np.dtype | None = None, device: Device | None = None) -> Tensor:
+        return make(x.shape, dtype=dtype or x.dtype, device=device or x.device)
+
+    return function
+
+
+empty_like = _like(
+    "empty_like",
+    empty,
     """Return an uninitialized tensor with the shape, dtype and device of ``x``.
 
     >>> import tenkey as tk
     >>> tk.empty_like(tk.asarray([1, 2])).shape
     (2,)
-    """
-    return empty(x.shape, dtype=dtype or x.dtype, device=device or x.device)
-
-
-@composite(
-    "zeros_like(Tensor x, *, DType? dtype=None, Device? device=None) -> Tensor",
-    sample_inputs=_like_samples,
-    batch=same_dim,
-    positional=1,
+    """,
+    (Tag.NONDETERMINISTIC,),
 )
-def zeros_like(x: Tensor, *, dtype: np.dtype | None = None, device: Device | None = None) -> Tensor:
+
+zeros_like = _like(
+    "zeros_like",
+    zeros,
     """Return zeros with the shape, dtype and device of ``x``.
 
     >>> import tenkey as tk
     >>> tk.zeros_like(tk.asarray([1, 2])).tolist()
     [0, 0]
-    """
-    return zeros(x.shape, dtype=dtype or x.dtype, device=device or x.device)
-
-
-@composite(
-    "ones_like(Tensor x, *, DType? dtype=None, Device? device=None) -> Tensor",
-    sample_inputs=_like_samples,
-    batch=same_dim,
-    positional=1,
+    """,
 )
-def ones_like(x: Tensor, *, dtype: np.dtype | None = None, device: Device | None = None) -> Tensor:
+
+ones_like = _like(
+    "ones_like",
+    ones,
     """Return ones with the shape, dtype and device of ``x``.
 
     >>> import tenkey as tk
     >>> tk.ones_like(tk.asarray([1, 2])).tolist()
     [1, 1]
-    """
-    return ones(x.shape, dtype=dtype or x.dtype, device=device or x.device)
+    """,
+)
 
 
 @composite(

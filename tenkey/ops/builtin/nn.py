@@ -93,3 +93,39 @@ def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
             f"[cross_entropy] the target holds a class that is not in [0, {logits.shape[-1]}): {error}"
         ) from None
     return -mean(squeeze(chosen, -1))
+
+
+# ---- names in ``tk.special``, which are SciPy's
+
+special_softmax = composite(
+    "special_softmax(Tensor x, int axis=-1) -> Tensor",
+    sample_inputs=_samples,
+    doc="""Return ``exp(x) / sum(exp(x))`` along an axis: SciPy's name for ``tk.softmax``.
+
+    >>> import tenkey as tk
+    >>> tk.special.softmax(tk.asarray([0.0, 0.0])).tolist()
+    [0.5, 0.5]
+    """,
+)(softmax)
+
+special_log_softmax = composite(
+    "special_log_softmax(Tensor x, int axis=-1) -> Tensor",
+    sample_inputs=_samples,
+    doc="""Return ``log(softmax(x))`` along an axis: SciPy's name for ``tk.log_softmax``.
+
+    >>> import tenkey as tk
+    >>> [f"{v:.4f}" for v in tk.special.log_softmax(tk.asarray([0.0, 0.0]))]
+    ['-0.6931', '-0.6931']
+    """,
+)(log_softmax)
+
+special_logsumexp = composite(
+    "special_logsumexp(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
+    sample_inputs=lambda rng: [*_samples(rng), ((rng.standard_normal((3, 4)),), {"keepdims": True})],
+    doc="""Return ``log(sum(exp(x)))`` along axes, without overflow: SciPy's name for ``tk.logsumexp``.
+
+    >>> import tenkey as tk
+    >>> f"{tk.special.logsumexp(tk.asarray([1000.0, 1000.0])):.3f}"
+    '1000.693'
+    """,
+)(logsumexp)

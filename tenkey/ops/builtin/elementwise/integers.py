@@ -101,8 +101,9 @@ def _integer_samples(rng: np.random.Generator) -> Any:
     ]
 
 
-def _of_tensors(name: str, function: np.ufunc) -> Entry:
-    """Declare the internal operator of ``tk.gcd`` or ``tk.lcm``, whose arguments are both tensors."""
+def _integer_function(name: str, what: str, shown: str) -> Entry:
+    """Declare an operator, and an internal one of two tensors that it calls once Python numbers are tensors."""
+    ufunc: np.ufunc = getattr(np, name)
 
     def meta(x1: Any, x2: Any) -> TensorSpec:
         if x1.dtype.kind not in "iu" or x2.dtype.kind not in "iu":
@@ -112,56 +113,41 @@ def _of_tensors(name: str, function: np.ufunc) -> Entry:
             )
         return TensorSpec(broadcast_shapes(name, x1.shape, x2.shape), result_dtype((x1.dtype, x2.dtype), ()))
 
-    return structured(
+    of_tensors = structured(
         f"{name}_of(Tensor x1, Tensor x2) -> Tensor",
         meta=meta,
-        numpy=function,
+        numpy=ufunc,
         differentiable=False,
         sample_inputs=_integer_samples,
-        reference=function,
+        reference=ufunc,
         batch=broadcast,
         tags=(Tag.INTERNAL,),
         doc=f"""Compute ``tk.{name}`` of two tensors.
 
     >>> import tenkey as tk
     >>> tk.ops.tk.{name}_of(tk.asarray([4]), tk.asarray([6])).tolist()
-    [{function(4, 6)}]
+    [{ufunc(4, 6)}]
     """,
     )
 
-
-gcd_of, lcm_of = _of_tensors("gcd", np.gcd), _of_tensors("lcm", np.lcm)
-
-
-@composite(
-    "gcd(Tensor x1, Tensor x2) -> Tensor",
-    differentiable=False,
-    sample_inputs=_integer_samples,
-    reference=np.gcd,
-    batch=broadcast,
-)
-def gcd(x1: Tensor, x2: Tensor) -> Tensor:
-    """Return the greatest common divisor of two integers, element by element, with broadcasting; never negative.
+    @composite(
+        f"{name}(Tensor x1, Tensor x2) -> Tensor",
+        differentiable=False,
+        sample_inputs=_integer_samples,
+        reference=ufunc,
+        batch=broadcast,
+        doc=f"""Return the {what} of two integers, element by element, with broadcasting; never negative.
 
     >>> import tenkey as tk
-    >>> tk.gcd(tk.asarray([12, 7, 0]), tk.asarray([18, 21, 5])).tolist()
-    [6, 7, 5]
-    """
-    return gcd_of(concrete(x1, x2), concrete(x2, x1))
+    >>> tk.{name}(tk.asarray([12, 7, 0]), tk.asarray([18, 21, 5])).tolist()
+    {shown}
+    """,
+    )
+    def function(x1: Tensor, x2: Tensor) -> Tensor:
+        return of_tensors(concrete(x1, x2), concrete(x2, x1))
+
+    return function
 
 
-@composite(
-    "lcm(Tensor x1, Tensor x2) -> Tensor",
-    differentiable=False,
-    sample_inputs=_integer_samples,
-    reference=np.lcm,
-    batch=broadcast,
-)
-def lcm(x1: Tensor, x2: Tensor) -> Tensor:
-    """Return the least common multiple of two integers, element by element, with broadcasting; never negative.
-
-    >>> import tenkey as tk
-    >>> tk.lcm(tk.asarray([4, 0]), tk.asarray([6, 5])).tolist()
-    [12, 0]
-    """
-    return lcm_of(concrete(x1, x2), concrete(x2, x1))
+gcd = _integer_function("gcd", "greatest common divisor", "[6, 7, 5]")
+lcm = _integer_function("lcm", "least common multiple", "[36, 21, 0]")

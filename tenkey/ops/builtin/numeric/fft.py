@@ -322,8 +322,10 @@ def _along(transform: Entry, x: Tensor, s: list[int | None], axes: tuple[int, ..
     return x
 
 
-def _start(operator: str, x: Tensor, norm: str) -> Tensor:
-    """Return the input as complex numbers, where there is no axis to transform."""
+def _along_all(operator: str, transform: Entry, x: Tensor, s: Any, axes: Any, norm: str) -> Tensor:
+    sizes, places = _sizes(operator, x, s, axes)
+    if places:
+        return _along(transform, x, sizes, places, norm)
     _check_norm(operator, norm)
     return cast(x, _complex_of(operator, x))
 
@@ -343,8 +345,7 @@ def fftn(x: Tensor, s: Any = None, axes: Any = None, norm: str = "backward") -> 
     >>> tk.fft.fftn(tk.ones((2, 2))).tolist()
     [[(4+0j), 0j], [0j, 0j]]
     """
-    sizes, places = _sizes("fftn", x, s, axes)
-    return _along(fft, x, sizes, places, norm) if places else _start("fftn", x, norm)
+    return _along_all("fftn", fft, x, s, axes, norm)
 
 
 @composite(
@@ -361,8 +362,7 @@ def ifftn(x: Tensor, s: Any = None, axes: Any = None, norm: str = "backward") ->
     >>> tk.fft.ifftn(tk.ones((2, 2))).tolist()
     [[(1+0j), 0j], [0j, 0j]]
     """
-    sizes, places = _sizes("ifftn", x, s, axes)
-    return _along(ifft, x, sizes, places, norm) if places else _start("ifftn", x, norm)
+    return _along_all("ifftn", ifft, x, s, axes, norm)
 
 
 @composite(

@@ -260,27 +260,23 @@ def _samples(rng: np.random.Generator) -> Any:
     ]
 
 
-@composite(
-    "cumsum(Tensor x, int? axis=None, *, DType? dtype=None) -> Tensor", sample_inputs=_samples, reference=np.cumsum
-)
-def cumsum(x: Tensor, axis: int | None = None, *, dtype: Any = None) -> Tensor:
-    """Return the cumulative sums along an axis, or of the flattened tensor: see ``tk.cumulative_sum``.
+def _flattening(name: str, accumulate: Entry, what: str, shown: str) -> Entry:
+    @composite(
+        f"{name}(Tensor x, int? axis=None, *, DType? dtype=None) -> Tensor",
+        sample_inputs=_samples,
+        reference=getattr(np, name),
+        doc=f"""Return the cumulative {what} along an axis, or of the flattened tensor.
 
     >>> import tenkey as tk
-    >>> tk.cumsum(tk.asarray([[1, 2], [3, 4]])).tolist()
-    [1, 3, 6, 10]
-    """
-    return cumulative_sum(reshape(x, (-1,)) if axis is None else x, axis=axis, dtype=dtype)
+    >>> tk.{name}(tk.asarray([[1, 2], [3, 4]])).tolist()
+    {shown}
+    """,
+    )
+    def function(x: Tensor, axis: int | None = None, *, dtype: Any = None) -> Tensor:
+        return accumulate(reshape(x, (-1,)) if axis is None else x, axis=axis, dtype=dtype)
+
+    return function
 
 
-@composite(
-    "cumprod(Tensor x, int? axis=None, *, DType? dtype=None) -> Tensor", sample_inputs=_samples, reference=np.cumprod
-)
-def cumprod(x: Tensor, axis: int | None = None, *, dtype: Any = None) -> Tensor:
-    """Return the cumulative products along an axis, or of the flattened tensor: see ``tk.cumulative_prod``.
-
-    >>> import tenkey as tk
-    >>> tk.cumprod(tk.asarray([1, 2, 3])).tolist()
-    [1, 2, 6]
-    """
-    return cumulative_prod(reshape(x, (-1,)) if axis is None else x, axis=axis, dtype=dtype)
+cumsum = _flattening("cumsum", cumulative_sum, "sums", "[1, 3, 6, 10]")
+cumprod = _flattening("cumprod", cumulative_prod, "products", "[1, 2, 6, 24]")

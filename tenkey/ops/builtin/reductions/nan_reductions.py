@@ -65,11 +65,22 @@ def nanprod(x: Tensor, axis: Any = None, *, dtype: Any = None, keepdims: bool = 
     return prod(x if _exact(x) else where(isnan(x), 1.0, x), axis=axes, dtype=dtype, keepdims=keepdims)
 
 
-def _extreme(operator: str, reduce: Entry, neutral: float) -> Callable[..., Tensor]:
-    def function(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
-        refuse_complex(operator, x.dtype)
-        axes = normalize_axes(operator, axis, x.ndim)
-        refuse_empty(operator, x.shape, axis)
+def _extreme(name: str, reduce: Entry, neutral: float, size: str, shown: float) -> Entry:
+    @composite(
+        f"{name}(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
+        sample_inputs=_with_nans,
+        reference=getattr(np, name),
+        doc=f"""Return the {size} element along axes that is not nan; nan where there is none. Ties share the gradient.
+
+    >>> import tenkey as tk
+    >>> tk.{name}(tk.asarray([1.0, float("nan"), 2.0])).item()
+    {shown}
+    """,
+    )
+    def function(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
+        refuse_complex(name, x.dtype)
+        axes = normalize_axes(name, axis, x.ndim)
+        refuse_empty(name, x.shape, axis)
         if _exact(x):
             return reduce(x, axis=axes, keepdims=keepdims)
         missing = isnan(x)
@@ -79,38 +90,8 @@ def _extreme(operator: str, reduce: Entry, neutral: float) -> Callable[..., Tens
     return function
 
 
-_nanmax = _extreme("nanmax", max, -math.inf)
-_nanmin = _extreme("nanmin", min, math.inf)
-
-
-@composite(
-    "nanmax(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
-    sample_inputs=_with_nans,
-    reference=np.nanmax,
-)
-def nanmax(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
-    """Return the largest element along axes that is not nan; nan where there is none. Ties share the gradient.
-
-    >>> import tenkey as tk
-    >>> tk.nanmax(tk.asarray([1.0, float("nan"), 2.0])).item()
-    2.0
-    """
-    return _nanmax(x, axis, keepdims)
-
-
-@composite(
-    "nanmin(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
-    sample_inputs=_with_nans,
-    reference=np.nanmin,
-)
-def nanmin(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
-    """Return the smallest element along axes that is not nan; nan where there is none. Ties share the gradient.
-
-    >>> import tenkey as tk
-    >>> tk.nanmin(tk.asarray([1.0, float("nan"), 2.0])).item()
-    1.0
-    """
-    return _nanmin(x, axis, keepdims)
+nanmax = _extreme("nanmax", max, -math.inf, "largest", 2.0)
+nanmin = _extreme("nanmin", min, math.inf, "smallest", 1.0)
 
 
 @composite(
@@ -273,42 +254,27 @@ def _cumulative_samples(rng: np.random.Generator) -> Any:
     return [((rng.standard_normal((3, 4)),), {"axis": axis}) for axis in (0, -1)] + [((rng.standard_normal(3),), {})]
 
 
-def _filled(operator: str, x: Tensor, axis: int | None, neutral: float) -> tuple[Tensor, int]:
-    """Return the tensor with nan replaced, flattened without an axis, and the axis."""
-    if not _exact(x):
-        x = where(isnan(x), neutral, x)
-    if axis is None:
-        return reshape(x, (-1,)), 0
-    return x, normalize_axis(operator, axis, x.ndim)
-
-
-@composite(
-    "nancumsum(Tensor x, int? axis=None, *, DType? dtype=None) -> Tensor",
-    sample_inputs=_cumulative_samples,
-    reference=np.nancumsum,
-)
-def nancumsum(x: Tensor, axis: int | None = None, *, dtype: Any = None) -> Tensor:
-    """Return cumulative sums along an axis, or of the flattened tensor, in which nan counts as 0.
+def _cumulative(name: str, accumulate: Entry, neutral: float, what: str, shown: str) -> Entry:
+    @composite(
+        f"{name}(Tensor x, int? axis=None, *, DType? dtype=None) -> Tensor",
+        sample_inputs=_cumulative_samples,
+        reference=getattr(np, name),
+        doc=f"""Return the cumulative {what} along an axis, or of the flattened tensor; nan counts as {neutral:.0f}.
 
     >>> import tenkey as tk
-    >>> tk.nancumsum(tk.asarray([1.0, float("nan"), 2.0])).tolist()
-    [1.0, 1.0, 3.0]
-    """
-    x, axis = _filled("nancumsum", x, axis, 0.0)
-    return cumulative_sum(x, axis=axis, dtype=dtype)
+    >>> tk.{name}(tk.asarray([2.0, float("nan"), 3.0])).tolist()
+    {shown}
+    """,
+    )
+    def function(x: Tensor, axis: int | None = None, *, dtype: Any = None) -> Tensor:
+        if not _exact(x):
+            x = where(isnan(x), neutral, x)
+        if axis is None:
+            x, axis = reshape(x, (-1,)), 0
+        return accumulate(x, axis=normalize_axis(name, axis, x.ndim), dtype=dtype)
+
+    return function
 
 
-@composite(
-    "nancumprod(Tensor x, int? axis=None, *, DType? dtype=None) -> Tensor",
-    sample_inputs=_cumulative_samples,
-    reference=np.nancumprod,
-)
-def nancumprod(x: Tensor, axis: int | None = None, *, dtype: Any = None) -> Tensor:
-    """Return cumulative products along an axis, or of the flattened tensor, in which nan counts as 1.
-
-    >>> import tenkey as tk
-    >>> tk.nancumprod(tk.asarray([2.0, float("nan"), 3.0])).tolist()
-    [2.0, 2.0, 6.0]
-    """
-    x, axis = _filled("nancumprod", x, axis, 1.0)
-    return cumulative_prod(x, axis=axis, dtype=dtype)
+nancumsum = _cumulative("nancumsum", cumulative_sum, 0.0, "sums", "[2.0, 2.0, 5.0]")
+nancumprod = _cumulative("nancumprod", cumulative_prod, 1.0, "products", "[2.0, 2.0, 6.0]")

@@ -14,7 +14,7 @@ from ....core.lift import weak_tensor
 from ....core.tensor import Tensor
 from ....core.word import WEAK_MASK
 from ....dispatch.tags import Tag
-from ...declare import TensorSpec, broadcast, composite, structured
+from ...declare import Entry, TensorSpec, broadcast, composite, structured
 from ...shapes import broadcast_shapes, normalize_axes
 from ..creation import concrete, full
 from ..elementwise.arithmetic import maximum, minimum
@@ -239,18 +239,23 @@ def _quantile_samples(rng: np.random.Generator) -> Any:
     return made
 
 
-def _percents(samples: Any) -> Any:
-    return [((x, 100 * q), options) for (x, q), options in samples]
+def _quantile_function(name: str, doc: str, *, high: float = 1.0, skip_nan: bool = False) -> Entry:
+    @composite(
+        f"{name}(Tensor x, Tensor q, int[1]? axis=None, *, str method='linear', bool keepdims=False) -> Tensor",
+        sample_inputs=lambda rng: [((x, high * q), options) for (x, q), options in _quantile_samples(rng)],
+        reference=getattr(np, name),
+        methods=("quantile",) if name == "quantile" else (),
+        tags=(Tag.TAKES_SEQUENCES, Tag.EXACT_SEQUENCES),
+        doc=doc,
+    )
+    def function(x: Tensor, q: Tensor, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Tensor:
+        return _quantile(name, x, q, axis, method, keepdims, high, skip_nan)
+
+    return function
 
 
-@composite(
-    'quantile(Tensor x, Tensor q, int[1]? axis=None, *, str method="linear", bool keepdims=False) -> Tensor',
-    sample_inputs=_quantile_samples,
-    reference=np.quantile,
-    methods=("quantile",),
-    tags=(Tag.TAKES_SEQUENCES, Tag.EXACT_SEQUENCES),
-)
-def quantile(x: Tensor, q: Tensor, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Tensor:
+quantile = _quantile_function(
+    "quantile",
     """Return the ``q``-quantiles of the elements along axes; nan where an element is nan.
 
     Args: x: real tensor; q: a number in [0, 1] or a 1-d tensor of them, whose dimension becomes the first of the
@@ -265,56 +270,42 @@ def quantile(x: Tensor, q: Tensor, axis: Any = None, *, method: str = "linear", 
     >>> import tenkey as tk
     >>> tk.quantile(tk.asarray([4.0, 1.0, 2.0, 3.0]), tk.asarray([0.0, 0.5, 1.0])).tolist()
     [1.0, 2.5, 4.0]
-    """
-    return _quantile("quantile", x, q, axis, method, keepdims, 1.0)
-
-
-@composite(
-    'percentile(Tensor x, Tensor q, int[1]? axis=None, *, str method="linear", bool keepdims=False) -> Tensor',
-    sample_inputs=lambda rng: _percents(_quantile_samples(rng)),
-    reference=np.percentile,
-    tags=(Tag.TAKES_SEQUENCES, Tag.EXACT_SEQUENCES),
+    """,
 )
-def percentile(x: Tensor, q: Tensor, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Tensor:
+
+percentile = _quantile_function(
+    "percentile",
     """Return ``tk.quantile`` with ``q`` in percent, within [0, 100].
 
     >>> import tenkey as tk
     >>> tk.percentile(tk.asarray([4.0, 1.0, 2.0, 3.0]), 50).item()
     2.5
-    """
-    return _quantile("percentile", x, q, axis, method, keepdims, 100.0)
-
-
-@composite(
-    'nanquantile(Tensor x, Tensor q, int[1]? axis=None, *, str method="linear", bool keepdims=False) -> Tensor',
-    sample_inputs=_quantile_samples,
-    reference=np.nanquantile,
-    tags=(Tag.TAKES_SEQUENCES, Tag.EXACT_SEQUENCES),
+    """,
+    high=100.0,
 )
-def nanquantile(x: Tensor, q: Tensor, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Tensor:
+
+nanquantile = _quantile_function(
+    "nanquantile",
     """Return ``tk.quantile`` of the elements that are not nan; nan where there are none.
 
     >>> import tenkey as tk
     >>> tk.nanquantile(tk.asarray([1.0, float("nan"), 3.0]), 0.5).item()
     2.0
-    """
-    return _quantile("nanquantile", x, q, axis, method, keepdims, 1.0, skip_nan=True)
-
-
-@composite(
-    'nanpercentile(Tensor x, Tensor q, int[1]? axis=None, *, str method="linear", bool keepdims=False) -> Tensor',
-    sample_inputs=lambda rng: _percents(_quantile_samples(rng)),
-    reference=np.nanpercentile,
-    tags=(Tag.TAKES_SEQUENCES, Tag.EXACT_SEQUENCES),
+    """,
+    skip_nan=True,
 )
-def nanpercentile(x: Tensor, q: Tensor, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Tensor:
+
+nanpercentile = _quantile_function(
+    "nanpercentile",
     """Return ``tk.percentile`` of the elements that are not nan; nan where there are none.
 
     >>> import tenkey as tk
     >>> tk.nanpercentile(tk.asarray([1.0, float("nan"), 3.0]), 50).item()
     2.0
-    """
-    return _quantile("nanpercentile", x, q, axis, method, keepdims, 100.0, skip_nan=True)
+    """,
+    high=100.0,
+    skip_nan=True,
+)
 
 
 def _median_samples(rng: np.random.Generator) -> Any:

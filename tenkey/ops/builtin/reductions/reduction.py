@@ -186,7 +186,7 @@ def index_meta(operator: str) -> Any:
     return rule
 
 
-def _index_of(name: str, doc: str) -> Entry:
+def _index_of(name: str, size: str, shown: int) -> Entry:
     return structured(
         f"{name}(Tensor x, int? axis=None, *, bool keepdims=False) -> Tensor",
         meta=index_meta(name),
@@ -194,29 +194,19 @@ def _index_of(name: str, doc: str) -> Entry:
         sample_inputs=lambda rng: [((rng.standard_normal((3, 4)),), {}), ((rng.standard_normal((3, 4)),), {"axis": 1})],
         batch=along("axis"),
         methods=(name,),
-        doc=doc,
+        doc=f"""Return the index of the {size} element along an axis, the first at a tie; int64.
+
+    Without axis, in the flattened tensor. Raises TypeError for complex numbers, ValueError for no elements.
+
+    >>> import tenkey as tk
+    >>> tk.{name}(tk.asarray([4.0, 9.0, 3.0])).item()
+    {shown}
+    """,
     )
 
 
-argmax = _index_of(
-    "argmax",
-    """Return the index of the largest element along an axis, the first at a tie; by default, in the flattened tensor.
-
-    >>> import tenkey as tk
-    >>> tk.argmax(tk.asarray([1.0, 9.0, 3.0])).item()
-    1
-    """,
-)
-
-argmin = _index_of(
-    "argmin",
-    """Return the index of the smallest element along an axis, the first at a tie; by default, in the flattened tensor.
-
-    >>> import tenkey as tk
-    >>> tk.argmin(tk.asarray([4.0, 1.0, 3.0])).item()
-    1
-    """,
-)
+argmax = _index_of("argmax", "largest", 1)
+argmin = _index_of("argmin", "smallest", 2)
 
 
 def _shares(x: Tensor, out: Tensor, axis: Any, keepdims: bool) -> Tensor:
