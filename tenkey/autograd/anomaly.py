@@ -164,7 +164,7 @@ def label_here(node: Node) -> None:
 
 
 def watcher() -> Callable[..., Any] | None:
-    """Return what the engine calls in place of ``node.apply`` in the mode, or None outside it."""
+    """Return the function that replaces ``node.apply`` in the mode, or None outside it."""
     state = get_state()
     if state is None or not state.include & ANOMALY:
         return None

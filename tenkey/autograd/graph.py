@@ -1,4 +1,4 @@
-"""``tk.autograd.graph``: nodes and gradient edges, hooks on what is saved, and on several gradients."""
+"""``tk.autograd.graph``: nodes, gradient edges, and hooks on saved tensors and on several gradients."""
 
 from __future__ import annotations
 

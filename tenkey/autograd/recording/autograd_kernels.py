@@ -61,7 +61,7 @@ def _silent(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def inner_call(operator: Operator, word: int) -> Callable[..., Any]:
-    """Return what the autograd kernel for ``word`` calls; it does not record, unless it is a backend's kernel."""
+    """Return the next kernel below the autograd kernel for ``word``, with recording off unless a backend has it."""
     below = below_autograd(word)
     function = operator.cache[below]
     inner = function if _is_backend_kernel(operator, below) else _silent(function)

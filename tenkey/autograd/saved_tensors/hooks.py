@@ -224,7 +224,7 @@ def with_hooks(kernel: Callable[..., Any], node_class: type[Node], names: list[s
 
 
 def with_choice(operator: Any, inner: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what the autograd kernel calls for words with ``HOOKED``: a selective checkpoint may have the result."""
+    """Return ``inner`` for words with ``HOOKED``, under which a selective checkpoint may have the result already."""
 
     def run(*args: Any, **kwargs: Any) -> Any:
         chooser = choosing.get()

@@ -119,9 +119,8 @@ class _Places(Window):
 
 
 def first_byte(data: Any) -> int:
-    """Where the first element lies, compared with other windows on the same memory."""
-    address: int = data.__array_interface__["data"][0] if data.__class__ is np.ndarray else data.offset
-    return address
+    """Return the address of the first element, comparable with that of other windows on the same memory."""
+    return data.__array_interface__["data"][0] if data.__class__ is np.ndarray else data.offset  # type: ignore[no-any-return]
 
 
 def window_between(root: Tensor, view: Any) -> Window:

@@ -51,13 +51,13 @@ def _inplace(operator: Operator, word: int) -> Callable[..., Any]:
                 before = edge_of(x)
                 with StateGuard(exclude=REQUIRES_GRAD):
                     cache[below](x, *args)
-                rebase(x, (_overwritten(x, before), 0))
+                rebase(x, (_constants_node(x, before), 0))
                 return x
             result = _copied(x, args[0])
         else:
             given = (x, *args)
             keeps = any(bool(getattr(given[i], "_word", 0) & REQUIRES_GRAD) for i in users)
-            result = functional.call(_as_it_was(x) if keeps else x, *args)
+            result = functional.call(_copy_of_values(x) if keeps else x, *args)
         if result.shape != x.shape or not can_hold(x.dtype, result.dtype):
             with StateGuard(exclude=REQUIRES_GRAD):
                 return cache[below](x, *args)  # type: ignore[no-any-return]  # raises the error
@@ -65,7 +65,7 @@ def _inplace(operator: Operator, word: int) -> Callable[..., Any]:
             result = cast(result, x.dtype)
         edge = edge_of(result)
         if edge[0] is None and x._word & REQUIRES_GRAD:
-            edge = (_overwritten(x, edge_of(x)), 0)
+            edge = (_constants_node(x, edge_of(x)), 0)
         with StateGuard(exclude=REQUIRES_GRAD):
             copy_(x, result)  # increments the version
         if edge[0] is not None:
@@ -136,7 +136,7 @@ def _users_of_first(functional: Operator) -> list[int]:
     return [names.index(name) for name, f in formulas.items() if f is not None and names[0] in f.names]
 
 
-def _as_it_was(x: Tensor) -> Tensor:
+def _copy_of_values(x: Tensor) -> Tensor:
     """Return a copy with the history of ``x``, to be saved in its place (Note [Views and reference cycles])."""
     with StateGuard(exclude=REQUIRES_GRAD):
         made = clone(x)
@@ -146,7 +146,7 @@ def _as_it_was(x: Tensor) -> Tensor:
     return made
 
 
-def _overwritten(x: Tensor, before: Edge) -> CopyBackward:
+def _constants_node(x: Tensor, before: Edge) -> CopyBackward:
     """Make the node of constants written into ``x``."""
     node = CopyBackward()
     record_node(node, (before,), [x], attach=False)

@@ -338,7 +338,7 @@ _UNSHARED_BUFFER: Final = _references(make_tensor(StridedArray(object(), (1,), n
 
 
 def _relatives(x: Tensor) -> int | None:
-    """How many others refer to the memory directly; None if that is unknown."""
+    """Count the other direct references to the memory; None if unknown."""
     if x._data.__class__ is np.ndarray and x._data.base is None:
         return _references(x) - _UNSHARED_ARRAY  # ``x._data`` in a variable would be one more
     data = x._data
@@ -373,7 +373,7 @@ def views_of(root: Tensor) -> list[Tensor]:
 
 
 def _refers_directly(x: Tensor, root: Tensor) -> bool:
-    """Whether a view is one of the references that ``_relatives`` counts, and not behind another view's array."""
+    """Return whether ``_relatives`` counts the reference of a view, which may be hidden by another view's array."""
     data, own = x._data, root._data
     if own.__class__ is not np.ndarray:
         return True
