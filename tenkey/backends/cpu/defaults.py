@@ -11,6 +11,7 @@ Guarded by tests/core/test_dtypes.py::test_operators_follow_a_change_of_the_defa
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any, Final
 
 from ...core.dtypes import names as dtypes
@@ -44,6 +45,7 @@ def following_defaults(specialize: Specialize) -> Specialize:
     """Wrap ``specialize`` so that the kernels for words that depend on the defaults follow these."""
     get_defaults = dtypes.get_defaults
 
+    @wraps(specialize)  # explain shows where that is defined
     def specialized(operator: Operator, word: int) -> Callable[..., Any]:
         first = specialize(operator, word)
         if not _follows(operator, word):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache
+from functools import cache, wraps
 from typing import Any, Final
 
 import numpy as np
@@ -160,6 +160,7 @@ def numpy_kernel_rule(operator: Operator) -> Callable[[Operator, int], Callable[
     """Return the rule that generates the kernel at the first call; one kernel serves all dtypes."""
     write = cache(numpy_kernel)
 
+    @wraps(numpy_kernel)
     def rule(operator: Operator, word: int) -> Callable[..., Any]:
         return write(operator)
 
