@@ -61,7 +61,7 @@ def matmul(backend: Any, x1: tk.Tensor, x2: tk.Tensor) -> tk.Tensor:
     count, rows, inner, columns = math.prod(batch), a.shape[-2], a.shape[-1], b.shape[-1]
     shape = (*batch, *x1.shape[-2:-1], *(x2.shape[-1:] if x2.ndim > 1 else ()))
     if not (count and rows and columns):
-        return backend.empty(shape, x1.dtype, x1.device)
+        return backend.empty(shape, x1.dtype, x1.device)  # type: ignore[no-any-return]
     if not inner:
         return tk.zeros(shape, dtype=x1.dtype, device=x1.device)
     out = backend.empty((count, rows, columns), x1.dtype, x1.device)
