@@ -393,6 +393,12 @@ def cpu_word(dtype: np.dtype) -> int:
     return _CPU_WORD | DTYPE_TRAIT[dtype]
 
 
+def from_host(array: np.ndarray, device: Device) -> Tensor:
+    """Return a tensor of a NumPy array on a device; on the CPU it shares the memory."""
+    made = make_tensor(array, cpu_word(array.dtype))
+    return made if device is CPU else registry.find("tk::to_device").call(made, device)
+
+
 def word_for(device: Device, dtype: np.dtype) -> int:
     """Return the dispatch word of a tensor of this dtype on a device."""
     return base_word(device.type) | DTYPE_TRAIT[dtype]

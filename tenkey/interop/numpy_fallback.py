@@ -7,11 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.device import CPU
-from ..core.tensor import cpu_word, make_tensor
+from ..core.tensor import from_host
 from ..core.tree import map_tensors, tree_map
 from ..core.word import DTYPE_TRAIT
-from ..dispatch.registry import registry
 
 __all__ = ["refuse_tensor", "run_numpy", "to_tensors"]
 
@@ -37,7 +35,6 @@ def to_tensors(result: Any, device: Any) -> Any:
     def convert(value: Any) -> Any:
         if not isinstance(value, (np.ndarray, np.generic)) or value.dtype not in DTYPE_TRAIT:
             return value
-        made = make_tensor(np.array(value), cpu_word(value.dtype))
-        return made if device is CPU else registry.find("tk::to_device").call(made, device)
+        return from_host(np.array(value), device)
 
     return tree_map(convert, result)

@@ -11,6 +11,7 @@ import numpy as np
 from .._util.checked_integer import checked_integer
 from ..core.dtypes import names as dtypes
 from ..core.random.generator import Generator
+from ..core.random.samplers import BLOCKS_PER_ELEMENT as REJECTING
 from ..core.tensor import Tensor
 from ..functions.creation import asarray
 from ..ops.builtin.elementwise.arithmetic import maximum, minimum
@@ -29,7 +30,6 @@ from ..ops.builtin.random import (
 from ..ops.builtin.shape.copying import astype
 from ..ops.builtin.shape.views import reshape
 from ._parameters import (
-    REJECTING,
     Parameter,
     Plan,
     Shape,

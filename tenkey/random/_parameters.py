@@ -20,7 +20,6 @@ import numpy as np
 from ..core.device import to_device
 from ..core.dtypes import names as dtypes
 from ..core.random.generator import Generator, default_generator
-from ..core.random.samplers import BLOCKS_PER_ELEMENT
 from ..core.tensor import Tensor
 from ..functions.creation import asarray
 from ..ops.builtin.creation import full
@@ -153,10 +152,6 @@ def numbers(operator: str, generator: Any, plan: Plan, per_element: int = 1) -> 
             f"[{operator}] needs more memory than available, for shape {plan.shape}: give a smaller shape, or draw in "
             "parts."
         ) from None
-
-
-REJECTING: Final = BLOCKS_PER_ELEMENT
-"""How many numbers an element of a rejection sampler takes."""
 
 
 def standard(operator: str, generator: Any, plan: Plan, kind: str, dtype: Any = None) -> Tensor:

@@ -6,6 +6,7 @@ import math
 from typing import Any, Final
 
 from ..core.random.generator import Generator
+from ..core.random.samplers import BLOCKS_PER_ELEMENT as REJECTING
 from ..core.tensor import Tensor
 from ..ops.builtin.elementwise.arithmetic import maximum, minimum
 from ..ops.builtin.random import random_exp, random_rejection
@@ -14,7 +15,6 @@ from ..ops.builtin.shape.copying import stack
 from ..ops.builtin.shape.views import broadcast_to
 from ._basic import _located
 from ._parameters import (
-    REJECTING,
     Parameter,
     Plan,
     Shape,

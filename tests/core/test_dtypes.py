@@ -73,8 +73,6 @@ def test_isdtype_takes_dtypes_and_tuples() -> None:
     ("predicate", "kinds"),
     [
         (dtypes.is_boolean, ("bool",)),
-        (dtypes.is_signed_integral, ("signed integer",)),
-        (dtypes.is_unsigned_integral, ("unsigned integer",)),
         (dtypes.is_integral, ("integral",)),
         (dtypes.is_real_floating, ("real floating",)),
         (dtypes.is_complex, ("complex floating",)),

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...core.device import CPU, Device, default_device
+from ...core.device import Device, default_device
 from ...core.storage import StridedArray
-from ...core.tensor import NoValuesError, Tensor, cpu_word, make_tensor, make_view
+from ...core.tensor import NoValuesError, Tensor, from_host, make_view
 from ...core.word import DTYPE_MASK, REQUIRES_GRAD, WEAK_MASK, dtypes_of, weak_of
 from ...dispatch.errors import MissingKernelError
 from ...dispatch.local_state import StateGuard
@@ -87,9 +87,7 @@ class Derived:
         if self.has_pointwise and not x.is_contiguous:
             x = self.clone(x)
         host = self.backend.to_host(x)
-        if device is CPU:
-            return make_tensor(host, cpu_word(host.dtype))
-        return registry.find("tk::to_device").call(make_tensor(host, cpu_word(host.dtype)), device)  # type: ignore[no-any-return]
+        return from_host(host, device)
 
     def copy_(self, x: Tensor, source: Tensor) -> Tensor:
         """Implement ``tk::copy_``, also between devices."""

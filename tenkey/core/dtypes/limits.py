@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from ..._util.record import Record
-from .names import DType, is_inexact, is_integral, is_unsigned_integral, real_of, to_dtype
+from .names import DType, is_inexact, is_integral, real_of, to_dtype
 
 __all__ = ["FloatInfo", "IntegerInfo", "finfo", "iinfo"]
 
@@ -84,5 +84,5 @@ def iinfo(dtype: object) -> IntegerInfo:
     if not is_integral(given):
         raise TypeError(f"[iinfo] got {given.name}: iinfo takes integer dtypes; use finfo for floating point.")
     bits = 8 * given.itemsize
-    signed = not is_unsigned_integral(given)
+    signed = given.kind == "i"
     return IntegerInfo(bits=bits, max=2 ** (bits - signed) - 1, min=-(2 ** (bits - 1)) if signed else 0, dtype=given)

@@ -23,7 +23,7 @@ __all__ = [
     "ALL", "KINDS", "DType", "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
     "float16", "float32", "float64", "complex64", "complex128", "all_dtypes", "canonical", "complex_of",
     "default_complex", "default_dtypes", "default_float", "default_int", "get_defaults", "is_boolean", "is_complex",
-    "is_inexact", "is_integral", "is_real_floating", "is_signed_integral", "is_unsigned_integral", "isdtype", "real_of",
+    "is_inexact", "is_integral", "is_real_floating", "isdtype", "real_of",
     "remedy", "set_default_dtypes", "to_dtype",
 ]  # fmt: skip
 
@@ -118,16 +118,6 @@ def _is_bfloat16(dtype: DType) -> _bool:
 def is_boolean(dtype: DType) -> _bool:
     """Return whether ``dtype`` is bool."""
     return dtype.kind == "b"
-
-
-def is_signed_integral(dtype: DType) -> _bool:
-    """Return whether ``dtype`` is one of int8 to int64."""
-    return dtype.kind == "i"
-
-
-def is_unsigned_integral(dtype: DType) -> _bool:
-    """Return whether ``dtype`` is one of uint8 to uint64."""
-    return dtype.kind == "u"
 
 
 def is_integral(dtype: DType) -> _bool:

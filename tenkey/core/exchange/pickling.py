@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...dispatch.registry import registry
-from ..device import CPU, META, to_device
-from ..tensor import Tensor, add_methods, cpu_word, make_tensor, with_class
+from ..device import META, to_device
+from ..tensor import Tensor, add_methods, from_host, with_class
 from ..word import REQUIRES_GRAD
 
 __all__ = ["rebuild", "refuse_non_leaf"]
@@ -41,9 +41,7 @@ def rebuild(values: np.ndarray | _Shape, device: str, requires_grad: bool, cls: 
     else:
         if not values.flags.writeable:  # the pickle's buffers were bytes
             values = values.copy()
-        made = make_tensor(values, cpu_word(values.dtype))
-        if target is not CPU:
-            made = registry.find("tk::to_device").call(made, target)
+        made = from_host(values, target)
     made = with_class(cls, made)
     return made.requires_grad_() if requires_grad else made
 

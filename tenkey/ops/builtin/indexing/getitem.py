@@ -18,8 +18,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ....core.device import CPU, Device
-from ....core.tensor import Tensor, cpu_word, make_tensor
+from ....core.device import Device
+from ....core.tensor import Tensor, cpu_word, from_host, make_tensor
 from ....core.wrapper import Wrapper
 from ....dispatch.errors import shown
 from ....dispatch.local_state import get_state
@@ -74,8 +74,7 @@ def _as_index(item: Any, device: Device) -> Any:
             raise IndexError(NOT_AN_INDEX.format(value=shown(item)))
         if not array.shape:
             return array.item()
-        tensor = make_tensor(array, cpu_word(array.dtype))
-        return tensor if device is CPU else registry.find("tk::to_device").call(tensor, device)
+        return from_host(array, device)
     if hasattr(item, "__index__"):
         return _operator.index(item)
     raise IndexError(NOT_AN_INDEX.format(value=shown(item)))
@@ -178,9 +177,7 @@ def _separates(place: int, arrays: list[Tensor | None]) -> bool:
 
 
 def _tensor_of(value: Any, device: Device) -> Tensor:
-    array = np.array(value, np.int64)
-    tensor = make_tensor(array, cpu_word(array.dtype))
-    return tensor if device is CPU else registry.find("tk::to_device").call(tensor, device)
+    return from_host(np.array(value, np.int64), device)
 
 
 def _ascending(item: slice, length: int) -> slice:
