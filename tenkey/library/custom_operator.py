@@ -165,7 +165,7 @@ class _IsEnabled:
 
 def _switch_kernel(kernel: Kernel) -> None:
     when, specialize = kernel.when, kernel.specialize_when
-    if when is None:  # asked after all that had a condition before, and explicit ones before generated ones
+    if when is None:  # tried after all kernels that had a condition; explicit kernels before generated ones
         kernel.priority = -sys.maxsize + (kernel.origin == "explicit")
     kernel.when = _IsEnabled(kernel, when)
     if specialize is not None:

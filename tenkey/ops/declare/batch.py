@@ -1,9 +1,9 @@
-"""The values of ``batch=``: how vmap runs an operator once for all samples.
+"""The values of ``batch=``, which states how vmap runs an operator once for all samples.
 
 Note [Batching facet]
 ~~~~~~~~~~~~~~~~~~~~~
 A batched tensor holds all samples along one more dimension. Pointwise operators, reductions, their variants and
-composites need no ``batch=``: their rule follows from what they are. The other blocks name one of these:
+composites need no ``batch=``: their rules follow from their definitions. Other blocks name one of these:
 
 - ``same_dim``: the operator maps its one tensor element by element, so the batch dimension stays where it is;
 - ``along("axis")``: the batch dimension goes to the front, and the named axes count one dimension more;
@@ -11,9 +11,9 @@ composites need no ``batch=``: their rule follows from what they are. The other 
 - ``broadcast``: the tensors broadcast against one another, so the samples do too;
 - ``core_dims(2, ...)``: each tensor has that many core dimensions, and the ones before them broadcast (a stack of
   matrices takes the samples as a larger stack);
-- ``gather("x")``: each element of that tensor is looked up in the others, which the samples share; where they do not,
-  the samples are computed one after the other;
-- ``loop``: the samples are computed one after the other, since the kernel works on one at a time anyway;
+- ``gather("x")``: each element of that tensor is looked up in the others, which the samples share; if they do not share
+  them, the samples are computed one after the other;
+- ``loop``: the samples are computed one after the other, because the kernel processes one at a time anyway;
 - a function ``rule(level, operator, args, kwargs)``, which gets a :class:`VmapLevel` and returns batched tensors.
 
 The values are inert; ``tenkey/transforms/batching/rules.py`` interprets them. Guarded by

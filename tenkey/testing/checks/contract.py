@@ -1,4 +1,4 @@
-"""The rows schema and fake: what the schema promises, and what the operator gives without values."""
+"""The rows schema and fake: results that the schema declares, and results without values."""
 
 from __future__ import annotations
 

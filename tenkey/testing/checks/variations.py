@@ -281,7 +281,7 @@ def _may_refuse(sample: Sample, arrays: Sequence[np.ndarray[Any, Any]], error: E
 
 
 def check_zero_size(sample: Sample, derivatives: Derivatives) -> str | None:
-    """Check that arguments with a dimension of length 0 give what the fake gives, or that both refuse."""
+    """Check that arguments with a dimension of length 0 agree with the fake, or that both refuse."""
     cases = list(_emptied(sample))
     if sample.leaves and not sample.tensor_results(sample.tensors()):
         raise Skipped("no tensor result")

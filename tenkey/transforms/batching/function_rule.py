@@ -65,8 +65,8 @@ def generated_rule(level: BatchLevel, function: Any, args: tuple[Any, ...]) -> A
     name = function.__name__
     if function.vmap is not None:
         raise RuntimeError(
-            f"[{name}] has generate_vmap_rule=True and a vmap staticmethod: define one of them, since each says what "
-            "happens under vmap."
+            f"[{name}] has generate_vmap_rule=True and a vmap staticmethod: define only one of them, since each says "
+            "what happens under vmap."
         )
     if function.setup_context is Function.setup_context:
         raise RuntimeError(

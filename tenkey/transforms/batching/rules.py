@@ -141,7 +141,7 @@ def _pointwise(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwa
 
 
 def _as_they_are(level: BatchLevel, args: tuple[Any, ...]) -> list[Any] | None:
-    """The values, if they broadcast without being moved: batches of equally many dimensions, and what is smaller."""
+    """Return the values if they broadcast as they are: batches of equally many dimensions, and smaller tensors."""
     values: list[Any] = []
     ndim = largest = 0
     for x in args:

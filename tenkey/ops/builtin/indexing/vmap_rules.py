@@ -1,4 +1,4 @@
-"""Rules for vmap of the operators that get positions: see Note [Batching facet]."""
+"""Batching rules of the operators that take indices (Note [Batching facet])."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ __all__ = [
 
 
 def _is_batched(level: VmapLevel, indices: Sequence[Any]) -> bool:
-    """Whether an index is batched; RuntimeError for a batched mask."""
+    """Return whether an index is batched; raise RuntimeError for a batched mask."""
     batched = [i for i in indices if level.owns(i)]
     if any(i.dtype.kind == "b" for i in batched):
         raise RuntimeError(
-            "vmap: the shape of x[mask] depends on the values of a batched mask, and would be another one for every "
+            "vmap: the shape of x[mask] depends on the values of a batched mask, and would differ for every "
             "sample: use tk.where(mask, x, other)."
         )
     return bool(batched)
@@ -44,25 +44,25 @@ def _first(indices: Sequence[Any]) -> int:
 
 
 def _depth(indices: Sequence[Any]) -> int:
-    """The number of dimensions that the indices have together."""
+    """Return the number of dimensions of the broadcast indices."""
     return len(broadcast_shapes("index", *[(1,) if i.dtype.kind == "b" else i.shape for i in indices if i is not None]))
 
 
 def _with_samples(level: VmapLevel, indices: Sequence[Any], device: Any) -> list[Any]:
-    """The indices behind the number of the sample: together they index a value with the batch first."""
+    """Return indices, starting with the number of the sample, for a value with the batch dimension first."""
     ndim = _depth(indices)
     samples = reshape(arange(level.size, device=device), (level.size, *[1] * ndim))
     return [samples, *[None if i is None else level.aligned(i, ndim) for i in indices]]
 
 
 def _exchanged(x: Tensor, first: int, second: int) -> Tensor:
-    """The tensor with the ``first`` dimensions behind dimension 0 put after the ``second`` ones that follow them."""
+    """Exchange the ``first`` dimensions behind dimension 0 with the ``second`` dimensions behind them."""
     end = 1 + first + second
     return permute_dims(x, (0, *range(1 + first, end), *range(1, 1 + first), *range(end, x.ndim)))
 
 
 def index_batch(level: VmapLevel, operator: Operator, args: Any, kwargs: dict[str, Any]) -> Tensor:
-    """``x[indices]``."""
+    """Batch ``x[indices]``."""
     x, indices = args
     if not _is_batched(level, indices):
         found = operator.call(level.front(x), [None, *indices])
@@ -82,7 +82,7 @@ def index_batch(level: VmapLevel, operator: Operator, args: Any, kwargs: dict[st
 
 
 def index_backward_batch(level: VmapLevel, operator: Operator, args: Any, kwargs: dict[str, Any]) -> Tensor:
-    """The adjoint of ``index``."""
+    """Batch the adjoint of ``index``."""
     g, shape, indices = args
     batched = _is_batched(level, indices)
     target = (level.size, *shape)
@@ -99,14 +99,14 @@ def index_backward_batch(level: VmapLevel, operator: Operator, args: Any, kwargs
 
 
 def basic_put_batch(level: VmapLevel, operator: Operator, args: Any, kwargs: dict[str, Any]) -> Tensor:
-    """``x`` with a source at a basic index."""
+    """Batch ``x`` with a source put at a basic index."""
     x, index, source = args
     ndim = len(window_of(x.shape, x.strides, index)[0])
     return level.batch(operator.call(level.front(x), (FULL, *index), level.aligned(source, ndim)))
 
 
 def basic_put_inplace_batch(level: VmapLevel, operator: Operator, args: Any, kwargs: dict[str, Any]) -> Tensor:
-    """``x[index] = source`` for a basic index."""
+    """Batch ``x[index] = source`` for a basic index."""
     level.check_mutation(operator, args, kwargs)
     x, index, source = args
     operator.facets["Fits"].check(operator, x, index, source)
@@ -118,7 +118,7 @@ def basic_put_inplace_batch(level: VmapLevel, operator: Operator, args: Any, kwa
 
 
 def put_inplace_batch(level: VmapLevel, operator: Operator, args: Any, kwargs: dict[str, Any]) -> Tensor:
-    """``x[indices] = source``."""
+    """Batch ``x[indices] = source``."""
     level.check_mutation(operator, args, kwargs)
     x, indices, source = args
     value, dim = level.split(x)
@@ -134,7 +134,7 @@ def put_inplace_batch(level: VmapLevel, operator: Operator, args: Any, kwargs: d
 
 
 def put_batch(level: VmapLevel, operator: Operator, args: Any, kwargs: dict[str, Any]) -> Tensor:
-    """``x`` with a source at ``indices``."""
+    """Batch ``x`` with a source put at ``indices``."""
     x, indices, source = args
     if _has_mask(indices):
         return level.loop(operator, args, kwargs)  # type: ignore[no-any-return]
@@ -142,14 +142,14 @@ def put_batch(level: VmapLevel, operator: Operator, args: Any, kwargs: dict[str,
 
 
 def index_reduce_batch(level: VmapLevel, operator: Operator, args: Any, kwargs: dict[str, Any]) -> Tensor:
-    """``x`` with a source combined at ``indices``."""
+    """Batch ``x`` with a source combined at ``indices``."""
     x, indices, source, reduce = args
     level.check(operator, args, kwargs)
     return level.batch(operator.call(level.front(x), *_put_arguments(level, x, indices, source), reduce))
 
 
 def _put_arguments(level: VmapLevel, x: Tensor, indices: Sequence[Any], source: Any) -> tuple[list[Any], Any]:
-    """What puts the sources of all samples where the indices say, in a value with the batch first."""
+    """Return the indices and the source for a value with the batch dimension first."""
     depth, first = _depth(indices), _first(indices)
     ndim = x.ndim - sum(i is not None for i in indices) + depth
     given = level.aligned(source, ndim)
