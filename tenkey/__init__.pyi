@@ -481,7 +481,7 @@ def bitwise_right_shift(x1: TensorLike, x2: TensorLike) -> Tensor:
 def bitwise_xor(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Return ``x1 ^ x2``, bit by bit, for integers and bools."""
 def broadcast_to(x: Tensor, shape: Sequence[int]) -> Tensor:
-    """The tensor repeated along dimensions of length 1 and new leading ones, without copying; a view."""
+    """Return a view that repeats dimensions of length 1 and new leading dimensions, without copying."""
 def cbrt(x: Tensor) -> Tensor:
     """Return the real cube root, for negative numbers too; integers give floats."""
 def ceil(x: Tensor) -> Tensor:
@@ -493,7 +493,7 @@ def clip(x: Tensor, min: TensorLike | None = None, max: TensorLike | None = None
 def compress(condition: Tensor, x: ArrayLike, axis: int | None = None) -> Tensor:
     """The slices along an axis at which the 1-d ``condition`` is true; without axis of ``x`` in one dimension."""
 def concat(arrays: Sequence[Tensor], axis: int | None = 0) -> Tensor:
-    """The tensors joined along an existing axis; with ``axis=None`` they are flattened first."""
+    """Join tensors along an existing axis; ``axis=None`` flattens them first."""
 def conj(x: Tensor) -> Tensor:
     """Return the complex conjugate; a real tensor is copied."""
 def convolve(a: Tensor, v: ArrayLike, mode: str = 'full') -> Tensor:
@@ -552,9 +552,9 @@ def cumulative_sum(
 def deg2rad(x: Tensor) -> Tensor:
     """Convert degrees to radians; integers give floats."""
 def diag(x: Tensor, k: int = 0) -> Tensor:
-    """The matrix with a vector on its ``k``-th diagonal and zeros elsewhere, or the ``k``-th diagonal of a matrix."""
+    """Return the matrix with a vector on its ``k``-th diagonal, or the ``k``-th diagonal of a matrix."""
 def diagonal(x: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
-    """The elements whose indices along two axes are equal (or differ by ``offset``), as the last axis; a view."""
+    """Return a view of a diagonal over two axes, which becomes the last axis."""
 def diff(
     x: Tensor,
     n: int = 1,
@@ -571,7 +571,7 @@ def divide(x1: TensorLike, x2: TensorLike) -> Tensor:
 def dot(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Sums of products over the last dimension of ``x1`` and the last but one of ``x2`` (the only one of a vector)."""
 def dstack(arrays: Sequence[Tensor]) -> Tensor:
-    """The tensors behind one another: joined along the third axis, vectors as ``(1, n, 1)``."""
+    """Stack in depth: join along the third axis, vectors as ``(1, n, 1)``."""
 def ediff1d(x: Tensor, to_end: TensorLike | None = None, to_begin: TensorLike | None = None) -> Tensor:
     """Return the differences of consecutive elements in row-major order, between ``to_begin`` and ``to_end``."""
 def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
@@ -592,7 +592,7 @@ def exp(x: Tensor) -> Tensor:
 def exp2(x: Tensor) -> Tensor:
     """Return 2 to the power ``x``; integers give floats."""
 def expand_dims(x: Tensor, axis: int | Sequence[int] = (0,)) -> Tensor:
-    """With a new dimension of length 1 at the place ``axis`` of the result, or several at those of a tuple; a view."""
+    """Return a view with new dimensions of length 1 at the position or positions ``axis`` of the result."""
 def expm1(x: Tensor) -> Tensor:
     """Return ``exp(x) - 1``, accurate near 0."""
 def extract(condition: Tensor, x: ArrayLike) -> Tensor:
@@ -609,11 +609,11 @@ def eye(
 def flatnonzero(x: Tensor) -> Tensor:
     """Return the indices of the nonzero elements in the flattened tensor; int64."""
 def flip(x: Tensor, axis: int | Sequence[int] | None = None) -> Tensor:
-    """The elements in reverse order along axes; a copy."""
+    """Reverse the order of the elements along axes; a copy."""
 def fliplr(x: Tensor) -> Tensor:
-    """The columns (axis 1) in reverse order; a copy."""
+    """Reverse the order of the columns (axis 1); a copy."""
 def flipud(x: Tensor) -> Tensor:
-    """The rows (axis 0) in reverse order; a copy."""
+    """Reverse the order of the rows (axis 0); a copy."""
 def floor(x: Tensor) -> Tensor:
     """Return the largest integer that is not above ``x``, in the dtype of ``x``. Its derivative is 0."""
 def floor_divide(x1: TensorLike, x2: TensorLike) -> Tensor:
@@ -677,7 +677,7 @@ def histogram2d(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Count the points ``(x, y)`` in each bin of a grid, and return the counts and the edges along both axes."""
 def hstack(arrays: Sequence[Tensor]) -> Tensor:
-    """The tensors side by side: joined along the second axis, vectors along the first."""
+    """Stack side by side: join along the second axis, vectors along the first."""
 def hypot(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Return ``sqrt(x1**2 + x2**2)`` without intermediate overflow, for real dtypes; integers give floats."""
 def imag(x: Tensor) -> Tensor:
@@ -779,7 +779,7 @@ def masked_select(x: Tensor, mask: Tensor) -> Tensor:
 def matmul(x1: Tensor, x2: Tensor) -> Tensor:
     """Matrix product over the last two dimensions, broadcasting the others; a 1-d operand is a vector."""
 def matrix_transpose(x: Tensor) -> Tensor:
-    """The last two dimensions exchanged; a view."""
+    """Return a view with the last two dimensions exchanged."""
 def max(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
     """Return the largest element along axes; nan if an element is nan. Equal elements share the gradient."""
 def maximum(x1: TensorLike, x2: TensorLike) -> Tensor:
@@ -795,7 +795,7 @@ def minimum(x1: TensorLike, x2: TensorLike) -> Tensor:
 def mish(x: Tensor) -> Tensor:
     """Return ``x * tanh(softplus(x))`` (Misra, 2019)."""
 def moveaxis(x: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
-    """The axes ``source`` put at the places ``destination``, the others in their order around them; a view."""
+    """Return a view with the axes ``source`` moved to the positions ``destination``; the others keep their order."""
 def multiply(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Multiply two tensors element by element, with broadcasting."""
 def nan_to_num(x: Tensor, *, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
@@ -902,7 +902,7 @@ def pad(
     end_values: complex | Sequence[complex] | Sequence[complex | Sequence[complex]] = ((0,),),
     stat_length: int | Sequence[int] | Sequence[int | Sequence[int]] | None = None,
 ) -> Tensor:
-    """A tensor with a border of ``pad_width`` elements before and after each dimension."""
+    """Add a border of ``pad_width`` elements before and after each dimension."""
 def partition(x: Tensor, kth: int, axis: int = -1) -> Tensor:
     """The elements along an axis with that at place ``kth`` where sorting would put it: see ``tk.argpartition``."""
 def percentile(
@@ -915,7 +915,7 @@ def percentile(
 ) -> Tensor:
     """Return ``tk.quantile`` with ``q`` in percent, within [0, 100]."""
 def permute_dims(x: Tensor, axes: Sequence[int]) -> Tensor:
-    """The dimensions in another order; a view."""
+    """Return a view with the dimensions in another order."""
 def polyval(p: Tensor, x: ArrayLike) -> Tensor:
     """Evaluate the polynomial with coefficients ``p``, highest power first, at ``x``, by Horner's scheme."""
 def positive(x: Tensor) -> Tensor:
@@ -944,7 +944,7 @@ def quantile(
 def rad2deg(x: Tensor) -> Tensor:
     """Convert radians to degrees; integers give floats."""
 def ravel(x: Tensor) -> Tensor:
-    """All elements in one dimension, in row-major order; a view where it can be."""
+    """Flatten to one dimension, in row-major order; a view where possible."""
 def ravel_multi_index(multi_index: Sequence[Tensor], dims: Sequence[int], *, mode: str = 'raise') -> Tensor:
     """The flat, row-major index of coordinates in an array of shape ``dims``; int64."""
 def real(x: Tensor) -> Tensor:
@@ -958,13 +958,13 @@ def relu6(x: Tensor) -> Tensor:
 def remainder(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Return the remainder of the floor division, with the sign of the divisor."""
 def repeat(x: Tensor, repeats: Tensor, axis: int | None = None) -> Tensor:
-    """Each element, or each slice along an axis, repeated one after the other."""
+    """Repeat each element, or each slice along an axis."""
 def reshape(x: Tensor, shape: Sequence[int], *, copy: _bool | None = None) -> Tensor:
-    """The same elements in row-major order under another shape; one length may be -1. A view where it can be."""
+    """Give the elements, in row-major order, another shape, in which one length may be -1; a view where possible."""
 def roll(x: Tensor, shift: int | Sequence[int], axis: int | Sequence[int] | None = None) -> Tensor:
-    """The elements moved on by ``shift`` places along axes; those that leave at the end come in at the beginning."""
+    """Shift the elements along axes; elements shifted past the end reappear at the beginning."""
 def rot90(x: Tensor, k: int = 1, axes: int | Sequence[int] = (0, 1)) -> Tensor:
-    """Rotated by ``k`` quarter turns in the plane of two axes, from the first towards the second; a copy."""
+    """Rotate by ``k`` quarter turns in the plane of two axes, from the first towards the second; a copy."""
 def round(x: Tensor) -> Tensor:
     """Return the nearest integer, at a tie the even one, in the dtype of ``x``. Its derivative is 0."""
 def rsqrt(x: Tensor) -> Tensor:
@@ -1023,9 +1023,9 @@ def sqrt(x: Tensor) -> Tensor:
 def square(x: Tensor) -> Tensor:
     """Return ``x * x``, for a numeric dtype."""
 def squeeze(x: Tensor, axis: int | Sequence[int]) -> Tensor:
-    """Without the named dimensions, which must have length 1; a view."""
+    """Return a view without the named dimensions, which must have length 1."""
 def stack(arrays: Sequence[Tensor], axis: int = 0) -> Tensor:
-    """The tensors, all of one shape, joined along a new axis."""
+    """Join tensors of the same shape along a new axis."""
 def std(
     x: Tensor,
     axis: int | Sequence[int] | None = None,
@@ -1045,7 +1045,7 @@ def sum(
 ) -> Tensor:
     """Sum the elements along axes; integers and bools are summed in 64 bits."""
 def swapaxes(x: Tensor, axis1: int, axis2: int) -> Tensor:
-    """Two axes exchanged; a view."""
+    """Return a view with two axes exchanged."""
 def take(x: Tensor, indices: ArrayLike, axis: int | None = None) -> Tensor:
     """The elements at ``indices`` of an axis, which may be left out for a 1-d tensor."""
 def take_along_axis(x: Tensor, indices: ArrayLike, axis: int = -1) -> Tensor:
@@ -1055,7 +1055,7 @@ def tan(x: Tensor) -> Tensor:
 def tanh(x: Tensor) -> Tensor:
     """Return the hyperbolic tangent."""
 def tile(x: Tensor, repetitions: int | Sequence[int]) -> Tensor:
-    """Copies of a tensor side by side: ``repetitions`` of them along each axis, counted from the last one."""
+    """Repeat a tensor ``repetitions`` times along each axis, aligned at the last axis."""
 def topk(x: Tensor, k: int, axis: int = -1, *, largest: _bool = True) -> TopKResult:
     """The ``k`` largest (or smallest) elements along an axis, in order, and their indices (int64)."""
 def trace(x: Tensor, offset: int = 0, *, dtype: DTypeLike | None = None) -> Tensor:
@@ -1094,7 +1094,7 @@ def unique_inverse(x: Tensor) -> UniqueInverseResult:
 def unique_values(x: Tensor) -> Tensor:
     """The distinct elements of a tensor, in ascending order, in one dimension; equal elements share a gradient."""
 def unstack(x: Tensor, *, axis: int = 0) -> tuple[Tensor, ...]:
-    """The slices along an axis, without that axis: a tuple of views."""
+    """Return the slices along an axis, without that axis: a tuple of views."""
 def unwrap(x: Tensor, *, discont: float | None = None, axis: int = -1, period: float = 6.283185307179586) -> Tensor:
     """Remove jumps of angles along an axis, by adding multiples of ``period``: no step is longer than half of it."""
 def vander(x: Tensor, N: int | None = None, increasing: _bool = False) -> Tensor:
@@ -1110,7 +1110,7 @@ def var(
 def vecdot(x1: Tensor, x2: Tensor, *, axis: int = -1) -> Tensor:
     """The dot product along an axis, of the conjugate of ``x1`` with ``x2``; the other dimensions broadcast."""
 def vstack(arrays: Sequence[Tensor]) -> Tensor:
-    """The tensors one below the other: joined along the first axis, vectors as rows."""
+    """Stack vertically: join along the first axis, vectors as rows."""
 def where(condition: TensorLike, x1: TensorLike, x2: TensorLike) -> Tensor:
     """Return ``x1`` where the condition holds, else ``x2``, with broadcasting."""
 def zeros(

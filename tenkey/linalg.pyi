@@ -85,7 +85,7 @@ def matrix_power(x: Tensor, n: int) -> Tensor:
 def matrix_rank(x: Tensor, *, rtol: TensorLike | None = None) -> Tensor:
     """The number of singular values that are larger than ``rtol`` times the largest one."""
 def matrix_transpose(x: Tensor) -> Tensor:
-    """The last two dimensions exchanged; a view."""
+    """Return a view with the last two dimensions exchanged."""
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     """The product of a chain of matrices, multiplied in the cheapest order."""
 def outer(x1: TensorLike, x2: TensorLike) -> Tensor:

@@ -237,7 +237,7 @@ class TensorMethods:
     def detach(self) -> Tensor:
         """Return a tensor without history on the same memory; both share the version counter."""
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
-        """The elements whose indices along two axes are equal (or differ by ``offset``), as the last axis; a view."""
+        """Return a view of a diagonal over two axes, which becomes the last axis."""
     def digamma(self) -> Tensor:
         """Return the derivative of ``gammaln`` (DLMF 5.2.2); nan at negative whole numbers."""
     def dim(self) -> int:
@@ -444,7 +444,7 @@ class TensorMethods:
         end_values: complex | Sequence[complex] | Sequence[complex | Sequence[complex]] = ((0,),),
         stat_length: int | Sequence[int] | Sequence[int | Sequence[int]] | None = None,
     ) -> Tensor:
-        """A tensor with a border of ``pad_width`` elements before and after each dimension."""
+        """Add a border of ``pad_width`` elements before and after each dimension."""
     def permute(self, *axes: int | Sequence[int]) -> Tensor:
         """The dimensions in another order. See ``tk.permute_dims``."""
     def positive(self) -> Tensor:
@@ -473,7 +473,7 @@ class TensorMethods:
     def rad2deg_(self) -> Self:
         """``rad2deg`` written into its first argument, which is returned."""
     def ravel(self) -> Tensor:
-        """All elements in one dimension, in row-major order; a view where it can be."""
+        """Flatten to one dimension, in row-major order; a view where possible."""
     @property
     def real(self) -> Tensor:
         """The real part: the tensor itself unless it is complex. See ``tk.real``."""
@@ -492,7 +492,7 @@ class TensorMethods:
     def remainder_(self, x2: TensorLike) -> Self:
         """``remainder`` written into its first argument, which is returned."""
     def repeat(self, repeats: Tensor, axis: int | None = None) -> Tensor:
-        """Each element, or each slice along an axis, repeated one after the other."""
+        """Repeat each element, or each slice along an axis."""
     @property
     def requires_grad(self) -> Any:
         """Whether calls on the tensor are recorded."""
@@ -595,7 +595,7 @@ class TensorMethods:
     ) -> Tensor:
         """Sum the elements along axes; integers and bools are summed in 64 bits."""
     def swapaxes(self, axis1: int, axis2: int) -> Tensor:
-        """Two axes exchanged; a view."""
+        """Return a view with two axes exchanged."""
     def take(self, indices: ArrayLike, axis: int | None = None) -> Tensor:
         """The elements at ``indices`` of an axis, which may be left out for a 1-d tensor."""
     def tan(self) -> Tensor:
@@ -607,7 +607,7 @@ class TensorMethods:
     def tanh_(self) -> Self:
         """``tanh`` written into its first argument, which is returned."""
     def tile(self, repetitions: int | Sequence[int]) -> Tensor:
-        """Copies of a tensor side by side: ``repetitions`` of them along each axis, counted from the last one."""
+        """Repeat a tensor ``repetitions`` times along each axis, aligned at the last axis."""
     def to(
         self,
         *targets: DTypeLike | Device | Tensor | None,

@@ -91,7 +91,7 @@ to_device: Entry = structured(
     sample_inputs=lambda rng: [((rng.standard_normal((3, 4)), META), {})],
     batch=same_dim,
     tags=(Tag.INTERNAL,),
-    doc="""The values on another device; the tensor itself if it is there already.
+    doc="""Copy to another device; return the tensor itself if it is there already.
 
     >>> import tenkey as tk
     >>> str(tk.asarray([1.0]).to_device("meta").device)
@@ -106,8 +106,8 @@ to_device: Entry = structured(
     tags=(Tag.INTERNAL,),
 )
 def to(x: Tensor, *, dtype: np.dtype | None = None, device: Device | None = None) -> Tensor:
-    """The values with another dtype, on another device, or both."""
-    moved: Tensor = x if device is None or device is x.device else to_device(x, device)
+    """Convert to another dtype, another device, or both."""
+    moved = x if device is None or device is x.device else to_device(x, device)
     return moved if dtype is None else astype(moved, dtype, copy=False)
 
 
@@ -128,7 +128,7 @@ flip: Entry = structured(
     batch=along("axis"),
     methods=("flip",),
     positional=1,
-    doc="""The elements in reverse order along axes; a copy.
+    doc="""Reverse the order of the elements along axes; a copy.
 
     >>> import tenkey as tk
     >>> tk.flip(tk.asarray([1, 2, 3])).tolist()
@@ -207,7 +207,7 @@ def _numpy_concat(arrays: Sequence[np.ndarray], *, axis: int | None = 0) -> Any:
     positional=1,
 )
 def concat(arrays: Sequence[Tensor], *, axis: int | None = 0) -> Tensor:
-    """The tensors joined along an existing axis; with ``axis=None`` they are flattened first.
+    """Join tensors along an existing axis; ``axis=None`` flattens them first.
 
     >>> import tenkey as tk
     >>> tk.concat([tk.asarray([1, 2]), tk.asarray([3])]).tolist()
@@ -242,7 +242,7 @@ def _numpy_stack(arrays: Sequence[np.ndarray], *, axis: int = 0) -> Any:
     positional=1,
 )
 def stack(arrays: Sequence[Tensor], *, axis: int = 0) -> Tensor:
-    """The tensors, all of one shape, joined along a new axis.
+    """Join tensors of the same shape along a new axis.
 
     >>> import tenkey as tk
     >>> tk.stack([tk.asarray([1, 2]), tk.asarray([3, 4])]).tolist()
@@ -270,7 +270,7 @@ def stack(arrays: Sequence[Tensor], *, axis: int = 0) -> Tensor:
     tags=(Tag.INTERNAL,),
 )
 def expand_as(x: Tensor, other: Tensor) -> Tensor:
-    """The tensor broadcast to the shape of another."""
+    """Broadcast to the shape of another tensor."""
     if broadcast_shapes("expand_as", x.shape, other.shape) != other.shape:
         raise ValueError(f"[expand_as] a tensor of shape {x.shape} cannot be broadcast to {other.shape}.")
     return broadcast_to(x, other.shape)

@@ -1,4 +1,4 @@
-"""Rearranging elements: axes moved and exchanged, elements repeated and rotated, tensors taken apart."""
+"""Rearranging elements: moving and exchanging axes, repeating, rolling and rotating elements."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def _as_tuple(value: Any) -> tuple[int, ...]:
     reference=np.moveaxis,
 )
 def moveaxis(x: Tensor, source: Any, destination: Any) -> Tensor:
-    """The axes ``source`` put at the places ``destination``, the others in their order around them; a view.
+    """Return a view with the axes ``source`` moved to the positions ``destination``; the others keep their order.
 
-    Raises ValueError if the two name different numbers of axes or one of them twice, IndexError out of range.
+    Raises ValueError if the two have different lengths or an axis appears twice, IndexError out of range.
 
     >>> import tenkey as tk
     >>> tk.moveaxis(tk.zeros((2, 3, 4)), 0, -1).shape
@@ -73,7 +73,7 @@ def moveaxis(x: Tensor, source: Any, destination: Any) -> Tensor:
     methods=("swapaxes",),
 )
 def swapaxes(x: Tensor, axis1: int, axis2: int) -> Tensor:
-    """Two axes exchanged; a view.
+    """Return a view with two axes exchanged.
 
     >>> import tenkey as tk
     >>> tk.swapaxes(tk.zeros((2, 3, 4)), 0, 2).shape
@@ -102,10 +102,9 @@ def swapaxes(x: Tensor, axis1: int, axis2: int) -> Tensor:
     reference=np.tile,
 )
 def tile(x: Tensor, repetitions: Any) -> Tensor:
-    """Copies of a tensor side by side: ``repetitions`` of them along each axis, counted from the last one.
+    """Repeat a tensor ``repetitions`` times along each axis, aligned at the last axis.
 
-    Where there are more numbers than dimensions, the tensor gets new leading ones. Raises ValueError for a negative
-    number.
+    With more numbers than dimensions, the tensor gets new leading dimensions. Raises ValueError for a negative number.
 
     >>> import tenkey as tk
     >>> tk.tile(tk.asarray([1, 2]), (2, 2)).tolist()
@@ -132,7 +131,7 @@ def tile(x: Tensor, repetitions: Any) -> Tensor:
 
 
 def _tiled(x: Tensor, counts: tuple[int, ...], shape: tuple[int, ...]) -> Tensor:
-    """By one axis after the other, for more than half the dimensions that there may be."""
+    """Tile one axis after the other: broadcasting would need more than 64 dimensions."""
     made: Tensor = reshape(x, shape)
     for i, count in enumerate(counts):
         if count != 1:
@@ -197,11 +196,11 @@ def _sum_repeated(g: Tensor, shape: tuple[int, ...], count: int, axis: int) -> T
     positional=1,
 )
 def repeat(x: Tensor, repeats: Tensor, *, axis: int | None = None) -> Tensor:
-    """Each element, or each slice along an axis, repeated one after the other.
+    """Repeat each element, or each slice along an axis.
 
-    ``repeats`` is an int, or an integer tensor with a number for each of them. Without ``axis`` the tensor is
+    ``repeats`` is an int, or an integer tensor with one number for each of them. Without ``axis`` the tensor is
     flattened first. (PyTorch's method ``repeat`` is ``tk.tile``.) Raises TypeError for other dtypes, ValueError for
-    negative numbers or another length.
+    negative numbers and other lengths.
 
     >>> import tenkey as tk
     >>> tk.repeat(tk.asarray([1, 2]), 2).tolist()
@@ -271,10 +270,10 @@ _ALL: Final = _slice(None)
     positional=1,
 )
 def roll(x: Tensor, shift: Any, *, axis: Any = None) -> Tensor:
-    """The elements moved on by ``shift`` places along axes; those that leave at the end come in at the beginning.
+    """Shift the elements along axes; elements shifted past the end reappear at the beginning.
 
-    A tuple of shifts goes with a tuple of axes, one shift applies to all of them. Without ``axis`` the tensor is
-    rolled as if it were flat and keeps its shape.
+    A tuple of shifts goes with a tuple of axes, and a single shift applies to every axis. Without ``axis`` the
+    flattened tensor is rolled, and the result has the original shape.
 
     >>> import tenkey as tk
     >>> tk.roll(tk.asarray([1, 2, 3]), 1).tolist()
@@ -292,11 +291,8 @@ def roll(x: Tensor, shift: Any, *, axis: Any = None) -> Tensor:
         axes = axes * len(shifts)
     if len(shifts) != len(axes):
         raise ValueError(f"[roll] got {len(shifts)} shifts for {len(axes)} axes: give one shift, or one for each axis.")
-    total: dict[int, int] = {}
-    for i, by in zip(axes, shifts):
-        total[i] = total.get(i, 0) + by
     result = x
-    for i, by in total.items():
+    for i, by in zip(axes, shifts):
         if x.shape[i] and by % x.shape[i]:
             result = _rolled(result, by, i)
     return clone(x) if result is x else result
@@ -323,7 +319,7 @@ def _rolled(x: Tensor, by: int, axis: int) -> Tensor:
     reference=np.rot90,
 )
 def rot90(x: Tensor, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
-    """Rotated by ``k`` quarter turns in the plane of two axes, from the first towards the second; a copy.
+    """Rotate by ``k`` quarter turns in the plane of two axes, from the first towards the second; a copy.
 
     >>> import tenkey as tk
     >>> tk.rot90(tk.asarray([[1, 2], [3, 4]])).tolist()
@@ -345,7 +341,7 @@ def rot90(x: Tensor, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
     reference=np.fliplr,
 )
 def fliplr(x: Tensor) -> Tensor:
-    """The columns (axis 1) in reverse order; a copy.
+    """Reverse the order of the columns (axis 1); a copy.
 
     >>> import tenkey as tk
     >>> tk.fliplr(tk.asarray([[1, 2], [3, 4]])).tolist()
@@ -361,7 +357,7 @@ def fliplr(x: Tensor) -> Tensor:
     reference=np.flipud,
 )
 def flipud(x: Tensor) -> Tensor:
-    """The rows (axis 0) in reverse order; a copy.
+    """Reverse the order of the rows (axis 0); a copy.
 
     >>> import tenkey as tk
     >>> tk.flipud(tk.asarray([[1, 2], [3, 4]])).tolist()
@@ -378,7 +374,7 @@ def flipud(x: Tensor) -> Tensor:
     methods=("ravel",),
 )
 def ravel(x: Tensor) -> Tensor:
-    """All elements in one dimension, in row-major order; a view where it can be.
+    """Flatten to one dimension, in row-major order; a view where possible.
 
     >>> import tenkey as tk
     >>> tk.ravel(tk.asarray([[1, 2], [3, 4]])).tolist()
@@ -388,7 +384,7 @@ def ravel(x: Tensor) -> Tensor:
 
 
 def _at_least(operator: str, places: Any, doc: str) -> Entry:
-    """Declare ``atleast_1d`` and so on: ``places[ndim]`` are the axes to add to a tensor of so many dimensions."""
+    """Declare ``atleast_1d`` and its relatives; ``places[ndim]`` are the axes added to ``ndim`` dimensions."""
 
     def function(x: Tensor) -> Tensor:
         for i in places[x.ndim] if x.ndim < len(places) else ():
@@ -407,7 +403,7 @@ def _at_least(operator: str, places: Any, doc: str) -> Entry:
 atleast_1d = _at_least(
     "atleast_1d",
     [(0,)],
-    """The tensor with at least one dimension; a view. Several tensors give a tuple.
+    """Return a view with at least one dimension. Several tensors give a tuple.
 
     >>> import tenkey as tk
     >>> tk.atleast_1d(tk.asarray(1.0)).shape
@@ -417,7 +413,7 @@ atleast_1d = _at_least(
 atleast_2d = _at_least(
     "atleast_2d",
     [(0, 0), (0,)],
-    """The tensor with at least two dimensions, new ones in front; a view. Several tensors give a tuple.
+    """Return a view with at least two dimensions, new ones in front. Several tensors give a tuple.
 
     >>> import tenkey as tk
     >>> tk.atleast_2d(tk.asarray([1.0, 2.0])).shape
@@ -427,7 +423,7 @@ atleast_2d = _at_least(
 atleast_3d = _at_least(
     "atleast_3d",
     [(0, 0, 0), (0, 2), (2,)],
-    """The tensor with at least three dimensions, a vector becoming ``(1, n, 1)``, a matrix ``(m, n, 1)``; a view.
+    """Return a view with at least three dimensions: a vector becomes ``(1, n, 1)``, a matrix ``(m, n, 1)``.
     Several tensors give a tuple.
 
     >>> import tenkey as tk

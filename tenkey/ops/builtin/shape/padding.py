@@ -34,14 +34,14 @@ _STATISTICS: Final = ("maximum", "minimum", "mean", "median")
 
 
 def vector(values: Any, like: Tensor) -> Tensor:
-    """A vector of integers on the device of another tensor."""
+    """Return a vector of integers on the device of another tensor."""
     made = make_tensor(np.ascontiguousarray(values, np.int64), cpu_word(int64))
     device = like.device
     return made if device is CPU else to_device(made, device)
 
 
 def _pairs(given: Any, ndim: int, what: str, shape: Any) -> list[tuple[Any, Any]]:
-    """One pair for each dimension."""
+    """Return one pair for each dimension."""
     if len(given) == 2 and len(given[0]) == len(given[1]) == 1:  # (before, after), for all dimensions
         return [(given[0][0], given[1][0])] * ndim
     pairs = [tuple(pair) * 2 if len(pair) == 1 else tuple(pair) for pair in given]
@@ -109,7 +109,7 @@ pad_constant: Entry = structured(
     ),
     batch=prepend(before=(0,), after=(0,), values=(0, 0)),
     tags=(Tag.INTERNAL,),
-    doc="""``pad`` with constants; ``values`` holds two for each dimension.
+    doc="""Pad with constants; ``values`` holds two for each dimension.
 
     >>> import tenkey as tk
     >>> tk.ops.tk.pad_constant(tk.asarray([1]), (1,), (1,), (0, 7)).tolist()
@@ -119,7 +119,7 @@ pad_constant: Entry = structured(
 
 
 def _places(mode: str, n: int, before: int, after: int) -> Any:
-    """Which element stands at each place of the padded dimension."""
+    """Return the index of the element at each position of the padded dimension."""
     at = np.arange(-before, n + after)
     if mode == "edge":
         return np.clip(at, 0, n - 1)
@@ -135,20 +135,18 @@ def _places(mode: str, n: int, before: int, after: int) -> Any:
 
 
 def _statistic(mode: str, x: Tensor, axis: int) -> Tensor:
-    """What stands in the border; of integers in double precision, and rounded."""
-    function = {"maximum": max, "minimum": min, "mean": mean, "median": median}[mode]
-    value: Tensor
+    """Compute the value of the border; for integers in double precision, then rounded."""
+    function: Entry = {"maximum": max, "minimum": min, "mean": mean, "median": median}[mode]
     if x.dtype.kind in "biu" and mode in ("mean", "median"):
         value = function(cast(x, float64), axis=axis, keepdims=True)
         return cast(value if x.dtype.kind == "b" else round(value), x.dtype)  # bools as in NumPy: true unless 0
-    value = function(x, axis=axis, keepdims=True)
-    return value
+    return function(x, axis=axis, keepdims=True)
 
 
 def _border(
     mode: str, x: Tensor, axis: int, widths: tuple[int, int], ends: tuple[Any, Any], lengths: tuple[int, int]
 ) -> Tensor:
-    """The dimension with a border that is computed."""
+    """Add a computed border to a dimension."""
     n = x.shape[axis]
     parts = [x]
     shape = [1 if i == axis else m for i, m in enumerate(x.shape)]
@@ -176,14 +174,14 @@ def _border(
 
 
 def _lengths(mode: str, given: Any, shape: Any) -> list[tuple[int, int]]:
-    """For each dimension, of how many elements at its two ends the border is made."""
+    """Return for each dimension how many elements at its two ends determine the border."""
     if given is None:
         return [(n, n) for n in shape]
     if mode not in _STATISTICS:
         raise ValueError(f"[pad] mode {mode!r} takes no stat_length: that is for the modes {', '.join(_STATISTICS)}.")
     lengths = _pairs(given, len(shape), "stat_length", shape)
     if any(n < 1 for pair in lengths for n in pair):
-        raise ValueError(f"[pad] got stat_length {given}: a statistic is of at least 1 element.")
+        raise ValueError(f"[pad] got stat_length {given}: a statistic needs at least 1 element.")
     return lengths
 
 
@@ -226,16 +224,17 @@ def pad(
     end_values: Any = ((0,),),
     stat_length: Any = None,
 ) -> Tensor:
-    """A tensor with a border of ``pad_width`` elements before and after each dimension.
+    """Add a border of ``pad_width`` elements before and after each dimension.
 
-    Args: pad_width: one number, a pair (before, after) for all dimensions, or a pair for each. ``mode`` says what the
-    border holds: ``constant`` (``constant_values``, given like ``pad_width``), ``edge`` (the nearest element),
+    Args: pad_width: one number, a pair (before, after) for all dimensions, or a pair for each. mode: the content of
+    the border: ``constant`` (``constant_values``, given like ``pad_width``), ``edge`` (the nearest element),
     ``reflect`` (mirrored at the outermost element), ``symmetric`` (mirrored beside it), ``wrap`` (from the other end),
     ``linear_ramp`` (from the edge to ``end_values``), ``maximum``, ``minimum``, ``mean`` or ``median`` (of the
     dimension, or of the ``stat_length`` elements, given like ``pad_width``, that are nearest to the border; those of
     integers are rounded).
 
-    Differentiable in every mode. ValueError for widths that do not fit, an unknown mode, or a border of nothing.
+    Every mode is differentiable. Raises ValueError for widths that do not fit, an unknown mode, or a border derived
+    from an empty dimension.
 
     >>> import tenkey as tk
     >>> tk.pad(tk.asarray([1, 2, 3]), (1, 2)).tolist(), tk.pad(tk.asarray([1, 2, 3]), 2, mode="reflect").tolist()
@@ -247,34 +246,28 @@ def pad(
     widths = _pairs(pad_width, ndim, "pad_width", x.shape)
     if any(a < 0 or b < 0 for a, b in widths):
         raise ValueError(
-            f"[pad] pad_width {pad_width} has a negative number: a border is at least 0 wide. Cut with x[1:-1], say."
+            f"[pad] pad_width {pad_width} has a negative number: widths are at least 0. To cut, index with x[1:-1]."
         )
-    result: Tensor
     if mode == "constant":
         _lengths(mode, stat_length, x.shape)
         values = _pairs(constant_values, ndim, "constant_values", x.shape)
-        result = pad_constant(
-            x, tuple([a for a, _ in widths]), tuple([b for _, b in widths]), tuple([v for pair in values for v in pair])
-        )
-        return result
+        before, after = tuple([a for a, _ in widths]), tuple([b for _, b in widths])
+        return pad_constant(x, before, after, tuple([v for pair in values for v in pair]))
     if mode not in _MODES:
         raise ValueError(f"[pad] there is no mode {mode!r}: it is one of {', '.join(_MODES)}.")
     ends = _pairs(end_values, ndim, "end_values", x.shape)
     lengths = _lengths(mode, stat_length, x.shape)
     result = x
-    for axis, (before, after) in enumerate(widths):
-        if not before and not after:
+    for axis, (start, end) in enumerate(widths):
+        if not start and not end:
             continue
         n = x.shape[axis]
         if n == 0:
             raise ValueError(
-                f"[pad] mode {mode!r} finds nothing along axis {axis} of shape {x.shape} to make a border of: use "
-                "'constant'."
+                f"[pad] mode {mode!r} cannot pad axis {axis} of shape {x.shape}, which is empty: use 'constant'."
             )
         if mode in ("edge", "wrap", "symmetric", "reflect"):
-            result = take(result, vector(_places(mode, n, before, after), x), axis=axis)
+            result = take(result, vector(_places(mode, n, start, end), x), axis=axis)
         else:
-            result = _border(mode, result, axis, (before, after), ends[axis], lengths[axis])
-    if result is x:
-        result = clone(x)
-    return result
+            result = _border(mode, result, axis, (start, end), ends[axis], lengths[axis])
+    return clone(x) if result is x else result

@@ -1,4 +1,4 @@
-"""Taking tensors apart and putting them together; diagonals."""
+"""Splitting and stacking; diagonals."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .views import broadcast_to, expand_dims, permute_dims, reshape, select_inde
     reference=lambda x, axis=0: tuple(np.moveaxis(x, axis, 0)),
 )
 def unstack(x: Tensor, *, axis: int = 0) -> tuple[Tensor, ...]:
-    """The slices along an axis, without that axis: a tuple of views.
+    """Return the slices along an axis, without that axis: a tuple of views.
 
     Raises IndexError for an axis out of range.
 
@@ -51,7 +51,7 @@ def unstack(x: Tensor, *, axis: int = 0) -> tuple[Tensor, ...]:
     tags=(Tag.INTERNAL,),
 )
 def split_at(x: Tensor, places: Sequence[int], *, axis: int = 0) -> tuple[Tensor, ...]:
-    """The pieces of a tensor that is cut at places along an axis, as in ``tk.split``; views."""
+    """Cut at positions along an axis, as in ``tk.split``; the pieces are views."""
     i = normalize_axis("split", axis, x.ndim)
     ends = [*places, x.shape[i]]
     starts = [0, *places]
@@ -59,7 +59,7 @@ def split_at(x: Tensor, places: Sequence[int], *, axis: int = 0) -> tuple[Tensor
 
 
 def _stacker(name: str, places: Any, axes: tuple[int, int], doc: str) -> None:
-    """Declare ``hstack`` and so on: tensors with new axes at ``places[ndim]``, joined along one of ``axes``."""
+    """Declare ``hstack`` and its relatives: add axes at ``places[ndim]``, then join along one of ``axes``."""
 
     def function(arrays: Sequence[Tensor]) -> Tensor:
         if not arrays:
@@ -86,7 +86,7 @@ _stacker(
     "hstack",
     [(0,)],
     (0, 1),
-    """The tensors side by side: joined along the second axis, vectors along the first.
+    """Stack side by side: join along the second axis, vectors along the first.
 
     >>> import tenkey as tk
     >>> tk.hstack([tk.asarray([[1], [2]]), tk.asarray([[3], [4]])]).tolist()
@@ -97,7 +97,7 @@ _stacker(
     "vstack",
     [(0, 0), (0,)],
     (0, 0),
-    """The tensors one below the other: joined along the first axis, vectors as rows.
+    """Stack vertically: join along the first axis, vectors as rows.
 
     >>> import tenkey as tk
     >>> tk.vstack([tk.asarray([1, 2]), tk.asarray([3, 4])]).tolist()
@@ -108,7 +108,7 @@ _stacker(
     "dstack",
     [(0, 0, 0), (0, 2), (2,)],
     (2, 2),
-    """The tensors behind one another: joined along the third axis, vectors as ``(1, n, 1)``.
+    """Stack in depth: join along the third axis, vectors as ``(1, n, 1)``.
 
     >>> import tenkey as tk
     >>> tk.dstack([tk.asarray([1, 2]), tk.asarray([3, 4])]).tolist()
@@ -135,10 +135,10 @@ _stacker(
     positional=3,
 )
 def diagonal(x: Tensor, *, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
-    """The elements whose indices along two axes are equal (or differ by ``offset``), as the last axis; a view.
+    """Return a view of a diagonal over two axes, which becomes the last axis.
 
-    ``offset`` counts upwards of the main diagonal. Raises IndexError for an axis out of range, ValueError if both are
-    the same.
+    A positive ``offset`` is above the main diagonal. Raises IndexError for an axis out of range, ValueError if both
+    axes are the same.
 
     >>> import tenkey as tk
     >>> tk.diagonal(tk.asarray([[1, 2], [3, 4]])).tolist()
@@ -159,7 +159,7 @@ def diagonal(x: Tensor, *, offset: int = 0, axis1: int = 0, axis2: int = 1) -> T
     positional=1,
 )
 def diag(x: Tensor, *, k: int = 0) -> Tensor:
-    """The matrix with a vector on its ``k``-th diagonal and zeros elsewhere, or the ``k``-th diagonal of a matrix.
+    """Return the matrix with a vector on its ``k``-th diagonal, or the ``k``-th diagonal of a matrix.
 
     >>> import tenkey as tk
     >>> tk.diag(tk.asarray([1, 2])).tolist(), tk.diag(tk.asarray([[1, 2], [3, 4]]), k=1).tolist()
@@ -190,7 +190,7 @@ def diag(x: Tensor, *, k: int = 0) -> Tensor:
     tags=(Tag.INTERNAL,),
 )
 def meshgrid_of(arrays: Sequence[Tensor], *, indexing: str = "xy") -> tuple[Tensor, ...]:
-    """What ``tk.meshgrid`` gives, from a list."""
+    """Compute ``tk.meshgrid`` of a list."""
     if indexing not in ("xy", "ij"):
         raise ValueError(f"[meshgrid] indexing is 'xy' or 'ij', got {indexing!r}.")
     for x in arrays:

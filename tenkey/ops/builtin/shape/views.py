@@ -1,4 +1,4 @@
-"""Views: windows on the memory of their argument. ``window`` gives shape, strides and offset in elements."""
+"""Views on the memory of their argument; ``window`` returns shape, strides and offset in elements."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from ...shapes import broadcast_shapes, infer_reshape, normalize_axes, normalize
 Window = tuple[tuple[int, ...], tuple[int, ...], int]
 
 RESHAPE_COPIES: Final = (
-    "[reshape] copy=False, but a tensor of shape {shape} and strides {strides} can have the shape {target} as a copy "
-    "only."
+    "[reshape] copy=False, but a tensor of shape {shape} and strides {strides} can take the shape {target} only "
+    "as a copy."
 )
 
 
@@ -35,7 +35,7 @@ def _reshape_window(x: Tensor, shape: Sequence[int], *, copy: bool | None = None
 def _uncopied_window(x: Tensor, target: tuple[int, ...]) -> Window | None:
     if x.is_contiguous or x.size == 0:
         return target, contiguous_strides(target), 0
-    # dimensions of length 1 do not matter; a run of dimensions that are laid out as one can be cut anew
+    # dimensions of length 1 do not matter; adjacent dimensions laid out as one can be divided differently
     old = [(n, stride) for n, stride in zip(x.shape, x.strides) if n != 1]
     strides: list[int] = []
     position = len(old) - 1
@@ -82,9 +82,9 @@ reshape: Entry = view(
         )
     ],
     batch=_reshape_batch,
-    doc="""The same elements in row-major order under another shape; one length may be -1. A view where it can be.
+    doc="""Give the elements, in row-major order, another shape, in which one length may be -1; a view where possible.
 
-    With ``copy=True`` always a copy; with ``copy=False`` a view, or ValueError where only a copy can have that shape.
+    ``copy=True`` always copies; ``copy=False`` returns a view, or raises ValueError if the shape needs a copy.
 
     >>> import tenkey as tk
     >>> tk.reshape(tk.asarray([1, 2, 3, 4]), (2, -1)).tolist()
@@ -119,7 +119,7 @@ permute_dims: Entry = view(
         ((rng.standard_normal(()), ()), {}),
     ],
     batch=prepend(along=("axes",), axes=(0,)),
-    doc="""The dimensions in another order; a view.
+    doc="""Return a view with the dimensions in another order.
 
     >>> import tenkey as tk
     >>> tk.permute_dims(tk.zeros((2, 3)), (1, 0)).shape
@@ -133,21 +133,20 @@ def _expand_window(x: Tensor, shape: Sequence[int]) -> Window:
     before = x.shape
     lead = len(target) - len(before)
     if lead < 0 or any(m < 0 or n not in (1, m) for n, m in zip((*target[:lead], *before), target)):
-        broadcast_shapes("broadcast_to", before, target)  # says which lengths differ, if that is what is wrong
+        broadcast_shapes("broadcast_to", before, target)  # its error names the lengths that differ
         raise ValueError(f"[broadcast_to] a tensor of shape {before} cannot be broadcast to {target}.")
     stretched = [0 if n == 1 and m != 1 else stride for n, m, stride in zip(before, target[lead:], x.strides)]
     return target, (*[0] * lead, *stretched), 0
 
 
 def sum_to_shape(g: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """The sum over the dimensions in which ``shape`` was broadcast to that of ``g``."""
+    """Sum over the dimensions in which ``shape`` was broadcast to the shape of ``g``."""
     lead = g.ndim - len(shape)
     axes = tuple(range(lead)) + tuple([lead + i for i, n in enumerate(shape) if n == 1 and g.shape[lead + i] != 1])
     if not axes:
         return g
     # by its name: sum and broadcast_to are each other's adjoint, and reduction.py imports this module
-    total: Tensor = registry.find("tk::sum").call(g, axis=axes, keepdims=True)
-    return reshape(total, shape)
+    return reshape(registry.find("tk::sum").call(g, axis=axes, keepdims=True), shape)
 
 
 def _broadcast_batch(level: VmapLevel, operator: Operator, args: Any, kwargs: dict[str, Any]) -> Tensor:
@@ -165,7 +164,7 @@ broadcast_to: Entry = view(
         for before, after in (((3, 1), (2, 3, 4)), ((3,), (3,)), ((), (2, 3)), ((1, 1), (1, 2)), ((1, 3), (0, 3)))
     ],
     batch=_broadcast_batch,
-    doc="""The tensor repeated along dimensions of length 1 and new leading ones, without copying; a view.
+    doc="""Return a view that repeats dimensions of length 1 and new leading dimensions, without copying.
 
     >>> import tenkey as tk
     >>> tk.broadcast_to(tk.asarray([1, 2]), (2, 2)).tolist()
@@ -195,7 +194,7 @@ squeeze = view(
     ],
     batch=along("axis"),
     methods=("squeeze",),
-    doc="""Without the named dimensions, which must have length 1; a view.
+    doc="""Return a view without the named dimensions, which must have length 1.
 
     >>> import tenkey as tk
     >>> tk.squeeze(tk.zeros((2, 1)), 1).shape
@@ -227,7 +226,7 @@ expand_dims = view(
         ((rng.standard_normal((2, 3)), ()), {}),
     ],
     batch=along("axis"),
-    doc="""With a new dimension of length 1 at the place ``axis`` of the result, or several at those of a tuple; a view.
+    doc="""Return a view with new dimensions of length 1 at the position or positions ``axis`` of the result.
 
     >>> import tenkey as tk
     >>> tk.expand_dims(tk.zeros((2,)), 0).shape
@@ -267,7 +266,7 @@ select_index = view(
     ],
     batch=along("axis"),
     tags=(Tag.INTERNAL,),
-    doc="""The slice at one index of an axis, without that axis; a view.
+    doc="""Return a view of the slice at one index of an axis, without that axis.
 
     >>> import tenkey as tk
     >>> tk.ops.tk.select_index(tk.asarray([[1, 2], [3, 4]]), 0, 1).tolist()
@@ -286,12 +285,12 @@ def _slice_window(x: Tensor, axis: int, start: int, stop: int, step: int = 1) ->
     return (
         (*x.shape[:i], length, *x.shape[i + 1 :]),
         (*strides[:i], strides[i] * step, *strides[i + 1 :]),
-        first * strides[i] if length and 0 not in x.shape else 0,  # of nothing there is no place behind the first
+        first * strides[i] if length and 0 not in x.shape else 0,  # an empty view starts at 0
     )
 
 
 def slice_of(start: int | None, stop: int | None, step: int | None, length: int) -> tuple[int, int, int]:
-    """Python's ``slice.indices``."""
+    """Return Python's ``slice(start, stop, step).indices(length)``."""
     indices: tuple[int, int, int] = slice_builtin(start, stop, step).indices(length)
     return indices
 
@@ -315,7 +314,7 @@ slice: Entry = view(
     ],
     batch=along("axis"),
     tags=(Tag.INTERNAL,),
-    doc="""Every ``step``-th element of an axis from ``start`` to before ``stop``, as Python's slices count; a view.
+    doc="""Return a view of every ``step``-th element of an axis from ``start`` to before ``stop``, as in a Python slice.
 
     >>> import tenkey as tk
     >>> tk.ops.tk.slice(tk.asarray([1, 2, 3, 4]), 0, 1, 4, 2).tolist()
@@ -342,7 +341,7 @@ slice_backward = structured(
     ],
     batch=prepend("shape", along=("axis",)),
     tags=(Tag.INTERNAL,),
-    doc="""A tensor of zeros with ``g_slice`` put where a slice was taken: the adjoint of ``slice``.
+    doc="""Return zeros with ``g_slice`` written where a slice was taken: the adjoint of ``slice``.
 
     >>> import tenkey as tk
     >>> tk.ops.tk.slice_backward(tk.asarray([1.0, 2.0]), (5,), 0, 1, 2).tolist()
@@ -358,7 +357,7 @@ alias = view(
     sample_inputs=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((2, 3), (), (0, 2))],
     batch=same_dim,
     tags=(Tag.INTERNAL,),
-    doc="""Another handle to the same elements; a view.
+    doc="""Return another handle to the same elements; a view.
 
     >>> import tenkey as tk
     >>> x = tk.zeros(2)
@@ -373,7 +372,7 @@ alias = view(
     sample_inputs=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((2, 3), (2, 3, 4), (0, 2))],
 )
 def matrix_transpose(x: Tensor) -> Tensor:
-    """The last two dimensions exchanged; a view.
+    """Return a view with the last two dimensions exchanged.
 
     >>> import tenkey as tk
     >>> tk.matrix_transpose(tk.zeros((5, 2, 3))).shape
