@@ -1,8 +1,8 @@
 """tenkey: an extensible tensor framework. ``import tenkey as tk``.
 
-This module is the composition root: it imports the layers, lets each subscribe to the operators, and names what is
-public: what is imported or assigned here under a name without an underscore, and every operator with a docstring
-(``tenkey/_names.py``). Type checkers read the stub beside it, which ``python -m tools.make_stubs`` writes.
+This module is the composition root: it imports the layers and lets each subscribe to the operators. Public are the
+names without an underscore that are imported or assigned here, and every operator with a docstring
+(``tenkey/_names.py``). Type checkers read the stub beside this file, which ``python -m tools.make_stubs`` writes.
 """
 
 import math as _math
@@ -94,7 +94,7 @@ _registry.hooks.load_checks = _load_checks
 
 
 def __getattr__(name: str) -> _Any:
-    """``tk.testing`` and ``tk.bfloat16``, at first use; operators that were declared after the namespace was made."""
+    """Find ``tk.testing`` and ``tk.bfloat16`` at first use, and operators that were declared after this module."""
     if name == "testing":
         return _import_module(".testing", __name__)  # sets the attribute
     if name == "bfloat16":
@@ -108,7 +108,7 @@ def __dir__() -> list[str]:
 
 globals().update(_names.expose(""))
 
-from . import fft, linalg, special  # noqa: E402  # what they hold are the operators with these prefixes
+from . import fft, linalg, special  # noqa: E402  # modules of the operators with these prefixes
 from .interop import einops as _einops  # noqa: E402  # Note [einops finds its backends among subclasses]
 from .interop import ufuncs as _ufuncs  # noqa: E402  # Note [Ufuncs on tensors]
 

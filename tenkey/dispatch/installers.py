@@ -35,10 +35,6 @@ class Installers:
         self._waits = False
         self._settling: set[Operator] = set()
 
-    def snapshot(self) -> tuple[Any, ...]:
-        """Return the installers and the registrations that they made, by value."""
-        return [*self._installers], {key: [*handles] for key, handles in self._made.items()}
-
     def subscribe(self, installer: Installer) -> Handle:
         """Call ``installer`` for every operator defined so far and for every later one."""
         with self._lock:
@@ -113,9 +109,9 @@ class Installers:
         self._remove(lambda key: key[1] == operator.name)
         operator.outstanding = ()
 
-    def take(self, names: Iterable[str]) -> dict[tuple[int, str], list[Handle]]:
+    def take(self, names: list[str]) -> dict[tuple[int, str], list[Handle]]:
         """Forget the registrations made for these operators without removing them; ``put_back`` undoes this."""
-        return {key: self._made.pop(key) for key in [*self._made] if key[1] in names}
+        return {key: self._made.pop(key) for key in [*self._made] if key[1] in names} if names else {}
 
     def put_back(self, taken: dict[tuple[int, str], list[Handle]]) -> None:
         """Restore what ``take`` returned."""

@@ -23,7 +23,7 @@ class PointwiseOperator(NamedTuple):
 
 
 def pointwise_operators() -> list[PointwiseOperator]:
-    """The built-in pointwise operators: name, number of tensor arguments, interval to sample from, and the callable."""
+    """Return the built-in pointwise operators: name, number of tensor arguments, sampling interval, and callable."""
     found = []
     for op in registry:
         facet = op.facets.get("Pointwise")

@@ -109,7 +109,8 @@ def snapshot(registry: Registry) -> dict[str, Any]:
         "fallbacks": {key: list(stack) for key, stack in registry.fallbacks.items()},
         "pending": {name: list(stack) for name, stack in registry.pending.items()},
         "dangling": registry.dangling(),
-        "installers": registry.installers.snapshot(),
+        "installers": list(registry.installers._installers),
+        "installed": {key: list(handles) for key, handles in registry.installers._made.items()},
     }
 
 

@@ -94,12 +94,9 @@ class Parser:
     def __init__(self, text: str) -> None:
         self._text = text
         self._index = 0
-        self._tokens: list[tuple[str, str, int]] = []
-        for match in _TOKEN.finditer(text):
-            kind = match.lastgroup or ""
-            self._tokens.append((kind, match[kind], match.start(kind)))
-            if kind == "bad":  # No rule accepts it, so the parser never reads what follows.
-                break
+        self._tokens = [
+            (kind, match[kind], match.start(kind)) for match in _TOKEN.finditer(text) if (kind := match.lastgroup)
+        ]
         self._tokens.append(("end", "", len(text)))
 
     # Tokens. Strings keep their quotes, so that no other token has the value of a mark.
@@ -264,22 +261,22 @@ class Parser:
             type_ = base
             if self._at("("):
                 alias = self._alias(base, depth)
-        while True:
+        while (mark := self._tokens[self._index][1]) in ("?", "[", "("):
             column = self._column
-            if self._accept("?"):
+            if mark == "(":
+                remedy = "Write it right after Tensor, like 'Tensor(a!)?' or 'Tensor(a!)[]'."
+                raise self._error("an alias annotation stands after '?', ']' or ')'.", remedy)
+            self._index += 1
+            if mark == "?":
                 if isinstance(type_, OptionalType):
                     raise self._error("the type is optional already.", "Remove one '?'.", column)
                 type_ = OptionalType(type_)
-            elif self._accept("["):
+            else:
                 type_ = ListType(type_, None if self._at("]") else self._list_size())
                 self._expect("]", "']'", "A list type is written 'int[]', or 'int[2]' for exactly two items.")
-            elif self._at("("):
-                remedy = "Write it right after Tensor, like 'Tensor(a!)?' or 'Tensor(a!)[]'."
-                raise self._error("an alias annotation stands after '?', ']' or ')'.", remedy)
-            else:
-                return type_, alias, height
             height += 1
             self._check_nesting(depth + height, column)
+        return type_, alias, height
 
     def _tuple_type(self, depth: int) -> tuple[TupleType, int]:
         column = self._column

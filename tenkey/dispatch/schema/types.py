@@ -39,7 +39,9 @@ class _Type(Record, frozen=True):
     @property
     def is_tensor_like(self) -> bool:
         """Whether a value is a tensor or a flat list of tensors, possibly with None in places."""
-        return False
+        kind = self.required
+        element = kind.element.required if isinstance(kind, ListType) else kind
+        return isinstance(element, BaseType) and element.name == "Tensor"
 
     @property
     def contains_tensor(self) -> bool:
@@ -64,11 +66,6 @@ class BaseType(_Type, frozen=True):
 
     name: str
 
-    @property
-    def is_tensor_like(self) -> bool:
-        """Whether it is Tensor."""
-        return self.name == "Tensor"
-
     def __str__(self) -> str:
         return self.name
 
@@ -81,11 +78,6 @@ class OptionalType(_Type, frozen=True):
     """
 
     element: SchemaType
-
-    @property
-    def is_tensor_like(self) -> bool:
-        """Whether the element is tensor-like."""
-        return self.element.is_tensor_like
 
     @property
     def required(self) -> SchemaType:
@@ -105,11 +97,6 @@ class ListType(_Type, frozen=True):
 
     element: SchemaType
     size: int | None = None
-
-    @property
-    def is_tensor_like(self) -> bool:
-        """Whether the element is Tensor or Tensor?; a list of lists is not tensor-like."""
-        return self.element.required == BaseType("Tensor")
 
     def __str__(self) -> str:
         return f"{self.element}[{'' if self.size is None else self.size}]"
