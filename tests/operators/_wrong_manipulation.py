@@ -67,8 +67,8 @@ def cases() -> list[Any]:
         ("expand_dims", lambda f, i: tk.expand_dims(f(2), (0, -3)), ValueError,
          "[expand_dims] axis (0, -3) names a dimension twice."),
         ("reshape", lambda f, i: tk.reshape(tk.permute_dims(f(2, 3), (1, 0)), (6,), copy=False), ValueError,
-         ("[reshape] copy=False, but a tensor of shape (3, 2) and strides (1, 3) can have the shape (6,) as a copy "
-          "only.")),
+         ("[reshape] copy=False, but a tensor of shape (3, 2) and strides (1, 3) can take the shape (6,) only as a "
+          "copy.")),
         ("unstack", lambda f, i: tk.unstack(f(2, 3), axis=2), IndexError, "[unstack] axis 2" + _RANGE),
         ("split_at", lambda f, i: tk.split(f(2, 3), 2, axis=1), ValueError,
          "[split] 3 elements along axis 1 do not divide into 2 equal parts: use array_split."),

@@ -314,7 +314,7 @@ slice: Entry = view(
     ],
     batch=along("axis"),
     tags=(Tag.INTERNAL,),
-    doc="""Return a view of every ``step``-th element of an axis from ``start`` to before ``stop``, as in a Python slice.
+    doc="""Return a view of every ``step``-th element of an axis from ``start`` to before ``stop``, as Python slices do.
 
     >>> import tenkey as tk
     >>> tk.ops.tk.slice(tk.asarray([1, 2, 3, 4]), 0, 1, 4, 2).tolist()
