@@ -250,20 +250,14 @@ class _Probe(AccumulateGrad):
         self.data_count = getrefcount(grad._data)
 
 
-class _Source(Node):
-    """Makes a fresh gradient."""
-
-    def apply(self, *grads: Any) -> Any:
-        return (make_tensor(np.zeros(()), cpu_word(np.dtype("float64"))),)
-
-
 def calibrate() -> None:
     """Measure the reference counts of a fresh gradient at its accumulator (Note [Stealing gradients])."""
     leaf = make_tensor(np.zeros(()), cpu_word(np.dtype("float64")))
-    probe, source = _Probe(), _Source()
+    probe, source = _Probe(), Node()
     probe.shape, probe.dtype = (), leaf.dtype
     probe._special = True  # the long path has the same counts: tests/autograd/engine/test_engine.py compares them
     probe.leaf = lambda: leaf
+    source.apply = lambda *grads: (make_tensor(np.zeros(()), leaf._word),)  # type: ignore[method-assign]
     source.next_edges = ((probe, 0),)
     source.sequence_nr, source.dtype = SEQUENCE.next(), leaf.dtype
     execute(GraphTask(False, False), [(source, 0, leaf)])

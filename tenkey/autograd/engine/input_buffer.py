@@ -108,12 +108,13 @@ def validate(node: Node, nr: int, grad: Any, sender: Node | None = None, results
 def deliver(buffer: InputBuffer, nr: int, grad: Tensor) -> None:
     """Add a validated gradient to output ``nr`` of the buffer's node."""
     outputs = buffer[2].outputs
+    place: list[Any] = buffer
     if outputs is None:
-        held = buffer[1]
-        buffer[1] = grad if held is None else held + grad
+        nr = 1
         buffer[3] = False
-        return
-    if buffer[1] is None:
-        buffer[1] = [None] * len(outputs)
-    held = buffer[1][nr]
-    buffer[1][nr] = grad if held is None else held + grad
+    else:
+        if buffer[1] is None:
+            buffer[1] = [None] * len(outputs)
+        place = buffer[1]
+    held = place[nr]
+    place[nr] = grad if held is None else held + grad
