@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from operator import attrgetter
-from typing import Any
+from typing import Any, Final
 
 from ...core.device import CPU
 from ...core.storage import Storage
@@ -35,6 +35,15 @@ from ..views.tracking import ViewMeta, view_lines
 
 __all__ = ["Writer", "node_name"]
 
+_NAMED: Final = (
+    SavedOutput, SavedTensor, Storage, Tensor, TensorMeta, ViewMeta,
+    edge_of, leaf_edge, longest, save_input, settle, unpack, version_of,
+)  # fmt: skip
+_SCOPE: Final[dict[str, Any]] = {function.__name__: function for function in _NAMED} | {
+    "new": object.__new__, "Meta": AutogradMeta, "NO_EDGE": NO_EDGE, "SEQUENCE": SEQUENCE, "WEAK_MASK": WEAK_MASK,
+}  # fmt: skip
+"""The globals of the generated functions."""
+
 
 def _is_list(argument: Argument) -> bool:
     return str(argument.type) not in ("Tensor", "Tensor?")
@@ -56,14 +65,7 @@ class Writer:
         self.tensors = [a.name for a in tensors]
         self.differentiable = [a for a in tensors if a.name in self.formulas]
         self.has_lists = any(map(_is_list, self.differentiable))
-        self.scope: dict[str, Any] = {
-            "new": object.__new__, "SEQUENCE": SEQUENCE, "leaf_edge": leaf_edge,
-            "edge_of": edge_of, "longest": longest, "Meta": AutogradMeta, "REQUIRES_GRAD": REQUIRES_GRAD,
-            "save_input": save_input, "unpack": unpack, "TensorMeta": TensorMeta,
-            "Node": Node, "NO_EDGE": NO_EDGE, "SavedTensor": SavedTensor, "version_of": version_of,
-            "SavedOutput": SavedOutput, "Storage": Storage, "WEAK_MASK": WEAK_MASK, "settle": settle,
-            "ViewMeta": ViewMeta, "Tensor": Tensor,
-        }  # fmt: skip
+        self.scope: dict[str, Any] = dict(_SCOPE)
         self.users: dict[str, list[str]] = {}  # saved name -> the arguments whose formula needs it
         for argument, formula in self.formulas.items():
             for name in formula.names:
