@@ -11,7 +11,7 @@ __all__ = ["cases"]
 
 _RANGE = " is out of range for a tensor of 2 dimensions: it must be in [-2, 1]."
 _BROADCAST = " cannot be broadcast together: counted from the last, each dimension must be equal or 1 in all of them."
-_ORDER = " is not defined for dtype complex64: complex numbers have no order. Use tk.real(x), say."
+_ORDER = " is not defined for dtype complex64: complex numbers have no order. Consider tk.real(x)."
 _EMPTY = " got shape (0, 3) with axis={}: the reduction of no elements has no value. Test x.size first."
 _NO_TENSOR = " must be a Tensor, got 'a' of type str. Convert it with tk.asarray(...)."
 _METHODS = (
@@ -54,7 +54,7 @@ def _reductions() -> list[Any]:
              f"[{name}] there is no method 'best': it is one of " + _METHODS),
             (name, lambda f, i, g=function: g(f(2, dtype="complex64"), 0.5), TypeError, f"[{name}]{_ORDER}"),
             (name, lambda f, i, g=function: g(f(2, 3), f(1, 2)), ValueError,
-             f"[{name}] q is a number or a 1-d tensor, got shape (1, 2)."),
+             f"[{name}] q must be a number or a 1-d tensor, got shape (1, 2)."),
             (name, lambda f, i, g=function: g(f(2, 3), -0.5), ValueError,
              f"[{name}] q must be in [0, {high}], got -0.5: tk.quantile takes fractions, tk.percentile hundreds."),
         ]  # fmt: skip
@@ -184,7 +184,7 @@ def _along_lines() -> list[Any]:
             (name, lambda f, i, g=function: g(f(0), f(3)), ValueError,
              f"[{name}] got a vector without elements: shapes (0,) and (3,)."),
             (name, lambda f, i, g=function: g(f(3), f(3), mode="all"), ValueError,
-             f"[{name}] there is no mode 'all': it is one of full, same, valid."),
+             f"[{name}] mode must be 'full', 'same' or 'valid', got 'all'."),
         ]  # fmt: skip
     for name in ("logsumexp", "softmax", "log_softmax"):
         function = getattr(tk.special, name)

@@ -10,7 +10,7 @@ __all__ = ["cases"]
 
 _RANGE = " is out of range for a tensor of 2 dimensions: it must be in [-2, 1]."
 _ONE = " is out of range for a tensor of 1 dimensions: it must be in [-1, 0]."
-_ORDER = " is not defined for dtype complex64: complex numbers have no order. Use tk.real(x), say."
+_ORDER = " is not defined for dtype complex64: complex numbers have no order. Consider tk.real(x)."
 
 
 def cases() -> list[Any]:

@@ -150,9 +150,9 @@ def _cases() -> list[Case]:
          ("[tk::max] is not defined for dtype complex64: it takes dtypes with an order, not complex ones. Convert with "
           "tk.astype(x, dtype).")),
         ("argmax", lambda f, i: tk.argmax(f(2, dtype="complex64")), TypeError,
-         "[argmax] is not defined for dtype complex64: complex numbers have no order. Use tk.real(x), say."),
+         "[argmax] is not defined for dtype complex64: complex numbers have no order. Consider tk.real(x)."),
         ("argmin", lambda f, i: tk.argmin(f(2, dtype="complex64")), TypeError,
-         "[argmin] is not defined for dtype complex64: complex numbers have no order. Use tk.real(x), say."),
+         "[argmin] is not defined for dtype complex64: complex numbers have no order. Consider tk.real(x)."),
         ("astype", lambda f, i: tk.astype(f(2, dtype="complex64"), "float32"), TypeError,
          "[astype] complex64 to float32 would lose the imaginary part: take tk.real(x) first."),
         ("to", lambda f, i: o.to(f(2, dtype="complex64"), dtype=tk.float32), TypeError,

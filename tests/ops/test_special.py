@@ -260,7 +260,7 @@ def test_incomplete_functions_at_their_edges() -> None:
         lambda: tk.special.betainc(1.0, leaf, 0.5), lambda: tk.special.zeta(leaf),
     ]  # fmt: skip
     for call in calls:
-        with pytest.raises(NotImplementedError, match=r"has no derivative by . here: only by"):
+        with pytest.raises(NotImplementedError, match=r"has no derivative with respect to ., only to"):
             call().backward()
     with pytest.raises(TypeError, match=r"\[special_gammainc\] is not defined for dtype complex64"):
         tk.special.gammainc(2.0, tk.asarray(1j))

@@ -117,5 +117,5 @@ def refuse_complex(operator: str, dtype: np.dtype) -> None:
     """Raise TypeError for complex numbers, which have no order."""
     if dtype.kind == "c":
         raise TypeError(
-            f"[{operator}] is not defined for dtype {dtype}: complex numbers have no order. Use tk.real(x), say."
+            f"[{operator}] is not defined for dtype {dtype}: complex numbers have no order. Consider tk.real(x)."
         )

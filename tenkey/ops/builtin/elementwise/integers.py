@@ -15,7 +15,7 @@ from ...shapes import broadcast_shapes
 from ..creation import concrete
 
 _BITS: Final = SAME._replace(
-    name="BITS", accepts="biu", takes="integers and bools; compare first (x != 0), or use tk.logical_and and its kin"
+    name="BITS", accepts="biu", takes="integers and bools; compare first (x != 0), or use tk.logical_and"
 )
 _WHOLE: Final = SAME._replace(name="WHOLE", accepts="iu", takes="integers")
 

@@ -213,7 +213,7 @@ def rad2deg(T: Any, x: Any) -> Any:
 
 # Note [Series at a removable singularity]
 #     sin(t) / t and its derivatives are quotients of two zeros at 0. There the expression is the series, whose
-#     derivatives of every order are right at 0 and accurate beside it. Guarded by `test_sinc_near_zero`.
+#     derivatives of every order are correct at 0 and accurate near it. Guarded by `test_sinc_near_zero`.
 _SINC: Final = [(-1) ** k / math.factorial(2 * k + 1) for k in range(12)]
 
 

@@ -31,7 +31,7 @@ def _check(operator: str, a: Any, v: Any, mode: str = "full") -> None:
     if not a.shape[0] or not v.shape[0]:
         raise ValueError(f"[{operator}] got a vector without elements: shapes {a.shape} and {v.shape}.")
     if mode not in ("full", "same", "valid"):
-        raise ValueError(f"[{operator}] there is no mode {mode!r}: it is one of full, same, valid.")
+        raise ValueError(f"[{operator}] mode must be 'full', 'same' or 'valid', got {mode!r}.")
 
 
 def _full_meta(a: Any, v: Any) -> TensorSpec:

@@ -145,7 +145,7 @@ def _flatten(operator: str, x: Tensor, axis: Any) -> tuple[Tensor, tuple[int, ..
 
 def _check_q(operator: str, q: Tensor, high: float) -> None:
     if q.ndim > 1:
-        raise ValueError(f"[{operator}] q is a number or a 1-d tensor, got shape {q.shape}.")
+        raise ValueError(f"[{operator}] q must be a number or a 1-d tensor, got shape {q.shape}.")
     if q._data.__class__ is np.ndarray and q.__class__ is Tensor:
         wrong = q._data[~((q._data >= 0) & (q._data <= high))]
         if wrong.size:

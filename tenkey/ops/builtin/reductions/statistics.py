@@ -288,24 +288,24 @@ def _rows(operator: str, x: Tensor, y: Tensor | None, rowvar: bool) -> Tensor:
     return floating(made)
 
 
+def _observation_weights(name: str, given: Tensor, rows: Tensor, kinds: str, numbers: str) -> Tensor:
+    n = rows.shape[1]
+    if given.shape != (n,) or given.dtype.kind not in kinds:
+        raise ValueError(
+            f"[cov] {name} must be a vector of {n} {numbers}, got shape {given.shape}, dtype {given.dtype}."
+        )
+    return cast(random_checked(given, caller="cov", name=name, rule="weight"), real_of(rows.dtype))
+
+
 def _covariance(rows: Tensor, correction: float, fweights: Tensor | None, aweights: Tensor | None) -> Tensor:
     n = rows.shape[1]
     weights: Tensor | None = None
     count: Any = float(n)
     if fweights is not None:
-        if fweights.shape != (n,) or fweights.dtype.kind not in "iu":
-            raise ValueError(
-                f"[cov] fweights must be a vector of {n} integers, got shape {fweights.shape}, dtype {fweights.dtype}."
-            )
-        weights = cast(random_checked(fweights, caller="cov", name="fweights", rule="weight"), real_of(rows.dtype))
+        weights = _observation_weights("fweights", fweights, rows, "iu", "integers")
         count = sum(weights)
     if aweights is not None:
-        if aweights.shape != (n,) or aweights.dtype.kind not in "biuf":
-            raise ValueError(
-                f"[cov] aweights must be a vector of {n} real numbers, got shape {aweights.shape}, "
-                f"dtype {aweights.dtype}."
-            )
-        importance = cast(random_checked(aweights, caller="cov", name="aweights", rule="weight"), real_of(rows.dtype))
+        importance = _observation_weights("aweights", aweights, rows, "biuf", "real numbers")
         weights = importance if weights is None else weights * importance
         total = sum(weights)
         count = total - correction * sum(weights * importance) / total

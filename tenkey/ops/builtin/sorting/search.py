@@ -14,9 +14,10 @@ from ....dispatch.tags import Tag
 from ...declare import Entry, TensorSpec, along, composite, gather, structured
 from ...shapes import normalize_axis
 from ..creation import concrete, zeros
+from ..elementwise.complex import refuse_complex
 from ..indexing.advanced_indexing import take, take_along_axis
 from ..shape.copying import concat
-from .sort import host_argsort, refuse_unordered, sort, unsorted_gradient
+from .sort import host_argsort, sort, unsorted_gradient
 
 
 class TopKResult(NamedTuple):
@@ -42,7 +43,7 @@ class CumminResult(NamedTuple):
 
 def _place_meta(x1: Tensor, x2: Tensor, side: str) -> TensorSpec:
     for x in (x1, x2):
-        refuse_unordered("searchsorted", x.dtype)
+        refuse_complex("searchsorted", x.dtype)
     result_dtype((x1.dtype, x2.dtype), ())
     return TensorSpec(x2.shape, int64)
 
@@ -110,7 +111,7 @@ def searchsorted(x1: Tensor, x2: Tensor, *, side: str = "left", sorter: Tensor |
 
 
 def _check_k(operator: str, x: Tensor, k: int, axis: int, low: int = 0) -> int:
-    refuse_unordered(operator, x.dtype)
+    refuse_complex(operator, x.dtype)
     i = normalize_axis(operator, axis, x.ndim)
     if not low <= k <= x.shape[i]:
         raise ValueError(f"[{operator}] k is between {low} and the {x.shape[i]} elements along axis {i}, got {k}.")
@@ -172,7 +173,7 @@ def _picked_vjp(g: Tensor, x: Tensor, axis: int, largest: bool) -> Tensor:
 )
 def top_values(x: Tensor, indices: Tensor, axis: int, largest: bool) -> Tensor:
     """The elements at the indices of the largest; the gradient is that of sorting."""
-    refuse_unordered("topk", x.dtype)
+    refuse_complex("topk", x.dtype)
     if x.ndim != indices.ndim or any(m != n for i, (m, n) in enumerate(zip(x.shape, indices.shape)) if i != axis):
         raise ValueError(f"[topk] indices of shape {indices.shape} are not those of elements of shape {x.shape}.")
     return take_along_axis(x, indices, axis=axis)
@@ -212,7 +213,7 @@ def _topk_reference(x: Any, k: int, axis: int, largest: bool) -> Any:
 
 def _running_meta(operator: str) -> Callable[..., TensorSpec]:
     def rule(x: Tensor, axis: int) -> TensorSpec:
-        refuse_unordered(operator, x.dtype)
+        refuse_complex(operator, x.dtype)
         normalize_axis(operator, axis, x.ndim)
         return TensorSpec(x.shape, int64)
 
@@ -318,7 +319,7 @@ def cummin(x: Tensor, axis: int | None = None) -> CumminResult:
 
 
 def _argpartition_meta(x: Tensor, kth: int, axis: int = -1) -> TensorSpec:
-    refuse_unordered("argpartition", x.dtype)
+    refuse_complex("argpartition", x.dtype)
     i = normalize_axis("argpartition", axis, x.ndim)
     n = x.shape[i]
     if not -n <= kth < n:

@@ -20,20 +20,13 @@ from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
 from ...declare import Entry, TensorSpec, along, structured
 from ...shapes import normalize_axis
+from ..elementwise.complex import refuse_complex
 from ..indexing.advanced_indexing import take_along_axis
-
-
-def refuse_unordered(operator: str, dtype: np.dtype) -> None:
-    """Raise TypeError for numbers without an order."""
-    if dtype.kind == "c":
-        raise TypeError(
-            f"[{operator}] is not defined for dtype {dtype}: complex numbers have no order. Use tk.real(x), say."
-        )
 
 
 def _meta(operator: str, dtype: np.dtype | None = None) -> Callable[..., TensorSpec]:
     def rule(x: Tensor, *, axis: int = -1, descending: bool = False, stable: bool = True) -> TensorSpec:
-        refuse_unordered(operator, x.dtype)
+        refuse_complex(operator, x.dtype)
         normalize_axis(operator, axis, x.ndim)
         return TensorSpec(x.shape, dtype or x.dtype)
 

@@ -266,7 +266,7 @@ def refuse(operator: str, name: str, known: str) -> Any:
 
     def formula(g: Tensor) -> Tensor:
         raise NotImplementedError(
-            f"[{operator}] has no derivative by {name} here: only by {known}. Detach it: {name}.detach()."
+            f"[{operator}] has no derivative with respect to {name}, only to {known}. Detach it: {name}.detach()."
         )
 
     return formula
