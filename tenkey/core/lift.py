@@ -13,6 +13,7 @@ from ..dispatch.tags import Tag
 from .dtypes.limits import iinfo
 from .dtypes.names import complex_of, default_float, real_of
 from .tensor import Tensor, cpu_word, make_tensor
+from .tree import flatten
 from .word import DTYPE_TRAIT, WEAK_MASK, WEAK_TRAIT
 
 if TYPE_CHECKING:
@@ -120,13 +121,9 @@ def _is_array(value: Any) -> bool:
     return isinstance(value, np.ndarray) or (isinstance(value, Tensor) and not value._word & WEAK_MASK)
 
 
-def _all_numbers(value: Any) -> bool:
-    return all(_all_numbers(v) if isinstance(v, (list, tuple)) else isinstance(v, _NUMBER) for v in value)
-
-
 def _number_sequence(operator: Operator, value: Any, values: tuple[Any, ...]) -> Any:
     """Return a sequence of numbers as a tensor, floats in the dtype of the tensors beside it; other values as given."""
-    if not _all_numbers(value):
+    if not all(isinstance(leaf, _NUMBER) for leaf in flatten(value)):
         return value
     try:
         array = np.asarray(value) if len(value) else np.asarray(value, np.int64)

@@ -131,13 +131,13 @@ def _flatten(tree: Any, leaf: type | None, leaves: list[Any]) -> None:
             _flatten(part, leaf, leaves)
 
 
-def unflatten(tree: Any, leaves: list[Any], leaf: type | None = None) -> Any:
+def unflatten(tree: Any, leaves: list[Any], leaf: type | None = None, *, bare: bool = False) -> Any:
     """Return a tree like ``tree`` with other leaves.
 
     >>> unflatten({"a": [1, 2]}, [5, 6])
     {'a': [5, 6]}
     """
-    return _rebuild(tree, iter(leaves), leaf, False)
+    return _rebuild(tree, iter(leaves), leaf, bare)
 
 
 def _rebuild(tree: Any, leaves: Iterator[Any], leaf: type | None, bare: bool) -> Any:

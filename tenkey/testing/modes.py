@@ -14,6 +14,7 @@ import numpy as np
 
 from ..backends.external import strict_fallback
 from ..core.tensor import Tensor
+from ..core.tree import flatten
 from ..dispatch.modes import DispatchMode
 from ..dispatch.operator import Operator
 from ..dispatch.tags import Tag
@@ -154,12 +155,14 @@ class DeterministicCheck(DispatchMode):
 
 def _bits(value: Any) -> Any:
     """Return a value that is equal for bitwise equal results."""
-    if isinstance(value, Tensor):
-        values = b"" if value.device.type == "meta" else value.detach()._values("DeterministicCheck").tobytes()
-        return value.shape, str(value.dtype), str(value.device), values
-    if isinstance(value, (list, tuple)):
-        return [_bits(item) for item in value]
-    return repr(value)
+
+    def bits(leaf: Any) -> Any:
+        if not isinstance(leaf, Tensor):
+            return repr(leaf)
+        values = b"" if leaf.device.type == "meta" else leaf.detach()._values("DeterministicCheck").tobytes()
+        return leaf.shape, str(leaf.dtype), str(leaf.device), values
+
+    return [bits(leaf) for leaf in flatten(value)]
 
 
 class StrictFallback(DispatchMode):

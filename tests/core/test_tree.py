@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections import OrderedDict, defaultdict
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -118,3 +120,30 @@ def test_tensors_of_dataclasses_are_arguments_of_checkpoints() -> None:
     numbers = np.asarray([1.0, 2.0])
     expected = 2 * numbers * numbers.sum() + (numbers**2).sum()
     np.testing.assert_allclose(x.grad.numpy(), expected)
+
+
+def test_results_in_records_on_the_context_keep_no_cycle() -> None:
+    class Square(tk.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            out = x * x
+            ctx.kept = Record(Pair(out, 1), {"x": out})
+            return out
+
+        @staticmethod
+        def backward(ctx: Any, g: Tensor) -> Tensor:
+            assert type(ctx.kept.pair) is Pair
+            return g * 2 * tk.sqrt(ctx.kept.pair.first)
+
+    x = tk.tensor([3.0], requires_grad=True)
+    y = Square.apply(x)
+    y.backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [6.0]
+    gone = weakref.ref(y)
+    gc.disable()
+    try:
+        del y
+        assert gone() is None  # the context in the graph did not hold its own result
+    finally:
+        gc.enable()

@@ -21,6 +21,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...core.tensor import Tensor, make_view
+from ...core.tree import flatten, tree_map, unflatten
 from ...core.word import REQUIRES_GRAD
 from ..saved_tensors.saved import SavedOutput
 from ..tape.node import NO_EDGE, DelayedError, Node, record_node
@@ -58,38 +59,20 @@ def guarded(node: Node, tensors: tuple[Tensor | None, ...], positions: tuple[int
 
 
 def put_aside(notes: dict[str, Any], outputs: list[Any]) -> dict[str, Any]:
-    """Take the notes that hold an output out of ``notes``; what is returned gives them back through ``restored``."""
+    """Remove the attributes that hold an output from ``notes``; return them in the form that ``restored`` takes."""
     aside = {}
+    numbers = {id(output): nr for nr, output in enumerate(outputs) if isinstance(output, Tensor)}
     for name, value in tuple(notes.items()):
         if name.startswith("_"):
             continue
-        kept = _kept(value, outputs)
-        if kept is not value:
-            aside[name] = kept
+        if any(id(leaf) in numbers for leaf in flatten(value)):
+            aside[name] = tree_map(
+                lambda x: SavedOutput(x, numbers[id(x)]) if id(x) in numbers else x, value, bare=True
+            )
             del notes[name]
     return aside
 
 
-def _kept(value: Any, outputs: list[Any]) -> Any:
-    """The value with saved outputs in the place of outputs; itself if it holds none."""
-    if isinstance(value, Tensor):
-        nr = next((i for i, one in enumerate(outputs) if one is value), None)
-        return value if nr is None else SavedOutput(value, nr)
-    if value.__class__ is list or value.__class__ is tuple:
-        items = [_kept(item, outputs) for item in value]
-        return value if all(a is b for a, b in zip(items, value, strict=True)) else value.__class__(items)
-    if value.__class__ is dict:
-        found = {key: _kept(item, outputs) for key, item in value.items()}
-        return value if all(found[key] is value[key] for key in value) else found
-    return value
-
-
 def restored(node: Node, name: str, kept: Any) -> Any:
-    """The note as it was kept."""
-    if kept.__class__ is SavedOutput:
-        return kept.unpack(node, name)
-    if kept.__class__ is list or kept.__class__ is tuple:
-        return kept.__class__([restored(node, name, item) for item in kept])
-    if kept.__class__ is dict:
-        return {key: restored(node, name, item) for key, item in kept.items()}
-    return kept
+    """Return an attribute that was put aside."""
+    return tree_map(lambda x: x.unpack(node, name) if x.__class__ is SavedOutput else x, kept, bare=True)

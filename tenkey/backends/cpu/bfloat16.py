@@ -19,6 +19,7 @@ import numpy as np
 from ...core.dtypes import names as dtypes
 from ...core.dtypes.promotion import result_dtype
 from ...core.tensor import Tensor, cpu_word, make_tensor
+from ...core.tree import map_tensors
 from ...core.word import BFLOAT16_TRAIT, DTYPE_MASK, DTYPE_TRAIT, WEAK_MASK, dtypes_of, weak_of
 from ...dispatch.kernel import Kernel
 from ...dispatch.operator import Operator
@@ -86,15 +87,13 @@ def _widened(value: Any, kinds: str) -> Any:
 
 
 def _narrowed(result: Any, dtype: np.dtype) -> Any:
-    if isinstance(result, Tensor):
-        if result._data.dtype != np.float32:
-            return result
+    def narrow(x: Tensor) -> Tensor:
+        if x._data.dtype != np.float32:
+            return x
         token = ignore(QUIET)
         try:
-            return make_tensor(result._data.astype(dtype), cpu_word(dtype))
+            return make_tensor(x._data.astype(dtype), cpu_word(dtype))
         finally:
             restore(token)
-    if isinstance(result, (tuple, list)):
-        items = [_narrowed(item, dtype) for item in result]
-        return result._make(items) if hasattr(result, "_make") else result.__class__(items)
-    return result
+
+    return map_tensors(narrow, result)
