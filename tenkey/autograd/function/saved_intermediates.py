@@ -21,7 +21,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...core.tensor import Tensor, make_view
-from ...core.tree import flatten, tree_map, unflatten
+from ...core.tree import flatten, tree_map
 from ...core.word import REQUIRES_GRAD
 from ..saved_tensors.saved import SavedOutput
 from ..tape.node import NO_EDGE, DelayedError, Node, record_node
