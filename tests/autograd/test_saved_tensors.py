@@ -464,6 +464,22 @@ class TestOneSavedTensor:
         with pytest.raises(RuntimeError, match="Specify retain_graph=True"):
             _ = y.grad_fn._raw_saved_tensors
 
+    def test_hooks_on_a_saved_tensor_that_was_changed_are_refused(self) -> None:
+        """A plain tensor saved by a Function is at version 0, also if hooks are registered after a change."""
+
+        class Square(tk.autograd.Function):
+            @staticmethod
+            def forward(ctx: Any, x: Any) -> Any:
+                ctx.save_for_backward(x)
+                return x * x
+
+        a = leaf(1.0, 2.0)
+        y = Square.apply(a)
+        a.detach().add_(1.0)
+        (raw,) = y.grad_fn._raw_saved_tensors
+        with pytest.raises(RuntimeError, match="is at version 1; expected version 0"):
+            raw.register_hooks(lambda t: t, lambda t: t)
+
     def test_errors(self) -> None:
         a = leaf(1.0)
         node: Any = tk.exp(a).grad_fn

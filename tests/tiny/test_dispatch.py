@@ -26,7 +26,17 @@ from tenkey.dispatch import (
     Operator,
     Registry,
 )
-from tenkey.dispatch.local_state import StateGuard, _changes, current_state, get_state
+from tenkey.dispatch.local_state import (
+    REQUIRES_GRAD,
+    SILENT,
+    LocalState,
+    StateGuard,
+    _changes,
+    current_state,
+    enter,
+    get_state,
+    leave,
+)  # fmt: skip
 from tests.tiny._fakes import (
     AUTOGRAD,
     AUTOGRAD_CPU,
@@ -249,6 +259,30 @@ class TestGuards:
                     for other in keys:
                         assert bool(current_state().exclude & other.mask) == (other in on)
                 assert get_state() is outer
+
+    def test_values_come_and_go_with_their_guards(self) -> None:
+        """Values of contexts are part of the state, and ``leave`` takes out those of its owner in any order."""
+        first, second = object(), object()
+        enter(first, include=TRACER.mask, value="one")
+        enter(second, value="two")
+        assert current_state().values == ("one", "two")
+        assert leave(first) == "one"
+        assert current_state().values == ("two",)
+        assert not current_state().include & TRACER.mask
+        assert leave(second) == "two"
+        assert leave(second) is None
+        assert get_state() is None
+
+    def test_the_silent_state(self) -> None:
+        """``silent`` is the same state with recording off, made once; a silent state is its own."""
+        mode = object()
+        state = LocalState(TRACER.mask, BATCHED.mask, (mode,), ("value",))
+        silent = state.silent
+        assert silent is state.silent is silent.silent
+        assert (silent.include, silent.modes, silent.values) == (state.include, state.modes, state.values)
+        assert silent.exclude == BATCHED.mask | REQUIRES_GRAD
+        assert silent.outer is not None
+        assert SILENT.silent is SILENT
 
     def test_generators(self, reg: Registry) -> None:
         """A guard in a generator ends with it, exhausted or closed, also while later guards are on."""

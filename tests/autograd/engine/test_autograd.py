@@ -13,6 +13,7 @@ import tenkey as tk
 from tenkey import Tensor
 from tenkey.autograd import Function, backward, grad
 from tenkey.autograd.graph import GradientEdge, get_gradient_edge
+from tenkey.autograd.tape.node import DelayedError, record_node, walk
 from tests._gradients import constant, leaf, values_of
 
 # ---- shape of the graph
@@ -29,6 +30,28 @@ def test_an_edge_leads_to_the_node_of_the_input() -> None:
     assert x.grad_fn is None
     assert x.is_leaf
     assert not out.is_leaf
+
+
+def test_walk_meets_each_node_once_nearest_first() -> None:
+    x = leaf(1.0)
+    a = x * 2.0
+    b, c = a * 3.0, a * 4.0
+    top = b + c
+    found = list(walk(top.grad_fn, None, top.grad_fn))
+    assert found == [t.grad_fn for t in (top, b, c, a)] + [a.grad_fn.next_functions[0][0]]
+    assert list(walk(None)) == []
+
+
+def test_a_delayed_error_is_raised_by_the_gradient_that_reaches_it() -> None:
+    x, out = leaf(1.0), constant(2.0)
+    node = DelayedError(KeyError, "late", "LateBackward")
+    record_node(node, (get_gradient_edge(x),), [out])
+    assert out.requires_grad
+    assert out.grad_fn is node
+    assert node.name() == "LateBackward"
+    assert node.topological_nr == 1
+    with pytest.raises(KeyError, match="late"):
+        (out * 3.0).backward()
 
 
 def test_sequence_and_topological_numbers() -> None:
