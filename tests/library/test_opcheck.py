@@ -431,7 +431,7 @@ def test_single_precision_is_judged_with_a_note() -> None:
     report = report_of(float32_only, X)
     assert "does not compute in float64" in report["gradient"].text
     wrong = tk.library.custom_op(
-        "wrong::float32_only", float32_only._function, mutates_args=(), schema="(Tensor x) -> Tensor"
+        "wrong::float32_only", float32_only.__wrapped__, mutates_args=(), schema="(Tensor x) -> Tensor"
     )
     wrong.register_fake(_like)
     wrong.register_autograd(
