@@ -7,39 +7,34 @@ from typing import Any, Final
 
 from ....dispatch.tags import Tag
 from ... import scalar as s
-from ...declare import INT_TO_FLOAT, REAL, REAL_TO_FLOAT, elementwise, pointwise, scalar_function
+from ...declare import INT_TO_FLOAT, REAL, REAL_TO_FLOAT, elementwise, scalar_function
 
 _SELU_ALPHA: Final = 1.6732632423543772  # Klambauer et al., 2017: the fixed point of mean 0 and variance 1
 _SELU_SCALE: Final = 1.0507009873554805
 _FAR: Final = -1e4  # below it, the exponential function and its product with the argument are 0 in every dtype
 
-sigmoid = pointwise(
-    "sigmoid(Tensor x) -> Tensor",
-    scalar=lambda T: lambda x: T(1) / (T(1) + s.exp(-x)),
-    partials=lambda out: out * (1 - out),
-    promote=INT_TO_FLOAT,
-    methods=("sigmoid",),
-    tags=(Tag.INPLACE,),
-    doc="""Return the logistic function ``1 / (1 + exp(-x))``.
+
+@elementwise(partials=lambda out: out * (1 - out), promote=INT_TO_FLOAT, methods=("sigmoid",), tags=(Tag.INPLACE,))
+def sigmoid(T: Any, x: Any) -> Any:
+    """Return the logistic function ``1 / (1 + exp(-x))``.
 
     >>> import tenkey as tk
     >>> tk.sigmoid(tk.asarray([0.0])).tolist()
     [0.5]
-    """,
-)
+    """
+    return T(1) / (T(1) + s.exp(-x))
 
-log_sigmoid = pointwise(
-    "log_sigmoid(Tensor x) -> Tensor",
-    scalar=lambda T: lambda x: s.where(x < 0, x, T(0)) - s.log1p(s.exp(s.where(x < 0, x, -x))),
-    promote=REAL_TO_FLOAT,
-    domain=(0.2, 4.0),
-    doc="""Return ``log(sigmoid(x))``, without overflow and underflow.
+
+@elementwise(domain=(0.2, 4.0))
+def log_sigmoid(T: Any, x: Any) -> Any:
+    """Return ``log(sigmoid(x))``, without overflow and underflow.
 
     >>> import tenkey as tk
     >>> tk.log_sigmoid(tk.asarray([-1000.0])).tolist()
     [-1000.0]
-    """,
-)
+    """
+    return s.where(x < 0, x, T(0)) - s.log1p(s.exp(s.where(x < 0, x, -x)))
+
 
 softplus = scalar_function(
     "softplus",
@@ -52,34 +47,27 @@ softplus = scalar_function(
     promote=REAL_TO_FLOAT,
 )
 
-relu = pointwise(
-    "relu(Tensor x) -> Tensor",
-    scalar=lambda T: lambda x: s.maximum(x, T(0)),
-    partials=lambda out: out > 0,
-    promote=REAL,
-    methods=("relu",),
-    tags=(Tag.INPLACE,),
-    doc="""Return ``max(x, 0)``; its derivative at 0 is 0.
+
+@elementwise(partials=lambda out: out > 0, promote=REAL, methods=("relu",), tags=(Tag.INPLACE,))
+def relu(T: Any, x: Any) -> Any:
+    """Return ``max(x, 0)``; its derivative at 0 is 0.
 
     >>> import tenkey as tk
     >>> tk.relu(tk.asarray([-1.0, 2.0])).tolist()
     [0.0, 2.0]
-    """,
-)
+    """
+    return s.maximum(x, T(0))
 
-relu6 = pointwise(
-    "relu6(Tensor x) -> Tensor",
-    scalar=lambda T: lambda x: s.where(x < 0, T(0), s.where(x > 6, T(6), x)),
-    partials=lambda x: (x > 0) & (x < 6),
-    promote=REAL,
-    domain=(0.5, 5.5),
-    doc="""Return ``min(max(x, 0), 6)``; its derivative at both ends is 0.
+
+@elementwise(partials=lambda x: (x > 0) & (x < 6), promote=REAL, domain=(0.5, 5.5))
+def relu6(T: Any, x: Any) -> Any:
+    """Return ``min(max(x, 0), 6)``; its derivative at both ends is 0.
 
     >>> import tenkey as tk
     >>> tk.relu6(tk.asarray([-1.0, 2.0, 7.0])).tolist()
     [0.0, 2.0, 6.0]
-    """,
-)
+    """
+    return s.where(x < 0, T(0), s.where(x > 6, T(6), x))
 
 
 @elementwise(domain=(-0.9, 0.9), partials=lambda x, low, high: (x > low) & (x < high))

@@ -18,76 +18,65 @@ from ...declare import (
     MAGNITUDE,
     ORDERED,
     REAL,
-    Entry,
+    SAME,
     elementwise,
-    pointwise,
     scalar_function,
 )
 from .comparison import equal, where
 from .complex import conj, real
 
-add = pointwise(
-    "add(Tensor x1, Tensor x2) -> Tensor",
-    scalar=lambda T: lambda x1, x2: x1 + x2,
-    methods=("__add__", "add"),
-    tags=(Tag.INPLACE,),
-    doc="""Add two tensors element by element, with broadcasting.
+
+@elementwise(promote=SAME, methods=("__add__", "add"), tags=(Tag.INPLACE,))
+def add(T: Any, x1: Any, x2: Any) -> Any:
+    """Add two tensors element by element, with broadcasting.
 
     Args: x1, x2: tensors of any dtype, or one of them a Python number. Returns the promoted dtype.
 
     >>> import tenkey as tk
     >>> tk.add(tk.asarray([1.0, 2.0]), 1).tolist()
     [2.0, 3.0]
-    """,
-)
+    """
+    return x1 + x2
 
-subtract = pointwise(
-    "subtract(Tensor x1, Tensor x2) -> Tensor",
-    scalar=lambda T: lambda x1, x2: x1 - x2,
-    promote=ARITHMETIC,
-    methods=("__sub__", "sub", "subtract"),
-    tags=(Tag.INPLACE,),
-    doc="""Subtract two tensors element by element, with broadcasting.
+
+@elementwise(promote=ARITHMETIC, methods=("__sub__", "sub", "subtract"), tags=(Tag.INPLACE,))
+def subtract(T: Any, x1: Any, x2: Any) -> Any:
+    """Subtract two tensors element by element, with broadcasting.
 
     Args: x1, x2: tensors of a numeric dtype, or one of them a Python number. Returns the promoted dtype.
 
     >>> import tenkey as tk
     >>> tk.subtract(tk.asarray([1.0, 2.0]), 1).tolist()
     [0.0, 1.0]
-    """,
-)
+    """
+    return x1 - x2
 
-multiply = pointwise(
-    "multiply(Tensor x1, Tensor x2) -> Tensor",
-    scalar=lambda T: lambda x1, x2: x1 * x2,
-    methods=("__mul__", "mul", "multiply"),
-    tags=(Tag.INPLACE,),
-    doc="""Multiply two tensors element by element, with broadcasting.
+
+@elementwise(promote=SAME, methods=("__mul__", "mul", "multiply"), tags=(Tag.INPLACE,))
+def multiply(T: Any, x1: Any, x2: Any) -> Any:
+    """Multiply two tensors element by element, with broadcasting.
 
     Args: x1, x2: tensors of any dtype, or one of them a Python number. Returns the promoted dtype.
 
     >>> import tenkey as tk
     >>> tk.multiply(tk.asarray([1.0, 2.0]), 3).tolist()
     [3.0, 6.0]
-    """,
-)
+    """
+    return x1 * x2
 
-divide = pointwise(
-    "divide(Tensor x1, Tensor x2) -> Tensor",
-    scalar=lambda T: lambda x1, x2: x1 / x2,
-    promote=INT_TO_FLOAT,
-    domain=(0.5, 4.0),
-    methods=("__truediv__", "div", "divide"),
-    tags=(Tag.INPLACE,),
-    doc="""Divide two tensors element by element, with broadcasting; integers give floats.
+
+@elementwise(promote=INT_TO_FLOAT, domain=(0.5, 4.0), methods=("__truediv__", "div", "divide"), tags=(Tag.INPLACE,))
+def divide(T: Any, x1: Any, x2: Any) -> Any:
+    """Divide two tensors element by element, with broadcasting; integers give floats.
 
     Args: x1, x2: tensors of any dtype, or one of them a Python number. Division by zero gives inf or nan.
 
     >>> import tenkey as tk
     >>> tk.divide(tk.asarray([1, 3]), 2).tolist()
     [0.5, 1.5]
-    """,
-)
+    """
+    return x1 / x2
+
 
 floor_divide = scalar_function(
     "floor_divide",
@@ -163,48 +152,43 @@ minimum = scalar_function(
     inplace=False,
 )
 
-negative = pointwise(
-    "negative(Tensor x) -> Tensor",
-    scalar=lambda T: lambda x: -x,
-    promote=ARITHMETIC,
-    methods=("__neg__", "neg", "negative"),
-    tags=(Tag.INPLACE,),
-    doc="""Return ``-x``, for a numeric dtype.
+
+@elementwise(promote=ARITHMETIC, methods=("__neg__", "neg", "negative"), tags=(Tag.INPLACE,))
+def negative(T: Any, x: Any) -> Any:
+    """Return ``-x``, for a numeric dtype.
 
     >>> import tenkey as tk
     >>> tk.negative(tk.asarray([1.0, -2.0])).tolist()
     [-1.0, 2.0]
-    """,
-)
+    """
+    return -x
 
-positive = pointwise(
-    "positive(Tensor x) -> Tensor",
-    scalar=lambda T: lambda x: x,
-    promote=ARITHMETIC,
-    ufunc=np.positive,
-    methods=("__pos__", "positive"),
-    doc="""Return ``+x``: a copy, for a numeric dtype.
+
+@elementwise(promote=ARITHMETIC, ufunc=np.positive, methods=("__pos__", "positive"))
+def positive(T: Any, x: Any) -> Any:
+    """Return ``+x``: a copy, for a numeric dtype.
 
     >>> import tenkey as tk
     >>> tk.positive(tk.asarray([1.0, -2.0])).tolist()
     [1.0, -2.0]
-    """,
-)
+    """
+    return x
 
-abs: Entry = pointwise(
-    "abs(Tensor x) -> Tensor",
-    scalar=lambda T: lambda x: s.abs(x),
+
+@elementwise(
     promote=MAGNITUDE,
     complex_vjp={"x": lambda g, x: multiply(g, sign(x))},
     methods=("__abs__", "abs"),
     tags=(Tag.INPLACE,),
-    doc="""Return the absolute value, for a numeric dtype; real for complex numbers. The derivative at 0 is 0.
+)
+def abs(T: Any, x: Any) -> Any:
+    """Return the absolute value, for a numeric dtype; real for complex numbers. The derivative at 0 is 0.
 
     >>> import tenkey as tk
     >>> tk.abs(tk.asarray([1.0, -2.0])).tolist(), tk.abs(tk.asarray(3 + 4j)).item()
     ([1.0, 2.0], 5.0)
-    """,
-)
+    """
+    return s.abs(x)
 
 
 def _sign_vjp(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
@@ -214,52 +198,39 @@ def _sign_vjp(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
     return where(at_zero, 0.0, divide(turning, where(at_zero, 1.0, abs(x))))
 
 
-sign: Entry = pointwise(
-    "sign(Tensor x) -> Tensor",
-    scalar=lambda T: lambda x: s.sign(x),
-    promote=ARITHMETIC,
-    complex_vjp={"x": _sign_vjp},
-    methods=("sign",),
-    tags=(Tag.INPLACE,),
-    doc="""Return -1, 0 or 1; for a complex number ``x / abs(x)``, and 0 at 0. nan stays nan.
+@elementwise(promote=ARITHMETIC, complex_vjp={"x": _sign_vjp}, methods=("sign",), tags=(Tag.INPLACE,))
+def sign(T: Any, x: Any) -> Any:
+    """Return -1, 0 or 1; for a complex number ``x / abs(x)``, and 0 at 0. nan stays nan.
 
     For real numbers it is a step function, with derivative 0.
 
     >>> import tenkey as tk
     >>> tk.sign(tk.asarray([3.0, 0.0, -2.0])).tolist(), tk.sign(tk.asarray(4j)).item()
     ([1.0, 0.0, -1.0], 1j)
-    """,
-)
+    """
+    return s.sign(x)
 
-square = pointwise(
-    "square(Tensor x) -> Tensor",
-    scalar=lambda T: lambda x: x * x,
-    promote=ARITHMETIC,
-    methods=("square",),
-    tags=(Tag.INPLACE,),
-    doc="""Return ``x * x``, for a numeric dtype.
+
+@elementwise(promote=ARITHMETIC, methods=("square",), tags=(Tag.INPLACE,))
+def square(T: Any, x: Any) -> Any:
+    """Return ``x * x``, for a numeric dtype.
 
     >>> import tenkey as tk
     >>> tk.square(tk.asarray([1.0, -2.0])).tolist()
     [1.0, 4.0]
-    """,
-)
+    """
+    return x * x
 
-reciprocal = pointwise(
-    "reciprocal(Tensor x) -> Tensor",
-    scalar=lambda T: lambda x: T(1) / x,
-    promote=INT_TO_FLOAT,
-    domain=(0.5, 4.0),
-    ufunc=np.reciprocal,
-    methods=("reciprocal",),
-    tags=(Tag.INPLACE,),
-    doc="""Return ``1 / x``; integers give floats.
+
+@elementwise(promote=INT_TO_FLOAT, domain=(0.5, 4.0), ufunc=np.reciprocal, methods=("reciprocal",), tags=(Tag.INPLACE,))
+def reciprocal(T: Any, x: Any) -> Any:
+    """Return ``1 / x``; integers give floats.
 
     >>> import tenkey as tk
     >>> tk.reciprocal(tk.asarray([2.0, 4.0])).tolist()
     [0.5, 0.25]
-    """,
-)
+    """
+    return T(1) / x
 
 
 @elementwise(promote=REAL, domain=(0.5, 4.0))

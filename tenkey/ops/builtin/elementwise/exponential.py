@@ -12,7 +12,7 @@ import numpy as np
 
 from ....dispatch.tags import Tag
 from ... import scalar as s
-from ...declare import INT_TO_FLOAT, REAL_TO_FLOAT, elementwise, pointwise, scalar_function
+from ...declare import INT_TO_FLOAT, REAL_TO_FLOAT, elementwise, scalar_function
 
 _LOG2: Final = math.log(2)
 
@@ -117,20 +117,17 @@ cbrt = scalar_function(
     domain=(0.2, 5.0),
 )
 
-rsqrt = pointwise(
-    "rsqrt(Tensor x) -> Tensor",
-    scalar=lambda T: lambda x: T(1) / s.sqrt(x),
-    promote=INT_TO_FLOAT,
-    domain=(0.2, 5.0),
-    methods=("rsqrt",),
-    tags=(Tag.INPLACE,),
-    doc="""Return ``1 / sqrt(x)``.
+
+@elementwise(promote=INT_TO_FLOAT, domain=(0.2, 5.0), methods=("rsqrt",), tags=(Tag.INPLACE,))
+def rsqrt(T: Any, x: Any) -> Any:
+    """Return ``1 / sqrt(x)``.
 
     >>> import tenkey as tk
     >>> tk.rsqrt(tk.asarray([4.0])).tolist()
     [0.5]
-    """,
-)
+    """
+    return T(1) / s.sqrt(x)
+
 
 logaddexp = scalar_function(
     "logaddexp",

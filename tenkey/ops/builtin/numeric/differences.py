@@ -124,9 +124,8 @@ def _along(steps: Tensor, axis: int, ndim: int) -> Tensor:
 
 def _gradient_even(x: Tensor, h: Any, axis: int, order: int) -> Tensor:
     inner = (part(x, axis, 2, x.shape[axis]) - part(x, axis, 0, -2)) / (2 * h)
-    a, b = part(x, axis, 0, 1), part(x, axis, 1, 2)
     n = x.shape[axis]
-    y, z = part(x, axis, n - 2, n - 1), part(x, axis, n - 1, n)
+    a, b, y, z = [part(x, axis, k, k + 1) for k in (0, 1, n - 2, n - 1)]
     if order == 1:
         first, last = (b - a) / h, (z - y) / h
     else:
@@ -143,8 +142,7 @@ def _gradient_uneven(x: Tensor, places: Tensor, axis: int, order: int) -> Tensor
     def step(k: int) -> Tensor:
         return select_index(steps, 0, k)
 
-    a, b = part(x, axis, 0, 1), part(x, axis, 1, 2)
-    y, z = part(x, axis, n - 2, n - 1), part(x, axis, n - 1, n)
+    a, b, y, z = [part(x, axis, k, k + 1) for k in (0, 1, n - 2, n - 1)]
     if order == 1:
         first, last = (b - a) / step(0), (z - y) / step(n - 2)
     else:
