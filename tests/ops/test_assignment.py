@@ -283,7 +283,7 @@ def test_piecewise() -> None:
     assert tk.piecewise(x, x > 0, [1.0]).tolist() == [0.0, 0.0, 1.0, 1.0]
     with pytest.raises(ValueError, match="got 3 functions for 1 conditions"):
         tk.piecewise(x, [x > 0], [1, 2, 3])
-    with pytest.raises(ValueError, match="a condition is a tensor of bools"):
+    with pytest.raises(ValueError, match="a condition is a bool tensor"):
         tk.piecewise(x, [x], [1])
 
 
