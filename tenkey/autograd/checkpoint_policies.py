@@ -19,17 +19,18 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from types import TracebackType
 from typing import Any, Final
 
 from ..core.tensor import Tensor, version_of
 from ..core.tree import tree_map
 from ..core.wrapper import Wrapper
+from ..dispatch.keys import DispatchKey
+from ..dispatch.local_state import StateGuard, current_state, enter, make_state, set_state
 from ..dispatch.modes import DispatchMode
 from ..dispatch.operator import Operator
 from ..dispatch.packet import OperatorPacket
 from ..dispatch.registry import registry
-from .saved_tensors.hooks import choosing
+from .saved_tensors.hooks import Chooser
 from .saved_tensors.saved import alone
 
 __all__ = [
@@ -114,7 +115,7 @@ class _Kept:
         return alone(tensor if tensor.device == self.device else tensor.to_device(self.device))
 
 
-class _Forward:
+class _Forward(Chooser):
     """The chooser of the forward pass: asks the policy, keeps results in the order of the calls of each operator."""
 
     def __init__(self, policy: PolicyFunction) -> None:
@@ -124,11 +125,13 @@ class _Forward:
     def run(self, operator: Operator, inner: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Call the operator."""
         out = inner(*args, **kwargs)
-        token = choosing.set(None)
-        try:
+        found = current_state()
+        values = tuple([value for value in found.values if not isinstance(value, Chooser)])
+        try:  # the policy's own calls are not recorded choices
+            set_state(make_state(found.include, found.exclude, found.modes, values))
             policy: Any = self.policy(SelectiveCheckpointContext(op_output=out), operator, *args, **kwargs)
         finally:
-            choosing.reset(token)
+            set_state(found)
         if isinstance(policy, bool):
             policy = CheckpointPolicy.MUST_SAVE if policy else CheckpointPolicy.PREFER_RECOMPUTE
         if not isinstance(policy, CheckpointPolicy):
@@ -146,7 +149,7 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, Tensor) and value.__class__ is not Wrapper
 
 
-class _Again:
+class _Again(Chooser):
     """The chooser of one recomputation."""
 
     def __init__(self, results: defaultdict[str, list[Any]], allow_mutation: bool) -> None:
@@ -183,9 +186,6 @@ class _Again:
         return tree_map(again, kept)
 
 
-_before: Final[ContextVar[tuple[Any, ...]]] = ContextVar("tenkey_outer_choosers", default=())
-
-
 _going_on: Final[ContextVar[frozenset[Operator]]] = ContextVar("tenkey_composites_going_on", default=frozenset())
 
 
@@ -205,7 +205,7 @@ class _Composites(DispatchMode):
             _going_on.reset(token)
 
 
-class _Choosing:
+class _Choosing(StateGuard):
     """A context manager in which ``make()`` decides; every entry makes a chooser of its own."""
 
     __slots__ = ("_composites", "_make")
@@ -214,21 +214,9 @@ class _Choosing:
         self._make = make
         self._composites = composites
 
-    def __enter__(self) -> None:
-        mode = _Composites(self._composites) if self._composites else None
-        _before.set((*_before.get(), (choosing.get(), mode)))
-        choosing.set(self._make())
-        if mode is not None:
-            mode.__enter__()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        *rest, (before, mode) = _before.get()
-        if mode is not None:
-            mode.__exit__(kind, error, trace)
-        _before.set(tuple(rest))
-        choosing.set(before)
+    def __enter__(self) -> None:  # type: ignore[override]
+        modes = (_Composites(self._composites),) if self._composites else ()
+        enter(self, include=DispatchKey.Mode.mask if modes else 0, modes=modes, value=self._make())
 
 
 def create_selective_checkpoint_contexts(

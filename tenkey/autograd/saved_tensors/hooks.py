@@ -22,7 +22,6 @@ Python numbers among the operands are not passed to hooks. Guarded by ``tests/au
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextvars import ContextVar
 from typing import Any, Final, Self
 from weakref import ref
 
@@ -37,7 +36,7 @@ from ..tape.node import AccumulateGrad, AutogradMeta, Edge, Node, edge_of, set_h
 from .saved import Saved, SavedTensor, alone
 
 __all__ = [
-    "HOOKED", "HookStack", "HookedTensor", "Saver", "active_hooks", "check_hooks", "choosing",
+    "HOOKED", "Chooser", "HookStack", "HookedTensor", "Saver", "active_hooks", "check_hooks",
     "disable_saved_tensors_hooks", "enter_saver", "HookPair", "save", "save_on_cpu", "saved_tensors_hooks",
     "with_choice", "with_hooks",
 ]  # fmt: skip
@@ -69,8 +68,12 @@ class HookPair(Saver):
         return self._pack(tensor)
 
 
-choosing: Final[ContextVar[Any]] = ContextVar("tenkey_selective_checkpoint", default=None)
-"""Decides which results a checkpoint keeps: see Note [Selective checkpoints]."""
+class Chooser:
+    """Decides which results a checkpoint keeps: see Note [Selective checkpoints]."""
+
+    def run(self, operator: Any, inner: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Return the result of a recorded call, by calling ``inner`` or from an earlier call."""
+        raise NotImplementedError
 
 
 # ---- what the graph holds
@@ -227,8 +230,11 @@ def with_choice(operator: Any, inner: Callable[..., Any]) -> Callable[..., Any]:
     """Return ``inner`` for words with ``HOOKED``, under which a selective checkpoint may have the result already."""
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        chooser = choosing.get()
-        return inner(*args, **kwargs) if chooser is None else chooser.run(operator, inner, args, kwargs)
+        state = get_state()
+        for value in () if state is None else reversed(state.values):
+            if isinstance(value, Chooser):
+                return value.run(operator, inner, args, kwargs)
+        return inner(*args, **kwargs)
 
     return run
 
