@@ -27,7 +27,7 @@ import tenkey as tk
 from ...core.tensor import Tensor, shares_storage
 from .sample import Failure, Sample, Skipped, described
 from .structure import Labelled, host_values
-from .variations import apart, rolled, same_plain
+from .variations import differing, rolled
 
 __all__ = ["check_threads"]
 
@@ -35,12 +35,6 @@ _THREADS: Final = 4
 _ROUNDS: Final = 12
 _SECONDS: Final = 0.4  # the time after which no new round begins
 _OTHERS: Final = (str(Path(tk.__file__).parent), "<operator", str(Path(np.__file__).parent))  # code of other authors
-
-_WRONG: Final = (
-    "{threads} threads that call the operator at the same time with different arguments got wrong results ({result} "
-    "{difference}): the kernel shares state between calls. Allocate scratch memory in each call, use "
-    "threading.local(), or hold a lock."
-)
 
 
 def check_threads(sample: Sample) -> str | None:
@@ -98,10 +92,14 @@ def _run(sample: Sample, inputs: list[list[np.ndarray[Any, Any]]], expected: lis
                 return
             finally:
                 sys.settrace(None)
-            problem = _problem(host_values(made), expected[number])
-            if problem or (number == 0 and turn >= 3 and time.monotonic() > stop):
-                if problem:
-                    problems.append(problem)
+            wrong = differing(made, expected[number])
+            if wrong is not None:
+                problems.append(
+                    f"{_THREADS} threads that call the operator at the same time with different arguments got wrong "
+                    f"results ({wrong[0]} {wrong[1]}): the kernel shares state between calls. Allocate scratch memory "
+                    "in each call, use threading.local(), or hold a lock."
+                )
+            if problems or (number == 0 and turn >= 3 and time.monotonic() > stop):
                 barrier.abort()
                 return
 
@@ -117,17 +115,6 @@ def _run(sample: Sample, inputs: list[list[np.ndarray[Any, Any]]], expected: lis
         sys.setswitchinterval(interval)
     if problems:
         raise Failure(problems[0])
-
-
-def _problem(got: list[Labelled], want: list[Labelled]) -> str:
-    for one, two in zip(got, want):
-        if isinstance(one.value, np.ndarray) and isinstance(two.value, np.ndarray):
-            difference = apart(one.value, two.value)
-            if difference:
-                return _WRONG.format(threads=_THREADS, result=one.label, difference=difference)
-        elif not same_plain(one.value, two.value):
-            return _WRONG.format(threads=_THREADS, result=one.label, difference=f"{one.value!r} and {two.value!r}")
-    return ""
 
 
 def _interrupting(generator: random.Random) -> Any:

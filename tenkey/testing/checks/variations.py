@@ -21,7 +21,7 @@ from .numeric import floating_results
 from .sample import Failure, Sample, Skipped, described, is_deliberate
 from .structure import Labelled, host_values, quote_all
 
-__all__ = ["apart", "check_backends", "check_determinism", "check_layout", "check_zero_size", "rolled", "same_plain"]
+__all__ = ["apart", "check_backends", "check_determinism", "check_layout", "check_zero_size", "differing", "rolled"]
 
 _TAKEOVERS: Final = 5  # differences by rounding that are tolerated while compiled kernels take over
 _ULPS: Final = 64  # allowed difference of sums in different orders, relative to the largest value
@@ -57,27 +57,27 @@ def apart(one: np.ndarray[Any, Any], two: np.ndarray[Any, Any], *, exact: bool =
     return f"at index {index}: {one[index]!s} and {two[index]!s}"
 
 
-def same_plain(one: Any, two: Any, *, exact: bool = False) -> bool:
+def _same_plain(one: Any, two: Any, exact: bool) -> bool:
     """Return whether two values other than tensors are equal; numbers up to rounding in single precision."""
     if isinstance(one, (float, complex)) and isinstance(two, (float, complex)) and not exact:
         return bool(np.isclose(one, two, rtol=1e-4, atol=1e-6, equal_nan=True))
     return one is two or bool(one == two) or bool(one != one and two != two)
 
 
-def _differing(one: Sequence[Labelled], two: Sequence[Labelled], *, exact: bool = False) -> tuple[str, str] | None:
+def differing(one: list[Labelled], two: list[Labelled], *, exact: bool = False) -> tuple[str, str] | None:
     """Return the first result that differs, and a description of the difference."""
     if len(one) != len(two):
         return "the call", f"{len(one)} and {len(two)} results"
-    for first, second in zip(one, two):
-        if isinstance(first.value, Tensor) and isinstance(second.value, Tensor):
-            difference = apart(first.value.detach().numpy(), second.value.detach().numpy(), exact=exact)
-        elif isinstance(first.value, Tensor) or isinstance(second.value, Tensor):
-            difference = f"types {type(first.value).__name__} and {type(second.value).__name__}"
+    for (label, first), (_, second) in zip(host_values(one), host_values(two)):
+        arrays = [isinstance(value, np.ndarray) for value in (first, second)]
+        if all(arrays):
+            difference = apart(first, second, exact=exact)
+        elif any(arrays):
+            difference = f"types {type(first).__name__} and {type(second).__name__}"
         else:
-            equal = same_plain(first.value, second.value, exact=exact)
-            difference = "" if equal else f"{first.value!r} and {second.value!r}"
+            difference = "" if _same_plain(first, second, exact) else f"{first!r} and {second!r}"
         if difference:
-            return first.label, difference
+            return label, difference
     return None
 
 
@@ -113,15 +113,12 @@ def check_determinism(sample: Sample) -> str | None:
 
 def _unequal(sample: Sample) -> tuple[str, str, bool] | None:
     """Return what differs between equal calls, how, and whether only by rounding."""
-    frozen = [
-        Labelled(p.label, tk.asarray(p.value)) if isinstance(p.value, np.ndarray) else p
-        for p in host_values(sample.results(sample.tensors()))
-    ]
+    frozen = host_values(sample.results(sample.tensors()))
     for _ in range(3):
-        again = sample.results(sample.tensors())
-        found = _differing(frozen, again, exact=True)
+        again = host_values(sample.results(sample.tensors()))
+        found = differing(frozen, again, exact=True)
         if found is not None:
-            return (*found, _differing(frozen, again) is None)
+            return (*found, differing(frozen, again) is None)
     return None
 
 
@@ -211,7 +208,7 @@ def check_layout(sample: Sample, derivatives: Derivatives) -> str | None:
             got = sample.results(tensors)
         except Exception as error:
             raise Failure(_LAYOUT_RAISES.format(what=what, error=described(error))) from error
-        found = _differing(got, want)
+        found = differing(got, want)
         if found is not None:
             raise Failure(
                 f"with {what} {found[0]} differs from that of contiguous arguments of the same values ({found[1]}): "
@@ -397,7 +394,7 @@ def _compare_backends(want: list[Labelled], got: list[Labelled], device: str, ho
                 raise Failure(_BACKEND.format(
                     device=device, result=one.label, what=what, got=found, home=home, want=expected, place=place
                 ))  # fmt: skip
-    found_difference = _differing(got, want)
+    found_difference = differing(got, want)
     if found_difference is not None:
         label, difference = found_difference
         mine, _, theirs = difference.rpartition(" and ")
