@@ -32,9 +32,6 @@ _NO_FAKE: Final = (
 _FAKE_RAISES: Final = (
     "{where}the fake raises {error}, where the real call gives a result. Correct the function given to register_fake."
 )
-_DIFFERS: Final = (
-    "{where}{result} has {what} {real} in the real run, {fake} in the fake: make the fake return {what} {real}{rule}."
-)
 
 
 class BaseCallFailure(Failure):
@@ -245,17 +242,20 @@ def other_sizes(
 def compare_with_fake(real: list[Labelled], fake: list[Labelled], where: str, *, strides: bool = True) -> None:
     """Raise Failure if a fake's results differ from those of the real run in more than their values."""
     rule = " (computed from the arguments' shapes, not the sample's numbers)" if where else ""
+
+    def differs(result: str, what: str, expected: Any, got: Any, rule: str = "") -> Failure:
+        return Failure(
+            f"{where}{result} has {what} {expected} in the real run, {got} in the fake: make the fake return {what} "
+            f"{expected}{rule}."
+        )
+
     if len(real) != len(fake):
-        raise Failure(_DIFFERS.format(
-            where=where, result="the call", what="a number of results of", real=len(real), fake=len(fake), rule=rule
-        ))  # fmt: skip
+        raise differs("the call", "a number of results of", len(real), len(fake), rule)
     for one, two in zip(real, fake):
         if not isinstance(one.value, Tensor):
             continue
         if not isinstance(two.value, Tensor):
-            raise Failure(_DIFFERS.format(
-                where=where, result=one.label, what="type", real="Tensor", fake=type(two.value).__name__, rule=""
-            ))  # fmt: skip
+            raise differs(one.label, "type", "Tensor", type(two.value).__name__)
         if two.value.device.type != "meta":
             raise Failure(
                 f"{where}the fake gives {two.label} on the device '{two.value.device}', but its arguments are on "
@@ -266,10 +266,7 @@ def compare_with_fake(real: list[Labelled], fake: list[Labelled], where: str, *,
             compared.append(("strides", _strides(one.value), _strides(two.value)))
         for what, expected, got in compared:
             if expected != got:
-                raise Failure(_DIFFERS.format(
-                    where=where, result=one.label, what=what, real=_shown(expected), fake=_shown(got),
-                    rule=rule if what == "shape" else "",
-                ))  # fmt: skip
+                raise differs(one.label, what, _shown(expected), _shown(got), rule if what == "shape" else "")
 
 
 def _shown(value: Any) -> str:

@@ -29,9 +29,6 @@ _LAYOUT_RAISES: Final = (
     "with {what} the call raises {error}. Use the tensor's strides, or copy first (np.ascontiguousarray(x.numpy())), "
     "or define the operator with the tag 'needs_exact_strides'."
 )
-_BACKEND: Final = (
-    "on '{device}' {result} has {what} {got}, on '{home}' {want}: correct the kernel for '{device}'{place}."
-)
 
 
 def apart(one: np.ndarray[Any, Any], two: np.ndarray[Any, Any], *, exact: bool = False) -> str:
@@ -385,19 +382,21 @@ def check_backends(sample: Sample) -> str | None:
 
 
 def _compare_backends(want: list[Labelled], got: list[Labelled], device: str, home: str, place: str) -> None:
+    def differs(result: str, what: str, found: Any, expected: Any) -> Failure:
+        return Failure(
+            f"on '{device}' {result} has {what} {found}, on '{home}' {expected}: correct the kernel for "
+            f"'{device}'{place}."
+        )
+
     for one, two in zip(want, got):
         if not isinstance(one.value, Tensor) or not isinstance(two.value, Tensor):
             continue
         for what in ("shape", "dtype"):
             expected, found = getattr(one.value, what), getattr(two.value, what)
             if expected != found:
-                raise Failure(_BACKEND.format(
-                    device=device, result=one.label, what=what, got=found, home=home, want=expected, place=place
-                ))  # fmt: skip
+                raise differs(one.label, what, found, expected)
     found_difference = differing(got, want)
     if found_difference is not None:
         label, difference = found_difference
         mine, _, theirs = difference.rpartition(" and ")
-        raise Failure(_BACKEND.format(
-            device=device, result=label, what="the value", got=mine, home=home, want=theirs, place=place
-        ))  # fmt: skip
+        raise differs(label, "the value", mine, theirs)

@@ -18,15 +18,10 @@ from .variations import apart, rolled
 
 __all__ = ["check_vmap"]
 
-_WRONG: Final = (
-    "vmap over {over} differs from a loop: {result} {difference}.{why} Correct the function that register_vmap was "
-    "given (in_dims is {dims}; it returns the result and its out_dims)."
-)
 _RAISES: Final = (
     "vmap over {over} raises {error}, but a loop does not. Correct the function given to register_vmap (in_dims is "
     "{dims})."
 )
-_SHAPE: Final = " The shapes would agree if the batch were in another dimension: check out_dims."
 
 
 def check_vmap(sample: Sample) -> str | None:
@@ -100,15 +95,11 @@ def _check(sample: Sample, vmap: Any, dims: list[int | None], size: int, *, firs
     try:
         got = vmap(_function(sample), in_dims=tuple(dims))(*sample.tensors(arrays))
     except Exception as error:
-        if first and "Batch" not in sample.operator.facets and _refusal(error):
+        if first and "Batch" not in sample.operator.facets and is_deliberate(error) and "vmap" in str(error):
             return f"no batching rule: it is refused ({described(error)})"
         raise Failure(_RAISES.format(over=over, error=described(error), dims=shown)) from error
     _compare(list(got), want, over, str(shown))
     return None
-
-
-def _refusal(error: Exception) -> bool:
-    return is_deliberate(error) and "vmap" in str(error)
 
 
 def _over(sample: Sample, dims: Sequence[int | None]) -> str:
@@ -124,9 +115,11 @@ def _compare(got: list[Tensor], want: list[Labelled], over: str, dims: str) -> N
         difference = apart(values, part.value)
         if difference:
             moved = values.shape != part.value.shape and sorted(values.shape) == sorted(part.value.shape)
-            raise Failure(_WRONG.format(
-                over=over, result=part.label, difference=difference, why=_SHAPE if moved else "", dims=dims
-            ))  # fmt: skip
+            why = " The shapes would agree if the batch were in another dimension: check out_dims." if moved else ""
+            raise Failure(
+                f"vmap over {over} differs from a loop: {part.label} {difference}.{why} Correct the function given to "
+                f"register_vmap (in_dims is {dims}; it returns the result and its out_dims)."
+            )
 
 
 def _check_nested(sample: Sample, vmap: Any) -> None:
