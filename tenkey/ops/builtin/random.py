@@ -1,4 +1,10 @@
-"""Random numbers, addressed by element: a key and a start determine each (``tenkey.random`` keeps the state)."""
+"""Random numbers, addressed by element: a key and a start determine each (``tenkey.random`` keeps the state).
+
+Only factories draw; vmap recognizes them by their arguments ``seed``, ``stream`` and ``start``. A sampler whose numbers
+depend on tensors is a plain function of these and of the result of a factory: ``random_addresses`` gives each element
+the place of its bits, so that a batch of addresses gives a batch of numbers under each randomness policy. Guarded by
+``test_random.py::TestVmap``.
+"""
 
 from __future__ import annotations
 
@@ -54,13 +60,6 @@ random_permutation = _draw(
     shape="int n",
     meta=lambda n, seed, stream, start, *, device=None: TensorSpec((n,), dtypes.int64),
 )
-
-# Note [Random numbers with parameters]
-# ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-# Only factories draw; vmap recognizes them by their arguments ``seed``, ``stream`` and ``start``. A sampler whose
-# numbers depend on tensors is a plain function of these and of the result of a factory: ``random_addresses`` gives each
-# element the place of its bits, so that a batch of addresses gives a batch of numbers under each randomness policy.
-# Guarded by test_random.py::TestVmap.
 
 
 def _standard_on_numpy(

@@ -1,7 +1,5 @@
 """Discrete Fourier transforms, computed by NumPy's pocketfft; single precision stays single.
 
-Note [Gradients of Fourier transforms]
-~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 A transform of length n is a matrix F, so its gradient is F^H: the transform with the other sign and the opposite
 ``norm``, then truncated or padded to the length of the input. The gradient of a real input is the real part. The
 half of the spectrum that ``rfft`` omits has no gradient; ``irfft`` uses every element twice except the first and, for

@@ -123,7 +123,7 @@ def _mean_vjp(g: Tensor, x_meta: Any, axis: Any, keepdims: bool) -> Tensor:
     return broadcast_to(restore_axes(share, x_meta.shape, axis, keepdims), x_meta.shape)
 
 
-def host_sum(x: np.ndarray, axis: Any, keepdims: bool) -> tuple[Any, int]:
+def small_sum(x: np.ndarray, axis: Any, keepdims: bool) -> tuple[Any, int]:
     """Return the sum of a small array and the number of elements per result, for the kernels of composites.
 
     Raises TypeError, which users do not see, for arrays that the composition handles: large ones, and dtypes other than
@@ -141,7 +141,7 @@ _ndarray: Final = np.ndarray
 
 
 def _numpy_mean(x: np.ndarray, axis: Any = None, *, keepdims: bool = False) -> Any:
-    total, count = host_sum(x, axis, keepdims)
+    total, count = small_sum(x, axis, keepdims)
     return total / count
 
 

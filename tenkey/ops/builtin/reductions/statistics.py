@@ -24,7 +24,7 @@ from ..random import random_checked
 from ..shape.copying import as_dtype, cast, clone, concat, floating
 from ..shape.padding import vector
 from ..shape.views import broadcast_to, expand_dims, matrix_transpose, permute_dims, reshape
-from .reduction import count_along, host_sum, max, mean, min, restore_axes, sum
+from .reduction import count_along, max, mean, min, restore_axes, small_sum, sum
 
 
 def _deviations(x: Tensor, axis: Any) -> tuple[Tensor, int]:
@@ -57,7 +57,7 @@ def _moment_samples(rng: np.random.Generator) -> Any:
 
 
 def _numpy_var(x: np.ndarray, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False) -> Any:
-    total, count = host_sum(x, axis, True)
+    total, count = small_sum(x, axis, True)
     deviations = x - total / count
     squares = deviations.real**2 + deviations.imag**2 if x.dtype.kind == "c" else deviations * deviations
     return _add(squares, axis, None, None, keepdims) / builtins.max(count - correction, 0)

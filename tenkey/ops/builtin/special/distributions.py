@@ -12,7 +12,7 @@ from ...declare import composite
 from ..elementwise.comparison import where
 from ..elementwise.exponential import exp, log, log1p
 from .gamma import special_betaln
-from .incomplete import beta_below, broadcasting, gamma_tail, of_one_shape, refuse, together
+from .incomplete import beta_below, broadcasting, gamma_tail, no_derivative, of_one_shape, to_one_shape
 
 _ENOUGH: Final = 1e17  # from this many degrees of freedom, the distribution is normal to the last place
 
@@ -127,7 +127,7 @@ def _student_log_density(df: Tensor, t: Tensor) -> Tensor:
 student_below = of_one_shape(
     "student_below(Tensor df, Tensor t) -> Tensor",
     _student,
-    {"df": refuse("special_stdtr", "df", "t"), "t": lambda g, df, t: g * exp(_student_log_density(df, t))},
+    {"df": no_derivative("special_stdtr", "df", "t"), "t": lambda g, df, t: g * exp(_student_log_density(df, t))},
     domain=(-4, 4),
 )
 
@@ -135,7 +135,7 @@ student_quantile = of_one_shape(
     "student_quantile(Tensor df, Tensor p) -> Tensor",
     _student_quantile,
     {
-        "df": refuse("special_stdtrit", "df", "p"),
+        "df": no_derivative("special_stdtrit", "df", "p"),
         "p": lambda g, df, p, out: g * exp(-_student_log_density(df, out)),
     },
     domain=(0.1, 0.9),
@@ -163,8 +163,8 @@ f_tail = of_one_shape(
     "f_tail(Tensor dfn, Tensor dfd, Tensor x, bool upper) -> Tensor",
     _f_tails,
     {
-        "dfn": refuse("special_fdtr", "dfn", "x"),
-        "dfd": refuse("special_fdtr", "dfd", "x"),
+        "dfn": no_derivative("special_fdtr", "dfn", "x"),
+        "dfd": no_derivative("special_fdtr", "dfd", "x"),
         "x": lambda g, dfn, dfd, x, upper: (-g if upper else g) * _f_density(dfn, dfd, x),
     },
     domain=(0.5, 6),
@@ -182,7 +182,7 @@ def special_chdtr(v: Tensor, x: Tensor) -> Tensor:
     >>> f"{tk.special.chdtr(2, tk.asarray(2.0)).item():.5f}"
     '0.63212'
     """
-    v, x = together("special_chdtr", v, x)
+    v, x = to_one_shape("special_chdtr", v, x)
     return gamma_tail(v / 2, x / 2, False)
 
 
@@ -196,7 +196,7 @@ def special_chdtrc(v: Tensor, x: Tensor) -> Tensor:
     >>> f"{tk.special.chdtrc(2, tk.asarray(2.0)).item():.5f}"
     '0.36788'
     """
-    v, x = together("special_chdtrc", v, x)
+    v, x = to_one_shape("special_chdtrc", v, x)
     return gamma_tail(v / 2, x / 2, True)
 
 
@@ -212,7 +212,7 @@ def special_fdtr(dfn: Tensor, dfd: Tensor, x: Tensor) -> Tensor:
     >>> f"{tk.special.fdtr(2, 2, tk.asarray(3.0)).item():.5f}"
     '0.75000'
     """
-    return f_tail(*together("special_fdtr", dfn, dfd, x), False)
+    return f_tail(*to_one_shape("special_fdtr", dfn, dfd, x), False)
 
 
 @composite("special_fdtrc(Tensor dfn, Tensor dfd, Tensor x) -> Tensor", sample_inputs=broadcasting(2, (0.5, 6)))
@@ -225,7 +225,7 @@ def special_fdtrc(dfn: Tensor, dfd: Tensor, x: Tensor) -> Tensor:
     >>> f"{tk.special.fdtrc(2, 2, tk.asarray(3.0)).item():.5f}"
     '0.25000'
     """
-    return f_tail(*together("special_fdtrc", dfn, dfd, x), True)
+    return f_tail(*to_one_shape("special_fdtrc", dfn, dfd, x), True)
 
 
 @composite("special_stdtr(Tensor df, Tensor t) -> Tensor", sample_inputs=broadcasting(1, (-4, 4)))
@@ -240,7 +240,7 @@ def special_stdtr(df: Tensor, t: Tensor) -> Tensor:
     >>> f"{tk.special.stdtr(1, tk.asarray(1.0)).item():.5f}"
     '0.75000'
     """
-    return student_below(*together("special_stdtr", df, t))
+    return student_below(*to_one_shape("special_stdtr", df, t))
 
 
 @composite(
@@ -257,4 +257,4 @@ def special_stdtrit(df: Tensor, p: Tensor) -> Tensor:
     >>> f"{tk.special.stdtrit(1, tk.asarray(0.75)).item():.5f}"
     '1.00000'
     """
-    return student_quantile(*together("special_stdtrit", df, p))
+    return student_quantile(*to_one_shape("special_stdtrit", df, p))

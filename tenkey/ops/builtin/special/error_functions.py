@@ -50,12 +50,13 @@ def _erfcx_of_positive(T: Any, x: Any) -> Any:
     return horner(T, c.ERFCX, t) / (1 + 2 * x)
 
 
-# Note [The exponential of a square]
-#     x * x is rounded, and the exponential function turns this into an error that grows with the square. So x is split
-#     into a head of few bits, whose square is exact, and a rest: x^2 = head^2 + (x - head) * (x + head). Guarded by
-#     `test_accuracy_in_units_in_the_last_place`.
 def _exp_of_square(T: Any, x: Any, factor: float) -> Any:
-    """Return ``exp(factor * x**2)`` for a factor that is a power of two."""
+    """Return ``exp(factor * x**2)`` for a factor that is a power of two.
+
+    The exponential function would turn the rounding of x * x into an error that grows with the square. So x is split
+    into a head of few bits, whose square is exact, and a rest: x^2 = head^2 + (x - head) * (x + head). Guarded by
+    ``test_accuracy_in_units_in_the_last_place``.
+    """
     head = s.round(x * 16) * 0.0625
     rest = (x - head) * (x + head)
     return s.exp(head * head * factor) * s.exp(s.where(s.isinf(x), T(0), rest) * factor)

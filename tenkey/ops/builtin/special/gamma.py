@@ -190,14 +190,7 @@ def _relative_zeta(order: float, x: Any) -> Any:
     return _zeta_sum(order, x, lambda k: (1 + k / x) ** -order)
 
 
-# Note [Polygamma is a sum over all poles]
-#     The n-th derivative is (-1)^(n+1) n! times the sum of (x + k)^-(n+1) over k >= 0, for negative x = -N + f too:
-#     the poles on one side of x give a zeta function of f, the N on the other side that of 1 - f less that of 1 - x.
-#     At half-integers and even n the first two cancel exactly. `special.zeta` of a negative argument is the same sum.
-#     Beyond order 100, factorial and powers may leave the range of double precision although the result does not:
-#     there the largest term is factored out, by logarithms.
-#     Guarded by `test_polygamma_of_high_order_and_negative_numbers`.
-_FACTORIALS: Final = 100
+_FACTORIALS: Final = 100  # the order up to which factorials and powers are in range
 
 
 def _between_poles(x: Any, even: Any) -> list[tuple[Any, Any]]:
@@ -230,6 +223,13 @@ def hurwitz_zeta_beyond(order: Any, x: Any) -> Any:
 
 
 def _polygamma_on_numpy(n: int, x: Any) -> Any:
+    """Return the n-th derivative of ``digamma``: (-1)^(n+1) n! times the sum of (x + k)^-(n+1) over k >= 0.
+
+    For negative x = -N + f, the poles on one side of x give a zeta function of f, the N on the other side that of 1 - f
+    less that of 1 - x; at half-integers and even n the first two cancel exactly. Beyond order 100, factorial and powers
+    may leave the range of double precision although the result does not: there the largest term is factored out, by
+    logarithms. Guarded by ``test_polygamma_of_high_order_and_negative_numbers``.
+    """
     result = x.dtype if x.dtype.kind == "f" else default_float()
     wide = np.asarray(x, np.float64)
     if n == 0:

@@ -246,7 +246,7 @@ def _zeta(x: Any, q: Any) -> Any:
 # ---- operators whose operands have one floating dtype and one shape
 
 
-def together(operator: str, *operands: Tensor) -> list[Tensor]:
+def to_one_shape(operator: str, *operands: Tensor) -> list[Tensor]:
     """Convert the operands to one floating dtype and one shape."""
     word = 0
     for x in operands:
@@ -261,7 +261,7 @@ def together(operator: str, *operands: Tensor) -> list[Tensor]:
     return made
 
 
-def refuse(operator: str, name: str, known: str) -> Any:
+def no_derivative(operator: str, name: str, known: str) -> Any:
     """Return the formula of a derivative that is not implemented."""
 
     def formula(g: Tensor) -> Tensor:
@@ -332,7 +332,7 @@ gamma_tail = of_one_shape(
     "gamma_tail(Tensor a, Tensor x, bool upper) -> Tensor",
     lambda a, x, upper: _gamma_tails(a, x)[upper],
     {
-        "a": refuse("special_gammainc", "a", "x"),
+        "a": no_derivative("special_gammainc", "a", "x"),
         "x": lambda g, a, x, upper: (-g if upper else g) * _gamma_density(a, x),
     },
     domain=(0.5, 6),
@@ -359,8 +359,8 @@ beta_tail = of_one_shape(
     "beta_tail(Tensor a, Tensor b, Tensor x, bool upper) -> Tensor",
     _beta_tails,
     {
-        "a": refuse("special_betainc", "a", "x"),
-        "b": refuse("special_betainc", "b", "x"),
+        "a": no_derivative("special_betainc", "a", "x"),
+        "b": no_derivative("special_betainc", "b", "x"),
         "x": lambda g, a, b, x, upper: (-g if upper else g) * _beta_density(a, b, x),
     },
     domain=(0.1, 0.9),
@@ -375,7 +375,7 @@ beta_tail = of_one_shape(
 hurwitz: Entry = of_one_shape(
     "hurwitz(Tensor x, Tensor q) -> Tensor",
     _zeta,
-    {"x": refuse("special_zeta", "x", "q"), "q": lambda g, x, q: g * -x * hurwitz(x + 1, q)},
+    {"x": no_derivative("special_zeta", "x", "q"), "q": lambda g, x, q: g * -x * hurwitz(x + 1, q)},
     domain=(0.5, 6),
     lowest=2,
     doc="""Compute the Hurwitz zeta function.
@@ -399,7 +399,7 @@ def special_gammainc(a: Tensor, x: Tensor) -> Tensor:
     >>> f"{tk.special.gammainc(1, tk.asarray(2.0)).item():.5f}"
     '0.86466'
     """
-    return gamma_tail(*together("special_gammainc", a, x), False)
+    return gamma_tail(*to_one_shape("special_gammainc", a, x), False)
 
 
 @composite("special_gammaincc(Tensor a, Tensor x) -> Tensor", sample_inputs=broadcasting(1, (0.5, 6)))
@@ -412,7 +412,7 @@ def special_gammaincc(a: Tensor, x: Tensor) -> Tensor:
     >>> f"{tk.special.gammaincc(1, tk.asarray(2.0)).item():.5f}"
     '0.13534'
     """
-    return gamma_tail(*together("special_gammaincc", a, x), True)
+    return gamma_tail(*to_one_shape("special_gammaincc", a, x), True)
 
 
 @composite("special_betainc(Tensor a, Tensor b, Tensor x) -> Tensor", sample_inputs=broadcasting(2, (0.1, 0.9)))
@@ -427,7 +427,7 @@ def special_betainc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
     >>> f"{tk.special.betainc(2, 2, tk.asarray(0.25)).item():.5f}"
     '0.15625'
     """
-    return beta_tail(*together("special_betainc", a, b, x), False)
+    return beta_tail(*to_one_shape("special_betainc", a, b, x), False)
 
 
 @composite("special_betaincc(Tensor a, Tensor b, Tensor x) -> Tensor", sample_inputs=broadcasting(2, (0.1, 0.9)))
@@ -440,7 +440,7 @@ def special_betaincc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
     >>> f"{tk.special.betaincc(2, 2, tk.asarray(0.25)).item():.5f}"
     '0.84375'
     """
-    return beta_tail(*together("special_betaincc", a, b, x), True)
+    return beta_tail(*to_one_shape("special_betaincc", a, b, x), True)
 
 
 @composite("special_zeta(Tensor x, Tensor? q=None) -> Tensor", sample_inputs=broadcasting(1, (0.5, 6), lowest=2))
@@ -455,7 +455,7 @@ def special_zeta(x: Tensor, q: Tensor | None = None) -> Tensor:
     >>> f"{tk.special.zeta(tk.asarray(2.0)).item():.5f}"
     '1.64493'
     """
-    return hurwitz(*together("special_zeta", x, ones_like(x) if q is None else q))
+    return hurwitz(*to_one_shape("special_zeta", x, ones_like(x) if q is None else q))
 
 
 @composite(
