@@ -54,3 +54,10 @@ def test_dtypes() -> None:
     assert tk.elu(tk.asarray([1, 2])).dtype == tk.float32
     with pytest.raises(TypeError, match=r"\[tk::mish\]"):
         tk.mish(tk.asarray(1j))
+
+
+def test_schema_of_a_decorated_expression() -> None:
+    """``elementwise`` takes tensors from the parameters after T, and floats from those with defaults."""
+    schema = tk.ops.tk.hardtanh.default.schema
+    assert str(schema) == "tk::hardtanh(Tensor x, float low=-1.0, float high=1.0) -> Tensor"
+    assert str(tk.ops.tk.heaviside.default.schema) == "tk::heaviside(Tensor x1, Tensor x2) -> Tensor"

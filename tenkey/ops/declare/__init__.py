@@ -2,7 +2,6 @@
 
 from .batch import along, broadcast, core_dims, gather, loop, prepend, same_dim
 from .declaration import Entry, composite, factory, operator_of, pointwise, reduction, structured, view
-from .expressions import elementwise, scalar_function
 from .facets import TensorSpec, linear
 from .methods import attach_methods
 from .promotion import (
@@ -18,6 +17,7 @@ from .promotion import (
     SAME,
     SUM,
 )
+from .short_forms import elementwise, scalar_function
 
 __all__ = [
     "ARITHMETIC", "BOOLEAN", "COMPARISON", "EACH_TO_FLOAT", "INT_TO_FLOAT", "MAGNITUDE", "ORDERED", "REAL",
