@@ -149,7 +149,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, level: DualLevel | None = None) -
         if got != want:
             raise ValueError(
                 f"[make_dual] the tangent has the {'shape' if what == 'size' else what} {got} and the tensor {want}: "
-                f"these must be equal (a forward gradient that has a different {what} than that of the original Tensor)."
+                f"they must be equal (a forward gradient that has a different {what} than that of the original Tensor)."
             )
     if 0 in unwrapped(tangent).strides:  # broadcast: it could not be changed in place together with the tensor
         tangent = tangent.clone()
