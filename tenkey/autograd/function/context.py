@@ -1,38 +1,35 @@
-"""The context of a ``Function`` and of a custom operator: what a call hands to its backward, and its node."""
+"""The context of a ``Function`` or custom operator: it passes values from a call to its backward, and is its node."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+import numpy as np
+
+from ...core.device import CPU
 from ...core.tensor import Tensor
+from ...core.word import BFLOAT16_TRAIT, DTYPE_TRAIT, INFERENCE, REQUIRES_GRAD
 from ...ops.builtin.creation import zeros
 from ..engine.input_buffer import GradientTypeError
 from ..grad_mode import is_grad_enabled
 from ..saved_tensors.hooks import active_hooks
 from ..saved_tensors.raw import RawSavedTensor
 from ..saved_tensors.saved import FREED, Saved, SavedOutput, SavedTensor, refuse_to_save
-from ..tape.node import Node, TensorMeta
-from .saved_intermediates import guarded, positions_of_intermediates, restored
+from ..tape.node import SEQUENCE, AutogradMeta, Edge, Node, TensorMeta, settle
+from .saved_intermediates import guarded, number_of, positions_of_intermediates, restored
 
-__all__ = ["NO_BACKWARD", "UNSET", "Call", "Context"]
+__all__ = ["DIFFERENTIABLE", "NO_BACKWARD", "UNSET", "Call", "Context", "record_single"]
 
 NO_BACKWARD: Final = (
     "[{node}] has no backward: define a staticmethod backward(ctx, *grad_outputs). (You must implement either the "
     "backward or vjp method.)"
 )
-_NOT_TENSORS: Final = (
-    "[{node}] {call} takes tensors and None, got {got}: it can only save variables, but argument {index} is "
-    "of type {got}; keep other values on ctx itself."
-)
-_RESERVED: Final = (
-    "[{node}] the context has {names} for purposes of its own (it is the node of the graph): keep your value under "
-    "another name, such as ctx.my_{first}."
-)
+DIFFERENTIABLE: Final = BFLOAT16_TRAIT | sum(trait for dtype, trait in DTYPE_TRAIT.items() if dtype.kind in "fc")
 
 
 class _Unset:
-    """The value of what a call sets last; None would not do, which may be a note of the user's."""
+    """Sentinel of attributes that a call sets last; `None` is ambiguous because users may store it."""
 
     def __bool__(self) -> bool:
         return False
@@ -45,7 +42,7 @@ UNSET: Final = _Unset()
 
 
 class Context(Node):
-    """What ``forward`` hands to ``backward``; also the node of the call.
+    """The context that ``forward`` passes to ``backward``; also the node of the call.
 
     Tensors go through ``save_for_backward``; other values may be attributes.
 
@@ -68,15 +65,15 @@ class Context(Node):
 
     Note [Saved as they are]
     ~~~~~~~~~~~~~~~~~~~~~~~~
-    A tensor without a storage was never changed in place, by Note [Views share a version counter]: its version is 0.
-    Where all that is saved are such tensors, and none is an output, the tuple that the user gave is what is kept; a
-    tensor that has a storage at unpacking must still be at version 0. Guarded by
+    A tensor without a storage was never changed in place (Note [Views share a version counter]): its version is 0. If
+    all saved tensors are of this kind, and none is an output, the user's tuple itself is kept; a tensor that has a
+    storage when it is unpacked must still be at version 0. Guarded by
     ``tests/autograd/function/test_function_saved.py::test_a_modified_saved_tensor_is_found``.
     """
 
     runs_on_undefined = True
-    _function: Any = None  # the Function, once it is called
-    _saved: tuple[Any, ...] | None = ()  # None: they were let go of
+    _function: Any = None  # the Function, set by a call
+    _saved: tuple[Any, ...] | None = ()  # None if freed
     _to_save: tuple[Tensor | None, ...] = ()
     _for_forward: tuple[Tensor | None, ...] | None = None
     _dirty: tuple[Tensor, ...] = ()
@@ -92,29 +89,31 @@ class Context(Node):
         return f"{self._function.__name__}Backward"
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keep inputs or outputs for ``backward``, with a check that nobody changes them in between."""
+        """Keep inputs or outputs for ``backward``, which raises if they were changed in the meantime."""
         for tensor in tensors:
             if tensor.__class__ is not Tensor and tensor is not None and not isinstance(tensor, Tensor):
-                raise self._not_tensors("save_for_backward", tensors)
+                raise self._wrong_tensor("save_for_backward", tensors)
         self._to_save = tensors
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
         """Keep inputs or outputs for ``jvp``, which finds them in ``saved_tensors``."""
-        for tensor in tensors:
-            if tensor is not None and not isinstance(tensor, Tensor):
-                raise self._not_tensors("save_for_forward", tensors)
+        if not all(tensor is None or isinstance(tensor, Tensor) for tensor in tensors):
+            raise self._wrong_tensor("save_for_forward", tensors)
         self._for_forward = tensors
 
-    def _not_tensors(self, call: str, given: tuple[Any, ...]) -> TypeError:
+    def _wrong_tensor(self, call: str, given: tuple[Any, ...]) -> TypeError:
         index, bad = next((i, x) for i, x in enumerate(given) if x is not None and not isinstance(x, Tensor))
-        return TypeError(_NOT_TENSORS.format(node=self.name(), call=call, got=type(bad).__name__, index=index))
+        got = type(bad).__name__
+        return TypeError(
+            f"[{self.name()}] {call} takes tensors and None, got {got}: it can only save variables, but argument "
+            f"{index} is of type {got}; store other values as attributes of ctx."
+        )
 
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
-        """The tensors that were saved, in order."""
-        if self._intermediates and is_grad_enabled():
-            return guarded(self, self._unpacked(), self._intermediates)
-        return self._unpacked()
+        """The saved tensors, in order."""
+        tensors = self._unpacked()
+        return guarded(self, tensors, self._intermediates) if self._intermediates and is_grad_enabled() else tensors
 
     def _unpacked(self) -> tuple[Tensor | None, ...]:
         saved = self._saved
@@ -140,7 +139,7 @@ class Context(Node):
 
     @property
     def _raw_saved_tensors(self) -> tuple[RawSavedTensor, ...]:
-        """Handles of the tensors given to ``save_for_backward``."""
+        """Handles of the tensors passed to ``save_for_backward``."""
         if self._saved is None:
             raise RuntimeError(FREED.format(node=self.name()))
         own: Any = self
@@ -154,15 +153,15 @@ class Context(Node):
             self._saved = tuple([one and one.packed(stack, self, name) for name, one in self._kept_values()])
 
     def mark_dirty(self, *tensors: Tensor) -> None:
-        """Say that ``forward`` changed these inputs in place."""
+        """Declare that ``forward`` changed these inputs in place."""
         self._dirty = self._marked("mark_dirty", tensors)
 
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
-        """Say that no gradient flows through these outputs."""
+        """Declare that no gradient flows through these outputs."""
         self._not_differentiable = self._marked("mark_non_differentiable", tensors)
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Whether ``backward`` gets zeros (the default) or None for what has no gradient, and ``jvp`` for tangents."""
+        """Choose whether missing gradients in ``backward`` and tangents in ``jvp`` are zeros (default) or None."""
         if value is not True and value is not False:
             raise TypeError(
                 f"[{self.name()}] set_materialize_grads expected a bool, got {value!r}: pass True or False."
@@ -174,7 +173,7 @@ class Context(Node):
             if not isinstance(tensor, Tensor):
                 raise GradientTypeError(
                     f"[{self.name()}] {call} only accepts variable arguments, but got {type(tensor).__name__}: pass "
-                    f"the tensors themselves, {call}(a, b)."
+                    f"the tensors themselves, as in {call}(a, b)."
                 )
         return tensors
 
@@ -189,7 +188,7 @@ class Context(Node):
         )
 
     def freeze(self, inputs: Any, outputs: list[Any]) -> None:
-        """Turn what ``forward`` saved into saved variables."""
+        """Turn the tensors saved by ``forward`` into saved values."""
         to_save = self._to_save
         found = positions_of_intermediates(to_save, inputs, outputs)
         if found:
@@ -197,33 +196,30 @@ class Context(Node):
         refuse_to_save(self.name(), to_save)
         self._to_save = ()
         for tensor in to_save:
-            if tensor is None or tensor._storage is not None:
+            if tensor is None or tensor._storage is not None or number_of(tensor, outputs) >= 0:
                 break
-            for out in outputs:
-                if out is tensor:
-                    break
-            else:
-                continue
-            break
-        else:
+        else:  # Note [Saved as they are]
             self._saved = to_save
             return
         made: list[Any] = []
         for tensor in to_save:
-            nr = next((i for i, out in enumerate(outputs) if out is tensor), None)
-            made.append(None if tensor is None else SavedTensor(tensor) if nr is None else SavedOutput(tensor, nr))
+            nr = number_of(tensor, outputs)
+            made.append(None if tensor is None else SavedTensor(tensor) if nr < 0 else SavedOutput(tensor, nr))
         self._saved = tuple(made)
 
     def taken(self) -> set[str]:
-        """The names that the user keeps something under."""
+        """Return the names of the user's attributes."""
         return set(self.__dict__)
 
     def describe(self, outputs: Sequence[Any], *, listed: bool = False) -> None:
-        """Note shape, dtype and device of the outputs, without touching what the user keeps under these names."""
+        """Record shape, dtype and device of the outputs without touching the user's attributes of these names."""
         taken = self.taken()
-        if not _RESERVED_NAMES.isdisjoint(taken):
-            names = sorted(_RESERVED_NAMES.intersection(taken))
-            raise RuntimeError(_RESERVED.format(node=type(self).name(self), names=", ".join(names), first=names[0]))
+        names = sorted(_RESERVED_NAMES & taken)
+        if names:
+            raise RuntimeError(
+                f"[{type(self).name(self)}] the context has {', '.join(names)} for its own purposes (it is the node of "
+                f"the graph): store your value under another name, such as ctx.my_{names[0]}."
+            )
         listed = len(outputs) != 1 or not isinstance(outputs[0], Tensor) or not _OUTPUT_NAMES.isdisjoint(taken)
         if listed:
             own: Any = self
@@ -233,12 +229,12 @@ class Context(Node):
         super().describe(outputs, listed=listed)
 
     def release(self) -> None:
-        """Let go of the saved tensors."""
+        """Free the saved tensors."""
         if self._saved:
             self._saved = None
 
     def fill(self, grads: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
-        """Zeros for the outputs without a gradient, unless that was switched off."""
+        """Return the gradients with zeros for missing ones, unless that was switched off."""
         if not self._materialize:
             return grads
         for grad in grads:
@@ -255,15 +251,15 @@ class Context(Node):
         )
 
     def apply(self, *grads: Tensor | None) -> Any:
-        """The gradients of the arguments that are tensors."""
+        """Return the gradients of the tensor arguments."""
         function = self._function
         for grad in grads:
             if grad is None:
-                if not self._materialize and not any(g is not None for g in grads):
+                if not self._materialize and all(g is None for g in grads):
                     return (None,) * len(self.next_edges)
                 grads = self.fill(grads)
                 break
-        formula = function.vjp or function.backward  # ``vjp`` is another name for it
+        formula = function.vjp or function.backward  # two names for one method
         if formula is function._missing_backward:
             raise NotImplementedError(NO_BACKWARD.format(node=self.name()))
         results = formula(self, *grads)
@@ -276,7 +272,7 @@ class Context(Node):
             else:
                 raise RuntimeError(
                     f"[{self.name()}] returned an incorrect number of gradients (expected {count}, "
-                    f"got {len(results)}): one for each argument of forward, None where there is none."
+                    f"got {len(results)}): one for each argument of forward, None if there is none."
                 )
         positions = self._input_positions
         if len(positions) == count:
@@ -286,7 +282,7 @@ class Context(Node):
                 raise RuntimeError(
                     f"[{self.name()}] returned a gradient different than None at position {index + 1}, but the "
                     f"corresponding forward input was not a Variable: return None for the argument {index}, which is "
-                    "no tensor."
+                    "not a tensor."
                 )
         return tuple([results[i] for i in positions])
 
@@ -302,35 +298,56 @@ def _as_saved(one: Any) -> Saved | None:
 
 
 class Call(Context):
-    """The context of a call of a Function; each Function has a subclass of its own, which knows it.
+    """The context of a call of a Function; each Function has its own subclass, which refers to it.
 
-    What every call sets are slots, so that the dict of a context holds the notes of the user alone, and is not made
-    where there are none.
+    The attributes that every call sets are slots, so the dict of a context holds only the user's attributes, and does
+    not exist if there are none.
     """
 
     __slots__ = (
-        "_input_positions",
-        "_saved",
-        "_to_save",
-        "_word",
-        "device",
-        "dtype",
-        "needs_input_grad",
-        "next_edges",
-        "sequence_nr",
-        "shape",
-        "topological_nr",
-    )
+        "_input_positions", "_saved", "_to_save", "_word", "device", "dtype", "needs_input_grad", "next_edges",
+        "sequence_nr", "shape", "topological_nr",
+    )  # fmt: skip
 
     def taken(self) -> set[str]:
-        """The names that the user keeps something under; what is to be set has these values until then."""
+        """Return the names of the user's attributes; slots that a call sets last have these values until then."""
         return super().taken() | {name for name, value in _SET_LAST.items() if getattr(self, name) is not value}
+
+
+def record_single(context: Context, edges: tuple[Edge, ...], height: int, inputs: Sequence[Any], output: Any) -> None:
+    """Record a call without user's attributes that returned one new floating tensor.
+
+    This is ``record_node``, ``freeze`` and ``set_history`` in one frame, for calls of Functions and custom operators.
+    """
+    own: Any = context
+    data = output._data
+    own.shape, own.dtype = data.shape, data.dtype
+    own.sequence_nr = SEQUENCE.next()
+    own.next_edges = edges
+    own.topological_nr = height
+    saved = own._to_save
+    if saved:
+        first = saved[0]
+        if len(saved) == 1 and first is inputs[0] and first._storage is None and not first._word & INFERENCE:
+            own._saved = saved  # Note [Saved as they are]
+            own._to_save = ()
+        else:
+            own.freeze(inputs, [output])
+    meta = output._autograd = AutogradMeta()
+    meta.node = own
+    meta.edge = (own, 0)
+    word = output._word = output._word | REQUIRES_GRAD
+    if data.__class__ is np.ndarray:
+        own.device = CPU
+        own._word = word
+    else:
+        settle(own, output)
 
 
 _SET_LAST: Final = {
     "device": UNSET, "dtype": UNSET, "shape": UNSET, "next_edges": None, "sequence_nr": None, "topological_nr": None
 }  # fmt: skip
-_OUTPUT_NAMES: Final = frozenset(("shape", "dtype", "device"))  # common notes of users: not needed beside ``outputs``
+_OUTPUT_NAMES: Final = frozenset(("shape", "dtype", "device"))  # users' common names: ``outputs`` replaces them
 _RESERVED_NAMES: Final = (
     frozenset(name for name in dir(Context) if not name.startswith("_")) - _OUTPUT_NAMES - {"needs_input_grad"}
 )

@@ -1,4 +1,4 @@
-"""Gradients that were written by hand for an operator: the facet ``Backward``."""
+"""Hand-written gradients of operators: the facet ``Backward``."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-import numpy as np
-
-from ...core.device import CPU
 from ...core.tensor import Tensor, shares_storage
 from ...core.tree import tensors_in, tree_map
 from ...core.word import REQUIRES_GRAD
@@ -18,10 +15,10 @@ from ...dispatch.operator import Operator
 from ...dispatch.tags import Tag
 from ..recording.autograd_kernels import below_autograd, inner_call
 from ..saved_tensors.hooks import HOOKED, with_choice
-from ..saved_tensors.saved import SavedTensor
-from ..tape.node import SEQUENCE, edge_of, longest, record_node, set_history, settle
+from ..tape.node import edge_of, longest, record_node, set_history
 from ..views.tracking import check_inplace, rebase
-from .context import Context
+from .context import DIFFERENTIABLE, Context, record_single
+from .saved_intermediates import number_of
 
 __all__ = ["custom_kernel"]
 
@@ -29,37 +26,31 @@ _ALIAS: Final = (
     "[{operator}] returned one of its arguments, or a tensor that was there before the call: an operator returns new "
     "tensors; return x.clone()."
 )
-
-
-class _Slot:
-    """The place of a tensor in a template."""
-
-
-_SLOT: Final = _Slot()
+_SLOT: Final = object()  # the place of a tensor in a template
 
 
 def _template(value: Any) -> Any:
-    """The structure of an argument or a result: nested lists and tuples with slots for tensors.
+    """Return the structure of an argument or result: nested lists and tuples with slots for tensors.
 
-    Texts are kept, since they are the keys of what is a dict for the user; all else is None.
+    Strings are kept, since they are the keys of user's dicts; all other leaves are None.
     """
     return tree_map(lambda leaf: _SLOT if isinstance(leaf, Tensor) else leaf if isinstance(leaf, str) else None, value)
 
 
 def _filled(template: Any, values: Iterator[Any]) -> Any:
-    """Return a template with the next values in its slots."""
+    """Return the template with the next values in its slots."""
     return tree_map(lambda leaf: next(values) if leaf is _SLOT else leaf, template)
 
 
 def _needs(value: Any) -> Any:
-    """Whether an argument needs a gradient; a list for a list or record, with an answer for each item."""
+    """Return whether an argument needs a gradient; for a list or record, a list with an answer for each item."""
     if isinstance(value, Tensor):
         return bool(value._word & REQUIRES_GRAD)
     return [_needs(item) for item in value] if isinstance(value, (list, tuple)) else False
 
 
 def _fields(value: Any, template: Any) -> Any:
-    """The parts of a gradient that was given for a list or a record: of a dict, in the order of the argument."""
+    """Return the parts of the gradient of a list or record, those of a dict in the order of the argument."""
     if isinstance(value, Mapping):
         pairs = all(isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str) for item in template)
         if not pairs or set(value) - {item[0] for item in template}:
@@ -71,33 +62,26 @@ def _fields(value: Any, template: Any) -> Any:
 
 
 def _spread(grad: Any, template: Any, operator: str, argument: str, into: list[Any]) -> None:
-    """Put the gradients for the slots of an argument's template into a list, in order."""
+    """Append the gradients for the slots of an argument's template to a list, in order."""
     if template is _SLOT:
         into.append(grad)
     elif isinstance(template, (list, tuple)):
         parts = [None] * len(template) if grad is None else _fields(grad, template)
         if parts is None:
             got = f"{len(grad)} gradients" if isinstance(grad, (list, tuple)) else type(grad).__name__
-            flat = all(item is _SLOT or item is None for item in template)
-            text = (
-                (
-                    "[{operator}] its backward returned {got} for the argument {argument!r}, a list of {want} "
-                    "tensors: return a list of {want} gradients, or None."
-                )
-                if flat and isinstance(template, (list, tuple))
-                else (
-                    "[{operator}] its backward returned {got} for the argument {argument!r}, a record, dict or "
-                    "list of {want}: return the gradients in its structure, None for what has none, or None for all of "
-                    "it."
-                )
+            kind, remedy = "record, dict or list of", "the gradients in its structure, None for missing ones,"
+            if all(item is _SLOT or item is None for item in template):
+                kind, remedy = "list of", f"a list of {len(template)} gradients,"
+            raise RuntimeError(
+                f"[{operator}] its backward returned {got} for the argument {argument!r}, a {kind} {len(template)} "
+                f"tensors: return {remedy} or None."
             )
-            raise RuntimeError(text.format(operator=operator, got=got, argument=argument, want=len(template)))
         for part, item in zip(parts, template):
             _spread(part, item, operator, argument, into)
 
 
 class _Plan:
-    """What the schema says of the tensors of an operator with a gradient."""
+    """The tensors in the schema of an operator with a gradient, and the checks of its calls."""
 
     def __init__(self, operator: Operator) -> None:
         schema = operator.schema
@@ -116,7 +100,7 @@ class _Plan:
             and [str(r) for r in schema.returns] == ["Tensor"]
         )
         self.written = [(i, a) for i, a in enumerate(self.arguments) if a.is_mutable]
-        # an operator without results that are tensors has what it writes to for results
+        # the results of an operator that returns no tensors are the tensors that it writes to
         self.in_place = bool(self.written) and not any(r.type.contains_tensor for r in schema.returns)
         returned = {name for r in schema.returns if r.alias is not None for name in r.alias.names}
         self.rebased = [
@@ -124,7 +108,7 @@ class _Plan:
         ]
 
     def check_written(self, args: tuple[Any, ...]) -> list[Tensor]:
-        """The tensors that become outputs because they are written to; raises for what cannot be recorded."""
+        """Return the tensors that become outputs because they are written to; raise if they cannot be recorded."""
         found: list[Tensor] = []
         for i, a in self.written:
             for tensor in tensors_in(args[i]):
@@ -132,28 +116,25 @@ class _Plan:
                     if tensor._word & REQUIRES_GRAD:
                         raise RuntimeError(
                             f"[{self.name}] mutates its argument {a.name!r}, which requires a gradient, and returns "
-                            "tensors: gradients flow through its results alone. Give it x.detach(), or return what "
-                            "it writes to as 'Tensor(a!)'."
+                            "tensors: gradients flow through its results only. Pass x.detach(), or return the "
+                            "argument as 'Tensor(a!)'."
                         )
                 else:
                     check_inplace(
                         self.name,
                         tensor,
                         f"[{self.name}] a leaf Variable that requires grad is being used in an in-place operation: it "
-                        f"mutates its argument {a.name!r}. Do it in a tk.no_grad() block, or give it a clone().",
+                        f"mutates its argument {a.name!r}. Call it in a tk.no_grad() block, or pass a clone().",
                     )
                     found.append(tensor)
         return found
 
     def check_outputs(self, outputs: list[Tensor], tensors: list[Any], written: list[Tensor]) -> None:
-        """Results are new tensors, but for those that are written to."""
+        """Raise unless the results are new tensors, except for those that are written to."""
         for tensor in outputs:
-            if written and any(tensor is given for given in written):
+            if number_of(tensor, written) >= 0:
                 continue
-            for given in tensors:
-                if tensor is given:
-                    raise RuntimeError(_ALIAS.format(operator=self.name))
-            if tensor._word & REQUIRES_GRAD:
+            if tensor._word & REQUIRES_GRAD or number_of(tensor, tensors) >= 0:
                 raise RuntimeError(_ALIAS.format(operator=self.name))
             may_be_view = tensor._storage is not None or getattr(tensor._data, "base", None) is not None
             if may_be_view and any(given is not None and shares_storage(tensor, given) for given in tensors):
@@ -169,7 +150,7 @@ class _Plan:
 
 
 def custom_kernel(operator: Operator, word: int) -> Callable[..., Any]:
-    """The Autograd kernel of an operator with a Backward facet."""
+    """Return the Autograd kernel of an operator with a Backward facet."""
     facet = operator.facets["Backward"]
     inner = inner_call(operator, word)
     plan = _Plan(operator)
@@ -196,7 +177,7 @@ def custom_kernel(operator: Operator, word: int) -> Callable[..., Any]:
             if len(results) != count:
                 raise RuntimeError(
                     f"[{operator.name}] its backward returned {len(results)} gradients, expected {count}: one for "
-                    f"each argument ({', '.join(names)}), None where there is none."
+                    f"each argument ({', '.join(names)}), None if there is none."
                 )
             if plain:
                 return tuple([results[i] for i in tensor_positions])
@@ -206,7 +187,7 @@ def custom_kernel(operator: Operator, word: int) -> Callable[..., Any]:
             return tuple(flat)
 
         def is_whole(self, results: tuple[Any, ...]) -> bool:
-            """Whether a tuple is the gradient of the only argument, a record, and does not hold it."""
+            """Return whether a tuple is the gradient of the only argument, a record, itself."""
             return hasattr(results, "_fields") or (
                 not plain and isinstance(self.templates[0], tuple) and len(results) == len(self.templates[0]) != 1
             )
@@ -214,8 +195,19 @@ def custom_kernel(operator: Operator, word: int) -> Callable[..., Any]:
         templates: tuple[Any, ...] = ()
         result_templates: tuple[Any, ...] = ()
 
-    if plan.simple:
-        return _simple_kernel(operator, word, plan, CustomContext, setup)
+    def needs(args: tuple[Any, ...]) -> tuple[bool, ...]:
+        return tuple([a.__class__ is not int and bool(getattr(a, "_word", 0) & REQUIRES_GRAD) for a in args])
+
+    def record(context: CustomContext, tensors: list[Any], outputs: list[Tensor], written: list[Tensor]) -> None:
+        record_node(context, tuple([edge_of(t) for t in tensors]), outputs, attach=False)
+        if context._to_save:
+            context.freeze(tensors, outputs)
+        for nr, tensor in enumerate(outputs):
+            if tensor.dtype.kind in "fcV":
+                if written:
+                    rebase(tensor, (context, nr), tensors)
+                else:
+                    set_history(tensor, context, nr)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         written = plan.check_written(args) if plan.written else []
@@ -223,9 +215,7 @@ def custom_kernel(operator: Operator, word: int) -> Callable[..., Any]:
         context = CustomContext()
         if plain:
             tensors = [args[i] for i in tensor_positions]
-            context.needs_input_grad = tuple(
-                [a.__class__ is not int and bool(getattr(a, "_word", 0) & REQUIRES_GRAD) for a in args]
-            )
+            context.needs_input_grad = needs(args)
         else:
             tensors = tensors_in([args[i] for i in tensor_positions])
             context.templates = tuple([_template(args[i]) for i in tensor_positions])
@@ -239,89 +229,49 @@ def custom_kernel(operator: Operator, word: int) -> Callable[..., Any]:
                 context.result_templates = tuple([_template(r) for r in ((output,) if plan.count == 1 else output)])
         plan.check_outputs(outputs, tensors, written)
         if setup is not None:
-            if plan.has_keywords:
-                setup(context, args, kwargs, output)
-            else:
-                setup(context, args, output)
-        record_node(context, tuple([edge_of(t) for t in tensors]), outputs, attach=False)
-        if context._to_save:
-            context.freeze(tensors, outputs)
-            if hooked:
-                context._pack()
-        for nr, tensor in enumerate(outputs):
-            if tensor.dtype.kind in "fcV":
-                if written:
-                    rebase(tensor, (context, nr), tensors)
-                else:
-                    set_history(tensor, context, nr)
+            setup(context, args, *([kwargs] if plan.has_keywords else []), output)
+        record(context, tensors, outputs, written)
+        if hooked:
+            context._pack()
         return output
 
-    return kernel
-
-
-def _simple_kernel(
-    operator: Operator, word: int, plan: _Plan, context_class: type[Context], setup: Callable[..., Any] | None
-) -> Callable[..., Any]:
-    """The kernel of an operator that takes tensors one by one and returns one: the general one, written to be fast."""
-    below = below_autograd(word)
-    function = operator.cache[below]
-    hooked = word & HOOKED
+    if not plan.simple:
+        return kernel
+    function = operator.cache[below_autograd(word)]
     if hooked:
         function = with_choice(operator, function)
-    positions = plan.tensors
-    only = positions == (0,) and len(plan.names) == 1  # then this argument is the reason for the call
-    # its kernels were checked when they ran, but for fakes, which may return what they are given
+    only = tensor_positions == (0,) and count == 1  # then this argument is the reason for the call
+    # the kernels of custom_op check their results, except for fakes, which may return their arguments
     trusted = Tag.CUSTOM_OP in operator.tags and "Meta" not in backends_in(word & backend_mask())
 
-    def kernel(*args: Any) -> Any:
+    def simple_kernel(*args: Any) -> Any:
+        """Call an operator that takes separate tensors and returns one."""
         found = get_state()
         try:
             set_state(SILENT if found is None else found.silent)
             output = function(*args)
         finally:
             set_state(found)
-        tensors = [args[i] for i in positions]
+        tensors = [args[i] for i in tensor_positions]
         if not trusted:
             plan.check_outputs([output], tensors, [])
         elif output._word & REQUIRES_GRAD:
-            raise RuntimeError(_ALIAS.format(operator=plan.name))
-        context = context_class()
-        context.needs_input_grad = (
-            (True,)
-            if only
-            else tuple([a.__class__ is not int and bool(getattr(a, "_word", 0) & REQUIRES_GRAD) for a in args])
-        )
+            raise RuntimeError(_ALIAS.format(operator=operator.name))
+        context = CustomContext()
+        context.needs_input_grad = (True,) if only else needs(args)
         if setup is not None:
             setup(context, args, output)
-        saved = context._to_save
-        if len(context.__dict__) > (2 if saved else 1):  # there are notes of the user's
-            context.describe([output])
+        # besides these two entries, the dict holds attributes of the user's
+        if len(context.__dict__) > (2 if context._to_save else 1) or not output._word & DIFFERENTIABLE:
+            record(context, tensors, [output], [])
+        elif only:
+            edge: Any = edge_of(args[0])
+            record_single(context, (edge,), edge[0].topological_nr + 1, args, output)
         else:
-            data = output._data
-            context.shape, context.dtype = data.shape, data.dtype
-            if data.__class__ is np.ndarray:
-                context.device = CPU
-                context._word = output._word | REQUIRES_GRAD
-            else:
-                settle(context, output)
-        context.sequence_nr = SEQUENCE.next()
-        if only:
-            edge = edge_of(args[0])
-            context.next_edges = (edge,)
-            context.topological_nr = edge[0].topological_nr + 1  # type: ignore[union-attr]  # it needs a gradient
-        else:
-            edges = context.next_edges = tuple([edge_of(t) for t in tensors])
-            context.topological_nr = longest(edges)
-        if saved:
-            if len(saved) == 1 and saved[0] is not output and saved[0] is not None:
-                context._saved = (SavedTensor(saved[0]),)
-                context._to_save = ()
-            else:
-                context.freeze(tensors, [output])
-            if hooked:
-                context._pack()
-        if output._data.dtype.kind in "fcV":
-            set_history(output, context, 0)
+            edges = tuple([edge_of(t) for t in tensors])
+            record_single(context, edges, longest(edges), tensors, output)
+        if hooked:
+            context._pack()
         return output
 
-    return kernel
+    return simple_kernel

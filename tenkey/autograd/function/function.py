@@ -1,36 +1,33 @@
-"""``Function``: an operation whose gradient is written by hand."""
+"""``Function``: an operation with a hand-written gradient."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from numpy import ndarray
-
-from ...core.device import CPU
 from ...core.tensor import Tensor, make_view
-from ...core.tree import flatten
-from ...core.word import BFLOAT16_TRAIT, DTYPE_TRAIT, INFERENCE, REQUIRES_GRAD
+from ...core.tree import tensors_in
+from ...core.word import INFERENCE, REQUIRES_GRAD
 from ...core.wrapper import Wrapper, innermost
 from ...dispatch.local_state import SILENT, StateGuard, get_state, set_state
 from ...profiler.observer import PROFILER, observe_function
 from ..anomaly import label_here
 from ..grad_mode import is_grad_enabled
 from ..saved_tensors.hooks import HOOKED
-from ..tape.node import SEQUENCE, AutogradMeta, edge_of, leaf_edge, record_node, settle
+from ..tape.node import edge_of, leaf_edge, longest, record_node
 from ..views.tracking import check_inplace, function_history, rebase
-from .context import NO_BACKWARD, UNSET, Call, Context
+from .context import DIFFERENTIABLE, NO_BACKWARD, UNSET, Call, Context, record_single
 from .once_differentiable import once_differentiable
-from .saved_intermediates import put_aside
+from .saved_intermediates import number_of, set_aside
 
 __all__ = ["Context", "Function", "once_differentiable"]
 
 
 class Function:
-    """Base of operations with a gradient written by hand.
+    """Base class of operations with a hand-written gradient.
 
     Subclasses define the staticmethods ``forward(ctx, *args)``, or ``forward(*args)`` with
     ``setup_context(ctx, inputs, output)``, and ``backward(ctx, *grad_outputs)``, which returns one gradient for each
-    argument of ``forward`` (None for what needs none).
+    argument of ``forward``, or None if it needs none.
 
     >>> import tenkey as tk
     >>> class Cube(tk.autograd.Function):
@@ -57,17 +54,17 @@ class Function:
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
-        """Compute the result; with ``setup_context`` without the context as first argument."""
+        """Compute the result; the first argument is the context, unless there is a ``setup_context``."""
         raise NotImplementedError("[Function] define a staticmethod forward.")
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        """Fill the context from inputs and output, apart from ``forward``."""
+        """Fill the context from inputs and output, separately from ``forward``."""
         raise NotImplementedError
 
     @staticmethod
     def backward(ctx: Any, *grads: Any, **kwargs: Any) -> Any:  # type checkers let any parameters override these
-        """The gradients of the arguments of ``forward`` from those of its results."""
+        """Compute the gradients of the arguments of ``forward`` from those of its results."""
         raise NotImplementedError(NO_BACKWARD.format(node="Function"))
 
     _missing_backward = backward
@@ -79,7 +76,7 @@ class Function:
 
     @classmethod
     def _run(cls, args: tuple[Any, ...]) -> tuple[Any, Context]:
-        """The result and the context of one call; ``apply`` does the same in a hurry."""
+        """Return the result and the context of a call; ``apply`` is the fast form."""
         context = Context()
         context._function = cls
         recording = is_grad_enabled()
@@ -102,7 +99,7 @@ class Function:
             kind = cls._context = _context_of(cls)
         context: Any = kind()
         context._to_save = context._saved = ()
-        single = len(args) == 1 and args[0].__class__ is Tensor  # the usual case
+        single = len(args) == 1 and args[0].__class__ is Tensor  # the common case
         if single:
             value = args[0]
             word = value._word
@@ -130,7 +127,7 @@ class Function:
             if not recorded:
                 context.needs_input_grad = (False,) * len(args)
             else:
-                # Until these are set, these values tell them from notes of the user under the same names.
+                # Until a call sets these, their values distinguish them from user's attributes of the same names.
                 context.shape = context.dtype = context.device = UNSET
                 context.next_edges = context.sequence_nr = context.topological_nr = None
                 context.needs_input_grad = _ONE if single else tuple([_wants(value) for value in args])
@@ -146,15 +143,13 @@ class Function:
             return output
         unset = UNSET
         if (
-            not single
-            or output.__class__ is not Tensor
+            output.__class__ is not Tensor
             or context.__dict__
             or output._word & REQUIRES_GRAD
             or output._storage is not None
             or found is not None
             or word & INFERENCE
-            or value is output
-            or not output._word & _DIFFERENTIABLE
+            or not output._word & DIFFERENTIABLE
             or context.shape is not unset
             or context.dtype is not unset
             or context.device is not unset
@@ -163,31 +158,17 @@ class Function:
             or context.topological_nr is not None
         ):
             return _record(context, args, output)
-        # A function of one tensor that gives one, and no notes: what _record would do, without its calls.
-        meta = value._autograd
-        edge: Any = leaf_edge(value) if meta is None or meta.edge is None else meta.edge
-        data = output._data
-        context.shape = data.shape
-        context.dtype = data.dtype
-        if data.__class__ is ndarray:
-            context.device = CPU
-        else:
-            settle(context, output)
-        context._input_positions = _FIRST
-        context.sequence_nr = SEQUENCE.next()
-        context.next_edges = (edge,)
-        context.topological_nr = edge[0].topological_nr + 1
-        saved = context._to_save
-        if len(saved) == 1 and saved[0] is value and value._storage is None:  # Note [Saved as they are]
-            context._saved = saved
-            context._to_save = ()
-        elif saved:
-            context.freeze(args, [output])
-        made = output._autograd = AutogradMeta()
-        made.node = context
-        made.edge = (context, 0)
-        output._word |= REQUIRES_GRAD
-        context._word = output._word if context.device is CPU else 0
+        if single:
+            meta = value._autograd
+            edge: Any = leaf_edge(value) if meta is None or meta.edge is None else meta.edge
+            context._input_positions = _FIRST
+            record_single(context, (edge,), edge[0].topological_nr + 1, args, output)
+            return output
+        positions = context._input_positions = tuple([i for i, x in enumerate(args) if isinstance(x, Tensor)])
+        edges = tuple([edge_of(args[i]) for i in positions])
+        if number_of(output, args) >= 0:
+            return _record(context, args, output)
+        record_single(context, edges, longest(edges), args, output)
         return output
 
 
@@ -199,7 +180,7 @@ def _context_of(function: type[Function]) -> Any:
     ):
         raise RuntimeError(
             f"[{function.__name__}] Implementing both 'backward' and 'vjp' for a custom Function is not allowed: "
-            "these are two names of one."
+            "these are two names for one method."
         )
     members = {"__slots__": (), "_function": function, "__module__": function.__module__}
     return type(f"{function.__name__}Backward", (Call,), members)
@@ -208,7 +189,6 @@ def _context_of(function: type[Function]) -> Any:
 _no_setup: Final = Function.setup_context
 _ONE: Final = (True,)
 _FIRST: Final = (0,)
-_DIFFERENTIABLE: Final = BFLOAT16_TRAIT | sum(trait for dtype, trait in DTYPE_TRAIT.items() if dtype.kind in "fc")
 
 
 def _wants(value: Any) -> bool:
@@ -216,23 +196,18 @@ def _wants(value: Any) -> bool:
 
 
 def _refuse_nested(ctx: Context, item: Any) -> None:
-    """A result that is no tensor: refuse one with tensors in it that would silently have no gradient."""
-    for leaf in flatten(item):
-        if (
-            isinstance(leaf, Tensor)
-            and leaf._word & _DIFFERENTIABLE
-            and not leaf._word & REQUIRES_GRAD
-            and all(leaf is not no for no in ctx._not_differentiable)
-        ):
+    """Refuse a result with nested tensors, which would silently have no gradient."""
+    for leaf in tensors_in(item):
+        floating = leaf._word & DIFFERENTIABLE and not leaf._word & REQUIRES_GRAD
+        if floating and number_of(leaf, ctx._not_differentiable) < 0:
             raise TypeError(
                 f"[{ctx.name()}] forward returned a {type(item).__name__} with tensors in it, through which no "
-                "gradient would flow: return the tensors one by one, in a tuple, or name them in "
-                "ctx.mark_non_differentiable."
+                "gradient would flow: return a flat tuple of tensors, or name them in ctx.mark_non_differentiable."
             )
 
 
 def _record(ctx: Context, args: tuple[Any, ...], output: Any) -> Any:
-    """Make the context the node that the results come from."""
+    """Make the context the node of the results."""
     ctx._input_positions = tuple([i for i, value in enumerate(args) if isinstance(value, Tensor)])
     single = not isinstance(output, (tuple, list))
     items = [output] if single else list(output)
@@ -242,38 +217,38 @@ def _record(ctx: Context, args: tuple[Any, ...], output: Any) -> Any:
         return output
     inputs = [args[i] for i in ctx._input_positions]
     for dirty in ctx._dirty:
-        if all(item is not dirty for item in items):
+        if number_of(dirty, items) < 0:
             raise RuntimeError(
                 f"[{ctx.name()}] Some elements marked as dirty during the forward method were not returned as output: "
-                "what mark_dirty names must all be outputs of the Function."
+                "all tensors passed to mark_dirty must be outputs of the Function."
             )
     differentiable = [
-        isinstance(item, Tensor) and item.dtype.kind in "fcV" and all(item is not no for no in ctx._not_differentiable)
+        isinstance(item, Tensor) and item.dtype.kind in "fcV" and number_of(item, ctx._not_differentiable) < 0
         for item in items
     ]
     for i, item in enumerate(items):
         if not isinstance(item, Tensor):
             _refuse_nested(ctx, item)
             continue
-        if any(item is dirty for dirty in ctx._dirty):
+        if number_of(item, ctx._dirty) >= 0:
             check_inplace(
                 ctx.name(),
                 item,
                 f"[{ctx.name()}] a leaf Variable that requires grad is being used in an in-place operation: "
-                "mark_dirty names it; give the Function a clone() of it.",
+                "it was passed to mark_dirty; pass a clone() of it to the Function.",
             )
-        elif item._word & REQUIRES_GRAD or any(item is given for given in inputs):
-            items[i] = make_view(item, item._data)  # returned as it came, with a history of its own to keep
+        elif item._word & REQUIRES_GRAD or number_of(item, inputs) >= 0:
+            items[i] = make_view(item, item._data)  # an input that was returned keeps its own history
     record_node(ctx, tuple([edge_of(tensor) for tensor in inputs]), items, attach=False)
     ctx.freeze(args, items)
     for nr, (item, own) in enumerate(zip(items, differentiable)):
-        if own and any(item is dirty for dirty in ctx._dirty):
+        if own and number_of(item, ctx._dirty) >= 0:
             rebase(item, (ctx, nr), inputs)
         elif own:
             function_history(item, ctx, nr, inputs)
     ctx._dirty = ctx._not_differentiable = ()
     if ctx.__dict__:
-        aside = put_aside(ctx.__dict__, items)
+        aside = set_aside(ctx.__dict__, items)
         if aside:
             ctx._aside = aside
     state = get_state()
