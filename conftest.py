@@ -1,10 +1,12 @@
-"""The option ``--full``: see ``tests/_tiers.py``."""
+"""The option ``--full`` (see ``tests/_tiers.py``), and the names that examples in docstrings use without an import."""
 
 from __future__ import annotations
 
 import gc
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from tests import _tiers
@@ -29,6 +31,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if left_out:
             items[:] = [item for item in items if item.get_closest_marker("full") is None]
             config.hook.pytest_deselected(items=left_out)
+
+
+@pytest.fixture(autouse=True)
+def _example_names(doctest_namespace: dict[str, Any]) -> None:
+    """Examples assume ``import numpy as np`` and ``import tenkey as tk``, as those of NumPy assume ``np``."""
+    import tenkey as tk
+
+    doctest_namespace.update(np=np, tk=tk)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

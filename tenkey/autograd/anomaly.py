@@ -57,7 +57,6 @@ class anomaly_mode(StateGuard):
     Args: check_nan, check_inf: which values are errors; check_forward, check_backward: where they are checked. The
     mode is local to the thread or task, and applies to backward() calls made in it.
 
-    >>> import tenkey as tk
     >>> x = tk.tensor(0.0, requires_grad=True)
     >>> with tk.autograd.anomaly_mode():
     ...     y = tk.sqrt(x * 0.0)

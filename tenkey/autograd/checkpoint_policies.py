@@ -52,7 +52,6 @@ class CheckpointPolicy(enum.Enum):
     MUST and PREFER do the same here; PREFER lets a compiler decide otherwise. The two of CPU_OFFLOAD keep the result in
     the memory of the CPU.
 
-    >>> import tenkey as tk
     >>> tk.autograd.checkpoint_policies.CheckpointPolicy.MUST_SAVE
     <CheckpointPolicy.MUST_SAVE: 0>
     """
@@ -74,7 +73,6 @@ class SelectiveCheckpointContext:
 
     A policy that keeps only what is small:
 
-    >>> import tenkey as tk
     >>> policies = tk.autograd.checkpoint_policies
     >>> def small(ctx, op, *args, **kwargs):
     ...     return ctx.op_output.size < 3
@@ -231,7 +229,6 @@ def create_selective_checkpoint_contexts(
     One backward may follow another; what was kept is freed with the graph.
 
     >>> import functools
-    >>> import tenkey as tk
     >>> policies = tk.autograd.checkpoint_policies
     >>> def policy(ctx, op, *args, **kwargs):
     ...     save = op is tk.ops.tk.exp.default
@@ -334,7 +331,6 @@ def save_only_these_operators(*operators: Any) -> Callable[[], Any]:
     is made of others ("einsum") stands for all that it calls. Raises TypeError for what is no operator, and
     OperatorNotFoundError for a name that there is not.
 
-    >>> import tenkey as tk
     >>> policy = tk.autograd.checkpoint_policies.save_only_these_operators("tk::matmul")
     >>> x, w = tk.ones((2, 3)), tk.ones((3, 3)).requires_grad_()
     >>> y = tk.autograd.checkpoint(lambda x: tk.tanh(x @ w), x, context_fn=policy)
@@ -347,7 +343,6 @@ def save_only_these_operators(*operators: Any) -> Callable[[], Any]:
 def recompute_only_these_operators(*operators: Any) -> Callable[[], Any]:
     """A ``context_fn`` that keeps the results of all operators but these: for cheap ones with large results.
 
-    >>> import tenkey as tk
     >>> policy = tk.autograd.checkpoint_policies.recompute_only_these_operators(tk.tanh)
     >>> x = tk.ones(3).requires_grad_()
     >>> tk.autograd.checkpoint(lambda x: tk.exp(tk.tanh(x)), x, context_fn=policy).sum().backward()

@@ -30,7 +30,6 @@ def _moved(x: Tensor, device: Device) -> Tensor:
 class Broadcast(Function):
     """Copy tensors: ``Broadcast.apply(devices, *tensors)`` returns all copies on the first device, then the second, ...
 
-    >>> import tenkey as tk
     >>> made = tk.autograd.communication.Broadcast.apply(["cpu", "cpu"], tk.ones(2), tk.zeros(3))
     >>> [x.shape for x in made]
     [(2,), (3,), (2,), (3,)]
@@ -59,7 +58,6 @@ class Broadcast(Function):
 class ReduceAdd(Function):
     """Sum tensors of one shape on a device: ``ReduceAdd.apply(destination, *tensors)``.
 
-    >>> import tenkey as tk
     >>> tk.autograd.communication.ReduceAdd.apply("cpu", tk.ones(2), tk.ones(2)).tolist()
     [2.0, 2.0]
     """
@@ -86,7 +84,6 @@ class Scatter(Function):
 
     Without sizes (None) the parts have equal lengths, but the last may be shorter; a short tensor has fewer parts.
 
-    >>> import tenkey as tk
     >>> made = tk.autograd.communication.Scatter.apply(["cpu", "cpu"], [1, 2], 0, tk.arange(3))
     >>> [x.tolist() for x in made]
     [[0], [1, 2]]
@@ -116,7 +113,6 @@ class Scatter(Function):
 class Gather(Function):
     """Join tensors along an axis on a device: ``Gather.apply(destination, axis, *tensors)``; 0-d ones give a vector.
 
-    >>> import tenkey as tk
     >>> tk.autograd.communication.Gather.apply("cpu", 0, tk.ones(1), tk.zeros(2)).tolist()
     [1.0, 0.0, 0.0]
     """
@@ -222,7 +218,6 @@ def _fitting(tensors: Sequence[Tensor], axis: int) -> None:
 def broadcast(tensor: Tensor, devices: Sequence[Any]) -> tuple[Tensor, ...]:
     """Copy a tensor to each of the devices; backward sums the gradients.
 
-    >>> import tenkey as tk
     >>> x = tk.tensor([1.0, 2.0], requires_grad=True)
     >>> a, b = tk.autograd.communication.broadcast(x, ["cpu", "cpu"])
     >>> (a + 2 * b).sum().backward()
@@ -235,7 +230,6 @@ def broadcast(tensor: Tensor, devices: Sequence[Any]) -> tuple[Tensor, ...]:
 def reduce_add(tensors: Sequence[Tensor], destination: Any = None) -> Tensor:
     """Sum tensors of one shape and dtype on a device, by default that of the first tensor.
 
-    >>> import tenkey as tk
     >>> tk.autograd.communication.reduce_add([tk.ones(2), tk.ones(2)]).tolist()
     [2.0, 2.0]
     """
@@ -251,7 +245,6 @@ def scatter(
 
     Without ``chunk_sizes`` the parts have equal lengths, but the last may be shorter.
 
-    >>> import tenkey as tk
     >>> [part.tolist() for part in tk.autograd.communication.scatter(tk.arange(5), ["cpu", "cpu"])]
     [[0, 1, 2], [3, 4]]
     """
@@ -261,7 +254,6 @@ def scatter(
 def gather(tensors: Sequence[Tensor], axis: int = 0, destination: Any = None) -> Tensor:
     """Join tensors along an axis on a device, by default that of the first tensor. 0-d tensors give a vector.
 
-    >>> import tenkey as tk
     >>> tk.autograd.communication.gather([tk.zeros(2), tk.ones(1)]).tolist()
     [0.0, 0.0, 1.0]
     """

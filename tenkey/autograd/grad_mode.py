@@ -29,7 +29,6 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def is_grad_enabled() -> bool:
     """Return whether calls on tensors that require a gradient are recorded here.
 
-    >>> import tenkey as tk
     >>> with tk.no_grad():
     ...     tk.is_grad_enabled()
     False
@@ -58,7 +57,6 @@ class GradMode(StateGuard):
 class no_grad(GradMode):
     """Disable recording in a ``with`` block or a decorated function.
 
-    >>> import tenkey as tk
     >>> x = tk.tensor([1.0], requires_grad=True)
     >>> with tk.no_grad():
     ...     (x * 2).requires_grad
@@ -71,7 +69,6 @@ class no_grad(GradMode):
 class enable_grad(GradMode):
     """Enable recording in a ``with`` block or a decorated function, even inside ``no_grad``.
 
-    >>> import tenkey as tk
     >>> x = tk.tensor([1.0], requires_grad=True)
     >>> with tk.no_grad(), tk.enable_grad():
     ...     (x * 2).requires_grad
@@ -84,7 +81,6 @@ class enable_grad(GradMode):
 class set_grad_enabled(GradMode):
     """Switch recording on or off immediately; as a context manager, switch back at the end.
 
-    >>> import tenkey as tk
     >>> with tk.set_grad_enabled(False):
     ...     tk.is_grad_enabled()
     False

@@ -30,7 +30,6 @@ __all__ = ["inference_mode", "install_inference", "is_inference_mode_enabled"]
 def is_inference_mode_enabled() -> bool:
     """Return whether inference mode is on in this thread or task.
 
-    >>> import tenkey as tk
     >>> with tk.inference_mode():
     ...     tk.is_inference_mode_enabled()
     True
@@ -47,7 +46,6 @@ class inference_mode(GradMode):
     making one require a gradient raises RuntimeError. Views of normal tensors stay normal, and a normal tensor can be
     changed in place in the mode.
 
-    >>> import tenkey as tk
     >>> w = tk.ones(2).requires_grad_()
     >>> with tk.inference_mode():
     ...     y = w * 2

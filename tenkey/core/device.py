@@ -39,7 +39,6 @@ class _DeviceType:
 class Device:
     """A place for tensors: ``type`` ("cpu", "meta", or the name of a backend) and ``index``.
 
-    >>> import tenkey as tk
     >>> tk.asarray([1.0]).device
     device('cpu')
     >>> str(tk.asarray([1.0]).device)

@@ -77,7 +77,6 @@ class StridedArray:
     ``buffer`` is what the backend's ``allocate`` returned, None on the meta device. ``strides`` and ``offset`` (of the
     first element) are in bytes. ``owner`` keeps the buffer alive.
 
-    >>> import tenkey as tk
     >>> x = tk.zeros((2, 3), device="meta")
     >>> type(x.data).__name__, x.data.strides
     ('StridedArray', (12, 4))

@@ -46,7 +46,6 @@ class Tensor(_Attached):
 
     Create one with :func:`tenkey.tensor`, :func:`tenkey.asarray` or a creation function.
 
-    >>> import tenkey as tk
     >>> x = tk.tensor([[1.0, 2.0], [3.0, 4.0]])
     >>> x.shape, x.dtype, x.device, x.strides
     ((2, 2), dtype('float32'), device('cpu'), (2, 1))
@@ -89,7 +88,6 @@ class Tensor(_Attached):
     def __tk_dispatch__(cls, op: Any, types: tuple[type, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the operator without the protocol and give plain results this class; for handlers of subclasses.
 
-        >>> import tenkey as tk
         >>> class Logged(tk.Tensor):
         ...     @classmethod
         ...     def __tk_dispatch__(cls, op, types, args, kwargs):
@@ -107,7 +105,6 @@ class Tensor(_Attached):
 
         It shares storage and history but not attributes. Modes and handlers do not see the call.
 
-        >>> import tenkey as tk
         >>> class Celsius(tk.Tensor):
         ...     unit = "°C"
         >>> x = tk.zeros(2)
@@ -200,7 +197,6 @@ class Tensor(_Attached):
     def numpy(self) -> np.ndarray:
         """Return the values as a NumPy array: on the CPU without copying, from other devices copied.
 
-        >>> import tenkey as tk
         >>> tk.tensor([1, 2]).numpy()
         array([1, 2])
         """
@@ -367,7 +363,6 @@ def version_of(tensor: Tensor) -> int:
 def shares_storage(a: Tensor, b: Tensor) -> bool:
     """Return whether two tensors are windows on the same memory.
 
-    >>> import tenkey as tk
     >>> x = tk.zeros((2, 3))
     >>> tk.shares_storage(x, x[0]), tk.shares_storage(x, x + 0)
     (True, False)

@@ -163,7 +163,6 @@ def tree_map(function: Callable[[Any], Any], tree: Any, *, bare: bool = False) -
 def tensors_in(tree: Any) -> list[Tensor]:
     """Return the tensors among the leaves, in order.
 
-    >>> import tenkey as tk
     >>> [x.shape for x in tensors_in(({"a": tk.ones(2)}, 3, [tk.ones((1, 2))]))]
     [(2,), (1, 2)]
     """
@@ -190,7 +189,6 @@ def _collect(tree: Any, found: list[Tensor]) -> None:
 def map_tensors(function: Callable[[Tensor], Any], tree: Any, *, bare: bool = False) -> Any:
     """Return the tree with ``function(tensor)`` in place of every tensor; the containers are new, other leaves stay.
 
-    >>> import tenkey as tk
     >>> map_tensors(lambda x: x.shape, {"a": [tk.ones(2), 3]})
     {'a': [(2,), 3]}
     """

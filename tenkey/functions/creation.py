@@ -50,7 +50,6 @@ def asarray(obj: Any, /, dtype: Any = None, *, device: Device | str | None = Non
     Raises TypeError for data other than numbers, ValueError for ragged sequences and for an impossible ``copy=False``,
     OverflowError for Python numbers that ``dtype`` cannot hold.
 
-    >>> import numpy as np, tenkey as tk
     >>> tk.asarray([[1.0, 2.0]]).dtype, tk.asarray(np.ones(2)).dtype, tk.asarray(bytearray(b"ab")).tolist()
     (dtype('float32'), dtype('float64'), [97, 98])
     """
@@ -129,7 +128,6 @@ def tensor(data: Any, *, dtype: Any = None, device: Device | str | None = None, 
 
     ``data`` is anything that :func:`asarray` takes. The result has no history: a tensor is detached.
 
-    >>> import tenkey as tk
     >>> tk.tensor([1.0, 2.0], requires_grad=True).requires_grad
     True
     """
@@ -157,7 +155,6 @@ def from_dlpack(x: Any, /, *, device: Device | str | None = None, copy: bool | N
     Raises TypeError for objects that do not export, BufferError for memory on a device without tensors and for an array
     that requires a gradient, ValueError where ``copy=False`` is impossible. Source: array API standard 2025.12.
 
-    >>> import numpy as np, tenkey as tk
     >>> a = np.zeros(2)
     >>> x = tk.from_dlpack(a)
     >>> a[0] = 7

@@ -29,7 +29,6 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
     float64 gives complex128. Raises TypeError for uint64 with a signed integer, ValueError without arguments. Source:
     array API standard 2025.12; across kinds, such as int64 with float32, the float determines the result.
 
-    >>> import tenkey as tk
     >>> tk.result_type(tk.ones(2), tk.int64, 3.0), tk.result_type(tk.uint8, tk.int8)
     (dtype('float32'), dtype('int16'))
     """
@@ -50,7 +49,6 @@ def can_cast(from_: Any, to: Any, /) -> bool:
 
     Args: ``from_``: a dtype or a tensor; ``to``: a dtype. Source: array API standard 2025.12, ``can_cast``.
 
-    >>> import tenkey as tk
     >>> tk.can_cast(tk.int32, tk.int64), tk.can_cast(tk.ones(2), tk.int64)
     (True, False)
     """
@@ -62,7 +60,6 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
 
     Raises ValueError for shapes that do not broadcast and for invalid shapes.
 
-    >>> import tenkey as tk
     >>> tk.broadcast_shapes((2, 1), (3,))
     (2, 3)
     """
@@ -82,7 +79,6 @@ def broadcast_arrays(*arrays: Tensor) -> tuple[Tensor, ...]:
 
     Raises ValueError for shapes that do not broadcast.
 
-    >>> import tenkey as tk
     >>> [x.shape for x in tk.broadcast_arrays(tk.ones((2, 1)), tk.ones(3))]
     [(2, 3), (2, 3)]
     """

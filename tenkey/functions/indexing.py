@@ -26,7 +26,6 @@ def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
     They are in row-major order, and ``x[tk.nonzero(x)]`` are the elements. Raises ValueError for a 0-d tensor,
     NotImplementedError on the device ``meta``, where the shape of the result is unknown.
 
-    >>> import tenkey as tk
     >>> rows, columns = tk.nonzero(tk.asarray([[0, 7], [8, 0]]))
     >>> rows.tolist(), columns.tolist()
     ([0, 1], [1, 0])
@@ -59,7 +58,6 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int], /) -> tuple[Tenso
 
     Raises TypeError for indices that are not integers, ValueError for an index out of range.
 
-    >>> import tenkey as tk
     >>> [i.tolist() for i in tk.unravel_index(tk.asarray([5, 0]), (2, 3))]
     [[1, 0], [2, 0]]
     """

@@ -28,7 +28,6 @@ class _Devices(tuple[Device, ...]):
 class ArrayNamespaceInfo:
     """The result of ``tk.__array_namespace_info__()``.
 
-    >>> import tenkey as tk
     >>> info = tk.__array_namespace_info__()
     >>> info.default_device(), info.capabilities()["boolean indexing"]
     (device('cpu'), True)
@@ -51,7 +50,6 @@ class ArrayNamespaceInfo:
     def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
         """Return the dtypes of Python numbers and of indices, in this thread and task.
 
-        >>> import tenkey as tk
         >>> tk.__array_namespace_info__().default_dtypes()["real floating"]
         dtype('float32')
         """
@@ -69,7 +67,6 @@ class ArrayNamespaceInfo:
 
         Raises ValueError for an unknown kind.
 
-        >>> import tenkey as tk
         >>> list(tk.__array_namespace_info__().dtypes(kind="complex floating"))
         ['complex64', 'complex128']
         """
@@ -93,7 +90,6 @@ class ArrayNamespaceInfo:
 def array_namespace_info() -> ArrayNamespaceInfo:
     """Return an object that describes the namespace; source: array API standard 2025.12, "Inspection".
 
-    >>> import tenkey as tk
     >>> str(tk.__array_namespace_info__().devices()[0])
     'cpu'
     """

@@ -44,7 +44,6 @@ def linspace(
 
     Source: array API standard 2025.12, ``linspace``.
 
-    >>> import tenkey as tk
     >>> tk.linspace(0, 1, 3).tolist()
     [0.0, 0.5, 1.0]
     >>> tk.linspace(tk.asarray([0.0, 10.0]), 4, 3).tolist()

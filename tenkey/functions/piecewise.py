@@ -35,7 +35,6 @@ def piecewise(
     than conditions, it is for the remaining elements, which are zero otherwise. The result has the shape and the dtype
     of ``x``; gradients reach ``x`` through the function of each element. Raises TypeError and ValueError.
 
-    >>> import tenkey as tk
     >>> x = tk.asarray([-2.0, -1.0, 3.0])
     >>> tk.piecewise(x, [x < 0, x >= 0], [lambda t: -t, lambda t: t * 10]).tolist()
     [2.0, 1.0, 30.0]
@@ -84,7 +83,6 @@ def apply_along_axis(func1d: Callable[..., Tensor], axis: int, arr: Tensor, *arg
     This is a loop, for functions that depend on values; ``tk.transforms.vmap`` calls other functions once for all
     vectors. Differentiable. Raises ValueError if there is no vector to call the function with.
 
-    >>> import tenkey as tk
     >>> tk.apply_along_axis(lambda row: row[:2].sum(), 1, tk.asarray([[1, 2, 3], [4, 5, 6]])).tolist()
     [3, 9]
     """

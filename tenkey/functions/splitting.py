@@ -29,7 +29,6 @@ def meshgrid(*arrays: Tensor, indexing: str = "xy") -> tuple[Tensor, ...]:
     ``"xy"`` (the default) the first two are swapped, like the columns and rows of an image. Each result is a copy and
     has the dtype of its vector. Raises ValueError for more than one dimension.
 
-    >>> import tenkey as tk
     >>> x, y = tk.meshgrid(tk.asarray([1, 2, 3]), tk.asarray([10, 20]))
     >>> x.tolist(), y.tolist()
     ([[1, 2, 3], [1, 2, 3]], [[10, 10, 10], [20, 20, 20]])
@@ -88,7 +87,6 @@ def split(x: Tensor, parts: int | Sequence[int], axis: int = 0) -> tuple[Tensor,
     Indices count as in slices: negative ones from the end, and beyond it the pieces are empty. (PyTorch's ``split``
     takes the length of a piece instead.) Raises ValueError if the length is not divisible: see ``tk.array_split``.
 
-    >>> import tenkey as tk
     >>> [t.tolist() for t in tk.split(tk.arange(4), 2)], [t.tolist() for t in tk.split(tk.arange(4), (1, 3))]
     ([[0, 1], [2, 3]], [[0], [1, 2], [3]])
     """
@@ -100,7 +98,6 @@ def array_split(x: Tensor, parts: int | Sequence[int], axis: int = 0) -> tuple[T
 
     A tuple instead of a number has the indices to split at, as in ``tk.split``.
 
-    >>> import tenkey as tk
     >>> [t.tolist() for t in tk.array_split(tk.arange(5), 2)]
     [[0, 1, 2], [3, 4]]
     """
@@ -133,7 +130,6 @@ def block(arrays: Any) -> Tensor:
     of the lists. The result is a copy of the promoted dtype. Raises ValueError for lists of different depth, empty
     lists and incompatible shapes, TypeError for tuples. Source: ``numpy.block``.
 
-    >>> import tenkey as tk
     >>> a, b = tk.eye(2), tk.zeros((2, 1))
     >>> tk.block([[a, b], [tk.ones((1, 2)), 7.0]]).tolist()
     [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 1.0, 7.0]]
@@ -175,7 +171,6 @@ def gradient(
     For one axis the result has the shape of ``x``; for several, the derivatives are stacked along a new first axis, as
     in ``by_y, by_x = tk.gradient(image)``. Raises ValueError and TypeError. Source: ``numpy.gradient``.
 
-    >>> import tenkey as tk
     >>> tk.gradient(tk.asarray([1.0, 4.0, 9.0, 16.0])).tolist()
     [3.0, 4.0, 6.0, 7.0]
     >>> tk.gradient(tk.asarray([0.0, 1.0, 9.0]), tk.asarray([0.0, 1.0, 3.0])).tolist()

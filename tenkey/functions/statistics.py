@@ -40,7 +40,6 @@ def average(
     pair with the sums of the weights, of the shape of the average (without weights the numbers of elements). Raises
     ValueError for weights of another shape, IndexError for an axis out of range.
 
-    >>> import tenkey as tk
     >>> tk.average(tk.asarray([1.0, 4.0]), weights=tk.asarray([2.0, 1.0])).item()
     2.0
     >>> tk.average(tk.asarray([[1.0, 3.0]]), axis=1, returned=True)[1].tolist()
@@ -60,7 +59,6 @@ def _estimated(x: Any, bins: str, range: Any) -> Tensor:
 def histogram_bin_edges(x: Tensor, bins: Any = None, range: Sequence[float] | None = None) -> Tensor:
     """Return the edges of the bins of ``tk.histogram``: one more than bins.
 
-    >>> import tenkey as tk
     >>> tk.histogram_bin_edges(tk.asarray([0.0, 4.0]), 2).tolist()
     [0.0, 2.0, 4.0]
     """
@@ -88,7 +86,6 @@ def histogram(
     Returns ``hist``, int64 or of the dtype of the weights, and ``bin_edges``. Raises ValueError for edges that do not
     ascend and for an infinite range, TypeError for complex numbers and for weights with a method.
 
-    >>> import tenkey as tk
     >>> hist, edges = tk.histogram(tk.asarray([0.0, 1.0, 1.0, 4.0]), 2)
     >>> hist.tolist(), edges.tolist()
     ([3, 1], [0.0, 2.0, 4.0])
@@ -166,7 +163,6 @@ def histogramdd(
     Returns a tensor of D dimensions, int64 or of the dtype of the weights, and a tuple of the edges. No gradient.
     Raises ValueError for incompatible shapes, edges that do not ascend and an infinite range.
 
-    >>> import tenkey as tk
     >>> hist, edges = tk.histogramdd(tk.asarray([[0.0, 0.0], [1.0, 2.0], [1.0, 0.0]]), (2, [0.0, 1.0, 2.0]))
     >>> hist.tolist(), edges[0].tolist()
     ([[1, 0], [1, 1]], [0.0, 0.5, 1.0])

@@ -53,7 +53,6 @@ __all__ = [
 def get_state() -> GeneratorState:
     """Return the state of the default generator.
 
-    >>> import tenkey as tk
     >>> state = tk.random.get_state()
     >>> first = tk.random.uniform(3).tolist()
     >>> tk.random.set_state(state)
@@ -66,7 +65,6 @@ def get_state() -> GeneratorState:
 def set_state(state: tuple[int, int, int]) -> None:
     """Set the state of the default generator, from ``get_state``. Raises ValueError for anything else.
 
-    >>> import tenkey as tk
     >>> tk.random.set_state(tk.random.get_state())
     """
     default_generator().set_state(state)

@@ -27,7 +27,6 @@ def uniform(
     ``low`` and ``high`` are numbers or tensors that broadcast with ``shape``, which defaults to their common shape.
     Gradients flow to them. Raises ValueError where low is not below high.
 
-    >>> import tenkey as tk
     >>> _ = tk.random.seed(0)
     >>> x = tk.random.uniform((2, 3))
     >>> x.shape, bool(tk.all(x >= 0)), bool(tk.all(x < 1))
@@ -57,7 +56,6 @@ def normal(
     For a complex dtype, real and imaginary part are independent, each of variance ``std**2 / 2``. ``shape`` defaults to
     that of the parameters. Raises ValueError for a negative or infinite ``std``.
 
-    >>> import tenkey as tk
     >>> tk.random.normal((2, 3)).shape, tk.random.normal(mean=tk.asarray([0.0, 10.0]), std=0.1).shape
     ((2, 3), (2,))
     """
@@ -104,7 +102,6 @@ def integers(
     ``dtype`` is int64 by default; the whole range of a dtype is possible (``high=2**64`` with uint64). Raises
     ValueError for an empty range or one that does not fit in the dtype, TypeError for other dtypes.
 
-    >>> import tenkey as tk
     >>> x = tk.random.integers(0, 6, 100)
     >>> bool(tk.all(x >= 0)), bool(tk.all(x < 6))
     (True, True)
@@ -139,7 +136,6 @@ def exponential(
 
     Raises ValueError for a negative or infinite scale.
 
-    >>> import tenkey as tk
     >>> bool(tk.all(tk.random.exponential((100,), scale=2.0) > 0))
     True
     """
@@ -152,7 +148,6 @@ def laplace(
 ) -> Tensor:  # fmt: skip
     """Draw Laplace numbers: density exp(-abs(x - loc) / scale) / (2 scale). Gradients flow to the parameters.
 
-    >>> import tenkey as tk
     >>> tk.random.laplace((2, 3), scale=0.5).shape
     (2, 3)
     """
@@ -165,7 +160,6 @@ def gumbel(
 ) -> Tensor:  # fmt: skip
     """Draw Gumbel numbers (of maxima): cdf exp(-exp(-(x - loc) / scale)). Gradients flow to the parameters.
 
-    >>> import tenkey as tk
     >>> tk.random.gumbel((2, 3)).dtype
     dtype('float32')
     """
@@ -178,7 +172,6 @@ def logistic(
 ) -> Tensor:  # fmt: skip
     """Draw logistic numbers: cdf 1 / (1 + exp(-(x - loc) / scale)). Gradients flow to the parameters.
 
-    >>> import tenkey as tk
     >>> tk.random.logistic((2, 3)).shape
     (2, 3)
     """
@@ -191,7 +184,6 @@ def cauchy(
 ) -> Tensor:  # fmt: skip
     """Draw Cauchy numbers: density 1 / (pi scale (1 + ((x - loc) / scale)**2)). Gradients flow to the parameters.
 
-    >>> import tenkey as tk
     >>> tk.random.cauchy((2, 3)).shape
     (2, 3)
     """
@@ -204,7 +196,6 @@ def rayleigh(
 ) -> Tensor:  # fmt: skip
     """Draw lengths of vectors of two normal numbers of standard deviation ``scale``, to which gradients flow.
 
-    >>> import tenkey as tk
     >>> bool(tk.all(tk.random.rayleigh((10,)) > 0))
     True
     """
@@ -220,7 +211,6 @@ def lognormal(
 ) -> Tensor:  # fmt: skip
     """Draw exponentials of normal numbers with this mean and standard deviation. Gradients flow to the parameters.
 
-    >>> import tenkey as tk
     >>> bool(tk.all(tk.random.lognormal((10,), sigma=0.5) > 0))
     True
     """
@@ -240,7 +230,6 @@ def weibull(
 
     Raises ValueError unless ``a`` is positive and ``scale`` not negative.
 
-    >>> import tenkey as tk
     >>> bool(tk.all(tk.random.weibull((10,), a=1.5) >= 0))
     True
     """
@@ -258,7 +247,6 @@ def pareto(
 
     Gradients flow to both parameters, which must be positive.
 
-    >>> import tenkey as tk
     >>> bool(tk.all(tk.random.pareto((10,), a=3.0) >= 1))
     True
     """
@@ -276,7 +264,6 @@ def triangular(
 
     Gradients flow to the parameters. Raises ValueError unless left <= mode <= right and left < right.
 
-    >>> import tenkey as tk
     >>> x = tk.random.triangular((10,), left=-1.0, mode=0.0, right=1.0)
     >>> bool(tk.all(x >= -1)) and bool(tk.all(x <= 1))
     True
@@ -306,7 +293,6 @@ def multivariate_normal(
     ValueError for a matrix that is not symmetric or has a negative eigenvalue. The last bit depends on the machine,
     because of a matrix product.
 
-    >>> import tenkey as tk
     >>> tk.random.multivariate_normal([0.0, 5.0], [[1.0, 0.5], [0.5, 1.0]], (4,)).shape
     (4, 2)
     """

@@ -56,7 +56,6 @@ def bernoulli(
 
     The probability is exact to 2**-53. Raises ValueError outside [0, 1].
 
-    >>> import tenkey as tk
     >>> tk.random.bernoulli((3,), p=1.0).tolist()
     [True, True, True]
     """
@@ -76,7 +75,6 @@ def geometric(
 
     Raises ValueError unless ``p`` is in (0, 1].
 
-    >>> import tenkey as tk
     >>> tk.random.geometric((3,), p=1.0).tolist()
     [1, 1, 1]
     """
@@ -97,7 +95,6 @@ def poisson(
 
     Raises ValueError unless ``lam`` is in [0, 2**62]. Source: Hörmann 1993 (PTRS), inversion below a mean of 10.
 
-    >>> import tenkey as tk
     >>> tk.random.poisson((2, 3), lam=4.5).dtype
     dtype('int64')
     """
@@ -116,7 +113,6 @@ def binomial(
     Raises ValueError unless ``n`` is a whole number in [0, 2**53) and ``p`` in [0, 1]. Source: Hörmann 1993 (BTRS),
     inversion below a mean of 10.
 
-    >>> import tenkey as tk
     >>> x = tk.random.binomial((10,), n=5, p=0.3)
     >>> bool(tk.all(x >= 0)) and bool(tk.all(x <= 5))
     True
@@ -146,7 +142,6 @@ def multinomial(
     ``p`` has the shape (..., k) and sums to 1 along the last axis. The result is ``shape + (k,)``; ``shape`` broadcasts
     with ``n`` and the leading axes of ``p``, which are its default.
 
-    >>> import tenkey as tk
     >>> x = tk.random.multinomial(20, [0.2, 0.3, 0.5], (4,))
     >>> x.shape, x.sum(axis=1).tolist()
     ((4, 3), [20, 20, 20, 20])
@@ -167,7 +162,6 @@ def categorical(
     ``p`` has the shape (..., k). ``shape`` broadcasts with the leading axes of ``p``, which are its default. For
     unnormalised log-probabilities pass ``tk.softmax(logits)``.
 
-    >>> import tenkey as tk
     >>> tk.random.categorical([0.0, 1.0, 0.0], (3,)).tolist()
     [1, 1, 1]
     """
@@ -193,7 +187,6 @@ def _population(given: Any) -> Any:
 def permutation(x: Tensor | int, *, axis: int = 0, device: Any = None, generator: Generator | None = None) -> Tensor:
     """Return 0 to x - 1 in random order, or a copy of a tensor with its slices along ``axis`` in random order.
 
-    >>> import tenkey as tk
     >>> sorted(tk.random.permutation(4).tolist())
     [0, 1, 2, 3]
     >>> tk.random.permutation(tk.ones((2, 5)), axis=1).shape
@@ -223,7 +216,6 @@ def _checked_axis(operator: str, axis: int, ndim: int) -> int:
 def shuffle(x: Tensor, *, axis: int = 0, generator: Generator | None = None) -> Tensor:
     """Put the slices of a tensor along ``axis`` in random order, in place, and return the tensor.
 
-    >>> import tenkey as tk
     >>> x = tk.arange(4)
     >>> tk.random.shuffle(x) is x, sorted(x.tolist())
     (True, [0, 1, 2, 3])
@@ -244,7 +236,6 @@ def choice(
     slices (by default equal), applied to one selection after the other. Raises ValueError for more slices than there
     are.
 
-    >>> import tenkey as tk
     >>> sorted(tk.random.choice(3, (3,), replace=False).tolist())
     [0, 1, 2]
     >>> tk.random.choice(tk.asarray([10, 20, 30]), (2,), p=[0.0, 1.0, 0.0]).tolist()

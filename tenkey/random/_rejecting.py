@@ -43,7 +43,6 @@ def gamma(
     ``a`` and ``scale`` are numbers or tensors; gradients flow to ``scale``, and are refused for ``a``. Raises
     ValueError unless ``a`` is positive and ``scale`` not negative. Source: Marsaglia and Tsang 2000.
 
-    >>> import tenkey as tk
     >>> bool(tk.all(tk.random.gamma((10,), a=2.5) > 0))
     True
     """
@@ -59,7 +58,6 @@ def chisquare(
 ) -> Tensor:
     """Draw sums of ``df`` squared standard normal numbers; ``df`` is positive, not necessarily whole.
 
-    >>> import tenkey as tk
     >>> bool(tk.all(tk.random.chisquare((10,), df=3) > 0))
     True
     """
@@ -75,7 +73,6 @@ def standard_t(
 ) -> Tensor:
     """Draw from Student's t distribution with ``df`` degrees of freedom (positive, not necessarily whole).
 
-    >>> import tenkey as tk
     >>> tk.random.standard_t((2, 3), df=4).shape
     (2, 3)
     """
@@ -92,7 +89,6 @@ def beta(
 ) -> Tensor:  # fmt: skip
     """Draw beta numbers: density proportional to x**(a - 1) (1 - x)**(b - 1) on [0, 1]; ``a`` and ``b`` are positive.
 
-    >>> import tenkey as tk
     >>> x = tk.random.beta((10,), a=0.5, b=0.5)
     >>> bool(tk.all(x >= 0)) and bool(tk.all(x <= 1))
     True
@@ -121,7 +117,6 @@ def dirichlet(
     ``alpha`` has the shape (..., k) and positive elements. The result is ``shape + (k,)``; ``shape`` broadcasts with
     the leading axes of ``alpha``, which are its default.
 
-    >>> import tenkey as tk
     >>> tk.random.dirichlet([0.5, 1.0, 2.0], (4,)).shape
     (4, 3)
     """
@@ -144,7 +139,6 @@ def truncated_normal(
     ``mean`` and ``std`` are those of the whole normal distribution; ``std`` is positive. Exact in the tails, too.
     Source: Robert 1995. No derivatives. Raises ValueError where low is not below high.
 
-    >>> import tenkey as tk
     >>> x = tk.random.truncated_normal((10,), low=2.0, high=3.0)
     >>> bool(tk.all(x >= 2)) and bool(tk.all(x <= 3))
     True

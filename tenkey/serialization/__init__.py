@@ -39,7 +39,7 @@ def save(obj: Any, path: str | os.PathLike[str], *, metadata: Mapping[str, str] 
     Raises TypeError for objects that cannot be saved (the message says where), ValueError for a tensor without values,
     ImportError if safetensors is not installed (``pip install tenkey[save]``), OSError if the file cannot be written.
 
-    >>> import os, tempfile, tenkey as tk
+    >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")
     >>> tk.save({"weight": tk.ones((2, 3)), "epochs": 7}, path, metadata={"author": "me"})
     >>> tk.load(path)["epochs"]
@@ -78,7 +78,7 @@ def load(
     files that you trust. Raises ValueError for a damaged file or another format, ImportError for a safetensors file if
     safetensors is not installed (``pip install tenkey[save]``).
 
-    >>> import os, tempfile, numpy as np, tenkey as tk
+    >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "x.npz")
     >>> np.savez(path, a=np.arange(3), b=np.ones(2))
     >>> tk.load(path)["a"].tolist()

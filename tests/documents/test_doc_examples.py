@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tenkey as tk
@@ -85,7 +86,7 @@ HIDDEN = [
 @pytest.mark.parametrize("operator", HIDDEN, ids=str)
 def test_example_of_an_operator_that_is_no_public_name(operator: Any) -> None:
     for test in examples(operator.call, operator.name):
-        test.globs = {}
+        test.globs = {"np": np, "tk": tk}
         result = doctest.DocTestRunner(optionflags=FLAGS).run(test)
         assert result.failed == 0
         assert result.attempted

@@ -40,7 +40,6 @@ def backward(
     Raises RuntimeError for a missing or wrong gradient, a graph whose saved tensors were freed, or a saved tensor that
     was changed in place.
 
-    >>> import tenkey as tk
     >>> x = tk.tensor([1.0, 2.0], requires_grad=True)
     >>> tk.autograd.backward((x * x).sum())
     >>> x.grad.tolist()
@@ -111,7 +110,6 @@ def grad(
 
     Returns: a tuple for a single input or a list or tuple of inputs, else the structure of ``inputs``.
 
-    >>> import tenkey as tk
     >>> x = tk.tensor(3.0, requires_grad=True)
     >>> (first,) = tk.autograd.grad(x * x * x, x, create_graph=True)
     >>> (second,) = tk.autograd.grad(first, x)

@@ -76,7 +76,6 @@ def queue_callback(callback: Callable[[], Any]) -> None:
 
     Raises RuntimeError outside a backward.
 
-    >>> import tenkey as tk
     >>> x = tk.tensor([1.0, 2.0], requires_grad=True)
     >>> def hook(gradient):
     ...     tk.autograd.graph.queue_callback(lambda: print("complete:", x.grad.tolist()))

@@ -79,7 +79,6 @@ def register_multi_grad_hook(
     Raises ValueError for another mode, TypeError for arguments that are not tensors or not callable, and RuntimeError
     for a tensor that does not require a gradient (the mode "any" skips it).
 
-    >>> import tenkey as tk
     >>> a, b = tk.ones(1).requires_grad_(), tk.ones(1).requires_grad_()
     >>> def norm(gradients):
     ...     print([None if g is None else g.tolist() for g in gradients])

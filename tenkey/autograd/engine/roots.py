@@ -36,7 +36,6 @@ _ONES: Final = operator_of(ones).cache
 class GradientEdge(NamedTuple):
     """Output ``output_nr`` of ``node``; ``grad`` and ``backward`` accept it in place of a tensor.
 
-    >>> import tenkey as tk
     >>> x = tk.tensor([3.0], requires_grad=True)
     >>> y = x * x
     >>> tk.autograd.grad(y, tk.autograd.graph.GradientEdge(y.grad_fn, 0))[0].tolist()
@@ -52,7 +51,6 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 
     Raises TypeError for other values than tensors, and RuntimeError for a tensor that does not require a gradient.
 
-    >>> import tenkey as tk
     >>> x = tk.tensor([3.0], requires_grad=True)
     >>> edge = tk.autograd.graph.get_gradient_edge(x * x)
     >>> edge.node.name(), edge.output_nr

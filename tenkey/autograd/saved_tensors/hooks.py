@@ -254,7 +254,6 @@ class saved_tensors_hooks(StateGuard):
     An exception in a hook propagates to the call, or to the backward that needs the tensor. Raises TypeError for hooks
     that are not functions, and RuntimeError on entry inside ``disable_saved_tensors_hooks``.
 
-    >>> import tenkey as tk
     >>> x = tk.tensor([1.0, 2.0], requires_grad=True)
     >>> with tk.autograd.graph.saved_tensors_hooks(lambda t: t.numpy().tolist(), tk.tensor):
     ...     y = tk.sum(x * x)
@@ -320,7 +319,6 @@ class save_on_cpu(saved_tensors_hooks):
     Args: pin_memory, device_type: accepted for compatibility with PyTorch, and without effect: tensors of every device
     are moved to ordinary memory. Tensors on the CPU are kept as they are, without a copy.
 
-    >>> import tenkey as tk
     >>> x = tk.tensor([1.0, 2.0], requires_grad=True)
     >>> with tk.autograd.graph.save_on_cpu():
     ...     y = tk.sum(x * x)
@@ -341,7 +339,6 @@ class disable_saved_tensors_hooks(StateGuard):
     Also a decorator. It is meant for features that cannot work with such hooks. Entering it where hooks are active
     raises the same error.
 
-    >>> import tenkey as tk
     >>> with tk.autograd.graph.disable_saved_tensors_hooks("no hooks in here"):
     ...     with tk.autograd.graph.save_on_cpu():
     ...         pass

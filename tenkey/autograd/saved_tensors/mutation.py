@@ -91,7 +91,6 @@ class allow_mutation_on_saved_tensors(StateGuard):
     Run forward and backward in the same block: at its end the saved tensors are freed, and a later backward through
     the graph raises RuntimeError. The block returns an object whose ``clear()`` frees them earlier. Blocks do not nest.
 
-    >>> import tenkey as tk
     >>> a = tk.tensor([1.0, 1.0], requires_grad=True)
     >>> with tk.autograd.graph.allow_mutation_on_saved_tensors():
     ...     b = a.clone()
@@ -124,7 +123,6 @@ def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
     Use it after a kernel of your own has written through ``x.data``. Formulas that saved the tensor then raise, as
     after any in-place operation.
 
-    >>> import tenkey as tk
     >>> x = tk.ones(2)
     >>> tk.autograd.graph.increment_version(x)
     >>> x._version

@@ -16,7 +16,6 @@ __all__ = ["RawSavedTensor", "raw_saved"]
 class RawSavedTensor:
     """A value that a node saved, still packed; ``register_hooks`` packs it.
 
-    >>> import tenkey as tk
     >>> x = tk.tensor([3.0], requires_grad=True)
     >>> y = tk.sin(x)
     >>> y.grad_fn._raw_saved_x.register_hooks(lambda t: t.tolist(), lambda kept: tk.tensor(kept))

@@ -145,7 +145,6 @@ class Node:
 
     ``sequence_nr`` counts the calls of its thread; ``topological_nr`` is the length of the longest path to a leaf.
 
-    >>> import tenkey as tk
     >>> x = tk.ones(2).requires_grad_()
     >>> node = (x * 2).sum().grad_fn
     >>> isinstance(node, tk.autograd.Node), node.name(), len(node.next_edges)

@@ -215,7 +215,6 @@ def for_shares(task: Callable[[int, int], None], length: int, pace: Pace) -> Non
 def get_num_threads() -> int:
     """Return the greatest number of threads that a large call uses.
 
-    >>> import tenkey as tk
     >>> tk.get_num_threads() >= 1
     True
     """
@@ -227,7 +226,6 @@ def set_num_threads(count: int) -> None:
 
     Raises ValueError for a number below one, TypeError for a value that is not an int.
 
-    >>> import tenkey as tk
     >>> before = tk.get_num_threads()
     >>> tk.set_num_threads(1)
     >>> tk.get_num_threads()

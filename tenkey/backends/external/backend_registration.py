@@ -115,7 +115,6 @@ def register(backend: Backend) -> Handle:
     Tensors get the method ``x.NAME()`` and the property ``x.is_NAME``. Raises RegistrationError, and changes nothing,
     for an invalid name, a missing method, or a name that is taken.
 
-    >>> import numpy as np, tenkey as tk
     >>> class Bytes(tk.backends.Backend):
     ...     name = "docsbytes"
     ...
@@ -229,7 +228,6 @@ def coverage(name: str) -> Coverage:
 
     Raises ValueError for an unknown name.
 
-    >>> import tenkey as tk
     >>> tk.backends.coverage("no_such_device")
     Traceback (most recent call last):
         ...

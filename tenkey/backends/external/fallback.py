@@ -36,7 +36,6 @@ _strict: ContextVar[bool] = ContextVar("tenkey_strict_fallback", default=False)
 def strict_fallback() -> Iterator[None]:
     """Make a fallback to the CPU an error in a ``with`` block, for this thread or task.
 
-    >>> import tenkey as tk
     >>> with tk.backends.strict_fallback():  # does not affect the CPU itself
     ...     tk.exp(tk.zeros(())).item()
     1.0

@@ -37,7 +37,6 @@ class Backend:
     A *buffer* is any object that ``allocate`` returns; tenkey only passes it on. Host arrays are 1-d ``uint8`` arrays.
     ``docs/adding_a_backend.md`` leads from an empty file to a backend that passes the conformance suite.
 
-    >>> import tenkey as tk
     >>> class InHostMemory(tk.backends.Backend):
     ...     name = "docsmem"
     ...

@@ -31,7 +31,6 @@ _loading: list[str] = []  # guarded by the lock of the registry
 def installed() -> dict[str, str]:
     """Return the devices that installed plug-ins offer, loaded or not, each with its entry point.
 
-    >>> import tenkey as tk
     >>> isinstance(tk.backends.installed(), dict)
     True
     """

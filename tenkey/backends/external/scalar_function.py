@@ -15,7 +15,6 @@ __all__ = ["Operand", "ScalarFunction"]
 class Operand(NamedTuple):
     """An operand of a template's kernel: a window of ``dtype``, or with ``is_number`` a NumPy scalar.
 
-    >>> import tenkey as tk
     >>> tk.backends.Operand("x", tk.float32).is_number
     False
     """
@@ -31,7 +30,6 @@ class ScalarFunction:
     ``expression`` is the traced expression in the variables ``parameters``. Calling the function with Python numbers
     evaluates it.
 
-    >>> import numpy as np
     >>> from tenkey.library import scalar as s
     >>> function = ScalarFunction("demo", ("x",), s.exp(s.variable("x")) - 1, np.dtype("float32"))
     >>> function(0.0)

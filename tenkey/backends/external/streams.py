@@ -19,7 +19,6 @@ class _Synchronizes(Protocol):
 class Stream:
     """A queue of a device, which executes work in the order of the calls.
 
-    >>> import tenkey as tk
     >>> stream = tk.backends.Stream(tk.backends.Backend())
     >>> stream.record_event().query()
     True
@@ -53,7 +52,6 @@ class Stream:
 class Event:
     """A point in the queue of a device. In a backend without events of its own, recording waits for the queue.
 
-    >>> import tenkey as tk
     >>> begin, end = tk.backends.Event(tk.backends.Backend()), tk.backends.Event(tk.backends.Backend())
     >>> begin.record(), end.record()
     (None, None)

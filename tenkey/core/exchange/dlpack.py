@@ -111,7 +111,6 @@ def export(
     copy. Raises BufferError for a tensor that requires a gradient (use ``detach()``), for other devices, and where
     ``copy=False`` is impossible; ValueError for a stream.
 
-    >>> import numpy as np, tenkey as tk
     >>> x = tk.zeros(2)
     >>> np.from_dlpack(x)[0] = 5
     >>> x.tolist()
@@ -150,7 +149,6 @@ def export(
 def device_of(self: Tensor) -> tuple[int, int]:
     """Return the DLPack device type (1 for the CPU) and index of the memory.
 
-    >>> import tenkey as tk
     >>> tk.zeros(2).__dlpack_device__()
     (1, 0)
     """

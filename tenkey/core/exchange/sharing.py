@@ -71,7 +71,6 @@ def _segment_of(array: np.ndarray) -> _Segment | None:
 def is_shared(self: Tensor) -> bool:
     """Return whether the memory is shared with other processes; see ``share_memory_``.
 
-    >>> import tenkey as tk
     >>> tk.zeros(2).is_shared(), tk.zeros(2).share_memory_().is_shared()
     (False, True)
     """
@@ -89,7 +88,6 @@ def share_memory_(self: Tensor) -> Tensor:
     Raises RuntimeError for a part of another tensor, for other devices, and on sending a tensor that was computed from
     others and requires a gradient.
 
-    >>> import tenkey as tk
     >>> x = tk.ones(3).share_memory_()
     >>> x[1:].is_shared()
     True

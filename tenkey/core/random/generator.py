@@ -23,7 +23,6 @@ __all__ = ["Generator", "GeneratorState", "default_generator", "noted_draws", "s
 class GeneratorState(NamedTuple):
     """The state of a generator: three integers.
 
-    >>> import tenkey as tk
     >>> tk.random.Generator(7).get_state().seed
     7
     """

@@ -57,7 +57,6 @@ def set_printoptions(**options: Any) -> None:
 
     Raises TypeError for an unknown option or a wrong type, ValueError for a number out of range.
 
-    >>> import tenkey as tk
     >>> before = tk.get_printoptions()
     >>> tk.set_printoptions(precision=2)
     >>> tk.asarray([3.14159])

@@ -135,7 +135,6 @@ def html_of(self: Tensor) -> str:
 
     Other tensors than vectors and matrices, and those whose values cannot be read, show their ``repr``.
 
-    >>> import tenkey as tk
     >>> html = tk.asarray([[1.0, -2.0]])._repr_html_()
     >>> html.startswith("<div"), "1 × 2 · float32 · cpu" in html
     (True, True)

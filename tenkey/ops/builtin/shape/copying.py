@@ -29,7 +29,6 @@ clone = structured(
     tags=(Tag.INTERNAL,),
     doc="""A contiguous copy.
 
-    >>> import tenkey as tk
     >>> x = tk.asarray([1.0])
     >>> tk.shares_storage(x, x.clone())
     False
@@ -62,7 +61,6 @@ def astype(x: Tensor, dtype: np.dtype, *, copy: bool = True, device: Device | No
     the tensor itself where it has the dtype and is there already. Raises TypeError for complex numbers that would
     become real ones.
 
-    >>> import tenkey as tk
     >>> tk.astype(tk.asarray([1.9, -1.9]), tk.int64).tolist()
     [1, -1]
     """
@@ -93,7 +91,6 @@ to_device: Entry = structured(
     tags=(Tag.INTERNAL,),
     doc="""Copy to another device; return the tensor itself if it is there already.
 
-    >>> import tenkey as tk
     >>> str(tk.asarray([1.0]).to_device("meta").device)
     'meta'
     """,
@@ -130,7 +127,6 @@ flip: Entry = structured(
     positional=1,
     doc="""Reverse the order of the elements along axes; a copy.
 
-    >>> import tenkey as tk
     >>> tk.flip(tk.asarray([1, 2, 3])).tolist()
     [3, 2, 1]
     """,
@@ -209,7 +205,6 @@ def _numpy_concat(arrays: Sequence[np.ndarray], *, axis: int | None = 0) -> Any:
 def concat(arrays: Sequence[Tensor], *, axis: int | None = 0) -> Tensor:
     """Join tensors along an existing axis; ``axis=None`` flattens them first.
 
-    >>> import tenkey as tk
     >>> tk.concat([tk.asarray([1, 2]), tk.asarray([3])]).tolist()
     [1, 2, 3]
     """
@@ -244,7 +239,6 @@ def _numpy_stack(arrays: Sequence[np.ndarray], *, axis: int = 0) -> Any:
 def stack(arrays: Sequence[Tensor], *, axis: int = 0) -> Tensor:
     """Join tensors of the same shape along a new axis.
 
-    >>> import tenkey as tk
     >>> tk.stack([tk.asarray([1, 2]), tk.asarray([3, 4])]).tolist()
     [[1, 2], [3, 4]]
     """

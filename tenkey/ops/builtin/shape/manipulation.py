@@ -47,7 +47,6 @@ def moveaxis(x: Tensor, source: Any, destination: Any) -> Tensor:
 
     Raises ValueError if the two have different lengths or an axis appears twice, IndexError out of range.
 
-    >>> import tenkey as tk
     >>> tk.moveaxis(tk.zeros((2, 3, 4)), 0, -1).shape
     (3, 4, 2)
     """
@@ -75,7 +74,6 @@ def moveaxis(x: Tensor, source: Any, destination: Any) -> Tensor:
 def swapaxes(x: Tensor, axis1: int, axis2: int) -> Tensor:
     """Return a view with two axes exchanged.
 
-    >>> import tenkey as tk
     >>> tk.swapaxes(tk.zeros((2, 3, 4)), 0, 2).shape
     (4, 3, 2)
     """
@@ -106,7 +104,6 @@ def tile(x: Tensor, repetitions: Any) -> Tensor:
 
     With more numbers than dimensions, the tensor gets new leading dimensions. Raises ValueError for a negative number.
 
-    >>> import tenkey as tk
     >>> tk.tile(tk.asarray([1, 2]), (2, 2)).tolist()
     [[1, 2, 1, 2], [1, 2, 1, 2]]
     """
@@ -202,7 +199,6 @@ def repeat(x: Tensor, repeats: Tensor, *, axis: int | None = None) -> Tensor:
     flattened first. (PyTorch's method ``repeat`` is ``tk.tile``.) Raises TypeError for other dtypes, ValueError for
     negative numbers and other lengths.
 
-    >>> import tenkey as tk
     >>> tk.repeat(tk.asarray([1, 2]), 2).tolist()
     [1, 1, 2, 2]
     >>> tk.repeat(tk.asarray([[1, 2]]), tk.asarray([1, 3]), axis=1).tolist()
@@ -275,7 +271,6 @@ def roll(x: Tensor, shift: Any, *, axis: Any = None) -> Tensor:
     A tuple of shifts goes with a tuple of axes, and a single shift applies to every axis. Without ``axis`` the
     flattened tensor is rolled, and the result has the original shape.
 
-    >>> import tenkey as tk
     >>> tk.roll(tk.asarray([1, 2, 3]), 1).tolist()
     [3, 1, 2]
     """
@@ -321,7 +316,6 @@ def _rolled(x: Tensor, by: int, axis: int) -> Tensor:
 def rot90(x: Tensor, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
     """Rotate by ``k`` quarter turns in the plane of two axes, from the first towards the second; a copy.
 
-    >>> import tenkey as tk
     >>> tk.rot90(tk.asarray([[1, 2], [3, 4]])).tolist()
     [[2, 4], [1, 3]]
     """
@@ -343,7 +337,6 @@ def rot90(x: Tensor, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
 def fliplr(x: Tensor) -> Tensor:
     """Reverse the order of the columns (axis 1); a copy.
 
-    >>> import tenkey as tk
     >>> tk.fliplr(tk.asarray([[1, 2], [3, 4]])).tolist()
     [[2, 1], [4, 3]]
     """
@@ -359,7 +352,6 @@ def fliplr(x: Tensor) -> Tensor:
 def flipud(x: Tensor) -> Tensor:
     """Reverse the order of the rows (axis 0); a copy.
 
-    >>> import tenkey as tk
     >>> tk.flipud(tk.asarray([[1, 2], [3, 4]])).tolist()
     [[3, 4], [1, 2]]
     """
@@ -376,7 +368,6 @@ def flipud(x: Tensor) -> Tensor:
 def ravel(x: Tensor) -> Tensor:
     """Flatten to one dimension, in row-major order; a view where possible.
 
-    >>> import tenkey as tk
     >>> tk.ravel(tk.asarray([[1, 2], [3, 4]])).tolist()
     [1, 2, 3, 4]
     """
@@ -405,7 +396,6 @@ atleast_1d = _at_least(
     [(0,)],
     """Return a view with at least one dimension. Several tensors give a tuple.
 
-    >>> import tenkey as tk
     >>> tk.atleast_1d(tk.asarray(1.0)).shape
     (1,)
     """,
@@ -415,7 +405,6 @@ atleast_2d = _at_least(
     [(0, 0), (0,)],
     """Return a view with at least two dimensions, new ones in front. Several tensors give a tuple.
 
-    >>> import tenkey as tk
     >>> tk.atleast_2d(tk.asarray([1.0, 2.0])).shape
     (1, 2)
     """,
@@ -426,7 +415,6 @@ atleast_3d = _at_least(
     """Return a view with at least three dimensions: a vector becomes ``(1, n, 1)``, a matrix ``(m, n, 1)``.
     Several tensors give a tuple.
 
-    >>> import tenkey as tk
     >>> tk.atleast_3d(tk.asarray([1.0, 2.0])).shape
     (1, 2, 1)
     """,
@@ -447,7 +435,6 @@ def transpose(x: Tensor, axes: Sequence[int] | None = None) -> Tensor:
 
     ``tk.swapaxes`` exchanges two dimensions. Raises ValueError unless ``axes`` is a permutation of all dimensions.
 
-    >>> import tenkey as tk
     >>> tk.transpose(tk.zeros((2, 3, 4))).shape
     (4, 3, 2)
     """

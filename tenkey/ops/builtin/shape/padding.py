@@ -111,7 +111,6 @@ pad_constant: Entry = structured(
     tags=(Tag.INTERNAL,),
     doc="""Pad with constants; ``values`` holds two for each dimension.
 
-    >>> import tenkey as tk
     >>> tk.ops.tk.pad_constant(tk.asarray([1]), (1,), (1,), (0, 7)).tolist()
     [0, 1, 7]
     """,
@@ -236,7 +235,6 @@ def pad(
     Every mode is differentiable. Raises ValueError for widths that do not fit, an unknown mode, or a border derived
     from an empty dimension.
 
-    >>> import tenkey as tk
     >>> tk.pad(tk.asarray([1, 2, 3]), (1, 2)).tolist(), tk.pad(tk.asarray([1, 2, 3]), 2, mode="reflect").tolist()
     ([0, 1, 2, 3, 0, 0], [3, 2, 1, 2, 3, 2, 1])
     >>> tk.pad(tk.asarray([1, 3, 8]), 1, mode="mean", stat_length=2).tolist()

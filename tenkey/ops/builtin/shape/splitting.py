@@ -32,7 +32,6 @@ def unstack(x: Tensor, *, axis: int = 0) -> tuple[Tensor, ...]:
 
     Raises IndexError for an axis out of range.
 
-    >>> import tenkey as tk
     >>> a, b = tk.unstack(tk.asarray([[1, 2], [3, 4]]))
     >>> a.tolist(), b.tolist()
     ([1, 2], [3, 4])
@@ -88,7 +87,6 @@ _stacker(
     (0, 1),
     """Stack side by side: join along the second axis, vectors along the first.
 
-    >>> import tenkey as tk
     >>> tk.hstack([tk.asarray([[1], [2]]), tk.asarray([[3], [4]])]).tolist()
     [[1, 3], [2, 4]]
     """,
@@ -99,7 +97,6 @@ _stacker(
     (0, 0),
     """Stack vertically: join along the first axis, vectors as rows.
 
-    >>> import tenkey as tk
     >>> tk.vstack([tk.asarray([1, 2]), tk.asarray([3, 4])]).tolist()
     [[1, 2], [3, 4]]
     """,
@@ -110,7 +107,6 @@ _stacker(
     (2, 2),
     """Stack in depth: join along the third axis, vectors as ``(1, n, 1)``.
 
-    >>> import tenkey as tk
     >>> tk.dstack([tk.asarray([1, 2]), tk.asarray([3, 4])]).tolist()
     [[[1, 3], [2, 4]]]
     """,
@@ -140,7 +136,6 @@ def diagonal(x: Tensor, *, offset: int = 0, axis1: int = 0, axis2: int = 1) -> T
     A positive ``offset`` is above the main diagonal. Raises IndexError for an axis out of range, ValueError if both
     axes are the same.
 
-    >>> import tenkey as tk
     >>> tk.diagonal(tk.asarray([[1, 2], [3, 4]])).tolist()
     [1, 4]
     """
@@ -161,7 +156,6 @@ def diagonal(x: Tensor, *, offset: int = 0, axis1: int = 0, axis2: int = 1) -> T
 def diag(x: Tensor, *, k: int = 0) -> Tensor:
     """Return the matrix with a vector on its ``k``-th diagonal, or the ``k``-th diagonal of a matrix.
 
-    >>> import tenkey as tk
     >>> tk.diag(tk.asarray([1, 2])).tolist(), tk.diag(tk.asarray([[1, 2], [3, 4]]), k=1).tolist()
     ([[1, 0], [0, 2]], [2])
     """

@@ -86,7 +86,6 @@ reshape: Entry = view(
 
     ``copy=True`` always copies; ``copy=False`` returns a view, or raises ValueError if the shape needs a copy.
 
-    >>> import tenkey as tk
     >>> tk.reshape(tk.asarray([1, 2, 3, 4]), (2, -1)).tolist()
     [[1, 2], [3, 4]]
     """,
@@ -121,7 +120,6 @@ permute_dims: Entry = view(
     batch=prepend(along=("axes",), axes=(0,)),
     doc="""Return a view with the dimensions in another order.
 
-    >>> import tenkey as tk
     >>> tk.permute_dims(tk.zeros((2, 3)), (1, 0)).shape
     (3, 2)
     """,
@@ -166,7 +164,6 @@ broadcast_to: Entry = view(
     batch=_broadcast_batch,
     doc="""Return a view that repeats dimensions of length 1 and new leading dimensions, without copying.
 
-    >>> import tenkey as tk
     >>> tk.broadcast_to(tk.asarray([1, 2]), (2, 2)).tolist()
     [[1, 2], [1, 2]]
     """,
@@ -196,7 +193,6 @@ squeeze = view(
     methods=("squeeze",),
     doc="""Return a view without the named dimensions, which must have length 1.
 
-    >>> import tenkey as tk
     >>> tk.squeeze(tk.zeros((2, 1)), 1).shape
     (2,)
     """,
@@ -228,7 +224,6 @@ expand_dims = view(
     batch=along("axis"),
     doc="""Return a view with new dimensions of length 1 at the position or positions ``axis`` of the result.
 
-    >>> import tenkey as tk
     >>> tk.expand_dims(tk.zeros((2,)), 0).shape
     (1, 2)
     """,
@@ -268,7 +263,6 @@ select_index = view(
     tags=(Tag.INTERNAL,),
     doc="""Return a view of the slice at one index of an axis, without that axis.
 
-    >>> import tenkey as tk
     >>> tk.ops.tk.select_index(tk.asarray([[1, 2], [3, 4]]), 0, 1).tolist()
     [3, 4]
     """,
@@ -316,7 +310,6 @@ slice: Entry = view(
     tags=(Tag.INTERNAL,),
     doc="""Return a view of every ``step``-th element of an axis from ``start`` to before ``stop``, as Python slices do.
 
-    >>> import tenkey as tk
     >>> tk.ops.tk.slice(tk.asarray([1, 2, 3, 4]), 0, 1, 4, 2).tolist()
     [2, 4]
     """,
@@ -343,7 +336,6 @@ slice_backward = structured(
     tags=(Tag.INTERNAL,),
     doc="""Return zeros with ``g_slice`` written where a slice was taken: the adjoint of ``slice``.
 
-    >>> import tenkey as tk
     >>> tk.ops.tk.slice_backward(tk.asarray([1.0, 2.0]), (5,), 0, 1, 2).tolist()
     [0.0, 1.0, 0.0, 2.0, 0.0]
     """,
@@ -359,7 +351,6 @@ alias = view(
     tags=(Tag.INTERNAL,),
     doc="""Return another handle to the same elements; a view.
 
-    >>> import tenkey as tk
     >>> x = tk.zeros(2)
     >>> tk.shares_storage(x, tk.ops.tk.alias(x))
     True
@@ -374,7 +365,6 @@ alias = view(
 def matrix_transpose(x: Tensor) -> Tensor:
     """Return a view with the last two dimensions exchanged.
 
-    >>> import tenkey as tk
     >>> tk.matrix_transpose(tk.zeros((5, 2, 3))).shape
     (5, 3, 2)
     """
