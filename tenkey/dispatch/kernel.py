@@ -116,6 +116,7 @@ class Kernel:
         self.boxed = boxed
         self.with_keyset = with_keyset
         self.when = when
+        self.conditional = when is not None  # as registered: set_kernel_enabled adds a condition later
         self.priority = priority
         self.operator = ""
 

@@ -24,7 +24,7 @@ from .keys import AliasKey, DispatchKey
 from .operator import Operator, Slot
 from .packet import OperatorNamespace, OperatorPacket
 from .schema import FunctionSchema, parse_schema
-from .table import best, compute_slot, resolve
+from .table import compute_slot, resolve
 from .tags import Tag
 
 __all__ = ["Registry", "registry"]
@@ -267,10 +267,10 @@ class Registry:
             stack = self.pending.get(name, []) if operator is None else operator.kernels.get(kernel.key, [])
             if operator is not None:
                 _check_kernel(kernel, operator.schema)
-            top = best([k for k in stack if k.key is kernel.key and k.origin == kernel.origin])
-            if top is not None and kernel.when is None and not allow_override:
+            same = [k for k in stack if k.key is kernel.key and k.origin == kernel.origin and not k.conditional]
+            if same and kernel.when is None and not allow_override:
                 raise RegistrationError(
-                    f"[{name}] has a kernel for {kernel.key.name} already, registered at {top.site}, and another one "
+                    f"[{name}] has a kernel for {kernel.key.name} already, registered at {same[-1].site}, and another one "
                     f"at {kernel.site}. Pass allow_override=True to put the new one on top, or remove the first."
                 )
             kernel.operator = name

@@ -217,6 +217,21 @@ class TestSwitches:
             assert op(X).tolist() == [2.0, 3.0]
         assert op(X).tolist() == [11.0, 12.0]
 
+    def test_conditions_and_priorities_stay(self) -> None:
+        """A kernel that was switched once is still asked after those with a condition, and the newest wins."""
+        op = make()
+        library = Library(NS, "IMPL")
+        library.impl("f", lambda x: x + 100, "cpu", when=lambda x: x.shape == (1,))
+        library.impl("f", lambda x: x + 10, "cpu")
+        library.impl("f", lambda x: x + 20, "cpu", allow_override=True)
+        one = tk.asarray([1.0])
+        for _ in range(2):
+            assert (op(X).tolist(), op(one).tolist()) == ([21.0, 22.0], [101.0])
+            with op.set_kernel_enabled("cpu", False):
+                assert (op(X).tolist(), op(one).tolist()) == ([2.0, 3.0], [2.0])
+        with pytest.raises(RegistrationError, match="has a kernel for CPU already"):
+            library.impl("f", lambda x: x, "cpu")
+
     def test_only_this_operator_and_device(self) -> None:
         op = self.make()
         other = custom_op(f"{NS}::g", lambda x: x + 1, mutates_args=(), schema="(Tensor x) -> Tensor")
