@@ -7,7 +7,7 @@ that the package itself brings therefore do not run for all of them at once, but
 first read (``Operator.kernels``): by a call, a table, a registration, another installer. They run in the order in which
 they subscribed, before any caller sees a kernel; only the import time shows the difference. For operators that users
 define later, and for installers that subscribe later, installers run at once, so that a mistake in a declaration is
-reported where it is made. Guarded by ``tests/tiny/test_putting_off.py``.
+reported where it is made. Guarded by ``tests/tiny/test_deferred_installers.py``.
 """
 
 from __future__ import annotations

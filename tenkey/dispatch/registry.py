@@ -270,8 +270,8 @@ class Registry:
             same = [k for k in stack if k.key is kernel.key and k.origin == kernel.origin and not k.conditional]
             if same and kernel.when is None and not allow_override:
                 raise RegistrationError(
-                    f"[{name}] has a kernel for {kernel.key.name} already, registered at {same[-1].site}, and another one "
-                    f"at {kernel.site}. Pass allow_override=True to put the new one on top, or remove the first."
+                    f"[{name}] has a kernel for {kernel.key.name} already, registered at {same[-1].site}, and another "
+                    f"one at {kernel.site}. Pass allow_override=True to put the new one on top, or remove the first."
                 )
             kernel.operator = name
             if operator is not None:

@@ -143,7 +143,7 @@ def test_threads_wait_for_the_last_installer(reg: Registry) -> None:
     assert seen == ["one t::f", "two t::f"]
 
 
-def test_the_package_puts_off() -> None:
+def test_the_package_defers_its_installers() -> None:
     program = (
         "import tenkey as tk; waiting = [op for op in tk.dispatch.registry if op.outstanding]; "
         "assert len(waiting) > 400; x = tk.ones(2) + 1; assert tk.ops.tk.add.default.outstanding == (); "
