@@ -34,7 +34,7 @@ from os import sep
 from os.path import realpath
 from time import perf_counter_ns as now
 from time import thread_time_ns
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ..core.tensor import Tensor
 from ..core.word import REQUIRES_GRAD
@@ -42,9 +42,6 @@ from ..core.wrapper import innermost
 from ..dispatch.kernel import Kernel
 from ..dispatch.keys import DispatchKey, register_key, word_below
 from ..dispatch.operator import Operator
-
-if TYPE_CHECKING:
-    from .memory import Ledger
 
 __all__ = [
     "BACKWARD", "OPERATOR", "PROFILER", "USER", "Event", "Recorder", "Recording", "active_recording", "get_event",
@@ -195,7 +192,7 @@ class Recording:
 
     __slots__ = ("ledger", "recorders", "shapes", "stack", "thread_time")
 
-    def __init__(self, recorders: tuple[Recorder, ...], ledger: Ledger | None) -> None:
+    def __init__(self, recorders: tuple[Recorder, ...], ledger: Any) -> None:
         self.recorders = recorders
         self.ledger = ledger
         self.shapes = any(r.shapes for r in recorders)

@@ -13,8 +13,8 @@ Note [Import contract]
     The source is parsed, not imported: an import counts wherever it stands. Inside a function or under
     ``TYPE_CHECKING`` it is the same dependency, only seen later; ``importlib.import_module("…")`` counts as well. One
     thing must be delayed: ``backends/cuda`` is loaded inside a function of ``backends``, on the first use of a GPU.
-    Modules must not import one another in a cycle. Exempt there are imports under ``TYPE_CHECKING``, since no code
-    runs, and ``tenkey/__init__.py`` loading ``testing`` inside a function: ``testing`` alone may use the top level.
+    Modules must not import one another in a cycle, imports under ``TYPE_CHECKING`` included. Exempt is
+    ``tenkey/__init__.py`` loading ``testing`` inside a function: ``testing`` alone may use the top level.
 """
 
 from __future__ import annotations
@@ -63,7 +63,6 @@ class Import:
     name: str | None
     line: int
     delayed: bool
-    type_checking: bool
 
     def __str__(self) -> str:
         taken = f" ({self.name})" if self.name else ""
@@ -88,11 +87,10 @@ class _Collector(ast.NodeVisitor):
         self._package = module if is_package else module.rpartition(".")[0]
         self._known = known
         self._functions = 0
-        self._type_checking = 0
 
     def _add(self, node: ast.AST, target: str, name: str | None = None) -> None:
         line = getattr(node, "lineno", 0)
-        self.imports.append(Import(self._module, target, name, line, self._functions > 0, self._type_checking > 0))
+        self.imports.append(Import(self._module, target, name, line, self._functions > 0))
 
     def visit_Import(self, node: ast.Import) -> None:
         for alias in node.names:
@@ -122,17 +120,6 @@ class _Collector(ast.NodeVisitor):
                 prefix = ".".join(anchor[: len(anchor) - dots + 1]) + "." if dots else ""
                 self._add(node, prefix + argument.value.lstrip("."))
         self.generic_visit(node)
-
-    def visit_If(self, node: ast.If) -> None:
-        test = node.test
-        guard = test.attr if isinstance(test, ast.Attribute) else getattr(test, "id", "")
-        self._type_checking += guard == "TYPE_CHECKING"
-        for statement in node.body:
-            self.visit(statement)
-        self._type_checking -= guard == "TYPE_CHECKING"
-        self.visit(test)
-        for statement in node.orelse:
-            self.visit(statement)
 
     def _visit_function(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> None:
         self._functions += 1
@@ -202,11 +189,11 @@ def _breaches(item: Import) -> Iterator[str]:
 
 
 def find_cycles(imports: list[Import], known: Mapping[str, Path]) -> list[list[str]]:
-    """The groups of modules that import one another in a circle, each sorted by name, without the exempt imports."""
+    """The groups of modules that import one another in a circle, each sorted by name, without the exempt import."""
     edges: dict[str, set[str]] = {module: set() for module in known}
     for item in imports:
         on_demand = item.source == PACKAGE and _layer(item.target) == "testing" and item.delayed
-        if item.target in edges and not item.type_checking and not on_demand:
+        if item.target in edges and not on_demand:
             edges[item.source].add(item.target)
 
     def reachable(start: str) -> set[str]:
@@ -402,7 +389,7 @@ def test_checker_rejects_testing_at_the_top_level_when_it_imports_it_back(tmp_pa
     assert find_violations(tmp_path) == ["cycle: tenkey, tenkey.testing"]
 
 
-def test_checker_lets_annotations_name_each_other(tmp_path: Path) -> None:
+def test_checker_counts_imports_for_annotations(tmp_path: Path) -> None:
     guarded = "import typing\nif typing.TYPE_CHECKING:\n    from tenkey.core.b import B\n"
     _write_tree(tmp_path, {**SOUND, "core/a.py": guarded, "core/b.py": "from tenkey.core.a import A\n"})
-    assert find_violations(tmp_path) == []
+    assert find_violations(tmp_path) == ["cycle: tenkey.core.a, tenkey.core.b"]
