@@ -31,7 +31,6 @@ from .schema_inference import infer
 
 __all__ = ["CustomOperator", "custom_op"]
 
-
 _custom: dict[str, CustomOperator] = {}
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])

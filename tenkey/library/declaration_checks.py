@@ -71,7 +71,7 @@ def without_complex(promote: Promotion, expression: Expression, real: tuple[str,
     operation = undefined_for_complex(expression, real)
     if operation is None:
         if promote.result is SAME.result and expression.kind == "number" and is_real(expression, real):
-            return promote._replace(result=_real_part)
+            return promote._replace(result=lambda dtype: real_of(dtype) if dtype.kind == "c" else dtype)
         return promote
     takes = f"real dtypes, since {operation} is not defined for complex numbers"
     if promote.accepts != SAME.accepts:  # the rule is already narrower, for another reason
@@ -151,7 +151,9 @@ def _for_condition(
         compute = COMPARISON.compute
     if any(node.name in inexact for node in nodes):
         if compute(np.dtype("int64")).kind in "iu":
-            compute = _exact_float
+
+            def compute(dtype: np.dtype) -> np.dtype:
+                return np.dtype("float64") if dtype.kind in "biu" else dtype
     elif compute is COMPARISON.compute and _not_of_bools(expression, numbers) is not None:
         compute = _counted_bools
     return promote._replace(compute=compute, result=BOOLEAN.result)
@@ -166,10 +168,6 @@ def _not_of_bools(expression: Expression, numbers: Collection[str]) -> Expressio
         elif (node.name or "") in numbers or (node.name is None and node.value not in (0, 1)):
             return node
     return None
-
-
-def _exact_float(dtype: np.dtype) -> np.dtype:
-    return np.dtype("float64") if dtype.kind in "biu" else dtype
 
 
 def _counted_bools(dtype: np.dtype) -> np.dtype:
@@ -209,10 +207,6 @@ def _floating(promote: Promotion, node: Expression) -> Promotion:
         accepts=accepts,
         takes=f"floating dtypes (from integers {node} produces other numbers: declare it with promote=INT_TO_FLOAT)",
     )
-
-
-def _real_part(dtype: np.dtype) -> np.dtype:
-    return real_of(dtype) if dtype.kind == "c" else dtype
 
 
 def check_domain(schema: FunctionSchema, domain: Any, boolean: Any) -> None:
@@ -257,7 +251,7 @@ def try_partials(facet: Pointwise, formulas: dict[str, Callable[..., Any] | None
             continue
         names = formula_names(formula)
         try:
-            if isinstance(trace(functools.partial(_layer, formula), names, name=facet.schema.name), Expression):
+            if isinstance(trace(functools.partial(lambda f, T: f, formula), names, name=facet.schema.name), Expression):
                 continue
             values = values or _sample(facet)
         except TypeError:  # not an expression: it may be a function of tensors
@@ -276,10 +270,6 @@ def try_partials(facet: Pointwise, formulas: dict[str, Callable[..., Any] | None
                 f"{type(found).__name__}: it must return a tensor or a number. Write it with Python's operators and "
                 "tk.library.scalar, or with functions of tk, without NumPy."
             )
-
-
-def _layer(formula: Callable[..., Any], T: Any) -> Callable[..., Any]:
-    return formula
 
 
 def _sample(facet: Pointwise) -> dict[str, Any]:

@@ -67,10 +67,6 @@ def _check_pointwise(schema: FunctionSchema) -> None:
         )
 
 
-def _real_numbers(schema: FunctionSchema) -> tuple[str, ...]:
-    return tuple([a.name for a in schema.arguments if str(a.type) in ("int", "float", "bool")])
-
-
 def _check_reduction(schema: FunctionSchema) -> None:
     names = [a.name for a in schema.arguments]
     tensors = [a.name for a in schema.arguments if a.type.is_tensor_like]
@@ -149,7 +145,8 @@ def pointwise(
     check_domain(parsed, domain, boolean)
     parameters = tuple([a.name for a in parsed.arguments])
     expression = traced(parsed, "scalar", scalar, parameters, boolean)
-    promote = without_complex(for_expression(parsed, promote, expression), expression, _real_numbers(parsed))
+    real = tuple([a.name for a in parsed.arguments if str(a.type) in ("int", "float", "bool")])
+    promote = without_complex(for_expression(parsed, promote, expression), expression, real)
     promote = for_complex_numbers(parsed, promote, expression)
     if partials is not None:
         check_partials(parsed, partials)

@@ -49,17 +49,13 @@ def _short(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:80]}..."
 
 
-def _kernel_name(function: Any) -> str:
-    return getattr(function, "__qualname__", None) or shown(function)
-
-
 class KernelChecks:
     """The slow paths for one kernel of one operator and one dispatch word."""
 
     def __init__(self, operator: Operator, function: Callable[..., Any], word: int) -> None:
         self.operator = operator
         self.schema = operator.schema
-        self.kernel = _kernel_name(function)
+        self.kernel = getattr(function, "__qualname__", None) or shown(function)
         schema = operator.schema
         self.tensors = [a for a in schema.arguments if a.type.contains_tensor]
         self.mutated = [a for a in schema.arguments if a.is_mutable]

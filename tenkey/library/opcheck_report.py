@@ -22,7 +22,6 @@ ROWS: Final = (
     "determinism", "threads", "backends",
 )  # fmt: skip
 _NO_ROW: Final = "[opcheck] there is no row {name!r}: the rows are {rows}."
-_WIDTH: Final = 120
 
 Status = Literal["passed", "warning", "failed", "skipped"]
 
@@ -106,7 +105,7 @@ class OpCheckReport:
         for row in self.rows:
             head = f"  {row.name:<13}{words[row.status]:<8}"
             indent = " " * len(head)
-            text = [piece for line in row.text.splitlines() for piece in textwrap.wrap(line, _WIDTH - len(head))]
+            text = [piece for line in row.text.splitlines() for piece in textwrap.wrap(line, 120 - len(head))]
             lines.append((head + (text[0] if text else "")).rstrip())
             lines += [indent + piece for piece in text[1:]]
         count = len(self.failed)

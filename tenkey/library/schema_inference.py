@@ -125,13 +125,10 @@ def _node(annotation: Any, scope: Mapping[str, Any], inside: tuple[type, ...] = 
     if origin is np.dtype:
         return Plain("DType")
     kind = origin or annotation
-    if isinstance(kind, type) and (dataclasses.is_dataclass(kind) or _is_named_tuple(kind)):
+    is_named_tuple = isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_field_defaults")
+    if isinstance(kind, type) and (dataclasses.is_dataclass(kind) or is_named_tuple):
         return _record(kind, args, scope, inside, depth)
     raise _UnsupportedError(annotation)
-
-
-def _is_named_tuple(kind: type) -> bool:
-    return issubclass(kind, tuple) and hasattr(kind, "_fields") and hasattr(kind, "_field_defaults")
 
 
 def _record(kind: type, args: Any, scope: Mapping[str, Any], inside: tuple[type, ...], depth: int) -> Record:

@@ -216,9 +216,9 @@ def _pointwise(facet: Pointwise, rng: np.random.Generator, dtype: np.dtype) -> I
     yield _operands(facet, rng, dtype, [()] * count, "0-d")
     yield _operands(facet, rng, dtype, [(2, 1, 5)] * count, "three dimensions")
     # stride 0: one row repeated
-    yield _operands(
-        facet, rng, dtype, [(1, _COLUMNS)] * count, "repeated", lambda array: np.broadcast_to(array, full)
-    ).map(_repeat_first_row)
+    # asarray copies broadcast arrays, since NumPy marks them read-only: broadcast the tensor again
+    repeated = _operands(facet, rng, dtype, [(1, _COLUMNS)] * count, "repeated", lambda a: np.broadcast_to(a, full))
+    yield repeated.map(lambda tensor: broadcast_to(tensor[:1], tensor.shape))
     if count < 2:
         return
     for at in range(count):
@@ -228,11 +228,6 @@ def _pointwise(facet: Pointwise, rng: np.random.Generator, dtype: np.dtype) -> I
             yield _operands(facet, rng, dtype, small, name)
     yield _operands(facet, rng, dtype, [full, (2, 1, 1), (_COLUMNS,)][:count], "broadcast all")
     yield _operands(facet, rng, dtype, [(0, 1), (1, _COLUMNS), ()][:count], "empty broadcast")
-
-
-def _repeat_first_row(tensor: Tensor) -> Tensor:
-    # asarray copies broadcast arrays, since NumPy marks them read-only: broadcast the tensor again
-    return broadcast_to(tensor[:1], tensor.shape)
 
 
 def _operands(

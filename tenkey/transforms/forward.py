@@ -98,8 +98,9 @@ def linearize(fn: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[...,
     check_outputs("linearize", ends)
     elsewhere = run.elsewhere(ends)
     output = run.free(run.output, keeps=elsewhere)
-    if _by_hand(ends):
-        return output, lambda *tangents: jvp(fn, primals, tangents)[1]
+    nodes = walk(*[plain.grad_fn for x in ends for plain in bare(x)])
+    if any(isinstance(node, Context) and not node.operator_name.startswith("tk::") for node in nodes):
+        return output, lambda *tangents: jvp(fn, primals, tangents)[1]  # a backward is written by a user
     recorded = [end for end in ends if end._word & REQUIRES_GRAD]
     pulled: list[Any] = [None] * len(run.inputs)
     with Recording():
@@ -125,11 +126,3 @@ def linearize(fn: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[...,
         return unflatten(output, [zeros_like(end.detach()) if t is None else t for end, t in zip(ends, pushed)])
 
     return output, push
-
-
-def _by_hand(outputs: list[Tensor]) -> bool:
-    """Return whether the graph of the outputs has a node whose backward is written by a user."""
-    return any(
-        isinstance(node, Context) and not node.operator_name.startswith("tk::")
-        for node in walk(*[plain.grad_fn for x in outputs for plain in bare(x)])
-    )

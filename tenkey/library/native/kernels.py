@@ -121,8 +121,9 @@ class Native:
             if common in self.functions:
                 return self.functions[common], common
         got = ", ".join("a number" if t._word & WEAK_MASK else str(t.dtype) for t in given)
+        keys = [f"({', '.join(map(str, key))})" if isinstance(key, tuple) else str(key) for key in self.functions]
         raise TypeError(
-            f"[{self.name}] is compiled for {' or '.join(map(_shown_key, self.functions))}, and the arguments are "
+            f"[{self.name}] is compiled for {' or '.join(keys)}, and the arguments are "
             f"{got}: convert them with tk.astype(x, dtype), or give a function for this dtype to "
             "load_native(..., dtypes={...})."
         )
@@ -154,10 +155,6 @@ class Native:
         """Return the error for a status code that is not 0."""
         reason = f": {self.status[code]}," if isinstance(self.status, Mapping) and code in self.status else ""
         return RuntimeError(f"[{self.name}] the native function {symbol} failed{reason} with the code {code}.")
-
-
-def _shown_key(key: Any) -> str:
-    return f"({', '.join(map(str, key))})" if isinstance(key, tuple) else str(key)
 
 
 def spec_rule(native: Native) -> Callable[..., Any]:

@@ -36,7 +36,8 @@ def place(x: Tensor, device: str) -> Placed:
     values = x.detach().numpy()
     strides = x.strides
     extent = sum((n - 1) * step for n, step in zip(values.shape, strides, strict=True)) + 1 if values.size else 0
-    memory = np.full(_BEFORE + extent + _AFTER, _filler(values.dtype), values.dtype)
+    filler = np.nan if values.dtype.kind in "fc" else True if values.dtype.kind == "b" else 113
+    memory = np.full(_BEFORE + extent + _AFTER, filler, values.dtype)
     inside = np.zeros(memory.shape, bool)
     if values.size:
         steps = tuple(step * values.itemsize for step in strides)
@@ -48,12 +49,6 @@ def place(x: Tensor, device: str) -> Placed:
     size = values.itemsize
     window = data.window(values.shape, tuple(step * size for step in strides), data.offset + _BEFORE * size)
     return Placed(make_view(base, window), base, memory, inside)
-
-
-def _filler(dtype: np.dtype) -> Any:
-    if dtype.kind in "fc":
-        return np.nan
-    return True if dtype.kind == "b" else 113
 
 
 def same(got: Any, want: Any, device: str, what: str = "result") -> None:

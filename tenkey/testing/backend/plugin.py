@@ -142,7 +142,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     found = tk.backends.coverage(name.partition(":")[0])
     calls = config.stash[_FALLBACK]
     reports = [report for kind in ("failed", "error") for report in terminalreporter.stats.get(kind, [])]
-    wrong = sorted({_subject_of(report) for report in reports})
+    wrong = sorted({str(dict(r.user_properties).get("operator", r.nodeid.rpartition("::")[2])) for r in reports})
     terminalreporter.section(f"coverage of the backend {name!r}")
     for title, names in (
         ("implemented", found.implemented),
@@ -151,9 +151,3 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         ("wrong", wrong),
     ):
         terminalreporter.write_line(f"{title} ({len(names)}): {', '.join(names)}")
-
-
-def _subject_of(report: Any) -> str:
-    """Return the operator that a failed test is about, or the name of the test."""
-    properties = dict(report.user_properties)
-    return str(properties.get("operator", report.nodeid.rpartition("::")[2]))

@@ -23,7 +23,6 @@ __all__ = [
     "refuses_values",
 ]  # fmt: skip
 
-
 _NO_FAKE: Final = (
     "there is no fake: without values the call raises {error}. Register one with tk.library.register_fake({name!r}), a "
     "function of the same arguments that returns tk.empty(shape, dtype=..., device=x.device); if the shape depends on "

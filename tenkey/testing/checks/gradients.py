@@ -54,7 +54,10 @@ class Derivatives:
     def arrays(self) -> list[np.ndarray[Any, Any]]:
         """The sample's values, in double precision if the operator accepts it and computes in it."""
         if not self._arrays:
-            wide = [_widened(array) for array in self.sample.arrays]
+            wide = [
+                a.astype(np.complex128 if a.dtype.kind == "c" else np.float64) if is_inexact(a.dtype) else a
+                for a in self.sample.arrays
+            ]
             try:
                 results = floating_results(self.sample.function(self.sample.tensors(wide)))
                 narrow = any(_real_size(part.value.dtype) < 8 for part in results)
@@ -455,12 +458,6 @@ class Derivatives:
 
 def _real_size(dtype: np.dtype) -> int:
     return dtype.itemsize // (2 if dtype.kind == "c" else 1)
-
-
-def _widened(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    if not is_inexact(array.dtype):
-        return array
-    return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
 
 
 def _moved(array: np.ndarray[Any, Any], rng: np.random.Generator) -> np.ndarray[Any, Any]:

@@ -44,7 +44,6 @@ __all__ = [
     "LOOPS", "BatchInfo", "BatchLevel", "Rule", "batching_rules", "derived_rules", "function_rules", "move",
 ]  # fmt: skip
 
-_BOOL: Final = np.dtype(bool)
 Rule = Callable[["BatchLevel", Operator, tuple[Any, ...], dict[str, Any]], Any]
 
 LOOPS: Final[Counter[str]] = Counter()
@@ -309,7 +308,7 @@ class BatchLevel(Level):
         with BatchLevel(self.size) as level:
             seeds = []
             for value, seed, dim in ends:
-                one = eye(self.size, dtype=_BOOL, device=value.device)
+                one = eye(self.size, dtype=np.dtype(bool), device=value.device)
                 one = reshape(one, (self.size, *[1] * dim, self.size, *[1] * (value.ndim - 1 - dim)))
                 seeds.append(level.batch(where(one, seed, 0), 0))
             found = grad([value for value, _, _ in ends], inputs, seeds, retain_graph=retain_graph, **flags)

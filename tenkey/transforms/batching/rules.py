@@ -41,7 +41,9 @@ def _front(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs:
             bound[name] = [level.front(x) for x in value]
     flat = False
     for name in facet.axes:
-        axis = bound[name] if name in bound else _default(operator, name)
+        if name not in bound:
+            bound[name] = next(a.default for a in operator.schema.arguments if a.name == name)
+        axis = bound[name]
         if axis.__class__ is int and axis >= 0:
             bound[name] = axis + 1
         elif axis is not None:  # negative axes count from the end, which stays where it is
@@ -70,10 +72,6 @@ def _front(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs:
     if flat and kwargs.get("keepdims"):
         out = reshape(out, (level.size, *[1] * args[0].ndim))
     return _batched(level, out)
-
-
-def _default(operator: Operator, name: str) -> Any:
-    return next(a.default for a in operator.schema.arguments if a.name == name)
 
 
 def _takes_several(operator: Operator, name: str) -> bool:
