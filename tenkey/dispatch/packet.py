@@ -99,12 +99,13 @@ class OperatorNamespace:
     def __getattr__(self, name: str) -> OperatorPacket:
         if name.startswith("__"):
             raise AttributeError(name)
-        qualified = f"{self._namespace}::{name}"
-        if not self._registry.overloads(qualified) and self._registry.derive(qualified) is None:
-            raise OperatorAttributeError(self._registry.unknown(qualified))
-        packet: OperatorPacket = self._registry.packet(qualified)
-        self._registry.operators.cached_in(vars(self), name, qualified, packet)
-        return packet
+        registry, qualified = self._registry, f"{self._namespace}::{name}"
+        with registry.lock:
+            if not registry.overloads(qualified) and registry.derive(qualified) is None:
+                raise OperatorAttributeError(registry.unknown(qualified))
+            packet: OperatorPacket = registry.packet(qualified)
+            registry.operators.cached_in(vars(self), name, qualified, packet)
+            return packet
 
     def __dir__(self) -> Iterator[str]:
         operators = self._registry.operators.values()

@@ -35,15 +35,16 @@ def pointwise_operators() -> list[PointwiseOperator]:
 def __getattr__(namespace: str) -> OperatorNamespace:
     if namespace.startswith("__"):
         raise AttributeError(namespace)
-    known = registry.operators.namespaces
-    if namespace not in known:
-        import difflib
+    with registry.lock:
+        known = registry.operators.namespaces
+        if namespace in known:
+            found = registry.namespace(namespace)
+            registry.operators.cached_in(globals(), namespace, namespace, found)
+            return found
+    import difflib
 
-        close = ", ".join(difflib.get_close_matches(namespace, filter(None, known))) or "none"
-        raise OperatorAttributeError(
-            f"[tk.ops] there are no operators in a namespace {namespace!r}. Close: {close}. Import the module that "
-            "defines them, or define one with tk.library.Library."
-        )
-    found = registry.namespace(namespace)
-    registry.operators.cached_in(globals(), namespace, namespace, found)
-    return found
+    close = ", ".join(difflib.get_close_matches(namespace, filter(None, known))) or "none"
+    raise OperatorAttributeError(
+        f"[tk.ops] there are no operators in a namespace {namespace!r}. Close: {close}. Import the module that "
+        "defines them, or define one with tk.library.Library."
+    )

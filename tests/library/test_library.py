@@ -306,6 +306,23 @@ class TestModules:
             importlib.import_module("registers_for_test")
 
 
+def test_cached_attributes_of_ops_follow_the_definitions() -> None:
+    """Namespaces and packets are attributes after their first use, for as long as they have operators."""
+    for _ in range(2):
+        with Library("cached_test", "DEF") as library:
+            library.define("f(Tensor x) -> Tensor")
+            first = library.define("g(Tensor x) -> Tensor")
+            library.impl("f", lambda x: x + 1, "cpu")
+            assert tk.ops.cached_test.f(tk.asarray(1.0)).item() == 2.0
+            assert "cached_test" in vars(tk.ops)
+            assert tk.ops.cached_test is tk.ops.cached_test
+            assert tk.ops.cached_test.g is tk.ops.cached_test.g
+            first.remove()
+            assert not hasattr(tk.ops.cached_test, "g")
+            assert hasattr(tk.ops.cached_test, "f")
+        assert not hasattr(tk.ops, "cached_test")
+
+
 def test_the_index_of_overloads_is_what_a_scan_finds() -> None:
     def scan() -> tuple[dict[str, list[Any]], dict[Any, int]]:
         found: dict[str, list[Any]] = {}
