@@ -64,7 +64,6 @@ __all__ = [
 ]
 
 _KEY_EXISTS: Final = "[register_key] {name!r} is a dispatch key already: choose another name."
-_ONE_OF_BEFORE_AFTER: Final = "[register_key] {name!r}: give exactly one of before= and after=, a key of the order."
 
 _lock = threading.RLock()
 _DIGIT: Final = 30  # bits in one digit of an int in CPython
@@ -180,12 +179,13 @@ def register_key(name: str, *, before: DispatchKey | None = None, after: Dispatc
         if name in _keys:
             raise RegistrationError(_KEY_EXISTS.format(name=name))
         anchor = before if before is not None else after
-        if not isinstance(anchor, DispatchKey) or (before is not None and after is not None):
-            raise RegistrationError(_ONE_OF_BEFORE_AFTER.format(name=name))
-        place = next((i for i, key in enumerate(_order) if key.functionality == _functionality_of(anchor)), None)
-        if place is None:
-            raise RegistrationError(_ONE_OF_BEFORE_AFTER.format(name=name))
-        return _add_functionality(name, per_backend=False, position=place if before is not None else place + 1)
+        order = [key.functionality for key in _order]
+        wanted = _functionality_of(anchor) if isinstance(anchor, DispatchKey) else ""
+        if wanted not in order or (before is not None and after is not None):
+            raise RegistrationError(
+                f"[register_key] {name!r}: give exactly one of before= and after=, a key of the order."
+            )
+        return _add_functionality(name, per_backend=False, position=order.index(wanted) + (before is None))
 
 
 def _check_name(function: str, name: object) -> None:
