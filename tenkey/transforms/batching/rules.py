@@ -61,14 +61,15 @@ def _front(level: BatchLevel, operator: Operator, args: tuple[Any, ...], kwargs:
     for name, entries in facet.entries.items():
         bound[name] = ((level.size,) if entries is None else entries) + tuple(bound[name])
     values = list(bound.values())
-    keywords = dict(list(bound.items())[len(args) :])
+    count = len(args)
+    keywords = dict(zip(list(bound)[count:], values[count:])) if len(values) > count else {}
     try:
-        out = operator.call(*values[: len(args)], **keywords)
+        out = operator.call(*values[:count], **keywords)
     except (IndexError, TypeError, ValueError):
         out = None
     if out is None:
         level.check(operator, args, kwargs)  # so that an error reports the shapes of one sample
-        out = operator.call(*values[: len(args)], **keywords)
+        out = operator.call(*values[:count], **keywords)
     if flat and kwargs.get("keepdims"):
         out = reshape(out, (level.size, *[1] * args[0].ndim))
     return _batched(level, out)
