@@ -1,15 +1,14 @@
-"""``tk.autograd.checkpoint_policies``: which results a checkpoint keeps, and which it computes again.
+"""``tk.autograd.checkpoint_policies``: which results a checkpoint keeps, and which it recomputes.
 
 Note [Selective checkpoints]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-Where hooks on saved tensors are on, the autograd kernel of an operator asks the chooser of the checkpoint before it
-calls the kernel below (``saving.with_choice``). In the forward pass the chooser asks the policy once the result is
-there, and keeps it or notes that it is to be computed again. In a recomputation the n-th call of an operator gets what
-was kept of its n-th call in forward; the call is recorded as ever, so the same tensors are saved. So a policy sees what
-autograd sees: calls that are recorded, of the operators that have a gradient formula of their own. An operator that is
-made of others (``einsum``) is not seen itself; where it is named in a list, it stands for all that it calls: a mode
-that is on in the forward pass then says which such calls are going on. Guarded by
-``tests/autograd/checkpointing/test_checkpoint_policies.py``.
+While hooks on saved tensors are active, the autograd kernel of an operator asks the chooser of the checkpoint before it
+calls the kernel below (``with_choice``). In the forward pass the chooser passes the result to the policy, and keeps it
+or notes that it must be recomputed. In a recomputation the n-th call of an operator gets the result kept of its n-th
+call in the forward pass; the call is recorded as usual, so the same tensors are saved. A policy sees the same calls as
+autograd: recorded calls of operators that have their own gradient formula. An operator composed of others (``einsum``)
+is not seen itself; in a list, it stands for all operators that it calls: a mode that is active in the forward pass
+tracks such calls. Guarded by ``tests/autograd/checkpointing/test_checkpoint_policies.py``.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from contextvars import ContextVar
 from typing import Any, Final
 
 from ..core.tensor import Tensor, version_of
-from ..core.tree import tree_map
+from ..core.tree import map_tensors, tree_map
 from ..core.wrapper import Wrapper
 from ..dispatch.keys import DispatchKey
 from ..dispatch.local_state import StateGuard, current_state, enter, make_state, set_state
@@ -47,10 +46,10 @@ _LIBRARY: Final = __name__.partition(".")[0]
 
 
 class CheckpointPolicy(enum.Enum):
-    """What becomes of the result of a call in a selective checkpoint.
+    """The treatment of the result of a call in a selective checkpoint.
 
-    MUST and PREFER do the same here; PREFER lets a compiler decide otherwise. The two of CPU_OFFLOAD keep the result in
-    the memory of the CPU.
+    MUST and PREFER are equivalent here; PREFER lets a compiler decide otherwise. CPU_OFFLOAD keeps the result in CPU
+    memory.
 
     >>> tk.autograd.checkpoint_policies.CheckpointPolicy.MUST_SAVE
     <CheckpointPolicy.MUST_SAVE: 0>
@@ -64,14 +63,10 @@ class CheckpointPolicy(enum.Enum):
     PREFER_CPU_OFFLOAD = 5
 
 
-_SAVE: Final = (CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_SAVE)
-_OFFLOAD: Final = (CheckpointPolicy.MUST_CPU_OFFLOAD, CheckpointPolicy.PREFER_CPU_OFFLOAD)
-
-
 class SelectiveCheckpointContext:
-    """What a policy is told besides the call: ``op_output``, its result. ``is_recompute`` is False, as in PyTorch.
+    """The first argument of a policy; ``op_output`` is the result of the call, ``is_recompute`` False as in PyTorch.
 
-    A policy that keeps only what is small:
+    A policy that keeps only small results:
 
     >>> policies = tk.autograd.checkpoint_policies
     >>> def small(ctx, op, *args, **kwargs):
@@ -92,11 +87,11 @@ class SelectiveCheckpointContext:
 PolicyFunction = Callable[..., CheckpointPolicy | bool]
 
 
-# ---- what is kept
+# ---- kept results
 
 
 class _Kept:
-    """A result, or a part of one that is a tensor."""
+    """A tensor that is the result of a call, or part of it."""
 
     __slots__ = ("device", "tensor", "version")
 
@@ -107,21 +102,16 @@ class _Kept:
         self.tensor = alone(tensor)
         self.version = version_of(tensor)
 
-    def again(self) -> Tensor:
-        """The result for a recomputation, without history."""
-        tensor = self.tensor
-        return alone(tensor if tensor.device == self.device else tensor.to_device(self.device))
-
 
 class _Forward(Chooser):
-    """The chooser of the forward pass: asks the policy, keeps results in the order of the calls of each operator."""
+    """The chooser of the forward pass: it asks the policy and keeps results in call order for each operator."""
 
     def __init__(self, policy: PolicyFunction) -> None:
         self.policy = policy
-        self.results: defaultdict[str, list[Any]] = defaultdict(list)  # None: to be computed again
+        self.results: defaultdict[str, list[Any]] = defaultdict(list)  # None: recompute
 
     def run(self, operator: Operator, inner: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Call the operator."""
+        """Call the operator and keep its result if the policy says so."""
         out = inner(*args, **kwargs)
         found = current_state()
         values = tuple([value for value in found.values if not isinstance(value, Chooser)])
@@ -136,15 +126,12 @@ class _Forward(Chooser):
             raise TypeError(
                 f"[checkpoint] the policy returned {policy!r} for {operator.name}: return a CheckpointPolicy or a bool."
             )
+        offload = policy.name.endswith("OFFLOAD")
         kept = None
-        if policy in _SAVE or policy in _OFFLOAD:
-            kept = tree_map(lambda one: _Kept(one, policy in _OFFLOAD) if _is_plain(one) else one, out)
+        if offload or policy.name.endswith("SAVE"):
+            kept = map_tensors(lambda one: one if one.__class__ is Wrapper else _Kept(one, offload), out)
         self.results[operator.name].append(kept)
         return out
-
-
-def _is_plain(value: Any) -> bool:
-    return isinstance(value, Tensor) and value.__class__ is not Wrapper
 
 
 class _Again(Chooser):
@@ -156,7 +143,7 @@ class _Again(Chooser):
         self.counts: defaultdict[str, int] = defaultdict(int)
 
     def run(self, operator: Operator, inner: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """The result that was kept, or the call."""
+        """Return the kept result, or call the operator."""
         name = operator.name
         number = self.counts[name]
         self.counts[name] = number + 1
@@ -176,10 +163,10 @@ class _Again(Chooser):
             if not self.allow_mutation and version_of(one.tensor) != one.version:
                 raise RuntimeError(
                     "[checkpoint] Tensor cached during selective activation checkpoint has been mutated: "
-                    f"result {number + 1} of {name}. Pass allow_cache_entry_mutation=True if that is meant, or let "
+                    f"result {number + 1} of {name}. Pass allow_cache_entry_mutation=True if this is intended, or let "
                     "the policy recompute it."
                 )
-            return one.again()
+            return alone(one.tensor if one.tensor.device == one.device else one.tensor.to_device(one.device))
 
         return tree_map(again, kept)
 
@@ -188,7 +175,7 @@ _going_on: Final[ContextVar[frozenset[Operator]]] = ContextVar("tenkey_composite
 
 
 class _Composites(DispatchMode):
-    """Notes which of some operators, each made of others, are being called."""
+    """Tracks which of the given composite operators are being called."""
 
     def __init__(self, operators: frozenset[Operator]) -> None:
         self.operators = operators
@@ -204,7 +191,7 @@ class _Composites(DispatchMode):
 
 
 class _Choosing(StateGuard):
-    """A context manager in which ``make()`` decides; every entry makes a chooser of its own."""
+    """A context manager that makes a new chooser with ``make()`` on every entry."""
 
     __slots__ = ("_composites", "_make")
 
@@ -220,13 +207,13 @@ class _Choosing(StateGuard):
 def create_selective_checkpoint_contexts(
     policy_fn_or_list: PolicyFunction | list[Any], allow_cache_entry_mutation: bool = False
 ) -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
-    """The two contexts of a checkpoint that keeps some results: what ``context_fn`` of ``checkpoint`` returns.
+    """Return the two contexts of a checkpoint that keeps some results, for ``context_fn`` of ``checkpoint``.
 
     Args: policy_fn_or_list: a function ``policy(ctx, op, *args, **kwargs)`` that returns a ``CheckpointPolicy`` (or a
     bool: True saves) for each recorded call in the forward pass, or a list of operators whose results are kept;
-    allow_cache_entry_mutation: do not check that nobody changed in place what was kept.
+    allow_cache_entry_mutation: do not check whether kept results were changed in place.
 
-    One backward may follow another; what was kept is freed with the graph.
+    Several backwards may follow; kept results are freed with the graph.
 
     >>> import functools
     >>> policies = tk.autograd.checkpoint_policies
@@ -237,84 +224,70 @@ def create_selective_checkpoint_contexts(
     >>> x = tk.ones(2).requires_grad_()
     >>> tk.autograd.checkpoint(lambda x: tk.sin(tk.exp(x)), x, context_fn=contexts).sum().backward()
     """
-    policy = _policy("create_selective_checkpoint_contexts", policy_fn_or_list)
+    policy: Any = policy_fn_or_list
+    if isinstance(policy, (list, tuple, set, frozenset)):
+        policy = _Listed(_operators("create_selective_checkpoint_contexts", policy), save=True)
+    elif isinstance(policy, (Operator, OperatorPacket)) or not callable(policy):
+        raise TypeError(
+            "[create_selective_checkpoint_contexts] policy_fn_or_list must be either a function or a list of ops, got "
+            f"{type(policy).__name__}: pass policy(ctx, op, *args, **kwargs), or [tk.matmul, ...]."
+        )
     forward = _Forward(policy)
     composites: frozenset[Operator] = getattr(policy, "composites", frozenset())
-    return _Choosing(lambda: forward, composites), _Choosing(
-        lambda: _Again(forward.results, allow_cache_entry_mutation)
-    )
-
-
-def _policy(call: str, given: Any) -> PolicyFunction:
-    if isinstance(given, (list, tuple, set, frozenset)):
-        return _Listed(_operators(call, given), save=True)
-    if isinstance(given, (Operator, OperatorPacket)) or not callable(given):
-        raise TypeError(
-            f"[{call}] policy_fn_or_list must be either a function or a list of ops, got {type(given).__name__}: give "
-            "policy(ctx, op, *args, **kwargs), or [tk.matmul, ...]."
-        )
-    return given  # type: ignore[no-any-return]
+    again = _Choosing(lambda: _Again(forward.results, allow_cache_entry_mutation))
+    return _Choosing(lambda: forward, composites), again
 
 
 def _operators(call: str, given: Iterable[Any]) -> frozenset[Operator]:
-    """The operators that are named."""
+    """Return the named operators."""
     found: list[Operator] = []
     for one in given:
-        if isinstance(one, Operator):
-            found.append(one)
-        elif isinstance(getattr(one, "operator", None), Operator):  # tk.matmul
-            found.append(one.operator)
-        elif isinstance(one, OperatorPacket):
-            found += registry.overloads(str(one))
+        operator = getattr(one, "operator", one)  # that of tk.matmul
+        several = [operator] if isinstance(operator, Operator) else []
+        if isinstance(one, OperatorPacket):
+            several = list(registry.overloads(str(one)))
         elif isinstance(one, str):
-            several = registry.overloads(one if "::" in one else f"tk::{one}")
-            found += several or [registry.find(one if "::" in one else f"tk::{one}")]
-        elif of_function := _of_function(one):
-            found += of_function
-        else:
+            name = one if "::" in one else f"tk::{one}"
+            several = list(registry.overloads(name)) or [registry.find(name)]
+        elif not several and callable(one) and str(getattr(one, "__module__", "")).partition(".")[0] == _LIBRARY:
+            several = list(registry.overloads(f"tk::{getattr(one, '__name__', '')}"))  # a function such as tk.einsum
+        if not several:
             raise TypeError(
-                f"[{call}] got {one!r}: name an operator as 'tk::matmul' or 'matmul', or give tk.matmul, "
+                f"[{call}] got {one!r}: name an operator as 'tk::matmul' or 'matmul', or pass tk.matmul, "
                 "tk.ops.tk.matmul or tk.ops.tk.matmul.default."
             )
+        found += several
     return frozenset(found)
 
 
-def _of_function(given: Any) -> list[Operator]:
-    """The operators that a function of the library stands for which is none itself (tk.einsum)."""
-    module, name = getattr(given, "__module__", None), getattr(given, "__name__", None)
-    if not callable(given) or not isinstance(module, str) or not isinstance(name, str):
-        return []
-    return list(registry.overloads(f"tk::{name}")) if module.partition(".")[0] == _LIBRARY else []
-
-
 class _Listed:
-    """The policy of a list: ``save`` what is in it, or all the rest."""
+    """The policy of a list of operators: save their results, or all others."""
 
     def __init__(self, operators: frozenset[Operator], *, save: bool) -> None:
         self.operators = operators
         self.save = save
-        self.composites = frozenset([op for op in operators if _is_made_of_others(op)])
+        self.composites = frozenset([op for op in operators if _is_composite(op)])
 
     def __call__(self, ctx: SelectiveCheckpointContext, op: Operator, *args: Any, **kwargs: Any) -> bool:
         named = op in self.operators or not self.composites.isdisjoint(_going_on.get())
         return named is self.save
 
 
-def _is_made_of_others(operator: Operator) -> bool:
+def _is_composite(operator: Operator) -> bool:
     composite = operator.facets.get("Composite")
     own = {"Vjp", "Backward", "Pointwise", "Reduce", "View"} & operator.facets.keys()
     return composite is not None and composite.implicit and not own
 
 
-# ---- ready made
+# ---- ready-made policies
 
 
 class _ContextFn:
-    """What ``context_fn`` calls; prints as it was written."""
+    """A ``context_fn`` that prints like its definition."""
 
-    def __init__(self, name: str, policy: PolicyFunction, shown: str = "") -> None:
+    def __init__(self, name: str, policy: PolicyFunction, operators: Iterable[Operator] = ()) -> None:
         self._policy = policy
-        self._shown = f"{name}({shown})"
+        self._shown = f"{name}({', '.join(sorted(map(str, operators)))})"
 
     def __call__(self) -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
         return create_selective_checkpoint_contexts(self._policy)
@@ -324,12 +297,12 @@ class _ContextFn:
 
 
 def save_only_these_operators(*operators: Any) -> Callable[[], Any]:
-    """A ``context_fn`` that keeps the results of these operators, and has everything else computed again.
+    """Return a ``context_fn`` that keeps the results of these operators only; all others are recomputed.
 
-    Operators are names ("tk::matmul", "matmul"), functions (tk.matmul) or operators (tk.ops.tk.matmul). For products of
-    matrices, which cost most of the time of a layer and little of its memory, this saves most of both. An operator that
-    is made of others ("einsum") stands for all that it calls. Raises TypeError for what is no operator, and
-    OperatorNotFoundError for a name that there is not.
+    Operators are names ("tk::matmul", "matmul"), functions (tk.matmul) or operators (tk.ops.tk.matmul). For matrix
+    products, which take most of the time of a layer but little of its memory, this saves most of both. An operator
+    composed of others ("einsum") stands for all that it calls. Raises TypeError for values that are not operators, and
+    OperatorNotFoundError for unknown names.
 
     >>> policy = tk.autograd.checkpoint_policies.save_only_these_operators("tk::matmul")
     >>> x, w = tk.ones((2, 3)), tk.ones((3, 3)).requires_grad_()
@@ -337,24 +310,22 @@ def save_only_these_operators(*operators: Any) -> Callable[[], Any]:
     >>> y.sum().backward()
     """
     chosen = _operators("save_only_these_operators", operators)
-    return _ContextFn("save_only_these_operators", _Listed(chosen, save=True), ", ".join(sorted(map(str, chosen))))
+    return _ContextFn("save_only_these_operators", _Listed(chosen, save=True), chosen)
 
 
 def recompute_only_these_operators(*operators: Any) -> Callable[[], Any]:
-    """A ``context_fn`` that keeps the results of all operators but these: for cheap ones with large results.
+    """Return a ``context_fn`` that keeps all results except those of these operators, which are cheap but large.
 
     >>> policy = tk.autograd.checkpoint_policies.recompute_only_these_operators(tk.tanh)
     >>> x = tk.ones(3).requires_grad_()
     >>> tk.autograd.checkpoint(lambda x: tk.exp(tk.tanh(x)), x, context_fn=policy).sum().backward()
     """
     chosen = _operators("recompute_only_these_operators", operators)
-    return _ContextFn(
-        "recompute_only_these_operators", _Listed(chosen, save=False), ", ".join(sorted(map(str, chosen)))
-    )
+    return _ContextFn("recompute_only_these_operators", _Listed(chosen, save=False), chosen)
 
 
 save_everything: Final = _ContextFn("save_everything", lambda ctx, op, *args, **kwargs: True)
-"""A ``context_fn`` that keeps all results: nothing that is recorded is computed twice."""
+"""A ``context_fn`` that keeps all results: no recorded call is computed twice."""
 
 save_nothing: Final = _ContextFn("save_nothing", lambda ctx, op, *args, **kwargs: False)
-"""A ``context_fn`` that keeps no result: what ``checkpoint`` does without one."""
+"""A ``context_fn`` that keeps no result, like ``checkpoint`` without a ``context_fn``."""

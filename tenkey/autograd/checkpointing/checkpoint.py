@@ -1,4 +1,4 @@
-"""``checkpoint``: keep the inputs of a function in place of what its backward needs, and compute that again."""
+"""``checkpoint``: keep the inputs of a function instead of the tensors its backward needs, and recompute these."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from .recomputation import CheckpointError, Frame, Options, Saving, generators_o
 
 __all__ = ["CheckpointError", "checkpoint"]
 
-_CHECKS: Final = ("default", "none")
 _CONTEXTS: Final = (
     "[checkpoint] context_fn returns two context managers, for the forward pass and for the recomputation; got {got}."
 )
@@ -28,13 +27,12 @@ def _check(fn: Any, options: Options, use_reentrant: Any) -> None:
         raise TypeError(f"[checkpoint] takes a function and its arguments, got {type(fn).__name__}.")
     if use_reentrant:
         raise ValueError(
-            "[checkpoint] use_reentrant=True: there is the non-reentrant form alone, which does all that the other "
-            "did. Leave the argument away."
+            "[checkpoint] got use_reentrant=True: only the non-reentrant form exists, which covers the other one. Omit "
+            "the argument."
         )
-    if options.determinism_check not in _CHECKS:
-        raise ValueError(
-            f"[checkpoint] determinism_check should be one of {list(_CHECKS)}, but got {options.determinism_check!r}."
-        )
+    check = options.determinism_check
+    if check not in ("default", "none"):
+        raise ValueError(f"[checkpoint] determinism_check should be one of ['default', 'none'], but got {check!r}.")
     for name in ("preserve_rng_state", "debug", "early_stop"):
         value = getattr(options, name)
         if not isinstance(value, bool):
@@ -67,23 +65,23 @@ def checkpoint(
     use_reentrant: bool | None = None,
     **kwargs: Any,
 ) -> Any:
-    """``fn(*args, **kwargs)``, of which only the inputs are kept for backward; the rest is computed again then.
+    """Call ``fn(*args, **kwargs)`` and keep only the inputs for backward, which recomputes the rest.
 
-    Memory for time: of a chain of n layers, checkpoints around every sqrt(n) of them keep about 2 sqrt(n) results in
-    place of n, for one more forward pass. See ``examples/checkpoint_memory.py``.
+    This trades time for memory: for a chain of n layers, checkpoints around every sqrt(n) of them keep about 2 sqrt(n)
+    results instead of n, at the cost of one more forward pass. See ``examples/checkpoint_memory.py``.
 
-    Args: context_fn: returns two context managers, one around the forward pass and one around each recomputation: the
-    policies of ``tk.autograd.checkpoint_policies`` keep what some operators compute; preserve_rng_state: give the
-    generators (the global one, and those among the arguments and in the closure of ``fn``) the same state again;
-    determinism_check: ``"default"`` compares operators, shapes, dtypes and devices of what is saved with those of the
+    Args: context_fn: returns two context managers, one around the forward pass and one around each recomputation; the
+    policies of ``tk.autograd.checkpoint_policies`` keep the results of some operators; preserve_rng_state: restore the
+    state of the generators (the global one, and those among the arguments and in the closure of ``fn``);
+    determinism_check: ``"default"`` compares operators, shapes, dtypes and devices of saved tensors with those of the
     first run, ``"none"`` does not; debug: the error of this check lists the operators of both runs; early_stop: stop
-    the recomputation when all that is needed is there. All other keyword arguments go to ``fn``.
+    the recomputation as soon as all required tensors are available. All other keyword arguments go to ``fn``.
 
     Checkpoints nest; ``fn`` may use tensors of its closure, may call ``grad()``, and can be differentiated again. One
-    backward computes it once. Where nothing is recorded, this is just the call.
+    backward recomputes it once. If nothing is recorded, this is an ordinary call.
 
     Raises CheckpointError (a RuntimeError) in backward if the recomputation differs, naming the operator that saved the
-    tensor, and RuntimeError if an input was changed in place since. Warns if an argument requires a gradient and no
+    tensor, and RuntimeError if an input has been changed in place. Warns if an argument requires a gradient and no
     result does.
 
     >>> import tenkey as tk
@@ -128,7 +126,7 @@ def checkpoint(
         warnings.warn(
             "[checkpoint] none of output has requires_grad=True, this checkpoint() is not necessary: nothing "
             f"that {name_of(fn)} returned requires a gradient, although an argument does, so no gradient will flow "
-            "through it. Does it detach its result, or compute in a no_grad() block?",
+            "through it. Does it detach its result, or compute it in a no_grad() block?",
             UserWarning,
             stacklevel=2,
         )
@@ -140,9 +138,9 @@ def _requires_grad(values: Any) -> bool:
 
 
 def _ends_here(result: Any) -> bool:
-    """Whether a function returned numbers that could carry a gradient, and none does."""
+    """Return whether a function returned numbers that could carry a gradient, but none does."""
     leaves = flatten(result)
     if not all(value is None or isinstance(value, (Tensor, bool, int, float, complex, str)) for value in leaves):
-        return False  # who knows what is in there
+        return False  # an unknown object may contain tensors
     floating = [value for value in leaves if isinstance(value, Tensor) and value.dtype.kind in "fcV"]
     return bool(floating) and not _requires_grad(floating)

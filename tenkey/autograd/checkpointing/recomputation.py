@@ -1,24 +1,24 @@
-"""What ``checkpoint`` puts into the graph, and how it is computed again.
+"""The slots that ``checkpoint`` puts into the graph, and the recomputation that fills them.
 
 Note [Checkpoints]
 ~~~~~~~~~~~~~~~~~~
 A checkpoint is a pair of hooks on saved tensors (Note [Hooks on saved tensors]). While the function runs, the hook
-keeps of each saved tensor a *slot*: a number, and which operator saved what kind of tensor there. When backward asks
-for the first of them, the function runs again, with the tensors that the hook sees now put into the slots in the same
-order; it stops as soon as the last slot is filled. What was put there is given out once and let go of.
+replaces each saved tensor with a *slot*: a number, and a note of the operator and the kind of tensor. When backward
+needs the first of them, the function runs again, and the tensors that the hook now sees fill the slots in the same
+order; the run stops as soon as the last slot is filled. A slot releases its tensor when it is read.
 
-One backward (one ``Task`` of the engine) computes a checkpoint once, whichever of its threads asks first: the others
-wait, and workers run meanwhile what the function itself runs backward. The next backward computes it again. What a slot
-holds when nobody asks for it goes with the task. A formula that asks a second time gets the tensor as long as somebody
-has it, and else has it computed again.
+One backward (one ``GraphTask`` of the engine) recomputes a checkpoint once, whichever of its threads asks first: the
+others wait, and meanwhile device threads run backwards started by the function itself. The next backward recomputes it.
+Tensors in slots that are never read are freed with the task. A formula that reads a slot a second time gets the same
+tensor while it is alive; otherwise it is recomputed.
 
-The inputs are saved with the hooks that are on around the checkpoint. So in a checkpoint inside of another one they are
-slots of that: its function runs again first, up to the inner call's arguments. Slots hold no tensors, so the tensors
-inside are nobody's but the inner checkpoint's. While a function is run again only its own hook is on.
+The inputs are saved with the hooks that are active around the checkpoint. In a checkpoint inside another one they are
+slots of the outer one: its function runs again first, up to the arguments of the inner call. Slots hold no tensors, so
+tensors inside belong to the inner checkpoint only. During a recomputation only its own hook is active.
 
-In the second run the random generators start where they stood, and the bits of the local state (autocast, say) are
-those of the first; recording is on, for what was saved was recorded. Levels of transforms that were open in the first
-run and have ended are open again in the second: the closure of the function may hold their tensors. Guarded by
+A recomputation restores the state of the random generators and the bits of the local state (autocast, for example) of
+the first run; recording is on, since the saved tensors were recorded. Levels of transforms that were open in the first
+run and have ended are open again, because the closure of the function may hold their tensors. Guarded by
 ``tests/autograd/checkpointing/test_checkpoint.py``.
 """
 
@@ -53,11 +53,9 @@ from ..tape.node import Node
 
 __all__ = ["CheckpointError", "Frame", "Options", "Saving", "generators_of", "keep", "logging", "name_of"]
 
-_LOG: Final = "\nOperators of the forward pass:\n{forward}\nOperators of the recomputation:\n{again}"
-
 
 class Options(NamedTuple):
-    """The keyword arguments of ``checkpoint`` that do not go to the function."""
+    """The keyword arguments of ``checkpoint`` that are not passed to the function."""
 
     context_fn: Callable[[], tuple[AbstractContextManager[Any], AbstractContextManager[Any]]] | None
     preserve_rng_state: bool
@@ -67,11 +65,11 @@ class Options(NamedTuple):
 
 
 class CheckpointError(RuntimeError):
-    """The second run of a checkpointed function did something else than the first."""
+    """The second run of a checkpointed function differs from the first."""
 
 
 class _Note(NamedTuple):
-    """What was saved: what two runs must agree in."""
+    """The properties of a saved tensor that two runs must agree on."""
 
     operator: str
     what: str
@@ -89,7 +87,7 @@ def _noted(tensor: Tensor, node: Node, what: str) -> _Note:
 
 
 class _Slot:
-    """What the graph holds in place of a tensor."""
+    """A placeholder for a tensor in the graph."""
 
     __slots__ = ("__weakref__", "frame", "number")
 
@@ -103,43 +101,40 @@ def _value_of(slot: _Slot) -> Tensor:
 
 
 class _Stop(BaseException):
-    """All slots are filled. No Exception, so that the function does not catch it by accident."""
+    """All slots are filled. Not an Exception, so that the function does not catch it by accident."""
 
     def __init__(self, run: _Run) -> None:
         self.run = run
 
 
 class _Run:
-    """One recomputation: what it has put into the slots."""
+    """One recomputation, with the tensors for the slots."""
 
     __slots__ = ("count", "extra", "given", "log", "values")
 
     def __init__(self) -> None:
         self.values: dict[int, Tensor] = {}
-        self.given: dict[int, tuple[weakref.ref[Storage], int]] = {}  # what was taken, with its word
+        self.given: dict[int, tuple[weakref.ref[Storage], int]] = {}  # memory and word of tensors already taken
         self.count = 0
-        self.extra: _Note | None = None  # the first tensor that was not saved in forward
+        self.extra: _Note | None = None  # the first tensor that was not saved in the forward pass
         self.log: list[str] = []
 
     def take(self, number: int) -> Tensor | None:
-        """What is in a slot, which does not hold it any longer."""
+        """Return the tensor of a slot, and release it."""
         value = self.values.pop(number, None)
         if value is not None:
             storage = storage_of(value)
             if storage.buffer is value._data and not value._word & REQUIRES_GRAD:
                 self.given[number] = (weakref.ref(storage), value._word)
             return value
-        reference, word = self.given.get(number, (_gone, 0))
-        known = reference()
-        if known is None:
+        if number not in self.given:
             return None
-        value = make_tensor(known.buffer, word)
-        value._storage = known
+        reference, word = self.given[number]
+        known = reference()
+        if known is not None:
+            value = make_tensor(known.buffer, word)
+            value._storage = known
         return value
-
-
-def _gone() -> None:
-    return None
 
 
 class Saving(Saver):
@@ -149,7 +144,7 @@ class Saving(Saver):
         self._frame = frame
 
     def pack(self, tensor: Tensor, node: Node, what: str) -> _Slot:
-        """A slot, and a note of what it stands for."""
+        """Return a new slot, and note the properties of the tensor."""
         frame = self._frame
         slot = _Slot(frame, len(frame.notes))
         frame.notes.append(_noted(tensor, node, what))
@@ -160,7 +155,7 @@ class Saving(Saver):
 
 
 class _Refilling(Saver):
-    """The hook of a recomputation. What it returns is needed only if the function itself runs backward."""
+    """The hook of a recomputation. Its results are needed only if the function itself runs backward."""
 
     def __init__(self, frame: Frame, run: _Run) -> None:
         self._frame = frame
@@ -169,7 +164,7 @@ class _Refilling(Saver):
     def pack(self, tensor: Tensor, node: Node, what: str) -> Tensor:
         frame, run = self._frame, self._run
         value = tensor
-        if tensor._autograd is not None and tensor._autograd.node is not None:  # it would hold the graph of this run
+        if tensor._autograd is not None and tensor._autograd.node is not None:  # it would keep this run's graph alive
             value = alone(tensor)
         number = run.count
         run.count += 1
@@ -191,7 +186,7 @@ class _Refilling(Saver):
 
 
 class _Inputs(Node):
-    """Stands for the checkpoint where an input is saved and an error names who did it."""
+    """Stands for the checkpoint as the node that saves the inputs, also in error messages."""
 
     operator_name = "checkpoint"
 
@@ -202,8 +197,8 @@ class _Inputs(Node):
 _INPUTS: Final = _Inputs()
 
 
-class _Saved:
-    """An input among the arguments."""
+class _Input:
+    """A tensor argument."""
 
     __slots__ = ("saved", "what")
 
@@ -213,12 +208,12 @@ class _Saved:
 
 
 def keep(value: Any, what: str) -> Any:
-    """An argument as the checkpoint holds it: tensors are saved, with the hooks that are on."""
-    return _Saved(value, what) if isinstance(value, Tensor) and value.__class__ is not Wrapper else value
+    """Return an argument as the checkpoint holds it: tensors are saved with the active hooks."""
+    return _Input(value, what) if isinstance(value, Tensor) and value.__class__ is not Wrapper else value
 
 
 def _restore(value: Any) -> Any:
-    return unpack(value.saved, _INPUTS, value.what) if value.__class__ is _Saved else value
+    return unpack(value.saved, _INPUTS, value.what) if value.__class__ is _Input else value
 
 
 _under_way: Final[ContextVar[tuple[Frame, ...]]] = ContextVar("tenkey_recomputations", default=())
@@ -235,7 +230,7 @@ class Frame:
         self.notes: list[_Note] = []
         self.slots: list[weakref.ref[_Slot]] = []
         self.arguments: Any = None
-        self.context: Any = None  # around a recomputation
+        self.context: Any = None  # the context around a recomputation
         self.generators: list[tuple[Generator, Any]] = []
         self.state = current_state()
         self.levels = open_levels()
@@ -245,7 +240,7 @@ class Frame:
         self.runs: weakref.WeakKeyDictionary[Any, _Run] = weakref.WeakKeyDictionary()
 
     def value(self, number: int) -> Tensor:
-        """The tensor of a slot; runs the function if this backward has not done so yet."""
+        """Return the tensor of a slot; run the function if this backward has not done so yet."""
         if not is_worker():
             with self.lock:  # Note [Interrupts of backward]
                 return self._value(number)
@@ -261,7 +256,7 @@ class Frame:
         found = None if run is None else run.take(number)
         if found is None:
             run = self.run_again()
-            if task is not None:  # outside of a backward (somebody looks at node._saved_x) nothing is kept
+            if task is not None:  # nothing is kept outside a backward, when node._saved_x is read
                 self.runs[task] = run
             found = run.take(number)
             if found is None:
@@ -269,11 +264,11 @@ class Frame:
         return found
 
     def _is_needed(self, context: Context) -> bool:
-        """Whether a backward was called in a recomputation of this checkpoint."""
+        """Return whether a backward was called in a recomputation of this checkpoint."""
         return self in context.get(_under_way, ())
 
     def run_again(self) -> _Run:
-        """Call the function again, and let what is saved be put into the slots."""
+        """Call the function again, and fill the slots with the tensors that it saves."""
         run = _Run()
         args, kwargs = tree_map(_restore, self.arguments, bare=True)
         found = get_state()
@@ -306,22 +301,22 @@ class Frame:
         return run
 
     def differs(self, number: int, note: _Note, run: _Run) -> CheckpointError:
-        """The error of a slot that another kind of tensor came to."""
+        """Return the error of a tensor that does not fit its slot."""
         was, count = self.notes[number], len(self.notes)
         return CheckpointError(
             f"[checkpoint] {name_of(self.fn)}: Recomputed values for the following tensors have different metadata "
             f"than during the forward pass. Saved tensor {number + 1} of {count}: in forward {was}, in the "
-            f"recomputation {note}. The function must do the same again: it must not depend on what has changed since "
-            "(a counter, a flag, a random generator that is not among its arguments). determinism_check='none' "
-            f"switches this check off.{self.logged(run)}"
+            f"recomputation {note}. The function must be deterministic: it must not depend on changed state (a "
+            "counter, a flag, a random generator that is not among its arguments). determinism_check='none' disables "
+            f"this check.{self.logged(run)}"
         )
 
     def lacks(self, number: int, run: _Run) -> CheckpointError:
-        """The error of a run that saved less or more than the first."""
+        """Return the error of a run that saved fewer or more tensors than the first."""
         which = (
-            f"The first that is missing was {self.notes[number]}."
+            f"The first missing one was {self.notes[number]}."
             if run.extra is None
-            else f"The first that is new was {run.extra}."
+            else f"The first additional one was {run.extra}."
         )
         return CheckpointError(
             f"[checkpoint] {name_of(self.fn)}: A different number of tensors was saved during the original forward "
@@ -330,10 +325,11 @@ class Frame:
         )
 
     def logged(self, run: _Run) -> str:
-        """The operators of both runs, if they were asked for."""
+        """Return the operators of both runs as text, with ``debug=True``."""
         if not self.debug:
             return " debug=True lists the operators of both runs."
-        return _LOG.format(forward="\n".join(self.log), again="\n".join(run.log))
+        lines = ["", "Operators of the forward pass:", *self.log, "Operators of the recomputation:", *run.log]
+        return "\n".join(lines)
 
 
 _OBSERVERS: Final = DispatchKey.Mode.mask | ANOMALY | PROFILER
@@ -348,7 +344,7 @@ def _state_of_recomputation(forward: LocalState, found: LocalState | None, saver
 
 
 def name_of(fn: Any) -> str:
-    """What errors call the function."""
+    """Return the name of a function for error messages."""
     return str(getattr(fn, "__qualname__", None) or type(fn).__qualname__)
 
 
@@ -356,7 +352,7 @@ def name_of(fn: Any) -> str:
 
 
 def generators_of(values: Any, fn: Any) -> Iterator[Generator]:
-    """The global generator, those among the arguments, and those that the function's closure holds."""
+    """Yield the global generator, those among the arguments, and those in the closure of the function."""
     yield default_generator()
     held = [values]
     for cell in getattr(fn, "__closure__", None) or ():
@@ -398,7 +394,7 @@ def _shown(value: Any) -> str:
 
 @contextmanager
 def logging(lines: list[str], debug: bool) -> Iterator[None]:
-    """Note the operators that are called, if that was asked for."""
+    """Log the operators that are called, if ``debug``."""
     if not debug:
         yield
         return

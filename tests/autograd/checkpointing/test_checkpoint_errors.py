@@ -62,7 +62,7 @@ class TestDifferentRuns:
             assert f"during forward: {forward}. Number of tensors saved during recomputation: {again}." in str(
                 error.value
             )
-            assert ("first that is new" if again > forward else "first that is missing") in str(error.value)
+            assert ("first additional one" if again > forward else "first missing one") in str(error.value)
             assert "tk::exp" in str(error.value)
 
     def test_the_check_can_be_switched_off(self) -> None:
