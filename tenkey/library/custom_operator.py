@@ -109,7 +109,6 @@ class CustomOperator:
 
         Without them a call goes to the next kernel, for example to the function of a ``custom_op`` for all devices.
 
-        >>> import tenkey as tk
         >>> op = tk.library.custom_op("docs::two_ways", lambda x: x + 1, mutates_args=(), schema="(Tensor x) -> Tensor")
         >>> handle = op.register_kernel("cpu", lambda x: x + 10)
         >>> with op.set_kernel_enabled("cpu", False):
@@ -218,7 +217,6 @@ def custom_op(
 
     Raises SchemaError for annotations that a schema cannot express, RegistrationError for an invalid or used name.
 
-    >>> import tenkey as tk
     >>> @tk.library.custom_op("docs::cube", mutates_args=())
     ... def cube(x: tk.Tensor) -> tk.Tensor:
     ...     return x * x * x

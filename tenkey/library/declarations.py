@@ -131,7 +131,6 @@ def pointwise(
 
     Returns the operator's function, which broadcasts, is compiled, and can be differentiated any number of times.
 
-    >>> import tenkey as tk
     >>> from tenkey.library import scalar as s
     >>> silu = tk.library.pointwise("docs::silu(Tensor x) -> Tensor", scalar=lambda T: lambda x: x / (T(1) + s.exp(-x)))
     >>> x = tk.tensor(0.0, requires_grad=True)
@@ -176,7 +175,6 @@ def reduction(
     applied to every element first; vjp: ``{"x": formula}``, where the formula is a function of ``g`` and of the names
     that it needs.
 
-    >>> import tenkey as tk
     >>> from tenkey.library import scalar as s
     >>> largest = tk.library.reduction(
     ...     "docs::largest_abs(Tensor x, *, int[1]? axis=None, bool keepdims=False) -> Tensor",
@@ -209,7 +207,6 @@ def reduction(
 def composite(schema: str, *, vjp: Any = None, doc: str | None = None) -> Callable[..., Any]:
     """Define an operator by decorating a function of other operators, which make it differentiable.
 
-    >>> import tenkey as tk
     >>> @tk.library.composite("docs::rms(Tensor x) -> Tensor")
     ... def rms(x):
     ...     return tk.sqrt(tk.mean(x * x))

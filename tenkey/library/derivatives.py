@@ -44,7 +44,6 @@ def register_autograd(
     the graph, as with an in-place operator. If it returns tensors, gradients flow through these alone, and the changed
     arguments may not require gradients.
 
-    >>> import tenkey as tk
     >>> library = tk.library.Library("docs_autograd", "DEF")
     >>> _ = library.define("cube(Tensor x) -> Tensor")
     >>> _ = library.impl("cube", lambda x: x * x * x, "default")
@@ -102,7 +101,6 @@ def register_jvp(
     :func:`register_autograd`. Without ``fn`` this is a decorator; otherwise it returns a handle. A second registration
     replaces the first.
 
-    >>> import tenkey as tk
     >>> op = tk.library.custom_op("docs::jvp_twice", lambda x: x * 2, mutates_args=(), schema="(Tensor x) -> Tensor")
     >>> handle = tk.library.register_jvp(op, lambda ctx, tangent: tangent * 2)
     """
@@ -128,7 +126,6 @@ def register_vmap(op: Any, fn: Callable[..., Any] | None = None) -> Any:
     ``info.batch_size`` is the number of samples; ``in_dims`` has the dimension of each argument that counts them, or
     None. Without ``fn`` this is a decorator; otherwise it returns a handle. A second registration replaces the first.
 
-    >>> import tenkey as tk
     >>> op = tk.library.custom_op("docs::vmap_thrice", lambda x: x * 3, mutates_args=(), schema="(Tensor x) -> Tensor")
     >>> @tk.library.register_vmap(op)
     ... def rule(info, in_dims, x):
@@ -152,7 +149,6 @@ def batch_facet(operator: Operator, function: Any) -> Batch:
 def register_autocast(op: Any, device_type: str, cast_inputs: Any) -> Handle:
     """Set the dtype that autocast converts the floating tensors of a call to, for one device type.
 
-    >>> import tenkey as tk
     >>> op = tk.library.custom_op("docs::cast_inc", lambda x: x + 1, mutates_args=(), schema="(Tensor x) -> Tensor")
     >>> handle = tk.library.register_autocast(op, "cpu", tk.float16)
     """

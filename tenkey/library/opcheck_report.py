@@ -65,7 +65,6 @@ class Row:
 class OpCheckReport:
     """Table of the checks of an operator; ``str(report)`` is its text.
 
-    >>> import tenkey as tk
     >>> report = tk.library.opcheck(tk.ops.tk.add, (tk.ones(2), tk.ones(2)))  # doctest: +ELLIPSIS
     opcheck tk::add(Tensor x1, Tensor x2) -> Tensor
       ...
@@ -139,7 +138,6 @@ def opcheck(
     Returns an OpCheckReport: ``passed``, ``rows``, ``failed``, ``report["fake"].text``. Raises TypeError if ``op`` is
     not an operator or the sample does not fit it.
 
-    >>> import tenkey as tk
     >>> @tk.library.custom_op("docs::shift", mutates_args=())
     ... def shift(x: tk.Tensor) -> tk.Tensor:
     ...     x.numpy()[...] += 1

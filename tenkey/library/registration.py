@@ -176,7 +176,6 @@ class Library:
     As a context manager it removes its registrations at the end; otherwise they live as long as the process. A module
     that makes libraries can be reloaded: the earlier registrations end when its body makes the first library again.
 
-    >>> import tenkey as tk
     >>> with tk.library.Library("docs", "DEF") as lib:
     ...     _ = lib.define("twice(Tensor x) -> Tensor")
     ...     _ = lib.impl("twice", lambda x: x + x, "cpu")
@@ -357,7 +356,6 @@ def register_kernel(op: Any, device: Any, fn: Callable[..., Any], *, allow_overr
 def register_kernel(op: Any, device: Any, fn: Callable[..., Any] | None = None, *, allow_override: bool = False) -> Any:
     """Register a kernel of an operator for a device or key; without ``fn``, return a decorator.
 
-    >>> import tenkey as tk
     >>> op = tk.library.custom_op("docs::half", lambda x: x / 2, mutates_args=(), schema="(Tensor x) -> Tensor")
     >>> @tk.library.register_kernel("docs::half", "meta")
     ... def half_on_meta(x):
@@ -387,7 +385,6 @@ def register_fake(op: Any, fn: Callable[..., Any], *, allow_override: bool = Fal
 def register_fake(op: Any, fn: Callable[..., Any] | None = None, *, allow_override: bool = False) -> Any:
     """Register the fake of an operator: shapes and dtypes of its results on the device ``meta``, without values.
 
-    >>> import tenkey as tk
     >>> @tk.library.custom_op("docs::first_half", mutates_args=())
     ... def first_half(x: tk.Tensor) -> tk.Tensor:
     ...     return tk.asarray(x.numpy()[: x.shape[0] // 2].copy())

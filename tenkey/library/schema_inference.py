@@ -295,7 +295,6 @@ def infer_schema(fn: Callable[..., Any], *, mutates_args: str | Iterable[str] = 
 
     Raises SchemaError, which points at the parameter, for an annotation that a schema cannot express.
 
-    >>> import tenkey as tk
     >>> def scale(x: tk.Tensor, factor: float = 2.0) -> tk.Tensor: ...
     >>> tk.library.infer_schema(scale, mutates_args=())
     '(Tensor x, float factor=2.0) -> Tensor'

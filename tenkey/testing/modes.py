@@ -26,7 +26,6 @@ __all__ = ["CallTrace", "DeterministicCheck", "FlopCounter", "OperatorCounter", 
 class CallTrace(DispatchMode):
     """Collect the calls as a tree of ``(name, arguments, inner calls)``; ``str(trace)`` formats it.
 
-    >>> import tenkey as tk
     >>> with CallTrace() as trace:
     ...     _ = tk.matrix_transpose(tk.ones((2, 3)))
     >>> print(trace)
@@ -72,7 +71,6 @@ def _short(value: Any) -> str:
 class OperatorCounter(DispatchMode):
     """Count the calls of each operator in ``counts``, including those in composite operators.
 
-    >>> import tenkey as tk
     >>> with OperatorCounter() as counter:
     ...     _ = tk.exp(tk.ones(2)) + tk.exp(tk.zeros(2))
     >>> counter.counts["tk::exp"], counter.counts["tk::add"]
@@ -100,7 +98,6 @@ class FlopCounter(DispatchMode):
     times the elements of the result, a reduction one for each element it reads. Composite operators count their parts;
     all other operators count nothing.
 
-    >>> import tenkey as tk
     >>> with FlopCounter() as counter:
     ...     _ = tk.ones((2, 3)) @ tk.ones((3, 4)) + 1
     >>> counter.flops["tk::matmul"], counter.flops["tk::add"], counter.total
@@ -134,7 +131,6 @@ class DeterministicCheck(DispatchMode):
 
     Operators that change an argument and those tagged ``nondeterministic``, such as ``tk::empty``, run once.
 
-    >>> import tenkey as tk
     >>> with DeterministicCheck():
     ...     tk.sum(tk.ones(3)).item()
     3.0
@@ -168,7 +164,6 @@ def _bits(value: Any) -> Any:
 class StrictFallback(DispatchMode):
     """Raise an error if an external backend has no kernel and would fall back to the CPU.
 
-    >>> import tenkey as tk
     >>> with StrictFallback():
     ...     tk.exp(tk.zeros(1)).item()
     1.0

@@ -39,7 +39,6 @@ _PLAIN: Final = {"int": 2, "bool": True, "str": "", "complex": 0.5 + 0.5j}
 class SampleInput:
     """One call of an operator: ``operator.call(*sample.args, **sample.kwargs)``; ``name`` describes its layout.
 
-    >>> import tenkey as tk
     >>> sample = SampleInput((tk.ones(2), 3), {"axis": 0}, "plain")
     >>> sample.map(lambda tensor: tensor.shape)
     SampleInput(args=((2,), 3), kwargs={'axis': 0}, name='plain')
@@ -64,7 +63,6 @@ def samples(operator: Operator, rng: np.random.Generator, dtype: Any = None) -> 
     Shapes are small, with at most some dozens of elements. There are no samples for dtypes that the operator refuses.
     Raises ArgumentError for an operator that declares no inputs (Note [Where samples come from]).
 
-    >>> import numpy as np, tenkey as tk
     >>> made = list(samples(tk.add.operator, np.random.default_rng(0), tk.float64))
     >>> [t.shape for t in made[0].tensors()], made[0].name
     ([(3, 4), (3, 4)], 'contiguous')
@@ -98,7 +96,6 @@ def _functional(operator: Operator) -> Operator:
 def accepts(operator: Operator, dtype: Any) -> bool:
     """Return whether an operator is defined for a dtype: whether its rules accept a sample without values.
 
-    >>> import tenkey as tk
     >>> accepts(tk.floor.operator, tk.float32), accepts(tk.floor.operator, tk.complex64)
     (True, False)
     """

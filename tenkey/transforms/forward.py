@@ -32,7 +32,6 @@ __all__ = ["jvp", "linearize"]
 def jvp(fn: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...], *, has_aux: bool = False) -> Any:
     """Return ``(output, tangent of the output)``, or ``(output, tangent, aux)``, in the structure of the output.
 
-    >>> import tenkey as tk
     >>> output, tangent = tk.transforms.jvp(lambda x: x * x, (tk.tensor([1.0, 2.0]),), (tk.tensor([1.0, 10.0]),))
     >>> output.tolist(), tangent.tolist()
     ([1.0, 4.0], [2.0, 40.0])
@@ -86,7 +85,6 @@ def linearize(fn: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[...,
     the same in all pushes, and values computed in ``no_grad()`` are constants. A function that calls a ``Function`` or
     a custom operator with a hand-written backward runs again in every push.
 
-    >>> import tenkey as tk
     >>> output, push = tk.transforms.linearize(lambda x: x * x, tk.tensor([1.0, 2.0]))
     >>> push(tk.tensor([1.0, 10.0])).tolist(), push(tk.tensor([0.0, 1.0])).tolist()
     ([2.0, 40.0], [0.0, 4.0])

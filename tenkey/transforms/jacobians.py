@@ -63,7 +63,6 @@ def jacrev(
     the result has the structure of the output, with Jacobians in the structure of the input in it. ``chunk_size`` is
     the number of components of the output in one backward.
 
-    >>> import tenkey as tk
     >>> tk.transforms.jacrev(lambda x: x * x)(tk.tensor([1.0, 2.0])).tolist()
     [[2.0, 0.0], [0.0, 4.0]]
     """
@@ -109,7 +108,6 @@ def jacfwd(
     It runs one batched push for all components of the inputs, which suits few inputs and many outputs. ``randomness``
     and ``chunk_size`` are those of :func:`vmap` over the components of the inputs.
 
-    >>> import tenkey as tk
     >>> tk.transforms.jacfwd(lambda x: tk.sum(x * x))(tk.tensor([1.0, 2.0])).tolist()
     [2.0, 4.0]
     """
@@ -151,7 +149,6 @@ def _by_columns(
 def hessian(fn: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
     """Return a function that computes the second derivatives of ``fn``: forward mode over reverse mode.
 
-    >>> import tenkey as tk
     >>> tk.transforms.hessian(lambda x: tk.sum(x**3))(tk.tensor([1.0, 2.0])).tolist()
     [[6.0, 0.0], [0.0, 12.0]]
     """

@@ -32,7 +32,6 @@ def value_and_grad(
     Args: argnums: the argument, or the arguments, to differentiate by (a tuple gives a tuple of gradients); has_aux:
     ``fn`` returns ``(value, aux)``, and the result is ``((value, aux), gradient)``. Arguments may be trees of tensors.
 
-    >>> import tenkey as tk
     >>> value, gradient = tk.transforms.value_and_grad(lambda x: tk.sum(x * x))(tk.tensor([1.0, 2.0]))
     >>> value.item(), gradient.tolist()
     (5.0, [2.0, 4.0])
@@ -68,7 +67,6 @@ def grad(fn: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool
     The arguments are those of :func:`value_and_grad`; with ``has_aux`` the result is ``(gradient, aux)``.
     ``vmap(grad(fn))`` computes a gradient for each sample, also by inputs that the samples share.
 
-    >>> import tenkey as tk
     >>> cube = lambda x: x**3
     >>> (
     ...     tk.transforms.grad(cube)(tk.tensor(2.0)).item(),
@@ -92,7 +90,6 @@ def vjp(fn: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[A
     The pullback takes cotangents in the structure of the output and returns a tuple with the gradient of each primal.
     It can be called repeatedly.
 
-    >>> import tenkey as tk
     >>> output, pullback = tk.transforms.vjp(lambda x: x * x, tk.tensor([1.0, 2.0]))
     >>> output.tolist(), pullback(tk.tensor([1.0, 10.0]))[0].tolist()
     ([1.0, 4.0], [2.0, 40.0])

@@ -98,7 +98,6 @@ def load_native(
     cannot be loaded and SchemaError for an invalid schema; a call with a dtype that the function does not take raises
     TypeError.
 
-    >>> import tenkey as tk
     >>> import ctypes
     >>> @ctypes.CFUNCTYPE(None, *[ctypes.POINTER(ctypes.c_float)] * 2, ctypes.c_double, ctypes.c_void_p, ctypes.c_int64)
     ... def saxpy(x, y, a, out, n):

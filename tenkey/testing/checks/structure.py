@@ -41,7 +41,6 @@ def results_of(value: Any) -> list[Labelled]:
 def host_values(results: list[Labelled]) -> list[Labelled]:
     """Return the results with copies of the values as arrays in place of the tensors.
 
-    >>> import tenkey as tk
     >>> host_values([Labelled("x", tk.ones(1))])
     [Labelled(label='x', value=array([1.], dtype=float32))]
     """

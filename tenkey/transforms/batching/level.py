@@ -66,7 +66,6 @@ _RANDOM: Final = (
 class BatchInfo(NamedTuple):
     """Information for a vmap rule: ``batch_size`` and ``randomness``.
 
-    >>> import tenkey as tk
     >>> tk.transforms.BatchInfo(3, "error").batch_size
     3
     """

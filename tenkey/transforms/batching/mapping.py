@@ -40,7 +40,6 @@ def vmap(
     Raises ValueError for dimensions that do not fit, and RuntimeError where ``fn`` needs the value of a sample
     (``if``, ``item()``): use ``tk.where``.
 
-    >>> import tenkey as tk
     >>> rows = tk.asarray([[1.0, 2.0], [3.0, 4.0]])
     >>> tk.transforms.vmap(lambda row: row / tk.sum(row))(rows).shape
     (2, 2)
