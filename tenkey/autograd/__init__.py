@@ -13,7 +13,7 @@ from .grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .gradcheck.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from .inference_mode import inference_mode, install_inference, is_inference_mode_enabled
 from .install_kernels import install_kernels
-from .saved_tensors.hooks import HOOKED as _HOOKED  # noqa: F401  # allocates the bit of the trait at import
+from .saved_tensors.saved_tensor_hooks import HOOKED as _HOOKED  # noqa: F401  # allocates the bit of the trait at import
 from .tape.node import Node
 from .tensor_attributes import attach_gradient_attributes
 

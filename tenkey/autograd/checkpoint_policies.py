@@ -29,8 +29,8 @@ from ..dispatch.modes import DispatchMode
 from ..dispatch.operator import Operator
 from ..dispatch.packet import OperatorPacket
 from ..dispatch.registry import registry
-from .saved_tensors.hooks import Chooser
 from .saved_tensors.saved import alone
+from .saved_tensors.saved_tensor_hooks import Chooser
 
 __all__ = [
     "CheckpointPolicy",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from .engine.functional import GradientEdge, get_gradient_edge
 from .engine.graph_task import queue_callback
 from .engine.multi_grad_hook import register_multi_grad_hook
-from .saved_tensors.hooks import disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
 from .saved_tensors.mutation import allow_mutation_on_saved_tensors, increment_version
 from .saved_tensors.raw import RawSavedTensor
+from .saved_tensors.saved_tensor_hooks import disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
 from .tape.node import Node
 
 __all__ = [

@@ -13,7 +13,7 @@ import pytest
 
 import tenkey as tk
 from tenkey.autograd.graph import disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
-from tenkey.autograd.saved_tensors.hooks import HOOKED, active_hooks
+from tenkey.autograd.saved_tensors.saved_tensor_hooks import HOOKED, active_hooks
 from tenkey.dispatch.local_state import current_state
 from tests._backends import Host
 from tests._gradients import collector_off

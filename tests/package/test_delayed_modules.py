@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LATE = (
     "dataclasses", "numpy.fft", "numpy.typing", "pathlib", "tenkey.interop.numpy_functions",
     "tenkey.autograd.checkpointing.checkpoint", "tenkey.autograd.communication",
-    "tenkey.autograd.gradcheck.comparison", "tenkey.autograd.function.custom_backward",
+    "tenkey.autograd.gradcheck.check", "tenkey.autograd.function.custom_backward",
     "tenkey.autograd.formulas.gradients", "tenkey.autograd.views.inplace_kernels",
     "tenkey.autograd.recording.autograd_kernels",
     "tenkey.autograd.views.tracking", "tenkey.backends.cpu.kernels", "tenkey.backends.cpu.numba.program",

@@ -11,7 +11,7 @@ from ...core.tensor import Tensor
 from ...core.tree import flatten, map_with_path, tensors_in
 from ...core.word import REQUIRES_GRAD
 from ...dispatch.local_state import current_state, leave
-from ..saved_tensors.hooks import enter_saver
+from ..saved_tensors.saved_tensor_hooks import enter_saver
 from .recomputation import CheckpointError, Frame, Options, Saving, generators_of, keep, logging, name_of
 
 __all__ = ["CheckpointError", "checkpoint"]

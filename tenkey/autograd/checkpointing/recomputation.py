@@ -47,8 +47,8 @@ from ...profiler.observer import PROFILER
 from ..anomaly import ANOMALY
 from ..engine.device_threads import acquire, is_worker
 from ..engine.graph_task import current_task
-from ..saved_tensors.hooks import HOOKED, Saver, save
 from ..saved_tensors.saved import alone, unpack
+from ..saved_tensors.saved_tensor_hooks import HOOKED, Saver, save
 from ..tape.node import Node
 
 __all__ = ["CheckpointError", "Frame", "Options", "Saving", "generators_of", "keep", "logging", "name_of"]

@@ -13,9 +13,9 @@ from ...core.word import BFLOAT16_TRAIT, DTYPE_TRAIT, INFERENCE, REQUIRES_GRAD
 from ...ops.builtin.creation import zeros
 from ..engine.input_buffer import GradientTypeError
 from ..grad_mode import is_grad_enabled
-from ..saved_tensors.hooks import active_hooks
 from ..saved_tensors.raw import RawSavedTensor
 from ..saved_tensors.saved import FREED, Saved, SavedOutput, SavedTensor, refuse_to_save
+from ..saved_tensors.saved_tensor_hooks import active_hooks
 from ..tape.node import SEQUENCE, AutogradMeta, Edge, Node, TensorMeta, settle
 from .saved_intermediates import guarded, number_of, positions_of_intermediates, restored
 

@@ -14,7 +14,7 @@ from ...dispatch.local_state import SILENT, get_state, set_state
 from ...dispatch.operator import Operator
 from ...dispatch.tags import Tag
 from ..recording.autograd_kernels import below_autograd, inner_call
-from ..saved_tensors.hooks import HOOKED, with_choice
+from ..saved_tensors.saved_tensor_hooks import HOOKED, with_choice
 from ..tape.node import edge_of, longest, record_node, set_history
 from ..views.tracking import check_inplace, rebase
 from .context import DIFFERENTIABLE, Context, record_single

@@ -12,7 +12,7 @@ from ...dispatch.local_state import SILENT, StateGuard, get_state, set_state
 from ...profiler.observer import PROFILER, observe_function
 from ..anomaly import label_here
 from ..grad_mode import is_grad_enabled
-from ..saved_tensors.hooks import HOOKED
+from ..saved_tensors.saved_tensor_hooks import HOOKED
 from ..tape.node import edge_of, leaf_edge, longest, record_node
 from ..views.tracking import check_inplace, function_history, rebase
 from .context import DIFFERENTIABLE, NO_BACKWARD, UNSET, Call, Context, record_single

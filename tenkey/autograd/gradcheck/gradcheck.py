@@ -54,7 +54,7 @@ def gradcheck(
     >>> tk.autograd.gradcheck(lambda x: tk.exp(x) * x, (x,), check_forward_ad=True)
     True
     """
-    from .comparison import Settings, run, sequence
+    from .check import Settings, run, sequence
 
     numbers = (eps, atol, rtol, nondet_tol, fast_mode, projections, seed)
     checks = (check_backward_ad, check_forward_ad, check_undefined_grad, check_grad_dtypes, check_batched_grad)
@@ -94,7 +94,7 @@ def gradgradcheck(
     >>> tk.autograd.gradgradcheck(lambda x: x * x * x, (x,), check_fwd_over_rev=True)
     True
     """
-    from .comparison import Settings, grad_output, run, sequence
+    from .check import Settings, grad_output, run, sequence
 
     numbers = (eps, atol, rtol, nondet_tol, fast_mode, projections, seed)
     checks = (check_rev_over_rev, check_fwd_over_rev, check_undefined_grad, check_grad_dtypes, check_batched_grad)

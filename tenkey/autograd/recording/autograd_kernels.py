@@ -22,7 +22,7 @@ from ...dispatch.operator import Operator
 from ...dispatch.table import steps
 from ...ops.builtin.creation import zeros
 from ..formulas.gradients import formulas_of
-from ..saved_tensors.hooks import HOOKED, with_choice
+from ..saved_tensors.saved_tensor_hooks import HOOKED, with_choice
 from ..tape.node import DelayedError, Node, edge_of, record_node
 from .kernel_source import Writer, node_name
 

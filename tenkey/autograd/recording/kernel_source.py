@@ -16,9 +16,9 @@ from ...dispatch.keys import backend_mask, backends_in
 from ...dispatch.operator import Operator
 from ...dispatch.schema import Argument
 from ..formulas.gradients import Formula, same_gradient
-from ..saved_tensors.hooks import HOOKED, with_hooks
 from ..saved_tensors.raw import raw_saved
 from ..saved_tensors.saved import SavedOutput, SavedTensor, save_input, unpack
+from ..saved_tensors.saved_tensor_hooks import HOOKED, with_hooks
 from ..tape.node import (
     DTYPE_OF_WORD,
     NO_EDGE,

@@ -21,8 +21,8 @@ from ...core.wrapper import Wrapper
 from ...dispatch.local_state import StateGuard, innermost_guard, leave
 from ...dispatch.modes import DispatchMode
 from ..tape.node import Node
-from .hooks import Saver, enter_saver
 from .saved import alone
+from .saved_tensor_hooks import Saver, enter_saver
 
 __all__ = ["allow_mutation_on_saved_tensors", "increment_version"]
 

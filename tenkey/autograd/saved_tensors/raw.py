@@ -7,8 +7,8 @@ from typing import Any
 
 from ...core.tensor import Tensor
 from ..tape.node import Node
-from .hooks import HookedTensor, HookPair, HookStack, check_hooks
 from .saved import SavedList
+from .saved_tensor_hooks import HookedTensor, HookPair, HookStack, check_hooks
 
 __all__ = ["RawSavedTensor", "raw_saved"]
 

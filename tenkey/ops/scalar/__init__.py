@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..._util.lazy_import import lazy_import
-from . import functions
+from . import elementary
 from .complex_numbers import is_real, not_holomorphic, undefined_for_complex
 from .composed import clip, logaddexp, sigmoid, softplus
 from .differentiate import UnsupportedDerivativeError, differentiate, differentiate_all, differentiate_along
+from .elementary import *  # noqa: F403 -- its names are public here
 from .emit.printer import NUMPY, PYTHON, Emitter, OperationTable, UnsupportedOperationError, function_source
 from .expression import Expression, Operand, constant, make, topological_order, variable
-from .functions import *  # noqa: F403 -- its names are public here
 from .operations import OPERATIONS, Kind, Operation
 from .tracing import MAXIMUM_PATHS, PlainTypeMaker, ScalarFactory, ScalarTraceError, TypeMaker, trace
 from .traversal import evaluate, free_variables, operations, substitute
@@ -32,7 +32,7 @@ __all__ = [
     "not_holomorphic", "operations", "sigmoid", "softplus", "substitute", "to_c", "topological_order", "trace",
     "undefined_for_complex", "variable",
 ]  # fmt: skip
-__all__ += functions.__all__
+__all__ += elementary.__all__
 
 if not TYPE_CHECKING:  # for a type checker a module with __getattr__ has every name
     __getattr__, __dir__ = lazy_import(__name__, {"emit.c": ("C_DIALECTS", "CDialect", "to_c")})

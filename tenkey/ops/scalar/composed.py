@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from .elementary import exp, isinf, log1p, logical_and, maximum, minimum, reciprocal, where
 from .expression import Operand
-from .functions import exp, isinf, log1p, logical_and, maximum, minimum, reciprocal, where
 from .signatures import binary, ternary, unary
 
 __all__ = ["clip", "logaddexp", "sigmoid", "softplus"]

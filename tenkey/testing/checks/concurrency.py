@@ -25,8 +25,8 @@ import numpy as np
 import tenkey as tk
 
 from ...core.tensor import Tensor, shares_storage
+from .labels import Labelled, host_values
 from .sample import Failure, Sample, Skipped, described
-from .structure import Labelled, host_values
 from .variations import differing, rolled
 
 __all__ = ["check_threads"]

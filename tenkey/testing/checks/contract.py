@@ -15,8 +15,8 @@ from ...core.tree import flatten, map_tensors
 from ...dispatch.keys import DispatchKey
 from ...dispatch.tags import Tag
 from ...library.kernel_checks import KernelChecks
+from .labels import Labelled, first_difference, leaves_of, results_of
 from .sample import Failure, Sample, Skipped, described
-from .structure import Labelled, first_difference, leaves_of, results_of
 
 __all__ = [
     "BaseCallFailure", "check_fake", "check_schema", "compare_with_fake", "fake_results", "other_sizes",

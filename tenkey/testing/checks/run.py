@@ -23,7 +23,7 @@ from ...dispatch.tags import Tag
 from ...library.opcheck_report import ROWS, OpCheckReport, Row
 from .concurrency import check_threads
 from .contract import BaseCallFailure, check_fake, check_schema
-from .gradients import Derivatives
+from .derivative_rows import Derivatives
 from .sample import Failure, Sample, Skipped, Warned, described, operator_of
 from .variations import check_backends, check_determinism, check_layout, check_zero_size
 from .vmap import check_vmap

@@ -23,7 +23,7 @@ from ...dispatch.operator import Operator
 from ...dispatch.packet import OperatorPacket
 from ...dispatch.registry import registry
 from ...library.custom_operator import CustomOperator
-from .structure import Labelled, host_values, leaves_of, results_of
+from .labels import Labelled, host_values, leaves_of, results_of
 
 __all__ = ["Failure", "Leaf", "Sample", "Skipped", "described", "is_deliberate", "operator_of"]
 

@@ -16,10 +16,10 @@ from ...core.tree import flatten
 from ...dispatch.errors import MissingKernelError
 from ...dispatch.tags import Tag
 from .contract import compare_with_fake, fake_results, other_sizes, refuses_values
-from .gradients import Derivatives
-from .numeric import floating_results
+from .derivative_rows import Derivatives
+from .gradient_comparison import floating_results
+from .labels import Labelled, host_values, quote_all
 from .sample import Failure, Sample, Skipped, described, is_deliberate
-from .structure import Labelled, host_values, quote_all
 
 __all__ = ["apart", "check_backends", "check_determinism", "check_layout", "check_zero_size", "differing", "rolled"]
 

@@ -12,8 +12,8 @@ import tenkey as tk
 
 from ...core.tensor import Tensor
 from ...dispatch.tags import Tag
+from .labels import Labelled, quote_all
 from .sample import Failure, Sample, Skipped, described, is_deliberate
-from .structure import Labelled, quote_all
 from .variations import apart, rolled
 
 __all__ = ["check_vmap"]

@@ -11,7 +11,7 @@ import pytest
 
 import tenkey as tk
 from tenkey.autograd import CheckpointError, checkpoint
-from tenkey.autograd.saved_tensors.hooks import HOOKED, active_hooks
+from tenkey.autograd.saved_tensors.saved_tensor_hooks import HOOKED, active_hooks
 from tenkey.dispatch.local_state import current_state
 
 

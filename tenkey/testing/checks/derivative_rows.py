@@ -13,7 +13,7 @@ import tenkey as tk
 from ...autograd.gradcheck.numerical import components
 from ...core.dtypes.names import is_inexact
 from ...core.tensor import Tensor
-from .numeric import (
+from .gradient_comparison import (
     Differences,
     Precision,
     compare,
@@ -23,8 +23,8 @@ from .numeric import (
     pull_back,
     split_cotangent,
 )
+from .labels import Labelled, host_values, quote_all
 from .sample import Failure, Sample, Skipped, Warned, described, is_deliberate
-from .structure import Labelled, host_values, quote_all
 
 __all__ = ["Derivatives"]
 

@@ -22,7 +22,7 @@ import tenkey as tk
 from ...autograd.gradcheck.numerical import as_values, components, displaced
 from ...core.dtypes.names import is_inexact
 from ...core.tensor import Tensor
-from .structure import Labelled, host_values
+from .labels import Labelled, host_values
 
 __all__ = ["Differences", "Mismatch", "Precision", "compare", "cotangents", "differences", "pull_back"]
 

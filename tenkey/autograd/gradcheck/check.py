@@ -29,7 +29,7 @@ from ...core.tensor import Tensor
 from ...core.word import REQUIRES_GRAD
 from ...ops.aliases import Recording
 from ..engine.functional import grad
-from .derivatives import analytical, batched_pull, batched_push, pulled, pushed
+from .analytical import analytical, batched_pull, batched_push, pulled, pushed
 from .numerical import (
     GradcheckError,
     as_values,

@@ -249,7 +249,7 @@ class saved_tensors_hooks(StateGuard):
     tensor; unpack_hook: receives the result of pack_hook whenever a formula needs the tensor, and returns a tensor of
     the same shape (and with the same values, for the gradient to be exact). Operators, ``Function.save_for_backward``
     and custom operators save through them. Local to a thread and a task. Contexts nest by composition, the innermost
-    first (see ``tenkey.autograd.saved_tensors.hooks``).
+    first (see ``tenkey.autograd.saved_tensors.saved_tensor_hooks``).
 
     An exception in a hook propagates to the call, or to the backward that needs the tensor. Raises TypeError for hooks
     that are not functions, and RuntimeError on entry inside ``disable_saved_tensors_hooks``.
