@@ -69,7 +69,6 @@ empty = _filled(
     np.empty,
     """Return an uninitialized tensor; float32 unless ``dtype`` says otherwise.
 
-    >>> import tenkey as tk
     >>> tk.empty((2, 3)).shape
     (2, 3)
     """,
@@ -81,7 +80,6 @@ zeros = _filled(
     np.zeros,
     """Return a tensor of zeros; float32 unless ``dtype`` says otherwise.
 
-    >>> import tenkey as tk
     >>> tk.zeros(2).tolist()
     [0.0, 0.0]
     """,
@@ -92,7 +90,6 @@ ones = _filled(
     array_of_ones,
     """Return a tensor of ones; float32 unless ``dtype`` says otherwise.
 
-    >>> import tenkey as tk
     >>> tk.ones(2).tolist()
     [1.0, 1.0]
     """,
@@ -132,7 +129,6 @@ full = factory(
     positional=1,
     doc="""Return a tensor filled with one number, whose kind determines the default dtype.
 
-    >>> import tenkey as tk
     >>> tk.full((2,), 7).tolist()
     [7, 7]
     """,
@@ -197,7 +193,6 @@ arange = factory(
     truncated, and their difference is the step, as in NumPy. Raises ValueError for a step of 0 and for numbers that are
     not finite, TypeError for complex numbers, OverflowError for values that ``dtype`` cannot hold.
 
-    >>> import tenkey as tk
     >>> tk.arange(3).tolist(), tk.arange(1.0, 2.0, 0.5).tolist()
     ([0, 1, 2], [1.0, 1.5])
     """,
@@ -223,7 +218,6 @@ linspace = factory(
     tags=(Tag.INTERNAL,),  # tk.linspace also takes tensors
     doc="""Return ``num`` evenly spaced values from ``start`` to ``stop``, Python numbers.
 
-    >>> import tenkey as tk
     >>> tk.linspace(0, 1, 3).tolist()
     [0.0, 0.5, 1.0]
     """,
@@ -261,7 +255,6 @@ logspace = factory(
     numpy=_logspace_on_numpy,
     doc="""Return ``num`` powers of ``base``, whose exponents are evenly spaced from ``start`` to ``stop``.
 
-    >>> import tenkey as tk
     >>> tk.logspace(0, 2, 3).tolist()
     [1.0, 10.0, 100.0]
     """,
@@ -281,7 +274,6 @@ geomspace = factory(
     numpy=_geomspace_on_numpy,
     doc="""Return ``num`` values from ``start`` to ``stop``, each the same multiple of the one before.
 
-    >>> import tenkey as tk
     >>> tk.geomspace(1, 8, 4).tolist()
     [1.0, 2.0, 4.0, 8.0]
     """,
@@ -303,7 +295,6 @@ eye = factory(
     positional=1,
     doc="""Return a matrix with ones on the ``k``-th diagonal and zeros elsewhere.
 
-    >>> import tenkey as tk
     >>> tk.eye(2).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """,
@@ -338,7 +329,6 @@ empty_like = _like(
     empty,
     """Return an uninitialized tensor with the shape, dtype and device of ``x``.
 
-    >>> import tenkey as tk
     >>> tk.empty_like(tk.asarray([1, 2])).shape
     (2,)
     """,
@@ -350,7 +340,6 @@ zeros_like = _like(
     zeros,
     """Return zeros with the shape, dtype and device of ``x``.
 
-    >>> import tenkey as tk
     >>> tk.zeros_like(tk.asarray([1, 2])).tolist()
     [0, 0]
     """,
@@ -361,7 +350,6 @@ ones_like = _like(
     ones,
     """Return ones with the shape, dtype and device of ``x``.
 
-    >>> import tenkey as tk
     >>> tk.ones_like(tk.asarray([1, 2])).tolist()
     [1, 1]
     """,
@@ -377,7 +365,6 @@ ones_like = _like(
 def full_like(x: Tensor, fill_value: Any, *, dtype: np.dtype | None = None, device: Device | None = None) -> Tensor:
     """Return a tensor filled with one number, with the shape, dtype and device of ``x``.
 
-    >>> import tenkey as tk
     >>> tk.full_like(tk.asarray([1, 2]), 5).tolist()
     [5, 5]
     """

@@ -37,7 +37,6 @@ def _softmax_vjp(g: Tensor, out: Tensor, axis: int) -> Tensor:
 def softmax(x: Tensor, axis: int = -1) -> Tensor:
     """Return ``exp(x) / sum(exp(x))`` along an axis, without overflow.
 
-    >>> import tenkey as tk
     >>> tk.softmax(tk.asarray([0.0, 0.0])).tolist()
     [0.5, 0.5]
     """
@@ -56,7 +55,6 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
 def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
     """Return ``log(softmax(x))``, without overflow.
 
-    >>> import tenkey as tk
     >>> [f"{v:.4f}" for v in tk.log_softmax(tk.asarray([0.0, 0.0]))]
     ['-0.6931', '-0.6931']
     """
@@ -74,7 +72,6 @@ def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     Args: logits: shape (rows, classes), floating; target: shape (rows,), integers in [0, classes). Raises ValueError
     for other shapes and dtypes, IndexError for a class that is out of range.
 
-    >>> import tenkey as tk
     >>> f"{tk.cross_entropy(tk.asarray([[0.0, 0.0]]), tk.asarray([1])):.4f}"
     '0.6931'
     """
@@ -102,7 +99,6 @@ special_softmax = composite(
     sample_inputs=_samples,
     doc="""Return ``exp(x) / sum(exp(x))`` along an axis: SciPy's name for ``tk.softmax``.
 
-    >>> import tenkey as tk
     >>> tk.special.softmax(tk.asarray([0.0, 0.0])).tolist()
     [0.5, 0.5]
     """,
@@ -113,7 +109,6 @@ special_log_softmax = composite(
     sample_inputs=_samples,
     doc="""Return ``log(softmax(x))`` along an axis: SciPy's name for ``tk.log_softmax``.
 
-    >>> import tenkey as tk
     >>> [f"{v:.4f}" for v in tk.special.log_softmax(tk.asarray([0.0, 0.0]))]
     ['-0.6931', '-0.6931']
     """,
@@ -124,7 +119,6 @@ special_logsumexp = composite(
     sample_inputs=lambda rng: [*_samples(rng), ((rng.standard_normal((3, 4)),), {"keepdims": True})],
     doc="""Return ``log(sum(exp(x)))`` along axes, without overflow: SciPy's name for ``tk.logsumexp``.
 
-    >>> import tenkey as tk
     >>> f"{tk.special.logsumexp(tk.asarray([1000.0, 1000.0])):.3f}"
     '1000.693'
     """,

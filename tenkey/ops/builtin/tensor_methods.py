@@ -68,7 +68,6 @@ def _to(
 
     A tensor as target stands for its device and dtype. With ``copy`` the result has memory of its own in any case.
 
-    >>> import tenkey as tk
     >>> tk.asarray([1]).to(tk.float64).to("cpu").dtype
     dtype('float64')
     """
@@ -110,7 +109,6 @@ def _is_dtype(text: str) -> bool:
 def _to_device(self: Tensor, device: Device | str, /, *, stream: Any = None) -> Tensor:
     """The values on another device; the tensor itself if it is there already.
 
-    >>> import tenkey as tk
     >>> str(tk.asarray([1.0]).to_device("meta").device)
     'meta'
     """
@@ -207,7 +205,6 @@ def _expand(self: Tensor, *shape: int | Sequence[int]) -> Tensor:
 
     See ``tk.broadcast_to``.
 
-    >>> import tenkey as tk
     >>> tk.ones((3, 1)).expand(2, -1, 4).shape
     (2, 3, 4)
     """

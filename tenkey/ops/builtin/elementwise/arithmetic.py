@@ -32,7 +32,6 @@ def add(T: Any, x1: Any, x2: Any) -> Any:
 
     Args: x1, x2: tensors of any dtype, or one of them a Python number. Returns the promoted dtype.
 
-    >>> import tenkey as tk
     >>> tk.add(tk.asarray([1.0, 2.0]), 1).tolist()
     [2.0, 3.0]
     """
@@ -45,7 +44,6 @@ def subtract(T: Any, x1: Any, x2: Any) -> Any:
 
     Args: x1, x2: tensors of a numeric dtype, or one of them a Python number. Returns the promoted dtype.
 
-    >>> import tenkey as tk
     >>> tk.subtract(tk.asarray([1.0, 2.0]), 1).tolist()
     [0.0, 1.0]
     """
@@ -58,7 +56,6 @@ def multiply(T: Any, x1: Any, x2: Any) -> Any:
 
     Args: x1, x2: tensors of any dtype, or one of them a Python number. Returns the promoted dtype.
 
-    >>> import tenkey as tk
     >>> tk.multiply(tk.asarray([1.0, 2.0]), 3).tolist()
     [3.0, 6.0]
     """
@@ -71,7 +68,6 @@ def divide(T: Any, x1: Any, x2: Any) -> Any:
 
     Args: x1, x2: tensors of any dtype, or one of them a Python number. Division by zero gives inf or nan.
 
-    >>> import tenkey as tk
     >>> tk.divide(tk.asarray([1, 3]), 2).tolist()
     [0.5, 1.5]
     """
@@ -84,7 +80,6 @@ floor_divide = scalar_function(
 
     Args: x1, x2: tensors of a real numeric dtype, or one of them a Python number.
 
-    >>> import tenkey as tk
     >>> tk.floor_divide(tk.asarray([7, -7]), 2).tolist()
     [3, -4]
     """,
@@ -100,7 +95,6 @@ remainder = scalar_function(
 
     Args: x1, x2: tensors of a real numeric dtype, or one of them a Python number.
 
-    >>> import tenkey as tk
     >>> tk.remainder(tk.asarray([7, -7]), 4).tolist()
     [3, 1]
     """,
@@ -116,7 +110,6 @@ pow = scalar_function(
 
     Args: x1, x2: tensors of a numeric dtype, or one of them a Python number.
 
-    >>> import tenkey as tk
     >>> tk.pow(tk.asarray([1.0, 2.0, 3.0]), 2).tolist()
     [1.0, 4.0, 9.0]
     """,
@@ -130,7 +123,6 @@ maximum = scalar_function(
     "maximum",
     """Return the larger of two elements; nan if one is nan. Where they are equal they share the gradient.
 
-    >>> import tenkey as tk
     >>> tk.maximum(tk.asarray([1.0, 5.0]), 2.0).tolist()
     [2.0, 5.0]
     """,
@@ -143,7 +135,6 @@ minimum = scalar_function(
     "minimum",
     """Return the smaller of two elements; nan if one is nan. Where they are equal they share the gradient.
 
-    >>> import tenkey as tk
     >>> tk.minimum(tk.asarray([1.0, 5.0]), 2.0).tolist()
     [1.0, 2.0]
     """,
@@ -157,7 +148,6 @@ minimum = scalar_function(
 def negative(T: Any, x: Any) -> Any:
     """Return ``-x``, for a numeric dtype.
 
-    >>> import tenkey as tk
     >>> tk.negative(tk.asarray([1.0, -2.0])).tolist()
     [-1.0, 2.0]
     """
@@ -168,7 +158,6 @@ def negative(T: Any, x: Any) -> Any:
 def positive(T: Any, x: Any) -> Any:
     """Return ``+x``: a copy, for a numeric dtype.
 
-    >>> import tenkey as tk
     >>> tk.positive(tk.asarray([1.0, -2.0])).tolist()
     [1.0, -2.0]
     """
@@ -184,7 +173,6 @@ def positive(T: Any, x: Any) -> Any:
 def abs(T: Any, x: Any) -> Any:
     """Return the absolute value, for a numeric dtype; real for complex numbers. The derivative at 0 is 0.
 
-    >>> import tenkey as tk
     >>> tk.abs(tk.asarray([1.0, -2.0])).tolist(), tk.abs(tk.asarray(3 + 4j)).item()
     ([1.0, 2.0], 5.0)
     """
@@ -204,7 +192,6 @@ def sign(T: Any, x: Any) -> Any:
 
     For real numbers it is a step function, with derivative 0.
 
-    >>> import tenkey as tk
     >>> tk.sign(tk.asarray([3.0, 0.0, -2.0])).tolist(), tk.sign(tk.asarray(4j)).item()
     ([1.0, 0.0, -1.0], 1j)
     """
@@ -215,7 +202,6 @@ def sign(T: Any, x: Any) -> Any:
 def square(T: Any, x: Any) -> Any:
     """Return ``x * x``, for a numeric dtype.
 
-    >>> import tenkey as tk
     >>> tk.square(tk.asarray([1.0, -2.0])).tolist()
     [1.0, 4.0]
     """
@@ -226,7 +212,6 @@ def square(T: Any, x: Any) -> Any:
 def reciprocal(T: Any, x: Any) -> Any:
     """Return ``1 / x``; integers give floats.
 
-    >>> import tenkey as tk
     >>> tk.reciprocal(tk.asarray([2.0, 4.0])).tolist()
     [0.5, 0.25]
     """
@@ -239,7 +224,6 @@ def fmod(T: Any, x1: Any, x2: Any) -> Any:
 
     Args: x1, x2: tensors of a real numeric dtype, or one of them a Python number. ``tk.remainder`` has the sign of x2.
 
-    >>> import tenkey as tk
     >>> tk.fmod(tk.asarray([7, -7]), 4).tolist()
     [3, -3]
     """
@@ -252,7 +236,6 @@ def fmod(T: Any, x1: Any, x2: Any) -> Any:
 def fmax(T: Any, x1: Any, x2: Any) -> Any:
     """Return the larger of two elements; where one is nan, the other. Where they are equal they share the gradient.
 
-    >>> import tenkey as tk
     >>> tk.fmax(tk.asarray([1.0, float("nan")]), 0.5).tolist()
     [1.0, 0.5]
     """
@@ -263,7 +246,6 @@ def fmax(T: Any, x1: Any, x2: Any) -> Any:
 def fmin(T: Any, x1: Any, x2: Any) -> Any:
     """Return the smaller of two elements; where one is nan, the other. Where they are equal they share the gradient.
 
-    >>> import tenkey as tk
     >>> tk.fmin(tk.asarray([1.0, float("nan")]), 0.5).tolist()
     [0.5, 0.5]
     """
@@ -276,7 +258,6 @@ def heaviside(T: Any, x1: Any, x2: Any) -> Any:
 
     The derivative with respect to ``x1`` is 0.
 
-    >>> import tenkey as tk
     >>> tk.heaviside(tk.asarray([-2.0, 0.0, 3.0]), 0.5).tolist()
     [0.0, 0.5, 1.0]
     """

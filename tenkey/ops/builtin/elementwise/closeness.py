@@ -27,7 +27,6 @@ _FLOATS: Final = COMPARISON._replace(name="ORDER", accepts="f", takes="floating 
 def close_floats(T: Any, x1: Any, x2: Any, rtol: Any = 1e-05, atol: Any = 1e-08) -> Any:
     """Compute ``isclose`` for floats.
 
-    >>> import tenkey as tk
     >>> tk.ops.tk.close_floats(tk.asarray([1.0]), tk.asarray([1.1])).tolist()
     [False]
     """
@@ -59,7 +58,6 @@ def isclose(x1: Tensor, x2: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equa
     Equal infinities are close; nan is close only to nan, with ``equal_nan``. The rule is not symmetric: ``rtol`` refers
     to ``x2``. Integers and complex numbers are compared in double precision.
 
-    >>> import tenkey as tk
     >>> tk.isclose(tk.asarray([1.0, 2.0]), tk.asarray([1.0000001, 2.1])).tolist()
     [True, False]
     """
@@ -98,7 +96,6 @@ def _isclose(operator: str, x1: Tensor, x2: Tensor, rtol: float, atol: float, eq
 def allclose(x1: Tensor, x2: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
     """Test whether all elements are close (see ``tk.isclose``); a 0-d bool tensor.
 
-    >>> import tenkey as tk
     >>> tk.allclose(tk.asarray([1.0, 2.0]), tk.asarray([1.0, 2.0 + 1e-7])).item()
     True
     """
@@ -121,7 +118,6 @@ def array_equal(x1: Tensor, x2: Tensor, *, equal_nan: bool = False) -> Tensor:
 
     With ``equal_nan``, nan equals nan.
 
-    >>> import tenkey as tk
     >>> tk.array_equal(tk.asarray([1, 2]), tk.asarray([1, 2])).item(), tk.array_equal(tk.ones(2), tk.ones(1)).item()
     (True, False)
     """

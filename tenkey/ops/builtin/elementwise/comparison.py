@@ -18,7 +18,6 @@ _ORDER: Final = COMPARISON._replace(name="ORDER", accepts="biuf", takes="dtypes 
 def _comparison(name: str, sign: str, scalar: Callable[[Any], Callable[..., Any]], method: str) -> Entry:
     doc = f"""Return ``x1 {sign} x2``, element by element, with broadcasting; a bool tensor.
 
-    >>> import tenkey as tk
     >>> tk.{name}(tk.asarray([1, 2, 3]), 2).tolist()
     {[eval(f"{value} {sign} 2") for value in (1, 2, 3)]}
     """
@@ -48,7 +47,6 @@ isnan = _predicate(
     "isnan",
     """Return True where an element is nan.
 
-    >>> import tenkey as tk
     >>> tk.isnan(tk.asarray([1.0, float("nan")])).tolist()
     [False, True]
     """,
@@ -58,7 +56,6 @@ isinf = _predicate(
     "isinf",
     """Return True where an element, or its real or imaginary part, is infinite.
 
-    >>> import tenkey as tk
     >>> tk.isinf(tk.asarray([1.0, float("-inf")])).tolist()
     [False, True]
     """,
@@ -68,7 +65,6 @@ isfinite = _predicate(
     "isfinite",
     """Return True where an element is neither infinite nor nan.
 
-    >>> import tenkey as tk
     >>> tk.isfinite(tk.asarray([1.0, float("inf")])).tolist()
     [True, False]
     """,
@@ -78,7 +74,6 @@ signbit = _predicate(
     "signbit",
     """Return True where the sign of an element is minus, for real dtypes; zeros and nan have signs too.
 
-    >>> import tenkey as tk
     >>> tk.signbit(tk.asarray([1.0, -0.0])).tolist()
     [False, True]
     """,
@@ -99,7 +94,6 @@ logical_and = _logical(
     "logical_and",
     """Return True where both elements are true (nonzero).
 
-    >>> import tenkey as tk
     >>> tk.logical_and(tk.asarray([True, True]), tk.asarray([True, False])).tolist()
     [True, False]
     """,
@@ -109,7 +103,6 @@ logical_or = _logical(
     "logical_or",
     """Return True where at least one element is true (nonzero).
 
-    >>> import tenkey as tk
     >>> tk.logical_or(tk.asarray([False, True]), tk.asarray([False, False])).tolist()
     [False, True]
     """,
@@ -119,7 +112,6 @@ logical_xor = _logical(
     "logical_xor",
     """Return True where exactly one element is true (nonzero).
 
-    >>> import tenkey as tk
     >>> tk.logical_xor(tk.asarray([True, True]), tk.asarray([True, False])).tolist()
     [False, True]
     """,
@@ -129,7 +121,6 @@ logical_not = _logical(
     "logical_not",
     """Return True where ``x`` is false (zero).
 
-    >>> import tenkey as tk
     >>> tk.logical_not(tk.asarray([True, False])).tolist()
     [False, True]
     """,
@@ -153,7 +144,6 @@ where: Entry = pointwise(
     Args: condition: bool tensor; x1, x2: tensors, or one of them a Python number. A gradient reaches only the selected
     side: a nan in the derivative of the other side does not spread. ``tk.where(condition)`` is ``tk.nonzero``.
 
-    >>> import tenkey as tk
     >>> tk.where(tk.asarray([True, False]), tk.asarray([1.0, 2.0]), 0.0).tolist()
     [1.0, 0.0]
     """,

@@ -44,7 +44,6 @@ conj: Entry = structured(
     methods=("conj",),
     doc="""Return the complex conjugate; a real tensor is copied.
 
-    >>> import tenkey as tk
     >>> tk.conj(tk.asarray([1 + 2j])).tolist()
     [(1-2j)]
     """,
@@ -59,7 +58,6 @@ real = structured(
     batch=same_dim,
     doc="""Return the real part, a real tensor.
 
-    >>> import tenkey as tk
     >>> tk.real(tk.asarray([1 + 2j])).tolist()
     [1.0]
     """,
@@ -74,7 +72,6 @@ imag = structured(
     batch=same_dim,
     doc="""Return the imaginary part, a real tensor; zeros for a real one.
 
-    >>> import tenkey as tk
     >>> tk.imag(tk.asarray([1 + 2j])).tolist()
     [2.0]
     """,

@@ -23,7 +23,6 @@ _WHOLE: Final = SAME._replace(name="WHOLE", accepts="iu", takes="integers")
 def _bitwise(name: str, sign: str, method: str, scalar: Callable[[Any], Callable[..., Any]]) -> Entry:
     doc = f"""Return ``x1 {sign} x2``, bit by bit, for integers and bools.
 
-    >>> import tenkey as tk
     >>> tk.{name}(tk.asarray([6, 3]), 5).tolist()
     {[eval(f"{value} {sign} 5") for value in (6, 3)]}
     """
@@ -51,7 +50,6 @@ bitwise_invert = pointwise(
     tags=(Tag.INPLACE,),
     doc="""Return ``~x``, bit by bit, for integers and bools.
 
-    >>> import tenkey as tk
     >>> tk.bitwise_invert(tk.asarray([0, 5])).tolist(), (~tk.asarray([True, False])).tolist()
     ([-1, -6], [False, True])
     """,
@@ -69,7 +67,6 @@ bitwise_left_shift = pointwise(
 
     A shift by the width of the dtype or more gives 0; a negative shift is undefined.
 
-    >>> import tenkey as tk
     >>> tk.bitwise_left_shift(tk.asarray([1, 3]), 2).tolist()
     [4, 12]
     """,
@@ -87,7 +84,6 @@ bitwise_right_shift = pointwise(
 
     A shift by the width of the dtype or more gives 0 or -1; a negative shift is undefined.
 
-    >>> import tenkey as tk
     >>> tk.bitwise_right_shift(tk.asarray([8, -8]), 2).tolist()
     [2, -2]
     """,
@@ -124,7 +120,6 @@ def _integer_function(name: str, what: str, shown: str) -> Entry:
         tags=(Tag.INTERNAL,),
         doc=f"""Compute ``tk.{name}`` of two tensors.
 
-    >>> import tenkey as tk
     >>> tk.ops.tk.{name}_of(tk.asarray([4]), tk.asarray([6])).tolist()
     [{ufunc(4, 6)}]
     """,
@@ -138,7 +133,6 @@ def _integer_function(name: str, what: str, shown: str) -> Entry:
         batch=broadcast,
         doc=f"""Return the {what} of two integers, element by element, with broadcasting; never negative.
 
-    >>> import tenkey as tk
     >>> tk.{name}(tk.asarray([12, 7, 0]), tk.asarray([18, 21, 5])).tolist()
     {shown}
     """,

@@ -83,7 +83,6 @@ def clip(x: Tensor, min: Tensor | None = None, max: Tensor | None = None) -> Ten
     Returns the promoted dtype: that of ``x`` for limits of the same kind. nan in any of the three gives nan. An element
     that equals a limit which is a tensor shares the gradient with it. Raises TypeError for bool and complex dtypes.
 
-    >>> import tenkey as tk
     >>> tk.clip(tk.asarray([-5, 0, 5]), 0, 3).tolist()
     [0, 0, 3]
     """
@@ -103,7 +102,6 @@ def clip(x: Tensor, min: Tensor | None = None, max: Tensor | None = None) -> Ten
 def replace_nan(T: Any, x: Any, nan: Any = 0.0) -> Any:
     """Replace every nan by one number.
 
-    >>> import tenkey as tk
     >>> tk.ops.tk.replace_nan(tk.asarray([float("nan")]), 1.0).tolist()
     [1.0]
     """
@@ -117,7 +115,6 @@ replace_infinities = pointwise(
     tags=(Tag.INTERNAL,),
     doc="""Replace the infinities by numbers.
 
-    >>> import tenkey as tk
     >>> tk.ops.tk.replace_infinities(tk.asarray([float("inf")]), 2.0, 3.0).tolist()
     [2.0]
     """,
@@ -140,7 +137,6 @@ def nan_to_num(x: Tensor, *, nan: float = 0.0, posinf: float | None = None, negi
     The infinities default to the largest finite numbers of the dtype. The parts of complex numbers are replaced
     separately; integers are copied. No gradient reaches replaced elements.
 
-    >>> import tenkey as tk
     >>> tk.nan_to_num(tk.asarray([1.0, float("nan"), float("inf")]), posinf=9.0).tolist()
     [1.0, 0.0, 9.0]
     """

@@ -8,7 +8,6 @@ floor = scalar_function(
     "floor",
     """Return the largest integer that is not above ``x``, in the dtype of ``x``. Its derivative is 0.
 
-    >>> import tenkey as tk
     >>> tk.floor(tk.asarray([1.5, -1.5])).tolist()
     [1.0, -2.0]
     """,
@@ -19,7 +18,6 @@ ceil = scalar_function(
     "ceil",
     """Return the smallest integer that is not below ``x``, in the dtype of ``x``. Its derivative is 0.
 
-    >>> import tenkey as tk
     >>> tk.ceil(tk.asarray([1.5, -1.5])).tolist()
     [2.0, -1.0]
     """,
@@ -30,7 +28,6 @@ trunc = scalar_function(
     "trunc",
     """Return ``x`` rounded towards zero, in the dtype of ``x``. Its derivative is 0.
 
-    >>> import tenkey as tk
     >>> tk.trunc(tk.asarray([1.5, -1.5])).tolist()
     [1.0, -1.0]
     """,
@@ -43,7 +40,6 @@ round = scalar_function(
 
     The real and the imaginary part of a complex number are rounded separately.
 
-    >>> import tenkey as tk
     >>> tk.round(tk.asarray([0.5, 1.5])).tolist()
     [0.0, 2.0]
     """,
@@ -56,7 +52,6 @@ copysign = scalar_function(
 
     Integers give floats. The derivative with respect to ``x2`` is 0.
 
-    >>> import tenkey as tk
     >>> tk.copysign(tk.asarray([1.0, -2.0]), -0.0).tolist()
     [-1.0, -2.0]
     """,
@@ -70,7 +65,6 @@ nextafter = scalar_function(
 
     For real dtypes; integers give floats. The derivative with respect to ``x1`` is 1, that with respect to ``x2`` 0.
 
-    >>> import tenkey as tk
     >>> tk.nextafter(tk.asarray([0.0]), 1.0).tolist()
     [1.401298464324817e-45]
     """,

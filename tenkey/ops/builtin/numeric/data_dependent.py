@@ -45,7 +45,6 @@ argwhere = _places(
     lambda x: TensorSpec((0, x.ndim), int64),
     """Return the indices of the nonzero elements, one element per row; int64.
 
-    >>> import tenkey as tk
     >>> tk.argwhere(tk.asarray([[0, 1], [2, 0]])).tolist()
     [[0, 1], [1, 0]]
     """,
@@ -56,7 +55,6 @@ flatnonzero = _places(
     lambda x: TensorSpec((0,), int64),
     """Return the indices of the nonzero elements in the flattened tensor; int64.
 
-    >>> import tenkey as tk
     >>> tk.flatnonzero(tk.asarray([0, 3, 0, 5])).tolist()
     [1, 3]
     """,
@@ -86,7 +84,6 @@ def _set(name: str, what: str, shown: str) -> Entry:
         tags=(Tag.DATA_DEPENDENT_OUTPUT,),
         doc=f"""Return the distinct elements {what}, ascending, as a vector of the promoted dtype. Not differentiable.
 
-    >>> import tenkey as tk
     >>> tk.{name}(tk.asarray([3, 1, 1]), tk.asarray([1, 2])).tolist()
     {shown}
     """,

@@ -58,7 +58,6 @@ def diff(
     ``prepend`` and ``append`` are first joined to the tensor: numbers, or tensors of its shape except along the axis.
     The difference of bools is whether they differ. Raises ValueError for a negative ``n``.
 
-    >>> import tenkey as tk
     >>> tk.diff(tk.asarray([1, 4, 9, 16])).tolist(), tk.diff(tk.asarray([1, 4, 9, 16]), n=2).tolist()
     ([3, 5, 7], [2, 2])
     >>> tk.diff(tk.asarray([1, 4, 9]), prepend=0).tolist()
@@ -94,7 +93,6 @@ def diff(
 def ediff1d(x: Tensor, to_end: Tensor | None = None, to_begin: Tensor | None = None) -> Tensor:
     """Return the differences of consecutive elements in row-major order, between ``to_begin`` and ``to_end``.
 
-    >>> import tenkey as tk
     >>> tk.ediff1d(tk.asarray([1, 4, 9]), to_begin=tk.asarray([0])).tolist()
     [0, 3, 5]
     """
@@ -251,7 +249,6 @@ def trapezoid(y: Tensor, x: Tensor | None = None, dx: float = 1.0, axis: int = -
     Args: y: values; x: their places, a vector along the axis or a tensor that broadcasts with ``y``, or None for even
     steps of ``dx``. Integers give floats. Fewer than two values give 0.
 
-    >>> import tenkey as tk
     >>> tk.trapezoid(tk.asarray([0.0, 1.0, 4.0]), dx=0.5).item()
     1.5
     """
@@ -293,7 +290,6 @@ def unwrap(x: Tensor, *, discont: float | None = None, axis: int = -1, period: f
 
     Steps up to ``discont`` are kept. Integers give floats. The derivative is 1.
 
-    >>> import tenkey as tk
     >>> tk.unwrap(tk.asarray([0.0, 3.0, -2.0]), period=4.0).tolist()
     [0.0, -1.0, -2.0]
     """

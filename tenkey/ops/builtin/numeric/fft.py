@@ -153,7 +153,6 @@ fft: Entry = _transform(
     square root. Returns complex values in the precision of x. Raises ValueError for an n below 1 and an unknown norm,
     IndexError for an axis out of range.
 
-    >>> import tenkey as tk
     >>> tk.fft.fft(tk.asarray([1.0, 0.0, 0.0])).tolist()
     [(1+0j), (1+0j), (1+0j)]
     """,
@@ -168,7 +167,6 @@ ifft: Entry = _transform(
     Args: as for ``fft``, but norm: 'backward' divides by n, 'forward' does not scale, 'ortho' divides by the square
     root. Returns complex values in the precision of x.
 
-    >>> import tenkey as tk
     >>> tk.fft.ifft(tk.asarray([3.0, 0.0, 0.0])).tolist()
     [(1+0j), (1+0j), (1+0j)]
     """,
@@ -196,7 +194,6 @@ rfft: Entry = _transform(
 
     Args: as for ``fft``; raises TypeError if x is complex. Returns complex values in the precision of x.
 
-    >>> import tenkey as tk
     >>> tk.fft.rfft(tk.asarray([1.0, 0.0, 0.0, 0.0])).tolist()
     [(1+0j), (1+0j), (1+0j)]
     """,
@@ -239,7 +236,6 @@ irfft: Entry = _transform(
     the axis, so an odd number must be given. The imaginary parts of the first element and, for an even n, of the last
     are ignored. Returns real values in the precision of x.
 
-    >>> import tenkey as tk
     >>> tk.fft.irfft(tk.fft.rfft(tk.asarray([1.0, 2.0, 3.0])), n=3).tolist()
     [1.0, 2.0, 3.0]
     """,
@@ -257,7 +253,6 @@ def hfft(x: Tensor, n: int | None = None, axis: int = -1, norm: str = "backward"
     Args: as for ``fft``, but n: the number of points of the result; None for ``2 * (m - 1)``, where m is the length of
     the axis. Returns real values in the precision of x.
 
-    >>> import tenkey as tk
     >>> tk.fft.hfft(tk.asarray([1.0, 0.0, 0.0])).tolist()
     [1.0, 1.0, 1.0, 1.0]
     """
@@ -275,7 +270,6 @@ def ihfft(x: Tensor, n: int | None = None, axis: int = -1, norm: str = "backward
 
     Args: as for ``ifft``; raises TypeError if x is complex. Returns complex values in the precision of x.
 
-    >>> import tenkey as tk
     >>> tk.fft.ihfft(tk.asarray([4.0, 0.0, 0.0, 0.0])).tolist()
     [(1-0j), (1-0j), (1-0j)]
     """
@@ -339,7 +333,6 @@ def fftn(x: Tensor, s: Any = None, axes: Any = None, norm: str = "backward") -> 
     Args: x and norm: as for ``fft``. s: the number of points along each axis, -1 for its length. axes: None for all, or
     the last ones if ``s`` is given. Raises ValueError if s and axes have different lengths, and as ``fft``.
 
-    >>> import tenkey as tk
     >>> tk.fft.fftn(tk.ones((2, 2))).tolist()
     [[(4+0j), 0j], [0j, 0j]]
     """
@@ -356,7 +349,6 @@ def ifftn(x: Tensor, s: Any = None, axes: Any = None, norm: str = "backward") ->
 
     Args: as for ``fftn``; norm: as for ``ifft``.
 
-    >>> import tenkey as tk
     >>> tk.fft.ifftn(tk.ones((2, 2))).tolist()
     [[(1+0j), 0j], [0j, 0j]]
     """
@@ -373,7 +365,6 @@ def rfftn(x: Tensor, s: Any = None, axes: Any = None, norm: str = "backward") ->
 
     Args: as for ``fftn``, with at least one axis; raises TypeError if x is complex.
 
-    >>> import tenkey as tk
     >>> tk.fft.rfftn(tk.ones((2, 2))).tolist()
     [[(4+0j), 0j], [0j, 0j]]
     """
@@ -392,7 +383,6 @@ def irfftn(x: Tensor, s: Any = None, axes: Any = None, norm: str = "backward") -
 
     Args: as for ``ifftn``, with at least one axis; without s, the last length is ``2 * (m - 1)``.
 
-    >>> import tenkey as tk
     >>> tk.fft.irfftn(tk.fft.rfftn(tk.ones((2, 2)))).tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     """
@@ -433,7 +423,6 @@ fftfreq = _frequencies(
 
     Args: n: at least 1, else raises ValueError. dtype: floating, None for the default.
 
-    >>> import tenkey as tk
     >>> tk.fft.fftfreq(4).tolist()
     [0.0, 0.25, -0.5, -0.25]
     """,
@@ -445,7 +434,6 @@ rfftfreq = _frequencies(
 
     Args: n: at least 1, else raises ValueError. dtype: floating, None for the default.
 
-    >>> import tenkey as tk
     >>> tk.fft.rfftfreq(4).tolist()
     [0.0, 0.25, 0.5]
     """,
@@ -479,7 +467,6 @@ def fftshift(x: Tensor, axes: Any = None) -> Tensor:
 
     Args: x: any dtype. axes: one or several, None for all. Raises IndexError for an axis out of range.
 
-    >>> import tenkey as tk
     >>> tk.fft.fftshift(tk.asarray([0, 1, 2, -2, -1])).tolist()
     [-2, -1, 0, 1, 2]
     """
@@ -494,7 +481,6 @@ def fftshift(x: Tensor, axes: Any = None) -> Tensor:
 def ifftshift(x: Tensor, axes: Any = None) -> Tensor:
     """Invert ``fftshift``; the two differ for odd lengths.
 
-    >>> import tenkey as tk
     >>> tk.fft.ifftshift(tk.asarray([-2, -1, 0, 1, 2])).tolist()
     [0, 1, 2, -2, -1]
     """

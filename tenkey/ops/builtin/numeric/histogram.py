@@ -127,7 +127,6 @@ bin_sums: Entry = structured(
     tags=(Tag.INTERNAL,),
     doc="""Count how often each number below ``n`` occurs among the indices, or sum their weights.
 
-    >>> import tenkey as tk
     >>> tk.ops.tk.bin_sums(tk.asarray([0, 2, 2, 7]), None, 3).tolist()
     [1, 0, 2]
     """,
@@ -177,7 +176,6 @@ bincount = structured(
     Args: weights: summed in place of 1; the result has their dtype and is differentiable with respect to them.
     minlength: the minimal number of elements of the result.
 
-    >>> import tenkey as tk
     >>> tk.bincount(tk.asarray([0, 2, 2])).tolist(), tk.bincount(tk.asarray([0, 0]), tk.asarray([0.5, 1.0])).tolist()
     ([1, 0, 2], [1.5])
     """,
@@ -217,7 +215,6 @@ digitize = structured(
 
     ``bins[i - 1] <= x < bins[i]``, or with ``right`` ``bins[i - 1] < x <= bins[i]``. The edges ascend or descend.
 
-    >>> import tenkey as tk
     >>> tk.digitize(tk.asarray([0.5, 1.0, 9.0]), tk.asarray([0.0, 1.0, 2.0])).tolist()
     [1, 2, 3]
     """,
@@ -252,7 +249,6 @@ even_edges = structured(
     tags=(Tag.INTERNAL,),
     doc="""Return the edges of bins of equal width over the range of the elements, which are floats.
 
-    >>> import tenkey as tk
     >>> tk.ops.tk.even_edges(tk.asarray([0.0, 4.0]), 2).tolist()
     [0.0, 2.0, 4.0]
     """,
@@ -280,7 +276,6 @@ bins_of = structured(
     tags=(Tag.INTERNAL,),
     doc="""Return the number of the bin of each element, -1 outside all bins.
 
-    >>> import tenkey as tk
     >>> tk.ops.tk.bins_of(tk.asarray([0.0, 2.0, 3.0]), tk.asarray([0.0, 1.0, 2.0])).tolist()
     [0, 1, -1]
     """,
@@ -304,7 +299,6 @@ ascending = structured(
     tags=(Tag.INTERNAL,),
     doc="""Return a copy of edges; raise ValueError if they do not ascend.
 
-    >>> import tenkey as tk
     >>> tk.ops.tk.ascending(tk.asarray([1, 2])).tolist()
     [1, 2]
     """,
@@ -357,7 +351,6 @@ def density_of(counts: Tensor, sizes: Tensor, dtype: np.dtype) -> Tensor:
 def histogram_bin_edges(x: Tensor, bins: Tensor | None = None, *, range: Sequence[float] | None = None) -> Tensor:
     """Return the edges that ``tk.histogram`` uses, one more than bins.
 
-    >>> import tenkey as tk
     >>> tk.ops.tk.histogram_bin_edges(tk.asarray([0.0, 4.0]), 2).tolist()
     [0.0, 2.0, 4.0]
     """
@@ -402,7 +395,6 @@ def histogram(
     Returns ``hist``, int64 or of the dtype of the weights, and ``bin_edges``. Raises ValueError for edges that do not
     ascend and for an infinite range.
 
-    >>> import tenkey as tk
     >>> hist, edges = tk.ops.tk.histogram(tk.asarray([0.0, 1.0, 1.0, 4.0]), 2)
     >>> hist.tolist(), edges.tolist()
     ([3, 1], [0.0, 2.0, 4.0])

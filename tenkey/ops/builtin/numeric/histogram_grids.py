@@ -82,7 +82,6 @@ estimated_edges: Entry = structured(
     tags=(Tag.INTERNAL, Tag.DATA_DEPENDENT_OUTPUT),
     doc="""Return the edges of bins of equal width, whose number a rule of thumb derives from the values, floats.
 
-    >>> import tenkey as tk
     >>> tk.ops.tk.estimated_edges(tk.asarray([0.0, 1.0, 2.0, 4.0]), "sqrt").tolist()
     [0.0, 2.0, 4.0]
     """,
@@ -114,7 +113,6 @@ def counts_on_grid(
 ) -> Tensor:
     """Count the points in each bin of a grid, given their coordinates and the edges along each dimension.
 
-    >>> import tenkey as tk
     >>> tk.ops.tk.counts_on_grid([tk.asarray([0.0, 1.0])], [tk.asarray([0.0, 0.5, 1.0])]).tolist()
     [1, 1]
     """
@@ -163,7 +161,6 @@ def histogram2d(
     Args: x, y: vectors of one length. bins: the number of bins along both, or along each. range: lowest and highest
     edge along each. weights, density: as in ``tk.histogram``.
 
-    >>> import tenkey as tk
     >>> tk.histogram2d(tk.asarray([0.0, 1.0]), tk.asarray([0.0, 1.0]), 2)[0].tolist()
     [[1, 0], [0, 1]]
     """

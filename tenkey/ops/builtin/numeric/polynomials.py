@@ -29,7 +29,6 @@ _VECTOR = "[{operator}] takes a vector, got shape {shape}."
 def polyval(p: Tensor, x: Tensor) -> Tensor:
     """Evaluate the polynomial with coefficients ``p``, highest power first, at ``x``, by Horner's scheme.
 
-    >>> import tenkey as tk
     >>> tk.polyval(tk.asarray([1, 0, -2]), tk.asarray([1, 2, 3])).tolist()
     [-1, 2, 7]
     """
@@ -58,7 +57,6 @@ def vander(x: Tensor, N: int | None = None, *, increasing: bool = False) -> Tens
 
     With ``increasing`` the powers increase. Integers are multiplied in 64 bits, as in ``tk.prod``.
 
-    >>> import tenkey as tk
     >>> tk.vander(tk.asarray([2, 3]), 3).tolist()
     [[4, 2, 1], [9, 3, 1]]
     """

@@ -79,7 +79,6 @@ convolve_full: Entry = structured(
     tags=(Tag.INTERNAL,),
     doc="""Return the full convolution of two vectors.
 
-    >>> import tenkey as tk
     >>> tk.ops.tk.convolve_full(tk.asarray([1, 2]), tk.asarray([1, 1])).tolist()
     [1, 3, 2]
     """,
@@ -117,7 +116,6 @@ def convolve(a: Tensor, v: Tensor, mode: str = "full") -> Tensor:
     ``mode``: ``full`` (all n + m - 1 overlaps), ``same`` (the middle of these, with the length of the longer vector) or
     ``valid`` (complete overlaps). Raises ValueError unless both are vectors with elements.
 
-    >>> import tenkey as tk
     >>> tk.convolve(tk.asarray([1, 2, 3]), tk.asarray([0, 1])).tolist()
     [0, 1, 2, 3]
     """
@@ -135,7 +133,6 @@ def convolve(a: Tensor, v: Tensor, mode: str = "full") -> Tensor:
 def correlate(a: Tensor, v: Tensor, mode: str = "valid") -> Tensor:
     """Return the correlation of two vectors: ``out[k]`` is the sum of ``a[i + k] * conj(v[i])``; see ``tk.convolve``.
 
-    >>> import tenkey as tk
     >>> tk.correlate(tk.asarray([1, 2, 3]), tk.asarray([0, 1])).tolist()
     [2, 3]
     """
@@ -162,7 +159,6 @@ interval_of = structured(
     tags=(Tag.INTERNAL,),
     doc="""Return the interval between ascending edges in which each element lies; the outer intervals are unbounded.
 
-    >>> import tenkey as tk
     >>> tk.ops.tk.interval_of(tk.asarray([0.5, 9.0]), tk.asarray([0.0, 1.0, 2.0])).tolist()
     [0, 1]
     """,
@@ -201,7 +197,6 @@ def interp(
     the ends. period: the places are taken modulo this, in any order. Differentiable with respect to ``x``, ``xp`` and
     ``fp``; at a place, the derivative with respect to ``x`` is that of the interval to its right.
 
-    >>> import tenkey as tk
     >>> tk.interp(tk.asarray([0.5, 1.0, 9.0]), tk.asarray([0.0, 1.0, 2.0]), tk.asarray([0.0, 10.0, 30.0])).tolist()
     [5.0, 10.0, 30.0]
     """

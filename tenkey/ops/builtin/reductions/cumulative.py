@@ -125,7 +125,6 @@ cumulative_sum: Entry = structured(
     With ``include_initial`` a zero comes first, and the axis is longer by one. Integers and bools are summed in 64 bits
     unless ``dtype`` says otherwise. Raises ValueError for several dimensions without an axis.
 
-    >>> import tenkey as tk
     >>> tk.cumulative_sum(tk.asarray([1, 2, 3])).tolist()
     [1, 3, 6]
     >>> tk.cumulative_sum(tk.asarray([1, 2, 3]), include_initial=True).tolist()
@@ -202,7 +201,6 @@ linear_recurrence: Entry = structured(
 
     Each is the adjoint of the other. The last factor of ``a`` is not used.
 
-    >>> import tenkey as tk
     >>> tk.ops.tk.linear_recurrence(tk.asarray([2.0, 2.0, 0.0]), tk.ones(3), 0, False).tolist()
     [1.0, 3.0, 7.0]
     """,
@@ -243,7 +241,6 @@ cumulative_prod: Entry = structured(
     bits unless ``dtype`` says otherwise. The gradient is correct at zeros too. Raises ValueError for several dimensions
     without an axis.
 
-    >>> import tenkey as tk
     >>> tk.cumulative_prod(tk.asarray([1.0, 2.0, 3.0])).tolist()
     [1.0, 2.0, 6.0]
     """,
@@ -267,7 +264,6 @@ def _flattening(name: str, accumulate: Entry, what: str, shown: str) -> Entry:
         reference=getattr(np, name),
         doc=f"""Return the cumulative {what} along an axis, or of the flattened tensor.
 
-    >>> import tenkey as tk
     >>> tk.{name}(tk.asarray([[1, 2], [3, 4]])).tolist()
     {shown}
     """,

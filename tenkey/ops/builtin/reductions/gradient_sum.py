@@ -30,7 +30,6 @@ def accumulate(x: Tensor, y: Tensor, in_place: bool) -> Tensor:
 
     A backend may then write the result into ``x`` without counting a version, since nothing else refers to it.
 
-    >>> import tenkey as tk
     >>> tk.ops.tk.accumulate(tk.ones(2), tk.ones(2), False).tolist()
     [2.0, 2.0]
     """

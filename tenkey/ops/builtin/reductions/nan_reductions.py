@@ -41,7 +41,6 @@ def _exact(x: Tensor) -> bool:
 def nansum(x: Tensor, axis: Any = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
     """Sum the elements along axes that are not nan; 0 where there are none. Integers are summed in 64 bits.
 
-    >>> import tenkey as tk
     >>> tk.nansum(tk.asarray([1.0, float("nan"), 2.0])).item()
     3.0
     """
@@ -57,7 +56,6 @@ def nansum(x: Tensor, axis: Any = None, *, dtype: Any = None, keepdims: bool = F
 def nanprod(x: Tensor, axis: Any = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
     """Multiply the elements along axes that are not nan; 1 where there are none.
 
-    >>> import tenkey as tk
     >>> tk.nanprod(tk.asarray([3.0, float("nan"), 2.0])).item()
     6.0
     """
@@ -72,7 +70,6 @@ def _extreme(name: str, reduce: Entry, neutral: float, size: str, shown: float) 
         reference=getattr(np, name),
         doc=f"""Return the {size} element along axes that is not nan; nan where there is none. Ties share the gradient.
 
-    >>> import tenkey as tk
     >>> tk.{name}(tk.asarray([1.0, float("nan"), 2.0])).item()
     {shown}
     """,
@@ -105,7 +102,6 @@ def nanmean(x: Tensor, axis: Any = None, *, dtype: Any = None, keepdims: bool = 
 
     Integers give floats. With ``dtype`` the elements are converted first.
 
-    >>> import tenkey as tk
     >>> tk.nanmean(tk.asarray([1.0, float("nan"), 2.0])).item()
     1.5
     """
@@ -170,7 +166,6 @@ def nanvar(
     Integers give floats, complex numbers real ones. ``ddof`` is NumPy's name for ``correction``; with ``dtype`` the
     elements are converted first.
 
-    >>> import tenkey as tk
     >>> tk.nanvar(tk.asarray([1.0, float("nan"), 3.0])).item()
     1.0
     """
@@ -188,7 +183,6 @@ def nanstd(
 ) -> Tensor:  # fmt: skip
     """Return the standard deviation of the elements along axes that are not nan: the square root of ``nanvar``.
 
-    >>> import tenkey as tk
     >>> tk.nanstd(tk.asarray([1.0, float("nan"), 3.0])).item()
     1.0
     """
@@ -236,7 +230,6 @@ def _index_of(name: str, neutral: float, size: str, shown: int) -> Entry:
 
     Without axis, in the flattened tensor. Raises ValueError for a slice that holds only nan.
 
-    >>> import tenkey as tk
     >>> tk.{name}(tk.asarray([1.0, float("nan"), 2.0])).item()
     {shown}
     """,
@@ -261,7 +254,6 @@ def _cumulative(name: str, accumulate: Entry, neutral: float, what: str, shown: 
         reference=getattr(np, name),
         doc=f"""Return the cumulative {what} along an axis, or of the flattened tensor; nan counts as {neutral:.0f}.
 
-    >>> import tenkey as tk
     >>> tk.{name}(tk.asarray([2.0, float("nan"), 3.0])).tolist()
     {shown}
     """,

@@ -83,7 +83,6 @@ order_statistics = structured(
     tags=(Tag.INTERNAL,),
     doc="""Return the ``k``-th smallest elements of the last dimension, from 0; nan if one is nan and not skipped.
 
-    >>> import tenkey as tk
     >>> tk.ops.tk.order_statistics(tk.asarray([3.0, 1.0, 2.0]), tk.asarray([1])).tolist()
     [2.0]
     """,
@@ -267,7 +266,6 @@ quantile = _quantile_function(
     Differentiable with respect to ``x`` (equal elements share the gradient) and ``q``. Raises ValueError for no
     elements, an unknown method, or a ``q`` outside [0, 1].
 
-    >>> import tenkey as tk
     >>> tk.quantile(tk.asarray([4.0, 1.0, 2.0, 3.0]), tk.asarray([0.0, 0.5, 1.0])).tolist()
     [1.0, 2.5, 4.0]
     """,
@@ -277,7 +275,6 @@ percentile = _quantile_function(
     "percentile",
     """Return ``tk.quantile`` with ``q`` in percent, within [0, 100].
 
-    >>> import tenkey as tk
     >>> tk.percentile(tk.asarray([4.0, 1.0, 2.0, 3.0]), 50).item()
     2.5
     """,
@@ -288,7 +285,6 @@ nanquantile = _quantile_function(
     "nanquantile",
     """Return ``tk.quantile`` of the elements that are not nan; nan where there are none.
 
-    >>> import tenkey as tk
     >>> tk.nanquantile(tk.asarray([1.0, float("nan"), 3.0]), 0.5).item()
     2.0
     """,
@@ -299,7 +295,6 @@ nanpercentile = _quantile_function(
     "nanpercentile",
     """Return ``tk.percentile`` of the elements that are not nan; nan where there are none.
 
-    >>> import tenkey as tk
     >>> tk.nanpercentile(tk.asarray([1.0, float("nan"), 3.0]), 50).item()
     2.0
     """,
@@ -326,7 +321,6 @@ def median(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
 
     Integers give floats. Equal elements share the gradient. Raises ValueError for no elements.
 
-    >>> import tenkey as tk
     >>> tk.median(tk.asarray([4.0, 1.0, 2.0])).item()
     2.0
     """
@@ -360,7 +354,6 @@ def _indices(places: tuple[int, ...], like: Tensor) -> Tensor:
 def nanmedian(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     """Return the median of the elements that are not nan; nan where there are none.
 
-    >>> import tenkey as tk
     >>> tk.nanmedian(tk.asarray([1.0, float("nan"), 3.0])).item()
     2.0
     """

@@ -39,7 +39,6 @@ sum = reduction(
     methods=("sum",),
     doc="""Sum the elements along axes; integers and bools are summed in 64 bits.
 
-    >>> import tenkey as tk
     >>> tk.sum(tk.asarray([[1.0, 2.0], [3.0, 4.0]]), axis=0).tolist()
     [4.0, 6.0]
     """,
@@ -53,7 +52,6 @@ prod = reduction(
     methods=("prod",),
     doc="""Multiply the elements along axes. The gradient is correct at zeros too.
 
-    >>> import tenkey as tk
     >>> tk.prod(tk.asarray([2.0, 3.0, 4.0])).item()
     24.0
     """,
@@ -67,7 +65,6 @@ max = reduction(
     methods=("max",),
     doc="""Return the largest element along axes; nan if an element is nan. Equal elements share the gradient.
 
-    >>> import tenkey as tk
     >>> tk.max(tk.asarray([[1.0, 5.0], [3.0, 4.0]]), axis=1).tolist()
     [5.0, 4.0]
     """,
@@ -80,7 +77,6 @@ min = reduction(
     methods=("min",),
     doc="""Return the smallest element along axes; nan if an element is nan. Equal elements share the gradient.
 
-    >>> import tenkey as tk
     >>> tk.min(tk.asarray([[1.0, 5.0], [3.0, 4.0]]), axis=1).tolist()
     [1.0, 3.0]
     """,
@@ -95,7 +91,6 @@ all = reduction(
     methods=("all",),
     doc="""Test whether all elements along axes are true (nonzero).
 
-    >>> import tenkey as tk
     >>> tk.all(tk.asarray([True, False])).item()
     False
     """,
@@ -110,7 +105,6 @@ any = reduction(
     methods=("any",),
     doc="""Test whether any element along axes is true (nonzero).
 
-    >>> import tenkey as tk
     >>> tk.any(tk.asarray([True, False])).item()
     True
     """,
@@ -160,7 +154,6 @@ def _numpy_mean(x: np.ndarray, axis: Any = None, *, keepdims: bool = False) -> A
 def mean(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     """Return the arithmetic mean along axes; integers give floats.
 
-    >>> import tenkey as tk
     >>> tk.mean(tk.asarray([1.0, 2.0, 6.0])).item()
     3.0
     """
@@ -198,7 +191,6 @@ def _index_of(name: str, size: str, shown: int) -> Entry:
 
     Without axis, in the flattened tensor. Raises TypeError for complex numbers, ValueError for no elements.
 
-    >>> import tenkey as tk
     >>> tk.{name}(tk.asarray([4.0, 9.0, 3.0])).item()
     {shown}
     """,
@@ -234,7 +226,6 @@ def _logsumexp_vjp(g: Tensor, x: Tensor, out: Tensor, axis: Any, keepdims: bool)
 def logsumexp(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     """Return ``log(sum(exp(x)))`` along axes, without overflow; -inf for no elements, the principal branch if complex.
 
-    >>> import tenkey as tk
     >>> f"{tk.logsumexp(tk.asarray([1000.0, 1000.0])):.3f}"
     '1000.693'
     """

@@ -86,7 +86,6 @@ def var(x: Tensor, axis: Any = None, *, correction: float = 0.0, keepdims: bool 
     large mean costs no accuracy. For complex numbers, absolute distances are squared, and the result is real. It is nan
     or infinite where ``n <= correction``.
 
-    >>> import tenkey as tk
     >>> tk.var(tk.asarray([1.0, 2.0, 3.0])).item() == tk.asarray(2 / 3).item()
     True
     >>> tk.var(tk.asarray([1.0, 2.0, 3.0]), correction=1).item()
@@ -114,7 +113,6 @@ def std(x: Tensor, axis: Any = None, *, correction: float = 0.0, keepdims: bool 
 
     The gradient is 0 where it is 0.
 
-    >>> import tenkey as tk
     >>> tk.std(tk.asarray([1.0, 3.0])).item()
     1.0
     """
@@ -144,7 +142,6 @@ def _numpy_count_nonzero(x: np.ndarray, axis: Any = None, *, keepdims: bool = Fa
 def count_nonzero(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     """Count the nonzero elements along axes, in int64; nan counts as nonzero.
 
-    >>> import tenkey as tk
     >>> tk.count_nonzero(tk.asarray([[0, 1], [2, 3]]), axis=1).tolist()
     [1, 2]
     """
@@ -166,7 +163,6 @@ def count_nonzero(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Ten
 def ptp(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     """Return the largest less the smallest element along axes, in the dtype of ``x``; nan if an element is nan.
 
-    >>> import tenkey as tk
     >>> tk.ptp(tk.asarray([3, 9, 5])).item()
     6
     """
@@ -201,7 +197,6 @@ def average(x: Tensor, axis: Any = None, *, weights: Tensor | None = None, keepd
 
     Args: weights: a tensor with the shape of ``x``, or with its lengths along ``axis``; None for ``tk.mean``.
 
-    >>> import tenkey as tk
     >>> tk.ops.tk.average(tk.asarray([1.0, 4.0]), weights=tk.asarray([2.0, 1.0])).item()
     2.0
     """
@@ -224,7 +219,6 @@ def average_and_weights(
 ) -> tuple[Tensor, Tensor]:
     """Return ``average`` and the sums of the weights; without weights, the numbers of elements.
 
-    >>> import tenkey as tk
     >>> tk.ops.tk.average_and_weights(tk.asarray([1.0, 4.0]), weights=tk.asarray([2.0, 1.0]))[1].item()
     3.0
     """
@@ -360,7 +354,6 @@ def cov(
     aweights: the importance of each observation. One variable gives a 0-d tensor. Integers give floats. Raises
     ValueError if both ``correction`` and ``ddof`` are given, and for negative weights.
 
-    >>> import tenkey as tk
     >>> tk.cov(tk.asarray([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]])).tolist()
     [[1.0, -1.0], [-1.0, 1.0]]
     >>> tk.cov(tk.asarray([1.0, 3.0]), ddof=0).item()
@@ -386,7 +379,6 @@ def cov(
 def corrcoef(x: Tensor, y: Tensor | None = None, *, rowvar: bool = True) -> Tensor:
     """Return the Pearson correlation coefficients of variables, given as in ``tk.cov``; 0-d for one variable.
 
-    >>> import tenkey as tk
     >>> tk.round(tk.corrcoef(tk.asarray([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]))).tolist()
     [[1.0, -1.0], [-1.0, 1.0]]
     """

@@ -56,7 +56,6 @@ def _over(x: Any, out: Any) -> Any:
 def special_j0(T: Any, x: Any) -> Any:
     """Return the Bessel function of the first kind and order 0 of real numbers (DLMF 10.2.2).
 
-    >>> import tenkey as tk
     >>> f"{tk.special.j0(tk.asarray(1.0)):.5f}"
     '0.76520'
     """
@@ -70,7 +69,6 @@ def special_j0(T: Any, x: Any) -> Any:
 def special_j1(T: Any, x: Any) -> Any:
     """Return the Bessel function of the first kind and order 1 of real numbers (DLMF 10.2.2).
 
-    >>> import tenkey as tk
     >>> f"{tk.special.j1(tk.asarray(1.0)):.5f}"
     '0.44005'
     """
@@ -84,7 +82,6 @@ def special_j1(T: Any, x: Any) -> Any:
 def special_y0(T: Any, x: Any) -> Any:
     """Return the Bessel function of the second kind and order 0 (DLMF 10.2.3); minus infinity at 0, nan below.
 
-    >>> import tenkey as tk
     >>> f"{tk.special.y0(tk.asarray(1.0)):.5f}"
     '0.08826'
     """
@@ -98,7 +95,6 @@ def special_y0(T: Any, x: Any) -> Any:
 def special_y1(T: Any, x: Any) -> Any:
     """Return the Bessel function of the second kind and order 1 (DLMF 10.2.3); minus infinity at 0, nan below.
 
-    >>> import tenkey as tk
     >>> f"{tk.special.y1(tk.asarray(1.0)):.5f}"
     '-0.78121'
     """
@@ -137,7 +133,6 @@ def _grown(T: Any, scaled: Any, x: Any) -> Any:
 def special_i0(T: Any, x: Any) -> Any:
     """Return the modified Bessel function of the first kind and order 0 (DLMF 10.25).
 
-    >>> import tenkey as tk
     >>> f"{tk.special.i0(tk.asarray(1.0)):.5f}"
     '1.26607'
     """
@@ -148,7 +143,6 @@ def special_i0(T: Any, x: Any) -> Any:
 def special_i0e(T: Any, x: Any) -> Any:
     """Return ``exp(-abs(x)) * i0(x)``, which does not overflow.
 
-    >>> import tenkey as tk
     >>> f"{tk.special.i0e(tk.asarray(1e6)):.7f}"
     '0.0003989'
     """
@@ -159,7 +153,6 @@ def special_i0e(T: Any, x: Any) -> Any:
 def special_i1(T: Any, x: Any) -> Any:
     """Return the modified Bessel function of the first kind and order 1 (DLMF 10.25).
 
-    >>> import tenkey as tk
     >>> f"{tk.special.i1(tk.asarray(1.0)):.5f}"
     '0.56516'
     """
@@ -170,7 +163,6 @@ def special_i1(T: Any, x: Any) -> Any:
 def special_i1e(T: Any, x: Any) -> Any:
     """Return ``exp(-abs(x)) * i1(x)``, which does not overflow.
 
-    >>> import tenkey as tk
     >>> f"{tk.special.i1e(tk.asarray(-1.0)):.5f}"
     '-0.20791'
     """
@@ -217,7 +209,6 @@ def _scaled(near: Any, inner: Any, wide: Any, close: Any, far: Any, scaled: bool
 def special_k0(T: Any, x: Any) -> Any:
     """Return the modified Bessel function of the second kind and order 0 (DLMF 10.25.3); infinite at 0, nan below.
 
-    >>> import tenkey as tk
     >>> f"{tk.special.k0(tk.asarray(1.0)):.5f}"
     '0.42102'
     """
@@ -228,7 +219,6 @@ def special_k0(T: Any, x: Any) -> Any:
 def special_k1(T: Any, x: Any) -> Any:
     """Return the modified Bessel function of the second kind and order 1 (DLMF 10.25.3); infinite at 0, nan below.
 
-    >>> import tenkey as tk
     >>> f"{tk.special.k1(tk.asarray(1.0)):.5f}"
     '0.60191'
     """
@@ -239,7 +229,6 @@ def special_k1(T: Any, x: Any) -> Any:
 def special_k0e(T: Any, x: Any) -> Any:
     """Return ``exp(x) * k0(x)``, which does not vanish for large ``x``.
 
-    >>> import tenkey as tk
     >>> f"{tk.special.k0e(tk.asarray(1e4)):.5f}"
     '0.01253'
     """
@@ -250,7 +239,6 @@ def special_k0e(T: Any, x: Any) -> Any:
 def special_k1e(T: Any, x: Any) -> Any:
     """Return ``exp(x) * k1(x)``, which does not vanish for large ``x``.
 
-    >>> import tenkey as tk
     >>> f"{tk.special.k1e(tk.asarray(1e4)):.5f}"
     '0.01253'
     """

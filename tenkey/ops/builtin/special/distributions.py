@@ -178,7 +178,6 @@ def special_chdtr(v: Tensor, x: Tensor) -> Tensor:
     For v >= 0 and x >= 0, nan elsewhere. Real tensors, which broadcast; integers give floats. Derivatives of every
     order with respect to ``x``; the derivative with respect to ``v`` raises NotImplementedError.
 
-    >>> import tenkey as tk
     >>> f"{tk.special.chdtr(2, tk.asarray(2.0)).item():.5f}"
     '0.63212'
     """
@@ -192,7 +191,6 @@ def special_chdtrc(v: Tensor, x: Tensor) -> Tensor:
 
     Domain and derivatives are those of ``tk.special.chdtr``.
 
-    >>> import tenkey as tk
     >>> f"{tk.special.chdtrc(2, tk.asarray(2.0)).item():.5f}"
     '0.36788'
     """
@@ -208,7 +206,6 @@ def special_fdtr(dfn: Tensor, dfd: Tensor, x: Tensor) -> Tensor:
     floats. Derivatives of every order with respect to ``x``; those with respect to the degrees of freedom raise
     NotImplementedError.
 
-    >>> import tenkey as tk
     >>> f"{tk.special.fdtr(2, 2, tk.asarray(3.0)).item():.5f}"
     '0.75000'
     """
@@ -221,7 +218,6 @@ def special_fdtrc(dfn: Tensor, dfd: Tensor, x: Tensor) -> Tensor:
 
     Domain and derivatives are those of ``tk.special.fdtr``.
 
-    >>> import tenkey as tk
     >>> f"{tk.special.fdtrc(2, 2, tk.asarray(3.0)).item():.5f}"
     '0.25000'
     """
@@ -236,7 +232,6 @@ def special_stdtr(df: Tensor, t: Tensor) -> Tensor:
     floats. Derivatives of every order with respect to ``t``; the derivative with respect to ``df`` raises
     NotImplementedError.
 
-    >>> import tenkey as tk
     >>> f"{tk.special.stdtr(1, tk.asarray(1.0)).item():.5f}"
     '0.75000'
     """
@@ -253,7 +248,6 @@ def special_stdtrit(df: Tensor, p: Tensor) -> Tensor:
     Minus infinity at 0, infinity at 1, nan outside. Derivatives of every order with respect to ``p``; the derivative
     with respect to ``df`` raises NotImplementedError.
 
-    >>> import tenkey as tk
     >>> f"{tk.special.stdtrit(1, tk.asarray(0.75)).item():.5f}"
     '1.00000'
     """

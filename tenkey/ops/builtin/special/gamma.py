@@ -73,7 +73,6 @@ def _gamma_of_positive(T: Any, x: Any) -> Any:
 def special_gamma(T: Any, x: Any) -> Any:
     """Return the gamma function, ``(x - 1)!`` at whole numbers; nan at the negative ones, infinite at 0.
 
-    >>> import tenkey as tk
     >>> tk.special.gamma(tk.asarray([1.0, 5.0])).tolist()
     [1.0, 24.0]
     """
@@ -97,7 +96,6 @@ special_gammaln = pointwise(
     methods=("lgamma",),
     doc="""Return ``log(abs(gamma(x)))``, without overflow; infinite at 0, -1, -2, ...
 
-    >>> import tenkey as tk
     >>> tk.special.gammaln(tk.asarray([1.0, 2.0])).tolist()
     [0.0, 0.0]
     """,
@@ -120,7 +118,6 @@ special_digamma: Entry = _digamma(
     "special_digamma",
     """Return the derivative of ``gammaln`` (DLMF 5.2.2); nan at negative whole numbers.
 
-    >>> import tenkey as tk
     >>> f"{tk.special.digamma(tk.asarray(1.0)):.5f}"
     '-0.57722'
     """,
@@ -131,7 +128,6 @@ special_psi = _digamma(
     "special_psi",
     """Return ``digamma``, by its other name in SciPy.
 
-    >>> import tenkey as tk
     >>> f"{tk.special.psi(tk.asarray(1.0)):.5f}"
     '-0.57722'
     """,
@@ -319,7 +315,6 @@ def special_polygamma(n: Tensor, x: Tensor) -> Tensor:
     Raises TypeError if ``n`` is not an integer and for complex ``x``, ValueError for a negative int; negative elements
     of a tensor give nan.
 
-    >>> import tenkey as tk
     >>> f"{tk.special.polygamma(1, tk.asarray(1.0)):.5f}"
     '1.64493'
     """
@@ -385,7 +380,6 @@ def special_betaln(T: Any, a: Any, b: Any) -> Any:
 
     Infinite at the poles, where ``a`` or ``b`` is 0, -1, -2, ...
 
-    >>> import tenkey as tk
     >>> tk.special.betaln(tk.asarray([1.0]), tk.asarray([1.0])).tolist()
     [0.0]
     """
@@ -403,7 +397,6 @@ def _beta_partials(a: Tensor, b: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
 def special_beta(T: Any, a: Any, b: Any) -> Any:
     """Return ``gamma(a) * gamma(b) / gamma(a + b)`` for numbers of at least 0: infinite at 0, nan below.
 
-    >>> import tenkey as tk
     >>> tk.special.beta(tk.asarray([1.0]), tk.asarray([1.0])).tolist()
     [1.0]
     """

@@ -338,7 +338,6 @@ gamma_tail = of_one_shape(
     domain=(0.5, 6),
     doc="""Compute the regularized incomplete gamma function, lower or upper.
 
-    >>> import tenkey as tk
     >>> x = tk.asarray([1.0])
     >>> f"{tk.ops.tk.gamma_tail(x, x, True).item():.5f}"
     '0.36788'
@@ -366,7 +365,6 @@ beta_tail = of_one_shape(
     domain=(0.1, 0.9),
     doc="""Compute the regularized incomplete beta function, lower or upper.
 
-    >>> import tenkey as tk
     >>> tk.ops.tk.beta_tail(tk.asarray([1]), tk.asarray([1]), tk.asarray([0.25]), False).tolist()
     [0.25]
     """,
@@ -380,7 +378,6 @@ hurwitz: Entry = of_one_shape(
     lowest=2,
     doc="""Compute the Hurwitz zeta function.
 
-    >>> import tenkey as tk
     >>> f"{tk.ops.tk.hurwitz(tk.asarray([2]), tk.asarray([1.0])).item():.5f}"
     '1.64493'
     """,
@@ -395,7 +392,6 @@ def special_gammainc(a: Tensor, x: Tensor) -> Tensor:
     (DLMF 8.2.4); integers give floats. Derivatives of every order with respect to ``x``; the derivative with respect to
     ``a`` raises NotImplementedError.
 
-    >>> import tenkey as tk
     >>> f"{tk.special.gammainc(1, tk.asarray(2.0)).item():.5f}"
     '0.86466'
     """
@@ -408,7 +404,6 @@ def special_gammaincc(a: Tensor, x: Tensor) -> Tensor:
 
     Domain and derivatives are those of ``tk.special.gammainc``.
 
-    >>> import tenkey as tk
     >>> f"{tk.special.gammaincc(1, tk.asarray(2.0)).item():.5f}"
     '0.13534'
     """
@@ -423,7 +418,6 @@ def special_betainc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
     [0, 1], nan elsewhere (DLMF 8.17.2); integers give floats. Derivatives of every order with respect to ``x``; those
     with respect to ``a`` and ``b`` raise NotImplementedError.
 
-    >>> import tenkey as tk
     >>> f"{tk.special.betainc(2, 2, tk.asarray(0.25)).item():.5f}"
     '0.15625'
     """
@@ -436,7 +430,6 @@ def special_betaincc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
 
     Domain and derivatives are those of ``tk.special.betainc``.
 
-    >>> import tenkey as tk
     >>> f"{tk.special.betaincc(2, 2, tk.asarray(0.25)).item():.5f}"
     '0.84375'
     """
@@ -451,7 +444,6 @@ def special_zeta(x: Tensor, q: Tensor | None = None) -> Tensor:
     nan unless x is an integer. Real tensors, which broadcast; integers give floats. Differentiable with respect to
     ``q``; the derivative with respect to ``x`` raises NotImplementedError.
 
-    >>> import tenkey as tk
     >>> f"{tk.special.zeta(tk.asarray(2.0)).item():.5f}"
     '1.64493'
     """
@@ -465,7 +457,6 @@ def special_zeta(x: Tensor, q: Tensor | None = None) -> Tensor:
 def special_multigammaln(a: Tensor, d: int) -> Tensor:
     """Return the logarithm of the multivariate gamma function of dimension ``d``, for a > (d - 1) / 2 (DLMF 35.3.4).
 
-    >>> import tenkey as tk
     >>> tk.special.multigammaln(tk.asarray(1.0), 1).item()
     0.0
     """

@@ -16,7 +16,6 @@ from .coefficients import horner
 def special_expit(T: Any, x: Any) -> Any:
     """Return the logistic function ``1 / (1 + exp(-x))``: SciPy's name for ``tk.sigmoid``.
 
-    >>> import tenkey as tk
     >>> tk.special.expit(tk.asarray([0.0])).tolist()
     [0.5]
     """
@@ -27,7 +26,6 @@ def special_expit(T: Any, x: Any) -> Any:
 def special_logit(T: Any, x: Any) -> Any:
     """Return ``log(x / (1 - x))``, the inverse of ``expit``; infinite at 0 and 1, nan outside.
 
-    >>> import tenkey as tk
     >>> tk.special.logit(tk.asarray([0.5, 0.0, 1.0])).tolist()
     [0.0, -inf, inf]
     """
@@ -41,7 +39,6 @@ def special_logit(T: Any, x: Any) -> Any:
 def special_log_expit(T: Any, x: Any) -> Any:
     """Return ``log(expit(x))``, without underflow.
 
-    >>> import tenkey as tk
     >>> tk.special.log_expit(tk.asarray([-1000.0])).tolist()
     [-1000.0]
     """
@@ -55,7 +52,6 @@ _EXPREL: Final = [1 / math.factorial(k + 1) for k in range(18)]
 def special_exprel(T: Any, x: Any) -> Any:
     """Return ``(exp(x) - 1) / x``, which is 1 at 0.
 
-    >>> import tenkey as tk
     >>> tk.special.exprel(tk.asarray([0.0, float("-inf")])).tolist()
     [1.0, 0.0]
     """
@@ -87,7 +83,6 @@ def _product(T: Any, x: Any, y: Any, logarithm: Any) -> Any:
 def special_xlogy(T: Any, x: Any, y: Any) -> Any:
     """Return ``x * log(y)``, and 0 where ``x`` is 0, unless ``y`` is nan.
 
-    >>> import tenkey as tk
     >>> tk.special.xlogy(tk.asarray([0.0, 2.0]), tk.asarray([0.0, 1.0])).tolist()
     [0.0, 0.0]
     """
@@ -105,7 +100,6 @@ def special_xlogy(T: Any, x: Any, y: Any) -> Any:
 def special_xlog1py(T: Any, x: Any, y: Any) -> Any:
     """Return ``x * log1p(y)``, and 0 where ``x`` is 0, unless ``y`` is nan.
 
-    >>> import tenkey as tk
     >>> tk.special.xlog1py(tk.asarray([0.0, 2.0]), tk.asarray([-1.0, 0.0])).tolist()
     [0.0, 0.0]
     """
@@ -116,7 +110,6 @@ def special_xlog1py(T: Any, x: Any, y: Any) -> Any:
 def special_entr(T: Any, x: Any) -> Any:
     """Return ``-x * log(x)``, the contribution of ``x`` to an entropy: 0 at 0, minus infinity below.
 
-    >>> import tenkey as tk
     >>> tk.special.entr(tk.asarray([0.0, 1.0, -1.0])).tolist()
     [0.0, -0.0, -inf]
     """
@@ -141,7 +134,6 @@ def special_rel_entr(T: Any, x: Any, y: Any) -> Any:
 
     0 where x is 0, infinite outside the domain.
 
-    >>> import tenkey as tk
     >>> tk.special.rel_entr(tk.asarray([1.0, 0.0, 1.0]), tk.asarray([1.0, 0.0, 0.0])).tolist()
     [0.0, 0.0, inf]
     """
@@ -154,7 +146,6 @@ def special_kl_div(T: Any, x: Any, y: Any) -> Any:
 
     Infinite outside the domain.
 
-    >>> import tenkey as tk
     >>> tk.special.kl_div(tk.asarray([1.0, 0.0]), tk.asarray([1.0, 2.0])).tolist()
     [0.0, 2.0]
     """
