@@ -77,7 +77,6 @@ class OperatorNotFoundError(TenkeyError, LookupError):
 class OperatorAttributeError(OperatorNotFoundError, AttributeError):
     """An attribute of ``tk.ops`` is not an operator: ``hasattr(tk.ops.ns, "name")`` is False.
 
-    >>> import tenkey as tk
     >>> hasattr(tk.ops.tk, "no_such_operator")
     False
     """

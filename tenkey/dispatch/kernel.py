@@ -21,7 +21,6 @@ Specialize = Callable[[Any, int], Callable[..., Any]]  # of an operator and a di
 def fallthrough_kernel(*args: Any, **kwargs: Any) -> Any:
     """Marker kernel: dispatch skips the key it is registered for. It is masked before selection and never called.
 
-    >>> import tenkey as tk
     >>> key = tk.dispatch.DispatchKey.AutogradCPU
     >>> library = tk.library.Library("docs_fallthrough", "DEF")
     >>> _ = library.define("same(Tensor x) -> Tensor")
@@ -138,7 +137,6 @@ class Kernel:
 class Handle:
     """The result of a registration: ``remove()`` undoes it, once; also a context manager.
 
-    >>> import tenkey as tk
     >>> library = tk.library.Library("docs_handle", "DEF")
     >>> handle = library.define("same(Tensor x) -> Tensor")
     >>> handle.remove()

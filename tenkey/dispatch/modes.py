@@ -32,7 +32,6 @@ class DispatchMode:
     its result is the result of the call. ``NotImplemented`` passes the call on to the next mode, and at last to the
     operator, for whose kernel all modes are active again: they handle the calls that it makes of other operators.
 
-    >>> import tenkey as tk
     >>> class Names(DispatchMode):
     ...     def __tk_dispatch__(self, op, types, args, kwargs):
     ...         print(op)
@@ -51,7 +50,6 @@ class DispatchMode:
 
         The modes around this one handle the call first, as always; one of them may return the result instead.
 
-        >>> import tenkey as tk
         >>> class Nested(DispatchMode):
         ...     depth = 0
         ...

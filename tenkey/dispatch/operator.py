@@ -99,7 +99,6 @@ class Operator:
     ``facets`` holds what a declaration says about the operator; this package does not interpret it. ``tags`` drive
     derived rules. ``name`` is ``namespace::name`` or ``namespace::name.overload``; ``call`` is the generated entry.
 
-    >>> import tenkey as tk
     >>> op = tk.ops.tk.reshape.default
     >>> str(op.schema), op(tk.zeros(4), (2, 2)).shape
     ('tk::reshape(Tensor x, int[] shape, *, bool? copy=None) -> Tensor', (2, 2))

@@ -56,7 +56,6 @@ def _distance(kind: Any, given: Any, converted: Any) -> int:
 def _fit(operator: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[list[int], int]:
     """Return the distances of the given arguments, in order, and the number of defaults; raise if they do not fit.
 
-    >>> import tenkey as tk
     >>> _fit(tk.ops.tk.full_like.default, (tk.ones(2), 3), {})
     ([0, 1], 2)
     """

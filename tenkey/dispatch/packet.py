@@ -20,7 +20,6 @@ class OperatorPacket:
     Most names have one overload, whose entry is called at once. The registry keeps one packet for each name and calls
     ``follow`` when the definitions change.
 
-    >>> import tenkey as tk
     >>> tk.ops.tk.add(tk.ones(()), 1).item(), tk.ops.tk.reshape.overloads()
     (2.0, ['default'])
     """

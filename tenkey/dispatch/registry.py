@@ -327,7 +327,6 @@ class Registry:
 
         ``kernel.operator`` is the name of the operator, "" for a fallback.
 
-        >>> import tenkey as tk
         >>> with tk.library.Library("docs", "DEF") as lib:
         ...     _ = lib.define("same(Tensor x) -> Tensor")
         ...     _ = lib.impl("same", lambda x: x, DispatchKey.Mode)
@@ -345,7 +344,6 @@ class Registry:
     def dangling(self) -> dict[str, list[Kernel]]:
         """Return the kernels of operators that are not defined (yet, or because of a misspelled name), by name.
 
-        >>> import tenkey as tk
         >>> with tk.library.Library("docs", "IMPL") as lib:
         ...     _ = lib.impl("never_defined", lambda x: x, "cpu")
         ...     list(registry.dangling())

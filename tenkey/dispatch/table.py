@@ -126,7 +126,6 @@ def compute_slot(operator: Operator, key: DispatchKey) -> Slot:
 def compute_table(operator: Operator) -> Table:
     """Compute the whole table, from the registrations alone.
 
-    >>> import tenkey as tk
     >>> op = tk.ops.tk.add.default
     >>> tk.dispatch.compute_table(op) == op.table()
     True

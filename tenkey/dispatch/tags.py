@@ -10,7 +10,6 @@ __all__ = ["Tag"]
 class Tag(StrEnum):
     """One property of an operator that drives rules which are derived for it.
 
-    >>> import tenkey as tk
     >>> Tag.POINTWISE in tk.ops.tk.add.default.tags, Tag("inplace") is Tag.INPLACE
     (True, True)
     """

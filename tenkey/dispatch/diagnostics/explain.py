@@ -25,7 +25,6 @@ def explain(op: Any, /, *args: Any, **kwargs: Any) -> str:
     that the call visits with the rule of Note [Precedence], the kernel and its ``file:line``, and last the kernels that
     lost, with the reason. Conditions (``when=``) are named, not called.
 
-    >>> import tenkey as tk
     >>> print(explain(tk.add, tk.asarray([1.0]), tk.asarray([2.0])).splitlines()[0])
     explain tk::add(Tensor x1, Tensor x2) -> Tensor
     """
