@@ -33,14 +33,9 @@ from .saved_tensors.saved import alone
 from .saved_tensors.saved_tensor_hooks import Chooser
 
 __all__ = [
-    "CheckpointPolicy",
-    "SelectiveCheckpointContext",
-    "create_selective_checkpoint_contexts",
-    "recompute_only_these_operators",
-    "save_everything",
-    "save_nothing",
-    "save_only_these_operators",
-]
+    "CheckpointPolicy", "SelectiveCheckpointContext", "create_selective_checkpoint_contexts",
+    "recompute_only_these_operators", "save_everything", "save_nothing", "save_only_these_operators",
+]  # fmt: skip
 
 _LIBRARY: Final = __name__.partition(".")[0]
 

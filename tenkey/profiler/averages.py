@@ -32,18 +32,15 @@ class FunctionAverage:
     A call inside another call of the same row adds to ``count`` and to the self times, but not again to the totals.
     """
 
+    scope = OPERATOR
+    count = cpu_memory_usage = self_cpu_memory_usage = 0
+    cpu_time_total = self_cpu_time_total = thread_time_total = 0.0
+    is_user_annotation = False
+
     def __init__(self, key: str, input_shapes: str = "", stack: tuple[str, ...] = ()) -> None:
         self.key = self.name = key
         self.input_shapes = input_shapes
         self.stack = list(stack)
-        self.scope = OPERATOR
-        self.count = 0
-        self.cpu_time_total = 0.0
-        self.self_cpu_time_total = 0.0
-        self.thread_time_total = 0.0
-        self.cpu_memory_usage = 0
-        self.self_cpu_memory_usage = 0
-        self.is_user_annotation = False
 
     @property
     def cpu_time(self) -> float:
@@ -185,8 +182,8 @@ class EventList(list[Event]):
         children: dict[int, list[Event]] = {}
         for event in self:
             event.cpu_children = children.setdefault(event.id, [])
-            if event.parent is not None and event.parent.id in self._ids:
-                children[event.parent.id].append(event)  # a parent begins first
+            if event.cpu_parent is not None and event.cpu_parent.id in self._ids:
+                children[event.cpu_parent.id].append(event)  # a parent begins first
 
     @property
     def self_cpu_time_total(self) -> float:
@@ -210,9 +207,9 @@ class EventList(list[Event]):
             key = row_of(event)
             if key not in rows:
                 rows[key] = FunctionAverage(*key)
-            above = event.parent
+            above = event.cpu_parent
             while above is not None and (above.id not in self._ids or row_of(above) != key):
-                above = above.parent
+                above = above.cpu_parent
             rows[key].add(event, nested=above is not None)
         return Averages(rows.values(), self._columns, self.self_cpu_time_total)
 

@@ -35,7 +35,7 @@ def _tracks(events: Sequence[Event]) -> dict[int, tuple[int, int]]:
     open_until: dict[int, list[list[int]]] = {}  # by thread and track: the ends of the open events
     for event in sorted(events, key=lambda e: (e.begin, -e.end, e.id)):
         tracks = open_until.setdefault(event.thread, [[]])
-        parent = event.parent
+        parent = event.cpu_parent
         first = found[parent.id][1] if parent is not None and parent.id in found else 0
         tracks.append([])
         for number in (first, *range(len(tracks))):

@@ -97,7 +97,7 @@ class Ledger:
         del self._live[watch.key]
         event, thread = get_event(), threading.get_ident()
         while event is not None and (event.done or event.thread != thread):
-            event = event.parent
+            event = event.cpu_parent
         if event is not None:
             event.freed += watch.nbytes
         self.records.append(MemoryRecord(perf_counter_ns(), -watch.nbytes, watch.device, event, thread, watch.number))

@@ -76,16 +76,16 @@ class Event:
     """
 
     __slots__ = (
-        "allocated", "args", "begin", "cpu_children", "done", "dtypes", "end", "entered", "error", "forward", "freed",
-        "id", "inside", "inside_allocated", "inside_freed", "name", "overhead", "parent", "scope", "sequence_nr",
-        "shapes", "stack", "thread", "thread_time",
+        "allocated", "args", "begin", "cpu_children", "cpu_parent", "done", "dtypes", "end", "entered", "error",
+        "forward", "freed", "id", "inside", "inside_allocated", "inside_freed", "key", "name", "overhead", "scope",
+        "sequence_nr", "shapes", "stack", "thread", "thread_time",
     )  # fmt: skip
 
     def __init__(self, name: str, scope: int, parent: Event | None, thread: int, entered: int) -> None:
         self.id = _event_ids()
-        self.name = name
+        self.name = self.key = name
         self.scope = scope
-        self.parent = parent
+        self.cpu_parent = parent  # the event in which this one ran
         self.thread = thread
         self.entered = entered
         self.begin = self.end = 0
@@ -107,11 +107,6 @@ class Event:
     # ---- names known from PyTorch
 
     count = 1
-
-    @property
-    def key(self) -> str:
-        """The name."""
-        return self.name
 
     @property
     def cpu_time_total(self) -> float:
@@ -139,11 +134,6 @@ class Event:
     def self_cpu_memory_usage(self) -> int:
         """Bytes of tensors allocated minus bytes freed, without the events below."""
         return self.allocated - self.freed
-
-    @property
-    def cpu_parent(self) -> Event | None:
-        """The event in which this one ran."""
-        return self.parent
 
     @property
     def input_shapes(self) -> list[Any]:
@@ -205,7 +195,7 @@ class Recording:
         thread = _thread()
         parent = get_event()
         while parent is not None and (parent.done or parent.thread != thread):
-            parent = parent.parent
+            parent = parent.cpu_parent
         event = Event(name, scope, parent, thread, entered)
         set_event(event)
         for recorder in self.recorders:
@@ -230,12 +220,12 @@ class Recording:
         event.done = True
         found = get_event()
         while found is not None and found.done:  # also events that began later and were ended out of order
-            found = found.parent
+            found = found.cpu_parent
         set_event(found)
         for recorder in self.recorders:
             if recorder.open:
                 recorder.events.append(event)
-        parent = event.parent
+        parent = event.cpu_parent
         if parent is not None and not parent.done:
             parent.inside_allocated += event.allocated + event.inside_allocated
             parent.inside_freed += event.freed + event.inside_freed

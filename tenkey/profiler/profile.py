@@ -139,10 +139,7 @@ class profile:
             self._events = EventList(self._recorder.events, frozenset(name for name, on in asked.items() if on))
         return self._events
 
-    @property
-    def function_events(self) -> EventList:
-        """Same as ``events()``."""
-        return self.events()
+    function_events = property(events)
 
     def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0) -> Averages:
         """Return one row for each name; with ``group_by_input_shape``, for each name and argument shapes.
@@ -257,7 +254,7 @@ class record_function:
         if self._open:
             own = get_event()
             while own is not None and own.id not in self._open:
-                own = own.parent
+                own = own.cpu_parent
             if own is None:  # entered in another context, like a generator that is closed elsewhere
                 return
             if kind is not None:

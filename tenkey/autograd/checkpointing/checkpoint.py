@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
 from ...core.tensor import Tensor
@@ -42,15 +42,6 @@ def _check(fn: Any, options: Options, use_reentrant: Any) -> None:
             )
     if options.context_fn is not None and not callable(options.context_fn):
         raise TypeError(_CONTEXTS.format(got=type(options.context_fn).__name__))
-
-
-def _contexts(context_fn: Callable[[], Any] | None) -> tuple[Any, Any]:
-    if context_fn is None:
-        return None, None
-    pair = context_fn()
-    if not isinstance(pair, tuple) or len(pair) != 2 or not all(hasattr(c, "__enter__") for c in pair):
-        raise TypeError(_CONTEXTS.format(got=repr(pair)))
-    return pair
 
 
 def checkpoint(
@@ -98,7 +89,12 @@ def checkpoint(
     if current_state().exclude & REQUIRES_GRAD:
         return fn(*args, **kwargs)
     frame = Frame(fn, options)
-    forward, frame.context = _contexts(context_fn)
+    forward: Any = nullcontext()
+    if context_fn is not None:
+        pair: Any = context_fn()
+        if not isinstance(pair, tuple) or len(pair) != 2 or not all(hasattr(c, "__enter__") for c in pair):
+            raise TypeError(_CONTEXTS.format(got=repr(pair)))
+        forward, frame.context = pair
     given = (args, kwargs)
     named = {name: map_with_path(keep, value, f"argument {name!r}", bare=True) for name, value in kwargs.items()}
     listed = [map_with_path(keep, value, f"argument {i}", bare=True) for i, value in enumerate(args)]
@@ -108,12 +104,8 @@ def checkpoint(
     result = _UNSET
     enter_saver(frame, Saving(frame))
     try:
-        with logging(frame.log, debug):
-            if forward is None:
-                result = fn(*args, **kwargs)
-            else:
-                with forward:
-                    result = fn(*args, **kwargs)
+        with logging(frame.log, debug), forward:
+            result = fn(*args, **kwargs)
     finally:
         leave(frame)
     if result is _UNSET:
@@ -122,7 +114,7 @@ def checkpoint(
             "checkpointed forward: a checkpoint cannot return a value for a failed forward."
         )
     frame.complete = True
-    if _ends_here(result) and _requires_grad(given):
+    if _ends_here(result, given):
         warnings.warn(
             "[checkpoint] none of output has requires_grad=True, this checkpoint() is not necessary: nothing "
             f"that {name_of(fn)} returned requires a gradient, although an argument does, so no gradient will flow "
@@ -133,14 +125,11 @@ def checkpoint(
     return result
 
 
-def _requires_grad(values: Any) -> bool:
-    return any(tensor._word & REQUIRES_GRAD for tensor in tensors_in(values))
-
-
-def _ends_here(result: Any) -> bool:
-    """Return whether a function returned numbers that could carry a gradient, but none does."""
+def _ends_here(result: Any, given: Any) -> bool:
+    """Return whether an argument requires a gradient, and the result consists of numbers that do not."""
     leaves = flatten(result)
     if not all(value is None or isinstance(value, (Tensor, bool, int, float, complex, str)) for value in leaves):
         return False  # an unknown object may contain tensors
     floating = [value for value in leaves if isinstance(value, Tensor) and value.dtype.kind in "fcV"]
-    return bool(floating) and not _requires_grad(floating)
+    recorded, wanted = [any(x._word & REQUIRES_GRAD for x in tensors) for tensors in (floating, tensors_in(given))]
+    return bool(floating) and wanted and not recorded

@@ -27,7 +27,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ContextDecorator, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ContextDecorator, ExitStack, nullcontext
 from contextvars import Context, ContextVar
 from typing import Any, Final, NamedTuple
 
@@ -280,7 +280,9 @@ class Frame:
                 for level in self.levels:
                     if not level.is_open:
                         stack.enter_context(level)
-                stack.enter_context(_generators_at(self.generators))
+                for generator, state in self.generators:
+                    stack.callback(generator.set_state, generator.get_state())
+                    generator.set_state(state)
                 stack.enter_context(logging(run.log, self.debug))
                 fn, context = self.fn, self.context
                 if isinstance(context, ContextDecorator):  # of @contextmanager: one entry, but many as a decorator
@@ -363,18 +365,6 @@ def generators_of(values: Any, fn: Any) -> Iterator[Generator]:
     yield from (leaf for leaf in flatten(held) if isinstance(leaf, Generator))
 
 
-@contextmanager
-def _generators_at(states: list[tuple[Generator, Any]]) -> Iterator[None]:
-    before = [(generator, generator.get_state()) for generator, _ in states]
-    for generator, state in states:
-        generator.set_state(state)
-    try:
-        yield
-    finally:
-        for generator, state in before:
-            generator.set_state(state)
-
-
 # ---- debugging
 
 
@@ -392,11 +382,6 @@ def _shown(value: Any) -> str:
     return f"{value.dtype}{list(value.shape)}" if isinstance(value, Tensor) else repr(value)
 
 
-@contextmanager
-def logging(lines: list[str], debug: bool) -> Iterator[None]:
-    """Log the operators that are called, if ``debug``."""
-    if not debug:
-        yield
-        return
-    with _Log(lines):
-        yield
+def logging(lines: list[str], debug: bool) -> AbstractContextManager[Any]:
+    """Return a context that logs the operators that are called, if ``debug``."""
+    return _Log(lines) if debug else nullcontext()

@@ -11,14 +11,8 @@ from .dual import DualLevel
 from .dual_inplace import unwrapped
 
 __all__ = [
-    "DualLevel",
-    "UnpackedDual",
-    "dual_level",
-    "enter_dual_level",
-    "exit_dual_level",
-    "make_dual",
-    "unpack_dual",
-]
+    "DualLevel", "UnpackedDual", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual",
+]  # fmt: skip
 
 
 class UnpackedDual(NamedTuple):
@@ -101,15 +95,6 @@ def _level(call: str, what: str, level: Any) -> DualLevel:
     return level
 
 
-def _own_level(tensor: Any) -> DualLevel | None:
-    """Return the innermost open level at which the tensor has a tangent."""
-    while tensor.__class__ is Wrapper:
-        if isinstance(tensor._level, DualLevel) and tensor._level.is_open:
-            return tensor._level
-        tensor = tensor._value
-    return None
-
-
 def make_dual(tensor: Tensor, tangent: Tensor, level: DualLevel | None = None) -> Tensor:
     """Return the tensor with a tangent at ``level`` (default: the innermost), which calls propagate.
 
@@ -168,8 +153,11 @@ def unpack_dual(tensor: Tensor, level: DualLevel | None = None) -> UnpackedDual:
     """
     if not isinstance(tensor, Tensor):
         raise TypeError(f"[unpack_dual] takes a Tensor, got {type(tensor).__name__}.")
-    if level is None and next(_levels(), None) is None:
-        level = _own_level(tensor)  # of another thread, or none
+    if level is None and next(_levels(), None) is None:  # an open level of another thread, or none
+        inner: Any = tensor
+        while inner.__class__ is Wrapper and not (isinstance(inner._level, DualLevel) and inner._level.is_open):
+            inner = inner._value
+        level = getattr(inner, "_level", None)
         if level is None:
             return UnpackedDual(tensor, None)
     own = _level("unpack_dual", "unpack", level)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from .context import Context
-from .function import Function
-from .once_differentiable import once_differentiable
+from .function import Context, Function, once_differentiable
 
 __all__ = ["Context", "Function", "once_differentiable"]
