@@ -1,6 +1,10 @@
 """Dispatch: keys, schemas, operators, tables and the registry. Knows no tensors, imports neither numpy nor numba."""
 
-from .diagnostics.explain import explain
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .._util.lazy_import import lazy_import
 from .errors import (
     ArgumentError,
     DeviceMismatchError,
@@ -21,6 +25,9 @@ from .packet import OperatorPacket
 from .registry import Registry, registry
 from .schema import FunctionSchema, parse_schema
 from .table import compute_table
+
+if TYPE_CHECKING:  # Note [Delayed modules]
+    from .diagnostics.explain import explain
 
 dangling = registry.dangling
 registrations = registry.registrations
@@ -55,3 +62,6 @@ __all__ = [
     "registrations",
     "registry",
 ]
+
+if not TYPE_CHECKING:  # for a type checker a module with __getattr__ has every name
+    __getattr__, __dir__ = lazy_import(__name__, {"diagnostics.explain": ("explain",)})

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from ...core import random as core_random
 from ...core.dtypes import names as dtypes
 from ...core.dtypes.limits import finfo, iinfo
-from ...core.random import samplers
 from ...dispatch.tags import Tag
 from ..declare import Entry, TensorSpec, broadcast, core_dims, factory, structured
 
@@ -66,7 +66,9 @@ def _standard_on_numpy(
     shape: Any, seed: int, stream: int, start: int, *, kind: str = "exponential", dtype: Any = None, device: Any = None
 ) -> Any:
     sizes = tuple(shape)
-    drawn = samplers.standard(kind, (seed, stream), math.prod(sizes), dtype or dtypes.default_float(), start)
+    drawn = core_random.samplers.standard(
+        kind, (seed, stream), math.prod(sizes), dtype or dtypes.default_float(), start
+    )
     return drawn.reshape(sizes)
 
 
@@ -81,7 +83,7 @@ random_standard = _draw(
 def _addresses_on_numpy(shape: Any, seed: int, stream: int, start: int, *, device: Any = None) -> Any:
     sizes = tuple(shape)
     result = np.empty((*sizes, 2), np.uint64)
-    steps = np.arange(math.prod(sizes), dtype=np.uint64) * np.uint64(samplers.BLOCKS_PER_ELEMENT)
+    steps = np.arange(math.prod(sizes), dtype=np.uint64) * np.uint64(core_random.samplers.BLOCKS_PER_ELEMENT)
     result[..., 0] = steps.reshape(sizes) + np.uint64(start)
     result[..., 1] = stream
     return result
@@ -114,7 +116,7 @@ def _rejection_meta(first: Any, second: Any, addresses: Any, seed: int, *, kind:
 
 
 def _rejection_on_numpy(first: Any, second: Any, addresses: Any, seed: int, *, kind: str) -> Any:
-    drawn = samplers.rejection(kind, first, second, addresses, seed)
+    drawn = core_random.samplers.rejection(kind, first, second, addresses, seed)
     if kind in _INTEGER_KINDS:
         return np.minimum(drawn, 2.0**63 - 1024).astype(np.int64)
     return drawn
@@ -154,7 +156,9 @@ def _counts_meta(trials: Any, probabilities: Any, addresses: Any, seed: int) -> 
 random_counts = structured(
     "random_counts(Tensor trials, Tensor probabilities, Tensor addresses, int seed) -> Tensor",
     meta=_counts_meta,
-    numpy=samplers.multinomial,
+    numpy=lambda trials, probabilities, addresses, seed: core_random.samplers.multinomial(
+        trials, probabilities, addresses, seed
+    ),
     differentiable=False,
     sample_inputs=lambda rng: [
         ((np.array([10, 50]), np.array([0.25, 0.5, 0.25]), _addresses_of(2, 3), 5), {}),
@@ -287,8 +291,10 @@ def _exact(name: str, what: str, function: Callable[..., Any], vjp: Callable[...
     )
 
 
-random_exp = _exact("random_exp", "exp(x)", samplers.exact_exp, lambda g, out: g * out, -2)
-random_log1p = _exact("random_log1p", "log(1 + x)", samplers.exact_log1p, lambda g, x: g / (x + 1.0), -0.9)
+random_exp = _exact("random_exp", "exp(x)", lambda x: core_random.samplers.exact_exp(x), lambda g, out: g * out, -2)
+random_log1p = _exact(
+    "random_log1p", "log(1 + x)", lambda x: core_random.samplers.exact_log1p(x), lambda g, x: g / (x + 1.0), -0.9
+)
 
 _RULES: Final[dict[str, tuple[str, Callable[[Any], Any]]]] = {
     "finite": ("finite", np.isfinite),

@@ -13,7 +13,6 @@ from ..._util.lazy_import import lazy_import
 from . import elementary
 from .complex_numbers import is_real, not_holomorphic, undefined_for_complex
 from .composed import clip, logaddexp, sigmoid, softplus
-from .differentiate import UnsupportedDerivativeError, differentiate, differentiate_all, differentiate_along
 from .elementary import *  # noqa: F403 -- its names are public here
 from .emit.printer import NUMPY, PYTHON, Emitter, OperationTable, UnsupportedOperationError, function_source
 from .expression import Expression, Operand, constant, make, topological_order, variable
@@ -22,6 +21,7 @@ from .tracing import MAXIMUM_PATHS, PlainTypeMaker, ScalarFactory, ScalarTraceEr
 from .traversal import evaluate, free_variables, operations, substitute
 
 if TYPE_CHECKING:  # Note [Delayed modules]
+    from .differentiation import UnsupportedDerivativeError, differentiate, differentiate_all, differentiate_along
     from .emit.c import C_DIALECTS, CDialect, to_c
 
 __all__ = [
@@ -35,4 +35,12 @@ __all__ = [
 __all__ += elementary.__all__
 
 if not TYPE_CHECKING:  # for a type checker a module with __getattr__ has every name
-    __getattr__, __dir__ = lazy_import(__name__, {"emit.c": ("C_DIALECTS", "CDialect", "to_c")})
+    __getattr__, __dir__ = lazy_import(
+        __name__,
+        {
+            "differentiation": (
+                "UnsupportedDerivativeError", "differentiate", "differentiate_all", "differentiate_along",
+            ),
+            "emit.c": ("C_DIALECTS", "CDialect", "to_c"),
+        },
+    )  # fmt: skip
