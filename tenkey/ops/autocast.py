@@ -99,7 +99,6 @@ class autocast:
     the widest of its arguments is listed in ``tenkey.ops.autocast``. Local to a thread and a task. On the CPU float16
     is storage: products are computed in float32 and rounded. Run the backward pass outside of the block.
 
-    >>> import tenkey as tk
     >>> x, w = tk.ones((2, 3)), tk.ones((3, 4), dtype=tk.float32).requires_grad_()
     >>> with tk.autocast("cpu", dtype=tk.float16):
     ...     y = x @ w
@@ -170,7 +169,6 @@ class autocast:
 def is_autocast_enabled(device_type: Any = "cpu") -> bool:
     """Whether calls on tensors of a device are cast here.
 
-    >>> import tenkey as tk
     >>> with tk.autocast("cpu"):
     ...     tk.is_autocast_enabled("cpu"), tk.is_autocast_enabled("meta")
     (True, False)

@@ -37,17 +37,7 @@ from .builtin.linalg.matmul import matmul
 from .declare.facets import Composite, Methods, SampleInputs
 from .shapes import broadcast_shapes
 
-__all__ = [
-    "Fits",
-    "Inplace",
-    "Out",
-    "can_hold",
-    "check_copy",
-    "check_pointwise",
-    "check_fits",
-    "copy_",
-    "inplace_name",
-]
+__all__ = ["Fits", "Inplace", "Out", "can_hold", "check_copy", "check_pointwise", "check_fits", "copy_", "inplace_name"]
 
 
 _RANK: Final = {"b": 0, "i": 1, "u": 1, "O": 1, "f": 2, "V": 2, "c": 3}  # O is a Python int beyond 64 bits
@@ -283,7 +273,6 @@ copy_ = registry.define(
     tags=(Tag.INPLACE_VARIANT, Tag.MIXES_DEVICES),
     doc="""Write the values of ``source``, broadcast and converted, into ``x``, which is returned.
 
-    >>> import tenkey as tk
     >>> tk.zeros(2).copy_(tk.asarray([1, 2])).tolist()
     [1.0, 2.0]
     """,

@@ -57,7 +57,6 @@ take_along_axis = structured(
     positional=1,
     doc="""Along one axis the elements at ``indices``, which has the number of dimensions of ``x``.
 
-    >>> import tenkey as tk
     >>> tk.take_along_axis(tk.asarray([[10, 20, 30]]), tk.asarray([[2, 0]]), axis=1).tolist()
     [[30, 10]]
     """,
@@ -102,7 +101,6 @@ scatter_add_zeros = structured(
     tags=(Tag.INTERNAL,),
     doc="""Zeros of ``shape`` with ``source`` added at ``indices`` of an axis: the adjoint of ``take_along_axis``.
 
-    >>> import tenkey as tk
     >>> tk.ops.tk.scatter_add_zeros(tk.asarray([1.0, 2.0]), tk.asarray([1, 1]), (3,), 0).tolist()
     [0.0, 3.0, 0.0]
     """,
@@ -152,7 +150,6 @@ index: Entry = structured(
     tags=(Tag.INTERNAL, Tag.DATA_DEPENDENT_OUTPUT),
     doc="""``x[indices]`` for a list of integer or bool tensors, one for each leading dimension, None for all of it.
 
-    >>> import tenkey as tk
     >>> tk.ops.tk.index(tk.asarray([10, 20, 30]), [tk.asarray([2, 0])]).tolist()
     [30, 10]
     """,
@@ -192,7 +189,6 @@ def _numpy_take(x: np.ndarray, indices: np.ndarray, *, axis: int | None = None) 
 def take(x: Tensor, indices: Tensor, *, axis: int | None = None) -> Tensor:
     """The elements at ``indices`` of an axis, which may be left out for a 1-d tensor.
 
-    >>> import tenkey as tk
     >>> tk.take(tk.asarray([10, 20, 30]), tk.asarray([2, 0])).tolist()
     [30, 10]
     """

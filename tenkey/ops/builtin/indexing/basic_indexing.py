@@ -136,7 +136,6 @@ basic_index: Entry = view(
     tags=(Tag.INTERNAL,),
     doc="""What the ints, slices, None and '...' of an index select; a view. See Note [One view for an index].
 
-    >>> import tenkey as tk
     >>> tk.ops.tk.basic_index(tk.asarray([[1, 2, 3], [4, 5, 6]]), (1, slice(0, 2))).tolist()
     [4, 5]
     """,
@@ -162,7 +161,6 @@ basic_index_backward: Entry = structured(
     tags=(Tag.INTERNAL,),
     doc="""Zeros of ``shape`` with ``g_view`` put where an index selects: the adjoint of ``basic_index``.
 
-    >>> import tenkey as tk
     >>> tk.ops.tk.basic_index_backward(tk.asarray([1.0, 2.0]), (5,), (slice(1, 4, 2),)).tolist()
     [0.0, 1.0, 0.0, 2.0, 0.0]
     """,

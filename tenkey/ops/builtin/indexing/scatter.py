@@ -160,7 +160,6 @@ index_reduce: Entry = structured(
     tags=(Tag.INTERNAL,),
     doc="""``x`` combined with ``source`` where a list of integer tensors selects; equal places are combined in turn.
 
-    >>> import tenkey as tk
     >>> tk.ops.tk.index_reduce(tk.ones(2), [tk.asarray([1, 1])], tk.asarray([2.0, 3.0]), "multiply").tolist()
     [1.0, 6.0]
     """,
@@ -196,7 +195,6 @@ def gather(x: Tensor, indices: Tensor, axis: int = -1) -> Tensor:
     TypeError for indices that are no integers, IndexError for one that is out of range, ValueError for shapes. The
     gradient adds up where an element is taken several times. (PyTorch's ``gather(input, dim, index)``.)
 
-    >>> import tenkey as tk
     >>> tk.gather(tk.asarray([[1, 2], [3, 4]]), tk.asarray([[0, 0], [1, 0]]), axis=1).tolist()
     [[1, 1], [4, 3]]
     """
@@ -245,7 +243,6 @@ def scatter(x: Tensor, indices: Tensor, source: Tensor, axis: int = -1, *, reduc
     what is there, and all count where several go to one place; without, one of them is kept, on the CPU the last, and
     it alone gets the gradient. Raises TypeError, IndexError and ValueError as ``gather`` does.
 
-    >>> import tenkey as tk
     >>> tk.scatter(tk.zeros((2, 3)), tk.asarray([[2], [0]]), 1.0, axis=1).tolist()
     [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
     >>> tk.scatter(tk.zeros(2), tk.asarray([0, 0]), tk.asarray([1.0, 2.0]), axis=0, reduce="add").tolist()
@@ -275,7 +272,6 @@ def scatter_add(x: Tensor, indices: Tensor, source: Tensor, axis: int = -1) -> T
 
     Takes what ``scatter`` with ``reduce="add"`` takes, and gives the dtype that ``x`` and ``source`` have in common.
 
-    >>> import tenkey as tk
     >>> tk.scatter_add(tk.zeros(3), tk.asarray([0, 0]), tk.asarray([1.0, 2.0]), axis=0).tolist()
     [3.0, 0.0, 0.0]
     """
@@ -338,7 +334,6 @@ def index_add(x: Tensor, indices: Tensor, source: Tensor, axis: int = 0, *, alph
     dtype of ``x``. Raises TypeError for indices that are no integers or a source that has no place in that dtype,
     IndexError for an index that is out of range, ValueError for shapes.
 
-    >>> import tenkey as tk
     >>> tk.index_add(tk.zeros(3), tk.asarray([0, 2, 2]), tk.asarray([1.0, 2.0, 3.0])).tolist()
     [1.0, 0.0, 5.0]
     """
@@ -367,7 +362,6 @@ def index_copy(x: Tensor, indices: Tensor, source: Tensor, axis: int = 0) -> Ten
 
     Shapes, dtypes and errors are as those of ``index_add``.
 
-    >>> import tenkey as tk
     >>> tk.index_copy(tk.zeros((2, 3)), tk.asarray([2, 0]), tk.asarray([1.0, 2.0]), axis=1).tolist()
     [[2.0, 0.0, 1.0], [2.0, 0.0, 1.0]]
     """
@@ -390,7 +384,6 @@ def index_fill(x: Tensor, indices: Tensor, value: Tensor, axis: int = 0) -> Tens
 
     Dtypes and errors are as those of ``index_add``.
 
-    >>> import tenkey as tk
     >>> tk.index_fill(tk.zeros(3), tk.asarray([0, 2]), 5.0).tolist()
     [5.0, 0.0, 5.0]
     """
@@ -408,7 +401,6 @@ def put_along_axis(x: Tensor, indices: Tensor, values: Tensor | complex, axis: i
     a new tensor. Raises TypeError, IndexError and ValueError as ``scatter`` does, and RuntimeError for a leaf that
     requires a gradient.
 
-    >>> import tenkey as tk
     >>> x = tk.zeros((2, 3))
     >>> _ = tk.put_along_axis(x, tk.asarray([[2], [0]]), 1.0, axis=1)
     >>> x.tolist()

@@ -59,7 +59,6 @@ def select(condlist: Sequence[Tensor], choicelist: Sequence[Tensor], default: Te
     they are). Raises TypeError for conditions that are no
     bools, ValueError for lists of different lengths or none, and for shapes that do not broadcast.
 
-    >>> import tenkey as tk
     >>> x = tk.asarray([0, 1, 2, 3])
     >>> tk.select([x < 1, x > 2], [x - 10, x * 10], default=7).tolist()
     [-10, 7, 7, 30]
@@ -97,7 +96,6 @@ def choose(indices: Tensor, choices: Sequence[Tensor]) -> Tensor:
     Negative numbers count from the last choice. Raises TypeError for numbers that are no integers, IndexError for one
     that no choice has, ValueError for no choices and for shapes that do not broadcast.
 
-    >>> import tenkey as tk
     >>> tk.choose(tk.asarray([0, 1, 1]), [tk.asarray([1, 2, 3]), tk.asarray([10, 20, 30])]).tolist()
     [1, 20, 30]
     """
@@ -133,7 +131,6 @@ def masked_fill(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
     Raises TypeError for a mask that is no bools and for a value that has no place in that dtype (a float among
     integers), ValueError for shapes that do not broadcast, and for a value that is no number or 0-d tensor.
 
-    >>> import tenkey as tk
     >>> tk.masked_fill(tk.asarray([1.0, 2.0]), tk.asarray([True, False]), 9.0).tolist()
     [9.0, 2.0]
     """
@@ -161,7 +158,6 @@ def masked_select(x: Tensor, mask: Tensor) -> Tensor:
 
     Raises TypeError for a mask that is no bools, ValueError for shapes that do not broadcast.
 
-    >>> import tenkey as tk
     >>> tk.masked_select(tk.asarray([[1, 2], [3, 4]]), tk.asarray([True, False])).tolist()
     [1, 3]
     """
@@ -188,7 +184,6 @@ def compress(condition: Tensor, x: Tensor, *, axis: int | None = None) -> Tensor
     A condition may be shorter than the axis; what it does not reach is left out. Raises TypeError for a condition that
     is no bools, ValueError for one that has not one dimension or is too long.
 
-    >>> import tenkey as tk
     >>> tk.compress(tk.asarray([False, True]), tk.asarray([[1, 2], [3, 4]]), axis=0).tolist()
     [[3, 4]]
     """
@@ -215,7 +210,6 @@ def extract(condition: Tensor, x: Tensor) -> Tensor:
 
     Raises TypeError for a condition that is no bools, ValueError for another shape.
 
-    >>> import tenkey as tk
     >>> x = tk.asarray([1, 2, 3, 4])
     >>> tk.extract(x % 2 == 0, x).tolist()
     [2, 4]
@@ -247,7 +241,6 @@ nonzero_rows = structured(
     tags=(Tag.INTERNAL, Tag.DATA_DEPENDENT_OUTPUT),
     doc="""The places of the elements that are not zero, a row for each dimension: what ``tk.nonzero`` gives as a tuple.
 
-    >>> import tenkey as tk
     >>> tk.ops.tk.nonzero_rows(tk.asarray([[0, 1], [2, 0]])).tolist()
     [[0, 1], [1, 0]]
     """,
@@ -278,7 +271,6 @@ unravel_rows = structured(
     tags=(Tag.INTERNAL,),
     doc="""The coordinates of flat indices, a row for each dimension: what ``tk.unravel_index`` gives as a tuple.
 
-    >>> import tenkey as tk
     >>> tk.ops.tk.unravel_rows(tk.asarray([5, 0]), (2, 3)).tolist()
     [[1, 0], [2, 0]]
     """,
@@ -322,7 +314,6 @@ ravel_multi_index = structured(
     ``multi_index`` holds one tensor of integers for each dimension; they broadcast. ``mode`` says what is done with a
     coordinate that is out of range: "raise" (ValueError), "wrap" or "clip". Raises TypeError for what is no integers.
 
-    >>> import tenkey as tk
     >>> tk.ravel_multi_index([tk.asarray([1, 0]), tk.asarray([2, 1])], (2, 3)).tolist()
     [5, 1]
     """,

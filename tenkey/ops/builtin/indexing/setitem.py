@@ -118,7 +118,6 @@ def _put_samples(rng: np.random.Generator) -> Any:
 def basic_put(x: Tensor, index: tuple[Any, ...], source: Tensor) -> Tensor:
     """A copy of ``x`` with ``source`` where an index of ints, slices, None and '...' selects.
 
-    >>> import tenkey as tk
     >>> tk.ops.tk.basic_put(tk.zeros(3), (slice(1, 3),), tk.ones(2)).tolist()
     [0.0, 1.0, 1.0]
     """
@@ -159,10 +158,7 @@ def _persists(x: Tensor, indices: Sequence[Tensor | None], arrays: list[Tensor],
 
 @composite(
     "put(Tensor x, Tensor?[] indices, Tensor source) -> Tensor",
-    vjp={
-        "x": lambda g, indices: put(g, indices, 0),
-        "source": _source_vjp,
-    },
+    vjp={"x": lambda g, indices: put(g, indices, 0), "source": _source_vjp},
     jvp=linear(("x", "source")),
     sample_inputs=_put_samples,
     batch=put_batch,
@@ -171,7 +167,6 @@ def _persists(x: Tensor, indices: Sequence[Tensor | None], arrays: list[Tensor],
 def put(x: Tensor, indices: Sequence[Tensor | None], source: Tensor) -> Tensor:
     """A copy of ``x`` with ``source`` where a list of integer or bool tensors selects, as in ``index``.
 
-    >>> import tenkey as tk
     >>> tk.ops.tk.put(tk.zeros(3), [tk.asarray([2, 0])], tk.asarray([5.0, 7.0])).tolist()
     [7.0, 0.0, 5.0]
     """
@@ -204,7 +199,6 @@ basic_put_: Callable[..., Tensor] = registry.define(
     tags=(Tag.INPLACE_VARIANT, Tag.MIXES_DEVICES),
     doc="""``x[index] = source`` for an index of ints, slices, None and '...'; gives ``x``.
 
-    >>> import tenkey as tk
     >>> x = tk.zeros((2, 2))
     >>> x[0] = tk.asarray([1.0, 2.0])
     >>> x.tolist()
@@ -223,7 +217,6 @@ put_: Callable[..., Tensor] = registry.define(
     tags=(Tag.INPLACE_VARIANT,),
     doc="""``x[indices] = source`` for a list of integer or bool tensors, as in ``index``; gives ``x``.
 
-    >>> import tenkey as tk
     >>> x = tk.zeros(3)
     >>> x[tk.asarray([0, 2])] = 5.0
     >>> x.tolist()

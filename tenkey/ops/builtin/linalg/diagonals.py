@@ -1,4 +1,4 @@
-"""Diagonals of matrices, and what is made of them."""
+"""Diagonals of matrices, their sums, and their gradients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["diagonal", "diagonal_embed", "trace"]
 
 
 def _diagonal_place(shape: tuple[int, ...], offset: int) -> tuple[int, int, int]:
-    """Length of a diagonal, and the row and column where it begins."""
+    """Return the length of a diagonal, and the row and column where it begins."""
     if len(shape) < 2:
         raise ValueError(f"[linalg.diagonal] got shape {shape}: it takes a matrix, or a stack of matrices (..., M, N).")
     m, n = shape[-2:]
@@ -32,10 +32,6 @@ def _diagonal_window(x: Tensor, *, offset: int = 0) -> Any:
     return (*x.shape[:-2], length), (*others, down + right), start
 
 
-def _embed_meta(g: Tensor, shape: Sequence[int], offset: int) -> TensorSpec:
-    return TensorSpec(tuple(shape), g.dtype)
-
-
 def _embed_on_numpy(g: np.ndarray[Any, Any], shape: Sequence[int], offset: int) -> Any:
     out = np.zeros(shape, g.dtype)
     length, row, column = _diagonal_place(tuple(shape), offset)
@@ -46,7 +42,7 @@ def _embed_on_numpy(g: np.ndarray[Any, Any], shape: Sequence[int], offset: int) 
 
 diagonal_embed: Entry = structured(
     "diagonal_embed(Tensor g_diagonal, int[] shape, int offset) -> Tensor",
-    meta=_embed_meta,
+    meta=lambda g, shape, offset: TensorSpec(tuple(shape), g.dtype),
     numpy=_embed_on_numpy,
     vjp={"g_diagonal": lambda g, offset: diagonal(g, offset=offset)},
     jvp=linear("g_diagonal"),
@@ -69,12 +65,11 @@ diagonal: Entry = view(
     ],
     batch=core_dims(2),
     positional=1,
-    doc="""A diagonal of a matrix, or of each matrix of a stack; a view.
+    doc="""Return a view with a diagonal of a matrix or of each matrix of a stack.
 
     Args: x: shape (..., M, N). offset: which diagonal, counted to the right of the main one. Returns shape (..., K),
-    empty if the diagonal lies outside. Raises ValueError for fewer than two dimensions.
+    empty if the diagonal lies outside of the matrix. Raises ValueError for fewer than two dimensions.
 
-    >>> import tenkey as tk
     >>> tk.linalg.diagonal(tk.asarray([[1, 2], [3, 4]]), offset=1).tolist()
     [2]
     """,
@@ -101,7 +96,7 @@ def _trace_vjp(g: Tensor, x_meta: Any, offset: int) -> Tensor:
 def _numpy_trace(x: np.ndarray, *, offset: int = 0, dtype: np.dtype | None = None) -> Any:
     if dtype is not None:
         _trace_meta(x, offset=offset, dtype=dtype)  # type: ignore[arg-type]  # an array has a shape and a dtype, too
-    if not -(1 << 31) < offset < 1 << 31:  # NumPy's integer for it, far outside of the matrix
+    if not -(1 << 31) < offset < 1 << 31:  # NumPy takes 32 bits; far outside of the matrix
         offset = x.shape[-1]
     return x.trace(offset, -2, -1, dtype or _sum_dtype(x.dtype))
 
@@ -120,12 +115,11 @@ trace: Entry = structured(
     reference=lambda x, offset=0: np.trace(x, offset, -2, -1, _sum_dtype(x.dtype)),
     batch=core_dims(2),
     positional=1,
-    doc="""The sum of a diagonal of a matrix, or of each matrix of a stack; integers are summed in 64 bits.
+    doc="""Sum a diagonal of a matrix or of each matrix of a stack; integers are summed in 64 bits.
 
     Args: x: shape (..., M, N), of a numeric dtype. offset: which diagonal, counted to the right of the main one. dtype:
-    that of the result. Raises ValueError for fewer than two dimensions.
+    the dtype of the result. Raises ValueError for fewer than two dimensions.
 
-    >>> import tenkey as tk
     >>> tk.linalg.trace(tk.asarray([[1, 2], [3, 4]])).item()
     5
     """,

@@ -1,12 +1,10 @@
-"""Einstein summation, by permutations, products of matrices and sums: on every backend, with gradients.
+"""Einstein summation by permutations, matrix products and sums: on every backend, with gradients.
 
-Note [How einsum contracts]
-~~~~~~~~~~~~~~~~~~~~~~~~~~~
-First each operand loses what concerns it alone: a label that it has twice becomes a diagonal, one that nobody else has
-and the result does not want is summed. Then two operands at a time are joined: labels that both have and that are
-wanted later are a batch, those that both have and nobody wants are summed by ``matmul``, the others stay. In which
-order they are joined is opt_einsum's to say where it is installed and there are more than three, else the pair is next
-whose product is smallest. Guarded by tests/ops/test_einsum.py.
+First each operand is simplified on its own: a repeated label becomes a diagonal, and a label that occurs neither in
+another operand nor in the result is summed. Then operands are contracted in pairs: shared labels that are needed later
+are batch dimensions, other shared labels are summed by ``matmul``, and the remaining labels are kept. opt_einsum, if
+installed, chooses the order for more than three operands; otherwise the pair with the smallest product is next. Guarded
+by tests/ops/test_einsum.py.
 """
 
 from __future__ import annotations
@@ -14,7 +12,8 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Sequence
-from typing import Any, Final
+from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -27,37 +26,37 @@ from ..shape.views import broadcast_to, permute_dims, reshape
 from .diagonals import diagonal
 from .matmul import matmul
 
-__all__ = ["einsum_of", "parse"]
-
-_TEXT: Final = "[einsum] got {text!r}: {rule}."
+__all__ = ["einsum_operator", "parse"]
 
 
 def _terms(text: str) -> tuple[list[str], str | None]:
-    """The terms and the result, None where the result is implied."""
+    """Return the terms and the result, which is None if it is implied."""
     compact = text.replace(" ", "")
     left, arrow, right = compact.partition("->")
     terms = left.split(",")
     for term in (*terms, right):
         bare = term.replace("...", "", 1)
         if not (bare.isalpha() or not bare):
-            rule = "terms are letters with at most one '...', apart by commas, and '->' before the result"
-            raise ValueError(_TEXT.format(text=text, rule=rule))
+            raise ValueError(
+                f"[einsum] got {text!r}: terms are letters with at most one '...', separated by commas, and '->' "
+                "precedes the result."
+            )
     return terms, right if arrow else None
 
 
 @functools.lru_cache(maxsize=256)
 def _parsed(text: str, shapes: tuple[tuple[int, ...], ...]) -> tuple[tuple[str, ...], str, dict[str, int]]:
-    """Terms, result, and the length of each label."""
+    """Return the terms, the result, and the length of each label."""
     terms, result = parse(text, shapes)
     return tuple(terms), result, _sizes(text, terms, shapes)
 
 
 def parse(text: str, shapes: Sequence[tuple[int, ...]]) -> tuple[list[str], str]:
-    """The terms and the result with a label for each dimension, also for those that ``...`` stands for."""
+    """Return the terms and the result with a label for each dimension, including those that ``...`` stands for."""
     terms, result = _terms(text)
     if len(terms) != len(shapes):
         raise ValueError(
-            f"[einsum] got {text!r}, which speaks of {len(terms)} operands, and {len(shapes)}: one term for each "
+            f"[einsum] got {text!r}, which has {len(terms)} terms, and {len(shapes)} operands: give one term for each "
             "operand."
         )
     used = {label for label in text if label.isalpha()}
@@ -67,7 +66,7 @@ def parse(text: str, shapes: Sequence[tuple[int, ...]]) -> tuple[list[str], str]
         named = len(term.replace("...", "", 1))
         if named > len(shape) or (named < len(shape) and "..." not in term):
             raise ValueError(
-                f"[einsum] the term {term!r} of {text!r} has {named} labels, and operand {index} has shape {shape}."
+                f"[einsum] the term {term!r} of {text!r} has {named} labels, but operand {index} has shape {shape}."
             )
         if "..." in term and len(shape) - named > depth:
             depth = len(shape) - named
@@ -83,11 +82,11 @@ def parse(text: str, shapes: Sequence[tuple[int, ...]]) -> tuple[list[str], str]
         return spread, dots + "".join(sorted(label for label in set(labels) if labels.count(label) == 1))
     out = result.replace("...", dots)
     if len(set(out)) != len(out):
-        raise ValueError(_TEXT.format(text=text, rule=f"the result {result!r} has a label twice"))
+        raise ValueError(f"[einsum] got {text!r}: the result {result!r} has a label twice.")
     known = set("".join(spread))
     for label in out:
         if label not in known:
-            raise ValueError(_TEXT.format(text=text, rule=f"the label {label!r} of the result is in no term"))
+            raise ValueError(f"[einsum] got {text!r}: the label {label!r} of the result is in no term.")
     return spread, out
 
 
@@ -109,7 +108,7 @@ def _sizes(text: str, terms: Sequence[str], shapes: Sequence[tuple[int, ...]]) -
 
 
 def _without_repeats(x: Tensor, term: str) -> tuple[Tensor, str]:
-    """The diagonal over each label that a term has twice."""
+    """Take the diagonal over each label that a term repeats."""
     for label in dict.fromkeys(term):
         while term.count(label) > 1:
             i = term.index(label)
@@ -124,101 +123,71 @@ def _without_repeats(x: Tensor, term: str) -> tuple[Tensor, str]:
 
 
 def _summed(x: Tensor, term: str, wanted: str) -> tuple[Tensor, str]:
-    """The sum over the labels that nobody wants."""
+    """Sum over the labels that are not in ``wanted``."""
     axes = tuple([i for i, label in enumerate(term) if label not in wanted])
     if not axes:
         return x, term
-    total: Tensor = sum_(x, axis=axes, dtype=x.dtype)
-    return total, "".join(label for label in term if label in wanted)
+    return sum_(x, axis=axes, dtype=x.dtype), "".join(label for label in term if label in wanted)
 
 
 def _arranged(x: Tensor, term: str, order: str) -> Tensor:
     return x if term == order else permute_dims(x, tuple([term.index(label) for label in order]))
 
 
-def _product(shape: Sequence[int]) -> int:
-    count = 1
-    for n in shape:
-        count *= n
-    return count
-
-
 def _joined(x: Tensor, left: str, y: Tensor, right: str, wanted: str) -> tuple[Tensor, str]:
-    """The product of two operands, summed over what nobody wants."""
+    """Multiply two operands and sum over the shared labels that are not in ``wanted``."""
     shared = [label for label in left if label in right]
-    # a length of 1 broadcasts, and matmul's inner length does not
+    # a length of 1 broadcasts, but not as the inner length of matmul
     thin = "".join(label for label in shared if x.shape[left.index(label)] != y.shape[right.index(label)])
     summed = "".join(label for label in shared if label not in wanted)
-    if thin:
-        for label in thin:
-            if label in summed:
-                if x.shape[left.index(label)] == 1:
-                    y, right = _summed(y, right, right.replace(label, ""))
-                    x, left = _dropped(x, left, label)
-                else:
-                    x, left = _summed(x, left, left.replace(label, ""))
-                    y, right = _dropped(y, right, label)
-        summed = "".join(label for label in summed if label not in thin)
+    for label in thin:  # summed in the operand that has it, dropped from the other
+        if label in summed:
+            x, left = _summed(x, left, left.replace(label, ""))
+            y, right = _summed(y, right, right.replace(label, ""))
+    summed = "".join(label for label in summed if label not in thin)
     batch = "".join(label for label in left if label in right and label not in summed)
     rows = "".join(label for label in left if label not in right)
     columns = "".join(label for label in right if label not in left)
     if not summed:
         order = batch + rows + columns
         a, b = _arranged(x, left, batch + rows), _arranged(y, right, batch + columns)
-        if rows and columns:
+        if columns:
             a = reshape(a, (*a.shape, *[1] * len(columns)))
-            lengths = b.shape
-            b = reshape(b, (*lengths[: len(batch)], *[1] * len(rows), *lengths[len(batch) :]))
-        elif columns and not rows:
-            a = reshape(a, (*a.shape, *[1] * len(columns)))
-        elif rows:
-            b = reshape(b, (*b.shape, *[1] * len(rows)))
+        if rows:
+            b = reshape(b, (*b.shape[: len(batch)], *[1] * len(rows), *b.shape[len(batch) :]))
         return multiply(a, b), order
     a, b = _arranged(x, left, batch + rows + summed), _arranged(y, right, batch + summed + columns)
     k = len(batch)
-    inner = _product([x.shape[left.index(label)] for label in summed])
+    inner = prod([x.shape[left.index(label)] for label in summed])
     row_shape, column_shape = a.shape[k : k + len(rows)], b.shape[k + len(summed) :]
-    a = _as_matrices(a, k, _product(row_shape), inner, keep=len(rows) == 1 == len(summed))
-    b = _as_matrices(b, k, inner, _product(column_shape), keep=len(columns) == 1 == len(summed))
-    made: Tensor = matmul(a, b)
+    if not len(rows) == 1 == len(summed):
+        a = reshape(a, (*a.shape[:k], prod(row_shape), inner))
+    if not len(columns) == 1 == len(summed):
+        b = reshape(b, (*b.shape[:k], inner, prod(column_shape)))
+    made = matmul(a, b)
     shape = made.shape[:k] + row_shape + column_shape
     return (made if made.shape == shape else reshape(made, shape)), batch + rows + columns
-
-
-def _as_matrices(x: Tensor, batch: int, m: int, n: int, *, keep: bool) -> Tensor:
-    return x if keep else reshape(x, (*x.shape[:batch], m, n))
-
-
-def _dropped(x: Tensor, term: str, label: str) -> tuple[Tensor, str]:
-    """Without a dimension of length 1."""
-    i = term.index(label)
-    return reshape(x, x.shape[:i] + x.shape[i + 1 :]), term[:i] + term[i + 1 :]
 
 
 # ---- the order
 
 
+@functools.cache
 def _optimizer() -> Any:
-    """opt_einsum, imported when it is first wanted; None where it is not installed."""
-    global _opt_einsum  # remembered once
-    if _opt_einsum is False:
-        try:
-            _opt_einsum = importlib.import_module("opt_einsum")
-        except ImportError:
-            _opt_einsum = None
-    return _opt_einsum
-
-
-_opt_einsum: Any = False
+    """Import opt_einsum at the first use; return None if it is not installed."""
+    try:
+        return importlib.import_module("opt_einsum")
+    except ImportError:
+        return None
 
 
 def _next_pair(terms: list[str], result: str, sizes: dict[str, int]) -> tuple[int, int]:
-    """The pair whose product has the fewest elements."""
+    """Return the pair whose product has the fewest elements."""
     best: tuple[int, int, int] | None = None
     for i in range(len(terms)):
         for j in range(i + 1, len(terms)):
             others = result + "".join(t for k, t in enumerate(terms) if k not in (i, j))
-            cost = _product([sizes[label] for label in set(terms[i] + terms[j]) if label in others])
+            cost = prod([sizes[label] for label in set(terms[i] + terms[j]) if label in others])
             if best is None or cost < best[0]:
                 best = (cost, i, j)
     assert best is not None
@@ -226,7 +195,7 @@ def _next_pair(terms: list[str], result: str, sizes: dict[str, int]) -> tuple[in
 
 
 def _path(terms: list[str], result: str, sizes: dict[str, int]) -> list[tuple[int, ...]] | None:
-    """What opt_einsum proposes."""
+    """Return the order that opt_einsum proposes; None if it is not used."""
     if len(terms) < 4:  # the greedy choice is as good, and costs less
         return None
     module = _optimizer()
@@ -236,8 +205,7 @@ def _path(terms: list[str], result: str, sizes: dict[str, int]) -> list[tuple[in
     return [tuple(sorted(step)) for step in tree]
 
 
-def einsum_of(text: str, operands: Sequence[Tensor]) -> Tensor:
-    """What ``tk.einsum`` computes."""
+def _einsum(text: str, operands: Sequence[Tensor]) -> Tensor:
     given, result, sizes = _parsed(text, tuple([x.shape for x in operands]))
     terms = list(given)
     tensors = list(operands)
@@ -252,12 +220,11 @@ def einsum_of(text: str, operands: Sequence[Tensor]) -> Tensor:
     while len(tensors) > 1:
         if path is not None:
             step = path.pop(0)
-            pairs = [step[:2]] if len(step) > 1 else []
-            if len(step) > 2:  # what is left over is joined one by one
-                path = None
-            if not pairs:
+            if len(step) == 1:
                 continue
-            i, j = step[0], step[1]
+            if len(step) > 2:  # the remaining operands are joined pair by pair
+                path = None
+            i, j = step[:2]
         else:
             i, j = (0, 1) if len(tensors) == 2 else _next_pair(terms, result, sizes)
         y, right = tensors.pop(j), terms.pop(j)
@@ -302,5 +269,5 @@ def _samples(rng: np.random.Generator) -> Any:
     tags=(Tag.INTERNAL,),
 )
 def einsum_operator(subscripts: str, operands: Sequence[Tensor]) -> Tensor:
-    """The operator behind ``tk.einsum``."""
-    return einsum_of(subscripts, operands)
+    """Compute ``tk.einsum``."""
+    return _einsum(subscripts, operands)

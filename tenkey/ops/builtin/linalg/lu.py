@@ -1,4 +1,4 @@
-"""``linalg.lu``: triangular factors by elimination with row exchanges, written with NumPy, which has none."""
+"""``linalg.lu``: triangular factors by elimination with row exchanges, in terms of NumPy, which does not have it."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from ....core.dtypes import names as dtypes
 from ....core.dtypes.names import int64
 from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
-from ...declare import TensorSpec, composite, core_dims, structured
+from ...declare import TensorSpec, composite
 from ..creation import arange
 from ..elementwise.comparison import equal
 from ..shape.copying import cast, concatenate
 from ..shape.views import expand_dims
-from .common import adjoint, check_matrix, inexact_array, strictly_lower
+from .common import adjoint, check_matrix, lapack, strictly_lower
 from .matmul import matmul
 from .solve import solve
 
 __all__ = ["LUResult", "lu"]
 
-_PANEL: Final = 32  # columns that are eliminated one by one; the rest of the matrix follows by one product
+_PANEL: Final = 32  # columns eliminated one by one, before one product updates the rest of the matrix
 
 
 class LUResult(NamedTuple):
@@ -33,7 +33,7 @@ class LUResult(NamedTuple):
 
 
 def _eliminate(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Write both factors over a matrix; the order of its rows, the largest pivot first."""
+    """Overwrite a matrix with both factors and return the order of its rows, the largest pivot first."""
     m, n = a.shape
     k = min(m, n)
     order = np.arange(m)
@@ -41,7 +41,7 @@ def _eliminate(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         stop = min(start + _PANEL, k)
         for j in range(start, stop):
             column = a[j:, j]
-            # the size that LAPACK compares, so that the same rows are chosen
+            # the magnitude that LAPACK compares, so that the same rows are chosen
             size = np.abs(column.real) + np.abs(column.imag) if a.dtype.kind == "c" else np.abs(column)
             p = j + int(size.argmax())
             if p != j:
@@ -65,7 +65,7 @@ def _factors_meta(x: Tensor) -> Any:
 
 
 def _factors_on_numpy(x: np.ndarray[Any, Any]) -> Any:
-    a = np.array(inexact_array(x), order="C")
+    a = np.array(x, order="C")
     *batch, m, n = a.shape
     k = min(m, n)
     order = np.empty((*batch, m), np.int64)
@@ -77,7 +77,7 @@ def _factors_on_numpy(x: np.ndarray[Any, Any]) -> Any:
 
 
 def _permutation(order: Tensor, dtype: Any) -> Tensor:
-    """The matrix that puts row i of a product into the place ``order[i]``."""
+    """Return the matrix that moves row i of the matrix behind it to row ``order[i]``."""
     rows = arange(order.shape[-1], device=order.device)
     return cast(equal(expand_dims(rows, 1), expand_dims(order, -2)), dtype)
 
@@ -91,11 +91,11 @@ def _factors_vjp(g: Any, x: Tensor, out: Any) -> Tensor:
     m, n = x.shape[-2:]
     k = min(m, n)
     rest: Any = None
-    if m < n:  # what is right of the square follows from the lower factor
+    if m < n:  # the part right of the square follows from the lower factor
         rest = solve(adjoint(lower), g_upper[..., k:])
         g_lower = g_lower - matmul(rest, adjoint(upper[..., k:]))
         upper, g_upper = upper[..., :k], g_upper[..., :k]
-    elif m > n:  # what is below it from the upper factor
+    elif m > n:  # the part below it follows from the upper factor
         rest = adjoint(solve(upper, adjoint(g_lower[..., k:, :])))
         g_upper = g_upper - matmul(adjoint(lower[..., k:, :]), rest)
         lower, g_lower = lower[..., :k, :], g_lower[..., :k, :]
@@ -107,14 +107,12 @@ def _factors_vjp(g: Any, x: Tensor, out: Any) -> Tensor:
     return matmul(_permutation(order, found.dtype), found)
 
 
-_factors: Any = structured(
+_factors = lapack(
     "lu_factors(Tensor x) -> (Tensor, Tensor, Tensor)",
-    meta=_factors_meta,
-    numpy=_factors_on_numpy,
-    widens=True,
+    _factors_on_numpy,
     strict=False,
+    meta=_factors_meta,
     vjp={"x": _factors_vjp},
-    batch=core_dims(2),
     tags=(Tag.DERIVED,),
 )
 
@@ -122,7 +120,7 @@ _factors: Any = structured(
 def _lu_samples(rng: np.random.Generator) -> Any:
     for shape in ((3, 3), (4, 2), (2, 3), (2, 2, 2), (1, 1), (0, 0), (0, 2, 2), (2, 0)):
         k = min(shape[-2:])
-        clear = np.zeros(shape)  # the choice of each pivot, rows from last to first, is clear
+        clear = np.zeros(shape)  # each pivot is unambiguous: rows from last to first
         clear[..., range(-1, -k - 1, -1), range(k)] = 2.0 * np.arange(1.0, k + 1)
         yield (rng.uniform(-0.6, 0.6, shape) + clear,), {}
 
@@ -133,16 +131,15 @@ def _lu_samples(rng: np.random.Generator) -> Any:
     gradcheck_wrapper=lambda call, x: tuple(call(x))[1:],  # the permutation has no gradient
 )
 def lu(x: Tensor) -> LUResult:
-    """LU decomposition ``x = P @ L @ U`` with row exchanges, of a matrix or of each matrix of a stack.
+    """Compute the LU decomposition ``x = P @ L @ U`` of a matrix or of each matrix of a stack.
 
-    Args: x: shape (..., M, N), floating or complex; integers are taken as floats. Returns a named tuple ``(P, L, U)``:
-    a permutation matrix (..., M, M), which is real and has no gradient, a lower triangle (..., M, K) with ones on its
-    diagonal, none of its elements larger, and an upper triangle (..., K, N), K = min(M, N). A singular matrix has
-    factors, but the gradient needs the first K columns to be independent. Raises ValueError for other shapes. For
-    systems of equations ``tk.linalg.solve`` is faster. Gradient: de Hoog, Anderssen and Lukas, "Differentiation of
+    Args: x: shape (..., M, N), floating or complex; integers are converted to floats. Returns a named tuple
+    ``(P, L, U)``: a permutation matrix (..., M, M), real and without a gradient; a lower triangle (..., M, K) with ones
+    on its diagonal and no larger elements; and an upper triangle (..., K, N), K = min(M, N). Singular matrices are
+    allowed, but the gradient needs the first K columns to be independent. Raises ValueError for other shapes. Use
+    ``tk.linalg.solve`` to solve equations: it is faster. Gradient: de Hoog, Anderssen and Lukas, "Differentiation of
     matrix functionals using triangular factorization" (2011).
 
-    >>> import tenkey as tk
     >>> P, L, U = tk.linalg.lu(tk.asarray([[1.0, 4.0], [2.0, 2.0]]))
     >>> P.tolist(), L.tolist(), U.tolist()
     ([[0.0, 1.0], [1.0, 0.0]], [[1.0, 0.0], [0.5, 1.0]], [[2.0, 2.0], [0.0, 3.0]])

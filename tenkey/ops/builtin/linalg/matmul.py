@@ -31,7 +31,7 @@ _EXCHANGED: Final = (1, 0)
 
 
 def _adjoint(x: Tensor) -> Tensor:
-    t: Tensor = permute_dims(x, _EXCHANGED) if x._data.ndim == 2 else matrix_transpose(x)  # the shorter way
+    t = permute_dims(x, _EXCHANGED) if x._data.ndim == 2 else matrix_transpose(x)  # fewer calls for a matrix
     return conj(t) if t.dtype.kind == "c" else t
 
 
@@ -52,9 +52,7 @@ def _right(g: Tensor, x1: Tensor, x2_meta: Any) -> Tensor:
         return matmul(_adjoint(x1), g)
     if x1.ndim == 1:
         g, x1 = expand_dims(g, -2 if x2_ndim > 1 else 0), expand_dims(x1, 0)
-        if x2_ndim == 1:
-            return squeeze(matmul(_adjoint(x1), expand_dims(g, -1)), -1)
-    elif x2_ndim == 1:
+    if x2_ndim == 1:
         return squeeze(matmul(_adjoint(x1), expand_dims(g, -1)), -1)
     return matmul(_adjoint(x1), g)
 
@@ -82,7 +80,7 @@ def _matmul_batch(level: VmapLevel, operator: Operator, args: Any, kwargs: dict[
 
 
 def _stack_of_matrices(level: VmapLevel, x: Tensor, ndim: int, place: int) -> Tensor:
-    """The operand as a stack of matrices, aligned for broadcasting; a vector gets its missing dimension."""
+    """Return the operand as a stack of matrices, aligned for broadcasting; a vector gets its missing dimension."""
     value, dim = level.split(x)
     if dim is not None:
         value = level.move(value, dim, 0)
@@ -122,9 +120,10 @@ matmul: Entry = structured(
     batch=_matmul_batch,
     methods=("__matmul__", "matmul"),
     tags=(Tag.KEEPS_PYTHON_SCALARS,),
-    doc="""Matrix product over the last two dimensions, broadcasting the others; a 1-d operand is a vector.
+    doc="""Multiply matrices in the last two dimensions, broadcasting the others; a 1-d operand is a vector.
 
-    >>> import tenkey as tk
+    Raises ValueError if an operand is 0-d or the shapes do not fit.
+
     >>> tk.matmul(tk.asarray([[1.0, 2.0]]), tk.asarray([[3.0], [4.0]])).tolist()
     [[11.0]]
     """,

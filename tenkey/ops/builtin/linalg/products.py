@@ -1,9 +1,10 @@
-"""Products of vectors and matrices beside ``matmul``: chains, powers, contractions."""
+"""Products of vectors and matrices other than ``matmul``: chains, powers, contractions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from ...shapes import broadcast_shapes, normalize_axes, normalize_axis
 from ..creation import eye
 from ..elementwise.arithmetic import multiply
 from ..elementwise.comparison import logical_and
-from ..elementwise.complex import conj, like_operand
+from ..elementwise.complex import conjugated, like_operand
 from ..shape.copying import concatenate
 from ..shape.views import broadcast_to, expand_dims, permute_dims, reshape, slice, squeeze
 from .common import check_square
@@ -28,17 +29,19 @@ __all__ = [
     "contract", "cross", "dot", "inner", "kron", "matrix_power", "multi_dot", "outer", "vecdot",
 ]  # fmt: skip
 
-_VECTORS: Final = "[{operator}] got shapes {a} and {b}: {rule}."
-
-
 # ---- products of vectors
+
+
+def _promoted(x1: np.ndarray[Any, Any], x2: np.ndarray[Any, Any]) -> tuple[np.ndarray, np.ndarray]:
+    dtype = result_dtype((x1.dtype, x2.dtype), ())
+    return x1.astype(dtype, copy=False), x2.astype(dtype, copy=False)
 
 
 def _vecdot_meta(x1: Tensor, x2: Tensor, *, axis: int = -1) -> TensorSpec:
     a, b = x1.shape, x2.shape
     if not a or not b:
-        raise ValueError(_VECTORS.format(operator="vecdot", a=a, b=b, rule="both need at least one dimension"))
-    # the axis is counted where both have it, so from the end it may be anything, from the start only in equal ranks
+        raise ValueError(f"[vecdot] got shapes {a} and {b}: both need at least one dimension.")
+    # the axis is one of the broadcast shape that both have
     short = min(len(a), len(b))
     if axis >= 0 and len(a) != len(b):
         ndim = max(len(a), len(b))
@@ -48,8 +51,9 @@ def _vecdot_meta(x1: Tensor, x2: Tensor, *, axis: int = -1) -> TensorSpec:
     else:
         axis = normalize_axis("vecdot", axis, short) - short
     if a[axis] != b[axis]:
-        rule = f"axis {axis} must have one length, {a[axis]} and {b[axis]} differ"
-        raise ValueError(_VECTORS.format(operator="vecdot", a=a, b=b, rule=rule))
+        raise ValueError(
+            f"[vecdot] got shapes {a} and {b}: axis {axis} must have one length, {a[axis]} and {b[axis]} differ."
+        )
     shape = broadcast_shapes("vecdot", a, b)
     at = axis + len(shape)
     return TensorSpec(shape[:at] + shape[at + 1 :], result_dtype((x1.dtype, x2.dtype), ()))
@@ -61,14 +65,12 @@ def _from_end(axis: int, a: Any, b: Any) -> int:
 
 def _vecdot_on_numpy(x1: np.ndarray[Any, Any], x2: np.ndarray[Any, Any], *, axis: int = -1) -> Any:
     if x1.dtype is not x2.dtype:
-        dtype = result_dtype((x1.dtype, x2.dtype), ())
-        x1, x2 = x1.astype(dtype, copy=False), x2.astype(dtype, copy=False)
+        x1, x2 = _promoted(x1, x2)
     if axis == -1:
         return np.vecdot(x1, x2)
     if axis >= 0 and axis >= max(x1.ndim, x2.ndim):
         raise IndexError
-    options: Any = {"axis": _from_end(axis, x1, x2)}
-    return np.vecdot(x1, x2, **options)
+    return np.vecdot(x1, x2, axis=_from_end(axis, x1, x2))  # type: ignore[call-overload]
 
 
 def _vecdot_batch(level: VmapLevel, operator: Operator, args: Any, kwargs: dict[str, Any]) -> Tensor:
@@ -85,7 +87,7 @@ vecdot: Entry = structured(
     strict=True,
     vjp={
         "x1": lambda g, x1_meta, x2, axis: like_operand(
-            conj(expand_dims(g, _from_end(axis, x1_meta, x2))) * x2, x1_meta
+            conjugated(expand_dims(g, _from_end(axis, x1_meta, x2))) * x2, x1_meta
         ),
         "x2": lambda g, x1, x2_meta, axis: like_operand(expand_dims(g, _from_end(axis, x1, x2_meta)) * x1, x2_meta),
     },
@@ -109,13 +111,12 @@ vecdot: Entry = structured(
     ),
     batch=_vecdot_batch,
     methods=("vecdot",),
-    doc="""The dot product along an axis, of the conjugate of ``x1`` with ``x2``; the other dimensions broadcast.
+    doc="""Compute the dot product of the conjugate of ``x1`` with ``x2`` along an axis; other dimensions broadcast.
 
     Args: x1, x2: at least one dimension, of any dtype; ``axis`` has the same length in both and is counted in the
     broadcast shape. Returns the broadcast shape without the axis, in the promoted dtype. Raises ValueError for other
-    shapes, IndexError for an axis that is not there.
+    shapes, IndexError for an axis out of range.
 
-    >>> import tenkey as tk
     >>> tk.vecdot(tk.asarray([1j, 2.0]), tk.asarray([1.0, 3.0])).item()
     (6-1j)
     """,
@@ -124,7 +125,7 @@ vecdot: Entry = structured(
 
 def _outer_meta(x1: Tensor, x2: Tensor) -> TensorSpec:
     if x1.ndim != 1 or x2.ndim != 1:
-        raise ValueError(_VECTORS.format(operator="outer", a=x1.shape, b=x2.shape, rule="both must be vectors"))
+        raise ValueError(f"[outer] got shapes {x1.shape} and {x2.shape}: both must be vectors.")
     return TensorSpec(x1.shape + x2.shape, result_dtype((x1.dtype, x2.dtype), ()))
 
 
@@ -132,8 +133,7 @@ def _outer_on_numpy(x1: np.ndarray[Any, Any], x2: np.ndarray[Any, Any]) -> Any:
     if x1.ndim != 1 or x2.ndim != 1:
         raise ValueError
     if x1.dtype is not x2.dtype:
-        dtype = result_dtype((x1.dtype, x2.dtype), ())
-        x1, x2 = x1.astype(dtype, copy=False), x2.astype(dtype, copy=False)
+        x1, x2 = _promoted(x1, x2)
     return np.multiply.outer(x1, x2)
 
 
@@ -150,8 +150,8 @@ outer: Entry = structured(
     numpy=_outer_on_numpy,
     strict=True,
     vjp={
-        "x1": lambda g, x1_meta, x2: like_operand(matmul(g, conj(x2)), x1_meta),
-        "x2": lambda g, x1, x2_meta: like_operand(matmul(conj(x1), g), x2_meta),
+        "x1": lambda g, x1_meta, x2: like_operand(matmul(g, conjugated(x2)), x1_meta),
+        "x2": lambda g, x1, x2_meta: like_operand(matmul(conjugated(x1), g), x2_meta),
     },
     jvp=linear("x1", "x2"),
     sample_inputs=lambda rng: [
@@ -159,11 +159,10 @@ outer: Entry = structured(
     ],
     reference=lambda x1, x2: x1[:, None] * x2[None, :],
     batch=_outer_batch,
-    doc="""The matrix of all products of an element of one vector with an element of another.
+    doc="""Multiply each element of one vector by each element of another.
 
     Args: x1: shape (M,). x2: shape (N,). Returns shape (M, N) in the promoted dtype. Raises ValueError for other ranks.
 
-    >>> import tenkey as tk
     >>> tk.linalg.outer(tk.asarray([1, 2]), tk.asarray([1, 10])).tolist()
     [[1, 10], [2, 20]]
     """,
@@ -179,12 +178,11 @@ outer: Entry = structured(
     reference=lambda x1, x2, axis=-1: np.cross(x1, x2, axis=axis),
 )
 def cross(x1: Tensor, x2: Tensor, *, axis: int = -1) -> Tensor:
-    """The cross product of vectors of three components along an axis; the other dimensions broadcast.
+    """Compute the cross product of vectors of three components along an axis; other dimensions broadcast.
 
     Args: x1, x2: a numeric dtype, length 3 along ``axis``. Returns the broadcast shape in the promoted dtype. Raises
-    ValueError for other lengths, IndexError for an axis that is not there, TypeError for bool.
+    ValueError for other lengths, IndexError for an axis out of range, TypeError for bool.
 
-    >>> import tenkey as tk
     >>> tk.linalg.cross(tk.asarray([1, 0, 0]), tk.asarray([0, 1, 0])).tolist()
     [0, 0, 1]
     """
@@ -193,8 +191,9 @@ def cross(x1: Tensor, x2: Tensor, *, axis: int = -1) -> Tensor:
     if axis < 0:
         i, j = axis + x1.ndim, axis + x2.ndim
     if x1.shape[i] != 3 or x2.shape[j] != 3:
-        rule = f"both must have length 3 along axis {axis}"
-        raise ValueError(_VECTORS.format(operator="linalg.cross", a=x1.shape, b=x2.shape, rule=rule))
+        raise ValueError(
+            f"[linalg.cross] got shapes {x1.shape} and {x2.shape}: both must have length 3 along axis {axis}."
+        )
     if result_dtype((x1.dtype, x2.dtype), ()).kind == "b":
         raise TypeError("[linalg.cross] is not defined for dtype bool: it takes numeric dtypes.")
     a = concatenate([x1, slice(x1, i, 0, 2)], axis=i)
@@ -205,25 +204,11 @@ def cross(x1: Tensor, x2: Tensor, *, axis: int = -1) -> Tensor:
 # ---- contractions
 
 
-def _moved_last(x: Tensor, axes: Sequence[int]) -> tuple[Tensor, tuple[int, ...]]:
+def _moved(x: Tensor, axes: Sequence[int], *, last: bool) -> tuple[Tensor, tuple[int, ...]]:
+    """Return ``x`` with the axes last or first, and the shape of its other dimensions."""
     free = [i for i in range(x.ndim) if i not in axes]
-    order = (*free, *axes)
-    shape = tuple([x.shape[i] for i in free])
-    return (x if order == tuple(range(x.ndim)) else permute_dims(x, order)), shape
-
-
-def _moved_first(x: Tensor, axes: Sequence[int]) -> tuple[Tensor, tuple[int, ...]]:
-    free = [i for i in range(x.ndim) if i not in axes]
-    order = (*axes, *free)
-    shape = tuple([x.shape[i] for i in free])
-    return (x if order == tuple(range(x.ndim)) else permute_dims(x, order)), shape
-
-
-def _count(lengths: Sequence[int]) -> int:
-    count = 1
-    for n in lengths:
-        count *= n
-    return count
+    order = (*free, *axes) if last else (*axes, *free)
+    return (x if order == tuple(range(x.ndim)) else permute_dims(x, order)), tuple([x.shape[i] for i in free])
 
 
 def _contract_samples(rng: np.random.Generator) -> Any:
@@ -247,26 +232,26 @@ def _contract_samples(rng: np.random.Generator) -> Any:
     tags=(Tag.INTERNAL,),
 )
 def contract(x1: Tensor, x2: Tensor, left: Sequence[int], right: Sequence[int]) -> Tensor:
-    """The sums of products over pairs of axes: what ``tensordot`` does."""
+    """Sum products over pairs of axes, as ``tensordot`` does."""
     if len(left) != len(right):
         raise ValueError(
-            f"[tensordot] got axes {tuple(left)} and {tuple(right)}: as many axes of the one as of the other."
+            f"[tensordot] got axes {tuple(left)} and {tuple(right)}: give the same number of axes for both tensors."
         )
     i, j = normalize_axes("tensordot", left, x1.ndim), normalize_axes("tensordot", right, x2.ndim)
     for p, q in zip(i, j):
         if x1.shape[p] != x2.shape[q]:
             raise ValueError(
                 f"[tensordot] got shapes {x1.shape} and {x2.shape} with axes {tuple(left)} and {tuple(right)}: the "
-                f"lengths of the axes that are summed over must be equal, {x1.shape[p]} and {x2.shape[q]} are not."
+                f"lengths of the axes to sum over must be equal; {x1.shape[p]} and {x2.shape[q]} are not."
             )
-    a, rows = _moved_last(x1, i)
-    b, columns = _moved_first(x2, j)
-    inner_size = _count([x1.shape[p] for p in i])
+    a, rows = _moved(x1, i, last=True)
+    b, columns = _moved(x2, j, last=False)
+    inner_size = prod([x1.shape[p] for p in i])
     if a.ndim != 2 or len(i) != 1:
-        a = reshape(a, (_count(rows), inner_size))
+        a = reshape(a, (prod(rows), inner_size))
     if b.ndim != 2 or len(j) != 1:
-        b = reshape(b, (inner_size, _count(columns)))
-    product: Tensor = matmul(a, b)
+        b = reshape(b, (inner_size, prod(columns)))
+    product = matmul(a, b)
     shape = rows + columns
     return product if product.shape == shape else reshape(product, shape)
 
@@ -280,11 +265,10 @@ def contract(x1: Tensor, x2: Tensor, left: Sequence[int], right: Sequence[int]) 
     reference=np.inner,
 )
 def inner(x1: Tensor, x2: Tensor) -> Tensor:
-    """Sums of products over the last dimensions, without conjugation; with a number, the product.
+    """Sum products over the last dimensions, without conjugation; with a number, multiply.
 
     Args: x1: shape (..., N). x2: shape (...', N). Returns shape (..., ...'). Source: ``numpy.inner``.
 
-    >>> import tenkey as tk
     >>> tk.inner(tk.asarray([1, 2, 3]), tk.asarray([1, 1, 0])).item()
     3
     """
@@ -303,12 +287,11 @@ def inner(x1: Tensor, x2: Tensor) -> Tensor:
     methods=("dot",),
 )
 def dot(x1: Tensor, x2: Tensor) -> Tensor:
-    """Sums of products over the last dimension of ``x1`` and the last but one of ``x2`` (the only one of a vector).
+    """Sum products over the last dimension of ``x1`` and the last but one of ``x2`` (the only one of a vector).
 
-    For matrices and vectors it is ``matmul``; in more dimensions all combine with all. With a number, the product.
-    Source: ``numpy.dot``.
+    For matrices and vectors this is ``matmul``; in more dimensions the other dimensions do not broadcast: the result
+    has those of both. With a number, multiply. Source: ``numpy.dot``.
 
-    >>> import tenkey as tk
     >>> tk.dot(tk.asarray([1, 2]), tk.asarray([3, 4])).item()
     11
     """
@@ -328,17 +311,15 @@ def dot(x1: Tensor, x2: Tensor) -> Tensor:
     reference=np.kron,
 )
 def kron(x1: Tensor, x2: Tensor) -> Tensor:
-    """The Kronecker product: blocks of the second, multiplied by each element of the first.
+    """Compute the Kronecker product: copies of ``x2`` multiplied by each element of ``x1``.
 
-    Dimensions of length 1 are put before the shorter shape; the result's lengths are the products. Source:
-    ``numpy.kron``.
+    The shorter shape is extended with leading ones; the lengths of the result are the products. Source: ``numpy.kron``.
 
-    >>> import tenkey as tk
     >>> tk.kron(tk.asarray([1, 10]), tk.asarray([1, 2])).tolist()
     [1, 2, 10, 20]
     """
     ndim = max(x1.ndim, x2.ndim)
-    if not ndim or not x1.ndim or not x2.ndim:  # of a number, too
+    if not x1.ndim or not x2.ndim:
         return x1 * x2
     a, b = ((1,) * (ndim - x.ndim) + x.shape for x in (x1, x2))
     left = reshape(x1, tuple([n for pair in zip(a, (1,) * ndim) for n in pair]))
@@ -350,7 +331,7 @@ def kron(x1: Tensor, x2: Tensor) -> Tensor:
 
 
 def _cheapest(sizes: Sequence[int]) -> Any:
-    """Where to split each part of a chain of matrices (Cormen et al., Introduction to Algorithms, 15.2)."""
+    """Return where to split each part of a chain of matrices (Cormen et al., Introduction to Algorithms, 15.2)."""
     n = len(sizes) - 1
     cost = [[0] * n for _ in range(n)]
     split = [[0] * n for _ in range(n)]
@@ -372,12 +353,11 @@ def _cheapest(sizes: Sequence[int]) -> Any:
     reference=lambda tensors: np.asarray(np.linalg.multi_dot(tensors)),
 )
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
-    """The product of a chain of matrices, multiplied in the cheapest order.
+    """Multiply a chain of matrices in the cheapest order.
 
     Args: tensors: at least two matrices; the first and the last may be vectors. Raises ValueError for other ranks and
-    for lengths that do not fit. Source: ``numpy.linalg.multi_dot``.
+    for lengths that do not match. Source: ``numpy.linalg.multi_dot``.
 
-    >>> import tenkey as tk
     >>> tk.linalg.multi_dot([tk.ones((2, 3)), tk.ones((3, 4)), tk.ones(4)]).tolist()
     [12.0, 12.0]
     """
@@ -386,8 +366,7 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     if last < 1 or any(x.ndim != 2 and not (x.ndim == 1 and i in (0, last)) for i, x in enumerate(tensors)):
         given = " and ".join(map(str, shapes)) or "no tensors"
         raise ValueError(
-            f"[linalg.multi_dot] got {given}: it takes two or more matrices, of which the first and the last may be "
-            "vectors."
+            f"[linalg.multi_dot] got {given}: it takes two or more matrices; the first and the last may be vectors."
         )
     chain = list(tensors)
     if chain[0].ndim == 1:
@@ -415,14 +394,13 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
         for shape in ((2, 2), (2, 3, 3), (0, 0))
         for n in (0, 1, 2, 5)
     ],
-    reference=lambda x, n: np.linalg.matrix_power(x, n) if n else np.linalg.matrix_power(x, 0),
+    reference=np.linalg.matrix_power,
 )
 def matrix_power(x: Tensor, n: int) -> Tensor:
-    """The product of ``n`` copies of a square matrix; for a negative ``n``, of copies of its inverse.
+    """Multiply ``n`` copies of a square matrix; for a negative ``n``, copies of its inverse.
 
-    Args: x: shape (..., M, M). Raises ValueError for other shapes, and as ``inv`` for a singular matrix.
+    Args: x: shape (..., M, M). Raises ValueError for other shapes, and with ``n < 0`` for a singular matrix.
 
-    >>> import tenkey as tk
     >>> tk.linalg.matrix_power(tk.asarray([[1, 1], [0, 1]]), 3).tolist()
     [[1, 3], [0, 1]]
     """

@@ -1,7 +1,7 @@
 """Linear systems: inverse, solution, determinants, Cholesky factor.
 
-The gradients are those of M. Giles, "Collected matrix derivative results for forward and reverse mode algorithmic
-differentiation" (2008), for complex matrices as well; they are made of operators, so that every order exists.
+The gradients follow M. Giles, "Collected matrix derivative results for forward and reverse mode algorithmic
+differentiation" (2008), extended to complex matrices; they consist of operators, so every order exists.
 """
 
 from __future__ import annotations
@@ -13,24 +13,15 @@ import numpy as np
 from ....core.dtypes import names as dtypes
 from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
-from ...declare import Entry, TensorSpec, composite, core_dims, structured
+from ...declare import Entry, TensorSpec, composite
 from ...shapes import broadcast_shapes
 from ..creation import eye, zeros
 from ..elementwise.arithmetic import negative
-from ..elementwise.complex import conj, imag, like_operand
+from ..elementwise.complex import conj, conjugated, imag, like_operand
 from ..reductions.reduction import sum as sum_
 from ..shape.copying import concatenate
 from ..shape.views import broadcast_to, expand_dims, reshape, squeeze
-from .common import (
-    adjoint,
-    check_square,
-    half_lower,
-    hermitian,
-    inexact,
-    inexact_array,
-    known_linalg,
-    solve_batch,
-)
+from .common import adjoint, check_square, half_lower, hermitian, inexact, lapack, solve_batch, square_samples
 from .matmul import matmul
 
 __all__ = ["SlogdetResult", "cholesky", "det", "inv", "slogdet", "solve"]
@@ -38,47 +29,22 @@ __all__ = ["SlogdetResult", "cholesky", "det", "inv", "slogdet", "solve"]
 _SINGULAR: Final = (
     "the matrix is singular (of a stack, one of them). tk.linalg.pinv and tk.linalg.lstsq take such matrices."
 )
-_NOT_POSITIVE: Final = (
-    "the matrix is not positive definite (of a stack, one of them). tk.linalg.eigh takes every Hermitian matrix."
-)
-
-
-def _like_dtype(operator: str) -> Any:
-    def rule(x: Tensor, **rest: Any) -> TensorSpec:
-        return TensorSpec(x.shape, check_square(operator, x))
-
-    return rule
-
-
-def _regular(rng: np.random.Generator, *shape: int) -> np.ndarray[Any, Any]:
-    """Well-conditioned matrices: a large diagonal, with different values."""
-    n = shape[-1]
-    return rng.uniform(-0.6, 0.6, shape) + np.diag(np.arange(3.0, n + 3.0))
-
-
-def _square_samples(rng: np.random.Generator) -> Any:
-    return [((_regular(rng, *shape),), {}) for shape in ((3, 3), (2, 2, 2), (1, 1), (0, 0), (0, 2, 2))]
-
 
 # ---- inverse and solution
 
-inv: Entry = structured(
+inv: Entry = lapack(
     "linalg_inv(Tensor x) -> Tensor",
-    meta=_like_dtype("linalg.inv"),
-    numpy=known_linalg("linalg.inv", _SINGULAR)(lambda x: np.linalg.inv(inexact_array(x))),
-    widens=True,
-    strict=True,
+    np.linalg.inv,
+    error=_SINGULAR,
     vjp={"x": lambda g, out: negative(matmul(matmul(adjoint(out), g), adjoint(out)))},
-    sample_inputs=_square_samples,
+    sample_inputs=square_samples,
     reference=np.linalg.inv,
-    batch=core_dims(2),
-    doc="""Inverse of a square matrix, or of each matrix of a stack.
+    doc="""Invert a square matrix or each matrix of a stack.
 
-    Args: x: shape (..., M, M), floating or complex; integers are taken as floats. Returns the shape and dtype of x.
+    Args: x: shape (..., M, M), floating or complex; integers are converted to floats. Returns the shape and dtype of x.
     Raises ValueError for other shapes and for an exactly singular matrix (as ``tk.linalg.LinAlgError``), TypeError for
-    other dtypes. Multiply by an inverse with ``tk.linalg.solve``, which is faster and more accurate.
+    other dtypes. To multiply by an inverse use ``tk.linalg.solve``, which is faster and more accurate.
 
-    >>> import tenkey as tk
     >>> tk.linalg.inv(tk.asarray([[2.0, 0.0], [0.0, 4.0]])).tolist()
     [[0.5, 0.0], [0.0, 0.25]]
     """,
@@ -90,8 +56,8 @@ def _solve_meta(x1: Tensor, x2: Tensor) -> TensorSpec:
     m = x1.shape[-1]
     if not x2.ndim or x2.shape[-2 if x2.ndim > 1 else -1] != m:
         raise ValueError(
-            f"[linalg.solve] got x1 of shape {x1.shape} and x2 of shape {x2.shape}: x2 is a vector (M,) or matrices "
-            f"(..., M, K), and M = {m} here."
+            f"[linalg.solve] got x1 of shape {x1.shape} and x2 of shape {x2.shape}: x2 must be a vector (M,) or "
+            f"matrices (..., M, K), where M = {m}."
         )
     dtype = inexact("linalg.solve", x1.dtype, x2.dtype)
     if x2.ndim == 1:
@@ -121,18 +87,18 @@ def _solve_left(g: Tensor, x1: Tensor, x2_meta: Any, out: Tensor) -> Tensor:
     return negative(matmul(solve(adjoint(x1), g), adjoint(out)))
 
 
-solve: Entry = structured(
+solve: Entry = lapack(
     "linalg_solve(Tensor x1, Tensor x2) -> Tensor",
+    _solve_on_numpy,
+    error=_SINGULAR,
+    converts=True,
     meta=_solve_meta,
-    numpy=known_linalg("linalg.solve", _SINGULAR)(_solve_on_numpy),
-    widens=True,
-    strict=True,
     vjp={
         "x1": lambda g, x1, x2_meta, out: like_operand(_solve_left(g, x1, x2_meta, out), x1),
         "x2": lambda g, x1, x2_meta: like_operand(_solve_right(g, x1, x2_meta), x2_meta),
     },
     sample_inputs=lambda rng: [
-        ((_regular(rng, *a), rng.standard_normal(b)), {})
+        ((rng.uniform(-0.6, 0.6, a) + np.diag(np.arange(3.0, a[-1] + 3.0)), rng.standard_normal(b)), {})
         for a, b in (
             ((3, 3), (3, 2)),
             ((3, 3), (3,)),
@@ -146,13 +112,12 @@ solve: Entry = structured(
     ],
     reference=np.linalg.solve,
     batch=solve_batch,
-    doc="""The solution of the systems ``x1 @ x = x2``.
+    doc="""Solve the linear systems ``x1 @ x = x2``.
 
-    Args: x1: shape (..., M, M). x2: a vector (M,), or matrices (..., M, K); the leading dimensions broadcast. Floating
-    or complex, integers are taken as floats. Raises ValueError for other shapes and for an exactly singular matrix (as
-    ``tk.linalg.LinAlgError``), TypeError for other dtypes.
+    Args: x1: shape (..., M, M). x2: a vector (M,), or matrices (..., M, K); the leading dimensions broadcast. Both are
+    floating or complex; integers are converted to floats. Raises ValueError for other shapes and for an exactly
+    singular matrix (as ``tk.linalg.LinAlgError``), TypeError for other dtypes.
 
-    >>> import tenkey as tk
     >>> tk.linalg.solve(tk.asarray([[2.0, 0.0], [0.0, 4.0]]), tk.asarray([2.0, 2.0])).tolist()
     [1.0, 0.5]
     """,
@@ -162,19 +127,19 @@ solve: Entry = structured(
 
 # Note [Determinants of singular matrices]
 # ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-# The gradient of det(A) is the adjugate, which exists for every matrix: it is computed from singular values, where
-# det(A) inv(A) would divide by zero. An element of the adjugate is, but for its sign, the determinant of A with a row
-# and a column joined to it: adj(A)[i, j] = -det([[A, e_j], [e_i^T, 0]]). So its derivative is made of adjugates again,
-# and every order is exact, singular or not. That is n**2 larger matrices: above _BORDERED it is the derivative of
-# det(A) inv(A) instead, and a second derivative at a singular matrix is refused (inv raises).
+# The gradient of det(A) is the adjugate, which exists for every matrix. It is computed from singular values, because
+# det(A) inv(A) would divide by zero. Up to sign, an element of the adjugate is the determinant of A bordered by a row
+# and a column: adj(A)[i, j] = -det([[A, e_j], [e_i^T, 0]]). Its derivative therefore consists of adjugates again, and
+# every order is exact, singular or not. This takes n**2 larger matrices, so above _BORDERED the derivative is that of
+# det(A) inv(A), and a second derivative at a singular matrix raises (as inv does).
 # Guarded by tests/ops/test_linalg_gradients.py::test_determinant_of_singular_matrices.
 _BORDERED: Final = 6
 
 
 def _adjugate_on_numpy(x: np.ndarray[Any, Any]) -> Any:
-    u, s, vh = np.linalg.svd(inexact_array(x))
+    u, s, vh = np.linalg.svd(x)
     n = s.shape[-1]
-    # products of all singular values but one, without division
+    # products of all singular values except one, without division
     others = np.ones_like(s)
     for i in range(n):
         others[..., i] = np.prod(np.delete(s, i, -1), -1)
@@ -189,33 +154,27 @@ def _adjugate_vjp(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
     if n > _BORDERED:
         back = adjoint(inv(x))
         # d adj = tr(adj dA) inv(A) - inv(A) dA adj
-        scale: Tensor = sum_(conj(inv(x)) * g, axis=(-2, -1), keepdims=True)
+        scale = sum_(conjugated(inv(x)) * g, axis=(-2, -1), keepdims=True)
         return scale * adjoint(out) - matmul(matmul(back, g), adjoint(out))
     if n == 1:
         return g * 0
     unit = eye(n, dtype=x.dtype, device=x.device)
-    column = reshape(unit, (1, n, n, 1))  # e_j
-    row = reshape(unit, (n, 1, 1, n))  # e_i
-    wide = (*batch, n, n, n, n)
-    body = broadcast_to(reshape(x, (*batch, 1, 1, n, n)), wide)
-    right = broadcast_to(column, (*batch, n, n, n, 1))
-    below = broadcast_to(row, (*batch, n, n, 1, n))
+    body = broadcast_to(reshape(x, (*batch, 1, 1, n, n)), (*batch, n, n, n, n))
+    right = broadcast_to(reshape(unit, (1, n, n, 1)), (*batch, n, n, n, 1))  # e_j
+    below = broadcast_to(reshape(unit, (n, 1, 1, n)), (*batch, n, n, 1, n))  # e_i
     corner = zeros((*batch, n, n, 1, 1), dtype=x.dtype, device=x.device)
     bordered = concatenate([concatenate([body, right], axis=-1), concatenate([below, corner], axis=-1)], axis=-2)
     minors = adjugate(bordered)[..., :n, :n]
-    total: Tensor = sum_(reshape(g, (*batch, n, n, 1, 1)) * adjoint(minors), axis=(-4, -3))
-    return negative(total)
+    return negative(sum_(reshape(g, (*batch, n, n, 1, 1)) * adjoint(minors), axis=(-4, -3)))
 
 
-adjugate: Entry = structured(
+adjugate: Entry = lapack(
     "linalg_adjugate(Tensor x) -> Tensor",
-    meta=_like_dtype("linalg.adjugate"),
-    numpy=_adjugate_on_numpy,
-    widens=True,
+    _adjugate_on_numpy,
+    strict=False,
     vjp={"x": _adjugate_vjp},
-    sample_inputs=_square_samples,
+    sample_inputs=square_samples,
     reference=lambda x: np.linalg.det(x)[..., None, None] * np.linalg.inv(x),
-    batch=core_dims(2),
     tags=(Tag.INTERNAL,),
 )
 
@@ -224,23 +183,19 @@ def _scaled_by(g: Tensor, matrix: Tensor) -> Tensor:
     return reshape(g, (*g.shape, 1, 1)) * matrix
 
 
-det: Entry = structured(
+det: Entry = lapack(
     "linalg_det(Tensor x) -> Tensor",
+    np.linalg.det,
     meta=lambda x: TensorSpec(x.shape[:-2], check_square("linalg.det", x)),
-    numpy=lambda x: np.linalg.det(inexact_array(x)),
-    widens=True,
-    strict=True,
     vjp={"x": lambda g, x: _scaled_by(g, adjoint(adjugate(x)))},
-    sample_inputs=_square_samples,
+    sample_inputs=square_samples,
     reference=np.linalg.det,
-    batch=core_dims(2),
-    doc="""Determinant of a square matrix, or of each matrix of a stack.
+    doc="""Compute the determinant of a square matrix or of each matrix of a stack.
 
-    Args: x: shape (..., M, M), floating or complex; integers are taken as floats. Returns shape (...). The gradient is
-    the adjugate, right for singular matrices too. Where it may overflow, take ``tk.linalg.slogdet``. Raises ValueError
-    for other shapes.
+    Args: x: shape (..., M, M), floating or complex; integers are converted to floats. Returns shape (...). The gradient
+    is the adjugate, which is correct for singular matrices too. Use ``tk.linalg.slogdet`` where the determinant may
+    overflow. Raises ValueError for other shapes.
 
-    >>> import tenkey as tk
     >>> tk.linalg.det(tk.asarray([[2.0, 0.0], [0.0, 4.0]])).item()
     8.0
     """,
@@ -260,42 +215,37 @@ def _slogdet_meta(x: Tensor) -> Any:
 
 
 def _slogdet_vjp(g: Any, x: Tensor, out: Any) -> Tensor:
-    g_sign, g_log = g
-    weight = g_log
+    g_sign, weight = g
     if g_sign is not None and x.dtype.kind == "c":  # the sign of a real matrix is a step
         turned = imag(conj(g_sign) * out[0]) * -1j
         weight = turned if weight is None else weight + turned
     if weight is None:
-        return _scaled_by(g_sign * 0, x)  # made of g: forward mode differentiates by it
+        return _scaled_by(g_sign * 0, x)  # depends on g, because forward mode differentiates with respect to g
     return _scaled_by(weight, adjoint(inv(x)))
 
 
-_slogdet: Any = structured(
+_slogdet = lapack(
     "lapack_slogdet(Tensor x) -> (Tensor, Tensor)",
+    np.linalg.slogdet,
     meta=_slogdet_meta,
-    numpy=lambda x: np.linalg.slogdet(inexact_array(x)),
-    widens=True,
-    strict=True,
     vjp={"x": _slogdet_vjp},
-    batch=core_dims(2),
     tags=(Tag.DERIVED,),
 )
 
 
 @composite(
     "linalg_slogdet(Tensor x) -> (Tensor sign, Tensor logabsdet)",
-    sample_inputs=_square_samples,
+    sample_inputs=square_samples,
     reference=np.linalg.slogdet,
 )
 def slogdet(x: Tensor) -> SlogdetResult:
-    """Sign and natural logarithm of the absolute value of the determinant, which do not overflow.
+    """Compute sign and logarithm of the absolute value of the determinant, which cannot overflow.
 
-    Args: x: shape (..., M, M), floating or complex; integers are taken as floats. Returns a named tuple ``(sign,
-    logabsdet)`` of shape (...): the sign has the dtype of x (for a complex matrix a number of absolute value 1), the
-    logarithm the real one. Of a singular matrix they are 0 and -inf, without a gradient. Raises ValueError for other
+    Args: x: shape (..., M, M), floating or complex; integers are converted to floats. Returns a named tuple ``(sign,
+    logabsdet)`` of shape (...): the sign has the dtype of x (for a complex matrix its absolute value is 1), the natural
+    logarithm is real. For a singular matrix they are 0 and -inf, without a gradient. Raises ValueError for other
     shapes.
 
-    >>> import tenkey as tk
     >>> tk.linalg.slogdet(-tk.eye(3)).sign.item()
     -1.0
     """
@@ -308,7 +258,7 @@ def slogdet(x: Tensor) -> SlogdetResult:
 def _cholesky_vjp(g: Tensor, out: Tensor, upper: bool) -> Tensor:
     if upper:
         g, out = adjoint(g), adjoint(out)
-    back = adjoint(inv(out))  # triangular, and of the condition of the factor
+    back = adjoint(inv(out))  # triangular, and as well conditioned as the factor
     inner = half_lower(matmul(adjoint(out), g))
     return hermitian(matmul(matmul(back, inner), adjoint(back)))
 
@@ -326,27 +276,23 @@ def _cholesky_reference(x: np.ndarray[Any, Any], *, upper: bool = False) -> Any:
     return np.linalg.cholesky(x)
 
 
-cholesky: Entry = structured(
+cholesky: Entry = lapack(
     "linalg_cholesky(Tensor x, *, bool upper=False) -> Tensor",
-    meta=_like_dtype("linalg.cholesky"),
-    numpy=known_linalg("linalg.cholesky", _NOT_POSITIVE)(
-        lambda x, *, upper=False: np.linalg.cholesky(inexact_array(x), upper=upper)
+    np.linalg.cholesky,
+    error=(
+        "the matrix is not positive definite (of a stack, one of them). tk.linalg.eigh takes every Hermitian matrix."
     ),
-    widens=True,
-    strict=True,
     vjp={"x": _cholesky_vjp},
     sample_inputs=_definite_samples,
     reference=_cholesky_reference,
     gradcheck_wrapper=lambda call, x, **options: call(hermitian(x), **options),
-    batch=core_dims(2),
-    doc="""The triangular factor of a Hermitian positive definite matrix, or of each matrix of a stack.
+    doc="""Compute the triangular factor of a Hermitian positive definite matrix or of each matrix of a stack.
 
-    Args: x: shape (..., M, M), floating or complex; integers are taken as floats. Only its lower triangle is read, with
-    ``upper`` only its upper one. Returns L with ``L @ L^H = x``, with ``upper`` its conjugate transpose U, where ``U^H
-    @ U = x``. The gradient is the Hermitian one: it keeps a Hermitian matrix Hermitian. Raises ValueError for other
-    shapes and for a matrix that is not positive definite (as ``tk.linalg.LinAlgError``).
+    Args: x: shape (..., M, M), floating or complex; integers are converted to floats. Only the lower triangle is read,
+    or only the upper one if ``upper``. Returns L with ``L @ L^H = x``, or if ``upper`` U with ``U^H @ U = x``. The
+    gradient is Hermitian. Raises ValueError for other shapes and for a matrix that is not positive definite (as
+    ``tk.linalg.LinAlgError``).
 
-    >>> import tenkey as tk
     >>> tk.linalg.cholesky(tk.asarray([[4.0, 2.0], [2.0, 5.0]])).tolist()
     [[2.0, 0.0], [1.0, 2.0]]
     """,

@@ -1,8 +1,8 @@
-"""Triangular matrices: ones below a diagonal, and what lies on one side of it."""
+"""Triangular matrices: ones below a diagonal, and the elements on one side of it."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -29,15 +29,12 @@ tri = factory(
         n_rows, n_cols, k, dtype or default_float()
     ),
     positional=1,
-    doc="""Ones on the ``k``-th diagonal and below, zeros above.
+    doc="""Return a matrix with ones on the ``k``-th diagonal and below, and zeros above.
 
-    >>> import tenkey as tk
     >>> tk.tri(2, 3, dtype=tk.int64).tolist()
     [[1, 0, 0], [1, 1, 0]]
     """,
 )
-
-_MATRIX: Final = "[{operator}] needs at least two dimensions, got shape {shape}."
 
 
 def _triangle_samples(rng: np.random.Generator) -> Any:
@@ -55,21 +52,25 @@ def _triangle_samples(rng: np.random.Generator) -> Any:
     ]
 
 
-def _numpy_tril(x: np.ndarray, *, k: int = 0) -> np.ndarray:
-    rows, columns = x.shape[-2:]
-    kept = np.greater_equal.outer(np.arange(k, k + rows), np.arange(columns))
-    return np.where(kept, x, x.dtype.type(0))
+def _numpy_triangle(compare: np.ufunc) -> Any:
+    def on_numpy(x: np.ndarray, *, k: int = 0) -> np.ndarray:
+        rows, columns = x.shape[-2:]
+        kept = compare.outer(np.arange(k, k + rows), np.arange(columns))
+        return np.where(kept, x, x.dtype.type(0))
+
+    return on_numpy
 
 
-def _numpy_triu(x: np.ndarray, *, k: int = 0) -> np.ndarray:
-    rows, columns = x.shape[-2:]
-    kept = np.less_equal.outer(np.arange(k, k + rows), np.arange(columns))
-    return np.where(kept, x, x.dtype.type(0))
+def _below(operator: str, x: Tensor, k: int) -> Tensor:
+    """Return a mask of the elements on the ``k``-th diagonal and below."""
+    if x.ndim < 2:
+        raise ValueError(f"[{operator}] needs at least two dimensions, got shape {x.shape}.")
+    return tri(x.shape[-2], x.shape[-1], k=k, dtype=bool_dtype, device=x.device)
 
 
 @composite(
     "tril(Tensor x, *, int k=0) -> Tensor",
-    numpy=_numpy_tril,
+    numpy=_numpy_triangle(np.greater_equal),
     vjp={"x": lambda g, k: tril(g, k=k)},
     jvp=linear("x"),
     sample_inputs=_triangle_samples,
@@ -78,20 +79,17 @@ def _numpy_triu(x: np.ndarray, *, k: int = 0) -> np.ndarray:
     positional=1,
 )
 def tril(x: Tensor, *, k: int = 0) -> Tensor:
-    """The lower triangle of matrices in the last two dimensions, zero above the ``k``-th diagonal; a copy.
+    """Return the lower triangle of the last two dimensions, with zeros above the ``k``-th diagonal; a copy.
 
-    >>> import tenkey as tk
     >>> tk.tril(tk.asarray([[1, 2], [3, 4]])).tolist()
     [[1, 0], [3, 4]]
     """
-    if x.ndim < 2:
-        raise ValueError(_MATRIX.format(operator="tril", shape=x.shape))
-    return where(tri(x.shape[-2], x.shape[-1], k=k, dtype=bool_dtype, device=x.device), x, False)
+    return where(_below("tril", x, k), x, False)
 
 
 @composite(
     "triu(Tensor x, *, int k=0) -> Tensor",
-    numpy=_numpy_triu,
+    numpy=_numpy_triangle(np.less_equal),
     vjp={"x": lambda g, k: triu(g, k=k)},
     jvp=linear("x"),
     sample_inputs=_triangle_samples,
@@ -100,12 +98,9 @@ def tril(x: Tensor, *, k: int = 0) -> Tensor:
     positional=1,
 )
 def triu(x: Tensor, *, k: int = 0) -> Tensor:
-    """The upper triangle of matrices in the last two dimensions, zero below the ``k``-th diagonal; a copy.
+    """Return the upper triangle of the last two dimensions, with zeros below the ``k``-th diagonal; a copy.
 
-    >>> import tenkey as tk
     >>> tk.triu(tk.asarray([[1, 2], [3, 4]])).tolist()
     [[1, 2], [0, 4]]
     """
-    if x.ndim < 2:
-        raise ValueError(_MATRIX.format(operator="triu", shape=x.shape))
-    return where(tri(x.shape[-2], x.shape[-1], k=k - 1, dtype=bool_dtype, device=x.device), False, x)
+    return where(_below("triu", x, k - 1), False, x)

@@ -90,7 +90,6 @@ def searchsorted(x1: Tensor, x2: Tensor, *, side: str = "left", sorter: Tensor |
     number. If ``x1`` is not sorted, ``sorter`` holds the indices that sort it (``argsort``). NaN counts as larger
     than every number. Raises ValueError for other shapes, TypeError for complex dtypes.
 
-    >>> import tenkey as tk
     >>> tk.searchsorted(tk.asarray([1, 2, 2, 3]), tk.asarray([0, 2, 9])).tolist()
     [0, 1, 4]
     >>> tk.searchsorted(tk.asarray([1, 2, 2, 3]), 2, side="right").item()
@@ -195,7 +194,6 @@ def topk(x: Tensor, k: int, axis: int = -1, *, largest: bool = True) -> TopKResu
     counts as larger than every number. Raises ValueError if there are fewer than ``k`` elements, TypeError for complex
     dtypes.
 
-    >>> import tenkey as tk
     >>> values, indices = tk.topk(tk.asarray([3, 9, 5, 7]), 2)
     >>> values.tolist(), indices.tolist()
     ([9, 7], [1, 3])
@@ -287,7 +285,6 @@ def cummax(x: Tensor, axis: int | None = None) -> CummaxResult:
     Of equal elements the index is that of the last, which gets the gradient. After a NaN all are NaN. Raises
     ValueError without an axis for several dimensions, TypeError for complex dtypes.
 
-    >>> import tenkey as tk
     >>> values, indices = tk.cummax(tk.asarray([1, 3, 2, 5]))
     >>> values.tolist(), indices.tolist()
     ([1, 3, 3, 5], [0, 1, 1, 3])
@@ -309,7 +306,6 @@ def cummin(x: Tensor, axis: int | None = None) -> CumminResult:
     Of equal elements the index is that of the last, which gets the gradient. After a NaN all are NaN. Raises
     ValueError without an axis for several dimensions, TypeError for complex dtypes.
 
-    >>> import tenkey as tk
     >>> tk.cummin(tk.asarray([3, 1, 2])).values.tolist()
     [3, 1, 1]
     """
@@ -342,7 +338,6 @@ argpartition = structured(
     What comes before is not larger, what comes behind is not smaller, each in no particular order. Raises IndexError
     for a place that is not there, TypeError for complex dtypes.
 
-    >>> import tenkey as tk
     >>> tk.argpartition(tk.asarray([30, 10, 20]), 0).tolist()[0]
     1
     """,
@@ -359,7 +354,6 @@ argpartition = structured(
 def partition(x: Tensor, kth: int, axis: int = -1) -> Tensor:
     """The elements along an axis with that at place ``kth`` where sorting would put it: see ``tk.argpartition``.
 
-    >>> import tenkey as tk
     >>> tk.partition(tk.asarray([30.0, 10.0, 20.0]), 0).tolist()[0]
     10.0
     """

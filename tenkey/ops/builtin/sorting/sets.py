@@ -117,7 +117,6 @@ unique_values: Entry = structured(
 
     Each NaN is distinct from every other. Source: the array API standard.
 
-    >>> import tenkey as tk
     >>> tk.unique_values(tk.asarray([3, 1, 3])).tolist()
     [1, 3]
     """,
@@ -136,7 +135,6 @@ def unique_all(x: Tensor) -> UniqueAllResult:
     ``values``, ``indices`` (into the flattened tensor), ``inverse_indices`` (of the shape of ``x``) and ``counts``, the
     last three in int64. Each NaN is distinct from every other.
 
-    >>> import tenkey as tk
     >>> found = tk.unique_all(tk.asarray([3, 1, 3]))
     >>> found.values.tolist(), found.indices.tolist(), found.inverse_indices.tolist(), found.counts.tolist()
     ([1, 3], [1, 0], [1, 0, 1], [1, 2])
@@ -154,7 +152,6 @@ def unique_all(x: Tensor) -> UniqueAllResult:
 def unique_counts(x: Tensor) -> UniqueCountsResult:
     """The distinct elements and how often each occurs (int64). Each NaN is distinct from every other.
 
-    >>> import tenkey as tk
     >>> found = tk.unique_counts(tk.asarray([3, 1, 3]))
     >>> found.values.tolist(), found.counts.tolist()
     ([1, 3], [1, 2])
@@ -173,7 +170,6 @@ def unique_inverse(x: Tensor) -> UniqueInverseResult:
 
     ``inverse_indices`` are int64 and have the shape of ``x``. Each NaN is distinct from every other.
 
-    >>> import tenkey as tk
     >>> found = tk.unique_inverse(tk.asarray([3, 1, 3]))
     >>> found.values.tolist(), found.inverse_indices.tolist()
     ([1, 3], [1, 0, 1])
@@ -222,7 +218,6 @@ def isin(x1: Tensor, x2: Tensor, *, invert: bool = False) -> Tensor:
 
     Either may be a Python number. NaN is equal to nothing.
 
-    >>> import tenkey as tk
     >>> tk.isin(tk.asarray([1, 2, 3]), tk.asarray([3, 1])).tolist()
     [True, False, True]
     """

@@ -111,7 +111,6 @@ argsort: Entry = structured(
     Equal elements keep their order if ``stable``, whichever the direction. NaN counts as larger than every number.
     Raises TypeError for complex dtypes, IndexError for an axis out of range.
 
-    >>> import tenkey as tk
     >>> tk.argsort(tk.asarray([3.0, 1.0, 2.0])).tolist()
     [1, 2, 0]
     >>> tk.argsort(tk.asarray([1, 2, 2]), descending=True).tolist()
@@ -211,7 +210,6 @@ sort: Entry = structured(
     number. Equal elements share the gradient equally. Raises TypeError for complex dtypes, IndexError for an axis out
     of range.
 
-    >>> import tenkey as tk
     >>> tk.sort(tk.asarray([3.0, 1.0, 2.0])).tolist()
     [1.0, 2.0, 3.0]
     >>> tk.sort(tk.asarray([[1, 3], [2, 0]]), axis=0, descending=True).tolist()
