@@ -23,7 +23,14 @@ from tenkey.dispatch.operator import Operator
 from tenkey.ops.scalar import topological_order
 from tenkey.testing import SampleInput
 
-__all__ = ["composite_reference", "evaluated", "expression_reference", "named_reference", "result_rule"]
+__all__ = [
+    "composite_reference",
+    "evaluated",
+    "expression_reference",
+    "named_reference",
+    "numpy_function",
+    "result_rule",
+]
 
 Array = np.ndarray[Any, Any]
 
@@ -52,6 +59,15 @@ def named_reference(operator: Operator) -> Callable[..., Any] | None:
     found = _function(operator.schema.base_name)
     known = isinstance(found, np.ufunc) and found.nin == len(operator.schema.arguments)
     return found if known else None
+
+
+def numpy_function(operator: Operator) -> Callable[..., Any] | None:
+    """NumPy's function with the name of an operator, in the submodule that its prefix names."""
+    name = operator.schema.base_name
+    for prefix, module in (("fft_", np.fft), ("linalg_", np.linalg)):
+        if name.startswith(prefix):
+            return getattr(module, name.removeprefix(prefix), None)
+    return getattr(np, name, None)
 
 
 def evaluated(expression: Any, environment: dict[str, Any]) -> Any:

@@ -11,7 +11,14 @@ import scipy.linalg
 import scipy.special
 
 from tenkey.dispatch.operator import Operator
-from tests.operators._evaluation import composite_reference, expression_reference, named_reference, result_rule
+from tests.operators._composed_references import COMPOSED_REFERENCES
+from tests.operators._evaluation import (
+    composite_reference,
+    expression_reference,
+    named_reference,
+    numpy_function,
+    result_rule,
+)
 from tests.operators._extra_references import EXTRA_REFERENCES
 from tests.operators._table import arrays, sampled
 
@@ -113,6 +120,7 @@ def _lu(x: Array) -> Any:
 
 REFERENCES: Final[Mapping[str, Reference]] = {
     **_POINTWISE,
+    **COMPOSED_REFERENCES,
     **EXTRA_REFERENCES,
     "linalg_lu": _lu,
     "copy_": _copy,
@@ -189,7 +197,8 @@ _RESULT_DTYPE: Final[Mapping[str, str]] = {  # where the package's rule is not N
 def reference_of(operator: Operator) -> Reference | None:
     """What an operator computes, in terms of NumPy; None if its block does not say so.
 
-    Expressions and composites need no ``reference=``: see ``tests/operators/_evaluation.py``.
+    Expressions, composites and what NumPy has under the same name need no ``reference=``: see
+    ``tests/operators/_evaluation.py``.
     """
     functional = operator.facets["Inplace"].functional if "Inplace" in operator.facets else None
     if functional is not None:
@@ -199,8 +208,9 @@ def reference_of(operator: Operator) -> Reference | None:
         known = operator.facets["SampleInputs"].reference
     if known is None and "Pointwise" in operator.facets:
         known = named_reference(operator)
-    if known is None and operator.facets.keys() & {"Pointwise", "Reduce"}:
-        known = expression_reference(operator)
+    if known is None:
+        is_expression = bool(operator.facets.keys() & {"Pointwise", "Reduce"})
+        known = expression_reference(operator) if is_expression else numpy_function(operator)
     if known is None and "Composite" in operator.facets:
         known = composite_reference(operator, reference_of)
     return known

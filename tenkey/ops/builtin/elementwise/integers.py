@@ -115,7 +115,6 @@ def _integer_function(name: str, what: str, shown: str) -> Entry:
         numpy=ufunc,
         differentiable=False,
         sample_inputs=_integer_samples,
-        reference=ufunc,
         batch=broadcast,
         tags=(Tag.INTERNAL,),
         doc=f"""Compute ``tk.{name}`` of two tensors.
@@ -129,7 +128,6 @@ def _integer_function(name: str, what: str, shown: str) -> Entry:
         f"{name}(Tensor x1, Tensor x2) -> Tensor",
         differentiable=False,
         sample_inputs=_integer_samples,
-        reference=ufunc,
         batch=broadcast,
         doc=f"""Return the {what} of two integers, element by element, with broadcasting; never negative.
 

@@ -35,10 +35,6 @@ def _clip_samples(rng: np.random.Generator) -> Any:
     ]
 
 
-def _clip_reference(x: Any, min: Any = None, max: Any = None) -> Any:
-    return np.clip(x, -np.inf if min is None else min, np.inf if max is None else max)
-
-
 def _is_limit(bound: Tensor | None, x: Tensor, *, below: bool) -> bool:
     """Return whether ``bound`` limits anything: a Python int does not if every integer of the dtype is within it."""
     if bound is None:
@@ -73,7 +69,6 @@ def _numpy_clip(x: np.ndarray, min: Any = None, max: Any = None) -> Any:
     sample_inputs=_clip_samples,
     numpy=_numpy_clip,
     quiet=True,
-    reference=_clip_reference,
     methods=("clip",),
 )
 def clip(x: Tensor, min: Tensor | None = None, max: Tensor | None = None) -> Tensor:
@@ -128,7 +123,6 @@ replace_infinities = pointwise(
         ((rng.standard_normal(()),), {}),
         ((rng.standard_normal((0, 2)),), {}),
     ],
-    reference=lambda x, **options: np.nan_to_num(x, **options),
     methods=("nan_to_num",),
 )
 def nan_to_num(x: Tensor, *, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:

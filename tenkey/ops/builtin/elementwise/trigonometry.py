@@ -227,7 +227,6 @@ def sinc(T: Any, x: Any) -> Any:
         ((np.asarray(rng.standard_normal(shape) + 1j * rng.standard_normal(shape)),), {})
         for shape in ((3, 4), (), (0, 2))
     ],
-    reference=np.angle,
     methods=("angle",),
 )
 def angle(x: Tensor) -> Tensor:

@@ -22,11 +22,6 @@ from ..shape.copying import clone, concat, floating, stack
 from ..shape.views import broadcast_to, reshape, select_index, slice
 
 
-def _diff_reference(x: Any, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Any:
-    x = np.concatenate([part for part in (prepend, x, append) if part is not None], axis)
-    return np.diff(x, n, axis)
-
-
 def _edge(x: Tensor, value: Tensor, axis: int) -> Tensor:
     """Return what ``diff`` joins to a tensor: a number becomes one element along the axis."""
     if value.ndim:
@@ -47,7 +42,6 @@ def _edge(x: Tensor, value: Tensor, axis: int) -> Tensor:
             {"prepend": rng.standard_normal((2, 1)), "append": rng.standard_normal((2, 2))},
         ),
     ],
-    reference=_diff_reference,
     positional=2,
 )
 def diff(
@@ -88,7 +82,6 @@ def diff(
         ((rng.standard_normal(5), rng.standard_normal(2), rng.standard_normal(1)), {}),
         ((rng.standard_normal(1),), {}),
     ],
-    reference=np.ediff1d,
 )
 def ediff1d(x: Tensor, to_end: Tensor | None = None, to_begin: Tensor | None = None) -> Tensor:
     """Return the differences of consecutive elements in row-major order, between ``to_begin`` and ``to_end``.
@@ -173,19 +166,10 @@ def _gradient_samples(rng: np.random.Generator) -> Any:
     ]
 
 
-def _gradient_reference(x: Any, spacing: Any = 1.0, places: Any = None, axis: Any = None, edge_order: int = 1) -> Any:
-    function: Any = np.gradient
-    if places is not None:
-        return function(x, places, axis=axis, edge_order=edge_order)
-    distances = spacing if isinstance(spacing, (tuple, list)) else (spacing,)
-    return np.asarray(function(x, *distances, axis=axis, edge_order=edge_order))
-
-
 @composite(
     "gradient_on_grid(Tensor x, float[1] spacing=[1.0], *, Tensor? places=None, int[1]? axis=None, int edge_order=1)"
     " -> Tensor",
     sample_inputs=_gradient_samples,
-    reference=_gradient_reference,
     tags=(Tag.INTERNAL,),
 )
 def gradient_on_grid(
@@ -240,7 +224,6 @@ def gradient_on_grid(
             ((rng.standard_normal((0, 3)),), {"axis": 1}),
         ]
     ),
-    reference=np.trapezoid,
     tags=(Tag.TAKES_SEQUENCES,),
 )
 def trapezoid(y: Tensor, x: Tensor | None = None, dx: float = 1.0, axis: int = -1) -> Tensor:
@@ -283,7 +266,6 @@ def trapezoid(y: Tensor, x: Tensor | None = None, dx: float = 1.0, axis: int = -
         [((rng.uniform(-9, 9, (3, 5)),), {"axis": axis}) for axis in (0, -1)]
         + [((rng.uniform(-9, 9, (5,)),), {"period": 3.0, "discont": 2.0}), ((rng.uniform(-9, 9, (0,)),), {})]
     ),
-    reference=np.unwrap,
 )
 def unwrap(x: Tensor, *, discont: float | None = None, axis: int = -1, period: float = 2 * math.pi) -> Tensor:
     """Remove jumps of angles along an axis, by adding multiples of ``period``: no step is longer than half of it.

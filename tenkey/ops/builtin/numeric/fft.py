@@ -122,7 +122,6 @@ def _transform(
         vjp={"x": vjp},
         jvp=linear("x"),
         sample_inputs=samples,
-        reference=_numpys(name),
         batch=along("axis"),
         doc=doc,
     )
@@ -245,7 +244,6 @@ irfft: Entry = _transform(
 @composite(
     "fft_hfft(Tensor x, int? n=None, int axis=-1, str norm='backward') -> Tensor",
     sample_inputs=_half_samples,
-    reference=_numpys("hfft"),
 )
 def hfft(x: Tensor, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """Return the discrete Fourier transform, which is real, of a Hermitian signal, given its first half.
@@ -263,7 +261,6 @@ def hfft(x: Tensor, n: int | None = None, axis: int = -1, norm: str = "backward"
 @composite(
     "fft_ihfft(Tensor x, int? n=None, int axis=-1, str norm='backward') -> Tensor",
     sample_inputs=_samples,
-    reference=_numpys("ihfft"),
 )
 def ihfft(x: Tensor, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """Return the inverse of ``hfft``: the first half of the Hermitian signal with the spectrum x.
@@ -325,7 +322,6 @@ def _along_all(operator: str, transform: Entry, x: Tensor, s: Any, axes: Any, no
 @composite(
     "fft_fftn(Tensor x, int[]? s=None, int[]? axes=None, str norm='backward') -> Tensor",
     sample_inputs=_all_samples,
-    reference=_numpys("fftn"),
 )
 def fftn(x: Tensor, s: Any = None, axes: Any = None, norm: str = "backward") -> Tensor:
     """Return the discrete Fourier transform along several axes.
@@ -342,7 +338,6 @@ def fftn(x: Tensor, s: Any = None, axes: Any = None, norm: str = "backward") -> 
 @composite(
     "fft_ifftn(Tensor x, int[]? s=None, int[]? axes=None, str norm='backward') -> Tensor",
     sample_inputs=_all_samples,
-    reference=_numpys("ifftn"),
 )
 def ifftn(x: Tensor, s: Any = None, axes: Any = None, norm: str = "backward") -> Tensor:
     """Return the inverse of ``fftn``.
@@ -358,7 +353,6 @@ def ifftn(x: Tensor, s: Any = None, axes: Any = None, norm: str = "backward") ->
 @composite(
     "fft_rfftn(Tensor x, int[]? s=None, int[]? axes=None, str norm='backward') -> Tensor",
     sample_inputs=_all_samples,
-    reference=_numpys("rfftn"),
 )
 def rfftn(x: Tensor, s: Any = None, axes: Any = None, norm: str = "backward") -> Tensor:
     """Return the discrete Fourier transform of real values along several axes; along the last one, its first half.
@@ -376,7 +370,6 @@ def rfftn(x: Tensor, s: Any = None, axes: Any = None, norm: str = "backward") ->
 @composite(
     "fft_irfftn(Tensor x, int[]? s=None, int[]? axes=None, str norm='backward') -> Tensor",
     sample_inputs=_all_samples,
-    reference=_numpys("irfftn"),
 )
 def irfftn(x: Tensor, s: Any = None, axes: Any = None, norm: str = "backward") -> Tensor:
     """Return the inverse of ``rfftn``: real values.
@@ -460,7 +453,6 @@ def _shift_samples(rng: np.random.Generator) -> Any:
 @composite(
     "fft_fftshift(Tensor x, int[1]? axes=None) -> Tensor",
     sample_inputs=_shift_samples,
-    reference=_numpys("fftshift"),
 )
 def fftshift(x: Tensor, axes: Any = None) -> Tensor:
     """Rotate the elements along axes, so that frequency zero is in the middle.
@@ -476,7 +468,6 @@ def fftshift(x: Tensor, axes: Any = None) -> Tensor:
 @composite(
     "fft_ifftshift(Tensor x, int[1]? axes=None) -> Tensor",
     sample_inputs=_shift_samples,
-    reference=_numpys("ifftshift"),
 )
 def ifftshift(x: Tensor, axes: Any = None) -> Tensor:
     """Invert ``fftshift``; the two differ for odd lengths.

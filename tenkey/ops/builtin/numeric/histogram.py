@@ -122,7 +122,6 @@ bin_sums: Entry = structured(
         ((rng.integers(-1, 5, (2, 3)), rng.standard_normal((2, 3)), 4), {}),
         ((rng.integers(0, 4, (0,)), rng.standard_normal(0), 2), {}),
     ],
-    reference=lambda indices, weights, n: np.stack([weights[indices == k].sum() for k in range(n)]),
     batch=_sums_batch,
     tags=(Tag.INTERNAL,),
     doc="""Count how often each number below ``n`` occurs among the indices, or sum their weights.
@@ -167,9 +166,6 @@ bincount = structured(
         ((rng.integers(0, 5, (7,)), rng.standard_normal(7)), {}),
         ((rng.integers(0, 5, (7,)), rng.standard_normal(7), 9), {}),
     ],
-    reference=lambda x, weights, minlength=0: np.stack(
-        [weights[x == k].sum() for k in range(max(minlength, x.max() + 1))]
-    ),
     tags=(Tag.DATA_DEPENDENT_OUTPUT, Tag.TAKES_SEQUENCES),
     doc="""Count how often each number from 0 to the largest occurs in a vector of integers that are at least 0; int64.
 
@@ -207,7 +203,6 @@ digitize = structured(
         [((rng.standard_normal((2, 3)), np.array([0.4])), {"right": right}) for right in (False, True)]
         + [((rng.standard_normal(()), np.array([0.4])), {}), ((rng.standard_normal((0,)), np.array([1.0])), {})]
     ),
-    reference=np.digitize,
     batch=gather("x"),
     tags=(Tag.TAKES_SEQUENCES,),
     positional=1,
@@ -244,7 +239,6 @@ even_edges = structured(
     numpy=_edges_on_numpy,
     differentiable=False,
     sample_inputs=lambda rng: [((rng.uniform(1, 4, 7), 4), {}), ((rng.uniform(1, 4, 7), 3, (0.0, 2.0)), {})],
-    reference=np.histogram_bin_edges,
     batch=loop,
     tags=(Tag.INTERNAL,),
     doc="""Return the edges of bins of equal width over the range of the elements, which are floats.
@@ -269,9 +263,6 @@ bins_of = structured(
     numpy=_bins_on_numpy,
     differentiable=False,
     sample_inputs=lambda rng: [((rng.standard_normal((2, 3)), np.array([0.0, 1.0])), {})],
-    reference=lambda x, edges: np.where(
-        (x < edges[0]) | (x > edges[-1]), -1, np.minimum((x[..., None] >= edges).sum(-1) - 1, len(edges) - 2)
-    ),
     batch=gather("x"),
     tags=(Tag.INTERNAL,),
     doc="""Return the number of the bin of each element, -1 outside all bins.
@@ -294,7 +285,6 @@ ascending = structured(
     numpy=_ascending,
     differentiable=False,
     sample_inputs=lambda rng: [((np.array([0.5]),), {}), ((np.zeros(0),), {})],
-    reference=lambda edges: edges.copy(),
     batch=loop,
     tags=(Tag.INTERNAL,),
     doc="""Return a copy of edges; raise ValueError if they do not ascend.
@@ -345,7 +335,6 @@ def density_of(counts: Tensor, sizes: Tensor, dtype: np.dtype) -> Tensor:
     "histogram_bin_edges(Tensor x, Tensor? bins=None, *, float[]? range=None) -> Tensor",
     differentiable=False,
     sample_inputs=lambda rng: [((rng.uniform(1, 4, 7), 4), {}), ((rng.uniform(1, 4, (2, 3)),), {"range": (0.0, 2.0)})],
-    reference=lambda x, *args, **options: np.histogram_bin_edges(_plain(x), *args, **options),
     tags=(Tag.TAKES_SEQUENCES, Tag.INTERNAL),  # tk.histogram_bin_edges also takes names
 )
 def histogram_bin_edges(x: Tensor, bins: Tensor | None = None, *, range: Sequence[float] | None = None) -> Tensor:
@@ -357,14 +346,6 @@ def histogram_bin_edges(x: Tensor, bins: Tensor | None = None, *, range: Sequenc
     return shown_edges(_edges("histogram_bin_edges", x, bins, range), x)
 
 
-def _histogram_reference(x: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool = False) -> Any:
-    return np.histogram(_plain(x), bins, range, density, weights)
-
-
-def _plain(x: Any) -> Any:
-    return x.astype(np.float64) if x.dtype.kind == "b" else x
-
-
 @composite(
     "histogram(Tensor x, Tensor? bins=None, *, float[]? range=None, Tensor? weights=None, bool density=False)"
     " -> (Tensor hist, Tensor bin_edges)",
@@ -374,7 +355,6 @@ def _plain(x: Any) -> Any:
         ((rng.uniform(1, 4, (2, 3)),), {"range": (0.0, 2.0)}),
         ((rng.uniform(1, 4, 0), 3), {"range": (0.0, 2.0)}),
     ],
-    reference=_histogram_reference,
     tags=(Tag.TAKES_SEQUENCES, Tag.INTERNAL),  # tk.histogram also takes names
 )
 def histogram(

@@ -77,7 +77,6 @@ estimated_edges: Entry = structured(
         ((rng.standard_normal(0), "auto"), {}),
         ((np.full(3, 2.0), "scott"), {}),
     ],
-    reference=np.histogram_bin_edges,
     batch=loop,
     tags=(Tag.INTERNAL, Tag.DATA_DEPENDENT_OUTPUT),
     doc="""Return the edges of bins of equal width, whose number a rule of thumb derives from the values, floats.
@@ -90,11 +89,6 @@ estimated_edges: Entry = structured(
 # ---- in several dimensions
 
 
-def _grid_reference(coordinates: Any, edges: Any) -> Any:
-    numbers = [[x * 1 for x in xs] for xs in (coordinates, edges)]  # no bools
-    return np.histogramdd(np.stack(numbers[0], 1), numbers[1])[0].astype(np.int64)
-
-
 def _grid_samples(rng: np.random.Generator) -> Any:
     edges = [np.array([0.0, 1.0, 2.5, 3.0]), np.array([1.0, 2.0]), np.array([0.5, 1.5, 2.5])]
     points = [rng.uniform(0, 3, 9) for _ in edges]
@@ -105,7 +99,6 @@ def _grid_samples(rng: np.random.Generator) -> Any:
     "counts_on_grid(Tensor[] coordinates, Tensor[] edges, *, Tensor? weights=None, bool density=False) -> Tensor",
     differentiable=False,
     sample_inputs=_grid_samples,
-    reference=_grid_reference,
     tags=(Tag.INTERNAL,),
 )
 def counts_on_grid(
@@ -144,7 +137,6 @@ def counts_on_grid(
     " bool density=False) -> (Tensor hist, Tensor x_edges, Tensor y_edges)",
     differentiable=False,
     sample_inputs=lambda rng: [((rng.uniform(1, 4, 7), rng.uniform(1, 4, 7), (2, 3)), {})],
-    reference=lambda x, y, bins: (np.histogram2d(x, y, bins)[0].astype(np.int64), *np.histogram2d(x, y, bins)[1:]),
     tags=(Tag.TAKES_SEQUENCES,),
 )
 def histogram2d(

@@ -74,7 +74,6 @@ convolve_full: Entry = structured(
     sample_inputs=lambda rng: [
         ((rng.standard_normal(n), rng.standard_normal(m)), {}) for n, m in ((5, 3), (2, 4), (1, 1), (3, 3))
     ],
-    reference=np.convolve,
     batch=_convolve_batch,
     tags=(Tag.INTERNAL,),
     doc="""Return the full convolution of two vectors.
@@ -107,7 +106,6 @@ def _convolve_samples(rng: np.random.Generator) -> Any:
 @composite(
     'convolve(Tensor a, Tensor v, str mode="full") -> Tensor',
     sample_inputs=_convolve_samples,
-    reference=np.convolve,
     tags=(Tag.TAKES_SEQUENCES,),
 )
 def convolve(a: Tensor, v: Tensor, mode: str = "full") -> Tensor:
@@ -127,7 +125,6 @@ def convolve(a: Tensor, v: Tensor, mode: str = "full") -> Tensor:
 @composite(
     'correlate(Tensor a, Tensor v, str mode="valid") -> Tensor',
     sample_inputs=_convolve_samples,
-    reference=np.correlate,
     tags=(Tag.TAKES_SEQUENCES,),
 )
 def correlate(a: Tensor, v: Tensor, mode: str = "valid") -> Tensor:
@@ -154,7 +151,6 @@ interval_of = structured(
         ((rng.standard_normal((2, 3)), np.array([0.0, 1.0, 2.0])), {}),
         ((rng.standard_normal(()), np.array([0.5])), {}),
     ],
-    reference=lambda x, edges: np.clip((x[..., None] >= edges).sum(-1) - 1, 0, max(len(edges) - 2, 0)),
     batch=gather("x"),
     tags=(Tag.INTERNAL,),
     doc="""Return the interval between ascending edges in which each element lies; the outer intervals are unbounded.
@@ -180,7 +176,6 @@ def _interp_samples(rng: np.random.Generator) -> Any:
 @composite(
     "interp(Tensor x, Tensor xp, Tensor fp, float? left=None, float? right=None, float? period=None) -> Tensor",
     sample_inputs=_interp_samples,
-    reference=np.interp,
     tags=(Tag.TAKES_SEQUENCES,),
 )
 def interp(

@@ -81,19 +81,6 @@ def _cumulative_samples(rng: np.random.Generator) -> Any:
     ]
 
 
-def _cumulative_reference(accumulate: Any, identity: int) -> Callable[..., Any]:
-    def reference(x: Any, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> Any:
-        wanted = dtype or {"b": np.int64, "i": np.int64, "u": np.uint64}.get(x.dtype.kind, x.dtype)
-        i = 0 if axis is None else axis
-        found = accumulate(x, axis=i, dtype=wanted)
-        first = np.full_like(np.take(np.ones_like(x, wanted), [0] if x.shape[i] else [], i), identity)
-        if not x.shape[i]:
-            first = np.full([1 if k == i % x.ndim else n for k, n in enumerate(x.shape)], identity, wanted)
-        return np.concatenate([first, found], i) if include_initial else found
-
-    return reference
-
-
 def _to_input(g: Tensor, meta: Any) -> Tensor:
     """Return a gradient in the dtype of the input; for real data, its real part."""
     g = like_operand(g, meta)
@@ -118,7 +105,6 @@ cumulative_sum: Entry = structured(
     vjp={"x": _cumulative_sum_vjp},
     jvp=linear("x"),
     sample_inputs=_cumulative_samples,
-    reference=_cumulative_reference(np.cumsum, 0),
     batch=along("axis"),
     doc="""Return the cumulative sums along an axis, which may be left out for one dimension.
 
@@ -194,7 +180,6 @@ linear_recurrence: Entry = structured(
         for shape, axis in (((4, 2), 0), ((2, 5), 1), ((1,), 0), ((0, 2), 0))
         for reverse in (False, True)
     ],
-    reference=lambda a, b, axis, reverse: _recurrence_reference(a, b, axis, reverse),
     batch=along("axis"),
     tags=(Tag.INTERNAL,),
     doc="""Solve ``y[i] = b[i] + a[i - 1] * y[i - 1]`` along an axis; in ``reverse``, ``y[i] = b[i] + a[i] * y[i + 1]``.
@@ -205,13 +190,6 @@ linear_recurrence: Entry = structured(
     [1.0, 3.0, 7.0]
     """,
 )
-
-
-def _recurrence_reference(a: Any, b: Any, axis: int, reverse: bool) -> Any:
-    a, y = np.moveaxis(a, axis, 0), np.moveaxis(b, axis, 0).copy()
-    for i in range(len(y) - 2, -1, -1) if reverse else range(1, len(y)):
-        y[i] += a[i] * y[i + 1] if reverse else a[i - 1] * y[i - 1]
-    return np.moveaxis(y, 0, axis)
 
 
 def _cumulative_prod_vjp(
@@ -233,7 +211,6 @@ cumulative_prod: Entry = structured(
     strict=True,
     vjp={"x": _cumulative_prod_vjp},
     sample_inputs=_cumulative_samples,
-    reference=_cumulative_reference(np.cumprod, 1),
     batch=along("axis"),
     doc="""Return the cumulative products along an axis, which may be left out for one dimension.
 
@@ -261,7 +238,6 @@ def _flattening(name: str, accumulate: Entry, what: str, shown: str) -> Entry:
     @composite(
         f"{name}(Tensor x, int? axis=None, *, DType? dtype=None) -> Tensor",
         sample_inputs=_samples,
-        reference=getattr(np, name),
         doc=f"""Return the cumulative {what} along an axis, or of the flattened tensor.
 
     >>> tk.{name}(tk.asarray([[1, 2], [3, 4]])).tolist()

@@ -22,7 +22,6 @@ def _samples(rng: np.random.Generator) -> list[Any]:
     "accumulate(Tensor x, Tensor y, bool in_place) -> Tensor",
     vjp={"x": lambda g: g, "y": lambda g: g},
     sample_inputs=_samples,
-    reference=lambda x, y, in_place: np.add(x, y),
     tags=(Tag.INTERNAL,),
 )
 def accumulate(x: Tensor, y: Tensor, in_place: bool) -> Tensor:
