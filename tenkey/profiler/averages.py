@@ -100,10 +100,8 @@ class Averages(list[FunctionAverage]):
     def total_average(self) -> FunctionAverage:
         """Return the sum of all rows as one row."""
         total = FunctionAverage("Total")
-        for row in self:
-            total.count += row.count
-            total.self_cpu_time_total += row.self_cpu_time_total
-            total.self_cpu_memory_usage += row.self_cpu_memory_usage
+        for name in ("count", "self_cpu_time_total", "self_cpu_memory_usage"):
+            setattr(total, name, sum(getattr(row, name) for row in self))
         total.cpu_time_total = total.self_cpu_time_total
         total.cpu_memory_usage = total.self_cpu_memory_usage
         return total
@@ -124,7 +122,6 @@ class Averages(list[FunctionAverage]):
         Without it, rows appear in the order of their first event. ``row_limit`` is the number of rows shown; -1 shows
         all.
 
-        >>> import tenkey as tk
         >>> with tk.autograd.profile() as prof:
         ...     _ = tk.exp(tk.ones(3)) + tk.exp(tk.zeros(3))
         >>> table = prof.key_averages().table(sort_by="count", row_limit=1)

@@ -47,7 +47,6 @@ class profile:
     ``vmap(tk::add)``, and the resulting calls. Profiles nest: the inner one records its own block, the outer one
     everything.
 
-    >>> import tenkey as tk
     >>> w = tk.ones((3, 2), dtype=tk.float32).requires_grad_()
     >>> with tk.autograd.profile(record_shapes=True) as prof:
     ...     with tk.autograd.record_function("model"):
@@ -174,7 +173,7 @@ class profile:
         Threads are tracks; an arrow leads from the call that recorded a node to the run of the node; memory, if
         recorded, is a counter. A file whose name ends in ``.gz`` is compressed. The file is replaced in one step.
 
-        >>> import json, tempfile, tenkey as tk
+        >>> import json, tempfile
         >>> from pathlib import Path
         >>> with tk.autograd.profile() as prof:
         ...     _ = tk.ones(3) + 1
@@ -220,7 +219,6 @@ class record_function:
     Without a profiler it costs almost nothing. Each call of a decorated coroutine function is one event, which includes
     waiting time; each step of a decorated generator function is one event.
 
-    >>> import tenkey as tk
     >>> @tk.autograd.record_function("double")
     ... def double(x):
     ...     return x * 2

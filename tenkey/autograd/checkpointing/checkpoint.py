@@ -12,7 +12,7 @@ from ...core.tree import flatten, map_with_path, tensors_in
 from ...core.word import REQUIRES_GRAD
 from ...dispatch.local_state import current_state, leave
 from ..saved_tensors.saved_tensor_hooks import enter_saver
-from .recomputation import CheckpointError, Frame, Options, Saving, generators_of, keep, logging, name_of
+from .recomputation import CheckpointError, Frame, Saving, generators_of, keep, logging, name_of
 
 __all__ = ["CheckpointError", "checkpoint"]
 
@@ -22,7 +22,7 @@ _CONTEXTS: Final = (
 _UNSET: Final[Any] = object()
 
 
-def _check(fn: Any, options: Options, use_reentrant: Any) -> None:
+def _check(fn: Any, context_fn: Any, determinism_check: Any, use_reentrant: Any, **flags: Any) -> None:
     if not callable(fn):
         raise TypeError(f"[checkpoint] takes a function and its arguments, got {type(fn).__name__}.")
     if use_reentrant:
@@ -30,18 +30,18 @@ def _check(fn: Any, options: Options, use_reentrant: Any) -> None:
             "[checkpoint] got use_reentrant=True: only the non-reentrant form exists, which covers the other one. Omit "
             "the argument."
         )
-    check = options.determinism_check
-    if check not in ("default", "none"):
-        raise ValueError(f"[checkpoint] determinism_check should be one of ['default', 'none'], but got {check!r}.")
-    for name in ("preserve_rng_state", "debug", "early_stop"):
-        value = getattr(options, name)
+    if determinism_check not in ("default", "none"):
+        raise ValueError(
+            f"[checkpoint] determinism_check should be one of ['default', 'none'], but got {determinism_check!r}."
+        )
+    for name, value in flags.items():
         if not isinstance(value, bool):
             raise TypeError(
                 f"[checkpoint] {name} is a bool, got {type(value).__name__}: other keyword arguments go to the "
                 "function."
             )
-    if options.context_fn is not None and not callable(options.context_fn):
-        raise TypeError(_CONTEXTS.format(got=type(options.context_fn).__name__))
+    if context_fn is not None and not callable(context_fn):
+        raise TypeError(_CONTEXTS.format(got=type(context_fn).__name__))
 
 
 def checkpoint(
@@ -75,7 +75,6 @@ def checkpoint(
     tensor, and RuntimeError if an input has been changed in place. Warns if an argument requires a gradient and no
     result does.
 
-    >>> import tenkey as tk
     >>> def layer(x, w, *, scale):
     ...     return tk.tanh(x @ w) * scale
     >>> x, w = tk.ones((2, 3)), tk.ones((3, 3)).requires_grad_()
@@ -84,11 +83,11 @@ def checkpoint(
     >>> w.grad.shape
     (3, 3)
     """
-    options = Options(context_fn, preserve_rng_state, determinism_check, debug, early_stop)
-    _check(fn, options, use_reentrant)
+    flags = {"preserve_rng_state": preserve_rng_state, "debug": debug, "early_stop": early_stop}
+    _check(fn, context_fn, determinism_check, use_reentrant, **flags)
     if current_state().exclude & REQUIRES_GRAD:
         return fn(*args, **kwargs)
-    frame = Frame(fn, options)
+    frame = Frame(fn, checks=determinism_check == "default", early_stop=early_stop, debug=debug)
     forward: Any = nullcontext()
     if context_fn is not None:
         pair: Any = context_fn()

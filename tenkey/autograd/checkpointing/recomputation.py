@@ -51,17 +51,7 @@ from ..saved_tensors.saved import alone, unpack
 from ..saved_tensors.saved_tensor_hooks import HOOKED, Saver, save
 from ..tape.node import Node
 
-__all__ = ["CheckpointError", "Frame", "Options", "Saving", "generators_of", "keep", "logging", "name_of"]
-
-
-class Options(NamedTuple):
-    """The keyword arguments of ``checkpoint`` that are not passed to the function."""
-
-    context_fn: Callable[[], tuple[AbstractContextManager[Any], AbstractContextManager[Any]]] | None
-    preserve_rng_state: bool
-    determinism_check: str
-    debug: bool
-    early_stop: bool
+__all__ = ["CheckpointError", "Frame", "Saving", "generators_of", "keep", "logging", "name_of"]
 
 
 class CheckpointError(RuntimeError):
@@ -185,16 +175,8 @@ class _Refilling(Saver):
     unpack = staticmethod(lambda tensor: tensor)
 
 
-class _Inputs(Node):
-    """Stands for the checkpoint as the node that saves the inputs, also in error messages."""
-
-    operator_name = "checkpoint"
-
-    def name(self) -> str:
-        return "checkpoint"
-
-
-_INPUTS: Final = _Inputs()
+# the node that saves the inputs, as named in error messages
+_INPUTS: Final[Any] = type("checkpoint", (Node,), {"operator_name": "checkpoint"})()
 
 
 class _Input:
@@ -222,11 +204,11 @@ _under_way: Final[ContextVar[tuple[Frame, ...]]] = ContextVar("tenkey_recomputat
 class Frame:
     """One call of ``checkpoint``."""
 
-    def __init__(self, fn: Callable[..., Any], options: Options) -> None:
+    def __init__(self, fn: Callable[..., Any], *, checks: bool, early_stop: bool, debug: bool) -> None:
         self.fn = fn
-        self.checks = options.determinism_check == "default"
-        self.early_stop = options.early_stop
-        self.debug = options.debug
+        self.checks = checks
+        self.early_stop = early_stop
+        self.debug = debug
         self.notes: list[_Note] = []
         self.slots: list[weakref.ref[_Slot]] = []
         self.arguments: Any = None

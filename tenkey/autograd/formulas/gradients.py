@@ -92,7 +92,7 @@ def jvp_of(operator: Operator, *, is_complex: bool) -> ForwardRule | None:
     elif "Backward" in facets:
         return None
     elif "View" in facets:
-        rule = _by_tangent(operator)
+        rule = _by_first(operator)
     elif "Pointwise" in facets and not (is_complex and "ComplexVjp" in facets):
         rule = _by_partials(operator, is_complex=is_complex)
     else:
@@ -132,21 +132,6 @@ def _value(name: str, bound: dict[str, Any], out: Any) -> Any:
     return bound[name] if name in bound else bound[name.removesuffix("_meta")]
 
 
-def _by_tangent(operator: Operator) -> ForwardRule:
-    """Apply an operator that is linear in its first argument to the tangent."""
-    first, *others = operator.schema.arguments
-    passed = [(a.name, a.kwarg_only) for a in others]
-
-    def rule(tangents: dict[str, Any], bound: dict[str, Any], out: Any) -> Any:
-        tangent = tangents.get(first.name)
-        if tangent is None:
-            return None
-        positional = [bound[name] for name, keyword in passed if not keyword]
-        return operator.call(tangent, *positional, **{name: bound[name] for name, keyword in passed if keyword})
-
-    return rule
-
-
 def _by_linearity(operator: Operator, groups: tuple[tuple[str, ...], ...]) -> ForwardRule:
     """Sum an operator that is linear in groups of arguments over the tangents of each group."""
     arguments = operator.schema.arguments
@@ -166,6 +151,11 @@ def _by_linearity(operator: Operator, groups: tuple[tuple[str, ...], ...]) -> Fo
         return total
 
     return rule
+
+
+def _by_first(operator: Operator) -> ForwardRule:
+    """Apply an operator that is linear in its first argument to the tangent."""
+    return _by_linearity(operator, ((operator.schema.arguments[0].name,),))
 
 
 def _filled(tangent: Any, value: Any) -> Any:
@@ -199,7 +189,7 @@ def _by_reduction(operator: Operator, formulas: dict[str, Formula | None]) -> Fo
     """Sum tangents times the formula at ``g = 1``: each element of the operand belongs to one element of the result."""
     ((name, formula),) = formulas.items()
     if formula is not None and not {name, "out"} & set(formula.names):  # a sum, which is linear
-        return _by_tangent(operator)
+        return _by_first(operator)
 
     def rule(tangents: dict[str, Any], bound: dict[str, Any], out: Any) -> Any:
         tangent = tangents.get(name)

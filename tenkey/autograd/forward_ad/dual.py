@@ -47,17 +47,7 @@ from ...core.wrapper import Level, Wrapper, innermost, wrap
 from ...dispatch.operator import Operator
 from ...ops.builtin.creation import ones_like, zeros_like
 from ...ops.variants import write_out
-from ..formulas.jvp_rules import (
-    NO_RULE,
-    JvpContext,
-    Plan,
-    by_user,
-    materialized,
-    parts_of,
-    plan_of,
-    transposed,
-    with_tangents,
-)
+from ..formulas import jvp_rules
 from ..function.context import Context
 from ..function.function import Function
 from ..tape.node import edge_of, walk
@@ -72,7 +62,6 @@ _LIKE: Final = frozenset(["tk::zeros_like", "tk::ones_like", "tk::full_like", "t
 class DualLevel(Level):
     """One level of tangents, as yielded by ``dual_level()``.
 
-    >>> import tenkey as tk
     >>> fw = tk.autograd.forward_ad
     >>> with fw.dual_level() as level:
     ...     isinstance(level, fw.DualLevel), level.is_open
@@ -134,17 +123,17 @@ class DualLevel(Level):
 
     def process(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Process a call (Note [Dual tensors])."""
-        plan = plan_of(operator)
+        plan = jvp_rules.plan_of(operator)
         if plan.is_special:
             facets = operator.facets
             if "Forward" in facets:
-                return by_user(self, operator, args, kwargs)
+                return jvp_rules.by_user(self, operator, args, kwargs)
             if "Out" in facets:
                 return write_out(facets["Out"].functional, *args, **kwargs)
             return in_place(self, operator, args, kwargs)
         if operator.name in _LIKE:
             return self._like(operator, args, kwargs)
-        parts = parts_of(operator) if plan.is_open else plan.parts
+        parts = jvp_rules.parts_of(operator) if plan.is_open else plan.parts
         if parts is not None:
             return parts(*args, **kwargs)
         if plan.is_view and args and self.owns(args[0]):
@@ -176,7 +165,7 @@ class DualLevel(Level):
                     return out if tangent is None else self._result(operator, duals, out, tangent)
         return self._general(plan, operator, args, kwargs)
 
-    def _general(self, plan: Plan, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _general(self, plan: jvp_rules.Plan, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Process duals in lists and among the keyword arguments, and operators without a rule."""
         leaves = flatten((args, kwargs))
         primals, keywords = unflatten((args, kwargs), [self.primal(x) for x in leaves])
@@ -192,9 +181,9 @@ class DualLevel(Level):
                     positional, keywords = unflatten((args, kwargs), values)
                     return operator.call(*positional, **keywords)
 
-                return transposed(self, operator.name, leaves, call)
+                return jvp_rules.transposed(self, operator.name, leaves, call)
             why = "the operator has no rule for forward mode and no gradient formula"
-            raise NotImplementedError(NO_RULE.format(operator=operator.name, why=why))
+            raise NotImplementedError(jvp_rules.NO_RULE.format(operator=operator.name, why=why))
         out = operator.call(*primals, **keywords)
         tangents: dict[str, Any] = {}
         for name, value in operator.bind(*args, **kwargs).items():
@@ -242,10 +231,10 @@ class DualLevel(Level):
         """Apply a ``Function`` to duals by its ``jvp``, or by transposing its ``backward``."""
         primals = tuple([self.primal(x) for x in args])
         if function.jvp is None:
-            return transposed(self, function.__name__, list(args), lambda leaves: function.apply(*leaves))
+            return jvp_rules.transposed(self, function.__name__, list(args), lambda leaves: function.apply(*leaves))
         if function.setup_context is not Function.setup_context:
             out = function.apply(*primals)  # recorded, and processed by outer levels
-            ctx: Context = JvpContext()
+            ctx: Context = jvp_rules.JvpContext()
             ctx._function = function
             ctx.needs_input_grad = tuple([self.owns(x) for x in args])
             function.setup_context(ctx, primals, out)
@@ -257,10 +246,10 @@ class DualLevel(Level):
             )
         else:
             out, ctx = function._run(primals)
-            ctx = JvpContext.of(ctx)
+            ctx = jvp_rules.JvpContext.of(ctx)
         tangents = [self.tangent(x) for x in args]
-        results = function.jvp(ctx, *materialized(ctx, primals, tangents))
-        return with_tangents(self, function.__name__, out, results)
+        results = function.jvp(ctx, *jvp_rules.materialized(ctx, primals, tangents))
+        return jvp_rules.with_tangents(self, function.__name__, out, results)
 
     def escaped_function(self, function: Any, args: tuple[Any, ...]) -> Any:
         """Apply the function to the primals."""

@@ -18,7 +18,6 @@ __all__ = [
 class UnpackedDual(NamedTuple):
     """The two parts of a dual tensor; the tangent is None if there is none.
 
-    >>> import tenkey as tk
     >>> fw = tk.autograd.forward_ad
     >>> with fw.dual_level():
     ...     primal, tangent = fw.unpack_dual(fw.make_dual(tk.tensor([2.0]), tk.tensor([1.0])) ** 3)
@@ -33,7 +32,6 @@ class UnpackedDual(NamedTuple):
 def dual_level() -> DualLevel:
     """Return a context manager in which tensors can have tangents; it yields the level. Levels nest.
 
-    >>> import tenkey as tk
     >>> fw = tk.autograd.forward_ad
     >>> with fw.dual_level():
     ...     x = fw.make_dual(tk.tensor([2.0, 3.0]), tk.tensor([1.0, 10.0]))
@@ -46,7 +44,6 @@ def dual_level() -> DualLevel:
 def enter_dual_level() -> DualLevel:
     """Begin a level like ``with dual_level():``; ``exit_dual_level()`` ends it.
 
-    >>> import tenkey as tk
     >>> fw = tk.autograd.forward_ad
     >>> level = fw.enter_dual_level()
     >>> fw.unpack_dual(fw.make_dual(tk.ones(1), tk.ones(1)) * 3, level=level).tangent.tolist()
@@ -59,7 +56,6 @@ def enter_dual_level() -> DualLevel:
 def exit_dual_level(*, level: DualLevel | None = None) -> None:
     """End the innermost level. RuntimeError if none is open or ``level`` is not the innermost.
 
-    >>> import tenkey as tk
     >>> fw = tk.autograd.forward_ad
     >>> level = fw.enter_dual_level()
     >>> x = fw.make_dual(tk.ones(1), tk.ones(1))
@@ -101,7 +97,6 @@ def make_dual(tensor: Tensor, tangent: Tensor, level: DualLevel | None = None) -
     Raises ValueError unless the tangent has the shape, dtype and device of the tensor, and the dtype is floating or
     complex; RuntimeError without a level, or for a tensor that already has a tangent at this level.
 
-    >>> import tenkey as tk
     >>> with tk.autograd.forward_ad.dual_level():
     ...     x = make_dual(tk.asarray([3.0]), tk.asarray([1.0]))
     ...     unpack_dual(x * x).tangent.tolist()
@@ -145,7 +140,6 @@ def make_dual(tensor: Tensor, tangent: Tensor, level: DualLevel | None = None) -
 def unpack_dual(tensor: Tensor, level: DualLevel | None = None) -> UnpackedDual:
     """Return primal and tangent of a tensor at ``level`` (default: the innermost); the tangent may be None.
 
-    >>> import tenkey as tk
     >>> with tk.autograd.forward_ad.dual_level():
     ...     primal, tangent = unpack_dual(tk.asarray([3.0]))
     >>> primal.tolist(), tangent

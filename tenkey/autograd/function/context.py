@@ -46,7 +46,6 @@ class Context(Node):
 
     Tensors go through ``save_for_backward``; other values may be attributes.
 
-    >>> import tenkey as tk
     >>> class Scale(tk.autograd.Function):
     ...     @staticmethod
     ...     def forward(x, factor):

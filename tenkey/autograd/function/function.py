@@ -30,7 +30,6 @@ class Function:
     ``setup_context(ctx, inputs, output)``, and ``backward(ctx, *grad_outputs)``, which returns one gradient for each
     argument of ``forward``, or None if it needs none.
 
-    >>> import tenkey as tk
     >>> class Cube(tk.autograd.Function):
     ...     @staticmethod
     ...     def forward(ctx, x):
@@ -263,7 +262,6 @@ def _record(ctx: Context, args: tuple[Any, ...], output: Any) -> Any:
 def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
     """Mark a ``backward`` that is not itself differentiable: a second order raises instead of being wrong.
 
-    >>> import tenkey as tk
     >>> class Double(tk.autograd.Function):
     ...     forward = staticmethod(lambda ctx, x: x * 2)
     ...     backward = staticmethod(once_differentiable(lambda ctx, g: g * 2))

@@ -49,7 +49,6 @@ def gradcheck(
 
     Raises ValueError if nothing can be checked, GradcheckError if a check fails.
 
-    >>> import tenkey as tk
     >>> x = tk.tensor([0.5, 2.0], dtype=tk.float64, requires_grad=True)
     >>> tk.autograd.gradcheck(lambda x: tk.exp(x) * x, (x,), check_forward_ad=True)
     True
@@ -89,7 +88,6 @@ def gradgradcheck(
     contiguous with ``gen_non_contig_grad_outputs``; check_rev_over_rev, check_fwd_over_rev: reverse and forward mode
     over the backward.
 
-    >>> import tenkey as tk
     >>> x = tk.tensor([0.5, 2.0], dtype=tk.float64, requires_grad=True)
     >>> tk.autograd.gradgradcheck(lambda x: x * x * x, (x,), check_fwd_over_rev=True)
     True

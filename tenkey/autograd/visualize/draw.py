@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..._util.atomic_write import replacing
 from ...core.tensor import Tensor
@@ -34,7 +34,6 @@ def draw(outputs: Any, params: Mapping[str, Any] | None = None, *, max_nodes: in
     The result has the texts ``dot`` and ``svg``, is displayed by notebooks, and ``save(path)`` writes it to a file. No
     other package is needed. Nothing of the graph is kept alive, unpacked or changed.
 
-    >>> import tenkey as tk
     >>> w = tk.ones(3).requires_grad_()
     >>> picture = tk.autograd.draw(tk.sum(w * w), params={"w": w})
     >>> picture
@@ -45,14 +44,8 @@ def draw(outputs: Any, params: Mapping[str, Any] | None = None, *, max_nodes: in
     return Drawing(outputs, params, max_nodes=max_nodes, saved=saved)
 
 
-class _Root(NamedTuple):
-    name: str
-    node: Node
-    nr: int
-    text: str
-
-
-def _roots(outputs: Any) -> list[_Root]:
+def _roots(outputs: Any) -> list[tuple[Node, int, Box]]:
+    """Return node, output number and box of each output."""
     is_dict = isinstance(outputs, Mapping)
     named = []
     for name, tree in outputs.items() if is_dict else [("output", outputs)]:
@@ -75,7 +68,7 @@ def _roots(outputs: Any) -> list[_Root]:
                 f"[draw] {name} does not require grad and has no graph: set requires_grad on the tensors it depends "
                 "on, and compute it outside of no_grad()."
             )
-        found.append(_Root(name, node, nr, text))
+        found.append((node, nr, Box("output", name, [text])))
     if not found:
         raise _not_drawn(repr(outputs))
     return found
@@ -136,7 +129,7 @@ class Drawing:
         if isinstance(given, bool) or not isinstance(given, int) or given < 1:
             raise ValueError(f"[draw] max_nodes is the number of nodes to draw, 1 or more, got {max_nodes!r}.")
         roots, names = _roots(outputs), _names(params)
-        every = list(walk(*[root.node for root in roots]))
+        every = list(walk(*[node for node, _, _ in roots]))
         nodes = every[:max_nodes]
         numbers = {node: i for i, node in enumerate(nodes)}
         self.leaves = sum(isinstance(node, AccumulateGrad) for node in nodes)
@@ -149,15 +142,15 @@ class Drawing:
             missing = 0
             for producer, nr in node.next_edges:
                 if producer in numbers:
-                    self._lines.append(Line(numbers[producer], user, nr, producer.outputs is None))
+                    self._lines.append(Line(numbers[producer], user, None if producer.outputs is None else nr))
                 else:
                     missing += producer is not None
             if missing:
-                self._lines.append(Line(len(self._boxes), user, 0, True))
+                self._lines.append(Line(len(self._boxes), user))
                 self._boxes.append(Box("cut", "…", [f"{_counted(missing, 'input')} not drawn"]))
-        for root in roots:
-            self._lines.append(Line(numbers[root.node], len(self._boxes), root.nr, root.node.outputs is None))
-            self._boxes.append(Box("output", root.name, [root.text]))
+        for node, nr, box in roots:
+            self._lines.append(Line(numbers[node], len(self._boxes), None if node.outputs is None else nr))
+            self._boxes.append(box)
 
     def _box(self, node: Node, names: dict[Edge, str], saved: bool) -> Box:
         if isinstance(node, AccumulateGrad):
@@ -208,7 +201,7 @@ class Drawing:
             label = "\\n".join(_quoted(part) for part in (box.title, *box.lines, *box.saved))
             lines.append(f'  n{number} [label="{label}", fillcolor="{COLOURS[box.kind][0]}"];')
         for line in self._lines:
-            label = "" if line.only else f' [label="{line.nr}"]'
+            label = "" if line.nr is None else f' [label="{line.nr}"]'
             lines.append(f"  n{line.source} -> n{line.target}{label};")
         return "\n".join([*lines, "}"]) + "\n"
 

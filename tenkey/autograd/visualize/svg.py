@@ -60,12 +60,11 @@ class Box:
 
 
 class Line(NamedTuple):
-    """A line from a box to one that uses it; ``nr`` is the number of the output, unless it is the ``only`` one."""
+    """A line from a box to one that uses it; ``nr`` is the number of the output, None if it is the only one."""
 
     source: int
     target: int
-    nr: int
-    only: bool
+    nr: int | None = None
 
 
 def _letters(text: str) -> int:
@@ -91,7 +90,7 @@ def _with_tags(boxes: Sequence[Box], lines: Sequence[Line]) -> tuple[list[Box], 
     """Return boxes, lines and layers, with a tag beside the user in place of each line that crosses too many layers."""
     layers = layers_of(len(boxes), [(line.target, line.source) for line in lines])
     all_boxes, kept = list(boxes), []
-    tags: dict[tuple[int, int, int], int] = {}
+    tags: dict[tuple[int, int | None, int], int] = {}
     for line in lines:
         above = layers[line.target] + 1
         source = boxes[line.source]
@@ -167,7 +166,7 @@ def render(boxes: Sequence[Box], lines: Sequence[Line], note: str) -> str:
     ]
     for line, route in zip(kept, layout.routes):
         made.append(f'<path d="{_path(route)}" marker-end="url(#{arrow})"/>')
-        if not line.only:
+        if line.nr is not None:
             made.append(_text("page", route[0][0] + 4, route[0][1] + 12, str(line.nr), centred=False))
     for box, x, y, (wide, high) in zip(every, layout.x, layout.y, sizes):
         made += _drawn(box, x - wide / 2, y - high / 2, wide, high)
