@@ -42,6 +42,21 @@ _IMMUTABLE: Final = "scalar expressions are immutable: build a new one."
 _ELLIPSIS_AFTER: Final = 400  # longer inner parts of a text are shown as `...`
 
 
+_Method: TypeAlias = "Callable[[Expression, Operand], Expression]"
+
+
+def _operator(operation: str) -> tuple[_Method, _Method]:
+    """Return the methods that apply an operation with the expression on the left and on the right."""
+
+    def left(self: Expression, other: Operand) -> Expression:
+        return _binary(operation, self, other)
+
+    def right(self: Expression, other: Operand) -> Expression:
+        return _binary(operation, other, self)
+
+    return left, right
+
+
 class Expression:
     """A node of a scalar expression graph; see Note [Interning].
 
@@ -87,54 +102,37 @@ class Expression:
     def __repr__(self) -> str:
         return f"<scalar expression {_text(self)}>"
 
-    # Arithmetic. It returns NotImplemented for operands other than numbers: Python's TypeError names both types.
-    def __add__(self, other: Operand) -> Expression:
-        return _binary("add", self, other)
+    # Operators. They return NotImplemented for operands other than numbers: Python's TypeError names both types.
+    __add__, __radd__ = _operator("add")
+    __sub__, __rsub__ = _operator("subtract")
+    __mul__, __rmul__ = _operator("multiply")
+    __truediv__, __rtruediv__ = _operator("divide")
+    __floordiv__, __rfloordiv__ = _operator("floor_divide")
+    __mod__, __rmod__ = _operator("remainder")
+    __pow__, __rpow__ = _operator("pow")
+    __and__, __rand__ = _operator("and")
+    __or__, __ror__ = _operator("or")
+    __xor__, __rxor__ = _operator("xor")
+    __lshift__, __rlshift__ = _operator("bitwise_left_shift")
+    __rshift__, __rrshift__ = _operator("bitwise_right_shift")
+    __lt__ = _operator("less")[0]
+    __le__ = _operator("less_equal")[0]
+    __gt__ = _operator("greater")[0]
+    __ge__ = _operator("greater_equal")[0]
 
-    def __radd__(self, other: Operand) -> Expression:
-        return _binary("add", other, self)
+    def __eq__(self, other: Operand) -> Expression:  # type: ignore[override]  # an expression, see Note [Interning]
+        return _binary("equal", self, other)
 
-    def __sub__(self, other: Operand) -> Expression:
-        return _binary("subtract", self, other)
+    def __ne__(self, other: Operand) -> Expression:  # type: ignore[override]  # an expression, see Note [Interning]
+        return _binary("not_equal", self, other)
 
-    def __rsub__(self, other: Operand) -> Expression:
-        return _binary("subtract", other, self)
-
-    def __mul__(self, other: Operand) -> Expression:
-        return _binary("multiply", self, other)
-
-    def __rmul__(self, other: Operand) -> Expression:
-        return _binary("multiply", other, self)
-
-    def __truediv__(self, other: Operand) -> Expression:
-        return _binary("divide", self, other)
-
-    def __rtruediv__(self, other: Operand) -> Expression:
-        return _binary("divide", other, self)
-
-    def __floordiv__(self, other: Operand) -> Expression:
-        return _binary("floor_divide", self, other)
-
-    def __rfloordiv__(self, other: Operand) -> Expression:
-        return _binary("floor_divide", other, self)
-
-    def __mod__(self, other: Operand) -> Expression:
-        return _binary("remainder", self, other)
-
-    def __rmod__(self, other: Operand) -> Expression:
-        return _binary("remainder", other, self)
+    __hash__ = object.__hash__
 
     def __divmod__(self, other: Operand) -> tuple[Expression, Expression]:
         return self // other, self % other
 
     def __rdivmod__(self, other: Operand) -> tuple[Expression, Expression]:
         return other // self, other % self
-
-    def __pow__(self, other: Operand) -> Expression:
-        return _binary("pow", self, other)
-
-    def __rpow__(self, other: Operand) -> Expression:
-        return _binary("pow", other, self)
 
     def __neg__(self) -> Expression:
         return make("negative", self)
@@ -154,63 +152,13 @@ class Expression:
     def __trunc__(self) -> Expression:
         return make("trunc", self)
 
+    def __invert__(self) -> Expression:
+        return make("logical_not" if self.kind == "boolean" else "bitwise_invert", self)
+
     def __round__(self, ndigits: int | None = None) -> Expression:
         if ndigits is not None:
             raise TypeError(f"round(x, {ndigits!r}): scalar expressions round to whole numbers only, write round(x).")
         return make("round", self)
-
-    def __lt__(self, other: Operand) -> Expression:
-        return _binary("less", self, other)
-
-    def __le__(self, other: Operand) -> Expression:
-        return _binary("less_equal", self, other)
-
-    def __gt__(self, other: Operand) -> Expression:
-        return _binary("greater", self, other)
-
-    def __ge__(self, other: Operand) -> Expression:
-        return _binary("greater_equal", self, other)
-
-    def __eq__(self, other: Operand) -> Expression:  # type: ignore[override]  # an expression, see Note [Interning]
-        return _binary("equal", self, other)
-
-    def __ne__(self, other: Operand) -> Expression:  # type: ignore[override]  # an expression, see Note [Interning]
-        return _binary("not_equal", self, other)
-
-    __hash__ = object.__hash__
-
-    def __and__(self, other: Operand) -> Expression:
-        return _binary("and", self, other)
-
-    def __rand__(self, other: Operand) -> Expression:
-        return _binary("and", other, self)
-
-    def __or__(self, other: Operand) -> Expression:
-        return _binary("or", self, other)
-
-    def __ror__(self, other: Operand) -> Expression:
-        return _binary("or", other, self)
-
-    def __xor__(self, other: Operand) -> Expression:
-        return _binary("xor", self, other)
-
-    def __rxor__(self, other: Operand) -> Expression:
-        return _binary("xor", other, self)
-
-    def __invert__(self) -> Expression:
-        return make("logical_not" if self.kind == "boolean" else "bitwise_invert", self)
-
-    def __lshift__(self, other: Operand) -> Expression:
-        return _binary("bitwise_left_shift", self, other)
-
-    def __rlshift__(self, other: Operand) -> Expression:
-        return _binary("bitwise_left_shift", other, self)
-
-    def __rshift__(self, other: Operand) -> Expression:
-        return _binary("bitwise_right_shift", self, other)
-
-    def __rrshift__(self, other: Operand) -> Expression:
-        return _binary("bitwise_right_shift", other, self)
 
     def __bool__(self) -> bool:
         if self.operation == "constant":
