@@ -1,5 +1,5 @@
 """Benchmarks of tenkey against PyTorch and NumPy, measured side by side in one run.
 
-``python -m benchmarks.dispatch`` measures what a call costs, ``python -m benchmarks.pointwise`` the pointwise kernels.
-PyTorch's column appears where it is installed: ``pip install torch==2.13.0``.
+``benchmarks.dispatch`` measures the cost of a call, ``benchmarks.arrays`` small arrays, ``benchmarks.pointwise`` the
+pointwise kernels and ``benchmarks.autograd`` backward passes. PyTorch columns require ``pip install torch==2.13.0``.
 """

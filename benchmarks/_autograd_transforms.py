@@ -1,4 +1,4 @@
-"""Rows of ``benchmarks.autograd`` on transforms of functions, beside ``torch.func``."""
+"""Rows of ``benchmarks.autograd`` that compare function transforms with ``torch.func``."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ TRANSFORMS: Final[Mapping[str, str]] = {
     "jacrev of sin(x) * x": "jacrev(product)(x)",
     "jacfwd of sin(x) * x": "jacfwd(product)(x)",
 }
-"""Name of a row -> what both libraries run."""
+"""Map the name of a row to the statement that both libraries run."""
 
 
 def transform_names(library: Any) -> dict[str, object]:
-    """What the statements name, in terms of a library."""
+    """Bind the names of the statements to the functions and tensors of a library."""
     ours = library is tk
     transforms = library.transforms if ours else importlib.import_module("torch.func")
     rng = np.random.default_rng(0)

@@ -1,27 +1,26 @@
-"""Interleaved measurement of several contestants that do the same work, and the table that shows it.
+"""Interleaved measurement of several contestants that do the same work, formatted as a table.
 
 Note [Interleaved measurement]
-    A machine's speed drifts: clocks change, other processes come and go. Timing one library for a minute and then the
-    other would put the drift into the ratio. So each *round* times every contestant once, one right after the other,
-    in an order that rotates from round to round. One timing is a loop whose length was calibrated to some
-    milliseconds, far above the clock's resolution. The time shown is the median over the rounds, and a ratio is the
-    median over the rounds of the ratio within the round, which drift does not reach. (It may thus differ in the last
-    digit from the quotient of the two medians shown.)
+    The speed of a machine drifts: clock rates change, and other processes start and stop. If each library were timed
+    for a minute in turn, this drift would distort the ratio. Each *round* therefore times every contestant once, one
+    right after the other, in an order that rotates from round to round. One timing is a loop calibrated to a few
+    milliseconds, far above the resolution of the clock. Times are medians over the rounds, and a ratio is the median
+    of the ratios within each round, which is insensitive to drift. (It may therefore differ in the last digit from
+    the quotient of the two medians.)
 
-    The garbage collector stays on, as in a user's program, and what a contestant leaves behind is charged to it: all
-    garbage is collected before each timing, outside of it, after the objects alive at the start were frozen (so that
-    collections do not walk through the modules of every library that happens to be loaded).
+    The garbage collector stays enabled, as in a user's program, so collections caused by a contestant count. Garbage
+    is collected before each timing, outside of it. Objects that existed at the start are frozen, so collections do not
+    traverse the modules of every library that happens to be loaded.
 
-    A library's idle worker threads may go on spinning for milliseconds after its last call (OpenMP's do), on a core
-    that the next contestant would like to use. So a short pause comes before each timing, and after it an
-    untimed loop as long as the timed one, which brings the contestant's code and data back into the caches.
+    Idle worker threads of a library (OpenMP's, for example) may spin for milliseconds after its last call, on a core
+    that the next contestant needs. Each timing is therefore preceded by a short pause, and then by an untimed loop of
+    the same length, which brings the contestant's code and data back into the caches.
 
 Note [Two clocks]
-    On a machine that runs other programs beside, what passes on the wall between two moments is in part theirs. Of work
-    that one thread does alone, such as calls on small arrays, the *CPU time of that thread* says what it cost: neither
-    waiting for a core nor other programs' turns count. It is no measure of work that several threads share, since only
-    the thread that asks is counted, so only the benchmarks of single-threaded work offer it (``--clock cpu``), and the
-    heading of a table says which clock was read.
+    On a busy machine, wall-clock time includes time spent on other programs. For single-threaded work, such as calls on
+    small arrays, the *CPU time of the thread* measures the cost itself: waiting for a core does not count. It does not
+    measure multi-threaded work, because it covers only the calling thread. Only benchmarks of single-threaded work
+    offer it (``--clock cpu``), and the heading of a table states which clock was used.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ INSTALL_TORCH = "PyTorch's column needs PyTorch: pip install torch==2.13.0"
 
 @dataclass(frozen=True)
 class Work:
-    """What one contestant does in a row: a statement and the names it uses, timed without the cost of a call.
+    """The work of one contestant in a row: a statement and the names it uses, timed without a function call.
 
     >>> namespace = {"a": 1, "b": 2}
     >>> Work("a + b", namespace).statement
@@ -73,8 +72,8 @@ class Work:
     names: Mapping[str, object] = field(repr=False)
 
     def timer(self, clock: Callable[[], float] = time.perf_counter) -> timeit.Timer:
-        """A timer of the statement; timeit would switch the collector off, see Note [Interleaved measurement]."""
-        # `setup` runs inside the function that timeit makes of the statement: the names are local there, hence fast.
+        """Return a timer that leaves the garbage collector enabled: see Note [Interleaved measurement]."""
+        # `setup` runs inside the function that timeit generates, where the names are local and therefore fast.
         setup = "; ".join(["_gc.enable()", *(f"{name} = _names[{name!r}]" for name in self.names)])
         return timeit.Timer(self.statement, setup, clock, {"_gc": gc, "_names": dict(self.names)})
 
@@ -89,14 +88,14 @@ class Row:
 
 @dataclass
 class Measurement:
-    """Seconds per execution for each contestant, one entry for each round; ``failures`` holds who could not run."""
+    """Seconds per execution for each contestant and round; ``failures`` holds errors by contestant."""
 
     row: str
     seconds: dict[str, list[float]] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
 
     def median(self, contestant: str) -> float | None:
-        """Median seconds per execution; None when it was not measured.
+        """Return the median seconds per execution; None if the contestant was not measured.
 
         >>> Measurement("add", {"ours": [3.0, 1.0, 2.0]}).median("ours")
         2.0
@@ -105,7 +104,7 @@ class Measurement:
         return statistics.median(samples) if samples else None
 
     def ratio(self, contestant: str, reference: str) -> float | None:
-        """Median over the rounds of the contestant's time divided by the reference's; None when one is missing.
+        """Return the median over the rounds of the contestant's time divided by the reference's; None without both.
 
         >>> Measurement("add", {"ours": [1.0, 2.0], "theirs": [2.0, 4.0]}).ratio("ours", "theirs")
         0.5
@@ -116,7 +115,7 @@ class Measurement:
         return statistics.median(mine / other for mine, other in zip(ours, theirs, strict=True))
 
     def fastest(self, contestants: Sequence[str]) -> str | None:
-        """Name of the contestant with the least median among those given; None when none was measured.
+        """Return the contestant with the lowest median; None if none was measured.
 
         >>> Measurement("add", {"a": [2.0], "b": [1.0]}).fastest(["a", "b", "c"])
         'b'
@@ -137,7 +136,7 @@ class Options:
 
     @property
     def heading(self) -> str:
-        """One line on how the tables were measured."""
+        """Describe in one line how the tables were measured."""
         read = "CPU time of the calling thread" if self.clock == "cpu" else "wall-clock time"
         return f"{self.rounds} rounds; {read}; times are medians, `x` columns are tenkey's time over the other's."
 
@@ -146,7 +145,7 @@ _CLOCKS: Final[Mapping[str, Callable[[], float]]] = {"wall": time.perf_counter, 
 
 
 def parse_options(description: str, *, rounds: int, target: float = 0.003, one_thread: bool = False) -> Options:
-    """Read the command line, with this benchmark's defaults. ``one_thread``: see Note [Two clocks]."""
+    """Parse the command line with the defaults of a benchmark. ``one_thread``: see Note [Two clocks]."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=rounds, help=f"rounds per row (default {rounds})")
     parser.add_argument("--target", type=float, default=target, help=f"seconds per timing (default {target})")
@@ -163,7 +162,7 @@ def parse_options(description: str, *, rounds: int, target: float = 0.003, one_t
 
 
 def _calibrate(timer: timeit.Timer, target: float) -> int:
-    """Number of executions that together take about ``target`` seconds, at least 1."""
+    """Return the number of executions, at least 1, that take about ``target`` seconds together."""
     number = 1
     while True:
         elapsed = timer.timeit(number)
@@ -176,7 +175,7 @@ PAUSE: Final = 0.02  # seconds; see Note [Interleaved measurement]
 
 
 def measure(row: Row, *, rounds: int, target: float, warm_up: float = 0.05, clock: str = "wall") -> Measurement:
-    """Time each contestant of the row; one that raises is left out and its message kept (shown under the table)."""
+    """Time each contestant of the row; if one raises, its error is shown under the table instead."""
     result = Measurement(row.name)
     timers: dict[str, timeit.Timer] = {}
     numbers: dict[str, int] = {}
@@ -212,10 +211,10 @@ def measure(row: Row, *, rounds: int, target: float, warm_up: float = 0.05, cloc
 def measure_rows(
     rows: Sequence[Row], options: Options, *, settle: Callable[[], None] | None = None
 ) -> list[Measurement]:
-    """Measure rows one after the other, with progress on the error stream.
+    """Measure the rows in order, with progress on the error stream.
 
-    Every contestant runs each row once before the first is timed, and then ``settle`` is called: it is to wait until
-    kernels that were asked for are compiled, so that no compiler runs beside a measurement.
+    Every contestant first runs each row once. ``settle`` is called then; it should wait until all requested kernels
+    are compiled, so that the compiler does not run during a measurement.
     """
     rows = [row for row in rows if options.only in row.name]
     for row in rows:
@@ -240,7 +239,7 @@ def _progress(text: str) -> None:
 
 
 def geometric_mean(values: Sequence[float]) -> float | None:
-    """Geometric mean of positive numbers; None of none.
+    """Return the geometric mean of positive numbers; None for an empty sequence.
 
     >>> geometric_mean([0.5, 2.0])
     1.0
@@ -258,10 +257,10 @@ def format_table(
     limit: float | None = None,
     unit: tuple[str, float] = ("us", 1e6),
 ) -> str:
-    """The table as text: a column of times for each contestant and one of ratios for each of ``against``.
+    """Format a table with a column of times for each contestant and one of ratios for each name in ``against``.
 
-    A name in ``against`` may be ``"the faster"``: the fastest of all contestants but ours and JAX. ``limit`` is the
-    ratio to the first of ``against`` that the design allows.
+    ``"the faster"`` in ``against`` stands for the fastest contestant other than ``ours`` and JAX. ``limit`` is the
+    largest ratio to the first of ``against`` that the design allows.
 
     >>> rows = [Measurement("add", {"tenkey": [1e-6], "NumPy": [2e-6]})]
     >>> print(format_table("Small", rows, ["tenkey", "NumPy"], against=["NumPy"], limit=0.8))
@@ -307,7 +306,7 @@ def format_table(
 
 
 def describe_machine(packages: Sequence[str]) -> str:
-    """One line on the processor, Python, and the versions of those packages that are installed."""
+    """Describe in one line the processor, Python and the versions of the packages."""
     processor = platform.processor() or platform.machine()
     information = Path("/proc/cpuinfo")
     if information.exists():
@@ -325,7 +324,7 @@ def describe_machine(packages: Sequence[str]) -> str:
 
 
 def write_json(path: Path, machine: str, tables: Mapping[str, Sequence[Measurement]]) -> None:
-    """Write every round of every row, in seconds, with the machine's description."""
+    """Write the seconds of every round of every row, and the description of the machine."""
     document = {
         "machine": machine,
         "unit": "seconds per execution, one entry per round",

@@ -1,6 +1,6 @@
-"""What PyTorch and NumPy call the pointwise operators, and which operands an operator is measured with.
+"""Names of the pointwise operators in PyTorch and NumPy, and the operands of each measurement.
 
-An operator that is called the same in a library needs no entry: it is found by its name.
+Operators with the same name in a library need no entry.
 
 >>> reference("arccos", "torch", {"arccos": "acos"}.get)
 'acos'
@@ -15,7 +15,7 @@ from typing import Any
 
 __all__ = ["LEFT_OUT", "NUMPY", "OPERANDS", "TORCH", "reference", "resolve"]
 
-# Our name -> a dotted name in torch, or an expression of the operands x1, x2, x3 where PyTorch has no function.
+# tenkey name -> dotted name in torch, or an expression of the operands x1, x2, x3 if PyTorch has no such function.
 TORCH: Mapping[str, str] = {
     "equal": "eq",
     "erf": "special.erf",
@@ -27,12 +27,12 @@ TORCH: Mapping[str, str] = {
     "less": "lt",
     "less_equal": "le",
     "not_equal": "ne",
-    "positive": "x1 + 0",  # torch.positive returns its argument; ours makes an array, as NumPy's does
+    "positive": "x1 + 0",  # torch.positive returns its argument; tenkey and NumPy copy it
     "silu": "nn.functional.silu",
     "softplus": "nn.functional.softplus",
 }
 
-# The same for NumPy, where a composition stands for what its users write.
+# The same for NumPy; expressions are what NumPy users write.
 NUMPY: Mapping[str, str] = {
     "acos": "arccos",
     "acosh": "arccosh",
@@ -58,9 +58,9 @@ OPERANDS: Mapping[str, str] = {
 }
 
 _INTEGERS = "an operator of integers and bools"
-_COMPLEX = "an operator of complex numbers; of real ones it returns its argument, or zeros"
+_COMPLEX = "an operator of complex numbers; for real ones it returns its argument, or zeros"
 
-# The row that the figures are stated for is float32; these have no work to do there. Name -> reason.
+# Operators left out because float32, the dtype of the table, is not their purpose. Name -> reason.
 LEFT_OUT: Mapping[str, str] = {
     "bitwise_and": _INTEGERS,
     "bitwise_invert": _INTEGERS,
@@ -75,7 +75,7 @@ LEFT_OUT: Mapping[str, str] = {
 
 
 def reference(name: str, library: str, lookup: Callable[[str], str | None] | None = None) -> str:
-    """The library's name, or expression, for our operator ``name`` (with or without its namespace)."""
+    """Return the name or expression of a library for the operator ``name`` (with or without its namespace)."""
     short = name.partition("::")[2] or name
     if lookup is None:
         lookup = (TORCH if library == "torch" else NUMPY).get
@@ -83,7 +83,7 @@ def reference(name: str, library: str, lookup: Callable[[str], str | None] | Non
 
 
 def resolve(module: Any, text: str, arity: int) -> Callable[..., Any] | None:
-    """The function that ``text`` names in ``module``, or that its expression defines; None where there is none.
+    """Return the function that ``text`` names in ``module`` or defines as an expression; None if there is none.
 
     >>> import math
     >>> resolve(math, "exp", 1)(0.0), resolve(math, "1 / (1 + exp(-x1))", 1)(0.0), resolve(math, "no_such", 1)

@@ -1,4 +1,4 @@
-"""tenkey's side of the benchmarks: the operators that they register, and waiting for the compiler."""
+"""tenkey's side of the benchmarks: custom operators, and a pause for the compiler."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["REGISTER", "Square", "counted", "custom", "load_saxpy", "settle", "s
 # At module level, because the schema is read from the annotations.
 @tk.library.custom_op("bench::square", mutates_args=())
 def square(x: tk.Tensor) -> tk.Tensor:
-    """Product of x with itself, as an operator registered from outside; benchmarks/_torch.py has the same."""
+    """Return ``x * x``, as a custom operator; benchmarks/_torch.py has the same."""
     return x * x
 
 
@@ -44,22 +44,22 @@ tk.library.register_autograd("bench_library::square_with_gradient", _square_back
 
 
 class Square(tk.autograd.Function):
-    """A function with a gradient written by hand."""
+    """``x * x`` with a hand-written gradient."""
 
     @staticmethod
     def forward(ctx: Any, x: tk.Tensor) -> tk.Tensor:
-        """Product of x with itself; the arithmetic is that of ``square``."""
+        """Return ``x * x``, as ``square`` does."""
         ctx.save_for_backward(x)
         return x * x
 
     @staticmethod
     def backward(ctx: Any, gradient: tk.Tensor) -> tk.Tensor:
-        """Its gradient."""
+        """Return the gradient."""
         return _square_backward(ctx, gradient)
 
 
 class _Count(tk.dispatch.DispatchMode):
-    """Counts calls."""
+    """Count calls."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -76,12 +76,12 @@ def counted(function: Any, *args: Any) -> Any:
 
 
 def load_saxpy(library: Path) -> Any:
-    """The C function as an operator."""
+    """Return the C function as an operator."""
     return tk.library.load_native(library, "bench_native::saxpy(Tensor x, Tensor y, float a) -> Tensor")
 
 
 def custom() -> dict[str, Any]:
-    """What the names in the statements of the benchmarks stand for here."""
+    """Bind the names of the statements to the operators of this library."""
     operators = tk.ops.bench_library
     return {
         "square": square,
@@ -93,7 +93,7 @@ def custom() -> dict[str, Any]:
     }
 
 
-REGISTER = {  # programs that print how long registering 1,000 operators takes
+REGISTER = {  # programs that print the time for registering 1,000 operators
     "1,000 Library.define and impl": """
 import time, tenkey as tk
 t = time.perf_counter()
@@ -116,8 +116,8 @@ print(time.perf_counter() - t)
 
 
 def settle(seconds: float = 3.0) -> None:
-    """Let kernels that were asked for in the warm-up be compiled before anything is timed.
+    """Wait until the kernels requested during the warm-up are compiled, before anything is timed.
 
-    Compiling happens beside the calls, which are served otherwise meanwhile; nothing else runs during the pause.
+    Kernels are compiled in the background while NumPy serves the calls; nothing else runs during the pause.
     """
     time.sleep(seconds)

@@ -1,6 +1,6 @@
 """PyTorch's side of the benchmarks: the same operators as in benchmarks/_tenkey.py, and the number of threads.
 
-Importing this module needs PyTorch: ``pip install torch==2.13.0``. The benchmarks leave its column out otherwise.
+This module requires PyTorch (``pip install torch==2.13.0``); without it the benchmarks omit its column.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ torch.set_num_threads(os.cpu_count() or 1)
 
 @torch.library.custom_op("bench::square", mutates_args=())  # type: ignore[untyped-decorator]  # torch is Any here
 def square(x: torch.Tensor) -> torch.Tensor:
-    """Product of x with itself, as an operator registered from outside."""
+    """Return ``x * x``, as a custom operator."""
     return x * x
 
 
 @torch.library.custom_op("bench::silu", mutates_args=())  # type: ignore[untyped-decorator]  # torch is Any here
 def silu(x: torch.Tensor) -> torch.Tensor:
-    """x / (1 + exp(-x)), the way to add a pointwise operator from Python."""
+    """Return ``x / (1 + exp(-x))``, as a custom operator, PyTorch's way to add one from Python."""
     return x / (1 + torch.exp(-x))
 
 
@@ -58,22 +58,22 @@ torch.library.register_autograd(
 
 
 class Square(torch.autograd.Function):  # type: ignore[misc]  # torch is Any here
-    """A function with a gradient written by hand."""
+    """``x * x`` with a hand-written gradient."""
 
     @staticmethod
     def forward(ctx: Any, x: Any) -> Any:
-        """Product of x with itself."""
+        """Return ``x * x``."""
         ctx.save_for_backward(x)
         return x * x
 
     @staticmethod
     def backward(ctx: Any, gradient: Any) -> Any:
-        """Its gradient."""
+        """Return the gradient."""
         return _square_backward(ctx, gradient)
 
 
 class _Count(TorchDispatchMode):  # type: ignore[misc]  # torch is Any here
-    """Counts calls."""
+    """Count calls."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -91,7 +91,7 @@ def counted(function: Any, *args: Any) -> Any:
 
 
 def load_saxpy(path: Path) -> Any:
-    """The C function as an operator, the way to do it here: a custom operator that calls it by ctypes."""
+    """Return the C function as an operator, in PyTorch's way: a custom operator that calls it through ctypes."""
     function = ctypes.CDLL(str(path)).saxpy
     pointer = ctypes.c_void_p
     function.argtypes = [pointer, pointer, ctypes.c_double, pointer, ctypes.c_int64]
@@ -107,7 +107,7 @@ def load_saxpy(path: Path) -> Any:
 
 
 def custom() -> dict[str, Any]:
-    """What the names in the statements of the benchmarks stand for here."""
+    """Bind the names of the statements to the operators of this library."""
     operators = torch.ops.bench_library
     return {
         "square": square,

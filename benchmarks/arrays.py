@@ -1,8 +1,9 @@
 """Small arrays: calls of 40 common functions, indexing and slicing: ``python -m benchmarks.arrays``.
 
-Beside NumPy, whose calls into C are the floor, and PyTorch, interleaved in one run: see Note [Interleaved measurement]
-in benchmarks/_harness.py. PyTorch's column needs ``pip install torch==2.13.0``; without it the rest is measured. Every
-operand is float32 (indices int64) of 3 x 4 elements or fewer, and every library makes its own result.
+Compared with NumPy, whose C implementation is the lower bound, and PyTorch, interleaved in one run: see
+Note [Interleaved measurement] in benchmarks/_harness.py. PyTorch's column requires ``pip install torch==2.13.0``;
+without it the others are measured. Operands are float32 (indices int64) with at most 3 x 4 elements, and every library
+allocates its result.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from benchmarks._harness import (
 
 __all__ = ["main"]
 
-# The row, then what tenkey, NumPy and PyTorch are asked for, in the names of `operands`.
+# The row, then the statements for tenkey, NumPy and PyTorch, with the names of `operands`.
 FUNCTIONS = (
     ("add", "x + y", "x + y", "x + y"),
     ("multiply by 2", "x * 2.0", "x * 2.0", "x * 2.0"),
@@ -94,7 +95,7 @@ INDEXING = (
 
 
 def operands(convert: Any, xp: Any) -> dict[str, Any]:
-    """The operands, the same numbers for every library."""
+    """Return the operands, with the same values for every library."""
     generator = np.random.default_rng(3)
 
     def normal(*shape: int) -> Any:
@@ -118,7 +119,7 @@ def operands(convert: Any, xp: Any) -> dict[str, Any]:
 
 
 def make_rows(statements: Iterable[tuple[str, str, str, str]], *, gradient: bool = False) -> list[Row]:
-    """A row for each: the statement of every library that is here, with only the operands that it names."""
+    """Return a row for each entry, with the statement and operands of every installed library."""
     libraries: list[tuple[str, Any, Any]] = [("tenkey", tk.asarray, tk), ("NumPy", np.array, np)]
     if importlib.util.find_spec("torch") is not None:
         import torch

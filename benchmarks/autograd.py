@@ -1,10 +1,10 @@
-"""What a backward costs: ``python -m benchmarks.autograd``.
+"""The cost of a backward pass: ``python -m benchmarks.autograd``.
 
 A chain of 1,000 adds, a graph of three operators on 4 elements, an MLP of 50 layers of width 64, 150,000 chained nodes
-(built, run and freed; what is left of the memory), transforms of functions, and the peak memory of a training step,
-each beside PyTorch on the CPU, both on one thread. The two take turns within a round: see Note [Interleaved
-measurement] in benchmarks/_harness.py; ``--clock cpu`` reads the thread's CPU time. PyTorch's column needs
-``pip install torch==2.13.0``; without it the rest is measured.
+(built, run and freed, with the memory that remains), function transforms, and the peak memory of a training step,
+compared with PyTorch on the CPU, both on one thread, interleaved in one run: see Note [Interleaved measurement] in
+benchmarks/_harness.py. ``--clock cpu`` reads the CPU time of the thread. PyTorch's column requires
+``pip install torch==2.13.0``; without it the others are measured.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ LAYERS, WIDTH, BATCH = 50, 64, 32
 
 @dataclass(frozen=True)
 class Table:
-    """Rows by name: a statement for all libraries, whose names ``names(library)`` binds; ``limit`` is the target."""
+    """Statements by row name; ``names(library)`` binds their names, and ``limit`` is the target ratio."""
 
     title: str
     statements: Mapping[str, str]
@@ -78,7 +78,7 @@ def _small_names(library: Any) -> dict[str, object]:
 
 
 def _mlp(library: Any) -> tuple[list[Any], Callable[[], Any]]:
-    """Parameters, and a function that gives the loss."""
+    """Return the parameters, and a function that returns the loss."""
     rng = np.random.default_rng(0)
     weights = [
         library.tensor(rng.normal(size=(WIDTH, WIDTH)).astype(np.float32) / 8, requires_grad=True)
@@ -120,7 +120,6 @@ def _deep_names(library: Any) -> dict[str, object]:
     return {"deep": deep}
 
 
-# Rows of other topics are added here.
 TABLES: list[Table] = [
     Table(
         "Chain of adds, 4 elements",
@@ -149,7 +148,7 @@ TABLES: list[Table] = [
 
 
 def make_rows(table: Table, libraries: Mapping[str, Any]) -> list[Row]:
-    """The rows of a table, with every library's binding of the names that occur in the statement."""
+    """Return the rows of a table, with the names of each statement bound for every library."""
     bound = {name: table.names(library) for name, library in libraries.items()}
     rows = []
     for name, statement in table.statements.items():
@@ -163,13 +162,13 @@ def make_rows(table: Table, libraries: Mapping[str, Any]) -> list[Row]:
 
 
 def left_over() -> int:
-    """Memory blocks of Python that 150,000 nodes leave behind, with the cyclic collector off."""
+    """Return the number of Python memory blocks that 150,000 nodes leave behind with the cyclic collector disabled."""
     deep: Any = _deep_names(tk)["deep"]
     deep()
     gc.collect()
     gc.disable()
     try:
-        deep()  # what Python itself keeps for the next time
+        deep()  # fills the free lists of Python
         before = sys.getallocatedblocks()
         deep()
         return sys.getallocatedblocks() - before
@@ -190,7 +189,7 @@ def _step(library: Any) -> Callable[[], None]:
 
 
 def peak_of_tenkey() -> int:
-    """Bytes of tensors at the peak of a training step, beyond those before it, from the profiler's record."""
+    """Return the peak tensor memory of a training step in bytes, relative to its start, as recorded by the profiler."""
     step = _step(tk)
     with tk.autograd.profile(profile_memory=True) as profiler:
         step()
@@ -202,7 +201,7 @@ def peak_of_tenkey() -> int:
 
 
 def peak_of_torch(torch: Any) -> int:
-    """The same for PyTorch."""
+    """Return the same for PyTorch."""
     step = _step(torch)
     with torch.profiler.profile(profile_memory=True) as profiler:
         step()

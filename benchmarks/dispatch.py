@@ -1,10 +1,10 @@
-"""What a call costs: ``python -m benchmarks.dispatch``.
+"""The cost of a call: ``python -m benchmarks.dispatch``.
 
-Small operators on 4 elements with and without gradient, 1,000 chained adds forward and backward, custom operators in
-each way to make them, a C function, a mode that counts calls, registering 1,000 operators, and the import of the
-package with and without installed plug-ins, each beside PyTorch on the CPU (and NumPy where it has the like),
-interleaved in one run: see Note [Interleaved measurement] in benchmarks/_harness.py. PyTorch's column needs
-``pip install torch==2.13.0``; without it the rest is measured.
+Small operators on 4 elements with and without gradient, 1,000 chained adds forward and backward, every kind of custom
+operator, a C function, a mode that counts calls, registering 1,000 operators, and the import of the package with and
+without installed plug-ins, compared with PyTorch on the CPU (and NumPy where applicable), interleaved in one run: see
+Note [Interleaved measurement] in benchmarks/_harness.py. PyTorch's column requires ``pip install torch==2.13.0``;
+without it the others are measured.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = ["main"]
 
 CHAIN_LENGTH = 1000
 
-# One statement for all libraries; what differs is what the names are bound to.
+# One statement for all libraries; each library binds the names differently.
 SMALL = {
     "add": "a + b",
     "mul": "a * b",
@@ -96,20 +96,20 @@ def _adds(a: Any, b: Any) -> None:
 
 
 def _arrays() -> dict[str, np.ndarray[Any, np.dtype[np.float32]]]:
-    """The values, float32, the same for every library."""
+    """Return the float32 operands, with the same values for every library."""
     vector = np.array([0.5, -1.0, 2.0, 0.25], dtype=np.float32)
     other = np.array([1.5, 0.75, -0.5, 3.0], dtype=np.float32)
     return {"a": vector, "b": other, "m": vector.reshape(2, 2).copy(), "n": other.reshape(2, 2).copy()}
 
 
 def tenkey_names(*, gradient: bool) -> dict[str, Any]:
-    """What the statements' names are for tenkey; ``gradient`` makes a, b, m and n require one."""
+    """Bind the names of the statements for tenkey; with ``gradient``, a, b, m and n require gradients."""
     values = {name: tk.tensor(array, requires_grad=gradient) for name, array in _arrays().items()}
     return {**values, **_tenkey.custom(), **_shared(tk.tensor), "exp": tk.exp, "sum": tk.sum, "reshape": tk.reshape}
 
 
 def torch_names(torch: Any, custom: ModuleType, *, gradient: bool) -> dict[str, Any]:
-    """The same for PyTorch."""
+    """Bind the names of the statements for PyTorch."""
     values = {name: torch.tensor(array, requires_grad=gradient) for name, array in _arrays().items()}
     return {
         **values,
@@ -122,7 +122,7 @@ def torch_names(torch: Any, custom: ModuleType, *, gradient: bool) -> dict[str, 
 
 
 def numpy_names() -> dict[str, Any]:
-    """The same for NumPy, which has no gradients."""
+    """Bind the names of the statements for NumPy, which has no gradients."""
     return {**_arrays(), "exp": np.exp, "sum": np.sum, "reshape": np.reshape}
 
 
@@ -138,7 +138,7 @@ def _shared(tensor: Any) -> dict[str, Any]:
 
 
 def make_rows(statements: Mapping[str, str], libraries: Mapping[str, Mapping[str, object]]) -> list[Row]:
-    """One row for each statement, with every library's binding of the names that occur in it."""
+    """Return a row for each statement, with its names bound for every library."""
     rows = []
     for name, statement in statements.items():
         code = compile(statement, name, "exec")
@@ -151,7 +151,7 @@ def make_rows(statements: Mapping[str, str], libraries: Mapping[str, Mapping[str
 
 
 def measure_programs(name: str, programs: Mapping[str, str], rounds: int, **environment: str) -> Measurement:
-    """Seconds that programs print, each run in a new process, by contestant; the files are in the page cache."""
+    """Run each contestant's program in new processes, with a warm page cache, and collect the seconds it prints."""
     result = Measurement(name, {contestant: [] for contestant in programs})
     for turn in range(-1, rounds):
         for contestant, program in programs.items():
@@ -168,13 +168,13 @@ def measure_programs(name: str, programs: Mapping[str, str], rounds: int, **envi
 
 
 def measure_import(modules: Mapping[str, str], rounds: int, **environment: str) -> Measurement:
-    """Seconds that ``import module`` takes in a new process, by contestant."""
+    """Measure the seconds of ``import module`` in a new process, for each contestant."""
     programs = {name: _TIME_IMPORT.format(module=module) for name, module in modules.items()}
     return measure_programs("import", programs, rounds, **environment)
 
 
 def measure_plugins(rounds: int) -> Measurement:
-    """The import with backend plug-ins installed, against the import without."""
+    """Measure the import with and without installed backend plug-ins."""
     result = Measurement(f"import with {PLUGINS} plug-ins", {"tenkey": [], "without": []})
     with tempfile.TemporaryDirectory() as temporary:
         folders = {"without": Path(temporary, "none"), "tenkey": Path(temporary, "many")}
@@ -191,7 +191,7 @@ def measure_plugins(rounds: int) -> Measurement:
 
 
 def install_plugins(folder: Path, count: int) -> None:
-    """Distributions with an entry point for a backend, whose module must not be imported."""
+    """Write distributions with a backend entry point whose module must not be imported."""
     for i in range(count):
         (folder / f"plugin{i}.py").write_text("raise RuntimeError('a plug-in was imported')\n", encoding="utf-8")
         information = folder / f"plugin{i}-1.0.dist-info"
@@ -212,7 +212,7 @@ void saxpy(const float *x, const float *y, double a, float *out, int64_t n) {
 
 
 def compile_saxpy(folder: Path) -> Path | None:
-    """The library of a C function; None where there is no compiler."""
+    """Compile a C function and return its shared library; None without a compiler."""
     compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
     if compiler is None:
         return None
@@ -223,7 +223,7 @@ def compile_saxpy(folder: Path) -> Path | None:
 
 
 def cost_of_mode(results: Sequence[Measurement]) -> Measurement:
-    """What a mode adds to one call, from the time of the same calls with and without it, in each round."""
+    """Return the cost that a mode adds to one call: in each round, the difference of the times with and without it."""
     without, with_mode = results
     return Measurement(
         "counting mode, over none",

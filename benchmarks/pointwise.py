@@ -1,10 +1,10 @@
 """Every pointwise operator at 2^20 float32 elements: ``python -m benchmarks.pointwise``.
 
-Beside PyTorch (all threads) and NumPy, interleaved in one run: see Note [Interleaved measurement] in
-benchmarks/_harness.py. The ratio that counts is the one to the faster of the two, and its geometric mean. PyTorch's
-column needs ``pip install torch==2.13.0``, JAX's (informative) ``pip install jax``; without them the rest is measured.
-Every library allocates its result, as in a user's expression. Operators that have nothing to do on float32 are left
-out, and named.
+Compared with PyTorch (all threads) and NumPy, interleaved in one run: see Note [Interleaved measurement] in
+benchmarks/_harness.py. The decisive figure is the geometric mean of the ratios to the faster of the two. PyTorch's
+column requires ``pip install torch==2.13.0``, and JAX's (for information) ``pip install jax``; without them the others
+are measured. Every library allocates its result, as in a user's expression. Operators that are trivial for float32 are
+left out, and listed.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def _short(operator: Any) -> str:
-    """The operator's name without its namespace."""
+    """Return the name of the operator without its namespace."""
     name: str = operator.name
     return name.partition("::")[2] or name
 
 
 def sample(operator: Any, size: int = SIZE) -> list[Array]:
-    """Operands for the operator within its domain, reproducible: float32 unless ``OPERANDS`` says otherwise.
+    """Return reproducible operands within the domain of the operator, float32 unless ``OPERANDS`` says otherwise.
 
-    ``operator.domain`` is one (low, high) for all operands, a sequence of them, one for each, or None.
+    ``operator.domain`` is a pair (low, high) for all operands, a sequence of such pairs, or None.
     """
     generator = np.random.default_rng(20)
     short = _short(operator)
@@ -64,7 +64,7 @@ def sample(operator: Any, size: int = SIZE) -> list[Array]:
 
 
 def _library(name: str) -> tuple[Any, Callable[[Array], Any]] | None:
-    """The library's module of functions and its conversion from NumPy; None when it is not installed."""
+    """Return the module of a library and its conversion from NumPy; None if it is not installed."""
     if name == "NumPy":
         return np, lambda array: array
     if name == "PyTorch" and importlib.util.find_spec("torch") is not None:
@@ -80,7 +80,7 @@ def _library(name: str) -> tuple[Any, Callable[[Array], Any]] | None:
 
 
 def _jax_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compiled, and waited for: JAX returns before the result is there."""
+    """Return the compiled function, with a wait for its result, because JAX calls are asynchronous."""
     import jax
 
     compiled = jax.jit(function)
@@ -88,7 +88,7 @@ def _jax_function(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def make_rows(operators: Sequence[Any], size: int = SIZE) -> list[Row]:
-    """One row for each operator, with those libraries that have its like."""
+    """Return a row for each operator, with the libraries that have a counterpart."""
     libraries = {name: found for name in ("PyTorch", "NumPy", "JAX") if (found := _library(name)) is not None}
     rows = []
     for operator in operators:
@@ -119,7 +119,7 @@ def main() -> None:
         print(INSTALL_TORCH)
     machine = describe_machine(["tenkey", "torch", "numpy", "numba", "jax"])
     print(f"{machine}\n{options.heading}\n")
-    # NumPy warns of overflow or invalid values at the edge of a domain; every library computes the same ones.
+    # NumPy warns about overflow and invalid values at the edges of domains.
     operators = pointwise_operators()
     with np.errstate(all="ignore"):
         results = measure_rows(make_rows(operators), options, settle=_tenkey.settle)

@@ -1,9 +1,9 @@
-"""The documentation site: the pages of this folder, and the API reference from the docstrings.
+"""Build the documentation site: the pages of this folder, and an API reference from the docstrings.
 
     sphinx-build -W -b html docs docs/_build/html
 
-Nothing is listed by hand: the page of a module holds what its ``__all__`` names, with the signature that its type stub
-shows. The build needs no network.
+The page of a module documents the names in its ``__all__``, with the signatures of the type stubs. The build does not
+use the network.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ html_copy_source = False
 nitpicky = False
 
 myst_heading_anchors = 3
-# Pages link to files of the repository, which are no part of the site.
+# Pages link to files of the repository that are not part of the site.
 suppress_warnings = ["myst.xref_missing"]
 
 autodoc_member_order = "alphabetical"
@@ -69,20 +69,20 @@ _DATUM: Final = """.. py:data:: {name}
 
 
 def find_modules() -> list[str]:
-    """The modules that have a page: those of the API, and every one that their ``__all__`` names."""
+    """Return the modules that have a page: those of the API, and the modules in their ``__all__``."""
     found = list(MODULES)
     for name in MODULES:
         module = importlib.import_module(name)
         for member in sorted(module.__all__):
             value, path = getattr(module, member), f"{name}.{member}"
             if inspect.ismodule(value) and path not in found:
-                sys.modules.setdefault(path, value)  # some are at home elsewhere: tk.library.scalar in tenkey.ops
+                sys.modules.setdefault(path, value)  # tk.library.scalar, for example, is defined in tenkey.ops
                 found.append(path)
     return found
 
 
 def write_pages(folder: Path) -> None:
-    """One page for each module of the API, and the list of them."""
+    """Write a page for each module of the API, and their index."""
     folder.mkdir(exist_ok=True)
     pages = find_modules()
     for module in pages:
@@ -96,7 +96,7 @@ def write_pages(folder: Path) -> None:
 
 
 def _data_of(module: str) -> dict[str, object]:
-    """The public names that are no modules, classes or functions; autodoc passes over those that are imported."""
+    """Return the public values that are not modules, classes or functions; autodoc skips imported ones."""
     found = {name: getattr(sys.modules[module], name) for name in sys.modules[module].__all__}
     return {
         name: value
@@ -112,14 +112,14 @@ def _datum(module: str, name: str, value: object) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    if not path.exists() or path.read_text(encoding="utf-8") != text:  # an unchanged page is not built again
+    if not path.exists() or path.read_text(encoding="utf-8") != text:  # Sphinx does not rebuild unchanged pages
         path.write_text(text, encoding="utf-8")
 
 
 def _typed_signature(
     app: Sphinx, what: str, name: str, obj: Any, options: Any, signature: str | None, result: str | None
 ) -> tuple[str | None, str | None] | None:
-    """The signature of an operator, with the types that its stub has."""
+    """Return the signature of an operator with the types of its stub."""
     operator = getattr(obj, "operator", None) if inspect.isfunction(obj) else None
     if operator is None:
         return None
@@ -129,22 +129,22 @@ def _typed_signature(
 
 
 class _Domain(PythonDomain):
-    """Python names, of which several may mean one object: ``tk.no_grad`` and ``tk.autograd.no_grad``."""
+    """Python names, several of which may denote one object, such as ``tk.no_grad`` and ``tk.autograd.no_grad``."""
 
     def note_object(
         self, name: str, objtype: str, node_id: str, aliased: bool = False, location: Any = None
     ) -> None:  # fmt: skip
-        """Remember a name; where it is defined counts once, however often it is documented."""
+        """Record a name; an alias does not replace the definition."""
         if not (aliased and name in self.objects):
             super().note_object(name, objtype, node_id, aliased, location)
 
     def find_obj(self, *args: Any, **kwargs: Any) -> list[tuple[str, Any]]:
-        """The shortest of the names that a reference may mean."""
+        """Return the shortest of the names that a reference may denote."""
         return sorted(super().find_obj(*args, **kwargs), key=lambda found: len(found[0]))[:1]
 
 
 def setup(app: Sphinx) -> None:
-    """Called by Sphinx."""
+    """Set up the extension; called by Sphinx."""
     app.add_domain(_Domain, override=True)
     app.connect("autodoc-process-signature", _typed_signature)
     write_pages(Path(app.srcdir) / "_api")

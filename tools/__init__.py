@@ -1,1 +1,1 @@
-"""Programs for developers of the package, run as ``python -m tools.<name>`` in the root."""
+"""Developer tools, run as ``python -m tools.<name>`` in the root of the repository."""

@@ -1,9 +1,9 @@
-"""Checks that the built API reference holds every public name.
+"""Check that the built API reference has every public name.
 
     sphinx-build -W -b html docs docs/_build/html
     python -m tools.check_reference docs/_build/html
 
-The inventory of the site, ``objects.inv``, is what other sites link by: a name that is in it has an entry of its own.
+The inventory ``objects.inv``, which other sites use for links, lists every name that has an entry.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ MODULES: Final = (
     "tenkey.autograd.function", "tenkey.autograd.graph", "tenkey.transforms", "tenkey.library", "tenkey.dispatch",
     "tenkey.backends", "tenkey.testing",
 )  # fmt: skip
-"""The modules whose ``__all__`` is in the API reference."""
+"""The modules whose ``__all__`` must be in the API reference."""
 
 
 def inventory(path: Path) -> set[str]:
-    """The Python names in an ``objects.inv``: four lines of text, then lines ``name domain:role ...``, compressed."""
+    """Return the Python names of an ``objects.inv``: a text head, then compressed lines ``name domain:role ...``."""
     data = path.read_bytes()
     head, body = data[: (end := _after_lines(data, 4))], data[end:]
     if not head.startswith(b"# Sphinx inventory version 2"):
-        raise ValueError(f"{path} is no inventory of version 2.")
+        raise ValueError(f"{path} is not a Sphinx inventory of version 2.")
     lines = zlib.decompress(body).decode().splitlines()
     return {name for name, role, *_ in map(str.split, lines) if role.startswith("py:")}
 
@@ -44,14 +44,14 @@ def _after_lines(data: bytes, count: int) -> int:
 
 
 def missing(names: Iterable[str]) -> list[str]:
-    """The public names that are not among ``names``."""
+    """Return the public names that are not among ``names``."""
     known = set(names)
     wanted = [f"{module}.{name}" for module in MODULES for name in importlib.import_module(module).__all__]
     return [name for name in wanted if name not in known]
 
 
 def main(arguments: list[str]) -> int:
-    """Print what is missing; returns the exit status."""
+    """Print the missing names and return the exit status."""
     if len(arguments) != 1:
         print(__doc__)
         return 2

@@ -1,8 +1,8 @@
-"""Draws the pictures of the documentation, with the drawing that they document.
+"""Draw the graph pictures of the documentation.
 
-    python -m tools.make_pictures            # write those that changed
+    python -m tools.make_pictures            # write the pictures that changed
 
-``tests/documents/test_autograd_document.py`` draws them again and compares.
+``tests/documents/test_autograd_document.py`` checks that they are up to date.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 
 
 def make_pictures() -> dict[str, str]:
-    """The SVG texts of the pictures in docs/autograd.md, by their paths."""
+    """Return the pictures of docs/autograd.md as SVG, by path."""
     x, w = tk.ones(2).requires_grad_(), tk.ones(2).requires_grad_()
     y = x * w
     product = tk.autograd.draw({"loss": tk.sum(y)}, params={"x": x, "w": w, "y": y})
