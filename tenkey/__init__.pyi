@@ -569,7 +569,7 @@ def digitize(x: Tensor, bins: ArrayLike, right: _bool = False) -> Tensor:
 def divide(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Divide two tensors element by element, with broadcasting; integers give floats."""
 def dot(x1: TensorLike, x2: TensorLike) -> Tensor:
-    """Sums of products over the last dimension of ``x1`` and the last but one of ``x2`` (the only one of a vector)."""
+    """Sum products over the last dimension of ``x1`` and the last but one of ``x2`` (the only one of a vector)."""
 def dstack(arrays: Sequence[Tensor]) -> Tensor:
     """Stack in depth: join along the third axis, vectors as ``(1, n, 1)``."""
 def ediff1d(x: Tensor, to_end: TensorLike | None = None, to_begin: TensorLike | None = None) -> Tensor:
@@ -691,7 +691,7 @@ def index_copy(x: Tensor, indices: ArrayLike, source: ArrayLike, axis: int = 0) 
 def index_fill(x: Tensor, indices: ArrayLike, value: ArrayLike, axis: int = 0) -> Tensor:
     """``x`` with one value at the 1-d ``indices`` of an axis; ``value`` is a number or a 0-d tensor."""
 def inner(x1: TensorLike, x2: TensorLike) -> Tensor:
-    """Sums of products over the last dimensions, without conjugation; with a number, the product."""
+    """Sum products over the last dimensions, without conjugation; with a number, multiply."""
 def interp(
     x: Tensor,
     xp: ArrayLike,
@@ -724,7 +724,7 @@ def isinf(x: Tensor) -> Tensor:
 def isnan(x: Tensor) -> Tensor:
     """Return True where an element is nan."""
 def kron(x1: TensorLike, x2: TensorLike) -> Tensor:
-    """The Kronecker product: blocks of the second, multiplied by each element of the first."""
+    """Compute the Kronecker product: copies of ``x2`` multiplied by each element of ``x1``."""
 def lcm(x1: TensorLike, x2: TensorLike) -> Tensor:
     """Return the least common multiple of two integers, element by element, with broadcasting; never negative."""
 def leaky_relu(x: Tensor, slope: float = 0.01) -> Tensor:
@@ -777,7 +777,7 @@ def masked_fill(x: Tensor, mask: ArrayLike, value: ArrayLike) -> Tensor:
 def masked_select(x: Tensor, mask: Tensor) -> Tensor:
     """The elements where ``mask`` is true, in one dimension; both broadcast together."""
 def matmul(x1: Tensor, x2: Tensor) -> Tensor:
-    """Matrix product over the last two dimensions, broadcasting the others; a 1-d operand is a vector."""
+    """Multiply matrices in the last two dimensions, broadcasting the others; a 1-d operand is a vector."""
 def matrix_transpose(x: Tensor) -> Tensor:
     """Return a view with the last two dimensions exchanged."""
 def max(x: Tensor, axis: int | Sequence[int] | None = None, *, keepdims: _bool = False) -> Tensor:
@@ -892,7 +892,7 @@ def ones(
 def ones_like(x: Tensor, dtype: DTypeLike | None = None, *, device: Device | str | None = None) -> Tensor:
     """Return ones with the shape, dtype and device of ``x``."""
 def outer(x1: TensorLike, x2: TensorLike) -> Tensor:
-    """The matrix of all products of an element of one vector with an element of another."""
+    """Multiply each element of one vector by each element of another."""
 def pad(
     x: Tensor,
     pad_width: int | Sequence[int] | Sequence[int | Sequence[int]],
@@ -1059,7 +1059,7 @@ def tile(x: Tensor, repetitions: int | Sequence[int]) -> Tensor:
 def topk(x: Tensor, k: int, axis: int = -1, *, largest: _bool = True) -> TopKResult:
     """The ``k`` largest (or smallest) elements along an axis, in order, and their indices (int64)."""
 def trace(x: Tensor, offset: int = 0, *, dtype: DTypeLike | None = None) -> Tensor:
-    """The sum of a diagonal of a matrix, or of each matrix of a stack; integers are summed in 64 bits."""
+    """Sum a diagonal of a matrix or of each matrix of a stack; integers are summed in 64 bits."""
 def transpose(x: Tensor, axes: Sequence[int] | None = None) -> Tensor:
     """Return a view with the dimensions in the order of ``axes``, by default in reverse: see ``tk.permute_dims``."""
 def trapezoid(y: Tensor, x: ArrayLike | None = None, dx: float = 1.0, axis: int = -1) -> Tensor:
@@ -1072,11 +1072,11 @@ def tri(
     dtype: DTypeLike | None = None,
     device: Device | str | None = None,
 ) -> Tensor:
-    """Ones on the ``k``-th diagonal and below, zeros above."""
+    """Return a matrix with ones on the ``k``-th diagonal and below, and zeros above."""
 def tril(x: Tensor, k: int = 0) -> Tensor:
-    """The lower triangle of matrices in the last two dimensions, zero above the ``k``-th diagonal; a copy."""
+    """Return the lower triangle of the last two dimensions, with zeros above the ``k``-th diagonal; a copy."""
 def triu(x: Tensor, k: int = 0) -> Tensor:
-    """The upper triangle of matrices in the last two dimensions, zero below the ``k``-th diagonal; a copy."""
+    """Return the upper triangle of the last two dimensions, with zeros below the ``k``-th diagonal; a copy."""
 def trunc(x: Tensor) -> Tensor:
     """Return ``x`` rounded towards zero, in the dtype of ``x``. Its derivative is 0."""
 def union1d(x1: TensorLike, x2: TensorLike) -> Tensor:
@@ -1108,7 +1108,7 @@ def var(
 ) -> Tensor:
     """Return the variance along axes: the sum of squared distances from the mean, divided by ``n - correction``."""
 def vecdot(x1: Tensor, x2: Tensor, *, axis: int = -1) -> Tensor:
-    """The dot product along an axis, of the conjugate of ``x1`` with ``x2``; the other dimensions broadcast."""
+    """Compute the dot product of the conjugate of ``x1`` with ``x2`` along an axis; other dimensions broadcast."""
 def vstack(arrays: Sequence[Tensor]) -> Tensor:
     """Stack vertically: join along the first axis, vectors as rows."""
 def where(condition: TensorLike, x1: TensorLike, x2: TensorLike) -> Tensor:

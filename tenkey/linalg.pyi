@@ -49,23 +49,23 @@ __all__ = [
 
 
 def cholesky(x: Tensor, *, upper: bool = False) -> Tensor:
-    """The triangular factor of a Hermitian positive definite matrix, or of each matrix of a stack."""
+    """Compute the triangular factor of a Hermitian positive definite matrix or of each matrix of a stack."""
 def cross(x1: Tensor, x2: Tensor, *, axis: int = -1) -> Tensor:
-    """The cross product of vectors of three components along an axis; the other dimensions broadcast."""
+    """Compute the cross product of vectors of three components along an axis; other dimensions broadcast."""
 def det(x: Tensor) -> Tensor:
-    """Determinant of a square matrix, or of each matrix of a stack."""
+    """Compute the determinant of a square matrix or of each matrix of a stack."""
 def diagonal(x: Tensor, offset: int = 0) -> Tensor:
-    """A diagonal of a matrix, or of each matrix of a stack; a view."""
+    """Return a view with a diagonal of a matrix or of each matrix of a stack."""
 def eig(x: Tensor) -> EigResult:
-    """Eigenvalues and eigenvectors of a square matrix, or of each matrix of a stack."""
+    """Compute eigenvalues and eigenvectors of a square matrix or of each matrix of a stack."""
 def eigh(x: Tensor) -> EighResult:
-    """Eigenvalues and eigenvectors of a Hermitian (real: symmetric) matrix, or of each matrix of a stack."""
+    """Compute eigenvalues and eigenvectors of a Hermitian (real: symmetric) matrix or of each matrix of a stack."""
 def eigvals(x: Tensor) -> Tensor:
-    """Eigenvalues of a square matrix, in no particular order, or of each matrix of a stack."""
+    """Compute the eigenvalues, in no particular order, of a square matrix or of each matrix of a stack."""
 def eigvalsh(x: Tensor) -> Tensor:
-    """Eigenvalues of a Hermitian (real: symmetric) matrix, ascending, or of each matrix of a stack."""
+    """Compute the ascending eigenvalues of a Hermitian (real: symmetric) matrix or of each matrix of a stack."""
 def inv(x: Tensor) -> Tensor:
-    """Inverse of a square matrix, or of each matrix of a stack."""
+    """Invert a square matrix or each matrix of a stack."""
 def lstsq(
     x1: TensorLike,
     x2: TensorLike,
@@ -73,39 +73,39 @@ def lstsq(
     *,
     rtol: TensorLike | None = None,
 ) -> LstsqResult:
-    """The vectors x for which the length of ``x1 @ x - x2`` is least; of several, the shortest."""
+    """Find the vectors x that minimize the length of ``x1 @ x - x2``; if there are several, the shortest."""
 def lu(x: Tensor) -> LUResult:
-    """LU decomposition ``x = P @ L @ U`` with row exchanges, of a matrix or of each matrix of a stack."""
+    """Compute the LU decomposition ``x = P @ L @ U`` of a matrix or of each matrix of a stack."""
 def matmul(x1: Tensor, x2: Tensor) -> Tensor:
-    """Matrix product over the last two dimensions, broadcasting the others; a 1-d operand is a vector."""
+    """Multiply matrices in the last two dimensions, broadcasting the others; a 1-d operand is a vector."""
 def matrix_exp(x: Tensor) -> Tensor:
-    """The exponential of a square matrix, or of each matrix of a stack (not of its elements)."""
+    """Compute the matrix exponential of a square matrix or of each matrix of a stack."""
 def matrix_power(x: Tensor, n: int) -> Tensor:
-    """The product of ``n`` copies of a square matrix; for a negative ``n``, of copies of its inverse."""
+    """Multiply ``n`` copies of a square matrix; for a negative ``n``, copies of its inverse."""
 def matrix_rank(x: Tensor, *, rtol: TensorLike | None = None) -> Tensor:
-    """The number of singular values that are larger than ``rtol`` times the largest one."""
+    """Count the singular values that are larger than ``rtol`` times the largest one."""
 def matrix_transpose(x: Tensor) -> Tensor:
     """Return a view with the last two dimensions exchanged."""
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
-    """The product of a chain of matrices, multiplied in the cheapest order."""
+    """Multiply a chain of matrices in the cheapest order."""
 def outer(x1: TensorLike, x2: TensorLike) -> Tensor:
-    """The matrix of all products of an element of one vector with an element of another."""
+    """Multiply each element of one vector by each element of another."""
 def pinv(x: Tensor, *, rtol: TensorLike | None = None) -> Tensor:
-    """The Moore-Penrose inverse of a matrix, or of each matrix of a stack."""
+    """Compute the Moore-Penrose inverse of a matrix or of each matrix of a stack."""
 def qr(x: Tensor, *, mode: str = 'reduced') -> QRResult:
-    """QR decomposition ``x = Q @ R`` of a matrix, or of each matrix of a stack: orthonormal columns, upper triangle."""
+    """Compute the QR decomposition ``x = Q @ R`` of a matrix or of each matrix of a stack."""
 def slogdet(x: Tensor) -> SlogdetResult:
-    """Sign and natural logarithm of the absolute value of the determinant, which do not overflow."""
+    """Compute sign and logarithm of the absolute value of the determinant, which cannot overflow."""
 def solve(x1: TensorLike, x2: TensorLike) -> Tensor:
-    """The solution of the systems ``x1 @ x = x2``."""
+    """Solve the linear systems ``x1 @ x = x2``."""
 def svd(x: Tensor, *, full_matrices: bool = True) -> SVDResult:
-    """Singular value decomposition ``x = U @ diag(S) @ Vh`` of a matrix, or of each matrix of a stack."""
+    """Compute the singular value decomposition ``x = U @ diag(S) @ Vh`` of a matrix or of each matrix of a stack."""
 def svdvals(x: Tensor) -> Tensor:
-    """Singular values of a matrix, descending, or of each matrix of a stack."""
+    """Compute the singular values, in descending order, of a matrix or of each matrix of a stack."""
 def trace(x: Tensor, offset: int = 0, *, dtype: DTypeLike | None = None) -> Tensor:
-    """The sum of a diagonal of a matrix, or of each matrix of a stack; integers are summed in 64 bits."""
+    """Sum a diagonal of a matrix or of each matrix of a stack; integers are summed in 64 bits."""
 def vecdot(x1: Tensor, x2: Tensor, *, axis: int = -1) -> Tensor:
-    """The dot product along an axis, of the conjugate of ``x1`` with ``x2``; the other dimensions broadcast."""
+    """Compute the dot product of the conjugate of ``x1`` with ``x2`` along an axis; other dimensions broadcast."""
 def vector_norm(
     x: Tensor,
     *,
@@ -113,4 +113,4 @@ def vector_norm(
     keepdims: bool = False,
     ord: float = 2.0,
 ) -> Tensor:
-    """The norm of the elements along axes: ``(sum(abs(x)**ord))**(1 / ord)``."""
+    """Compute the norm ``(sum(abs(x)**ord))**(1 / ord)`` of the elements along axes."""

@@ -251,9 +251,7 @@ class TensorMethods:
     def divide_(self, x2: TensorLike) -> Self:
         """``divide`` written into its first argument, which is returned."""
     def dot(self, x2: TensorLike) -> Tensor:
-        """Sums of products over the last dimension of ``x1`` and the last but one of ``x2`` (the only one of a
-        vector).
-        """
+        """Sum products over the last dimension of ``x1`` and the last but one of ``x2`` (the only one of a vector)."""
     def erf(self) -> Tensor:
         """Return the error function: ``2 / sqrt(pi)`` times the integral of ``exp(-t**2)`` from 0 to x (DLMF 7.2.1)."""
     def erfinv(self) -> Tensor:
@@ -377,7 +375,7 @@ class TensorMethods:
     def masked_select(self, mask: Tensor) -> Tensor:
         """The elements where ``mask`` is true, in one dimension; both broadcast together."""
     def matmul(self, x2: Tensor) -> Tensor:
-        """Matrix product over the last two dimensions, broadcasting the others; a 1-d operand is a vector."""
+        """Multiply matrices in the last two dimensions, broadcasting the others; a 1-d operand is a vector."""
     def max(self, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> Tensor:
         """Return the largest element along axes; nan if an element is nan. Equal elements share the gradient."""
     def maximum(self, x2: TensorLike) -> Tensor:
@@ -621,13 +619,13 @@ class TensorMethods:
     def topk(self, k: int, axis: int = -1, *, largest: bool = True) -> TopKResult:
         """The ``k`` largest (or smallest) elements along an axis, in order, and their indices (int64)."""
     def trace(self, offset: int = 0, *, dtype: DTypeLike | None = None) -> Tensor:
-        """The sum of a diagonal of a matrix, or of each matrix of a stack; integers are summed in 64 bits."""
+        """Sum a diagonal of a matrix or of each matrix of a stack; integers are summed in 64 bits."""
     def transpose(self, *axes: int | Sequence[int]) -> Tensor:
         """The dimensions in the order of ``axes``, all of them, as NumPy has it; without axes in reverse."""
     def tril(self, k: int = 0) -> Tensor:
-        """The lower triangle of matrices in the last two dimensions, zero above the ``k``-th diagonal; a copy."""
+        """Return the lower triangle of the last two dimensions, with zeros above the ``k``-th diagonal; a copy."""
     def triu(self, k: int = 0) -> Tensor:
-        """The upper triangle of matrices in the last two dimensions, zero below the ``k``-th diagonal; a copy."""
+        """Return the upper triangle of the last two dimensions, with zeros below the ``k``-th diagonal; a copy."""
     def trunc(self) -> Tensor:
         """Return ``x`` rounded towards zero, in the dtype of ``x``. Its derivative is 0."""
     def trunc_(self) -> Self:
@@ -643,6 +641,6 @@ class TensorMethods:
     ) -> Tensor:
         """Return the variance along axes: the sum of squared distances from the mean, divided by ``n - correction``."""
     def vecdot(self, x2: Tensor, *, axis: int = -1) -> Tensor:
-        """The dot product along an axis, of the conjugate of ``x1`` with ``x2``; the other dimensions broadcast."""
+        """Compute the dot product of the conjugate of ``x1`` with ``x2`` along an axis; other dimensions broadcast."""
     def zero_(self) -> Tensor:
         """Fill with zeros, in place."""
