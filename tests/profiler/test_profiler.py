@@ -434,6 +434,17 @@ class TestTable:
         assert [name for name, _ in shown] == [row.key for row in rows]
         assert len(shown) == len(averages)
 
+    def test_the_time_of_a_nested_call_counts_once(self) -> None:
+        with profile() as prof, record_function("outer"), record_function("region"):
+            tk.exp(tk.ones(3))
+            with record_function("between"), record_function("region"):
+                tk.exp(tk.ones(3))
+        (row,) = [row for row in prof.key_averages() if row.key == "region"]
+        outer, inner = [event for event in prof.events() if event.name == "region"]
+        assert row.count == 2
+        assert row.cpu_time_total == outer.cpu_time_total
+        assert row.self_cpu_time_total == pytest.approx(outer.self_cpu_time_total + inner.self_cpu_time_total)
+
     def test_rows_by_shape(self) -> None:
         averages = self.record()
         shapes = {row.input_shapes: row.count for row in averages if row.key == "tk::exp"}

@@ -73,11 +73,11 @@ def test_trees_of_inputs_and_results() -> None:
     np.testing.assert_array_equal(result["parts"][1][0].numpy(), x.numpy().T)
 
 
-@pytest.mark.parametrize("in_dim", [0, 1, -1, -2])
-@pytest.mark.parametrize("out_dim", [0, 1, -1])
+@pytest.mark.parametrize("in_dim", [0, 1, 2, -1, -2, -3])
+@pytest.mark.parametrize("out_dim", [0, 1, 2, -1, -2])
 def test_dimensions(in_dim: int, out_dim: int) -> None:
-    x = rows()
-    result = vmap(lambda row: row * 2, in_dims=in_dim, out_dims=out_dim)(x)
+    x = tk.reshape(tk.arange(24.0), (2, 3, 4))
+    result = vmap(lambda sample: sample * 2, in_dims=in_dim, out_dims=out_dim)(x)
     expected = np.moveaxis(x.numpy() * 2, in_dim, out_dim)
     np.testing.assert_array_equal(result.numpy(), expected)
 
