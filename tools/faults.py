@@ -91,8 +91,8 @@ _DISPATCH: Final = (
     Fault(
         "dispatch: a key is registered on the other side of its anchor",
         "tenkey/dispatch/keys.py",
-        "position=place if before is not None else place + 1",
-        "position=place + 1 if before is not None else place",
+        "order.index(wanted) + (before is None)",
+        "order.index(wanted) + (after is None)",
         ("tests/tiny/test_keys.py",),
     ),
     Fault(
@@ -133,8 +133,8 @@ _DISPATCH: Final = (
     Fault(
         "dispatch: a generated kernel keeps an explicit one out",
         "tenkey/dispatch/registry.py",
-        "if k.key is kernel.key and k.origin == kernel.origin])",
-        "if k.key is kernel.key])",
+        "k.key is kernel.key and k.origin == kernel.origin",
+        "k.key is kernel.key",
         ("tests/tiny/test_registry.py",),
     ),
     Fault(
@@ -243,21 +243,21 @@ _CORE: Final = (
 _OPERATORS: Final = (
     Fault(
         "ops: the derivative of the square root",
-        "tenkey/ops/scalar/differentiate.py",
+        "tenkey/ops/scalar/differentiation.py",
         "_HALF: Final = constant(0.5)",
         "_HALF: Final = constant(0.25)",
         _gradients("sqrt", "rsqrt"),
     ),
     Fault(
         "ops: the quotient rule",
-        "tenkey/ops/scalar/differentiate.py",
+        "tenkey/ops/scalar/differentiation.py",
         "return _divide(_subtract(dx, _multiply(node, dy)), y)",
         "return _divide(_add(dx, _multiply(node, dy)), y)",
         (*_gradients("softsign"), "tests/ops/test_scalar.py"),
     ),
     Fault(
         "ops: the power rule",
-        "tenkey/ops/scalar/differentiate.py",
+        "tenkey/ops/scalar/differentiation.py",
         "slope = _multiply(y, _power(x, _subtract(y, _ONE)))",
         "slope = _multiply(y, _power(x, y))",
         _gradients("pow"),
@@ -606,7 +606,7 @@ _AUTOGRAD: Final = (
     ),
     Fault(
         "autograd: a function for one derivative gives a second",
-        "tenkey/autograd/function/once_differentiable.py",
+        "tenkey/autograd/function/function.py",
         "record_node(node, (*ctx.next_edges, *watched), made)",
         "pass",
         ("tests/autograd/function/test_function_errors.py",),
@@ -614,8 +614,8 @@ _AUTOGRAD: Final = (
     Fault(
         "autograd: a recomputation draws other random numbers",
         "tenkey/autograd/checkpointing/recomputation.py",
-        "    for generator, state in states:",
-        "    for generator, state in ():",
+        "for generator, state in self.generators:",
+        "for generator, state in ():",
         ("tests/autograd/checkpointing/test_checkpoint.py",),
     ),
     Fault(
@@ -627,14 +627,14 @@ _AUTOGRAD: Final = (
     ),
     Fault(
         "gradcheck: its tolerance",
-        "tenkey/autograd/gradcheck/comparison.py",
+        "tenkey/autograd/gradcheck/check.py",
         "atol=self.settings.atol, equal_nan=True)",
         "atol=1.0, equal_nan=True)",
         ("tests/autograd/gradcheck/test_gradcheck.py",),
     ),
     Fault(
         "gradcheck: the forward mode is not compared",
-        "tenkey/autograd/gradcheck/comparison.py",
+        "tenkey/autograd/gradcheck/check.py",
         'self._compare(*pair, number, i, hint, "computed with forward mode ")',
         "pass",
         ("tests/autograd/gradcheck/test_gradcheck_modes.py",),
@@ -732,8 +732,8 @@ _LIBRARY: Final = (
     Fault(
         "opcheck: the row for layouts compares nothing",
         "tenkey/testing/checks/variations.py",
-        "        found = _differing(got, want)",
-        "        found = None",
+        " found = differing(got, want)",
+        " found = None",
         ("tests/library/test_opcheck.py::test_a_wrong_operator_is_reported_in_its_row_alone",),
     ),
     Fault(
