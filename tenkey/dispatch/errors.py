@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import reprlib
 
+from .diagnostics.schema_errors import excerpt
+
 __all__ = [
     "ArgumentError",
     "DeviceMismatchError",
@@ -20,10 +22,6 @@ __all__ = [
     "TenkeyError",
     "shown",
 ]
-
-# A longer line is shown as a window around the caret, so that a message stays readable.
-_MAX_SHOWN = 400
-_WINDOW = 80
 
 
 class TenkeyError(Exception):
@@ -54,7 +52,7 @@ class SchemaError(TenkeyError, ValueError):
         self.column = column
 
     def __str__(self) -> str:
-        line, caret = _excerpt(self.text, self.column)
+        line, caret = excerpt(self.text, self.column)
         return f"[schema] column {self.column}: {self.rule} {self.remedy}\n    {line}\n    {' ' * caret}^"
 
 
@@ -136,17 +134,3 @@ def shown(value: object) -> str:
         return _repr.repr(value)
     except Exception:  # the repr of an object is user code
         return f"<{type(value).__name__} object>"
-
-
-def _excerpt(text: str, column: int) -> tuple[str, int]:
-    """Return the line of ``text`` that contains ``column``, one place per character, and the position of the caret."""
-    first = text.rfind("\n", 0, column) + 1
-    last = text.find("\n", column)
-    last = len(text) if last < 0 else last
-    lead = tail = ""
-    if last - first > _MAX_SHOWN:
-        start, stop = max(first, column - _WINDOW), min(last, column + _WINDOW)
-        lead, tail = "..." * (start > first), "..." * (stop < last)
-        first, last = start, stop
-    line = "".join(character if character.isprintable() else " " for character in text[first:last])
-    return f"{lead}{line}{tail}", len(lead) + column - first

@@ -5,12 +5,13 @@ from __future__ import annotations
 import keyword
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
+from ..diagnostics import schema_errors
+from ..diagnostics.schema_errors import quoted
 from ..errors import SchemaError
 from .types import (
-    BASE_NAMES,
     CONSTANTS,
     NAMED_TYPES,
     SPECIAL_NUMBERS,
@@ -23,7 +24,6 @@ from .types import (
     Return,
     SchemaType,
     TupleType,
-    quoted,
 )
 
 __all__ = ["Parser"]
@@ -33,48 +33,20 @@ _MAX_NESTING: Final = 32
 _MAX_LIST_SIZE: Final = 1024
 _MAX_DIGITS: Final = 300
 
-_EMPTY = ("the schema is empty.", "Write it like 'ns::op(Tensor x, int n=1) -> Tensor'.")
-_NO_ALIAS_SETS = ("an alias annotation holds names, '|' and '!' only.", "Write '(a)' for a view, '(a!)' for a write.")
-_SYNONYMS: Final = {
-    "SymInt": "int",
-    "double": "float",
-    "number": "Scalar",
-    "string": "str",
-    "ScalarType": "DType",
-    "Optional": "Tensor?",
-    "list": "int[]",
-    "tuple": "(int, int)",
-}
-
-
-class _Quoted(str):
-    """A string literal, as opposed to a bare name; both are stored as plain str."""
-
-    __slots__ = ()
-
-
-class _Bare(str):
-    """A bare name such as float32."""
-
-    __slots__ = ()
-
-
-# Base type -> the literals that can be its default, their conversion (None: stored as they are), and the remedy.
-_DEFAULTS: Final[dict[str, tuple[tuple[type, ...], Callable[..., object] | None, str]]] = {
+# Base type -> the kinds of literals that can be its default, their conversion (None: stored as they are), the remedy.
+_DEFAULTS: Final[dict[str, tuple[tuple[str, ...], Callable[..., object] | None, str]]] = {
     "Tensor": ((), None, "A tensor has no default; declare it 'Tensor?' and write None."),
-    "int": ((int,), None, "Write an integer such as 1, or declare the argument 'float' or 'Scalar'."),
-    "float": ((int, float), float, "Write a number such as 1.5, 1e-3, inf or nan."),
-    "bool": ((bool,), None, "Write True or False."),
-    "complex": ((int, float, complex), complex, "Write a number such as 1, 1.5 or 2+3j."),
-    "Scalar": ((bool, int, float, complex), None, "Write a number, or True or False."),
-    "str": ((_Quoted,), str, "Write a string in quotes."),
-    "DType": ((_Quoted, _Bare), str, "Write a name such as float32."),
-    "Device": ((_Quoted, _Bare), str, "Write a name such as cpu or 'cuda:0'."),
+    "int": (("int",), None, "Write an integer such as 1, or declare the argument 'float' or 'Scalar'."),
+    "float": (("int", "float"), float, "Write a number such as 1.5, 1e-3, inf or nan."),
+    "bool": (("bool",), None, "Write True or False."),
+    "complex": (("int", "float", "complex"), complex, "Write a number such as 1, 1.5 or 2+3j."),
+    "Scalar": (("bool", "int", "float", "complex"), None, "Write a number, or True or False."),
+    "str": (("string",), None, "Write a string in quotes."),
+    "DType": (("string", "name"), None, "Write a name such as float32."),
+    "Device": (("string", "name"), None, "Write a name such as cpu or 'cuda:0'."),
     "Index": ((), None, "An index has no default."),
 }
-
-BASE_TYPES: Final = {name: BaseType(name) for name in BASE_NAMES}
-_INT: Final = BASE_TYPES["int"]
+_BASE_TYPES: Final = {name: BaseType(name) for name in _DEFAULTS}
 
 # One expression splits the text; `bad` is any character that does not start a token, such as an unclosed quote.
 _TOKEN: Final = re.compile(
@@ -101,8 +73,8 @@ class Parser:
 
     # Tokens. Strings keep their quotes, so that no other token has the value of a mark.
 
-    def _at(self, mark: str) -> bool:
-        return self._tokens[self._index][1] == mark
+    def _at(self, *marks: str) -> bool:
+        return self._tokens[self._index][1] in marks
 
     def _accept(self, mark: str) -> bool:
         if self._tokens[self._index][1] == mark:
@@ -110,9 +82,9 @@ class Parser:
             return True
         return False
 
-    def _expect(self, mark: str, expected: str, remedy: str) -> None:
+    def _expect(self, mark: str, remedy: str) -> None:
         if not self._accept(mark):
-            raise self._unexpected(expected, remedy)
+            raise self._unexpected(repr(mark), remedy)
 
     @property
     def _column(self) -> int:
@@ -123,126 +95,105 @@ class Parser:
 
     def _unexpected(self, expected: str, remedy: str) -> SchemaError:
         kind, value, _ = self._tokens[self._index]
-        if kind == "end":
-            return self._error(f"the text ends where {expected} is expected.", remedy)
-        if kind == "bad" and value in "'\"":
-            return self._error("this string is not closed on its line.", f"Close it with {value}.")
-        if kind == "bad":
-            return self._error(f"the character {value!r} has no meaning here.", f"Expected is {expected}. {remedy}")
-        return self._error(f"{quoted(value)} stands where {expected} is expected.", remedy)
+        return self._error(*schema_errors.unexpected(kind, value, expected, remedy))
 
-    def _identifier(self, expected: str, remedy: str) -> str:
+    def _identifier(self, expected: str, remedy: str, taken: set[str] | None = None) -> str:
+        """Parse a name that is not among those in `taken`, and add it to them; `expected` is like 'a result name'."""
         kind, value, _ = self._tokens[self._index]
         if kind != "name":
             raise self._unexpected(expected, remedy)
         if keyword.iskeyword(value):
             raise self._error(f"{value!r} is a Python keyword and cannot be {expected}.", f"Write '{value}_', say.")
+        if taken is not None:
+            if value in taken:
+                raise self._error(f"two {expected.split()[1]}s are called {quoted(value)}.", "Rename one of them.")
+            taken.add(value)
         self._index += 1
         return value
+
+    def _items(self, closing: str, remedy: str, *, trailing: bool = False) -> Iterator[None]:
+        """Go through items, separated by commas, up to `closing`: the caller's loop parses one item at each step."""
+        comma = False
+        while not self._at(closing) or (comma and not trailing):
+            yield
+            comma = self._accept(",")
+            if not comma:
+                break
+        if not self._accept(closing):
+            raise self._unexpected(f"',' or '{closing}'", remedy)
 
     # The parts of a schema.
 
     def schema(self) -> FunctionSchema:
         """Parse the whole text as one schema."""
         if self._tokens[0][0] == "end":
-            raise self._error(*_EMPTY, column=0)
+            raise self._error("the schema is empty.", "Write it like 'ns::op(Tensor x, int n=1) -> Tensor'.", 0)
         namespace, overload = None, ""
         base = self._identifier("an operator name", "A name is an ASCII identifier, like 'ns::op'.")
         if self._accept("::"):
             namespace, base = base, self._identifier("an operator name", "After '::' write one name, like 'ns::op'.")
         if self._accept("."):
-            column = self._column
-            overload = self._identifier("an overload name", "After '.' write a name, like 'op.out'.")
-            if overload == "default":
+            if self._at("default"):
                 rule = "'default' is what the overload without a name is called."
-                raise self._error(rule, "Leave '.default' out.", column)
-        self._expect("(", "'('", "The arguments follow the name in parentheses.")
+                raise self._error(rule, "Leave '.default' out.")
+            overload = self._identifier("an overload name", "After '.' write a name, like 'op.out'.")
+        self._expect("(", "The arguments follow the name in parentheses.")
         arguments = self._arguments()
-        self._expect("->", "'->'", "After the arguments write '-> Tensor', or '-> ()' if the operator returns nothing.")
+        self._expect("->", "After the arguments write '-> Tensor', or '-> ()' if the operator returns nothing.")
         returns = self._returns(arguments)
         if self._tokens[self._index][0] != "end":
             raise self._unexpected("the end of the schema", "Remove what follows the results.")
         return FunctionSchema(namespace, base, overload, arguments, returns)
 
     def _arguments(self) -> tuple[Argument, ...]:
-        if self._accept(")"):
-            return ()
         arguments: list[Argument] = []
         names: set[str] = set()
         kwarg_only = False
-        while True:
+        for _ in self._items(")", "Separate arguments by ',' and close the list with ')'."):
             column = self._column
             if self._accept("*"):
                 if kwarg_only:
                     raise self._error("'*' stands twice.", "Remove one: all after a '*' is keyword-only.", column)
                 kwarg_only = True
-                if not self._at(")"):
-                    self._expect(",", "',' after '*'", "For many values declare a list, like 'Tensor[] xs'.")
-                if self._at(")"):
+                comma = self._at(",")
+                if self._tokens[self._index + comma][1] == ")":
                     raise self._error("no argument follows '*'.", "Remove '*', or add an argument after it.", column)
+                if not comma:
+                    raise self._unexpected("',' after '*'", "For many values declare a list, like 'Tensor[] xs'.")
                 continue
-            argument = self._argument(names, kwarg_only=kwarg_only)
-            if not (kwarg_only or argument.has_default) and arguments and arguments[-1].has_default:
-                before = arguments[-1].name
-                rule = f"{quoted(argument.name)} has no default and follows {quoted(before)}, which has one."
-                remedy = "Give it a default, or move it before the others or after a '*'."
-                raise self._error(rule, remedy, column)
-            arguments.append(argument)
-            if not self._accept(","):
-                break
-        self._expect(")", "',' or ')'", "Separate arguments by ',' and close the list with ')'.")
+            type_, alias, _ = self._type()
+            name = self._identifier("an argument name", "An argument is a type and a name, like 'Tensor x'.", names)
+            has_default = self._accept("=")
+            if not (kwarg_only or has_default) and arguments and arguments[-1].has_default:
+                rule = f"{quoted(name)} has no default and follows {quoted(arguments[-1].name)}, which has one."
+                raise self._error(rule, "Give it a default, or move it before the others or after a '*'.", column)
+            default = self._default(type_) if has_default else None
+            arguments.append(Argument(name, type_, default, has_default, kwarg_only, alias))
         return tuple(arguments)
-
-    def _argument(self, names: set[str], *, kwarg_only: bool) -> Argument:
-        type_, alias, _ = self._type()
-        column = self._column
-        name = self._identifier("an argument name", "An argument is a type and a name, like 'Tensor x'.")
-        if name in names:
-            raise self._error(f"two arguments are called {quoted(name)}.", "Rename one of them.", column)
-        names.add(name)
-        has_default = self._accept("=")
-        default = self._default(type_) if has_default else None
-        return Argument(name, type_, default, has_default, kwarg_only, alias)
 
     def _returns(self, arguments: tuple[Argument, ...]) -> tuple[Return, ...]:
         names: set[str] = set()
         if not self._accept("("):
             return (self._return(arguments, names),)
-        returns: list[Return] = []
-        if not self._accept(")"):
-            returns.append(self._return(arguments, names))
-            while self._accept(","):
-                returns.append(self._return(arguments, names))
-            self._expect(")", "',' or ')'", "Separate results by ',' and close the list with ')'.")
-        if self._at("?") or self._at("["):
-            raise self._unexpected(
-                "the end of the schema",
-                "For one result that is a list or an optional of tuples, add parentheses: '((int, int)[])'.",
-            )
-        return tuple(returns)
+        remedy = "Separate results by ',' and close the list with ')'."
+        returns = tuple([self._return(arguments, names) for _ in self._items(")", remedy)])
+        if self._at("?", "["):
+            remedy = "For one result that is a list or an optional of tuples, add parentheses: '((int, int)[])'."
+            raise self._unexpected("the end of the schema", remedy)
+        return returns
 
     def _return(self, arguments: tuple[Argument, ...], names: set[str]) -> Return:
         column = self._column
         type_, alias, _ = self._type()
         if alias is not None:
-            known = [argument.alias for argument in arguments if argument.alias is not None]
-            for name in alias.names:
-                sources = [info for info in known if name in info.names]
-                if not sources:
-                    rule = f"the result aliases {quoted(name)}, which no argument is annotated with."
-                    remedy = f"Write 'Tensor({name})' at the argument that it shares memory with."
-                    raise self._error(rule, remedy, column)
-                if alias.is_write and not any(info.is_write for info in sources):
-                    rule = f"the result is marked as written to, but no argument in {quoted(name)} is."
-                    raise self._error(rule, f"Write '({name}!)' at the argument, or '({name})' here.", column)
+            annotations = [argument.alias for argument in arguments if argument.alias is not None]
+            known = {name for one in annotations for name in one.names}
+            written = {name for one in annotations for name in one.names if one.is_write} if alias.is_write else known
+            if not written.issuperset(alias.names):
+                raise self._error(*schema_errors.no_alias(alias.names, known, written), column)
         if self._tokens[self._index][0] != "name":
             return Return(None, type_, alias)
-        column = self._column
-        result = self._identifier("a result name", "A result is a type and, optionally, a name.")
-        if result in names:
-            raise self._error(f"two results are called {quoted(result)}.", "Rename one of them.", column)
-        names.add(result)
-        return Return(result, type_, alias)
+        return Return(self._identifier("a result name", "", names), type_, alias)
 
     # Types.
 
@@ -253,27 +204,27 @@ class Parser:
         alias, height = None, 0
         if value == "(":
             type_, height = self._tuple_type(depth + 1)
-        else:
-            base = BASE_TYPES.get(value)
-            if base is None:
-                raise self._no_type(kind, value)
+        elif value in _BASE_TYPES:
+            type_ = _BASE_TYPES[value]
             self._index += 1
-            type_ = base
             if self._at("("):
-                alias = self._alias(base, depth)
+                alias = self._alias(value, depth)
+        else:
+            following = self._tokens[self._index + (kind != "end")][1]
+            raise self._error(*schema_errors.no_type(kind, value, following, _BASE_TYPES))
         while (mark := self._tokens[self._index][1]) in ("?", "[", "("):
             column = self._column
             if mark == "(":
                 remedy = "Write it right after Tensor, like 'Tensor(a!)?' or 'Tensor(a!)[]'."
                 raise self._error("an alias annotation stands after '?', ']' or ')'.", remedy)
             self._index += 1
-            if mark == "?":
-                if isinstance(type_, OptionalType):
-                    raise self._error("the type is optional already.", "Remove one '?'.", column)
-                type_ = OptionalType(type_)
-            else:
+            if mark == "[":
                 type_ = ListType(type_, None if self._at("]") else self._list_size())
-                self._expect("]", "']'", "A list type is written 'int[]', or 'int[2]' for exactly two items.")
+                self._expect("]", "A list type is written 'int[]', or 'int[2]' for exactly two items.")
+            elif isinstance(type_, OptionalType):
+                raise self._error("the type is optional already.", "Remove one '?'.", column)
+            else:
+                type_ = OptionalType(type_)
             height += 1
             self._check_nesting(depth + height, column)
         return type_, alias, height
@@ -282,57 +233,40 @@ class Parser:
         column = self._column
         self._check_nesting(depth, column)
         self._index += 1
-        elements: list[SchemaType] = []
-        height, comma = 0, False
-        while not self._at(")"):
-            element, _, element_height = self._type(depth)
-            elements.append(element)
-            height = max(height, element_height)
-            comma = self._accept(",")
-            if not comma:
-                break
-        self._expect(")", "',' or ')'", "A tuple type is written '(Tensor, int)'.")
-        if not elements or (len(elements) == 1 and not comma):
+        parsed = [
+            self._type(depth) for _ in self._items(")", "A tuple type is written '(Tensor, int)'.", trailing=True)
+        ]
+        if not parsed or (len(parsed) == 1 and self._tokens[self._index - 2][1] != ","):
             remedy = "Write a tuple type like '(Tensor, int)' or '(int,)', and a single type without parentheses."
             raise self._error("parentheses around fewer than two types, and no comma.", remedy, column)
-        return TupleType(tuple(elements)), height + 1
+        return TupleType(tuple([element for element, _, _ in parsed])), 1 + max(height for _, _, height in parsed)
 
     def _check_nesting(self, depth: int, column: int) -> None:
         if depth > _MAX_NESTING:
             raise self._error(f"types are nested more than {_MAX_NESTING} deep.", "Use a flatter type.", column)
 
     def _list_size(self) -> int:
-        kind, value, column = self._tokens[self._index]
+        kind, value, _ = self._tokens[self._index]
         # Digits are counted first: Python refuses to convert an int that is too long.
         if kind != "number" or not value.isdigit() or len(value) > 9 or not 1 <= int(value) <= _MAX_LIST_SIZE:
             rule = f"{quoted(value)} is not the size of a list." if value else "the text ends in a list type."
-            raise self._error(rule, f"Write '[]', or '[N]' with N from 1 to {_MAX_LIST_SIZE}.", column)
+            raise self._error(rule, f"Write '[]', or '[N]' with N from 1 to {_MAX_LIST_SIZE}.")
         self._index += 1
         return int(value)
 
-    def _no_type(self, kind: str, value: str) -> SchemaError:
-        if kind != "name":
-            return self._unexpected("a type", f"Types are {', '.join(BASE_TYPES)}.")
-        if self._tokens[self._index + 1][1] in (",", ")", "="):
-            return self._error(f"{quoted(value)} has no type.", f"Write 'Tensor {value[:40]}', say.")
-        import difflib
-
-        close = difflib.get_close_matches(value, BASE_TYPES, n=2)
-        close = [_SYNONYMS[value]] if value in _SYNONYMS else close
-        remedy = f"Did you mean {' or '.join(map(repr, close))}?" if close else f"Types are {', '.join(BASE_TYPES)}."
-        return self._error(f"{quoted(value)} is not a type.", remedy)
-
-    def _alias(self, base: BaseType, depth: int) -> AliasInfo:
+    def _alias(self, base: str, depth: int) -> AliasInfo:
         column = self._column
         self._index += 1
-        names = {self._identifier("an alias name", "An alias annotation is written '(a)' or '(a!)'.")}
+        usual = "An alias annotation is written '(a)' or '(a!)'."
+        names = {self._identifier("an alias name", usual)}
         while self._accept("|"):
             names.add(self._identifier("an alias name", "After '|' write the name of another alias set."))
         is_write = self._accept("!")
-        if self._at("->") or self._at("*"):
-            raise self._error(*_NO_ALIAS_SETS)
-        self._expect(")", "')'", "An alias annotation is written '(a)' or '(a!)'.")
-        if not base.is_tensor_like:
+        if self._at("->", "*"):
+            remedy = "Write '(a)' for a view, '(a!)' for a write."
+            raise self._error("an alias annotation holds names, '|' and '!' only.", remedy)
+        self._expect(")", usual)
+        if base != "Tensor":
             rule = f"{base} has an alias annotation, but only a Tensor can be shared or written to."
             raise self._error(rule, "Remove the annotation.", column)
         if depth:
@@ -347,80 +281,70 @@ class Parser:
         if isinstance(type_, OptionalType):
             return None if self._accept("None") else self._default(type_.element)
         if isinstance(type_, ListType) and value == "[":
-            return self._items((type_.element,), type_.size, type_)
+            return self._sequence((type_.element,), type_.size, type_)
         if isinstance(type_, TupleType) and value == "(":
-            return self._items(type_.elements, len(type_.elements), type_)
-        literal: object = value
-        if value in ("[", "("):
-            self._index += 1
-        else:
-            literal = self._literal()
+            return self._sequence(type_.elements, len(type_.elements), type_)
+        kind, literal = self._literal()
         if isinstance(type_, BaseType):
-            accepted, convert, _ = _DEFAULTS[type_.name]
+            kinds, convert, remedy = _DEFAULTS[type_.name]
             is_name = type_.name not in NAMED_TYPES or re.fullmatch(_DEVICE_NAME, str(literal), re.ASCII)
-            if type(literal) in accepted and is_name:
+            if kind in kinds and is_name:
                 return literal if convert is None else convert(literal)
-        elif isinstance(type_, ListType) and type_.size and type_.element == _INT and type(literal) is int:
-            return (literal,) * type_.size
-        raise self._misfit(type_, literal, column)
+        elif isinstance(type_, ListType):
+            remedy = "Write a list like [1, 2]."
+            if type_.size and type_.element == _BASE_TYPES["int"] and kind == "int":
+                return (literal,) * type_.size
+        else:
+            remedy = "Write a tuple like (1, 2)."
+        if kind == "NoneType":
+            remedy = f"Declare the type '{type_}?' to allow None."
+        _, last, start = self._tokens[self._index - 1]
+        source = self._text[column : start + len(last)]
+        raise self._error(f"the default {source[:40]} does not fit the type {type_}.", remedy, column)
 
-    def _items(self, types: tuple[SchemaType, ...], size: int | None, type_: SchemaType) -> tuple[object, ...]:
-        _, opening, column = self._tokens[self._index]
-        closing = "]" if opening == "[" else ")"
+    def _sequence(self, types: tuple[SchemaType, ...], size: int | None, type_: SchemaType) -> tuple[object, ...]:
+        column = self._column
+        closing = "]" if self._at("[") else ")"
         self._index += 1
         items: list[object] = []
-        while not self._at(closing):
+        for _ in self._items(closing, f"Separate items by ',' and close them with '{closing}'.", trailing=True):
             items.append(self._default(types[min(len(items), len(types) - 1)]))
-            if not self._accept(","):
-                break
-        self._expect(closing, f"',' or '{closing}'", f"Separate items by ',' and close them with '{closing}'.")
         if size is not None and len(items) != size:
             raise self._error(f"{len(items)} items do not fit the type {type_}.", f"Write {size} items.", column)
         return tuple(items)
 
-    def _misfit(self, type_: SchemaType, literal: object, column: int) -> SchemaError:
-        _, last, start = self._tokens[self._index - 1]
-        source = self._text[column : start + len(last)]
-        if literal is None:
-            remedy = f"Declare the type '{type_}?' to allow None."
-        elif isinstance(type_, BaseType):
-            remedy = _DEFAULTS[type_.name][2]
-        else:
-            remedy = "Write a list like [1, 2]." if isinstance(type_, ListType) else "Write a tuple like (1, 2)."
-        return self._error(f"the default {source[:40]} does not fit the type {type_}.", remedy, column)
-
-    def _literal(self) -> object:
+    def _literal(self) -> tuple[str, object]:
+        """Parse a literal; return its kind ('string', 'name' or the name of its Python type) and its value."""
         kind, value, column = self._tokens[self._index]
-        if kind == "string":
-            self._index += 1
-            return _Quoted(self._unescaped(value, column))
         if kind == "number" or value in ("+", "-") or value in SPECIAL_NUMBERS:
-            return self._number()
-        if kind != "name":
+            number = self._number()
+            return type(number).__name__, number
+        if kind not in ("string", "name") and value not in ("[", "("):
             raise self._unexpected("a default", "Write a value after '='.")
         self._index += 1
-        return CONSTANTS[value] if value in CONSTANTS else _Bare(value)
+        if value in CONSTANTS:
+            return type(CONSTANTS[value]).__name__, CONSTANTS[value]
+        return kind, self._unescaped(value, column) if kind == "string" else value
 
     def _number(self) -> complex:
         column = self._column
         real = self._signed()
         if real.endswith("j"):
             return complex(0.0, float(real[:-1]))
-        if self._at("+") or self._at("-"):
+        if self._at("+", "-"):
             kind, following, _ = self._tokens[self._index + 1]
             if following.endswith("j") and (kind == "number" or following in SPECIAL_NUMBERS):
                 return complex(float(real), float(self._signed()[:-1]))
         if not real.lstrip("-").isdigit():
             return float(real)
         if len(real) > _MAX_DIGITS:
-            rule = f"the integer has more than {_MAX_DIGITS - 1} digits."
-            raise self._error(rule, "Write it with fewer.", column)
+            raise self._error(f"the integer has more than {_MAX_DIGITS - 1} digits.", "Write it with fewer.", column)
         return int(real)
 
     def _signed(self) -> str:
         """Parse a real or imaginary number; return its text, which begins with '-' if it is negative."""
         sign = "-" if self._at("-") else ""
-        if self._at("-") or self._at("+"):
+        if self._at("-", "+"):
             self._index += 1
         kind, value, _ = self._tokens[self._index]
         if kind != "number" and value not in SPECIAL_NUMBERS:

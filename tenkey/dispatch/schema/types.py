@@ -7,10 +7,10 @@ import re
 from typing import Final, TypeAlias
 
 from ..._util.record import Record
+from ..diagnostics.schema_errors import quoted
 from ..errors import SchemaError
 
 __all__ = [
-    "BASE_NAMES",
     "CONSTANTS",
     "NAMED_TYPES",
     "SPECIAL_NUMBERS",
@@ -23,10 +23,8 @@ __all__ = [
     "Return",
     "SchemaType",
     "TupleType",
-    "quoted",
 ]
 
-BASE_NAMES: Final = ("Tensor", "int", "float", "bool", "complex", "Scalar", "str", "DType", "Device", "Index")
 NAMED_TYPES: Final = ("DType", "Device")
 NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 CONSTANTS: Final[dict[str, bool | None]] = {"None": None, "True": True, "False": False}
@@ -208,7 +206,7 @@ class FunctionSchema(Record, frozen=True):
     @property
     def is_mutable(self) -> bool:
         """Whether the operator writes to any of its arguments."""
-        return any(argument.alias is not None and argument.alias.is_write for argument in self.arguments)
+        return any(argument.is_mutable for argument in self.arguments)
 
     def with_namespace(self, namespace: str | None) -> FunctionSchema:
         """Return the same schema in another namespace; raise SchemaError if `namespace` is not an identifier.
@@ -234,11 +232,6 @@ class FunctionSchema(Record, frozen=True):
             results = f"({results})"
         overload = f".{self.overload_name}" if self.overload_name else ""
         return f"{self.name}{overload}({', '.join(parts)}) -> {results}"
-
-
-def quoted(source: str) -> str:
-    """Return `source` in quotes, cut to a length that suits a message."""
-    return repr(source if len(source) <= 40 else f"{source[:40]}...")
 
 
 def _tuple_text(items: list[str]) -> str:
