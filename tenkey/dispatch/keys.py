@@ -63,8 +63,6 @@ __all__ = [
     "word_below",
 ]
 
-_KEY_EXISTS: Final = "[register_key] {name!r} is a dispatch key already: choose another name."
-
 _lock = threading.RLock()
 _DIGIT: Final = 30  # bits in one digit of an int in CPython
 _common_bits, _rare_bits = iter(range(_DIGIT)), itertools.count(_DIGIT)
@@ -147,20 +145,14 @@ class AliasKey(DispatchKey):
 
     def includes(self, key: DispatchKey) -> bool:
         """Whether a kernel registered for this alias may fill the slot of ``key``."""
-        if self.name == "Autograd":
-            return key.is_autograd
-        if self.name == "CompositeImplicitAutograd":
-            return key.is_autograd or key.functionality == "Dense"
-        return key.functionality == "Dense"  # the two CompositeExplicit aliases
+        is_dense = key.functionality == "Dense" and self.name != "Autograd"
+        return is_dense or (key.is_autograd and self.name != "CompositeExplicitAutograd")
 
 
-def _add_functionality(
-    name: str, *, per_backend: bool, position: int | None = None, common: bool = False
-) -> DispatchKey:
+def _add_functionality(name: str, position: int, *, per_backend: bool = False, common: bool = False) -> DispatchKey:
     global _key_mask
-    key = DispatchKey(name, name, None, _allocate_bit(common=common), per_backend)
-    _keys[name] = key
-    _order.insert(len(_order) if position is None else position, key)
+    key = _keys[name] = DispatchKey(name, name, None, _allocate_bit(common=common), per_backend)
+    _order.insert(position, key)
     _key_mask |= key.mask
     return key
 
@@ -176,8 +168,7 @@ def register_key(name: str, *, before: DispatchKey | None = None, after: Dispatc
     """
     with _lock:
         _check_name("register_key", name)
-        if name in _keys:
-            raise RegistrationError(_KEY_EXISTS.format(name=name))
+        _check_new(name)
         anchor = before if before is not None else after
         order = [key.functionality for key in _order]
         wanted = _functionality_of(anchor) if isinstance(anchor, DispatchKey) else ""
@@ -185,20 +176,22 @@ def register_key(name: str, *, before: DispatchKey | None = None, after: Dispatc
             raise RegistrationError(
                 f"[register_key] {name!r}: give exactly one of before= and after=, a key of the order."
             )
-        return _add_functionality(name, per_backend=False, position=order.index(wanted) + (before is None))
+        return _add_functionality(name, order.index(wanted) + (before is None))
 
 
 def _check_name(function: str, name: object) -> None:
     """Raise unless ``DispatchKey.NAME`` is valid Python and finds the key, not an attribute of the class."""
-    if (
-        not isinstance(name, str)
-        or not name.isidentifier()
-        or keyword.iskeyword(name)
-        or (name not in _keys and hasattr(DispatchKey, name))
-    ):
+    is_name = isinstance(name, str) and name.isidentifier() and not keyword.iskeyword(name)
+    if not is_name or (name not in _keys and hasattr(DispatchKey, str(name))):
         raise RegistrationError(
             f"[{function}] the name of a key is an identifier that is not an attribute of DispatchKey, got {name!r}."
         )
+
+
+def _check_new(*names: str) -> None:
+    for name in names:
+        if name in _keys:
+            raise RegistrationError(f"[register_key] {name!r} is a dispatch key already: choose another name.")
 
 
 def _functionality_of(key: DispatchKey) -> str:
@@ -214,8 +207,7 @@ def register_backend_key(name: str) -> DispatchKey:
     with _lock:
         _check_name("register_backend_key", name)
         made = {_runtime_name(key.name, name): key for key in _order if key.per_backend}
-        for taken in made.keys() & _keys:
-            raise RegistrationError(_KEY_EXISTS.format(name=taken))
+        _check_new(*made)
         bit = _allocate_bit(common=True)
         _backends.append(name)
         _backend_bits[name] = bit
@@ -267,21 +259,16 @@ def runtime_keys(mask: int) -> Iterator[DispatchKey]:
     A per-backend functionality without a backend bit, or a backend bit without a functionality, has no runtime key.
     """
     backend = highest_backend(mask)
-    for functionality in tuple(_order):
-        if not mask & functionality.mask:
-            continue
-        if not functionality.per_backend:
-            yield functionality
-        elif backend is not None:
-            yield _keys[_runtime_name(functionality.name, backend)]
+    for key in tuple(_order):
+        if mask & key.mask and not key.per_backend:
+            yield key
+        elif mask & key.mask and backend is not None:
+            yield _keys[_runtime_name(key.name, backend)]
 
 
 def highest_backend(mask: int) -> str | None:
     """Return the name of the backend that wins in this set of bits."""
-    for name in reversed(_backends):
-        if mask & _backend_bits[name]:
-            return name
-    return None
+    return next(reversed(backends_in(mask)), None)
 
 
 def backends_in(mask: int) -> tuple[str, ...]:
@@ -292,11 +279,8 @@ def backends_in(mask: int) -> tuple[str, ...]:
 def all_runtime_keys() -> tuple[DispatchKey, ...]:
     """Return every runtime key, in the order of dispatch (Note [Key order])."""
     found: list[DispatchKey] = []
-    for functionality in tuple(_order):
-        if functionality.per_backend:
-            found += [_keys[_runtime_name(functionality.name, name)] for name in reversed(_backends)]
-        else:
-            found.append(functionality)
+    for key in tuple(_order):
+        found += [_keys[_runtime_name(key.name, name)] for name in reversed(_backends)] if key.per_backend else [key]
     return tuple(found)
 
 
@@ -336,13 +320,15 @@ class DispatchKeySet:
         mask = _mask_of(key)
         return mask != 0 and self._word & mask == mask
 
-    def add(self, key: DispatchKey) -> DispatchKeySet:
+    def add(self, key: DispatchKeySet | DispatchKey) -> DispatchKeySet:
         """Return the set with ``key``."""
         return DispatchKeySet.from_word(self._word | _mask_of(key))
 
-    def remove(self, key: DispatchKey) -> DispatchKeySet:
+    def remove(self, key: DispatchKeySet | DispatchKey) -> DispatchKeySet:
         """Return the set without the functionality of ``key``; a backend bit stays."""
         return DispatchKeySet.from_word(self._word & ~(_mask_of(key) & ~_backend_mask))
+
+    __or__, __sub__ = add, remove
 
     def highest(self) -> DispatchKey | None:
         """Return the key that is dispatched to first, or None for a set without runtime keys."""
@@ -350,21 +336,10 @@ class DispatchKeySet:
 
     def below(self, key: DispatchKey) -> DispatchKeySet:
         """Return the keys after ``key`` in the order of dispatch: the keyset of a redispatch from ``key``."""
-        word = self._word
-        for functionality in tuple(_order):
-            word &= ~functionality.mask
-            if functionality.functionality == _functionality_of(key):
-                break
-        return DispatchKeySet.from_word(word)
-
-    def __or__(self, other: DispatchKeySet | DispatchKey) -> DispatchKeySet:
-        return DispatchKeySet.from_word(self._word | _mask_of(other))
+        return DispatchKeySet.from_word(word_below(self._word, key))
 
     def __and__(self, other: DispatchKeySet | DispatchKey) -> DispatchKeySet:
         return DispatchKeySet.from_word(self._word & _mask_of(other))
-
-    def __sub__(self, other: DispatchKeySet | DispatchKey) -> DispatchKeySet:
-        return DispatchKeySet.from_word(self._word & ~(_mask_of(other) & ~_backend_mask))
 
     def __contains__(self, key: object) -> bool:
         return isinstance(key, DispatchKey) and self.has(key)
@@ -390,14 +365,16 @@ class DispatchKeySet:
 
 def word_below(word: int, key: DispatchKey) -> int:
     """Return a dispatch word, traits included, with only those keys that come after ``key``."""
-    return DispatchKeySet.from_word(word).below(key).mask | (word & ~_key_mask)
+    for other in tuple(_order):
+        word &= ~other.mask
+        if other.name == _functionality_of(key):
+            break
+    return word
 
 
 def _mask_of(keys: Any) -> int:
     """Return the bits of a key, a set of keys, or an iterable of keys; raise TypeError for anything else."""
-    if isinstance(keys, DispatchKeySet):
-        return keys._word
-    if isinstance(keys, DispatchKey):
+    if isinstance(keys, (DispatchKeySet, DispatchKey)):
         return keys.mask
     mask = 0
     for key in keys if isinstance(keys, Iterable) and not isinstance(keys, str) else (keys,):
@@ -426,7 +403,7 @@ for _name, _per_backend, _common in (
     ("BackendSelect", False, False),
     ("Dense", True, True),
 ):
-    _add_functionality(_name, per_backend=_per_backend, common=_common)
+    _add_functionality(_name, len(_order), per_backend=_per_backend, common=_common)
 for _name in ("Autograd", "CompositeImplicitAutograd", "CompositeExplicitAutograd"):
     _keys[_name] = AliasKey(_name)
 for _name in ("CPU", "CUDA", "Meta"):

@@ -49,7 +49,7 @@ class _Type(Record, frozen=True):
     @property
     def required(self) -> SchemaType:
         """The type without ``?``."""
-        return self  # type: ignore[return-value]
+        return self.element if isinstance(self, OptionalType) else self  # type: ignore[return-value]
 
 
 class BaseType(_Type, frozen=True):
@@ -76,11 +76,6 @@ class OptionalType(_Type, frozen=True):
     """
 
     element: SchemaType
-
-    @property
-    def required(self) -> SchemaType:
-        """The type without ``?``."""
-        return self.element
 
     def __str__(self) -> str:
         return f"{self.element}?"
@@ -133,8 +128,7 @@ class AliasInfo(Record, frozen=True):
 class Argument(Record, frozen=True):
     """One parameter; `default` is meaningful only if `has_default`. Equality: Note [Schema language].
 
-    >>> from tenkey.dispatch.schema import parse_schema
-    >>> argument = parse_schema("f(*, int[2] stride=1) -> ()").arguments[0]
+    >>> argument = tk.dispatch.parse_schema("f(*, int[2] stride=1) -> ()").arguments[0]
     >>> argument.name, argument.default, argument.kwarg_only, str(argument)
     ('stride', (1, 1), True, 'int[2] stride=1')
     """
@@ -167,8 +161,7 @@ class Argument(Record, frozen=True):
 class Return(Record, frozen=True):
     """One result; `name` is None if the schema does not name it.
 
-    >>> from tenkey.dispatch.schema import parse_schema
-    >>> [str(result) for result in parse_schema("f(Tensor(a) x) -> (Tensor(a) values, int)").returns]
+    >>> [str(result) for result in tk.dispatch.parse_schema("f(Tensor(a) x) -> (Tensor(a) values, int)").returns]
     ['Tensor(a) values', 'int']
     """
 
@@ -184,8 +177,7 @@ class Return(Record, frozen=True):
 class FunctionSchema(Record, frozen=True):
     """A parsed schema: immutable and hashable; ``str`` gives its text. Keyword-only arguments come last.
 
-    >>> from tenkey.dispatch.schema import parse_schema
-    >>> schema = parse_schema("tk::add.out(Tensor x1,Tensor x2,*,Tensor(a!) out)->Tensor(a!)")
+    >>> schema = tk.dispatch.parse_schema("tk::add.out(Tensor x1,Tensor x2,*,Tensor(a!) out)->Tensor(a!)")
     >>> schema.name, schema.overload_name, schema.is_mutable
     ('tk::add', 'out', True)
     >>> print(schema)
@@ -211,8 +203,7 @@ class FunctionSchema(Record, frozen=True):
     def with_namespace(self, namespace: str | None) -> FunctionSchema:
         """Return the same schema in another namespace; raise SchemaError if `namespace` is not an identifier.
 
-        >>> from tenkey.dispatch.schema import parse_schema
-        >>> str(parse_schema("f(Tensor x) -> Tensor").with_namespace("mine"))
+        >>> str(tk.dispatch.parse_schema("f(Tensor x) -> Tensor").with_namespace("mine"))
         'mine::f(Tensor x) -> Tensor'
         """
         if namespace is not None and (not NAME.fullmatch(namespace) or keyword.iskeyword(namespace)):
