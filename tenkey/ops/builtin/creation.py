@@ -16,7 +16,7 @@ from ...core.tensor import Tensor
 from ...core.word import WEAK_MASK, weak_of
 from ...dispatch.errors import OutOfRangeError
 from ...dispatch.tags import Tag
-from ..declare import Entry, TensorSpec, composite, factory, same_dim
+from ..declare import Entry, TensorSpec, composite, factory, normal, same_dim
 from ..shapes import refuse_shape
 
 
@@ -301,12 +301,7 @@ eye = factory(
 )
 
 
-def _like_samples(rng: np.random.Generator) -> Any:
-    return [
-        ((rng.standard_normal((2, 3)),), {}),
-        ((rng.standard_normal(()),), {"dtype": np.dtype("int64")}),
-        ((rng.standard_normal((0, 2)),), {}),
-    ]
+_like_samples = normal([2, 3], ([], {"dtype": np.dtype("int64")}), [0, 2])
 
 
 def _like(name: str, make: Entry, doc: str, tags: tuple[Tag, ...] = ()) -> Entry:
@@ -358,7 +353,7 @@ ones_like = _like(
 
 @composite(
     "full_like(Tensor x, Scalar fill_value, *, DType? dtype=None, Device? device=None) -> Tensor",
-    sample_inputs=lambda rng: [((rng.standard_normal((2, 3)), 1), {})],
+    sample_inputs=normal(([2, 3], 1)),
     batch=same_dim,
     positional=1,
 )

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
 from ...core.tensor import Tensor
 from ...core.word import WEAK_MASK
-from ..declare import composite
+from ..declare import composite, normal
 from ..shapes import normalize_axis
 from .creation import full
 from .elementwise.complex import conjugated, real_part
@@ -18,9 +14,7 @@ from .reductions.reduction import logsumexp, max, mean, sum
 from .shape.copying import floating
 from .shape.views import expand_dims, squeeze
 
-
-def _samples(rng: np.random.Generator) -> Any:
-    return [((rng.standard_normal((3, 4)),), options) for options in ({}, {"axis": 0})]
+_samples = normal([3, 4], ([3, 4], {"axis": 0}))
 
 
 def _softmax_vjp(g: Tensor, out: Tensor, axis: int) -> Tensor:
@@ -116,7 +110,7 @@ special_log_softmax = composite(
 
 special_logsumexp = composite(
     "special_logsumexp(Tensor x, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
-    sample_inputs=lambda rng: [*_samples(rng), ((rng.standard_normal((3, 4)),), {"keepdims": True})],
+    sample_inputs=normal([3, 4], ([3, 4], {"axis": 0}), ([3, 4], {"keepdims": True})),
     doc="""Return ``log(sum(exp(x)))`` along axes, without overflow: SciPy's name for ``tk.logsumexp``.
 
     >>> f"{tk.special.logsumexp(tk.asarray([1000.0, 1000.0])):.3f}"

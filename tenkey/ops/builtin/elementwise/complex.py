@@ -8,7 +8,7 @@ import numpy as np
 
 from ....core.dtypes.names import complex_of, real_of
 from ....core.tensor import Tensor
-from ...declare import Entry, TensorSpec, linear, prepend, same_dim, structured
+from ...declare import Entry, TensorSpec, linear, normal, prepend, same_dim, structured
 from ..creation import zeros_like
 
 
@@ -82,7 +82,7 @@ complex_from: Entry = structured(
     meta=_complex_meta,
     vjp={"real": lambda g: real(g), "imag": lambda g: imag(g)},
     jvp=linear(("real", "imag")),
-    sample_inputs=lambda rng: [((rng.standard_normal((3,)), rng.standard_normal((3,))), {})],
+    sample_inputs=normal(([3], [3])),
     batch=prepend(),
 )
 

@@ -12,7 +12,7 @@ from ....core.tensor import Tensor
 from ....core.word import WEAK_TRAIT
 from ....dispatch.tags import Tag
 from ... import scalar as s
-from ...declare import REAL_TO_FLOAT, composite, elementwise, pointwise
+from ...declare import REAL_TO_FLOAT, composite, elementwise, normal, pointwise
 from ...shapes import broadcast_shapes
 from .arithmetic import maximum, minimum, positive
 from .complex import complex_from, imag, real
@@ -118,11 +118,7 @@ replace_infinities = pointwise(
 
 @composite(
     "nan_to_num(Tensor x, *, float nan=0.0, float? posinf=None, float? neginf=None) -> Tensor",
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal((2, 3)),), {}),
-        ((rng.standard_normal(()),), {}),
-        ((rng.standard_normal((0, 2)),), {}),
-    ],
+    sample_inputs=normal([2, 3], [], [0, 2]),
     methods=("nan_to_num",),
 )
 def nan_to_num(x: Tensor, *, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:

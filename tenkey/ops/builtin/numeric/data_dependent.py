@@ -11,7 +11,7 @@ from ....core.device import META
 from ....core.dtypes.names import int64
 from ....core.dtypes.promotion import result_dtype
 from ....dispatch.tags import Tag
-from ...declare import Entry, TensorSpec, structured
+from ...declare import Entry, TensorSpec, normal, structured
 
 
 def _dynamic(operator: str, rule: Callable[..., TensorSpec]) -> Callable[..., TensorSpec]:
@@ -33,7 +33,7 @@ def _places(name: str, rule: Callable[..., TensorSpec], doc: str) -> Entry:
         meta=_dynamic(name, rule),
         numpy=lambda x: function(x).astype(np.int64),
         differentiable=False,
-        sample_inputs=lambda rng: [((rng.standard_normal((3, 4)),), {}), ((rng.standard_normal((0, 2)),), {})],
+        sample_inputs=normal([3, 4], [0, 2]),
         tags=(Tag.DATA_DEPENDENT_OUTPUT,),
         doc=doc,
     )

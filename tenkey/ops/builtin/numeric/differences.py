@@ -10,7 +10,7 @@ import numpy as np
 
 from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
-from ...declare import composite
+from ...declare import composite, normal
 from ...shapes import broadcast_shapes, normalize_axes, normalize_axis
 from ..creation import concrete
 from ..elementwise.arithmetic import abs, subtract
@@ -31,17 +31,14 @@ def _edge(x: Tensor, value: Tensor, axis: int) -> Tensor:
 
 @composite(
     "diff(Tensor x, *, int n=1, int axis=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor",
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal((3, 4)),), {}),
-        ((rng.standard_normal((3, 4)),), {"axis": 0, "n": 2}),
-        ((rng.standard_normal((4,)),), {"n": 0}),
-        ((rng.standard_normal((4,)),), {"n": 6}),
-        ((rng.standard_normal((0, 3)),), {"axis": 0}),
-        (
-            (rng.standard_normal((2, 3)),),
-            {"prepend": rng.standard_normal((2, 1)), "append": rng.standard_normal((2, 2))},
-        ),
-    ],
+    sample_inputs=normal(
+        [3, 4],
+        ([3, 4], {"axis": 0, "n": 2}),
+        ([4], {"n": 0}),
+        ([4], {"n": 6}),
+        ([0, 3], {"axis": 0}),
+        ([2, 3], {"prepend": [2, 1], "append": [2, 2]}),
+    ),
     positional=2,
 )
 def diff(
@@ -77,11 +74,7 @@ def diff(
 
 @composite(
     "ediff1d(Tensor x, Tensor? to_end=None, Tensor? to_begin=None) -> Tensor",
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal((2, 3)),), {}),
-        ((rng.standard_normal(5), rng.standard_normal(2), rng.standard_normal(1)), {}),
-        ((rng.standard_normal(1),), {}),
-    ],
+    sample_inputs=normal([2, 3], ([5], [2], [1]), [1]),
 )
 def ediff1d(x: Tensor, to_end: Tensor | None = None, to_begin: Tensor | None = None) -> Tensor:
     """Return the differences of consecutive elements in row-major order, between ``to_begin`` and ``to_end``.
@@ -214,15 +207,14 @@ def gradient_on_grid(
 
 @composite(
     "trapezoid(Tensor y, Tensor? x=None, float dx=1.0, int axis=-1) -> Tensor",
-    sample_inputs=lambda rng: (
-        [((rng.standard_normal((3, 4)),), {"axis": axis, "dx": 0.5}) for axis in (0, -1)]
-        + [
-            ((rng.standard_normal((3, 4)), rng.standard_normal((4,))), {}),
-            ((rng.standard_normal((3, 4)), rng.standard_normal((3, 4))), {"axis": 0}),
-            ((rng.standard_normal((2, 1, 4)), rng.standard_normal((3, 4))), {"axis": -1}),
-            ((rng.standard_normal((3, 1)),), {}),
-            ((rng.standard_normal((0, 3)),), {"axis": 1}),
-        ]
+    sample_inputs=normal(
+        ([3, 4], {"axis": 0, "dx": 0.5}),
+        ([3, 4], {"axis": -1, "dx": 0.5}),
+        ([3, 4], [4]),
+        ([3, 4], [3, 4], {"axis": 0}),
+        ([2, 1, 4], [3, 4], {"axis": -1}),
+        [3, 1],
+        ([0, 3], {"axis": 1}),
     ),
     tags=(Tag.TAKES_SEQUENCES,),
 )

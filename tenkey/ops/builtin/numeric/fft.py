@@ -15,7 +15,7 @@ import numpy as np
 
 from ....core.dtypes import names as dtypes
 from ....core.tensor import Tensor
-from ...declare import Entry, TensorSpec, along, composite, factory, linear, structured
+from ...declare import Entry, TensorSpec, along, composite, factory, linear, normal, structured
 from ...shapes import normalize_axes, normalize_axis
 from ..creation import arange, zeros
 from ..elementwise.comparison import where
@@ -77,19 +77,15 @@ def _complex_of(operator: str, x: Tensor) -> np.dtype:
     return dtypes.complex_of(dtypes.real_of(inexact(f"fft.{operator}", x.dtype)))
 
 
-def _samples(rng: np.random.Generator) -> Any:
-    return [
-        ((rng.standard_normal(shape),), options)
-        for shape, options in (
-            ((4,), {}),
-            ((5,), {"norm": "ortho"}),
-            ((3, 4), {"axis": 0, "norm": "forward"}),
-            ((2, 3), {"n": 5}),
-            ((2, 5), {"n": 2, "axis": -1}),
-            ((0, 2), {}),
-            ((1,), {}),
-        )
-    ]
+_samples = normal(
+    [4],
+    ([5], {"norm": "ortho"}),
+    ([3, 4], {"axis": 0, "norm": "forward"}),
+    ([2, 3], {"n": 5}),
+    ([2, 5], {"n": 2, "axis": -1}),
+    [0, 2],
+    [1],
+)
 
 
 def _half_samples(rng: np.random.Generator) -> Any:
@@ -292,17 +288,13 @@ def _sizes(
     return [None if s is None or s[k] == -1 else s[k] for k in range(len(places))], places
 
 
-def _all_samples(rng: np.random.Generator) -> Any:
-    return [
-        ((rng.standard_normal(shape),), options)
-        for shape, options in (
-            ((3, 4), {}),
-            ((2, 3, 4), {"axes": (0, 2), "norm": "ortho"}),
-            ((3, 4), {"s": (2, 5), "axes": (0, 1), "norm": "forward"}),
-            ((2, 3, 2), {"s": (3, 3), "axes": (-1, 0)}),
-            ((0, 2), {"axes": (1,)}),
-        )
-    ]
+_all_samples = normal(
+    [3, 4],
+    ([2, 3, 4], {"axes": (0, 2), "norm": "ortho"}),
+    ([3, 4], {"s": (2, 5), "axes": (0, 1), "norm": "forward"}),
+    ([2, 3, 2], {"s": (3, 3), "axes": (-1, 0)}),
+    ([0, 2], {"axes": (1,)}),
+)
 
 
 def _along(transform: Entry, x: Tensor, s: list[int | None], axes: tuple[int, ...], norm: str) -> Tensor:
@@ -443,11 +435,9 @@ def _rotated(operator: str, x: Tensor, axes: Any, *, back: bool) -> Tensor:
     return x.clone() if result is x else result
 
 
-def _shift_samples(rng: np.random.Generator) -> Any:
-    return [
-        ((rng.standard_normal(shape),), {"axes": axes})
-        for shape, axes in (((4,), None), ((3, 5), (0, -1)), ((2, 3), 1), ((0, 3), None))
-    ]
+_shift_samples = normal(
+    ([4], {"axes": None}), ([3, 5], {"axes": (0, -1)}), ([2, 3], {"axes": 1}), ([0, 3], {"axes": None})
+)
 
 
 @composite(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
-from ...declare import composite
+from ...declare import composite, normal
 from ...shapes import refuse_shape
 from ..creation import concrete, zeros_like
 from ..reductions.cumulative import cumulative_prod
@@ -16,11 +16,7 @@ _VECTOR = "[{operator}] takes a vector, got shape {shape}."
 
 @composite(
     "polyval(Tensor p, Tensor x) -> Tensor",
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal(4), rng.standard_normal((2, 3))), {}),
-        ((rng.standard_normal(1), rng.standard_normal(3)), {}),
-        ((rng.standard_normal(3), rng.standard_normal(())), {}),
-    ],
+    sample_inputs=normal(([4], [2, 3]), ([1], [3]), ([3], [])),
     tags=(Tag.TAKES_SEQUENCES,),
 )
 def polyval(p: Tensor, x: Tensor) -> Tensor:

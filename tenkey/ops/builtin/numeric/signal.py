@@ -11,7 +11,7 @@ from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor
 from ....dispatch.operator import Operator
 from ....dispatch.tags import Tag
-from ...declare import Entry, TensorSpec, composite, gather, linear, structured
+from ...declare import Entry, TensorSpec, composite, gather, linear, normal, structured
 from ...declare.batch import VmapLevel
 from ..creation import arange, concrete
 from ..elementwise.arithmetic import remainder
@@ -71,9 +71,7 @@ convolve_full: Entry = structured(
         "v": lambda g, a, v_meta: _full_vjp(g, a, v_meta),
     },
     jvp=linear("a", "v"),
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal(n), rng.standard_normal(m)), {}) for n, m in ((5, 3), (2, 4), (1, 1), (3, 3))
-    ],
+    sample_inputs=normal(([5], [3]), ([2], [4]), ([1], [1]), ([3], [3])),
     batch=_convolve_batch,
     tags=(Tag.INTERNAL,),
     doc="""Return the full convolution of two vectors.

@@ -9,7 +9,7 @@ import numpy as np
 
 from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
-from ...declare import SUM, Entry, TensorSpec, along, composite, linear, structured
+from ...declare import SUM, Entry, TensorSpec, along, composite, linear, normal, structured
 from ...declare.promotion import refuse_lost_part
 from ...shapes import normalize_axis
 from ..elementwise.complex import conjugated, like_operand
@@ -227,11 +227,7 @@ cumulative_prod: Entry = structured(
 # ---- NumPy's names
 
 
-def _samples(rng: np.random.Generator) -> Any:
-    return [
-        ((rng.standard_normal(shape),), options)
-        for shape, options in (((3, 4), {"axis": 1}), ((3, 4), {}), ((2, 0), {"axis": 0}), ((), {}))
-    ]
+_samples = normal(([3, 4], {"axis": 1}), [3, 4], ([2, 0], {"axis": 0}), [])
 
 
 def _flattening(name: str, accumulate: Entry, what: str, shown: str) -> Entry:

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
 from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
-from ...declare import composite
+from ...declare import composite, normal
 from ..elementwise.arithmetic import add
 
 __all__ = ["accumulate"]
 
 
-def _samples(rng: np.random.Generator) -> list[Any]:
-    return [((rng.standard_normal(shape), rng.standard_normal(shape), False), {}) for shape in ((3,), (2, 0), ())]
+_samples = normal(([3], [3], False), ([2, 0], [2, 0], False), ([], [], False))
 
 
 @composite(

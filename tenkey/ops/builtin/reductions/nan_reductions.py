@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from ....core.tensor import Tensor
-from ...declare import Entry, along, composite, structured
+from ...declare import Entry, along, composite, normal, structured
 from ...shapes import normalize_axes, normalize_axis, refuse_empty
 from ..elementwise.comparison import isnan, logical_not, where
 from ..elementwise.complex import refuse_complex, squared_size
@@ -231,8 +231,7 @@ nanargmin = _index_of("nanargmin", math.inf, "smallest", 0)
 # ---- cumulative sums and products
 
 
-def _cumulative_samples(rng: np.random.Generator) -> Any:
-    return [((rng.standard_normal((3, 4)),), {"axis": axis}) for axis in (0, -1)] + [((rng.standard_normal(3),), {})]
+_cumulative_samples = normal(([3, 4], {"axis": 0}), ([3, 4], {"axis": -1}), [3])
 
 
 def _cumulative(name: str, accumulate: Entry, neutral: float, what: str, shown: str) -> Entry:

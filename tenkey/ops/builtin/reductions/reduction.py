@@ -10,7 +10,7 @@ import numpy as np
 from ....core.dtypes.names import default_float, float32, float64, int64, is_real_floating
 from ....core.tensor import Tensor
 from ... import scalar as s
-from ...declare import BOOLEAN, ORDERED, Entry, TensorSpec, along, composite, linear, reduction, structured
+from ...declare import BOOLEAN, ORDERED, Entry, TensorSpec, along, composite, linear, normal, reduction, structured
 from ...shapes import normalize_axes, reduced_shape, refuse_empty
 from ..elementwise.comparison import isfinite, where
 from ..elementwise.complex import conjugated, real_part, refuse_complex
@@ -184,7 +184,7 @@ def _index_of(name: str, size: str, shown: int) -> Entry:
         f"{name}(Tensor x, int? axis=None, *, bool keepdims=False) -> Tensor",
         meta=index_meta(name),
         differentiable=False,
-        sample_inputs=lambda rng: [((rng.standard_normal((3, 4)),), {}), ((rng.standard_normal((3, 4)),), {"axis": 1})],
+        sample_inputs=normal([3, 4], ([3, 4], {"axis": 1})),
         batch=along("axis"),
         methods=(name,),
         doc=f"""Return the index of the {size} element along an axis, the first at a tie; int64.

@@ -12,7 +12,7 @@ from ....core.dtypes.names import default_float, float64, real_of
 from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
-from ...declare import composite
+from ...declare import composite, normal
 from ...shapes import normalize_axes, refuse_empty
 from ..creation import concrete, full_like
 from ..elementwise.comparison import equal, not_equal, where
@@ -44,16 +44,12 @@ def _std_vjp(g: Tensor, x: Tensor, out: Tensor, axis: Any, correction: float, ke
     return _var_vjp(where(equal(out, 0), 0.0, g / (2 * out)), x, axis, correction, keepdims)
 
 
-def _moment_samples(rng: np.random.Generator) -> Any:
-    return [
-        ((rng.standard_normal((3, 4)),), options)
-        for options in (
-            {},
-            {"axis": 0, "correction": 1.0},
-            {"axis": (0, -1), "keepdims": True},
-            {"axis": -1, "correction": 0.5, "keepdims": True},
-        )
-    ]
+_moment_samples = normal(
+    [3, 4],
+    ([3, 4], {"axis": 0, "correction": 1.0}),
+    ([3, 4], {"axis": (0, -1), "keepdims": True}),
+    ([3, 4], {"axis": -1, "correction": 0.5, "keepdims": True}),
+)
 
 
 def _numpy_var(x: np.ndarray, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False) -> Any:
@@ -356,11 +352,7 @@ def cov(
 
 @composite(
     "corrcoef(Tensor x, Tensor? y=None, *, bool rowvar=True) -> Tensor",
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal((3, 5)),), {}),
-        ((rng.standard_normal((5, 2)),), {"rowvar": False}),
-        ((rng.standard_normal(5), rng.standard_normal(5)), {}),
-    ],
+    sample_inputs=normal([3, 5], ([5, 2], {"rowvar": False}), ([5], [5])),
 )
 def corrcoef(x: Tensor, y: Tensor | None = None, *, rowvar: bool = True) -> Tensor:
     """Return the Pearson correlation coefficients of variables, given as in ``tk.cov``; 0-d for one variable.

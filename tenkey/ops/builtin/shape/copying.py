@@ -14,7 +14,7 @@ from ....core.dtypes.names import default_float
 from ....core.dtypes.promotion import result_dtype
 from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
-from ...declare import Entry, TensorSpec, along, composite, linear, same_dim, structured
+from ...declare import Entry, TensorSpec, along, composite, linear, normal, same_dim, structured
 from ...shapes import broadcast_shapes, normalize_axes, normalize_axis
 from .views import broadcast_to, expand_dims, reshape, slice
 
@@ -23,7 +23,7 @@ clone = structured(
     meta=lambda x: TensorSpec(x.shape, x.dtype),
     vjp={"x": lambda g: g},
     jvp=linear("x"),
-    sample_inputs=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((3, 4), (), (0, 2))],
+    sample_inputs=normal([3, 4], [], [0, 2]),
     batch=same_dim,
     methods=("clone", "copy"),
     tags=(Tag.INTERNAL,),
@@ -40,18 +40,14 @@ cast: Entry = structured(
     meta=lambda x, dtype: TensorSpec(x.shape, dtype),
     vjp={"x": lambda g, x_meta: cast(g, x_meta.dtype)},
     jvp=linear("x"),
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal((3, 4)), np.dtype("float64")), {}),
-        ((rng.standard_normal(()), np.dtype("complex128")), {}),
-        ((rng.standard_normal((0, 2)), np.dtype("float32")), {}),
-    ],
+    sample_inputs=normal(([3, 4], np.dtype("float64")), ([], np.dtype("complex128")), ([0, 2], np.dtype("float32"))),
     batch=same_dim,
 )
 
 
 @composite(
     "astype(Tensor x, DType dtype, *, bool copy=True, Device? device=None) -> Tensor",
-    sample_inputs=lambda rng: [((rng.standard_normal((3, 4)), np.dtype("complex128")), {})],
+    sample_inputs=normal(([3, 4], np.dtype("complex128"))),
     methods=("astype",),
 )
 def astype(x: Tensor, dtype: np.dtype, *, copy: bool = True, device: Device | None = None) -> Tensor:
@@ -99,7 +95,7 @@ to_device: Entry = structured(
 
 @composite(
     "to(Tensor x, *, DType? dtype=None, Device? device=None) -> Tensor",
-    sample_inputs=lambda rng: [((rng.standard_normal((3, 4)),), {"dtype": np.dtype("complex128")})],
+    sample_inputs=normal(([3, 4], {"dtype": np.dtype("complex128")})),
     tags=(Tag.INTERNAL,),
 )
 def to(x: Tensor, *, dtype: np.dtype | None = None, device: Device | None = None) -> Tensor:
@@ -161,11 +157,7 @@ concatenate = structured(
     meta=_concat_meta,
     vjp={"arrays": _concat_vjp},
     jvp=linear("arrays"),
-    sample_inputs=lambda rng: [
-        (([rng.standard_normal((2, 3)), rng.standard_normal((1, 3))],), {"axis": 0}),
-        (([rng.standard_normal((2, 1)), rng.standard_normal((2, 0)), rng.standard_normal((2, 2))],), {"axis": -1}),
-        (([rng.standard_normal((3,))],), {}),
-    ],
+    sample_inputs=normal((([2, 3], [1, 3]), {"axis": 0}), (([2, 1], [2, 0], [2, 2]), {"axis": -1}), (([3],),)),
     batch=along("axis"),
 )
 
@@ -196,10 +188,7 @@ def _numpy_concat(arrays: Sequence[np.ndarray], *, axis: int | None = 0) -> Any:
     quiet=True,
     vjp={"arrays": _concat_any_vjp},
     jvp=linear("arrays"),
-    sample_inputs=lambda rng: [
-        (([rng.standard_normal((2, 3)), rng.standard_normal((2, 1))],), {"axis": 1}),
-        (([rng.standard_normal((2, 3)), rng.standard_normal(())],), {"axis": None}),
-    ],
+    sample_inputs=normal((([2, 3], [2, 1]), {"axis": 1}), (([2, 3], []), {"axis": None})),
     positional=1,
 )
 def concat(arrays: Sequence[Tensor], *, axis: int | None = 0) -> Tensor:
@@ -260,7 +249,7 @@ def stack(arrays: Sequence[Tensor], *, axis: int = 0) -> Tensor:
 
 @composite(
     "expand_as(Tensor x, Tensor other) -> Tensor",
-    sample_inputs=lambda rng: [((rng.standard_normal((3, 1)), rng.standard_normal((2, 3, 4))), {})],
+    sample_inputs=normal(([3, 1], [2, 3, 4])),
     tags=(Tag.INTERNAL,),
 )
 def expand_as(x: Tensor, other: Tensor) -> Tensor:

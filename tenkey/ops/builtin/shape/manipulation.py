@@ -10,7 +10,7 @@ import numpy as np
 
 from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
-from ...declare import Entry, TensorSpec, along, composite, linear, loop, structured
+from ...declare import Entry, TensorSpec, along, composite, linear, loop, normal, structured
 from ...shapes import normalize_axes, normalize_axis, refuse_shape
 from ..creation import concrete
 from ..indexing.advanced_indexing import take
@@ -30,16 +30,9 @@ def _as_tuple(value: Any) -> tuple[int, ...]:
 
 @composite(
     "moveaxis(Tensor x, int[1] source, int[1] destination) -> Tensor",
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal(shape), source, destination), {})
-        for shape, source, destination in (
-            ((2, 3, 4), 0, -1),
-            ((2, 3, 4), (0, 1), (2, 0)),
-            ((2, 3), -1, 0),
-            ((0, 3), 1, 0),
-            ((), (), ()),
-        )
-    ],
+    sample_inputs=normal(
+        ([2, 3, 4], 0, -1), ([2, 3, 4], (0, 1), (2, 0)), ([2, 3], -1, 0), ([0, 3], 1, 0), ([], (), ())
+    ),
 )
 def moveaxis(x: Tensor, source: Any, destination: Any) -> Tensor:
     """Return a view with the axes ``source`` moved to the positions ``destination``; the others keep their order.
@@ -62,11 +55,7 @@ def moveaxis(x: Tensor, source: Any, destination: Any) -> Tensor:
 
 @composite(
     "swapaxes(Tensor x, int axis1, int axis2) -> Tensor",
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal((2, 3, 4)), 0, -1), {}),
-        ((rng.standard_normal((2, 3)), 1, 1), {}),
-        ((rng.standard_normal((0, 3)), 0, 1), {}),
-    ],
+    sample_inputs=normal(([2, 3, 4], 0, -1), ([2, 3], 1, 1), ([0, 3], 0, 1)),
     methods=("swapaxes",),
 )
 def swapaxes(x: Tensor, axis1: int, axis2: int) -> Tensor:
@@ -83,18 +72,9 @@ def swapaxes(x: Tensor, axis1: int, axis2: int) -> Tensor:
 
 @composite(
     "tile(Tensor x, int[1] repetitions) -> Tensor",
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal(shape), repetitions), {})
-        for shape, repetitions in (
-            ((2, 3), (2, 1)),
-            ((3,), (2, 2)),
-            ((2, 1, 2), (3,)),
-            ((), (2,)),
-            ((2, 3), (0, 1)),
-            ((2,), ()),
-            ((0, 2), 2),
-        )
-    ],
+    sample_inputs=normal(
+        ([2, 3], (2, 1)), ([3], (2, 2)), ([2, 1, 2], (3,)), ([], (2,)), ([2, 3], (0, 1)), ([2], ()), ([0, 2], 2)
+    ),
 )
 def tile(x: Tensor, repetitions: Any) -> Tensor:
     """Repeat a tensor ``repetitions`` times along each axis, aligned at the last axis.
@@ -158,11 +138,7 @@ repeat_each = structured(
     strict=True,
     vjp={"x": lambda g, x_meta, count, axis: _sum_repeated(g, x_meta.shape, count, axis)},
     jvp=linear("x"),
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal((2, 3)), 2, 1), {}),
-        ((rng.standard_normal((2, 3)), 0, 0), {}),
-        ((rng.standard_normal((0, 3)), 2, 0), {}),
-    ],
+    sample_inputs=normal(([2, 3], 2, 1), ([2, 3], 0, 0), ([0, 3], 2, 0)),
     batch=along("axis"),
     tags=(Tag.INTERNAL,),
 )
@@ -243,19 +219,16 @@ _ALL: Final = _slice(None)
     "roll(Tensor x, int[1] shift, *, int[1]? axis=None) -> Tensor",
     numpy=_numpy_roll,
     quiet=True,
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal(shape), shift), {"axis": axis})
-        for shape, shift, axis in (
-            ((3, 4), 1, 0),
-            ((3, 4), -6, 1),
-            ((3, 4), 5, None),
-            ((3, 4), (1, -1), (0, -1)),
-            ((3, 4), 2, (0, 1)),
-            ((3,), 0, 0),
-            ((0, 3), 1, 0),
-            ((), 2, None),
-        )
-    ],
+    sample_inputs=normal(
+        ([3, 4], 1, {"axis": 0}),
+        ([3, 4], -6, {"axis": 1}),
+        ([3, 4], 5, {"axis": None}),
+        ([3, 4], (1, -1), {"axis": (0, -1)}),
+        ([3, 4], 2, {"axis": (0, 1)}),
+        ([3], 0, {"axis": 0}),
+        ([0, 3], 1, {"axis": 0}),
+        ([], 2, {"axis": None}),
+    ),
     positional=1,
 )
 def roll(x: Tensor, shift: Any, *, axis: Any = None) -> Tensor:
@@ -297,13 +270,7 @@ def _rolled(x: Tensor, by: int, axis: int) -> Tensor:
 
 @composite(
     "rot90(Tensor x, int k=1, int[2] axes=[0, 1]) -> Tensor",
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal((2, 3)),), {}),
-        ((rng.standard_normal((2, 3, 2)), 3, (1, 2)), {}),
-        ((rng.standard_normal((2, 3)), -2), {}),
-        ((rng.standard_normal((2, 3)), 4), {}),
-        ((rng.standard_normal((0, 3)),), {}),
-    ],
+    sample_inputs=normal([2, 3], ([2, 3, 2], 3, (1, 2)), ([2, 3], -2), ([2, 3], 4), [0, 3]),
 )
 def rot90(x: Tensor, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
     """Rotate by ``k`` quarter turns in the plane of two axes, from the first towards the second; a copy.
@@ -323,7 +290,7 @@ def rot90(x: Tensor, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
 
 @composite(
     "fliplr(Tensor x) -> Tensor",
-    sample_inputs=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((2, 3), (2, 0), (2, 2, 2))],
+    sample_inputs=normal([2, 3], [2, 0], [2, 2, 2]),
 )
 def fliplr(x: Tensor) -> Tensor:
     """Reverse the order of the columns (axis 1); a copy.
@@ -337,7 +304,7 @@ def fliplr(x: Tensor) -> Tensor:
 
 @composite(
     "flipud(Tensor x) -> Tensor",
-    sample_inputs=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((2, 3), (3,), (0, 2))],
+    sample_inputs=normal([2, 3], [3], [0, 2]),
 )
 def flipud(x: Tensor) -> Tensor:
     """Reverse the order of the rows (axis 0); a copy.
@@ -351,7 +318,7 @@ def flipud(x: Tensor) -> Tensor:
 
 @composite(
     "ravel(Tensor x) -> Tensor",
-    sample_inputs=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((2, 3), (), (0, 2))],
+    sample_inputs=normal([2, 3], [], [0, 2]),
     methods=("ravel",),
 )
 def ravel(x: Tensor) -> Tensor:
@@ -373,7 +340,7 @@ def _at_least(operator: str, places: Any, doc: str) -> Entry:
 
     return composite(
         f"{operator}(Tensor x) -> Tensor",
-        sample_inputs=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((), (2,), (2, 3), (1, 2, 3))],
+        sample_inputs=normal([], [2], [2, 3], [1, 2, 3]),
         tags=(Tag.INTERNAL,),  # tk.atleast_1d and so on take several tensors
         doc=doc,
     )(function)
@@ -411,11 +378,7 @@ atleast_3d = _at_least(
 
 @composite(
     "transpose(Tensor x, int[]? axes=None) -> Tensor",
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal((2, 3, 4)), (1, -1, 0)), {}),
-        ((rng.standard_normal((2, 3)),), {}),
-        ((rng.standard_normal(()),), {}),
-    ],
+    sample_inputs=normal(([2, 3, 4], (1, -1, 0)), [2, 3], []),
 )
 def transpose(x: Tensor, axes: Sequence[int] | None = None) -> Tensor:
     """Return a view with the dimensions in the order of ``axes``, by default in reverse: see ``tk.permute_dims``.

@@ -8,7 +8,7 @@ from typing import Any
 from ....core.dtypes.names import bool as bool_dtype
 from ....core.tensor import Tensor
 from ....dispatch.tags import Tag
-from ...declare import composite
+from ...declare import composite, normal
 from ...shapes import normalize_axes, normalize_axis
 from ..creation import eye, zeros
 from ..elementwise.comparison import where
@@ -19,10 +19,7 @@ from .views import broadcast_to, expand_dims, permute_dims, reshape, select_inde
 
 @composite(
     "unstack(Tensor x, *, int axis=0) -> Tensor[]",
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal(shape),), {"axis": axis})
-        for shape, axis in (((2, 3), 0), ((2, 3), -1), ((3,), 0), ((2, 0), 0))
-    ],
+    sample_inputs=normal(([2, 3], {"axis": 0}), ([2, 3], {"axis": -1}), ([3], {"axis": 0}), ([2, 0], {"axis": 0})),
 )
 def unstack(x: Tensor, *, axis: int = 0) -> tuple[Tensor, ...]:
     """Return the slices along an axis, without that axis: a tuple of views.
@@ -68,10 +65,9 @@ def _stacker(name: str, places: Any, axes: tuple[int, int], doc: str) -> None:
 
     composite(
         f"{name}(Tensor[] arrays) -> Tensor",
-        sample_inputs=lambda rng: [
-            (([rng.standard_normal(shape), rng.standard_normal(shape)],), {})
-            for shape in ((), (2,), (2, 3), (1, 2, 3), (0, 2))
-        ],
+        sample_inputs=normal(
+            (([], []),), (([2], [2]),), (([2, 3], [2, 3]),), (([1, 2, 3], [1, 2, 3]),), (([0, 2], [0, 2]),)
+        ),
         doc=doc,
     )(function)
 
@@ -110,18 +106,15 @@ _stacker(
 
 @composite(
     "diagonal(Tensor x, *, int offset=0, int axis1=0, int axis2=1) -> Tensor",
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal(shape),), options)
-        for shape, options in (
-            ((3, 3), {}),
-            ((2, 4), {"offset": 1}),
-            ((4, 2), {"offset": -1}),
-            ((2, 3, 4), {"axis1": -1, "axis2": 0}),
-            ((2, 3), {"offset": 5}),
-            ((2, 3), {"offset": -2}),
-            ((0, 3), {}),
-        )
-    ],
+    sample_inputs=normal(
+        [3, 3],
+        ([2, 4], {"offset": 1}),
+        ([4, 2], {"offset": -1}),
+        ([2, 3, 4], {"axis1": -1, "axis2": 0}),
+        ([2, 3], {"offset": 5}),
+        ([2, 3], {"offset": -2}),
+        [0, 3],
+    ),
     positional=3,
 )
 def diagonal(x: Tensor, *, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
@@ -166,12 +159,8 @@ def diag(x: Tensor, *, k: int = 0) -> Tensor:
 
 @composite(
     "meshgrid_of(Tensor[] arrays, *, str indexing='xy') -> Tensor[]",
-    sample_inputs=lambda rng: (
-        [
-            (([rng.standard_normal(3), rng.standard_normal(2), rng.standard_normal(1)],), {"indexing": indexing})
-            for indexing in ("xy", "ij")
-        ]
-        + [(([rng.standard_normal(2)],), {}), (([rng.standard_normal(0), rng.standard_normal(2)],), {})]
+    sample_inputs=normal(
+        (([3], [2], [1]), {"indexing": "xy"}), (([3], [2], [1]), {"indexing": "ij"}), (([2],),), (([0], [2]),)
     ),
     tags=(Tag.INTERNAL,),
 )

@@ -10,7 +10,7 @@ from ....core.tensor import Tensor
 from ....dispatch.operator import Operator
 from ....dispatch.registry import registry
 from ....dispatch.tags import Tag
-from ...declare import Entry, TensorSpec, along, composite, linear, prepend, same_dim, structured, view
+from ...declare import Entry, TensorSpec, along, composite, linear, normal, prepend, same_dim, structured, view
 from ...declare.batch import VmapLevel
 from ...shapes import broadcast_shapes, infer_reshape, normalize_axes, normalize_axis
 
@@ -68,19 +68,16 @@ reshape: Entry = view(
     "reshape(Tensor x, int[] shape, *, bool? copy=None) -> Tensor",
     window=_reshape_window,
     vjp={"x": lambda g, x_meta: reshape(g, x_meta.shape)},
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal(before), after), {})
-        for before, after in (
-            ((2, 6), (3, -1)),
-            ((4,), (2, 2)),
-            ((2, 3, 2), (6, 2)),
-            ((2, 1, 3), (2, 3)),
-            ((), (1, 1)),
-            ((1,), ()),
-            ((0, 3), (3, 0)),
-            ((2, 3), (2, 3)),
-        )
-    ],
+    sample_inputs=normal(
+        ([2, 6], (3, -1)),
+        ([4], (2, 2)),
+        ([2, 3, 2], (6, 2)),
+        ([2, 1, 3], (2, 3)),
+        ([], (1, 1)),
+        ([1], ()),
+        ([0, 3], (3, 0)),
+        ([2, 3], (2, 3)),
+    ),
     batch=_reshape_batch,
     doc="""Give the elements, in row-major order, another shape, in which one length may be -1; a view where possible.
 
@@ -111,12 +108,7 @@ permute_dims: Entry = view(
     "permute_dims(Tensor x, int[] axes) -> Tensor",
     window=_permute_window,
     vjp={"x": lambda g, axes: permute_dims(g, _invert(axes, len(axes)))},
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal((2, 3, 4)), (2, 0, 1)), {}),
-        ((rng.standard_normal((2, 3)), (-1, 0)), {}),
-        ((rng.standard_normal((0, 3)), (1, 0)), {}),
-        ((rng.standard_normal(()), ()), {}),
-    ],
+    sample_inputs=normal(([2, 3, 4], (2, 0, 1)), ([2, 3], (-1, 0)), ([0, 3], (1, 0)), ([], ())),
     batch=prepend(along=("axes",), axes=(0,)),
     doc="""Return a view with the dimensions in another order.
 
@@ -157,10 +149,7 @@ broadcast_to: Entry = view(
     "broadcast_to(Tensor x, int[] shape) -> Tensor",
     window=_expand_window,
     vjp={"x": lambda g, x_meta: sum_to_shape(g, x_meta.shape)},
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal(before), after), {})
-        for before, after in (((3, 1), (2, 3, 4)), ((3,), (3,)), ((), (2, 3)), ((1, 1), (1, 2)), ((1, 3), (0, 3)))
-    ],
+    sample_inputs=normal(([3, 1], (2, 3, 4)), ([3], (3,)), ([], (2, 3)), ([1, 1], (1, 2)), ([1, 3], (0, 3))),
     batch=_broadcast_batch,
     doc="""Return a view that repeats dimensions of length 1 and new leading dimensions, without copying.
 
@@ -184,11 +173,7 @@ squeeze = view(
     "squeeze(Tensor x, int[1] axis) -> Tensor",
     window=_squeeze_window,
     vjp={"x": lambda g, x_meta: reshape(g, x_meta.shape)},
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal((2, 1, 3)), 1), {}),
-        ((rng.standard_normal((1, 2, 1)), (0, -1)), {}),
-        ((rng.standard_normal((0, 1)), 1), {}),
-    ],
+    sample_inputs=normal(([2, 1, 3], 1), ([1, 2, 1], (0, -1)), ([0, 1], 1)),
     batch=along("axis"),
     methods=("squeeze",),
     doc="""Return a view without the named dimensions, which must have length 1.
@@ -213,14 +198,9 @@ expand_dims = view(
     "expand_dims(Tensor x, int[1] axis=0) -> Tensor",
     window=_expand_dims_window,
     vjp={"x": lambda g, x_meta: reshape(g, x_meta.shape)},
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal((2, 3)),), {"axis": 1}),
-        ((rng.standard_normal((2,)), -1), {}),
-        ((rng.standard_normal(()),), {}),
-        ((rng.standard_normal((0, 2)),), {"axis": -2}),
-        ((rng.standard_normal((2, 3)), (0, -1, 2)), {}),
-        ((rng.standard_normal((2, 3)), ()), {}),
-    ],
+    sample_inputs=normal(
+        ([2, 3], {"axis": 1}), ([2], -1), [], ([0, 2], {"axis": -2}), ([2, 3], (0, -1, 2)), ([2, 3], ())
+    ),
     batch=along("axis"),
     doc="""Return a view with new dimensions of length 1 at the position or positions ``axis`` of the result.
 
@@ -253,12 +233,7 @@ select_index = view(
     "select_index(Tensor x, int axis, int index) -> Tensor",
     window=_select_window,
     vjp={"x": _select_vjp},
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal((3, 4)), 1, -1), {}),
-        ((rng.standard_normal((3, 4)), 0, 2), {}),
-        ((rng.standard_normal((3,)), -1, 0), {}),
-        ((rng.standard_normal((2, 0)), 0, 1), {}),
-    ],
+    sample_inputs=normal(([3, 4], 1, -1), ([3, 4], 0, 2), ([3], -1, 0), ([2, 0], 0, 1)),
     batch=along("axis"),
     tags=(Tag.INTERNAL,),
     doc="""Return a view of the slice at one index of an axis, without that axis.
@@ -300,12 +275,7 @@ slice: Entry = view(
     "slice(Tensor x, int axis, int start, int stop, int step=1) -> Tensor",
     window=_slice_window,
     vjp={"x": lambda g, x_meta, axis, start, step: _slice_vjp(g, x_meta.shape, axis, start, step)},
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal((5, 4)), 0, 1, 5, 2), {}),
-        ((rng.standard_normal((5, 4)), -1, -3, 100), {}),
-        ((rng.standard_normal((5, 4)), 0, 3, 1), {}),
-        ((rng.standard_normal((0, 4)), 1, 0, 4, 3), {}),
-    ],
+    sample_inputs=normal(([5, 4], 0, 1, 5, 2), ([5, 4], -1, -3, 100), ([5, 4], 0, 3, 1), ([0, 4], 1, 0, 4, 3)),
     batch=along("axis"),
     tags=(Tag.INTERNAL,),
     doc="""Return a view of every ``step``-th element of an axis from ``start`` to before ``stop``, as Python slices do.
@@ -327,11 +297,7 @@ slice_backward = structured(
     meta=lambda g_slice, shape, axis, start, step: TensorSpec(tuple(shape), g_slice.dtype),
     vjp={"g_slice": lambda g, g_slice_meta, axis, start, step: _slice_backward_vjp(g, g_slice_meta, axis, start, step)},
     jvp=linear("g_slice"),
-    sample_inputs=lambda rng: [
-        ((rng.standard_normal((2, 4)), (5, 4), 0, 1, 2), {}),
-        ((rng.standard_normal((2, 3)), (2, 3), 1, 0, 1), {}),
-        ((rng.standard_normal((0, 4)), (5, 4), 0, 3, 1), {}),
-    ],
+    sample_inputs=normal(([2, 4], (5, 4), 0, 1, 2), ([2, 3], (2, 3), 1, 0, 1), ([0, 4], (5, 4), 0, 3, 1)),
     batch=prepend("shape", along=("axis",)),
     tags=(Tag.INTERNAL,),
     doc="""Return zeros with ``g_slice`` written where a slice was taken: the adjoint of ``slice``.
@@ -346,7 +312,7 @@ alias = view(
     "alias(Tensor x) -> Tensor",
     window=lambda x: (x.shape, x.strides, 0),
     vjp={"x": lambda g: g},
-    sample_inputs=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((2, 3), (), (0, 2))],
+    sample_inputs=normal([2, 3], [], [0, 2]),
     batch=same_dim,
     tags=(Tag.INTERNAL,),
     doc="""Return another handle to the same elements; a view.
@@ -360,7 +326,7 @@ alias = view(
 
 @composite(
     "matrix_transpose(Tensor x) -> Tensor",
-    sample_inputs=lambda rng: [((rng.standard_normal(shape),), {}) for shape in ((2, 3), (2, 3, 4), (0, 2))],
+    sample_inputs=normal([2, 3], [2, 3, 4], [0, 2]),
 )
 def matrix_transpose(x: Tensor) -> Tensor:
     """Return a view with the last two dimensions exchanged.
